@@ -1,0 +1,31 @@
+package schemas
+
+// Bounds on entries.
+const (
+	// MaxResource is the most bytes of a resource name; longer ones are cut by producers and refused by decoders.
+	MaxResource = 1024
+	// MergeTick is the longest span of requests that a producer may merge into one Entry, in nanoseconds: the spans
+	// are aligned to multiples of it.
+	MergeTick = 10_000_000
+)
+
+// Entry is one line of request log about one caller. An arrival has a time, a caller, a resource, a count, and whether
+// it was blocked; a response (Response true) adds the status and cost, and its Time is the end of the request.
+//
+// Count is over 1 where a recorder merged equal entries; Time is then the last request's. Admitted and blocked requests
+// are never merged into one entry. Strings of a decoded entry share memory with their frame's copy and may be kept.
+type Entry struct {
+	Time     int64  // Unix nanoseconds
+	Kind     string // of the caller
+	ID       string // of the caller
+	Resource string // what was asked for; may be empty
+	Cost     int64  // total cost of all Count requests, ≥ 0; only responses have one
+	Offset   int64  // position in the source; only in frames with Source set
+	Count    uint32 // requests, ≥ 1
+	Status   uint16 // HTTP status; 0 where unknown
+	Blocked  bool   // refused because this caller's own gate was closed
+	Response bool   // the end of a request, not its arrival
+}
+
+// Caller returns who the entry is about.
+func (e *Entry) Caller() Caller { return Caller{Kind: e.Kind, ID: e.ID} }
