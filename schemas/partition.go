@@ -16,30 +16,29 @@ func DefaultPartitionKey() PartitionKey { return PartitionKey([]byte("floodgate-
 // Hash returns SipHash-2-4 (Aumasson and Bernstein, 2012) of kind, a zero byte, and id. Kinds hold no zero byte, so no
 // two callers share an input.
 func (k PartitionKey) Hash(kind, id string) uint64 {
-	s := newSip(k)
-	s.writeString(kind)
-	s.writeByte(0)
-	s.writeString(id)
-	return s.sum()
+	s, tail := newSip(k).write(0, 0, kind)
+	n := len(kind)
+	if n++; n&7 == 0 { // the zero byte needs no mixing in, but may complete a block
+		s, tail = s.block(tail), 0
+	}
+	s, tail = s.write(tail, n, id)
+	return s.sum(tail, n+len(id))
 }
 
 // Fingerprint identifies the key without revealing it. Frames carry it, so that two parts of an installation which were
 // given different keys find out.
 func (k PartitionKey) Fingerprint() uint64 {
-	s := newSip(k)
-	s.writeString("floodgate partition key")
-	return s.sum()
+	const text = "floodgate partition key"
+	s, tail := newSip(k).write(0, 0, text)
+	return s.sum(tail, len(text))
 }
 
 // Partition maps a hash to one of n partitions: hash mod n.
 func Partition(hash uint64, n int) int { return int(hash % uint64(n)) } //nolint:gosec // n > 0, the result is < n
 
-// sip is a streaming SipHash-2-4 without allocation.
-type sip struct {
-	v0, v1, v2, v3 uint64
-	tail           uint64 // bytes not yet mixed, little-endian
-	n              uint64 // bytes written
-}
+// sip is the state of SipHash-2-4 between blocks of eight bytes. It is passed by value and has four words, so that the
+// compiler keeps it in registers; the bytes that wait for a block to fill (tail) and their number travel beside it.
+type sip struct{ v0, v1, v2, v3 uint64 }
 
 func newSip(k PartitionKey) sip {
 	k0, k1 := binary.LittleEndian.Uint64(k[:8]), binary.LittleEndian.Uint64(k[8:])
@@ -49,57 +48,78 @@ func newSip(k PartitionKey) sip {
 	}
 }
 
-func (s *sip) writeByte(b byte) {
-	s.tail |= uint64(b) << (8 * (s.n & 7))
-	s.n++
-	if s.n&7 == 0 {
-		s.block(s.tail)
-		s.tail = 0
-	}
-}
-
-func (s *sip) writeString(b string) {
-	for len(b) > 0 && s.n&7 != 0 {
-		s.writeByte(b[0])
-		b = b[1:]
-	}
+// write mixes b in after n bytes, of which the last n mod 8 are in tail, little-endian. It returns the new tail.
+func (s sip) write(tail uint64, n int, b string) (sip, uint64) {
+	used := 8 * (uint(n) & 7) //nolint:gosec // n ≥ 0; bits of tail in use
 	for len(b) >= 8 {
-		m := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
-			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
-		s.block(m)
-		s.n += 8
+		w := word(b)
+		s = s.block(tail | w<<used)
+		tail = w >> (64 - used) // all of it is shifted out where used is 0
 		b = b[8:]
 	}
-	for i := range len(b) {
-		s.writeByte(b[i])
+	w := short(b)
+	tail |= w << used
+	if used+8*uint(len(b)) >= 64 {
+		s, tail = s.block(tail), w>>(64-used)
 	}
+	return s, tail
 }
 
-func (s *sip) block(m uint64) {
+// block mixes eight bytes of input in.
+func (s sip) block(m uint64) sip {
 	s.v3 ^= m
-	s.round()
-	s.round()
+	s = s.round()
+	s = s.round()
 	s.v0 ^= m
+	return s
 }
 
-func (s *sip) sum() uint64 {
-	s.block(s.tail | s.n<<56)
+// sum mixes in the last block, which is the up to seven bytes of tail and the length n of the input mod 256, and
+// finishes.
+func (s sip) sum(tail uint64, n int) uint64 {
+	s = s.block(tail | uint64(n)<<56) //nolint:gosec // the low byte of the length is what counts
 	s.v2 ^= 0xff
-	for range 4 {
-		s.round()
-	}
+	s = s.round()
+	s = s.round()
+	s = s.round()
+	s = s.round()
 	return s.v0 ^ s.v1 ^ s.v2 ^ s.v3
 }
 
-func (s *sip) round() {
+func (s sip) round() sip {
 	s.v0 += s.v1
-	s.v1 = bits.RotateLeft64(s.v1, 13) ^ s.v0
-	s.v0 = bits.RotateLeft64(s.v0, 32)
 	s.v2 += s.v3
+	s.v1 = bits.RotateLeft64(s.v1, 13) ^ s.v0
 	s.v3 = bits.RotateLeft64(s.v3, 16) ^ s.v2
-	s.v0 += s.v3
-	s.v3 = bits.RotateLeft64(s.v3, 21) ^ s.v0
 	s.v2 += s.v1
+	s.v0 = bits.RotateLeft64(s.v0, 32) + s.v3
 	s.v1 = bits.RotateLeft64(s.v1, 17) ^ s.v2
+	s.v3 = bits.RotateLeft64(s.v3, 21) ^ s.v0
 	s.v2 = bits.RotateLeft64(s.v2, 32)
+	return s
+}
+
+// word returns the first eight bytes of b, which has as many, little-endian. The compiler makes one load of it.
+func word(b string) uint64 {
+	_ = b[7]
+	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+}
+
+// short returns the up to seven bytes of b, little-endian.
+func short(b string) uint64 {
+	var w uint64
+	shift := uint(0)
+	if len(b) >= 4 {
+		w = uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24
+		b, shift = b[4:], 32
+	}
+	if len(b) >= 2 {
+		w |= (uint64(b[0]) | uint64(b[1])<<8) << shift
+		b, shift = b[2:], shift+16
+	}
+	if len(b) == 1 {
+		w |= uint64(b[0]) << shift
+	}
+	return w
 }
