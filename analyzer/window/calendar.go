@@ -1,0 +1,120 @@
+package window
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Unit is a unit of the calendar. The zero value is none.
+type Unit uint8
+
+// Units of the calendar.
+const (
+	Hour Unit = 1 + iota
+	Day
+	Week  // from Monday
+	Month // from the anchor day
+	Year
+)
+
+// String returns hour, day, week, month or year, or "" if u is none of them.
+func (u Unit) String() string {
+	switch u {
+	case Hour:
+		return "hour"
+	case Day:
+		return "day"
+	case Week:
+		return "week"
+	case Month:
+		return "month"
+	case Year:
+		return "year"
+	}
+	return ""
+}
+
+// ParseUnit returns the unit that s names, or none.
+func ParseUnit(s string) Unit {
+	for u := Hour; u <= Year; u++ {
+		if u.String() == s {
+			return u
+		}
+	}
+	return 0
+}
+
+// NewCalendar returns fixed windows that are the hours, days, weeks, months or years of the calendar in loc. A day
+// starts at the first instant of its local date, so it has 23 or 25 hours when the clock is changed, and a date that a
+// zone skipped has no window. A month starts on the anchor day, 1 to 31, or on its last day if it is shorter. Hours
+// start where the local clock shows full ones, and at changes of the clock. The anchor of other units is ignored.
+// NewCalendar panics if an argument is out of range.
+func NewCalendar(unit Unit, loc *time.Location, anchor int) Algorithm {
+	if unit != Month {
+		anchor = 1
+	}
+	if unit < Hour || unit > Year || loc == nil || anchor < 1 || anchor > 31 {
+		panic(fmt.Sprintf("BUG: calendar window of unit %d, zone %v, anchor %d", unit, loc, anchor))
+	}
+	return calendar{unit: unit, loc: loc, anchor: anchor}
+}
+
+// calendar keeps {start, end, weight} of the window, so that only the first entry in a window asks the calendar.
+type calendar struct {
+	unit   Unit
+	loc    *time.Location
+	anchor int
+}
+
+func (c calendar) Add(s State, limit, t, weight int64) (State, Count) {
+	switch {
+	case weight <= 0:
+		return s, c.View(s, limit, t)
+	case len(s) == 0 || c.after(s, t):
+		start, end := c.bounds(t)
+		s = append(s[:0], start, end, weight)
+	case t >= s[0]:
+		s[2] = add(s[2], weight)
+	}
+	return s, c.count(s, limit, t)
+}
+
+func (c calendar) View(s State, limit, t int64) Count {
+	if len(s) == 0 || c.after(s, t) {
+		start, end := c.bounds(t)
+		return c.count(State{start, end, 0}, limit, t)
+	}
+	return c.count(s, limit, t)
+}
+
+// after reports whether t is behind the window; nothing is behind one that ends with time itself.
+func (c calendar) after(s State, t int64) bool { return t >= s[1] && s[1] < math.MaxInt64 }
+
+func (c calendar) count(s State, limit, t int64) Count {
+	n := Count{Total: s[2], Start: s[0], Until: t, Late: t < s[0]}
+	if n.Total >= max(limit, 1) {
+		n.Until = s[1]
+	}
+	return n
+}
+
+func (c calendar) Expiry(s State) int64 {
+	if len(s) == 0 {
+		return math.MinInt64
+	}
+	return s[1]
+}
+
+func (c calendar) Length(t int64) int64 {
+	start, end := c.bounds(t)
+	return sub(end, start)
+}
+
+func (c calendar) Valid(s State) bool { return len(s) == 0 || len(s) == 3 && s[0] < s[1] && s[2] > 0 }
+
+func (c calendar) Shape() string {
+	return fmt.Sprintf("%s/%s/%s/%d", NameFixed, c.unit, c.loc, c.anchor)
+}
+
+func (c calendar) Name() string { return NameFixed }

@@ -1,0 +1,75 @@
+package window
+
+import (
+	"math"
+	"strconv"
+	"time"
+)
+
+// NewGCRA returns a token bucket that refills by a limit in each length and holds burst; a burst of 0 is the limit. Seen
+// from the other side it is a leaky bucket. The algorithm is the Generic Cell Rate Algorithm (ATM Forum Traffic
+// Management 4.0, 1996): one integer, the theoretical arrival time TAT. It panics if length is not positive or burst is
+// negative.
+func NewGCRA(length time.Duration, burst int64) Algorithm {
+	if burst < 0 {
+		panic("BUG: gcra with a burst of " + strconv.FormatInt(burst, 10))
+	}
+	return gcra{length: nanoseconds(length), burst: burst}
+}
+
+// gcra keeps {TAT}: when the bucket is full again, if nothing more comes. It is never late.
+type gcra struct{ length, burst int64 }
+
+func (g gcra) Add(s State, limit, t, weight int64) (State, Count) {
+	if weight <= 0 {
+		return s, g.View(s, limit, t)
+	}
+	interval, burst := g.resolve(limit)
+	tat := t
+	if len(s) > 0 {
+		tat = max(s[0], t)
+	}
+	tat = min(addMul(tat, weight, interval), add(addMul(t, burst, interval), g.length))
+	return append(s[:0], tat), g.count(tat, interval, burst, t)
+}
+
+func (g gcra) View(s State, limit, t int64) Count {
+	interval, burst := g.resolve(limit)
+	if len(s) == 0 {
+		return g.count(t, interval, burst, t)
+	}
+	return g.count(s[0], interval, burst, t)
+}
+
+// resolve returns the nanoseconds that one unit takes to refill, and the burst in force.
+func (g gcra) resolve(limit int64) (interval, burst int64) {
+	limit = max(limit, 1)
+	if burst = g.burst; burst == 0 {
+		burst = limit
+	}
+	return max(g.length/limit, 1), burst
+}
+
+func (g gcra) count(tat, interval, burst, t int64) Count {
+	c := Count{Start: sub(t, g.length), Until: max(t, subMul(tat, burst-1, interval))}
+	if tat > t {
+		units := (since(tat, t)-1)/uint64(interval) + 1
+		c.Total = int64(min(units, math.MaxInt64))
+	}
+	return c
+}
+
+func (g gcra) Expiry(s State) int64 {
+	if len(s) == 0 {
+		return math.MinInt64
+	}
+	return s[0]
+}
+
+func (g gcra) Length(int64) int64 { return g.length }
+
+func (g gcra) Valid(s State) bool { return len(s) <= 1 }
+
+func (g gcra) Shape() string { return NameGCRA + "/" + strconv.FormatInt(g.length, 10) }
+
+func (g gcra) Name() string { return NameGCRA }
