@@ -1,0 +1,177 @@
+package gate
+
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// arena is append-only memory for what readers look at, in chunks so that it grows without moving. It holds no
+// pointers, so the garbage collector scans nothing in it. The zero value has no room.
+//
+// A ref is where something starts, in units of granule bytes; 0 is nowhere. The writer appends, then publishes the ref
+// by an atomic store; bytes behind a published ref never change again.
+type arena struct {
+	chunks []*[chunkSize]byte // the slice is as long as it will ever be
+	used   int                // chunks
+	free   int                // first free byte of the last chunk in use
+}
+
+const (
+	granule   = 8
+	chunkSize = 64 << 10
+)
+
+// maxChunks keeps every ref below shadowBit.
+const maxChunks = shadowBit / (chunkSize / granule)
+
+// newArena returns an arena with room for at least size bytes in pieces of up to a tenth of a chunk.
+func newArena(size int) arena {
+	return arena{chunks: make([]*[chunkSize]byte, min(2+size/(chunkSize/10*9), maxChunks))}
+}
+
+// room reports whether there is room for the largest record and the largest terms.
+func (a *arena) room() bool {
+	return a.used < len(a.chunks) || a.used > 0 && chunkSize-a.free >= maxRecord+maxTerms+2*granule
+}
+
+// alloc returns n zero bytes and their ref. There must be room.
+func (a *arena) alloc(n int) ([]byte, uint32) {
+	n = (n + granule - 1) &^ (granule - 1)
+	if a.used == 0 || a.free+n > chunkSize {
+		if a.used == len(a.chunks) {
+			panic("BUG: gate arena has no room")
+		}
+		a.chunks[a.used] = new([chunkSize]byte)
+		a.used++
+		a.free = 0
+		if a.used == 1 {
+			a.free = granule // so that no ref is 0
+		}
+	}
+	at := (a.used-1)*chunkSize + a.free
+	b := a.chunks[a.used-1][a.free : a.free+n : a.free+n]
+	a.free += n
+	return b, uint32(at / granule) //nolint:gosec // tables are bounded so that it fits
+}
+
+// bytes returns what starts at ref, with whatever follows it in its chunk.
+func (a *arena) bytes(ref uint32) []byte {
+	return a.chunks[ref/(chunkSize/granule)][ref%(chunkSize/granule)*granule:]
+}
+
+// size returns how many bytes the arena holds.
+func (a *arena) size() int { return a.used * chunkSize }
+
+// record is one caller and its closures as the arena holds them, little-endian:
+//
+//	byte 0       index of the gate
+//	byte 1       n, closures
+//	bytes 2, 3   length of the id
+//	n × 20       closures: terms u32 (the top bit says shadow), closeAt i64, until i64, in Unix nanoseconds
+//	…            the id
+type record []byte
+
+const (
+	recordHead  = 4
+	closureSize = 20
+	maxClosures = 255
+	maxRecord   = recordHead + maxClosures*closureSize + schemas.MaxCallerID
+	shadowBit   = 1 << 31
+)
+
+// closure is one rule's closing of one caller. until includes the jitter.
+type closure struct {
+	terms   uint32 // ref of the terms, and shadowBit
+	closeAt int64
+	until   int64
+}
+
+func (c closure) shadow() bool          { return c.terms&shadowBit != 0 }
+func (c closure) covers(now int64) bool { return c.closeAt <= now && now < c.until }
+
+func recordSize(closures, id int) int { return recordHead + closures*closureSize + id }
+
+func (r record) gate() uint8 { return r[0] }
+
+// len returns how many closures there are; nil has none.
+func (r record) len() int {
+	if r == nil {
+		return 0
+	}
+	return int(r[1])
+}
+
+func (r record) size() int { return recordSize(r.len(), int(binary.LittleEndian.Uint16(r[2:]))) }
+
+func (r record) closure(i int) closure {
+	b := r[recordHead+i*closureSize:][:closureSize]
+	return closure{
+		terms:   binary.LittleEndian.Uint32(b),
+		closeAt: int64(binary.LittleEndian.Uint64(b[4:])),  //nolint:gosec // as it was written
+		until:   int64(binary.LittleEndian.Uint64(b[12:])), //nolint:gosec // as it was written
+	}
+}
+
+// id returns the caller's id, in memory that never changes and may be kept.
+func (r record) id() string {
+	b := r[recordHead+r.len()*closureSize:]
+	return unsafe.String(unsafe.SliceData(b), int(binary.LittleEndian.Uint16(r[2:])))
+}
+
+// is reports whether the record is about this caller: the whole id is compared.
+func (r record) is(gate uint8, id string) bool { return r.gate() == gate && r.id() == id }
+
+// putRecord appends a record and returns its ref.
+func (a *arena) putRecord(gate uint8, id string, closures []closure) uint32 {
+	b, ref := a.alloc(recordSize(len(closures), len(id)))
+	b[0], b[1] = gate, uint8(len(closures))               //nolint:gosec // ≤ maxClosures
+	binary.LittleEndian.PutUint16(b[2:], uint16(len(id))) //nolint:gosec // ≤ schemas.MaxCallerID
+	at := recordHead
+	for _, c := range closures {
+		binary.LittleEndian.PutUint32(b[at:], c.terms)
+		binary.LittleEndian.PutUint64(b[at+4:], uint64(c.closeAt)) //nolint:gosec // read back as int64
+		binary.LittleEndian.PutUint64(b[at+12:], uint64(c.until))  //nolint:gosec // read back as int64
+		at += closureSize
+	}
+	copy(b[at:], id)
+	return ref
+}
+
+// terms are what closures of one rule have in common. They are kept once for all callers closed on the same ones.
+type terms struct {
+	rule      string
+	limit     int64
+	window    int64 // nanoseconds
+	partition int32
+}
+
+const (
+	termsHead = 22
+	maxRule   = 1024 // bytes of a rule's name
+	maxTerms  = termsHead + maxRule
+)
+
+// putTerms appends terms and returns their ref.
+func (a *arena) putTerms(t terms) uint32 {
+	b, ref := a.alloc(termsHead + len(t.rule))
+	binary.LittleEndian.PutUint64(b, uint64(t.limit))          //nolint:gosec // read back as int64
+	binary.LittleEndian.PutUint64(b[8:], uint64(t.window))     //nolint:gosec // read back as int64
+	binary.LittleEndian.PutUint32(b[16:], uint32(t.partition)) //nolint:gosec // read back as int32
+	binary.LittleEndian.PutUint16(b[20:], uint16(len(t.rule))) //nolint:gosec // ≤ maxRule
+	copy(b[termsHead:], t.rule)
+	return ref
+}
+
+// terms returns the terms at the ref in a closure; the rule is in memory that never changes.
+func (a *arena) terms(ref uint32) terms {
+	b := a.bytes(ref &^ shadowBit)
+	rule := b[termsHead:]
+	return terms{
+		limit:     int64(binary.LittleEndian.Uint64(b)),      //nolint:gosec // as it was written
+		window:    int64(binary.LittleEndian.Uint64(b[8:])),  //nolint:gosec // as it was written
+		partition: int32(binary.LittleEndian.Uint32(b[16:])), //nolint:gosec // as it was written
+		rule:      unsafe.String(unsafe.SliceData(rule), int(binary.LittleEndian.Uint16(b[20:]))),
+	}
+}

@@ -1,0 +1,162 @@
+package gate
+
+import (
+	"cmp"
+	"hash/maphash"
+	"log/slog"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// Mode is what a Set does about closed callers.
+type Mode uint32
+
+// Modes. The zero value enforces.
+const (
+	Enforce Mode = iota // closed callers are refused
+	Shadow              // closed callers are admitted, and their verdicts say Shadow
+	Off                 // as if nothing were closed
+)
+
+// String returns "enforce", "shadow", "off" or "unknown".
+func (m Mode) String() string {
+	switch m {
+	case Enforce:
+		return "enforce"
+	case Shadow:
+		return "shadow"
+	case Off:
+		return "off"
+	}
+	return "unknown"
+}
+
+// Defaults of Options.
+const (
+	DefaultMaxClosed  = 1 << 20
+	DefaultStaleAfter = 3 * time.Second // three heartbeats
+	DefaultMaxJitter  = 10 * time.Second
+)
+
+// Options configure a Set. The zero value is ready to use: it enforces, and holds closures when decisions go stale.
+type Options struct {
+	Mode       Mode
+	Stale      Policy        // what holds while decisions are stale
+	StaleAfter time.Duration // without a heartbeat; 0 is DefaultStaleAfter
+	Local      Limiter       // decides while decisions are stale, under the policy Local only
+	MaxClosed  int           // callers kept; beyond it new closures are dropped and counted. 0 is DefaultMaxClosed
+	MaxJitter  time.Duration // the most that a gate reopens late; 0 is DefaultMaxJitter, negative is none
+	Logger     *slog.Logger  // for changes of state; nil is slog.Default()
+}
+
+// Set is all the gates of a process. New makes one; the zero value is not usable. Every method may be called from any
+// goroutine. Check, and Closed of its gates, never wait; the others take turns on a lock.
+type Set struct {
+	view atomic.Pointer[table] // what readers see; nil while there is nothing to look up
+	mode atomic.Uint32
+
+	seed    maphash.Seed
+	policy  Policy
+	local   Limiter
+	pulse   pulse
+	logger  *slog.Logger
+	options Options
+
+	refused atomic.Uint64 // callers that were not acceptable to Callers.Add
+
+	mu     sync.Mutex // protects what follows: the writer's side
+	gates  map[string]*Gate
+	kinds  []*Gate // by index
+	writer writer
+}
+
+// New returns a Set in which nothing is closed. It does no I/O and starts no goroutine. It panics on the policy Local
+// without a Limiter.
+func New(o Options) *Set {
+	if o.Stale == Local && o.Local == nil {
+		panic("gate: the policy Local needs Options.Local")
+	}
+	o.StaleAfter = cmp.Or(o.StaleAfter, DefaultStaleAfter)
+	o.MaxClosed = cmp.Or(o.MaxClosed, DefaultMaxClosed)
+	o.MaxJitter = max(0, cmp.Or(o.MaxJitter, DefaultMaxJitter))
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	s := &Set{
+		seed: maphash.MakeSeed(), policy: o.Stale, local: o.Local, logger: o.Logger, options: o,
+		gates: make(map[string]*Gate),
+	}
+	s.pulse.start = time.Now()
+	s.pulse.after = o.StaleAfter
+	s.pulse.earliest.Store(math.MaxInt64)
+	s.mode.Store(uint32(o.Mode))
+	s.publish()
+	return s
+}
+
+// Mode returns what the Set does now.
+func (s *Set) Mode() Mode { return Mode(s.mode.Load()) }
+
+// SetMode is the kill switch. It acts on the next Check or Closed of every goroutine; decisions go on being applied in
+// every mode, so that switching back needs no catching up.
+func (s *Set) SetMode(m Mode) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := Mode(s.mode.Swap(uint32(m))); old != m {
+		s.logger.Info("gate mode changed", "from", old, "to", m)
+	}
+	s.publish()
+}
+
+// Gate returns the gate of a kind of caller, the same one each time. It takes a lock: keep the Gate rather than asking
+// for it at each request. It panics on a kind that schemas.ValidateKind refuses, and on more than 256 kinds.
+func (s *Set) Gate(kind string) *Gate {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g, err := s.gate(kind)
+	if err != nil {
+		panic("gate: " + err.Error())
+	}
+	return g
+}
+
+// gate returns the gate of a kind, made if need be. The caller holds mu.
+func (s *Set) gate(kind string) (*Gate, error) {
+	if g := s.gates[kind]; g != nil {
+		return g, nil
+	}
+	if err := schemas.ValidateKind(kind); err != nil {
+		return nil, err
+	}
+	if len(s.kinds) > math.MaxUint8 {
+		return nil, errKinds
+	}
+	g := &Gate{
+		set: s, kind: kind, index: uint8(len(s.kinds)), //nolint:gosec // checked above
+		salt: maphash.String(s.seed, "\x00"+kind), ip: kind == schemas.KindIP,
+	}
+	s.gates[kind] = g
+	s.kinds = append(s.kinds, g)
+	return g, nil
+}
+
+// publish shows readers the table, or nil if there is nothing to look up. The caller holds mu, or is New.
+func (s *Set) publish() {
+	t := s.writer.table
+	switch {
+	case s.Mode() == Off:
+		t = nil
+	case s.watchful() && t == nil:
+		s.rebuild(0) // readers must come by even so
+		t = s.writer.table
+	case !s.watchful() && t != nil && t.live == 0:
+		t = nil
+	}
+	if s.view.Load() != t {
+		s.view.Store(t)
+	}
+}

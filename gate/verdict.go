@@ -1,0 +1,155 @@
+package gate
+
+import (
+	"time"
+
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// Verdict is what Check found out about a request. The zero value admits it. It may be kept: it shares no memory with
+// the Callers.
+type Verdict struct {
+	Closed bool // refuse the request
+	Shadow bool // a closure in mode shadow, of the rule or of the Set, would have refused it
+	Stale  bool // refused because decisions are stale, by Options.Stale; nobody's gate is closed
+
+	// Which closure: of those that refuse the one that lasts longest, or if none does, of those that would have.
+	Caller     schemas.Caller
+	Rule       string
+	CloseAt    time.Time     // since when
+	Until      time.Time     // when the caller's gate reopens, with jitter and directly following closures
+	RetryAfter time.Duration // until then, > 0 if Closed
+	Limit      int64         // weight allowed per Window; 0 where the decision did not say
+	Window     time.Duration
+
+	own uint8 // callers whose own enforcing gate is closed, by their index
+}
+
+// ClosedFor reports whether caller i's own gate refused the request: only for those is it recorded as blocked.
+func (v Verdict) ClosedFor(i int) bool { return v.own>>i&1 != 0 }
+
+// Check judges a request by all its callers: it is refused when any of their gates is closed. It does not allocate,
+// lock or wait.
+func (s *Set) Check(c *Callers) Verdict {
+	t := s.view.Load()
+	if t == nil {
+		return Verdict{}
+	}
+	return s.check(t, c, time.Time{})
+}
+
+// CheckAt is Check at the time now.
+func (s *Set) CheckAt(c *Callers, now time.Time) Verdict {
+	t := s.view.Load()
+	if t == nil {
+		return Verdict{}
+	}
+	return s.check(t, c, now)
+}
+
+// check is Check behind the nil check. A zero now is read from the clock once it is needed.
+func (s *Set) check(t *table, c *Callers, now time.Time) Verdict {
+	var v Verdict
+	var found finding
+	for i := range c.n {
+		k := &c.at[i]
+		if !t.mayHold(k.hash) {
+			continue
+		}
+		r := t.find(k.hash, k.gate.index, c.id(i))
+		if r == nil {
+			continue
+		}
+		if now.IsZero() {
+			now = time.Now()
+		}
+		f := s.judge(t, r, now)
+		f.gate = k.gate
+		if f.enforced {
+			v.own |= 1 << i
+		}
+		v.Shadow = v.Shadow || f.shadowed
+		found = found.stricter(f)
+	}
+	if found.record != nil {
+		v.explain(t, found, now)
+	}
+	if s.watchful() && !v.Closed {
+		s.checkStale(&v, c, now)
+	}
+	if v.Closed && Mode(s.mode.Load()) != Enforce {
+		v.Closed, v.own, v.Shadow = false, 0, true
+	}
+	return v
+}
+
+// finding is what one caller's closures come to at one time.
+type finding struct {
+	gate     *Gate
+	record   record  // nil if no closure is in force
+	closure  closure // of those in force the one that lasts longest, enforcing before shadow
+	until    int64   // when the last of those that follow without a gap ends
+	enforced bool
+	shadowed bool // a shadow rule's closure is in force too
+}
+
+// stricter returns the stricter of two findings: enforcing before shadow, later before earlier.
+func (f finding) stricter(g finding) finding {
+	switch {
+	case g.record == nil:
+		return f
+	case f.record == nil, g.enforced && !f.enforced, g.enforced == f.enforced && g.until > f.until:
+		return g
+	}
+	return f
+}
+
+// judge returns what a record says at now.
+func (s *Set) judge(t *table, r record, now time.Time) finding {
+	at := now.UnixNano()
+	var f finding
+	for i := range r.len() {
+		c := r.closure(i)
+		if !c.covers(at) || s.policy == Open && s.ignores(t, c, now) {
+			continue
+		}
+		f.shadowed = f.shadowed || c.shadow()
+		enforcing := !c.shadow()
+		if f.record == nil || enforcing && !f.enforced || enforcing == f.enforced && c.until > f.until {
+			f.record, f.closure, f.until, f.enforced = r, c, c.until, enforcing
+		}
+	}
+	if f.record != nil && r.len() > 1 {
+		f.until = r.chain(f.until, f.enforced)
+	}
+	return f
+}
+
+// chain returns when the caller is open again, given that it is closed until a time: closures that begin before others
+// end keep it closed.
+func (r record) chain(until int64, enforced bool) int64 {
+	for grown := true; grown; {
+		grown = false
+		for i := range r.len() {
+			if c := r.closure(i); c.shadow() != enforced && c.closeAt <= until && c.until > until {
+				until, grown = c.until, true
+			}
+		}
+	}
+	return until
+}
+
+// ignores reports whether a closure does not count because its partition is stale.
+func (s *Set) ignores(t *table, c closure, now time.Time) bool {
+	return s.pulse.freshness(t.arena.terms(c.terms).partition, now) == Stale
+}
+
+// explain fills v in with what was found.
+func (v *Verdict) explain(t *table, f finding, now time.Time) {
+	terms := t.arena.terms(f.closure.terms)
+	v.Closed = f.enforced
+	v.Caller = schemas.Caller{Kind: f.gate.kind, ID: f.record.id()}
+	v.Rule, v.Limit, v.Window = terms.rule, terms.limit, time.Duration(terms.window)
+	v.CloseAt, v.Until = time.Unix(0, f.closure.closeAt), time.Unix(0, f.until)
+	v.RetryAfter = v.Until.Sub(now)
+}

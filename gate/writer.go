@@ -1,0 +1,207 @@
+package gate
+
+import (
+	"slices"
+	"time"
+
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// writer is the writing side of a Set, which its mu protects.
+type writer struct {
+	table   *table           // nil while nothing was ever closed
+	terms   map[terms]uint32 // where they are in the table's arena
+	held    map[holding]int  // callers in the table, for Status
+	scratch []closure
+	hand    int   // the slot where the next sweep starts
+	swept   int64 // Unix nanoseconds: last time all was swept for lack of room
+	counts  counts
+}
+
+// holding is what a caller in the table is counted under.
+type holding struct {
+	gate   uint8
+	shadow bool // under shadow rules only
+}
+
+// counts are what Status reports of the writer.
+type counts struct {
+	applied, full, invalid, expired, rebuilds uint64
+	decided                                   time.Time // when decisions were last applied
+}
+
+// find returns where the caller's record is and the record, or nil.
+func (w *writer) find(hash uint64, gate uint8, id string) (int, record) {
+	if w.table == nil {
+		return 0, nil
+	}
+	return w.table.slot(hash, gate, id)
+}
+
+// others returns the closures of a record that are neither the rule's nor over. They are valid until the next call.
+func (w *writer) others(r record, rule string, now int64) []closure {
+	w.scratch = w.scratch[:0]
+	for i := range r.len() {
+		if c := r.closure(i); now < c.until && w.table.arena.terms(c.terms).rule != rule {
+			w.scratch = append(w.scratch, c)
+		}
+	}
+	return w.scratch
+}
+
+// intern returns the terms of a decision as its closure has them.
+func (w *writer) intern(d *schemas.Decision) uint32 {
+	ref := w.internTerms(terms{
+		rule: d.Rule, limit: d.Evidence.Limit, window: d.Evidence.Window, partition: d.Partition,
+	})
+	if d.Mode == schemas.ModeShadow {
+		ref |= shadowBit
+	}
+	return ref
+}
+
+func (w *writer) internTerms(t terms) uint32 {
+	if ref, ok := w.terms[t]; ok {
+		return ref
+	}
+	ref := w.table.arena.putTerms(t)
+	w.terms[w.table.arena.terms(ref)] = ref // its rule does not pin the decision's memory
+	return ref
+}
+
+// put makes closures what the table holds of a caller, whose record in slot is old, or nil. There is room: reserve.
+func (w *writer) put(slot int, old record, gate uint8, id string, hash uint64, closures []closure) {
+	switch {
+	case len(closures) == 0:
+		w.drop(slot)
+		return
+	case old.holds(closures):
+		return
+	}
+	ref := w.table.arena.putRecord(gate, id, closures)
+	if old == nil {
+		w.table.insert(hash, ref)
+	} else {
+		w.held[old.holding()]--
+		w.table.replace(slot, ref)
+	}
+	w.held[record(w.table.arena.bytes(ref)).holding()]++
+}
+
+// drop forgets the caller in a slot.
+func (w *writer) drop(slot int) {
+	w.held[w.table.record(slot).holding()]--
+	w.table.remove(slot)
+}
+
+// sweep drops the callers whose closures have all ended among the next n slots.
+func (w *writer) sweep(n int, now int64) {
+	slots := len(w.table.refs)
+	for range min(n, slots) {
+		if w.hand++; w.hand >= slots {
+			w.hand = 0
+		}
+		if w.table.used(w.hand) && w.table.record(w.hand).over(now) {
+			w.drop(w.hand)
+			w.counts.expired++
+		}
+	}
+}
+
+// wasteful reports whether so much of the table is of no use any more that it should be built anew: stale filter bits
+// let more misses through, and replaced records take memory.
+func (w *writer) wasteful() bool {
+	t := w.table
+	return t.deleted > 64+t.live/2 || t.garbage > chunkSize+t.arena.size()/2
+}
+
+// reserve makes room for another record, of another caller if more is set, and reports whether there is.
+func (s *Set) reserve(more bool, now int64) bool {
+	w := &s.writer
+	if w.table == nil {
+		s.rebuild(now)
+	}
+	if more && w.table.live >= s.options.MaxClosed && now-w.swept > int64(time.Second) {
+		w.swept = now
+		w.sweep(len(w.table.refs), now)
+	}
+	if more && w.table.live >= s.options.MaxClosed {
+		if w.counts.full == 0 {
+			s.logger.Warn("gate is full: new closures are dropped", "closed", w.table.live)
+		}
+		return false
+	}
+	if more && w.table.full() || !w.table.arena.room() || w.wasteful() {
+		s.rebuild(now)
+	}
+	return w.table.arena.room()
+}
+
+// rebuild makes a table of what has not ended, with room to grow. Readers go on with the old one until publish.
+func (s *Set) rebuild(now int64) {
+	w := &s.writer
+	old := w.table
+	live, size := 0, 0
+	if old != nil {
+		live, size = old.live, old.arena.size()
+	}
+	t := newTable(live + live/4 + groupSlots)
+	t.arena = newArena(size + len(t.refs)*maxRecord/16)
+	w.table, w.terms, w.held, w.hand = t, make(map[terms]uint32), make(map[holding]int), 0
+	if old == nil {
+		return
+	}
+	w.counts.rebuilds++
+	for i := range old.refs {
+		if !old.used(i) {
+			continue
+		}
+		r := old.record(i)
+		closures := w.scratch[:0]
+		for j := range r.len() {
+			if c := r.closure(j); now < c.until {
+				c.terms = w.internTerms(old.arena.terms(c.terms)) | c.terms&shadowBit
+				closures = append(closures, c)
+			}
+		}
+		w.scratch = closures
+		if len(closures) == 0 {
+			w.counts.expired++
+			continue
+		}
+		w.put(0, nil, r.gate(), r.id(), s.kinds[r.gate()].hash(r.id()), closures)
+	}
+}
+
+// holds reports whether the record has exactly these closures, in any order.
+func (r record) holds(cs []closure) bool {
+	if r.len() != len(cs) {
+		return false
+	}
+	for i := range r.len() {
+		if !slices.Contains(cs, r.closure(i)) {
+			return false
+		}
+	}
+	return true
+}
+
+// holding returns what the record's caller is counted under.
+func (r record) holding() holding {
+	for i := range r.len() {
+		if !r.closure(i).shadow() {
+			return holding{gate: r.gate()}
+		}
+	}
+	return holding{gate: r.gate(), shadow: true}
+}
+
+// over reports whether all closures of the record have ended.
+func (r record) over(now int64) bool {
+	for i := range r.len() {
+		if now < r.closure(i).until {
+			return false
+		}
+	}
+	return true
+}
