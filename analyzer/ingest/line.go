@@ -1,0 +1,127 @@
+package ingest
+
+import (
+	"unsafe"
+
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// MaxLine is how much of a line is read, in bytes. A longer one is cut here and then judged like any damaged line, so
+// that a client cannot escape counting by sending a header that makes its line long.
+const MaxLine = 64 << 10
+
+// Line is one request as an access log tells it. The zero value is ready for Scan; one goroutine uses it at a time.
+//
+// IDs and Resource are views: into the scanned bytes, or into the Line's own scratch where the log's text was not yet the
+// canonical form. They hold until the scanned bytes are overwritten or the Line is scanned into again, whichever is first.
+type Line struct {
+	Time     int64    // Unix nanoseconds
+	IDs      []string // one per kind of Format.Kinds, in that order; "" where the line has no such caller
+	Resource string   // path without the query, at most schemas.MaxResource bytes; "" if unknown
+	Cost     int64    // bytes sent, or what the mapping says; ≥ 0
+	Status   uint16   // HTTP status; 0 if unknown
+
+	scratch []byte
+}
+
+// Scanner reads lines of one format. It is used by one goroutine; a Format makes as many as are wanted.
+type Scanner interface {
+	// Scan reads one line, without its line end, into l. It returns OK, or why the line cannot count; then l holds
+	// nothing of use. It reads at most MaxLine bytes, never panics, and does not keep line.
+	Scan(line []byte, l *Line) Reason
+}
+
+// Reason says why a line could not be read. The zero value, OK, says that it could.
+type Reason uint8
+
+// Reasons, in the order in which summaries list them.
+const (
+	OK           Reason = iota
+	Empty               // nothing but white space
+	BadAddress          // an ip caller is not an IP address
+	BadTime             // the time cannot be read, or is before 1970 or after 2261
+	BadJSON             // not a JSON object, or damaged before its time and a caller
+	MissingField        // the time, or every caller field of the mapping, is not there
+	LongCaller          // longer than schemas.MaxCallerID
+	TooLong             // longer than MaxLine, and its first MaxLine bytes cannot be read
+	Reasons             // how many there are
+)
+
+// String returns the reason as summaries and metric labels show it; "ok" for OK.
+func (r Reason) String() string {
+	switch r {
+	case OK:
+		return "ok"
+	case Empty:
+		return "empty"
+	case BadAddress:
+		return "client address"
+	case BadTime:
+		return "bad time"
+	case BadJSON:
+		return "bad json"
+	case MissingField:
+		return "missing field"
+	case LongCaller:
+		return "caller too long"
+	case TooLong:
+		return "line too long"
+	}
+	return "unknown"
+}
+
+// Scan reads one line with s: it takes a trailing carriage return off, knows empty lines, and cuts lines over MaxLine.
+func Scan(s Scanner, line []byte, l *Line) Reason {
+	if n := len(line); n > 0 && line[n-1] == '\r' {
+		line = line[:n-1]
+	}
+	if len(line) > MaxLine {
+		if s.Scan(line[:MaxLine], l) != OK {
+			return TooLong
+		}
+		return OK
+	}
+	reason := s.Scan(line, l)
+	if reason != OK && blank(line) {
+		return Empty
+	}
+	return reason
+}
+
+// blank reports whether b is only spaces and control characters, such as the zeros of a file that was extended but not
+// yet written.
+func blank(b []byte) bool {
+	for _, c := range b {
+		if c > ' ' {
+			return false
+		}
+	}
+	return true
+}
+
+// reset makes l ready to be scanned into, with room for n callers.
+func (l *Line) reset(n int) {
+	l.Time, l.Cost, l.Status, l.Resource = 0, 0, 0, ""
+	l.scratch = l.scratch[:0]
+	if cap(l.IDs) < n {
+		l.IDs = make([]string, n)
+	}
+	l.IDs = l.IDs[:n]
+	clear(l.IDs)
+}
+
+// keep appends parts to l's scratch and returns them as one view. Earlier views stay valid: they hold on to the array
+// that they point into even if scratch moves to a larger one.
+func (l *Line) keep(parts ...string) string {
+	n := len(l.scratch)
+	for _, p := range parts {
+		l.scratch = append(l.scratch, p...)
+	}
+	return view(l.scratch[n:])
+}
+
+// resource sets l's resource, within its bound.
+func (l *Line) resource(s string) { l.Resource = s[:min(len(s), schemas.MaxResource)] }
+
+// view returns b as a string that shares its memory.
+func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
