@@ -1,0 +1,174 @@
+package kafkaio
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"sync"
+
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+)
+
+// Compression codecs, as the attributes of a batch number them.
+const (
+	codecNone   = 0
+	codecGzip   = 1
+	codecSnappy = 2
+	codecLZ4    = 3
+	codecZstd   = 4
+)
+
+var errCodec = errors.New("batch does not unpack")
+
+// unpacker turns the bytes of record batches into records, in bounded memory. Its methods are safe for concurrent use.
+type unpacker struct {
+	limit int // bytes that one batch may take
+
+	gzips, lz4s sync.Pool
+
+	zstdOnce sync.Once
+	zstd     *zstd.Decoder // set by zstdOnce
+	zstdErr  error
+}
+
+func newUnpacker(limit int) *unpacker { return &unpacker{limit: limit} }
+
+func (u *unpacker) close() {
+	u.zstdOnce.Do(func() { u.zstdErr = ErrClosed })
+	if u.zstd != nil {
+		u.zstd.Close()
+	}
+}
+
+// decompress returns what packed holds, or ErrDecompressedTooLarge as soon as that is known to be over limit bytes. Memory
+// stays within limit and the codec's window, which is under 16 MiB.
+func (u *unpacker) decompress(codec int, packed []byte, limit int) ([]byte, error) {
+	switch codec {
+	case codecNone:
+		if len(packed) > limit {
+			return nil, fmt.Errorf("%w: got %d bytes, want up to %d", ErrDecompressedTooLarge, len(packed), limit)
+		}
+		return packed, nil
+	case codecGzip:
+		return u.gunzip(packed, limit)
+	case codecSnappy:
+		return unsnap(packed, limit)
+	case codecLZ4:
+		return u.unlz4(packed, limit)
+	case codecZstd:
+		return u.unzstd(packed, limit)
+	}
+	return nil, fmt.Errorf("%w: got unknown codec %d", errCodec, codec)
+}
+
+func (u *unpacker) gunzip(packed []byte, limit int) ([]byte, error) {
+	z, _ := u.gzips.Get().(*gzip.Reader)
+	if z == nil {
+		z = new(gzip.Reader)
+	}
+	defer u.gzips.Put(z)
+	if err := z.Reset(bytes.NewReader(packed)); err != nil {
+		return nil, fmt.Errorf("%w: %w", errCodec, err)
+	}
+	return readLimited(z, len(packed), limit)
+}
+
+func (u *unpacker) unlz4(packed []byte, limit int) ([]byte, error) {
+	z, _ := u.lz4s.Get().(*lz4.Reader)
+	if z == nil {
+		z = lz4.NewReader(nil)
+	}
+	defer u.lz4s.Put(z)
+	z.Reset(bytes.NewReader(packed))
+	return readLimited(z, len(packed), limit)
+}
+
+// zstdWindow is more than any Kafka client uses by default (8 MiB at zstd's level 19).
+const zstdWindow = 8 << 20
+
+func (u *unpacker) unzstd(packed []byte, limit int) ([]byte, error) {
+	u.zstdOnce.Do(func() {
+		u.zstd, u.zstdErr = zstd.NewReader(nil, zstd.WithDecoderMaxWindow(zstdWindow),
+			zstd.WithDecoderMaxMemory(uint64(u.limit)), zstd.WithDecoderLowmem(true))
+	})
+	if u.zstdErr != nil {
+		return nil, fmt.Errorf("%w: %w", errCodec, u.zstdErr)
+	}
+	out, err := u.zstd.DecodeAll(packed, nil)
+	switch {
+	case errors.Is(err, zstd.ErrDecoderSizeExceeded), errors.Is(err, zstd.ErrWindowSizeExceeded), len(out) > limit:
+		return nil, fmt.Errorf("%w: want up to %d bytes", ErrDecompressedTooLarge, limit)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", errCodec, err)
+	}
+	return out, nil
+}
+
+// readLimited reads all of r, which unpacks size bytes, unless it is over limit.
+func readLimited(r io.Reader, size, limit int) ([]byte, error) {
+	out := bytes.NewBuffer(make([]byte, 0, min(4*size, limit)+bytes.MinRead))
+	n, err := out.ReadFrom(io.LimitReader(r, int64(limit)+1))
+	switch {
+	case n > int64(limit):
+		return nil, fmt.Errorf("%w: want up to %d bytes", ErrDecompressedTooLarge, limit)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", errCodec, err)
+	}
+	return out.Bytes(), nil
+}
+
+// xerialMagic begins the framing that Java producers put around snappy blocks; after it come two version numbers, and
+// then blocks with their length before each.
+const (
+	xerialMagic  = "\x82SNAPPY\x00"
+	xerialHeader = len(xerialMagic) + 8
+)
+
+// unsnap reads both of the ways in which producers write snappy: one bare block, or blocks in xerial's framing.
+func unsnap(packed []byte, limit int) ([]byte, error) {
+	if len(packed) < xerialHeader || string(packed[:len(xerialMagic)]) != xerialMagic {
+		return appendSnappy(nil, packed, limit)
+	}
+	var out []byte
+	for rest := packed[xerialHeader:]; len(rest) > 0; {
+		if len(rest) < 4 {
+			return nil, fmt.Errorf("%w: got %d bytes of a snappy block's length", errCodec, len(rest))
+		}
+		n := binary.BigEndian.Uint32(rest)
+		rest = rest[4:]
+		if n > math.MaxInt32 || int(n) > len(rest) {
+			return nil, fmt.Errorf("%w: got a snappy block of %d in %d bytes", errCodec, n, len(rest))
+		}
+		var err error
+		if out, err = appendSnappy(out, rest[:n], limit); err != nil {
+			return nil, err
+		}
+		rest = rest[n:]
+	}
+	return out, nil
+}
+
+// appendSnappy unpacks one block behind out. A block says first how long it is.
+func appendSnappy(out, block []byte, limit int) ([]byte, error) {
+	n, err := snappy.DecodedLen(block)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errCodec, err)
+	}
+	if n > limit-len(out) {
+		return nil, fmt.Errorf("%w: want up to %d bytes", ErrDecompressedTooLarge, limit)
+	}
+	b, err := snappy.Decode(nil, block)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errCodec, err)
+	}
+	if out == nil {
+		return b, nil
+	}
+	return append(out, b...), nil
+}

@@ -1,0 +1,133 @@
+package embedded
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+)
+
+// DefaultListen is loopback on any free port.
+const DefaultListen = "127.0.0.1:0"
+
+// Options says how to start a Broker. The zero value is one broker in memory on a free port of loopback.
+type Options struct {
+	Dir        string // where records and topics are kept; empty is memory only. One process at a time
+	Listen     string // host:port; empty is DefaultListen. Clients are told this address, so 0.0.0.0 serves loopback only
+	SyncWrites bool   // fsync every batch before it is acknowledged; needs Dir
+	Nodes      int    // brokers in the cluster, for tests of leadership; 0 is 1. More than one needs a port of 0
+
+	// MinSession is the shortest session timeout that group members may ask for; 0 is 6 s, as on Apache Kafka.
+	MinSession time.Duration
+
+	// Cluster is handed to kfake as it is: TLS, SASL, ACLs, virtual networks.
+	Cluster []kfake.Opt
+}
+
+// Broker is a running cluster. Its methods are safe for concurrent use.
+type Broker struct {
+	cluster *kfake.Cluster
+	addrs   []string
+	unlock  func() error
+	once    sync.Once
+	closed  error
+}
+
+// Start listens and serves until Close. With Dir set it first loads what is there; a directory that another process
+// serves is refused with ErrLocked.
+func Start(o Options) (*Broker, error) {
+	opts, err := o.cluster()
+	if err != nil {
+		return nil, err
+	}
+	unlock := func() error { return nil }
+	if o.Dir != "" {
+		if unlock, err = lock(o.Dir); err != nil {
+			return nil, fmt.Errorf("lock broker directory: %w", err)
+		}
+	}
+	c, err := kfake.NewCluster(opts...)
+	if err != nil {
+		_ = unlock() // the cluster's error says more
+		return nil, fmt.Errorf("start embedded broker: %w", err)
+	}
+	return &Broker{cluster: c, addrs: c.ListenAddrs(), unlock: unlock}, nil
+}
+
+// cluster translates the options for kfake.
+func (o Options) cluster() ([]kfake.Opt, error) {
+	host, port, err := splitListen(o.Listen)
+	if err != nil {
+		return nil, err
+	}
+	nodes := max(o.Nodes, 1)
+	if nodes > 1 && port != 0 {
+		return nil, fmt.Errorf("listen: got port %d for %d nodes, want port 0", port, nodes)
+	}
+	opts := []kfake.Opt{
+		kfake.NumBrokers(nodes),
+		kfake.DefaultNumPartitions(1),
+		kfake.ListenFn(func(network, address string) (net.Listener, error) {
+			_, p, err := net.SplitHostPort(address)
+			if err != nil {
+				return nil, err
+			}
+			return net.Listen(network, net.JoinHostPort(host, p))
+		}),
+		// Retention runs only where this is set; topics that ask for none keep everything.
+		kfake.BrokerConfigs(map[string]string{"log.cleaner.backoff.ms": "60000"}),
+	}
+	if port != 0 {
+		opts = append(opts, kfake.Ports(port))
+	}
+	if o.MinSession > 0 {
+		opts = append(opts, kfake.GroupMinSessionTimeout(o.MinSession))
+	}
+	if o.Dir != "" {
+		opts = append(opts, kfake.DataDir(o.Dir))
+	}
+	if o.SyncWrites {
+		if o.Dir == "" {
+			return nil, fmt.Errorf("sync writes: got no directory, want one")
+		}
+		opts = append(opts, kfake.SyncWrites())
+	}
+	return append(opts, o.Cluster...), nil
+}
+
+// splitListen returns the host and port of a listen address; an empty one is DefaultListen.
+func splitListen(listen string) (host string, port int, err error) {
+	if listen == "" {
+		listen = DefaultListen
+	}
+	host, p, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", 0, fmt.Errorf("listen: %w", err)
+	}
+	if port, err = strconv.Atoi(p); err != nil || port < 0 || port > 65535 {
+		return "", 0, fmt.Errorf("listen: got port %q, want 0 to 65535", p)
+	}
+	return host, port, nil
+}
+
+// Addr returns the host:port to give to clients: the first broker's.
+func (b *Broker) Addr() string { return b.addrs[0] }
+
+// Addrs returns the host:port of every broker.
+func (b *Broker) Addrs() []string { return append([]string(nil), b.addrs...) }
+
+// Cluster returns what is underneath, for faults in tests: Fault, ControlKey, MoveTopicPartition.
+func (b *Broker) Cluster() *kfake.Cluster { return b.cluster }
+
+// Close stops the broker: connections are cut, and what is in memory of a Dir is written. Later calls return the first
+// one's error.
+func (b *Broker) Close() error {
+	b.once.Do(func() {
+		b.cluster.Close()
+		b.closed = b.unlock()
+	})
+	return b.closed
+}

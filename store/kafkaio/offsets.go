@@ -1,0 +1,114 @@
+package kafkaio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+)
+
+// Range returns the first offset that a partition holds and the one that its next message will get; they are equal in an
+// empty partition. Short failures are retried. Errors are as those of Fetch.
+func (c *Client) Range(ctx context.Context, topic string, partition int) (start, end int64, err error) {
+	ctx, done, err := c.begin(ctx, c.config.Timeout)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer done()
+	err = c.retry(ctx, fetchAttempts, func() error {
+		var err error
+		start, end, err = c.rangeOnce(ctx, topic, partition)
+		return err
+	})
+	if err != nil {
+		return 0, 0, c.failed("range", topic, partition, Unknown, err)
+	}
+	return start, end, nil
+}
+
+func (c *Client) rangeOnce(ctx context.Context, topic string, partition int) (start, end int64, err error) {
+	if _, err := c.partitionsOnce(ctx, topic, partition); err != nil {
+		return 0, 0, err // kafka-go sends what it cannot route to any broker
+	}
+	r, err := c.admin.ListOffsets(ctx, &kafka.ListOffsetsRequest{
+		Topics: map[string][]kafka.OffsetRequest{topic: {kafka.FirstOffsetOf(partition), kafka.LastOffsetOf(partition)}},
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	if len(r.Topics[topic]) != 1 {
+		return 0, 0, fmt.Errorf("%w: got %d partitions, want 1", errNotAsked, len(r.Topics[topic]))
+	}
+	p := r.Topics[topic][0]
+	var code kafka.Error
+	if errors.As(p.Error, &code) {
+		return 0, 0, brokerError(int16(code))
+	}
+	if p.FirstOffset < 0 || p.LastOffset < p.FirstOffset {
+		return 0, 0, fmt.Errorf("%w: got range %d to %d", errNotAsked, p.FirstOffset, p.LastOffset)
+	}
+	return p.FirstOffset, p.LastOffset, nil
+}
+
+// Partitions returns how many partitions a topic has, or ErrNoTopic.
+func (c *Client) Partitions(ctx context.Context, topic string) (int, error) {
+	ctx, done, err := c.begin(ctx, c.config.Timeout)
+	if err != nil {
+		return 0, err
+	}
+	defer done()
+	var n int
+	err = c.retry(ctx, fetchAttempts, func() error {
+		var err error
+		n, err = c.partitionsOnce(ctx, topic, 0)
+		return err
+	})
+	if err != nil {
+		return 0, c.failed("count partitions of", topic, 0, Unknown, err)
+	}
+	return n, nil
+}
+
+// partitionsOnce counts the partitions of a topic, and checks that one of them exists and has a leader.
+func (c *Client) partitionsOnce(ctx context.Context, topic string, partition int) (int, error) {
+	m, err := c.admin.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
+	if err != nil {
+		return 0, err
+	}
+	if len(m.Topics) != 1 {
+		return 0, fmt.Errorf("%w: got %d topics, want 1", errNotAsked, len(m.Topics))
+	}
+	var code kafka.Error
+	if errors.As(m.Topics[0].Error, &code) {
+		return 0, brokerError(int16(code))
+	}
+	ps := m.Topics[0].Partitions
+	for _, p := range ps {
+		if p.ID != partition {
+			continue
+		}
+		if p.Leader.Host == "" {
+			return 0, protocol.NewErrNoLeader(topic, int32(partition))
+		}
+		return len(ps), nil
+	}
+	return 0, fmt.Errorf("%w: got partition %d, want under %d", ErrNoTopic, partition, len(ps))
+}
+
+// Reachable returns nil once a broker answers, or why none did.
+func (c *Client) Reachable(ctx context.Context) error {
+	ctx, done, err := c.begin(ctx, c.config.Timeout)
+	if err != nil {
+		return err
+	}
+	defer done()
+	era := c.currentEra()
+	if _, err := c.admin.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{}}); err != nil {
+		c.refresh(era, time.Now())
+		return fmt.Errorf("reach brokers: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package kafkaio
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/rawproduce"
+)
+
+// ErrNoMessages says that Produce was called without any.
+var ErrNoMessages = errors.New("no messages")
+
+// Produce appends msgs to a partition as one record batch, all or none, and returns the offset of the first. It waits
+// until all replicas in sync have them, for Config.Timeout or until ctx ends, and reads msgs only until it returns. A
+// failed produce may have happened all the same: see OutcomeOf. It is repeated only where it is known not to have been
+// sent. The batch must fit the topic's max.message.bytes (1 MiB by default), else the error is ErrTooLarge.
+func (c *Client) Produce(ctx context.Context, topic string, partition int, msgs ...Message) (base int64, err error) {
+	if len(msgs) == 0 {
+		return -1, c.failed("produce", topic, partition, Unsent, ErrNoMessages)
+	}
+	ctx, end, err := c.begin(ctx, c.config.Timeout)
+	if err != nil {
+		return -1, err
+	}
+	defer end()
+	set := appendBatch(make([]byte, 4, 4+batchSize(msgs)), msgs)
+	binary.BigEndian.PutUint32(set, uint32(len(set)-4))
+	base, outcome, err := c.produceSet(ctx, topic, partition, set)
+	if err != nil {
+		return -1, c.failed("produce", topic, partition, outcome, err)
+	}
+	return base, nil
+}
+
+// produceSet sends a record set with its length before it. What a broker does not lead, or no longer has, is asked for
+// anew before the next call.
+func (c *Client) produceSet(ctx context.Context, topic string, partition int, set []byte) (int64, Outcome, error) {
+	for first := true; ; first = false {
+		era := c.currentEra()
+		// Version 3 is the first with record batches.
+		body, version, sent, err := c.exchange(ctx, produceMessage(ctx, topic, partition, set), 3)
+		base, outcome := int64(-1), Unknown
+		switch {
+		case err == nil:
+			base, outcome, err = parseProduce(body, version, topic, partition)
+		case !sent:
+			outcome = Unsent
+		}
+		if err == nil {
+			return base, Acked, nil
+		}
+		if ctx.Err() == nil && (Temporary(err) || errors.Is(err, ErrNoTopic)) {
+			c.refresh(era, time.Now())
+		}
+		// A topic that was just made is unknown to us and then, for a moment, to its broker.
+		if !first || outcome == Unknown || !errors.Is(err, ErrNoTopic) || pause(ctx, retryPause) != nil {
+			return -1, outcome, err
+		}
+	}
+}
+
+func produceMessage(ctx context.Context, topic string, partition int, set []byte) *rawproduce.Request {
+	timeout := time.Duration(0)
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = max(time.Until(deadline), time.Millisecond)
+	}
+	return &rawproduce.Request{
+		Acks: -1, Timeout: int32(timeout / time.Millisecond),
+		Topics: []rawproduce.RequestTopic{{
+			Topic: topic,
+			Partitions: []rawproduce.RequestPartition{{
+				Partition: int32(partition),
+				RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(set)},
+			}},
+		}},
+	}
+}
+
+// parseProduce reads an answer to one partition's produce.
+func parseProduce(body []byte, version int16, topic string, partition int) (base int64, o Outcome, err error) {
+	w := wire{b: body}
+	w.one("topic")
+	gotTopic := w.string()
+	w.one("partition")
+	gotPartition, code := w.int32(), w.int16()
+	base = w.int64()
+	w.int64() // append time
+	if version >= 5 {
+		w.int64() // log start
+	}
+	detail := ""
+	if version >= 8 {
+		for range w.count(6) {
+			w.int32() // index of the record
+			detail = w.string()
+		}
+		if s := w.string(); s != "" {
+			detail = s
+		}
+	}
+	switch {
+	case w.err != nil:
+		return -1, Unknown, fmt.Errorf("read produce answer: %w", w.err)
+	case gotTopic != topic || int(gotPartition) != partition:
+		return -1, Unknown, fmt.Errorf("%w: got %s/%d", errNotAsked, gotTopic, gotPartition)
+	}
+	o, err = produceOutcome(code), brokerError(code)
+	if err != nil && detail != "" {
+		err = fmt.Errorf("%w: broker says %q", err, detail)
+	}
+	if err == nil && base < 0 {
+		return -1, Unknown, fmt.Errorf("%w: got base offset %d", errNotAsked, base)
+	}
+	return base, o, err
+}
+
+// batchSize is an upper bound of what appendBatch appends.
+func batchSize(msgs []Message) int {
+	n := batchHeader
+	for i := range msgs {
+		n += len(msgs[i].Key) + len(msgs[i].Value) + 32
+	}
+	return n
+}

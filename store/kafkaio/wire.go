@@ -1,0 +1,85 @@
+package kafkaio
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// wire reads Kafka's fixed-width encoding. After the first bound it meets, err is set and everything reads as zero.
+type wire struct {
+	b   []byte
+	err error
+}
+
+func (w *wire) take(n int) []byte {
+	if w.err != nil || n < 0 || n > len(w.b) {
+		if w.err == nil {
+			w.err = fmt.Errorf("%w: got %d bytes, want %d", errNotAsked, len(w.b), n)
+		}
+		return nil
+	}
+	b := w.b[:n:n]
+	w.b = w.b[n:]
+	return b
+}
+
+func (w *wire) int16() int16 {
+	if b := w.take(2); b != nil {
+		return int16(binary.BigEndian.Uint16(b))
+	}
+	return 0
+}
+
+func (w *wire) int32() int32 {
+	if b := w.take(4); b != nil {
+		return int32(binary.BigEndian.Uint32(b))
+	}
+	return 0
+}
+
+func (w *wire) int64() int64 {
+	if b := w.take(8); b != nil {
+		return int64(binary.BigEndian.Uint64(b))
+	}
+	return 0
+}
+
+// string reads a nullable string; null is empty.
+func (w *wire) string() string {
+	n := w.int16()
+	if n < 0 {
+		return ""
+	}
+	return string(w.take(int(n)))
+}
+
+// bytes reads nullable bytes without copying them.
+func (w *wire) bytes() []byte {
+	n := w.int32()
+	if n < 0 {
+		return nil
+	}
+	return w.take(int(n))
+}
+
+// count reads the length of an array whose elements take at least size bytes each; null is 0.
+func (w *wire) count(size int) int {
+	n := int(w.int32())
+	if n < 0 {
+		return 0
+	}
+	if n > len(w.b)/size {
+		if w.err == nil {
+			w.err = fmt.Errorf("%w: got an array of %d in %d bytes", errNotAsked, n, len(w.b))
+		}
+		return 0
+	}
+	return n
+}
+
+// one reads the length of an array that must have one element, because one was asked for.
+func (w *wire) one(what string) {
+	if n := w.int32(); n != 1 && w.err == nil {
+		w.err = fmt.Errorf("%w: got %d %ss, want 1", errNotAsked, n, what)
+	}
+}
