@@ -1,0 +1,184 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+)
+
+// Errors. Test with errors.Is.
+var (
+	// ErrLocked says that another process, or another Store of this one, has the directory.
+	ErrLocked = errors.New("store is in use")
+	// ErrNoSpace says that less than Options.MinFree is free. Nothing was written; try again later.
+	ErrNoSpace = errors.New("too little disk space")
+	// ErrCorrupt says that files of the store are damaged: Quarantine it.
+	ErrCorrupt = errors.New("store is damaged")
+	// ErrDigest says that the rows are not those of the checkpoint: Quarantine the store.
+	ErrDigest = errors.New("rows differ from the store's digest")
+	// ErrTooLarge says that changes exceed what one transaction holds. Nothing was written.
+	ErrTooLarge = errors.New("too large for one commit")
+)
+
+// memTable is the size of Badger's memtable in bytes. It sets the size of a transaction (15 % of it) and of the files
+// that are written ahead (twice it).
+const memTable = 16 << 20
+
+// Options of a store. The zero value is a good choice.
+type Options struct {
+	// Logger gets Badger's warnings and errors. Default slog.Default.
+	Logger *slog.Logger
+	// NoSync leaves it to the kernel when commits reach the disk: a crash of the machine, not of the process, may lose
+	// the last ones. For tests and demos.
+	NoSync bool
+	// MinFree is how many bytes the filesystem must have free for Open and Commit to write; below it they return
+	// ErrNoSpace. It must cover what Badger writes in the background. Default DefaultMinFree; where several stores share
+	// a filesystem, multiply.
+	MinFree int64
+}
+
+// DefaultMinFree covers one write-ahead file, the flush of two memtables, and a compaction of a small store.
+const DefaultMinFree = 8 * memTable
+
+// Store is the rows and the checkpoint of one partition. One goroutine at a time may use it.
+type Store struct {
+	db      *badger.DB
+	dir     string
+	lock    *os.File
+	minFree int64
+	last    Checkpoint
+	failed  error  // of a commit that may or may not be on disk; the store then takes no more
+	keys    []byte // of the changes of one commit, prefixed; kept for its memory
+}
+
+// Open opens the store in dir, creating it if it is not there. It returns ErrLocked, ErrNoSpace, ErrCorrupt, or an error
+// of the operating system.
+func Open(dir string, o Options) (*Store, error) {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.MinFree == 0 {
+		o.MinFree = DefaultMinFree
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, fmt.Errorf("create store: %w", err)
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{dir: dir, lock: lock, minFree: o.MinFree}
+	if err := s.open(o); err != nil {
+		return nil, errors.Join(fmt.Errorf("open store: %w", err), s.Close())
+	}
+	return s, nil
+}
+
+func (s *Store) open(o Options) error {
+	if err := s.room(0); err != nil {
+		return err
+	}
+	if err := removeEmptyLogs(s.dir); err != nil {
+		return err
+	}
+	bo := badgerOptions(s.dir, o)
+	if err := verifyTables(s.dir, bo); err != nil {
+		return err
+	}
+	if err := s.openBadger(bo); err != nil {
+		return err
+	}
+	return s.readCheckpoint()
+}
+
+// openBadger opens Badger, which panics over some damage.
+func (s *Store) openBadger(bo badger.Options) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: badger: panic: %v", ErrCorrupt, r)
+		}
+	}()
+	s.db, err = badger.Open(bo)
+	if err != nil {
+		s.db = nil // Badger may return one beside the error, already cleaned up
+	}
+	var system *fs.PathError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &system):
+		return fmt.Errorf("badger: %w", err)
+	}
+	return fmt.Errorf("%w: badger: %w", ErrCorrupt, err)
+}
+
+// Close closes the store. What was committed stays.
+func (s *Store) Close() error {
+	var err error
+	if s.db != nil {
+		err = s.db.Close()
+		s.db = nil
+	}
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
+		s.lock = nil
+	}
+	if err != nil {
+		return fmt.Errorf("close store: %w", err)
+	}
+	return nil
+}
+
+// Checkpoint returns the checkpoint of the last commit; the zero value for a new store.
+func (s *Store) Checkpoint() Checkpoint { return s.last }
+
+// badgerOptions returns the options that were found to fit: a store is small, is read once at the start, and then only
+// written, so that caches and compression would buy nothing. Values stay below the threshold of the value log, which
+// stays empty. Tables are verified as they are opened; the mode that verifies each block read ends an iteration early
+// without an error.
+func badgerOptions(dir string, o Options) badger.Options {
+	return badger.DefaultOptions(dir).
+		WithLogger(logger{o.Logger}).
+		WithSyncWrites(!o.NoSync).
+		WithMemTableSize(memTable).
+		WithNumMemtables(2).
+		WithValueLogFileSize(1 << 20).
+		WithNumVersionsToKeep(1).
+		WithNumCompactors(2).
+		WithCompression(options.None).
+		WithBlockCacheSize(0).
+		WithDetectConflicts(false).
+		WithMetricsEnabled(false).
+		WithChecksumVerificationMode(options.OnTableRead)
+}
+
+// removeEmptyLogs deletes write-ahead files of no bytes. A kill between creating and sizing one leaves it so, and Badger
+// then refuses to open. The caller has the lock.
+func removeEmptyLogs(dir string) error {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("list store: %w", err)
+	}
+	for _, f := range files {
+		if ext := filepath.Ext(f.Name()); ext != ".mem" && ext != ".vlog" {
+			continue
+		}
+		info, err := f.Info()
+		if err != nil {
+			return fmt.Errorf("look at %s: %w", f.Name(), err)
+		}
+		if info.Size() > 0 {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, f.Name())); err != nil {
+			return fmt.Errorf("remove empty log: %w", err)
+		}
+	}
+	return nil
+}

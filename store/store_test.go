@@ -1,0 +1,326 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestMain runs the test binary again as another process where a test asks for one.
+func TestMain(m *testing.M) {
+	switch dir := os.Getenv("STORE_TEST_DIR"); os.Getenv("STORE_TEST_CHILD") {
+	case "commit":
+		commitForever(dir)
+	case "open":
+		_, err := Open(dir, Options{})
+		if !errors.Is(err, ErrLocked) {
+			fmt.Println("got", err, "want", ErrLocked)
+			os.Exit(1)
+		}
+	default:
+		os.Exit(m.Run())
+	}
+}
+
+// child returns the command that runs this binary as another process on the store in dir.
+func child(t *testing.T, what, dir string) *exec.Cmd {
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), "STORE_TEST_CHILD="+what, "STORE_TEST_DIR="+dir)
+	return cmd
+}
+
+// quiet are options for tests that break things on purpose or commit often.
+func quiet() Options {
+	return Options{NoSync: true, MinFree: 1, Logger: slog.New(slog.DiscardHandler)}
+}
+
+// open opens a store and closes it when the test ends, after asking it whether it is well.
+func open(t *testing.T, dir string) *Store {
+	t.Helper()
+	s, err := Open(dir, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if s.db != nil {
+			closeChecked(t, s)
+		}
+	})
+	return s
+}
+
+// closeChecked checks the store and closes it.
+func closeChecked(t *testing.T, s *Store) {
+	t.Helper()
+	if err := s.Check(); err != nil {
+		t.Errorf("check: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+// put returns a change of a row that was not there.
+func put(key, value string) Change { return Change{Key: []byte(key), Value: []byte(value)} }
+
+// replace returns a change of a row that had the value old; an empty value deletes it.
+func replace(key, old, value string) Change {
+	c := Change{Key: []byte(key), Old: Sum([]byte(key), []byte(old))}
+	if value != "" {
+		c.Value = []byte(value)
+	}
+	return c
+}
+
+// commit commits and fails the test if that fails.
+func commit(t *testing.T, s *Store, next int64, changes ...Change) {
+	t.Helper()
+	if err := s.Commit(Checkpoint{Next: next}, changes); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rows returns all rows as "key=value …".
+func rows(t *testing.T, s *Store) string {
+	t.Helper()
+	var all []string
+	err := s.Load(func(key, value []byte) error {
+		all = append(all, string(key)+"="+string(value))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestStoreKeepsRowsAndCheckpoint(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "store")
+	s := open(t, dir)
+	if got := s.Checkpoint(); got != (Checkpoint{}) {
+		t.Errorf("a new store: got %+v, want nothing", got)
+	}
+	if got := rows(t, s); got != "" {
+		t.Errorf("a new store: got %q, want no rows", got)
+	}
+	want := Checkpoint{Next: 42, RulesID: 7, RulesFrom: -1, Epoch: 9, LogTime: 1 << 60, TailOffset: 41, TailCRC: 0xdeadbeef}
+	if err := s.Commit(want, []Change{put("b", "2"), put("a", "1"), put("c", "3")}); err != nil {
+		t.Fatal(err)
+	}
+	want.Rows, want.Digest = 3, Sum([]byte("a"), []byte("1"))+Sum([]byte("b"), []byte("2"))+Sum([]byte("c"), []byte("3"))
+	for range 2 { // as committed, and as read back
+		if got := s.Checkpoint(); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+		if got := rows(t, s); got != "a=1 b=2 c=3" {
+			t.Errorf("got %q", got)
+		}
+		closeChecked(t, s)
+		s = open(t, dir)
+	}
+	commit(t, s, 43, replace("a", "1", ""), replace("b", "2", "22"), put("d", ""))
+	closeChecked(t, s)
+	s = open(t, dir)
+	if got := rows(t, s); got != "b=22 c=3 d=" {
+		t.Errorf("got %q, want a gone and b replaced", got)
+	}
+	if got := s.Checkpoint(); got.Next != 43 || got.Rows != 3 {
+		t.Errorf("got %+v, want next 43 and 3 rows", got)
+	}
+}
+
+// The keys of rows are the owner's affair: none can be taken for one of the store's or of Badger's.
+func TestAnyKeyMayBeARow(t *testing.T) {
+	s := open(t, t.TempDir())
+	keys := []string{"", "c", "r", "\x00", "\xff\xff", "!badger!head", strings.Repeat("k", MaxKey)}
+	var changes []Change
+	for _, key := range keys {
+		changes = append(changes, put(key, "v"))
+	}
+	commit(t, s, 1, changes...)
+	if got := s.Checkpoint(); got.Rows != int64(len(keys)) {
+		t.Errorf("got %d rows, want %d", got.Rows, len(keys))
+	}
+	if err := s.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestKeysAndValuesMayBeReusedAfterCommit(t *testing.T) {
+	s := open(t, t.TempDir())
+	key, value := []byte("key"), []byte("value")
+	commit(t, s, 1, Change{Key: key, Value: value})
+	copy(key, "xxx")
+	copy(value, "yyyyy")
+	commit(t, s, 2, put("other", "row"))
+	if got, want := rows(t, s), "key=value other=row"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestLoadEndsWithTheRowsError(t *testing.T) {
+	s := open(t, t.TempDir())
+	commit(t, s, 1, put("a", "1"), put("b", "2"))
+	enough := errors.New("enough")
+	calls := 0
+	if err := s.Load(func(_, _ []byte) error { calls++; return enough }); !errors.Is(err, enough) || calls != 1 {
+		t.Errorf("got %v after %d calls, want %v after 1", err, calls, enough)
+	}
+}
+
+// An owner that is wrong about what it replaces is found out: not at once, but before anyone trusts the store.
+func TestDigestFindsALostRow(t *testing.T) {
+	for name, lie := range map[string]Change{
+		"replaced, said to be new":  put("a", "2"),
+		"deleted, said to be other": replace("a", "0", ""),
+		"new, said to be replaced":  replace("z", "1", "2"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, t.TempDir())
+			commit(t, s, 1, put("a", "1"), put("b", "2"))
+			commit(t, s, 2, lie)
+			if err := s.Check(); !errors.Is(err, ErrDigest) {
+				t.Errorf("got %v, want %v", err, ErrDigest)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestMaxChangesFitOneCommit(t *testing.T) {
+	s := open(t, t.TempDir())
+	changes := make([]Change, s.MaxChanges())
+	for i := range changes {
+		changes[i] = put(fmt.Sprintf("%06d", i), strings.Repeat("v", s.MaxBytes()/len(changes)-6-rowOverhead))
+	}
+	commit(t, s, 1, changes...)
+	if got := s.Checkpoint().Rows; got != int64(len(changes)) {
+		t.Errorf("got %d rows, want %d", got, len(changes))
+	}
+}
+
+func TestMaxBytesFitOneCommit(t *testing.T) {
+	s := open(t, t.TempDir())
+	var changes []Change
+	for left := s.MaxBytes(); left > 20; {
+		c := put(fmt.Sprint(len(changes)), "")
+		c.Value = make([]byte, min(MaxValue, left-c.Bytes()))
+		changes = append(changes, c)
+		left -= c.Bytes()
+	}
+	commit(t, s, 1, changes...)
+	if len(changes) < 4 {
+		t.Errorf("got %d changes, want several of the longest value", len(changes))
+	}
+}
+
+func TestCommitRefusesWhatDoesNotFit(t *testing.T) {
+	s := open(t, t.TempDir())
+	commit(t, s, 1, put("a", "1"))
+	many := make([]Change, s.MaxChanges()+1)
+	for i := range many {
+		many[i] = put(fmt.Sprint(i), "")
+	}
+	big := make([]byte, MaxValue)
+	for name, changes := range map[string][]Change{
+		"too many":        many,
+		"a long key":      {put(strings.Repeat("k", MaxKey+1), "")},
+		"a long value":    {put("k", string(big)+"x")},
+		"too many bytes":  {put("1", string(big)), put("2", string(big)), put("3", string(big)), put("4", string(big)), put("5", string(big))},
+		"one beyond them": {{Key: make([]byte, MaxKey), Value: make([]byte, MaxValue+1)}},
+	} {
+		if err := s.Commit(Checkpoint{Next: 2}, changes); !errors.Is(err, ErrTooLarge) {
+			t.Errorf("%s: got %v, want %v", name, err, ErrTooLarge)
+		}
+	}
+	if got := s.Checkpoint().Next; got != 1 {
+		t.Errorf("got next %d, want 1: nothing was written", got)
+	}
+	commit(t, s, 2, put("b", "2")) // and it goes on
+}
+
+func TestCommitTakesNothingAfterAnError(t *testing.T) {
+	s := open(t, t.TempDir())
+	commit(t, s, 1, put("a", "1"))
+	if err := s.db.Close(); err != nil { // as good as a disk that is gone
+		t.Fatal(err)
+	}
+	first := s.Commit(Checkpoint{Next: 2}, nil)
+	second := s.Commit(Checkpoint{Next: 2}, nil)
+	if first == nil || second == nil || !strings.Contains(second.Error(), first.Error()) {
+		t.Errorf("got %v, then %v, want the same error twice", first, second)
+	}
+	if got := s.Checkpoint().Next; got != 1 {
+		t.Errorf("got next %d, want 1", got)
+	}
+	s.db = nil
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOneStoreHasTheDirectory(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	commit(t, s, 1, put("a", "1"))
+	empty := filepath.Join(dir, "00099.mem")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, quiet()); !errors.Is(err, ErrLocked) {
+		t.Errorf("in this process: got %v, want %v", err, ErrLocked)
+	}
+	if out, err := child(t, "open", dir).CombinedOutput(); err != nil {
+		t.Errorf("in another process: %v\n%s", err, out)
+	}
+	if _, err := os.Stat(empty); err != nil {
+		t.Errorf("who was locked out touched the directory: %v", err)
+	}
+	closeChecked(t, s)
+	s = open(t, dir)
+	if got := rows(t, s); got != "a=1" {
+		t.Errorf("got %q, want a=1", got)
+	}
+}
+
+// A kill between creating a write-ahead file and giving it its size leaves it empty, and Badger would not open.
+func TestOpenRemovesEmptyLogs(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	commit(t, s, 1, put("a", "1"))
+	closeChecked(t, s)
+	for _, name := range []string{"00077.mem", "000077.vlog"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s = open(t, dir)
+	if got := rows(t, s); got != "a=1" {
+		t.Errorf("got %q, want a=1", got)
+	}
+}
+
+func TestSum(t *testing.T) {
+	seen := make(map[uint64]string)
+	for _, row := range [][2]string{{"", ""}, {"a", ""}, {"", "a"}, {"a", "b"}, {"ab", ""}, {"", "ab"}, {"b", "a"}} {
+		sum := Sum([]byte(row[0]), []byte(row[1]))
+		if other, ok := seen[sum]; ok || sum == 0 {
+			t.Errorf("sum of %q is %#x, as that of %q", row, sum, other)
+		}
+		seen[sum] = fmt.Sprint(row)
+	}
+	if got, want := Sum([]byte("key"), []byte("value")), uint64(0x7b572dc2312ae10d); got != want {
+		t.Errorf("got %#x, want %#x as it is on disks out there", got, want)
+	}
+	key, value := []byte("ip:203.0.113.9"), []byte("some window of a few numbers")
+	if n := testing.AllocsPerRun(100, func() { Sum(key, value) }); n != 0 {
+		t.Errorf("got %v allocations, want 0", n)
+	}
+}
