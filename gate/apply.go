@@ -56,22 +56,27 @@ func (s *Set) apply(d *schemas.Decision, now int64) {
 		w.counts.invalid++
 		return
 	}
-	w.counts.applied++
 	hash := g.hash(d.Caller.ID)
-	slot, old := w.find(hash, g.index, d.Caller.ID)
+	_, old := w.find(hash, g.index, d.Caller.ID)
 	if opens && old == nil {
+		w.counts.applied++
 		return
 	}
 	if !s.reserve(old == nil, now) {
 		w.counts.full++
 		return
 	}
-	slot, old = w.find(hash, g.index, d.Caller.ID) // reserve may have moved it
+	slot, old := w.find(hash, g.index, d.Caller.ID) // reserve may have moved it
 	closures := w.others(old, d.Rule, now)
-	if !opens && len(closures) < maxClosures {
+	if !opens {
+		if len(closures) == maxClosures {
+			w.counts.full++
+			return
+		}
 		closures = append(closures, closure{terms: w.intern(d), closeAt: d.CloseAt, until: until})
 	}
 	w.put(slot, old, g.index, d.Caller.ID, hash, closures)
+	w.counts.applied++
 }
 
 // reopens returns when a decision's gate reopens: its Until, clamped, and later by the jitter.

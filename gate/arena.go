@@ -53,7 +53,7 @@ func (a *arena) alloc(n int) ([]byte, uint32) {
 	at := (a.used-1)*chunkSize + a.free
 	b := a.chunks[a.used-1][a.free : a.free+n : a.free+n]
 	a.free += n
-	return b, uint32(at / granule) //nolint:gosec // tables are bounded so that it fits
+	return b, uint32(at / granule)
 }
 
 // bytes returns what starts at ref, with whatever follows it in its chunk.
@@ -109,8 +109,8 @@ func (r record) closure(i int) closure {
 	b := r[recordHead+i*closureSize:][:closureSize]
 	return closure{
 		terms:   binary.LittleEndian.Uint32(b),
-		closeAt: int64(binary.LittleEndian.Uint64(b[4:])),  //nolint:gosec // as it was written
-		until:   int64(binary.LittleEndian.Uint64(b[12:])), //nolint:gosec // as it was written
+		closeAt: int64(binary.LittleEndian.Uint64(b[4:])),
+		until:   int64(binary.LittleEndian.Uint64(b[12:])),
 	}
 }
 
@@ -126,13 +126,13 @@ func (r record) is(gate uint8, id string) bool { return r.gate() == gate && r.id
 // putRecord appends a record and returns its ref.
 func (a *arena) putRecord(gate uint8, id string, closures []closure) uint32 {
 	b, ref := a.alloc(recordSize(len(closures), len(id)))
-	b[0], b[1] = gate, uint8(len(closures))               //nolint:gosec // ≤ maxClosures
-	binary.LittleEndian.PutUint16(b[2:], uint16(len(id))) //nolint:gosec // ≤ schemas.MaxCallerID
+	b[0], b[1] = gate, uint8(len(closures))
+	binary.LittleEndian.PutUint16(b[2:], uint16(len(id)))
 	at := recordHead
 	for _, c := range closures {
 		binary.LittleEndian.PutUint32(b[at:], c.terms)
-		binary.LittleEndian.PutUint64(b[at+4:], uint64(c.closeAt)) //nolint:gosec // read back as int64
-		binary.LittleEndian.PutUint64(b[at+12:], uint64(c.until))  //nolint:gosec // read back as int64
+		binary.LittleEndian.PutUint64(b[at+4:], uint64(c.closeAt))
+		binary.LittleEndian.PutUint64(b[at+12:], uint64(c.until))
 		at += closureSize
 	}
 	copy(b[at:], id)
@@ -156,10 +156,10 @@ const (
 // putTerms appends terms and returns their ref.
 func (a *arena) putTerms(t terms) uint32 {
 	b, ref := a.alloc(termsHead + len(t.rule))
-	binary.LittleEndian.PutUint64(b, uint64(t.limit))          //nolint:gosec // read back as int64
-	binary.LittleEndian.PutUint64(b[8:], uint64(t.window))     //nolint:gosec // read back as int64
-	binary.LittleEndian.PutUint32(b[16:], uint32(t.partition)) //nolint:gosec // read back as int32
-	binary.LittleEndian.PutUint16(b[20:], uint16(len(t.rule))) //nolint:gosec // ≤ maxRule
+	binary.LittleEndian.PutUint64(b, uint64(t.limit))
+	binary.LittleEndian.PutUint64(b[8:], uint64(t.window))
+	binary.LittleEndian.PutUint32(b[16:], uint32(t.partition))
+	binary.LittleEndian.PutUint16(b[20:], uint16(len(t.rule)))
 	copy(b[termsHead:], t.rule)
 	return ref
 }
@@ -169,9 +169,9 @@ func (a *arena) terms(ref uint32) terms {
 	b := a.bytes(ref &^ shadowBit)
 	rule := b[termsHead:]
 	return terms{
-		limit:     int64(binary.LittleEndian.Uint64(b)),      //nolint:gosec // as it was written
-		window:    int64(binary.LittleEndian.Uint64(b[8:])),  //nolint:gosec // as it was written
-		partition: int32(binary.LittleEndian.Uint32(b[16:])), //nolint:gosec // as it was written
+		limit:     int64(binary.LittleEndian.Uint64(b)),
+		window:    int64(binary.LittleEndian.Uint64(b[8:])),
+		partition: int32(binary.LittleEndian.Uint32(b[16:])),
 		rule:      unsafe.String(unsafe.SliceData(rule), int(binary.LittleEndian.Uint16(b[20:]))),
 	}
 }

@@ -72,7 +72,7 @@ func (c *Callers) AddAddr(g *Gate, addr netip.Addr) bool {
 		return c.Add(g, addr.String())
 	}
 	to := len(addr.AppendTo(c.text[:c.used]))
-	c.at[c.n] = caller{gate: g, from: uint16(c.used), to: uint16(to)} //nolint:gosec // both ≤ inlineText
+	c.at[c.n] = caller{gate: g, from: uint16(c.used), to: uint16(to)}
 	c.at[c.n].hash = g.hash(c.id(c.n))
 	c.n++
 	c.used = to

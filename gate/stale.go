@@ -126,7 +126,7 @@ func (s *Set) Heartbeat(h schemas.Heartbeat, received time.Time) {
 	}
 	p := &parts[h.Partition]
 	p.last.Store(&h)
-	p.heard.Store(max(p.heard.Load(), int64(received.Sub(s.pulse.start))+1))
+	p.heard.Store(max(p.heard.Load(), int64(received.Sub(s.pulse.start))+1, 1))
 	s.pulse.settle()
 	s.pulse.report(s.logger, received)
 }
@@ -187,7 +187,7 @@ func (p *pulse) freshness(i int32, now time.Time) Freshness {
 // report logs partitions whose freshness changed.
 func (p *pulse) report(l *slog.Logger, now time.Time) {
 	for i := range p.reported {
-		f := p.freshness(int32(i), now) //nolint:gosec // the number of partitions is an int32
+		f := p.freshness(int32(i), now)
 		if f == p.reported[i] {
 			continue
 		}

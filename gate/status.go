@@ -60,7 +60,7 @@ func (s *Set) StatusAt(now time.Time) Status {
 		st.Bytes = w.table.bytes()
 	}
 	for i, g := range s.kinds {
-		index := uint8(i) //nolint:gosec // at most 256 kinds
+		index := uint8(i)
 		gs := GateStatus{
 			Kind: g.kind, Closed: w.held[holding{gate: index}], Shadow: w.held[holding{gate: index, shadow: true}],
 		}
@@ -87,7 +87,7 @@ func (s *Set) StatusAt(now time.Time) Status {
 
 // status returns what is known of partition i.
 func (p *pulse) status(i int, now time.Time) PartitionStatus {
-	st := PartitionStatus{Partition: i, Freshness: p.freshness(int32(i), now)} //nolint:gosec // counted by an int32
+	st := PartitionStatus{Partition: i, Freshness: p.freshness(int32(i), now)}
 	part := &p.partitions()[i]
 	if h := part.last.Load(); h != nil {
 		st.Age = max(0, now.Sub(p.start)-time.Duration(part.heard.Load()-1))

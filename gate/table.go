@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"math"
 	"math/bits"
 	"sync/atomic"
 )
@@ -8,10 +9,10 @@ import (
 // table maps callers to records. One writer changes it in place while any number of readers look callers up; it does
 // not grow: the writer builds another one and swaps.
 //
-// A caller's hash picks a group of eight slots; further groups follow in triangular steps. Each slot has a one-byte
-// mark: empty, deleted, or seven bits of the hash, so that one word tells which of eight slots are worth a look (after
-// Abseil's Swiss tables). A slot that was in use is reused only by the mark deleted, so that readers under way never
-// stop too early; one that finds another caller's record in it compares the ids and goes on.
+// A caller's hash picks a group of eight slots; the search goes on to the next groups while they have no empty slot.
+// Each slot has a one-byte mark: empty, deleted, or seven bits of the hash, so that one word tells which of eight slots
+// are worth a look (after Abseil's Swiss tables). A slot that was in use is never marked empty again, so that readers
+// under way do not stop too early; one that finds another caller's record compares the ids and goes on.
 //
 // The writer stores the ref, then the mark, then the filter; readers load them in the opposite order.
 type table struct {
@@ -33,41 +34,43 @@ const (
 	markLive    = 0x80 // and seven bits of the hash
 
 	groupSlots = 8
-	minSlots   = 16
+	groupWords = 2 // of the filter, for 16 bits a slot
 	lows       = 0x0101010101010101
 	highs      = 0x8080808080808080
-
-	filterWordSlots = 4 // at 16 bits a slot
 )
 
 // newTable returns a table with room for n callers: at most 7/8 of the slots are ever in use.
 func newTable(n int) *table {
-	slots := minSlots
-	for slots/8*7 < n {
-		slots *= 2
-	}
+	groups := 2 + n/(groupSlots-1)
 	return &table{
-		filter: make([]atomic.Uint64, slots/filterWordSlots),
-		marks:  make([]atomic.Uint64, slots/groupSlots),
-		refs:   make([]atomic.Uint32, slots),
+		filter: make([]atomic.Uint64, groups*groupWords),
+		marks:  make([]atomic.Uint64, groups),
+		refs:   make([]atomic.Uint32, groups*groupSlots),
 	}
 }
 
 // full reports whether an insert would leave less than an eighth of the slots empty.
-func (t *table) full() bool { return t.live+t.tombs+1 > len(t.refs)/8*7 }
+func (t *table) full() bool { return t.live+t.tombs+1 > len(t.marks)*(groupSlots-1) }
+
+// A hash is used up as follows: the high half scaled to the number of groups is the first group, and its low bits are
+// the mark; the low half scaled to the number of words is the word of the filter, and bits of the high half are the bits
+// in that word. Scaling by multiplication (Lemire, "Fast random integer generation in an interval", 2019) allows tables
+// of any size, and so less waste after they grew.
 
 // mayHold reports whether a caller with this hash can be in the table. One load; wrong, with yes, for some 0.5 % of
 // callers that are not.
 func (t *table) mayHold(hash uint64) bool {
-	return t.filter[hash>>32&uint64(len(t.filter)-1)].Load()&filterBits(hash) == filterBits(hash)
+	return t.filter[hash&math.MaxUint32*uint64(len(t.filter))>>32].Load()&filterBits(hash) == filterBits(hash)
 }
 
 // filterBits are four of the 64 bits of a filter word.
 func filterBits(hash uint64) uint64 {
-	return 1<<(hash&63) | 1<<(hash>>6&63) | 1<<(hash>>12&63) | 1<<(hash>>18&63)
+	return 1<<(hash>>58) | 1<<(hash>>52&63) | 1<<(hash>>46&63) | 1<<(hash>>40&63)
 }
 
-func mark(hash uint64) uint64 { return hash>>57 | markLive }
+func (t *table) group(hash uint64) int { return int(hash >> 32 * uint64(len(t.marks)) >> 32) }
+
+func mark(hash uint64) uint64 { return hash>>32&0x7f | markLive }
 
 // find returns the caller's record, or nil.
 func (t *table) find(hash uint64, gate uint8, id string) record {
@@ -77,9 +80,8 @@ func (t *table) find(hash uint64, gate uint8, id string) record {
 
 // slot returns where the caller's record is and the record, or nil.
 func (t *table) slot(hash uint64, gate uint8, id string) (int, record) {
-	mask := len(t.marks) - 1
-	group := int(hash) & mask //nolint:gosec // masked
-	for step := 1; step <= len(t.marks); step++ {
+	group := t.group(hash)
+	for range t.marks {
 		word := t.marks[group].Load()
 		for m := matches(word, mark(hash)); m != 0; m &= m - 1 {
 			i := group*groupSlots + bits.TrailingZeros64(m)/8
@@ -90,7 +92,9 @@ func (t *table) slot(hash uint64, gate uint8, id string) (int, record) {
 		if matches(word, markEmpty) != 0 {
 			return 0, nil
 		}
-		group = (group + step) & mask
+		if group++; group == len(t.marks) {
+			group = 0
+		}
 	}
 	return 0, nil
 }
@@ -105,9 +109,8 @@ func matches(word, b uint64) uint64 {
 
 // insert adds a caller that the table does not hold. The table must not be full.
 func (t *table) insert(hash uint64, ref uint32) {
-	mask := len(t.marks) - 1
-	group := int(hash) & mask //nolint:gosec // masked
-	for step := 1; ; step++ {
+	group := t.group(hash)
+	for {
 		word := t.marks[group].Load()
 		m := matches(word, markDeleted)
 		if m != 0 {
@@ -121,9 +124,11 @@ func (t *table) insert(hash uint64, ref uint32) {
 			t.marks[group].Store(word&^(0xff<<shift) | mark(hash)<<shift)
 			break
 		}
-		group = (group + step) & mask
+		if group++; group == len(t.marks) {
+			group = 0
+		}
 	}
-	f := &t.filter[hash>>32&uint64(len(t.filter)-1)]
+	f := &t.filter[hash&math.MaxUint32*uint64(len(t.filter))>>32]
 	f.Store(f.Load() | filterBits(hash))
 	t.live++
 }

@@ -145,8 +145,8 @@ func (s *Set) rebuild(now int64) {
 	if old != nil {
 		live, size = old.live, old.arena.size()
 	}
-	t := newTable(live + live/4 + groupSlots)
-	t.arena = newArena(size + len(t.refs)*maxRecord/16)
+	t := newTable(live + live/2)
+	t.arena = newArena(size + len(t.refs)*maxRecord/32)
 	w.table, w.terms, w.held, w.hand = t, make(map[terms]uint32), make(map[holding]int), 0
 	if old == nil {
 		return

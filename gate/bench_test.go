@@ -1,0 +1,136 @@
+package gate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// askers returns n ids of 22 bytes of which the first are those that many closes, in random order.
+func askers(n int) []string {
+	ids := make([]string, n)
+	for i, p := range rand.New(rand.NewPCG(1, 2)).Perm(n) {
+		ids[i] = fmt.Sprintf("caller-%015d", p)
+	}
+	return ids
+}
+
+func closedSet(n int) *Set {
+	s := New(Options{MaxClosed: max(n, 1), Logger: quiet()})
+	now := time.Now()
+	ds := many(0, n, 0, 0)
+	for i := range ds {
+		ds[i].CloseAt, ds[i].Until = now.UnixNano(), now.Add(time.Hour).UnixNano()
+	}
+	s.ApplyAt(now, ds)
+	return s
+}
+
+// BenchmarkLoop is what the benchmarks of Closed cost without it.
+func BenchmarkLoop(b *testing.B) {
+	ids := askers(1 << 10)
+	i, n := 0, 0
+	for b.Loop() {
+		n += len(ids[i&(len(ids)-1)])
+		i++
+	}
+	if n == 0 {
+		b.Fatal("nobody asked")
+	}
+}
+
+func BenchmarkClosed(b *testing.B) {
+	for _, p := range []struct {
+		name            string
+		closed, callers int
+		hit             bool
+	}{
+		{"nothing closed", 0, 1 << 10, false},
+		{"1k closed, miss", 1000, 1 << 14, false},
+		{"1k closed, hit", 1000, 1 << 10, true},
+		{"1 closed, hit", 1, 1, true},
+		{"1M closed, miss", 1_000_000, 1 << 18, false},
+	} {
+		b.Run(p.name, func(b *testing.B) {
+			s := closedSet(p.closed)
+			g := s.Gate("key")
+			ids := askers(p.callers)
+			if !p.hit {
+				for i := range ids {
+					ids[i] = "other-" + ids[i][6:]
+				}
+			}
+			if p.hit && p.closed == 1000 {
+				ids = askers(1000)[:512]
+			}
+			b.ReportAllocs()
+			i, hits := 0, 0
+			for b.Loop() {
+				if g.Closed(ids[i&(len(ids)-1)]) {
+					hits++
+				}
+				i++
+			}
+			if p.hit != (hits == i) || !p.hit && hits > 0 {
+				b.Fatalf("got %d hits of %d", hits, i)
+			}
+			if p.closed > 1 {
+				b.ReportMetric(float64(s.Status().Bytes)/float64(p.closed), "B/closed")
+			}
+		})
+	}
+}
+
+func BenchmarkCheck(b *testing.B) {
+	s := closedSet(1000)
+	ips, keys := s.Gate("ip"), s.Gate("key")
+	ids := askers(1 << 14)[:1<<10]
+	for i := range ids {
+		ids[i] = "other-" + ids[i][6:]
+	}
+	for name, ask := range map[string]func(id string) Verdict{
+		"one caller": func(id string) Verdict {
+			var c Callers
+			c.Add(keys, id)
+			return s.Check(&c)
+		},
+		"two callers": func(id string) Verdict {
+			var c Callers
+			c.Add(keys, id)
+			c.Add(ips, id)
+			return s.Check(&c)
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if v := ask(ids[i&(len(ids)-1)]); v.Closed {
+					b.Fatal("got closed")
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkApply(b *testing.B) {
+	for _, n := range []int{1000, 1_000_000} {
+		b.Run(fmt.Sprint(n, " new"), func(b *testing.B) {
+			ds := many(0, n, 0, 10)
+			for b.Loop() {
+				New(Options{Logger: quiet()}).ApplyAt(at(0), ds)
+			}
+			b.ReportMetric(float64(b.Elapsed())/float64(b.N)/float64(n), "ns/decision")
+		})
+	}
+	b.Run("repeats at 100k", func(b *testing.B) {
+		s := New(Options{Logger: quiet()})
+		ds := many(0, 100_000, 0, 10)
+		s.ApplyAt(at(0), ds)
+		i := 0
+		for b.Loop() {
+			s.ApplyAt(at(0), ds[i:i+1])
+			i = (i + 7919) % len(ds)
+		}
+	})
+}

@@ -1,0 +1,124 @@
+package gate
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/509da70d/floodgate/schemas"
+)
+
+func TestCallersKeepWhoTheyAreGiven(t *testing.T) {
+	s := New(exact())
+	ips, keys, tenants := s.Gate("ip"), s.Gate("key"), s.Gate("tenant")
+	var c Callers
+	for _, added := range []bool{
+		c.Add(keys, "abc"),
+		c.AddAddr(ips, netip.MustParseAddr("::ffff:203.0.113.9")),
+		c.AddAddr(ips, netip.MustParseAddr("fe80::1%eth0")),
+		c.Add(ips, "2001:DB8:0::1"),
+		c.Add(ips, "not an address"),
+		c.Add(tenants, strings.Repeat("x", schemas.MaxCallerID)),
+	} {
+		if !added {
+			t.Fatal("a caller was not added")
+		}
+	}
+	want := []string{
+		"key:abc", "ip:203.0.113.9", "ip:fe80::1", "ip:2001:db8::1", "ip:not an address",
+		"tenant:" + strings.Repeat("x", schemas.MaxCallerID),
+	}
+	if c.Len() != len(want) {
+		t.Fatalf("got %d callers, want %d", c.Len(), len(want))
+	}
+	seen := make(map[uint64]bool)
+	for i, w := range want {
+		kind, id, hash := c.At(i)
+		if kind+":"+id != w {
+			t.Errorf("caller %d: got %s:%s, want %s", i, kind, id, w)
+		}
+		if hash != s.Gate(kind).hash(id) || seen[hash] {
+			t.Errorf("caller %d: got hash %#x, want its gate's, and nobody else's", i, hash)
+		}
+		seen[hash] = true
+	}
+	c.Reset()
+	if c != (Callers{text: c.text}) {
+		t.Errorf("got %+v after Reset, want nobody", c)
+	}
+}
+
+func TestCallersRefuseAndCount(t *testing.T) {
+	s := New(exact())
+	ips, keys := s.Gate("ip"), s.Gate("key")
+	var c Callers
+	if c.Add(keys, "") || c.AddAddr(ips, netip.Addr{}) {
+		t.Error("nobody was added")
+	}
+	if st := s.Status(); st.Refused != 0 {
+		t.Errorf("got %d refused, want 0: requests without a key are usual", st.Refused)
+	}
+	if c.Add(keys, strings.Repeat("x", schemas.MaxCallerID+1)) {
+		t.Error("an id over the bound was added")
+	}
+	if c.Add(ips, strings.Repeat(":", 1<<20)) {
+		t.Error("an id of 1 MB was added")
+	}
+	for i := range MaxCallers {
+		if !c.Add(keys, string(rune('a'+i))) {
+			t.Fatalf("caller %d was not added", i)
+		}
+	}
+	if c.Add(keys, "ninth") || c.AddAddr(ips, netip.MustParseAddr("192.0.2.1")) {
+		t.Error("a ninth caller was added")
+	}
+	if st := s.Status(); st.Refused != 4 || c.Len() != MaxCallers {
+		t.Errorf("got %d refused, %d callers, want 4 and %d", st.Refused, c.Len(), MaxCallers)
+	}
+}
+
+func TestCallersHoldMoreAddressesThanFitInline(t *testing.T) {
+	s := New(exact())
+	g := s.Gate("ip")
+	var c Callers
+	var want []string
+	for i := range MaxCallers {
+		a := netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, 0xaa, 0xaa, 0xbb, 0xbb, 0xcc, 0xcc, 0xdd, 0xdd, 0xee, 0xee, 0xff, byte(i)})
+		want = append(want, a.String())
+		if !c.AddAddr(g, a) {
+			t.Fatalf("address %d was not added", i)
+		}
+	}
+	for i, w := range want {
+		if _, id, _ := c.At(i); id != w {
+			t.Errorf("address %d: got %s, want %s", i, id, w)
+		}
+	}
+}
+
+func TestCallersOfAnotherSetAreOpen(t *testing.T) {
+	a, b := New(exact()), New(exact())
+	for _, s := range []*Set{a, b} {
+		s.ApplyAt(at(0), nil)
+	}
+	a.ApplyAt(at(0), []schemas.Decision{closing("r", "key:x", 0, 10)})
+	b.ApplyAt(at(0), []schemas.Decision{closing("r", "key:y", 0, 10)})
+	if v := b.CheckAt(callersOf(a, "key", "x"), at(1)); v.Closed {
+		t.Errorf("got %+v, want open", v)
+	}
+}
+
+func TestVerdictMayBeKept(t *testing.T) {
+	s := New(exact())
+	s.ApplyAt(at(0), []schemas.Decision{closing("per-ip", "ip:2001:db8::1", 0, 10)})
+	var c Callers
+	c.AddAddr(s.Gate("ip"), netip.MustParseAddr("2001:db8::1"))
+	v := s.CheckAt(&c, at(1))
+	c.Reset()
+	c.AddAddr(s.Gate("ip"), netip.MustParseAddr("3fff:fff::2"))
+	s.ApplyAt(at(2), []schemas.Decision{closing("other", "ip:2001:db8::1", 0, 30), closing("per-ip", "ip:2001:db8::1", 0, 0)})
+	s.Tick(at(60))
+	if v.Caller.String() != "ip:2001:db8::1" || v.Rule != "per-ip" {
+		t.Errorf("got %+v, want the verdict as it was", v)
+	}
+}

@@ -1,0 +1,223 @@
+package gate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// Peer bug caddy-crowdsec-bouncer 129: of two decisions about one caller the one that came last hid the other, and its
+// end let the caller through. Here, in any order, the caller is closed exactly while any of them says so.
+func TestOverlappingDecisionsNeverHideTheStricter(t *testing.T) {
+	const ip = "ip:203.0.113.9"
+	spans := [][2]float64{{0, 10}, {2, 30}, {5, 6}, {0, 3}, {35, 40}}
+	var permute func(done, rest []int)
+	permute = func(done, rest []int) {
+		if len(rest) > 0 {
+			for i := range rest {
+				permute(append(slices.Clone(done), rest[i]), slices.Delete(slices.Clone(rest), i, i+1))
+			}
+			return
+		}
+		s := New(exact())
+		for _, i := range done {
+			s.ApplyAt(at(0), []schemas.Decision{closing(fmt.Sprint("rule", i), ip, spans[i][0], spans[i][1])})
+		}
+		for now := 0.0; now < 45; now++ {
+			want := slices.ContainsFunc(spans, func(p [2]float64) bool { return p[0] <= now && now < p[1] })
+			if got := check(t, s, now, ip); got.Closed != want {
+				t.Fatalf("applied in the order %v: got %+v at %v s, want closed %v", done, got, now, want)
+			}
+			s.Tick(at(now))
+		}
+		s.verify(t)
+	}
+	permute(nil, []int{0, 1, 2, 3, 4})
+}
+
+// A process that was stopped (SIGSTOP, a suspended machine, a long collection) answers its first request with the right
+// time: no ticker has run since, and none is needed.
+func TestExpiredClosureIsNeverServedAfterAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(exact())
+		g := s.Gate("key")
+		now := time.Now()
+		s.Apply([]schemas.Decision{{
+			Rule: "r", Caller: schemas.Caller{Kind: "key", ID: "abc"}, Mode: schemas.ModeEnforce,
+			CloseAt: now.UnixNano(), Until: now.Add(time.Minute).UnixNano(),
+		}})
+		var c Callers
+		c.Add(g, "abc")
+		if !g.Closed("abc") || !s.Check(&c).Closed {
+			t.Fatal("got open, want closed")
+		}
+		time.Sleep(time.Minute - 1) // in the bubble: no Tick, no Apply, nobody awake
+		if !g.Closed("abc") || s.Check(&c).RetryAfter != 1 {
+			t.Fatal("got open, want closed to the last nanosecond")
+		}
+		time.Sleep(1)
+		if g.Closed("abc") || s.Check(&c).Closed {
+			t.Fatal("got closed, want open at until")
+		}
+		time.Sleep(3 * time.Minute)
+		if g.Closed("abc") || s.Check(&c).Closed {
+			t.Fatal("got closed, want open after the pause")
+		}
+		s.Tick(time.Now())
+		if st := s.Status(); st.Closed != 0 || st.Expired != 1 {
+			t.Errorf("got %d closed, %d expired, want 0 and 1 after a sweep", st.Closed, st.Expired)
+		}
+	})
+}
+
+func TestModes(t *testing.T) {
+	const ip = "ip:203.0.113.9"
+	s := New(exact())
+	s.Apply([]schemas.Decision{{
+		Rule: "r", Caller: schemas.Caller{Kind: "ip", ID: "203.0.113.9"}, Mode: schemas.ModeEnforce,
+		CloseAt: time.Now().UnixNano(), Until: time.Now().Add(time.Hour).UnixNano(),
+	}})
+	seconds := time.Since(noon).Seconds()
+	for _, step := range []struct {
+		mode           Mode
+		closed, shadow bool
+	}{
+		{Enforce, true, false}, {Shadow, false, true}, {Off, false, false}, {Shadow, false, true}, {Enforce, true, false},
+	} {
+		s.SetMode(step.mode)
+		v := check(t, s, seconds, ip)
+		if v.Closed != step.closed || v.Shadow != step.shadow || v.ClosedFor(0) != step.closed {
+			t.Errorf("%v: got %+v, want closed %v, shadow %v", step.mode, v, step.closed, step.shadow)
+		}
+		if got := s.Gate("ip").Closed("203.0.113.9"); got != step.closed {
+			t.Errorf("%v: got Closed %v, want %v", step.mode, got, step.closed)
+		}
+		if got := s.Status().Mode; got != step.mode {
+			t.Errorf("got mode %v, want %v", got, step.mode)
+		}
+	}
+}
+
+func TestDecisionsAppliedWhileOffHoldAfterwards(t *testing.T) {
+	o := exact()
+	o.Mode = Off
+	s := New(o)
+	s.ApplyAt(at(0), []schemas.Decision{closing("a", "key:x", 0, 10)})
+	if v := check(t, s, 1, "key:x"); v.Closed || v.Shadow {
+		t.Errorf("got %+v while off", v)
+	}
+	s.SetMode(Enforce)
+	if v := check(t, s, 1, "key:x"); !v.Closed {
+		t.Errorf("got %+v, want closed", v)
+	}
+}
+
+func TestVerdictOfSeveralCallers(t *testing.T) {
+	s := New(exact())
+	s.ApplyAt(at(0), []schemas.Decision{
+		closing("per-ip", "ip:192.0.2.1", 0, 10), closing("per-key", "key:k", 0, 20),
+		shadowed(closing("per-tenant", "tenant:t", 0, 90)),
+	})
+	v := check(t, s, 1, "user:u", "ip:192.0.2.1", "key:k", "tenant:t")
+	if !v.Closed || v.Rule != "per-key" || v.Caller.String() != "key:k" || v.RetryAfter != 19*time.Second || !v.Shadow {
+		t.Errorf("got %+v, want closed by per-key, and shadow", v)
+	}
+	for i, want := range []bool{false, true, true, false} {
+		if v.ClosedFor(i) != want {
+			t.Errorf("got ClosedFor(%d) %v, want %v", i, !want, want)
+		}
+	}
+	v = check(t, s, 1, "tenant:t", "user:u")
+	if v.Closed || !v.Shadow || v.Rule != "per-tenant" || v.ClosedFor(0) {
+		t.Errorf("got %+v, want the shadow rule's verdict", v)
+	}
+}
+
+func TestDecisionsThatMakeNoSense(t *testing.T) {
+	good := closing("r", "key:x", 0, 10)
+	for name, spoil := range map[string]func(*schemas.Decision){
+		"no kind":         func(d *schemas.Decision) { d.Caller.Kind = "" },
+		"kind with colon": func(d *schemas.Decision) { d.Caller.Kind = "a:b" },
+		"no id":           func(d *schemas.Decision) { d.Caller.ID = "" },
+		"long id":         func(d *schemas.Decision) { d.Caller.ID = strings.Repeat("x", schemas.MaxCallerID+1) },
+		"no mode":         func(d *schemas.Decision) { d.Mode = 0 },
+		"unknown mode":    func(d *schemas.Decision) { d.Mode = 7 },
+		"long rule":       func(d *schemas.Decision) { d.Rule = strings.Repeat("r", maxRule+1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := New(exact())
+			d := good
+			spoil(&d)
+			s.ApplyAt(at(0), []schemas.Decision{d, good})
+			if st := s.StatusAt(at(0)); st.Invalid != 1 || st.Applied != 1 || st.Closed != 1 {
+				t.Errorf("got %+v, want the bad one dropped and the good one applied", st)
+			}
+		})
+	}
+}
+
+func TestAbsurdTimesCloseNobodyForLong(t *testing.T) {
+	const minute = int64(time.Minute)
+	now, year := noon.UnixNano(), int64(schemas.MaxClosure)
+	for _, p := range []struct {
+		closeAt, until int64
+		closed         bool
+		want           int64 // until
+	}{
+		{now, now + 10*year, true, now + year},
+		{now, math.MaxInt64, true, now + year},
+		{now - minute, now + year, true, now - minute + year},
+		{math.MinInt64, math.MaxInt64, false, 0},
+		{math.MinInt64, math.MinInt64, false, 0},
+		{math.MaxInt64, math.MaxInt64, false, 0},
+		{math.MaxInt64 - 1, math.MaxInt64, false, 0},
+		{math.MaxInt64, math.MinInt64, false, 0},
+		{-1, now - 10*year, false, 0},
+		{now + 10*year, now + 11*year, false, 0},
+		{0, 0, false, 0},
+		{now, -now, false, 0},
+	} {
+		for _, o := range []Options{exact(), {Logger: quiet()}} {
+			s := New(o)
+			d := closing("r", "key:x", 0, 0)
+			d.CloseAt, d.Until = p.closeAt, p.until
+			s.ApplyAt(noon, []schemas.Decision{d})
+			v := check(t, s, 0, "key:x")
+			if v.Closed != p.closed {
+				t.Fatalf("closeAt %d, until %d: got %+v, want closed %v", p.closeAt, p.until, v, p.closed)
+			}
+			if late := v.Until.UnixNano() - p.want; p.closed && (late < 0 || late > int64(max(o.MaxJitter, 0)+DefaultMaxJitter)) {
+				t.Errorf("closeAt %d, until %d: got until %v, want %v", p.closeAt, p.until, v.Until, time.Unix(0, p.want))
+			}
+			s.verify(t)
+		}
+	}
+}
+
+func TestGateOfABadKindPanics(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("got a gate of the kind \"IP\", want a panic")
+		}
+	}()
+	New(exact()).Gate("IP")
+}
+
+func TestThereAreAtMost256Kinds(t *testing.T) {
+	s := New(exact())
+	for i := range 300 {
+		s.ApplyAt(at(0), []schemas.Decision{closing("r", fmt.Sprintf("k%d:x", i), 0, 10)})
+	}
+	if st := s.StatusAt(at(0)); st.Applied != 256 || st.Invalid != 44 || st.Closed != 256 {
+		t.Errorf("got %d applied, %d invalid, %d closed, want 256, 44, 256", st.Applied, st.Invalid, st.Closed)
+	}
+	if v := check(t, s, 1, "k255:x"); !v.Closed {
+		t.Errorf("got %+v for the last kind, want closed", v)
+	}
+}

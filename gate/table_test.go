@@ -1,0 +1,206 @@
+package gate
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// add puts a caller with a chosen hash into a table that has room for it.
+func (t *table) add(hash uint64, gate uint8, id string) {
+	t.insert(hash, t.arena.putRecord(gate, id, []closure{{closeAt: 1, until: 2}}))
+}
+
+func tableFor(n int) *table {
+	t := newTable(n)
+	t.arena = newArena(n * maxRecord)
+	return t
+}
+
+func TestCallersWithEqualHashesAreToldApart(t *testing.T) {
+	const hash = 0xdeadbeefcafef00d
+	ids := []string{
+		"", "a", "aa", "aaa", "ab", "b", "a\x00", "\x00a", "203.0.113.9", "203.0.113.90", "203.0.113.", "\xff\xfe",
+		strings.Repeat("x", schemas.MaxCallerID), strings.Repeat("x", schemas.MaxCallerID-1) + "y",
+		strings.Repeat("x", schemas.MaxCallerID-1),
+	}
+	for closed := range 1 << len(ids[:8]) { // every subset of the first eight, all of the others
+		tab := tableFor(2 * len(ids))
+		in := func(i int) bool { return i >= 8 || closed>>i&1 != 0 }
+		for i, id := range ids {
+			if in(i) {
+				tab.add(hash, 0, id)
+			}
+		}
+		for i, id := range ids {
+			if r := tab.find(hash, 0, id); (r != nil) != in(i) || r != nil && r.id() != id {
+				t.Fatalf("subset %b: got %v for %q, want found %v", closed, r, id, in(i))
+			}
+			if r := tab.find(hash, 1, id); r != nil {
+				t.Fatalf("got %q in a gate where it is not closed", id)
+			}
+			if r := tab.find(hash^1<<32, 0, id); r != nil {
+				t.Fatalf("got %q by a hash that is not its own", id)
+			}
+		}
+	}
+}
+
+func TestHashesThatShareAPrefixOrASuffix(t *testing.T) {
+	hashes := map[string]func(i int) uint64{
+		"one group":      func(i int) uint64 { return uint64(i) << 40 },
+		"one mark":       func(i int) uint64 { return uint64(i) },
+		"one half":       func(i int) uint64 { return uint64(i) * 0x0100_0001 & 0xffff_ffff },
+		"the other half": func(i int) uint64 { return uint64(i) * 0x0100_0001 << 32 },
+		"the last group": func(i int) uint64 { return math.MaxUint64 - uint64(i) },
+	}
+	for name, hash := range hashes {
+		t.Run(name, func(t *testing.T) {
+			const n = 1000
+			tab := tableFor(n)
+			for i := range n {
+				tab.add(hash(i), 0, fmt.Sprint(i))
+			}
+			for i := range 2 * n {
+				if r := tab.find(hash(i), 0, fmt.Sprint(i)); (r != nil) != (i < n) || i < n && !tab.mayHold(hash(i)) {
+					t.Fatalf("caller %d: got %v, want found %v", i, r, i < n)
+				}
+			}
+		})
+	}
+}
+
+func TestSlotsAreUsedAgain(t *testing.T) {
+	tab := tableFor(10)
+	for i := range 5000 {
+		id := fmt.Sprint(i)
+		hash := uint64(i) * 0x9e3779b97f4a7c15
+		if tab.arena.used == len(tab.arena.chunks) {
+			break // the writer would build anew
+		}
+		if tab.full() {
+			t.Fatalf("full with %d live, %d deleted after %d callers", tab.live, tab.tombs, i)
+		}
+		tab.add(hash, 0, id)
+		slot, r := tab.slot(hash, 0, id)
+		if r == nil {
+			t.Fatalf("caller %d is not found", i)
+		}
+		tab.remove(slot)
+		if tab.find(hash, 0, id) != nil {
+			t.Fatalf("caller %d is found after it was removed", i)
+		}
+		if tab.tombs > len(tab.refs)/2 { // as rebuild does
+			tab = tableFor(10)
+		}
+	}
+}
+
+func TestFilterPassesFewMisses(t *testing.T) {
+	const n = 50_000
+	s := New(exact())
+	g := s.Gate("key")
+	s.ApplyAt(at(0), many(0, n, 0, 10))
+	passed := 0
+	tab := s.view.Load()
+	for i := range n {
+		if tab.mayHold(g.hash(fmt.Sprint("stranger", i))) {
+			passed++
+		}
+		if v := s.CheckAt(callersOf(s, "key", fmt.Sprint("stranger", i)), at(1)); v.Closed {
+			t.Fatalf("stranger %d is closed", i)
+		}
+	}
+	if share := float64(passed) / n; share > 0.012 {
+		t.Errorf("got %.2f %% of misses through the filter, want at most 1.2 %%", 100*share)
+	}
+}
+
+// many returns decisions that close the callers key:from … key:from+n−1 between two times.
+func many(from, n int, closeAt, until float64) []schemas.Decision {
+	ds := make([]schemas.Decision, n)
+	for i := range ds {
+		ds[i] = schemas.Decision{
+			Rule: "r", Caller: schemas.Caller{Kind: "key", ID: fmt.Sprintf("caller-%015d", from+i)}, Mode: schemas.ModeEnforce,
+			CloseAt: at(closeAt).UnixNano(), Until: at(until).UnixNano(),
+		}
+	}
+	return ds
+}
+
+func TestMemoryOfAClosedCaller(t *testing.T) {
+	s := New(exact())
+	closed, worst := 0, 0.0
+	for closed < 60_000 {
+		s.ApplyAt(at(0), many(closed, 1000, 0, 10))
+		closed += 1000
+		if each := float64(s.StatusAt(at(0)).Bytes) / float64(closed); closed >= 10_000 {
+			worst = max(worst, each)
+		}
+	}
+	t.Logf("at most %.1f bytes for each of 10 000 to 60 000 callers with ids of 22 bytes", worst)
+	if worst > 64 {
+		t.Errorf("got %.1f bytes a closed caller, want at most 64", worst)
+	}
+	s.verify(t)
+}
+
+func TestMemoryDoesNotGrowUnderChange(t *testing.T) {
+	s := New(exact())
+	for i := range 300 {
+		now := float64(i)
+		s.ApplyAt(at(now), many(0, 1000, now, now+10))    // the same callers, moved
+		s.ApplyAt(at(now), many(1000*i, 500, now, now+2)) // others, that end soon
+		s.Tick(at(now))
+	}
+	s.verify(t)
+	if st := s.StatusAt(at(300)); st.Bytes > 4<<20 || st.Rebuilds == 0 {
+		t.Errorf("got %d bytes after %d rebuilds, want at most 4 MiB", st.Bytes, st.Rebuilds)
+	}
+	for i := range 50 {
+		s.Tick(at(400 + float64(i)))
+	}
+	s.verify(t)
+	if st := s.StatusAt(at(500)); st.Closed != 0 || st.Bytes > 256<<10 || s.view.Load() != nil {
+		t.Errorf("got %d closed, %d bytes when all is over, want 0, little, and no table to look at", st.Closed, st.Bytes)
+	}
+}
+
+func TestFullSetFailsOpenAndRecovers(t *testing.T) {
+	o := exact()
+	o.MaxClosed = 100
+	s := New(o)
+	s.ApplyAt(at(0), many(0, 150, 0, 10))
+	st := s.StatusAt(at(0))
+	if st.Closed != 100 || st.Full != 50 {
+		t.Fatalf("got %d closed, %d dropped, want 100 and 50", st.Closed, st.Full)
+	}
+	s.ApplyAt(at(1), many(0, 100, 0, 20)) // who is in may change
+	if v := s.CheckAt(callersOf(s, "key", "caller-000000000000007"), at(15)); !v.Closed {
+		t.Errorf("got %+v, want closed for longer", v)
+	}
+	s.ApplyAt(at(25), many(1000, 100, 25, 30)) // all have ended: the room is theirs, even without a Tick
+	if st := s.StatusAt(at(25)); st.Closed != 100 || st.Full != 50 {
+		t.Errorf("got %d closed, %d dropped, want 100 and still 50", st.Closed, st.Full)
+	}
+	s.verify(t)
+}
+
+func TestManyRulesOnOneCaller(t *testing.T) {
+	s := New(exact())
+	for i := range 300 {
+		s.ApplyAt(at(0), []schemas.Decision{closing(fmt.Sprint("rule", i), "key:x", 0, 10+float64(i))})
+	}
+	v := check(t, s, 1, "key:x")
+	if !v.Closed || v.Rule != "rule254" || v.RetryAfter != 263*time.Second {
+		t.Errorf("got %+v, want closed by the last of %d rules", v, maxClosures)
+	}
+	if st := s.StatusAt(at(1)); st.Full != 300-maxClosures {
+		t.Errorf("got %d dropped, want %d", st.Full, 300-maxClosures)
+	}
+	s.verify(t)
+}
