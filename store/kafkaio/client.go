@@ -162,7 +162,8 @@ func (c *Client) retry(ctx context.Context, attempts int, f func() error) error 
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		again := Temporary(err) || errors.Is(err, ErrNoTopic) // the layout may be old
+		// The layout may be old; and what is corrupt in flight is whole the next time.
+		again := Temporary(err) || errors.Is(err, ErrNoTopic) || errors.Is(err, ErrCorrupt)
 		if again {
 			c.refresh(era, time.Now())
 		}

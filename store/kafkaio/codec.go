@@ -110,17 +110,25 @@ func (u *unpacker) unzstd(packed []byte, limit int) ([]byte, error) {
 	return out, nil
 }
 
-// readLimited reads all of r, which unpacks size bytes, unless it is over limit.
+// readLimited reads all of r, which unpacks size bytes, unless it is over limit. Memory doubles, up to one byte more than
+// the limit.
 func readLimited(r io.Reader, size, limit int) ([]byte, error) {
-	out := bytes.NewBuffer(make([]byte, 0, min(4*size, limit)+bytes.MinRead))
-	n, err := out.ReadFrom(io.LimitReader(r, int64(limit)+1))
-	switch {
-	case n > int64(limit):
-		return nil, fmt.Errorf("%w: want up to %d bytes", ErrDecompressedTooLarge, limit)
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", errCodec, err)
+	out := make([]byte, 0, min(4*size+512, limit+1))
+	for {
+		n, err := r.Read(out[len(out):cap(out)])
+		out = out[:len(out)+n]
+		switch {
+		case len(out) > limit:
+			return nil, fmt.Errorf("%w: want up to %d bytes", ErrDecompressedTooLarge, limit)
+		case errors.Is(err, io.EOF):
+			return out, nil
+		case err != nil:
+			return nil, fmt.Errorf("%w: %w", errCodec, err)
+		}
+		if len(out) == cap(out) {
+			out = append(make([]byte, 0, min(2*cap(out), limit+1)), out...)
+		}
 	}
-	return out.Bytes(), nil
 }
 
 // xerialMagic begins the framing that Java producers put around snappy blocks; after it come two version numbers, and

@@ -54,13 +54,11 @@ func (c *Client) Fetch(ctx context.Context, r FetchRequest) (Batch, error) {
 const fetchAttempts = 3
 
 // fetchSure is fetchOnce, but for answers that a flipped bit could explain as well: those are asked for again. A batch's
-// base offset is not under its checksum. It is right if the batch begins where the last one ended, which nearly all do.
+// base offset and format are not under its checksum. They are right if the batch begins where the last one ended, in the
+// format of today, as nearly all do.
 func (c *Client) fetchSure(ctx context.Context, r FetchRequest) (Batch, error) {
 	b, doubts, err := c.fetchOnce(ctx, r)
-	switch {
-	case errors.Is(err, ErrCorrupt):
-		b, doubts, err = c.fetchOnce(ctx, r) // in flight, it was; on the broker's disk, it stays
-	case errors.Is(err, kafka.OffsetOutOfRange):
+	if errors.Is(err, kafka.OffsetOutOfRange) {
 		return Batch{}, c.outOfRange(ctx, r, err)
 	}
 	if err != nil || len(doubts) == 0 {

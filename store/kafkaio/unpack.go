@@ -41,9 +41,9 @@ const (
 const recordOverhead = 64
 
 // unpack appends to b the records in set, which holds whole batches and perhaps a part of one, from b.Next on. It moves
-// b.Next behind what it has dealt with. Doubts are the base offsets of batches that don't begin where the last one ended.
-// The error is a *CorruptError if the first batch is corrupt (a later one ends the unpacking, and is the first one of the
-// next fetch), or errPartial if there is no whole batch.
+// b.Next behind what it has dealt with. Doubts are the base offsets of batches that don't begin where the last one
+// ended, or are of an old format. The error is a *CorruptError if the first batch is corrupt (a later one ends the
+// unpacking, and is the first one of the next fetch), or errPartial if there is no whole batch.
 func (u *unpacker) unpack(b *Batch, set []byte) (doubts []int64, err error) {
 	n, used, expected := 0, 0, b.Next
 	for ; len(set) >= batchPrefix && used < u.limit; n++ {
@@ -52,7 +52,7 @@ func (u *unpacker) unpack(b *Batch, set []byte) (doubts []int64, err error) {
 			break // the broker cut the answer at MaxBytes
 		}
 		base := int64(binary.BigEndian.Uint64(set))
-		if base != expected {
+		if base != expected || len(set) > batchMagicAt && set[batchMagicAt] < 2 {
 			doubts = append(doubts, base)
 		}
 		var took int
@@ -96,6 +96,9 @@ type header struct {
 func (u *unpacker) one(b *Batch, raw []byte) (used int, end int64, err error) {
 	if magic := raw[batchMagicAt]; magic < 2 {
 		last := int64(binary.BigEndian.Uint64(raw)) // of those formats, the offset of the last message
+		if err := b.within(last); err != nil {
+			return 0, 0, err
+		}
 		b.skip(last, SkipFormat, fmt.Errorf("message format %d", magic))
 		return 0, last + 1, nil
 	}
@@ -148,10 +151,15 @@ func (b *Batch) header(raw []byte) (header, error) {
 	if got != want {
 		return header{}, b.corrupt(h.last, fmt.Sprintf("got checksum %08x, want %08x", got, want))
 	}
-	if b.HighWater >= 0 && h.last >= b.HighWater {
-		return header{}, b.corrupt(b.Next, fmt.Sprintf("got offset %d past the high water mark %d", h.last, b.HighWater))
+	return h, b.within(h.last)
+}
+
+// within refuses offsets that no consumer gets to see yet.
+func (b *Batch) within(last int64) error {
+	if last < 0 || b.HighWater >= 0 && last >= b.HighWater {
+		return b.corrupt(b.Next, fmt.Sprintf("got offset %d, want under the high water mark %d", last, b.HighWater))
 	}
-	return h, nil
+	return nil
 }
 
 // skip passes over b.Next to last, if there is anything.
