@@ -30,7 +30,7 @@ func (f *Frame) decode(b []byte) error {
 		Producer:    ProducerID(b[frameProducerAt:]),
 		Source:      parts.source,
 		Seq:         binary.LittleEndian.Uint64(b[frameSeqAt:]),
-		Flushed:     int64(binary.LittleEndian.Uint64(b[frameFlushedAt:])), //nolint:gosec // two's complement on the wire
+		Flushed:     int64(binary.LittleEndian.Uint64(b[frameFlushedAt:])),
 		Partitions:  binary.LittleEndian.Uint32(b[framePartitionsAt:]),
 		Fingerprint: binary.LittleEndian.Uint64(b[frameFingerprintAt:]),
 		Entries:     f.Entries,

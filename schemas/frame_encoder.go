@@ -94,10 +94,10 @@ func (enc *FrameEncoder) intern(s string) uint16 {
 	if enc.index == nil {
 		enc.index = make(map[string]uint16)
 	}
-	i := uint16(len(enc.offsets) / frameOffset) //nolint:gosec // at most three strings for each of MaxFrameEntries
+	i := uint16(len(enc.offsets) / frameOffset)
 	enc.index[s] = i
 	enc.text = append(enc.text, s...)
-	enc.offsets = binary.LittleEndian.AppendUint32(enc.offsets, uint32(len(enc.text))) //nolint:gosec // ≤ MaxFrame + 3 strings
+	enc.offsets = binary.LittleEndian.AppendUint32(enc.offsets, uint32(len(enc.text)))
 	return i
 }
 
@@ -119,8 +119,8 @@ func (enc *FrameEncoder) appendEntry(e *Entry, kind, id, resource uint16) {
 	if e.Response {
 		flags |= entryFlagResponse
 	}
-	b := binary.LittleEndian.AppendUint64(enc.entries, uint64(e.Time)) //nolint:gosec // two's complement on the wire
-	b = binary.LittleEndian.AppendUint64(b, uint64(e.Cost))            //nolint:gosec // two's complement on the wire
+	b := binary.LittleEndian.AppendUint64(enc.entries, uint64(e.Time))
+	b = binary.LittleEndian.AppendUint64(b, uint64(e.Cost))
 	b = binary.LittleEndian.AppendUint32(b, e.Count)
 	b = binary.LittleEndian.AppendUint16(b, id)
 	b = binary.LittleEndian.AppendUint16(b, resource)
@@ -128,7 +128,7 @@ func (enc *FrameEncoder) appendEntry(e *Entry, kind, id, resource uint16) {
 	b = binary.LittleEndian.AppendUint16(b, e.Status)
 	b = append(b, flags, 0, 0, 0)
 	if enc.source {
-		b = binary.LittleEndian.AppendUint64(b, uint64(e.Offset)) //nolint:gosec // two's complement on the wire
+		b = binary.LittleEndian.AppendUint64(b, uint64(e.Offset))
 	}
 	enc.entries = b
 }
@@ -149,12 +149,12 @@ func (enc *FrameEncoder) AppendTo(dst []byte, head *Frame) ([]byte, error) {
 	dst = binary.LittleEndian.AppendUint32(dst, 0) // the checksum, below
 	dst = append(dst, head.Producer[:]...)
 	dst = binary.LittleEndian.AppendUint64(dst, head.Seq)
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(head.Flushed)) //nolint:gosec // two's complement on the wire
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(head.Flushed))
 	dst = binary.LittleEndian.AppendUint64(dst, head.Fingerprint)
 	dst = binary.LittleEndian.AppendUint32(dst, head.Partitions)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(enc.text)))                //nolint:gosec // < MaxFrame
-	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(enc.offsets)/frameOffset)) //nolint:gosec // < 3 * MaxFrameEntries
-	dst = binary.LittleEndian.AppendUint16(dst, uint16(enc.count))                    //nolint:gosec // ≤ MaxFrameEntries
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(enc.text)))
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(enc.offsets)/frameOffset))
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(enc.count))
 	var flags byte
 	if enc.source {
 		flags = frameFlagSource

@@ -30,15 +30,15 @@ func (p *frameParts) decodeEntry(e *Entry, row []byte, text string) error {
 	id := uint(binary.LittleEndian.Uint16(row[entryIDAt:]))
 	resource := uint(binary.LittleEndian.Uint16(row[entryResourceAt:]))
 	kind := uint(binary.LittleEndian.Uint16(row[entryKindAt:]))
-	if top := uint(p.strings); id >= top || resource >= top || kind >= top { //nolint:gosec // a uint16 on the wire
+	if top := uint(p.strings); id >= top || resource >= top || kind >= top {
 		return fmt.Errorf("%w: got strings %d, %d and %d of %d", errEntryString, kind, id, resource, p.strings)
 	}
 	flags := binary.LittleEndian.Uint32(row[entryFlagsAt:]) // and the three reserved bytes
 	if flags&^(entryFlagBlocked|entryFlagResponse) != 0 {
 		return fmt.Errorf("%w: got %#x", errEntryFlags, flags)
 	}
-	e.Time = int64(binary.LittleEndian.Uint64(row[entryTimeAt:])) //nolint:gosec // two's complement on the wire
-	e.Cost = int64(binary.LittleEndian.Uint64(row[entryCostAt:])) //nolint:gosec // two's complement on the wire
+	e.Time = int64(binary.LittleEndian.Uint64(row[entryTimeAt:]))
+	e.Cost = int64(binary.LittleEndian.Uint64(row[entryCostAt:]))
 	e.Count = binary.LittleEndian.Uint32(row[entryCountAt:])
 	e.Status = binary.LittleEndian.Uint16(row[entryStatusAt:])
 	e.Kind = p.str(text, kind)
@@ -48,7 +48,7 @@ func (p *frameParts) decodeEntry(e *Entry, row []byte, text string) error {
 	e.Response = flags&entryFlagResponse != 0
 	e.Offset = 0
 	if p.source {
-		e.Offset = int64(binary.LittleEndian.Uint64(row[entryOffsetAt:])) //nolint:gosec // two's complement on the wire
+		e.Offset = int64(binary.LittleEndian.Uint64(row[entryOffsetAt:]))
 	}
 	return e.validate(p.source)
 }
@@ -56,7 +56,7 @@ func (p *frameParts) decodeEntry(e *Entry, row []byte, text string) error {
 // str returns string i, which exists: its offset and the next one are neighbours.
 func (p *frameParts) str(text string, i uint) string {
 	at := binary.LittleEndian.Uint64(p.offsets[i*frameOffset:])
-	return text[uint32(at) : at>>32] //nolint:gosec // the low half is the first offset
+	return text[uint32(at) : at>>32]
 }
 
 // validate reports whether a frame may hold the entry, except for its kind.

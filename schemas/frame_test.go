@@ -124,7 +124,7 @@ func TestDecodedStringsOutliveTheirBuffer(t *testing.T) {
 func TestEveryTruncationOfAFrameIsRefused(t *testing.T) {
 	for _, want := range []Frame{newFrame(), newSourceFrame(), {Seq: 1}} {
 		b := encode(t, want)
-		for n := range len(b) {
+		for n := range b {
 			var f Frame
 			if err := f.Decode(b[:n:n]); !errors.Is(err, ErrFrameShort) {
 				t.Fatalf("first %d of %d bytes: got %v, want %v", n, len(b), err, ErrFrameShort)
@@ -205,6 +205,7 @@ func TestDecodeRefuses(t *testing.T) {
 
 // entryWithoutString returns a frame that has an entry and an empty string table.
 func entryWithoutString(t *testing.T) []byte {
+	t.Helper()
 	b := append(encode(t, Frame{Seq: 1}), make([]byte, frameEntry)...)
 	b[frameEntriesAt] = 1
 	return b

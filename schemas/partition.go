@@ -34,7 +34,7 @@ func (k PartitionKey) Fingerprint() uint64 {
 }
 
 // Partition maps a hash to one of n partitions: hash mod n.
-func Partition(hash uint64, n int) int { return int(hash % uint64(n)) } //nolint:gosec // n > 0, the result is < n
+func Partition(hash uint64, n int) int { return int(hash % uint64(n)) }
 
 // sip is the state of SipHash-2-4 between blocks of eight bytes. It is passed by value and has four words, so that the
 // compiler keeps it in registers; the bytes that wait for a block to fill (tail) and their number travel beside it.
@@ -50,7 +50,7 @@ func newSip(k PartitionKey) sip {
 
 // write mixes b in after n bytes, of which the last n mod 8 are in tail, little-endian. It returns the new tail.
 func (s sip) write(tail uint64, n int, b string) (sip, uint64) {
-	used := 8 * (uint(n) & 7) //nolint:gosec // n ≥ 0; bits of tail in use
+	used := 8 * (uint(n) & 7)
 	for len(b) >= 8 {
 		w := word(b)
 		s = s.block(tail | w<<used)
@@ -77,7 +77,7 @@ func (s sip) block(m uint64) sip {
 // sum mixes in the last block, which is the up to seven bytes of tail and the length n of the input mod 256, and
 // finishes.
 func (s sip) sum(tail uint64, n int) uint64 {
-	s = s.block(tail | uint64(n)<<56) //nolint:gosec // the low byte of the length is what counts
+	s = s.block(tail | uint64(n)<<56)
 	s.v2 ^= 0xff
 	s = s.round()
 	s = s.round()

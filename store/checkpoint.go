@@ -41,7 +41,7 @@ func (c *Checkpoint) append(b []byte) []byte {
 	start := len(b)
 	b = append(b, checkpointFormat)
 	for _, v := range []uint64{
-		uint64(c.Next), c.RulesID, uint64(c.RulesFrom), c.Epoch, uint64(c.LogTime), uint64(c.TailOffset), c.Digest, uint64(c.Rows), //nolint:gosec // two's complement on disk
+		uint64(c.Next), c.RulesID, uint64(c.RulesFrom), c.Epoch, uint64(c.LogTime), uint64(c.TailOffset), c.Digest, uint64(c.Rows),
 	} {
 		b = binary.LittleEndian.AppendUint64(b, v)
 	}
@@ -63,8 +63,8 @@ func (c *Checkpoint) decode(b []byte) error {
 	}
 	number := func(i int) uint64 { return binary.LittleEndian.Uint64(body[1+8*i:]) }
 	*c = Checkpoint{
-		Next: int64(number(0)), RulesID: number(1), RulesFrom: int64(number(2)), Epoch: number(3), //nolint:gosec // two's complement on disk
-		LogTime: int64(number(4)), TailOffset: int64(number(5)), Digest: number(6), Rows: int64(number(7)), //nolint:gosec // two's complement on disk
+		Next: int64(number(0)), RulesID: number(1), RulesFrom: int64(number(2)), Epoch: number(3),
+		LogTime: int64(number(4)), TailOffset: int64(number(5)), Digest: number(6), Rows: int64(number(7)),
 		TailCRC: binary.LittleEndian.Uint32(body[1+8*8:]),
 	}
 	return nil

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"math/rand/v2"
-	"os"
 	"testing"
 	"time"
 )
@@ -48,14 +48,14 @@ func apply(rows map[string][]byte, changes []Change) {
 	}
 }
 
-// commitForever is the process that is killed: it goes on where the store stands, and commits until it dies.
-func commitForever(dir string) {
+// commitForever is the process that is killed: it goes on where the store stands, and commits until it dies, saying
+// after each commit how many there are.
+func commitForever(out io.Writer, dir string) error {
 	o := quiet()
 	o.NoSync = false
 	s, err := Open(dir, o)
 	if err != nil {
-		fmt.Println("open:", err)
-		os.Exit(1)
+		return err
 	}
 	rows := make(map[string][]byte)
 	err = s.Load(func(key, value []byte) error {
@@ -65,11 +65,11 @@ func commitForever(dir string) {
 	for n := s.Checkpoint().Next; err == nil; n++ {
 		changes := crashChanges(n, rows)
 		apply(rows, changes)
-		err = s.Commit(Checkpoint{Next: n + 1}, changes)
-		fmt.Println(n + 1)
+		if err = s.Commit(Checkpoint{Next: n + 1}, changes); err == nil {
+			_, err = fmt.Fprintln(out, n+1)
+		}
 	}
-	fmt.Println(err)
-	os.Exit(1)
+	return err
 }
 
 // After any number of kills the store holds the rows of exactly the commits that its checkpoint counts, and no commit
@@ -116,11 +116,11 @@ func runUntilKilled(t *testing.T, dir string, after time.Duration) int64 {
 	case <-time.After(20 * time.Second):
 		t.Error("no commit within 20 s")
 	}
-	time.Sleep(after) // a kill at any moment is the point
+	<-time.After(after) // a kill at any moment is the point
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	last := int64(0)
-	for _, line := range bytes.Fields(out.said[:bytes.LastIndexByte(out.said, '\n')+1]) {
+	for line := range bytes.FieldsSeq(out.said[:bytes.LastIndexByte(out.said, '\n')+1]) {
 		if _, err := fmt.Sscan(string(line), &last); err != nil {
 			t.Fatalf("the process said: %s", out.said)
 		}

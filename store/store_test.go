@@ -13,22 +13,27 @@ import (
 
 // TestMain runs the test binary again as another process where a test asks for one.
 func TestMain(m *testing.M) {
+	var err error
 	switch dir := os.Getenv("STORE_TEST_DIR"); os.Getenv("STORE_TEST_CHILD") {
 	case "commit":
-		commitForever(dir)
+		err = commitForever(os.Stdout, dir)
 	case "open":
-		_, err := Open(dir, Options{})
-		if !errors.Is(err, ErrLocked) {
-			fmt.Println("got", err, "want", ErrLocked)
-			os.Exit(1)
+		if _, err = Open(dir, quiet()); errors.Is(err, ErrLocked) {
+			err = nil
+		} else {
+			err = fmt.Errorf("got %v, want %w", err, ErrLocked)
 		}
 	default:
-		os.Exit(m.Run())
+		m.Run()
+	}
+	if err != nil {
+		panic(err)
 	}
 }
 
 // child returns the command that runs this binary as another process on the store in dir.
 func child(t *testing.T, what, dir string) *exec.Cmd {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), "STORE_TEST_CHILD="+what, "STORE_TEST_DIR="+dir)
 	return cmd

@@ -99,7 +99,7 @@ func cutTail(b []byte) (rest, tail []byte, err error) {
 	if size > uint64(len(b)) {
 		return nil, nil, fmt.Errorf("got a length of %d, want at most %d", size, len(b))
 	}
-	at := len(b) - int(size) //nolint:gosec // ≤ len(b)
+	at := len(b) - int(size)
 	return b[:at], b[at:], nil
 }
 

@@ -109,7 +109,7 @@ func TestRecordsRoundTrip(t *testing.T) {
 func TestEveryTruncationOfARecordIsRefused(t *testing.T) {
 	for name, r := range records() {
 		b := encode(t, r)
-		for n := range len(b) {
+		for n := range b {
 			got, err := Decode(b[:n:n])
 			if want := ErrMalformed; !errors.Is(err, want) && (n > 0 || !errors.Is(err, ErrUnknown)) {
 				t.Errorf("%s, first %d of %d bytes: got %v and %+v, want %v", name, n, len(b), err, got, want)
