@@ -22,6 +22,9 @@ var (
 // KindIP is the caller kind whose ids are IP addresses in canonical form (see CanonicalAddr).
 const KindIP = "ip"
 
+// KindCanary is the caller kind of the link's own probes: the analyzer answers them, and counts them nowhere.
+const KindCanary = "_canary"
+
 // Caller is who is counted: a kind and an id, written kind:id, such as ip:203.0.113.9 or key:abc.
 // The zero value is nobody. Callers are values and may be compared.
 type Caller struct {

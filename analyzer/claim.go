@@ -1,0 +1,96 @@
+package analyzer
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/schemas/pb"
+	"github.com/509da70d/floodgate/store/kafkaio"
+)
+
+// claim takes the partition over: it appends a claim under an epoch higher than any other, and waits to read it back.
+// Where another claim of the same or a higher epoch came first, it claims again.
+func (o *Owner) claim(ctx context.Context) error {
+	at, err := o.tail(ctx)
+	if err != nil {
+		return err
+	}
+	epoch := max(at.fence.Epoch, o.store.Checkpoint().Epoch)
+	for {
+		epoch = max(epoch+1, uint64(time.Now().UnixMilli())) //nolint:gosec // after 1970
+		nonce := newNonce()
+		base, err := o.appendClaim(ctx, epoch, nonce)
+		if err != nil {
+			return err
+		}
+		won := false
+		at.next, err = o.scan(ctx, at.next, base+1, func(r pb.Record) {
+			switch {
+			case r.Claim != nil && r.Claim.Nonce == nonce && r.Claim.Epoch == epoch:
+				won = at.fence.Claim(epoch) || won
+			case r.Claim != nil:
+				at.fence.Claim(r.Claim.Epoch)
+			case r.Heartbeat != nil:
+				at.fence.Heartbeat(r.Heartbeat.Epoch, r.Heartbeat.Seq)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		if won && at.fence.Epoch == epoch {
+			o.claimed = epoch
+			o.publisher.claimed(epoch, base+1)
+			return nil
+		}
+		epoch = max(epoch, at.fence.Epoch)
+	}
+}
+
+// appendClaim produces a claim until it is acknowledged. One that was appended twice is the same claim.
+func (o *Owner) appendClaim(ctx context.Context, epoch, nonce uint64) (int64, error) {
+	p := o.config.Fold.Partition
+	value, err := pb.AppendClaim(nil, &schemas.Claim{
+		Partition: int32(p), Epoch: epoch, Nonce: nonce, Owner: o.config.Name, //nolint:gosec // a partition number
+	})
+	if err != nil {
+		return 0, fmt.Errorf("encode claim: %w", err)
+	}
+	for wait := retryFirst; ; wait = min(2*wait, retryLast) {
+		base, err := o.log.Produce(ctx, o.config.Decisions, p, kafkaio.Message{Time: time.Now().UnixNano(), Value: value})
+		if err == nil {
+			return base, nil
+		}
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		o.config.Logger.Warn("cannot claim", "error", err)
+		sleep(ctx, wait)
+	}
+}
+
+func newNonce() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+// readDecisions returns what gates believe before this owner says anything: the decisions in force by the last complete
+// cycle and all since.
+func (o *Owner) readDecisions(ctx context.Context) (map[decisionKey]schemas.Decision, error) {
+	at, err := o.tail(ctx)
+	if err != nil {
+		return nil, err
+	}
+	told := make(map[decisionKey]schemas.Decision)
+	_, err = o.scan(ctx, at.from, at.next, func(r pb.Record) {
+		if r.Decision == nil || r.Decision.Caller.Kind == schemas.KindCanary {
+			return
+		}
+		told[keyOf(r.Decision)] = *r.Decision
+	})
+	return told, err
+}

@@ -1,0 +1,80 @@
+package analyzer
+
+import (
+	"fmt"
+
+	"github.com/509da70d/floodgate/store"
+)
+
+// committer writes checkpoints, one at a time, so that the fold need not wait for an fsync.
+type committer struct {
+	store *store.Store
+	jobs  chan job
+	done  chan result // one for each job
+	busy  bool        // owned by the owner's goroutine
+	rest  job         // owned likewise: what a full disk left to do
+}
+
+type job struct {
+	at      store.Checkpoint
+	changes []store.Change
+}
+
+// result is how a job ended, and what is left of it.
+type result struct {
+	rest job
+	err  error
+}
+
+func newCommitter(s *store.Store) *committer {
+	return &committer{store: s, jobs: make(chan job, 1), done: make(chan result, 1)}
+}
+
+// start hands over a job; the committer must not be busy.
+func (c *committer) start(j job) {
+	c.busy, c.rest = true, job{}
+	c.jobs <- j
+}
+
+func (c *committer) close() { close(c.jobs) }
+
+func (c *committer) run() {
+	for j := range c.jobs {
+		rest, err := commit(c.store, j)
+		c.done <- result{rest, err}
+	}
+}
+
+// incomplete is the next offset of a store that holds part of a checkpoint. It is not to be counted on from.
+const incomplete = -1
+
+// commit writes a checkpoint. What fits goes into one transaction. Deletions that don't fit follow in others: until then
+// the store holds rows that have expired, which changes no count. Only a checkpoint that is too large altogether, as
+// after a change of rules, is split, and the store then says until its last part that it is incomplete: a crash between
+// means a rebuild from the log. It returns what is left to do after an error.
+func commit(s *store.Store, j job) (rest job, err error) {
+	for first := true; first || len(j.changes) > 0; first = false {
+		n := fitting(s, j.changes)
+		at := j.at
+		if n < len(j.changes) && j.changes[n].Value != nil { // deletions come last
+			at.Next = incomplete
+		}
+		if err := s.Commit(at, j.changes[:n]); err != nil {
+			return j, fmt.Errorf("commit %d rows: %w", n, err)
+		}
+		j.changes = j.changes[n:]
+	}
+	return job{}, nil
+}
+
+// fitting returns how many of the changes fit one transaction.
+func fitting(s *store.Store, changes []store.Change) int {
+	rows, bytes := s.MaxChanges(), s.MaxBytes()
+	for i := range changes {
+		bytes -= changes[i].Bytes()
+		if i == rows || bytes < 0 {
+			return i
+		}
+	}
+	return len(changes)
+}

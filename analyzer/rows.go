@@ -1,0 +1,145 @@
+package analyzer
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/store"
+)
+
+// Dirty returns how many rows the next TakeDirty returns at most.
+func (f *Fold) Dirty() int {
+	return len(f.dirty) + len(f.removed) + len(f.dedupe.changed) + len(f.dedupe.removed)
+}
+
+// TakeDirty returns what has changed since it was last called, for the store to commit with the next offset. Deletions
+// come last: a store that does them later still holds nothing but rows that have expired.
+func (f *Fold) TakeDirty() []store.Change {
+	changes := make([]store.Change, 0, f.Dirty())
+	for _, i := range f.dirty {
+		r := f.table.row(i)
+		if r.rule < 0 || !r.dirty {
+			continue // dropped since
+		}
+		changes = append(changes, f.change(r))
+		r.dirty = false
+	}
+	f.dirty = f.dirty[:0]
+	changes = f.dedupe.take(changes)
+	for _, removed := range []removals{f.removed, f.dedupe.removed} {
+		for key, stored := range removed {
+			changes = append(changes, store.Change{Key: []byte(key), Old: stored})
+		}
+		clear(removed)
+	}
+	return changes
+}
+
+// change encodes a row and remembers its sum as committed.
+func (f *Fold) change(r *row) store.Change {
+	key, value := f.encode(r)
+	c := store.Change{Key: key, Value: value, Old: r.stored}
+	r.stored = store.Sum(key, value)
+	return c
+}
+
+func (f *Fold) encode(r *row) (key, value []byte) {
+	rule := f.set.Rules[r.rule]
+	return appendRowKey(nil, rule.Name, rule.Kind, r.id), appendRowValue(nil, rule.Shape(), r)
+}
+
+// take appends the senders that changed.
+func (d *dedupe) take(changes []store.Change) []store.Change {
+	for _, id := range d.changed {
+		s := d.rows[id]
+		if s == nil || !s.dirty {
+			continue // evicted since
+		}
+		key, value := id.key(), s.value()
+		changes = append(changes, store.Change{Key: key, Value: value, Old: s.stored})
+		s.stored, s.dirty = store.Sum(key, value), false
+	}
+	d.changed = d.changed[:0]
+	return changes
+}
+
+// Restore puts a stored row back into a fold that has folded nothing yet. A row whose rule is gone or counts otherwise
+// now is dropped, and deleted from the store by the next checkpoint.
+func (f *Fold) Restore(key, value []byte) error {
+	sum := store.Sum(key, value)
+	if len(key) > 0 && key[0] != windowPrefix {
+		return f.dedupe.restore(key, value, sum)
+	}
+	name, kind, id, err := parseRowKey(string(key))
+	if err != nil {
+		return err
+	}
+	shape, closure, state, err := parseRowValue(value)
+	if err != nil {
+		return fmt.Errorf("read row %q: %w", key, err)
+	}
+	rule := f.ruleIndex(name)
+	if rule < 0 || f.set.Rules[rule].Shape() != shape || f.set.Rules[rule].Kind != kind {
+		f.removed.add(key, sum)
+		return nil
+	}
+	if !f.set.Rules[rule].Window.Valid(state) {
+		return fmt.Errorf("read row %q: %w: got a state of %d numbers, want one of %s", key, errRow, len(state), f.set.Rules[rule].Window.Shape())
+	}
+	i := f.table.insert(rowHash(f.opts.Key.Hash(kind, id), rule), rule, strings.Clone(id))
+	row := f.table.row(i)
+	row.state, row.closure, row.stored = state, closure, sum
+	f.wheel.schedule(i, f.expiry(row))
+	return nil
+}
+
+func (f *Fold) ruleIndex(name string) int32 {
+	for i, r := range f.set.Rules {
+		if r.Name == name {
+			return int32(i) //nolint:gosec // a handful of rules
+		}
+	}
+	return -1
+}
+
+// Resume sets log time to what it was when the restored rows were committed.
+func (f *Fold) Resume(logTime int64) {
+	f.now = logTime
+	f.wheel.minute, f.wheel.started = minuteOf(logTime), true
+}
+
+// Digest sums up all rows that anything can still depend on at the given log time, in any order: folds of several
+// partitions of one log add up (modulo 2^64) to the digest of one fold over the whole log.
+func (f *Fold) Digest(at int64) uint64 {
+	var sum uint64
+	f.table.each(func(_ uint32, r *row) bool {
+		if f.expiry(r) > at {
+			sum += store.Sum(f.encode(r))
+		}
+		return true
+	})
+	return sum
+}
+
+// Row is one rule and caller as the fold holds it.
+type Row struct {
+	Rule    *rules.Rule
+	ID      string
+	Closure policy.Closure
+	Total   int64 // weight in the window at the time that was asked about
+	Limit   int64
+}
+
+// Rows calls yield with every row, as of at in Unix nanoseconds, in no particular order, until it returns false.
+func (f *Fold) Rows(at int64, yield func(Row) bool) {
+	f.table.each(func(_ uint32, r *row) bool {
+		rule := f.set.Rules[r.rule]
+		limit, _ := rule.LimitFor(r.id)
+		return yield(Row{
+			Rule: rule, ID: r.id, Closure: r.closure, Limit: limit,
+			Total: rule.Window.View(r.state, limit, at).Total,
+		})
+	})
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// newFlags returns an empty flag set for a subcommand; usage is its synopsis behind "floodgate".
+func newFlags(p process, usage string) *pflag.FlagSet {
+	flags := pflag.NewFlagSet(usage, pflag.ContinueOnError)
+	flags.SortFlags = false
+	flags.SetOutput(p.stderr)
+	flags.Usage = func() {
+		fmt.Fprintf(p.stderr, "Usage: floodgate %s\n\n%s", usage, flags.FlagUsages())
+	}
+	return flags
+}
+
+// parseFlags parses args, then takes each flag that was not given from the environment: --some-name from
+// FLOODGATE_SOME_NAME. What is wrong is a usage error; asking for help is pflag.ErrHelp.
+func parseFlags(p process, flags *pflag.FlagSet, args []string) error {
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, pflag.ErrHelp) {
+			return err
+		}
+		return usageError{err}
+	}
+	var errs []error
+	flags.VisitAll(func(f *pflag.Flag) {
+		name := variable(f.Name)
+		value, ok := p.lookup(name)
+		if f.Changed || !ok {
+			return
+		}
+		if err := flags.Set(f.Name, value); err != nil {
+			errs = append(errs, usagef("%s: %w", name, err))
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// variable returns the environment variable of a flag.
+func variable(flag string) string {
+	return "FLOODGATE_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// outputFlag is --output: table for people or json for machines.
+type outputFlag struct{ json bool }
+
+func (o *outputFlag) String() string {
+	if o.json {
+		return "json"
+	}
+	return "table"
+}
+
+func (o *outputFlag) Set(s string) error {
+	switch s {
+	case "json", "table":
+		o.json = s == "json"
+		return nil
+	}
+	return fmt.Errorf("got %q, want table or json", s)
+}
+
+func (o *outputFlag) Type() string { return "format" }

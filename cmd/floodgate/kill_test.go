@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/509da70d/floodgate/analyzer"
+	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/kafkaio"
+)
+
+var killCycles = flag.Int("kill-cycles", 20, "how often TestKillMinus9 kills the analyzer")
+
+// killRules counts everything: nobody reaches the limit, so that each count is the caller's whole truth.
+const killRules = `
+version: 1
+rules:
+  - {name: all, callers: key, limit: 1000000000000, window: 8760h, algorithm: fixed, count_blocked: true}
+`
+
+const (
+	killPartitions = 4
+	killCallers    = 500
+	killFrame      = 200 // entries in a frame
+	killEntries    = 20_000
+)
+
+// generator sends frames as a server would whose link is told now and then that a produce may have failed: it then sends
+// the same frame again. It keeps the truth.
+type generator struct {
+	t          *testing.T
+	client     *kafkaio.Client
+	rnd        *rand.Rand
+	names      [][]string // callers by partition
+	seq        []uint64
+	truth      map[string]int64
+	entries    int
+	duplicates int
+	busy       time.Duration
+}
+
+func newGenerator(t *testing.T, broker string, seed uint64) *generator {
+	g := &generator{
+		t: t, client: kafkaio.New(kafkaio.Config{Brokers: []string{broker}}), rnd: rand.New(rand.NewPCG(seed, 0)),
+		names: make([][]string, killPartitions), seq: make([]uint64, killPartitions), truth: make(map[string]int64),
+	}
+	t.Cleanup(g.client.Close)
+	for i := range killCallers {
+		id := fmt.Sprintf("caller-%04d", i)
+		p := schemas.Partition(schemas.DefaultPartitionKey().Hash("key", id), killPartitions)
+		g.names[p] = append(g.names[p], id)
+	}
+	return g
+}
+
+// send sends one frame to each partition.
+func (g *generator) send(ctx context.Context) {
+	began := time.Now()
+	for p := range killPartitions {
+		now := time.Now().UnixNano()
+		g.seq[p]++
+		f := schemas.Frame{
+			Producer: schemas.ProducerID{1, 2, 3}, Seq: g.seq[p], Flushed: now, Partitions: killPartitions,
+			Fingerprint: schemas.DefaultPartitionKey().Fingerprint(),
+		}
+		for range killFrame {
+			e := schemas.Entry{Time: now, Kind: "key", ID: g.names[p][g.rnd.IntN(len(g.names[p]))], Count: 1 + g.rnd.Uint32N(9), Blocked: g.rnd.IntN(4) == 0}
+			g.truth[e.ID] += int64(e.Count)
+			f.Entries = append(f.Entries, e)
+		}
+		value, err := f.AppendTo(nil)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		times := 1
+		if g.rnd.IntN(50) == 0 {
+			times = 2
+			g.duplicates++
+		}
+		for range times {
+			g.produce(ctx, p, kafkaio.Message{Time: now, Value: value})
+		}
+		g.entries += killFrame
+	}
+	g.busy += time.Since(began)
+}
+
+// produce sends until it is acknowledged: with the broker alive, a failure is an ambiguous one.
+func (g *generator) produce(ctx context.Context, p int, m kafkaio.Message) {
+	topic := kafkaio.DefaultTopicNames().Requests
+	for {
+		_, err := g.client.Produce(ctx, topic, p, m)
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			g.t.Fatalf("produce: %v", err)
+		}
+		g.duplicates++
+	}
+}
+
+// sendUntilReady sends until the analyzer at url decides.
+func (g *generator) sendUntilReady(ctx context.Context, url string) {
+	for {
+		g.send(ctx)
+		if _, status := get(ctx, url+"/readyz"); status == 200 {
+			return
+		}
+		if ctx.Err() != nil {
+			g.t.Fatalf("analyzer not ready: %v", ctx.Err())
+		}
+	}
+}
+
+// TestKillMinus9 kills a real analyzer again and again while a real broker in another process takes a stream of frames,
+// some of them twice. In the end the store holds what the generator sent, to the unit.
+func TestKillMinus9(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "rules.yaml")
+	if err := os.WriteFile(path, []byte(killRules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	broker := start(t, "broker", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "log"), "--min-session-timeout", "1s").
+		waitFor(`serving Kafka on (\S+)`, 10*time.Second)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	g := newGenerator(t, broker, seed)
+	analyze := func() (*program, string) {
+		p := start(t, "analyze", "--brokers", broker, "--rules", path, "--data", filepath.Join(dir, "counts"),
+			"--listen", "127.0.0.1:0", "--session-timeout", "2s", "--checkpoint", "50ms")
+		return p, "http://" + p.waitFor(`msg=listening address=(\S+)`, 30*time.Second)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	p, url := analyze()
+	started := time.Now()
+	found := 0.0
+	for range *killCycles {
+		g.sendUntilReady(ctx, url)
+		for at := time.Now().Add(time.Duration(100+g.rnd.IntN(500)) * time.Millisecond); time.Now().Before(at); {
+			g.send(ctx)
+		}
+		metrics, _ := get(ctx, url+"/metrics")
+		found += metricSum(metrics, "floodgate_duplicates_total")
+		p.kill()
+		p, url = analyze()
+	}
+	rate := float64(g.entries) / time.Since(started).Seconds()
+	awaitCaughtUp(ctx, t, g.client, url, killPartitions)
+	metrics, _ := get(ctx, url+"/metrics")
+	found += metricSum(metrics, "floodgate_duplicates_total")
+	if code := p.stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("SIGTERM: got exit code %d, want 0:\n%s", code, p.text())
+	}
+	t.Logf("%d kills, %.0f entries/s, %d duplicates sent, %.0f found by processes before they died", *killCycles, rate, g.duplicates, found)
+	if rate < killEntries {
+		t.Errorf("load: got %.0f entries/s, want %d", rate, killEntries)
+	}
+	if found < 1 {
+		t.Errorf("duplicates: got none found, want at least one of %d", g.duplicates)
+	}
+	compareStores(t, filepath.Join(dir, "counts"), g.truth)
+}
+
+// awaitCaughtUp waits until the analyzer at url has counted all that the log holds.
+func awaitCaughtUp(ctx context.Context, t *testing.T, client *kafkaio.Client, url string, partitions int) {
+	t.Helper()
+	eventually(t, time.Minute, "analyzer at the log's end", func() bool {
+		metrics, _ := get(ctx, url+"/metrics")
+		sum := int64(0)
+		for p := range partitions {
+			_, end, err := client.Range(ctx, kafkaio.DefaultTopicNames().Requests, p)
+			if err != nil {
+				return false
+			}
+			sum += end
+		}
+		return metricSum(metrics, "floodgate_next_offset") == float64(sum)
+	})
+}
+
+// compareStores compares what the stores below dir hold with the truth, to the unit.
+func compareStores(t *testing.T, dir string, truth map[string]int64) {
+	t.Helper()
+	set, err := rules.Parse("test", []byte(killRules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	partitions, err := openStores(dir, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := make(map[string]int64)
+	for _, sp := range partitions {
+		sp.fold.Rows(sp.fold.LogTime(), func(r analyzer.Row) bool { held[r.ID] += r.Total; return true })
+	}
+	wrong := 0
+	for id, want := range truth {
+		if held[id] != want {
+			wrong++
+			t.Errorf("%s: got %d in the store, want %d as generated", id, held[id], want)
+		}
+		delete(held, id)
+	}
+	if len(held) > 0 || wrong > 0 {
+		t.Errorf("store: %d of %d callers wrong, %d never sent", wrong, len(truth), len(held))
+	}
+}

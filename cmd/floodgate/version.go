@@ -1,0 +1,31 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+)
+
+// version is set by the linker in release builds: -ldflags "-X main.version=v1.2.3".
+var version = "" //nolint:gochecknoglobals // the linker can set nothing else
+
+func runVersion(_ context.Context, p process, args []string) error {
+	if err := parseFlags(p, newFlags(p, "version"), args); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(p.stdout, "floodgate %s %s %s/%s\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return err
+}
+
+// versionString prefers what the linker was told, then what the go command recorded, then "devel".
+func versionString() string {
+	if version != "" {
+		return version
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "devel"
+	}
+	return info.Main.Version
+}
