@@ -3,16 +3,17 @@ package record
 import "github.com/509da70d/floodgate/schemas"
 
 // Drain takes everything recorded so far and calls visit with it, entry by entry; equal entries of different stripes
-// come one by one. The strings of an entry hold only until visit returns. It returns the number of requests taken, each
-// of which is owed one of Acked, Dropped and Unknown. Recording goes on meanwhile. One goroutine may call it.
-func (r *Recorder) Drain(visit func(e *schemas.Entry)) (requests uint64) {
+// come one by one, with the same hash. An entry and its strings hold only until visit returns. Drain returns the number
+// of requests taken, each of which is owed one of Acked, Dropped and Unknown. Recording goes on meanwhile. One goroutine
+// may call it.
+func (r *Recorder) Drain(visit func(hash uint64, e *schemas.Entry)) (requests uint64) {
 	for i := range r.stripes {
 		n := r.take(&r.stripes[i])
 		if n == 0 {
 			continue
 		}
 		requests += n
-		r.spare.Each(func(_ uint64, e *schemas.Entry) { visit(e) })
+		r.spare.Each(visit)
 		r.spare.Reset()
 	}
 	return requests

@@ -68,7 +68,7 @@ type Recorder struct {
 // New returns an empty Recorder. It does no I/O and starts no goroutine.
 func New(o Options) *Recorder {
 	size := cmp.Or(max(o.MaxEntries, 0), DefaultMaxEntries)
-	n := 1 << bits.Len(uint(2*runtime.GOMAXPROCS(0)-1)) //nolint:gosec // GOMAXPROCS ≥ 1
+	n := 1 << bits.Len(uint(2*runtime.GOMAXPROCS(0)-1))
 	r := &Recorder{
 		responses: o.Responses, seed: maphash.MakeSeed(), stripes: make([]stripe, n), wake: make(chan struct{}, 1),
 	}
@@ -125,7 +125,7 @@ func (r *Recorder) Respond(c *gate.Callers, p Response) {
 
 // salt hashes all that the entries of one request have in common.
 func (r *Recorder) salt(e *schemas.Entry) uint64 {
-	h := uint64(merge.Tick(e.Time))<<17 | uint64(e.Status)<<1 //nolint:gosec // mixed, not counted
+	h := uint64(merge.Tick(e.Time))<<17 | uint64(e.Status)<<1
 	if e.Response {
 		h |= 1
 	}

@@ -37,7 +37,7 @@ func (s *server) request(key, resource string, at time.Time) {
 // drain takes everything, acknowledges it, and returns it by caller and whether blocked, summed up.
 func (s *server) drain(t *testing.T) (es []schemas.Entry) {
 	t.Helper()
-	n := s.rec.Drain(func(e *schemas.Entry) {
+	n := s.rec.Drain(func(_ uint64, e *schemas.Entry) {
 		c := *e
 		c.Kind, c.ID, c.Resource = strings.Clone(e.Kind), strings.Clone(e.ID), strings.Clone(e.Resource)
 		es = append(es, c)

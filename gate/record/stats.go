@@ -67,7 +67,7 @@ func (r *Recorder) Stats() Stats {
 	s := Stats{Accepted: contended, Acked: r.acked, Unknown: r.unknown, Dropped: make(map[Reason]uint64, reasons)}
 	s.Queued = r.drained - r.acked - r.unknown
 	for reason, n := range r.dropped {
-		s.Dropped[Reason(reason)] = n //nolint:gosec // < reasons
+		s.Dropped[Reason(reason)] = n
 		s.Queued -= n
 	}
 	s.Dropped[Contended] += contended

@@ -25,7 +25,7 @@ func TestEveryRequestIsAccountedForAtAllTimes(t *testing.T) {
 	var out uint64
 	drainer.Go(func() {
 		for i := 0; ; i++ {
-			n := s.rec.Drain(func(e *schemas.Entry) {
+			n := s.rec.Drain(func(_ uint64, e *schemas.Entry) {
 				switch out += uint64(e.Count); i % 3 {
 				case 0:
 					s.rec.Acked(uint64(e.Count))

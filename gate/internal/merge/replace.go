@@ -34,7 +34,7 @@ func (t *Table) Replace(hash uint64, e *schemas.Entry) (dropped uint64) {
 	}
 	*s = t.write(hash, e, off, room)
 	at, _ := t.find(hash, e)
-	t.index[at] = uint32(victim + 1) //nolint:gosec // bounded by New
+	t.index[at] = uint32(victim + 1)
 	t.requests += uint64(e.Count) - dropped
 	return dropped
 }
@@ -43,7 +43,7 @@ func (t *Table) Replace(hash uint64, e *schemas.Entry) (dropped uint64) {
 func (t *Table) forget(i int) {
 	mask := len(t.index) - 1
 	hole := t.home(i)
-	for t.index[hole] != uint32(i+1) { //nolint:gosec // bounded by New
+	for t.index[hole] != uint32(i+1) {
 		hole = (hole + 1) & mask
 	}
 	for at := (hole + 1) & mask; t.index[at] != 0; at = (at + 1) & mask {
@@ -58,5 +58,5 @@ func (t *Table) forget(i int) {
 
 // home is where entry i would be in an empty index.
 func (t *Table) home(i int) int {
-	return int(t.entries[i].hash) & (len(t.index) - 1) //nolint:gosec // only low bits matter
+	return int(t.entries[i].hash) & (len(t.index) - 1)
 }

@@ -86,7 +86,7 @@ func (t *Table) Add(hash uint64, e *schemas.Entry) bool {
 		return false
 	}
 	t.entries = append(t.entries, t.write(hash, e, off, room))
-	t.index[at] = uint32(len(t.entries)) //nolint:gosec // bounded by New
+	t.index[at] = uint32(len(t.entries))
 	t.requests += uint64(e.Count)
 	return true
 }
@@ -113,8 +113,8 @@ func (t *Table) write(hash uint64, e *schemas.Entry, off, room int) entry {
 	copy(dst[n:], e.Resource)
 	return entry{
 		hash: hash, time: e.Time, cost: e.Cost, count: e.Count,
-		off: uint32(off), room: uint16(room), //nolint:gosec // bounded by New and maxKey
-		kind: uint8(len(e.Kind)), id: uint16(len(e.ID)), res: uint16(len(e.Resource)), //nolint:gosec // Fits
+		off: uint32(off), room: uint16(room),
+		kind: uint8(len(e.Kind)), id: uint16(len(e.ID)), res: uint16(len(e.Resource)),
 		status: e.Status, flags: flagsOf(e),
 	}
 }
@@ -122,7 +122,7 @@ func (t *Table) write(hash uint64, e *schemas.Entry, off, room int) entry {
 // find returns the place in the index where e is, or where it would go.
 func (t *Table) find(hash uint64, e *schemas.Entry) (at int, found bool) {
 	mask := len(t.index) - 1
-	for at = int(hash) & mask; t.index[at] != 0; at = (at + 1) & mask { //nolint:gosec // only low bits matter
+	for at = int(hash) & mask; t.index[at] != 0; at = (at + 1) & mask {
 		if s := &t.entries[t.index[at]-1]; s.hash == hash && t.equal(s, e) {
 			return at, true
 		}
@@ -156,8 +156,8 @@ func (t *Table) Reset() {
 	} else {
 		mask := len(t.index) - 1
 		for i := range t.entries {
-			at := int(t.entries[i].hash) & mask //nolint:gosec // only low bits matter
-			for t.index[at] != uint32(i+1) {    //nolint:gosec // bounded by New
+			at := int(t.entries[i].hash) & mask
+			for t.index[at] != uint32(i+1) {
 				at = (at + 1) & mask
 			}
 			t.index[at] = 0

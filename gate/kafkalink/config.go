@@ -1,0 +1,64 @@
+package kafkalink
+
+import (
+	"cmp"
+	"crypto/tls"
+	"log/slog"
+	"time"
+
+	"github.com/segmentio/kafka-go/sasl"
+
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/kafkaio"
+)
+
+// Defaults of Config.
+const (
+	DefaultDrain    = 2 * time.Second
+	DefaultBacklog  = 32_768
+	DefaultMaxDelay = 5 * time.Millisecond
+	DefaultRetry    = 2 * time.Minute
+	DefaultCanary   = time.Second
+)
+
+// Config says which Kafka a Link speaks to, and how. Brokers is needed; the zero value of the rest is ready to use.
+type Config struct {
+	Brokers  []string // host:port, to find the cluster by
+	ClientID string   // shown in the brokers' logs; empty is "floodgate"
+	TLS      *tls.Config
+	SASL     sasl.Mechanism
+
+	Topics       kafkaio.TopicNames   // of which Requests and Decisions are used; empty names are the defaults
+	PartitionKey schemas.PartitionKey // the installation's secret; zero is schemas.DefaultPartitionKey
+
+	Drain    time.Duration // how long Run may go on sending when its context has ended; 0 is DefaultDrain
+	Backlog  int           // entries that may wait for Kafka, at some 250 bytes each; 0 is DefaultBacklog
+	MaxDelay time.Duration // how long a request may wait to be sent under load; when quiet it is 1 ms. 0 is DefaultMaxDelay
+	Retry    time.Duration // how long a frame is sent again before it is given up; 0 is DefaultRetry
+	Canary   time.Duration // between two measurements of the lag; 0 is DefaultCanary, negative is never
+
+	// Observe, if set, is called for each decision after it was applied, on the goroutine that follows its partition: it
+	// must be quick.
+	Observe func(d schemas.Decision, applied time.Time)
+
+	Logger *slog.Logger // for changes of state; nil is slog.Default()
+}
+
+func (c *Config) setDefaults() {
+	names := kafkaio.DefaultTopicNames()
+	c.Topics.Requests = cmp.Or(c.Topics.Requests, names.Requests)
+	c.Topics.Decisions = cmp.Or(c.Topics.Decisions, names.Decisions)
+	c.PartitionKey = cmp.Or(c.PartitionKey, schemas.DefaultPartitionKey())
+	c.Drain = cmp.Or(max(c.Drain, 0), DefaultDrain)
+	c.Backlog = cmp.Or(max(c.Backlog, 0), DefaultBacklog)
+	c.MaxDelay = max(cmp.Or(max(c.MaxDelay, 0), DefaultMaxDelay), minDelay)
+	c.Retry = cmp.Or(max(c.Retry, 0), DefaultRetry)
+	c.Canary = cmp.Or(c.Canary, DefaultCanary)
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+}
+
+func (c *Config) kafka() kafkaio.Config {
+	return kafkaio.Config{Brokers: c.Brokers, ClientID: c.ClientID, TLS: c.TLS, SASL: c.SASL}
+}

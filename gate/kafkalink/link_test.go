@@ -1,0 +1,325 @@
+package kafkalink
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/509da70d/floodgate/gate/record"
+	"github.com/509da70d/floodgate/store/kafkaio"
+)
+
+// Each fault that Kafka can have: a request never notices, nothing is lost without being counted, memory stays what it
+// is, and when Kafka is back so is the link.
+func TestAServerDoesNotNoticeWhatHappensToKafka(t *testing.T) {
+	faults := map[string]func(op, topic string, partition int) fault{
+		"down": down, "black hole": blackHole, "slow": slow,
+		"one partition down": func(_, _ string, p int) fault {
+			if p == 1 {
+				return fault{err: errDown}
+			}
+			return fault{}
+		},
+		"every other call fails": func() func(string, string, int) fault {
+			n := 0
+			return func(op, _ string, _ int) fault {
+				if n++; n%2 == 0 {
+					return fault{err: errServer, append: op == "produce" && n%4 == 0}
+				}
+				return fault{}
+			}
+		}(),
+	}
+	for name, f := range faults {
+		for _, when := range []string{"at start", "after warm-up"} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				story(t, func(t *testing.T) {
+					w := newWorld(t, 2, Config{Backlog: 1024})
+					if when == "at start" {
+						w.kafka.setFault(f)
+					}
+					w.start() // returns at once
+					w.request("first")
+					time.Sleep(2 * time.Second)
+					w.kafka.setFault(f)
+					for i := range 20_000 { // 20 s; more callers than there is room for
+						w.request(fmt.Sprint("key-", i))
+						w.request("noisy")
+						if i%1000 == 0 {
+							w.conserve()
+						}
+						time.Sleep(time.Millisecond)
+					}
+					if s := w.link.Stats(); s.Backlog > 2*1024 {
+						t.Errorf("got a backlog of %d entries, want at most %d", s.Backlog, 1024)
+					}
+					w.kafka.setFault(nil)
+					time.Sleep(time.Minute)
+					if s := w.conserve(); s.Queued != 0 {
+						t.Errorf("got %+v a minute after Kafka came back, want nothing queued", s)
+					}
+					if !w.link.Stats().Connected {
+						t.Errorf("the link is down a minute after Kafka came back")
+					}
+					w.request("last")
+					time.Sleep(time.Second)
+					w.shutdown()
+					s := w.conserve()
+					var logged uint64
+					for _, n := range w.kafka.requests(t) {
+						logged += n
+					}
+					if logged < s.Acked || logged > s.Acked+s.Unknown {
+						t.Errorf("got %d requests in the log, want the %d acked and at most %d unknown", logged, s.Acked, s.Unknown)
+					}
+					if s.Accepted != 40_002 || w.kafka.requests(t)["last"] != 1 {
+						t.Errorf("got %+v, want 40002 accepted and the last in the log", s)
+					}
+				})
+			})
+		}
+	}
+}
+
+// wso2/product-apim issue 3125: threads that served requests waited for the log sender.
+func TestTheLogSenderNeverBlocksRequestGoroutines(t *testing.T) {
+	story(t, func(t *testing.T) {
+		w := newWorld(t, 1, Config{Backlog: 256})
+		w.kafka.setFault(blackHole)
+		w.start()
+		for i := range 100_000 { // everything is full long before the end
+			w.request(fmt.Sprint("key-", i)) // fails the test if virtual time passes
+		}
+		time.Sleep(time.Hour)
+		for i := range 1000 {
+			w.request(fmt.Sprint("later-", i))
+		}
+		if s := w.conserve(); s.DroppedTotal() == 0 {
+			t.Error("nothing was dropped: the test did not fill anything")
+		}
+		if took := w.shutdown(); took > DefaultDrain {
+			t.Errorf("shutdown took %v, want at most %v", took, DefaultDrain)
+		}
+	})
+}
+
+func TestMemoryIsBoundedHoweverLongKafkaIsAway(t *testing.T) {
+	story(t, func(t *testing.T) {
+		w := newWorld(t, 4, Config{})
+		w.kafka.setFault(down)
+		w.start()
+		heap := func() uint64 {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return m.HeapAlloc
+		}
+		fill := func(round int) {
+			for i := range 50_000 {
+				w.request(fmt.Sprint("round-", round, "-key-", i))
+			}
+			time.Sleep(time.Minute)
+		}
+		fill(0)
+		before := heap()
+		for round := range 5 {
+			fill(round + 1)
+		}
+		if after := heap(); after > before+1<<20 {
+			t.Errorf("got %d bytes more after another 5 rounds, want no growth", after-before)
+		}
+		w.shutdown()
+	})
+}
+
+func TestShutdownDrains(t *testing.T) {
+	story(t, func(t *testing.T) {
+		w := newWorld(t, 2, Config{})
+		w.start()
+		time.Sleep(time.Second)
+		w.request("just before the end")
+		if took := w.shutdown(); took > 10*time.Millisecond {
+			t.Errorf("shutdown took %v, want no longer than sending", took)
+		}
+		if s := w.conserve(); s.Acked != 1 {
+			t.Errorf("got %+v, want 1 acked", s)
+		}
+	})
+}
+
+func TestShutdownKeepsItsDeadline(t *testing.T) {
+	for name, f := range map[string]func(string, string, int) fault{"down": down, "black hole": blackHole} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T) {
+				w := newWorld(t, 2, Config{Drain: 3 * time.Second})
+				w.start()
+				time.Sleep(time.Second)
+				w.kafka.setFault(f)
+				w.request("in flight")
+				time.Sleep(100 * time.Millisecond)
+				for i := range 100 {
+					w.request(fmt.Sprint("waiting-", i))
+				}
+				if took := w.shutdown(); took < 2*time.Second || took > 3*time.Second+10*time.Millisecond {
+					t.Errorf("shutdown took %v, want the 3 s it was given", took)
+				}
+				s := w.conserve()
+				if s.Queued != 0 || s.Acked != 0 || s.Dropped[record.Shutdown] == 0 {
+					t.Errorf("got %+v, want everything settled, and most dropped at shutdown", s)
+				}
+				if hole := name == "black hole"; hole != (s.Unknown > 0) {
+					t.Errorf("got %d unknown, want some only of a black hole", s.Unknown)
+				}
+				if !strings.Contains(w.logs.String(), "could not send everything") {
+					t.Errorf("got logs %s, want a word about what was lost", w.logs)
+				}
+			})
+		})
+	}
+}
+
+func TestShutdownBeforeKafkaWasEverThere(t *testing.T) {
+	story(t, func(t *testing.T) {
+		w := newWorld(t, 2, Config{})
+		w.kafka.setFault(blackHole)
+		w.start()
+		w.request("k")
+		time.Sleep(time.Second)
+		if took := w.shutdown(); took > 0 {
+			t.Errorf("shutdown took %v, want none: there is nobody to send to", took)
+		}
+		if s := w.conserve(); s.Dropped[record.Shutdown] != 1 {
+			t.Errorf("got %+v, want 1 dropped at shutdown", s)
+		}
+	})
+}
+
+func TestTheLogHearsOfChangesOnly(t *testing.T) {
+	story(t, func(t *testing.T) {
+		w := newWorld(t, 4, Config{})
+		w.start()
+		for range 2 {
+			w.kafka.setFault(nil)
+			time.Sleep(time.Minute)
+			w.kafka.setFault(down)
+			for range 60 {
+				w.request("k")
+				time.Sleep(time.Second)
+			}
+		}
+		w.shutdown()
+		if up, down := strings.Count(w.logs.String(), "link is up"), strings.Count(w.logs.String(), "link is down"); up != 2 || down != 2 {
+			t.Errorf("got %d up and %d down, want 2 of each in:\n%s", up, down, w.logs)
+		}
+	})
+}
+
+func TestMorePartitions(t *testing.T) {
+	story(t, func(t *testing.T) {
+		w := newWorld(t, 2, Config{})
+		w.start()
+		w.request("k")
+		time.Sleep(time.Second)
+		w.kafka.mu.Lock()
+		w.kafka.partitions = 5
+		w.kafka.mu.Unlock()
+		time.Sleep(watchInterval + time.Second)
+		for i := range 100 {
+			w.request(fmt.Sprint("key-", i))
+		}
+		time.Sleep(time.Second)
+		if s := w.conserve(); s.Acked != 101 || w.link.Stats().Partitions != 5 {
+			t.Errorf("got %+v and %d partitions, want all acked over 5", s, w.link.Stats().Partitions)
+		}
+		w.kafka.frames(t) // checks that each entry is in its partition
+		w.shutdown()
+	})
+}
+
+func TestTopicsThatDoNotMatchAreWaitedFor(t *testing.T) {
+	story(t, func(t *testing.T) {
+		w := newWorld(t, 2, Config{})
+		w.kafka.setFault(func(op, topic string, _ int) fault {
+			if op == "partitions" && topic == "floodgate.decisions" {
+				return fault{err: kafkaio.ErrNoTopic}
+			}
+			return fault{}
+		})
+		w.start()
+		time.Sleep(time.Minute)
+		if s := w.link.Stats(); s.Connected || s.Partitions != 0 {
+			t.Errorf("got %+v, want a link that is down", s)
+		}
+		w.kafka.setFault(nil)
+		time.Sleep(2 * maxPause)
+		if s := w.link.Stats(); !s.Connected || s.Partitions != 2 {
+			t.Errorf("got %+v, want a link that is up", s)
+		}
+		w.shutdown()
+	})
+}
+
+func TestRunTwice(t *testing.T) {
+	story(t, func(t *testing.T) {
+		w := newWorld(t, 1, Config{})
+		w.start()
+		synctest.Wait()
+		if err := w.link.Run(t.Context()); !errors.Is(err, ErrRunning) {
+			t.Errorf("got %v, want %v", err, ErrRunning)
+		}
+		w.shutdown()
+		if err := New(w.set, w.rec, Config{}).Run(t.Context()); !errors.Is(err, kafkaio.ErrNoBrokers) {
+			t.Errorf("got %v, want %v", err, kafkaio.ErrNoBrokers)
+		}
+	})
+}
+
+func TestReady(t *testing.T) {
+	story(t, func(t *testing.T) {
+		w := newWorld(t, 2, Config{})
+		w.kafka.setFault(down)
+		w.start()
+		ctx, cancel := contextWithTimeout(t, time.Second)
+		defer cancel()
+		if w.link.Ready(ctx) == nil {
+			t.Error("ready while Kafka is down")
+		}
+		w.kafka.setFault(nil)
+		if err := w.link.Ready(t.Context()); err != nil {
+			t.Errorf("got %v, want nil", err)
+		}
+		w.shutdown()
+	})
+}
+
+func TestBackoffGrowsToAMaximum(t *testing.T) {
+	story(t, func(t *testing.T) {
+		var b backoff
+		for _, most := range []time.Duration{minPause, 2 * minPause, 4 * minPause} {
+			began := time.Now()
+			if err := b.pause(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took < most/2 || took > most {
+				t.Errorf("paused for %v, want %v to %v", took, most/2, most)
+			}
+		}
+		for range 100 {
+			began := time.Now()
+			_ = b.pause(t.Context())
+			if took := time.Since(began); took > maxPause {
+				t.Fatalf("paused for %v, want at most %v", took, maxPause)
+			}
+		}
+		b.reset()
+		began := time.Now()
+		_ = b.pause(t.Context())
+		if took := time.Since(began); took > minPause {
+			t.Errorf("paused for %v after a reset, want at most %v", took, minPause)
+		}
+	})
+}

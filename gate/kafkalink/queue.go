@@ -1,0 +1,100 @@
+package kafkalink
+
+import (
+	"sync"
+
+	"github.com/509da70d/floodgate/gate/internal/merge"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// queue is what waits for one partition, merged, in fixed memory. flush puts entries in and the partition's sender takes
+// them all at once; no request ever comes here.
+type queue struct {
+	wake chan struct{} // receives after a put or close
+
+	mu     sync.Mutex   // protects what follows
+	table  *merge.Table // waiting
+	spare  *merge.Table // nil while the sender has it
+	canary int64        // Unix nanoseconds of a canary that waits; 0 is none
+	closed bool
+}
+
+func newQueue(size int) *queue {
+	return &queue{wake: make(chan struct{}, 1), table: merge.New(size), spare: merge.New(size)}
+}
+
+// put adds an entry and returns how many requests were dropped to make room, of this or of others.
+func (q *queue) put(hash uint64, e *schemas.Entry) (dropped uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.table.Add(hash, e) {
+		return 0
+	}
+	return q.table.Replace(hash, e)
+}
+
+// putCanary adds a canary of the time at, unless one waits already.
+func (q *queue) putCanary(at int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.canary == 0 {
+		q.canary = at
+	}
+}
+
+// signal wakes the sender if something waits.
+func (q *queue) signal() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.table.Len() > 0 || q.canary != 0 || q.closed {
+		select {
+		case q.wake <- struct{}{}:
+		default: // a signal is there already
+		}
+	}
+}
+
+// close says that nothing more comes.
+func (q *queue) close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.signal()
+}
+
+// take waits until there is something and returns it, or nil at the end. The sender gives the table back with done
+// before it takes again.
+func (q *queue) take() (t *merge.Table, canary int64) {
+	for {
+		if t, canary, closed := q.poll(); t != nil || closed {
+			return t, canary
+		}
+		<-q.wake
+	}
+}
+
+func (q *queue) poll() (t *merge.Table, canary int64, closed bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.table.Len() == 0 && q.canary == 0 {
+		return nil, 0, q.closed
+	}
+	t, canary = q.table, q.canary
+	q.table, q.spare, q.canary = q.spare, nil, 0
+	return t, canary, false
+}
+
+// done gives a table back.
+func (q *queue) done(t *merge.Table) {
+	t.Reset()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.spare = t
+}
+
+// len returns how many entries wait.
+func (q *queue) len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.table.Len()
+}

@@ -1,0 +1,255 @@
+package kafkalink
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/509da70d/floodgate/gate/record"
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/kafkaio"
+)
+
+func TestRequestsArriveInTheLogOfTheirPartition(t *testing.T) {
+	story(t, func(t *testing.T) {
+		w := newWorld(t, 4, Config{})
+		w.start()
+		time.Sleep(time.Second)
+		for i := range 1000 {
+			w.request(fmt.Sprint("key-", i%50))
+		}
+		synctest.Wait()
+		time.Sleep(minDelay)
+		synctest.Wait()
+		if s := w.conserve(); s.Acked != 1000 {
+			t.Errorf("got %+v after %v of quiet, want 1000 acked", s, minDelay)
+		}
+		for i := range 50 {
+			if got := w.kafka.requests(t)[fmt.Sprint("key-", i)]; got != 20 {
+				t.Errorf("key-%d: got %d requests in the log, want 20", i, got)
+			}
+		}
+		w.shutdown()
+		seqs := map[uint64]int{}
+		for _, f := range w.kafka.frames(t) {
+			if f.Producer != w.link.producer || f.Fingerprint != schemas.DefaultPartitionKey().Fingerprint() || f.Partitions != 4 {
+				t.Errorf("got frame of %x, fingerprint %d, %d partitions", f.Producer, f.Fingerprint, f.Partitions)
+			}
+			seqs[f.Seq]++
+		}
+		if seqs[1] != 4 || len(seqs) != 1 {
+			t.Errorf("got frames by sequence number %v, want one frame with 1 in each of 4 partitions", seqs)
+		}
+	})
+}
+
+func TestSequenceNumbersGoOnWhenTheLinkRunsAgain(t *testing.T) {
+	story(t, func(t *testing.T) {
+		w := newWorld(t, 1, Config{})
+		for want := uint64(1); want <= 3; want++ {
+			w.start()
+			w.request("k")
+			time.Sleep(time.Second)
+			w.shutdown()
+			fs := w.kafka.frames(t)
+			if uint64(len(fs)) != want || fs[want-1].Seq != want {
+				t.Fatalf("got %d frames, want frame %d with that sequence number", len(fs), want)
+			}
+		}
+	})
+}
+
+func TestUnderLoadFramesGrowAndFlushesSpread(t *testing.T) {
+	story(t, func(t *testing.T) {
+		w := newWorld(t, 1, Config{})
+		w.start()
+		for i := range 10_000 { // 10 000 a second
+			w.request(fmt.Sprint("key-", i))
+			time.Sleep(100 * time.Microsecond)
+		}
+		w.shutdown()
+		fs := w.kafka.frames(t)
+		if n := len(fs); n > 250 {
+			t.Errorf("got %d frames in a second, want about 200: one each %v", n, DefaultMaxDelay)
+		}
+		for _, f := range fs {
+			for _, e := range f.Entries {
+				if delay := time.Duration(f.Flushed - e.Time); delay > 2*DefaultMaxDelay {
+					t.Fatalf("a request waited for %v, want at most %v and the next tick", delay, DefaultMaxDelay)
+				}
+			}
+		}
+	})
+}
+
+func TestManyEntriesAreSplitOverFrames(t *testing.T) {
+	story(t, func(t *testing.T) {
+		w := newWorld(t, 1, Config{Backlog: 20_000})
+		w.kafka.setFault(slow)
+		w.start()
+		time.Sleep(5 * time.Second)
+		for round := range 2 {
+			for i := range 8000 {
+				w.request(fmt.Sprint(strings.Repeat("long-", 20), round, "-", i))
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+		if s := w.conserve(); s.Acked != 16_000 {
+			t.Errorf("got %+v, want 16000 acked", s)
+		}
+		if n := len(w.kafka.frames(t)); n < 3 {
+			t.Errorf("got %d frames, want several", n)
+		}
+		w.shutdown()
+	})
+}
+
+func TestAnAmbiguousProduceIsRepeatedAsItWas(t *testing.T) {
+	story(t, func(t *testing.T) {
+		w := newWorld(t, 1, Config{})
+		n := 0
+		w.kafka.setFault(func(op, _ string, _ int) fault {
+			if n++; op == "produce" && n%3 != 0 {
+				return fault{append: true, err: errServer}
+			}
+			return fault{}
+		})
+		w.start()
+		for range 20 {
+			w.request("k")
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(10 * time.Second)
+		w.shutdown()
+		if s := w.conserve(); s.Acked != 20 || s.Unknown != 0 {
+			t.Errorf("got %+v, want 20 acked", s)
+		}
+		if got := w.kafka.requests(t)["k"]; got != 20 {
+			t.Errorf("got %d requests without the duplicates, want 20", got)
+		}
+		bySeq := map[uint64][]byte{}
+		duplicates := 0
+		var last uint64
+		for _, r := range w.kafka.logs["floodgate.requests/0"].records {
+			var f schemas.Frame
+			if err := f.Decode(r.Value); err != nil {
+				t.Fatal(err)
+			}
+			if first, ok := bySeq[f.Seq]; ok {
+				duplicates++
+				if !bytes.Equal(first, r.Value) {
+					t.Errorf("frame %d was not repeated as it was", f.Seq)
+				}
+			} else if f.Seq != last+1 {
+				t.Errorf("got frame %d after %d", f.Seq, last)
+			}
+			bySeq[f.Seq], last = r.Value, f.Seq
+		}
+		if duplicates == 0 || w.link.Stats().Retries == 0 {
+			t.Error("the fault did not happen")
+		}
+	})
+}
+
+func TestAFrameThatIsRefusedForGoodIsDroppedByReason(t *testing.T) {
+	for reason, err := range map[record.Reason]error{
+		record.ClockAhead: kafkaio.ErrTimestamp, record.Refused: kafkaio.ErrTooLarge,
+	} {
+		t.Run(reason.String(), func(t *testing.T) {
+			story(t, func(t *testing.T) {
+				w := newWorld(t, 1, Config{})
+				w.kafka.setFault(func(op, _ string, _ int) fault {
+					if op == "produce" {
+						return fault{err: err}
+					}
+					return fault{}
+				})
+				w.start()
+				w.request("k")
+				time.Sleep(time.Second)
+				if s := w.conserve(); s.Dropped[reason] != 1 || s.Queued != 0 {
+					t.Errorf("got %+v, want 1 dropped as %v", s, reason)
+				}
+				if !w.link.Stats().Connected {
+					t.Error("got a link that is down, want up: the broker answers")
+				}
+				w.kafka.setFault(nil)
+				w.request("k")
+				time.Sleep(time.Second)
+				if s := w.conserve(); s.Acked != 1 {
+					t.Errorf("got %+v, want the next frame acked", s)
+				}
+				w.shutdown()
+				if fs := w.kafka.frames(t); len(fs) != 1 || fs[0].Seq != 2 {
+					t.Errorf("got %+v, want frame 2 alone: the gap says that one was lost", fs)
+				}
+			})
+		})
+	}
+}
+
+func TestAFrameIsGivenUpAfterAWhile(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		err     error
+		unknown uint64
+	}{
+		{"never sent", errDown, 0},
+		{"not allowed", kafkaio.ErrUnauthorized, 0},
+		{"perhaps sent", errServer, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			story(t, func(t *testing.T) {
+				w := newWorld(t, 1, Config{Retry: 10 * time.Second})
+				w.kafka.setFault(func(op, _ string, _ int) fault {
+					if op == "produce" {
+						return fault{err: tc.err}
+					}
+					return fault{}
+				})
+				w.start()
+				w.request("k")
+				time.Sleep(9 * time.Second)
+				if s := w.conserve(); s.Queued != 1 {
+					t.Errorf("got %+v, want 1 still tried", s)
+				}
+				time.Sleep(3 * time.Second)
+				if s := w.conserve(); s.Unknown != tc.unknown || s.Dropped[record.Undelivered] != 1-tc.unknown {
+					t.Errorf("got %+v, want %d unknown and the rest undelivered", s, tc.unknown)
+				}
+				w.shutdown()
+			})
+		})
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	refused := func(err error) error {
+		return &kafkaio.RequestError{Outcome: kafkaio.Refused, Err: err}
+	}
+	for _, tc := range []struct {
+		err    error
+		reason record.Reason
+		final  bool
+	}{
+		{nil, 0, false},
+		{context.DeadlineExceeded, 0, false},
+		{refused(kafkaio.ErrNoTopic), 0, false},
+		{refused(kafkaio.ErrUnauthorized), 0, false},
+		{refused(context.DeadlineExceeded), 0, false},
+		{refused(kafkaio.ErrTimestamp), record.ClockAhead, true},
+		{refused(kafkaio.ErrTooLarge), record.Refused, true},
+		{kafkaio.ErrTooLarge, record.Refused, true},
+		{refused(errors.New("policy violation")), record.Refused, true},
+	} {
+		if reason, final := verdict(tc.err); reason != tc.reason || final != tc.final {
+			t.Errorf("%v: got %v, %v; want %v, %v", tc.err, reason, final, tc.reason, tc.final)
+		}
+	}
+}
