@@ -10,6 +10,9 @@ import (
 // that a client cannot escape counting by sending a header that makes its line long.
 const MaxLine = 64 << 10
 
+// maxScratch is how much scratch a Line keeps from one scan to the next: many Lines are kept, and few lines need more.
+const maxScratch = 1 << 10
+
 // Line is one request as an access log tells it. The zero value is ready for Scan; one goroutine uses it at a time.
 //
 // IDs and Resource are views: into the scanned bytes, or into the Line's own scratch where the log's text was not yet the
@@ -102,7 +105,9 @@ func blank(b []byte) bool {
 // reset makes l ready to be scanned into, with room for n callers.
 func (l *Line) reset(n int) {
 	l.Time, l.Cost, l.Status, l.Resource = 0, 0, 0, ""
-	l.scratch = l.scratch[:0]
+	if l.scratch = l.scratch[:0]; cap(l.scratch) > maxScratch {
+		l.scratch = nil
+	}
 	if cap(l.IDs) < n {
 		l.IDs = make([]string, n)
 	}

@@ -17,7 +17,8 @@ const MaxCallers = 8
 // maxParts is the most fields that make one caller.
 const maxParts = 4
 
-// CompositeSeparator stands between the parts of a composite caller's id.
+// CompositeSeparator stands between the parts of a composite caller's id, as in gatehttp. Only the last part may contain
+// it: a request with another such part has no composite caller, or different ones would be counted as one.
 const CompositeSeparator = "|"
 
 // CallerField says where callers of one kind are found: in one field, or in several that together make a composite id.
@@ -68,6 +69,9 @@ func (m *Mapping) check() error {
 		if err := schemas.ValidateKind(c.Kind); err != nil {
 			return fmt.Errorf("%w: %w", ErrMapping, err)
 		}
+		if c.Kind == schemas.KindCanary {
+			return fmt.Errorf("%w: callers of kind %q are floodgate's own", ErrMapping, c.Kind)
+		}
 		if seen[c.Kind] {
 			return fmt.Errorf("%w: two fields for callers of kind %q", ErrMapping, c.Kind)
 		}
@@ -82,8 +86,8 @@ func (m *Mapping) check() error {
 // caller sets the i-th id of l from its parts, each "" where the line lacks the field. It returns OK also where the line
 // has no such caller; the reasons are for an id that is there and cannot be used.
 func (l *Line) caller(i int, kind string, parts []string) Reason {
-	for _, p := range parts {
-		if p == "" {
+	for j, p := range parts {
+		if p == "" || j < len(parts)-1 && strings.Contains(p, CompositeSeparator) {
 			return OK
 		}
 	}

@@ -1,0 +1,99 @@
+package replay
+
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"github.com/509da70d/floodgate/analyzer/ingest"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// chunkSize is how many bytes a chunk holds. It is more than maxPacked.
+const chunkSize = 16 << 10
+
+// A line in a chunk is its time and cost (8 bytes each), status and length of the resource (2 each), the length of each
+// id (2), then the ids and the resource. There are no pointers in it, so that the garbage collector has nothing to do.
+const (
+	packedHead = 8 + 8 + 2 + 2
+	maxPacked  = packedHead + ingest.MaxCallers*(2+schemas.MaxCallerID) + 2 + schemas.MaxCallerID + schemas.MaxResource
+)
+
+// chunk is memory for lines that wait.
+type chunk struct{ data []byte }
+
+// add appends l, or reports false if it does not fit.
+func (c *chunk) add(l *ingest.Line) bool {
+	size := packedHead + len(l.Resource)
+	for _, id := range l.IDs {
+		size += 2 + len(id)
+	}
+	n := len(c.data)
+	if size > cap(c.data)-n {
+		return false
+	}
+	c.data = c.data[:n+size]
+	b := c.data[n:]
+	binary.LittleEndian.PutUint64(b, uint64(l.Time))
+	binary.LittleEndian.PutUint64(b[8:], uint64(l.Cost))
+	binary.LittleEndian.PutUint16(b[16:], l.Status)
+	binary.LittleEndian.PutUint16(b[18:], uint16(len(l.Resource)))
+	at := packedHead
+	for _, id := range l.IDs {
+		binary.LittleEndian.PutUint16(b[at:], uint16(len(id)))
+		at += 2
+	}
+	for _, id := range l.IDs {
+		at += copy(b[at:], id)
+	}
+	copy(b[at:], l.Resource)
+	return true
+}
+
+// read sets l, whose number of ids is that of the lines added, to the line at offset at, and returns the offset behind
+// it. The strings of l are views into the chunk.
+func (c *chunk) read(at int, l *ingest.Line) int {
+	b := c.data[at:]
+	l.Time = int64(binary.LittleEndian.Uint64(b))
+	l.Cost = int64(binary.LittleEndian.Uint64(b[8:]))
+	l.Status = binary.LittleEndian.Uint16(b[16:])
+	resource := int(binary.LittleEndian.Uint16(b[18:]))
+	text := packedHead + 2*len(l.IDs)
+	for i := range l.IDs {
+		n := int(binary.LittleEndian.Uint16(b[packedHead+2*i:]))
+		l.IDs[i] = view(b[text : text+n])
+		text += n
+	}
+	l.Resource = view(b[text : text+resource])
+	return at + text + resource
+}
+
+// view returns b as a string that shares its memory.
+func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// chunks hands out chunks, at most limit at a time (but always one), and keeps those given back.
+type chunks struct {
+	limit int
+	taken int
+	free  []*chunk
+}
+
+// take returns an empty chunk, or nil if too many are taken.
+func (c *chunks) take() *chunk {
+	if c.taken >= max(1, c.limit) {
+		return nil
+	}
+	c.taken++
+	if n := len(c.free); n > 0 {
+		t := c.free[n-1]
+		c.free = c.free[:n-1]
+		return t
+	}
+	return &chunk{data: make([]byte, 0, chunkSize)}
+}
+
+// give takes back a chunk, of which nothing may be in use any more.
+func (c *chunks) give(t *chunk) {
+	t.data = t.data[:0]
+	c.taken--
+	c.free = append(c.free, t)
+}

@@ -1,0 +1,44 @@
+package replay
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"testing"
+)
+
+func TestDistinctCountsExactly(t *testing.T) {
+	var d distinct
+	if n, estimated := d.count(); n != 0 || estimated {
+		t.Errorf("got %d of nobody", n)
+	}
+	for range 2 {
+		for i := range 50_000 {
+			d.add(i%2, strconv.Itoa(i/2)) // each id of two kinds
+		}
+	}
+	if n, estimated := d.count(); n != 50_000 || estimated {
+		t.Errorf("got %d, estimated %v", n, estimated)
+	}
+}
+
+func TestDistinctEstimatesBeyondTheCap(t *testing.T) {
+	var d distinct
+	for _, n := range []int{maxDistinct, maxDistinct + 1, 3_000_000} {
+		for i := d.used; i < n; i++ {
+			d.add(0, strconv.Itoa(i))
+		}
+		got, estimated := d.count()
+		if off := math.Abs(float64(got)/float64(n) - 1); off > 0.04 || estimated != (n > maxDistinct) || !estimated && off != 0 {
+			t.Errorf("of %d: got %d, estimated %v", n, got, estimated)
+		}
+	}
+	if d.slots != nil {
+		t.Error("keeps the set beside the estimate")
+	}
+}
+
+func ExampleSummary() {
+	fmt.Println(Summary{Lines: 3, Requests: 3}.Lines)
+	// Output: 3
+}

@@ -1,0 +1,186 @@
+package replay
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/509da70d/floodgate/analyzer/ingest"
+)
+
+// Sizes of blocks. A block holds at least one line of ingest.MaxLine bytes.
+const (
+	blockSize    = 1 << 20
+	minBlockSize = 2 * ingest.MaxLine
+	blockBudget  = 32 << 20 // of all inputs together, as far as minBlockSize lets it
+	blockDepth   = 4        // blocks of one input: being read, being scanned, being merged, and one more
+)
+
+// block is a run of whole lines of one input, and what was read from them.
+type block struct {
+	text  []byte // lines, each with its newline; the input's last one may lack it
+	err   error  // why the input ends behind this block; io.EOF if it is over
+	ready chan struct{}
+
+	lines    []ingest.Line // the readable ones: the first used
+	used     int
+	total    int64
+	rejected [ingest.Reasons]int64
+}
+
+// source is one input, cut into blocks. Three parties use its blocks in turn: read fills them, a worker scans them, and
+// the merge reads their lines and gives them back.
+type source struct {
+	input Input
+	free  chan *block
+	queue chan *block // in the order of the input; each is ready once its ready has a value
+
+	block *block // the one whose lines are being merged
+	next  int    // its next line
+}
+
+func newSource(in Input, size int) *source {
+	s := &source{input: in, free: make(chan *block, blockDepth), queue: make(chan *block, blockDepth)}
+	for range blockDepth {
+		s.free <- &block{text: make([]byte, 0, size), ready: make(chan struct{}, 1)}
+	}
+	return s
+}
+
+// read cuts the input into blocks, queues them, and has work scan them. It returns when the input is over or ctx ends; an
+// input that fails says so in its last block.
+func (s *source) read(ctx context.Context, work chan<- *block, progress func(int64)) {
+	r, err := open(s.input.Reader, progress)
+	if err != nil {
+		r = failing{err}
+	}
+	var carry []byte  // the start of a line whose end was not read yet
+	skipping := false // inside of a line that was too long for a block, and of which the start is already out
+	for done := false; !done; {
+		var b *block
+		select {
+		case b = <-s.free:
+		case <-ctx.Done():
+			return
+		}
+		b.fill(r, carry)
+		if skipping {
+			skipping = b.skipLine()
+		}
+		if !skipping {
+			carry, skipping = b.cut(carry[:0])
+		}
+		done = b.err != nil
+		select {
+		case s.queue <- b:
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case work <- b:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// fill reads text until the block is full or the input ends.
+func (b *block) fill(r io.Reader, carry []byte) {
+	b.text, b.err = append(b.text[:0], carry...), nil
+	for b.err == nil && len(b.text) < cap(b.text) {
+		var n int
+		n, b.err = r.Read(b.text[len(b.text):cap(b.text)])
+		b.text = b.text[:len(b.text)+n]
+	}
+}
+
+// skipLine drops text up to the end of the line it starts in, and reports whether that end is still to come.
+func (b *block) skipLine() bool {
+	i := bytes.IndexByte(b.text, '\n')
+	if i < 0 {
+		b.text = b.text[:0]
+		return b.err == nil
+	}
+	b.text = b.text[:copy(b.text, b.text[i+1:])]
+	return false
+}
+
+// cut moves the unfinished line at the end of the block to carry. If that line is the whole block, its start stays and
+// the rest of it is to be skipped.
+func (b *block) cut(carry []byte) (rest []byte, skip bool) {
+	if b.err != nil {
+		return carry, false
+	}
+	i := bytes.LastIndexByte(b.text, '\n')
+	if i < 0 && len(b.text) > ingest.MaxLine {
+		b.text = b.text[:ingest.MaxLine+1] // one byte too long: the scan can tell
+		return carry, true
+	}
+	carry = append(carry, b.text[i+1:]...)
+	b.text = b.text[:i+1]
+	return carry, false
+}
+
+// scan reads the block's lines.
+func (b *block) scan(s ingest.Scanner) {
+	b.used, b.total, b.rejected = 0, 0, [ingest.Reasons]int64{}
+	for text := b.text; len(text) > 0; {
+		line := text
+		if i := bytes.IndexByte(text, '\n'); i >= 0 {
+			line, text = text[:i], text[i+1:]
+		} else {
+			text = nil
+		}
+		b.total++
+		if b.used == len(b.lines) {
+			b.lines = append(b.lines, ingest.Line{})
+			b.lines = b.lines[:cap(b.lines)]
+		}
+		if reason := ingest.Scan(s, line, &b.lines[b.used]); reason != ingest.OK {
+			b.rejected[reason]++
+			continue
+		}
+		b.used++
+	}
+}
+
+// advance makes the source's next line its head and returns it, or nil at the end of the input. What blocks counted goes
+// to sum. The line before is given up. An input that cannot be read to its end is at its end, with an error.
+func (s *source) advance(ctx context.Context, sum *Summary) (*ingest.Line, error) {
+	for {
+		if s.block != nil {
+			if s.next < s.block.used {
+				s.next++
+				return &s.block.lines[s.next-1], nil
+			}
+			err := s.block.err
+			s.free <- s.block // never waits: there is room for all
+			s.block = nil
+			if errors.Is(err, io.EOF) {
+				return nil, nil
+			}
+			if err != nil {
+				return nil, fmt.Errorf("read %s: %w", s.input.Name, err)
+			}
+		}
+		select {
+		case s.block = <-s.queue:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		select {
+		case <-s.block.ready:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		s.next = 0
+		sum.add(s.block)
+	}
+}
+
+// failing is a reader that has nothing but an error.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
