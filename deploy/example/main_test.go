@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/schemas/pb"
+	"github.com/509da70d/floodgate/store/kafkaio"
+	"github.com/509da70d/floodgate/store/kafkaio/embedded"
+)
+
+// start serves until the test ends, and expects that to be clean. It returns the server's URL.
+func start(t *testing.T, broker string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- serve(ctx, l, []string{broker}) }()
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("serve: got %v, want a clean end", err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Error("serve goes on 20 s after it was to end")
+		}
+	})
+	return "http://" + l.Addr().String()
+}
+
+// get returns the status of one request with an API key.
+func get(t *testing.T, url, key string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-Api-Key", key)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode
+}
+
+// eventually asks until the answer is nil.
+func eventually(t *testing.T, ask func() error) {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := ask()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestServesWithoutKafka(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	url := start(t, nobody)
+	for range 100 {
+		if got := get(t, url, "k"); got != http.StatusOK {
+			t.Fatalf("got status %d, want 200: gates are open until they hear otherwise", got)
+		}
+	}
+}
+
+func TestListenTwice(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := realMain(t.Context(), l.Addr().String(), "127.0.0.1:1"); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("got %v, want address in use", err)
+	}
+}
+
+// TestRecordsAndCloses plays the analyzer: it waits for a request in the log, closes its key, and looks at the answers.
+func TestRecordsAndCloses(t *testing.T) {
+	broker, err := embedded.Start(embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = broker.Close() })
+	c := kafkaio.New(kafkaio.Config{Brokers: []string{broker.Addr()}})
+	defer c.Close()
+	names := kafkaio.DefaultTopicNames()
+	if _, err := c.EnsureTopics(t.Context(), kafkaio.Specs(names, 1)...); err != nil {
+		t.Fatal(err)
+	}
+	url := start(t, broker.Addr())
+	noisy := schemas.Caller{Kind: "key", ID: "noisy"}
+	if got := get(t, url, noisy.ID); got != http.StatusOK {
+		t.Fatalf("got status %d, want 200", got)
+	}
+	eventually(t, func() error { return recorded(t.Context(), c, names.Requests, noisy) })
+
+	closeGate(t, c, names.Decisions, noisy)
+	eventually(t, func() error {
+		if got := get(t, url, noisy.ID); got != http.StatusTooManyRequests {
+			return fmt.Errorf("got status %d, want 429", got)
+		}
+		return nil
+	})
+	if got := get(t, url, "quiet"); got != http.StatusOK {
+		t.Errorf("got status %d for another key, want 200", got)
+	}
+}
+
+// recorded reports whether the log has a request of the caller.
+func recorded(ctx context.Context, c *kafkaio.Client, topic string, want schemas.Caller) error {
+	b, err := c.Fetch(ctx, kafkaio.FetchRequest{Topic: topic})
+	if err != nil {
+		return err
+	}
+	var f schemas.Frame
+	for _, r := range b.Records {
+		if err := f.Decode(r.Value); err != nil {
+			return err
+		}
+		for _, e := range f.Entries {
+			if e.Caller() == want && e.Resource == "GET /" && !e.Blocked {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("got no request of %v in %d frames", want, len(b.Records))
+}
+
+// closeGate writes what an analyzer would: a claim, and then a decision.
+func closeGate(t *testing.T, c *kafkaio.Client, topic string, caller schemas.Caller) {
+	t.Helper()
+	now := time.Now()
+	claim, err := pb.AppendClaim(nil, &schemas.Claim{Epoch: 1, Nonce: 1, Owner: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	decision, err := pb.AppendDecision(nil, &schemas.Decision{
+		Rule: "r", Caller: caller, Mode: schemas.ModeEnforce, Epoch: 1, Seq: 1,
+		CloseAt: now.UnixNano(), Until: now.Add(time.Minute).UnixNano(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Produce(t.Context(), topic, 0,
+		kafkaio.Message{Time: now.UnixNano(), Value: claim}, kafkaio.Message{Time: now.UnixNano(), Value: decision})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
