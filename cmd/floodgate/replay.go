@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/pflag"
+
+	"github.com/509da70d/floodgate/analyzer/ingest"
+	"github.com/509da70d/floodgate/analyzer/replay"
+	"github.com/509da70d/floodgate/analyzer/rules"
+)
+
+// replayFlags is what replay was asked for.
+type replayFlags struct {
+	rules        string
+	format       string
+	callers      []string
+	mapping      ingest.Mapping
+	layout       string
+	reorder, lag time.Duration
+	buffer       int64 // MiB
+	output       outputFlag
+}
+
+func (f *replayFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.rules, "rules", "", "rules file (needed)")
+	flags.StringVar(&f.format, "format", "combined", "how the log is written: combined, common or json")
+	flags.StringArrayVar(&f.callers, "callers", nil,
+		"callers of a kind, as kind=field, or kind=field+field for a composite one; can be given several times.\n"+
+			"combined has ip, and fields user, method, resource, referer, agent; json has the fields of its objects, a.b for nested ones")
+	flags.StringVar(&f.mapping.Time, "time-field", "", `json: field of the time (default "time")`)
+	flags.StringVar(&f.layout, "time-layout", "auto", "json: auto, rfc3339, clf, unix, unix_ms, unix_us or unix_ns")
+	flags.StringVar(&f.mapping.Resource, "resource-field", "", "json: field of the path")
+	flags.StringVar(&f.mapping.Status, "status-field", "", "json: field of the HTTP status")
+	flags.StringVar(&f.mapping.Cost, "cost-field", "", "json: field of the cost")
+	flags.DurationVar(&f.reorder, "reorder", replay.DefaultReorder, "how far lines may be out of order; older ones are late and dropped")
+	flags.DurationVar(&f.lag, "lag", 0, "how long each decision takes to come into force")
+	flags.Int64Var(&f.buffer, "reorder-memory", replay.DefaultMaxBuffer>>20, "MiB of lines that may wait to be put in order; when full, the oldest go ahead")
+	flags.Var(&f.output, "output", "table or json")
+}
+
+// config turns the flags into what to run, but for the inputs.
+func (f *replayFlags) config() (replay.Config, error) {
+	c := replay.Config{Reorder: f.reorder, Lag: f.lag, MaxBuffer: f.buffer << 20}
+	if f.rules == "" {
+		return c, usagef("replay: want --rules FILE")
+	}
+	if f.reorder < 0 || f.lag < 0 || f.buffer < 1 || f.buffer > 1<<20 {
+		return c, usagef("replay: got --reorder %v, --lag %v, --reorder-memory %d: want no negative ones, and 1 MiB to 1 TiB", f.reorder, f.lag, f.buffer)
+	}
+	for _, text := range f.callers {
+		field, err := ingest.ParseCallerField(text)
+		if err != nil {
+			return c, usageError{err}
+		}
+		f.mapping.Callers = append(f.mapping.Callers, field)
+	}
+	var err error
+	if f.mapping.Layout, err = ingest.ParseTimeLayout(f.layout); err != nil {
+		return c, usageError{err}
+	}
+	if c.Format, err = ingest.NewFormat(f.format, f.mapping); err != nil {
+		return c, usageError{err}
+	}
+	c.Rules, err = rules.Load(f.rules)
+	return c, err
+}
+
+// runReplay says what rules would have closed, from access logs.
+func runReplay(ctx context.Context, p process, args []string) error {
+	flags := newFlags(p, "replay --rules FILE [flags] [LOG…]\n\nReads the logs, plain or gzip, or standard input; counts them by the rules as the analyzer would, and\nsays who would have been closed. It needs no Kafka and blocks nobody.")
+	var f replayFlags
+	f.register(flags)
+	if err := parseFlags(p, flags, args); err != nil {
+		return err
+	}
+	c, err := f.config()
+	if err != nil {
+		return err
+	}
+	adviseReplay(p.stderr, c)
+	inputs, closeInputs, err := openInputs(p, flags.Args())
+	if err != nil {
+		return err
+	}
+	defer closeInputs()
+
+	out := bufio.NewWriterSize(p.stdout, 64<<10)
+	view := &replayView{out: out}
+	c.Inputs, c.OnClose = inputs, view.close
+	if f.output.json {
+		enc := json.NewEncoder(out)
+		enc.SetEscapeHTML(false)
+		c.OnClose = func(x replay.Close) error { return enc.Encode(x) }
+	}
+	bar := newReplayBar(p, f.output.json, inputs)
+	if bar != nil {
+		c.Progress = func(n int64) { _ = bar.Add64(n) } // a bar that can't be drawn is no reason to fail
+	}
+	began := time.Now()
+	sum, err := replay.Run(ctx, c)
+	took := time.Since(began)
+	if bar != nil {
+		_ = bar.Finish()
+	}
+	if ctx.Err() != nil {
+		return errors.Join(out.Flush(), fmt.Errorf("replay: %w after %d lines", ctx.Err(), sum.Lines))
+	}
+	if f.output.json {
+		err = errors.Join(err, json.NewEncoder(out).Encode(sum))
+	} else {
+		view.summary(sum, c, took)
+	}
+	return errors.Join(err, out.Flush())
+}
+
+// adviseReplay warns of rules that are doubtful, or that this log can't say anything about.
+func adviseReplay(w io.Writer, c replay.Config) {
+	for _, warning := range c.Rules.Warnings {
+		fmt.Fprintf(w, "warning: %v\n", warning)
+	}
+	kinds := c.Format.Kinds()
+	for _, r := range c.Rules.Rules {
+		if !slices.Contains(kinds, r.Kind) {
+			fmt.Fprintf(w, "warning: rule %s counts callers of kind %q, and no such field was named: see --callers\n", r.Name, r.Kind)
+		}
+	}
+}
+
+// openInputs opens the named logs; "-", or no name at all, is standard input.
+func openInputs(p process, names []string) (inputs []replay.Input, closeAll func(), err error) {
+	var files []io.Closer
+	closeAll = func() {
+		for _, f := range files {
+			_ = f.Close() // only read
+		}
+	}
+	if len(names) == 0 {
+		names = []string{"-"}
+	}
+	for i, name := range names {
+		if name == "-" {
+			if slices.Contains(names[:i], "-") {
+				closeAll()
+				return nil, nil, usagef("replay: standard input can be read only once")
+			}
+			inputs = append(inputs, replay.Input{Name: "standard input", Reader: p.stdin})
+			continue
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			closeAll()
+			return nil, nil, fmt.Errorf("open log: %w", err)
+		}
+		files, inputs = append(files, f), append(inputs, replay.Input{Name: name, Reader: f})
+	}
+	return inputs, closeAll, nil
+}
+
+// newReplayBar returns a progress bar on standard error if that is a terminal, and nobody else writes to it; else nil.
+func newReplayBar(p process, asJSON bool, inputs []replay.Input) *progressbar.ProgressBar {
+	if !isTerminal(p.stderr) || asJSON && isTerminal(p.stdout) {
+		return nil
+	}
+	total := int64(0)
+	for _, in := range inputs {
+		f, ok := in.Reader.(*os.File)
+		if !ok {
+			total = -1
+			break
+		}
+		info, err := f.Stat()
+		if err != nil || !info.Mode().IsRegular() {
+			total = -1 // a pipe: nobody knows its length
+			break
+		}
+		total += info.Size()
+	}
+	return progressbar.NewOptions64(total, progressbar.OptionSetWriter(p.stderr), progressbar.OptionShowBytes(true),
+		progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetDescription("replay"))
+}

@@ -1,5 +1,0 @@
-package main
-
-import "context"
-
-func runReplay(_ context.Context, _ process, _ []string) error { return usagef("replay: not built in") }
