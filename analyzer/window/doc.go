@@ -13,7 +13,7 @@
 //	fixed    |‾‾‾‾‾‾‾‾‾|‾‾‾‾‾‾‾‾‾|     windows that start at multiples of W since 1970, or at dates of a calendar
 //	sliding  |‾|‾|‾|‾|‾|‾|              slots+1 slots of ceil(W/slots): never more than the limit in any W
 //	log        · ·· ·   ··· ·           the time and weight of each of the newest entries: exact
-//	gcra     ────────TAT                one integer: the time at which the bucket is full again
+//	gcra     ────────TAT                the time at which the bucket is full again
 //
 // All times are nanoseconds since the Unix epoch and may be any int64; so may limits and weights. Arithmetic saturates
 // instead of overflowing. Time math/MaxInt64 (in the year 2262) is treated as the end of time: a window never reopens

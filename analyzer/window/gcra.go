@@ -8,8 +8,8 @@ import (
 
 // NewGCRA returns a token bucket that refills by a limit in each length and holds burst; a burst of 0 is the limit. Seen
 // from the other side it is a leaky bucket. The algorithm is the Generic Cell Rate Algorithm (ATM Forum Traffic
-// Management 4.0, 1996): one integer, the theoretical arrival time TAT. It panics if length is not positive or burst is
-// negative.
+// Management 4.0, 1996): its one integer is the theoretical arrival time TAT. It panics if length is not positive or
+// burst is negative.
 func NewGCRA(length time.Duration, burst int64) Algorithm {
 	if burst < 0 {
 		panic("BUG: gcra with a burst of " + strconv.FormatInt(burst, 10))
@@ -17,7 +17,9 @@ func NewGCRA(length time.Duration, burst int64) Algorithm {
 	return gcra{length: nanoseconds(length), burst: burst}
 }
 
-// gcra keeps {TAT}: when the bucket is full again, if nothing more comes. It is never late.
+// gcra keeps {TAT, time of the newest entry}. TAT is when the bucket is full again, if nothing more comes; it never goes
+// back. No entry is late: an older one counts at the newest one's time, because a bucket does not know what it held
+// before. Seen from the older time it would seem fuller than it ever was, and close on callers who did nothing.
 type gcra struct{ length, burst int64 }
 
 func (g gcra) Add(s State, limit, t, weight int64) (State, Count) {
@@ -25,20 +27,21 @@ func (g gcra) Add(s State, limit, t, weight int64) (State, Count) {
 		return s, g.View(s, limit, t)
 	}
 	interval, burst := g.resolve(limit)
-	tat := t
+	tat, newest := t, t
 	if len(s) > 0 {
-		tat = max(s[0], t)
+		tat, newest = max(s[0], t), max(s[1], t)
 	}
-	tat = min(addMul(tat, weight, interval), add(addMul(t, burst, interval), g.length))
-	return append(s[:0], tat), g.count(tat, interval, burst, t)
+	most := add(addMul(newest, burst, interval), g.length)
+	tat = max(tat, min(addMul(tat, weight, interval), most))
+	return append(s[:0], tat, newest), g.count(tat, newest, interval, burst, t)
 }
 
 func (g gcra) View(s State, limit, t int64) Count {
 	interval, burst := g.resolve(limit)
 	if len(s) == 0 {
-		return g.count(t, interval, burst, t)
+		return g.count(t, t, interval, burst, t)
 	}
-	return g.count(s[0], interval, burst, t)
+	return g.count(s[0], max(s[1], t), interval, burst, t)
 }
 
 // resolve returns the nanoseconds that one unit takes to refill, and the burst in force.
@@ -50,10 +53,14 @@ func (g gcra) resolve(limit int64) (interval, burst int64) {
 	return max(g.length/limit, 1), burst
 }
 
-func (g gcra) count(tat, interval, burst, t int64) Count {
-	c := Count{Start: sub(t, g.length), Until: max(t, subMul(tat, burst-1, interval))}
-	if tat > t {
-		units := (since(tat, t)-1)/uint64(interval) + 1
+// count describes the bucket at the time of its newest entry, which is t or later.
+func (g gcra) count(tat, newest, interval, burst, t int64) Count {
+	c := Count{Start: sub(newest, g.length), Until: t}
+	if until := subMul(tat, burst-1, interval); until > newest {
+		c.Until = until
+	}
+	if tat > newest {
+		units := (since(tat, newest)-1)/uint64(interval) + 1
 		c.Total = int64(min(units, math.MaxInt64))
 	}
 	return c
@@ -68,7 +75,7 @@ func (g gcra) Expiry(s State) int64 {
 
 func (g gcra) Length(int64) int64 { return g.length }
 
-func (g gcra) Valid(s State) bool { return len(s) <= 1 }
+func (g gcra) Valid(s State) bool { return len(s) == 0 || len(s) == 2 && s[0] >= s[1] }
 
 func (g gcra) Shape() string { return NameGCRA + "/" + strconv.FormatInt(g.length, 10) }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/big"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -35,7 +36,16 @@ func TestGCRAStories(t *testing.T) {
 		}},
 		"an older entry still counts: never late": {0, 5, []step{
 			{at: 100 * sec, weight: 1, total: 1, until: open},
-			{at: 99 * sec, weight: 1, total: 3, until: open},
+			{at: 99 * sec, weight: 1, total: 2, until: open},
+		}},
+		"an older entry is not added to a bucket as it was then": {0, 5, []step{
+			{at: 100 * sec, weight: 3, total: 3, until: open},
+			{at: 90 * sec, weight: 1, total: 4, until: open}, // seen from 90 s the bucket would be full until 100 s
+			{at: 90 * sec, weight: 1, total: 5, until: 102 * sec},
+		}},
+		"an older entry drains nothing": {0, 5, []step{
+			{at: 100 * sec, weight: 10, total: 10, until: 112 * sec},
+			{at: 70 * sec, weight: 1, total: 10, until: 112 * sec},
 		}},
 	}
 	for name, test := range tests {
@@ -44,6 +54,7 @@ func TestGCRAStories(t *testing.T) {
 }
 
 // The formula of the architecture, word for word in unbounded integers, clamped to an int64 only where it is stored.
+// Older entries count at the time of the newest one, and the TAT never goes back.
 func TestGCRAIsItsFormula(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		length := rapid.Int64Range(1, math.MaxInt64).Draw(t, "length")
@@ -52,14 +63,22 @@ func TestGCRAIsItsFormula(t *testing.T) {
 		a := gcra{length: length, burst: burst}
 		var s State
 		var oracle *big.Int
+		newest := int64(math.MinInt64)
 		for range rapid.IntRange(1, 20).Draw(t, "entries") {
 			at := drawTime(t, length)
 			weight := drawWeight(t)
 			var got Count
 			s, got = a.Add(s, limit, at, weight)
 			var total, until *big.Int
-			oracle, total, until = gcraOracle(oracle, length, limit, burst, at, weight)
-			want := Count{Total: total.Int64(), Start: sub(at, length), Until: until.Int64()}
+			seen := max(at, newest)
+			if weight > 0 {
+				newest = seen
+			}
+			oracle, total, until = gcraOracle(oracle, length, limit, burst, seen, weight)
+			want := Count{Total: total.Int64(), Start: sub(seen, length), Until: until.Int64()}
+			if want.Until == seen {
+				want.Until = at
+			}
 			if got != want {
 				t.Fatalf("length %d, limit %d, burst %d, weight %d at %d: got %+v, want %+v", length, limit, burst, weight, at, got, want)
 			}
@@ -83,6 +102,9 @@ func gcraOracle(tat *big.Int, length, limit, burst, at, weight int64) (newTAT, t
 		most := new(big.Int).Add(n(at), new(big.Int).Mul(n(burst), interval))
 		most.Add(most, n(length))
 		newTAT = clamp(smaller(newTAT, most))
+		if tat != nil && newTAT.Cmp(tat) < 0 {
+			newTAT = tat
+		}
 	}
 	eval := newTAT
 	if eval == nil {
@@ -99,6 +121,27 @@ func gcraOracle(tat *big.Int, length, limit, burst, at, weight int64) (newTAT, t
 		until = n(at)
 	}
 	return newTAT, total, clamp(until)
+}
+
+// TestGCRAClosesNobodyWhoIsBelowTheBurst: in any order, with any delay, a caller whose whole weight is below the burst
+// stays open.
+func TestGCRAClosesNobodyWhoIsBelowTheBurst(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		burst := rapid.Int64Range(2, 50).Draw(t, "burst")
+		a := NewGCRA(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, time.Hour}).Draw(t, "length"), burst)
+		limit := rapid.Int64Range(1, 1000).Draw(t, "limit")
+		var s State
+		for left := burst - 1; left > 0; {
+			weight := rapid.Int64Range(1, left).Draw(t, "weight")
+			at := drawTime(t, int64(time.Second))
+			var got Count
+			s, got = a.Add(s, limit, at, weight)
+			if got.Full(at) {
+				t.Fatalf("got %+v at %d with %d of %d", got, at, burst-left, burst)
+			}
+			left -= weight
+		}
+	})
 }
 
 func smaller(a, b *big.Int) *big.Int {
