@@ -3,6 +3,7 @@ package kafkalink
 import (
 	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/509da70d/floodgate/schemas"
@@ -25,7 +26,7 @@ func (w *world) oracle(owners []*owner, lag time.Duration) (answered int) {
 				if e.Kind != schemas.KindCanary {
 					continue
 				}
-				time.Sleep(lag - time.Duration(time.Now().UnixNano()-e.Time))
+				pass(lag - time.Duration(time.Now().UnixNano()-e.Time))
 				o.seq++
 				o.write(pb.Record{Decision: &schemas.Decision{
 					Rule: "_canary", Caller: e.Caller(), Mode: schemas.ModeShadow, CloseAt: e.Time, Until: e.Time,
@@ -41,11 +42,11 @@ func (w *world) oracle(owners []*owner, lag time.Duration) (answered int) {
 }
 
 func TestTheLagIsMeasuredFromRequestToDecision(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		const lag = 20 * time.Millisecond
 		w := newWorld(t, 3, Config{Canary: time.Second})
 		w.start()
-		time.Sleep(10 * time.Millisecond)
+		pass(10 * time.Millisecond)
 		var owners []*owner
 		for p := range 3 {
 			o := &owner{k: w.kafka, partition: p, epoch: 1}
@@ -53,12 +54,12 @@ func TestTheLagIsMeasuredFromRequestToDecision(t *testing.T) {
 			owners = append(owners, o)
 		}
 		for i := range 30 {
-			time.Sleep(time.Second)
+			pass(time.Second)
 			if got := w.oracle(owners, lag); got != 1 {
 				t.Fatalf("second %d: got %d canaries, want 1", i, got)
 			}
 		}
-		time.Sleep(100 * time.Millisecond)
+		pass(100 * time.Millisecond)
 		s := w.link.Stats()
 		if s.Lag.Last != lag || s.Lag.P50 != lag || s.Lag.P99 != lag || s.Lag.Samples != 30 {
 			t.Errorf("got %+v, want %v for 30 samples", s.Lag, lag)

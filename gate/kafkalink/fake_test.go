@@ -315,10 +315,10 @@ func (w *world) conserve() record.Stats {
 	return s
 }
 
-// story runs f in a bubble of virtual time.
-func story(t *testing.T, f func(t *testing.T)) {
-	t.Helper()
-	synctest.Test(t, f)
+// pass lets virtual time pass, and whoever wakes in it finish.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
 }
 
 // owner writes decisions to one partition as an analyzer does.

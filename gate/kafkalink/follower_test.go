@@ -5,6 +5,7 @@ import (
 	"math"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/509da70d/floodgate/gate"
@@ -18,7 +19,7 @@ func following(t *testing.T, c Config) (*world, *owner) {
 	t.Helper()
 	w := newWorld(t, 1, c)
 	w.start()
-	time.Sleep(time.Second)
+	pass(time.Second)
 	o := &owner{k: w.kafka, epoch: 10}
 	o.claim()
 	o.beat()
@@ -27,14 +28,14 @@ func following(t *testing.T, c Config) (*world, *owner) {
 
 func (w *world) wantClosed(id string, want bool) {
 	w.t.Helper()
-	time.Sleep(10 * time.Millisecond)
+	pass(10 * time.Millisecond)
 	if got := w.keys.Closed(id); got != want {
 		w.t.Errorf("%s: got closed %v, want %v", id, got, want)
 	}
 }
 
 func TestADecisionClosesAndOpens(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var seen []schemas.Decision
 		w, o := following(t, Config{Observe: func(d schemas.Decision, applied time.Time) {
@@ -65,7 +66,7 @@ func TestADecisionClosesAndOpens(t *testing.T) {
 func TestALinkThatStartsFindsWhatIsInForce(t *testing.T) {
 	for _, noise := range []int{0, 100, 5000} { // records after the heartbeat
 		t.Run(fmt.Sprint(noise), func(t *testing.T) {
-			story(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, 1, Config{})
 				o := &owner{k: w.kafka, epoch: 10}
 				o.claim()
@@ -100,7 +101,7 @@ func TestALinkThatStartsFindsWhatIsInForce(t *testing.T) {
 }
 
 func TestAnOwnerThatTookOverWithoutRepeatingIsUnderstood(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, Config{})
 		old := &owner{k: w.kafka, epoch: 10}
 		old.claim()
@@ -121,7 +122,7 @@ func TestAnOwnerThatTookOverWithoutRepeatingIsUnderstood(t *testing.T) {
 func TestAZombieIsFenced(t *testing.T) {
 	for _, start := range []string{"before", "after"} {
 		t.Run("gate started "+start, func(t *testing.T) {
-			story(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, 1, Config{})
 				if start == "before" {
 					w.start()
@@ -133,14 +134,14 @@ func TestAZombieIsFenced(t *testing.T) {
 				heir.claim()
 				heir.decide("guilty", time.Hour)
 				heir.beat()
-				time.Sleep(time.Second)
+				pass(time.Second)
 				zombie.decide("guilty", 0)
 				zombie.decide("innocent", time.Hour)
 				zombie.beat()
 				if start == "after" {
 					w.start()
 				}
-				time.Sleep(time.Second)
+				pass(time.Second)
 				w.wantClosed("guilty", true)
 				w.wantClosed("innocent", false)
 				if s := w.link.Stats(); s.Refused["fenced"] != 3 {
@@ -154,7 +155,7 @@ func TestAZombieIsFenced(t *testing.T) {
 
 // The zombie says so much that the owner's heartbeat is out of sight for a gate that starts: the next one corrects it.
 func TestAZombieThatShoutsIsFoundOut(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, Config{})
 		zombie, heir := &owner{k: w.kafka, epoch: 10}, &owner{k: w.kafka, epoch: 11}
 		zombie.claim()
@@ -167,9 +168,9 @@ func TestAZombieThatShoutsIsFoundOut(t *testing.T) {
 		zombie.from = 900
 		zombie.beat()
 		w.start()
-		time.Sleep(time.Second)
+		pass(time.Second)
 		heir.beat()
-		time.Sleep(time.Second)
+		pass(time.Second)
 		w.wantClosed("guilty", true)
 		heir.decide("innocent", 0) // the owner repairs what the log says
 		w.wantClosed("innocent", false)
@@ -178,7 +179,7 @@ func TestAZombieThatShoutsIsFoundOut(t *testing.T) {
 }
 
 func TestNothingIsAppliedBeforeTheEpochIsKnown(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, Config{})
 		w.start()
 		o := &owner{k: w.kafka, epoch: 10}
@@ -193,7 +194,7 @@ func TestNothingIsAppliedBeforeTheEpochIsKnown(t *testing.T) {
 
 // cs-firewall-bouncer issue 369: one 5xx from the control plane wiped every ban.
 func TestOneServerErrorDoesNotWipeEnforcement(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w, o := following(t, Config{})
 		o.decide("noisy", time.Hour)
 		w.wantClosed("noisy", true)
@@ -205,20 +206,20 @@ func TestOneServerErrorDoesNotWipeEnforcement(t *testing.T) {
 			return fault{}
 		})
 		for range 100 {
-			time.Sleep(10 * time.Millisecond)
+			pass(10 * time.Millisecond)
 			w.wantClosed("noisy", true)
 		}
 		w.kafka.setFault(down)
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		w.wantClosed("noisy", true)
-		time.Sleep(50 * time.Minute)
+		pass(50 * time.Minute)
 		w.wantClosed("noisy", false) // it ends by itself, feed or no feed
 		w.shutdown()
 	})
 }
 
 func TestStaleAndFreshAgain(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w, o := following(t, Config{})
 		want := func(f gate.Freshness) {
 			t.Helper()
@@ -226,35 +227,33 @@ func TestStaleAndFreshAgain(t *testing.T) {
 				t.Errorf("got %v, want %v", got, f)
 			}
 		}
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		want(gate.Fresh)
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		want(gate.Stale) // all analyzers are dead
 		if age := w.link.Stats().Age; age < 4*time.Second || age > 5*time.Second {
 			t.Errorf("got decisions %v old, want 4 s", age)
 		}
 		o.beat()
-		time.Sleep(time.Second)
+		pass(time.Second)
 		want(gate.Fresh)
 		w.kafka.setFault(blackHole) // Kafka is away, and the analyzer with it
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		want(gate.Stale)
 		w.kafka.setFault(nil)
 		o.beat()
-		time.Sleep(maxPause)
+		pass(maxPause)
 		want(gate.Fresh)
 		w.shutdown()
 	})
 }
 
 func TestWhatMakesNoSenseIsCountedAndPassedOver(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w, o := following(t, Config{})
 		for _, garbage := range []string{"", "\x00\xff", "no message of ours"} {
 			w.kafka.append("floodgate.decisions", 0, kafkaio.Message{Value: []byte(garbage)})
 		}
-		stray := *o
-		stray.partition = 7
 		w.kafka.append("floodgate.decisions", 0, kafkaio.Message{Value: encode(pb.Record{Decision: &schemas.Decision{
 			Rule: "r", Caller: schemas.Caller{Kind: "key", ID: "stray"}, Mode: schemas.ModeEnforce,
 			Until: math.MaxInt64, Partition: 7, Epoch: o.epoch, Seq: o.seq + 1,
@@ -271,7 +270,7 @@ func TestWhatMakesNoSenseIsCountedAndPassedOver(t *testing.T) {
 }
 
 func TestAnAbsurdUntilIsClamped(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w, o := following(t, Config{})
 		o.seq++
 		o.write(pb.Record{Decision: &schemas.Decision{
@@ -281,13 +280,13 @@ func TestAnAbsurdUntilIsClamped(t *testing.T) {
 		w.wantClosed("k", true)
 		w.stop() // a year of virtual time is cheaper without polls
 		<-w.ended
-		time.Sleep(schemas.MaxClosure)
+		pass(schemas.MaxClosure)
 		w.wantClosed("k", false)
 	})
 }
 
 func TestALogThatStartsAnewIsFollowed(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w, o := following(t, Config{})
 		for range 10 {
 			o.decide("old", time.Hour)
@@ -296,12 +295,12 @@ func TestALogThatStartsAnewIsFollowed(t *testing.T) {
 		w.kafka.mu.Lock()
 		*w.kafka.log("floodgate.decisions", 0) = fakeLog{}
 		w.kafka.mu.Unlock()
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		heir := &owner{k: w.kafka, epoch: 12}
 		heir.claim()
 		heir.decide("new", time.Hour)
 		heir.beat()
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		w.wantClosed("new", true)
 		w.wantClosed("old", true)
 		if s := w.link.Stats(); s.Restarts == 0 || !s.Connected {
@@ -312,12 +311,12 @@ func TestALogThatStartsAnewIsFollowed(t *testing.T) {
 }
 
 func TestRetentionOvertakesAFollower(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w, o := following(t, Config{})
 		o.decide("k", time.Hour)
 		w.wantClosed("k", true)
 		w.kafka.setFault(down)
-		time.Sleep(time.Second)
+		pass(time.Second)
 		for range 100 {
 			o.decide("padding", 0)
 		}
@@ -328,7 +327,7 @@ func TestRetentionOvertakesAFollower(t *testing.T) {
 		l.records, l.start = l.records[50:], l.start+50
 		w.kafka.mu.Unlock()
 		w.kafka.setFault(nil)
-		time.Sleep(2 * maxPause)
+		pass(2 * maxPause)
 		w.wantClosed("repeated", true)
 		w.wantClosed("k", true)
 		w.shutdown()
@@ -336,18 +335,18 @@ func TestRetentionOvertakesAFollower(t *testing.T) {
 }
 
 func TestADamagedPlaceIsPassedOver(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, Config{})
 		o := &owner{k: w.kafka, epoch: 10}
 		o.claim()
 		o.beat()
 		o.decide("before", time.Hour)
 		w.start()
-		time.Sleep(time.Second)
+		pass(time.Second)
 		w.kafka.log("floodgate.decisions", 0).damaged = map[int64]bool{3: true}
 		o.decide("lost", time.Hour)
 		o.decide("after", time.Hour)
-		time.Sleep(time.Second)
+		pass(time.Second)
 		w.wantClosed("before", true)
 		w.wantClosed("lost", false)
 		w.wantClosed("after", true)
@@ -359,7 +358,7 @@ func TestADamagedPlaceIsPassedOver(t *testing.T) {
 }
 
 func TestALogThatIsDamagedWhereTheLinkStarts(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, Config{})
 		o := &owner{k: w.kafka, epoch: 10}
 		o.claim()
@@ -367,7 +366,7 @@ func TestALogThatIsDamagedWhereTheLinkStarts(t *testing.T) {
 		o.decide("k", time.Hour)
 		w.kafka.log("floodgate.decisions", 0).damaged = map[int64]bool{0: true}
 		w.start()
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		o.beat()
 		w.wantClosed("k", true)
 		w.shutdown()

@@ -37,14 +37,14 @@ func TestAServerDoesNotNoticeWhatHappensToKafka(t *testing.T) {
 	for name, f := range faults {
 		for _, when := range []string{"at start", "after warm-up"} {
 			t.Run(name+" "+when, func(t *testing.T) {
-				story(t, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t, 2, Config{Backlog: 1024})
 					if when == "at start" {
 						w.kafka.setFault(f)
 					}
 					w.start() // returns at once
 					w.request("first")
-					time.Sleep(2 * time.Second)
+					pass(2 * time.Second)
 					w.kafka.setFault(f)
 					for i := range 20_000 { // 20 s; more callers than there is room for
 						w.request(fmt.Sprint("key-", i))
@@ -52,13 +52,13 @@ func TestAServerDoesNotNoticeWhatHappensToKafka(t *testing.T) {
 						if i%1000 == 0 {
 							w.conserve()
 						}
-						time.Sleep(time.Millisecond)
+						pass(time.Millisecond)
 					}
 					if s := w.link.Stats(); s.Backlog > 2*1024 {
 						t.Errorf("got a backlog of %d entries, want at most %d", s.Backlog, 1024)
 					}
 					w.kafka.setFault(nil)
-					time.Sleep(time.Minute)
+					pass(time.Minute)
 					if s := w.conserve(); s.Queued != 0 {
 						t.Errorf("got %+v a minute after Kafka came back, want nothing queued", s)
 					}
@@ -66,7 +66,7 @@ func TestAServerDoesNotNoticeWhatHappensToKafka(t *testing.T) {
 						t.Errorf("the link is down a minute after Kafka came back")
 					}
 					w.request("last")
-					time.Sleep(time.Second)
+					pass(time.Second)
 					w.shutdown()
 					s := w.conserve()
 					var logged uint64
@@ -87,14 +87,14 @@ func TestAServerDoesNotNoticeWhatHappensToKafka(t *testing.T) {
 
 // wso2/product-apim issue 3125: threads that served requests waited for the log sender.
 func TestTheLogSenderNeverBlocksRequestGoroutines(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, Config{Backlog: 256})
 		w.kafka.setFault(blackHole)
 		w.start()
 		for i := range 100_000 { // everything is full long before the end
 			w.request(fmt.Sprint("key-", i)) // fails the test if virtual time passes
 		}
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		for i := range 1000 {
 			w.request(fmt.Sprint("later-", i))
 		}
@@ -108,7 +108,7 @@ func TestTheLogSenderNeverBlocksRequestGoroutines(t *testing.T) {
 }
 
 func TestMemoryIsBoundedHoweverLongKafkaIsAway(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 4, Config{})
 		w.kafka.setFault(down)
 		w.start()
@@ -122,7 +122,7 @@ func TestMemoryIsBoundedHoweverLongKafkaIsAway(t *testing.T) {
 			for i := range 50_000 {
 				w.request(fmt.Sprint("round-", round, "-key-", i))
 			}
-			time.Sleep(time.Minute)
+			pass(time.Minute)
 		}
 		fill(0)
 		before := heap()
@@ -137,10 +137,10 @@ func TestMemoryIsBoundedHoweverLongKafkaIsAway(t *testing.T) {
 }
 
 func TestShutdownDrains(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2, Config{})
 		w.start()
-		time.Sleep(time.Second)
+		pass(time.Second)
 		w.request("just before the end")
 		if took := w.shutdown(); took > 10*time.Millisecond {
 			t.Errorf("shutdown took %v, want no longer than sending", took)
@@ -154,13 +154,13 @@ func TestShutdownDrains(t *testing.T) {
 func TestShutdownKeepsItsDeadline(t *testing.T) {
 	for name, f := range map[string]func(string, string, int) fault{"down": down, "black hole": blackHole} {
 		t.Run(name, func(t *testing.T) {
-			story(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, 2, Config{Drain: 3 * time.Second})
 				w.start()
-				time.Sleep(time.Second)
+				pass(time.Second)
 				w.kafka.setFault(f)
 				w.request("in flight")
-				time.Sleep(100 * time.Millisecond)
+				pass(100 * time.Millisecond)
 				for i := range 100 {
 					w.request(fmt.Sprint("waiting-", i))
 				}
@@ -183,12 +183,12 @@ func TestShutdownKeepsItsDeadline(t *testing.T) {
 }
 
 func TestShutdownBeforeKafkaWasEverThere(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2, Config{})
 		w.kafka.setFault(blackHole)
 		w.start()
 		w.request("k")
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if took := w.shutdown(); took > 0 {
 			t.Errorf("shutdown took %v, want none: there is nobody to send to", took)
 		}
@@ -199,16 +199,16 @@ func TestShutdownBeforeKafkaWasEverThere(t *testing.T) {
 }
 
 func TestTheLogHearsOfChangesOnly(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 4, Config{})
 		w.start()
 		for range 2 {
 			w.kafka.setFault(nil)
-			time.Sleep(time.Minute)
+			pass(time.Minute)
 			w.kafka.setFault(down)
 			for range 60 {
 				w.request("k")
-				time.Sleep(time.Second)
+				pass(time.Second)
 			}
 		}
 		w.shutdown()
@@ -219,19 +219,19 @@ func TestTheLogHearsOfChangesOnly(t *testing.T) {
 }
 
 func TestMorePartitions(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2, Config{})
 		w.start()
 		w.request("k")
-		time.Sleep(time.Second)
+		pass(time.Second)
 		w.kafka.mu.Lock()
 		w.kafka.partitions = 5
 		w.kafka.mu.Unlock()
-		time.Sleep(watchInterval + time.Second)
+		pass(watchInterval + time.Second)
 		for i := range 100 {
 			w.request(fmt.Sprint("key-", i))
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if s := w.conserve(); s.Acked != 101 || w.link.Stats().Partitions != 5 {
 			t.Errorf("got %+v and %d partitions, want all acked over 5", s, w.link.Stats().Partitions)
 		}
@@ -241,7 +241,7 @@ func TestMorePartitions(t *testing.T) {
 }
 
 func TestTopicsThatDoNotMatchAreWaitedFor(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2, Config{})
 		w.kafka.setFault(func(op, topic string, _ int) fault {
 			if op == "partitions" && topic == "floodgate.decisions" {
@@ -250,12 +250,12 @@ func TestTopicsThatDoNotMatchAreWaitedFor(t *testing.T) {
 			return fault{}
 		})
 		w.start()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if s := w.link.Stats(); s.Connected || s.Partitions != 0 {
 			t.Errorf("got %+v, want a link that is down", s)
 		}
 		w.kafka.setFault(nil)
-		time.Sleep(2 * maxPause)
+		pass(2 * maxPause)
 		if s := w.link.Stats(); !s.Connected || s.Partitions != 2 {
 			t.Errorf("got %+v, want a link that is up", s)
 		}
@@ -264,7 +264,7 @@ func TestTopicsThatDoNotMatchAreWaitedFor(t *testing.T) {
 }
 
 func TestRunTwice(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, Config{})
 		w.start()
 		synctest.Wait()
@@ -279,7 +279,7 @@ func TestRunTwice(t *testing.T) {
 }
 
 func TestReady(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2, Config{})
 		w.kafka.setFault(down)
 		w.start()
@@ -297,7 +297,7 @@ func TestReady(t *testing.T) {
 }
 
 func TestBackoffGrowsToAMaximum(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var b backoff
 		for _, most := range []time.Duration{minPause, 2 * minPause, 4 * minPause} {
 			began := time.Now()

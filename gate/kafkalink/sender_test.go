@@ -16,15 +16,15 @@ import (
 )
 
 func TestRequestsArriveInTheLogOfTheirPartition(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 4, Config{})
 		w.start()
-		time.Sleep(time.Second)
+		pass(time.Second)
 		for i := range 1000 {
 			w.request(fmt.Sprint("key-", i%50))
 		}
 		synctest.Wait()
-		time.Sleep(minDelay)
+		pass(minDelay)
 		synctest.Wait()
 		if s := w.conserve(); s.Acked != 1000 {
 			t.Errorf("got %+v after %v of quiet, want 1000 acked", s, minDelay)
@@ -49,12 +49,12 @@ func TestRequestsArriveInTheLogOfTheirPartition(t *testing.T) {
 }
 
 func TestSequenceNumbersGoOnWhenTheLinkRunsAgain(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, Config{})
 		for want := uint64(1); want <= 3; want++ {
 			w.start()
 			w.request("k")
-			time.Sleep(time.Second)
+			pass(time.Second)
 			w.shutdown()
 			fs := w.kafka.frames(t)
 			if uint64(len(fs)) != want || fs[want-1].Seq != want {
@@ -65,12 +65,12 @@ func TestSequenceNumbersGoOnWhenTheLinkRunsAgain(t *testing.T) {
 }
 
 func TestUnderLoadFramesGrowAndFlushesSpread(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, Config{})
 		w.start()
 		for i := range 10_000 { // 10 000 a second
 			w.request(fmt.Sprint("key-", i))
-			time.Sleep(100 * time.Microsecond)
+			pass(100 * time.Microsecond)
 		}
 		w.shutdown()
 		fs := w.kafka.frames(t)
@@ -88,18 +88,18 @@ func TestUnderLoadFramesGrowAndFlushesSpread(t *testing.T) {
 }
 
 func TestManyEntriesAreSplitOverFrames(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, Config{Backlog: 20_000})
 		w.kafka.setFault(slow)
 		w.start()
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		for round := range 2 {
 			for i := range 8000 {
 				w.request(fmt.Sprint(strings.Repeat("long-", 20), round, "-", i))
 			}
-			time.Sleep(10 * time.Millisecond)
+			pass(10 * time.Millisecond)
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if s := w.conserve(); s.Acked != 16_000 {
 			t.Errorf("got %+v, want 16000 acked", s)
 		}
@@ -111,7 +111,7 @@ func TestManyEntriesAreSplitOverFrames(t *testing.T) {
 }
 
 func TestAnAmbiguousProduceIsRepeatedAsItWas(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, Config{})
 		n := 0
 		w.kafka.setFault(func(op, _ string, _ int) fault {
@@ -123,9 +123,9 @@ func TestAnAmbiguousProduceIsRepeatedAsItWas(t *testing.T) {
 		w.start()
 		for range 20 {
 			w.request("k")
-			time.Sleep(100 * time.Millisecond)
+			pass(100 * time.Millisecond)
 		}
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		w.shutdown()
 		if s := w.conserve(); s.Acked != 20 || s.Unknown != 0 {
 			t.Errorf("got %+v, want 20 acked", s)
@@ -162,7 +162,7 @@ func TestAFrameThatIsRefusedForGoodIsDroppedByReason(t *testing.T) {
 		record.ClockAhead: kafkaio.ErrTimestamp, record.Refused: kafkaio.ErrTooLarge,
 	} {
 		t.Run(reason.String(), func(t *testing.T) {
-			story(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, 1, Config{})
 				w.kafka.setFault(func(op, _ string, _ int) fault {
 					if op == "produce" {
@@ -172,7 +172,7 @@ func TestAFrameThatIsRefusedForGoodIsDroppedByReason(t *testing.T) {
 				})
 				w.start()
 				w.request("k")
-				time.Sleep(time.Second)
+				pass(time.Second)
 				if s := w.conserve(); s.Dropped[reason] != 1 || s.Queued != 0 {
 					t.Errorf("got %+v, want 1 dropped as %v", s, reason)
 				}
@@ -181,7 +181,7 @@ func TestAFrameThatIsRefusedForGoodIsDroppedByReason(t *testing.T) {
 				}
 				w.kafka.setFault(nil)
 				w.request("k")
-				time.Sleep(time.Second)
+				pass(time.Second)
 				if s := w.conserve(); s.Acked != 1 {
 					t.Errorf("got %+v, want the next frame acked", s)
 				}
@@ -205,7 +205,7 @@ func TestAFrameIsGivenUpAfterAWhile(t *testing.T) {
 		{"perhaps sent", errServer, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			story(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, 1, Config{Retry: 10 * time.Second})
 				w.kafka.setFault(func(op, _ string, _ int) fault {
 					if op == "produce" {
@@ -215,11 +215,11 @@ func TestAFrameIsGivenUpAfterAWhile(t *testing.T) {
 				})
 				w.start()
 				w.request("k")
-				time.Sleep(9 * time.Second)
+				pass(9 * time.Second)
 				if s := w.conserve(); s.Queued != 1 {
 					t.Errorf("got %+v, want 1 still tried", s)
 				}
-				time.Sleep(3 * time.Second)
+				pass(3 * time.Second)
 				if s := w.conserve(); s.Unknown != tc.unknown || s.Dropped[record.Undelivered] != 1-tc.unknown {
 					t.Errorf("got %+v, want %d unknown and the rest undelivered", s, tc.unknown)
 				}
