@@ -1,0 +1,55 @@
+package gatehttp
+
+import (
+	"math"
+	"net/http"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/509da70d/floodgate/gate"
+)
+
+func TestFieldsOfTheAnswer(t *testing.T) {
+	for _, p := range []struct {
+		name string
+		v    gate.Verdict
+		want http.Header
+	}{
+		{"all is known", gate.Verdict{Rule: "per-ip", RetryAfter: 11*time.Second + 1, Limit: 100, Window: time.Minute},
+			http.Header{"Retry-After": {"12"}, "Ratelimit": {`"per-ip";r=0;t=12`}, "Ratelimit-Policy": {`"per-ip";q=100;w=60`}}},
+		{"no limit", gate.Verdict{Rule: "manual", RetryAfter: time.Minute, Window: time.Minute},
+			http.Header{"Retry-After": {"60"}, "Ratelimit": {`"manual";r=0;t=60`}}},
+		{"no rule", gate.Verdict{Stale: true, RetryAfter: time.Second, Limit: 1, Window: time.Minute},
+			http.Header{"Retry-After": {"1"}}},
+		{"a short time and window", gate.Verdict{Rule: "r", RetryAfter: 1, Limit: 5, Window: 100 * time.Millisecond},
+			http.Header{"Retry-After": {"1"}, "Ratelimit": {`"r";r=0;t=1`}, "Ratelimit-Policy": {`"r";q=5;w=1`}}},
+		{"a limit beyond structured fields", gate.Verdict{Rule: "r", RetryAfter: 1, Limit: 1e15, Window: time.Hour},
+			http.Header{"Retry-After": {"1"}, "Ratelimit": {`"r";r=0;t=1`}}},
+		{"a rule that would be another field", gate.Verdict{Rule: "r\"\r\nSet-Cookie: x", RetryAfter: 1, Limit: 5, Window: time.Hour},
+			http.Header{"Retry-After": {"1"}}},
+		{"a rule with quotes", gate.Verdict{Rule: `a"b\c`, RetryAfter: 1, Limit: 5, Window: time.Hour},
+			http.Header{"Retry-After": {"1"}, "Ratelimit": {`"a\"b\\c";r=0;t=1`}, "Ratelimit-Policy": {`"a\"b\\c";q=5;w=3600`}}},
+		{"a rule beyond ASCII", gate.Verdict{Rule: "größe", RetryAfter: 1, Limit: 5, Window: time.Hour},
+			http.Header{"Retry-After": {"1"}}},
+	} {
+		t.Run(p.name, func(t *testing.T) {
+			h := http.Header{}
+			setFields(h, p.v)
+			if !reflect.DeepEqual(h, p.want) {
+				t.Errorf("got %v, want %v", h, p.want)
+			}
+		})
+	}
+}
+
+func TestWholeSeconds(t *testing.T) {
+	for d, want := range map[time.Duration]int64{
+		math.MinInt64: 1, -1: 1, 0: 1, 1: 1, time.Second: 1, time.Second + 1: 2, 2 * time.Second: 2,
+		math.MaxInt64: math.MaxInt64 / int64(time.Second), 366 * 24 * time.Hour: 366 * 24 * 3600,
+	} {
+		if got := wholeSeconds(d); got != want {
+			t.Errorf("%v: got %d, want %d", d, got, want)
+		}
+	}
+}
