@@ -6,9 +6,16 @@ import (
 	"github.com/509da70d/floodgate/store"
 )
 
+// checkpointer is what a committer needs of a store; *store.Store is one.
+type checkpointer interface {
+	Commit(c store.Checkpoint, changes []store.Change) error
+	MaxChanges() int
+	MaxBytes() int
+}
+
 // committer writes checkpoints, one at a time, so that the fold need not wait for an fsync.
 type committer struct {
-	store *store.Store
+	store checkpointer
 	jobs  chan job
 	done  chan result // one for each job
 	busy  bool        // owned by the owner's goroutine
@@ -26,7 +33,7 @@ type result struct {
 	err  error
 }
 
-func newCommitter(s *store.Store) *committer {
+func newCommitter(s checkpointer) *committer {
 	return &committer{store: s, jobs: make(chan job, 1), done: make(chan result, 1)}
 }
 
@@ -52,7 +59,7 @@ const incomplete = -1
 // the store holds rows that have expired, which changes no count. Only a checkpoint that is too large altogether, as
 // after a change of rules, is split, and the store then says until its last part that it is incomplete: a crash between
 // means a rebuild from the log. It returns what is left to do after an error.
-func commit(s *store.Store, j job) (rest job, err error) {
+func commit(s checkpointer, j job) (rest job, err error) {
 	for first := true; first || len(j.changes) > 0; first = false {
 		n := fitting(s, j.changes)
 		at := j.at
@@ -68,7 +75,7 @@ func commit(s *store.Store, j job) (rest job, err error) {
 }
 
 // fitting returns how many of the changes fit one transaction.
-func fitting(s *store.Store, changes []store.Change) int {
+func fitting(s checkpointer, changes []store.Change) int {
 	rows, bytes := s.MaxChanges(), s.MaxBytes()
 	for i := range changes {
 		bytes -= changes[i].Bytes()

@@ -30,8 +30,8 @@ type FoldOptions struct {
 type Change struct {
 	Rule    *rules.Rule
 	Caller  schemas.Caller
-	Kind    policy.Change // Same for a warning
-	Warn    float64       // the share of the limit that was crossed, or 0
+	Kind    policy.Change  // Same for a warning
+	Warn    float64        // the share of the limit that was crossed, or 0
 	Before  policy.Closure // what it was before: the close before this one, with its final peak
 	Closure policy.Closure
 	Count   window.Count
@@ -143,7 +143,7 @@ func (f *Fold) count(r *rules.Rule, rule int32, e *schemas.Entry, caller uint64)
 	if !ok && len(f.removed) > 0 {
 		row.stored = f.removed.take(appendRowKey(nil, r.Name, r.Kind, e.ID))
 	}
-	limit, unlimited := r.LimitFor(e.ID)
+	limit, unlimited := limitFor(r, e.ID)
 	state, count := r.Window.Add(row.state, limit, e.Time, weight)
 	if count.Late {
 		f.stats.Late += uint64(weight) //nolint:gosec // ≥ 0
@@ -183,18 +183,25 @@ func (f *Fold) step(r *rules.Rule, row *row, e *schemas.Entry, count window.Coun
 
 // warn reports the highest share of the limit that this entry's weight crossed.
 func (f *Fold) warn(r *rules.Rule, row *row, e *schemas.Entry, count window.Count, limit, weight int64) {
-	for i := len(r.Warn) - 1; i >= 0; i-- {
-		at := int64(math.Ceil(r.Warn[i] * float64(policy.Capacity(r, limit))))
-		if count.Total < at || count.Total-weight >= at {
-			continue
-		}
-		f.stats.Warnings++
-		f.changes = append(f.changes, Change{
-			Rule: r, Caller: schemas.Caller{Kind: r.Kind, ID: row.id}, Warn: r.Warn[i],
-			Closure: row.closure, Count: count, Limit: limit, At: e.Time, Offset: f.offset,
-		})
+	share := policy.Warning(r, limit, count, weight)
+	if share == 0 {
 		return
 	}
+	f.stats.Warnings++
+	f.changes = append(f.changes, Change{
+		Rule: r, Caller: schemas.Caller{Kind: r.Kind, ID: row.id}, Warn: share,
+		Closure: row.closure, Count: count, Limit: limit, At: e.Time, Offset: f.offset,
+	})
+}
+
+// limitFor returns the limit that a caller is counted under, and whether none is enforced. A caller without a limit is
+// counted under the rule's own, so that its counts mean something when a limit comes.
+func limitFor(r *rules.Rule, id string) (limit int64, unlimited bool) {
+	limit, unlimited = r.LimitFor(id)
+	if unlimited {
+		limit = r.Limit
+	}
+	return limit, unlimited
 }
 
 // TakeChanges returns the changes since it was last called, in log order. The slice is good until the next entry.
@@ -241,18 +248,20 @@ func (f *Fold) advance(t int64) {
 		return
 	}
 	f.now = t
-	for _, i := range f.wheel.due(t) {
+	due, turned := f.wheel.turn(t)
+	if !turned {
+		return
+	}
+	for _, i := range due {
 		r := f.table.row(i)
-		if at := f.expiry(r); at > t {
+		if at := f.expiry(r); !f.wheel.passed(at) {
 			f.wheel.schedule(i, at)
 			continue
 		}
 		f.drop(i, r)
 		f.stats.Expired++
 	}
-	if f.wheel.turned {
-		f.dedupe.expire(t)
-	}
+	f.dedupe.expire(t)
 }
 
 // drop removes a row that is in no bucket of the wheel.

@@ -97,6 +97,7 @@ type Owner struct {
 	stats     atomic.Pointer[FoldStats]
 	rules     chan *rules.Set
 	publisher *publisher
+	commitTo  func(*store.Store) checkpointer // tests put faults here
 
 	// Owned by Run's goroutine.
 	fold       *Fold
@@ -115,6 +116,7 @@ func NewOwner(log Log, c OwnerConfig) *Owner {
 	c.Logger = c.Logger.With("partition", c.Fold.Partition)
 	o := &Owner{reader: reader{log, c}, rules: make(chan *rules.Set, 1)}
 	o.stats.Store(&FoldStats{})
+	o.commitTo = func(s *store.Store) checkpointer { return s }
 	o.publisher = newPublisher(log, c, &o.next)
 	return o
 }
@@ -141,7 +143,7 @@ func (o *Owner) Run(ctx context.Context) error {
 	// The helpers outlive ctx: what was folded is still published and committed.
 	helpers, helperCtx := errgroup.WithContext(context.WithoutCancel(ctx))
 	f := newFetcher(o.log, o.config, o.next.Load())
-	o.commits = newCommitter(o.store)
+	o.commits = newCommitter(o.commitTo(o.store))
 	helpers.Go(func() error { f.run(fetchCtx); return nil })
 	helpers.Go(func() error { o.commits.run(); return nil })
 	publishing := make(chan struct{})

@@ -96,4 +96,3 @@ func (r reader) scan(ctx context.Context, from, to int64, f func(rec pb.Record))
 	}
 	return from, nil
 }
-
