@@ -273,6 +273,9 @@ func (w *world) end() {
 	}
 }
 
+// epoch returns the epoch that the owner has claimed.
+func (w *world) epoch() uint64 { return w.owner.Stats().Publish.Epoch }
+
 // counts returns what the store holds of a rule, by caller, and checks the store.
 func (w *world) counts(rule string) map[string]int64 {
 	w.t.Helper()

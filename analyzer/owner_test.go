@@ -61,10 +61,10 @@ func TestOwnerResumesExactly(t *testing.T) {
 		w.prod.send(time.Now(), "a")
 		time.Sleep(time.Second)
 		w.end()
-		if epoch := w.owner.Stats().Publish.Epoch; epoch == 0 {
+		first := w.epoch()
+		if first == 0 {
 			t.Error("epoch: got 0, want one that was claimed")
 		}
-		first := w.owner.claimed
 		w.prod.send(time.Now(), "a") // while nobody runs
 		w.start()
 		synctest.Wait()
@@ -73,8 +73,8 @@ func TestOwnerResumesExactly(t *testing.T) {
 			t.Errorf("closed: got %v, want key:a, whose third request came while no owner ran", got)
 		}
 		w.end()
-		if w.owner.claimed <= first {
-			t.Errorf("epoch: got %d after %d, want a higher one", w.owner.claimed, first)
+		if w.epoch() <= first {
+			t.Errorf("epoch: got %d after %d, want a higher one", w.epoch(), first)
 		}
 		if got, want := w.counts("r"), (map[string]int64{"a": 3, "b": 1}); !maps.Equal(got, want) {
 			t.Errorf("store: got %v, want %v", got, want)
@@ -165,7 +165,7 @@ func TestAnOwnerThatWasReplacedStops(t *testing.T) {
 		w := newWorld(t)
 		w.start()
 		time.Sleep(100 * time.Millisecond)
-		value, err := pb.AppendClaim(nil, &schemas.Claim{Epoch: w.owner.claimed + 1, Nonce: 9, Owner: "another"})
+		value, err := pb.AppendClaim(nil, &schemas.Claim{Epoch: w.epoch() + 1, Nonce: 9, Owner: "another"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,11 +194,11 @@ func TestOfTwoClaimsTheFirstWinsAndTheOtherClaimsAgain(t *testing.T) {
 		w.prod.send(time.Now(), "a", "a", "a")
 		time.Sleep(3 * time.Second)
 		lower, higher := w, other
-		if w.owner.claimed > other.owner.claimed {
+		if w.epoch() > other.epoch() {
 			lower, higher = other, w
 		}
-		if lower.owner.claimed == higher.owner.claimed {
-			t.Fatalf("both own epoch %d", w.owner.claimed)
+		if lower.epoch() == higher.epoch() {
+			t.Fatalf("both own epoch %d", w.epoch())
 		}
 		if err := <-lower.done; !errors.Is(err, ErrFenced) {
 			t.Errorf("the owner of the lower epoch: got %v, want %v", err, ErrFenced)

@@ -138,7 +138,6 @@ func (b *batch) send(ctx context.Context) error {
 // acknowledged updates the numbers, and smooths the lag over about ten closes.
 func (b *batch) acknowledged(now int64) {
 	n := &b.p.numbers
-	n.epoch.Store(b.p.epoch)
 	n.decisions.Add(b.changed)
 	n.repeats.Add(b.repeated)
 	n.inForce.Store(int64(len(b.p.inForce)))

@@ -61,7 +61,10 @@ func newPublisher(log Log, c OwnerConfig, next *atomic.Int64) *publisher {
 }
 
 // claimed sets the epoch to publish under; end is the offset behind the claim.
-func (p *publisher) claimed(epoch uint64, end int64) { p.epoch, p.seq, p.end = epoch, 0, end }
+func (p *publisher) claimed(epoch uint64, end int64) {
+	p.epoch, p.seq, p.end = epoch, 0, end
+	p.numbers.epoch.Store(epoch)
+}
 
 // reconcile sets what is in force and queues the difference to what gates were told.
 func (p *publisher) reconcile(told map[decisionKey]schemas.Decision, changes []Change, now int64) {
