@@ -117,7 +117,7 @@ func (r record) closure(i int) closure {
 // id returns the caller's id, in memory that never changes and may be kept.
 func (r record) id() string {
 	b := r[recordHead+r.len()*closureSize:]
-	return unsafe.String(unsafe.SliceData(b), int(binary.LittleEndian.Uint16(r[2:])))
+	return text(b, int(binary.LittleEndian.Uint16(r[2:])))
 }
 
 // is reports whether the record is about this caller: the whole id is compared.
@@ -172,6 +172,11 @@ func (a *arena) terms(ref uint32) terms {
 		limit:     int64(binary.LittleEndian.Uint64(b)),
 		window:    int64(binary.LittleEndian.Uint64(b[8:])),
 		partition: int32(binary.LittleEndian.Uint32(b[16:])),
-		rule:      unsafe.String(unsafe.SliceData(rule), int(binary.LittleEndian.Uint16(b[20:]))),
+		rule:      text(rule, int(binary.LittleEndian.Uint16(b[20:]))),
 	}
+}
+
+// text returns the first n of some bytes that never change as a string, without copying them.
+func text(b []byte, n int) string {
+	return unsafe.String(unsafe.SliceData(b), n) //nolint:gosec // G103: bytes behind a published ref never change
 }

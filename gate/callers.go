@@ -93,5 +93,5 @@ func (c *Callers) id(i int) string {
 	if k.to == k.from {
 		return k.id
 	}
-	return unsafe.String(&c.text[k.from], int(k.to-k.from)) // not rewritten before Reset
+	return unsafe.String(&c.text[k.from], int(k.to-k.from)) //nolint:gosec // G103: not rewritten before Reset
 }

@@ -44,7 +44,7 @@ func (g *Gate) ClosedAddr(addr netip.Addr) bool {
 	}
 	var text [maxAddrText]byte
 	b := schemas.CanonicalAddr(addr).AppendTo(text[:0])
-	id := unsafe.String(unsafe.SliceData(b), len(b)) // b is not written to again
+	id := unsafe.String(unsafe.SliceData(b), len(b)) //nolint:gosec // G103: b is not written to again
 	return g.set.closed(t, g, id, g.hash(id))
 }
 

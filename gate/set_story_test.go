@@ -57,15 +57,15 @@ func TestExpiredClosureIsNeverServedAfterAPause(t *testing.T) {
 		if !g.Closed("abc") || !s.Check(&c).Closed {
 			t.Fatal("got open, want closed")
 		}
-		time.Sleep(time.Minute - 1) // in the bubble: no Tick, no Apply, nobody awake
+		<-time.After(time.Minute - 1) // in the bubble: no Tick, no Apply, nobody awake
 		if !g.Closed("abc") || s.Check(&c).RetryAfter != 1 {
 			t.Fatal("got open, want closed to the last nanosecond")
 		}
-		time.Sleep(1)
+		<-time.After(1)
 		if g.Closed("abc") || s.Check(&c).Closed {
 			t.Fatal("got closed, want open at until")
 		}
-		time.Sleep(3 * time.Minute)
+		<-time.After(3 * time.Minute)
 		if g.Closed("abc") || s.Check(&c).Closed {
 			t.Fatal("got closed, want open after the pause")
 		}

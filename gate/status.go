@@ -11,7 +11,7 @@ type Status struct {
 
 	Closed int // callers with an enforcing closure: in force, about to be, or ended and not yet swept
 	Shadow int // callers with shadow closures only, likewise
-	Gates  []GateStatus
+	Kinds  []KindStatus
 	Bytes  int // memory of the table
 
 	Cold, Fresh, Stale int // partitions
@@ -27,8 +27,8 @@ type Status struct {
 	Refused  uint64 // callers of requests that were not acceptable: id too long, or too many callers
 }
 
-// GateStatus is the part of one kind of caller.
-type GateStatus struct {
+// KindStatus is the part of one kind of caller.
+type KindStatus struct {
 	Kind           string
 	Closed, Shadow int
 }
@@ -61,12 +61,12 @@ func (s *Set) StatusAt(now time.Time) Status {
 	}
 	for i, g := range s.kinds {
 		index := uint8(i)
-		gs := GateStatus{
+		ks := KindStatus{
 			Kind: g.kind, Closed: w.held[holding{gate: index}], Shadow: w.held[holding{gate: index, shadow: true}],
 		}
-		st.Gates = append(st.Gates, gs)
-		st.Closed += gs.Closed
-		st.Shadow += gs.Shadow
+		st.Kinds = append(st.Kinds, ks)
+		st.Closed += ks.Closed
+		st.Shadow += ks.Shadow
 	}
 	parts := s.pulse.partitions()
 	for i := range parts {

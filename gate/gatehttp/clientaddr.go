@@ -33,13 +33,8 @@ func ClientAddr(trusted []netip.Prefix) func(*http.Request) netip.Addr {
 		lines := r.Header["X-Forwarded-For"]
 		for _, line := range slices.Backward(lines) {
 			for line != "" {
-				hop := line
-				if i := strings.LastIndexByte(line, ','); i >= 0 {
-					line, hop = line[:i], line[i+1:]
-				} else {
-					line = ""
-				}
-				if hop = strings.Trim(hop, " \t"); hop == "" {
+				var hop string
+				if line, hop = cutLast(line); hop == "" {
 					continue // RFC 9110, 5.6.1.2: empty elements are ignored
 				}
 				next := parseHop(hop)
@@ -53,6 +48,12 @@ func ClientAddr(trusted []netip.Prefix) func(*http.Request) netip.Addr {
 		}
 		return addr
 	}
+}
+
+// cutLast cuts the last element, without space around it, off a list.
+func cutLast(list string) (rest, last string) {
+	i := strings.LastIndexByte(list, ',')
+	return list[:max(i, 0)], strings.Trim(list[i+1:], " \t")
 }
 
 // peer returns the address of the connection's other end.

@@ -141,7 +141,7 @@ func TestServerOverTheWire(t *testing.T) {
 		}
 		body, _ := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
-		if resp.StatusCode != 429 || string(body) != "Too Many Requests\n" || resp.Header.Get("RateLimit") != `"gatetest";r=0;t=60` {
+		if resp.StatusCode != http.StatusTooManyRequests || string(body) != "Too Many Requests\n" || resp.Header.Get("RateLimit") != `"gatetest";r=0;t=60` {
 			t.Errorf("got %d %q %v, want 429 with its fields", resp.StatusCode, body, resp.Header)
 		}
 	}

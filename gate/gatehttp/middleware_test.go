@@ -66,7 +66,7 @@ func TestOpenAndClosedRequests(t *testing.T) {
 			w.Header().Get("Retry-After") != "" {
 			t.Errorf("quiet: got %d %q %v, want the item and no fields", w.Code, w.Body, w.Header())
 		}
-		time.Sleep(300 * time.Millisecond)
+		<-time.After(300 * time.Millisecond)
 		w = get(h, "GET", "/items/7", "noisy")
 		if w.Code != http.StatusTooManyRequests || w.Body.String() != "Too Many Requests\n" {
 			t.Errorf("noisy: got %d %q, want 429", w.Code, w.Body)
@@ -87,7 +87,7 @@ func TestOpenAndClosedRequests(t *testing.T) {
 		if got := rec.Events(); !reflect.DeepEqual(got, want) {
 			t.Errorf("recorded: got %+v, want %+v", got, want)
 		}
-		time.Sleep(11*time.Second + 700*time.Millisecond)
+		<-time.After(11*time.Second + 700*time.Millisecond)
 		if w := get(h, "GET", "/items/7", "noisy"); w.Code != 200 {
 			t.Errorf("at the time that Retry-After said: got %d, want 200", w.Code)
 		}

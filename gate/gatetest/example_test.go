@@ -13,7 +13,8 @@ import (
 
 // How a server's own test closes a caller, and looks at what was recorded.
 func Example() {
-	test := func(t testing.TB) { // func TestNoisyCallersAreRefused(t *testing.T)
+	noisyCallersAreRefused := func(t testing.TB) { // in your test: func TestNoisyCallersAreRefused(t *testing.T)
+		t.Helper()
 		set := gatetest.Set(t, gatetest.Close("ip:192.0.2.1", time.Minute))
 		var rec gatetest.Recorder
 		h := gatehttp.New(gatehttp.Options{
@@ -24,6 +25,6 @@ func Example() {
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil)) // from 192.0.2.1
 		fmt.Println(w.Code, rec.Events()[0].Caller, rec.Events()[0].Blocked)
 	}
-	test(&testing.B{})
+	noisyCallersAreRefused(&testing.B{})
 	// Output: 429 ip:192.0.2.1 true
 }

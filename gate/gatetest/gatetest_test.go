@@ -27,11 +27,11 @@ func TestSetIsClosedForExactlyAsLongAsItSays(t *testing.T) {
 		if v := s.Check(&c); v.Closed || !v.Shadow || v.Rule != gatetest.Rule || v.Limit != gatetest.Limit || v.Window != gatetest.Window {
 			t.Errorf("got %+v, want a shadow verdict with the rule's limit", v)
 		}
-		time.Sleep(time.Minute - 1)
+		<-time.After(time.Minute - 1)
 		if !ips.ClosedAddr(addr) {
 			t.Error("got open before the minute was over")
 		}
-		time.Sleep(1)
+		<-time.After(1)
 		if ips.ClosedAddr(addr) {
 			t.Error("got closed after a minute")
 		}
