@@ -48,6 +48,7 @@ func subcommands() []subcommand {
 		{"topics", "print, create and check the Kafka topics", runTopics},
 		{"store", "print the counts that a stopped analyzer holds", runStore},
 		{"broker", "run the embedded Kafka broker, for trials and tests", runBroker},
+		{"probe", "ask a URL such as /readyz, for health checks", runProbe},
 		{"version", "print the version", runVersion},
 	}
 }
