@@ -260,7 +260,7 @@ func newWorld(t *testing.T, partitions int, c Config) *world {
 	t.Helper()
 	logs := &strings.Builder{}
 	logger := slog.New(slog.NewTextHandler(logs, nil))
-	w := &world{t: t, kafka: newFakeKafka(partitions), logs: logs, rec: record.New(record.Options{})}
+	w := &world{t: t, kafka: newFakeKafka(partitions), logs: logs, rec: record.New(record.Options{MaxEntries: c.Backlog})}
 	w.set = gate.New(gate.Options{Logger: logger, MaxJitter: -1})
 	w.keys = w.set.Gate("key")
 	c.Brokers, c.Logger = []string{"fake"}, logger
