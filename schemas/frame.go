@@ -9,7 +9,7 @@ const (
 	MaxFrameEntries = 8192
 )
 
-// Errors of DecodeFrame. Test with errors.Is; Reason turns them into metric labels.
+// Errors of Frame.Decode. Test with errors.Is; Reason turns them into metric labels.
 var (
 	ErrFrameShort   = errors.New("frame cut short")
 	ErrFrameMagic   = errors.New("not a frame")

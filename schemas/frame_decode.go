@@ -78,14 +78,14 @@ func splitFrame(b []byte) (frameParts, error) {
 	p.strings = int(binary.LittleEndian.Uint16(b[frameStringsAt:]))
 	p.count = int(binary.LittleEndian.Uint16(b[frameEntriesAt:]))
 	textAt := frameHeader + (p.strings+1)*frameOffset
-	entriesAt := textAt + int(binary.LittleEndian.Uint32(b[frameTextAt:]))
-	size := entriesAt + p.count*stride(p.source)
+	entriesAt := uint64(textAt) + uint64(binary.LittleEndian.Uint32(b[frameTextAt:]))
+	size := entriesAt + uint64(p.count*stride(p.source))
 	switch {
-	case len(b) < size:
+	case uint64(len(b)) < size:
 		return p, fmt.Errorf("%w: got %d bytes, want %d", ErrFrameShort, len(b), size)
 	case binary.LittleEndian.Uint32(b[frameCRCAt:]) != frameCRC(b):
 		return p, ErrFrameCRC
-	case len(b) > size:
+	case uint64(len(b)) > size:
 		return p, fmt.Errorf("%w: got %d bytes, want %d", ErrFrameBounds, len(b), size)
 	case p.count > MaxFrameEntries:
 		return p, fmt.Errorf("%w: got %d entries, want at most %d", ErrFrameBounds, p.count, MaxFrameEntries)

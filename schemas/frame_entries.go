@@ -5,58 +5,93 @@ import (
 	"fmt"
 )
 
-// decodeEntries fills in entries, of which there are as many as p has.
+// decodeEntries fills in entries, of which there are as many as p has. Every request that is counted goes through this
+// loop, so it only finds out that something is wrong; what it is, refuse says.
 func (p *frameParts) decodeEntries(entries []Entry) error {
-	text, step := string(p.text), stride(p.source)
+	text, rows, step := string(p.text), p.entries, stride(p.source)
+	offsets, strings := p.offsets, uint(p.strings)
 	var kinds knownKinds
 	for i := range entries {
-		e, row := &entries[i], p.entries[i*step:][:step]
-		if err := p.decodeEntry(e, row, text); err != nil {
-			return fmt.Errorf("%w %d: %w", ErrFrameEntry, i, err)
+		e, row := &entries[i], (*[frameEntry]byte)(rows)
+		id := uint(binary.LittleEndian.Uint16(row[entryIDAt:]))
+		resource := uint(binary.LittleEndian.Uint16(row[entryResourceAt:]))
+		kind := uint(binary.LittleEndian.Uint16(row[entryKindAt:]))
+		flags := binary.LittleEndian.Uint32(row[entryFlagsAt:]) // and the three reserved bytes
+		if id >= strings || resource >= strings || kind >= strings || flags > entryFlags {
+			return p.refuse(i, e, row)
 		}
-		if kind := binary.LittleEndian.Uint16(row[entryKindAt:]); !kinds.have(kind) {
-			if err := ValidateKind(e.Kind); err != nil {
-				return fmt.Errorf("%w %d: %w", ErrFrameEntry, i, err)
-			}
-			kinds.add(kind)
+		known := &kinds[kind%uint(len(kinds))]
+		if known.next != kind+1 {
+			known.kind, known.next = cut(text, offsets, kind), kind+1
+			known.valid = ValidateKind(known.kind) == nil
 		}
+		e.Time = int64(binary.LittleEndian.Uint64(row[entryTimeAt:]))
+		e.Kind = known.kind
+		e.ID = cut(text, offsets, id)
+		e.Resource = cut(text, offsets, resource)
+		e.Cost = int64(binary.LittleEndian.Uint64(row[entryCostAt:]))
+		e.Offset = 0
+		e.Count = binary.LittleEndian.Uint32(row[entryCountAt:])
+		e.Status = binary.LittleEndian.Uint16(row[entryStatusAt:])
+		e.Blocked = flags&entryFlagBlocked != 0
+		e.Response = flags&entryFlagResponse != 0
+		if p.source {
+			e.Offset = int64(binary.LittleEndian.Uint64(rows[entryOffsetAt:]))
+		}
+		if !known.valid || !e.valid(p.source) {
+			return p.refuse(i, e, row)
+		}
+		rows = rows[step:]
 	}
 	return nil
 }
 
-// decodeEntry fills in one entry from its row and the strings of the frame, and checks all but its kind.
-func (p *frameParts) decodeEntry(e *Entry, row []byte, text string) error {
-	_ = row[frameEntry-1]
-	id := uint(binary.LittleEndian.Uint16(row[entryIDAt:]))
-	resource := uint(binary.LittleEndian.Uint16(row[entryResourceAt:]))
-	kind := uint(binary.LittleEndian.Uint16(row[entryKindAt:]))
-	if top := uint(p.strings); id >= top || resource >= top || kind >= top {
-		return fmt.Errorf("%w: got strings %d, %d and %d of %d", errEntryString, kind, id, resource, p.strings)
-	}
-	flags := binary.LittleEndian.Uint32(row[entryFlagsAt:]) // and the three reserved bytes
-	if flags&^(entryFlagBlocked|entryFlagResponse) != 0 {
-		return fmt.Errorf("%w: got %#x", errEntryFlags, flags)
-	}
-	e.Time = int64(binary.LittleEndian.Uint64(row[entryTimeAt:]))
-	e.Cost = int64(binary.LittleEndian.Uint64(row[entryCostAt:]))
-	e.Count = binary.LittleEndian.Uint32(row[entryCountAt:])
-	e.Status = binary.LittleEndian.Uint16(row[entryStatusAt:])
-	e.Kind = p.str(text, kind)
-	e.ID = p.str(text, id)
-	e.Resource = p.str(text, resource)
-	e.Blocked = flags&entryFlagBlocked != 0
-	e.Response = flags&entryFlagResponse != 0
-	e.Offset = 0
-	if p.source {
-		e.Offset = int64(binary.LittleEndian.Uint64(row[entryOffsetAt:]))
-	}
-	return e.validate(p.source)
+// knownKinds remembers the strings of a frame that were asked for as kinds, so that each is looked at once and not once
+// an entry. A string is in the slot of its index's low bits; frames have few kinds.
+type knownKinds [8]struct {
+	kind  string
+	next  uint // index + 1; 0 where the slot is empty
+	valid bool
 }
 
-// str returns string i, which exists: its offset and the next one are neighbours.
-func (p *frameParts) str(text string, i uint) string {
-	at := binary.LittleEndian.Uint64(p.offsets[i*frameOffset:])
+// cut returns string i, which exists: its offset and the next one are neighbours.
+func cut(text string, offsets []byte, i uint) string {
+	at := binary.LittleEndian.Uint64(offsets[i*frameOffset:])
 	return text[uint32(at) : at>>32]
+}
+
+// refuse returns what is wrong with entry i, which decodeEntries found wrong.
+func (p *frameParts) refuse(i int, e *Entry, row *[frameEntry]byte) error {
+	err := p.validateRow(row)
+	if err == nil {
+		err = ValidateKind(e.Kind)
+	}
+	if err == nil {
+		err = e.validate(p.source)
+	}
+	if err == nil {
+		panic("BUG: refused a good entry")
+	}
+	return fmt.Errorf("%w %d: %w", ErrFrameEntry, i, err)
+}
+
+// validateRow reports whether a row names strings that exist, and has no unknown flags and reserved bytes.
+func (p *frameParts) validateRow(row *[frameEntry]byte) error {
+	for _, at := range []int{entryIDAt, entryResourceAt, entryKindAt} {
+		if i := binary.LittleEndian.Uint16(row[at:]); int(i) >= p.strings {
+			return fmt.Errorf("%w: got string %d of %d", errEntryString, i, p.strings)
+		}
+	}
+	if flags := binary.LittleEndian.Uint32(row[entryFlagsAt:]); flags > entryFlags {
+		return fmt.Errorf("%w: got %#x", errEntryFlags, flags)
+	}
+	return nil
+}
+
+// valid reports whether validate finds nothing.
+func (e *Entry) valid(source bool) bool {
+	return uint(len(e.ID)-1) < MaxCallerID && len(e.Resource) <= MaxResource && e.Count != 0 && e.Cost|e.Offset >= 0 &&
+		(source || e.Offset == 0)
 }
 
 // validate reports whether a frame may hold the entry, except for its kind.
@@ -75,10 +110,3 @@ func (e *Entry) validate(source bool) error {
 	}
 	return nil
 }
-
-// knownKinds remembers which strings of a frame were found to be valid kinds, so that the few kinds of a frame are
-// looked at once and not once an entry. It holds index + 1 of a string in the slot of its low bits.
-type knownKinds [8]uint32
-
-func (k *knownKinds) have(i uint16) bool { return k[i%8] == uint32(i)+1 }
-func (k *knownKinds) add(i uint16)       { k[i%8] = uint32(i) + 1 }

@@ -40,6 +40,7 @@ const (
 
 	entryFlagBlocked  = 1 << 0
 	entryFlagResponse = 1 << 1
+	entryFlags        = entryFlagBlocked | entryFlagResponse
 )
 
 // frameCRC is the CRC-32C (Castagnoli) of everything after the checksum. The magic and the version before it have but
