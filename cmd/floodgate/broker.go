@@ -9,7 +9,7 @@ import (
 
 // runBroker serves the embedded broker until it is stopped.
 func runBroker(ctx context.Context, p process, args []string) (err error) {
-	flags := newFlags(p, "broker [flags]")
+	flags := newFlags("broker [flags]")
 	var o embedded.Options
 	flags.StringVar(&o.Listen, "listen", "127.0.0.1:9092", "`host:port` to serve Kafka clients on")
 	flags.StringVar(&o.Dir, "data", "", "`directory` to keep records in (default: memory only)")

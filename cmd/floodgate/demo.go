@@ -36,7 +36,7 @@ type demoConfig struct {
 
 func parseDemo(p process, args []string) (demoConfig, error) {
 	c := demoConfig{}
-	flags := newFlags(p, "demo [flags]")
+	flags := newFlags("demo [flags]")
 	flags.DurationVar(&c.duration, "duration", 10*time.Second, "how long to send requests")
 	flags.IntVar(&c.quiet, "quiet", 50, "callers that keep to the limit")
 	flags.IntVar(&c.noisy, "noisy", 1, "callers that don't")

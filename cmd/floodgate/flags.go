@@ -3,30 +3,30 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/pflag"
 )
 
 // newFlags returns an empty flag set for a subcommand; usage is its synopsis behind "floodgate".
-func newFlags(p process, usage string) *pflag.FlagSet {
+func newFlags(usage string) *pflag.FlagSet {
 	flags := pflag.NewFlagSet(usage, pflag.ContinueOnError)
 	flags.SortFlags = false
-	flags.SetOutput(p.stderr)
-	flags.Usage = func() {
-		fmt.Fprintf(p.stderr, "Usage: floodgate %s\n\n%s", usage, flags.FlagUsages())
-	}
+	flags.SetOutput(io.Discard) // parseFlags says what there is to say
+	flags.Usage = func() {}
 	return flags
 }
 
 // parseFlags parses args, then takes each flag that was not given from the environment: --some-name from
-// FLOODGATE_SOME_NAME. What is wrong is a usage error; asking for help is pflag.ErrHelp.
+// FLOODGATE_SOME_NAME. What is wrong is a usage error; asking for help prints it and is pflag.ErrHelp.
 func parseFlags(p process, flags *pflag.FlagSet, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
+			fmt.Fprintf(p.stdout, "Usage: floodgate %s\n\n%s", flags.Name(), flags.FlagUsages())
 			return err
 		}
-		return usageError{err}
+		return usagef("%w; see floodgate %s --help", err, strings.Fields(flags.Name())[0])
 	}
 	var errs []error
 	flags.VisitAll(func(f *pflag.Flag) {

@@ -14,7 +14,7 @@ const maxProbe = 4 << 10
 // runProbe asks one URL, such as an analyzer's /readyz, and fails unless the answer is 200. It is the health check of a
 // container, in which there is no other program to ask.
 func runProbe(ctx context.Context, p process, args []string) error {
-	flags := newFlags(p, "probe [flags] URL")
+	flags := newFlags("probe [flags] URL")
 	timeout := flags.Duration("timeout", 2*time.Second, "how long the answer may take")
 	if err := parseFlags(p, flags, args); err != nil {
 		return err

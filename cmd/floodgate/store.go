@@ -60,7 +60,7 @@ type storeRow struct {
 
 // runStore prints what a stopped analyzer has counted, as of the newest time that it folded.
 func runStore(_ context.Context, p process, args []string) error {
-	flags := newFlags(p, "store --data DIR --rules FILE [flags]")
+	flags := newFlags("store --data DIR --rules FILE [flags]")
 	var out outputFlag
 	var data, path, caller string
 	var most int

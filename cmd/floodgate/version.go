@@ -8,10 +8,10 @@ import (
 )
 
 // version is set by the linker in release builds: -ldflags "-X main.version=v1.2.3".
-var version = "" //nolint:gochecknoglobals // the linker can set nothing else
+var version = ""
 
 func runVersion(_ context.Context, p process, args []string) error {
-	if err := parseFlags(p, newFlags(p, "version"), args); err != nil {
+	if err := parseFlags(p, newFlags("version"), args); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(p.stdout, "floodgate %s %s %s/%s\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
