@@ -1,7 +1,7 @@
 // Command demo reads what "floodgate demo --output json" printed and asserts what its summary must say: the noisy caller
-// was closed, no quiet one was, and every figure is there.
+// was closed, no quiet one was, the audit found every request, and every figure is there.
 //
-//	floodgate demo --duration 10s --output json | go run ./.ci/demo ip:198.51.100.1
+//	floodgate demo --duration 10s --output json | go run ./.ci/demo key:noisy-1
 package main
 
 import (
@@ -37,6 +37,11 @@ type summary struct {
 		P99 *float64 `json:"p99"`
 	} `json:"lag_ms"`
 	HotPathNS float64 `json:"hot_path_ns"`
+	Audit     struct {
+		Generator int64 `json:"generator"`
+		Log       int64 `json:"log"`
+		Store     int64 `json:"store"`
+	} `json:"audit"`
 }
 
 func realMain(noisy []string, in io.Reader, out io.Writer) error {
@@ -93,6 +98,9 @@ func (s *summary) figures() error {
 	}
 	if s.LagMS.P50 == nil || s.LagMS.P99 == nil || *s.LagMS.P50 <= 0 || *s.LagMS.P99 < *s.LagMS.P50 {
 		errs = append(errs, errors.New("lag_ms: want 0 < p50 ≤ p99"))
+	}
+	if a := s.Audit; a.Generator != s.Requests || a.Log != s.Requests || a.Store != s.Requests {
+		errs = append(errs, fmt.Errorf("audit: got %+v, want all %d requests three times", a, s.Requests))
 	}
 	if s.HotPathNS <= 0 {
 		errs = append(errs, fmt.Errorf("hot_path_ns: got %g, want more than 0", s.HotPathNS))

@@ -7,7 +7,8 @@ import (
 
 const good = `{"type":"close","caller":"ip:198.51.100.1"}
 {"type":"summary","closed":[{"caller":"ip:198.51.100.1","admitted":104,"blocked":900,"overshoot":0.04}],` +
-	`"innocents_closed":0,"requests":5000,"lag_ms":{"p50":4.1,"p99":9},"hot_path_ns":21.5}
+	`"innocents_closed":0,"requests":5000,"lag_ms":{"p50":4.1,"p99":9},"hot_path_ns":21.5,` +
+	`"audit":{"generator":5000,"log":5000,"store":5000}}
 `
 
 func TestRealMain(t *testing.T) {
@@ -23,8 +24,11 @@ func TestRealMain(t *testing.T) {
 		{"no lag", `"p50":4.1,`, "", "lag_ms"},
 		{"lag upside down", `"p99":9`, `"p99":2`, "lag_ms"},
 		{"no hot path", `,"hot_path_ns":21.5`, "", "hot_path_ns"},
+		{"one too few in the log", `"log":5000`, `"log":4999`, "audit"},
+		{"one twice in the store", `"store":5000`, `"store":5001`, "audit"},
+		{"no audit", `,"audit":{"generator":5000,"log":5000,"store":5000}`, "", "audit"},
 		{"no summary", `"type":"summary"`, `"type":"close"`, `got type "close"`},
-		{"cut short", `"hot_path_ns":21.5}`, "", "last line"},
+		{"cut short", `5000}}`, "", "last line"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := strings.Replace(good, c.old, c.new, 1)

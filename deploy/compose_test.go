@@ -1,0 +1,272 @@
+package deploy
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/509da70d/floodgate/store/kafkaio"
+	"github.com/509da70d/floodgate/store/kafkaio/embedded"
+)
+
+// service is what the tests want to know of one in compose.yaml.
+type service struct {
+	Image       string
+	Build       struct{ Target string }
+	Command     []string
+	Environment map[string]string
+	Ports       []string
+	Volumes     []string
+	User        string
+	Privileged  bool
+	ReadOnly    bool     `yaml:"read_only"`
+	CapDrop     []string `yaml:"cap_drop"`
+	Healthcheck struct{ Test []string }
+	Grace       string `yaml:"stop_grace_period"`
+}
+
+func services(t *testing.T) map[string]service {
+	t.Helper()
+	text, err := os.ReadFile("compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct{ Services map[string]service }
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	return file.Services
+}
+
+func TestCompose(t *testing.T) {
+	pinned := regexp.MustCompile(`^[a-z/-]+:\d+\.\d+\.\d+$`)
+	stages := dockerfile(t)
+	for name, s := range services(t) {
+		if s.Build.Target != "" {
+			if stages[s.Build.Target] == nil {
+				t.Errorf("%s: got target %q, want a stage of the Dockerfile", name, s.Build.Target)
+			}
+			if !s.ReadOnly || len(s.CapDrop) != 1 || s.CapDrop[0] != "ALL" || s.Privileged || s.User != "" {
+				t.Errorf("%s: got %+v, want it read-only, without capabilities and as the image's user", name, s)
+			}
+		} else if !pinned.MatchString(s.Image) {
+			t.Errorf("%s: got image %q, want one version of it", name, s.Image)
+		}
+		for _, p := range s.Ports {
+			if !strings.HasPrefix(p, "127.0.0.1:") {
+				t.Errorf("%s: got port %q, want it on loopback: whoever needs more says so", name, p)
+			}
+		}
+		for _, v := range s.Volumes {
+			if from, _, _ := strings.Cut(v, ":"); strings.HasPrefix(from, ".") {
+				if _, err := os.Stat(from); err != nil {
+					t.Errorf("%s: volume: %v", name, err)
+				}
+			}
+		}
+	}
+}
+
+// freeAddr returns an address of loopback that nobody listens on.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// output is what a process printed, safe to read while it runs.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(b)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// start runs a service of the compose file until the returned function stops it with SIGTERM, which must end it with
+// code 0 and in time. Hosts and ports of the containers' network are replaced.
+func start(t *testing.T, i *image, s service, places *strings.Replacer) (stop func()) {
+	t.Helper()
+	var env []string
+	for name, value := range s.Environment {
+		env = append(env, name+"="+places.Replace(value))
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	out := &output{}
+	c := i.command(ctx, env, s.Command...)
+	c.Stdout, c.Stderr = out, out
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cancel)
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			began := time.Now()
+			cancel()
+			err := c.Wait()
+			grace := 10 * time.Second // as Docker's
+			if s.Grace != "" {
+				grace, _ = time.ParseDuration(s.Grace)
+			}
+			if took := time.Since(began); c.ProcessState.ExitCode() != 0 || took > grace {
+				t.Errorf("%s: got exit code %d (%v) after %v, want 0 within %v", i.entry, c.ProcessState.ExitCode(), err, took, grace)
+			}
+			if t.Failed() {
+				t.Logf("%s printed:\n%s", i.entry, out)
+			}
+		})
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// eventually asks until the answer is nil.
+func eventually(t *testing.T, what string, ask func() error) {
+	t.Helper()
+	deadline := time.After(time.Minute)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := ask()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+}
+
+// runCompose starts what the compose file starts, against an embedded broker in place of its Kafka, and floods the server
+// until its gate closes.
+func runCompose(t *testing.T, floodgate, example *image) {
+	t.Helper()
+	broker, err := embedded.Start(embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = broker.Close() })
+	metrics, web := freeAddr(t), freeAddr(t)
+	places := strings.NewReplacer("kafka:9092", broker.Addr(), "0.0.0.0:9090", metrics, "127.0.0.1:9090", metrics, "0.0.0.0:8080", web)
+	all := services(t)
+	stopAnalyzer := start(t, floodgate, all["analyzer"], places)
+	stopServer := start(t, example, all["server"], places)
+
+	check := all["analyzer"].Healthcheck.Test
+	if len(check) != 4 || check[0] != "CMD" || check[1] != floodgate.entry {
+		t.Fatalf("got health check %q, want CMD %s and its arguments", check, floodgate.entry)
+	}
+	eventually(t, "health check", func() error {
+		out, err := floodgate.command(t.Context(), nil, check[2], places.Replace(check[3])).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
+	admitted := flood(t, "http://"+web+"/")
+	if limit := 100; admitted < limit || admitted > 2*limit {
+		t.Errorf("got %d requests admitted, want the limit of %d and little more", admitted, limit)
+	}
+	intrude(t, broker.Addr())
+	checkMetrics(t, "http://"+metrics+"/metrics")
+	stopServer()
+	stopAnalyzer()
+}
+
+// flood sends requests until one is refused, checks that one, and returns how many were admitted.
+func flood(t *testing.T, url string) (admitted int) {
+	t.Helper()
+	eventually(t, "flood", func() error {
+		resp, err := http.Get(url)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			return err
+		}
+		switch resp.StatusCode {
+		case http.StatusOK:
+			admitted++
+			return fmt.Errorf("%d admitted, none refused", admitted)
+		case http.StatusTooManyRequests:
+			if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err != nil || s < 1 || s > 120 {
+				t.Errorf("got Retry-After %q, want the seconds to the end of a minute's window", resp.Header.Get("Retry-After"))
+			}
+			return nil
+		}
+		t.Fatalf("got %s, want 200 or 429", resp.Status)
+		return nil
+	})
+	return admitted
+}
+
+// intrude writes something that is no frame, which the analyzer must count as refused.
+func intrude(t *testing.T, broker string) {
+	t.Helper()
+	c := kafkaio.New(kafkaio.Config{Brokers: []string{broker}})
+	defer c.Close()
+	eventually(t, "intrude", func() error {
+		_, err := c.Produce(t.Context(), kafkaio.DefaultTopicNames().Requests, 0,
+			kafkaio.Message{Time: time.Now().UnixNano(), Value: []byte("not a frame")})
+		return err
+	})
+}
+
+// checkMetrics waits until every metric that an alert reads is there.
+func checkMetrics(t *testing.T, url string) {
+	t.Helper()
+	alerts, err := os.ReadFile("prometheus/alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`\bfloodgate_\w+`).FindAllString(string(alerts), -1)
+	if len(names) == 0 {
+		t.Fatal("got no metrics in the alerts, want some")
+	}
+	eventually(t, "metrics", func() error {
+		resp, err := http.Get(url)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if !bytes.Contains(body, []byte("\n"+name+"{")) {
+				return fmt.Errorf("no metric %s, which an alert reads", name)
+			}
+		}
+		return nil
+	})
+}
