@@ -19,6 +19,9 @@ type Closure struct {
 // ClosedAt reports whether t, in Unix nanoseconds, falls into the closure.
 func (c Closure) ClosedAt(t int64) bool { return c.CloseAt <= t && t < c.Until }
 
+// before reports whether t comes before the end of the closure: it is closed then, or t is older still.
+func (c Closure) before(t int64) bool { return c.Nth > 0 && t < c.Until }
+
 // Change is what a step did to a closure.
 type Change uint8
 
@@ -34,13 +37,17 @@ const (
 func (c Change) String() string { return [...]string{"same", "closed", "moved", "opened"}[c] }
 
 // Step returns the closure that follows when an entry at t, in Unix nanoseconds, was counted and left the window at
-// count.
+// count. A closure that nothing depends on any more is forgotten, so that a row which was dropped meanwhile and one
+// which was kept go on as equals.
 func Step(r *rules.Rule, prev Closure, t int64, count window.Count) (Closure, Change) {
 	if count.Late {
 		return prev, Same
 	}
-	if t < prev.Until {
+	if prev.before(t) {
 		return stepClosed(prev, count)
+	}
+	if t >= prev.Expiry(r) {
+		prev = Closure{}
 	}
 	if !count.Full(t) {
 		return prev, Same
@@ -48,7 +55,8 @@ func Step(r *rules.Rule, prev Closure, t int64, count window.Count) (Closure, Ch
 	return closeAt(r, prev, t, count), Closed
 }
 
-// stepClosed follows an entry that was counted before its caller opened again: a request that was under way.
+// stepClosed follows an entry that was counted before its caller opened again: a request that was under way, or one
+// that another server reports late.
 func stepClosed(prev Closure, count window.Count) (Closure, Change) {
 	next := prev
 	next.Peak = max(prev.Peak, count.Total)
@@ -74,34 +82,43 @@ func closeAt(r *rules.Rule, prev Closure, t int64, count window.Count) Closure {
 	}
 }
 
-// penalty is how long the n-th close in a row lasts at least, in nanoseconds: min(close_for · factor^(n−1), max).
+// penalty is how long the n-th close in a row lasts at least, in nanoseconds: min(close_for · factor^(n−1), max). It
+// multiplies step by step: that gives the same number on every processor, which math.Pow does not promise.
 func penalty(r *rules.Rule, nth int64) int64 {
-	if r.Escalate.Factor <= 0 || nth <= 1 {
+	if r.Escalate.Factor <= 1 {
 		return int64(r.CloseFor)
 	}
-	long := float64(r.CloseFor) * math.Pow(r.Escalate.Factor, float64(nth-1))
-	if long >= float64(r.Escalate.Max) {
-		return max(int64(r.Escalate.Max), int64(r.CloseFor))
+	long, most := float64(r.CloseFor), float64(max(r.Escalate.Max, r.CloseFor))
+	for ; nth > 1 && long < most; nth-- {
+		long *= r.Escalate.Factor
+	}
+	if long >= most {
+		return int64(max(r.Escalate.Max, r.CloseFor))
 	}
 	return int64(long)
 }
 
 // Derive returns the closure under changed rules at now, the newest time folded, where count is the window's View under
-// the new limit. A closure whose peak the new limit would have allowed ends at once; an open caller whose window is full
-// under the new limit closes at once; anything else moves to where the new rule would have put it.
+// the new limit. A closure whose peak the new limit would have allowed ends as soon as the window is not full, which is
+// at once, except in a bucket: that stays full to the share that it was, and takes a moment to drain below its brim. An
+// open caller whose window is full under the new limit closes at once; anything else moves to where the new rule would
+// have put it.
 func Derive(r *rules.Rule, limit int64, unlimited bool, prev Closure, now int64, count window.Count) (Closure, Change) {
-	if now >= prev.Until {
+	if !prev.before(now) {
 		if unlimited || !count.Full(now) {
 			return prev, Same
 		}
 		return closeAt(r, prev, now, count), Closed
 	}
 	next := prev
-	if unlimited || prev.Peak < Capacity(r, limit) {
+	switch {
+	case unlimited:
 		next.Until = now
-		return next, Opened
+	case prev.Peak < Capacity(r, limit):
+		next.Until = count.Until
+	default:
+		next.Until = max(count.Until, saturatingAdd(prev.CloseAt, penalty(r, prev.Nth)))
 	}
-	next.Until = max(count.Until, saturatingAdd(prev.CloseAt, penalty(r, prev.Nth)))
 	switch {
 	case next.Until == prev.Until:
 		return next, Same
@@ -137,6 +154,18 @@ func Capacity(r *rules.Rule, limit int64) int64 {
 func (c Closure) Overshoot(r *rules.Rule, limit int64) float64 {
 	allowed := Capacity(r, limit)
 	return max(0, float64(c.Peak-allowed)/float64(allowed))
+}
+
+// Warning returns the highest share of the limit at which the rule warns and which an entry of the given weight crossed
+// when it left the window at count; 0 if there was none.
+func Warning(r *rules.Rule, limit int64, count window.Count, weight int64) float64 {
+	for i := len(r.Warn) - 1; i >= 0; i-- {
+		at := r.Warn[i] * float64(Capacity(r, limit))
+		if float64(count.Total-weight) < at && at <= float64(count.Total) {
+			return r.Warn[i]
+		}
+	}
+	return 0
 }
 
 // saturatingAdd adds b ≥ 0 to a and stops at the largest time.
