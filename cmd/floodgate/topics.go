@@ -32,12 +32,13 @@ func runTopics(ctx context.Context, p process, args []string) error {
 	client := k.client()
 	defer client.Close()
 	specs := layout.Specs()
-	var created []string
+	created := []string{}
 	if create {
-		var err error
-		if created, err = client.EnsureTopics(ctx, specs...); err != nil {
+		made, err := client.EnsureTopics(ctx, specs...)
+		if err != nil {
 			return fmt.Errorf("create topics: %w", err)
 		}
+		created = append(created, made...)
 	}
 	findings, err := client.CheckTopics(ctx, specs...)
 	if err != nil {
