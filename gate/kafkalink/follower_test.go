@@ -258,12 +258,15 @@ func TestWhatMakesNoSenseIsCountedAndPassedOver(t *testing.T) {
 			Rule: "r", Caller: schemas.Caller{Kind: "key", ID: "stray"}, Mode: schemas.ModeEnforce,
 			Until: math.MaxInt64, Partition: 7, Epoch: o.epoch, Seq: o.seq + 1,
 		}})})
+		usurper := owner{k: w.kafka, epoch: math.MaxUint64}
+		usurper.decide("usurped", time.Hour) // without a claim
 		o.decide("k", time.Hour)
 		w.wantClosed("k", true)
 		w.wantClosed("stray", false)
+		w.wantClosed("usurped", false)
 		s := w.link.Stats()
-		if s.Refused["partition"] != 1 || len(s.Refused) < 2 {
-			t.Errorf("got %v refused, want one by partition and the garbage by reason", s.Refused)
+		if s.Refused["partition"] != 1 || s.Refused["fenced"] != 1 || s.Refused["malformed"]+s.Refused["unknown"] != 3 {
+			t.Errorf("got %v refused, want 1 by partition, 1 fenced, and 3 that cannot be read", s.Refused)
 		}
 		w.shutdown()
 	})

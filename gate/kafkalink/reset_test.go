@@ -1,0 +1,162 @@
+package kafkalink
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/509da70d/floodgate/gate"
+	"github.com/509da70d/floodgate/gate/record"
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/kafkaio"
+)
+
+// fragile is a connection that breaks after so many bytes, in either direction together.
+type fragile struct {
+	net.Conn
+	left atomic.Int64
+}
+
+func (c *fragile) spend(n int) {
+	if c.left.Add(-int64(n)) < 0 {
+		_ = c.Close()
+	}
+}
+
+func (c *fragile) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.spend(n)
+	return n, err
+}
+
+// Write sends the part that still fits, so that brokers see requests that are cut anywhere.
+func (c *fragile) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b[:min(len(b), max(int(c.left.Load()), 0))])
+	if c.spend(len(b)); err == nil && n < len(b) {
+		err = net.ErrClosed
+	}
+	return n, err
+}
+
+// Connections break after any number of bytes: no request is lost or counted twice without saying so.
+func TestConnectionsThatBreakAfterSoManyBytes(t *testing.T) {
+	const callers, rounds = 20, 8
+	b, c := realKafka(t, 2)
+	set := gate.New(gate.Options{Logger: slog.New(slog.DiscardHandler)})
+	keys := set.Gate("key")
+	var next [2]int64
+	var retries uint64
+	for n := int64(150); n < 9000; n += n/4 + 37 {
+		rec := record.New(record.Options{})
+		link := New(set, rec, Config{Brokers: []string{b.Addr()}, Logger: slog.New(slog.DiscardHandler), Canary: -1})
+		var mended atomic.Bool
+		link.connect = func() client {
+			return kafkaio.New(kafkaio.Config{
+				Brokers: []string{b.Addr()},
+				Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+					conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+					if err != nil || mended.Load() {
+						return conn, err
+					}
+					f := &fragile{Conn: conn}
+					f.left.Store(n)
+					return f, nil
+				},
+			})
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- link.Run(ctx) }()
+		for range rounds {
+			for i := range callers {
+				var c gate.Callers
+				c.Add(keys, fmt.Sprint("key-", i))
+				rec.Record(&c, gate.Verdict{}, record.Request{})
+			}
+			<-time.After(3 * time.Millisecond)
+		}
+		mended.Store(true)
+		eventually(t, "everything settled", func() bool { return rec.Stats().Queued == 0 })
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("got %v from Run, want nil", err)
+		}
+		retries += link.Stats().Retries
+		logged, s := countSince(t, c, &next), rec.Stats()
+		if s.Acked+s.Unknown != callers*rounds || logged < s.Acked || logged > s.Acked+s.Unknown {
+			t.Errorf("breaking after %d bytes: got %d requests in the log and %+v, want all %d", n, logged, s, callers*rounds)
+		}
+	}
+	if retries == 0 {
+		t.Error("nothing was sent twice: connections did not break where it matters")
+	}
+}
+
+// countSince returns how many requests were logged since the last call, each frame counted once.
+func countSince(t *testing.T, c *kafkaio.Client, next *[2]int64) (sum uint64) {
+	t.Helper()
+	for p := range next {
+		var seen []uint64
+		for {
+			b, err := c.Fetch(t.Context(), kafkaio.FetchRequest{Topic: "floodgate.requests", Partition: p, Offset: next[p]})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(b.Records) == 0 {
+				break
+			}
+			next[p] = b.Next
+			for _, r := range b.Records {
+				var f schemas.Frame
+				if err := f.Decode(r.Value); err != nil {
+					t.Fatal(err)
+				}
+				if slices.Contains(seen, f.Seq) {
+					continue
+				}
+				seen = append(seen, f.Seq)
+				for _, e := range f.Entries {
+					sum += uint64(e.Count)
+				}
+			}
+		}
+	}
+	return sum
+}
+
+// What a request pays for recording while Kafka is a black hole: the slowest of a thousand, on
+// the wall clock.
+func BenchmarkRecordBeforeABlackHole(b *testing.B) {
+	hole, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and never answers
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer hole.Close()
+	set := gate.New(gate.Options{Logger: slog.New(slog.DiscardHandler)})
+	keys, rec := set.Gate("key"), record.New(record.Options{})
+	link := New(set, rec, Config{Brokers: []string{hole.Addr().String()}, Logger: slog.New(slog.DiscardHandler)})
+	ctx, cancel := context.WithCancel(b.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- link.Run(ctx) }()
+	ids := make([]string, 100_000)
+	for i := range ids {
+		ids[i] = fmt.Sprint("key-", i)
+	}
+	took := make([]time.Duration, 1<<16) // the newest
+	for i := 0; b.Loop(); i++ {
+		began := time.Now()
+		var c gate.Callers
+		c.Add(keys, ids[i%len(ids)])
+		rec.Record(&c, set.Check(&c), record.Request{Resource: "/"})
+		took[i%len(took)] = time.Since(began)
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)*999/1000]), "ns/p99.9")
+	cancel()
+	<-ended
+}
