@@ -132,7 +132,7 @@ func FuzzClock(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		for layout := TimeAuto; layout < timeLayouts; layout++ {
+		for layout := range timeLayouts {
 			c := clock{layout: layout}
 			got, ok := c.parse(s)
 			if ok && (got < 0 || got > maxSecond*second+second-1) {

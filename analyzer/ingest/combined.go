@@ -179,11 +179,10 @@ func escaped(s string) bool {
 
 // splitRequest splits a request line "GET /path HTTP/1.1". A line of one word has no target.
 func splitRequest(s string) (method, target string) {
-	i := strings.IndexByte(s, ' ')
-	if i < 0 {
+	method, target, found := strings.Cut(s, " ")
+	if !found {
 		return "", ""
 	}
-	method, target = s[:i], s[i+1:]
 	if n := len(target) - len(" HTTP/1.1"); n >= 0 && target[n:n+6] == " HTTP/" {
 		target = target[:n]
 	} else if n := len(target) - len(" HTTP/2"); n >= 0 && target[n:n+6] == " HTTP/" {

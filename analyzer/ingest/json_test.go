@@ -15,6 +15,7 @@ import (
 
 // jsonMapping has a caller of each kind, and every other field.
 func jsonMapping(t testing.TB) Mapping {
+	t.Helper()
 	return Mapping{
 		Callers:  callers(t, "ip=addr", "key=http.key", "addr_path=addr+path"),
 		Resource: "path", Status: "status", Cost: "bytes",

@@ -3,6 +3,7 @@ package ingest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/509da70d/floodgate/schemas"
@@ -51,10 +52,8 @@ func ParseCallerField(s string) (CallerField, error) {
 	if len(c.Fields) > maxParts {
 		return CallerField{}, fmt.Errorf("%w: callers %q: got %d fields, want at most %d", ErrMapping, s, len(c.Fields), maxParts)
 	}
-	for _, f := range c.Fields {
-		if f == "" {
-			return CallerField{}, fmt.Errorf("%w: callers %q: an empty field name", ErrMapping, s)
-		}
+	if slices.Contains(c.Fields, "") {
+		return CallerField{}, fmt.Errorf("%w: callers %q: an empty field name", ErrMapping, s)
 	}
 	return c, nil
 }

@@ -107,7 +107,7 @@ func TestLongLinesCountByTheirStart(t *testing.T) {
 
 func TestReasonsHaveNames(t *testing.T) {
 	seen := map[string]bool{}
-	for r := OK; r < Reasons; r++ {
+	for r := range Reasons {
 		if name := r.String(); name == "" || name == "unknown" || seen[name] {
 			t.Errorf("reason %d is called %q", r, name)
 		}

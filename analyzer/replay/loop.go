@@ -2,12 +2,10 @@ package replay
 
 import (
 	"math"
-	"time"
 
 	"github.com/509da70d/floodgate/analyzer"
 	"github.com/509da70d/floodgate/analyzer/ingest"
 	"github.com/509da70d/floodgate/analyzer/policy"
-	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -27,19 +25,22 @@ type loop struct {
 	entry   schemas.Entry
 	sum     *Summary
 	onClose func(Close) error
+	onEntry func(*schemas.Entry)
 	err     error // of onClose
 }
 
 // reads says which entries about a kind of caller are counted by any rule.
 type reads struct{ arrivals, responses bool }
 
-func newLoop(set *rules.Set, kinds []string, lag time.Duration, sum *Summary, onClose func(Close) error) *loop {
+// newLoop returns the loop of a run whose configuration was checked.
+func newLoop(c Config, sum *Summary) *loop {
+	kinds := c.Format.Kinds()
 	l := &loop{
-		fold: analyzer.NewFold(set, analyzer.FoldOptions{}), kinds: kinds, reads: make([]reads, len(kinds)),
-		lag: int64(lag), sum: sum, onClose: onClose,
+		fold: analyzer.NewFold(c.Rules, analyzer.FoldOptions{}), kinds: kinds, reads: make([]reads, len(kinds)),
+		lag: int64(c.Lag), sum: sum, onClose: c.OnClose, onEntry: c.OnEntry,
 	}
 	for i, kind := range kinds {
-		for _, r := range set.ForKind(kind) {
+		for _, r := range c.Rules.ForKind(kind) {
 			l.reads[i].responses = l.reads[i].responses || r.ReadsResponses()
 			l.reads[i].arrivals = l.reads[i].arrivals || !r.ReadsResponses()
 		}
@@ -81,10 +82,12 @@ func (l *loop) count(i int, id string, line *ingest.Line, blocked bool) {
 	e.Time, e.Kind, e.ID, e.Resource, e.Count, e.Blocked = line.Time, l.kinds[i], id, line.Resource, 1, blocked
 	if l.reads[i].arrivals {
 		e.Response, e.Status, e.Cost = false, 0, 0
+		l.onEntry(e)
 		l.fold.Entry(e)
 	}
 	if l.reads[i].responses {
 		e.Response, e.Status, e.Cost = true, line.Status, line.Cost
+		l.onEntry(e)
 		l.fold.Entry(e)
 	}
 	if l.fold.Dirty() > maxDirty {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/ingest"
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/schemas"
 )
 
 // Defaults of Config.
@@ -24,12 +25,13 @@ type Config struct {
 	Rules     *rules.Set
 	Format    *ingest.Format
 	Inputs    []Input
-	Reorder   time.Duration     // how far lines may be out of order
-	Lag       time.Duration     // from a decision to its being in force
-	MaxBuffer int64             // bytes of lines that wait to be ordered; 0 is DefaultMaxBuffer
-	Workers   int               // goroutines that scan lines; 0 is GOMAXPROCS
-	OnClose   func(Close) error // told each close in order of time, from Run's goroutine; an error ends the run; nil ignores them
-	Progress  func(bytes int64) // told how many more bytes were read, from several goroutines; nil is told nothing
+	Reorder   time.Duration        // how far lines may be out of order
+	Lag       time.Duration        // from a decision to its being in force
+	MaxBuffer int64                // bytes of lines that wait to be ordered; 0 is DefaultMaxBuffer
+	Workers   int                  // goroutines that scan lines; 0 is GOMAXPROCS
+	OnClose   func(Close) error    // told each close in order of time, from Run's goroutine; an error ends the run; nil ignores them
+	OnEntry   func(*schemas.Entry) // told each entry as it is folded, from Run's goroutine: what gates would have recorded; nil is nobody
+	Progress  func(bytes int64)    // told how many more bytes were read, from several goroutines; nil is told nothing
 }
 
 func (c *Config) check() error {
@@ -52,6 +54,9 @@ func (c *Config) check() error {
 	if c.OnClose == nil {
 		c.OnClose = func(Close) error { return nil }
 	}
+	if c.OnEntry == nil {
+		c.OnEntry = func(*schemas.Entry) {}
+	}
 	return nil
 }
 
@@ -64,7 +69,7 @@ func Run(ctx context.Context, c Config) (Summary, error) {
 		return sum, err
 	}
 	sources := newSources(c.Inputs)
-	loop := newLoop(c.Rules, c.Format.Kinds(), c.Lag, &sum, c.OnClose)
+	loop := newLoop(c, &sum)
 	sorter := newSorter(c.Reorder, len(loop.kinds), c.MaxBuffer, loop.request)
 
 	// Readers and workers end when the inputs are over, or when the merge stops them.

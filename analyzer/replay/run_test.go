@@ -43,13 +43,19 @@ func (o outcome) String() string {
 // run replays c, in combined format unless it says otherwise, with a reorder span of two minutes unless it has one.
 func run(t testing.TB, c Config) outcome {
 	t.Helper()
-	var o outcome
 	if c.Format == nil {
 		c.Format = format(t, "combined", ingest.Mapping{})
 	}
 	if c.Reorder == 0 {
 		c.Reorder = DefaultReorder
 	}
+	return runAs(t, c)
+}
+
+// runAs replays c as it is.
+func runAs(t testing.TB, c Config) outcome {
+	t.Helper()
+	var o outcome
 	c.OnClose = func(x Close) error {
 		o.closes = append(o.closes, x)
 		return nil
