@@ -2,7 +2,6 @@ package gate
 
 import (
 	"math"
-	"net/netip"
 	"time"
 
 	"github.com/509da70d/floodgate/schemas"
@@ -23,7 +22,7 @@ func (s *Set) ApplyAt(now time.Time, ds []schemas.Decision) {
 	for i := range ds {
 		d := ds[i]
 		if d.Caller.Kind == schemas.KindIP {
-			d.Caller.ID = canonicalAddr(d.Caller.ID)
+			d.Caller.ID = canonicalText(d.Caller.ID)
 		}
 		s.apply(&d, now.UnixNano())
 	}
@@ -31,15 +30,6 @@ func (s *Set) ApplyAt(now time.Time, ds []schemas.Decision) {
 		s.writer.counts.decided = now
 	}
 	s.publish()
-}
-
-// canonicalAddr returns the canonical text of an address, or what is no address as it is.
-func canonicalAddr(id string) string {
-	addr, err := netip.ParseAddr(id)
-	if err != nil {
-		return id
-	}
-	return schemas.CanonicalAddr(addr).String()
 }
 
 // apply takes one decision over, whose caller is canonical.
@@ -121,7 +111,7 @@ func (s *Set) Tick(now time.Time) {
 	if w.table == nil {
 		return
 	}
-	slots := len(w.table.refs)
+	slots := w.table.slots()
 	w.sweep(max(4096, slots/256), now.UnixNano())
 	if w.wasteful() {
 		s.rebuild(now.UnixNano())

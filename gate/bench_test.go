@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"testing"
 	"time"
 )
@@ -30,54 +31,53 @@ func closedSet(n int) *Set {
 // BenchmarkLoop is what the benchmarks of Closed cost without it.
 func BenchmarkLoop(b *testing.B) {
 	ids := askers(1 << 10)
-	i, n := 0, 0
-	for b.Loop() {
-		n += len(ids[i&(len(ids)-1)])
-		i++
-	}
-	if n == 0 {
-		b.Fatal("nobody asked")
-	}
+	cpu(b, func(n int) {
+		sum := 0
+		for i := range n {
+			sum += len(ids[i&(len(ids)-1)])
+		}
+		if sum != 22*n {
+			b.Fatal("somebody was left out")
+		}
+	})
 }
 
 func BenchmarkClosed(b *testing.B) {
 	for _, p := range []struct {
 		name            string
-		closed, callers int
+		closed, callers int // callers asked for, a power of two
 		hit             bool
 	}{
 		{"nothing closed", 0, 1 << 10, false},
-		{"1k closed, miss", 1000, 1 << 14, false},
-		{"1k closed, hit", 1000, 1 << 10, true},
-		{"1 closed, hit", 1, 1, true},
+		{"1 closed, miss", 1, 1 << 10, false},
+		{"1k closed, miss", 1000, 1 << 10, false},
+		{"100k closed, miss", 100_000, 1 << 18, false},
 		{"1M closed, miss", 1_000_000, 1 << 18, false},
+		{"1 closed, hit", 1, 1, true},
+		{"1k closed, hit", 1000, 1 << 9, true},
+		{"1M closed, hit", 1_000_000, 1 << 18, true},
 	} {
+		s := closedSet(p.closed)
+		g := s.Gate("key")
+		ids := askers(p.callers)
+		if !p.hit {
+			for i := range ids {
+				ids[i] = "other-" + ids[i][6:]
+			}
+		}
 		b.Run(p.name, func(b *testing.B) {
-			s := closedSet(p.closed)
-			g := s.Gate("key")
-			ids := askers(p.callers)
-			if !p.hit {
-				for i := range ids {
-					ids[i] = "other-" + ids[i][6:]
+			cpu(b, func(n int) {
+				hits := 0
+				for i := range n {
+					if g.Closed(ids[i&(len(ids)-1)]) {
+						hits++
+					}
 				}
-			}
-			if p.hit && p.closed == 1000 {
-				ids = askers(1000)[:512]
-			}
-			b.ReportAllocs()
-			i, hits := 0, 0
-			for b.Loop() {
-				if g.Closed(ids[i&(len(ids)-1)]) {
-					hits++
+				if p.hit != (hits == n) || !p.hit && hits > 0 {
+					b.Fatalf("got %d hits of %d", hits, n)
 				}
-				i++
-			}
-			if p.hit != (hits == i) || !p.hit && hits > 0 {
-				b.Fatalf("got %d hits of %d", hits, i)
-			}
-			if p.closed > 1 {
-				b.ReportMetric(float64(s.Status().Bytes)/float64(p.closed), "B/closed")
-			}
+			})
+			b.ReportMetric(float64(s.Status().Bytes)/float64(max(p.closed, 1)), "B/closed")
 		})
 	}
 }
@@ -85,30 +85,32 @@ func BenchmarkClosed(b *testing.B) {
 func BenchmarkCheck(b *testing.B) {
 	s := closedSet(1000)
 	ips, keys := s.Gate("ip"), s.Gate("key")
-	ids := askers(1 << 14)[:1<<10]
+	ids := askers(1 << 10)
 	for i := range ids {
 		ids[i] = "other-" + ids[i][6:]
 	}
+	addr := netip.MustParseAddr("2001:db8:aaaa:bbbb::1")
 	for name, ask := range map[string]func(id string) Verdict{
 		"one caller": func(id string) Verdict {
 			var c Callers
 			c.Add(keys, id)
 			return s.Check(&c)
 		},
-		"two callers": func(id string) Verdict {
+		"two callers, one an address": func(id string) Verdict {
 			var c Callers
+			c.AddAddr(ips, addr)
 			c.Add(keys, id)
-			c.Add(ips, id)
 			return s.Check(&c)
 		},
 	} {
 		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				if v := ask(ids[i&(len(ids)-1)]); v.Closed {
-					b.Fatal("got closed")
+			cpu(b, func(n int) {
+				for i := range n {
+					if v := ask(ids[i&(len(ids)-1)]); v.Closed {
+						b.Fatal("got closed")
+					}
 				}
-			}
+			})
 		})
 	}
 }

@@ -10,8 +10,9 @@ import (
 // MaxCallers is the most callers of one request.
 const MaxCallers = 8
 
-// inlineText is how many bytes of ids a Callers value has room for: four addresses of the longest kind.
-const inlineText = 4 * maxAddrText
+// inlineText is how many bytes of ids a Callers value has room for: three addresses of the longest kind. More would be
+// zeroed for every request.
+const inlineText = 3 * maxAddrText
 
 // Callers is who one request is from: up to MaxCallers callers, each of its own Gate, canonicalised and hashed once.
 // The zero value is nobody and ready to use; keep it on the stack, or pool it and Reset it. One goroutine may use it,
@@ -23,13 +24,14 @@ type Callers struct {
 	text [inlineText]byte
 }
 
-// caller has its id in id, or if that is empty in text[from:to] of the Callers it is in. (A string that pointed into
-// its own Callers would force every one of them onto the heap.)
+// caller has its id at ptr, or if that is nil in the text of the Callers it is in. (A pointer into its own Callers would
+// force every one of them onto the heap.)
 type caller struct {
-	gate     *Gate
-	hash     uint64
-	id       string
-	from, to uint16
+	gate *Gate
+	hash uint64
+	ptr  *byte
+	from uint16
+	len  uint16
 }
 
 // Reset forgets all callers.
@@ -51,8 +53,10 @@ func (c *Callers) Add(g *Gate, id string) bool {
 		g.set.refused.Add(1)
 		return false
 	}
-	id = g.canonical(id)
-	c.at[c.n] = caller{gate: g, hash: g.hash(id), id: id}
+	if g.ip {
+		id = canonicalText(id)
+	}
+	c.at[c.n] = caller{gate: g, hash: g.hash(id), ptr: unsafe.StringData(id), len: uint16(len(id))}
 	c.n++
 	return true
 }
@@ -72,7 +76,7 @@ func (c *Callers) AddAddr(g *Gate, addr netip.Addr) bool {
 		return c.Add(g, addr.String())
 	}
 	to := len(addr.AppendTo(c.text[:c.used]))
-	c.at[c.n] = caller{gate: g, from: uint16(c.used), to: uint16(to)}
+	c.at[c.n] = caller{gate: g, from: uint16(c.used), len: uint16(to - c.used)}
 	c.at[c.n].hash = g.hash(c.id(c.n))
 	c.n++
 	c.used = to
@@ -90,8 +94,9 @@ func (c *Callers) At(i int) (kind, id string, hash uint64) {
 
 func (c *Callers) id(i int) string {
 	k := &c.at[i]
-	if k.to == k.from {
-		return k.id
+	p := k.ptr
+	if p == nil {
+		p = &c.text[k.from]
 	}
-	return unsafe.String(&c.text[k.from], int(k.to-k.from)) //nolint:gosec // G103: not rewritten before Reset
+	return unsafe.String(p, int(k.len)) //nolint:gosec // G103: as Add was given it; text is not rewritten before Reset
 }

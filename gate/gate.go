@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -15,6 +16,7 @@ var errKinds = errors.New("more than 256 kinds of caller")
 
 // Gate is the closed callers of one kind. Set.Gate makes them. All methods may be called from any goroutine.
 type Gate struct {
+	view  *atomic.Pointer[table] // the set's: one load less than by way of set
 	set   *Set
 	kind  string
 	salt  uint64
@@ -28,24 +30,42 @@ func (g *Gate) Kind() string { return g.kind }
 // Closed reports whether the caller's gate is closed now, which in the Set's mode Shadow is never. It does not
 // allocate for ids in canonical form; where the caller is a netip.Addr, ClosedAddr is cheaper.
 func (g *Gate) Closed(id string) bool {
-	t := g.set.view.Load()
-	if t == nil {
-		return false
-	}
-	id = g.canonical(id)
-	return g.set.closed(t, g, id, g.hash(id))
+	t := g.view.Load()
+	return t != nil && g.closed(t, id)
 }
 
 // ClosedAddr is Closed for an address: IPv4-mapped IPv6 counts as IPv4, and zones are dropped. It does not allocate.
 func (g *Gate) ClosedAddr(addr netip.Addr) bool {
-	t := g.set.view.Load()
-	if t == nil {
-		return false
+	t := g.view.Load()
+	return t != nil && g.closedAddr(t, addr)
+}
+
+// closed is Closed behind the nil check, apart from it so that the compiler inlines the check.
+func (g *Gate) closed(t *table, id string) bool {
+	if g.ip {
+		id = canonicalText(id)
 	}
-	var text [maxAddrText]byte
-	b := schemas.CanonicalAddr(addr).AppendTo(text[:0])
+	hash := g.hash(id)
+	return t.mayHold(hash) && g.closedHeld(t, id, hash) || t.watchful && g.closedStale(hash)
+}
+
+func (g *Gate) closedAddr(t *table, addr netip.Addr) bool {
+	var buf [maxAddrText]byte
+	b := schemas.CanonicalAddr(addr).AppendTo(buf[:0])
 	id := unsafe.String(unsafe.SliceData(b), len(b)) //nolint:gosec // G103: b is not written to again
-	return g.set.closed(t, g, id, g.hash(id))
+	hash := g.hash(id)
+	return t.mayHold(hash) && g.closedHeld(t, id, hash) || t.watchful && g.closedStale(hash)
+}
+
+// closedHeld is what closed comes to if the table may hold the caller.
+func (g *Gate) closedHeld(t *table, id string, hash uint64) bool {
+	r := t.find(hash, g.index, id)
+	return r != nil && g.set.Mode() == Enforce && g.set.judge(t, r, time.Now()).enforced
+}
+
+// closedStale is what closed comes to for a caller that is not closed, if staleness matters to those.
+func (g *Gate) closedStale(hash uint64) bool {
+	return g.set.Mode() == Enforce && g.set.refusesStale(g, hash, time.Now())
 }
 
 // maxAddrText is the longest text of an address without a zone: eight groups of four digits and seven colons.
@@ -54,35 +74,20 @@ const maxAddrText = 39
 // hash is the one hash of a caller: the table and the recorder share it. It differs from process to process.
 func (g *Gate) hash(id string) uint64 { return maphash.String(g.set.seed, id) ^ g.salt }
 
-// canonical returns the one form in which an id is counted. Only ids of addresses have more than one form, and of
-// these only IPv6 text: netip reads IPv4 in canonical form alone.
-func (g *Gate) canonical(id string) string {
-	if !g.ip || strings.IndexByte(id, ':') < 0 {
+// canonicalText returns the one form in which the text of an address is counted; what is no address stays as it is. Only
+// IPv6 has more than one form: netip reads no IPv4 that is not canonical.
+func canonicalText(id string) string {
+	if strings.IndexByte(id, ':') < 0 {
 		return id
 	}
 	addr, err := netip.ParseAddr(id)
 	if err != nil {
 		return id
 	}
-	var text [maxAddrText]byte
-	b := schemas.CanonicalAddr(addr).AppendTo(text[:0])
+	var buf [maxAddrText]byte
+	b := schemas.CanonicalAddr(addr).AppendTo(buf[:0])
 	if string(b) == id {
 		return id
 	}
 	return string(b)
-}
-
-// closed is Closed behind the nil check.
-func (s *Set) closed(t *table, g *Gate, id string, hash uint64) bool {
-	if Mode(s.mode.Load()) != Enforce {
-		return false
-	}
-	if t.mayHold(hash) {
-		if r := t.find(hash, g.index, id); r != nil {
-			if s.judge(t, r, time.Now()).enforced {
-				return true
-			}
-		}
-	}
-	return s.watchful() && s.refusesStale(g, hash, time.Now())
 }

@@ -98,8 +98,8 @@ func (s *Set) verify(t interface{ Fatalf(string, ...any) }) {
 		return
 	}
 	live, tombs, held := 0, 0, make(map[holding]int)
-	for i := range w.table.refs {
-		switch w.table.marks[i/groupSlots].Load() >> (i % groupSlots * 8) & 0xff {
+	for i := range w.table.slots() {
+		switch w.table.mark(i) {
 		case markEmpty:
 		case markDeleted:
 			tombs++
@@ -113,8 +113,8 @@ func (s *Set) verify(t interface{ Fatalf(string, ...any) }) {
 			}
 		}
 	}
-	if live != w.table.live || tombs != w.table.tombs || live+tombs >= len(w.table.refs) {
-		t.Fatalf("got %d live, %d deleted slots of %d, want %d and %d", live, tombs, len(w.table.refs), w.table.live, w.table.tombs)
+	if live != w.table.live || tombs != w.table.tombs || live+tombs >= w.table.slots() {
+		t.Fatalf("got %d live, %d deleted slots of %d, want %d and %d", live, tombs, w.table.slots(), w.table.live, w.table.tombs)
 	}
 	for h, n := range w.held {
 		if held[h] != n {

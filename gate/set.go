@@ -136,7 +136,7 @@ func (s *Set) gate(kind string) (*Gate, error) {
 		return nil, errKinds
 	}
 	g := &Gate{
-		set: s, kind: kind, index: uint8(len(s.kinds)),
+		view: &s.view, set: s, kind: kind, index: uint8(len(s.kinds)),
 		salt: maphash.String(s.seed, "\x00"+kind), ip: kind == schemas.KindIP,
 	}
 	s.gates[kind] = g

@@ -17,9 +17,10 @@ import (
 // The writer stores the ref, then the mark, then the filter; readers load them in the opposite order.
 type table struct {
 	filter []atomic.Uint64 // of live and of deleted callers
-	marks  []atomic.Uint64 // 8 slots each
-	refs   []atomic.Uint32 // where the slot's record is in the arena
+	groups []group
 	arena  arena
+
+	watchful bool // readers must also look whether decisions are stale
 
 	// The writer's own.
 	live    int // slots in use
@@ -28,12 +29,19 @@ type table struct {
 	garbage int // bytes of records replaced or deleted
 }
 
+// group is eight slots, together because who finds a mark needs the ref beside it.
+type group struct {
+	marks atomic.Uint64             // a byte a slot
+	refs  [groupSlots]atomic.Uint32 // where the slot's record is in the arena
+}
+
 const (
 	markEmpty   = 0
 	markDeleted = 1
 	markLive    = 0x80 // and seven bits of the hash
 
 	groupSlots = 8
+	groupBytes = 8 + 4*groupSlots
 	groupWords = 2 // of the filter, for 16 bits a slot
 	lows       = 0x0101010101010101
 	highs      = 0x8080808080808080
@@ -42,15 +50,14 @@ const (
 // newTable returns a table with room for n callers: at most 7/8 of the slots are ever in use.
 func newTable(n int) *table {
 	groups := 2 + n/(groupSlots-1)
-	return &table{
-		filter: make([]atomic.Uint64, groups*groupWords),
-		marks:  make([]atomic.Uint64, groups),
-		refs:   make([]atomic.Uint32, groups*groupSlots),
-	}
+	return &table{filter: make([]atomic.Uint64, groups*groupWords), groups: make([]group, groups)}
 }
 
+// slots returns how many slots there are.
+func (t *table) slots() int { return len(t.groups) * groupSlots }
+
 // full reports whether an insert would leave less than an eighth of the slots empty.
-func (t *table) full() bool { return t.live+t.tombs+1 > len(t.marks)*(groupSlots-1) }
+func (t *table) full() bool { return t.live+t.tombs+1 > len(t.groups)*(groupSlots-1) }
 
 // A hash is used up as follows: the high half scaled to the number of groups is the first group, and its low bits are
 // the mark; the low half scaled to the number of words is the word of the filter, and bits of the high half are the bits
@@ -60,7 +67,8 @@ func (t *table) full() bool { return t.live+t.tombs+1 > len(t.marks)*(groupSlots
 // mayHold reports whether a caller with this hash can be in the table. One load; wrong, with yes, for some 0.5 % of
 // callers that are not.
 func (t *table) mayHold(hash uint64) bool {
-	return t.filter[hash&math.MaxUint32*uint64(len(t.filter))>>32].Load()&filterBits(hash) == filterBits(hash)
+	want := filterBits(hash)
+	return t.filter[hash&math.MaxUint32*uint64(len(t.filter))>>32].Load()&want == want
 }
 
 // filterBits are four of the 64 bits of a filter word.
@@ -68,7 +76,7 @@ func filterBits(hash uint64) uint64 {
 	return 1<<(hash>>58) | 1<<(hash>>52&63) | 1<<(hash>>46&63) | 1<<(hash>>40&63)
 }
 
-func (t *table) group(hash uint64) int { return int(hash >> 32 * uint64(len(t.marks)) >> 32) }
+func (t *table) home(hash uint64) int { return int(hash >> 32 * uint64(len(t.groups)) >> 32) }
 
 func mark(hash uint64) uint64 { return hash>>32&0x7f | markLive }
 
@@ -80,20 +88,21 @@ func (t *table) find(hash uint64, gate uint8, id string) record {
 
 // slot returns where the caller's record is and the record, or nil.
 func (t *table) slot(hash uint64, gate uint8, id string) (int, record) {
-	group := t.group(hash)
-	for range t.marks {
-		word := t.marks[group].Load()
+	at := t.home(hash)
+	for range t.groups {
+		g := &t.groups[at]
+		word := g.marks.Load()
 		for m := matches(word, mark(hash)); m != 0; m &= m - 1 {
-			i := group*groupSlots + bits.TrailingZeros64(m)/8
-			if r := record(t.arena.bytes(t.refs[i].Load())); r.is(gate, id) {
-				return i, r
+			i := bits.TrailingZeros64(m) / 8
+			if r := record(t.arena.bytes(g.refs[i].Load())); r.is(gate, id) {
+				return at*groupSlots + i, r
 			}
 		}
 		if matches(word, markEmpty) != 0 {
 			return 0, nil
 		}
-		if group++; group == len(t.marks) {
-			group = 0
+		if at++; at == len(t.groups) {
+			at = 0
 		}
 	}
 	return 0, nil
@@ -109,9 +118,12 @@ func matches(word, b uint64) uint64 {
 
 // insert adds a caller that the table does not hold. The table must not be full.
 func (t *table) insert(hash uint64, ref uint32) {
-	group := t.group(hash)
-	for {
-		word := t.marks[group].Load()
+	for at := t.home(hash); ; at++ {
+		if at == len(t.groups) {
+			at = 0
+		}
+		g := &t.groups[at]
+		word := g.marks.Load()
 		m := matches(word, markDeleted)
 		if m != 0 {
 			t.tombs--
@@ -120,12 +132,9 @@ func (t *table) insert(hash uint64, ref uint32) {
 		}
 		if m != 0 {
 			shift := bits.TrailingZeros64(m) &^ 7
-			t.refs[group*groupSlots+shift/8].Store(ref)
-			t.marks[group].Store(word&^(0xff<<shift) | mark(hash)<<shift)
+			g.refs[shift/8].Store(ref)
+			g.marks.Store(word&^(0xff<<shift) | mark(hash)<<shift)
 			break
-		}
-		if group++; group == len(t.marks) {
-			group = 0
 		}
 	}
 	f := &t.filter[hash&math.MaxUint32*uint64(len(t.filter))>>32]
@@ -137,7 +146,7 @@ func (t *table) insert(hash uint64, ref uint32) {
 func (t *table) remove(i int) {
 	t.garbage += t.record(i).size()
 	shift := i % groupSlots * 8
-	w := &t.marks[i/groupSlots]
+	w := &t.groups[i/groupSlots].marks
 	w.Store(w.Load()&^(0xff<<shift) | markDeleted<<shift)
 	t.live--
 	t.deleted++
@@ -147,14 +156,20 @@ func (t *table) remove(i int) {
 // replace gives slot i another record of the same caller.
 func (t *table) replace(i int, ref uint32) {
 	t.garbage += t.record(i).size()
-	t.refs[i].Store(ref)
+	t.groups[i/groupSlots].refs[i%groupSlots].Store(ref)
 }
 
 // record returns the record in slot i, which is in use.
-func (t *table) record(i int) record { return record(t.arena.bytes(t.refs[i].Load())) }
+func (t *table) record(i int) record {
+	return record(t.arena.bytes(t.groups[i/groupSlots].refs[i%groupSlots].Load()))
+}
 
 // used reports whether slot i holds a caller.
-func (t *table) used(i int) bool { return t.marks[i/groupSlots].Load()>>(i%groupSlots*8)&markLive != 0 }
+func (t *table) used(i int) bool { return t.mark(i)&markLive != 0 }
+
+func (t *table) mark(i int) uint64 {
+	return t.groups[i/groupSlots].marks.Load() >> (i % groupSlots * 8) & 0xff
+}
 
 // bytes returns the memory of the table.
-func (t *table) bytes() int { return len(t.filter)*8 + len(t.marks)*8 + len(t.refs)*4 + t.arena.size() }
+func (t *table) bytes() int { return len(t.filter)*8 + len(t.groups)*groupBytes + t.arena.size() }

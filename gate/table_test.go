@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -94,7 +95,7 @@ func TestSlotsAreUsedAgain(t *testing.T) {
 		if tab.find(hash, 0, id) != nil {
 			t.Fatalf("caller %d is found after it was removed", i)
 		}
-		if tab.tombs > len(tab.refs)/2 { // as rebuild does
+		if tab.tombs > tab.slots()/2 { // as rebuild does
 			tab = tableFor(10)
 		}
 	}
@@ -201,6 +202,20 @@ func TestManyRulesOnOneCaller(t *testing.T) {
 	}
 	if st := s.StatusAt(at(1)); st.Full != 300-maxClosures {
 		t.Errorf("got %d dropped, want %d", st.Full, 300-maxClosures)
+	}
+	s.verify(t)
+}
+
+// The one who is to be opened may have ended already, and be swept by the rebuild that makes room for the change.
+func TestOpeningWhoARebuildSwept(t *testing.T) {
+	s := New(exact())
+	s.ApplyAt(at(0), many(0, 1000, 0, 10))
+	for !s.writer.wasteful() { // each change leaves a record behind
+		s.apply(&many(1, 1, 0, 20+rand.Float64())[0], at(1).UnixNano())
+	}
+	s.ApplyAt(at(15), many(7, 1, 0, 0))
+	if st := s.StatusAt(at(15)); st.Rebuilds == 0 || st.Closed != 1 {
+		t.Errorf("got %d rebuilds, %d closed, want the rebuild to leave the one whose closure lasts", st.Rebuilds, st.Closed)
 	}
 	s.verify(t)
 }

@@ -30,26 +30,25 @@ func (v Verdict) ClosedFor(i int) bool { return v.own>>i&1 != 0 }
 
 // Check judges a request by all its callers: it is refused when any of their gates is closed. It does not allocate,
 // lock or wait.
-func (s *Set) Check(c *Callers) Verdict {
+func (s *Set) Check(c *Callers) Verdict { return s.CheckAt(c, time.Time{}) }
+
+// CheckAt is Check at the time now. If that is zero, the clock is read should it matter.
+func (s *Set) CheckAt(c *Callers, now time.Time) (v Verdict) {
 	t := s.view.Load()
 	if t == nil {
-		return Verdict{}
+		return v
 	}
-	return s.check(t, c, time.Time{})
+	for i := range c.n {
+		if t.mayHold(c.at[i].hash) || t.watchful {
+			s.check(&v, t, c, now)
+			break
+		}
+	}
+	return v
 }
 
-// CheckAt is Check at the time now.
-func (s *Set) CheckAt(c *Callers, now time.Time) Verdict {
-	t := s.view.Load()
-	if t == nil {
-		return Verdict{}
-	}
-	return s.check(t, c, now)
-}
-
-// check is Check behind the nil check. A zero now is read from the clock once it is needed.
-func (s *Set) check(t *table, c *Callers, now time.Time) Verdict {
-	var v Verdict
+// check is CheckAt behind the filter.
+func (s *Set) check(v *Verdict, t *table, c *Callers, now time.Time) {
 	var found finding
 	for i := range c.n {
 		k := &c.at[i]
@@ -74,13 +73,12 @@ func (s *Set) check(t *table, c *Callers, now time.Time) Verdict {
 	if found.record != nil {
 		v.explain(t, found, now)
 	}
-	if s.watchful() && !v.Closed {
-		s.checkStale(&v, c, now)
+	if t.watchful && !v.Closed {
+		s.checkStale(v, c, now)
 	}
-	if v.Closed && Mode(s.mode.Load()) != Enforce {
+	if v.Closed && s.Mode() != Enforce {
 		v.Closed, v.own, v.Shadow = false, 0, true
 	}
-	return v
 }
 
 // finding is what one caller's closures come to at one time.

@@ -72,10 +72,10 @@ func (w *writer) internTerms(t terms) uint32 {
 // put makes closures what the table holds of a caller, whose record in slot is old, or nil. There is room: reserve.
 func (w *writer) put(slot int, old record, gate uint8, id string, hash uint64, closures []closure) {
 	switch {
-	case len(closures) == 0:
+	case len(closures) == 0 && old != nil:
 		w.drop(slot)
 		return
-	case old.holds(closures):
+	case len(closures) == 0, old.holds(closures):
 		return
 	}
 	ref := w.table.arena.putRecord(gate, id, closures)
@@ -96,7 +96,7 @@ func (w *writer) drop(slot int) {
 
 // sweep drops the callers whose closures have all ended among the next n slots.
 func (w *writer) sweep(n int, now int64) {
-	slots := len(w.table.refs)
+	slots := w.table.slots()
 	for range min(n, slots) {
 		if w.hand++; w.hand >= slots {
 			w.hand = 0
@@ -123,7 +123,7 @@ func (s *Set) reserve(more bool, now int64) bool {
 	}
 	if more && w.table.live >= s.options.MaxClosed && now-w.swept > int64(time.Second) {
 		w.swept = now
-		w.sweep(len(w.table.refs), now)
+		w.sweep(w.table.slots(), now)
 	}
 	if more && w.table.live >= s.options.MaxClosed {
 		if w.counts.full == 0 {
@@ -146,13 +146,14 @@ func (s *Set) rebuild(now int64) {
 		live, size = old.live, old.arena.size()
 	}
 	t := newTable(live + live/2)
-	t.arena = newArena(size + len(t.refs)*maxRecord/32)
+	t.watchful = s.watchful()
+	t.arena = newArena(size + t.slots()*maxRecord/32)
 	w.table, w.terms, w.held, w.hand = t, make(map[terms]uint32), make(map[holding]int), 0
 	if old == nil {
 		return
 	}
 	w.counts.rebuilds++
-	for i := range old.refs {
+	for i := range old.slots() {
 		if !old.used(i) {
 			continue
 		}
