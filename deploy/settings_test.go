@@ -68,6 +68,9 @@ func checkSettings(t *testing.T, floodgate *image) {
 	}
 	has := func(help, flag string) bool { return regexp.MustCompile(`(^|\s)` + flag + `\b`).MatchString(help) }
 	analyze := help("analyze")
+	if !strings.Contains(readFile(t, "../README.md"), "```text\n"+strings.TrimSpace(analyze)+"\n```") {
+		t.Errorf("README: the flags of analyze are not what they are:\n%s", analyze)
+	}
 	for _, name := range []string{"Dockerfile", "compose.yaml", "systemd/floodgate.service", "systemd/floodgate.env"} {
 		for _, v := range regexp.MustCompile(`FLOODGATE_(\w+)`).FindAllStringSubmatch(readFile(t, name), -1) {
 			flag := "--" + strings.ToLower(strings.ReplaceAll(v[1], "_", "-"))
