@@ -43,7 +43,7 @@ type batch struct {
 	p        *publisher
 	now      int64 // Unix nanoseconds
 	messages []kafkaio.Message
-	closes   []*Change
+	closes   []Change
 	encoding error
 	changed  uint64
 	repeated uint64
@@ -73,9 +73,7 @@ func (b *batch) decide(d pendingDecision) {
 	} else {
 		delete(b.p.inForce, key)
 	}
-	if d.change != nil {
-		b.closes = append(b.closes, d.change)
-	}
+	b.closes = append(b.closes, d.closes...)
 	b.append(&d.decision)
 	b.changed++
 }
@@ -149,7 +147,7 @@ func (b *batch) acknowledged(now int64) {
 			n.lag.Store(lag)
 		}
 		if b.p.config.Observe != nil {
-			b.p.config.Observe(*c, lag)
+			b.p.config.Observe(c, lag)
 		}
 	}
 }

@@ -50,7 +50,7 @@ type publisher struct {
 // pendingDecision is a decision that was not published yet.
 type pendingDecision struct {
 	decision schemas.Decision
-	change   *Change // the close it is about, for Observe; nil for others
+	closes   []Change // those it is about, for Observe: several if they came faster than they were published
 }
 
 func newPublisher(log Log, c OwnerConfig, next *atomic.Int64) *publisher {
@@ -75,7 +75,7 @@ func (p *publisher) reconcile(told map[decisionKey]schemas.Decision, changes []C
 	for key, d := range told {
 		if _, ok := p.inForce[key]; !ok && now < d.Until {
 			d.Until = min(now, d.CloseAt)
-			p.queue(d, nil)
+			p.queue(d, Change{})
 		}
 	}
 }
@@ -91,29 +91,27 @@ func (p *publisher) offer(changes []Change, canaries []schemas.Entry, logTime in
 		if c.Kind == policy.Same {
 			continue
 		}
-		d := decision(c, p.config.Fold.Partition, p.numbers.lag.Load())
-		var seen *Change
-		if c.Kind == policy.Closed {
-			copied := *c
-			seen = &copied
-		}
-		p.queue(d, seen)
+		p.queue(decision(c, p.config.Fold.Partition, p.numbers.lag.Load()), *c)
 	}
 	if len(changes)+len(canaries) > 0 {
 		p.nudge()
 	}
 }
 
-func (p *publisher) queue(d schemas.Decision, change *Change) {
+// queue puts a decision in line, or in the place of an older one about the same rule and caller.
+func (p *publisher) queue(d schemas.Decision, c Change) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := keyOf(&d)
-	if old, ok := p.pending[key]; !ok {
+	next, ok := p.pending[key]
+	if !ok {
 		p.order = append(p.order, key)
-	} else if change == nil {
-		change = old.change
 	}
-	p.pending[key] = pendingDecision{d, change}
+	next.decision = d
+	if c.Kind == policy.Closed {
+		next.closes = append(next.closes, c)
+	}
+	p.pending[key] = next
 }
 
 func (p *publisher) nudge() {

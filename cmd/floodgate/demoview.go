@@ -109,6 +109,7 @@ func (s *demoSummary) print(p process, asJSON bool) error {
 	t.Render()
 	fmt.Fprintf(p.stdout, "innocents closed: %d\n", s.Innocents)
 	fmt.Fprintf(p.stdout, "lag from request to closed gate: p50 %.1f ms, p99 %.1f ms (%d samples)\n", s.Lag.P50, s.Lag.P99, s.Lag.Samples)
+	fmt.Fprintf(p.stdout, "lag of canaries, all the time: p50 %.1f ms, p99 %.1f ms (%d samples, worst server)\n", s.Canaries.P50, s.Canaries.P99, s.Canaries.Samples)
 	fmt.Fprintf(p.stdout, "hot path: %.0f ns to name a caller and check its gate\n", s.HotPath)
 	for _, w := range s.Audit.Wrong {
 		fmt.Fprintf(p.stdout, "audit: %s\n", w)
