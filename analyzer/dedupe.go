@@ -29,12 +29,14 @@ const (
 )
 
 // sender is one row of the dedupe table. For a producer, high is the highest sequence number seen and below a bitmap of
-// high (bit 0) and the 63 before it. For a source, high is the last offset folded. The key of both is 16 bytes.
+// high (bit 0) and the 63 before it. For a source, high is the last offset folded, and below is 1 once there is one. The
+// key of both is 16 bytes.
 type sender struct {
 	high   uint64
 	below  uint64
-	last   int64 // log time in Unix nanoseconds
-	stored uint64
+	last   int64  // when it was last heard of: the newest of its messages' times and log time then, in Unix nanoseconds
+	from   uint64 // gaps above this sequence number are in dedupe.gaps; not stored
+	stored uint64 // store.Sum of the row as last committed; 0 if it never was
 	dirty  bool
 }
 
@@ -45,10 +47,14 @@ type senderID struct {
 }
 
 // dedupe remembers what has been folded from each producer and source. Use newDedupe. One goroutine may use it.
+//
+// What it holds is a function of the log: rows expire and are evicted by log time. A sender's own times may be ahead of
+// that, so that no frame ever expires its own sender.
 type dedupe struct {
 	rows    map[senderID]*sender
 	max     int
-	gaps    uint64 // sequence numbers skipped and not filled since
+	oldest  int64  // no row's last is older: where none can be evicted, none is searched for
+	gaps    uint64 // sequence numbers skipped and not filled since, as far as this process saw
 	changed []senderID
 	removed removals
 }
@@ -71,38 +77,42 @@ func (r removals) take(key []byte) uint64 {
 }
 
 func newDedupe(limit int) *dedupe {
-	return &dedupe{rows: make(map[senderID]*sender), max: limit, removed: make(removals)}
+	return &dedupe{rows: make(map[senderID]*sender), max: limit, oldest: math.MaxInt64, removed: make(removals)}
 }
 
-// row returns the row of id, new if need be; nil if there is no room at now.
-func (d *dedupe) row(id senderID, now int64) *sender {
+// row returns the row of id, which was heard of at the given time; new if need be; nil if there is no room at log time
+// now.
+func (d *dedupe) row(id senderID, now, at int64) *sender {
 	s := d.rows[id]
-	if s != nil {
-		return s
-	}
-	if len(d.rows) >= d.max {
-		d.evict(now)
-		if len(d.rows) >= d.max {
+	if s == nil {
+		if len(d.rows) >= d.max && !d.evict(now) {
 			return nil
 		}
+		s = &sender{last: at}
+		if len(d.removed) > 0 {
+			s.stored = d.removed.take(id.key())
+		}
+		d.rows[id] = s
+		d.oldest = min(d.oldest, at)
 	}
-	s = &sender{last: now}
-	if len(d.removed) > 0 {
-		s.stored = d.removed.take(id.key())
+	s.last = max(s.last, at)
+	if !s.dirty {
+		s.dirty = true
+		d.changed = append(d.changed, id)
 	}
-	d.rows[id] = s
 	return s
 }
 
-// frame says whether the frame seq of a producer is to be folded, at log time now, and remembers it.
-func (d *dedupe) frame(id schemas.ProducerID, seq uint64, now int64) verdict {
-	s := d.row(senderID{id: id}, now)
+// frame says whether the frame seq of a producer is to be folded, at log time now and message time recorded, and
+// remembers it.
+func (d *dedupe) frame(id schemas.ProducerID, seq uint64, now, recorded int64) verdict {
+	s := d.row(senderID{id: id}, now, max(now, recorded))
 	if s == nil {
 		return crowded
 	}
 	switch {
 	case s.high == 0: // a new producer, or one that was here before this log begins
-		s.high, s.below = seq, 1
+		s.high, s.below, s.from = seq, 1, seq
 	case seq > s.high:
 		ahead := seq - s.high
 		d.gaps += ahead - 1
@@ -116,19 +126,11 @@ func (d *dedupe) frame(id schemas.ProducerID, seq uint64, now int64) verdict {
 			return duplicate
 		}
 		s.below |= bit
-		d.gaps -= min(d.gaps, 1)
+		if seq > s.from {
+			d.gaps--
+		}
 	}
-	d.touch(senderID{id: id}, s, now)
 	return fresh
-}
-
-// touch notes that s was heard of at now, and puts it on the list of the next checkpoint.
-func (d *dedupe) touch(id senderID, s *sender, now int64) {
-	s.last = max(s.last, now)
-	if !s.dirty {
-		s.dirty = true
-		d.changed = append(d.changed, id)
-	}
 }
 
 func shiftLeft(v, n uint64) uint64 {
@@ -138,41 +140,58 @@ func shiftLeft(v, n uint64) uint64 {
 	return v << n
 }
 
-// offset says whether the line at offset of a source, whose row is s, is to be folded, and remembers it.
-func (d *dedupe) offset(id schemas.ProducerID, s *sender, offset, now int64) verdict {
+// offset says whether the line at offset of a source is to be folded, and remembers it.
+func (s *sender) offset(offset int64) verdict {
 	if offset < 0 || (s.below != 0 && uint64(offset) <= s.high) {
 		return duplicate
 	}
 	s.high, s.below = uint64(offset), 1
-	d.touch(senderID{id: id, source: true}, s, now)
 	return fresh
 }
 
 // expire forgets senders that were silent for a day of log time.
 func (d *dedupe) expire(now int64) {
+	before := ago(now, dedupeExpiry)
+	if d.oldest >= before {
+		return
+	}
+	d.oldest = math.MaxInt64
 	for id, s := range d.rows {
-		if s.last < now-int64(dedupeExpiry) {
+		if s.last < before {
 			d.remove(id, s)
+		} else {
+			d.oldest = min(d.oldest, s.last)
 		}
 	}
 }
 
 // evict makes room: the longest idle tenth goes, but nobody who was heard of within the grace period. The order does
-// not depend on the map's, so that it is a function of the log.
-func (d *dedupe) evict(now int64) {
-	ids := make([]senderID, 0, len(d.rows))
+// not depend on the map's, so that it is a function of the log. It reports whether anybody went.
+func (d *dedupe) evict(now int64) bool {
+	before := ago(now, dedupeGrace)
+	if d.oldest >= before {
+		return false
+	}
+	d.oldest = math.MaxInt64
+	var ids []senderID
 	for id, s := range d.rows {
-		if s.last < now-int64(dedupeGrace) {
+		if s.last < before {
 			ids = append(ids, id)
 		}
+		d.oldest = min(d.oldest, s.last)
 	}
 	slices.SortFunc(ids, func(a, b senderID) int {
-		return cmp.Or(cmp.Compare(d.rows[a].last, d.rows[b].last), bytes.Compare(a.id[:], b.id[:]))
+		return cmp.Or(cmp.Compare(d.rows[a].last, d.rows[b].last), bytes.Compare(a.key(), b.key()))
 	})
-	for _, id := range ids[:min(len(ids), d.max/10+1)] {
+	ids = ids[:min(len(ids), d.max/10+1)]
+	for _, id := range ids {
 		d.remove(id, d.rows[id])
 	}
+	return len(ids) > 0
 }
+
+// ago returns the time that lies d before t, or the first of all times.
+func ago(t int64, d time.Duration) int64 { return max(t, math.MinInt64+int64(d)) - int64(d) }
 
 func (d *dedupe) remove(id senderID, s *sender) {
 	delete(d.rows, id)
@@ -196,7 +215,7 @@ func (s *sender) value() []byte {
 
 // restore puts a stored row back.
 func (d *dedupe) restore(key, value []byte, sum uint64) error {
-	if len(key) != 17 || len(value) < 1 || value[0] != rowVersion {
+	if len(key) != 17 || key[0] != producerPrefix && key[0] != sourcePrefix || len(value) < 1 || value[0] != rowVersion {
 		return fmt.Errorf("%w: got a sender of %d + %d bytes", errRow, len(key), len(value))
 	}
 	s := &sender{stored: sum}
@@ -205,9 +224,11 @@ func (d *dedupe) restore(key, value []byte, sum uint64) error {
 	s.high, n[0] = binary.Uvarint(b)
 	s.below, n[1] = binary.Uvarint(b[max(0, n[0]):])
 	s.last, n[2] = binary.Varint(b[max(0, n[0])+max(0, n[1]):])
-	if n[0] <= 0 || n[1] <= 0 || n[2] <= 0 || n[0]+n[1]+n[2] != len(b) || s.high > math.MaxUint64/2 && key[0] == sourcePrefix {
+	if n[0] <= 0 || n[1] <= 0 || n[2] <= 0 || n[0]+n[1]+n[2] != len(b) || s.high > math.MaxInt64 && key[0] == sourcePrefix {
 		return fmt.Errorf("%w: got a sender cut short", errRow)
 	}
+	s.from = s.high
 	d.rows[senderID{id: schemas.ProducerID(key[1:]), source: key[0] == sourcePrefix}] = s
+	d.oldest = min(d.oldest, s.last)
 	return nil
 }

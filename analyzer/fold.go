@@ -166,7 +166,7 @@ func (f *Fold) step(r *rules.Rule, row *row, e *schemas.Entry, count window.Coun
 	before := row.closure
 	closure, change := policy.Step(r, before, e.Time, count)
 	row.closure = closure
-	if e.Time < closure.Until {
+	if closure.Nth > 0 && e.Time < closure.Until {
 		f.stats.Overshoot = max(f.stats.Overshoot, closure.Overshoot(r, limit))
 	}
 	if change == policy.Same {

@@ -39,11 +39,10 @@ func (f *Fold) Frame(rec Record) error {
 	case !fr.Source && fr.Seq == 0:
 		return f.reject(reasonSeq, "frame has no sequence number")
 	}
-	now := min(rec.Time, max(f.now, fr.Flushed))
 	if fr.Source {
-		return f.foldSource(rec, now)
+		return f.foldSource(rec)
 	}
-	switch f.dedupe.frame(fr.Producer, fr.Seq, now) {
+	switch f.dedupe.frame(fr.Producer, fr.Seq, f.now, rec.Time) {
 	case duplicate:
 		f.stats.Duplicate++
 		return nil
@@ -62,8 +61,8 @@ func (f *Fold) Frame(rec Record) error {
 
 // foldSource folds the lines of a source that were not folded before. All entries of one line share its offset and its
 // frame.
-func (f *Fold) foldSource(rec Record, now int64) error {
-	s := f.dedupe.row(senderID{id: f.frame.Producer, source: true}, now)
+func (f *Fold) foldSource(rec Record) error {
+	s := f.dedupe.row(senderID{id: f.frame.Producer, source: true}, f.now, max(f.now, rec.Time))
 	if s == nil {
 		return f.reject(reasonSenders, "too many sources")
 	}
@@ -72,7 +71,7 @@ func (f *Fold) foldSource(rec Record, now int64) error {
 	for i := range f.frame.Entries {
 		e := &f.frame.Entries[i]
 		if e.Offset != line {
-			if f.dedupe.offset(f.frame.Producer, s, e.Offset, now) != fresh {
+			if s.offset(e.Offset) != fresh {
 				f.stats.Duplicate++
 				continue
 			}

@@ -1,6 +1,10 @@
 package analyzer
 
 import (
+	"cmp"
+	"slices"
+	"strings"
+
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
@@ -8,13 +12,14 @@ import (
 
 // SetRules changes the rules between two records. Rules of one name and one shape keep their counts, and what they
 // decide is derived anew at once; the counts of other rules start at nothing, and what they had closed opens. The
-// changes are added to what TakeChanges returns.
+// changes are added to what TakeChanges returns, by rule and caller.
 //
 // The offset at which rules change is part of what the fold depends on: the owner commits it before it folds on.
 func (f *Fold) SetRules(set *rules.Set) {
 	old, rows := f.set, f.table
 	f.setRules(set)
 	f.table, f.wheel, f.dirty = table{}, wheel{minute: f.wheel.minute, started: f.wheel.started}, nil
+	first := len(f.changes)
 	moved := make([]int32, len(old.Rules))
 	for i, r := range old.Rules {
 		moved[i] = f.ruleIndex(r.Name)
@@ -23,19 +28,23 @@ func (f *Fold) SetRules(set *rules.Set) {
 		}
 	}
 	rows.each(func(_ uint32, r *row) bool {
-		if to := moved[r.rule]; to >= 0 {
+		if to := moved[r.rule]; to >= 0 && set.Rules[to].Pattern.Match(r.id) {
 			f.rederive(old.Rules[r.rule], r, to)
 		} else {
 			f.abandon(old.Rules[r.rule], r)
 		}
 		return true
 	})
+	slices.SortFunc(f.changes[first:], func(a, b Change) int {
+		return cmp.Or(strings.Compare(a.Rule.Name, b.Rule.Name), strings.Compare(a.Caller.Kind, b.Caller.Kind),
+			strings.Compare(a.Caller.ID, b.Caller.ID))
+	})
 }
 
-// abandon drops a row whose rule is gone, and opens what it had closed.
+// abandon drops a row whose rule is gone or not about its caller any more, and opens what it had closed.
 func (f *Fold) abandon(rule *rules.Rule, r *row) {
 	f.removed.add(appendRowKey(nil, rule.Name, rule.Kind, r.id), r.stored)
-	if f.now < r.closure.Until {
+	if r.closure.ClosedAt(f.now) {
 		r.closure.Until = f.now
 		f.derived(rule, r, policy.Opened)
 	}
@@ -47,14 +56,14 @@ func (f *Fold) rederive(was *rules.Rule, r *row, to int32) {
 	i := f.table.insert(rowHash(f.opts.Key.Hash(rule.Kind, r.id), to), to, r.id)
 	row := f.table.row(i)
 	row.stored, row.state, row.closure = r.stored, r.state, r.closure
-	limit, unlimited := rule.LimitFor(r.id)
+	limit, unlimited := limitFor(rule, r.id)
 	closure, change := policy.Derive(rule, limit, unlimited, r.closure, f.now, rule.Window.View(r.state, limit, f.now))
 	row.closure = closure
 	if r.dirty || change != policy.Same {
 		f.markDirty(i, row)
 	}
 	f.wheel.schedule(i, f.expiry(row))
-	if change == policy.Same && was.Mode != rule.Mode && f.now < closure.Until {
+	if change == policy.Same && was.Mode != rule.Mode && closure.ClosedAt(f.now) {
 		change = policy.Moved // the same closure, but gates must learn its mode
 	}
 	if change != policy.Same {
@@ -64,7 +73,7 @@ func (f *Fold) rederive(was *rules.Rule, r *row, to int32) {
 
 // derived reports a change that no entry made.
 func (f *Fold) derived(rule *rules.Rule, r *row, kind policy.Change) {
-	limit, _ := rule.LimitFor(r.id)
+	limit, _ := limitFor(rule, r.id)
 	if kind == policy.Closed {
 		f.stats.Closes++
 	}

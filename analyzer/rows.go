@@ -2,6 +2,7 @@ package analyzer
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/509da70d/floodgate/analyzer/policy"
@@ -65,8 +66,8 @@ func (d *dedupe) take(changes []store.Change) []store.Change {
 	return changes
 }
 
-// Restore puts a stored row back into a fold that has folded nothing yet. A row whose rule is gone or counts otherwise
-// now is dropped, and deleted from the store by the next checkpoint.
+// Restore puts a stored row back into a fold that has folded nothing yet; Resume follows the last one. A row whose rule
+// is gone or counts otherwise now is dropped, and deleted from the store by the next checkpoint.
 func (f *Fold) Restore(key, value []byte) error {
 	sum := store.Sum(key, value)
 	if len(key) > 0 && key[0] != windowPrefix {
@@ -91,7 +92,6 @@ func (f *Fold) Restore(key, value []byte) error {
 	i := f.table.insert(rowHash(f.opts.Key.Hash(kind, id), rule), rule, strings.Clone(id))
 	row := f.table.row(i)
 	row.state, row.closure, row.stored = state, closure, sum
-	f.wheel.schedule(i, f.expiry(row))
 	return nil
 }
 
@@ -104,10 +104,16 @@ func (f *Fold) ruleIndex(name string) int32 {
 	return -1
 }
 
-// Resume sets log time to what it was when the restored rows were committed.
+// Resume ends restoring: it sets log time to what it was when the restored rows were committed.
 func (f *Fold) Resume(logTime int64) {
-	f.now = logTime
-	f.wheel.minute, f.wheel.started = minuteOf(logTime), true
+	if logTime > math.MinInt64 {
+		f.now = logTime
+		f.wheel.start(logTime)
+	}
+	f.table.each(func(i uint32, r *row) bool {
+		f.wheel.schedule(i, f.expiry(r))
+		return true
+	})
 }
 
 // Digest sums up all rows that anything can still depend on at the given log time, in any order: folds of several
@@ -136,7 +142,7 @@ type Row struct {
 func (f *Fold) Rows(at int64, yield func(Row) bool) {
 	f.table.each(func(_ uint32, r *row) bool {
 		rule := f.set.Rules[r.rule]
-		limit, _ := rule.LimitFor(r.id)
+		limit, _ := limitFor(rule, r.id)
 		return yield(Row{
 			Rule: rule, ID: r.id, Closure: r.closure, Limit: limit,
 			Total: rule.Window.View(r.state, limit, at).Total,

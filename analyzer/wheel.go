@@ -9,12 +9,13 @@ import (
 // far as was known when it was put there. Rows are looked at when their minute has passed and put back if they live on,
 // so that a row that is counted a million times an hour moves sixty times. The zero value is empty.
 //
-// Whether a row is there at a given log time depends on the log alone, not on the order in which rows were added.
+// Whether a row is there at a given log time depends on the log alone: not on the order in which rows were added, nor on
+// when they were put into their buckets, as after a restart. A row goes at the first minute that log time reaches after
+// the minute of its expiry, and not earlier, even if it is looked at earlier.
 type wheel struct {
 	buckets map[int64][]uint32
-	minute  int64 // the newest one reached; minutes before it are empty
+	minute  int64 // the newest one reached; this one and those before it are empty
 	started bool
-	turned  bool // whether the last call of due reached a new minute
 }
 
 func minuteOf(t int64) int64 {
@@ -25,6 +26,12 @@ func minuteOf(t int64) int64 {
 	return m
 }
 
+// start sets the minute that log time has reached. The wheel must be empty.
+func (w *wheel) start(t int64) { w.minute, w.started = minuteOf(t), true }
+
+// passed reports whether what expires at the given time, in Unix nanoseconds, is to go now.
+func (w *wheel) passed(at int64) bool { return w.started && minuteOf(at) < w.minute }
+
 // schedule puts row into the bucket of at, in Unix nanoseconds; a row that never expires into none.
 func (w *wheel) schedule(row uint32, at int64) {
 	if at == math.MaxInt64 {
@@ -33,34 +40,33 @@ func (w *wheel) schedule(row uint32, at int64) {
 	if w.buckets == nil {
 		w.buckets = make(map[int64][]uint32)
 	}
-	m := max(minuteOf(at)+1, w.minute+1)
+	m := minuteOf(at) + 1
+	if w.started {
+		m = max(m, w.minute+1)
+	}
 	w.buckets[m] = append(w.buckets[m], row)
 }
 
-// due returns the rows whose minute has come at t, which are then in no bucket.
-func (w *wheel) due(t int64) []uint32 {
+// turn moves to the minute of t. It returns the rows whose minute has come, which are then in no bucket, and whether
+// the minute is a new one.
+func (w *wheel) turn(t int64) (due []uint32, turned bool) {
 	m := minuteOf(t)
-	w.turned = !w.started || m > w.minute
-	if !w.turned {
-		return nil
+	if w.started && m <= w.minute {
+		return nil, false
 	}
-	passed := m - w.minute
-	first := !w.started
-	w.started = true
-	var rows []uint32
-	if !first && passed <= int64(len(w.buckets)) {
+	if w.started && m-w.minute <= int64(len(w.buckets)) {
 		for i := w.minute + 1; i <= m; i++ {
-			rows = append(rows, w.buckets[i]...)
+			due = append(due, w.buckets[i]...)
 			delete(w.buckets, i)
 		}
 	} else {
 		for i, bucket := range w.buckets {
 			if i <= m {
-				rows = append(rows, bucket...)
+				due = append(due, bucket...)
 				delete(w.buckets, i)
 			}
 		}
 	}
-	w.minute = m
-	return rows
+	w.minute, w.started = m, true
+	return due, true
 }
