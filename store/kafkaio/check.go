@@ -110,11 +110,15 @@ func (c *Client) create(ctx context.Context, s TopicSpec, optional bool) error {
 	return r.Errors[s.Name]
 }
 
-// awaitLeaders waits until every partition can be used.
+// awaitLeaders waits until every partition can be used. Kafka shows a leader in its metadata a moment before that one
+// knows; it answers NotLeader until then.
 func (c *Client) awaitLeaders(ctx context.Context, s TopicSpec) error {
 	for p := 0; ; {
 		era := c.currentEra()
 		n, err := c.partitionsOnce(ctx, s.Name, p)
+		if err == nil {
+			_, _, err = c.rangeOnce(ctx, s.Name, p)
+		}
 		switch {
 		case err == nil && p+1 >= n:
 			return nil

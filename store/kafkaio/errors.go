@@ -185,17 +185,23 @@ func brokerError(code int16) error {
 	return e
 }
 
-// produceOutcome says what a broker's answer to a produce means. Only what is checked before the append is a refusal:
-// NotLeader and timeouts can also come from a leader that appended and then lost its place.
-func produceOutcome(code int16) Outcome {
+// produceOutcome says what a broker's answer to a produce means. Some errors come only from checks before the append.
+// Others come also from a leader that appended and then lost its place: Kafka keeps the base offset in those
+// (DelayedProduce sets the error alone), and answers -1 where nothing was appended.
+func produceOutcome(code int16, base int64) Outcome {
 	switch kafka.Error(code) {
 	case 0:
 		return Acked
-	case kafka.InvalidMessage, kafka.UnknownTopicOrPartition, kafka.LeaderNotAvailable, kafka.MessageSizeTooLarge,
-		kafka.InvalidTopic, kafka.RecordListTooLarge, kafka.NotEnoughReplicas, kafka.InvalidRequiredAcks,
-		kafka.TopicAuthorizationFailed, kafka.ClusterAuthorizationFailed, kafka.InvalidTimestamp,
-		kafka.UnsupportedVersion, kafka.PolicyViolation, kafka.InvalidRecord, kafka.ThrottlingQuotaExceeded:
+	case kafka.InvalidMessage, kafka.MessageSizeTooLarge, kafka.InvalidTopic, kafka.RecordListTooLarge,
+		kafka.NotEnoughReplicas, kafka.InvalidRequiredAcks, kafka.TopicAuthorizationFailed,
+		kafka.ClusterAuthorizationFailed, kafka.InvalidTimestamp, kafka.UnsupportedVersion, kafka.PolicyViolation,
+		kafka.InvalidRecord, kafka.ThrottlingQuotaExceeded:
 		return Refused
+	case kafka.UnknownTopicOrPartition, kafka.LeaderNotAvailable, kafka.NotLeaderForPartition,
+		kafka.ReplicaNotAvailable, kafka.FencedLeaderEpoch, kafka.UnknownLeaderEpoch:
+		if base < 0 {
+			return Refused
+		}
 	}
 	return Unknown
 }

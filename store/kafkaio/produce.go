@@ -37,29 +37,29 @@ func (c *Client) Produce(ctx context.Context, topic string, partition int, msgs 
 	return base, nil
 }
 
-// produceSet sends a record set with its length before it. What a broker does not lead, or no longer has, is asked for
-// anew before the next call.
-func (c *Client) produceSet(ctx context.Context, topic string, partition int, set []byte) (int64, Outcome, error) {
-	for first := true; ; first = false {
+// produceSet sends a record set with its length before it, and again where it is known not to be in the log: the layout
+// was old, a topic was just made, a connection was stale.
+func (c *Client) produceSet(ctx context.Context, topic string, partition int, set []byte) (base int64, o Outcome, err error) {
+	for i := 0; ; i++ {
 		era := c.currentEra()
 		// Version 3 is the first with record batches.
 		body, version, sent, err := c.exchange(ctx, produceMessage(ctx, topic, partition, set), 3)
-		base, outcome := int64(-1), Unknown
+		base, o = -1, Unknown
 		switch {
 		case err == nil:
-			base, outcome, err = parseProduce(body, version, topic, partition)
+			base, o, err = parseProduce(body, version, topic, partition)
 		case !sent:
-			outcome = Unsent
+			o = Unsent
 		}
-		if err == nil {
-			return base, Acked, nil
+		if err == nil || ctx.Err() != nil {
+			return base, o, err
 		}
-		if ctx.Err() == nil && (Temporary(err) || errors.Is(err, ErrNoTopic)) {
-			c.refresh(era, time.Now())
+		again := Temporary(err) || errors.Is(err, ErrNoTopic)
+		if again {
+			c.refresh(era, time.Now()) // also for the caller's next try
 		}
-		// A topic that was just made is unknown to us and then, for a moment, to its broker.
-		if !first || outcome == Unknown || !errors.Is(err, ErrNoTopic) || pause(ctx, retryPause) != nil {
-			return -1, outcome, err
+		if !again || o == Unknown || i+1 >= fetchAttempts || pause(ctx, retryPause<<i) != nil {
+			return -1, o, err
 		}
 	}
 }
@@ -109,7 +109,7 @@ func parseProduce(body []byte, version int16, topic string, partition int) (base
 	case gotTopic != topic || int(gotPartition) != partition:
 		return -1, Unknown, fmt.Errorf("%w: got %s/%d", errNotAsked, gotTopic, gotPartition)
 	}
-	o, err = produceOutcome(code), brokerError(code)
+	o, err = produceOutcome(code, base), brokerError(code)
 	if err != nil && detail != "" {
 		err = fmt.Errorf("%w: broker says %q", err, detail)
 	}
