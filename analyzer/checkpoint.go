@@ -20,14 +20,14 @@ func (o *Owner) foldBatch(b fetched) error {
 		return b.err
 	}
 	if b.lost > 0 {
-		o.fold.stats.Lost += uint64(b.lost) //nolint:gosec // > 0
+		o.fold.stats.Lost += uint64(b.lost) // > 0
 		o.config.Logger.Error("log no longer holds records that were not counted", "lost", b.lost)
 	}
 	for _, s := range b.batch.Skipped {
 		if s.Reason == kafkaio.SkipControl {
 			continue // nobody's record
 		}
-		o.fold.stats.Rejected[string(s.Reason)] += uint64(max(1, s.To-s.From+1)) //nolint:gosec // ≥ 1
+		o.fold.stats.Rejected[string(s.Reason)] += uint64(max(1, s.To-s.From+1)) // ≥ 1
 		o.config.Logger.Error("skipped records", "from", s.From, "to", s.To, "reason", s.Reason, "error", s.Err)
 	}
 	for i := range b.batch.Records {

@@ -21,7 +21,7 @@ func (o *Owner) claim(ctx context.Context) error {
 	}
 	epoch := max(at.fence.Epoch, o.store.Checkpoint().Epoch)
 	for {
-		epoch = max(epoch+1, uint64(time.Now().UnixMilli())) //nolint:gosec // after 1970
+		epoch = max(epoch+1, uint64(time.Now().UnixMilli())) // after 1970
 		nonce := newNonce()
 		base, err := o.appendClaim(ctx, epoch, nonce)
 		if err != nil {
@@ -54,7 +54,7 @@ func (o *Owner) claim(ctx context.Context) error {
 func (o *Owner) appendClaim(ctx context.Context, epoch, nonce uint64) (int64, error) {
 	p := o.config.Fold.Partition
 	value, err := pb.AppendClaim(nil, &schemas.Claim{
-		Partition: int32(p), Epoch: epoch, Nonce: nonce, Owner: o.config.Name, //nolint:gosec // a partition number
+		Partition: int32(p), Epoch: epoch, Nonce: nonce, Owner: o.config.Name, // a partition number
 	})
 	if err != nil {
 		return 0, fmt.Errorf("encode claim: %w", err)

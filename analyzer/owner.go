@@ -248,7 +248,7 @@ func (o *Owner) setState(s State) {
 // ended returns nil in place of an error that only says that ctx has ended.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // it is what this is for
 	}
 	return err
 }
@@ -258,7 +258,7 @@ func decision(c *Change, partition int, lag int64) schemas.Decision {
 	return schemas.Decision{
 		Rule: c.Rule.Name, RuleVersion: c.Rule.Fingerprint(), Caller: c.Caller, Mode: c.Rule.Mode,
 		CloseAt: c.Closure.CloseAt, Until: c.Closure.Until,
-		Partition: int32(partition), //nolint:gosec // a partition number
+		Partition: int32(partition), // a partition number
 		Evidence: schemas.Evidence{
 			Count: c.Count.Total, Limit: c.Limit, Window: c.Rule.Window.Length(c.At), WindowStart: c.Count.Start,
 			AsOfOffset: c.Offset, AsOfTime: c.At, Lag: lag,

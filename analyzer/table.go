@@ -38,7 +38,7 @@ type slot struct {
 
 // rowHash mixes the rule into the keyed hash of the caller; one caller has a row for each rule that counts it.
 func rowHash(caller uint64, rule int32) uint64 {
-	h := (caller ^ uint64(rule)*0x9e3779b97f4a7c15) * 0xd6e8feb86659fd93 //nolint:gosec // rule ≥ 0
+	h := (caller ^ uint64(rule)*0x9e3779b97f4a7c15) * 0xd6e8feb86659fd93 // rule ≥ 0
 	return h ^ h>>32
 }
 
@@ -49,8 +49,8 @@ func (t *table) find(hash uint64, rule int32, id string) (uint32, bool) {
 	if t.used == 0 {
 		return 0, false
 	}
-	mask := uint32(len(t.slots) - 1) //nolint:gosec // capped far below 2^32
-	tag := uint32(hash >> 32)        //nolint:gosec // the upper half
+	mask := uint32(len(t.slots) - 1) // capped far below 2^32
+	tag := uint32(hash >> 32)        // the upper half
 	for i := uint32(hash) & mask; t.slots[i].row != 0; i = (i + 1) & mask {
 		if t.slots[i].hash != tag {
 			continue
@@ -85,12 +85,12 @@ func (t *table) insert(hash uint64, rule int32, id string) uint32 {
 }
 
 func (t *table) link(hash uint64, row uint32) {
-	mask := uint32(len(t.slots) - 1) //nolint:gosec // capped far below 2^32
-	i := uint32(hash) & mask         //nolint:gosec // the lower half
+	mask := uint32(len(t.slots) - 1) // capped far below 2^32
+	i := uint32(hash) & mask         // the lower half
 	for t.slots[i].row != 0 {
 		i = (i + 1) & mask
 	}
-	t.slots[i] = slot{hash: uint32(hash >> 32), row: row + 1} //nolint:gosec // the upper half
+	t.slots[i] = slot{hash: uint32(hash >> 32), row: row + 1} // the upper half
 }
 
 func (t *table) grow() {
@@ -106,13 +106,13 @@ func (t *table) grow() {
 // remove frees the row at index i. Slots behind it move up, so that no probe ends early (Knuth, vol. 3, 6.4,
 // algorithm R).
 func (t *table) remove(i uint32) {
-	mask := uint32(len(t.slots) - 1) //nolint:gosec // capped far below 2^32
+	mask := uint32(len(t.slots) - 1) // capped far below 2^32
 	at := uint32(t.row(i).hash) & mask
 	for t.slots[at].row != i+1 {
 		at = (at + 1) & mask
 	}
 	for j := (at + 1) & mask; t.slots[j].row != 0; j = (j + 1) & mask {
-		home := uint32(t.row(t.slots[j].row-1).hash) & mask //nolint:gosec // the lower half
+		home := uint32(t.row(t.slots[j].row-1).hash) & mask // the lower half
 		if (j-home)&mask >= (j-at)&mask {
 			t.slots[at] = t.slots[j]
 			at = j

@@ -89,7 +89,7 @@ func vectorRejects() map[string]func(b []byte) []byte {
 	}
 }
 
-var update = flag.Bool("update", false, "write the test vectors anew") //nolint:gochecknoglobals // a flag of the test
+var update = flag.Bool("update", false, "write the test vectors anew")
 
 func TestVectors(t *testing.T) {
 	want := make(map[string]string) // file → content

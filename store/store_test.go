@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 		if _, err = Open(dir, quiet()); errors.Is(err, ErrLocked) {
 			err = nil
 		} else {
-			err = fmt.Errorf("got %v, want %w", err, ErrLocked)
+			err = fmt.Errorf("got %s, want %w", fmt.Sprint(err), ErrLocked)
 		}
 	default:
 		m.Run()

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"math"
+	"slices"
 
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/analyzer/window"
@@ -159,10 +160,10 @@ func (c Closure) Overshoot(r *rules.Rule, limit int64) float64 {
 // Warning returns the highest share of the limit at which the rule warns and which an entry of the given weight crossed
 // when it left the window at count; 0 if there was none.
 func Warning(r *rules.Rule, limit int64, count window.Count, weight int64) float64 {
-	for i := len(r.Warn) - 1; i >= 0; i-- {
-		at := r.Warn[i] * float64(Capacity(r, limit))
+	for _, share := range slices.Backward(r.Warn) {
+		at := share * float64(Capacity(r, limit))
 		if float64(count.Total-weight) < at && at <= float64(count.Total) {
-			return r.Warn[i]
+			return share
 		}
 	}
 	return 0

@@ -25,7 +25,7 @@ func ParseDuration(text string) (time.Duration, error) {
 		if unit < 0 {
 			unit = len(text) - number
 		}
-		if number == 0 || text[number-1] == '.' {
+		if number == 0 || unit == 0 || text[number-1] == '.' {
 			return 0, errDuration
 		}
 		part, err := scaled(text[:number], text[number:number+unit])
@@ -50,5 +50,5 @@ func scaled(number, unit string) (time.Duration, error) {
 	if err != nil || d > math.MaxInt64/scale {
 		return 0, errDuration
 	}
-	return d * scale, nil
+	return d * scale, nil //nolint:durationcheck // scale is a number
 }

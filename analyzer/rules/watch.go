@@ -62,12 +62,12 @@ func (w *Watcher) Run(ctx context.Context) error {
 	events, err := fsnotify.NewWatcher()
 	if err != nil {
 		w.loop(ctx, nil, nil)
-		return nil //nolint:nilerr // looking by itself is slower, and enough
+		return nil // looking by itself is slower, and enough
 	}
 	defer events.Close()
 	if err := events.Add(filepath.Dir(w.path)); err != nil {
 		w.loop(ctx, nil, nil)
-		return nil //nolint:nilerr // as above
+		return nil // as above
 	}
 	w.loop(ctx, events.Events, events.Errors)
 	return nil
@@ -97,7 +97,7 @@ func (w *Watcher) loop(ctx context.Context, events <-chan fsnotify.Event, errs <
 				deadline = now.Add(settleAtMost)
 			}
 			settle.Reset(min(settleQuiet, deadline.Sub(now)))
-		case <-errs: // events were lost
+		case <-errs: //nolint:errcheck // whatever it was, events were lost
 			w.look(false)
 		}
 	}

@@ -90,7 +90,7 @@ func (l *load) request(c *caller) {
 	if err == nil {
 		status = resp.StatusCode
 		_, _ = io.Copy(io.Discard, resp.Body) // so that the connection can be used again
-		resp.Body.Close()
+		_ = resp.Body.Close()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
