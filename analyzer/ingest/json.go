@@ -15,13 +15,14 @@ import (
 // counts, as in encoding/json. It accepts some texts that are no JSON, such as those with a raw control character.
 type jsonLog struct {
 	wanted  []jsonField
-	lengths [64]uint32 // bit i: the key of wanted[i] has this length, or in the last word this or more
+	byKey   [64]uint32 // bit i of the word at keySlot(key): wanted[i] has this key, or one that falls together with it
 	callers []jsonCaller
 	time    int // index in values; likewise the next three, where -1 is none
 	status  int
 	cost    int
 	path    int
 
+	last   [24]jsonMember // the first members of the last line
 	clock  clock
 	parser fastjson.Parser
 	values []string // of the line at hand: the text of a string, number, true or false; empty if absent or null
@@ -34,13 +35,22 @@ type jsonField struct {
 	slot int      // index in values
 }
 
+// jsonMember is the start of a member, up to its colon, and which of the wanted fields have this key.
+type jsonMember struct {
+	text []byte
+	set  uint32
+}
+
 // jsonCaller is where callers of one kind are found.
 type jsonCaller struct {
 	kind  string
 	slots []int
 }
 
-// maxJSONFields is how many fields jsonLog.lengths has bits for.
+// maxLastKey bounds the keys that are remembered, with their quotes, in bytes.
+const maxLastKey = 64
+
+// maxJSONFields is how many fields jsonLog.byKey has bits for.
 const maxJSONFields = 32
 
 func newJSON(m Mapping) (*Format, error) {
@@ -69,7 +79,7 @@ func newJSON(m Mapping) (*Format, error) {
 	}
 	return &Format{name: "json", kinds: kinds, open: func() Scanner {
 		return &jsonLog{
-			wanted: j.wanted, lengths: j.lengths, callers: j.callers, time: j.time, status: j.status, cost: j.cost, path: j.path,
+			wanted: j.wanted, byKey: j.byKey, callers: j.callers, time: j.time, status: j.status, cost: j.cost, path: j.path,
 			clock: j.clock, values: make([]string, len(slots)),
 		}
 	}}, nil
@@ -89,7 +99,7 @@ func (j *jsonLog) slot(slots map[string]int, field string) int {
 	keys := strings.Split(field, ".")
 	for n := 1; n <= len(keys); n++ {
 		key := strings.Join(keys[:n], ".")
-		j.lengths[min(len(key), len(j.lengths)-1)] |= 1 << len(j.wanted)
+		j.byKey[keySlot(key)] |= 1 << len(j.wanted)
 		j.wanted = append(j.wanted, jsonField{key: key, path: keys[n:], slot: slot})
 	}
 	return slot
@@ -148,13 +158,19 @@ func (j *jsonLog) identify(l *Line, missing Reason) Reason {
 	return reason
 }
 
-// found notes that a member has the text of a value; kind is the value's first byte.
-func (j *jsonLog) found(key, text string, kind byte, l *Line) {
-	for set := j.lengths[min(len(key), len(j.lengths)-1)]; set != 0; set &= set - 1 {
+// keySlot is a hash of a key, from 0 to 63: enough to tell most of the others from the wanted ones.
+func keySlot(key string) int {
+	if key == "" {
+		return 0
+	}
+	return (len(key) + 7*int(key[0])) & 63
+}
+
+// found notes that a member of the key that the fields in set have has the text of a value.
+func (j *jsonLog) found(set uint32, text string, l *Line) {
+	for ; set != 0; set &= set - 1 {
 		f := &j.wanted[bits.TrailingZeros32(set)]
-		if f.key != key {
-			continue
-		}
+		kind := text[0]
 		nested := kind == '{' || kind == '['
 		switch {
 		case nested != (len(f.path) > 0): // an object where a text was wanted, or the other way round

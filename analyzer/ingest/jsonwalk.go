@@ -12,22 +12,18 @@ func (j *jsonLog) walk(s string, l *Line) bool {
 		return false
 	}
 	i = skipSpace(s, i+1)
-	for i < len(s) && s[i] == '"' {
-		open := i
-		end, plain := keyEnd(s, open+1)
-		if i = skipSpace(s, end+1); i >= len(s) || s[i] != ':' {
+	for n := 0; i < len(s) && s[i] == '"'; n++ {
+		set, value := j.member(s, i, n)
+		if value == 0 {
 			return false
 		}
-		value := skipSpace(s, i+1)
-		if i = valueEnd(s, value); i <= value {
-			return false
+		if i = plainEnd(s, value); i == 0 {
+			if i = valueEnd(s, value); i <= value {
+				return false
+			}
 		}
-		key := s[open+1 : end]
-		if !plain {
-			key = j.unescape(s[open : end+1])
-		}
-		if j.lengths[min(len(key), len(j.lengths)-1)] != 0 {
-			j.found(key, s[value:i], s[value], l)
+		if set != 0 {
+			j.found(set, s[value:i], l)
 		}
 		if i = skipSpace(s, i); i >= len(s) || s[i] != ',' {
 			break
@@ -35,6 +31,35 @@ func (j *jsonLog) walk(s string, l *Line) bool {
 		i = skipSpace(s, i+1)
 	}
 	return i < len(s) && s[i] == '}'
+}
+
+// member reads the key of the n-th member, which starts at i, and returns the wanted fields that have this key, as a set
+// of bits, and where its value starts; 0 if it is damaged. The lines of a log are much alike: the key is looked up only
+// where the last line had another one in this place.
+func (j *jsonLog) member(s string, i, n int) (set uint32, value int) {
+	if n < len(j.last) {
+		if m := &j.last[n]; len(m.text) > 0 && strings.HasPrefix(s[i:], view(m.text)) {
+			return m.set, skipSpace(s, i+len(m.text))
+		}
+	}
+	end, plain := keyEnd(s, i+1)
+	colon := skipSpace(s, end+1)
+	if colon >= len(s) || s[colon] != ':' {
+		return 0, 0
+	}
+	key := s[i+1 : end]
+	if !plain {
+		key = j.unescape(s[i : end+1])
+	}
+	for maybe := j.byKey[keySlot(key)]; maybe != 0; maybe &= maybe - 1 {
+		if f := bits.TrailingZeros32(maybe); j.wanted[f].key == key {
+			set |= 1 << f
+		}
+	}
+	if n < len(j.last) && colon-i < maxLastKey {
+		j.last[n].text, j.last[n].set = append(j.last[n].text[:0], s[i:colon+1]...), set
+	}
+	return set, skipSpace(s, colon+1)
 }
 
 // unescape returns the text of a quoted string with escapes; it holds until the parser is used again.
@@ -97,6 +122,19 @@ func stringEnd(s string, i int) int {
 		}
 		i++
 	}
+}
+
+// plainEnd returns the index after the string with its quotes that starts at i, or 0 if that takes a closer look: it is
+// no string, is cut, is empty or has a backslash at its end.
+func plainEnd(s string, i int) int {
+	if i >= len(s) || s[i] != '"' {
+		return 0
+	}
+	n := strings.IndexByte(s[i+1:], '"')
+	if n <= 0 || s[i+n] == '\\' {
+		return 0
+	}
+	return i + n + 2
 }
 
 // valueEnd returns the index after the value that starts at i, or i if it is damaged or cut. A number that reaches the
