@@ -1,0 +1,259 @@
+package analyzer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store"
+	"github.com/509da70d/floodgate/store/kafkaio"
+	"github.com/509da70d/floodgate/store/kafkaio/embedded"
+)
+
+// cluster is an embedded broker with the topics of four partitions, and a generator that keeps the truth.
+type cluster struct {
+	t      *testing.T
+	client *kafkaio.Client
+	truth  map[string]int64
+	seq    [clusterPartitions]uint64
+}
+
+const clusterPartitions = 4
+
+const countAll = `
+version: 1
+rules:
+  - {name: all, callers: key, limit: 1000000000, window: 8760h, algorithm: fixed}
+`
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	b, err := embedded.Start(embedded.Options{MinSession: 500 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := kafkaio.New(kafkaio.Config{Brokers: b.Addrs()})
+	t.Cleanup(func() { client.Close(); b.Close() })
+	if _, err := client.EnsureTopics(t.Context(), kafkaio.Specs(kafkaio.DefaultTopicNames(), clusterPartitions)...); err != nil {
+		t.Fatal(err)
+	}
+	return &cluster{t: t, client: client, truth: make(map[string]int64)}
+}
+
+// send sends one request of each of n callers.
+func (c *cluster) send(n int) {
+	c.t.Helper()
+	key := schemas.DefaultPartitionKey()
+	now := time.Now().UnixNano()
+	frames := make([]schemas.Frame, clusterPartitions)
+	for i := range n {
+		id := fmt.Sprint("caller-", i)
+		f := &frames[schemas.Partition(key.Hash("key", id), clusterPartitions)]
+		f.Entries = append(f.Entries, schemas.Entry{Time: now, Kind: "key", ID: id, Count: 1})
+		c.truth[id]++
+	}
+	for p := range frames {
+		c.seq[p]++
+		f := &frames[p]
+		f.Producer, f.Seq, f.Flushed, f.Partitions, f.Fingerprint = schemas.ProducerID{3}, c.seq[p], now, clusterPartitions, key.Fingerprint()
+		value, err := f.AppendTo(nil)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if _, err := c.client.Produce(c.t.Context(), "floodgate.requests", p, kafkaio.Message{Time: now, Value: value}); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// member is a running analyzer.
+type member struct {
+	*Analyzer
+	dir  string
+	stop context.CancelFunc
+	done chan error
+}
+
+func (c *cluster) join(dir string) *member {
+	m := &member{dir: dir, done: make(chan error, 1)}
+	m.Analyzer = New(c.client, Config{
+		Dir: dir, SessionTimeout: 2 * time.Second,
+		Join: func() (Membership, error) {
+			return kafkaio.NewGroup(kafkaio.GroupConfig{
+				Client: c.client, Group: "g", Topic: "floodgate.requests", SessionTimeout: 2 * time.Second, Heartbeat: 100 * time.Millisecond,
+			})
+		},
+		Owner: OwnerConfig{
+			Fold: FoldOptions{Partitions: clusterPartitions}, Requests: "floodgate.requests", Decisions: "floodgate.decisions",
+			Rules: mustRules(c.t, countAll), Checkpoint: 20 * time.Millisecond, Store: store.Options{NoSync: true},
+		},
+	})
+	ctx, stop := context.WithCancel(c.t.Context())
+	m.stop = stop
+	go func() { m.done <- m.Run(ctx) }()
+	return m
+}
+
+func (c *cluster) leave(m *member) {
+	c.t.Helper()
+	m.stop()
+	if err := <-m.done; err != nil {
+		c.t.Errorf("analyzer: %v", err)
+	}
+}
+
+// await waits until the members together own all partitions and have counted all that the log holds.
+func (c *cluster) await(members ...*member) {
+	c.t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for !c.counted(members) {
+		if time.Now().After(deadline) {
+			for _, m := range members {
+				c.t.Logf("%+v", m.Stats())
+			}
+			c.t.Fatal("not counted within 30s")
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (c *cluster) counted(members []*member) bool {
+	var owned []int
+	for _, m := range members {
+		stats := m.Stats()
+		if !m.Ready(time.Now()) || len(stats) == 0 {
+			return false
+		}
+		for _, s := range stats {
+			_, end, err := c.client.Range(c.t.Context(), "floodgate.requests", s.Partition)
+			if err != nil || s.Next != end {
+				return false
+			}
+			owned = append(owned, s.Partition)
+		}
+	}
+	slices.Sort(owned)
+	return slices.Equal(owned, []int{0, 1, 2, 3})
+}
+
+// compare compares the stores of the given partitions with the truth.
+func (c *cluster) compare(dirs map[int]string) {
+	c.t.Helper()
+	held := make(map[string]int64)
+	for p, dir := range dirs {
+		f, _, err := Inspect(filepath.Join(dir, fmt.Sprint(p)), mustRules(c.t, countAll), FoldOptions{})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		f.Rows(f.LogTime(), func(r Row) bool { held[r.ID] = r.Total; return true })
+	}
+	for id, want := range c.truth {
+		if held[id] != want {
+			c.t.Errorf("%s: got %d, want %d", id, held[id], want)
+		}
+	}
+}
+
+func TestAnalyzersShareThePartitionsAndCountExactlyThroughHandOvers(t *testing.T) {
+	c := newCluster(t)
+	a := c.join(t.TempDir())
+	c.send(100)
+	c.await(a)
+	b := c.join(t.TempDir())
+	for range 20 {
+		c.send(100)
+		time.Sleep(10 * time.Millisecond) // load, while the partitions move
+	}
+	c.await(a, b)
+	if n, m := len(a.Stats()), len(b.Stats()); n != 2 || m != 2 {
+		t.Errorf("partitions: got %d and %d, want 2 each", n, m)
+	}
+	c.send(100)
+	c.leave(a)
+	c.send(100)
+	c.await(b)
+	c.leave(b)
+	c.compare(map[int]string{0: b.dir, 1: b.dir, 2: b.dir, 3: b.dir})
+}
+
+func TestAnOwnerThatFailsIsReplaced(t *testing.T) {
+	c := newCluster(t)
+	dir := t.TempDir()
+	locked, err := store.Open(filepath.Join(dir, "2"), store.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := c.join(dir)
+	c.send(50)
+	deadline := time.Now().Add(20 * time.Second)
+	for running := 0; running < 3; {
+		if time.Now().After(deadline) {
+			t.Fatalf("owners: got %+v, want all but partition 2's running", a.Stats())
+		}
+		running = 0
+		for _, s := range a.Stats() {
+			if s.State == Running {
+				running++
+			}
+		}
+	}
+	if a.Ready(time.Now()) {
+		t.Error("ready: got true while partition 2 has no owner")
+	}
+	if err := locked.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.await(a)
+	c.leave(a)
+	c.compare(map[int]string{0: dir, 1: dir, 2: dir, 3: dir})
+}
+
+func TestALeaseRunsOutASecondBeforeTheSession(t *testing.T) {
+	a := New(nil, Config{SessionTimeout: 6 * time.Second})
+	if a.leased(time.Now()) {
+		t.Error("before the first commit: got a lease, want none")
+	}
+	a.lease.Store(int64(10 * time.Second)) // sent ten seconds after the start
+	for after, want := range map[time.Duration]bool{
+		10 * time.Second: true, 14999 * time.Millisecond: true, 15 * time.Second: false, time.Hour: false,
+	} {
+		if got := a.leased(a.start.Add(after)); got != want {
+			t.Errorf("%v after the start: got %v, want %v", after, got, want)
+		}
+	}
+}
+
+func TestAGroupThatCannotBeJoinedEndsTheAnalyzer(t *testing.T) {
+	a := New(nil, Config{Join: func() (Membership, error) { return nil, errInjected }})
+	if err := a.Run(t.Context()); !errors.Is(err, errInjected) {
+		t.Errorf("got %v, want %v", err, errInjected)
+	}
+}
+
+func TestRulesReachAllOwners(t *testing.T) {
+	c := newCluster(t)
+	a := c.join(t.TempDir())
+	c.send(40)
+	c.await(a)
+	two := mustRules(t, "version: 1\nrules:\n  - {name: all, callers: key, limit: 2, window: 8760h, algorithm: fixed}\n")
+	a.SetRules(two)
+	c.send(40)
+	c.await(a)
+	closes := uint64(0)
+	for _, s := range a.Stats() {
+		closes += s.Fold.Closes
+	}
+	if closes != 40 {
+		t.Errorf("closes: got %d, want each of 40 callers at its second request", closes)
+	}
+	c.leave(a)
+	if _, err := os.Stat(filepath.Join(a.dir, "3")); err != nil {
+		t.Error(err)
+	}
+}
