@@ -31,7 +31,7 @@ func TestTopicsAreCreatedOnceAndThenAsTheyShouldBe(t *testing.T) {
 	if err == nil || !strings.Contains(out, "partitions") {
 		t.Errorf("4 partitions wanted: got %v,\n%s\nwant the 3 that there are found wrong", err, out)
 	}
-	out, err = runCommand(append(brokers, "--partitions", "3", "--outage", (30*24*time.Hour).String())...)
+	out, err = runCommand(append(brokers, "--partitions", "3", "--outage", (30 * 24 * time.Hour).String())...)
 	if err == nil || !strings.Contains(out, "retention.ms") {
 		t.Errorf("a month's outage wanted: got %v,\n%s\nwant a week's retention found too short", err, out)
 	}
