@@ -43,7 +43,7 @@ func (s *Store) Commit(c Checkpoint, changes []Change) error {
 	if err != nil {
 		return err
 	}
-	if err := s.room(size); err != nil {
+	if err := s.room(s.minFree + int64(size)); err != nil {
 		return err
 	}
 	c.Digest, c.Rows = s.last.Digest, s.last.Rows
@@ -107,13 +107,13 @@ func (s *Store) set(txn *badger.Txn, c *Checkpoint, changes []Change, size int) 
 	return nil
 }
 
-// room reports whether the filesystem has MinFree and size bytes free.
-func (s *Store) room(size int) error {
+// room reports whether the filesystem has this many bytes free.
+func (s *Store) room(want int64) error {
 	free, err := freeBytes(s.dir)
 	if err != nil {
 		return fmt.Errorf("ask for free space: %w", err)
 	}
-	if want := s.minFree + int64(size); free < want {
+	if free < want {
 		return fmt.Errorf("%w: got %d MiB free, want %d", ErrNoSpace, free>>20, want>>20)
 	}
 	return nil

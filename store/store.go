@@ -81,7 +81,7 @@ func Open(dir string, o Options) (*Store, error) {
 }
 
 func (s *Store) open(o Options) error {
-	if err := s.room(0); err != nil {
+	if err := s.room(s.minFree); err != nil {
 		return err
 	}
 	if err := removeEmptyLogs(s.dir); err != nil {
@@ -118,8 +118,14 @@ func (s *Store) openBadger(bo badger.Options) (err error) {
 	return fmt.Errorf("%w: badger: %w", ErrCorrupt, err)
 }
 
-// Close closes the store. What was committed stays.
+// Close closes the store. What was committed stays. Badger writes its memtable out when it is closed; where that might
+// not fit, Close returns ErrNoSpace and leaves the store open, to be closed later or with the process.
 func (s *Store) Close() error {
+	if s.db != nil && s.last != (Checkpoint{}) {
+		if err := s.room(min(s.minFree, 2*memTable)); err != nil {
+			return fmt.Errorf("close store: %w", err)
+		}
+	}
 	var err error
 	if s.db != nil {
 		err = s.db.Close()

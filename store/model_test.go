@@ -1,0 +1,131 @@
+package store
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Any sequence of commits, refused commits and openings again leaves the rows of a plain map, and a digest that depends on
+// nothing but them.
+func TestStoreIsAMapWithADigest(t *testing.T) {
+	root := t.TempDir()
+	runs := 0
+	rapid.Check(t, func(t *rapid.T) {
+		runs++
+		dir := filepath.Join(root, fmt.Sprint(runs))
+		defer func() { _ = os.RemoveAll(dir) }()
+		m := &machine{t: t, dir: dir, rows: make(map[string][]byte)}
+		m.open()
+		defer func() { _ = m.s.Close() }()
+		t.Repeat(map[string]func(*rapid.T){
+			"":       m.check,
+			"commit": m.commit,
+			"refuse": m.refuse,
+			"reopen": m.reopen,
+		})
+	})
+}
+
+// machine is a store and what it must be.
+type machine struct {
+	t          *rapid.T
+	dir        string
+	s          *Store
+	rows       map[string][]byte
+	checkpoint Checkpoint
+}
+
+func (m *machine) open() {
+	s, err := Open(m.dir, quiet())
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.s = s
+}
+
+func (m *machine) close() {
+	if err := m.s.Close(); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// reopen opens the store again, now and then: it takes longer than everything else here.
+func (m *machine) reopen(t *rapid.T) {
+	if rapid.IntRange(0, 9).Draw(t, "patience") == 0 {
+		m.close()
+		m.open()
+	}
+}
+
+// draw returns changes of different rows, true about what they replace.
+func (m *machine) draw(t *rapid.T) []Change {
+	keys := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"", "a", "b", "c", "ab", "\xff", "r"}), 0, 5, rapid.ID).Draw(t, "keys")
+	var changes []Change
+	for _, key := range keys {
+		c := Change{Key: []byte(key)}
+		if old, ok := m.rows[key]; ok {
+			c.Old = Sum(c.Key, old)
+		}
+		if rapid.Bool().Draw(t, "set") {
+			c.Value = append([]byte{}, rapid.SliceOfN(rapid.Byte(), 0, 3).Draw(t, "value")...)
+		}
+		changes = append(changes, c)
+	}
+	return changes
+}
+
+func (m *machine) commit(t *rapid.T) {
+	changes := m.draw(t)
+	m.checkpoint = Checkpoint{
+		Next: rapid.Int64().Draw(t, "next"), RulesID: rapid.Uint64().Draw(t, "rules"), RulesFrom: rapid.Int64().Draw(t, "from"),
+		Epoch: rapid.Uint64().Draw(t, "epoch"), LogTime: rapid.Int64().Draw(t, "time"),
+		TailOffset: rapid.Int64().Draw(t, "tail"), TailCRC: rapid.Uint32().Draw(t, "crc"),
+	}
+	given := m.checkpoint
+	given.Digest, given.Rows = rapid.Uint64().Draw(t, "digest"), 99 // not looked at
+	if err := m.s.Commit(given, changes); err != nil {
+		t.Fatal(err)
+	}
+	apply(m.rows, changes)
+}
+
+// refuse commits something that does not fit.
+func (m *machine) refuse(t *rapid.T) {
+	changes := append(m.draw(t), Change{Key: []byte("large"), Value: make([]byte, MaxValue+1)})
+	if err := m.s.Commit(Checkpoint{Next: 1}, changes); err == nil {
+		t.Fatal("got no error")
+	}
+}
+
+func (m *machine) check(t *rapid.T) {
+	want := m.checkpoint
+	for key, value := range m.rows {
+		want.Digest += Sum([]byte(key), value)
+		want.Rows++
+	}
+	if got := m.s.Checkpoint(); got != want {
+		t.Fatalf("got %+v, want %+v", got, want)
+	}
+	if err := m.s.Check(); err != nil {
+		t.Fatal(err)
+	}
+	last := []byte(nil)
+	err := m.s.Load(func(key, value []byte) error {
+		if w, ok := m.rows[string(key)]; !ok || !bytes.Equal(w, value) {
+			return fmt.Errorf("row %q: got %x, want %x", key, value, w)
+		}
+		if last != nil && bytes.Compare(last, key) >= 0 {
+			return fmt.Errorf("row %q comes after %q", key, last)
+		}
+		last = append([]byte{}, key...)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
