@@ -32,6 +32,9 @@ func (s *Set) ApplyAt(now time.Time, ds []schemas.Decision) {
 	s.publish()
 }
 
+// maxDecidedKinds leaves half of the kinds to the server that asks, whatever kinds decisions make up.
+const maxDecidedKinds = 128
+
 // apply takes one decision over, whose caller is canonical.
 func (s *Set) apply(d *schemas.Decision, now int64) {
 	w := &s.writer
@@ -41,13 +44,18 @@ func (s *Set) apply(d *schemas.Decision, now int64) {
 		w.counts.invalid++
 		return
 	}
+	if s.gates[d.Caller.Kind] == nil && len(s.kinds) >= maxDecidedKinds {
+		w.counts.invalid++
+		return
+	}
 	g, err := s.gate(d.Caller.Kind)
 	if err != nil {
 		w.counts.invalid++
 		return
 	}
 	hash := g.hash(d.Caller.ID)
-	_, old := w.find(hash, g.index, d.Caller.ID)
+	table := w.table
+	slot, old := w.find(hash, g.index, d.Caller.ID)
 	if opens && old == nil {
 		w.counts.applied++
 		return
@@ -56,7 +64,9 @@ func (s *Set) apply(d *schemas.Decision, now int64) {
 		w.counts.full++
 		return
 	}
-	slot, old := w.find(hash, g.index, d.Caller.ID) // reserve may have moved it
+	if w.table != table { // made room by building anew
+		slot, old = w.find(hash, g.index, d.Caller.ID)
+	}
 	closures := w.others(old, d.Rule, now)
 	if !opens {
 		if len(closures) == maxClosures {

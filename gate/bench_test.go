@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"sync"
 	"testing"
 	"time"
 )
@@ -135,4 +136,49 @@ func BenchmarkApply(b *testing.B) {
 			i = (i + 7919) % len(ds)
 		}
 	})
+}
+
+// BenchmarkClosedWhileApplying is a miss at 100k closed, alone and while a writer applies 10 000 decisions a second. The
+// processor time includes the writer's.
+func BenchmarkClosedWhileApplying(b *testing.B) {
+	for _, perSecond := range []int{0, 10_000} {
+		b.Run(fmt.Sprint(perSecond, " a second"), func(b *testing.B) {
+			s := closedSet(100_000)
+			g := s.Gate("key")
+			ids := askers(1 << 12)
+			for i := range ids {
+				ids[i] = "other-" + ids[i][6:]
+			}
+			stop := make(chan struct{})
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			defer close(stop)
+			if perSecond > 0 {
+				wg.Go(func() {
+					tick := time.NewTicker(10 * time.Millisecond)
+					defer tick.Stop()
+					for i := 0; ; i++ {
+						select {
+						case <-stop:
+							return
+						case now := <-tick.C:
+							ds := many(i*perSecond/100%90_000, perSecond/100, 0, 0)
+							for j := range ds {
+								ds[j].CloseAt, ds[j].Until = now.UnixNano(), now.Add(time.Minute).UnixNano()
+							}
+							s.ApplyAt(now, ds)
+							s.Tick(now)
+						}
+					}
+				})
+			}
+			cpu(b, func(n int) {
+				for i := range n {
+					if g.Closed(ids[i&(len(ids)-1)]) {
+						b.Fatal("got closed")
+					}
+				}
+			})
+		})
+	}
 }

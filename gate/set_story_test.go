@@ -209,15 +209,28 @@ func TestGateOfABadKindPanics(t *testing.T) {
 	New(exact()).Gate("IP")
 }
 
-func TestThereAreAtMost256Kinds(t *testing.T) {
+func TestDecisionsCannotTakeAllKinds(t *testing.T) {
 	s := New(exact())
 	for i := range 300 {
 		s.ApplyAt(at(0), []schemas.Decision{closing("r", fmt.Sprintf("k%d:x", i), 0, 10)})
 	}
-	if st := s.StatusAt(at(0)); st.Applied != 256 || st.Invalid != 44 || st.Closed != 256 {
-		t.Errorf("got %d applied, %d invalid, %d closed, want 256, 44, 256", st.Applied, st.Invalid, st.Closed)
+	if st := s.StatusAt(at(0)); st.Applied != 128 || st.Invalid != 172 || st.Closed != 128 {
+		t.Errorf("got %d applied, %d invalid, %d closed, want 128, 172, 128", st.Applied, st.Invalid, st.Closed)
 	}
-	if v := check(t, s, 1, "k255:x"); !v.Closed {
-		t.Errorf("got %+v for the last kind, want closed", v)
+	if v := check(t, s, 1, "k127:x"); !v.Closed {
+		t.Errorf("got %+v for the last kind decided, want closed", v)
 	}
+	for i := range 128 {
+		s.Gate(fmt.Sprint("mine", i))
+	}
+	s.ApplyAt(at(0), []schemas.Decision{closing("r", "mine127:x", 0, 10)})
+	if v := check(t, s, 1, "mine127:x"); !v.Closed {
+		t.Errorf("got %+v for the last kind of all, want closed", v)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("got a gate of kind 257, want a panic")
+		}
+	}()
+	s.Gate("one-too-many")
 }

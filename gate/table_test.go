@@ -159,8 +159,8 @@ func TestMemoryDoesNotGrowUnderChange(t *testing.T) {
 		s.Tick(at(now))
 	}
 	s.verify(t)
-	if st := s.StatusAt(at(300)); st.Bytes > 4<<20 || st.Rebuilds == 0 {
-		t.Errorf("got %d bytes after %d rebuilds, want at most 4 MiB", st.Bytes, st.Rebuilds)
+	if st := s.StatusAt(at(60)); st.Bytes > 1<<20 || st.Rebuilds == 0 {
+		t.Errorf("got %d bytes after %d rebuilds, want at most 1 MiB", st.Bytes, st.Rebuilds)
 	}
 	for i := range 50 {
 		s.Tick(at(400 + float64(i)))
@@ -218,4 +218,31 @@ func TestOpeningWhoARebuildSwept(t *testing.T) {
 		t.Errorf("got %d rebuilds, %d closed, want the rebuild to leave the one whose closure lasts", st.Rebuilds, st.Closed)
 	}
 	s.verify(t)
+}
+
+func TestMemoryDoesNotGrowWhateverTheRules(t *testing.T) {
+	s := New(exact())
+	for i := range 5000 {
+		rule := fmt.Sprint(strings.Repeat("r", 1000), i)
+		s.ApplyAt(at(float64(i)), []schemas.Decision{closing(rule, "key:x", float64(i), float64(i)+0.5)})
+	}
+	s.verify(t)
+	if st := s.StatusAt(at(5000)); st.Bytes > 512<<10 || len(s.writer.terms) > 500 {
+		t.Errorf("got %d bytes and %d terms, want at most 512 KiB and 500", st.Bytes, len(s.writer.terms))
+	}
+}
+
+func TestMemoryDoesNotGrowWhenEveryCallerHasItsOwnLimit(t *testing.T) {
+	s := New(exact())
+	ds := many(0, 5000, 0, 1000)
+	for i := range ds {
+		ds[i].Evidence.Limit = int64(i + 1)
+	}
+	for i := range 20 {
+		s.ApplyAt(at(float64(i)), ds) // repeats
+	}
+	s.verify(t)
+	if st := s.StatusAt(at(20)); st.Rebuilds > 40 || st.Bytes > 5000*160 {
+		t.Errorf("got %d rebuilds, %d bytes, want few", st.Rebuilds, st.Bytes)
+	}
 }

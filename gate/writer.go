@@ -65,7 +65,8 @@ func (w *writer) internTerms(t terms) uint32 {
 		return ref
 	}
 	ref := w.table.arena.putTerms(t)
-	w.terms[w.table.arena.terms(ref)] = ref // its rule does not pin the decision's memory
+	w.table.garbage += termsHead + len(t.rule) // some day; what lasts is counted anew by the next rebuild
+	w.terms[w.table.arena.terms(ref)] = ref    // its rule does not pin the decision's memory
 	return ref
 }
 
@@ -172,6 +173,7 @@ func (s *Set) rebuild(now int64) {
 		}
 		w.put(0, nil, r.gate(), r.id(), s.kinds[r.gate()].hash(r.id()), closures)
 	}
+	t.garbage = 0
 }
 
 // holds reports whether the record has exactly these closures, in any order.
