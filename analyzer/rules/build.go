@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"net/netip"
 	"time"
 	_ "time/tzdata" // time zones also where the system has none, as in a container without anything
@@ -151,7 +152,8 @@ func (f *fields) overridden(r *Rule) overrides {
 		id := pair.Key.GetToken().Value
 		to, ok := overrideOf(pair.Value)
 		if !ok {
-			f.errorf(position(pair.Value), "overrides: got %s for %q, want 1 to %d, or unlimited", describe(pair.Value), clip(id), int64(MaxLimit))
+			f.errorf(position(pair.Value), "overrides: got %s for %q, want 1 to %d, or unlimited",
+				describe(pair.Value), clip(id), int64(MaxLimit))
 			continue
 		}
 		caller, network, err := subject(r.Kind, id)
@@ -178,6 +180,9 @@ func overrideOf(n ast.Node) (override, bool) {
 // subject reads whom an override is for: an id in its canonical form, or a network of addresses.
 func subject(kind, id string) (caller string, network netip.Prefix, err error) {
 	if kind != schemas.KindIP {
+		if _, err := netip.ParsePrefix(id); err == nil {
+			return "", netip.Prefix{}, fmt.Errorf("got the network %s, want an id; only callers of kind ip have networks", id)
+		}
 		c := schemas.Caller{Kind: kind, ID: id}
 		return id, netip.Prefix{}, c.Validate()
 	}

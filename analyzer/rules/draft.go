@@ -22,8 +22,11 @@ const (
 
 // rule reads one rule.
 func (s *source) rule(n ast.Node) *Rule {
-	f := s.mapping("rule", n, "name", "callers", "match", "limit", "window", "algorithm", "slots", "burst", "timezone",
+	f, ok := s.mapping("rule", n, "name", "callers", "match", "limit", "window", "algorithm", "slots", "burst", "timezone",
 		"anchor", "measure", "count_blocked", "close_for", "escalate", "mode", "overrides", "warn")
+	if !ok {
+		return &Rule{}
+	}
 	r := &Rule{
 		Name:         f.name(),
 		Measure:      f.measure(),
@@ -74,7 +77,7 @@ func (f *fields) name() string {
 
 // callers reads a kind, or a kind and a pattern of ids: key, or key:free-*.
 func (f *fields) callers() (kind string, pattern Glob) {
-	const want = "a kind such as ip, or a kind and a pattern such as key:free-*"
+	const want = "a kind of a-z, 0-9, '_' and '-', such as ip, or a kind and a pattern, such as key:free-*"
 	text, ok := f.text("callers", want)
 	if !ok {
 		if !f.has("callers") {
@@ -84,7 +87,7 @@ func (f *fields) callers() (kind string, pattern Glob) {
 	}
 	kind, ids, found := strings.Cut(text, ":")
 	if err := schemas.ValidateKind(kind); err != nil {
-		f.fail("callers", "%v, want %s", err, want)
+		f.wrong("callers", want)
 		return "", Glob{}
 	}
 	switch {
@@ -101,7 +104,7 @@ func (f *fields) match() Match {
 	if !f.has("match") {
 		return m
 	}
-	in := f.mapping("match", f.nodes["match"], "resource", "status")
+	in, _ := f.mapping("match", f.nodes["match"], "resource", "status")
 	for _, n := range in.list("resource", MaxGlobs) {
 		text, ok := textOf(n)
 		if !ok || text == "" || len(text) > maxGlob {
@@ -154,7 +157,7 @@ func (f *fields) mode() schemas.Mode {
 
 func (f *fields) limit() int64 {
 	if !f.has("limit") {
-		f.fail("limit", "missing, want 1 to %d", int64(MaxLimit))
+		f.fail("limit", "missing, want 1 or more")
 		return 0
 	}
 	return f.integer("limit", 1, MaxLimit, 0)
@@ -181,7 +184,10 @@ func (f *fields) escalate(closeFor time.Duration) Escalate {
 	if !f.has("escalate") {
 		return Escalate{}
 	}
-	in := f.mapping("escalate", f.nodes["escalate"], "factor", "max", "forget")
+	in, ok := f.mapping("escalate", f.nodes["escalate"], "factor", "max", "forget")
+	if !ok {
+		return Escalate{}
+	}
 	e := Escalate{
 		Factor: in.number("factor", 1, maxFactor, 2),
 		Max:    in.duration("max", time.Millisecond, schemas.MaxClosure, 0),

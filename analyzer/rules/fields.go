@@ -19,27 +19,27 @@ type fields struct {
 	nodes map[string]ast.Node
 }
 
-// mapping returns the fields of n, all of which must be known. Without a mapping there are none.
-func (s *source) mapping(what string, n ast.Node, known ...string) fields {
-	f := fields{source: s, node: n, nodes: make(map[string]ast.Node)}
+// mapping returns the fields of n, all of which must be known, and whether it is a mapping at all.
+func (s *source) mapping(what string, n ast.Node, known ...string) (f fields, ok bool) {
+	f = fields{source: s, node: n, nodes: make(map[string]ast.Node)}
 	values, ok := pairs(n)
 	if !ok {
 		s.errorf(position(n), "%s: got %s, want a mapping", what, describe(n))
-		return f
+		return f, false
 	}
 	for _, pair := range values {
 		name := pair.Key.GetToken().Value
 		at := position(pair)
 		switch _, twice := f.nodes[name]; {
 		case twice:
-			s.errorf(at, "%s: given twice", clip(name))
+			s.errorf(at, "%s: given twice", printable(name))
 		case !slices.Contains(known, name):
-			s.errorf(at, "%s: unknown field%s", clip(name), suggest(name, known))
+			s.errorf(at, "%s: unknown field%s", printable(name), suggest(name, known))
 		default:
 			f.nodes[name] = pair.Value
 		}
 	}
-	return f
+	return f, true
 }
 
 // suggest returns the known name that is closest to a misspelt one.
@@ -136,11 +136,15 @@ func (f *fields) integer(name string, least, most, fallback int64) int64 {
 		return fallback
 	}
 	v, ok := integerOf(f.nodes[name])
-	if !ok || v < least || v > most {
-		f.wrong(name, fmt.Sprintf("%d to %d", least, most))
-		return fallback
+	switch {
+	case ok && v < least && most == MaxLimit:
+		f.wrong(name, fmt.Sprintf("%d or more", least))
+	case !ok || v < least || v > most:
+		f.wrong(name, fmt.Sprintf("a whole number from %d to %d", least, most))
+	default:
+		return v
 	}
-	return v
+	return fallback
 }
 
 // integerOf returns a decimal integer. YAML reads 010 as 8, which nobody means in a limit.
@@ -205,7 +209,7 @@ func (f *fields) duration(name string, least, most, fallback time.Duration) time
 		return fallback
 	}
 	if d < least || d > most {
-		f.fail(name, "got %s, want %s to %s", text, short(least), short(most))
+		f.fail(name, "got %s, want %s to %s", clip(text), short(least), short(most))
 		return fallback
 	}
 	return d
@@ -217,7 +221,13 @@ func short(d time.Duration) string {
 	if d >= day && d%day == 0 {
 		return fmt.Sprintf("%dd", d/day)
 	}
-	return d.String()
+	text := d.String() // such as 1h0m0s
+	for _, none := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, none) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
 }
 
 // list returns the entries of a list, or the one value that stands for a list of itself.

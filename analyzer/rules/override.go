@@ -17,10 +17,36 @@ type override struct {
 // overrides are a rule's: by id, and for ip callers also by network.
 type overrides struct {
 	exact    map[string]override
-	networks map[netip.Prefix]override
+	networks map[network]override
 	bits4    []int // lengths of the IPv4 networks, longest first
 	bits6    []int
 }
+
+// network is a netip.Prefix that hashes faster: IPv4 is mapped into IPv6, its lengths with it.
+type network struct {
+	addr [16]byte
+	bits int
+}
+
+func networkOf(p netip.Prefix) network {
+	n := network{p.Addr().As16(), p.Bits()}
+	if p.Addr().Is4() {
+		n.bits += 96
+	}
+	return n
+}
+
+// widen shortens the network to a length, which must not be longer than before.
+func (n *network) widen(bits int) {
+	n.bits = bits
+	if at := bits / 8; at < len(n.addr) {
+		n.addr[at] &= ^byte(0) << (8 - bits%8)
+		clear(n.addr[at+1:])
+	}
+}
+
+// String returns the network as a netip.Prefix of 128 bits.
+func (n network) String() string { return netip.PrefixFrom(netip.AddrFrom16(n.addr), n.bits).String() }
 
 func (o *overrides) empty() bool { return len(o.exact) == 0 && len(o.networks) == 0 }
 
@@ -40,12 +66,10 @@ func (o *overrides) find(id string) (override, bool) {
 	if addr = schemas.CanonicalAddr(addr); addr.Is4() {
 		bits = o.bits4
 	}
-	for _, n := range bits {
-		network, err := addr.Prefix(n)
-		if err != nil {
-			return override{}, false // not possible: n is a length of this family
-		}
-		if found, ok := o.networks[network]; ok {
+	n := network{addr: addr.As16()}
+	for _, length := range bits {
+		n.widen(length)
+		if found, ok := o.networks[n]; ok {
 			return found, true
 		}
 	}
@@ -65,23 +89,24 @@ func (o *overrides) addExact(id string, to override) bool {
 }
 
 // addNetwork adds the override of a canonical network, and reports whether it is the first.
-func (o *overrides) addNetwork(network netip.Prefix, to override) bool {
-	if network.IsSingleIP() {
-		return o.addExact(network.Addr().String(), to)
+func (o *overrides) addNetwork(p netip.Prefix, to override) bool {
+	if p.IsSingleIP() {
+		return o.addExact(p.Addr().String(), to)
 	}
-	if _, ok := o.networks[network]; ok {
+	n := networkOf(p)
+	if _, ok := o.networks[n]; ok {
 		return false
 	}
 	if o.networks == nil {
-		o.networks = make(map[netip.Prefix]override)
+		o.networks = make(map[network]override)
 	}
-	o.networks[network] = to
+	o.networks[n] = to
 	bits := &o.bits6
-	if network.Addr().Is4() {
+	if p.Addr().Is4() {
 		bits = &o.bits4
 	}
-	if !slices.Contains(*bits, network.Bits()) {
-		*bits = append(*bits, network.Bits())
+	if !slices.Contains(*bits, n.bits) {
+		*bits = append(*bits, n.bits)
 		slices.Sort(*bits)
 		slices.Reverse(*bits)
 	}
@@ -94,8 +119,8 @@ func (o *overrides) lines() []string {
 	for id, to := range o.exact {
 		lines = append(lines, fmt.Sprintf("%q %d %v", id, to.limit, to.unlimited))
 	}
-	for network, to := range o.networks {
-		lines = append(lines, fmt.Sprintf("%s %d %v", network, to.limit, to.unlimited))
+	for n, to := range o.networks {
+		lines = append(lines, fmt.Sprintf("%s %d %v", n, to.limit, to.unlimited))
 	}
 	slices.Sort(lines)
 	return lines
@@ -116,18 +141,18 @@ func (o *overrides) most() int64 {
 // canonicalNetwork returns the one form of a network: IPv4-mapped IPv6 becomes IPv4. Its address must be its first, and
 // a network that holds IPv4-mapped addresses and others is refused: as a mask over both it would mean all of IPv4.
 func canonicalNetwork(text string) (netip.Prefix, error) {
-	network, err := netip.ParsePrefix(text)
+	p, err := netip.ParsePrefix(text)
 	if err != nil {
-		return netip.Prefix{}, fmt.Errorf("got %q, want a network such as 198.51.100.0/24", text)
+		return netip.Prefix{}, fmt.Errorf("got %q, want an address, or a network such as 198.51.100.0/24", text)
 	}
-	if network.Addr().Is4In6() {
-		if network.Bits() < 96 {
+	if p.Addr().Is4In6() {
+		if p.Bits() < 96 {
 			return netip.Prefix{}, fmt.Errorf("got %q, want IPv4 networks written as such", text)
 		}
-		network = netip.PrefixFrom(network.Addr().Unmap(), network.Bits()-96)
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 	}
-	if masked := network.Masked(); masked != network {
+	if masked := p.Masked(); masked != p {
 		return netip.Prefix{}, fmt.Errorf("got %q, want the network's first address: %s", text, masked)
 	}
-	return network, nil
+	return p, nil
 }

@@ -21,7 +21,10 @@ func (s *source) rules(data []byte) []*Rule {
 	if root == nil {
 		return nil
 	}
-	f := s.mapping("file", root, "version", "rules")
+	f, ok := s.mapping("file", root, "version", "rules")
+	if !ok {
+		return nil
+	}
 	if !f.has("version") {
 		f.fail("version", "missing, want 1")
 	} else if v, ok := integerOf(f.nodes["version"]); !ok || v != 1 {

@@ -3,6 +3,8 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -62,7 +64,7 @@ func (s *source) document(data []byte) ast.Node {
 				at = t.Position
 			}
 		}
-		s.errorf(at, "%s", msg)
+		s.errorf(at, "%s", printable(msg))
 		return nil
 	}
 	var body ast.Node
@@ -148,17 +150,25 @@ func describe(n ast.Node) string {
 	case *ast.NullNode:
 		return "nothing"
 	case *ast.StringNode:
-		return fmt.Sprintf("%q", clip(n.Value))
+		return strconv.Quote(clip(n.Value))
 	case *ast.LiteralNode:
-		return fmt.Sprintf("%q", clip(n.Value.Value))
+		return strconv.Quote(clip(n.Value.Value))
 	default:
-		return clip(n.GetToken().Value)
+		return printable(n.GetToken().Value)
 	}
+}
+
+// printable returns a text from the file so that it does nothing to a terminal or a log.
+func printable(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		text = strings.Trim(strconv.Quote(text), `"`)
+	}
+	return clip(text)
 }
 
 // clip returns the beginning of a text that is too long for a message.
 func clip(text string) string {
-	const most = 80
+	const most = 120
 	if len(text) > most {
 		return text[:most] + "…"
 	}
