@@ -216,12 +216,12 @@ func bubble(t *testing.T, do func(w *watched, events chan<- fsnotify.Event)) {
 func TestWithoutEventsTheFileIsReadEveryTenSeconds(t *testing.T) {
 	bubble(t, func(w *watched, _ chan<- fsnotify.Event) {
 		w.write(twoRules)
-		time.Sleep(pollInterval - time.Millisecond) //nolint:forbidigo // virtual time
+		time.Sleep(pollInterval - time.Millisecond)
 		synctest.Wait()
 		if len(w.reports) != 0 {
 			t.Errorf("got a report before the poll")
 		}
-		time.Sleep(time.Millisecond) //nolint:forbidigo // virtual time
+		time.Sleep(time.Millisecond)
 		synctest.Wait()
 		w.next(2)
 	})
@@ -232,9 +232,9 @@ func TestAWriteInSeveralStepsIsReadWhenItIsDone(t *testing.T) {
 		for _, text := range []string{"", "version: 1\n", twoRules[:40], twoRules} {
 			w.write(text)
 			events <- fsnotify.Event{}
-			time.Sleep(settleQuiet / 2) //nolint:forbidigo // virtual time
+			time.Sleep(settleQuiet / 2)
 		}
-		time.Sleep(settleQuiet) //nolint:forbidigo // virtual time
+		time.Sleep(settleQuiet)
 		synctest.Wait()
 		w.next(2)
 		if len(w.reports) != 0 {
@@ -249,7 +249,7 @@ func TestABusyDirectoryDoesNotPutOffReading(t *testing.T) {
 		start := time.Now()
 		for len(w.reports) == 0 && time.Since(start) < time.Minute {
 			events <- fsnotify.Event{}
-			time.Sleep(10 * time.Millisecond) //nolint:forbidigo // virtual time
+			time.Sleep(10 * time.Millisecond)
 			synctest.Wait()
 		}
 		if took := time.Since(start); took > settleAtMost+20*time.Millisecond {

@@ -155,7 +155,7 @@ func TestNoIntervalHoldsMoreThanTheLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		length := rapid.Int64Range(1, 1000).Draw(t, "length")
 		limit := rapid.Int64Range(1, 10).Draw(t, "limit")
-		a := Algorithm(NewLog(time.Duration(length)))
+		a := NewLog(time.Duration(length))
 		if rapid.Bool().Draw(t, "sliding") {
 			a = NewSliding(time.Duration(length), rapid.IntRange(1, 25).Draw(t, "slots"))
 		}
