@@ -98,5 +98,5 @@ func (c *Callers) id(i int) string {
 	if p == nil {
 		p = &c.text[k.from]
 	}
-	return unsafe.String(p, int(k.len)) //nolint:gosec // G103: as Add was given it; text is not rewritten before Reset
+	return unsafe.String(p, int(k.len)) // as Add was given it; text is not rewritten before Reset
 }

@@ -19,9 +19,9 @@ import (
 //     whole: the limit, which numbers the decisions here, goes with the until of the same decision.
 func TestReadersWhileTheWriterChangesEverything(t *testing.T) {
 	const steadies, movers, readers = 50, 20, 3
-	rounds := 120
+	rounds := 60
 	if testing.Short() {
-		rounds = 40
+		rounds = 20
 	}
 	s := New(exact())
 	g := s.Gate("key")

@@ -52,7 +52,7 @@ func (g *Gate) closed(t *table, id string) bool {
 func (g *Gate) closedAddr(t *table, addr netip.Addr) bool {
 	var buf [maxAddrText]byte
 	b := schemas.CanonicalAddr(addr).AppendTo(buf[:0])
-	id := unsafe.String(unsafe.SliceData(b), len(b)) //nolint:gosec // G103: b is not written to again
+	id := unsafe.String(unsafe.SliceData(b), len(b)) // b is not written to again
 	hash := g.hash(id)
 	return t.mayHold(hash) && g.closedHeld(t, id, hash) || t.watchful && g.closedStale(hash)
 }

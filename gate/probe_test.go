@@ -17,7 +17,7 @@ import (
 //
 //	FLOODGATE_PROBES=1000000000 go test -run NobodyElse -timeout 2h ./gate
 func TestNobodyElseIsEverClosed(t *testing.T) {
-	probes := 300_000
+	probes := 100_000
 	if s := os.Getenv("FLOODGATE_PROBES"); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil {

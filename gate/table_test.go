@@ -61,7 +61,7 @@ func TestHashesThatShareAPrefixOrASuffix(t *testing.T) {
 	}
 	for name, hash := range hashes {
 		t.Run(name, func(t *testing.T) {
-			const n = 1000
+			const n = 400
 			tab := tableFor(n)
 			for i := range n {
 				tab.add(hash(i), 0, fmt.Sprint(i))
@@ -102,7 +102,7 @@ func TestSlotsAreUsedAgain(t *testing.T) {
 }
 
 func TestFilterPassesFewMisses(t *testing.T) {
-	const n = 50_000
+	const n = 15_000
 	s := New(exact())
 	g := s.Gate("key")
 	s.ApplyAt(at(0), many(0, n, 0, 10))
@@ -136,14 +136,14 @@ func many(from, n int, closeAt, until float64) []schemas.Decision {
 func TestMemoryOfAClosedCaller(t *testing.T) {
 	s := New(exact())
 	closed, worst := 0, 0.0
-	for closed < 60_000 {
+	for closed < 25_000 {
 		s.ApplyAt(at(0), many(closed, 1000, 0, 10))
 		closed += 1000
 		if each := float64(s.StatusAt(at(0)).Bytes) / float64(closed); closed >= 10_000 {
 			worst = max(worst, each)
 		}
 	}
-	t.Logf("at most %.1f bytes for each of 10 000 to 60 000 callers with ids of 22 bytes", worst)
+	t.Logf("at most %.1f bytes for each of 10 000 to 25 000 callers with ids of 22 bytes", worst)
 	if worst > 64 {
 		t.Errorf("got %.1f bytes a closed caller, want at most 64", worst)
 	}
@@ -159,7 +159,7 @@ func TestMemoryDoesNotGrowUnderChange(t *testing.T) {
 		s.Tick(at(now))
 	}
 	s.verify(t)
-	if st := s.StatusAt(at(60)); st.Bytes > 1<<20 || st.Rebuilds == 0 {
+	if st := s.StatusAt(at(25)); st.Bytes > 1<<20 || st.Rebuilds == 0 {
 		t.Errorf("got %d bytes after %d rebuilds, want at most 1 MiB", st.Bytes, st.Rebuilds)
 	}
 	for i := range 50 {
