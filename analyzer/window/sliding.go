@@ -10,8 +10,9 @@ import (
 const MaxSlots = 1000
 
 // NewSliding returns a window that moves in slots of length/slots, rounded up. It counts slots+1 of them, so that no
-// interval of the given length ever holds more than the limit; it may close early by at most one slot's worth. It panics
-// if length is not positive or slots is not 1 to MaxSlots.
+// interval of the given length ever holds more than the limit; it may close early by at most one slot's worth. An entry
+// is late if its slot is more than slots older than the newest one: times are compared as slots, so that none counts that
+// can't be seen. It panics if length is not positive or slots is not 1 to MaxSlots.
 func NewSliding(length time.Duration, slots int) Algorithm {
 	if slots < 1 || slots > MaxSlots {
 		panic("BUG: sliding window of " + strconv.Itoa(slots) + " slots")
