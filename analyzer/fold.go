@@ -98,7 +98,7 @@ func (f *Fold) setRules(set *rules.Set) {
 		if k == len(f.kinds) {
 			f.kinds = append(f.kinds, kindRules{kind: r.Kind})
 		}
-		f.kinds[k].rules = append(f.kinds[k].rules, int32(i)) //nolint:gosec // a handful of rules
+		f.kinds[k].rules = append(f.kinds[k].rules, int32(i))
 	}
 }
 
@@ -134,7 +134,7 @@ func (f *Fold) count(r *rules.Rule, rule int32, e *schemas.Entry, caller uint64)
 	i, ok := f.table.find(hash, rule, e.ID)
 	if !ok {
 		if f.table.used >= f.opts.MaxRows {
-			f.stats.Uncounted += uint64(weight) //nolint:gosec // ≥ 0
+			f.stats.Uncounted += uint64(weight)
 			return
 		}
 		i = f.table.insert(hash, rule, strings.Clone(e.ID))
@@ -146,7 +146,7 @@ func (f *Fold) count(r *rules.Rule, rule int32, e *schemas.Entry, caller uint64)
 	limit, unlimited := limitFor(r, e.ID)
 	state, count := r.Window.Add(row.state, limit, e.Time, weight)
 	if count.Late {
-		f.stats.Late += uint64(weight) //nolint:gosec // ≥ 0
+		f.stats.Late += uint64(weight)
 		return
 	}
 	row.state = state

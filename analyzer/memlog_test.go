@@ -154,8 +154,8 @@ func (m *memLog) follow(t *testing.T, now int64) follower {
 	f := follower{closed: make(map[string]int64)}
 	var fence schemas.Fence
 	from := 0
-	for i := len(records) - 1; i >= 0; i-- {
-		if h := records[i].Heartbeat; h != nil {
+	for _, r := range slices.Backward(records) {
+		if h := r.Heartbeat; h != nil {
 			fence = schemas.Fence{Epoch: h.Epoch}
 			from = int(h.From)
 			break
@@ -243,6 +243,7 @@ rules:
 `
 
 func newWorld(t *testing.T) *world {
+	t.Helper()
 	log := newMemLog()
 	w := &world{t: t, log: log, prod: &producer{t: t, log: log, id: schemas.ProducerID{1}}}
 	w.conf = OwnerConfig{

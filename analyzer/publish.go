@@ -56,7 +56,7 @@ func (p *publisher) newBatch() *batch {
 // append encodes a decision under the next sequence number.
 func (b *batch) append(d *schemas.Decision) {
 	b.p.seq++
-	d.Epoch, d.Seq, d.Partition = b.p.epoch, b.p.seq, int32(b.p.config.Fold.Partition) //nolint:gosec // a partition number
+	d.Epoch, d.Seq, d.Partition = b.p.epoch, b.p.seq, int32(b.p.config.Fold.Partition)
 	value, err := pb.AppendDecision(nil, d)
 	if err != nil && b.encoding == nil {
 		b.encoding = fmt.Errorf("encode decision about %s: %w", d.Caller, err)

@@ -251,7 +251,7 @@ func (p *publisher) heartbeat(ctx context.Context) error {
 	b := p.newBatch()
 	p.seq++
 	value, err := pb.AppendHeartbeat(nil, &schemas.Heartbeat{
-		Partition: int32(p.config.Fold.Partition), //nolint:gosec // a partition number
+		Partition: int32(p.config.Fold.Partition),
 		Epoch:     p.epoch, Seq: p.seq, Time: b.now, Watermark: p.next.Load(), LogTime: logTime,
 		Lag: p.numbers.lag.Load(), From: p.from,
 	})

@@ -32,6 +32,7 @@ rules:
 `
 
 func newDaemon(t *testing.T) *daemon {
+	t.Helper()
 	d := &daemon{t: t, dir: t.TempDir()}
 	d.broker = start(t, "broker", "--listen", "127.0.0.1:0", "--min-session-timeout", "1s").waitFor(`serving Kafka on (\S+)`, 10*time.Second)
 	d.client = kafkaio.New(kafkaio.Config{Brokers: []string{d.broker}})

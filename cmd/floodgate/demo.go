@@ -150,11 +150,11 @@ func (d *demo) directory() (cleanUp func() error, err error) {
 func (d *demo) storeDir() string { return filepath.Join(d.dir, "counts") }
 
 // run is the demo from the first start to the audit. Each part stops when what feeds it has: load, servers, analyzer.
-func (d *demo) run(ctx context.Context, view *demoView) (*demoSummary, error) {
+func (d *demo) run(ctx context.Context, view *demoView) (sum *demoSummary, err error) {
 	if err := d.open(ctx); err != nil {
 		return nil, err
 	}
-	defer d.close()
+	defer func() { err = errors.Join(err, d.close()) }()
 	parts, partsCtx := errgroup.WithContext(context.WithoutCancel(ctx))
 	analyzeCtx, stopAnalyzer := context.WithCancel(partsCtx)
 	defer stopAnalyzer()
@@ -168,7 +168,7 @@ func (d *demo) run(ctx context.Context, view *demoView) (*demoSummary, error) {
 	defer cancel()
 	defer context.AfterFunc(partsCtx, cancel)() // a part that fails ends the demo
 	view.say("starting a broker on %s, an analyzer of %d partitions, and %d servers", d.broker.Addr(), d.config.partitions, len(d.servers))
-	err := d.ready(ctx)
+	err = d.ready(ctx)
 	if err == nil {
 		d.send(ctx, view)
 	}

@@ -181,7 +181,7 @@ func (d *demo) canaryLag() demoLag {
 		l := s.link.Stats().Lag
 		worst.P50 = max(worst.P50, float64(l.P50.Microseconds())/1000)
 		worst.P99 = max(worst.P99, float64(l.P99.Microseconds())/1000)
-		worst.Samples += int(l.Samples) //nolint:gosec // a few a second
+		worst.Samples += int(l.Samples)
 	}
 	return worst
 }

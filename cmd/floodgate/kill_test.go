@@ -48,6 +48,7 @@ type generator struct {
 }
 
 func newGenerator(t *testing.T, broker string, seed uint64) *generator {
+	t.Helper()
 	g := &generator{
 		t: t, client: kafkaio.New(kafkaio.Config{Brokers: []string{broker}}), rnd: rand.New(rand.NewPCG(seed, 0)),
 		names: make([][]string, killPartitions), seq: make([]uint64, killPartitions), truth: make(map[string]int64),

@@ -52,10 +52,15 @@ func (f *replayFlags) register(flags *pflag.FlagSet) {
 func (f *replayFlags) config() (replay.Config, error) {
 	c := replay.Config{Reorder: f.reorder, Lag: f.lag, MaxBuffer: f.buffer << 20}
 	if f.rules == "" {
-		return c, usagef("replay: want --rules FILE")
+		return c, usagef("--rules: got none, want a file")
 	}
-	if f.reorder < 0 || f.lag < 0 || f.buffer < 1 || f.buffer > 1<<20 {
-		return c, usagef("replay: got --reorder %v, --lag %v, --reorder-memory %d: want no negative ones, and 1 MiB to 1 TiB", f.reorder, f.lag, f.buffer)
+	switch {
+	case f.reorder < 0:
+		return c, usagef("--reorder: got %v, want 0 or more", f.reorder)
+	case f.lag < 0:
+		return c, usagef("--lag: got %v, want 0 or more", f.lag)
+	case f.buffer < 1 || f.buffer > 1<<20:
+		return c, usagef("--reorder-memory: got %d, want 1 to %d MiB", f.buffer, 1<<20)
 	}
 	for _, text := range f.callers {
 		field, err := ingest.ParseCallerField(text)
