@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/509da70d/floodgate/analyzer/replay"
+)
+
+func TestReplayTableIsCapped(t *testing.T) {
+	var out bytes.Buffer
+	v := &replayView{out: &out}
+	for i := range 1234 {
+		c := replay.Close{Rule: "r", Caller: fmt.Sprintf("key:%d", i), CloseAt: time.Unix(int64(i), 5e6), Until: time.Unix(int64(i)+90, 0), Count: 9, Limit: 9}
+		if err := v.close(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v.summary(replay.Summary{
+		Lines: 2_000_000, Requests: 1_999_990, Rejected: 4, Late: 6, Closes: 1234, Blocked: 500_000, Overshoot: 0.256,
+		RejectedByReason: map[string]int64{"empty": 1, "bad time": 3}, ReorderCut: 7, Uncounted: 8, CallersEstimated: true,
+	}, replay.Config{Reorder: time.Minute}, time.Second)
+	text := out.String()
+	if n := strings.Count(text, "key:"); n != replayRows {
+		t.Errorf("got %d rows, want %d", n, replayRows)
+	}
+	for _, want := range []string{
+		"1970-01-01 00:00:00.005", "1m29.995s", "… and 1,184 more, see --output json", "2,000,000  1.0 s, 2,000,000 lines/s",
+		"could not be read: bad time 3, empty 1", "more than 1m0s older", "about; 1,999,990 requests", "25.00 %", "25.6%",
+		"larger --reorder-memory", "than the table has room for",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("want %q in:\n%s", want, text)
+		}
+	}
+}
+
+func TestATerminalIsSafeFromCallers(t *testing.T) {
+	for in, want := range map[string]string{
+		"ip:192.0.2.1": "ip:192.0.2.1", "key:ä b": "key:ä b", "key:\x1b[31m": `"key:\x1b[31m"`, "key:\xff": `"key:\xff"`,
+		"key:a\nb": `"key:a\nb"`, "key:\u202e": `"key:\u202e"`, "": "",
+	} {
+		if got := printable(in); got != want {
+			t.Errorf("%q: got %s, want %s", in, got, want)
+		}
+	}
+}
+
+// TestReplayReadsTheSampleLogs as a stranger would at once: plain, gzip, from standard input, in two halves.
+func TestReplayReadsTheSampleLogs(t *testing.T) {
+	dir := t.TempDir()
+	log, err := os.ReadFile(filepath.Join("..", "..", "testdata", "logs", "access.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name string, b []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	if _, err := z.Write(log); err != nil || z.Close() != nil {
+		t.Fatal(err)
+	}
+	rules := write("rules.yaml", []byte("version: 1\nrules:\n  - {name: per-ip, callers: ip, limit: 30, window: 1m}\n"))
+	half := bytes.IndexByte(log[len(log)/2:], '\n') + len(log)/2 + 1
+	plain := write("access.log", log)
+	var want string
+	for name, c := range map[string]struct {
+		stdin []byte
+		args  []string
+	}{
+		"plain": {nil, []string{plain}},
+		"gzip":  {nil, []string{write("access.log.gz", zipped.Bytes())}},
+		"stdin": {log, nil},
+		"dash":  {zipped.Bytes(), []string{"-"}},
+		"split": {log[half:], []string{write("access.log.1", log[:half]), "-"}},
+	} {
+		var out, logs bytes.Buffer
+		args := append([]string{"replay", "--output", "json", "--rules", rules}, c.args...)
+		err := realMain(context.Background(), args, process{
+			stdin: bytes.NewReader(c.stdin), stdout: &out, stderr: &logs, lookup: func(string) (string, bool) { return "", false },
+		})
+		if err != nil || logs.Len() > 0 {
+			t.Errorf("%s: got %v, %s", name, err, &logs)
+		}
+		if want == "" {
+			want = out.String()
+		}
+		if out.String() != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, &out, want)
+		}
+	}
+	lines := strings.Split(strings.TrimSpace(want), "\n")
+	var sum replay.Summary
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &sum); err != nil {
+		t.Fatal(err)
+	}
+	if sum.Lines != 2000 || sum.Callers != 127 || sum.Closes != int64(len(lines)-1) || sum.Closes == 0 {
+		t.Errorf("got %+v, %d lines", sum, len(lines))
+	}
+}
+
+func TestReplayStopsWhenAsked(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rules, []byte("version: 1\nrules:\n  - {name: per-ip, callers: ip, limit: 30, window: 1m}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	err := realMain(ctx, []string{"replay", "--rules", rules, "--output", "json"}, process{
+		stdin: strings.NewReader("x\n"), stdout: &out, stderr: &out, lookup: func(string) (string, bool) { return "", false },
+	})
+	if err == nil || out.Len() > 0 {
+		t.Errorf("got %v, and a summary of half a run: %s", err, &out)
+	}
+}
