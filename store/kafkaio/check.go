@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	kafka "github.com/segmentio/kafka-go"
 )
@@ -128,7 +127,7 @@ func (c *Client) awaitLeaders(ctx context.Context, s TopicSpec) error {
 		case !Temporary(err) && !errors.Is(err, ErrNoTopic):
 			return err
 		}
-		c.refresh(era, time.Now())
+		c.refresh(era)
 		if pause(ctx, retryPause) != nil {
 			return err
 		}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,13 +53,12 @@ type Client struct {
 	unpacker   *unpacker
 	correlator atomic.Int32
 
-	mu        sync.Mutex
-	closed    bool                          // guarded by mu
-	calls     map[uint64]context.CancelFunc // guarded by mu: those in flight
-	lastCall  uint64                        // guarded by mu
-	era       uint64                        // guarded by mu: how often the pool was dropped
-	refreshed time.Time                     // guarded by mu
-	wg        sync.WaitGroup                // calls in flight
+	mu       sync.Mutex
+	closed   bool                          // guarded by mu
+	calls    map[uint64]context.CancelFunc // guarded by mu: those in flight
+	lastCall uint64                        // guarded by mu
+	era      uint64                        // guarded by mu: how often the pool was dropped
+	wg       sync.WaitGroup                // calls in flight
 }
 
 // New returns a client. It does no I/O and starts no goroutine: the first call connects.
@@ -136,20 +137,16 @@ func (c *Client) currentEra() uint64 {
 	return c.era
 }
 
-// minRefresh is the shortest time between two refreshes, so that many failing calls don't dial in a storm.
-const minRefresh = 100 * time.Millisecond
-
 // refresh drops idle connections and what is known of the cluster, so that the next request asks anew who leads what.
 // Calls that failed in the same era cause one refresh, and requests in flight elsewhere are not disturbed.
-func (c *Client) refresh(era uint64, now time.Time) {
+func (c *Client) refresh(era uint64) {
 	c.mu.Lock()
-	stale := era != c.era || now.Sub(c.refreshed) < minRefresh
-	if !stale {
+	first := era == c.era
+	if first {
 		c.era++
-		c.refreshed = now
 	}
 	c.mu.Unlock()
-	if !stale {
+	if first {
 		c.transport.CloseIdleConnections()
 	}
 }
@@ -165,7 +162,7 @@ func (c *Client) retry(ctx context.Context, attempts int, f func() error) error 
 		// The layout may be old; and what is corrupt in flight is whole the next time.
 		again := Temporary(err) || errors.Is(err, ErrNoTopic) || errors.Is(err, ErrCorrupt)
 		if again {
-			c.refresh(era, time.Now())
+			c.refresh(era)
 		}
 		if !again || i+1 >= attempts || pause(ctx, retryPause<<i) != nil {
 			return err
@@ -186,4 +183,19 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// failed wraps err with what was asked for, and says ErrClosed where it was Close that ended the call, and
+// DeadlineExceeded where a connection noticed first: its deadline is the context's.
+func (c *Client) failed(op, topic string, partition int, outcome Outcome, err error) error {
+	c.mu.Lock()
+	closed := c.closed
+	c.mu.Unlock()
+	switch {
+	case closed && errors.Is(err, context.Canceled):
+		err = ErrClosed
+	case errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, context.DeadlineExceeded):
+		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
+	}
+	return &RequestError{Op: op, Topic: topic, Partition: partition, Outcome: outcome, Err: err}
 }

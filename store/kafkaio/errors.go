@@ -74,7 +74,7 @@ func (*CorruptError) Unwrap() error { return ErrCorrupt }
 // RequestError is a request that failed: what was asked of which partition, what is known of its effect, and why.
 type RequestError struct {
 	Op        string // "fetch", "produce", …
-	Topic     string
+	Topic     string // empty where it is about none
 	Partition int
 	Outcome   Outcome
 	Err       error
@@ -82,6 +82,9 @@ type RequestError struct {
 
 // Error says what was asked and why it failed.
 func (e *RequestError) Error() string {
+	if e.Topic == "" {
+		return fmt.Sprintf("%s: %v", e.Op, e.Err)
+	}
 	return fmt.Sprintf("%s %s/%d: %v", e.Op, e.Topic, e.Partition, e.Err)
 }
 

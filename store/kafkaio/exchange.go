@@ -171,14 +171,14 @@ func readAnswer(r io.Reader, correlationID int32) ([]byte, error) {
 	return body, nil
 }
 
-// exchange sends a request to the leader it names and returns the answer's body and version. Requests that were provably
-// not sent because a pooled connection was stale are sent again.
-func (c *Client) exchange(ctx context.Context, request protocol.Message, minVersion int16) (body []byte, version int16, sent bool, err error) {
+// exchange sends a request to the leader it names and returns the answer's body and version. A request that was provably
+// not sent because a pooled connection was stale is made and sent again (kafka-go's records can be written only once).
+func (c *Client) exchange(ctx context.Context, build func() protocol.Message, minVersion int16) (body []byte, version int16, sent bool, err error) {
 	const attempts = 3 // the refresh after the first leaves no stale connection; brokers do restart twice
 	for i := 0; ; i++ {
 		era := c.currentEra()
 		x := &exchange{
-			request: request, minVersion: minVersion, clientID: c.config.ClientID,
+			request: build(), minVersion: minVersion, clientID: c.config.ClientID,
 			correlationID: c.correlator.Add(1), finished: make(chan struct{}),
 		}
 		_, err := c.transport.RoundTrip(ctx, c.addr, x)
@@ -191,9 +191,9 @@ func (c *Client) exchange(ctx context.Context, request protocol.Message, minVers
 			return x.body, x.version, true, nil
 		}
 		if x.sent || !errors.Is(err, errStale) || i+1 >= attempts || ctx.Err() != nil {
-			return nil, 0, x.sent, c.explain(ctx, request, err)
+			return nil, 0, x.sent, c.explain(ctx, x.request, err)
 		}
-		c.refresh(era, time.Now())
+		c.refresh(era)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/fetch"
 )
 
@@ -89,12 +90,12 @@ func (c *Client) outOfRange(ctx context.Context, r FetchRequest, cause error) er
 
 // fetchOnce asks once, or more often with more room where not even one batch fits.
 func (c *Client) fetchOnce(ctx context.Context, r FetchRequest) (Batch, []int64, error) {
-	maxBytes := r.MaxBytes
+	maxBytes := min(r.MaxBytes, MaxResponse/2)
 	if maxBytes <= 0 {
 		maxBytes = DefaultMaxBytes
 	}
 	for {
-		body, version, _, err := c.exchange(ctx, r.message(min(maxBytes, MaxResponse/2)), 4)
+		body, version, _, err := c.exchange(ctx, func() protocol.Message { return r.message(maxBytes) }, 4)
 		if err != nil {
 			return Batch{}, nil, err
 		}
@@ -109,7 +110,7 @@ func (c *Client) fetchOnce(ctx context.Context, r FetchRequest) (Batch, []int64,
 		if maxBytes >= MaxResponse/2 {
 			return Batch{}, nil, fmt.Errorf("%w: batch at offset %d", ErrTooLarge, r.Offset)
 		}
-		maxBytes *= 4
+		maxBytes = min(4*maxBytes, MaxResponse/2)
 	}
 }
 
@@ -163,15 +164,4 @@ func parseFetch(body []byte, version int16, r FetchRequest) (Batch, []byte, erro
 		return Batch{}, nil, fmt.Errorf("%w: got %s/%d", errNotAsked, topic, partition)
 	}
 	return b, set, brokerError(code)
-}
-
-// failed wraps err with what was asked for, and says ErrClosed where it was Close that ended the call.
-func (c *Client) failed(op, topic string, partition int, outcome Outcome, err error) error {
-	c.mu.Lock()
-	closed := c.closed
-	c.mu.Unlock()
-	if closed && errors.Is(err, context.Canceled) {
-		err = ErrClosed
-	}
-	return &RequestError{Op: op, Topic: topic, Partition: partition, Outcome: outcome, Err: err}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -107,8 +106,8 @@ func (c *Client) Reachable(ctx context.Context) error {
 	defer done()
 	era := c.currentEra()
 	if _, err := c.admin.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{}}); err != nil {
-		c.refresh(era, time.Now())
-		return fmt.Errorf("reach brokers: %w", err)
+		c.refresh(era)
+		return c.failed("reach brokers", "", 0, Unknown, err)
 	}
 	return nil
 }

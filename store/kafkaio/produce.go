@@ -43,7 +43,7 @@ func (c *Client) produceSet(ctx context.Context, topic string, partition int, se
 	for i := 0; ; i++ {
 		era := c.currentEra()
 		// Version 3 is the first with record batches.
-		body, version, sent, err := c.exchange(ctx, produceMessage(ctx, topic, partition, set), 3)
+		body, version, sent, err := c.exchange(ctx, func() protocol.Message { return produceMessage(ctx, topic, partition, set) }, 3)
 		base, o = -1, Unknown
 		switch {
 		case err == nil:
@@ -56,7 +56,7 @@ func (c *Client) produceSet(ctx context.Context, topic string, partition int, se
 		}
 		again := Temporary(err) || errors.Is(err, ErrNoTopic)
 		if again {
-			c.refresh(era, time.Now()) // also for the caller's next try
+			c.refresh(era) // also for the caller's next try
 		}
 		if !again || o == Unknown || i+1 >= fetchAttempts || pause(ctx, retryPause<<i) != nil {
 			return -1, o, err

@@ -19,7 +19,7 @@ import (
 
 // TestEmbedded and TestApacheKafka run the same suite: what holds on the embedded broker must hold on Apache Kafka.
 func TestEmbedded(t *testing.T) {
-	suite(t, startBroker(t, embedded.Options{}).Addrs())
+	suite(t, startBroker(t, embedded.Options{}).Addrs(), false)
 }
 
 func TestApacheKafka(t *testing.T) {
@@ -27,11 +27,12 @@ func TestApacheKafka(t *testing.T) {
 	if addrs == "" {
 		t.Skip("FLOODGATE_KAFKA is not set: give host:port of an Apache Kafka to run the suite there too")
 	}
-	suite(t, strings.Split(addrs, ","))
+	suite(t, strings.Split(addrs, ","), true)
 }
 
-// suite tries a Client against brokers that it knows nothing of. It makes topics of its own with random names.
-func suite(t *testing.T, addrs []string) {
+// suite tries a Client against brokers that it knows nothing of. It makes topics of its own with random names. Only Apache
+// Kafka itself enforces message times.
+func suite(t *testing.T, addrs []string, apache bool) {
 	run := func(name string, f func(t *testing.T, c *Client, topic string)) {
 		t.Run(name, func(t *testing.T) {
 			c := startClient(t, Config{Brokers: addrs})
@@ -53,6 +54,9 @@ func suite(t *testing.T, addrs []string) {
 	run("many at once", testConcurrency)
 	run("topics", testTopics)
 	run("group", testGroup)
+	if apache {
+		run("message times", testTimes)
+	}
 }
 
 func testRoundTrip(t *testing.T, c *Client, topic string) {
@@ -411,5 +415,21 @@ func nextGeneration(t *testing.T, g *Group) *Generation {
 		if !Temporary(err) {
 			t.Fatal(err)
 		}
+	}
+}
+
+// testTimes is why requests has message.timestamp.after.max.ms: a server whose clock runs ahead is told so.
+func testTimes(t *testing.T, c *Client, topic string) {
+	spec := Specs(TopicNames{Requests: topic + ".requests"}, 1)[0]
+	if _, err := c.EnsureTopics(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	_, err := c.Produce(t.Context(), spec.Name, 0, Message{Time: now.UnixNano()}, Message{Time: now.Add(time.Hour).UnixNano()})
+	if !errors.Is(err, ErrTimestamp) || OutcomeOf(err) != Refused || Temporary(err) {
+		t.Errorf("an hour ahead: got %v, outcome %v, want ErrTimestamp and refused", err, OutcomeOf(err))
+	}
+	if base, err := c.Produce(t.Context(), spec.Name, 0, Message{Time: now.Add(-time.Hour).UnixNano()}); err != nil || base != 0 {
+		t.Errorf("an hour behind: got offset %d and %v, want 0: backlogs are welcome, and nothing of the refused one is there", base, err)
 	}
 }

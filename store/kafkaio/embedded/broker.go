@@ -30,6 +30,7 @@ type Options struct {
 // Broker is a running cluster. Its methods are safe for concurrent use.
 type Broker struct {
 	cluster *kfake.Cluster
+	conns   *connections
 	addrs   []string
 	unlock  func() error
 	once    sync.Once
@@ -39,7 +40,8 @@ type Broker struct {
 // Start listens and serves until Close. With Dir set it first loads what is there; a directory that another process
 // serves is refused with ErrLocked.
 func Start(o Options) (*Broker, error) {
-	opts, err := o.cluster()
+	conns := &connections{open: make(map[*connection]struct{})}
+	opts, err := o.cluster(conns)
 	if err != nil {
 		return nil, err
 	}
@@ -54,11 +56,11 @@ func Start(o Options) (*Broker, error) {
 		_ = unlock() // the cluster's error says more
 		return nil, fmt.Errorf("start embedded broker: %w", err)
 	}
-	return &Broker{cluster: c, addrs: c.ListenAddrs(), unlock: unlock}, nil
+	return &Broker{cluster: c, conns: conns, addrs: c.ListenAddrs(), unlock: unlock}, nil
 }
 
 // cluster translates the options for kfake.
-func (o Options) cluster() ([]kfake.Opt, error) {
+func (o Options) cluster(conns *connections) ([]kfake.Opt, error) {
 	host, port, err := splitListen(o.Listen)
 	if err != nil {
 		return nil, err
@@ -75,7 +77,11 @@ func (o Options) cluster() ([]kfake.Opt, error) {
 			if err != nil {
 				return nil, err
 			}
-			return net.Listen(network, net.JoinHostPort(host, p))
+			l, err := net.Listen(network, net.JoinHostPort(host, p))
+			if err != nil {
+				return nil, err
+			}
+			return &listener{Listener: l, of: conns}, nil
 		}),
 		// Retention runs only where this is set; topics that ask for none keep everything.
 		kfake.BrokerConfigs(map[string]string{"log.cleaner.backoff.ms": "60000"}),
@@ -122,11 +128,12 @@ func (b *Broker) Addrs() []string { return append([]string(nil), b.addrs...) }
 // Cluster returns what is underneath, for faults in tests: Fault, ControlKey, MoveTopicPartition.
 func (b *Broker) Cluster() *kfake.Cluster { return b.cluster }
 
-// Close stops the broker: connections are cut, and what is in memory of a Dir is written. Later calls return the first
-// one's error.
+// Close stops the broker: what is in memory of a Dir is written, and all connections are cut when it returns. Later calls
+// return the first one's error.
 func (b *Broker) Close() error {
 	b.once.Do(func() {
 		b.cluster.Close()
+		b.conns.close()
 		b.closed = b.unlock()
 	})
 	return b.closed
