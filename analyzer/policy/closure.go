@@ -38,17 +38,13 @@ const (
 func (c Change) String() string { return [...]string{"same", "closed", "moved", "opened"}[c] }
 
 // Step returns the closure that follows when an entry at t, in Unix nanoseconds, was counted and left the window at
-// count. A closure that nothing depends on any more is forgotten, so that a row which was dropped meanwhile and one
-// which was kept go on as equals.
+// count. A closure that is over stays as it is until the next one: it says how the last one went.
 func Step(r *rules.Rule, prev Closure, t int64, count window.Count) (Closure, Change) {
 	if count.Late {
 		return prev, Same
 	}
 	if prev.before(t) {
 		return stepClosed(prev, count)
-	}
-	if t >= prev.Expiry(r) {
-		prev = Closure{}
 	}
 	if !count.Full(t) {
 		return prev, Same
@@ -57,7 +53,8 @@ func Step(r *rules.Rule, prev Closure, t int64, count window.Count) (Closure, Ch
 }
 
 // stepClosed follows an entry that was counted before its caller opened again: a request that was under way, or one
-// that another server reports late.
+// that another server reports late. Where that fills the window of somebody who has opened again by now, the closure goes
+// on: who reports late escalates nothing.
 func stepClosed(prev Closure, count window.Count) (Closure, Change) {
 	next := prev
 	next.Peak = max(prev.Peak, count.Total)

@@ -79,10 +79,10 @@ func TestStories(t *testing.T) {
 			{at: 50 * sec, weight: 10, change: Closed, until: 120 * sec, nth: 1},
 			{at: 20 * sec, weight: 5, change: Same},
 		}},
-		"a straggler from a closure that is over closes again, if it fills the window": {"limit: 10, window: 1m, slots: 6", []step{
+		"a straggler from a closure that is over makes it go on, if it fills the window": {"limit: 10, window: 1m, slots: 6", []step{
 			{at: 0, weight: 10, change: Closed, until: 70 * sec, nth: 1},
 			{at: 75 * sec, weight: 9, change: Same},
-			{at: 65 * sec, weight: 1, change: Closed, until: 130 * sec, nth: 1},
+			{at: 65 * sec, weight: 1, change: Moved, until: 130 * sec, nth: 1},
 		}},
 		"too late to count": {"limit: 10, window: 1m, slots: 6", []step{
 			{at: 10 * minu, weight: 9, change: Same},
