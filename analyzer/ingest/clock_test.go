@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -147,10 +146,4 @@ func FuzzClock(f *testing.F) {
 			}
 		}
 	})
-}
-
-func ExampleParseTimeLayout() {
-	layout, err := ParseTimeLayout("unix_ms")
-	fmt.Println(layout, err)
-	// Output: unix_ms <nil>
 }

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"testing"
@@ -36,9 +35,4 @@ func TestDistinctEstimatesBeyondTheCap(t *testing.T) {
 	if d.slots != nil {
 		t.Error("keeps the set beside the estimate")
 	}
-}
-
-func ExampleSummary() {
-	fmt.Println(Summary{Lines: 3, Requests: 3}.Lines)
-	// Output: 3
 }

@@ -10,5 +10,6 @@
 // would have been by a gate. A Close is one step of a caller from open to closed; a Summary is all that was counted.
 //
 // The result is a function of the inputs and the configuration: it does not depend on how many workers there are, on
-// how reads are cut, or on whether an input is compressed. Memory does not grow with the length of the inputs.
+// how reads are cut, or on whether an input is compressed. Memory does not grow with the length of the inputs, only with
+// how many callers are counted at a time, and that is capped by the Fold.
 package replay

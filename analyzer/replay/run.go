@@ -62,7 +62,8 @@ func (c *Config) check() error {
 
 // Run replays the inputs and returns what it counted. Lines that cannot be read are counted by reason and are no error.
 // An input that cannot be read to its end is: the summary is then of all that could be read. If ctx ends or OnClose
-// fails, the summary is of what was done so far.
+// fails, the summary is of what was done so far; Run then does not wait for an input whose Read blocks, as that of a
+// terminal does: the goroutine that called it ends when it returns.
 func Run(ctx context.Context, c Config) (Summary, error) {
 	sum := Summary{Type: "summary", RejectedByReason: make(map[string]int64)}
 	if err := c.check(); err != nil {
@@ -72,7 +73,7 @@ func Run(ctx context.Context, c Config) (Summary, error) {
 	loop := newLoop(c, &sum)
 	sorter := newSorter(c.Reorder, len(loop.kinds), c.MaxBuffer, loop.request)
 
-	// Readers and workers end when the inputs are over, or when the merge stops them.
+	// Readers end with their inputs, workers after the merge, and both when the merge ends early.
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	var readers, workers sync.WaitGroup
@@ -81,7 +82,7 @@ func Run(ctx context.Context, c Config) (Summary, error) {
 		readers.Go(func() { s.read(reading, work, c.Progress) })
 	}
 	for range c.Workers {
-		workers.Go(func() { scanAll(c.Format.Scanner(), work) })
+		workers.Go(func() { scanAll(reading, c.Format.Scanner(), work) })
 	}
 
 	err := merge(reading, sources, &sum, func(line *ingest.Line) error {
@@ -91,11 +92,9 @@ func Run(ctx context.Context, c Config) (Summary, error) {
 		return loop.err
 	})
 	stop()
-	readers.Wait()
-	close(work)
 	workers.Wait()
-
 	if ctx.Err() == nil && loop.err == nil {
+		readers.Wait()
 		sorter.flush()
 		err = errors.Join(err, loop.err)
 	}
@@ -114,10 +113,15 @@ func newSources(inputs []Input) []*source {
 	return sources
 }
 
-// scanAll scans blocks until there are no more.
-func scanAll(s ingest.Scanner, work <-chan *block) {
-	for b := range work {
-		b.scan(s)
-		b.ready <- struct{}{}
+// scanAll scans blocks until ctx ends.
+func scanAll(ctx context.Context, s ingest.Scanner, work <-chan *block) {
+	for {
+		select {
+		case b := <-work:
+			b.scan(s)
+			b.ready <- struct{}{} // never waits: there is room for one
+		case <-ctx.Done():
+			return
+		}
 	}
 }

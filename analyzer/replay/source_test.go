@@ -38,8 +38,8 @@ func linesOf(t interface {
 	sum.RejectedByReason = map[string]int64{}
 	s, work := newSource(Input{"log", r}, size), make(chan *block)
 	var all sync.WaitGroup
-	all.Go(func() { s.read(ctx, work, nil); close(work) })
-	all.Go(func() { scanAll(echo{}, work) })
+	all.Go(func() { s.read(ctx, work, nil) })
+	all.Go(func() { scanAll(ctx, echo{}, work) })
 	err = merge(ctx, []*source{s}, &sum, func(l *ingest.Line) error {
 		lines = append(lines, l.IDs[0])
 		return nil

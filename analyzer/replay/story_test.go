@@ -214,6 +214,22 @@ func TestRunStops(t *testing.T) {
 	}
 }
 
+func TestRunDoesNotWaitForATerminal(t *testing.T) {
+	// Nobody types, and the user presses Ctrl-C; the read cannot be interrupted.
+	terminal, typed := io.Pipe()
+	defer typed.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	lines := jsonLine(1, "192.0.2.1", "") + jsonLine(500, "192.0.2.1", "")
+	c := Config{
+		Format: jsonFormat(t), Rules: rule(t, "limit: 1, window: 1m"), Reorder: DefaultReorder,
+		Inputs: []Input{{"file", strings.NewReader(lines)}, {"terminal", terminal}},
+	}
+	c.Progress = func(int64) { cancel() }
+	if _, err := Run(ctx, c); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // endlessLog is a log that never ends: random callers, times that go up with some disorder.
 type endlessLog struct {
 	rest  []byte
