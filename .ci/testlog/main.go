@@ -1,5 +1,5 @@
 // Command testlog reads "go test -json" and prints what go test prints for people, then the skips, the seed of every
-// shuffled failure, and one closing line. In CI no test may be skipped: a skip that the allow list does not name with a
+// package that failed, and one closing line. In CI no test may be skipped: a skip that the allow list does not name with a
 // reason fails the run, and so does an entry of the list that no test took, so that the list cannot rot.
 //
 //	go test -json ./... | go run ./.ci/testlog .ci/skips.txt
@@ -71,12 +71,13 @@ type log struct {
 	out                     io.Writer
 	output                  map[string][]string // lines of tests that still run, and then of those that did not pass
 	skipped                 map[string]string   // "package Test" → what it printed last
+	seeds                   map[string]string   // package → the seed that its tests were shuffled with
 	passed, failed, skips   int
 	packages, packageFailed int
 }
 
 func newLog(out io.Writer) *log {
-	return &log{out: out, output: map[string][]string{}, skipped: map[string]string{}}
+	return &log{out: out, output: map[string][]string{}, skipped: map[string]string{}, seeds: map[string]string{}}
 }
 
 func (l *log) read(in io.Reader) error {
@@ -102,6 +103,8 @@ func (l *log) event(e event) {
 	case "output":
 		if e.Test != "" {
 			l.output[key] = append(l.output[key], e.Output)
+		} else if strings.HasPrefix(e.Output, "-test.shuffle ") {
+			l.seeds[e.Package] = e.Output
 		} else if worthPrinting(e.Output) {
 			fmt.Fprint(l.out, e.Output)
 		}
@@ -118,6 +121,7 @@ func worthPrinting(line string) bool {
 func (l *log) verdict(e event, key string) {
 	switch {
 	case e.Test == "" && e.Action == "fail":
+		fmt.Fprint(l.out, l.seeds[e.Package])
 		l.packages++
 		l.packageFailed++
 	case e.Test == "":

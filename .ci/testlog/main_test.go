@@ -15,6 +15,7 @@ const (
 {"Action":"output","Package":"m/gate","Test":"TestA","Output":"chatter\n"}
 {"Action":"output","Package":"m/gate","Test":"TestA","Output":"--- PASS: TestA (0.00s)\n"}
 {"Action":"pass","Package":"m/gate","Test":"TestA"}
+{"Action":"output","Package":"m/gate","Output":"-test.shuffle 1763723580\n"}
 {"Action":"output","Package":"m/gate","Output":"PASS\n"}
 {"Action":"output","Package":"m/gate","Output":"ok  \tm/gate\t0.003s\n"}
 {"Action":"pass","Package":"m/gate"}
@@ -54,6 +55,7 @@ func TestRealMain(t *testing.T) {
 		err               string   // part of the error; empty for none
 	}{
 		{name: "all pass", in: passed, want: []string{"ok  \tm/gate", "\n1 passed, 0 failed, 0 skipped\n"}, not: "chatter"},
+		{name: "a seed of a package that passed is not shown", in: passed, want: []string{"ok"}, not: "shuffle"},
 		{
 			name: "a failure shows its words and its seed", in: passed + failed, err: "1 tests and 1 of 2 packages failed",
 			want: []string{"got 1, want 2", "-test.shuffle 1763723581", "FAIL\tm/store", "1 passed, 1 failed, 0 skipped\n"},
