@@ -87,13 +87,17 @@ const minStripe = 64
 // Responses reports whether Respond does anything.
 func (r *Recorder) Responses() bool { return r.responses }
 
-// Record counts the arrival of a request for each of its callers: as blocked for those whose own enforcing gate was
-// closed, and as admitted for the others.
+// Record counts the arrival of a request: as admitted for each of its callers, or, if it was blocked, as that for those
+// whose own enforcing gate was closed, and for the others not at all. A child's blocked requests are then never charged
+// to its parent.
 func (r *Recorder) Record(c *gate.Callers, v gate.Verdict, q Request) {
 	e := schemas.Entry{Time: unixNano(q.At), Resource: cut(q.Resource), Count: 1}
 	salt := r.salt(&e)
 	s := r.begin()
 	for i := range c.Len() {
+		if v.Closed && !v.ClosedFor(i) {
+			continue
+		}
 		var hash uint64
 		e.Kind, e.ID, hash = c.At(i)
 		e.Blocked = v.ClosedFor(i)

@@ -82,7 +82,7 @@ func TestARequestIsRecordedForEachOfItsCallers(t *testing.T) {
 	}
 }
 
-func TestARequestIsBlockedOnlyForCallersWhoseOwnGateWasClosed(t *testing.T) {
+func TestABlockedRequestIsRecordedOnlyForCallersWhoseOwnGateWasClosed(t *testing.T) {
 	s := newServer(Options{})
 	now := time.Now()
 	s.set.Apply([]schemas.Decision{{
@@ -97,10 +97,9 @@ func TestARequestIsBlockedOnlyForCallersWhoseOwnGateWasClosed(t *testing.T) {
 		t.Fatal("the child's gate is open")
 	}
 	s.rec.Record(&c, v, Request{At: now})
-	for _, e := range s.drain(t) {
-		if want := e.ID == "child"; e.Blocked != want {
-			t.Errorf("%s: got blocked %v, want %v", e.Caller(), e.Blocked, want)
-		}
+	drained := s.drain(t)
+	if len(drained) != 1 || drained[0].ID != "child" || !drained[0].Blocked {
+		t.Errorf("got %+v, want the child's blocked request, and nothing charged to its parent", drained)
 	}
 }
 
