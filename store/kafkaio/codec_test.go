@@ -169,7 +169,7 @@ func TestBombsAreSkippedInBoundedMemory(t *testing.T) {
 	for name, c := range bombs {
 		t.Run(name, func(t *testing.T) {
 			raw := packed(c.codec, func(b []byte) []byte { return b }, 1, c.b)
-			set := join(stored(0, raw), stored(1, three()))
+			set := joined(stored(0, raw), stored(1, three()))
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			u := newUnpacker(limit)

@@ -44,8 +44,8 @@ func sized(n uint32, batch []byte) []byte {
 	return batch
 }
 
-// join returns all batches as one record set.
-func join(batches ...[]byte) []byte { return bytes.Join(batches, nil) }
+// joined returns all batches as one record set.
+func joined(batches ...[]byte) []byte { return bytes.Join(batches, nil) }
 
 // account is what a Batch says of its offsets, in short: "0-2 skip 3-3 control, next 4".
 func account(b Batch) string {
@@ -83,20 +83,20 @@ func TestUnpackAccountsForEveryOffset(t *testing.T) {
 	}{
 		"nothing":                         {7, nil, "next 7", nil},
 		"one batch":                       {0, stored(0, three()), "0-2 next 3", nil},
-		"batches one behind the other":    {0, join(stored(0, three()), stored(3, three())), "0-5 next 6", nil},
+		"batches one behind the other":    {0, joined(stored(0, three()), stored(3, three())), "0-5 next 6", nil},
 		"from the middle of a batch":      {11, stored(10, three()), "11-12 next 13", []int64{10}},
-		"from the last of a batch":        {12, join(stored(10, three()), stored(13, three())), "12-15 next 16", []int64{10}},
-		"a batch wholly below":            {5, join(stored(0, three()), stored(3, three())), "5-5 next 6", []int64{0}},
-		"the end is cut":                  {0, join(stored(0, three()), partial), "0-2 next 3", nil},
-		"the end is cut within a length":  {0, join(stored(0, three()), three()[:11]), "0-2 next 3", nil},
-		"a gap between":                   {0, join(stored(0, three()), stored(7, three())), "0-2 7-9 skip 3-6 gap next 10", []int64{7}},
+		"from the last of a batch":        {12, joined(stored(10, three()), stored(13, three())), "12-15 next 16", []int64{10}},
+		"a batch wholly below":            {5, joined(stored(0, three()), stored(3, three())), "5-5 next 6", []int64{0}},
+		"the end is cut":                  {0, joined(stored(0, three()), partial), "0-2 next 3", nil},
+		"the end is cut within a length":  {0, joined(stored(0, three()), three()[:11]), "0-2 next 3", nil},
+		"a gap between":                   {0, joined(stored(0, three()), stored(7, three())), "0-2 7-9 skip 3-6 gap next 10", []int64{7}},
 		"a gap before":                    {5, stored(7, three()), "7-9 skip 5-6 gap next 10", []int64{7}},
-		"a transaction's marker":          {0, join(stored(0, three()), stored(3, transactionMarker()), stored(4, three())), "0-2 4-6 skip 3-3 control next 7", nil},
+		"a transaction's marker":          {0, joined(stored(0, three()), stored(3, transactionMarker()), stored(4, three())), "0-2 4-6 skip 3-3 control next 7", nil},
 		"only a marker":                   {3, stored(3, transactionMarker()), "skip 3-3 control next 4", nil},
 		"a transaction's records":         {0, stored(0, sealed(three(), attrs(attrTransactional))), "skip 0-2 transactional next 3", nil},
 		"from the middle of what to skip": {1, stored(0, sealed(three(), attrs(attrTransactional))), "skip 1-2 transactional next 3", []int64{0}},
-		"a later batch is corrupt":        {0, join(stored(0, three()), stored(3, flipped)), "0-2 next 3", nil},
-		"a later batch lies behind":       {0, join(stored(0, three()), stored(2, three())), "0-2 next 3", []int64{2}},
+		"a later batch is corrupt":        {0, joined(stored(0, three()), stored(3, flipped)), "0-2 next 3", nil},
+		"a later batch lies behind":       {0, joined(stored(0, three()), stored(2, three())), "0-2 next 3", []int64{2}},
 		"unknown codec":                   {0, stored(0, sealed(three(), attrs(5))), "skip 0-2 codec next 3", nil},
 		"not what its codec says":         {0, stored(0, sealed(three(), attrs(codecGzip))), "skip 0-2 codec next 3", nil},
 		"fewer records than it says":      {0, stored(0, sealed(three(), count(4))), "skip 0-2 malformed next 3", nil},
@@ -105,10 +105,10 @@ func TestUnpackAccountsForEveryOffset(t *testing.T) {
 		"two thousand million records":    {0, stored(0, sealed(three(), count(math.MaxInt32))), "skip 0-2 too_large next 3", nil},
 		"a record outside of its batch":   {0, stored(0, sealed(three(), lastDelta(1))), "skip 0-1 malformed next 2", nil},
 		"holes that compaction left":      {0, stored(0, sealed(three(), lastDelta(9))), "0-2 next 10", nil},
-		"good, bad, good":                 {0, join(stored(0, three()), stored(3, sealed(three(), count(2))), stored(6, three())), "0-2 6-8 skip 3-5 malformed next 9", nil},
-		"format 1":                        {4, join(old(4, 1), stored(5, three())), "5-7 skip 4-4 format next 8", []int64{4}},
-		"format 0, packed":                {4, join(old(9, 0), stored(10, three())), "10-12 skip 4-9 format next 13", []int64{9}},
-		"format 0, below":                 {4, join(old(3, 0), stored(4, three())), "4-6 next 7", []int64{3}},
+		"good, bad, good":                 {0, joined(stored(0, three()), stored(3, sealed(three(), count(2))), stored(6, three())), "0-2 6-8 skip 3-5 malformed next 9", nil},
+		"format 1":                        {4, joined(old(4, 1), stored(5, three())), "5-7 skip 4-4 format next 8", []int64{4}},
+		"format 0, packed":                {4, joined(old(9, 0), stored(10, three())), "10-12 skip 4-9 format next 13", []int64{9}},
+		"format 0, below":                 {4, joined(old(3, 0), stored(4, three())), "4-6 next 7", []int64{3}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := Batch{Next: c.from, HighWater: -1}
@@ -170,7 +170,7 @@ func TestUnpackRefuses(t *testing.T) {
 // TestUnpackEveryFlippedBit flips each bit of three batches. Whatever comes back without a doubt is the truth, or less of
 // it with Next saying so.
 func TestUnpackEveryFlippedBit(t *testing.T) {
-	set := join(stored(0, three()), stored(3, three()), stored(6, three()))
+	set := joined(stored(0, three()), stored(3, three()), stored(6, three()))
 	truth := Batch{HighWater: 9}
 	u := newUnpacker(DefaultMaxDecompressed)
 	if _, err := u.unpack(&truth, set); err != nil || len(truth.Records) != 9 {
@@ -206,7 +206,7 @@ func TestUnpackEveryFlippedBit(t *testing.T) {
 }
 
 func TestUnpackEveryTruncation(t *testing.T) {
-	set := join(stored(0, three()), stored(3, three()))
+	set := joined(stored(0, three()), stored(3, three()))
 	for n := range set {
 		b := Batch{HighWater: -1}
 		_, err := newUnpacker(DefaultMaxDecompressed).unpack(&b, set[:n])
@@ -253,7 +253,7 @@ func TestUnpackStopsAtTheCap(t *testing.T) {
 	big := appendBatch(nil, []Message{{Value: make([]byte, 1000)}})
 	b := Batch{HighWater: -1}
 	u := newUnpacker(1500)
-	if _, err := u.unpack(&b, join(stored(0, big), stored(1, big), stored(2, big))); err != nil {
+	if _, err := u.unpack(&b, joined(stored(0, big), stored(1, big), stored(2, big))); err != nil {
 		t.Fatal(err)
 	}
 	if got := account(b); got != "0-1 next 2" {
@@ -261,7 +261,7 @@ func TestUnpackStopsAtTheCap(t *testing.T) {
 	}
 	huge := appendBatch(nil, []Message{{Value: make([]byte, 2000)}})
 	b = Batch{HighWater: -1}
-	if _, err := u.unpack(&b, join(stored(0, huge), stored(1, big))); err != nil {
+	if _, err := u.unpack(&b, joined(stored(0, huge), stored(1, big))); err != nil {
 		t.Fatal(err)
 	}
 	if got := account(b); got != "1-1 skip 0-0 too_large next 2" {
@@ -281,7 +281,7 @@ func TestUnpackStopsAtTheCap(t *testing.T) {
 // takes more than its cap, and every offset it passes is a record or a skip, or a hole in a batch that says so.
 func FuzzUnpack(f *testing.F) {
 	f.Add(stored(0, three()), int64(0), true)
-	f.Add(join(stored(5, three()), stored(8, transactionMarker())), int64(6), false)
+	f.Add(joined(stored(5, three()), stored(8, transactionMarker())), int64(6), false)
 	f.Add(three()[:70], int64(0), true)
 	f.Add(sealed(three(), attrs(codecZstd)), int64(0), true)
 	f.Add(sealed(three(), attrs(codecSnappy)), int64(0), true)

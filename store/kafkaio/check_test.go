@@ -1,0 +1,205 @@
+package kafkaio
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/509da70d/floodgate/store/kafkaio/embedded"
+	kafka "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// TestEachFindingIsProvoked breaks one setting of one topic at a time.
+func TestEachFindingIsProvoked(t *testing.T) {
+	names := DefaultTopicNames()
+	specs := make(map[string]TopicSpec)
+	for _, s := range Specs(names, 8) {
+		specs[s.Name] = s
+		if found := s.Check(s.Partitions, s.Config()); len(found) != 0 {
+			t.Errorf("%s as it is created: got %v, want nothing", s.Name, found)
+		}
+	}
+	const gone = "(gone)"
+	for _, c := range []struct {
+		topic, setting, value string
+		want                  string // "" is fine
+	}{
+		{names.Requests, "cleanup.policy", "compact", "error, want delete"},
+		{names.Requests, "cleanup.policy", "compact,delete", "error, want delete"},
+		{names.Requests, "message.timestamp.type", "LogAppendTime", "error, want CreateTime"},
+		{names.Requests, "message.timestamp.after.max.ms", "9223372036854775807", "error, want ≤ 2000"},
+		{names.Requests, "message.timestamp.after.max.ms", "1000", ""},
+		{names.Requests, "message.timestamp.after.max.ms", gone, "error, want ≤ 2000"},
+		{names.Requests, "retention.ms", "3600000", "error, want ≥ 606000000"},
+		{names.Requests, "retention.ms", "604800000", "error, want ≥ 606000000"}, // Kafka's default: 7 days, and nothing for the cycles
+		{names.Requests, "retention.ms", "-1", ""},
+		{names.Requests, "retention.ms", "99999999999", ""},
+		{names.Requests, "retention.ms", "soon", "error, want ≥ 606000000"},
+		{names.Requests, "retention.bytes", "1073741824", "error, want -1"},
+		{names.Requests, "max.message.bytes", "65536", "error, want ≥ 1048588"},
+		{names.Requests, "max.message.bytes", "10485760", ""},
+		{names.Decisions, "segment.ms", "604800000", "warning, want ≤ 3600000"},
+		{names.Decisions, "segment.ms", "60000", ""},
+		{names.State, "segment.ms", "604800000", "warning, want ≤ 3600000"},
+		{names.State, "retention.ms", "86400000", "error, want ≥ 606000000"},
+		{names.Rejects, "retention.ms", "1000", "error, want ≥ 86400000"},
+		{names.Control, "retention.ms", "604800000", "error, want -1"},
+		{names.Control, "cleanup.policy", "compact", "error, want delete"},
+	} {
+		s := specs[c.topic]
+		config := maps.Clone(s.Config())
+		got := c.value
+		if config[c.setting] = c.value; c.value == gone {
+			delete(config, c.setting)
+			got = "not known to the broker"
+		}
+		found := s.Check(s.Partitions, config)
+		if c.want == "" {
+			if len(found) != 0 {
+				t.Errorf("%s, %s=%s: got %v, want nothing", c.topic, c.setting, c.value, found)
+			}
+			continue
+		}
+		if len(found) != 1 {
+			t.Errorf("%s, %s=%s: got %v, want one", c.topic, c.setting, c.value, found)
+			continue
+		}
+		f := found[0]
+		if f.Topic != c.topic || f.Setting != c.setting || f.Got != got || f.Severity.String()+", want "+f.Want != c.want || f.Why == "" {
+			t.Errorf("%s, %s=%s: got %v, want %s", c.topic, c.setting, c.value, f, c.want)
+		}
+	}
+	found := specs[names.State].Check(4, specs[names.State].Config())
+	if len(found) != 1 || found[0].String() != "error: floodgate.state: partitions: got 4, want 8: callers are spread over another number: their counts would split" {
+		t.Errorf("got %v, want the number of partitions", found)
+	}
+}
+
+// TestLayout makes retention follow the outage that must be survived.
+func TestLayout(t *testing.T) {
+	l := Layout{Names: DefaultTopicNames(), Partitions: 3, Replicas: 2, Outage: 24 * 3600e9, SnapshotCycle: 3600e9}
+	for _, s := range l.Specs() {
+		wantP, wantKeep := 3, "93600000" // a day and two cycles
+		switch s.Name {
+		case l.Names.Rejects:
+			wantP, wantKeep = 1, "86400000"
+		case l.Names.Control:
+			wantP, wantKeep = 1, "-1"
+		}
+		if s.Partitions != wantP || s.Replicas != 2 || s.Config()["retention.ms"] != wantKeep {
+			t.Errorf("%s: got %d partitions, %d replicas, kept %s, want %d, 2, %s", s.Name, s.Partitions, s.Replicas, s.Config()["retention.ms"], wantP, wantKeep)
+		}
+	}
+}
+
+// TestCheckTopicsOnABroker finds what was changed after the topics were made.
+func TestCheckTopicsOnABroker(t *testing.T) {
+	b := startBroker(t, embedded.Options{})
+	c := startClient(t, Config{Brokers: b.Addrs()})
+	specs := Specs(DefaultTopicNames(), 2)
+	if _, err := c.EnsureTopics(t.Context(), specs[:4]...); err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.admin.IncrementalAlterConfigs(t.Context(), &kafka.IncrementalAlterConfigsRequest{
+		Resources: []kafka.IncrementalAlterConfigsRequestResource{{
+			ResourceType: kafka.ResourceTypeTopic, ResourceName: specs[1].Name,
+			Configs: []kafka.IncrementalAlterConfigsRequestConfig{
+				{Name: "segment.ms", Value: "604800000", ConfigOperation: kafka.ConfigOperationSet},
+				{Name: "cleanup.policy", Value: "compact", ConfigOperation: kafka.ConfigOperationSet},
+			},
+		}},
+	})
+	if err != nil || r.Resources[0].Error != nil {
+		t.Fatal(err, r.Resources)
+	}
+	specs[0].Partitions = 5
+	found, err := c.CheckTopics(t.Context(), specs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range found {
+		got = append(got, f.Topic+" "+f.Setting+" "+f.Got+" "+f.Severity.String())
+	}
+	want := []string{
+		"floodgate.control topic none error",
+		"floodgate.decisions cleanup.policy compact error",
+		"floodgate.decisions segment.ms 604800000 warning",
+		"floodgate.requests partitions 2 error",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestEnsureTopicsOnAnOldBroker makes the topic without the settings that a broker before Kafka 3.6 does not know.
+func TestEnsureTopicsOnAnOldBroker(t *testing.T) {
+	b := startBroker(t, embedded.Options{})
+	b.Cluster().ControlKey(int16(kmsg.CreateTopics), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		b.Cluster().KeepControl()
+		req := r.(*kmsg.CreateTopicsRequest)
+		for _, config := range req.Topics[0].Configs {
+			if config.Name == "message.timestamp.after.max.ms" {
+				resp := req.ResponseKind().(*kmsg.CreateTopicsResponse)
+				topic := kmsg.NewCreateTopicsResponseTopic()
+				topic.Topic, topic.ErrorCode = req.Topics[0].Topic, kerr.InvalidConfig.Code
+				resp.Topics = append(resp.Topics, topic)
+				return resp, nil, true
+			}
+		}
+		return nil, nil, false
+	})
+	c := startClient(t, Config{Brokers: b.Addrs()})
+	specs := Specs(DefaultTopicNames(), 1)
+	created, err := c.EnsureTopics(t.Context(), specs...)
+	if err != nil || len(created) != 5 {
+		t.Fatalf("got %v and %v, want all", created, err)
+	}
+	found, err := c.CheckTopics(t.Context(), specs...)
+	if err != nil || len(found) != 1 || found[0].Setting != "message.timestamp.after.max.ms" || found[0].Got != "not known to the broker" {
+		t.Errorf("got %v and %v, want what is missing", found, err)
+	}
+}
+
+// TestEnsureTopicsTogether starts many processes at once.
+func TestEnsureTopicsTogether(t *testing.T) {
+	b := startBroker(t, embedded.Options{})
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	made := make(map[string]int)
+	for range 6 {
+		c := startClient(t, Config{Brokers: b.Addrs()})
+		wg.Go(func() {
+			created, err := c.EnsureTopics(t.Context(), Specs(DefaultTopicNames(), 2)...)
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, name := range created {
+				made[name]++
+			}
+		})
+	}
+	wg.Wait()
+	for _, s := range Specs(DefaultTopicNames(), 2) {
+		if made[s.Name] != 1 {
+			t.Errorf("%s: got made %d times, want 1", s.Name, made[s.Name])
+		}
+	}
+}
+
+func TestEnsureTopicsRefused(t *testing.T) {
+	b := startBroker(t, embedded.Options{})
+	b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.TopicAuthorizationFailed, Count: -1})
+	c := startClient(t, Config{Brokers: b.Addrs()})
+	created, err := c.EnsureTopics(t.Context(), TopicSpec{Name: "t", Partitions: 1})
+	if created != nil || err == nil || Temporary(err) || !strings.Contains(err.Error(), "create topic t") {
+		t.Errorf("got %v and %v, want a refusal that says what was refused", created, err)
+	}
+}
