@@ -2,8 +2,6 @@ package ingest
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -224,47 +222,4 @@ func jsonOracle(line []byte) (Line, bool) {
 	}
 	l.resource(pathOf(o.Path))
 	return l, true
-}
-
-func TestFormats(t *testing.T) {
-	for name, c := range map[string]struct {
-		format string
-		m      Mapping
-	}{
-		"unknown format":       {"elf", Mapping{}},
-		"no callers":           {"json", Mapping{}},
-		"unknown layout":       {"json", Mapping{Callers: callers(t, "ip=a"), Layout: timeLayouts}},
-		"kind twice":           {"json", Mapping{Callers: callers(t, "ip=a", "ip=b")}},
-		"bad kind":             {"json", Mapping{Callers: []CallerField{{Kind: "I P", Fields: []string{"a"}}}}},
-		"canary":               {"json", Mapping{Callers: callers(t, schemas.KindCanary+"=a")}},
-		"no field":             {"json", Mapping{Callers: []CallerField{{Kind: "key"}}}},
-		"too many callers":     {"json", Mapping{Callers: make([]CallerField, MaxCallers+1)}},
-		"too many names":       {"json", Mapping{Callers: callers(t, "ip="+strings.Repeat("a.", 40)+"a")}},
-		"second ip":            {"combined", Mapping{Callers: callers(t, "ip=user")}},
-		"unknown field":        {"combined", Mapping{Callers: callers(t, "key=api_key")}},
-		"agent in common":      {"common", Mapping{Callers: callers(t, "agent=agent")}},
-		"time field in common": {"common", Mapping{Time: "time"}},
-		"layout in combined":   {"combined", Mapping{Layout: TimeUnix}},
-		"cost field in common": {"common", Mapping{Cost: "bytes"}},
-	} {
-		if _, err := NewFormat(c.format, c.m); !errors.Is(err, ErrMapping) {
-			t.Errorf("%s: got error %v", name, err)
-		}
-	}
-	for _, s := range []string{"", "ip", "=a", "ip=", "IP=a", "k=a+", "k=+", "k=a+b+c+d+e"} {
-		if got, err := ParseCallerField(s); err == nil {
-			t.Errorf("%q: got %v", s, got)
-		}
-	}
-	f, err := NewFormat("combined", Mapping{Callers: callers(t, "agent=agent")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := fmt.Sprint(f.Name(), f.Kinds(), Formats()); got != "combined[ip agent] [combined common json]" {
-		t.Errorf("got %s", got)
-	}
-	f.Kinds()[0] = "changed"
-	if f.Kinds()[0] != "ip" || f.Scanner() == f.Scanner() {
-		t.Error("a format shares its state")
-	}
 }
