@@ -15,7 +15,7 @@ import (
 
 // producerNo returns the id of the n-th producer.
 func producerNo(n int) (id schemas.ProducerID) {
-	binary.BigEndian.PutUint64(id[8:], uint64(n)) //nolint:gosec // not negative
+	binary.BigEndian.PutUint64(id[8:], uint64(n)) // not negative
 	return id
 }
 

@@ -13,7 +13,7 @@ import (
 // sourceFrame returns a frame of lines of a source, which is not encoded yet.
 func sourceFrame(o FoldOptions, entries ...schemas.Entry) schemas.Frame {
 	return schemas.Frame{
-		Producer: testProducer, Source: true, Partitions: uint32(max(o.Partitions, 1)), //nolint:gosec // small
+		Producer: testProducer, Source: true, Partitions: uint32(max(o.Partitions, 1)), // small
 		Fingerprint: schemas.DefaultPartitionKey().Fingerprint(), Entries: entries,
 	}
 }

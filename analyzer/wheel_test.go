@@ -54,7 +54,7 @@ func TestWheelStories(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var w wheel
 			for i, at := range test.rows {
-				w.schedule(uint32(i), at) //nolint:gosec // small
+				w.schedule(uint32(i), at) // small
 			}
 			for _, turn := range test.turns {
 				due, turned := w.turn(turn.at)

@@ -165,10 +165,9 @@ func eventually(t *testing.T, what string, ask func() error) {
 	}
 }
 
-// runCompose starts what the compose file starts, against an embedded broker in place of its Kafka, and floods the server
+// testCompose starts what the compose file starts, against an embedded broker in place of its Kafka, and floods the server
 // until its gate closes.
-func runCompose(t *testing.T, floodgate, example *image) {
-	t.Helper()
+func testCompose(t *testing.T, floodgate, example *image) {
 	broker, err := embedded.Start(embedded.Options{})
 	if err != nil {
 		t.Fatal(err)

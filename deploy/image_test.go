@@ -194,6 +194,6 @@ func TestImage(t *testing.T) {
 			t.Errorf("got %v, want the rules accepted\n%s", err, out)
 		}
 	})
-	t.Run("has every setting that is written down", func(t *testing.T) { checkSettings(t, floodgate) })
-	t.Run("does what the compose file wants of it", func(t *testing.T) { runCompose(t, floodgate, example) })
+	t.Run("has every setting that is written down", func(t *testing.T) { testSettings(t, floodgate) })
+	t.Run("does what the compose file wants of it", func(t *testing.T) { testCompose(t, floodgate, example) })
 }

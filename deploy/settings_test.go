@@ -56,9 +56,8 @@ func TestReadmeLinks(t *testing.T) {
 	}
 }
 
-// checkSettings compares the settings and commands of all files here and of the README with what the binary has.
-func checkSettings(t *testing.T, floodgate *image) {
-	t.Helper()
+// testSettings compares the settings and commands of all files here and of the README with what the binary has.
+func testSettings(t *testing.T, floodgate *image) {
 	help := func(words ...string) string {
 		out, err := floodgate.command(t.Context(), nil, append(words, "--help")...).CombinedOutput()
 		if err != nil {

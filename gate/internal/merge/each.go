@@ -32,5 +32,5 @@ func (t *Table) text(from, to int) string {
 	if from == to {
 		return ""
 	}
-	return unsafe.String(&t.arena[from], to-from) //nolint:gosec // valid until Reset, as Each says
+	return unsafe.String(&t.arena[from], to-from) // valid until Reset, as Each says
 }
