@@ -140,11 +140,38 @@ const (
 
 // unsnap reads both of the ways in which producers write snappy: one bare block, or blocks in xerial's framing.
 func unsnap(packed []byte, limit int) ([]byte, error) {
-	if len(packed) < xerialHeader || string(packed[:len(xerialMagic)]) != xerialMagic {
-		return appendSnappy(nil, packed, limit)
+	blocks := [][]byte{packed}
+	if len(packed) >= xerialHeader && string(packed[:len(xerialMagic)]) == xerialMagic {
+		var err error
+		if blocks, err = xerialBlocks(packed[xerialHeader:]); err != nil {
+			return nil, err
+		}
 	}
-	var out []byte
-	for rest := packed[xerialHeader:]; len(rest) > 0; {
+	total := 0
+	for _, b := range blocks { // each says first how long it is
+		n, err := snappy.DecodedLen(b)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errCodec, err)
+		}
+		if n > limit-total {
+			return nil, fmt.Errorf("%w: want up to %d bytes", ErrDecompressedTooLarge, limit)
+		}
+		total += n
+	}
+	out := make([]byte, 0, total)
+	for _, b := range blocks {
+		plain, err := snappy.Decode(out[len(out):cap(out)], b) // into out: there is room
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errCodec, err)
+		}
+		out = out[:len(out)+len(plain)]
+	}
+	return out, nil
+}
+
+// xerialBlocks cuts framed snappy into its blocks.
+func xerialBlocks(rest []byte) (blocks [][]byte, err error) {
+	for len(rest) > 0 {
 		if len(rest) < 4 {
 			return nil, fmt.Errorf("%w: got %d bytes of a snappy block's length", errCodec, len(rest))
 		}
@@ -153,30 +180,8 @@ func unsnap(packed []byte, limit int) ([]byte, error) {
 		if n > math.MaxInt32 || int(n) > len(rest) {
 			return nil, fmt.Errorf("%w: got a snappy block of %d in %d bytes", errCodec, n, len(rest))
 		}
-		var err error
-		if out, err = appendSnappy(out, rest[:n], limit); err != nil {
-			return nil, err
-		}
+		blocks = append(blocks, rest[:n])
 		rest = rest[n:]
 	}
-	return out, nil
-}
-
-// appendSnappy unpacks one block behind out. A block says first how long it is.
-func appendSnappy(out, block []byte, limit int) ([]byte, error) {
-	n, err := snappy.DecodedLen(block)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errCodec, err)
-	}
-	if n > limit-len(out) {
-		return nil, fmt.Errorf("%w: want up to %d bytes", ErrDecompressedTooLarge, limit)
-	}
-	b, err := snappy.Decode(nil, block)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errCodec, err)
-	}
-	if out == nil {
-		return b, nil
-	}
-	return append(out, b...), nil
+	return blocks, nil
 }

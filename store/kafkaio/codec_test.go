@@ -123,7 +123,7 @@ func TestDecompressOfGarbage(t *testing.T) {
 	text := bytes.Repeat([]byte("some text "), 1000)
 	for name, c := range codecs {
 		good := c.pack(text)
-		for n := range len(good) {
+		for n := range good {
 			out, err := u.decompress(c.id, good[:n], 1<<20)
 			if err == nil && !bytes.HasPrefix(text, out) {
 				t.Fatalf("%s: %d of %d bytes: got something else", name, n, len(good))

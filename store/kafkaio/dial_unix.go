@@ -3,6 +3,7 @@
 package kafkaio
 
 import (
+	"errors"
 	"net"
 	"syscall"
 )
@@ -22,13 +23,8 @@ func peerClosed(conn net.Conn) bool {
 	err = raw.Control(func(fd uintptr) {
 		var b [1]byte
 		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		switch {
-		case err == nil:
-			closed = n == 0 // end of file
-		case err == syscall.EAGAIN, err == syscall.EWOULDBLOCK, err == syscall.EINTR: //nolint:errorlint // Recvfrom returns bare numbers
-		default:
-			closed = true
-		}
+		nothingYet := errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EINTR)
+		closed = !nothingYet && (err != nil || n == 0) // n is 0 at the end of the stream
 	})
 	return err != nil || closed
 }

@@ -122,8 +122,7 @@ func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return Acked
 	}
-	var r *RequestError
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[*RequestError](err); ok {
 		return r.Outcome
 	}
 	if errors.Is(err, ErrClosed) || errors.Is(err, ErrNoBrokers) {
@@ -143,16 +142,13 @@ func Temporary(err error) bool {
 		errors.Is(err, io.ErrClosedPipe), errors.Is(err, net.ErrClosed), errors.Is(err, protocol.ErrNoLeader):
 		return true
 	}
-	var code kafka.Error
-	if errors.As(err, &code) {
+	if code, ok := errors.AsType[kafka.Error](err); ok {
 		return code.Temporary() || temporaryGroup(code)
 	}
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
+	if _, ok := errors.AsType[syscall.Errno](err); ok {
 		return true // refused, reset, unreachable: the network's
 	}
-	var dns *net.DNSError
-	if errors.As(err, &dns) {
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return true // names come and go with their pods
 	}
 	var n net.Error

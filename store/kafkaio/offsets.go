@@ -42,8 +42,7 @@ func (c *Client) rangeOnce(ctx context.Context, topic string, partition int) (st
 		return 0, 0, fmt.Errorf("%w: got %d partitions, want 1", errNotAsked, len(r.Topics[topic]))
 	}
 	p := r.Topics[topic][0]
-	var code kafka.Error
-	if errors.As(p.Error, &code) {
+	if code, ok := errors.AsType[kafka.Error](p.Error); ok {
 		return 0, 0, brokerError(int16(code))
 	}
 	if p.FirstOffset < 0 || p.LastOffset < p.FirstOffset {
@@ -80,8 +79,7 @@ func (c *Client) partitionsOnce(ctx context.Context, topic string, partition int
 	if len(m.Topics) != 1 {
 		return 0, fmt.Errorf("%w: got %d topics, want 1", errNotAsked, len(m.Topics))
 	}
-	var code kafka.Error
-	if errors.As(m.Topics[0].Error, &code) {
+	if code, ok := errors.AsType[kafka.Error](m.Topics[0].Error); ok {
 		return 0, brokerError(int16(code))
 	}
 	ps := m.Topics[0].Partitions

@@ -33,6 +33,7 @@ func TestApacheKafka(t *testing.T) {
 // suite tries a Client against brokers that it knows nothing of. It makes topics of its own with random names. Only Apache
 // Kafka itself enforces message times.
 func suite(t *testing.T, addrs []string, apache bool) {
+	t.Helper()
 	run := func(name string, f func(t *testing.T, c *Client, topic string)) {
 		t.Run(name, func(t *testing.T) {
 			c := startClient(t, Config{Brokers: addrs})
@@ -60,6 +61,7 @@ func suite(t *testing.T, addrs []string, apache bool) {
 }
 
 func testRoundTrip(t *testing.T, c *Client, topic string) {
+	t.Helper()
 	now := time.Now().UnixNano()
 	msgs := []Message{
 		{Time: now, Key: []byte("alice"), Value: []byte("one")},
@@ -103,6 +105,7 @@ func testRoundTrip(t *testing.T, c *Client, topic string) {
 }
 
 func testLargeValues(t *testing.T, c *Client, topic string) {
+	t.Helper()
 	value := make([]byte, 900_000)
 	for i := range value {
 		value[i] = byte(rand.Uint32())
@@ -120,6 +123,7 @@ func testLargeValues(t *testing.T, c *Client, topic string) {
 }
 
 func testFromTheMiddle(t *testing.T, c *Client, topic string) {
+	t.Helper()
 	for b := range 3 { // three batches of three
 		msgs := make([]Message, 3)
 		for i := range msgs {
@@ -143,6 +147,7 @@ func testFromTheMiddle(t *testing.T, c *Client, topic string) {
 }
 
 func testLessThanARecord(t *testing.T, c *Client, topic string) {
+	t.Helper()
 	for i := range 3 {
 		produce(t, c, topic, 0, strings.Repeat(fmt.Sprint(i), 10_000))
 	}
@@ -160,6 +165,7 @@ func testLessThanARecord(t *testing.T, c *Client, topic string) {
 }
 
 func testAllCodecs(t *testing.T, c *Client, topic string) {
+	t.Helper()
 	var want []string
 	for codec := range kafka.Compression(5) { // kafka-go packs; 0 is none
 		text := strings.Repeat(codec.String()+" ", 1000)
@@ -178,6 +184,7 @@ func testAllCodecs(t *testing.T, c *Client, topic string) {
 }
 
 func testLongPoll(t *testing.T, c *Client, topic string) {
+	t.Helper()
 	within(t, 2*time.Second, "a fetch that does not wait", func() {
 		if b, err := c.Fetch(t.Context(), FetchRequest{Topic: topic}); err != nil || len(b.Records) != 0 {
 			t.Errorf("got %+v and %v, want nothing", b, err)
@@ -214,6 +221,7 @@ func testLongPoll(t *testing.T, c *Client, topic string) {
 }
 
 func testOutOfRange(t *testing.T, c *Client, topic string) {
+	t.Helper()
 	produce(t, c, topic, 0, "a", "b")
 	for _, offset := range []int64{3, 1 << 40, -1, -2} {
 		_, err := c.Fetch(t.Context(), FetchRequest{Topic: topic, Offset: offset, MaxWait: time.Second})
@@ -230,6 +238,7 @@ func testOutOfRange(t *testing.T, c *Client, topic string) {
 }
 
 func testNoTopic(t *testing.T, c *Client, topic string) {
+	t.Helper()
 	for name, f := range map[string]func() error{
 		"fetch": func() error {
 			_, err := c.Fetch(t.Context(), FetchRequest{Topic: "no-" + topic})
@@ -269,6 +278,7 @@ func testNoTopic(t *testing.T, c *Client, topic string) {
 }
 
 func testTooLarge(t *testing.T, c *Client, topic string) {
+	t.Helper()
 	_, err := c.Produce(t.Context(), topic, 0, Message{Value: make([]byte, 3<<20)})
 	if !errors.Is(err, ErrTooLarge) || OutcomeOf(err) != Refused || Temporary(err) {
 		t.Errorf("got %v, outcome %v, want ErrTooLarge and refused", err, OutcomeOf(err))
@@ -279,6 +289,7 @@ func testTooLarge(t *testing.T, c *Client, topic string) {
 }
 
 func testContext(t *testing.T, c *Client, topic string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	within(t, 3*time.Second, "fetch with a deadline", func() {
@@ -307,6 +318,7 @@ func testContext(t *testing.T, c *Client, topic string) {
 }
 
 func testConcurrency(t *testing.T, c *Client, topic string) {
+	t.Helper()
 	const producers, each = 8, 25
 	var wg sync.WaitGroup
 	for p := range producers {
@@ -342,6 +354,7 @@ func testConcurrency(t *testing.T, c *Client, topic string) {
 }
 
 func testTopics(t *testing.T, c *Client, topic string) {
+	t.Helper()
 	names := TopicNames{topic + ".requests", topic + ".decisions", topic + ".state", topic + ".rejects", topic + ".control"}
 	specs := Specs(names, 3)
 	found, err := c.CheckTopics(t.Context(), specs...)
@@ -369,6 +382,7 @@ func testTopics(t *testing.T, c *Client, topic string) {
 }
 
 func testGroup(t *testing.T, c *Client, topic string) {
+	t.Helper()
 	g, err := NewGroup(GroupConfig{Client: c, Group: "group-" + topic, Topic: topic})
 	if err != nil {
 		t.Fatal(err)
@@ -420,6 +434,7 @@ func nextGeneration(t *testing.T, g *Group) *Generation {
 
 // testTimes is why requests has message.timestamp.after.max.ms: a server whose clock runs ahead is told so.
 func testTimes(t *testing.T, c *Client, topic string) {
+	t.Helper()
 	spec := Specs(TopicNames{Requests: topic + ".requests"}, 1)[0]
 	if _, err := c.EnsureTopics(t.Context(), spec); err != nil {
 		t.Fatal(err)

@@ -294,9 +294,9 @@ func FuzzUnpack(f *testing.F) {
 			set[batchMagicAt] = 2
 			set = sealed(set, func([]byte) {})
 		}
-		const cap = 1 << 16
+		const limit = 1 << 16
 		b := Batch{Next: from, HighWater: -1}
-		_, err := newUnpacker(cap).unpack(&b, set)
+		_, err := newUnpacker(limit).unpack(&b, set)
 		if err != nil && (b.Next != from || len(b.Records) > 0 || len(b.Skipped) > 0) {
 			t.Fatalf("got %q beside error %v", account(b), err)
 		}
@@ -308,8 +308,8 @@ func FuzzUnpack(f *testing.F) {
 			at = r.Offset + 1
 			used += len(r.Key) + len(r.Value) + recordOverhead
 		}
-		if used > 2*cap {
-			t.Fatalf("got %d bytes, want under %d", used, 2*cap)
+		if used > 2*limit {
+			t.Fatalf("got %d bytes, want under %d", used, 2*limit)
 		}
 		at = from
 		for _, s := range b.Skipped {

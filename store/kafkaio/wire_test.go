@@ -34,7 +34,7 @@ func franzProduce(version, code int16) []byte {
 	if code != 0 {
 		p.BaseOffset = -1
 		e := kmsg.NewProduceResponseTopicPartitionErrorRecord()
-		e.ErrorMessage = kmsg.StringPtr("this record")
+		e.ErrorMessage = new("this record")
 		p.ErrorRecords = append(p.ErrorRecords, e)
 	}
 	topic.Partitions = append(topic.Partitions, p)

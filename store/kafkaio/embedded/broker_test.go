@@ -2,14 +2,13 @@ package embedded_test
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"strings"
 	"sync"
 	"testing"
@@ -22,23 +21,28 @@ import (
 
 // TestMain can also be a broker process, for tests that kill one.
 func TestMain(m *testing.M) {
-	dir := os.Getenv("FLOODGATE_TEST_BROKER_DIR")
-	if dir == "" {
-		goleak.VerifyTestMain(m)
+	if dir := os.Getenv("FLOODGATE_TEST_BROKER_DIR"); dir != "" {
+		if err := serve(dir, os.Getenv("FLOODGATE_TEST_BROKER_LISTEN")); err != nil {
+			panic(err)
+		}
 		return
 	}
-	b, err := embedded.Start(embedded.Options{Dir: dir, Listen: os.Getenv("FLOODGATE_TEST_BROKER_LISTEN")})
+	goleak.VerifyTestMain(m)
+}
+
+// serve runs a broker until the process is killed, and says on stdout where.
+func serve(dir, listen string) error {
+	b, err := embedded.Start(embedded.Options{Dir: dir, Listen: listen})
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return err
 	}
-	fmt.Println(b.Addr())
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	<-ctx.Done()
-	if err := b.Close(); err != nil {
-		os.Exit(1)
+	if _, err := fmt.Fprintln(os.Stdout, b.Addr()); err != nil {
+		return err
 	}
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil { // ends with the parent, should nobody kill this one
+		return err
+	}
+	return b.Close()
 }
 
 // process is a broker in a process of its own.
@@ -52,6 +56,9 @@ func startProcess(t *testing.T, dir, listen string) *process {
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), "FLOODGATE_TEST_BROKER_DIR="+dir, "FLOODGATE_TEST_BROKER_LISTEN="+listen)
 	cmd.Stderr = os.Stderr
+	if _, err := cmd.StdinPipe(); err != nil { // open for as long as we live
+		t.Fatal(err)
+	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
