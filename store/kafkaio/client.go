@@ -151,6 +151,14 @@ func (c *Client) refresh(era uint64) {
 	}
 }
 
+// doubt is called after a request that found no connection, or no answer on a shared one. If time ran out over that, the
+// pool may be waiting for an answer that a silent network has swallowed, and so would the next call.
+func (c *Client) doubt(ctx context.Context, era uint64) {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		c.refresh(era)
+	}
+}
+
 // retry calls f until it succeeds, fails for good, or has failed attempts times; f must be safe to repeat.
 func (c *Client) retry(ctx context.Context, attempts int, f func() error) error {
 	for i := 0; ; i++ {

@@ -184,8 +184,11 @@ func (c *Client) exchange(ctx context.Context, build func() protocol.Message, mi
 		_, err := c.transport.RoundTrip(ctx, c.addr, x)
 		if came := x.abandon(); !errors.Is(came, errAborted) {
 			err = came // what came of it, also where the context ended in the same instant
-		} else if err == nil {
-			err = errAborted
+		} else {
+			c.doubt(ctx, era)
+			if err == nil {
+				err = errAborted
+			}
 		}
 		if err == nil {
 			return x.body, x.version, true, nil

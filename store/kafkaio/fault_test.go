@@ -138,6 +138,14 @@ func TestBlackHole(t *testing.T) {
 		})
 		cancel()
 	}
+	// The weather clears. What the pool waits for was swallowed, and must not be waited for.
+	w.hole.Store(false)
+	within(t, time.Second, "afterwards", func() {
+		if got, err := c.Fetch(t.Context(), FetchRequest{Topic: "t"}); err != nil || string(got.Records[0].Value) != "before" {
+			t.Errorf("got %+v and %v, want what was there before", got, err)
+		}
+	})
+	w.hole.Store(true)
 	// Canceled instead, from outside: the goroutine of the connection ends too, and goleak would say if not.
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup

@@ -32,10 +32,12 @@ func (c *Client) rangeOnce(ctx context.Context, topic string, partition int) (st
 	if _, err := c.partitionsOnce(ctx, topic, partition); err != nil {
 		return 0, 0, err // kafka-go sends what it cannot route to any broker
 	}
+	era := c.currentEra()
 	r, err := c.admin.ListOffsets(ctx, &kafka.ListOffsetsRequest{
 		Topics: map[string][]kafka.OffsetRequest{topic: {kafka.FirstOffsetOf(partition), kafka.LastOffsetOf(partition)}},
 	})
 	if err != nil {
+		c.doubt(ctx, era)
 		return 0, 0, err
 	}
 	if len(r.Topics[topic]) != 1 {
@@ -72,8 +74,10 @@ func (c *Client) Partitions(ctx context.Context, topic string) (int, error) {
 
 // partitionsOnce counts the partitions of a topic, and checks that one of them exists and has a leader.
 func (c *Client) partitionsOnce(ctx context.Context, topic string, partition int) (int, error) {
+	era := c.currentEra()
 	m, err := c.admin.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
 	if err != nil {
+		c.doubt(ctx, era)
 		return 0, err
 	}
 	if len(m.Topics) != 1 {

@@ -33,7 +33,6 @@ func TestApacheKafka(t *testing.T) {
 // suite tries a Client against brokers that it knows nothing of. It makes topics of its own with random names. Only Apache
 // Kafka itself enforces message times.
 func suite(t *testing.T, addrs []string, apache bool) {
-	t.Helper()
 	run := func(name string, f func(t *testing.T, c *Client, topic string)) {
 		t.Run(name, func(t *testing.T) {
 			c := startClient(t, Config{Brokers: addrs})
@@ -55,13 +54,14 @@ func suite(t *testing.T, addrs []string, apache bool) {
 	run("many at once", testConcurrency)
 	run("topics", testTopics)
 	run("group", testGroup)
+	run("group of two", testTwoMembers)
 	if apache {
 		run("message times", testTimes)
+		run("zombie", testZombie) // waits for Apache Kafka's shortest session; TestCommitIsRefusedToAZombie is quicker
 	}
 }
 
 func testRoundTrip(t *testing.T, c *Client, topic string) {
-	t.Helper()
 	now := time.Now().UnixNano()
 	msgs := []Message{
 		{Time: now, Key: []byte("alice"), Value: []byte("one")},
@@ -105,7 +105,6 @@ func testRoundTrip(t *testing.T, c *Client, topic string) {
 }
 
 func testLargeValues(t *testing.T, c *Client, topic string) {
-	t.Helper()
 	value := make([]byte, 900_000)
 	for i := range value {
 		value[i] = byte(rand.Uint32())
@@ -123,7 +122,6 @@ func testLargeValues(t *testing.T, c *Client, topic string) {
 }
 
 func testFromTheMiddle(t *testing.T, c *Client, topic string) {
-	t.Helper()
 	for b := range 3 { // three batches of three
 		msgs := make([]Message, 3)
 		for i := range msgs {
@@ -147,7 +145,6 @@ func testFromTheMiddle(t *testing.T, c *Client, topic string) {
 }
 
 func testLessThanARecord(t *testing.T, c *Client, topic string) {
-	t.Helper()
 	for i := range 3 {
 		produce(t, c, topic, 0, strings.Repeat(fmt.Sprint(i), 10_000))
 	}
@@ -165,7 +162,6 @@ func testLessThanARecord(t *testing.T, c *Client, topic string) {
 }
 
 func testAllCodecs(t *testing.T, c *Client, topic string) {
-	t.Helper()
 	var want []string
 	for codec := range kafka.Compression(5) { // kafka-go packs; 0 is none
 		text := strings.Repeat(codec.String()+" ", 1000)
@@ -184,7 +180,6 @@ func testAllCodecs(t *testing.T, c *Client, topic string) {
 }
 
 func testLongPoll(t *testing.T, c *Client, topic string) {
-	t.Helper()
 	within(t, 2*time.Second, "a fetch that does not wait", func() {
 		if b, err := c.Fetch(t.Context(), FetchRequest{Topic: topic}); err != nil || len(b.Records) != 0 {
 			t.Errorf("got %+v and %v, want nothing", b, err)
@@ -221,7 +216,6 @@ func testLongPoll(t *testing.T, c *Client, topic string) {
 }
 
 func testOutOfRange(t *testing.T, c *Client, topic string) {
-	t.Helper()
 	produce(t, c, topic, 0, "a", "b")
 	for _, offset := range []int64{3, 1 << 40, -1, -2} {
 		_, err := c.Fetch(t.Context(), FetchRequest{Topic: topic, Offset: offset, MaxWait: time.Second})
@@ -238,7 +232,6 @@ func testOutOfRange(t *testing.T, c *Client, topic string) {
 }
 
 func testNoTopic(t *testing.T, c *Client, topic string) {
-	t.Helper()
 	for name, f := range map[string]func() error{
 		"fetch": func() error {
 			_, err := c.Fetch(t.Context(), FetchRequest{Topic: "no-" + topic})
@@ -278,7 +271,6 @@ func testNoTopic(t *testing.T, c *Client, topic string) {
 }
 
 func testTooLarge(t *testing.T, c *Client, topic string) {
-	t.Helper()
 	_, err := c.Produce(t.Context(), topic, 0, Message{Value: make([]byte, 3<<20)})
 	if !errors.Is(err, ErrTooLarge) || OutcomeOf(err) != Refused || Temporary(err) {
 		t.Errorf("got %v, outcome %v, want ErrTooLarge and refused", err, OutcomeOf(err))
@@ -289,7 +281,6 @@ func testTooLarge(t *testing.T, c *Client, topic string) {
 }
 
 func testContext(t *testing.T, c *Client, topic string) {
-	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	within(t, 3*time.Second, "fetch with a deadline", func() {
@@ -318,7 +309,6 @@ func testContext(t *testing.T, c *Client, topic string) {
 }
 
 func testConcurrency(t *testing.T, c *Client, topic string) {
-	t.Helper()
 	const producers, each = 8, 25
 	var wg sync.WaitGroup
 	for p := range producers {
@@ -354,7 +344,6 @@ func testConcurrency(t *testing.T, c *Client, topic string) {
 }
 
 func testTopics(t *testing.T, c *Client, topic string) {
-	t.Helper()
 	names := TopicNames{topic + ".requests", topic + ".decisions", topic + ".state", topic + ".rejects", topic + ".control"}
 	specs := Specs(names, 3)
 	found, err := c.CheckTopics(t.Context(), specs...)
@@ -382,7 +371,6 @@ func testTopics(t *testing.T, c *Client, topic string) {
 }
 
 func testGroup(t *testing.T, c *Client, topic string) {
-	t.Helper()
 	g, err := NewGroup(GroupConfig{Client: c, Group: "group-" + topic, Topic: topic})
 	if err != nil {
 		t.Fatal(err)
@@ -434,7 +422,6 @@ func nextGeneration(t *testing.T, g *Group) *Generation {
 
 // testTimes is why requests has message.timestamp.after.max.ms: a server whose clock runs ahead is told so.
 func testTimes(t *testing.T, c *Client, topic string) {
-	t.Helper()
 	spec := Specs(TopicNames{Requests: topic + ".requests"}, 1)[0]
 	if _, err := c.EnsureTopics(t.Context(), spec); err != nil {
 		t.Fatal(err)
@@ -446,5 +433,60 @@ func testTimes(t *testing.T, c *Client, topic string) {
 	}
 	if base, err := c.Produce(t.Context(), spec.Name, 0, Message{Time: now.Add(-time.Hour).UnixNano()}); err != nil || base != 0 {
 		t.Errorf("an hour behind: got offset %d and %v, want 0: backlogs are welcome, and nothing of the refused one is there", base, err)
+	}
+}
+
+// testTwoMembers lets one come and go again.
+func testTwoMembers(t *testing.T, c *Client, topic string) {
+	config := GroupConfig{Client: c, Group: "group-" + topic, Topic: topic}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	a := join(t, &wg, config)
+	defer a.Close()
+	awaitOwned(t, 2, a)
+	b := join(t, &wg, config)
+	defer b.Close()
+	awaitOwned(t, 2, a, b)
+	start := time.Now()
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	awaitOwned(t, 2, a)
+	t.Logf("planned hand-over in %v", time.Since(start))
+}
+
+// testZombie cuts a member off until another has its partitions.
+func testZombie(t *testing.T, c *Client, topic string) {
+	var w weather
+	cut := startClient(t, Config{Brokers: c.config.Brokers, Dial: w.dial})
+	config := GroupConfig{Client: cut, Group: "group-" + topic, Topic: topic}
+	zombie, err := NewGroup(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer zombie.Close()
+	gen := nextGeneration(t, zombie)
+	if err := gen.Commit(map[int]int64{0: 1}); err != nil {
+		t.Fatal(err)
+	}
+	w.hole.Store(true)
+	config.Client = c
+	heir, err := NewGroup(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer heir.Close()
+	start := time.Now()
+	next := nextGeneration(t, heir)
+	t.Logf("took over after %v", time.Since(start))
+	if !slices.Equal(next.Partitions, []int{0, 1}) || next.Committed[0] != 1 {
+		t.Errorf("got %v at %v, want both where they were left", next.Partitions, next.Committed)
+	}
+	if err := next.Commit(map[int]int64{0: 2}); err != nil {
+		t.Error(err)
+	}
+	w.hole.Store(false)
+	if err := gen.Commit(map[int]int64{0: 99}); err == nil {
+		t.Error("got a lease for a zombie")
 	}
 }

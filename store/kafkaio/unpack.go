@@ -7,7 +7,8 @@ import (
 	"hash/crc32"
 )
 
-// Batch is what one Fetch returned: records in offset order, none below the offset asked for.
+// Batch is what one Fetch returned: records in offset order, none below the offset asked for. Records, Next and Skipped are
+// checked (see Fetch); HighWater and LogStart are the broker's word, which no checksum covers.
 type Batch struct {
 	Records   []Record
 	Next      int64  // the offset to fetch next: everything below it is in Records or in Skipped
