@@ -24,6 +24,7 @@ type FoldOptions struct {
 	Partitions int                  // 0 is 1
 	MaxRows    int                  // rules × callers kept; 0 is DefaultMaxRows. Beyond it new callers are not counted, and that is
 	MaxSenders int                  // producers and sources remembered; 0 is DefaultMaxSenders
+	NoStore    bool                 // nothing will be committed: TakeDirty has nothing to give
 }
 
 // Change is what the fold of one entry did to one rule and caller, where anybody would notice.
@@ -126,11 +127,15 @@ func (f *Fold) entry(e *schemas.Entry, hash uint64) {
 
 // count adds the entry to the window of one rule.
 func (f *Fold) count(r *rules.Rule, rule int32, e *schemas.Entry, caller uint64) {
-	weight := r.Weight(e)
+	hash := rowHash(caller, rule)
+	blocked := e.Blocked
+	if r.Mode == schemas.ModeShadow {
+		blocked = f.shadowed(hash, rule, e)
+	}
+	weight := r.Weight(e, blocked)
 	if weight == 0 {
 		return
 	}
-	hash := rowHash(caller, rule)
 	i, ok := f.table.find(hash, rule, e.ID)
 	if !ok {
 		if f.table.used >= f.opts.MaxRows {
@@ -158,12 +163,24 @@ func (f *Fold) count(r *rules.Rule, rule int32, e *schemas.Entry, caller uint64)
 		return
 	}
 	f.warn(r, row, e, count, limit, weight)
-	f.step(r, row, e, count, limit)
+	f.step(r, row, e, count, limit, weight)
+}
+
+// shadowed reports whether the entry would have been blocked if its rule, which is in shadow mode, were enforced and the
+// only one: whether the rule's own closure holds. So a shadow rule counts as if alone (ARCHITECTURE.md §4), at a lag of
+// nothing. An entry that merges requests from before and after its own close counts whole: for shadow rules, merged and
+// unmerged logs need not agree.
+func (f *Fold) shadowed(hash uint64, rule int32, e *schemas.Entry) bool {
+	i, ok := f.table.find(hash, rule, e.ID)
+	return ok && f.table.row(i).closure.ClosedAt(e.Time)
 }
 
 // step lets the policy decide on what was counted.
-func (f *Fold) step(r *rules.Rule, row *row, e *schemas.Entry, count window.Count, limit int64) {
+func (f *Fold) step(r *rules.Rule, row *row, e *schemas.Entry, count window.Count, limit, weight int64) {
 	before := row.closure
+	if before.ClosedAt(e.Time) && r.Window.Name() == window.NameLog {
+		count.Total = max(count.Total, before.Peak+weight) // a log forgets what is over the limit; its overshoot must not
+	}
 	closure, change := policy.Step(r, before, e.Time, count)
 	row.closure = closure
 	if closure.Nth > 0 && e.Time < closure.Until {
@@ -222,7 +239,7 @@ func (f *Fold) Stats() FoldStats { return f.stats.clone(f) }
 
 // markDirty puts a row on the list of the next checkpoint.
 func (f *Fold) markDirty(i uint32, r *row) {
-	if !r.dirty {
+	if !r.dirty && !f.opts.NoStore {
 		r.dirty = true
 		f.dirty = append(f.dirty, i)
 	}

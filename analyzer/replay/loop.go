@@ -9,9 +9,6 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// maxDirty is how many changed rows the fold may remember. Nobody commits them here.
-const maxDirty = 1 << 18
-
 // loop plays server and analyzer at once: a request is admitted or blocked by the closures that hold at its time, then
 // counted, and what follows from the count becomes a closure lag later. One goroutine uses a loop.
 type loop struct {
@@ -36,7 +33,7 @@ type reads struct{ arrivals, responses bool }
 func newLoop(c Config, sum *Summary) *loop {
 	kinds := c.Format.Kinds()
 	l := &loop{
-		fold: analyzer.NewFold(c.Rules, analyzer.FoldOptions{}), kinds: kinds, reads: make([]reads, len(kinds)),
+		fold: analyzer.NewFold(c.Rules, analyzer.FoldOptions{NoStore: true}), kinds: kinds, reads: make([]reads, len(kinds)),
 		lag: int64(c.Lag), sum: sum, onClose: c.OnClose, onEntry: c.OnEntry,
 	}
 	for i, kind := range kinds {
@@ -89,9 +86,6 @@ func (l *loop) count(i int, id string, line *ingest.Line, blocked bool) {
 		e.Response, e.Status, e.Cost = true, line.Status, line.Cost
 		l.onEntry(e)
 		l.fold.Entry(e)
-	}
-	if l.fold.Dirty() > maxDirty {
-		l.fold.TakeDirty()
 	}
 	if changes := l.fold.TakeChanges(); len(changes) > 0 {
 		for i := range changes {

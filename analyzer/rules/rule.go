@@ -103,10 +103,11 @@ func (m *Match) holds(e *schemas.Entry) bool {
 	return false
 }
 
-// Weight returns what e weighs under the rule: its count, or its cost. A blocked entry weighs 0 unless the rule counts
-// blocked ones.
-func (r *Rule) Weight(e *schemas.Entry) int64 {
-	if e.Blocked && !r.CountBlocked {
+// Weight returns what e weighs under the rule: its count, or its cost. An entry that was blocked weighs 0 unless the rule
+// counts blocked ones. Whether it was is the caller's to say: a rule in shadow mode goes by its own closures, not by those
+// that held.
+func (r *Rule) Weight(e *schemas.Entry, blocked bool) int64 {
+	if blocked && !r.CountBlocked {
 		return 0
 	}
 	if r.Measure == Cost {

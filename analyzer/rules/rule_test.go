@@ -96,7 +96,7 @@ func TestWeight(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if got := one(t, test.fields).Weight(&test.entry); got != test.want {
+			if got := one(t, test.fields).Weight(&test.entry, test.entry.Blocked); got != test.want {
 				t.Errorf("got %d, want %d", got, test.want)
 			}
 		})
@@ -114,7 +114,7 @@ func TestNothingAllocatesPerEntry(t *testing.T) {
 			if !r.Matches(&e) {
 				panic("no match")
 			}
-			r.Weight(&e)
+			r.Weight(&e, e.Blocked)
 			if limit, _ := r.LimitFor(e.ID); limit != 7 {
 				panic(limit)
 			}
