@@ -81,8 +81,8 @@ func TestKill9(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Log("seed", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	for round := range 12 {
-		acknowledged := runUntilKilled(t, dir, time.Duration(50+random.IntN(250))*time.Millisecond)
+	for round := range 8 {
+		acknowledged := runUntilKilled(t, dir, time.Duration(random.IntN(200))*time.Millisecond)
 		s := open(t, dir)
 		next := s.Checkpoint().Next
 		if next < acknowledged || next < told {
@@ -96,7 +96,7 @@ func TestKill9(t *testing.T) {
 		}
 		closeChecked(t, s)
 	}
-	if told < 12 {
+	if told < 8 {
 		t.Errorf("got %d commits over all rounds, want some in each", told)
 	}
 }

@@ -80,7 +80,7 @@ func TestFullDisk(t *testing.T) {
 			t.Fatalf("cycle %d, with space: %v", cycle, err)
 		}
 		before := next
-		fill(t, disk, DefaultMinFree+2<<20)
+		fill(t, disk, DefaultMinFree+1<<20)
 		for err = try(); err == nil && next-before < 1000; {
 			err = try()
 		}

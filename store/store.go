@@ -3,10 +3,11 @@ package store
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
@@ -107,15 +108,22 @@ func (s *Store) openBadger(bo badger.Options) (err error) {
 	s.db, err = badger.Open(bo)
 	if err != nil {
 		s.db = nil // Badger may return one beside the error, already cleaned up
+		return damage("badger", err)
 	}
-	var system *fs.PathError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &system):
-		return fmt.Errorf("badger: %w", err)
+	return nil
+}
+
+// damage wraps an error of reading the store: it is ErrCorrupt, unless the system refused something that it may grant
+// another time. Badger passes on the text of an error, not the error.
+func damage(what string, err error) error {
+	for _, refused := range []syscall.Errno{
+		syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EACCES, syscall.EPERM, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT,
+	} {
+		if strings.Contains(err.Error(), refused.Error()) {
+			return fmt.Errorf("%s: %w", what, err)
+		}
 	}
-	return fmt.Errorf("%w: badger: %w", ErrCorrupt, err)
+	return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, err)
 }
 
 // Close closes the store. What was committed stays. Badger writes its memtable out when it is closed; where that might

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"go.uber.org/goleak"
 )
 
 // TestMain runs the test binary again as another process where a test asks for one.
@@ -31,10 +35,13 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// child returns the command that runs this binary as another process on the store in dir.
+// child returns the command that runs this binary as another process on the store in dir. It is killed if it takes
+// longer than anything here may.
 func child(t *testing.T, what, dir string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, os.Args[0])
 	cmd.Env = append(os.Environ(), "STORE_TEST_CHILD="+what, "STORE_TEST_DIR="+dir)
 	return cmd
 }
@@ -292,6 +299,22 @@ func TestOneStoreHasTheDirectory(t *testing.T) {
 	s = open(t, dir)
 	if got := rows(t, s); got != "a=1" {
 		t.Errorf("got %q, want a=1", got)
+	}
+}
+
+func TestCloseLeavesNothingRunning(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	s, err := Open(t.TempDir(), quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit(t, s, 1, put("a", "1"))
+	closeChecked(t, s)
+	if err := goleak.Find(before); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("close again: %v", err)
 	}
 }
 

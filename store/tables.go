@@ -30,7 +30,7 @@ func verifyTables(dir string, bo badger.Options) error {
 		name := fmt.Sprintf("%06d.sst", id)
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
-			return fmt.Errorf("%w: read table: %w", ErrCorrupt, err)
+			return damage("read table", err)
 		}
 		if err := verifyTable(b); err != nil {
 			return fmt.Errorf("%w: table %s: %w", ErrCorrupt, name, err)
@@ -50,7 +50,7 @@ func readManifest(dir string, bo badger.Options) (badger.Manifest, error) {
 	}
 	manifest, _, err := badger.ReplayManifestFile(f, bo.ExternalMagicVersion, bo)
 	if err != nil {
-		err = fmt.Errorf("%w: manifest: %w", ErrCorrupt, err)
+		err = damage("manifest", err)
 	}
 	return manifest, errors.Join(err, f.Close())
 }
