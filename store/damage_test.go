@@ -166,6 +166,22 @@ func TestATableThatIsGoneIsFound(t *testing.T) {
 	}
 }
 
+// A table's pages may be lost, too; Badger takes zeros at its end for a checksum of nothing, which is right.
+func TestATableOfZerosIsFound(t *testing.T) {
+	story, _ := newStory(t)
+	for name := range story {
+		if filepath.Ext(name) != ".sst" {
+			continue
+		}
+		for _, keep := range []int{0, 4, 2000, len(story[name].content) - 4096} {
+			dir := story.restore(t, name, func(b []byte) { clear(b[max(keep, 0):]) })
+			if _, err := Open(dir, quiet()); !errors.Is(err, ErrCorrupt) {
+				t.Errorf("%s, zeros from %d: got %v, want %v", name, keep, err, ErrCorrupt)
+			}
+		}
+	}
+}
+
 // A kill may leave a table half written. It is not in the manifest then, and Badger deletes it.
 func TestATableNobodyNamesIsNoDamage(t *testing.T) {
 	story, model := newStory(t)

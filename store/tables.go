@@ -96,8 +96,8 @@ func cutTail(b []byte) (rest, tail []byte, err error) {
 		return nil, nil, errors.New("cut short")
 	}
 	b, size := b[:len(b)-4], uint64(binary.BigEndian.Uint32(b[len(b)-4:]))
-	if size > uint64(len(b)) {
-		return nil, nil, fmt.Errorf("got a length of %d, want at most %d", size, len(b))
+	if size == 0 || size > uint64(len(b)) { // zeros, of a page that was lost, would be the checksum of nothing
+		return nil, nil, fmt.Errorf("got a length of %d, want 1 to %d", size, len(b))
 	}
 	at := len(b) - int(size)
 	return b[:at], b[at:], nil
