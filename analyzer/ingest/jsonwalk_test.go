@@ -116,14 +116,40 @@ func TestWholeNumbers(t *testing.T) {
 				want = n.Int64()
 			}
 		}
-		// Numbers with a point or exponent go through a float64: exact up to 2^53.
-		if got := whole(s); got != want && (want < 1<<53 || math.Abs(float64(got)-float64(want)) > float64(want)/1e15) {
+		// Numbers with an exponent go through a float64: exact up to 2^53.
+		rounded := strings.Contains(s, "e") && want >= 1<<53
+		if got := whole(s); got != want && (!rounded || math.Abs(float64(got)-float64(want)) > float64(want)/1e15) {
 			t.Fatalf("%s: got %d, want %d", s, got, want)
 		}
 	})
-	for _, s := range []string{"", "x", "true", "-5", "nan", "-inf", "1x", " 1", "0x10p", "1e-9"} {
+	for _, s := range []string{"", "x", "true", "-5", "nan", "-inf", "inf", "+Infinity", "1x", " 1", "0x10p", "0x1p9", "1_0", "1e-9", ".", "1.2.3", "1.x", "1.5e", "99999999999999999999x"} {
 		if got := whole(s); got != 0 {
-			t.Errorf("%q: got %d", s, got)
+			t.Errorf("%q: got %d, want 0", s, got)
+		}
+	}
+}
+
+// TestAFractionNeverRoundsUp: a float64 takes each of these for one more.
+func TestAFractionNeverRoundsUp(t *testing.T) {
+	for s, want := range map[string]int64{
+		"1130000000000000.9":            1130000000000000,
+		"4503599627370495.99":           1<<52 - 1,
+		"9007199254740993.5":            1<<53 + 1,
+		"9223372036854775806.999":       math.MaxInt64 - 1,
+		"9223372036854775807.0":         math.MaxInt64,
+		"9223372036854775807.9":         math.MaxInt64,
+		"9223372036854775808.0":         math.MaxInt64,
+		"0.99999999999999999999":        0,
+		"7.":                            7,
+		".75":                           0,
+		"+7.9":                          7,
+		"12345e-2":                      123,
+		"95e-1":                         9,
+		"1e400":                         math.MaxInt64,
+		strings.Repeat("0", 99) + "7.9": 7,
+	} {
+		if got := whole(s); got != want {
+			t.Errorf("%s: got %d, want %d", s, got, want)
 		}
 	}
 }

@@ -143,10 +143,14 @@ func unixFloat(s string, unit int64) (int64, bool) {
 	return int64(f), true
 }
 
-// whole returns the whole part of the decimal number s, from 0 to the largest int64; 0 if s is no number.
+// whole returns the whole part of the decimal number s, from 0 to the largest int64; 0 if s is no number. It is exact but
+// for numbers with an exponent, which have the 53 bits of a float64.
 func whole(s string) int64 {
 	var v int64
 	for i := range len(s) {
+		if s[i] == '.' && i > 0 && strings.Trim(s[i+1:], "0123456789") == "" {
+			return v // a float64 might round what follows the point up
+		}
 		d := int64(s[i] - '0')
 		if d > 9 || v > (math.MaxInt64-d)/10 {
 			return wholeFloat(s)
@@ -158,6 +162,9 @@ func whole(s string) int64 {
 
 // wholeFloat is whole for numbers that are large or not written as digits alone.
 func wholeFloat(s string) int64 {
+	if strings.Trim(s, "0123456789.eE+-") != "" {
+		return 0 // ParseFloat also knows inf and 0x1p9
+	}
 	f, err := strconv.ParseFloat(s, 64)
 	switch {
 	case f >= math.MaxInt64: // also with err: out of range is infinite
