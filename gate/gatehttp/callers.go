@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/509da70d/floodgate/gate"
+	"github.com/509da70d/floodgate/gate/internal/front"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -40,7 +41,7 @@ func Custom(kind string, id func(*http.Request) string) CallerFunc {
 }
 
 // CompositeSeparator stands between the parts of a composite caller's id.
-const CompositeSeparator = "|"
+const CompositeSeparator = front.Separator
 
 // Composite adds a caller whose id is made of several parts, such as an address and a route; a closure then shuts the
 // one route for the one address:
@@ -51,18 +52,7 @@ const CompositeSeparator = "|"
 // would be counted as one.
 func Composite(kind string, parts ...func(*http.Request) string) CallerFunc {
 	return Custom(kind, func(r *http.Request) string {
-		var id strings.Builder
-		for i, part := range parts {
-			p := part(r)
-			if p == "" || i < len(parts)-1 && strings.Contains(p, CompositeSeparator) {
-				return ""
-			}
-			if i > 0 {
-				id.WriteString(CompositeSeparator)
-			}
-			id.WriteString(p)
-		}
-		return id.String()
+		return front.Join(len(parts), func(i int) string { return parts[i](r) })
 	})
 }
 

@@ -1,17 +1,16 @@
 package gatehttp
 
 import (
-	"math"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/509da70d/floodgate/gate"
+	"github.com/509da70d/floodgate/gate/internal/front"
 )
 
 // setFields sets the fields of the answer to a refused request.
 func setFields(h http.Header, v gate.Verdict) {
-	seconds := strconv.FormatInt(wholeSeconds(v.RetryAfter), 10)
+	seconds := strconv.FormatInt(front.WholeSeconds(v.RetryAfter), 10)
 	h.Set("Retry-After", seconds)
 	name, ok := quoted(v.Rule)
 	if !ok {
@@ -19,23 +18,12 @@ func setFields(h http.Header, v gate.Verdict) {
 	}
 	h.Set("Ratelimit", name+";r=0;t="+seconds)
 	if v.Limit > 0 && v.Limit <= maxInteger && v.Window > 0 {
-		h.Set("Ratelimit-Policy", name+";q="+strconv.FormatInt(v.Limit, 10)+";w="+strconv.FormatInt(wholeSeconds(v.Window), 10))
+		h.Set("Ratelimit-Policy", name+";q="+strconv.FormatInt(v.Limit, 10)+";w="+strconv.FormatInt(front.WholeSeconds(v.Window), 10))
 	}
 }
 
 // maxInteger is the largest integer of a structured field (RFC 9651, 3.3.1).
 const maxInteger = 999_999_999_999_999
-
-// wholeSeconds rounds up to seconds, at least 1.
-func wholeSeconds(d time.Duration) int64 {
-	if d <= time.Second {
-		return 1
-	}
-	if d > math.MaxInt64-time.Second {
-		d = math.MaxInt64 - time.Second
-	}
-	return int64((d + time.Second - 1) / time.Second)
-}
 
 // quoted returns a name as a string of a structured field (RFC 9651, 3.3.3), and whether it can be one: it has at least
 // one character, all of them printable ASCII. So nothing in a rule's name can end the field or begin another.

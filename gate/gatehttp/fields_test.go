@@ -1,7 +1,6 @@
 package gatehttp
 
 import (
-	"math"
 	"net/http"
 	"reflect"
 	"testing"
@@ -40,16 +39,5 @@ func TestFieldsOfTheAnswer(t *testing.T) {
 				t.Errorf("got %v, want %v", h, p.want)
 			}
 		})
-	}
-}
-
-func TestWholeSeconds(t *testing.T) {
-	for d, want := range map[time.Duration]int64{
-		math.MinInt64: 1, -1: 1, 0: 1, 1: 1, time.Second: 1, time.Second + 1: 2, 2 * time.Second: 2,
-		math.MaxInt64: math.MaxInt64 / int64(time.Second), 366 * 24 * time.Hour: 366 * 24 * 3600,
-	} {
-		if got := wholeSeconds(d); got != want {
-			t.Errorf("%v: got %d, want %d", d, got, want)
-		}
 	}
 }
