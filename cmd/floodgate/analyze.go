@@ -33,7 +33,7 @@ type analyzeConfig struct {
 
 func parseAnalyze(p process, args []string) (analyzeConfig, error) {
 	var c analyzeConfig
-	flags := newFlags("analyze --brokers HOST:PORT… --rules FILE --data DIR [flags]")
+	flags := newFlags("analyze --brokers HOST:PORT... --rules FILE --data DIR [flags]")
 	c.kafka.add(flags)
 	c.key.add(flags)
 	flags.StringVar(&c.rules, "rules", "", "rules `file`; read again when it changes and on SIGHUP")

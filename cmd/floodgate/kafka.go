@@ -21,7 +21,7 @@ type kafkaFlags struct {
 
 func (k *kafkaFlags) add(flags *pflag.FlagSet) {
 	d := kafkaio.DefaultTopicNames()
-	flags.StringSliceVar(&k.brokers, "brokers", nil, "Kafka brokers to find the cluster by, `host:port,…`")
+	flags.StringSliceVar(&k.brokers, "brokers", nil, "Kafka brokers to find the cluster by, `host:port,...`")
 	flags.IntVar(&k.partitions, "partitions", 4, "partitions of the topics, where they are created")
 	flags.StringVar(&k.names.Requests, "topic-requests", d.Requests, "topic of request frames")
 	flags.StringVar(&k.names.Decisions, "topic-decisions", d.Decisions, "topic of decisions")

@@ -38,6 +38,7 @@ const (
 type generator struct {
 	t          *testing.T
 	client     *kafkaio.Client
+	topic      string // of requests
 	rnd        *rand.Rand
 	names      [][]string // callers by partition
 	seq        []uint64
@@ -47,10 +48,10 @@ type generator struct {
 	busy       time.Duration
 }
 
-func newGenerator(t *testing.T, broker string, seed uint64) *generator {
+func newGenerator(t *testing.T, broker, topic string, seed uint64) *generator {
 	t.Helper()
 	g := &generator{
-		t: t, client: kafkaio.New(kafkaio.Config{Brokers: []string{broker}}), rnd: rand.New(rand.NewPCG(seed, 0)),
+		t: t, client: kafkaio.New(kafkaio.Config{Brokers: []string{broker}}), topic: topic, rnd: rand.New(rand.NewPCG(seed, 0)),
 		names: make([][]string, killPartitions), seq: make([]uint64, killPartitions), truth: make(map[string]int64),
 	}
 	t.Cleanup(g.client.Close)
@@ -96,9 +97,8 @@ func (g *generator) send(ctx context.Context) {
 
 // produce sends until it is acknowledged: with the broker alive, a failure is an ambiguous one.
 func (g *generator) produce(ctx context.Context, p int, m kafkaio.Message) {
-	topic := kafkaio.DefaultTopicNames().Requests
 	for {
-		_, err := g.client.Produce(ctx, topic, p, m)
+		_, err := g.client.Produce(ctx, g.topic, p, m)
 		if err == nil {
 			return
 		}
@@ -122,33 +122,50 @@ func (g *generator) sendUntilReady(ctx context.Context, url string) {
 	}
 }
 
+// killRun is where and how often analyzers are killed.
+type killRun struct {
+	broker  string
+	suffix  string // of topics and group, so that runs on one broker don't meet
+	session string
+	cycles  int
+}
+
 // TestKillMinus9 kills a real analyzer again and again while a real broker in another process takes a stream of frames,
 // some of them twice. In the end the store holds what the generator sent, to the unit.
 func TestKillMinus9(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
 	}
+	broker := start(t, "broker", "--listen", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "log"), "--min-session-timeout", "1s").
+		waitFor(`serving Kafka on (\S+)`, 10*time.Second)
+	killRun{broker: broker, session: "2s", cycles: *killCycles}.run(t)
+}
+
+// TestKillMinus9OnApacheKafka is the same on the real broker, whose shortest session is three times as long.
+func TestKillMinus9OnApacheKafka(t *testing.T) {
+	broker := os.Getenv("FLOODGATE_KAFKA")
+	if broker == "" {
+		t.Skip("FLOODGATE_KAFKA does not name an Apache Kafka")
+	}
+	killRun{broker: broker, suffix: fmt.Sprintf(".kill-%x", rand.Uint64()), session: "6s", cycles: max(1, *killCycles/4)}.run(t)
+}
+
+func (k killRun) run(t *testing.T) {
+	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "rules.yaml")
 	if err := os.WriteFile(path, []byte(killRules), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	broker := start(t, "broker", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "log"), "--min-session-timeout", "1s").
-		waitFor(`serving Kafka on (\S+)`, 10*time.Second)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	g := newGenerator(t, broker, seed)
-	analyze := func() (*program, string) {
-		p := start(t, "analyze", "--brokers", broker, "--rules", path, "--data", filepath.Join(dir, "counts"),
-			"--listen", "127.0.0.1:0", "--session-timeout", "2s", "--checkpoint", "50ms")
-		return p, "http://" + p.waitFor(`msg=listening address=(\S+)`, 30*time.Second)
-	}
+	g := newGenerator(t, k.broker, "floodgate.requests"+k.suffix, seed)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	p, url := analyze()
+	p, url := k.analyze(t, dir, path)
 	started := time.Now()
 	found := 0.0
-	for range *killCycles {
+	for range k.cycles {
 		g.sendUntilReady(ctx, url)
 		for at := time.Now().Add(time.Duration(100+g.rnd.IntN(500)) * time.Millisecond); time.Now().Before(at); {
 			g.send(ctx)
@@ -156,16 +173,16 @@ func TestKillMinus9(t *testing.T) {
 		metrics, _ := get(ctx, url+"/metrics")
 		found += metricSum(metrics, "floodgate_duplicates_total")
 		p.kill()
-		p, url = analyze()
+		p, url = k.analyze(t, dir, path)
 	}
 	rate := float64(g.entries) / time.Since(started).Seconds()
-	awaitCaughtUp(ctx, t, g.client, url, killPartitions)
+	awaitCaughtUp(ctx, t, g.client, url, g.topic)
 	metrics, _ := get(ctx, url+"/metrics")
 	found += metricSum(metrics, "floodgate_duplicates_total")
 	if code := p.stop(syscall.SIGTERM); code != 0 {
 		t.Errorf("SIGTERM: got exit code %d, want 0:\n%s", code, p.text())
 	}
-	t.Logf("%d kills, %.0f entries/s, %d duplicates sent, %.0f found by processes before they died", *killCycles, rate, g.duplicates, found)
+	t.Logf("%d kills, %.0f entries/s, %d duplicates sent, %.0f found by processes before they died", k.cycles, rate, g.duplicates, found)
 	if rate < killEntries {
 		t.Errorf("load: got %.0f entries/s, want %d", rate, killEntries)
 	}
@@ -175,14 +192,28 @@ func TestKillMinus9(t *testing.T) {
 	compareStores(t, filepath.Join(dir, "counts"), g.truth)
 }
 
+// analyze starts an analyzer and returns it with its address.
+func (k killRun) analyze(t *testing.T, dir, rules string) (*program, string) {
+	t.Helper()
+	args := []string{
+		"analyze", "--brokers", k.broker, "--rules", rules, "--data", filepath.Join(dir, "counts"), "--listen", "127.0.0.1:0",
+		"--session-timeout", k.session, "--checkpoint", "50ms", "--group", "floodgate" + k.suffix,
+	}
+	for _, topic := range []string{"requests", "decisions", "state", "rejects", "control"} {
+		args = append(args, "--topic-"+topic, "floodgate."+topic+k.suffix)
+	}
+	p := start(t, args...)
+	return p, "http://" + p.waitFor(`msg=listening address=(\S+)`, 30*time.Second)
+}
+
 // awaitCaughtUp waits until the analyzer at url has counted all that the log holds.
-func awaitCaughtUp(ctx context.Context, t *testing.T, client *kafkaio.Client, url string, partitions int) {
+func awaitCaughtUp(ctx context.Context, t *testing.T, client *kafkaio.Client, url, topic string) {
 	t.Helper()
 	eventually(t, time.Minute, "analyzer at the log's end", func() bool {
 		metrics, _ := get(ctx, url+"/metrics")
 		sum := int64(0)
-		for p := range partitions {
-			_, end, err := client.Range(ctx, kafkaio.DefaultTopicNames().Requests, p)
+		for p := range killPartitions {
+			_, end, err := client.Range(ctx, topic, p)
 			if err != nil {
 				return false
 			}

@@ -82,7 +82,7 @@ func (f *replayFlags) config() (replay.Config, error) {
 
 // runReplay says what rules would have closed, from access logs.
 func runReplay(ctx context.Context, p process, args []string) error {
-	flags := newFlags("replay --rules FILE [flags] [LOG…]\n\nReads the logs, plain or gzip, or standard input; counts them by the rules as the analyzer would, and\nsays who would have been closed. It needs no Kafka and blocks nobody.")
+	flags := newFlags("replay --rules FILE [flags] [LOG...]\n\nReads the logs, plain or gzip, or standard input; counts them by the rules as the analyzer would, and\nsays who would have been closed. It needs no Kafka and blocks nobody.")
 	var f replayFlags
 	f.register(flags)
 	if err := parseFlags(p, flags, args); err != nil {

@@ -13,7 +13,7 @@ import (
 
 // runRules has one word of its own so far: check.
 func runRules(_ context.Context, p process, args []string) error {
-	flags := newFlags("rules check [flags] FILE…")
+	flags := newFlags("rules check [flags] FILE...")
 	var out outputFlag
 	flags.Var(&out, "output", "table or json")
 	if err := parseFlags(p, flags, args); err != nil {

@@ -12,7 +12,7 @@ import (
 
 // runTopics checks the topics, after creating those that are missing if asked to.
 func runTopics(ctx context.Context, p process, args []string) error {
-	flags := newFlags("topics --brokers HOST:PORT… [flags]")
+	flags := newFlags("topics --brokers HOST:PORT... [flags]")
 	var k kafkaFlags
 	var out outputFlag
 	var create bool
