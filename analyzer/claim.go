@@ -50,7 +50,8 @@ func (o *Owner) claim(ctx context.Context) error {
 	}
 }
 
-// appendClaim produces a claim until it is acknowledged. One that was appended twice is the same claim.
+// appendClaim produces a claim until it is acknowledged. One that was appended twice is the same claim. Without a lease
+// it waits: a claim would shut out the rightful owner, for nobody's good.
 func (o *Owner) appendClaim(ctx context.Context, epoch, nonce uint64) (int64, error) {
 	p := o.config.Fold.Partition
 	value, err := pb.AppendClaim(nil, &schemas.Claim{
@@ -60,6 +61,9 @@ func (o *Owner) appendClaim(ctx context.Context, epoch, nonce uint64) (int64, er
 		return 0, fmt.Errorf("encode claim: %w", err)
 	}
 	for wait := retryFirst; ; wait = min(2*wait, retryLast) {
+		for ctx.Err() == nil && !o.config.Lease(time.Now()) {
+			sleep(ctx, leasePoll)
+		}
 		base, err := o.log.Produce(ctx, o.config.Decisions, p, kafkaio.Message{Time: time.Now().UnixNano(), Value: value})
 		if err == nil {
 			return base, nil
@@ -79,18 +83,26 @@ func newNonce() uint64 {
 }
 
 // readDecisions returns what gates believe before this owner says anything: the decisions in force by the last complete
-// cycle and all since.
+// cycle and all since, without those that gates refuse.
 func (o *Owner) readDecisions(ctx context.Context) (map[decisionKey]schemas.Decision, error) {
 	at, err := o.tail(ctx)
 	if err != nil {
 		return nil, err
 	}
 	told := make(map[decisionKey]schemas.Decision)
+	var fence schemas.Fence
 	_, err = o.scan(ctx, at.from, at.next, func(r pb.Record) {
-		if r.Decision == nil || r.Decision.Caller.Kind == schemas.KindCanary {
-			return
+		switch d := r.Decision; {
+		case r.Claim != nil:
+			fence.Claim(r.Claim.Epoch)
+		case r.Heartbeat != nil:
+			fence.Heartbeat(r.Heartbeat.Epoch, r.Heartbeat.Seq)
+		case d != nil:
+			fence.Claim(d.Epoch) // where reading began amid an epoch
+			if fence.Decision(d.Epoch, d.Seq) && d.Caller.Kind != schemas.KindCanary {
+				told[keyOf(d)] = *d
+			}
 		}
-		told[keyOf(r.Decision)] = *r.Decision
 	})
 	return told, err
 }

@@ -84,6 +84,7 @@ func (f *fetcher) failed(err error) (out fetched, again bool) {
 	case errors.As(err, &outside) && f.next < outside.Start:
 		out.lost = outside.Start - f.next
 		f.next = outside.Start
+		out.batch.Next = f.next
 		return out, false
 	case errors.As(err, &outside) && f.next > outside.End:
 		return fetched{err: ErrLogTruncated}, false
@@ -92,6 +93,7 @@ func (f *fetcher) failed(err error) (out fetched, again bool) {
 		last := min(max(corrupt.To, f.next), f.next+maxBatchRecords)
 		out.batch.Skipped = []kafkaio.Skip{{From: f.next, To: last, Reason: reasonCorrupt, Err: err}}
 		f.next = last + 1
+		out.batch.Next = f.next
 		return out, false
 	}
 	return out, true

@@ -2,7 +2,9 @@ package analyzer
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -96,6 +98,9 @@ func (b *batch) answer(e *schemas.Entry) {
 	})
 }
 
+// errUnsent says that the owner stops and that no more could be published: what is left unsaid, the next owner says.
+var errUnsent = errors.New("stopped with decisions unsent")
+
 // leasePoll is how often an owner without a lease looks whether it has one again.
 const leasePoll = 50 * time.Millisecond
 
@@ -113,7 +118,7 @@ func (b *batch) send(ctx context.Context) error {
 	for {
 		if !p.config.Lease(time.Now()) {
 			if p.stopped() {
-				return nil // the partition is another's; what is left unsaid, its owner says
+				return errUnsent // the partition is another's
 			}
 			sleep(ctx, leasePoll)
 			continue
@@ -126,7 +131,7 @@ func (b *batch) send(ctx context.Context) error {
 		p.numbers.retries.Add(1)
 		p.config.Logger.Warn("cannot publish decisions", "records", len(b.messages), "error", err)
 		if p.stopped() {
-			return nil
+			return errUnsent
 		}
 		sleep(ctx, wait)
 		wait = min(2*wait, retryLast)
@@ -153,22 +158,33 @@ func (b *batch) acknowledged(now int64) {
 }
 
 // watch looks at what stands between our last records and these: a claim of a higher epoch means that the partition is
-// another's now. Usually nothing does, and nothing is read.
+// another's now. Usually nothing does, and nothing is read. An owner that stops need not know.
 func (p *publisher) watch(ctx context.Context, base, n int64) error {
 	from := p.end
 	p.end = base + n
-	if base <= from {
+	if base <= from || p.stopped() {
 		return nil
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	var stopping sync.WaitGroup
+	defer stopping.Wait()
+	defer cancel()
+	stopping.Go(func() {
+		defer cancel()
+		select {
+		case <-p.stop:
+		case <-ctx.Done():
+		}
+	})
 	fenced := false
 	_, err := reader{p.log, p.config}.scan(ctx, from, base, func(r pb.Record) {
 		fenced = fenced || r.Claim != nil && r.Claim.Epoch > p.epoch
 	})
-	if err != nil {
-		return fmt.Errorf("read between our decisions: %w", err)
-	}
-	if fenced {
+	switch {
+	case fenced:
 		return ErrFenced
+	case err != nil && !p.stopped():
+		return fmt.Errorf("read between our decisions: %w", err)
 	}
 	return nil
 }

@@ -2,7 +2,9 @@ package analyzer
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,6 +55,9 @@ type pendingDecision struct {
 	closes   []Change // those it is about, for Observe: several if they came faster than they were published
 }
 
+// maxCloses is the most closes of one rule and caller that wait to be observed, while decisions can't be published.
+const maxCloses = 64
+
 func newPublisher(log Log, c OwnerConfig, next *atomic.Int64) *publisher {
 	return &publisher{
 		log: log, config: c, next: next, pending: make(map[decisionKey]pendingDecision),
@@ -85,6 +90,9 @@ func (p *publisher) offer(changes []Change, canaries []schemas.Entry, logTime in
 	p.mu.Lock()
 	p.logTime = logTime
 	p.canaries = append(p.canaries, canaries...)
+	if old := len(p.canaries) - maxProduce; old > 0 {
+		p.canaries = slices.Delete(p.canaries, 0, old) // nobody waits for them any more
+	}
 	p.mu.Unlock()
 	for i := range changes {
 		c := &changes[i]
@@ -108,7 +116,7 @@ func (p *publisher) queue(d schemas.Decision, c Change) {
 		p.order = append(p.order, key)
 	}
 	next.decision = d
-	if c.Kind == policy.Closed {
+	if c.Kind == policy.Closed && len(next.closes) < maxCloses {
 		next.closes = append(next.closes, c)
 	}
 	p.pending[key] = next
@@ -131,8 +139,13 @@ func (p *publisher) run(ctx context.Context, start <-chan struct{}) error {
 	case <-p.stop:
 		return nil
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	if err := p.publish(ctx); !errors.Is(err, errUnsent) {
+		return err
+	}
+	return nil
+}
+
+func (p *publisher) publish(ctx context.Context) error {
 	beat := time.NewTicker(p.config.Heartbeat)
 	defer beat.Stop()
 	repeat := time.NewTicker(p.config.Repeat)
@@ -219,11 +232,12 @@ func (p *publisher) flush(ctx context.Context) error {
 			b.decide(pending[key])
 		}
 		order = order[n:]
-		for i := range canaries {
+		answers := min(len(canaries), maxProduce-len(b.messages))
+		for i := range canaries[:answers] {
 			b.answer(&canaries[i])
 		}
-		canaries = nil
-		repeats := min(len(p.cycle), maxProduce)
+		canaries = canaries[answers:]
+		repeats := min(len(p.cycle), maxProduce-len(b.messages)) // none before all that is new is out
 		for _, key := range p.cycle[:repeats] {
 			if d, ok := p.inForce[key]; ok {
 				b.add(&d)

@@ -1,0 +1,262 @@
+package analyzer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/schemas/pb"
+	"github.com/509da70d/floodgate/store/kafkaio"
+)
+
+// batchLog is a memLog that remembers how many records its largest produce had.
+type batchLog struct {
+	*memLog
+	most int
+}
+
+func (l *batchLog) Produce(ctx context.Context, topic string, partition int, msgs ...kafkaio.Message) (int64, error) {
+	l.most = max(l.most, len(msgs))
+	return l.memLog.Produce(ctx, topic, partition, msgs...)
+}
+
+// aPublisher returns a publisher that has claimed an empty decisions/0.
+func aPublisher(t *testing.T) (*publisher, *batchLog) {
+	t.Helper()
+	log := &batchLog{memLog: newMemLog()}
+	p := newPublisher(log, OwnerConfig{Requests: "requests", Decisions: "decisions"}.withDefaults(), new(atomic.Int64))
+	p.claimed(1, 0)
+	return p, log
+}
+
+// closing returns a change that closes a caller for a minute from now.
+func closing(t *testing.T, id string) Change {
+	t.Helper()
+	now := time.Now().UnixNano()
+	return Change{
+		Rule: mustRules(t, threeAMinute).Rules[0], Caller: schemas.Caller{Kind: "key", ID: id}, Kind: policy.Closed,
+		Closure: policy.Closure{CloseAt: now, Until: now + int64(time.Minute), Nth: 1}, At: now,
+	}
+}
+
+// told returns the callers that decisions/0 is about, in its order, without repeats.
+func (m *memLog) told(t *testing.T) []string {
+	t.Helper()
+	var ids []string
+	seen := make(map[string]bool)
+	for _, r := range m.decisions(t) {
+		if d := r.Decision; d != nil && !seen[d.Caller.ID] {
+			seen[d.Caller.ID] = true
+			ids = append(ids, d.Caller.ID)
+		}
+	}
+	return ids
+}
+
+// A cycle of repeats is under way when more closes come than fit one produce.
+func TestAllThatIsNewIsPublishedBesideACycle(t *testing.T) {
+	p, log := aPublisher(t)
+	p.offer([]Change{closing(t, "old-1"), closing(t, "old-2")}, nil, 0)
+	if err := p.flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"old-1", "old-2"}
+	var changes []Change
+	for i := range 2*maxProduce + 500 {
+		changes = append(changes, closing(t, fmt.Sprint("new-", i)))
+		want = append(want, changes[i].Caller.ID)
+	}
+	p.beginCycle(time.Now().UnixNano())
+	p.offer(changes, nil, 0)
+	if err := p.flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := log.told(t); !slices.Equal(got, want) {
+		t.Errorf("got decisions about %d callers, want all %d in their order", len(got), len(want))
+	}
+	if len(p.cycle) > 0 || p.from != 2 {
+		t.Errorf("cycle: got %d left to repeat and from %d, want none and 2", len(p.cycle), p.from)
+	}
+	if log.most > maxProduce {
+		t.Errorf("largest produce: got %d records, want at most %d", log.most, maxProduce)
+	}
+}
+
+// A caller that opens while a cycle repeats that it is closed stays open.
+func TestARepeatRevivesNothing(t *testing.T) {
+	p, log := aPublisher(t)
+	p.offer([]Change{closing(t, "a"), closing(t, "b")}, nil, 0)
+	if err := p.flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var changes []Change
+	for i := range maxProduce {
+		changes = append(changes, closing(t, fmt.Sprint("new-", i)))
+	}
+	opened := closing(t, "a")
+	opened.Kind, opened.Closure.Until = policy.Opened, opened.Closure.CloseAt
+	p.beginCycle(time.Now().UnixNano())
+	p.offer(append(changes, opened), nil, 0) // in the second produce
+	if err := p.flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	until := int64(0)
+	for _, r := range log.decisions(t) {
+		if d := r.Decision; d != nil && d.Caller.ID == "a" {
+			until = d.Until - d.CloseAt
+		}
+	}
+	if until > 0 {
+		t.Errorf("the last word about a: got closed for %v, want open", time.Duration(until))
+	}
+}
+
+// While decisions can't be published, canaries and closes pile up: what is kept of them is bounded, and so is a produce.
+func TestWhatWaitsForAnAbsentBrokerIsBounded(t *testing.T) {
+	p, log := aPublisher(t)
+	canary := schemas.Entry{Kind: schemas.KindCanary, ID: "c", Count: 1}
+	for i := range 40 {
+		canary.Time = int64(i)
+		p.offer([]Change{closing(t, "a"), closing(t, "a")}, slices.Repeat([]schemas.Entry{canary}, 100), 0)
+	}
+	if got := len(p.canaries); got != maxProduce {
+		t.Errorf("canaries kept: got %d, want %d", got, maxProduce)
+	}
+	if got := len(p.pending[p.order[0]].closes); got != maxCloses {
+		t.Errorf("closes kept: got %d, want %d", got, maxCloses)
+	}
+	if err := p.flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	records := log.decisions(t)
+	if newest := records[len(records)-1].Decision; newest.CloseAt != 39 || log.most > maxProduce {
+		t.Errorf("got canary %d last and %d records in a produce, want the newest, 39, and at most %d", newest.CloseAt, log.most, maxProduce)
+	}
+}
+
+// The broker goes away just when the publisher wants to know what stands before its records.
+func TestAPublisherStopsThoughTheBrokerIsAway(t *testing.T) {
+	tests := map[string]func(log *memLog) func(string) (before, after error){
+		"before a produce": func(log *memLog) func(string) (before, after error) {
+			log.away = true
+			return nil
+		},
+		"after one that was repeated": func(log *memLog) func(string) (before, after error) {
+			produces := 0
+			return func(string) (before, after error) {
+				if produces++; produces == 1 {
+					return nil, errInjected
+				}
+				log.away = true // from the next call on
+				return nil, nil
+			}
+		},
+	}
+	for name, broken := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, log := aPublisher(t)
+				start, done := make(chan struct{}), make(chan error, 1)
+				close(start)
+				log.set(func() { log.fault = broken(log.memLog) })
+				var changes []Change
+				for i := range 5 * maxProduce {
+					changes = append(changes, closing(t, fmt.Sprint(i)))
+				}
+				p.offer(changes, nil, 0)
+				go func() { done <- p.run(t.Context(), start) }()
+				time.Sleep(time.Minute)
+				p.close()
+				stopped := time.Now()
+				select {
+				case err := <-done:
+					if err != nil {
+						t.Errorf("got %v, want no error: the next owner says what is left", err)
+					}
+				case <-time.After(time.Hour):
+					t.Fatal("still running an hour later")
+				}
+				if took := time.Since(stopped); took > 2*retryLast {
+					t.Errorf("took %v to stop, want at most %v", took, 2*retryLast)
+				}
+			})
+		})
+	}
+}
+
+func TestWithoutALeaseNothingIsClaimed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var leased atomic.Bool
+		w.conf.Lease = func(time.Time) bool { return leased.Load() }
+		w.start()
+		time.Sleep(time.Minute)
+		if got := w.log.decisions(t); len(got) != 0 {
+			t.Errorf("got %d records without a lease, want none: a claim fences the rightful owner", len(got))
+		}
+		leased.Store(true)
+		time.Sleep(5 * time.Second)
+		if got := w.log.decisions(t); len(got) == 0 || got[0].Claim == nil {
+			t.Errorf("got %+v with a lease, want a claim first", got)
+		}
+		w.end()
+	})
+}
+
+// What gates refuse is not what they were told: a late copy of an older decision, and a word of an owner that was
+// replaced.
+func TestOnlyWhatGatesTakeCountsAsTold(t *testing.T) {
+	log := newMemLog()
+	say := func(epoch, seq uint64, id string, until int64) {
+		t.Helper()
+		value, err := pb.AppendDecision(nil, &schemas.Decision{
+			Rule: "r", Caller: schemas.Caller{Kind: "key", ID: id}, Mode: schemas.ModeEnforce, Until: until, Epoch: epoch, Seq: seq,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := log.Produce(t.Context(), "decisions", 0, kafkaio.Message{Value: value}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say(7, 5, "a", 100)
+	say(7, 6, "a", 0)
+	say(7, 5, "a", 100) // an answer was lost, and the copy came late
+	say(8, 1, "b", 200)
+	say(7, 7, "b", 0) // a zombie's
+	o := NewOwner(log, OwnerConfig{Requests: "requests", Decisions: "decisions"})
+	told, err := o.readDecisions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]int64{"a": 0, "b": 200} {
+		if got := told[decisionKey{"r", schemas.Caller{Kind: "key", ID: id}}].Until; got != want {
+			t.Errorf("%s: got told until %d, want %d", id, got, want)
+		}
+	}
+}
+
+// A log of which nothing is left, as on a quiet site after a long stop, is as good as one that was read.
+func TestAnOwnerRunsOverALogThatRetentionEmptied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.prod.send(time.Now(), "a")
+		w.atRest()
+		w.prod.send(time.Now(), "a")
+		w.prod.send(time.Now(), "a")
+		w.log.truncate("requests/0", 3)
+		w.start()
+		time.Sleep(5 * time.Second)
+		s := w.owner.Stats()
+		if s.State != Running || s.Next != 3 || s.Fold.Lost != 2 {
+			t.Errorf("got %v at offset %d with %d lost, want running at 3 with 2", s.State, s.Next, s.Fold.Lost)
+		}
+		w.end()
+	})
+}
