@@ -55,7 +55,8 @@ func (f *Fold) rederive(was *rules.Rule, r *row, to int32) {
 	rule := f.set.Rules[to]
 	i := f.table.insert(rowHash(f.opts.Key.Hash(rule.Kind, r.id), to), to, r.id)
 	row := f.table.row(i)
-	row.stored, row.state, row.closure = r.stored, r.state, r.closure
+	row.set(r.state)
+	row.stored, row.closure = r.stored, r.closure
 	limit, unlimited := limitFor(rule, r.id)
 	closure, change := policy.Derive(rule, limit, unlimited, r.closure, f.now, rule.Window.View(r.state, limit, f.now))
 	row.closure = closure

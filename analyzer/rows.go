@@ -91,7 +91,8 @@ func (f *Fold) Restore(key, value []byte) error {
 	}
 	i := f.table.insert(rowHash(f.opts.Key.Hash(kind, id), rule), rule, strings.Clone(id))
 	row := f.table.row(i)
-	row.state, row.closure, row.stored = state, closure, sum
+	row.set(state)
+	row.closure, row.stored = closure, sum
 	return nil
 }
 

@@ -5,16 +5,20 @@ import (
 	"github.com/509da70d/floodgate/analyzer/window"
 )
 
-// row is what is kept of one rule and caller.
+// row is what is kept of one rule and caller: 128 bytes, two lines of cache.
 type row struct {
 	hash    uint64 // of rule and caller; see rowHash
-	stored  uint64 // store.Sum of the row as last committed; 0 if it never was
-	rule    int32  // index into the fold's rules; -1 while the row is free
-	dirty   bool   // changed since it was last handed to a checkpoint
 	id      string
+	rule    int32    // index into the fold's rules; -1 while the row is free
+	dirty   bool     // changed since it was last handed to a checkpoint
+	words   [4]int64 // where most states live
 	state   window.State
 	closure policy.Closure
+	stored  uint64 // store.Sum of the row as last committed; 0 if it never was
 }
+
+// set makes the state a copy of s. States of four integers need no memory beside the row.
+func (r *row) set(s window.State) { r.state = append(window.State(r.words[:0]), s...) }
 
 // pageRows is how many rows are allocated at a time. Rows never move, so that their indexes stay good.
 const pageRows = 1024
@@ -42,6 +46,7 @@ func rowHash(caller uint64, rule int32) uint64 {
 	return h ^ h>>32
 }
 
+// row returns the row at index i, which is in use.
 func (t *table) row(i uint32) *row { return &t.pages[i/pageRows][i%pageRows] }
 
 // find returns the index of the row of rule and id, or false.
@@ -78,7 +83,9 @@ func (t *table) insert(hash uint64, rule int32, id string) uint32 {
 			t.pages = append(t.pages, make([]row, pageRows))
 		}
 	}
-	*t.row(i) = row{hash: hash, rule: rule, id: id}
+	r := t.row(i)
+	*r = row{hash: hash, rule: rule, id: id}
+	r.set(nil)
 	t.used++
 	t.link(hash, i)
 	return i

@@ -36,7 +36,7 @@ func (m *tableModel) insert(t *rapid.T) {
 			t.Fatalf("row %d is %v's, and %v got it too", i, other, k)
 		}
 	}
-	if r := m.table.row(i); r.stored != 0 || r.dirty || r.state != nil || r.closure.Nth != 0 {
+	if r := m.table.row(i); r.stored != 0 || r.dirty || len(r.state) != 0 || r.closure.Nth != 0 {
 		t.Fatalf("got a used row %+v", r)
 	}
 	m.table.row(i).state = append(m.table.row(i).state, int64(i))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer"
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
@@ -47,13 +48,14 @@ func parseAnalyze(p process, args []string) (analyzeConfig, error) {
 	if err := parseFlags(p, flags, args); err != nil {
 		return c, err
 	}
-	return c, c.check(flags.Args())
+	if err := flagsOnly(flags); err != nil {
+		return c, err
+	}
+	return c, c.check()
 }
 
-func (c *analyzeConfig) check(rest []string) error {
+func (c *analyzeConfig) check() error {
 	switch {
-	case len(rest) > 0:
-		return usagef("analyze: got %q, want flags only", rest)
 	case c.rules == "":
 		return usagef("--rules: got none, want a file")
 	case c.data == "":
@@ -82,25 +84,21 @@ func runAnalyze(ctx context.Context, p process, args []string) error {
 		return fmt.Errorf("load rules: %w", err)
 	}
 	logWarnings(logger, set)
-	client := c.kafka.client()
-	defer client.Close()
-	if err := prepareTopics(ctx, logger, client, c.kafka); err != nil {
-		return err
-	}
-	a, err := c.analyzer(ctx, logger, client, set)
+	key, err := c.key.key()
 	if err != nil {
 		return err
 	}
+	client := c.kafka.client()
+	defer client.Close()
+	server := newServer()
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return a.Run(ctx) })
-	g.Go(func() error { return followRules(ctx, logger, c.rules, set, a) })
 	if c.listen != "" {
-		server, err := newServer(c.listen, a, logger)
-		if err != nil {
+		if err := server.open(c.listen, logger); err != nil {
 			return err
 		}
 		g.Go(func() error { return server.run(ctx) })
 	}
+	g.Go(func() error { return c.count(ctx, logger, client, set, key, server) })
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("analyze: %w", err)
 	}
@@ -108,16 +106,25 @@ func runAnalyze(ctx context.Context, p process, args []string) error {
 	return nil
 }
 
+// count waits for Kafka, then runs the analyzer and follows the rules file until ctx ends.
+func (c *analyzeConfig) count(ctx context.Context, logger *slog.Logger, client *kafkaio.Client, set *rules.Set, key schemas.PartitionKey, s *server) error {
+	partitions, err := prepareTopics(ctx, logger, client, c.kafka)
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // whoever is stopped while waiting has not failed
+	}
+	if err != nil {
+		return err
+	}
+	a := c.analyzer(logger, client, set, key, partitions)
+	s.watch(a)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return a.Run(ctx) })
+	g.Go(func() error { return followRules(ctx, logger, c.rules, set, a) })
+	return g.Wait()
+}
+
 // analyzer builds the analyzer that the flags describe.
-func (c *analyzeConfig) analyzer(ctx context.Context, logger *slog.Logger, client *kafkaio.Client, set *rules.Set) (*analyzer.Analyzer, error) {
-	key, err := c.key.key()
-	if err != nil {
-		return nil, err
-	}
-	partitions, err := client.Partitions(ctx, c.kafka.names.Requests)
-	if err != nil {
-		return nil, fmt.Errorf("count partitions: %w", err)
-	}
+func (c *analyzeConfig) analyzer(logger *slog.Logger, client *kafkaio.Client, set *rules.Set, key schemas.PartitionKey, partitions int) *analyzer.Analyzer {
 	return analyzer.New(client, analyzer.Config{
 		Dir: c.data, SessionTimeout: c.session,
 		Join: func() (analyzer.Membership, error) {
@@ -131,7 +138,7 @@ func (c *analyzeConfig) analyzer(ctx context.Context, logger *slog.Logger, clien
 			Rules: set, Name: ownerName(), Checkpoint: c.checkpoint, Repeat: c.repeat,
 			Store: store.Options{Logger: logger}, Logger: logger,
 		},
-	}), nil
+	})
 }
 
 func ownerName() string {
@@ -142,34 +149,37 @@ func ownerName() string {
 	return fmt.Sprintf("%s/%d", host, os.Getpid())
 }
 
-// prepareTopics creates the topics that are missing, and says what is wrong with those that are there.
-func prepareTopics(ctx context.Context, logger *slog.Logger, client *kafkaio.Client, k kafkaFlags) error {
+// prepareTopics creates the topics that are missing, says what is wrong with those that are there, and returns how many
+// partitions of requests there are. While Kafka is away it goes on trying.
+func prepareTopics(ctx context.Context, logger *slog.Logger, client *kafkaio.Client, k kafkaFlags) (partitions int, err error) {
 	specs := kafkaio.Specs(k.names, k.partitions)
-	for {
-		created, err := client.EnsureTopics(ctx, specs...)
-		if err == nil {
+	for ; ; wait(ctx, time.Second) {
+		var created []string
+		if created, err = client.EnsureTopics(ctx, specs...); err == nil {
 			if len(created) > 0 {
 				logger.Info("created topics", "topics", created)
 			}
+			partitions, err = client.Partitions(ctx, k.names.Requests)
+		}
+		if err == nil {
 			break
 		}
 		if !kafkaio.Temporary(err) || ctx.Err() != nil {
-			return fmt.Errorf("create topics: %w", err)
+			return 0, fmt.Errorf("create topics: %w", err)
 		}
 		logger.Warn("cannot reach Kafka, trying again", "error", err)
-		wait(ctx, time.Second)
 	}
 	findings, err := client.CheckTopics(ctx, specs...)
 	if err != nil {
 		logger.Warn("cannot check topics", "error", err)
-		return nil
+		return partitions, nil
 	}
 	for _, f := range findings {
 		if f.Setting != "partitions" { // any number of them will do
 			logger.Warn("topic is not as it should be", "topic", f.Topic, "setting", f.Setting, "got", f.Got, "want", f.Want, "because", f.Why)
 		}
 	}
-	return nil
+	return partitions, nil
 }
 
 func wait(ctx context.Context, d time.Duration) {

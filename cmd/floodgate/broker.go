@@ -18,6 +18,9 @@ func runBroker(ctx context.Context, p process, args []string) (err error) {
 	if err := parseFlags(p, flags, args); err != nil {
 		return err
 	}
+	if err := flagsOnly(flags); err != nil {
+		return err
+	}
 	b, err := embedded.Start(o)
 	if err != nil {
 		return err

@@ -52,13 +52,14 @@ func parseDemo(p process, args []string) (demoConfig, error) {
 	if err := parseFlags(p, flags, args); err != nil {
 		return c, err
 	}
-	return c, c.check(flags.Args())
+	if err := flagsOnly(flags); err != nil {
+		return c, err
+	}
+	return c, c.check()
 }
 
-func (c *demoConfig) check(rest []string) error {
+func (c *demoConfig) check() error {
 	switch {
-	case len(rest) > 0:
-		return usagef("demo: got %q, want flags only", rest)
 	case c.duration <= 0 || c.duration > 24*time.Hour:
 		return usagef("--duration: got %v, want up to 24h", c.duration)
 	case c.quiet < 0 || c.noisy < 0 || c.quiet+c.noisy == 0 || c.quiet+c.noisy > 10_000:

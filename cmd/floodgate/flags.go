@@ -42,6 +42,14 @@ func parseFlags(p process, flags *pflag.FlagSet, args []string) error {
 	return errors.Join(errs...)
 }
 
+// flagsOnly returns a usage error if there is more on the command line than flags.
+func flagsOnly(flags *pflag.FlagSet) error {
+	if flags.NArg() == 0 {
+		return nil
+	}
+	return usagef("%s: got %q, want flags only", strings.Fields(flags.Name())[0], flags.Args())
+}
+
 // variable returns the environment variable of a flag.
 func variable(flag string) string {
 	return "FLOODGATE_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))

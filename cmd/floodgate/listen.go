@@ -7,43 +7,69 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/509da70d/floodgate/analyzer"
 )
 
-// server answers /metrics, /healthz and /readyz of a daemon.
+// server answers /metrics, /healthz and /readyz of a daemon: also while it still waits for Kafka, so that whoever watches
+// it can tell waiting from dead.
 type server struct {
 	listener net.Listener
 	http     *http.Server
+	registry *prometheus.Registry
+	analyzer atomic.Pointer[analyzer.Analyzer] // nil until watch
 }
 
-// newServer listens, so that an address in use is found at once.
-func newServer(listen string, a *analyzer.Analyzer, logger *slog.Logger) (*server, error) {
-	l, err := net.Listen("tcp", listen)
-	if err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
-	}
-	logger.Info("listening", "address", l.Addr().String())
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(newCollector(a))
+func newServer() *server {
+	s := &server{registry: prometheus.NewRegistry()}
+	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !a.Ready(time.Now()) {
-			http.Error(w, "not ready: see floodgate_partition_state", http.StatusServiceUnavailable)
+		if why := s.unready(time.Now()); why != "" {
+			http.Error(w, "not ready: "+why, http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ok")
 	})
-	return &server{listener: l, http: &http.Server{
+	s.http = &http.Server{
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-	}}, nil
+	}
+	return s
+}
+
+// open listens, so that an address in use is found at once.
+func (s *server) open(listen string, logger *slog.Logger) (err error) {
+	if s.listener, err = net.Listen("tcp", listen); err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	logger.Info("listening", "address", s.listener.Addr().String())
+	return nil
+}
+
+// watch makes the server answer for an analyzer; it is called at most once.
+func (s *server) watch(a *analyzer.Analyzer) {
+	s.registry.MustRegister(newCollector(a))
+	s.analyzer.Store(a)
+}
+
+// unready returns what the daemon waits for, or nothing.
+func (s *server) unready(now time.Time) string {
+	switch a := s.analyzer.Load(); {
+	case a == nil:
+		return "waiting for Kafka"
+	case !a.Ready(now):
+		return "see floodgate_partition_state"
+	}
+	return ""
 }
 
 // run serves until ctx ends.

@@ -4,7 +4,6 @@ import (
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/509da70d/floodgate/analyzer"
 )
@@ -15,7 +14,6 @@ type collector struct {
 	metrics []metric
 	refused *prometheus.Desc
 	state   *prometheus.Desc
-	runtime []prometheus.Collector
 }
 
 // metric is one number of a partition.
@@ -63,7 +61,6 @@ func newCollector(a *analyzer.Analyzer) *collector {
 		},
 		refused: desc("rejected_total", "Frames and entries refused, by reason.", "reason"),
 		state:   desc("partition_state", "1 for the state that the partition's owner is in.", "state"),
-		runtime: []prometheus.Collector{collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})},
 	}
 }
 
@@ -74,9 +71,6 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	}
 	out <- c.refused
 	out <- c.state
-	for _, r := range c.runtime {
-		r.Describe(out)
-	}
 }
 
 // Collect implements prometheus.Collector.
@@ -90,8 +84,5 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(c.refused, prometheus.CounterValue, float64(n), partition, reason)
 		}
 		out <- prometheus.MustNewConstMetric(c.state, prometheus.GaugeValue, 1, partition, s.State.String())
-	}
-	for _, r := range c.runtime {
-		r.Collect(out)
 	}
 }

@@ -72,6 +72,9 @@ func runStore(_ context.Context, p process, args []string) error {
 	if err := parseFlags(p, flags, args); err != nil {
 		return err
 	}
+	if err := flagsOnly(flags); err != nil {
+		return err
+	}
 	if data == "" || path == "" {
 		return usagef("store: got --data %q and --rules %q, want both", data, path)
 	}
@@ -82,6 +85,9 @@ func runStore(_ context.Context, p process, args []string) error {
 	partitions, err := openStores(data, set)
 	if err != nil {
 		return err
+	}
+	if len(partitions) == 0 {
+		return fmt.Errorf("store: %s holds no partition, want the --data of an analyzer", data)
 	}
 	rows := storeRows(partitions, caller)
 	shown := rows

@@ -25,6 +25,9 @@ func runTopics(ctx context.Context, p process, args []string) error {
 	if err := parseFlags(p, flags, args); err != nil {
 		return err
 	}
+	if err := flagsOnly(flags); err != nil {
+		return err
+	}
 	if err := k.check(); err != nil {
 		return err
 	}

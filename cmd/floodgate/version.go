@@ -11,7 +11,11 @@ import (
 var version = ""
 
 func runVersion(_ context.Context, p process, args []string) error {
-	if err := parseFlags(p, newFlags("version"), args); err != nil {
+	flags := newFlags("version")
+	if err := parseFlags(p, flags, args); err != nil {
+		return err
+	}
+	if err := flagsOnly(flags); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(p.stdout, "floodgate %s %s %s/%s\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)

@@ -1,0 +1,114 @@
+package analyzer
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// zipfEntries returns n entries in order of time, over some of a million callers: many by few.
+func zipfEntries(n int) []schemas.Entry {
+	rng := rand.New(rand.NewPCG(1, 2))
+	zipf := rand.NewZipf(rng, 1.1, 8, 999_999)
+	ids := make(map[uint64]string)
+	entries := make([]schemas.Entry, n)
+	for i := range entries {
+		k := zipf.Uint64()
+		if ids[k] == "" {
+			ids[k] = fmt.Sprintf("10.%d.%d.%d", k>>16&0xff, k>>8&0xff, k&0xff)
+		}
+		entries[i] = schemas.Entry{Time: frameNow + int64(i)*10_000, Kind: "ip", ID: ids[k], Resource: "/v1/things", Count: 1}
+	}
+	return entries
+}
+
+// benchRules has limits that few callers reach.
+func benchRules() map[string]string {
+	return map[string]string{
+		"fixed":   "{name: r, callers: ip, limit: 1000000, window: 1m, algorithm: fixed}",
+		"sliding": "{name: r, callers: ip, limit: 1000000, window: 1m}",
+		"gcra":    "{name: r, callers: ip, limit: 1000000, window: 1m, algorithm: gcra}",
+	}
+}
+
+// BenchmarkFoldEntry is one entry of a caller that is known, over a million of them.
+func BenchmarkFoldEntry(b *testing.B) {
+	entries := zipfEntries(1 << 20)
+	for _, name := range []string{"fixed", "sliding", "gcra"} {
+		b.Run(name, func(b *testing.B) {
+			f := NewFold(ruleSet(b, benchRules()[name]), FoldOptions{})
+			for i := range entries {
+				f.Entry(&entries[i])
+			}
+			last := entries[len(entries)-1].Time - entries[0].Time
+			b.ReportAllocs()
+			n, shift := 0, last
+			for b.Loop() {
+				e := entries[n]
+				e.Time += shift
+				f.Entry(&e)
+				if n++; n == len(entries) {
+					n, shift = 0, shift+last
+					f.TakeChanges()
+				}
+			}
+			b.ReportMetric(float64(f.table.used), "rows")
+		})
+	}
+}
+
+// BenchmarkFoldFrame is what an owner does for a frame of 512 entries: check, decode, dedupe, place and count.
+func BenchmarkFoldFrame(b *testing.B) {
+	const size = 512
+	entries := zipfEntries(1 << 20)
+	for _, name := range []string{"fixed", "sliding", "gcra"} {
+		b.Run(name, func(b *testing.B) {
+			f := NewFold(ruleSet(b, benchRules()[name]), FoldOptions{})
+			var values [][]byte
+			for n := 0; n+size <= len(entries); n += size {
+				values = append(values, encodeFrame(b, frameOf(uint64(len(values)+1), frameNow, entries[n:n+size]...)))
+			}
+			rec := Record{Time: entries[len(entries)-1].Time}
+			for _, rec.Value = range values {
+				_ = f.Frame(rec)
+			}
+			f.dedupe = newDedupe(10) // the same frames again, as if they were new
+			n := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				rec.Value = values[n]
+				_ = f.Frame(rec)
+				if n++; n == len(values) {
+					f.dedupe, n = newDedupe(10), 0
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*size), "ns/entry")
+			if f.Stats().Duplicate > 0 {
+				b.Fatal("folded duplicates")
+			}
+		})
+	}
+}
+
+// TestEntriesOfKnownCallersDoNotAllocate: of those who are open, and of those who are closed already.
+func TestEntriesOfKnownCallersDoNotAllocate(t *testing.T) {
+	for name, rule := range benchRules() {
+		t.Run(name, func(t *testing.T) {
+			f := NewFold(ruleSet(t, rule), FoldOptions{})
+			e := schemas.Entry{Time: frameNow, Kind: "ip", ID: "10.0.0.1", Count: 1}
+			f.Entry(&e)
+			if n := testing.AllocsPerRun(100, func() { f.Entry(&e) }); n != 0 {
+				t.Errorf("got %v allocations, want 0", n)
+			}
+		})
+	}
+}
+
+func TestARowFillsTwoLinesOfCache(t *testing.T) {
+	if got := reflect.TypeFor[row]().Size(); got != 128 {
+		t.Errorf("got %d bytes, want 128", got)
+	}
+}
