@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,5 +97,73 @@ func TestRecorderKeepsWhatALinkWouldBeTold(t *testing.T) {
 	rec.Reset()
 	if got := rec.Events(); len(got) != 0 {
 		t.Errorf("got %+v after Reset", got)
+	}
+}
+
+// What servers' tests see is what a link would be told: the same requests given to both recorders add up to the same.
+func TestRecorderAgreesWithTheRealOne(t *testing.T) {
+	s := gatetest.Set(t, gatetest.Close("key:closed", time.Minute), gatetest.Shadow("key:shadow", time.Minute),
+		gatetest.Close("ip:192.0.2.66", time.Minute))
+	ips, keys := s.Gate("ip"), s.Gate("key")
+	var fake gatetest.Recorder
+	actual := record.New(record.Options{Responses: true})
+	for _, ip := range []string{"192.0.2.1", "192.0.2.66", ""} {
+		for _, key := range []string{"open", "closed", "shadow", ""} {
+			var c gate.Callers
+			c.Add(ips, ip)
+			c.Add(keys, key)
+			v := s.Check(&c)
+			for _, r := range []interface {
+				Record(*gate.Callers, gate.Verdict, record.Request)
+				Respond(*gate.Callers, record.Response)
+			}{&fake, actual} {
+				r.Record(&c, v, record.Request{Resource: "/" + key})
+				if !v.Closed {
+					r.Respond(&c, record.Response{Resource: "/" + key, Status: 404, Cost: 7})
+				}
+			}
+		}
+	}
+	type sum struct{ count, cost int64 }
+	told, kept := map[gatetest.Event]sum{}, map[gatetest.Event]sum{}
+	actual.Drain(func(_ uint64, e *schemas.Entry) {
+		event := gatetest.Event{
+			Caller:   schemas.Caller{Kind: e.Kind, ID: strings.Clone(e.ID)},
+			Resource: strings.Clone(e.Resource), Blocked: e.Blocked, Response: e.Response, Status: int(e.Status),
+		}
+		told[event] = sum{told[event].count + int64(e.Count), told[event].cost + e.Cost}
+	})
+	for _, e := range fake.Events() {
+		cost := e.Cost
+		e.Cost = 0
+		kept[e] = sum{kept[e].count + 1, kept[e].cost + cost}
+	}
+	if !reflect.DeepEqual(kept, told) || len(kept) == 0 {
+		t.Errorf("got %v, want what the real one tells: %v", kept, told)
+	}
+}
+
+func TestRecorderIsForAnyGoroutine(t *testing.T) {
+	s := gatetest.Set(t)
+	keys := s.Gate("key")
+	var rec gatetest.Recorder
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 100 {
+				var c gate.Callers
+				c.Add(keys, "abc")
+				rec.Record(&c, s.Check(&c), record.Request{})
+				rec.Respond(&c, record.Response{})
+				_ = rec.Events()
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(rec.Events()); n != 800 {
+		t.Errorf("got %d events, want 800", n)
+	}
+	if !rec.Responses() {
+		t.Error("got a Recorder that wants no responses")
 	}
 }

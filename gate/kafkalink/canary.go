@@ -19,6 +19,8 @@ type canaries struct {
 	mu      sync.Mutex                   // protects what follows
 	samples [canarySamples]time.Duration // a ring
 	count   uint64                       // samples, ever
+	sum     time.Duration                // of them
+	buckets [lagBuckets]uint64           // samples, ever, by the first of LagBounds that is not below them
 }
 
 // canarySamples is how many measurements Stats summarises: two minutes' worth.
@@ -54,6 +56,11 @@ func (c *canaries) answer(d *schemas.Decision, now time.Time) {
 		defer c.mu.Unlock()
 		c.samples[c.count%canarySamples] = lag
 		c.count++
+		c.sum += lag
+		bounds := LagBounds()
+		if i, _ := slices.BinarySearch(bounds[:], lag); i < lagBuckets {
+			c.buckets[i]++
+		}
 	}
 }
 
@@ -64,6 +71,20 @@ func (c *canaries) last() int64 { return int64(c.lag().Last) }
 type Lag struct {
 	Last, P50, P99 time.Duration // of the newest measurements, two minutes' worth by default; 0 if there are none
 	Samples        uint64        // ever
+
+	Sum    time.Duration      // of all samples, ever
+	Within [lagBuckets]uint64 // how many of them were at most as long as each of LagBounds
+}
+
+const lagBuckets = 16
+
+// LagBounds returns the lags up to which Lag.Within counts, in order.
+func LagBounds() [lagBuckets]time.Duration {
+	const ms = time.Millisecond
+	return [...]time.Duration{
+		1 * ms, 2 * ms, 3 * ms, 5 * ms, 7500 * time.Microsecond, 10 * ms, 15 * ms, 25 * ms, 50 * ms, 100 * ms, 250 * ms,
+		500 * ms, 1000 * ms, 2500 * ms, 10_000 * ms, 60_000 * ms,
+	}
 }
 
 func (c *canaries) lag() Lag {
@@ -75,10 +96,14 @@ func (c *canaries) lag() Lag {
 	sorted := c.samples
 	held := sorted[:min(c.count, canarySamples)]
 	slices.Sort(held)
-	return Lag{
-		Last: c.samples[(c.count-1)%canarySamples], Samples: c.count,
+	l := Lag{
+		Last: c.samples[(c.count-1)%canarySamples], Samples: c.count, Sum: c.sum, Within: c.buckets,
 		P50: quantile(held, 0.5), P99: quantile(held, 0.99),
 	}
+	for i := range l.Within[1:] {
+		l.Within[i+1] += l.Within[i]
+	}
+	return l
 }
 
 // quantile returns the q-quantile by the nearest-rank method.

@@ -110,9 +110,27 @@ func TestLagIsOfTheNewestSamples(t *testing.T) {
 			Caller: schemas.Caller{ID: c.prefix()}, Evidence: schemas.Evidence{AsOfTime: now.Add(-lag).UnixNano()},
 		}, now)
 	}
-	want := Lag{Last: 128 * time.Millisecond, P50: 64 * time.Millisecond, P99: 127 * time.Millisecond, Samples: 3 * canarySamples}
+	want := Lag{
+		Last: 128 * time.Millisecond, P50: 64 * time.Millisecond, P99: 127 * time.Millisecond, Samples: 3 * canarySamples,
+		Sum:    3 * canarySamples * (canarySamples + 1) / 2 * time.Millisecond,
+		Within: [...]uint64{3, 6, 9, 15, 21, 30, 45, 75, 150, 300, 384, 384, 384, 384, 384, 384},
+	}
 	if got := c.lag(); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestALagBeyondAllBoundsIsASampleAllTheSame(t *testing.T) {
+	var c canaries
+	now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	bounds := LagBounds()
+	for _, lag := range []time.Duration{0, bounds[lagBuckets-1], bounds[lagBuckets-1] + 1, maxLag - 1} {
+		c.answer(&schemas.Decision{
+			Caller: schemas.Caller{ID: c.prefix()}, Evidence: schemas.Evidence{AsOfTime: now.Add(-lag).UnixNano()},
+		}, now)
+	}
+	if got := c.lag(); got.Samples != 4 || got.Within[0] != 1 || got.Within[lagBuckets-1] != 2 {
+		t.Errorf("got %+v, want 1 sample within the first bound, 2 within the last, and 4 in all", got)
 	}
 }
 
