@@ -1,10 +1,12 @@
 package rules
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -50,7 +52,11 @@ func (s *source) document(data []byte) ast.Node {
 		s.errorf(nil, "got more than %d bytes, want at most that", MaxFile)
 		return nil
 	}
-	tokens := lexer.Tokenize(string(data))
+	text := string(bytes.TrimPrefix(data, []byte("\ufeff"))) // as some editors begin a file
+	if s.encoding(text); len(s.errs) > 0 {
+		return nil
+	}
+	tokens := lexer.Tokenize(text)
 	if s.refuse(tokens); len(s.errs) > 0 {
 		return nil
 	}
@@ -82,6 +88,25 @@ func (s *source) document(data []byte) ast.Node {
 		s.errorf(nil, "got nothing, want version and rules")
 	}
 	return body
+}
+
+// encoding reports the first byte that is not UTF-8. The lexer would put another character in its place, and an id with it
+// would be nobody's.
+func (s *source) encoding(text string) {
+	if utf8.ValidString(text) {
+		return
+	}
+	bad := 0
+	for i, r := range text {
+		if _, size := utf8.DecodeRuneInString(text[i:]); r == utf8.RuneError && size == 1 {
+			bad = i
+			break
+		}
+	}
+	before := text[:bad]
+	line := strings.LastIndexByte(before, '\n') + 1
+	at := &token.Position{Line: 1 + strings.Count(before, "\n"), Column: 1 + utf8.RuneCountInString(before[line:])}
+	s.errorf(at, "got byte 0x%02x, want UTF-8", text[bad])
 }
 
 // refuse reports the YAML that rule files don't have. It runs before the parser, which follows any nesting.
@@ -169,8 +194,12 @@ func printable(text string) string {
 // clip returns the beginning of a text that is too long for a message.
 func clip(text string) string {
 	const most = 120
-	if len(text) > most {
-		return text[:most] + "…"
+	if len(text) <= most {
+		return text
 	}
-	return text
+	end := most
+	for !utf8.RuneStart(text[end]) { // no character is cut in two
+		end--
+	}
+	return text[:end] + "…"
 }

@@ -2,6 +2,8 @@ package rules
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -91,13 +93,21 @@ func (w *Watcher) loop(ctx context.Context, events <-chan fsnotify.Event, errs <
 		case <-settle.C:
 			deadline = time.Time{}
 			w.look(false)
-		case <-events:
+		case _, ok := <-events:
+			if !ok {
+				events = nil // looking by itself goes on
+				continue
+			}
 			now := time.Now() //nolint:forbidigo // a loop's clock
 			if deadline.IsZero() {
 				deadline = now.Add(settleAtMost)
 			}
 			settle.Reset(min(settleQuiet, deadline.Sub(now)))
-		case <-errs: //nolint:errcheck // whatever it was, events were lost
+		case _, ok := <-errs: // whatever it was, events were lost
+			if !ok {
+				errs = nil
+				continue
+			}
 			w.look(false)
 		}
 	}
@@ -121,6 +131,10 @@ func (w *Watcher) look(always bool) {
 
 // load reads the file, and parses it if it isn't what it was.
 func (w *Watcher) load() (*Set, error) {
+	// To open a named pipe would be to wait for a writer, and the loop with it.
+	if info, err := os.Stat(w.path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("read rules: %s: got %v, want a regular file", w.path, info.Mode().Type())
+	}
 	data, err := read(w.path)
 	if err != nil {
 		return nil, err
