@@ -27,6 +27,9 @@
 // # The answer to refused calls
 //
 // ResourceExhausted with the detail RetryInfo, and where the rule is known QuotaFailure; and the trailer retry-after in
-// whole seconds, rounded up, at least 1. A client's retry policy knows neither: it should not name RESOURCE_EXHAUSTED,
-// because each attempt is a request, and recorded.
+// whole seconds, rounded up, at least 1.
+//
+// A client's retry policy knows neither, and tries again within milliseconds where it names RESOURCE_EXHAUSTED; each
+// attempt would be a request, and recorded. So the trailer grpc-retry-pushback-ms, which gRPC's clients do know (gRPC
+// proposal A6), tells it not to: the call fails at once, and who made it finds in RetryInfo when to try again.
 package gategrpc

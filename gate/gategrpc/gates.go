@@ -38,7 +38,7 @@ type Options struct {
 	// EachMessage counts, and gates, every message that a client sends on a stream. See the package documentation.
 	EachMessage bool
 
-	// OnClosed returns the error of a refused call. The trailer is set before. nil, as a function or as an error, is the
+	// OnClosed returns the error of a refused call. The trailers are set before. nil, as a function or as an error, is the
 	// Refusal of the verdict.
 	OnClosed func(ctx context.Context, method string, v gate.Verdict) error
 
@@ -127,10 +127,13 @@ func (g *Gates) arrive(ctx context.Context, method, resource string, c *gate.Cal
 	return nil
 }
 
-// refuse sets the trailer and returns the error.
+// pushback is gRPC's word for when clients may retry by themselves (its proposal A6): -1 is never.
+const pushback = "-1"
+
+// refuse sets the trailers and returns the error.
 func (g *Gates) refuse(ctx context.Context, method string, v gate.Verdict) error {
 	seconds := strconv.FormatInt(front.WholeSeconds(v.RetryAfter), 10)
-	_ = grpc.SetTrailer(ctx, metadata.Pairs("retry-after", seconds)) // fails where nobody waits for it any more
+	_ = grpc.SetTrailer(ctx, metadata.Pairs("retry-after", seconds, "grpc-retry-pushback-ms", pushback)) // fails where nobody waits for it any more
 	if g.options.OnClosed != nil {
 		if err := g.options.OnClosed(ctx, method, v); err != nil {
 			return err

@@ -114,13 +114,19 @@ func serve(t testing.TB, o gategrpc.Options, from net.Addr, s *service, more ...
 
 func dial(t testing.TB, o gategrpc.Options, from net.Addr, s *service, more ...grpc.ServerOption) *grpc.ClientConn {
 	t.Helper()
+	return dialWith(t, o, from, s, grpc.EmptyDialOption{}, more...)
+}
+
+// dialWith is dial with an option for the client.
+func dialWith(t testing.TB, o gategrpc.Options, from net.Addr, s *service, d grpc.DialOption, more ...grpc.ServerOption) *grpc.ClientConn {
+	t.Helper()
 	gates := gategrpc.New(o)
 	srv := grpc.NewServer(append(more, grpc.ChainUnaryInterceptor(gates.Unary), grpc.ChainStreamInterceptor(gates.Stream))...)
 	pb.RegisterTestServiceServer(srv, s)
 	l := bufconn.Listen(1 << 16)
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(peers{l, from}) }()
-	conn, err := grpc.NewClient("passthrough:///bufconn", grpc.WithTransportCredentials(insecure.NewCredentials()),
+	conn, err := grpc.NewClient("passthrough:///bufconn", d, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
 	if err != nil {
 		t.Fatal(err)

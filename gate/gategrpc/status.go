@@ -17,7 +17,7 @@ import (
 // HTTPStatus returns the number that stands for a gRPC code in entries: the HTTP status of google/rpc/code.proto, which
 // is 200 for OK, 499 for Canceled and 504 for DeadlineExceeded. Codes that gRPC does not define are 500.
 func HTTPStatus(c codes.Code) int {
-	if int(c) < len(httpStatus) {
+	if c < codes.Code(len(httpStatus)) {
 		return int(httpStatus[c])
 	}
 	return int(httpStatus[codes.Unknown])
@@ -52,9 +52,10 @@ func Refusal(v gate.Verdict) *status.Status {
 	if v.Rule == "" {
 		return s
 	}
-	violation := &errdetails.QuotaFailure_Violation{Subject: v.Rule}
+	violation := &errdetails.QuotaFailure_Violation{Subject: v.Rule, QuotaId: v.Rule}
 	if v.Limit > 0 && v.Window > 0 {
 		violation.Description = fmt.Sprintf("limit of %d in %v", v.Limit, v.Window)
+		violation.QuotaValue = v.Limit
 	}
 	return with(s, &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{violation}})
 }

@@ -79,6 +79,9 @@ func TestRefusal(t *testing.T) {
 				case *errdetails.QuotaFailure:
 					for _, v := range d.GetViolations() {
 						quota += fmt.Sprintf("%s: %s", v.GetSubject(), v.GetDescription())
+						if v.GetQuotaId() != p.v.Rule || v.GetQuotaValue() != p.v.Limit {
+							t.Errorf("got quota %q of %d, want the rule's name and limit", v.GetQuotaId(), v.GetQuotaValue())
+						}
 					}
 				default:
 					t.Errorf("got detail %v", d)

@@ -74,6 +74,34 @@ func TestOpenAndClosedCalls(t *testing.T) {
 	})
 }
 
+// A client whose policy is to try again when a resource is exhausted would make one refused call five.
+func TestClientsDoNotRetryRefusedCallsByThemselves(t *testing.T) {
+	policy := grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}], "retryPolicy": {
+		"maxAttempts": 5, "initialBackoff": "0.001s", "maxBackoff": "0.001s", "backoffMultiplier": 1,
+		"retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]}`)
+	closed := true
+	for _, want := range []int{1, 5} {
+		var rec arrivals
+		set := gatetest.Set(t)
+		if closed {
+			gatetest.Apply(t, set, gatetest.Close("ip:192.0.2.1", time.Minute))
+		}
+		o := gategrpc.Options{Set: set, Recorder: &rec, Callers: byKey()}
+		client := pb.NewTestServiceClient(dialWith(t, o, home, &service{
+			unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) { // of its own, not the gate's
+				return nil, status.Error(codes.ResourceExhausted, "no memory")
+			},
+		}, policy))
+		if _, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{}); status.Code(err) != codes.ResourceExhausted {
+			t.Errorf("got %v, want ResourceExhausted", err)
+		}
+		if got := len(rec.Events()); got != want {
+			t.Errorf("closed %v: got %d attempts, want %d", closed, got, want)
+		}
+		closed = false
+	}
+}
+
 func TestTheHandlerOfARefusedCallIsNotRun(t *testing.T) {
 	set := gatetest.Set(t, gatetest.Close("ip:192.0.2.1", time.Minute))
 	client := serve(t, gategrpc.Options{Set: set, Callers: byKey()}, home, &service{
