@@ -2,6 +2,7 @@ package gate
 
 import (
 	"math"
+	"net/netip"
 	"time"
 
 	"github.com/509da70d/floodgate/schemas"
@@ -53,9 +54,10 @@ func (s *Set) apply(d *schemas.Decision, now int64) {
 		w.counts.invalid++
 		return
 	}
-	hash := g.hash(d.Caller.ID)
+	who := g.subject(d.Caller.ID)
+	hash := g.hash(who.key)
 	table := w.table
-	slot, old := w.find(hash, g.index, d.Caller.ID)
+	slot, old := w.find(hash, who)
 	if opens && old == nil {
 		w.counts.applied++
 		return
@@ -65,7 +67,7 @@ func (s *Set) apply(d *schemas.Decision, now int64) {
 		return
 	}
 	if w.table != table { // made room by building anew
-		slot, old = w.find(hash, g.index, d.Caller.ID)
+		slot, old = w.find(hash, who)
 	}
 	closures := w.others(old, d.Rule, now)
 	if !opens {
@@ -75,8 +77,33 @@ func (s *Set) apply(d *schemas.Decision, now int64) {
 		}
 		closures = append(closures, closure{terms: w.intern(d), closeAt: d.CloseAt, until: until})
 	}
-	w.put(slot, old, g.index, d.Caller.ID, hash, closures)
+	w.put(slot, old, who, hash, closures)
 	w.counts.applied++
+}
+
+// canonicalText returns the one form in which the text of an address is shown; what is no address stays as it is.
+func canonicalText(id string) string {
+	addr, err := netip.ParseAddr(id)
+	if err != nil {
+		return id
+	}
+	var buf [maxAddrText]byte
+	b := schemas.CanonicalAddr(addr).AppendTo(buf[:0])
+	if string(b) == id {
+		return id
+	}
+	return string(b)
+}
+
+// subject returns the caller with a canonical id.
+func (g *Gate) subject(id string) subject {
+	if g.ip {
+		if addr, err := netip.ParseAddr(id); err == nil {
+			key := addr.As16()
+			return subject{tag: g.tag() | addrTag, key: string(key[:]), id: id}
+		}
+	}
+	return subject{tag: g.tag(), key: id, id: id}
 }
 
 // reopens returns when a decision's gate reopens: its Until, clamped, and later by the jitter.

@@ -66,18 +66,20 @@ func (a *arena) size() int { return a.used * chunkSize }
 
 // record is one caller and its closures as the arena holds them, little-endian:
 //
-//	byte 0       index of the gate
-//	byte 1       n, closures
-//	bytes 2, 3   length of the id
+//	bytes 0, 1   tag of the caller
+//	bytes 2, 3   length of the key
+//	…            the key
+//	1 byte       n, closures
 //	n × 20       closures: terms u32 (the top bit says shadow), closeAt i64, until i64, in Unix nanoseconds
-//	…            the id
+//	…            of an address: its text, after a byte that says how long it is
 type record []byte
 
 const (
 	recordHead  = 4
 	closureSize = 20
 	maxClosures = 255
-	maxRecord   = recordHead + maxClosures*closureSize + schemas.MaxCallerID
+	maxAddrText = 39 // eight groups of four digits and seven colons
+	maxRecord   = recordHead + schemas.MaxCallerID + 1 + maxClosures*closureSize + 1 + maxAddrText
 	shadowBit   = 1 << 31
 )
 
@@ -91,22 +93,60 @@ type closure struct {
 func (c closure) shadow() bool          { return c.terms&shadowBit != 0 }
 func (c closure) covers(now int64) bool { return c.closeAt <= now && now < c.until }
 
-func recordSize(closures, id int) int { return recordHead + closures*closureSize + id }
+func (r record) tag() uint16 { return binary.LittleEndian.Uint16(r) }
 
-func (r record) gate() uint8 { return r[0] }
+// gate returns the index of the gate.
+func (r record) gate() uint8 { return uint8(r.tag() >> 1) }
+
+func (r record) keyLen() int { return int(binary.LittleEndian.Uint16(r[2:])) }
+
+// key returns the caller's key, in memory that never changes and may be kept.
+func (r record) key() string { return text(r[recordHead:], r.keyLen()) }
+
+// is reports whether the record is about this caller: the whole key is compared.
+func (r record) is(tag uint16, key string) bool {
+	return binary.LittleEndian.Uint32(r) == uint32(tag)|uint32(len(key))<<16 && text(r[recordHead:], len(key)) == key
+}
 
 // len returns how many closures there are; nil has none.
 func (r record) len() int {
 	if r == nil {
 		return 0
 	}
-	return int(r[1])
+	return int(r[recordHead+r.keyLen()])
 }
 
-func (r record) size() int { return recordSize(r.len(), int(binary.LittleEndian.Uint16(r[2:]))) }
+// closures returns the closures as they are in memory.
+func (r record) closures() closures {
+	at := recordHead + r.keyLen()
+	return closures(r[at+1:][:int(r[at])*closureSize])
+}
 
-func (r record) closure(i int) closure {
-	b := r[recordHead+i*closureSize:][:closureSize]
+func (r record) closure(i int) closure { return r.closures().at(i) }
+
+// id returns the caller's id, in memory that never changes and may be kept.
+func (r record) id() string {
+	if r.tag()&addrTag == 0 {
+		return r.key()
+	}
+	b := r[recordHead+r.keyLen()+1+r.len()*closureSize:]
+	return text(b[1:], int(b[0]))
+}
+
+// size returns how many bytes of the arena the record takes.
+func (r record) size() int {
+	n := recordHead + r.keyLen() + 1 + r.len()*closureSize
+	if r.tag()&addrTag != 0 {
+		n += 1 + len(r.id())
+	}
+	return n
+}
+
+// closures are those of one record, end to end.
+type closures []byte
+
+func (cs closures) at(i int) closure {
+	b := cs[i*closureSize:][:closureSize]
 	return closure{
 		terms:   binary.LittleEndian.Uint32(b),
 		closeAt: int64(binary.LittleEndian.Uint64(b[4:])),
@@ -114,28 +154,37 @@ func (r record) closure(i int) closure {
 	}
 }
 
-// id returns the caller's id, in memory that never changes and may be kept.
-func (r record) id() string {
-	b := r[recordHead+r.len()*closureSize:]
-	return text(b, int(binary.LittleEndian.Uint16(r[2:])))
+// subject is the caller of a record.
+type subject struct {
+	tag uint16
+	key string
+	id  string // the key, unless that is an address
 }
 
-// is reports whether the record is about this caller: the whole id is compared.
-func (r record) is(gate uint8, id string) bool { return r.gate() == gate && r.id() == id }
+func (r record) subject() subject { return subject{tag: r.tag(), key: r.key(), id: r.id()} }
 
 // putRecord appends a record and returns its ref.
-func (a *arena) putRecord(gate uint8, id string, closures []closure) uint32 {
-	b, ref := a.alloc(recordSize(len(closures), len(id)))
-	b[0], b[1] = gate, uint8(len(closures))
-	binary.LittleEndian.PutUint16(b[2:], uint16(len(id)))
-	at := recordHead
-	for _, c := range closures {
+func (a *arena) putRecord(who subject, cs []closure) uint32 {
+	size := recordHead + len(who.key) + 1 + len(cs)*closureSize
+	if who.tag&addrTag != 0 {
+		size += 1 + len(who.id)
+	}
+	b, ref := a.alloc(size)
+	binary.LittleEndian.PutUint16(b, who.tag)
+	binary.LittleEndian.PutUint16(b[2:], uint16(len(who.key)))
+	at := recordHead + copy(b[recordHead:], who.key)
+	b[at] = uint8(len(cs))
+	at++
+	for _, c := range cs {
 		binary.LittleEndian.PutUint32(b[at:], c.terms)
 		binary.LittleEndian.PutUint64(b[at+4:], uint64(c.closeAt))
 		binary.LittleEndian.PutUint64(b[at+12:], uint64(c.until))
 		at += closureSize
 	}
-	copy(b[at:], id)
+	if who.tag&addrTag != 0 {
+		b[at] = uint8(len(who.id))
+		copy(b[at+1:], who.id)
+	}
 	return ref
 }
 

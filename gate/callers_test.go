@@ -37,13 +37,14 @@ func TestCallersKeepWhoTheyAreGiven(t *testing.T) {
 		if kind+":"+id != w {
 			t.Errorf("caller %d: got %s:%s, want %s", i, kind, id, w)
 		}
-		if hash != s.Gate(kind).hash(id) || seen[hash] {
+		_, key, keyHash, _ := c.Key(i)
+		if hash != s.Gate(kind).hash(key) || hash != keyHash || seen[hash] {
 			t.Errorf("caller %d: got hash %#x, want its gate's, and nobody else's", i, hash)
 		}
 		seen[hash] = true
 	}
 	c.Reset()
-	if c != (Callers{text: c.text}) {
+	if c != (Callers{inline: c.inline}) {
 		t.Errorf("got %+v after Reset, want nobody", c)
 	}
 }

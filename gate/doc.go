@@ -24,10 +24,13 @@
 //
 // # Time
 //
-// A caller is closed while closeAt ≤ now < until. A miss reads no clock. A hit reads time.Now: it costs some 50 ns, on
-// requests that are about to be refused, and buys that a process which was stopped for minutes refuses nobody on a
-// closure that has ended meanwhile. A clock advanced by a ticker cannot promise that: the request may run before the
-// ticker. It also makes closeAt exact, which closing ahead of time relies on, and needs no goroutine.
+// A caller is closed while closeAt ≤ now < until. A miss reads no clock. A hit goes by a coarse clock, which RunClock sets
+// ten times a second, and which is believed only about closures that neither begin nor end within a second of it; about
+// those, and while nobody runs the clock, time.Now is asked, which costs some 50 ns. So answers are those of time.Now, to
+// the nanosecond, unless the clock is more than a second late. That takes a process that was stopped (SIGSTOP, a suspended
+// machine) and goes on: until the scheduler has run the overdue ticker, which with every processor busy takes some 10 ms,
+// a closure that ended meanwhile is still answered for. CheckAt with time.Now is free of that. RetryAfter may be too long
+// by as much as the clock is late.
 //
 // Ended closures cost memory until the writer sweeps them, a part of the table at each Tick. Only memory: the times are
 // compared at every hit.

@@ -4,12 +4,9 @@ import (
 	"errors"
 	"hash/maphash"
 	"net/netip"
-	"strings"
 	"sync/atomic"
 	"time"
 	"unsafe"
-
-	"github.com/509da70d/floodgate/schemas"
 )
 
 var errKinds = errors.New("more than 256 kinds of caller")
@@ -24,11 +21,21 @@ type Gate struct {
 	ip    bool
 }
 
+// A caller is looked up by its key. That is its id, or if it is an address the 16 bytes of it, which are the same
+// however it was written: no text is made of an address on the path of a request. Its tag says which of these, and of
+// which gate.
+
+// addrTag is set in the tag of an address.
+const addrTag = 1
+
+func (g *Gate) tag() uint16 { return uint16(g.index) << 1 }
+
 // Kind returns the kind of caller that the gate is for.
 func (g *Gate) Kind() string { return g.kind }
 
-// Closed reports whether the caller's gate is closed now, which in the Set's mode Shadow is never. It does not
-// allocate for ids in canonical form; where the caller is a netip.Addr, ClosedAddr is cheaper.
+// Closed reports whether the caller's gate is closed now, by the coarse clock (see the package documentation); in the
+// Set's mode Shadow it never is. It does not allocate, unless the gate is for addresses and id is none. Where the caller
+// is a netip.Addr, ClosedAddr is cheaper.
 func (g *Gate) Closed(id string) bool {
 	t := g.view.Load()
 	return t != nil && g.closed(t, id)
@@ -43,24 +50,37 @@ func (g *Gate) ClosedAddr(addr netip.Addr) bool {
 // closed is Closed behind the nil check, apart from it so that the compiler inlines the check.
 func (g *Gate) closed(t *table, id string) bool {
 	if g.ip {
-		id = canonicalText(id)
+		if addr, err := netip.ParseAddr(id); err == nil {
+			return g.closedAddr(t, addr)
+		}
 	}
 	hash := g.hash(id)
-	return t.mayHold(hash) && g.closedHeld(t, id, hash) || t.watchful && g.closedStale(hash)
+	if !t.mayHold(hash) {
+		return t.watchful && g.closedStale(hash)
+	}
+	return g.closedHeld(t, hash, g.tag(), id)
 }
 
 func (g *Gate) closedAddr(t *table, addr netip.Addr) bool {
-	var buf [maxAddrText]byte
-	b := schemas.CanonicalAddr(addr).AppendTo(buf[:0])
-	id := unsafe.String(unsafe.SliceData(b), len(b)) // b is not written to again
-	hash := g.hash(id)
-	return t.mayHold(hash) && g.closedHeld(t, id, hash) || t.watchful && g.closedStale(hash)
+	if !addr.IsValid() {
+		return false
+	}
+	a := addr.As16()
+	key := unsafe.String(&a[0], len(a)) // a is not written to again
+	hash := g.hash(key)
+	if !t.mayHold(hash) {
+		return t.watchful && g.closedStale(hash)
+	}
+	return g.closedHeld(t, hash, g.tag()|addrTag, key)
 }
 
 // closedHeld is what closed comes to if the table may hold the caller.
-func (g *Gate) closedHeld(t *table, id string, hash uint64) bool {
-	r := t.find(hash, g.index, id)
-	return r != nil && g.set.Mode() == Enforce && g.set.judge(t, r, time.Now()).enforced
+func (g *Gate) closedHeld(t *table, hash uint64, tag uint16, key string) bool {
+	r := t.find(hash, tag, key)
+	if r != nil && g.set.enforced(t, r) {
+		return g.set.Mode() == Enforce
+	}
+	return t.watchful && g.closedStale(hash)
 }
 
 // closedStale is what closed comes to for a caller that is not closed, if staleness matters to those.
@@ -68,26 +88,5 @@ func (g *Gate) closedStale(hash uint64) bool {
 	return g.set.Mode() == Enforce && g.set.refusesStale(g, hash, time.Now())
 }
 
-// maxAddrText is the longest text of an address without a zone: eight groups of four digits and seven colons.
-const maxAddrText = 39
-
-// hash is the one hash of a caller: the table and the recorder share it. It differs from process to process.
-func (g *Gate) hash(id string) uint64 { return maphash.String(g.set.seed, id) ^ g.salt }
-
-// canonicalText returns the one form in which the text of an address is counted; what is no address stays as it is. Only
-// IPv6 has more than one form: netip reads no IPv4 that is not canonical.
-func canonicalText(id string) string {
-	if strings.IndexByte(id, ':') < 0 {
-		return id
-	}
-	addr, err := netip.ParseAddr(id)
-	if err != nil {
-		return id
-	}
-	var buf [maxAddrText]byte
-	b := schemas.CanonicalAddr(addr).AppendTo(buf[:0])
-	if string(b) == id {
-		return id
-	}
-	return string(b)
-}
+// hash is the one hash of a caller, by its key: the table and the recorder share it. It differs from process to process.
+func (g *Gate) hash(key string) uint64 { return maphash.String(g.set.seed, key) ^ g.salt }

@@ -59,6 +59,8 @@ type Set struct {
 	view atomic.Pointer[table] // what readers see; nil while there is nothing to look up
 	mode atomic.Uint32
 
+	clock clock
+
 	seed    maphash.Seed
 	policy  Policy
 	local   Limiter

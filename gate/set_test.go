@@ -181,7 +181,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 				c.Add(ips, "2001:db8::1")
 				v := s.Check(&c)
 				_ = v.ClosedFor(0)
-				_, _, _ = c.At(0)
+				_, _, _, _ = c.Key(0)
 				c.Reset()
 			},
 		} {

@@ -79,9 +79,6 @@ func (s *Set) refusesStale(g *Gate, hash uint64, now time.Time) bool {
 
 // checkStale refuses a request of callers that are not closed, if decisions are stale and the policy says so.
 func (s *Set) checkStale(v *Verdict, c *Callers, now time.Time) {
-	if now.IsZero() {
-		now = time.Now()
-	}
 	for i := range c.n {
 		if k := &c.at[i]; s.refusesStale(k.gate, k.hash, now) {
 			*v = Verdict{Closed: true, Stale: true, Shadow: v.Shadow, RetryAfter: staleRetry, Until: now.Add(staleRetry)}

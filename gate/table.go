@@ -80,32 +80,58 @@ func (t *table) home(hash uint64) int { return int(hash >> 32 * uint64(len(t.gro
 
 func mark(hash uint64) uint64 { return hash>>32&0x7f | markLive }
 
-// find returns the caller's record, or nil.
-func (t *table) find(hash uint64, gate uint8, id string) record {
-	_, r := t.slot(hash, gate, id)
-	return r
+// find returns the caller's record, or nil. Nearly always it is in the first slot that has the caller's mark.
+func (t *table) find(hash uint64, tag uint16, key string) record {
+	g := &t.groups[t.home(hash)]
+	if m := matches(g.marks.Load(), mark(hash)); m != 0 {
+		if r := t.recordAt(g, m); r.is(tag, key) {
+			return r
+		}
+	}
+	return t.search(hash, tag, key)
 }
 
-// slot returns where the caller's record is and the record, or nil.
-func (t *table) slot(hash uint64, gate uint8, id string) (int, record) {
+// search is find for all slots where the caller may be.
+func (t *table) search(hash uint64, tag uint16, key string) record {
 	at := t.home(hash)
 	for range t.groups {
 		g := &t.groups[at]
 		word := g.marks.Load()
 		for m := matches(word, mark(hash)); m != 0; m &= m - 1 {
-			i := bits.TrailingZeros64(m) / 8
-			if r := record(t.arena.bytes(g.refs[i].Load())); r.is(gate, id) {
-				return at*groupSlots + i, r
+			if r := t.recordAt(g, m); r.is(tag, key) {
+				return r
 			}
 		}
 		if matches(word, markEmpty) != 0 {
-			return 0, nil
+			return nil
 		}
 		if at++; at == len(t.groups) {
 			at = 0
 		}
 	}
-	return 0, nil
+	return nil
+}
+
+// recordAt returns the record in the first slot of a group among matches.
+func (t *table) recordAt(g *group, matches uint64) record {
+	return t.arena.bytes(g.refs[bits.TrailingZeros64(matches)/8%groupSlots].Load())
+}
+
+// slot returns where the record of a caller is that the table holds.
+func (t *table) slot(hash uint64, r record) int {
+	at := t.home(hash)
+	for {
+		g := &t.groups[at]
+		for m := matches(g.marks.Load(), mark(hash)); m != 0; m &= m - 1 {
+			i := bits.TrailingZeros64(m) / 8
+			if &t.arena.bytes(g.refs[i].Load())[0] == &r[0] {
+				return at*groupSlots + i
+			}
+		}
+		if at++; at == len(t.groups) {
+			at = 0
+		}
+	}
 }
 
 // matches returns the high bit of each byte of word that equals b. Above a byte that does, one that differs by the

@@ -12,8 +12,8 @@ import (
 )
 
 // add puts a caller with a chosen hash into a table that has room for it.
-func (t *table) add(hash uint64, gate uint8, id string) {
-	t.insert(hash, t.arena.putRecord(gate, id, []closure{{closeAt: 1, until: 2}}))
+func (t *table) add(hash uint64, tag uint16, id string) {
+	t.insert(hash, t.arena.putRecord(subject{tag: tag, key: id, id: id}, []closure{{closeAt: 1, until: 2}}))
 }
 
 func tableFor(n int) *table {
@@ -87,11 +87,11 @@ func TestSlotsAreUsedAgain(t *testing.T) {
 			t.Fatalf("full with %d live, %d deleted after %d callers", tab.live, tab.tombs, i)
 		}
 		tab.add(hash, 0, id)
-		slot, r := tab.slot(hash, 0, id)
+		r := tab.find(hash, 0, id)
 		if r == nil {
 			t.Fatalf("caller %d is not found", i)
 		}
-		tab.remove(slot)
+		tab.remove(tab.slot(hash, r))
 		if tab.find(hash, 0, id) != nil {
 			t.Fatalf("caller %d is found after it was removed", i)
 		}

@@ -28,38 +28,48 @@ type Verdict struct {
 // ClosedFor reports whether caller i's own gate refused the request: only for those is it recorded as blocked.
 func (v Verdict) ClosedFor(i int) bool { return v.own>>i&1 != 0 }
 
-// Check judges a request by all its callers: it is refused when any of their gates is closed. It does not allocate,
-// lock or wait.
-func (s *Set) Check(c *Callers) Verdict { return s.CheckAt(c, time.Time{}) }
-
-// CheckAt is Check at the time now. If that is zero, the clock is read should it matter.
-func (s *Set) CheckAt(c *Callers, now time.Time) (v Verdict) {
-	t := s.view.Load()
-	if t == nil {
-		return v
-	}
-	for i := range c.n {
-		if t.mayHold(c.at[i].hash) || t.watchful {
-			s.check(&v, t, c, now)
-			break
-		}
+// Check judges a request by all its callers, by the coarse clock (see the package documentation): it is refused when
+// any of their gates is closed. It does not allocate, lock or wait.
+func (s *Set) Check(c *Callers) (v Verdict) {
+	if t := s.view.Load(); t != nil && t.concerns(c) {
+		s.check(&v, t, c, time.Time{}, true)
 	}
 	return v
 }
 
-// check is CheckAt behind the filter.
-func (s *Set) check(v *Verdict, t *table, c *Callers, now time.Time) {
+// CheckAt is Check at the time now. If that is zero, time.Now is read should it matter.
+func (s *Set) CheckAt(c *Callers, now time.Time) (v Verdict) {
+	if t := s.view.Load(); t != nil && t.concerns(c) {
+		s.check(&v, t, c, now, false)
+	}
+	return v
+}
+
+// concerns reports whether the table may have something to say about one of the callers.
+func (t *table) concerns(c *Callers) bool {
+	for i := range c.n {
+		if t.mayHold(c.at[i].hash) {
+			return true
+		}
+	}
+	return t.watchful && c.n > 0
+}
+
+// check is CheckAt behind the filter, or Check if coarse is set.
+func (s *Set) check(v *Verdict, t *table, c *Callers, now time.Time, coarse bool) {
 	var found finding
 	for i := range c.n {
 		k := &c.at[i]
 		if !t.mayHold(k.hash) {
 			continue
 		}
-		r := t.find(k.hash, k.gate.index, c.id(i))
+		r := t.find(k.hash, k.tag, c.key(i))
 		if r == nil {
 			continue
 		}
-		if now.IsZero() {
+		if coarse {
+			now, coarse = s.coarseNow(r)
+		} else if now.IsZero() {
 			now = time.Now()
 		}
 		f := s.judge(t, r, now)
@@ -74,6 +84,9 @@ func (s *Set) check(v *Verdict, t *table, c *Callers, now time.Time) {
 		v.explain(t, found, now)
 	}
 	if t.watchful && !v.Closed {
+		if coarse || now.IsZero() {
+			now = time.Now()
+		}
 		s.checkStale(v, c, now)
 	}
 	if v.Closed && s.Mode() != Enforce {

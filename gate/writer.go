@@ -31,11 +31,15 @@ type counts struct {
 }
 
 // find returns where the caller's record is and the record, or nil.
-func (w *writer) find(hash uint64, gate uint8, id string) (int, record) {
+func (w *writer) find(hash uint64, who subject) (int, record) {
 	if w.table == nil {
 		return 0, nil
 	}
-	return w.table.slot(hash, gate, id)
+	r := w.table.find(hash, who.tag, who.key)
+	if r == nil {
+		return 0, nil
+	}
+	return w.table.slot(hash, r), r
 }
 
 // others returns the closures of a record that are neither the rule's nor over. They are valid until the next call.
@@ -71,7 +75,7 @@ func (w *writer) internTerms(t terms) uint32 {
 }
 
 // put makes closures what the table holds of a caller, whose record in slot is old, or nil. There is room: reserve.
-func (w *writer) put(slot int, old record, gate uint8, id string, hash uint64, closures []closure) {
+func (w *writer) put(slot int, old record, who subject, hash uint64, closures []closure) {
 	switch {
 	case len(closures) == 0 && old != nil:
 		w.drop(slot)
@@ -79,7 +83,7 @@ func (w *writer) put(slot int, old record, gate uint8, id string, hash uint64, c
 	case len(closures) == 0, old.holds(closures):
 		return
 	}
-	ref := w.table.arena.putRecord(gate, id, closures)
+	ref := w.table.arena.putRecord(who, closures)
 	if old == nil {
 		w.table.insert(hash, ref)
 	} else {
@@ -171,7 +175,7 @@ func (s *Set) rebuild(now int64) {
 			w.counts.expired++
 			continue
 		}
-		w.put(0, nil, r.gate(), r.id(), s.kinds[r.gate()].hash(r.id()), closures)
+		w.put(0, nil, r.subject(), s.kinds[r.gate()].hash(r.key()), closures)
 	}
 	t.garbage = 0
 }

@@ -41,6 +41,7 @@ func (s *session) run(ctx context.Context) {
 
 	var following, sending sync.WaitGroup
 	following.Go(func() { s.tick(ctx) })
+	following.Go(func() { s.set.RunClock(ctx) })
 	following.Go(func() { s.watch(ctx, end) })
 	sending.Go(func() { s.flush(ctx) })
 	for p := range s.partitions {

@@ -99,9 +99,10 @@ func (r *Recorder) Record(c *gate.Callers, v gate.Verdict, q Request) {
 			continue
 		}
 		var hash uint64
-		e.Kind, e.ID, hash = c.At(i)
+		var addr bool
+		e.Kind, e.ID, hash, addr = c.Key(i)
 		e.Blocked = v.ClosedFor(i)
-		s = r.add(s, combine(hash, salt, e.Blocked), &e)
+		s = r.add(s, combine(hash, salt, e.Blocked), &e, addr)
 	}
 	r.end(s)
 }
@@ -121,8 +122,9 @@ func (r *Recorder) Respond(c *gate.Callers, p Response) {
 	s := r.begin()
 	for i := range c.Len() {
 		var hash uint64
-		e.Kind, e.ID, hash = c.At(i)
-		s = r.add(s, combine(hash, salt, false), &e)
+		var addr bool
+		e.Kind, e.ID, hash, addr = c.Key(i)
+		s = r.add(s, combine(hash, salt, false), &e, addr)
 	}
 	r.end(s)
 }

@@ -64,20 +64,20 @@ func (r *Recorder) end(s *stripe) {
 }
 
 // add counts an entry of one request in stripe s, or in another one if s is full. It returns the stripe that is taken
-// now.
-func (r *Recorder) add(s *stripe, hash uint64, e *schemas.Entry) *stripe {
+// now. If addr is set the entry's ID is the 16 bytes of an address.
+func (r *Recorder) add(s *stripe, hash uint64, e *schemas.Entry, addr bool) *stripe {
 	if s == nil {
 		r.contended.Add(1)
 		return nil
 	}
-	for !s.table.Add(hash, e) {
+	for !s.put(hash, e, addr) {
 		if !s.full.Load() {
 			s.full.Store(true)
 			r.full.Add(1)
 		}
 		other := r.roomier(s)
 		if other == nil {
-			s.dropped += s.table.Replace(hash, e)
+			s.replace(hash, e, addr)
 			break
 		}
 		s.release()
@@ -85,6 +85,21 @@ func (r *Recorder) add(s *stripe, hash uint64, e *schemas.Entry) *stripe {
 	}
 	s.accepted++
 	return s
+}
+
+func (s *stripe) put(hash uint64, e *schemas.Entry, addr bool) bool {
+	if addr {
+		return s.table.AddAddr(hash, e)
+	}
+	return s.table.Add(hash, e)
+}
+
+func (s *stripe) replace(hash uint64, e *schemas.Entry, addr bool) {
+	if addr {
+		s.dropped += s.table.ReplaceAddr(hash, e)
+	} else {
+		s.dropped += s.table.Replace(hash, e)
+	}
 }
 
 // roomier takes a stripe that is not full, or returns nil if it finds none.

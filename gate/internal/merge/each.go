@@ -1,13 +1,14 @@
 package merge
 
 import (
+	"net/netip"
 	"unsafe"
 
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// Each calls visit with every entry and its hash, in order of arrival. The entry's strings are the table's own memory:
-// they hold until the next Reset or Replace and must be copied to live longer. The entry is one and the same each time.
+// Each calls visit with every entry and its hash, in order of arrival. The entry is one and the same each time, and its
+// strings are the table's own memory: they hold until visit returns and must be copied to live longer.
 func (t *Table) Each(visit func(hash uint64, e *schemas.Entry)) {
 	for i := range t.entries {
 		t.Read(i, &t.shown)
@@ -15,7 +16,7 @@ func (t *Table) Each(visit func(hash uint64, e *schemas.Entry)) {
 	}
 }
 
-// Read sets *e to entry i, 0 ≤ i < Len, under the same terms as Each.
+// Read sets *e to entry i, 0 ≤ i < Len. Its strings hold until the next call of a method of t.
 func (t *Table) Read(i int, e *schemas.Entry) {
 	s := &t.entries[i]
 	kind := int(s.off) + int(s.kind)
@@ -25,6 +26,15 @@ func (t *Table) Read(i int, e *schemas.Entry) {
 		Cost: s.cost, Count: s.count, Status: s.status,
 		Blocked: s.flags&flagBlocked != 0, Response: s.flags&flagResponse != 0,
 	}
+	if s.flags&flagAddr != 0 {
+		e.ID = t.addrText([16]byte(t.arena[kind:id]))
+	}
+}
+
+// addrText returns the text of an address in its canonical form.
+func (t *Table) addrText(addr [16]byte) string {
+	b := netip.AddrFrom16(addr).Unmap().AppendTo(t.addr[:0])
+	return unsafe.String(&t.addr[0], len(b)) // valid until the next Read
 }
 
 // text returns arena[from:to] without a copy: a copy of each flush would be the recorder's only garbage.

@@ -10,6 +10,15 @@ const sampled = 8
 // and otherwise drops e. Either way it returns how many requests were dropped. So when there are more callers than
 // room, it is the callers seen once who are lost, and never the one who floods.
 func (t *Table) Replace(hash uint64, e *schemas.Entry) (dropped uint64) {
+	return t.replace(hash, e, flagsOf(e))
+}
+
+// ReplaceAddr is Replace for an entry that AddAddr refused.
+func (t *Table) ReplaceAddr(hash uint64, e *schemas.Entry) (dropped uint64) {
+	return t.replace(hash, e, flagsOf(e)|flagAddr)
+}
+
+func (t *Table) replace(hash uint64, e *schemas.Entry, flags uint8) (dropped uint64) {
 	n := len(t.entries)
 	need := keyLen(e)
 	victim := -1
@@ -32,8 +41,8 @@ func (t *Table) Replace(hash uint64, e *schemas.Entry) (dropped uint64) {
 	if room < need {
 		off, room = t.carve(need)
 	}
-	*s = t.write(hash, e, off, room)
-	at, _ := t.find(hash, e)
+	*s = t.write(hash, e, flags, off, room)
+	at, _ := t.find(hash, e, flags)
 	t.index[at] = uint32(victim + 1)
 	t.requests += uint64(e.Count) - dropped
 	return dropped

@@ -27,6 +27,7 @@ type Table struct {
 	requests uint64
 	hand     int           // where Replace looks next
 	shown    schemas.Entry // what Each shows
+	addr     [39]byte      // the text of an address that Read shows
 }
 
 // entry is one merged entry. Its key lies at arena[off:], kind, id and resource end to end.
@@ -47,6 +48,7 @@ type entry struct {
 const (
 	flagBlocked = 1 << iota
 	flagResponse
+	flagAddr // the id is the 16 bytes of an address
 )
 
 // New returns an empty table for at most size entries (raised to 16). It takes about 120 bytes an entry, at once and
@@ -72,8 +74,15 @@ func (t *Table) Requests() uint64 { return t.requests }
 // Add merges e into an equal entry or else inserts it. It returns false, and changes nothing, where there is neither an
 // equal entry nor room for another. The hash must be equal for equal entries. e must be within the bounds of package
 // schemas, and its strings are copied.
-func (t *Table) Add(hash uint64, e *schemas.Entry) bool {
-	at, found := t.find(hash, e)
+func (t *Table) Add(hash uint64, e *schemas.Entry) bool { return t.add(hash, e, flagsOf(e)) }
+
+// AddAddr is Add for an entry whose ID is the 16 bytes of an address, of which Read makes text.
+func (t *Table) AddAddr(hash uint64, e *schemas.Entry) bool {
+	return t.add(hash, e, flagsOf(e)|flagAddr)
+}
+
+func (t *Table) add(hash uint64, e *schemas.Entry, flags uint8) bool {
+	at, found := t.find(hash, e, flags)
 	if found {
 		t.merge(&t.entries[t.index[at]-1], e)
 		return true
@@ -85,7 +94,7 @@ func (t *Table) Add(hash uint64, e *schemas.Entry) bool {
 	if room == 0 {
 		return false
 	}
-	t.entries = append(t.entries, t.write(hash, e, off, room))
+	t.entries = append(t.entries, t.write(hash, e, flags, off, room))
 	t.index[at] = uint32(len(t.entries))
 	t.requests += uint64(e.Count)
 	return true
@@ -106,7 +115,7 @@ func (t *Table) carve(n int) (off, room int) {
 }
 
 // write copies e's key into the arena and returns its entry.
-func (t *Table) write(hash uint64, e *schemas.Entry, off, room int) entry {
+func (t *Table) write(hash uint64, e *schemas.Entry, flags uint8, off, room int) entry {
 	dst := t.arena[off:]
 	n := copy(dst, e.Kind)
 	n += copy(dst[n:], e.ID)
@@ -115,15 +124,15 @@ func (t *Table) write(hash uint64, e *schemas.Entry, off, room int) entry {
 		hash: hash, time: e.Time, cost: e.Cost, count: e.Count,
 		off: uint32(off), room: uint16(room),
 		kind: uint8(len(e.Kind)), id: uint16(len(e.ID)), res: uint16(len(e.Resource)),
-		status: e.Status, flags: flagsOf(e),
+		status: e.Status, flags: flags,
 	}
 }
 
 // find returns the place in the index where e is, or where it would go.
-func (t *Table) find(hash uint64, e *schemas.Entry) (at int, found bool) {
+func (t *Table) find(hash uint64, e *schemas.Entry, flags uint8) (at int, found bool) {
 	mask := len(t.index) - 1
 	for at = int(hash) & mask; t.index[at] != 0; at = (at + 1) & mask {
-		if s := &t.entries[t.index[at]-1]; s.hash == hash && t.equal(s, e) {
+		if s := &t.entries[t.index[at]-1]; s.hash == hash && t.equal(s, e, flags) {
 			return at, true
 		}
 	}
@@ -131,9 +140,9 @@ func (t *Table) find(hash uint64, e *schemas.Entry) (at int, found bool) {
 }
 
 // equal reports whether e can be merged into s: the same key, the same tick, and sums that fit.
-func (t *Table) equal(s *entry, e *schemas.Entry) bool {
+func (t *Table) equal(s *entry, e *schemas.Entry, flags uint8) bool {
 	if int(s.kind) != len(e.Kind) || int(s.id) != len(e.ID) || int(s.res) != len(e.Resource) ||
-		s.status != e.Status || s.flags != flagsOf(e) || Tick(s.time) != Tick(e.Time) ||
+		s.status != e.Status || s.flags != flags || Tick(s.time) != Tick(e.Time) ||
 		s.count > math.MaxUint32-e.Count || s.cost > math.MaxInt64-e.Cost {
 		return false
 	}

@@ -1,0 +1,137 @@
+package gate
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// running runs the Set's clock, in a bubble, until the function that it returns is called.
+func running(t *testing.T, s *Set) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { s.RunClock(ctx) })
+	synctest.Wait()
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
+
+// In virtual time the ticker is never late, so coarse answers must be those of time.Now at every instant, and most of
+// all around those at which something changes.
+func TestCoarseAnswersAreExactWhileTheClockRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(exact())
+		g := s.Gate("key")
+		start := time.Now()
+		edges := []time.Duration{2500 * time.Millisecond, 4 * time.Second, 7*time.Second + 50*time.Millisecond}
+		s.Apply([]schemas.Decision{
+			decision("a", start.Add(edges[0]), start.Add(edges[1])),
+			decision("b", start.Add(3*time.Second), start.Add(edges[2])),
+		})
+		stop := running(t, s)
+		for _, edge := range edges {
+			for _, at := range []time.Duration{-time.Second - 1, -time.Second, -clockBeat, -1, 0, 1, clockBeat, time.Second} {
+				<-time.After(time.Until(start.Add(edge + at)))
+				since := time.Since(start)
+				want := edges[0] <= since && since < edges[2]
+				if got := g.Closed("abc"); got != want {
+					t.Errorf("Closed at %v: got %v, want %v", since, got, want)
+				}
+				if v := s.Check(callersOf2(g, "abc")); v.Closed != want {
+					t.Errorf("Check at %v: got %+v, want closed %v", since, v, want)
+				}
+			}
+		}
+		stop()
+		if s.clock.unix.Load() != 0 {
+			t.Error("the clock is believed although nobody runs it")
+		}
+	})
+}
+
+// A clock that is late by anything up to clockSlack changes no answer; one that is later may, and CheckAt never.
+func TestALateClockChangesNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(exact())
+		g := s.Gate("key")
+		seed := rand.Uint64()
+		t.Logf("seed %d", seed)
+		r := rand.New(rand.NewPCG(seed, 0))
+		span := func() time.Duration { return time.Duration(r.Int64N(int64(4*time.Second))) - 2*time.Second }
+		for range 20_000 {
+			now := time.Now()
+			var ds []schemas.Decision
+			for _, rule := range []string{"a", "b"} {
+				from := now.Add(span())
+				ds = append(ds, decision(rule, from, from.Add(max(1, span()))))
+			}
+			ds[1].Mode = schemas.Mode(1 + r.IntN(2))
+			s.ApplyAt(now.Add(-4*time.Second), ds) // so that none has ended when it comes
+			s.clock.unix.Store(now.Add(-time.Duration(r.Int64N(int64(clockSlack) + 1))).UnixNano())
+			want := s.CheckAt(callersOf2(g, "abc"), now)
+			got := s.Check(callersOf2(g, "abc"))
+			if g.Closed("abc") != want.Closed || got.Closed != want.Closed || got.Shadow != want.Shadow || got.Until != want.Until {
+				t.Fatalf("%+v with a clock late by %v: got %+v, want %+v", ds, now.Sub(time.Unix(0, s.clock.unix.Load())), got, want)
+			}
+			if got.RetryAfter < want.RetryAfter || got.RetryAfter > want.RetryAfter+clockSlack {
+				t.Fatalf("got to retry after %v, want %v or as much more as the clock is late", got.RetryAfter, want.RetryAfter)
+			}
+		}
+	})
+}
+
+// After a pause the first tick puts things right, and nobody who passes time.Now is wrong before it.
+func TestPausedClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(exact())
+		g := s.Gate("key")
+		s.Apply([]schemas.Decision{decision("a", time.Now(), time.Now().Add(time.Minute))})
+		s.clock.unix.Store(time.Now().UnixNano())
+		<-time.After(3 * time.Minute) // the ticker stood still
+		if v := s.CheckAt(callersOf2(g, "abc"), time.Now()); v.Closed {
+			t.Errorf("got %+v, want open by the time that was given", v)
+		}
+		stop := running(t, s) // and runs again
+		defer stop()
+		if g.Closed("abc") || s.Check(callersOf2(g, "abc")).Closed {
+			t.Error("got closed after the first tick, want open")
+		}
+	})
+}
+
+func decision(rule string, closeAt, until time.Time) schemas.Decision {
+	return schemas.Decision{
+		Rule: rule, Caller: schemas.Caller{Kind: "key", ID: "abc"}, Mode: schemas.ModeEnforce,
+		CloseAt: closeAt.UnixNano(), Until: until.UnixNano(),
+	}
+}
+
+// The policy Open asks at each hit whether the closure's partition is stale, whatever the clock says.
+func TestTheCoarseClockHidesNoStalePartition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := exact()
+		o.Stale = Open
+		s := New(o)
+		g := s.Gate("key")
+		s.Partitions(1)
+		s.Heartbeat(schemas.Heartbeat{Epoch: 1}, time.Now())
+		s.Apply([]schemas.Decision{decision("a", time.Now(), time.Now().Add(time.Hour))})
+		stop := running(t, s)
+		defer stop()
+		if !g.Closed("abc") {
+			t.Error("got open while fresh, want closed")
+		}
+		<-time.After(DefaultStaleAfter)
+		if g.Closed("abc") || s.Check(callersOf2(g, "abc")).Closed {
+			t.Error("got closed while stale, want open")
+		}
+	})
+}
