@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+)
+
+// idBytes is the length of all ids here.
+const idBytes = 22
+
+// crowd returns two groups of callers, chosen at random among ten times as many as the larger has.
+func crowd(first, second int) (a, b []string) {
+	numbers := rand.New(rand.NewPCG(1, 2)).Perm(10 * max(first, second))
+	return ids(numbers[:first]), ids(numbers[first : first+second])
+}
+
+// ids returns callers by their numbers. They lie in memory one behind the other, in this order: a server has just read
+// the id it asks about, and what that took is not to be measured here.
+func ids(numbers []int) []string {
+	var b strings.Builder
+	b.Grow(len(numbers) * idBytes)
+	for _, n := range numbers {
+		fmt.Fprintf(&b, "caller-%0*d", idBytes-len("caller-"), n)
+	}
+	text, out := b.String(), make([]string, len(numbers))
+	for i := range out {
+		out[i] = text[i*idBytes : (i+1)*idBytes]
+	}
+	return out
+}
+
+// copies returns the same keys in other memory. Subjects get to know callers by copies: a map compares a string with
+// itself at no cost, but no request brings the string that an earlier one brought.
+func copies(keys []string) []string {
+	text, out := strings.Join(keys, ""), make([]string, len(keys))
+	for i, k := range keys {
+		out[i], text = text[:len(k)], text[len(k):]
+	}
+	return out
+}
+
+// repeated returns n times the same keys, in turn.
+func repeated(keys []string, n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = keys[i%len(keys)]
+	}
+	return out
+}
+
+// rounds hands out keys in chunks, to each worker from another start, over and over.
+type rounds struct {
+	keys []string
+	at   []int // by worker
+	step int
+}
+
+// chunk is how many keys are asked about at once.
+const chunk = 1000
+
+func newRounds(keys []string) *rounds {
+	r := &rounds{keys: keys, at: make([]int, maxWorkers*padding), step: min(chunk, len(keys))}
+	for w := range maxWorkers {
+		r.at[w*padding] = len(keys) / maxWorkers * w / r.step * r.step
+	}
+	return r
+}
+
+const (
+	maxWorkers = 2
+	padding    = 16 // words between what two workers write: two cache lines
+)
+
+// next returns a worker's next chunk.
+func (r *rounds) next(worker int) []string {
+	at := &r.at[worker*padding]
+	if *at+r.step > len(r.keys) {
+		*at = 0
+	}
+	keys := r.keys[*at : *at+r.step]
+	*at += r.step
+	return keys
+}

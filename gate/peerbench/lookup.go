@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/509da70d/floodgate/gate/peerbench/meter"
+	"github.com/509da70d/floodgate/gate/peerbench/peers"
+	"github.com/509da70d/floodgate/gate/peerbench/report"
+)
+
+// lookup is a case of asking about one caller.
+type lookup struct {
+	name   string
+	short  string // for the heads of columns
+	closed []string
+	asked  []string
+	hit    bool // those asked about are closed
+	bar    report.Bar
+}
+
+// cases returns the cases of one size. The small ones and the large are apart so that the callers of one size are out of
+// memory when the other is measured.
+func smallCases() []lookup {
+	closed, others := crowd(few, few)
+	one := closed[:1]
+	return []lookup{
+		{"nothing closed", "nothing closed", nil, others, false, report.Bar{AtMost: 2, Times: 5}},
+		{"1 000 closed, miss", "1 k, miss", closed, others, false, report.Bar{AtMost: 10, Times: 5}},
+		{"1 closed, hit", "1, hit", one, repeated(one, few), true, report.Bar{AtMost: 10, Times: 3}},
+		{"1 000 closed, hit", "1 k, hit", closed, closed, true, report.Bar{AtMost: 15, Times: 3}},
+	}
+}
+
+func largeCases(many int) []lookup {
+	closed, others := crowd(many, many)
+	return []lookup{
+		{"1 M closed of 10 M callers, miss", "1 M, miss", closed, others, false, report.Bar{AtMost: 15, Times: 30}},
+		{"1 M closed of 10 M callers, hit", "1 M, hit", closed, closed, true, report.Bar{}},
+	}
+}
+
+// lookups measures all cases, warm and cold.
+func (b *bench) lookups(ctx context.Context) error {
+	warm := &report.Grid{Title: "one lookup among many", Unit: "ns"}
+	cold := &report.Grid{Title: "one lookup alone, caches full of other data", Unit: "ns"}
+	for _, cases := range []func() []lookup{smallCases, func() []lookup { return largeCases(b.settings.many) }} {
+		for _, l := range cases() {
+			if err := b.lookup(ctx, l, warm, cold); err != nil {
+				return fmt.Errorf("%s: %w", l.name, err)
+			}
+		}
+	}
+	b.report.Grids = append(b.report.Grids, *warm, *cold)
+	return nil
+}
+
+// contender is a subject in a case, ready to be measured.
+type contender struct {
+	name    string
+	subject peers.Subject // nil where the case means nothing to it
+	limiter bool
+	wrong   atomic.Int64 // answers
+}
+
+// lookup measures one case.
+func (b *bench) lookup(ctx context.Context, l lookup, warm, cold *report.Grid) error {
+	cs, err := l.contenders()
+	defer closeAll(cs)
+	if err != nil {
+		return err
+	}
+	trials := make([]meter.Work, len(cs))
+	for i, c := range cs {
+		trials[i] = c.work(l)
+	}
+	measured, err := b.spread(ctx, trials...)
+	if err != nil {
+		return err
+	}
+	for _, c := range cs {
+		if n := c.wrong.Load(); n > 0 {
+			return fmt.Errorf("%s: got %d wrong answers", c.name, n)
+		}
+	}
+	row := report.Row{Case: l.name, Unit: "ns", Bar: l.bar}
+	for i, series := range measured {
+		f := report.Figure{CPUs: b.settings.cpus[i], Value: beyond(series[1], series[0]), Allocs: series[1].Allocs()}
+		f.Rival = fastest(cs, series)
+		row.Figures = append(row.Figures, f)
+	}
+	b.row(row)
+	fill(warm, l, cs, func(i int) (values []float64) {
+		for _, series := range measured {
+			values = append(values, beyond(series[i], series[0]))
+		}
+		return values
+	})
+	b.cold(l, cs, cold)
+	return nil
+}
+
+// contenders makes the subjects of a case: first the loop, then the gate, then the others. All have seen all callers,
+// and those who have spent their quota where the case is a hit. An error says whose answers are not what they should be.
+func (l lookup) contenders() ([]*contender, error) {
+	gate := peers.NewGate(l.closed)
+	cs := []*contender{{name: "empty loop", subject: peers.Loop{}}, {name: "floodgate", subject: gate}}
+	for _, p := range peers.Limiters() {
+		c := &contender{name: p.Name, limiter: true}
+		switch {
+		case l.hit && p.Blocks:
+		case l.hit:
+			c.subject = p.New(peers.Spent())
+		default:
+			c.subject = p.New(peers.Generous())
+		}
+		cs = append(cs, c)
+	}
+	for _, p := range peers.Flags() {
+		cs = append(cs, &contender{name: p.Name, subject: p.New(l.closed)})
+	}
+	known := copies(l.asked)
+	for _, c := range cs {
+		if c.subject == nil {
+			continue
+		}
+		c.subject.Ask(known)
+		if got := c.subject.Ask(l.asked[:few]); got != c.wanted(l, few) {
+			return cs, fmt.Errorf("%s refused %d of %d callers, want %d", c.name, got, few, c.wanted(l, few))
+		}
+	}
+	return cs, nil
+}
+
+// wanted returns how many of n callers the contender must refuse.
+func (c *contender) wanted(l lookup, n int) int {
+	if _, loop := c.subject.(peers.Loop); loop || !l.hit {
+		return 0
+	}
+	return n
+}
+
+// work returns what is measured; nil is nothing.
+func (c *contender) work(l lookup) meter.Work {
+	if c.subject == nil {
+		return nil
+	}
+	keys := newRounds(l.asked)
+	return func(worker int) int {
+		asked := keys.next(worker)
+		if c.subject.Ask(asked) != c.wanted(l, len(asked)) {
+			c.wrong.Add(1)
+		}
+		return len(asked)
+	}
+}
+
+// closeAll ends what contenders do in the background.
+func closeAll(cs []*contender) {
+	for _, c := range cs {
+		if closer, ok := c.subject.(io.Closer); ok {
+			_ = closer.Close() // memory only
+		}
+		c.subject = nil
+	}
+	runtime.GC()
+}
+
+// fastest returns the limiter that took least.
+func fastest(cs []*contender, series []meter.Series) (r report.Rival) {
+	for i, c := range cs {
+		if !c.limiter || c.subject == nil {
+			continue
+		}
+		if ns := beyond(series[i], series[0]); r.Name == "" || ns < r.Value {
+			r = report.Rival{Name: c.name, Value: ns}
+		}
+	}
+	return r
+}
+
+// fill adds a case to a grid: a column with the values of each contender but the loop.
+func fill(g *report.Grid, l lookup, cs []*contender, values func(i int) []float64) {
+	g.Cases = append(g.Cases, l.short)
+	for i, c := range cs[1:] {
+		if len(g.Lines) <= i {
+			g.Lines = append(g.Lines, report.Line{Subject: c.name})
+		}
+		var v []float64
+		if c.subject != nil {
+			v = values(i + 1)
+		}
+		g.Lines[i].Values = append(g.Lines[i].Values, v)
+	}
+}

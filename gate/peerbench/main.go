@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/509da70d/floodgate/gate/peerbench/meter"
+	"github.com/509da70d/floodgate/gate/peerbench/report"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := realMain(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	switch {
+	case err == nil || errors.Is(err, flag.ErrHelp):
+	case errors.Is(err, errUsage):
+		fmt.Fprintln(os.Stderr, "peerbench:", err)
+		os.Exit(2)
+	default:
+		fmt.Fprintln(os.Stderr, "peerbench:", err)
+		os.Exit(1)
+	}
+}
+
+// errUsage is a mistake in how the command was called.
+var errUsage = errors.New("wrong usage")
+
+// config is what the flags say.
+type config struct {
+	settings settings
+	json     bool
+	readme   string // to rewrite; empty is none
+}
+
+func parse(args []string, stderr io.Writer) (c config, err error) {
+	fs := flag.NewFlagSet("peerbench", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	output := fs.String("output", "table", "table or json")
+	update := fs.Bool("update", false, "rewrite the block in the file that -readme names")
+	readme := fs.String("readme", "../../README.md", "`file` that -update rewrites")
+	s := full()
+	fs.IntVar(&s.plan.Rounds, "rounds", s.plan.Rounds, "rounds of each measurement; their median counts")
+	fs.DurationVar(&s.plan.Round, "round", s.plan.Round, "how long each takes")
+	fs.IntVar(&s.many, "many", s.many, "callers where the cases say 1 M; fewer take less memory and time, and prove nothing")
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return c, err
+		}
+		return c, fmt.Errorf("%w: %w", errUsage, err)
+	}
+	switch {
+	case fs.NArg() > 0:
+		return c, fmt.Errorf("%w: what is %q?", errUsage, fs.Arg(0))
+	case *output != "table" && *output != "json":
+		return c, fmt.Errorf("%w: -output is table or json, got %q", errUsage, *output)
+	case s.plan.Rounds < 1 || s.plan.Round < time.Millisecond || s.many < leastMany:
+		return c, fmt.Errorf("%w: at least 1 round, of 1ms, with %d callers", errUsage, leastMany)
+	}
+	c = config{settings: s, json: *output == "json"}
+	if *update {
+		c.readme = *readme
+	}
+	return c, nil
+}
+
+func realMain(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	c, err := parse(args, stderr)
+	if err != nil {
+		return err
+	}
+	r, err := run(ctx, c.settings, stderr)
+	if err != nil {
+		return err
+	}
+	if c.json {
+		err = r.WriteJSON(stdout)
+	} else {
+		err = r.WriteText(stdout)
+	}
+	if err != nil || c.readme == "" {
+		return err
+	}
+	return r.Update(c.readme)
+}
+
+// settings say what is measured.
+type settings struct {
+	plan meter.Plan
+	cpus []int // processor counts
+	many int   // callers closed, and others asked about, where the cases say 1 M
+	cold int   // isolated lookups of each subject
+}
+
+// leastMany is the fewest callers that still make every case another one.
+const leastMany = 4 * few
+
+// few is how many callers the small cases have.
+const few = 1000
+
+func full() settings {
+	s := settings{plan: meter.Plan{Rounds: 7, Round: 100 * time.Millisecond}, cpus: []int{1}, many: 1_000_000, cold: 1000}
+	if runtime.NumCPU() > 1 {
+		s.cpus = append(s.cpus, 2)
+	}
+	return s
+}
+
+// run measures everything, and says on progress what it is at.
+func run(ctx context.Context, s settings, progress io.Writer) (*report.Report, error) {
+	b := &bench{settings: s, report: &report.Report{Machine: machine()}}
+	if s.many != full().many {
+		b.report.Skipped = append(b.report.Skipped, fmt.Sprintf("the cases of 1 M callers, with %d in their place", s.many))
+	}
+	start := time.Now()
+	for _, part := range []struct {
+		name    string
+		measure func(context.Context) error
+	}{
+		{"lookups", b.lookups},
+		{"lookups while decisions are applied, memory, applying", b.applying},
+		{"check and record", b.recording},
+		{"middleware", b.middleware},
+		{"whole requests", b.requests},
+	} {
+		fmt.Fprintf(progress, "%4.0f s  %s\n", time.Since(start).Seconds(), part.name)
+		if err := part.measure(ctx); err != nil {
+			return nil, fmt.Errorf("%s: %w", part.name, err)
+		}
+	}
+	fmt.Fprintf(progress, "%4.0f s  done\n", time.Since(start).Seconds())
+	return b.report, nil
+}

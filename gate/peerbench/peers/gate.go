@@ -1,0 +1,54 @@
+package peers
+
+import (
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/509da70d/floodgate/gate"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// Gate is floodgate's gate of one kind of caller.
+type Gate struct {
+	Set  *gate.Set
+	Gate *gate.Gate
+}
+
+// Kind is the kind of caller of all keys.
+const Kind = "key"
+
+// NewGate returns a gate that is closed for these callers, for an hour, with some room for more.
+func NewGate(closed []string) *Gate {
+	s := gate.New(gate.Options{
+		MaxClosed: len(closed)*21/20 + 1000,
+		Logger:    slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	now := time.Now()
+	s.ApplyAt(now, Decisions(closed, now, now.Add(time.Hour)))
+	return &Gate{Set: s, Gate: s.Gate(Kind)}
+}
+
+// Decisions returns a decision for each of these callers, as an analyzer would publish it: closed from one time to
+// another.
+func Decisions(closed []string, from, until time.Time) []schemas.Decision {
+	ds := make([]schemas.Decision, len(closed))
+	for i, id := range closed {
+		ds[i] = schemas.Decision{
+			Rule: "per-key", RuleVersion: 1, Caller: schemas.Caller{Kind: Kind, ID: id}, Mode: schemas.ModeEnforce,
+			CloseAt: from.UnixNano(), Until: until.UnixNano(), Epoch: 1, Seq: uint64(i + 1),
+			Evidence: schemas.Evidence{Count: 100, Limit: 100, Window: int64(time.Minute)},
+		}
+	}
+	return ds
+}
+
+// Ask implements Subject.
+func (g *Gate) Ask(keys []string) (refused int) {
+	for _, k := range keys {
+		if g.Gate.Closed(k) {
+			refused++
+		}
+	}
+	return refused
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/509da70d/floodgate/gate"
+	"github.com/509da70d/floodgate/gate/peerbench/peers"
+	"github.com/509da70d/floodgate/gate/peerbench/report"
+	"github.com/509da70d/floodgate/gate/record"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// resource is what all requests here ask for.
+const resource = "GET /v1/items/{id}"
+
+// recording measures checking and recording a request, and what is left of a flood when there is no room.
+func (b *bench) recording(ctx context.Context) error {
+	closed, others := crowd(few, few)
+	loop := &contender{subject: peers.Loop{}}
+	one, two := newServer(closed, others), newServer(closed, others)
+	defer one.stop()
+	defer two.stop()
+	measured, err := b.spread(ctx, loop.work(lookup{asked: others}), one.oneCaller, two.twoCallers)
+	if err != nil {
+		return err
+	}
+	rows := []report.Row{
+		{Case: "Check and Record a request with one caller", Unit: "ns", Bar: report.Bar{AtMost: 50}},
+		{Case: "Check and Record a request with two callers, one an address", Unit: "ns", Bar: report.Bar{AtMost: 100}},
+	}
+	for i := range rows {
+		for j, series := range measured {
+			rows[i].Figures = append(rows[i].Figures, report.Figure{
+				CPUs: b.settings.cpus[j], Value: beyond(series[i+1], series[0]), Allocs: series[i+1].Allocs(),
+			})
+		}
+		rows[i].Note = "1 000 callers closed, 1 000 others ask; draining the recorder every 5 ms included"
+		b.row(rows[i])
+	}
+	share, err := flood(b.settings.many)
+	if err != nil {
+		return err
+	}
+	b.row(report.Row{
+		Case: "requests of a flooding caller that are reported", Unit: "%", Bar: report.Bar{AtLeast: 100},
+		Figures: []report.Figure{{Value: share}},
+		Note:    "every tenth of 1 M requests is the flooder's, all others are of different callers; Kafka is away, the recorder full",
+	})
+	return nil
+}
+
+// server checks and records requests, and drains its recorder as a link does.
+type server struct {
+	set      *gate.Set
+	ips      *gate.Gate
+	keys     *gate.Gate
+	rec      *record.Recorder
+	one, two *rounds
+	addrs    []netip.Addr
+	stop     func()
+}
+
+func newServer(closed, asked []string) *server {
+	g := peers.NewGate(closed)
+	s := &server{
+		set: g.Set, keys: g.Gate, ips: g.Set.Gate(schemas.KindIP), rec: record.New(record.Options{}),
+		one: newRounds(asked), two: newRounds(asked), addrs: addresses(len(asked)),
+	}
+	s.stop = drain(s.rec)
+	return s
+}
+
+// addresses returns n addresses.
+func addresses(n int) []netip.Addr {
+	out := make([]netip.Addr, n)
+	for i := range out {
+		out[i] = netip.AddrFrom4([4]byte{198, byte(18 + i>>16), byte(i >> 8), byte(i)})
+	}
+	return out
+}
+
+// drain takes what is recorded and throws it away, every 5 ms, until it is stopped.
+func drain(rec *record.Recorder) (stop func()) {
+	quit := make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-tick.C:
+				rec.Acked(rec.Drain(func(uint64, *schemas.Entry) {}))
+			}
+		}
+	})
+	return func() {
+		close(quit)
+		done.Wait()
+	}
+}
+
+// oneCaller is one chunk of requests with a key.
+func (s *server) oneCaller(worker int) int {
+	keys := s.one.next(worker)
+	for _, k := range keys {
+		var c gate.Callers
+		c.Add(s.keys, k)
+		s.rec.Record(&c, s.set.Check(&c), record.Request{Resource: resource})
+	}
+	return len(keys)
+}
+
+// twoCallers is one chunk of requests with an address and a key.
+func (s *server) twoCallers(worker int) int {
+	keys := s.two.next(worker)
+	for i, k := range keys {
+		var c gate.Callers
+		c.AddAddr(s.ips, s.addrs[i])
+		c.Add(s.keys, k)
+		s.rec.Record(&c, s.set.Check(&c), record.Request{Resource: resource})
+	}
+	return len(keys)
+}
+
+// flood records requests of which every tenth, on average, is one caller's, a microsecond apart, while nobody drains;
+// and returns how many of that caller's the recorder has in the end, in percent.
+func flood(requests int) (percent float64, err error) {
+	const flooder = "the-flooder"
+	set := gate.New(gate.Options{})
+	keys, rec := set.Gate(peers.Kind), record.New(record.Options{MaxEntries: requests / 64}) // for 1 M about the default
+	random, at, sent := rand.New(rand.NewPCG(3, 4)), time.Now(), 0
+	for i := range requests {
+		id := flooder
+		if random.IntN(10) != 0 {
+			id = fmt.Sprintf("caller-%0*d", idBytes-len("caller-"), i)
+		} else {
+			sent++
+		}
+		var c gate.Callers
+		c.Add(keys, id)
+		rec.Record(&c, set.Check(&c), record.Request{Resource: resource, At: at})
+		at = at.Add(time.Microsecond)
+	}
+	reported := 0
+	drained := rec.Drain(func(_ uint64, e *schemas.Entry) {
+		if e.ID == flooder {
+			reported += int(e.Count)
+		}
+	})
+	rec.Acked(drained)
+	if s := rec.Stats(); s.Accepted != uint64(requests) || s.DroppedTotal() == 0 || s.Acked+s.DroppedTotal() != s.Accepted {
+		return 0, fmt.Errorf("got accepted %d, acked %d, dropped %d, want %d in all and some of them dropped",
+			s.Accepted, s.Acked, s.DroppedTotal(), requests)
+	}
+	return 100 * float64(reported) / float64(sent), nil
+}
