@@ -10,7 +10,7 @@ const (
 // benchMapping reads benchJSON.
 func benchMapping() Mapping {
 	return Mapping{
-		Callers:  []CallerField{{Kind: "ip", Fields: []string{"remote_addr"}}},
+		Callers:  []CallerTemplate{{Kind: "ip", Template: "{remote_addr}"}},
 		Resource: "path", Status: "status", Cost: "bytes",
 	}
 }
@@ -33,15 +33,15 @@ func benchScan(b *testing.B, format string, m Mapping, line string) {
 func BenchmarkCombined(b *testing.B) { benchScan(b, "combined", Mapping{}, benchCombined) }
 
 func BenchmarkCombinedThreeCallers(b *testing.B) {
-	benchScan(b, "combined", Mapping{Callers: []CallerField{
-		{Kind: "agent", Fields: []string{"agent"}}, {Kind: "ip_route", Fields: []string{"ip", "resource"}},
+	benchScan(b, "combined", Mapping{Callers: []CallerTemplate{
+		{Kind: "agent", Template: "{agent}"}, {Kind: "ip_route", Template: "{ip}|{resource}"},
 	}}, benchCombined)
 }
 
 func BenchmarkJSON(b *testing.B) { benchScan(b, "json", benchMapping(), benchJSON) }
 
 func BenchmarkJSONNested(b *testing.B) {
-	benchScan(b, "json", Mapping{Callers: []CallerField{{Kind: "ip", Fields: []string{"source.ip"}}}},
+	benchScan(b, "json", Mapping{Callers: []CallerTemplate{{Kind: "ip", Template: "{source.ip}"}}},
 		`{"time":1431857103.123,"source":{"ip":"83.149.9.216","port":443},"message":"GET \"/\""}`)
 }
 

@@ -1,117 +1,74 @@
 package ingest
 
-import (
-	"fmt"
-	"slices"
-	"strings"
+import "strings"
 
-	"github.com/509da70d/floodgate/schemas"
-)
-
-// The fields of a line in combined format that a mapping may name, and how many of them the common format has.
+// The fields of a line in combined format, and how many of them the common format has.
 const (
 	fieldIP = iota
 	fieldUser
 	fieldMethod
-	fieldResource
+	fieldTarget
 	fieldReferer
 	fieldAgent
 	combinedFields
 	commonFields = fieldReferer
 )
 
-// combined scans the combined log format of Apache and nginx, and the common log format, which is its first part:
+// combinedNames are the names of those fields: ours, and the variables of nginx.
+func combinedNames() []string {
+	return []string{"ip|remote_addr", "user|remote_user", "method|request_method", "target|request_uri", "referer|http_referer", "agent|http_user_agent"}
+}
+
+// combined reads the combined log format of Apache and nginx, and the common log format, which is its first part:
 //
 //	83.149.9.216 - - [17/May/2015:10:05:03 +0000] "GET /index.html?q=1 HTTP/1.1" 200 203023 "referer" "user agent"
 //
 // The servers escape quotes inside of fields, so that the first `] "` ends the time whatever a client sends as its user
 // name, and the time is what stands right before.
 type combined struct {
-	clock   clfClock
-	kinds   []string
-	callers [][]int // per kind: the fields that make it
+	clock clfClock
+	more  bool // some of user, referer and agent are asked for
 }
 
-func newCombined(m Mapping) (*Format, error) { return newCLF("combined", m, combinedFields) }
-func newCommon(m Mapping) (*Format, error)   { return newCLF("common", m, commonFields) }
-
-// newCLF returns the format that has the first n fields.
-func newCLF(name string, m Mapping, n int) (*Format, error) {
-	if m.Time != "" || m.Layout != TimeAuto || m.Resource != "" || m.Status != "" || m.Cost != "" {
-		return nil, fmt.Errorf("%w: format %s has its own time, resource, status and cost", ErrMapping, name)
+// newCLF returns what reads the first n fields.
+func newCLF(n int) func(Mapping) (fieldNames, func() decoder, error) {
+	return func(Mapping) (fieldNames, func() decoder, error) {
+		names := newFixedNames(combinedNames()[:n])
+		return names, func() decoder {
+			return &combined{more: names.asked(fieldUser) || names.asked(fieldReferer) || names.asked(fieldAgent)}
+		}, nil
 	}
-	names := []string{"ip", "user", "method", "resource", "referer", "agent"}[:n]
-	c := combined{kinds: []string{schemas.KindIP}, callers: [][]int{{fieldIP}}}
-	for _, caller := range m.Callers {
-		if caller.Kind == schemas.KindIP {
-			return nil, fmt.Errorf("%w: format %s always has callers of kind ip", ErrMapping, name)
-		}
-		fields := make([]int, len(caller.Fields))
-		for i, f := range caller.Fields {
-			if fields[i] = slices.Index(names, f); fields[i] < 0 {
-				return nil, fmt.Errorf("%w: format %s: got field %q, want one of %s", ErrMapping, name, f, strings.Join(names, ", "))
-			}
-		}
-		c.kinds, c.callers = append(c.kinds, caller.Kind), append(c.callers, fields)
-	}
-	return &Format{name: name, kinds: c.kinds, open: func() Scanner { s := c; return &s }}, nil
 }
 
-// Scan implements Scanner.
-func (c *combined) Scan(line []byte, l *Line) Reason {
-	s := view(line[:min(len(line), MaxLine)])
-	l.reset(len(c.callers))
+// decode implements decoder.
+func (c *combined) decode(s string, values []string, l *Line) Reason {
+	l.Time = noTime
 	n := ipv4Len(s)
-	if n > 0 {
-		l.IDs[0] = s[:n]
-	} else {
+	if n == 0 {
 		if n = strings.IndexByte(s, ' '); n < 0 {
 			n = len(s)
 		}
-		l.IDs[0] = address(s[:n], l)
 	}
-	if l.IDs[0] == "" && len(c.callers) == 1 {
-		return BadAddress
-	}
+	values[fieldIP] = s[:n]
 	end := c.time(s, n, l)
 	if end == 0 {
+		l.Time = noTime
 		return BadTime
 	}
 	request, rest := quoted(s[end:])
-	method, target := splitRequest(request)
-	l.resource(pathOf(target))
+	values[fieldMethod], values[fieldTarget] = splitRequest(request)
 	rest = l.numbers(rest)
-	if len(c.callers) == 1 {
-		return OK
+	if !c.more {
+		return BadAddress
 	}
-	fields := [combinedFields]string{fieldIP: l.IDs[0], fieldMethod: method, fieldResource: l.Resource}
 	if open := strings.LastIndexByte(s[:end], '['); open > n {
-		fields[fieldUser] = userOf(s[n:open])
+		values[fieldUser] = userOf(s[n:open])
 	}
-	fields[fieldReferer], rest = quoted(rest)
-	fields[fieldAgent], _ = quoted(rest)
-	return c.more(&fields, l)
-}
-
-// more sets the callers of l that the mapping adds. If neither they nor the address can be read, it says why.
-func (c *combined) more(fields *[combinedFields]string, l *Line) Reason {
-	reason, found := BadAddress, l.IDs[0] != ""
-	for i := 1; i < len(c.callers); i++ {
-		var parts [maxParts]string
-		for j, f := range c.callers[i] {
-			if parts[j] = fields[f]; parts[j] == "-" {
-				parts[j] = ""
-			}
-		}
-		if r := l.caller(i, c.kinds[i], parts[:len(c.callers[i])]); r != OK {
-			reason = r
-		}
-		found = found || l.IDs[i] != ""
+	if len(values) > fieldReferer {
+		values[fieldReferer], rest = quoted(rest)
+		values[fieldAgent], _ = quoted(rest)
 	}
-	if found {
-		return OK
-	}
-	return reason
+	return BadAddress
 }
 
 // time reads l's time, which stands somewhere after the first from bytes of s, and returns the index after it, its
@@ -189,6 +146,19 @@ func splitRequest(s string) (method, target string) {
 		target = target[:n]
 	}
 	return method, target
+}
+
+// targetOf returns the target of a request line "GET /path HTTP/1.1", and s itself if it is none.
+func targetOf(s string) string {
+	if s == "" || s[0] == '/' {
+		return s
+	}
+	i := strings.IndexByte(s, ' ')
+	if i <= 0 || strings.Trim(s[:i], "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_") != "" || !strings.Contains(s[i:], " HTTP/") {
+		return s
+	}
+	_, target := splitRequest(s)
+	return target
 }
 
 // pathOf returns the path of a request target, without the query; of an absolute URL, the path of it.

@@ -9,30 +9,34 @@ import (
 // Format is how a log writes its requests, with the mapping of its fields. It is immutable: any number of goroutines may
 // ask it for scanners.
 type Format struct {
-	name  string
-	kinds []string
-	open  func() Scanner
+	name   string
+	kinds  []string
+	header bool // the first line of a log says what its fields are
+	silent bool // no responses: see Mapping.NoResponses
+	open   func() Scanner
 }
 
-// formats lists what NewFormat knows. A new format is one line here and one constructor.
-func formats() []struct {
-	name string
-	make func(Mapping) (*Format, error)
-} {
-	return []struct {
-		name string
-		make func(Mapping) (*Format, error)
-	}{
-		{"combined", newCombined},
-		{"common", newCommon},
-		{"json", newJSON},
-	}
+// style is what NewFormat knows of a format.
+type style struct {
+	name     string
+	defaults Mapping
+	dash     bool // a value of "-" is none
+	native   bool // the decoder reads time, status and cost
+	make     func(m Mapping) (fieldNames, func() decoder, error)
 }
 
-// Formats returns the names of the known formats.
+// styles lists the formats. A new one is an entry here, and a decoder if it is not one of those there are.
+func styles() []style {
+	return slices.Concat(textStyles(), jsonStyles(), freeStyles())
+}
+
+// FormatAuto is the name of the format that finds out by itself: see newAuto.
+const FormatAuto = "auto"
+
+// Formats returns the names of the known formats, auto first.
 func Formats() []string {
-	var names []string
-	for _, f := range formats() {
+	names := []string{FormatAuto}
+	for _, f := range styles() {
 		names = append(names, f.name)
 	}
 	return names
@@ -43,12 +47,41 @@ func NewFormat(name string, m Mapping) (*Format, error) {
 	if err := m.check(); err != nil {
 		return nil, err
 	}
-	for _, f := range formats() {
+	if name == FormatAuto {
+		return newAuto(m)
+	}
+	for _, f := range styles() {
 		if f.name == name {
-			return f.make(m)
+			return f.format(m)
 		}
 	}
 	return nil, fmt.Errorf("%w: got format %q, want one of %s", ErrMapping, name, strings.Join(Formats(), ", "))
+}
+
+// format makes the Format of a style.
+func (f style) format(m Mapping) (*Format, error) {
+	if f.native && (m.Time != "" || m.Layout != TimeAuto) {
+		return nil, fmt.Errorf("%w: format %s has its own time", ErrMapping, f.name)
+	}
+	m = m.withDefaults(f.defaults)
+	names, open, err := f.make(m)
+	if err != nil {
+		return nil, fmt.Errorf("%w: format %s: %w", ErrMapping, f.name, err)
+	}
+	p, err := newMapper(m, names, f.native)
+	if err != nil {
+		return nil, fmt.Errorf("format %s: %w", f.name, err)
+	}
+	p.dash = f.dash
+	made := &Format{name: f.name, header: headed(f.name, m), silent: m.NoResponses}
+	for _, c := range m.Callers {
+		made.kinds = append(made.kinds, c.Kind)
+	}
+	size := names.size()
+	made.open = func() Scanner {
+		return &scan{m: p, decoder: open(), clock: clock{layout: p.layout}, values: make([]string, size)}
+	}
+	return made, nil
 }
 
 // Name returns the format's name.
@@ -56,6 +89,13 @@ func (f *Format) Name() string { return f.name }
 
 // Kinds returns the kinds of a line's callers, in the order of Line.IDs.
 func (f *Format) Kinds() []string { return slices.Clone(f.kinds) }
+
+// Headed reports whether the first line of a log is needed to read the others: it names the columns, or is what the
+// format is found out by. Whoever begins in the middle scans the first line before.
+func (f *Format) Headed() bool { return f.header }
+
+// Responses reports whether status and cost are to be passed on: see Mapping.NoResponses.
+func (f *Format) Responses() bool { return !f.silent }
 
 // Scanner returns a new scanner of the format.
 func (f *Format) Scanner() Scanner { return f.open() }

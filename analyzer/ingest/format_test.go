@@ -3,6 +3,7 @@ package ingest
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -18,17 +19,22 @@ func TestFormats(t *testing.T) {
 		"no callers":           {"json", Mapping{}},
 		"unknown layout":       {"json", Mapping{Callers: callers(t, "ip=a"), Layout: timeLayouts}},
 		"kind twice":           {"json", Mapping{Callers: callers(t, "ip=a", "ip=b")}},
-		"bad kind":             {"json", Mapping{Callers: []CallerField{{Kind: "I P", Fields: []string{"a"}}}}},
+		"bad kind":             {"json", Mapping{Callers: []CallerTemplate{{Kind: "I P", Template: "{a}"}}}},
 		"canary":               {"json", Mapping{Callers: callers(t, schemas.KindCanary+"=a")}},
-		"no field":             {"json", Mapping{Callers: []CallerField{{Kind: "key"}}}},
-		"too many callers":     {"json", Mapping{Callers: make([]CallerField, MaxCallers+1)}},
-		"too many names":       {"json", Mapping{Callers: callers(t, "ip="+strings.Repeat("a.", 40)+"a")}},
-		"second ip":            {"combined", Mapping{Callers: callers(t, "ip=user")}},
+		"no field":             {"json", Mapping{Callers: []CallerTemplate{{Kind: "key"}}}},
+		"too many callers":     {"json", Mapping{Callers: make([]CallerTemplate, MaxCallers+1)}},
+		"too many names":       {"json", Mapping{Callers: callers(t, "ip="+strings.Repeat("a.", 80)+"a")}},
+		"composite ip":         {"combined", Mapping{Callers: callers(t, "ip=ip+user")}},
 		"unknown field":        {"combined", Mapping{Callers: callers(t, "key=api_key")}},
 		"agent in common":      {"common", Mapping{Callers: callers(t, "agent=agent")}},
 		"time field in common": {"common", Mapping{Time: "time"}},
 		"layout in combined":   {"combined", Mapping{Layout: TimeUnix}},
 		"cost field in common": {"common", Mapping{Cost: "bytes"}},
+		"cost scale":           {"common", Mapping{Cost: "ip", CostScale: 7}},
+		"address bits":         {"common", Mapping{IPv6Bits: 129}},
+		"no such client":       {"json", Mapping{Callers: callers(t, "key=a"), Drop: []Filter{{Client: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}}}},
+		"drop everything":      {"common", Mapping{Drop: []Filter{{}}}},
+		"routes twice":         {"common", Mapping{Routes: []string{"/a/{b}", "/a/{c}"}}},
 	} {
 		if _, err := NewFormat(c.format, c.m); !errors.Is(err, ErrMapping) {
 			t.Errorf("%s: got error %v", name, err)
@@ -43,7 +49,7 @@ func TestFormats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(f.Name(), f.Kinds(), Formats()); got != "combined[ip agent] [combined common json]" {
+	if got := fmt.Sprint(f.Name(), f.Kinds(), Formats()); got != "combined[ip agent] [auto combined common envoy_text alb json nginx envoy traefik caddy ecs logfmt csv tsv]" {
 		t.Errorf("got %s", got)
 	}
 	f.Kinds()[0] = "changed"
@@ -53,12 +59,12 @@ func TestFormats(t *testing.T) {
 }
 
 func TestCallerFields(t *testing.T) {
-	for text, want := range map[string]CallerField{
-		"ip=addr":              {Kind: "ip", Fields: []string{"addr"}},
-		"key=a.b":              {Kind: "key", Fields: []string{"a.b"}},
-		"ip_route=ip+resource": {Kind: "ip_route", Fields: []string{"ip", "resource"}},
-		"k=a=b":                {Kind: "k", Fields: []string{"a=b"}},
-		"k=a+b+c+d":            {Kind: "k", Fields: []string{"a", "b", "c", "d"}},
+	for text, want := range map[string]CallerTemplate{
+		"ip=addr":              {Kind: "ip", Template: "{addr}"},
+		"key=a.b":              {Kind: "key", Template: "{a.b}"},
+		"ip_route=ip+resource": {Kind: "ip_route", Template: "{ip}|{resource}"},
+		"k=a=b":                {Kind: "k", Template: "{a=b}"},
+		"k=a+b+c+d":            {Kind: "k", Template: "{a}|{b}|{c}|{d}"},
 	} {
 		got, err := ParseCallerField(text)
 		if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
@@ -73,13 +79,13 @@ func TestMappingsSayWhatIsWrong(t *testing.T) {
 		format string
 		m      Mapping
 	}{
-		`got field "key", want one of ip, user, method, resource, referer, agent`: {"combined", Mapping{Callers: callers(t, "key=key")}},
-		`got field "agent", want one of ip, user, method, resource`:               {"common", Mapping{Callers: callers(t, "agent=agent")}},
-		`format combined always has callers of kind ip`:                           {"combined", Mapping{Callers: callers(t, "ip=user")}},
-		`format json needs a caller, such as ip=client_ip`:                        {"json", Mapping{Time: "at"}},
-		`got format "apache", want one of combined, common, json`:                 {"apache", Mapping{}},
-		`two fields for callers of kind "key"`:                                    {"json", Mapping{Callers: callers(t, "key=a", "key=b")}},
-		`callers of kind "_canary" are floodgate's own`:                           {"json", Mapping{Callers: callers(t, "_canary=a")}},
+		`got field "key", want one of ip, user, method, target, referer, agent`:                                                               {"combined", Mapping{Callers: callers(t, "key=key")}},
+		`got field "agent", want one of ip, user, method, target`:                                                                             {"common", Mapping{Callers: callers(t, "agent=agent")}},
+		`callers ip: these are addresses: want one field`:                                                                                     {"combined", Mapping{Callers: callers(t, "ip=ip+user")}},
+		`no callers: want one, such as ip=client_ip`:                                                                                          {"json", Mapping{Time: "at"}},
+		`got format "apache", want one of auto, combined, common, envoy_text, alb, json, nginx, envoy, traefik, caddy, ecs, logfmt, csv, tsv`: {"apache", Mapping{}},
+		`two templates for callers of kind "key"`:                                                                                             {"json", Mapping{Callers: callers(t, "key=a", "key=b")}},
+		`callers of kind "_canary" are floodgate's own`:                                                                                       {"json", Mapping{Callers: callers(t, "_canary=a")}},
 	} {
 		_, err := NewFormat(c.format, c.m)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -36,7 +36,7 @@ func (j *jsonLog) walk(s string, l *Line) bool {
 // member reads the key of the n-th member, which starts at i, and returns the wanted fields that have this key, as a set
 // of bits, and where its value starts; 0 if it is damaged. The lines of a log are much alike: the key is looked up only
 // where the last line had another one in this place.
-func (j *jsonLog) member(s string, i, n int) (set uint32, value int) {
+func (j *jsonLog) member(s string, i, n int) (set uint64, value int) {
 	if n < len(j.last) {
 		if m := &j.last[n]; len(m.text) > 0 && strings.HasPrefix(s[i:], view(m.text)) {
 			return m.set, skipSpace(s, i+len(m.text))
@@ -52,7 +52,7 @@ func (j *jsonLog) member(s string, i, n int) (set uint32, value int) {
 		key = j.unescape(s[i : end+1])
 	}
 	for maybe := j.byKey[keySlot(key)]; maybe != 0; maybe &= maybe - 1 {
-		if f := bits.TrailingZeros32(maybe); j.wanted[f].key == key {
+		if f := bits.TrailingZeros64(maybe); j.wanted[f].key == key {
 			set |= 1 << f
 		}
 	}
@@ -64,7 +64,7 @@ func (j *jsonLog) member(s string, i, n int) (set uint32, value int) {
 
 // unescape returns the text of a quoted string with escapes; it holds until the parser is used again.
 func (j *jsonLog) unescape(quoted string) string {
-	if v, err := j.parser.Parse(quoted); err == nil {
+	if v, err := j.keys.Parse(quoted); err == nil {
 		if b, err := v.StringBytes(); err == nil {
 			return view(b)
 		}

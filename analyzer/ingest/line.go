@@ -23,6 +23,7 @@ type Line struct {
 	Resource string   // path without the query, at most schemas.MaxResource bytes; "" if unknown
 	Cost     int64    // bytes sent, or what the mapping says; ≥ 0
 	Status   uint16   // HTTP status; 0 if unknown
+	Blocked  bool     // the server refused the request because a gate was closed: its status says so
 
 	scratch []byte
 }
@@ -40,10 +41,14 @@ type Reason uint8
 // Reasons, in the order in which summaries list them.
 const (
 	OK           Reason = iota
+	Dropped             // nothing wrong with it: a drop filter of the mapping holds
+	Header              // nothing wrong with it: it names the columns
 	Empty               // nothing but white space
 	BadAddress          // an ip caller is not an IP address
 	BadTime             // the time cannot be read, or is before 1970 or after 2261
 	BadJSON             // not a JSON object, or damaged before its time and a caller
+	BadFormat           // not of the format at all
+	Ambiguous           // quotes inside of fields, unescaped: what is whose cannot be told
 	MissingField        // the time, or every caller field of the mapping, is not there
 	LongCaller          // longer than schemas.MaxCallerID
 	TooLong             // longer than MaxLine, and its first MaxLine bytes cannot be read
@@ -55,6 +60,10 @@ func (r Reason) String() string {
 	switch r {
 	case OK:
 		return "ok"
+	case Dropped:
+		return "dropped"
+	case Header:
+		return "header"
 	case Empty:
 		return "empty"
 	case BadAddress:
@@ -63,6 +72,10 @@ func (r Reason) String() string {
 		return "bad time"
 	case BadJSON:
 		return "bad json"
+	case BadFormat:
+		return "other format"
+	case Ambiguous:
+		return "ambiguous quotes"
 	case MissingField:
 		return "missing field"
 	case LongCaller:
@@ -73,19 +86,22 @@ func (r Reason) String() string {
 	return "unknown"
 }
 
+// Rejected reports whether a line with this reason could not be read.
+func (r Reason) Rejected() bool { return r > Header }
+
 // Scan reads one line with s: it takes a trailing carriage return off, knows empty lines, and cuts lines over MaxLine.
 func Scan(s Scanner, line []byte, l *Line) Reason {
 	if n := len(line); n > 0 && line[n-1] == '\r' {
 		line = line[:n-1]
 	}
 	if len(line) > MaxLine {
-		if s.Scan(line[:MaxLine], l) != OK {
-			return TooLong
+		if reason := s.Scan(line[:MaxLine], l); !reason.Rejected() {
+			return reason
 		}
-		return OK
+		return TooLong
 	}
 	reason := s.Scan(line, l)
-	if reason != OK && blank(line) {
+	if reason.Rejected() && blank(line) {
 		return Empty
 	}
 	return reason
@@ -104,7 +120,7 @@ func blank(b []byte) bool {
 
 // reset makes l ready to be scanned into, with room for n callers.
 func (l *Line) reset(n int) {
-	l.Time, l.Cost, l.Status, l.Resource = 0, 0, 0, ""
+	l.Time, l.Cost, l.Status, l.Resource, l.Blocked = 0, 0, 0, "", false
 	if l.scratch = l.scratch[:0]; cap(l.scratch) > maxScratch {
 		l.scratch = nil
 	}

@@ -3,62 +3,103 @@ package ingest
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"net/netip"
 	"strings"
 
+	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 )
 
 // ErrMapping says that a mapping does not fit its format, or does not make sense. Test with errors.Is.
 var ErrMapping = errors.New("bad mapping")
 
-// MaxCallers is the most caller kinds of a mapping.
-const MaxCallers = 8
-
-// maxParts is the most fields that make one caller.
-const maxParts = 4
+// Bounds of a mapping.
+const (
+	MaxCallers   = 8    // caller kinds
+	MaxRoutes    = 1000 // resource templates
+	MaxFilters   = 64   // drop filters
+	MaxPrefixes  = 1000 // networks of trusted proxies
+	maxParts     = 4    // fields that make one caller
+	maxOtherwise = 8    // fields of which the first that is there counts
+)
 
 // CompositeSeparator stands between the parts of a composite caller's id, as in gatehttp. Only the last part may contain
 // it: a request with another such part has no composite caller, or different ones would be counted as one.
 const CompositeSeparator = "|"
 
-// CallerField says where callers of one kind are found: in one field, or in several that together make a composite id.
-type CallerField struct {
-	Kind   string
-	Fields []string // in the format's own names; for JSON a key, or a path of keys with dots
+// Names that stand for what the mapping makes, not for what the log has.
+const (
+	FieldClient   = "client"   // the client's address, behind trusted proxies, in canonical form
+	FieldResource = "resource" // the path without the query, or the template it fits
+)
+
+// CallerTemplate says how callers of one kind are made: text with fields in braces, such as "{remote_addr}" or
+// "{tenant}|{route}". {a|b} is field a, or b where the line has no a.
+type CallerTemplate struct {
+	Kind     string
+	Template string
 }
 
-// Mapping says what the callers of a line are, and for JSON where the other fields stand. The zero value takes a format's
-// defaults: the caller ip for combined and common, and none for JSON, which therefore needs callers.
+// Client says where the address of the client stands. The zero value takes the format's defaults.
+type Client struct {
+	Address   string         // field with the address at the other end of the connection; a port after it is cut
+	Forwarded string         // field with X-Forwarded-For as the server got it; "" does not look at it
+	Trusted   []netip.Prefix // proxies: whoever else is at the other end is the client, whatever it forwards
+}
+
+// Filter says which lines do not count: those for which all that it has holds. The zero value is refused.
+type Filter struct {
+	Client []netip.Prefix
+	Status []rules.StatusRange
+	Fields []FieldFilter
+}
+
+// FieldFilter holds for lines whose field matches one of the patterns; "" is a field that is not there.
+type FieldFilter struct {
+	Field    string
+	Patterns []rules.Glob
+}
+
+// Mapping says what the callers of a line are, and where its other fields stand, in the format's own names. For JSON a
+// name is a key, or a path of keys with dots; a|b is a, or b where the line has no a. The zero value takes a format's
+// defaults.
 type Mapping struct {
-	Callers  []CallerField
-	Time     string     // JSON: the time's field; "time" if empty
-	Layout   TimeLayout // JSON: how the time is written
-	Resource string     // JSON: field of the resource, "" for none
-	Status   string     // JSON: field of the HTTP status, "" for none
-	Cost     string     // JSON: field of the cost, "" for none
+	Callers     []CallerTemplate
+	OnlyCallers bool // Callers are all there are; else the format's own, ip, is the first of them
+	Client      Client
+	IPv6Bits    int        // how much of an IPv6 address is one client, such as 64; 0 is all of it
+	Time        string     // field of the time
+	Layout      TimeLayout // how the time is written
+	Resource    string     // field of the path, or of the request line
+	Routes      []string   // templates of paths, such as /users/{id}: see FieldResource
+	OtherRoute  string     // what a path is called that fits no template; "" leaves it as it is
+	Status      string     // field of the HTTP status
+	Cost        string     // field of the cost, such as bytes
+	CostScale   int64      // what the cost is multiplied by, before its fraction is cut; 0 is 1
+	Blocked     []rules.StatusRange
+	NoBlocked   bool     // no status says that a line was blocked; else Blocked, or if that is empty, 429
+	Drop        []Filter // lines that do not count
+	Columns     []string // csv and tsv: names of the columns; empty if the first line has them
+	NoResponses bool     // status and cost are not passed on: half the entries, and rules that read them count nothing
 }
 
 // ParseCallerField parses kind=field, or kind=field+field for a composite caller such as ip_route=ip+resource.
-func ParseCallerField(s string) (CallerField, error) {
+func ParseCallerField(s string) (CallerTemplate, error) {
 	kind, fields, found := strings.Cut(s, "=")
 	if !found || fields == "" {
-		return CallerField{}, fmt.Errorf("%w: got callers %q, want kind=field", ErrMapping, s)
+		return CallerTemplate{}, fmt.Errorf("%w: got callers %q, want kind=field", ErrMapping, s)
 	}
 	if err := schemas.ValidateKind(kind); err != nil {
-		return CallerField{}, fmt.Errorf("%w: callers %q: %w", ErrMapping, s, err)
+		return CallerTemplate{}, fmt.Errorf("%w: callers %q: %w", ErrMapping, s, err)
 	}
-	c := CallerField{Kind: kind, Fields: strings.Split(fields, "+")}
-	if len(c.Fields) > maxParts {
-		return CallerField{}, fmt.Errorf("%w: callers %q: got %d fields, want at most %d", ErrMapping, s, len(c.Fields), maxParts)
-	}
-	if slices.Contains(c.Fields, "") {
-		return CallerField{}, fmt.Errorf("%w: callers %q: an empty field name", ErrMapping, s)
+	c := CallerTemplate{Kind: kind, Template: "{" + strings.ReplaceAll(fields, "+", "}"+CompositeSeparator+"{") + "}"}
+	if _, err := parseTemplate(c.Template); err != nil {
+		return CallerTemplate{}, fmt.Errorf("%w: callers %q: %w", ErrMapping, s, err)
 	}
 	return c, nil
 }
 
-// check reports what is wrong with the callers of m.
+// check reports what is wrong with m whatever the format.
 func (m *Mapping) check() error {
 	if len(m.Callers) > MaxCallers {
 		return fmt.Errorf("%w: got %d caller kinds, want at most %d", ErrMapping, len(m.Callers), MaxCallers)
@@ -72,43 +113,57 @@ func (m *Mapping) check() error {
 			return fmt.Errorf("%w: callers of kind %q are floodgate's own", ErrMapping, c.Kind)
 		}
 		if seen[c.Kind] {
-			return fmt.Errorf("%w: two fields for callers of kind %q", ErrMapping, c.Kind)
-		}
-		if len(c.Fields) == 0 || len(c.Fields) > maxParts {
-			return fmt.Errorf("%w: callers of kind %q: got %d fields, want 1 to %d", ErrMapping, c.Kind, len(c.Fields), maxParts)
+			return fmt.Errorf("%w: two templates for callers of kind %q", ErrMapping, c.Kind)
 		}
 		seen[c.Kind] = true
+	}
+	switch {
+	case m.Layout >= timeLayouts:
+		return fmt.Errorf("%w: unknown time layout %d", ErrMapping, m.Layout)
+	case m.IPv6Bits < 0 || m.IPv6Bits > 128:
+		return fmt.Errorf("%w: got %d bits of IPv6 addresses, want 0 to 128", ErrMapping, m.IPv6Bits)
+	case m.CostScale != 0 && !powerOfTen(m.CostScale):
+		return fmt.Errorf("%w: got cost scale %d, want 1, 10, 100 and so on up to 1000000000", ErrMapping, m.CostScale)
 	}
 	return nil
 }
 
-// caller sets the i-th id of l from its parts, each "" where the line lacks the field. It returns OK also where the line
-// has no such caller; the reasons are for an id that is there and cannot be used.
-func (l *Line) caller(i int, kind string, parts []string) Reason {
-	for j, p := range parts {
-		if p == "" || j < len(parts)-1 && strings.Contains(p, CompositeSeparator) {
-			return OK
+// withDefaults returns m with what it leaves open taken from d.
+func (m Mapping) withDefaults(d Mapping) Mapping {
+	for _, f := range []struct{ to, from *string }{
+		{&m.Time, &d.Time}, {&m.Resource, &d.Resource}, {&m.Status, &d.Status}, {&m.Cost, &d.Cost},
+	} {
+		if *f.to == "" {
+			*f.to = *f.from
 		}
 	}
-	id := parts[0]
-	if kind == schemas.KindIP {
-		if id = address(id, l); id == "" {
-			return BadAddress
+	if m.Layout == TimeAuto && m.Time == d.Time {
+		m.Layout = d.Layout
+	}
+	if m.Client.Address == "" {
+		m.Client.Address = d.Client.Address
+	}
+	if m.Client.Forwarded == "" && (d.Client.Address == "" || len(m.Client.Trusted) > 0) {
+		m.Client.Forwarded = d.Client.Forwarded
+	}
+	hasIP := false
+	for _, c := range m.Callers {
+		hasIP = hasIP || c.Kind == schemas.KindIP
+	}
+	known := m.Client.Address != "" || m.Client.Forwarded != ""
+	if known && !hasIP && !m.OnlyCallers {
+		ip := CallerTemplate{Kind: schemas.KindIP, Template: "{" + FieldClient + "}"}
+		m.Callers = append([]CallerTemplate{ip}, m.Callers...)
+	}
+	return m
+}
+
+// powerOfTen reports whether n is 1, 10 and so on up to a billion: a fraction times such a number is exact.
+func powerOfTen(n int64) bool {
+	for p := int64(1); p <= 1_000_000_000; p *= 10 {
+		if n == p {
+			return true
 		}
 	}
-	if len(parts) > 1 {
-		n := len(l.scratch)
-		for j, p := range parts {
-			if j > 0 {
-				l.scratch = append(l.scratch, CompositeSeparator...)
-			}
-			l.scratch = append(l.scratch, p...)
-		}
-		id = view(l.scratch[n:])
-	}
-	if len(id) > schemas.MaxCallerID {
-		return LongCaller
-	}
-	l.IDs[i] = id
-	return OK
+	return false
 }

@@ -21,9 +21,9 @@ func scanner(t testing.TB, format string, m Mapping) Scanner {
 }
 
 // callers parses kind=field arguments.
-func callers(t testing.TB, args ...string) []CallerField {
+func callers(t testing.TB, args ...string) []CallerTemplate {
 	t.Helper()
-	var fields []CallerField
+	var fields []CallerTemplate
 	for _, a := range args {
 		f, err := ParseCallerField(a)
 		if err != nil {

@@ -174,3 +174,33 @@ func wholeFloat(s string) int64 {
 	}
 	return int64(f)
 }
+
+// scaled is whole for s times scale; digits that are still behind the point then are cut.
+func scaled(s string, scale int64) int64 {
+	if scale == 1 {
+		return whole(s)
+	}
+	digits, frac, point := strings.Cut(s, ".")
+	if strings.Trim(digits, "0123456789") != "" || strings.Trim(frac, "0123456789") != "" || digits == "" && frac == "" {
+		if f, err := strconv.ParseFloat(s, 64); err == nil && f > 0 && strings.Trim(s, "0123456789.eE+-") == "" {
+			return int64(min(f*float64(scale), 1<<62))
+		}
+		return 0
+	}
+	v := whole(digits)
+	if v > math.MaxInt64/scale-1 {
+		return math.MaxInt64
+	}
+	v *= scale
+	if point {
+		unit := scale
+		for i := range len(frac) {
+			// Nanoseconds are the finest scale: what is cut off here is less than one.
+			if unit /= 10; unit == 0 {
+				break
+			}
+			v += int64(frac[i]-'0') * unit
+		}
+	}
+	return v
+}

@@ -11,10 +11,10 @@ import (
 // chunkSize is how many bytes a chunk holds. It is more than maxPacked.
 const chunkSize = 16 << 10
 
-// A line in a chunk is its time and cost (8 bytes each), status and length of the resource (2 each), the length of each
+// A line in a chunk is its time and cost (8 bytes each), status, whether it was blocked, and length of the resource (2 each), the length of each
 // id (2), then the ids and the resource. There are no pointers in it, so that the garbage collector has nothing to do.
 const (
-	packedHead = 8 + 8 + 2 + 2
+	packedHead = 8 + 8 + 2 + 2 + 2
 	maxPacked  = packedHead + ingest.MaxCallers*(2+schemas.MaxCallerID) + 2 + schemas.MaxCallerID + schemas.MaxResource
 )
 
@@ -37,6 +37,10 @@ func (c *chunk) add(l *ingest.Line) bool {
 	binary.LittleEndian.PutUint64(b[8:], uint64(l.Cost))
 	binary.LittleEndian.PutUint16(b[16:], l.Status)
 	binary.LittleEndian.PutUint16(b[18:], uint16(len(l.Resource)))
+	b[20], b[21] = 0, 0
+	if l.Blocked {
+		b[20] = 1
+	}
 	at := packedHead
 	for _, id := range l.IDs {
 		binary.LittleEndian.PutUint16(b[at:], uint16(len(id)))
@@ -56,6 +60,7 @@ func (c *chunk) read(at int, l *ingest.Line) int {
 	l.Time = int64(binary.LittleEndian.Uint64(b))
 	l.Cost = int64(binary.LittleEndian.Uint64(b[8:]))
 	l.Status = binary.LittleEndian.Uint16(b[16:])
+	l.Blocked = b[20] == 1
 	resource := int(binary.LittleEndian.Uint16(b[18:]))
 	text := packedHead + 2*len(l.IDs)
 	for i := range l.IDs {

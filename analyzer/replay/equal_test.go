@@ -32,7 +32,7 @@ func fineLog(r *rand.Rand, n int) []string {
 func jsonFormat(t testing.TB) *ingest.Format {
 	t.Helper()
 	return format(t, "json", ingest.Mapping{
-		Callers:  []ingest.CallerField{{Kind: "ip", Fields: []string{"client"}}, {Kind: "ip_route", Fields: []string{"client", "path"}}},
+		Callers:  []ingest.CallerTemplate{{Kind: "ip", Template: "{client}"}, {Kind: "ip_route", Template: "{client}|{path}"}},
 		Resource: "path", Status: "status", Cost: "bytes",
 	})
 }

@@ -61,14 +61,14 @@ func (l *loop) request(line *ingest.Line) {
 		blocked = blocked || closed[i]
 		shadowed = shadowed || l.shadows.closed(caller, line.Time)
 	}
-	if blocked {
+	if blocked || line.Blocked {
 		l.sum.Blocked++
 	} else if shadowed {
 		l.sum.ShadowBlocked++
 	}
 	for i, id := range line.IDs {
-		if id != "" && closed[i] == blocked {
-			l.count(i, id, line, blocked)
+		if id != "" && (closed[i] == blocked || line.Blocked) {
+			l.count(i, id, line, blocked || line.Blocked)
 		}
 	}
 }

@@ -82,7 +82,7 @@ func Run(ctx context.Context, c Config) (Summary, error) {
 		readers.Go(func() { s.read(reading, work, c.Progress) })
 	}
 	for range c.Workers {
-		workers.Go(func() { scanAll(reading, c.Format.Scanner(), work) })
+		workers.Go(func() { scanAll(reading, c.Format, work) })
 	}
 
 	err := merge(reading, sources, &sum, func(line *ingest.Line) error {
@@ -113,11 +113,24 @@ func newSources(inputs []Input) []*source {
 	return sources
 }
 
+// scanners is what scanAll needs of an ingest.Format.
+type scanners interface {
+	Headed() bool
+	Scanner() ingest.Scanner
+}
+
 // scanAll scans blocks until ctx ends.
-func scanAll(ctx context.Context, s ingest.Scanner, work <-chan *block) {
+func scanAll(ctx context.Context, f scanners, work <-chan *block) {
+	s := f.Scanner()
+	var primed *source
 	for {
 		select {
 		case b := <-work:
+			if f.Headed() && b.from != primed {
+				if s, primed = f.Scanner(), b.from; !b.first {
+					b.from.prime(s)
+				}
+			}
 			b.scan(s)
 			b.ready <- struct{}{} // never waits: there is room for one
 		case <-ctx.Done():

@@ -22,6 +22,8 @@ const (
 type block struct {
 	text  []byte // lines, each with its newline; the input's last one may lack it
 	err   error  // why the input ends behind this block; io.EOF if it is over
+	from  *source
+	first bool // of the input's
 	ready chan struct{}
 
 	lines    []ingest.Line // the readable ones: the first used
@@ -34,6 +36,7 @@ type block struct {
 // the merge reads their lines and gives them back.
 type source struct {
 	input Input
+	head  []byte // how the input begins: see ingest.Format.Headed; set before the first block is queued
 	free  chan *block
 	queue chan *block // in the order of the input; each is ready once its ready has a value
 
@@ -44,7 +47,7 @@ type source struct {
 func newSource(in Input, size int) *source {
 	s := &source{input: in, free: make(chan *block, blockDepth), queue: make(chan *block, blockDepth)}
 	for range blockDepth {
-		s.free <- &block{text: make([]byte, 0, size), ready: make(chan struct{}, 1)}
+		s.free <- &block{from: s, text: make([]byte, 0, size), ready: make(chan struct{}, 1)}
 	}
 	return s
 }
@@ -71,6 +74,9 @@ func (s *source) read(ctx context.Context, work chan<- *block, progress func(int
 		}
 		if !skipping {
 			carry, skipping = b.cut(carry[:0])
+		}
+		if b.first = s.head == nil; b.first {
+			s.head = bytes.Clone(b.text[:min(len(b.text), ingest.MaxLine)])
 		}
 		done = b.err != nil
 		select {
@@ -121,6 +127,14 @@ func (b *block) cut(carry []byte) (rest []byte, skip bool) {
 	carry = append(carry, b.text[i+1:]...)
 	b.text = b.text[:i+1]
 	return carry, false
+}
+
+// prime shows a new scanner how the input begins.
+func (s *source) prime(scanner ingest.Scanner) {
+	var l ingest.Line
+	for line := range bytes.Lines(s.head) {
+		ingest.Scan(scanner, bytes.TrimSuffix(line, []byte("\n")), &l)
+	}
 }
 
 // scan reads the block's lines.

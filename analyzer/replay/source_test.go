@@ -19,6 +19,9 @@ import (
 // echo is a scanner that takes each line for the id of a caller, cut to 20 bytes and its length behind.
 type echo struct{}
 
+func (echo) Headed() bool              { return false }
+func (e echo) Scanner() ingest.Scanner { return e }
+
 func (echo) Scan(line []byte, l *ingest.Line) ingest.Reason {
 	if len(line) == 0 {
 		return ingest.Empty

@@ -34,17 +34,18 @@ func newClose(c *analyzer.Change) Close {
 }
 
 // Summary is what a run has counted. Its JSON is the last line that replay prints.
-// Lines = the sum of RejectedByReason + Late + Requests.
+// Lines = the sum of RejectedByReason + Dropped + Late + Requests.
 type Summary struct {
 	Type      string  `json:"type"` // "summary"
 	Lines     int64   `json:"lines"`
-	Rejected  int64   `json:"rejected"`  // could not be read
-	Late      int64   `json:"late"`      // came after lines newer by more than the reorder span
-	Requests  int64   `json:"requests"`  // counted or blocked
-	Callers   int64   `json:"callers"`   // different ones
-	Closes    int64   `json:"closes"`    // of all rules
-	Blocked   int64   `json:"blocked"`   // requests that enforcing rules would have stopped
-	Overshoot float64 `json:"overshoot"` // the largest of any close
+	Rejected  int64   `json:"rejected"`          // could not be read
+	Dropped   int64   `json:"dropped,omitempty"` // by the mapping's drop filters, and headers
+	Late      int64   `json:"late"`              // came after lines newer by more than the reorder span
+	Requests  int64   `json:"requests"`          // counted or blocked
+	Callers   int64   `json:"callers"`           // different ones
+	Closes    int64   `json:"closes"`            // of all rules
+	Blocked   int64   `json:"blocked"`           // requests that enforcing rules would have stopped, or the log says were
+	Overshoot float64 `json:"overshoot"`         // the largest of any close
 
 	Digest           string           `json:"digest"` // of the counts that are left in the end: equal for equal counts
 	RejectedByReason map[string]int64 `json:"rejected_by_reason"`
@@ -59,7 +60,11 @@ type Summary struct {
 func (s *Summary) add(b *block) {
 	s.Lines += b.total
 	for r, n := range b.rejected {
-		if n > 0 {
+		switch {
+		case n == 0:
+		case !ingest.Reason(r).Rejected():
+			s.Dropped += n
+		default:
 			s.Rejected += n
 			s.RejectedByReason[ingest.Reason(r).String()] += n
 		}

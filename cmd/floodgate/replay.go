@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -33,15 +34,15 @@ type replayFlags struct {
 
 func (f *replayFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.rules, "rules", "", "rules file (needed)")
-	flags.StringVar(&f.format, "format", "combined", "how the log is written: combined, common or json")
+	flags.StringVar(&f.format, "format", "combined", "how the log is written: "+strings.Join(ingest.Formats(), ", "))
 	flags.StringArrayVar(&f.callers, "callers", nil,
 		"callers of a kind, as kind=field, or kind=field+field for a composite one; can be given several times.\n"+
-			"combined has ip, and fields user, method, resource, referer, agent; json has the fields of its objects, a.b for nested ones")
-	flags.StringVar(&f.mapping.Time, "time-field", "", `json: field of the time (default "time")`)
-	flags.StringVar(&f.layout, "time-layout", "auto", "json: auto, rfc3339, clf, unix, unix_ms, unix_us or unix_ns")
-	flags.StringVar(&f.mapping.Resource, "resource-field", "", "json: field of the path")
-	flags.StringVar(&f.mapping.Status, "status-field", "", "json: field of the HTTP status")
-	flags.StringVar(&f.mapping.Cost, "cost-field", "", "json: field of the cost")
+			"combined has ip, and fields user, method, resource, referer, agent; JSON has the fields of its objects, a.b for nested ones")
+	flags.StringVar(&f.mapping.Time, "time-field", "", `field of the time (json: "time")`)
+	flags.StringVar(&f.layout, "time-layout", "auto", "auto, rfc3339, clf, unix, unix_ms, unix_us or unix_ns")
+	flags.StringVar(&f.mapping.Resource, "resource-field", "", "field of the path")
+	flags.StringVar(&f.mapping.Status, "status-field", "", "field of the HTTP status")
+	flags.StringVar(&f.mapping.Cost, "cost-field", "", "field of the cost")
 	flags.DurationVar(&f.reorder, "reorder", replay.DefaultReorder, "how far lines may be out of order; older ones are late and dropped")
 	flags.DurationVar(&f.lag, "lag", 0, "how long each decision takes to come into force")
 	flags.Int64Var(&f.buffer, "reorder-memory", replay.DefaultMaxBuffer>>20, "MiB of lines that may wait to be put in order; when full, the oldest go ahead")

@@ -1,0 +1,184 @@
+package ingest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// decoder reads the fields of a line in one format. It is used by one goroutine.
+type decoder interface {
+	// decode sets the values of the fields that the line has, as views of s or in l's scratch. A format with a time,
+	// status and cost of its own sets those of l; its time is noTime where it can't be read. The reason is the one to
+	// give if what a line needs is not among them.
+	decode(s string, values []string, l *Line) (missing Reason)
+}
+
+// noTime is the time of a line that has none.
+const noTime = -1
+
+// fieldNames turns names of fields into indices of values. It is used while a Format is made.
+type fieldNames interface {
+	// slot returns the index of the field's value, or an error that says which fields there are.
+	slot(field string) (int, error)
+	// size returns how many values there are, once all names were asked for.
+	size() int
+}
+
+// ref is a field in a mapping.
+type ref struct {
+	what  refKind
+	slots []int // of values: the first that is there counts
+}
+
+type refKind uint8
+
+const (
+	refNone     refKind = iota
+	refField            // of the log
+	refClient           // FieldClient
+	refResource         // FieldResource
+)
+
+// caller is how callers of one kind are made.
+type caller struct {
+	template template
+	ip       bool // the id is an address
+}
+
+// mapper is a Mapping that was made to fit a format. It does not change.
+type mapper struct {
+	callers []caller
+	client  clientRef
+	time    ref // refNone: the decoder reads time, status and cost
+	layout  TimeLayout
+	path    ref
+	routes  *routes // nil if there are no templates
+	status  ref
+	cost    ref
+	scale   int64
+	blocked statusSet
+	drop    []filter
+	dash    bool // a value of "-" is none
+}
+
+// newMapper makes m fit a format that has the given fields. native is whether its decoder reads time, status and cost.
+func newMapper(m Mapping, names fieldNames, native bool) (*mapper, error) {
+	c := &compiler{names: names, client: m.Client.Address, resource: m.Resource}
+	p := &mapper{layout: m.Layout, scale: max(m.CostScale, 1)}
+	p.client = clientRef{address: c.field(m.Client.Address), forwarded: c.field(m.Client.Forwarded), bits: m.IPv6Bits}
+	p.client.trust(m.Client.Trusted)
+	c.clientKnown = m.Client.Address != "" || m.Client.Forwarded != ""
+	if !native {
+		p.time = c.field(m.Time)
+	}
+	p.path, p.status, p.cost = c.field(m.Resource), c.field(m.Status), c.field(m.Cost)
+	for _, t := range m.Callers {
+		p.callers = append(p.callers, c.caller(t))
+	}
+	p.drop = c.filters(m.Drop)
+	p.blocked = blockedStatuses(m)
+	if len(m.Routes) > 0 || m.OtherRoute != "" {
+		var err error
+		if p.routes, err = newRoutes(m.Routes, m.OtherRoute); err != nil {
+			c.fail(err)
+		}
+	}
+	if c.err == nil && len(p.callers) == 0 {
+		c.fail(errors.New("no callers: want one, such as ip=client_ip"))
+	}
+	return p, c.err
+}
+
+// compiler turns names into refs and keeps the first error.
+type compiler struct {
+	names       fieldNames
+	client      string // the field that means FieldClient
+	clientKnown bool
+	resource    string // the field of which FieldResource is made
+	err         error
+}
+
+func (c *compiler) fail(err error) {
+	if c.err == nil {
+		c.err = fmt.Errorf("%w: %w", ErrMapping, err)
+	}
+}
+
+// field returns the ref of a field of the log, with its alternatives.
+func (c *compiler) field(name string) ref {
+	if name == "" {
+		return ref{}
+	}
+	r := ref{what: refField}
+	for alternative := range strings.SplitSeq(name, "|") {
+		slot, err := c.names.slot(alternative)
+		if err != nil {
+			c.fail(err)
+			return r
+		}
+		r.slots = append(r.slots, slot)
+	}
+	if len(r.slots) > maxOtherwise {
+		c.fail(fmt.Errorf("got %d fields in %q, want at most %d", len(r.slots), name, maxOtherwise))
+	}
+	return r
+}
+
+// value returns the ref of a field of the log or of the mapping. The field of the client's address is the client: who
+// trusts proxies and names it means the client behind them.
+func (c *compiler) value(name string) ref {
+	switch {
+	case c.clientKnown && (name == FieldClient || name == c.client):
+		return ref{what: refClient}
+	case c.resource != "" && name == FieldResource:
+		return ref{what: refResource}
+	}
+	return c.field(name)
+}
+
+// statusSet is a set of HTTP statuses.
+type statusSet [16]uint64
+
+func (s *statusSet) add(r rules.StatusRange) {
+	for n := r.From; n <= min(r.To, 999); n++ {
+		s[n/64] |= 1 << (n % 64)
+	}
+}
+
+func (s *statusSet) has(n uint16) bool { return n < 1000 && s[n/64]&(1<<(n%64)) != 0 }
+
+// blockedStatuses returns the statuses that say that a request was blocked.
+func blockedStatuses(m Mapping) (s statusSet) {
+	switch {
+	case m.NoBlocked:
+	case len(m.Blocked) == 0:
+		s.add(rules.StatusRange{From: 429, To: 429})
+	default:
+		for _, r := range m.Blocked {
+			s.add(r)
+		}
+	}
+	return s
+}
+
+// caller compiles the template of one kind.
+func (c *compiler) caller(t CallerTemplate) caller {
+	parts, err := parseTemplate(t.Template)
+	made := caller{template: parts, ip: t.Kind == schemas.KindIP}
+	if err == nil && made.ip && !parts.alone() {
+		err = errors.New("these are addresses: want one field and no text beside it")
+	}
+	if err != nil {
+		c.fail(fmt.Errorf("callers %s: %w", t.Kind, err))
+		return made
+	}
+	for i := range parts.parts {
+		p := &parts.parts[i]
+		p.ref = c.value(p.field)
+	}
+	return made
+}
