@@ -133,35 +133,3 @@ func countSince(t *testing.T, c *kafkaio.Client, next *[2]int64) (sum uint64) {
 	}
 	return sum
 }
-
-// What a request pays for recording while Kafka is a black hole: the slowest of a thousand, on
-// the wall clock.
-func BenchmarkRecordBeforeABlackHole(b *testing.B) {
-	hole, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and never answers
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer hole.Close()
-	set := gate.New(gate.Options{Logger: slog.New(slog.DiscardHandler)})
-	keys, rec := set.Gate("key"), record.New(record.Options{})
-	link := New(set, rec, Config{Brokers: []string{hole.Addr().String()}, Logger: slog.New(slog.DiscardHandler)})
-	ctx, cancel := context.WithCancel(b.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- link.Run(ctx) }()
-	ids := make([]string, 100_000)
-	for i := range ids {
-		ids[i] = fmt.Sprint("key-", i)
-	}
-	took := make([]time.Duration, 1<<16) // the newest
-	for i := 0; b.Loop(); i++ {
-		began := time.Now()
-		var c gate.Callers
-		c.Add(keys, ids[i%len(ids)])
-		rec.Record(&c, set.Check(&c), record.Request{Resource: "/"})
-		took[i%len(took)] = time.Since(began)
-	}
-	slices.Sort(took)
-	b.ReportMetric(float64(took[len(took)*999/1000]), "ns/p99.9")
-	cancel()
-	<-ended
-}
