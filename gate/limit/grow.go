@@ -78,7 +78,9 @@ func (r *Ring) take(_ []atomic.Uint64, t, n, most int64) (int64, receipt, bool) 
 	}
 }
 
-func (r *Ring) give(_ []atomic.Uint64, paid receipt, n int64) { r.ring.give(r.table.Load().words, paid, n) }
+func (r *Ring) give(_ []atomic.Uint64, paid receipt, n int64) {
+	r.ring.give(r.table.Load().words, paid, n)
+}
 
 func (r *Ring) debt(_ []atomic.Uint64, t int64) int64 { return r.ring.debt(r.table.Load().words, t) }
 
