@@ -88,7 +88,10 @@ func runAnalyze(ctx context.Context, p process, args []string) error {
 	if err != nil {
 		return err
 	}
-	client := c.kafka.client()
+	client, err := c.kafka.client()
+	if err != nil {
+		return err
+	}
 	defer client.Close()
 	server := newServer()
 	g, ctx := errgroup.WithContext(ctx)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
+	"github.com/509da70d/floodgate/store/kafkaio/secure"
 )
 
 // kafkaFlags is the flags of all subcommands that speak to a Kafka cluster.
@@ -17,6 +19,7 @@ type kafkaFlags struct {
 	brokers    []string
 	names      kafkaio.TopicNames
 	partitions int
+	secure     secure.Options
 }
 
 func (k *kafkaFlags) add(flags *pflag.FlagSet) {
@@ -28,6 +31,16 @@ func (k *kafkaFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&k.names.State, "topic-state", d.State, "topic of snapshots")
 	flags.StringVar(&k.names.Rejects, "topic-rejects", d.Rejects, "topic of what could not be read")
 	flags.StringVar(&k.names.Control, "topic-control", d.Control, "topic of manual decisions")
+	o := &k.secure
+	flags.BoolVar(&o.TLS, "tls", false, "speak TLS to the brokers, and verify their certificates and host names")
+	flags.StringVar(&o.CA, "tls-ca", "", "PEM `file` of the authorities to trust (default: the system's)")
+	flags.StringVar(&o.Cert, "tls-cert", "", "PEM `file` of our own certificate, for brokers that ask; read again for each connection")
+	flags.StringVar(&o.Key, "tls-key", "", "PEM `file` of its key")
+	flags.StringVar(&o.ServerName, "tls-server-name", "", "`name` to expect in the brokers' certificates (default: the host dialled)")
+	flags.StringVar(&o.SASL, "sasl", "", "`mechanism` to log in by: "+secure.Plain+", "+secure.ScramSHA256+" or "+secure.ScramSHA512)
+	flags.StringVar(&o.User, "sasl-user", "", "user to log in as")
+	flags.StringVar(&o.PasswordFile, "sasl-password-file", "", "`file` with its password; read again for each connection")
+	flags.BoolVar(&o.Insecure, "sasl-insecure", false, "allow --sasl without --tls, which shows the password to the network")
 }
 
 // check returns a usage error if the flags can't work.
@@ -38,12 +51,21 @@ func (k *kafkaFlags) check() error {
 	if k.partitions < 1 || k.partitions > 10_000 {
 		return usagef("--partitions: got %d, want 1 to 10000", k.partitions)
 	}
+	if err := k.secure.Check(); errors.Is(err, secure.ErrPlaintext) {
+		return usagef("--sasl: %w; want --tls, or --sasl-insecure if that is meant", err)
+	} else if err != nil {
+		return usagef("--tls, --sasl: %w", err)
+	}
 	return nil
 }
 
-// client returns a client of the cluster; nothing connects before its first call.
-func (k *kafkaFlags) client() *kafkaio.Client {
-	return kafkaio.New(kafkaio.Config{Brokers: k.brokers, ClientID: "floodgate"})
+// client returns a client of the cluster, after reading the files that let it in; nothing connects before its first call.
+func (k *kafkaFlags) client() (*kafkaio.Client, error) {
+	tls, sasl, err := k.secure.Load()
+	if err != nil {
+		return nil, fmt.Errorf("prepare the link to Kafka: %w", err)
+	}
+	return kafkaio.New(kafkaio.Config{Brokers: k.brokers, ClientID: "floodgate", TLS: tls, SASL: sasl}), nil
 }
 
 // keyFlag is --partition-key-file: the secret that spreads callers over partitions.

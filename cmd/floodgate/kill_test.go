@@ -190,6 +190,10 @@ func (k killRun) run(t *testing.T) {
 		t.Errorf("duplicates: got none found, want at least one of %d", g.duplicates)
 	}
 	compareStores(t, filepath.Join(dir, "counts"), g.truth)
+	out, err := runCommand("audit", "--brokers", k.broker, "--rules", path, "--data", filepath.Join(dir, "counts"), "--topic-requests", g.topic)
+	if err != nil {
+		t.Errorf("audit: %v\n%s", err, out)
+	}
 }
 
 // analyze starts an analyzer and returns it with its address.

@@ -25,25 +25,36 @@ type storePartition struct {
 	fold   *analyzer.Fold
 }
 
-// openStores reads all partitions below dir, by number.
-func openStores(dir string, set *rules.Set) ([]storePartition, error) {
+// storeNumbers returns the partitions whose stores lie below dir, in order.
+func storeNumbers(dir string) ([]int, error) {
 	names, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("read data directory: %w", err)
 	}
-	var list []storePartition
+	var list []int
 	for _, n := range names {
-		p, err := strconv.Atoi(n.Name())
-		if err != nil || !n.IsDir() {
-			continue // a store that was moved aside, or nothing of ours
+		if p, err := strconv.Atoi(n.Name()); err == nil && n.IsDir() {
+			list = append(list, p) // anything else is a store that was moved aside, or nothing of ours
 		}
-		f, at, err := analyzer.Inspect(filepath.Join(dir, n.Name()), set, analyzer.FoldOptions{})
+	}
+	slices.Sort(list)
+	return list, nil
+}
+
+// openStores reads all partitions below dir, by number.
+func openStores(dir string, set *rules.Set) ([]storePartition, error) {
+	numbers, err := storeNumbers(dir)
+	if err != nil {
+		return nil, err
+	}
+	var list []storePartition
+	for _, p := range numbers {
+		f, at, err := analyzer.Inspect(filepath.Join(dir, strconv.Itoa(p)), set, analyzer.FoldOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("partition %d: %w", p, err)
 		}
 		list = append(list, storePartition{p, at, f})
 	}
-	slices.SortFunc(list, func(a, b storePartition) int { return cmp.Compare(a.number, b.number) })
 	return list, nil
 }
 

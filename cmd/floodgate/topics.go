@@ -32,7 +32,10 @@ func runTopics(ctx context.Context, p process, args []string) error {
 		return err
 	}
 	layout.Names, layout.Partitions = k.names, k.partitions
-	client := k.client()
+	client, err := k.client()
+	if err != nil {
+		return err
+	}
 	defer client.Close()
 	specs := layout.Specs()
 	created := []string{}

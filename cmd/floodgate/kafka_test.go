@@ -1,0 +1,83 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/509da70d/floodgate/store/kafkaio/embedded"
+	"github.com/509da70d/floodgate/store/kafkaio/secure/securetest"
+)
+
+// TestSubcommandsReachABrokerThatAsksWhoTheyAre runs what speaks to Kafka against a broker that wants TLS, a certificate
+// and a password.
+func TestSubcommandsReachABrokerThatAsksWhoTheyAre(t *testing.T) {
+	a := securetest.New(t)
+	b, err := embedded.Start(embedded.Options{MinSession: time.Second, Cluster: []kfake.Opt{
+		kfake.TLS(a.Server(true)), kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-512", "analyzer", "secret"),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	dir := t.TempDir()
+	cert, key := a.Issue("analyzer")
+	password, rules := filepath.Join(dir, "password"), filepath.Join(dir, "rules.yaml")
+	for path, text := range map[string]string{password: "secret\n", rules: killRules} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	secure := []string{
+		"--brokers", b.Addr(), "--tls", "--tls-ca", a.CA, "--tls-cert", cert, "--tls-key", key,
+		"--sasl", "scram-sha-512", "--sasl-user", "analyzer", "--sasl-password-file", password,
+	}
+	out, err := runCommand(append([]string{"topics", "--create"}, secure...)...)
+	if err != nil || !strings.Contains(out, "5 topics, all as they should be") {
+		t.Fatalf("topics: got %v,\n%s", err, out)
+	}
+	counts := []string{"--rules", rules, "--data", filepath.Join(dir, "counts")}
+	p := start(t, append(append([]string{"analyze", "--listen", "127.0.0.1:0", "--session-timeout", "2s"}, secure...), counts...)...)
+	url := "http://" + p.waitFor(`msg=listening address=(\S+)`, 30*time.Second)
+	eventually(t, 30*time.Second, "ready", func() bool { _, status := get(t.Context(), url+"/readyz"); return status == 200 })
+	if code := p.stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("analyze: got exit code %d:\n%s", code, p.text())
+	}
+	if out, err := runCommand(append(append([]string{"audit"}, secure...), counts...)...); err != nil || !strings.Contains(out, "4 partitions") {
+		t.Errorf("audit: got %v,\n%s", err, out)
+	}
+
+	if err := os.WriteFile(password, []byte("guess"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runCommand(append([]string{"topics"}, secure...)...); err == nil {
+		t.Error("a wrong password: got in")
+	}
+}
+
+func TestFlagsOfTheLinkThatCannotWork(t *testing.T) {
+	base := []string{"topics", "--brokers", "127.0.0.1:1"}
+	for _, c := range []struct {
+		args  []string
+		want  string
+		usage bool
+	}{
+		{[]string{"--tls-ca", "ca.pem"}, "TLS is not asked for", true},
+		{[]string{"--tls", "--tls-key", "k"}, "both or none", true},
+		{[]string{"--sasl", "plain", "--sasl-user", "u", "--sasl-password-file", "p"}, "want --tls, or --sasl-insecure", true},
+		{[]string{"--sasl", "oauth", "--sasl-user", "u", "--sasl-password-file", "p", "--tls"}, `got "oauth"`, true},
+		{[]string{"--sasl", "plain", "--tls"}, "want a user", true},
+		{[]string{"--tls", "--tls-ca", "/nowhere/ca.pem"}, "read authorities", false},
+		{[]string{"--sasl", "plain", "--sasl-user", "u", "--sasl-password-file", "/nowhere/p", "--sasl-insecure"}, "read password", false},
+	} {
+		_, err := runCommand(append(base, c.args...)...)
+		if err == nil || !strings.Contains(err.Error(), c.want) || isUsage(err) != c.usage {
+			t.Errorf("%v: got %v, want %q (usage: %v)", c.args, err, c.want, c.usage)
+		}
+	}
+}
