@@ -31,6 +31,7 @@ type Options struct {
 type Request struct {
 	Resource string    // what is asked for, such as the route; longer than schemas.MaxResource is cut
 	At       time.Time // when; zero is now
+	Count    uint32    // how many requests this stands for; 0 is 1
 }
 
 // Response is what a server knows when a request has ended.
@@ -91,7 +92,7 @@ func (r *Recorder) Responses() bool { return r.responses }
 // whose own enforcing gate was closed, and for the others not at all. A child's blocked requests are then never charged
 // to its parent.
 func (r *Recorder) Record(c *gate.Callers, v gate.Verdict, q Request) {
-	e := schemas.Entry{Time: unixNano(q.At), Resource: cut(q.Resource), Count: 1}
+	e := schemas.Entry{Time: unixNano(q.At), Resource: cut(q.Resource), Count: max(q.Count, 1)}
 	salt := r.salt(&e)
 	s := r.begin()
 	for i := range c.Len() {

@@ -67,7 +67,7 @@ func (r *Recorder) end(s *stripe) {
 // now. If addr is set the entry's ID is the 16 bytes of an address.
 func (r *Recorder) add(s *stripe, hash uint64, e *schemas.Entry, addr bool) *stripe {
 	if s == nil {
-		r.contended.Add(1)
+		r.contended.Add(uint64(e.Count))
 		return nil
 	}
 	for !s.put(hash, e, addr) {
@@ -83,7 +83,7 @@ func (r *Recorder) add(s *stripe, hash uint64, e *schemas.Entry, addr bool) *str
 		s.release()
 		s = other
 	}
-	s.accepted++
+	s.accepted += uint64(e.Count)
 	return s
 }
 

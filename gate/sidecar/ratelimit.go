@@ -1,0 +1,199 @@
+package sidecar
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	descriptorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/509da70d/floodgate/gate"
+	"github.com/509da70d/floodgate/gate/gatehttp"
+	"github.com/509da70d/floodgate/gate/internal/front"
+	"github.com/509da70d/floodgate/gate/record"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// limiter is Envoy's rate limit service, version 3.
+type limiter struct {
+	ratelimitv3.UnimplementedRateLimitServiceServer
+	answers
+
+	set      *gate.Set
+	recorder gatehttp.Recorder
+	kinds    *kinds
+	ignored  atomic.Uint64 // descriptors that name no caller
+}
+
+// question is one descriptor: the caller that it names, and what its gate says.
+type question struct {
+	caller  gate.Callers // at most one
+	verdict gate.Verdict
+}
+
+// ShouldRateLimit asks the gates of all callers that the descriptors name; one of them closed is over the limit. A
+// descriptor that names no caller passes, and is counted.
+func (l *limiter) ShouldRateLimit(_ context.Context, r *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
+	questions := make([]question, len(r.GetDescriptors()))
+	out := &ratelimitv3.RateLimitResponse{
+		OverallCode: ratelimitv3.RateLimitResponse_OK,
+		Statuses:    make([]*ratelimitv3.RateLimitResponse_DescriptorStatus, len(questions)),
+	}
+	var wait time.Duration
+	refused := false
+	for i, d := range r.GetDescriptors() {
+		v := l.ask(&questions[i], d)
+		out.Statuses[i] = statusOf(v)
+		if v.Closed {
+			refused, wait = true, max(wait, v.RetryAfter)
+		}
+	}
+	if refused {
+		out.OverallCode = ratelimitv3.RateLimitResponse_OVER_LIMIT
+		out.ResponseHeadersToAdd = []*corev3.HeaderValue{
+			{Key: "Retry-After", Value: strconv.FormatInt(front.WholeSeconds(wait), 10)},
+		}
+	}
+	l.record(r, questions, refused)
+	l.count(refused)
+	return out, nil
+}
+
+// ask asks the gate of the caller that a descriptor names.
+func (l *limiter) ask(q *question, d *descriptorv3.RateLimitDescriptor) gate.Verdict {
+	if !l.kinds.add(&q.caller, d) {
+		l.ignored.Add(1)
+		return gate.Verdict{}
+	}
+	q.verdict = l.set.Check(&q.caller)
+	return q.verdict
+}
+
+// record counts the request for each caller, as often as Envoy says. As everywhere, one that was refused is charged to
+// those alone whose own gate was closed.
+func (l *limiter) record(r *ratelimitv3.RateLimitRequest, questions []question, refused bool) {
+	if l.recorder == nil {
+		return
+	}
+	for i, d := range r.GetDescriptors() {
+		q := &questions[i]
+		hits := hitsOf(r, d)
+		if hits == 0 || refused && !q.verdict.Closed {
+			continue
+		}
+		l.recorder.Record(&q.caller, q.verdict, record.Request{Count: hits})
+	}
+}
+
+// hitsOf returns how many requests a descriptor stands for: its own number, or the request's, or 1. Budgets are not
+// given back: hits below 0 count as none.
+func hitsOf(r *ratelimitv3.RateLimitRequest, d *descriptorv3.RateLimitDescriptor) uint32 {
+	switch {
+	case d.GetIsNegativeHits():
+		return 0
+	case d.GetHitsAddend() != nil:
+		return uint32(min(d.GetHitsAddend().GetValue(), math.MaxUint32))
+	}
+	return max(r.GetHitsAddend(), 1)
+}
+
+// statusOf says a verdict in Envoy's words.
+func statusOf(v gate.Verdict) *ratelimitv3.RateLimitResponse_DescriptorStatus {
+	s := &ratelimitv3.RateLimitResponse_DescriptorStatus{Code: ratelimitv3.RateLimitResponse_OK}
+	if !v.Closed {
+		return s
+	}
+	s.Code = ratelimitv3.RateLimitResponse_OVER_LIMIT
+	s.DurationUntilReset = durationpb.New(max(v.RetryAfter, 0))
+	s.CurrentLimit = limitOf(v)
+	return s
+}
+
+// limitOf returns the rule's name and its limit, if that can be said in Envoy's units.
+func limitOf(v gate.Verdict) *ratelimitv3.RateLimitResponse_RateLimit {
+	unit, ok := units[v.Window]
+	if !ok || v.Limit <= 0 || v.Limit > math.MaxUint32 {
+		return nil
+	}
+	return &ratelimitv3.RateLimitResponse_RateLimit{Name: v.Rule, RequestsPerUnit: uint32(v.Limit), Unit: unit}
+}
+
+//nolint:gochecknoglobals // a table of constants
+var units = map[time.Duration]ratelimitv3.RateLimitResponse_RateLimit_Unit{
+	time.Second:        ratelimitv3.RateLimitResponse_RateLimit_SECOND,
+	time.Minute:        ratelimitv3.RateLimitResponse_RateLimit_MINUTE,
+	time.Hour:          ratelimitv3.RateLimitResponse_RateLimit_HOUR,
+	24 * time.Hour:     ratelimitv3.RateLimitResponse_RateLimit_DAY,
+	7 * 24 * time.Hour: ratelimitv3.RateLimitResponse_RateLimit_WEEK,
+}
+
+// maxKinds is how many kinds descriptors can name. A Set has room for 256: decisions can fill half of them, and the
+// caller functions need some.
+const maxKinds = 100
+
+// remoteAddress is the key of Envoy's descriptor entry for the address of a client.
+const remoteAddress = "remote_address"
+
+// kinds are the gates of the kinds that descriptors have named. Any goroutine may use them.
+type kinds struct {
+	set   *gate.Set
+	gates sync.Map // kind → *gate.Gate
+
+	mu sync.Mutex
+	n  int // guarded by mu
+}
+
+func newKinds(s *gate.Set) *kinds { return &kinds{set: s} }
+
+// add adds the caller that a descriptor names to c, and reports whether it names one.
+func (k *kinds) add(c *gate.Callers, d *descriptorv3.RateLimitDescriptor) bool {
+	entries := d.GetEntries()
+	if len(entries) == 0 {
+		return false
+	}
+	g := k.gate(kindOf(entries))
+	return g != nil && c.Add(g, front.Join(len(entries), func(i int) string { return entries[i].GetValue() }))
+}
+
+// kindOf joins the keys of a descriptor.
+func kindOf(entries []*descriptorv3.RateLimitDescriptor_Entry) string {
+	var kind string
+	for i, e := range entries {
+		key := e.GetKey()
+		if key == remoteAddress {
+			key = schemas.KindIP
+		}
+		if i == 0 {
+			kind = key
+		} else {
+			kind += "_" + key
+		}
+	}
+	return kind
+}
+
+// gate returns the gate of a kind, or nil if there can be none.
+func (k *kinds) gate(kind string) *gate.Gate {
+	if g, ok := k.gates.Load(kind); ok {
+		return g.(*gate.Gate) //nolint:errcheck,forcetypeassert // the map holds nothing else
+	}
+	if schemas.ValidateKind(kind) != nil {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.n == maxKinds {
+		return nil
+	}
+	g, loaded := k.gates.LoadOrStore(kind, k.set.Gate(kind))
+	if !loaded {
+		k.n++
+	}
+	return g.(*gate.Gate) //nolint:errcheck,forcetypeassert // the map holds nothing else
+}
