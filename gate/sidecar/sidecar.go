@@ -69,7 +69,9 @@ func New(o Options) *Sidecar {
 	}
 	gates := gatehttp.New(gatehttp.Options{
 		Set: o.Set, Recorder: arrivals(o.Recorder), Callers: o.Callers, Resource: o.Resource,
-		OnClosed: func(w http.ResponseWriter, _ *http.Request, _ gate.Verdict) { w.WriteHeader(http.StatusTooManyRequests) },
+		OnClosed: func(w http.ResponseWriter, _ *http.Request, _ gate.Verdict) {
+			w.WriteHeader(http.StatusTooManyRequests)
+		},
 	})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
 	s := &Sidecar{
 		authz:  authorizer{gates: gates},
