@@ -111,7 +111,7 @@ func TestFlagsGoBeforeTheEnvironmentAndThatBeforeDefaults(t *testing.T) {
 }
 
 func TestFlagsOnly(t *testing.T) {
-	for _, name := range []string{"analyze", "broker", "demo", "store", "topics", "version"} {
+	for _, name := range []string{"analyze", "broker", "demo", "sidecar", "store", "topics", "version"} {
 		t.Run(name, func(t *testing.T) {
 			_, err := runCommand(name, "surprise")
 			if want := name + `: got ["surprise"], want flags only`; !isUsage(err) || err.Error() != want {

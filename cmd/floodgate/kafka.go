@@ -43,6 +43,15 @@ func (k *kafkaFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.Insecure, "sasl-insecure", false, "allow --sasl without --tls, which shows the password to the network")
 }
 
+// addFollower adds the flags of those who create no topics, and use only requests and decisions.
+func (k *kafkaFlags) addFollower(flags *pflag.FlagSet) {
+	d := kafkaio.DefaultTopicNames()
+	k.partitions = 1 // whatever there are
+	flags.StringSliceVar(&k.brokers, "brokers", nil, "Kafka brokers to find the cluster by, `host:port,...`")
+	flags.StringVar(&k.names.Requests, "topic-requests", d.Requests, "topic of request frames")
+	flags.StringVar(&k.names.Decisions, "topic-decisions", d.Decisions, "topic of decisions")
+}
+
 // check returns a usage error if the flags can't work.
 func (k *kafkaFlags) check() error {
 	if len(k.brokers) == 0 {

@@ -44,6 +44,7 @@ func subcommands() []subcommand {
 	return []subcommand{
 		{"demo", "run everything in one process: broker, analyzer, three servers, load", runDemo},
 		{"analyze", "count requests from Kafka and publish decisions", runAnalyze},
+		{"sidecar", "answer nginx, Traefik, Caddy and Envoy whether a request may pass", runSidecar},
 		{"replay", "say what rules would have closed, from access logs", runReplay},
 		{"rules", "check a rules file", runRules},
 		{"topics", "print, create and check the Kafka topics", runTopics},
