@@ -1,6 +1,7 @@
 package analyzer
 
 import (
+	"context"
 	"errors"
 	"hash/crc32"
 	"time"
@@ -19,6 +20,20 @@ func (o *Owner) foldBatch(b fetched) error {
 	if b.err != nil {
 		return b.err
 	}
+	o.report(b)
+	for i := range b.batch.Records {
+		if err := o.foldRecord(&b.batch.Records[i]); err != nil {
+			return err
+		}
+	}
+	o.next.Store(max(o.next.Load(), b.batch.Next))
+	o.publish()
+	o.showStats()
+	return nil
+}
+
+// report counts what could not be had of the log.
+func (o *Owner) report(b fetched) {
 	if b.lost > 0 {
 		o.fold.stats.Lost += uint64(b.lost) // > 0
 		o.config.Logger.Error("log no longer holds records that were not counted", "lost", b.lost)
@@ -30,20 +45,14 @@ func (o *Owner) foldBatch(b fetched) error {
 		o.fold.stats.Rejected[string(s.Reason)] += uint64(max(1, s.To-s.From+1)) // ≥ 1
 		o.config.Logger.Error("skipped records", "from", s.From, "to", s.To, "reason", s.Reason, "error", s.Err)
 	}
-	for i := range b.batch.Records {
-		if err := o.foldRecord(&b.batch.Records[i]); err != nil {
-			return err
-		}
-	}
-	o.next.Store(max(o.next.Load(), b.batch.Next))
-	o.publish()
-	o.snapshot()
-	return nil
 }
 
 // foldRecord folds one record. One that is refused is counted; the fold goes on.
 func (o *Owner) foldRecord(r *kafkaio.Record) error {
-	if o.fold.Dirty() >= o.store.MaxChanges()/2 {
+	if err := o.changeRulesBefore(r.Offset + 1); err != nil {
+		return err
+	}
+	if o.snapshot == nil && o.fold.Dirty() >= o.store.MaxChanges()/2 {
 		if err := o.commitNow(); err != nil {
 			return err
 		}
@@ -71,7 +80,7 @@ func (o *Owner) publish() {
 	}
 }
 
-func (o *Owner) snapshot() {
+func (o *Owner) showStats() {
 	s := o.fold.Stats()
 	o.stats.Store(&s)
 }
@@ -151,15 +160,20 @@ func (o *Owner) commitAll() error {
 	return nil
 }
 
-// changeRules commits the offset from which the new rules count before it folds that offset.
-func (o *Owner) changeRules(set *rules.Set) error {
+// changeRules commits the offset from which the new rules count, to the store and then to state[p], before it folds that
+// offset.
+func (o *Owner) changeRules(ctx context.Context, set *rules.Set) error {
 	if set.ID() == o.fold.Rules().ID() {
 		return nil
 	}
 	o.fold.SetRules(set)
-	o.rulesFrom = o.next.Load()
+	o.setRulesFrom(o.next.Load())
 	o.config.Logger.Info("rules changed", "from", o.rulesFrom, "rules", len(set.Rules))
 	o.publish()
-	o.snapshot()
-	return o.commitNow()
+	o.showStats()
+	if err := o.commitNow(); err != nil {
+		return err
+	}
+	o.recordRules(ctx)
+	return nil
 }

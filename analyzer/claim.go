@@ -19,6 +19,7 @@ func (o *Owner) claim(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	o.beat = at.beat
 	epoch := max(at.fence.Epoch, o.store.Checkpoint().Epoch)
 	for {
 		epoch = max(epoch+1, uint64(time.Now().UnixMilli())) // after 1970
@@ -44,6 +45,8 @@ func (o *Owner) claim(ctx context.Context) error {
 		if won && at.fence.Epoch == epoch {
 			o.claimed = epoch
 			o.publisher.claimed(epoch, base+1)
+			o.states.epoch = epoch
+			o.states.complete.Store(at.beat.State)
 			return nil
 		}
 		epoch = max(epoch, at.fence.Epoch)

@@ -11,5 +11,15 @@
 // of the checkpoint, because the fold is deterministic: an owner that starts again folds the same entries into the same
 // decisions, and decisions are absolute, so a repeat changes nothing. An fsync is therefore never in the closing lag.
 //
+// Beside that, an owner writes all it holds to state[p], in cycles and in pieces: a begin with the dedupe table as of an
+// offset, each row as of a later one, and an end. Heartbeats say where the last complete one began. An owner starts from
+// its store if that is good, else from such a snapshot, else from the log alone, and reaches the same rows whichever it is:
+//
+//	log      ──0────────B──n1─────n2──────▶ next
+//	snapshot            │  └row 1  └row 2    the log is folded from B; at n1, row 1 becomes what it was then
+//
+// Which rules count since which offset is recorded there too, with their text, so that what is folded again is folded by
+// the rules that it was folded by.
+//
 // Analyzer runs the owners of the partitions that its consumer group assigns to it.
 package analyzer

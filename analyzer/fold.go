@@ -58,6 +58,7 @@ type Fold struct {
 	canaries    []schemas.Entry
 	dirty       []uint32
 	removed     removals
+	scan        *scan // the pass over the rows that is under way, or nil
 	stats       FoldStats
 }
 
@@ -271,6 +272,9 @@ func (f *Fold) advance(t int64) {
 	}
 	for _, i := range due {
 		r := f.table.row(i)
+		if r.rule < 0 {
+			continue // a snapshot said that it had gone
+		}
 		if at := f.expiry(r); !f.wheel.passed(at) {
 			f.wheel.schedule(i, at)
 			continue
@@ -283,6 +287,7 @@ func (f *Fold) advance(t int64) {
 
 // drop removes a row that is in no bucket of the wheel.
 func (f *Fold) drop(i uint32, r *row) {
+	f.went(i, r)
 	f.removed.add(appendRowKey(nil, f.set.Rules[r.rule].Name, f.set.Rules[r.rule].Kind, r.id), r.stored)
 	f.table.remove(i)
 }

@@ -20,7 +20,7 @@ import (
 func FuzzFoldFrame(f *testing.F) {
 	set := ruleSet(f, innocentSet...)
 	o := FoldOptions{Partition: 0, Partitions: 1, MaxSenders: 3, MaxRows: 50}
-	f.Add(encodeFrame(f, innocentFrame()), int64(frameNow), true)
+	f.Add(encodeFrame(f, innocentFrame()), frameNow, true)
 	f.Add(encodeFrame(f, sourceFrame(o, lineEntries(1)...)), int64(0), true)
 	f.Add(encodeFrame(f, sourceFrame(o, append(lineEntries(5), lineEntries(4)...)...)), int64(math.MaxInt64), false)
 	f.Add(encodeFrame(f, frameOf(math.MaxUint64, math.MinInt64, schemas.Entry{

@@ -247,7 +247,7 @@ func newWorld(t *testing.T) *world {
 	log := newMemLog()
 	w := &world{t: t, log: log, prod: &producer{t: t, log: log, id: schemas.ProducerID{1}}}
 	w.conf = OwnerConfig{
-		Requests: "requests", Decisions: "decisions", Dir: t.TempDir() + "/0", Rules: mustRules(t, threeAMinute), Name: "test",
+		Requests: "requests", Decisions: "decisions", State: "state", Dir: t.TempDir() + "/0", Rules: mustRules(t, threeAMinute), Name: "test",
 	}
 	w.conf.Store.NoSync = true
 	return w

@@ -193,7 +193,7 @@ func (h *history) logs(t *testing.T, how telling) [][]Record {
 				}
 				seqs[p][server]++
 				fr := frameOf(seqs[p][server], now, part...)
-				fr.Partitions, fr.Producer = uint32(how.partitions), producerNo(server+1) //nolint:gosec // small
+				fr.Partitions, fr.Producer = uint32(how.partitions), producerNo(server+1)
 				logs[p] = append(logs[p], Record{Offset: int64(len(logs[p])), Time: now, Value: encodeFrame(t, fr)})
 				for how.repeats && h.rng.IntN(3) == 0 {
 					again := logs[p][len(logs[p])-1-h.rng.IntN(min(60, len(logs[p])))]

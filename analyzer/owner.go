@@ -28,6 +28,7 @@ const (
 	DefaultCheckpoint = 500 * time.Millisecond
 	DefaultHeartbeat  = time.Second
 	DefaultRepeat     = time.Minute
+	DefaultSnapshot   = 10 * time.Minute
 )
 
 // OwnerConfig configures an Owner. Zero durations are the defaults.
@@ -35,6 +36,7 @@ type OwnerConfig struct {
 	Fold       FoldOptions // Partition and Partitions say which one is owned
 	Requests   string      // topic
 	Decisions  string      // topic
+	State      string      // topic of snapshots; empty: none are written or read
 	Dir        string      // of the partition's store
 	Rules      *rules.Set
 	Name       string                    // of this analyzer, for people
@@ -42,6 +44,7 @@ type OwnerConfig struct {
 	Checkpoint time.Duration             // at most this long between commits while entries come
 	Heartbeat  time.Duration             // between heartbeats
 	Repeat     time.Duration             // between cycles that republish all closures in force
+	Snapshot   time.Duration             // between cycles that write all rows to State
 	Store      store.Options             //
 	Logger     *slog.Logger              // nil discards
 	Observe    func(c Change, lag int64) // called for each close published, with the lag in nanoseconds; nil is nobody
@@ -59,6 +62,9 @@ func (c OwnerConfig) withDefaults() OwnerConfig {
 	}
 	if c.Repeat == 0 {
 		c.Repeat = DefaultRepeat
+	}
+	if c.Snapshot == 0 {
+		c.Snapshot = DefaultSnapshot
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -97,6 +103,8 @@ type Owner struct {
 	stats     atomic.Pointer[FoldStats]
 	rules     chan *rules.Set
 	publisher *publisher
+	states    *stateWriter
+	mark      atomic.Pointer[ruleMark]        // which rules count
 	commitTo  func(*store.Store) checkpointer // tests put faults here
 
 	// Owned by Run's goroutine.
@@ -105,7 +113,11 @@ type Owner struct {
 	tailOffset int64
 	tailCRC    uint32
 	rulesFrom  int64
-	claimed    uint64 // the epoch
+	claimed    uint64            // the epoch
+	beat       schemas.Heartbeat // the newest before our claim
+	snapshot   *snapshot         // to be restored, or nil
+	changes    ruleHistory       // of rules, which the log that is being refolded was counted by
+	rolling    rolling
 	commits    *committer
 	committed  time.Time
 }
@@ -117,7 +129,9 @@ func NewOwner(log Log, c OwnerConfig) *Owner {
 	o := &Owner{reader: reader{log, c}, rules: make(chan *rules.Set, 1)}
 	o.stats.Store(&FoldStats{})
 	o.commitTo = func(s *store.Store) checkpointer { return s }
-	o.publisher = newPublisher(log, c, &o.next)
+	o.states = newStateWriter(log, c)
+	o.mark.Store(&ruleMark{})
+	o.publisher = newPublisher(log, c, o.fillHeartbeat)
 	return o
 }
 
@@ -138,6 +152,9 @@ func (o *Owner) Run(ctx context.Context) error {
 	if err := o.verify(ctx); err != nil {
 		return ended(ctx, fmt.Errorf("verify store: %w", err))
 	}
+	if err := o.choose(ctx); err != nil {
+		return ended(ctx, fmt.Errorf("look for a snapshot: %w", err))
+	}
 	fetchCtx, stopFetching := context.WithCancel(ctx)
 	defer stopFetching()
 	// The helpers outlive ctx: what was folded is still published and committed.
@@ -146,6 +163,7 @@ func (o *Owner) Run(ctx context.Context) error {
 	o.commits = newCommitter(o.commitTo(o.store))
 	helpers.Go(func() error { f.run(fetchCtx); return nil })
 	helpers.Go(func() error { o.commits.run(); return nil })
+	helpers.Go(func() error { o.states.run(fetchCtx); return nil })
 	publishing := make(chan struct{})
 	helpers.Go(func() error { return o.publisher.run(helperCtx, publishing) })
 	err := o.own(ctx, helperCtx, f, publishing)
@@ -185,7 +203,7 @@ func (o *Owner) loop(ctx, helperCtx context.Context, f *fetcher) error {
 		case <-helperCtx.Done():
 			return nil // the helper's own error is what counts
 		case set := <-o.rules:
-			if err := o.changeRules(set); err != nil {
+			if err := o.changeRules(ctx, set); err != nil {
 				return err
 			}
 		case b := <-f.batches:
@@ -196,7 +214,11 @@ func (o *Owner) loop(ctx, helperCtx context.Context, f *fetcher) error {
 			if err := o.committedOne(err); err != nil {
 				return err
 			}
-		case <-tick.C:
+		case <-o.states.done:
+			o.states.busy = false
+			o.hurrySnapshot()
+		case now := <-tick.C:
+			o.stepSnapshot(now)
 		}
 		if err := o.maybeCommit(time.Now()); err != nil {
 			return err
@@ -229,13 +251,14 @@ type OwnerStats struct {
 	Next      int64
 	Fold      FoldStats
 	Publish   PublishStats
+	Snapshots uint64 // complete ones, written to the state topic
 }
 
 // Stats returns a snapshot; the fold's part is as of the last batch.
 func (o *Owner) Stats() OwnerStats {
 	return OwnerStats{
 		Partition: o.config.Fold.Partition, State: State(o.state.Load()), Next: o.next.Load(),
-		Fold: *o.stats.Load(), Publish: o.publisher.stats(),
+		Fold: *o.stats.Load(), Publish: o.publisher.stats(), Snapshots: o.states.cycles.Load(),
 	}
 }
 

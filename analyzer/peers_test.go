@@ -149,7 +149,7 @@ func TestDoubleCount(t *testing.T) {
 		var kept fakeStore
 		f := NewFold(set, FoldOptions{})
 		for seq := range uint64(10) {
-			if int(seq) == checkpoint { //nolint:gosec // small
+			if int(seq) == checkpoint {
 				kept.commit(t, f)
 			}
 			if err := f.Frame(Record{Time: frameNow, Value: frame(seq + 1)}); err != nil {
@@ -192,7 +192,7 @@ func TestStaleStateNeverOvertakesNewer(t *testing.T) {
 	deliver := func(order ...uint64) *Fold {
 		f := NewFold(set, FoldOptions{})
 		for _, seq := range order {
-			at := frameNow + int64(seq)*second //nolint:gosec // small
+			at := frameNow + int64(seq)*second
 			fr := frameOf(seq, at, schemas.Entry{Time: at, Kind: "key", ID: "a", Count: 1})
 			if err := f.Frame(Record{Time: frameNow + minute, Value: encodeFrame(t, fr)}); err != nil {
 				t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/policy"
@@ -28,7 +27,7 @@ func keyOf(d *schemas.Decision) decisionKey { return decisionKey{d.Rule, d.Calle
 type publisher struct {
 	log    Log
 	config OwnerConfig
-	next   *atomic.Int64 // the owner's: the watermark of heartbeats
+	fill   func(*schemas.Heartbeat) // sets what the owner's goroutine and the stateWriter know
 
 	mu       sync.Mutex
 	pending  map[decisionKey]pendingDecision // guarded by mu: newest wins
@@ -58,9 +57,9 @@ type pendingDecision struct {
 // maxCloses is the most closes of one rule and caller that wait to be observed, while decisions can't be published.
 const maxCloses = 64
 
-func newPublisher(log Log, c OwnerConfig, next *atomic.Int64) *publisher {
+func newPublisher(log Log, c OwnerConfig, fill func(*schemas.Heartbeat)) *publisher {
 	return &publisher{
-		log: log, config: c, next: next, pending: make(map[decisionKey]pendingDecision),
+		log: log, config: c, fill: fill, pending: make(map[decisionKey]pendingDecision),
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), inForce: make(map[decisionKey]schemas.Decision),
 	}
 }
@@ -264,11 +263,12 @@ func (p *publisher) heartbeat(ctx context.Context) error {
 	p.mu.Unlock()
 	b := p.newBatch()
 	p.seq++
-	value, err := pb.AppendHeartbeat(nil, &schemas.Heartbeat{
+	beat := schemas.Heartbeat{
 		Partition: int32(p.config.Fold.Partition),
-		Epoch:     p.epoch, Seq: p.seq, Time: b.now, Watermark: p.next.Load(), LogTime: logTime,
-		Lag: p.numbers.lag.Load(), From: p.from,
-	})
+		Epoch:     p.epoch, Seq: p.seq, Time: b.now, LogTime: logTime, Lag: p.numbers.lag.Load(), From: p.from,
+	}
+	p.fill(&beat)
+	value, err := pb.AppendHeartbeat(nil, &beat)
 	if err != nil {
 		return fmt.Errorf("encode heartbeat: %w", err)
 	}

@@ -30,7 +30,7 @@ func (l *batchLog) Produce(ctx context.Context, topic string, partition int, msg
 func aPublisher(t *testing.T) (*publisher, *batchLog) {
 	t.Helper()
 	log := &batchLog{memLog: newMemLog()}
-	p := newPublisher(log, OwnerConfig{Requests: "requests", Decisions: "decisions"}.withDefaults(), new(atomic.Int64))
+	p := newPublisher(log, OwnerConfig{Requests: "requests", Decisions: "decisions"}.withDefaults(), func(*schemas.Heartbeat) {})
 	p.claimed(1, 0)
 	return p, log
 }

@@ -33,8 +33,9 @@ func (r reader) rangeOf(ctx context.Context, topic string) (start, end int64, er
 // tailState is what the end of the decisions log says.
 type tailState struct {
 	fence schemas.Fence
-	from  int64 // where the last complete cycle of the newest heartbeat began
-	next  int64 // the offset behind what was read
+	beat  schemas.Heartbeat // the newest; the zero value if there is none
+	from  int64             // where the last complete cycle of the newest heartbeat began
+	next  int64             // the offset behind what was read
 }
 
 // tailStep is how far back from the end the newest heartbeat is looked for at first; it grows eightfold.
@@ -58,6 +59,7 @@ func (r reader) tail(ctx context.Context) (tailState, error) {
 			case rec.Heartbeat != nil && rec.Heartbeat.Epoch >= at.fence.Epoch:
 				at.fence.Heartbeat(rec.Heartbeat.Epoch, rec.Heartbeat.Seq)
 				at.from = max(start, rec.Heartbeat.From)
+				at.beat = *rec.Heartbeat
 				beats++
 			}
 		})
@@ -70,22 +72,10 @@ func (r reader) tail(ctx context.Context) (tailState, error) {
 // scan reads decisions[p] from one offset up to another, and returns the offset behind what it read. Records that can't
 // be read are passed over.
 func (r reader) scan(ctx context.Context, from, to int64, f func(rec pb.Record)) (int64, error) {
-	wait := retryFirst
 	for from < to {
-		b, err := r.log.Fetch(ctx, kafkaio.FetchRequest{
-			Topic: r.config.Decisions, Partition: r.config.Fold.Partition, Offset: from,
-			MaxWait: fetchWait, MinBytes: fetchMinLen, MaxBytes: fetchBytes,
-		})
+		b, err := r.fetch(ctx, r.config.Decisions, from)
 		if err != nil {
-			if ctx.Err() != nil {
-				return from, ctx.Err()
-			}
-			if !kafkaio.Temporary(err) {
-				return from, fmt.Errorf("read decisions: %w", err)
-			}
-			sleep(ctx, wait)
-			wait = min(2*wait, retryLast)
-			continue
+			return from, err
 		}
 		for i := range b.Records {
 			if rec, err := pb.Decode(b.Records[i].Value); err == nil && b.Records[i].Offset < to {
@@ -95,4 +85,23 @@ func (r reader) scan(ctx context.Context, from, to int64, f func(rec pb.Record))
 		from = max(from, b.Next)
 	}
 	return from, nil
+}
+
+// fetch returns what a topic holds from an offset on, however long the broker is away.
+func (r reader) fetch(ctx context.Context, topic string, from int64) (kafkaio.Batch, error) {
+	for wait := retryFirst; ; wait = min(2*wait, retryLast) {
+		b, err := r.log.Fetch(ctx, kafkaio.FetchRequest{
+			Topic: topic, Partition: r.config.Fold.Partition, Offset: from,
+			MaxWait: fetchWait, MinBytes: fetchMinLen, MaxBytes: fetchBytes,
+		})
+		switch {
+		case err == nil:
+			return b, nil
+		case ctx.Err() != nil:
+			return b, ctx.Err()
+		case !kafkaio.Temporary(err):
+			return b, fmt.Errorf("read %s: %w", topic, err)
+		}
+		sleep(ctx, wait)
+	}
 }

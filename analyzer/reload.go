@@ -17,6 +17,7 @@ import (
 // The offset at which rules change is part of what the fold depends on: the owner commits it before it folds on.
 func (f *Fold) SetRules(set *rules.Set) {
 	old, rows := f.set, f.table
+	f.endScan()
 	f.setRules(set)
 	f.table, f.wheel, f.dirty = table{}, wheel{minute: f.wheel.minute, started: f.wheel.started}, nil
 	first := len(f.changes)

@@ -50,10 +50,11 @@ func (o *Owner) load() error {
 	}
 	o.fold.Resume(at.LogTime)
 	o.next.Store(at.Next)
-	o.tailOffset, o.tailCRC, o.rulesFrom = at.TailOffset, at.TailCRC, at.RulesFrom
+	o.tailOffset, o.tailCRC = at.TailOffset, at.TailCRC
+	o.setRulesFrom(at.RulesFrom)
 	if at.RulesID != o.config.Rules.ID() {
 		o.fold.SetRules(o.config.Rules) // the same windows, decided upon by other rules
-		o.rulesFrom = at.Next
+		o.setRulesFrom(at.Next)
 	}
 	return nil
 }
@@ -65,10 +66,14 @@ func (o *Owner) quarantine(why error) error {
 	if err != nil {
 		return fmt.Errorf("move aside a store that cannot be used (%w): %w", why, err)
 	}
-	o.config.Logger.Error("store moved aside, counting anew from the log", "to", moved, "error", why)
+	o.config.Logger.Error("store moved aside, counting anew from snapshot and log", "to", moved, "error", why)
 	o.next.Store(0)
-	o.tailOffset, o.tailCRC, o.rulesFrom = 0, 0, 0
-	return o.load()
+	o.tailOffset, o.tailCRC = 0, 0
+	if err := o.load(); err != nil {
+		return err
+	}
+	o.setRulesFrom(0)
+	return nil
 }
 
 func (o *Owner) closeStore() {
@@ -98,7 +103,7 @@ func (o *Owner) verify(ctx context.Context) error {
 		if o.tailOffset < start || o.tailOffset >= next {
 			return nil
 		}
-		same, err := o.sameTail(ctx)
+		same, err := o.sameTail(ctx, o.tailOffset, o.tailCRC)
 		if err != nil || same {
 			return err
 		}
@@ -111,17 +116,17 @@ func (o *Owner) verify(ctx context.Context) error {
 	return nil
 }
 
-// sameTail fetches the last record that was counted and compares it.
-func (o *Owner) sameTail(ctx context.Context) (bool, error) {
+// sameTail fetches a record that was counted and compares it.
+func (o *Owner) sameTail(ctx context.Context, offset int64, crc uint32) (bool, error) {
 	for wait := retryFirst; ; wait = min(2*wait, retryLast) {
 		b, err := o.log.Fetch(ctx, kafkaio.FetchRequest{
-			Topic: o.config.Requests, Partition: o.config.Fold.Partition, Offset: o.tailOffset,
+			Topic: o.config.Requests, Partition: o.config.Fold.Partition, Offset: offset,
 			MaxWait: fetchWait, MinBytes: fetchMinLen, MaxBytes: fetchMinLen,
 		})
 		switch {
 		case err == nil && len(b.Records) > 0:
-			return b.Records[0].Offset == o.tailOffset && castagnoli(b.Records[0].Value) == o.tailCRC, nil
-		case err == nil && b.Next > o.tailOffset, errors.Is(err, kafkaio.ErrOffsetOutOfRange), errors.Is(err, kafkaio.ErrCorrupt):
+			return b.Records[0].Offset == offset && castagnoli(b.Records[0].Value) == crc, nil
+		case err == nil && b.Next > offset, errors.Is(err, kafkaio.ErrOffsetOutOfRange), errors.Is(err, kafkaio.ErrCorrupt):
 			return false, nil
 		case ctx.Err() != nil:
 			return false, ctx.Err()
@@ -130,8 +135,13 @@ func (o *Owner) sameTail(ctx context.Context) (bool, error) {
 	}
 }
 
-// restore folds what the log holds beyond the store. Nothing is published meanwhile.
+// restore folds what the log holds beyond the store or the snapshot. Nothing is published meanwhile.
 func (o *Owner) restore(ctx context.Context, f *fetcher) error {
+	if o.snapshot != nil {
+		if err := o.merge(ctx, f); err != nil {
+			return fmt.Errorf("restore snapshot: %w", err)
+		}
+	}
 	_, end, err := o.rangeOf(ctx, o.config.Requests)
 	if err != nil {
 		return err
@@ -153,8 +163,12 @@ func (o *Owner) restore(ctx context.Context, f *fetcher) error {
 			return err
 		}
 	}
-	o.snapshot()
-	return nil
+	if err := o.changeRulesBefore(o.next.Load() + 1); err != nil {
+		return err
+	}
+	o.changes = nil
+	o.showStats()
+	return o.changeRules(ctx, o.config.Rules)
 }
 
 // reconcile compares what gates were told with what is counted, and hands the difference to the publisher: closures that

@@ -1,7 +1,6 @@
 package analyzer
 
 import (
-	"fmt"
 	"math"
 	"strings"
 
@@ -77,17 +76,17 @@ func (f *Fold) Restore(key, value []byte) error {
 	if err != nil {
 		return err
 	}
-	shape, closure, state, err := parseRowValue(value)
-	if err != nil {
-		return fmt.Errorf("read row %q: %w", key, err)
-	}
 	rule := f.ruleIndex(name)
-	if rule < 0 || f.set.Rules[rule].Shape() != shape || f.set.Rules[rule].Kind != kind {
+	if rule >= 0 && f.set.Rules[rule].Kind != kind {
+		rule = -1
+	}
+	closure, state, err := f.readRow(key, value, rule)
+	if err != nil {
+		return err
+	}
+	if state == nil {
 		f.removed.add(key, sum)
 		return nil
-	}
-	if !f.set.Rules[rule].Window.Valid(state) {
-		return fmt.Errorf("read row %q: %w: got a state of %d numbers, want one of %s", key, errRow, len(state), f.set.Rules[rule].Window.Shape())
 	}
 	i := f.table.insert(rowHash(f.opts.Key.Hash(kind, id), rule), rule, strings.Clone(id))
 	row := f.table.row(i)

@@ -69,9 +69,12 @@ type Heartbeat struct {
 	Partition int32
 	Epoch     uint64
 	Seq       uint64
-	Time      int64 // Unix nanoseconds on the owner's clock
-	Watermark int64 // next offset of requests[p] to fold
-	LogTime   int64 // Unix nanoseconds: newest time folded
-	Lag       int64 // nanoseconds from a request to its decision published, as measured by the owner
-	From      int64 // offset in decisions[p] where the last complete repeat cycle began
+	Time      int64  // Unix nanoseconds on the owner's clock
+	Watermark int64  // next offset of requests[p] to fold
+	LogTime   int64  // Unix nanoseconds: newest time folded
+	Lag       int64  // nanoseconds from a request to its decision published, as measured by the owner
+	From      int64  // offset in decisions[p] where the last complete repeat cycle began
+	State     int64  // 1 + the offset in state[p] where the last complete snapshot began; 0 is none
+	RulesID   uint64 // of the rules that count, …
+	RulesFrom int64  // … since this offset of requests[p]
 }

@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"bytes"
+
 	"github.com/goccy/go-yaml/ast"
 )
 
@@ -12,7 +14,9 @@ func Parse(name string, data []byte) (*Set, error) {
 	if len(s.errs) > 0 {
 		return nil, Errors(sorted(s.errs))
 	}
-	return newSet(rules, s.warnings), nil
+	set := newSet(rules, s.warnings)
+	set.text = bytes.Clone(data)
+	return set, nil
 }
 
 // rules reads the whole file. What it returns is only good without errors.

@@ -26,6 +26,7 @@ type Set struct {
 	Warnings []*Error // what is allowed but may not be meant, in the order of the file
 	kinds    map[string][]*Rule
 	id       uint64
+	text     []byte
 }
 
 // newSet returns the set of the given rules, which must be finished.
@@ -43,6 +44,9 @@ func newSet(rules []*Rule, warnings []*Error) *Set {
 // ID identifies what the rules say, in their order. It is the same in every process, and comments and layout don't
 // change it.
 func (s *Set) ID() uint64 { return s.id }
+
+// Text returns what was parsed: whoever parses it gets these rules. It must not be changed.
+func (s *Set) Text() []byte { return s.text }
 
 // ForKind returns the rules about callers of a kind, in the order of the file. The slice must not be changed.
 func (s *Set) ForKind(kind string) []*Rule { return s.kinds[kind] }

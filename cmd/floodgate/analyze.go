@@ -29,6 +29,7 @@ type analyzeConfig struct {
 	session    time.Duration
 	checkpoint time.Duration
 	repeat     time.Duration
+	snapshot   time.Duration
 	maxRows    int
 }
 
@@ -44,6 +45,7 @@ func parseAnalyze(p process, args []string) (analyzeConfig, error) {
 	flags.DurationVar(&c.session, "session-timeout", kafkaio.DefaultSessionTimeout, "how long a silent analyzer keeps its partitions")
 	flags.DurationVar(&c.checkpoint, "checkpoint", analyzer.DefaultCheckpoint, "time between commits of the counts")
 	flags.DurationVar(&c.repeat, "repeat", analyzer.DefaultRepeat, "time between repeats of all closures in force")
+	flags.DurationVar(&c.snapshot, "snapshot", analyzer.DefaultSnapshot, "time between snapshots of all counts, from which another analyzer can go on")
 	flags.IntVar(&c.maxRows, "max-rows", analyzer.DefaultMaxRows, "rules × callers counted in one partition at most")
 	if err := parseFlags(p, flags, args); err != nil {
 		return c, err
@@ -66,6 +68,8 @@ func (c *analyzeConfig) check() error {
 		return usagef("--checkpoint: got %v, want 1ms to 1m", c.checkpoint)
 	case c.repeat < time.Second:
 		return usagef("--repeat: got %v, want 1s or more", c.repeat)
+	case c.snapshot < time.Second:
+		return usagef("--snapshot: got %v, want 1s or more", c.snapshot)
 	case c.maxRows < 1:
 		return usagef("--max-rows: got %d, want 1 or more", c.maxRows)
 	}
@@ -137,8 +141,8 @@ func (c *analyzeConfig) analyzer(logger *slog.Logger, client *kafkaio.Client, se
 		},
 		Owner: analyzer.OwnerConfig{
 			Fold:     analyzer.FoldOptions{Key: key, Partitions: partitions, MaxRows: c.maxRows},
-			Requests: c.kafka.names.Requests, Decisions: c.kafka.names.Decisions,
-			Rules: set, Name: ownerName(), Checkpoint: c.checkpoint, Repeat: c.repeat,
+			Requests: c.kafka.names.Requests, Decisions: c.kafka.names.Decisions, State: c.kafka.names.State,
+			Rules: set, Name: ownerName(), Checkpoint: c.checkpoint, Repeat: c.repeat, Snapshot: c.snapshot,
 			Store: store.Options{Logger: logger}, Logger: logger,
 		},
 	})

@@ -205,7 +205,7 @@ func (d *demo) open(ctx context.Context) (err error) {
 		},
 		Owner: analyzer.OwnerConfig{
 			Fold:     analyzer.FoldOptions{Partitions: d.config.partitions},
-			Requests: names.Requests, Decisions: names.Decisions, Rules: d.rules, Name: "demo",
+			Requests: names.Requests, Decisions: names.Decisions, State: names.State, Rules: d.rules, Name: "demo",
 			Store: store.Options{Logger: d.logger}, Logger: d.logger, Observe: d.closes.counted,
 		},
 	})

@@ -509,7 +509,13 @@ type Heartbeat struct {
 	// Nanoseconds from a request to its decision published, as measured by the owner.
 	Lag int64 `protobuf:"varint,7,opt,name=lag,proto3" json:"lag,omitempty"`
 	// Offset in this partition where the last complete repeat cycle began.
-	From          int64 `protobuf:"varint,8,opt,name=from,proto3" json:"from,omitempty"`
+	From int64 `protobuf:"varint,8,opt,name=from,proto3" json:"from,omitempty"`
+	// 1 + the offset in the state partition where the last complete snapshot began; 0 if there is none.
+	State int64 `protobuf:"varint,9,opt,name=state,proto3" json:"state,omitempty"`
+	// Fingerprint of the rules that count, …
+	RulesId uint64 `protobuf:"fixed64,10,opt,name=rules_id,json=rulesId,proto3" json:"rules_id,omitempty"`
+	// … since this offset of the requests partition.
+	RulesFrom     int64 `protobuf:"varint,11,opt,name=rules_from,json=rulesFrom,proto3" json:"rules_from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -600,6 +606,27 @@ func (x *Heartbeat) GetFrom() int64 {
 	return 0
 }
 
+func (x *Heartbeat) GetState() int64 {
+	if x != nil {
+		return x.State
+	}
+	return 0
+}
+
+func (x *Heartbeat) GetRulesId() uint64 {
+	if x != nil {
+		return x.RulesId
+	}
+	return 0
+}
+
+func (x *Heartbeat) GetRulesFrom() int64 {
+	if x != nil {
+		return x.RulesFrom
+	}
+	return 0
+}
+
 // StateRecord is one message of the state topic. A snapshot is a cycle of begin, rows and end of one epoch; a cycle
 // without its end is not complete and counts for nothing.
 type StateRecord struct {
@@ -609,6 +636,7 @@ type StateRecord struct {
 	//	*StateRecord_Begin
 	//	*StateRecord_Row
 	//	*StateRecord_End
+	//	*StateRecord_Rules
 	Record        isStateRecord_Record `protobuf_oneof:"record"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -678,6 +706,15 @@ func (x *StateRecord) GetEnd() *StateEnd {
 	return nil
 }
 
+func (x *StateRecord) GetRules() *StateRules {
+	if x != nil {
+		if x, ok := x.Record.(*StateRecord_Rules); ok {
+			return x.Rules
+		}
+	}
+	return nil
+}
+
 type isStateRecord_Record interface {
 	isStateRecord_Record()
 }
@@ -694,11 +731,17 @@ type StateRecord_End struct {
 	End *StateEnd `protobuf:"bytes,3,opt,name=end,proto3,oneof"`
 }
 
+type StateRecord_Rules struct {
+	Rules *StateRules `protobuf:"bytes,4,opt,name=rules,proto3,oneof"`
+}
+
 func (*StateRecord_Begin) isStateRecord_Record() {}
 
 func (*StateRecord_Row) isStateRecord_Record() {}
 
 func (*StateRecord_End) isStateRecord_Record() {}
+
+func (*StateRecord_Rules) isStateRecord_Record() {}
 
 // StateBegin starts a cycle. It holds the table of duplicates as of offset; where that does not fit one message, parts
 // of the table follow each other as begins of the same cycle.
@@ -717,8 +760,14 @@ type StateBegin struct {
 	// The rules that the rows were folded under, …
 	RulesId uint64 `protobuf:"fixed64,6,opt,name=rules_id,json=rulesId,proto3" json:"rules_id,omitempty"`
 	// … since this offset.
-	RulesFrom     int64        `protobuf:"varint,7,opt,name=rules_from,json=rulesFrom,proto3" json:"rules_from,omitempty"`
-	Dedupe        []*DedupeRow `protobuf:"bytes,8,rep,name=dedupe,proto3" json:"dedupe,omitempty"`
+	RulesFrom int64        `protobuf:"varint,7,opt,name=rules_from,json=rulesFrom,proto3" json:"rules_from,omitempty"`
+	Dedupe    []*DedupeRow `protobuf:"bytes,8,rep,name=dedupe,proto3" json:"dedupe,omitempty"`
+	// Newest time folded before offset.
+	LogTime int64 `protobuf:"fixed64,9,opt,name=log_time,json=logTime,proto3" json:"log_time,omitempty"`
+	// The last record folded before offset, …
+	TailOffset int64 `protobuf:"varint,10,opt,name=tail_offset,json=tailOffset,proto3" json:"tail_offset,omitempty"`
+	// … and the CRC-32C of its value: a log that was made anew has another there.
+	TailCrc       uint32 `protobuf:"fixed32,11,opt,name=tail_crc,json=tailCrc,proto3" json:"tail_crc,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -807,6 +856,27 @@ func (x *StateBegin) GetDedupe() []*DedupeRow {
 		return x.Dedupe
 	}
 	return nil
+}
+
+func (x *StateBegin) GetLogTime() int64 {
+	if x != nil {
+		return x.LogTime
+	}
+	return 0
+}
+
+func (x *StateBegin) GetTailOffset() int64 {
+	if x != nil {
+		return x.TailOffset
+	}
+	return 0
+}
+
+func (x *StateBegin) GetTailCrc() uint32 {
+	if x != nil {
+		return x.TailCrc
+	}
+	return 0
 }
 
 // DedupeRow is what an owner has seen of one producer or source.
@@ -1011,14 +1081,16 @@ func (x *SeenLines) GetOffset() int64 {
 	return 0
 }
 
-// StateRow is one live row of the owner's store.
+// StateRow is what one row of the owner's store was when the records before next had been folded. Rows follow each other
+// by next.
 type StateRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Epoch uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Cycle uint64                 `protobuf:"varint,2,opt,name=cycle,proto3" json:"cycle,omitempty"`
-	// Next offset of the requests partition to fold into this row: who restores it skips the records before.
-	Next          int64  `protobuf:"varint,3,opt,name=next,proto3" json:"next,omitempty"`
-	Key           []byte `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
+	// Next offset of the requests partition to fold into this row: what the records before it did to it is in it.
+	Next int64  `protobuf:"varint,3,opt,name=next,proto3" json:"next,omitempty"`
+	Key  []byte `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
+	// Empty where the row has gone since the cycle began.
 	Value         []byte `protobuf:"bytes,5,opt,name=value,proto3" json:"value,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1095,7 +1167,9 @@ type StateEnd struct {
 	Epoch uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Cycle uint64                 `protobuf:"varint,2,opt,name=cycle,proto3" json:"cycle,omitempty"`
 	// How many rows the cycle has.
-	Rows          int64 `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
+	Rows int64 `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
+	// Offset in this partition of its first begin.
+	From          int64 `protobuf:"varint,4,opt,name=from,proto3" json:"from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1151,6 +1225,85 @@ func (x *StateEnd) GetRows() int64 {
 	return 0
 }
 
+func (x *StateEnd) GetFrom() int64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+// StateRules says which rules count from an offset on. An owner writes it when rules change, and before each cycle.
+type StateRules struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Epoch uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Fingerprint of the rules.
+	RulesId uint64 `protobuf:"fixed64,2,opt,name=rules_id,json=rulesId,proto3" json:"rules_id,omitempty"`
+	// First offset of the requests partition that they count.
+	From int64 `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`
+	// The rule file; empty if it does not fit a message.
+	Text          []byte `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StateRules) Reset() {
+	*x = StateRules{}
+	mi := &file_floodgate_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StateRules) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StateRules) ProtoMessage() {}
+
+func (x *StateRules) ProtoReflect() protoreflect.Message {
+	mi := &file_floodgate_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StateRules.ProtoReflect.Descriptor instead.
+func (*StateRules) Descriptor() ([]byte, []int) {
+	return file_floodgate_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *StateRules) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *StateRules) GetRulesId() uint64 {
+	if x != nil {
+		return x.RulesId
+	}
+	return 0
+}
+
+func (x *StateRules) GetFrom() int64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *StateRules) GetText() []byte {
+	if x != nil {
+		return x.Text
+	}
+	return nil
+}
+
 var File_floodgate_proto protoreflect.FileDescriptor
 
 const file_floodgate_proto_rawDesc = "" +
@@ -1189,7 +1342,7 @@ const file_floodgate_proto_rawDesc = "" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
 	"\x05nonce\x18\x03 \x01(\x06R\x05nonce\x12\x14\n" +
-	"\x05owner\x18\x04 \x01(\tR\x05owner\"\xc4\x01\n" +
+	"\x05owner\x18\x04 \x01(\tR\x05owner\"\x94\x02\n" +
 	"\tHeartbeat\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x10\n" +
@@ -1198,12 +1351,18 @@ const file_floodgate_proto_rawDesc = "" +
 	"\twatermark\x18\x05 \x01(\x03R\twatermark\x12\x19\n" +
 	"\blog_time\x18\x06 \x01(\x10R\alogTime\x12\x10\n" +
 	"\x03lag\x18\a \x01(\x03R\x03lag\x12\x12\n" +
-	"\x04from\x18\b \x01(\x03R\x04from\"\xa1\x01\n" +
+	"\x04from\x18\b \x01(\x03R\x04from\x12\x14\n" +
+	"\x05state\x18\t \x01(\x03R\x05state\x12\x19\n" +
+	"\brules_id\x18\n" +
+	" \x01(\x06R\arulesId\x12\x1d\n" +
+	"\n" +
+	"rules_from\x18\v \x01(\x03R\trulesFrom\"\xd3\x01\n" +
 	"\vStateRecord\x120\n" +
 	"\x05begin\x18\x01 \x01(\v2\x18.floodgate.v1.StateBeginH\x00R\x05begin\x12*\n" +
 	"\x03row\x18\x02 \x01(\v2\x16.floodgate.v1.StateRowH\x00R\x03row\x12*\n" +
-	"\x03end\x18\x03 \x01(\v2\x16.floodgate.v1.StateEndH\x00R\x03endB\b\n" +
-	"\x06record\"\xe5\x01\n" +
+	"\x03end\x18\x03 \x01(\v2\x16.floodgate.v1.StateEndH\x00R\x03end\x120\n" +
+	"\x05rules\x18\x04 \x01(\v2\x18.floodgate.v1.StateRulesH\x00R\x05rulesB\b\n" +
+	"\x06record\"\xbc\x02\n" +
 	"\n" +
 	"StateBegin\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
@@ -1214,7 +1373,12 @@ const file_floodgate_proto_rawDesc = "" +
 	"\brules_id\x18\x06 \x01(\x06R\arulesId\x12\x1d\n" +
 	"\n" +
 	"rules_from\x18\a \x01(\x03R\trulesFrom\x12/\n" +
-	"\x06dedupe\x18\b \x03(\v2\x17.floodgate.v1.DedupeRowR\x06dedupe\"\xa8\x01\n" +
+	"\x06dedupe\x18\b \x03(\v2\x17.floodgate.v1.DedupeRowR\x06dedupe\x12\x19\n" +
+	"\blog_time\x18\t \x01(\x10R\alogTime\x12\x1f\n" +
+	"\vtail_offset\x18\n" +
+	" \x01(\x03R\n" +
+	"tailOffset\x12\x19\n" +
+	"\btail_crc\x18\v \x01(\aR\atailCrc\"\xa8\x01\n" +
 	"\tDedupeRow\x12\x1a\n" +
 	"\bproducer\x18\x01 \x01(\fR\bproducer\x122\n" +
 	"\x06frames\x18\x02 \x01(\v2\x18.floodgate.v1.SeenFramesH\x00R\x06frames\x12/\n" +
@@ -1232,11 +1396,18 @@ const file_floodgate_proto_rawDesc = "" +
 	"\x05cycle\x18\x02 \x01(\x04R\x05cycle\x12\x12\n" +
 	"\x04next\x18\x03 \x01(\x03R\x04next\x12\x10\n" +
 	"\x03key\x18\x04 \x01(\fR\x03key\x12\x14\n" +
-	"\x05value\x18\x05 \x01(\fR\x05value\"J\n" +
+	"\x05value\x18\x05 \x01(\fR\x05value\"^\n" +
 	"\bStateEnd\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
 	"\x05cycle\x18\x02 \x01(\x04R\x05cycle\x12\x12\n" +
-	"\x04rows\x18\x03 \x01(\x03R\x04rows*?\n" +
+	"\x04rows\x18\x03 \x01(\x03R\x04rows\x12\x12\n" +
+	"\x04from\x18\x04 \x01(\x03R\x04from\"e\n" +
+	"\n" +
+	"StateRules\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x19\n" +
+	"\brules_id\x18\x02 \x01(\x06R\arulesId\x12\x12\n" +
+	"\x04from\x18\x03 \x01(\x03R\x04from\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\fR\x04text*?\n" +
 	"\x04Mode\x12\x14\n" +
 	"\x10MODE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fMODE_ENFORCE\x10\x01\x12\x0f\n" +
@@ -1255,7 +1426,7 @@ func file_floodgate_proto_rawDescGZIP() []byte {
 }
 
 var file_floodgate_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_floodgate_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_floodgate_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_floodgate_proto_goTypes = []any{
 	(Mode)(0),               // 0: floodgate.v1.Mode
 	(*DecisionsRecord)(nil), // 1: floodgate.v1.DecisionsRecord
@@ -1270,6 +1441,7 @@ var file_floodgate_proto_goTypes = []any{
 	(*SeenLines)(nil),       // 10: floodgate.v1.SeenLines
 	(*StateRow)(nil),        // 11: floodgate.v1.StateRow
 	(*StateEnd)(nil),        // 12: floodgate.v1.StateEnd
+	(*StateRules)(nil),      // 13: floodgate.v1.StateRules
 }
 var file_floodgate_proto_depIdxs = []int32{
 	2,  // 0: floodgate.v1.DecisionsRecord.decision:type_name -> floodgate.v1.Decision
@@ -1280,14 +1452,15 @@ var file_floodgate_proto_depIdxs = []int32{
 	7,  // 5: floodgate.v1.StateRecord.begin:type_name -> floodgate.v1.StateBegin
 	11, // 6: floodgate.v1.StateRecord.row:type_name -> floodgate.v1.StateRow
 	12, // 7: floodgate.v1.StateRecord.end:type_name -> floodgate.v1.StateEnd
-	8,  // 8: floodgate.v1.StateBegin.dedupe:type_name -> floodgate.v1.DedupeRow
-	9,  // 9: floodgate.v1.DedupeRow.frames:type_name -> floodgate.v1.SeenFrames
-	10, // 10: floodgate.v1.DedupeRow.lines:type_name -> floodgate.v1.SeenLines
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	13, // 8: floodgate.v1.StateRecord.rules:type_name -> floodgate.v1.StateRules
+	8,  // 9: floodgate.v1.StateBegin.dedupe:type_name -> floodgate.v1.DedupeRow
+	9,  // 10: floodgate.v1.DedupeRow.frames:type_name -> floodgate.v1.SeenFrames
+	10, // 11: floodgate.v1.DedupeRow.lines:type_name -> floodgate.v1.SeenLines
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_floodgate_proto_init() }
@@ -1304,6 +1477,7 @@ func file_floodgate_proto_init() {
 		(*StateRecord_Begin)(nil),
 		(*StateRecord_Row)(nil),
 		(*StateRecord_End)(nil),
+		(*StateRecord_Rules)(nil),
 	}
 	file_floodgate_proto_msgTypes[7].OneofWrappers = []any{
 		(*DedupeRow_Frames)(nil),
@@ -1315,7 +1489,7 @@ func file_floodgate_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_floodgate_proto_rawDesc), len(file_floodgate_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

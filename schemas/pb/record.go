@@ -67,7 +67,8 @@ func AppendHeartbeat(dst []byte, h *schemas.Heartbeat) ([]byte, error) {
 	}
 	return appendRecord(dst, &DecisionsRecord{Record: &DecisionsRecord_Heartbeat{Heartbeat: &Heartbeat{
 		Partition: h.Partition, Epoch: h.Epoch, Seq: h.Seq, Time: h.Time,
-		Watermark: h.Watermark, LogTime: h.LogTime, Lag: h.Lag, From: h.From,
+		Watermark: h.Watermark, LogTime: h.LogTime, Lag: h.Lag, From: h.From, State: h.State,
+		RulesId: h.RulesID, RulesFrom: h.RulesFrom,
 	}}})
 }
 
@@ -135,7 +136,8 @@ func readClaim(m *Claim) (*schemas.Claim, error) {
 func readHeartbeat(m *Heartbeat) (*schemas.Heartbeat, error) {
 	h := &schemas.Heartbeat{
 		Partition: m.GetPartition(), Epoch: m.GetEpoch(), Seq: m.GetSeq(), Time: m.GetTime(),
-		Watermark: m.GetWatermark(), LogTime: m.GetLogTime(), Lag: m.GetLag(), From: m.GetFrom(),
+		Watermark: m.GetWatermark(), LogTime: m.GetLogTime(), Lag: m.GetLag(), From: m.GetFrom(), State: m.GetState(),
+		RulesID: m.GetRulesId(), RulesFrom: m.GetRulesFrom(),
 	}
 	return h, validatePartition(h.Partition)
 }

@@ -1,0 +1,270 @@
+package analyzer
+
+import (
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/schemas/pb"
+	"github.com/509da70d/floodgate/store"
+	"github.com/509da70d/floodgate/store/kafkaio"
+)
+
+// clone returns a cluster that holds what m does now.
+func (m *memLog) clone() *memLog {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := newMemLog()
+	for name, records := range m.logs {
+		c.logs[name] = slices.Clone(records)
+	}
+	maps.Copy(c.start, m.start)
+	return c
+}
+
+// state returns everything in state/0, decoded.
+func (m *memLog) state(t *testing.T) []*pb.StateRecord {
+	t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []*pb.StateRecord
+	for _, r := range m.logs["state/0"] {
+		rec, err := pb.DecodeState(r.Value)
+		if err != nil {
+			t.Fatalf("state offset %d: %v", r.Offset, err)
+		}
+		list = append(list, rec)
+	}
+	return list
+}
+
+// ends counts the complete cycles.
+func (m *memLog) ends(t *testing.T) (n int) {
+	t.Helper()
+	for _, r := range m.state(t) {
+		if r.GetEnd() != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// elsewhere returns a world with a copy of the log and no store.
+func (w *world) elsewhere(log *memLog) *world {
+	other := &world{t: w.t, log: log, conf: w.conf}
+	other.prod = &producer{t: w.t, log: log, id: schemas.ProducerID{9}}
+	other.conf.Dir = w.t.TempDir() + "/0"
+	return other
+}
+
+// checkpoint returns that of the store, which no owner has open, and checks the store.
+func (w *world) checkpoint() store.Checkpoint {
+	w.t.Helper()
+	s, err := store.Open(w.conf.Dir, w.conf.Store)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Check(); err != nil {
+		w.t.Fatal(err)
+	}
+	return s.Checkpoint()
+}
+
+// variedSender sends frames with all kinds of trouble to requests/0.
+type variedSender struct {
+	rnd  *rand.Rand
+	seqs [3]uint64
+	line int64
+	sent [][]byte
+}
+
+func (v *variedSender) send(w *world) {
+	now := time.Now().UnixNano()
+	fr := frameOf(1, now)
+	for range v.rnd.IntN(8) {
+		e := schemas.Entry{
+			Time: now - v.rnd.Int64N(int64([]time.Duration{1, time.Second, time.Minute, 2 * time.Hour}[v.rnd.IntN(4)])),
+			Kind: []string{"key", "key", "ip"}[v.rnd.IntN(3)], ID: []string{"10.0.0.1", "10.0.0.2", "2001:db8::1", "10.9.9.9"}[v.rnd.IntN(4)],
+			Count: 1 + v.rnd.Uint32N(4), Blocked: v.rnd.IntN(5) == 0,
+		}
+		if v.rnd.IntN(4) == 0 {
+			e.Response, e.Status, e.Cost = true, 500, v.rnd.Int64N(5)
+		}
+		fr.Entries = append(fr.Entries, e)
+	}
+	if p := v.rnd.IntN(4); p == 3 {
+		fr.Source, fr.Seq = true, 0
+		for i := range fr.Entries {
+			v.line += v.rnd.Int64N(3)
+			fr.Entries[i].Offset = v.line
+		}
+	} else {
+		v.seqs[p] += []uint64{1, 1, 1, 3}[v.rnd.IntN(4)]
+		fr.Producer[0], fr.Seq = byte(p), v.seqs[p]
+	}
+	value := encodeFrame(w.t, fr)
+	if v.rnd.IntN(6) == 0 && len(v.sent) > 0 {
+		value = v.sent[v.rnd.IntN(len(v.sent))]
+	}
+	v.sent = append(v.sent, value)
+	if _, err := w.log.Produce(w.t.Context(), "requests", 0, kafkaio.Message{Time: now, Value: value}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestStoreSnapshotAndLogReachOneDigest: whichever an owner starts from, its store is the same in the end, to the byte.
+// Rules change in between, owners come and go, and callers of all algorithms close and escalate.
+func TestStoreSnapshotAndLogReachOneDigest(t *testing.T) {
+	refolded := uint64(0)
+	for range 6 {
+		seed := rand.Uint64()
+		synctest.Test(t, func(t *testing.T) {
+			t.Logf("seed %d", seed)
+			v := &variedSender{rnd: rand.New(rand.NewPCG(seed, 0))}
+			sets := variedSets(t)
+			w := newWorld(t)
+			w.conf.Rules, w.conf.Snapshot, w.conf.Fold.MaxSenders = sets[0], 40*time.Second, 3
+			w.start()
+			for i := range 300 {
+				v.send(w)
+				time.Sleep(time.Duration(v.rnd.Int64N(int64(6 * time.Second))))
+				switch {
+				case i == 120 || i == 200:
+					slices.Reverse(sets)
+					w.conf.Rules = sets[0]
+					w.owner.SetRules(sets[0])
+				case v.rnd.IntN(60) == 0:
+					w.end()
+					w.start()
+				}
+			}
+			time.Sleep(time.Second)
+			w.end()
+			want := w.checkpoint()
+			if n := w.log.ends(t); n < 5 {
+				t.Fatalf("got %d complete snapshots, want several", n)
+			}
+			fromSnapshot := w.elsewhere(w.log.clone())
+			snapshotStats := fromSnapshot.atRest()
+			onlyRules := w.log.clone()
+			onlyRules.logs["state/0"] = slices.DeleteFunc(onlyRules.logs["state/0"], func(r kafkaio.Record) bool {
+				rec, err := pb.DecodeState(r.Value)
+				return err != nil || rec.GetRules() == nil
+			})
+			for i := range onlyRules.logs["state/0"] {
+				onlyRules.logs["state/0"][i].Offset = int64(i)
+			}
+			fromLog := w.elsewhere(onlyRules)
+			logStats := fromLog.atRest()
+			if warm := w.atRest(); warm.Frames != 0 {
+				t.Errorf("from the store: got %d frames folded again, want none", warm.Frames)
+			}
+			refolded += snapshotStats.Frames
+			if snapshotStats.Frames > logStats.Frames/2 {
+				t.Errorf("from the snapshot: got %d frames folded, want far fewer than the log's %d", snapshotStats.Frames, logStats.Frames)
+			}
+			for how, got := range map[string]store.Checkpoint{"snapshot": fromSnapshot.checkpoint(), "log": fromLog.checkpoint(), "store": w.checkpoint()} {
+				if got.Next != want.Next || got.Digest != want.Digest || got.Rows != want.Rows || got.RulesID != want.RulesID || got.RulesFrom != want.RulesFrom || got.LogTime != want.LogTime {
+					t.Errorf("from the %s: got %+v, want %+v", how, got, want)
+				}
+			}
+		})
+	}
+	if refolded == 0 {
+		t.Error("from snapshots: got no frame folded, want those since they began")
+	}
+}
+
+// TestAMonthsCountOutlivesTheLogAndTheStore: the log holds the last few records only, and the store is gone.
+func TestAMonthsCountOutlivesTheLogAndTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.conf.Rules = mustRules(t, "version: 1\nrules:\n  - {name: r, callers: key, limit: 1000, window: month}\n")
+		w.start()
+		for range 100 {
+			w.prod.send(time.Now(), "a", "b")
+			time.Sleep(30 * time.Second)
+		}
+		w.prod.send(time.Now(), "a")
+		time.Sleep(time.Second)
+		w.end()
+		w.log.truncate("requests/0", 80) // of which the last snapshot began at most ten minutes ago
+		if err := os.RemoveAll(w.conf.Dir); err != nil {
+			t.Fatal(err)
+		}
+		if s := w.atRest(); s.Lost != 0 || s.Frames > 21 {
+			t.Errorf("got %d lost and %d frames folded, want none and at most what the log holds", s.Lost, s.Frames)
+		}
+		w.wantCounts(map[string]int64{"a": 101, "b": 100})
+	})
+}
+
+// TestASnapshotThatCannotBeUsedIsNot: the log alone then has to do, and it is said.
+func TestASnapshotThatCannotBeUsedIsNot(t *testing.T) {
+	recreate := func(w *world) {
+		w.log.remake("requests/0")
+		w.prod.id = schemas.ProducerID{8}
+	}
+	tests := map[string]struct {
+		spoil func(w *world)
+		want  map[string]int64
+	}{
+		"nothing is wrong with it": {func(*world) {}, map[string]int64{"a": 5, "b": 5}},
+		"its end is missing":       {func(w *world) { w.spoilState(func(r *pb.StateRecord) bool { return r.GetEnd() != nil }) }, map[string]int64{"a": 2, "b": 2}},
+		"a row is missing":         {func(w *world) { w.spoilState(func(r *pb.StateRecord) bool { return r.GetRow() != nil }) }, map[string]int64{"a": 2, "b": 2}},
+		"its begin is missing":     {func(w *world) { w.spoilState(func(r *pb.StateRecord) bool { return r.GetBegin() != nil }) }, map[string]int64{"a": 2, "b": 2}},
+		"the topic is empty":       {func(w *world) { w.log.remake("state/0") }, map[string]int64{"a": 2, "b": 2}},
+		"nobody announces it":      {func(w *world) { w.log.remake("decisions/0") }, map[string]int64{"a": 5, "b": 5}},
+		"requests were made anew":  {recreate, map[string]int64{"z": 1}},
+		"requests were made anew, and grew": {func(w *world) {
+			recreate(w)
+			for range 9 {
+				w.prod.send(time.Now(), "z")
+			}
+		}, map[string]int64{"z": 10}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.conf.Rules = mustRules(t, "version: 1\nrules:\n  - {name: r, callers: key, limit: 1000, window: month}\n")
+				w.start()
+				for range 5 {
+					w.prod.send(time.Now(), "a", "b")
+				}
+				time.Sleep(11 * time.Minute)
+				w.end()
+				if w.log.ends(t) < 2 {
+					t.Fatal("got no snapshot")
+				}
+				w.log.truncate("requests/0", 3)
+				if err := os.RemoveAll(w.conf.Dir); err != nil {
+					t.Fatal(err)
+				}
+				test.spoil(w)
+				if test.want["z"] > 0 {
+					w.prod.send(time.Now(), "z")
+				}
+				w.atRest()
+				w.wantCounts(test.want)
+			})
+		})
+	}
+}
+
+// spoilState makes the records of state/0 that the predicate is true for unreadable.
+func (w *world) spoilState(spoil func(r *pb.StateRecord) bool) {
+	w.log.set(func() {
+		for i, r := range w.log.logs["state/0"] {
+			if rec, err := pb.DecodeState(r.Value); err == nil && spoil(rec) {
+				w.log.logs["state/0"][i].Value = []byte{0xff}
+			}
+		}
+	})
+}
