@@ -71,8 +71,43 @@ func ParsePeer(remote string) netip.Addr {
 	if remote == "" || strings.HasPrefix(remote, "@") || strings.HasPrefix(remote, "/") {
 		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	}
+	if addr, ok := parseIPv4Port(remote); ok {
+		return addr
+	}
 	return parseHop(remote)
 }
+
+// parseIPv4Port parses what most servers have as the peer of most requests, an IPv4 address and a port, in half
+// the time of netip.ParseAddrPort. It takes nothing that netip refuses; what it does not take is for parseHop.
+func parseIPv4Port(remote string) (netip.Addr, bool) {
+	var octets [4]byte
+	at := 0
+	for i := range octets {
+		value, begin := 0, at
+		for ; at < len(remote) && isDigit(remote[at]) && at < begin+3; at++ {
+			value = value*10 + int(remote[at]-'0')
+		}
+		end := byte('.')
+		if i == 3 {
+			end = ':'
+		}
+		if at == begin || value > 255 || remote[begin] == '0' && at > begin+1 || at == len(remote) || remote[at] != end {
+			return netip.Addr{}, false
+		}
+		octets[i] = byte(value)
+		at++
+	}
+	port, begin := 0, at
+	for ; at < len(remote) && isDigit(remote[at]) && at < begin+5; at++ {
+		port = port*10 + int(remote[at]-'0')
+	}
+	if at == begin || at < len(remote) || port > 65535 {
+		return netip.Addr{}, false
+	}
+	return netip.AddrFrom4(octets), true
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // Peer is ParsePeer for an address as connections have it. It does not allocate for TCP. nil is the zero Addr.
 func Peer(addr net.Addr) netip.Addr {

@@ -127,6 +127,52 @@ func TestClientDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// FuzzParsePeer: whatever netip reads as an address and a port, ParsePeer reads as that address, and nothing else with
+// digits and a colon in it as any.
+func FuzzParsePeer(f *testing.F) {
+	for _, s := range []string{
+		"203.0.113.9:1234", "0.0.0.0:0", "255.255.255.255:65535", "255.255.255.256:1", "1.2.3.4:65536", "1.2.3.4:",
+		"1.2.3.4", "1.2.3:4", "1.2.3.4.5:6", "01.2.3.4:5", "1.2.3.04:5", "1.2.3.4:05", "1.2.3.4:000080", "1..3.4:5",
+		"1.2.3.4:5 ", "1.2.3.4:+5", "1000.2.3.4:5", "[::1]:80", "::1", "1.2.3.4:5:6", "a.2.3.4:5", "1.2.3.4:a", ":80", ".",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, remote string) {
+		fast, ok := parseIPv4Port(remote)
+		slow := parseHop(remote)
+		if ok && (fast != slow || !fast.Is4()) {
+			t.Errorf("%q: got %v, want %v", remote, fast, slow)
+		}
+		if remote == "" || remote[0] == '@' || remote[0] == '/' {
+			return
+		}
+		if got := ParsePeer(remote); got != slow {
+			t.Errorf("%q: got %v, want %v", remote, got, slow)
+		}
+	})
+}
+
+func TestParsePeerIsQuickForWhatIsCommon(t *testing.T) {
+	for _, remote := range []string{"203.0.113.9:1234", "0.0.0.0:0", "255.255.255.255:65535", "1.2.3.4:05"} {
+		if addr, ok := parseIPv4Port(remote); !ok || addr != netip.MustParseAddrPort(remote).Addr() {
+			t.Errorf("%s: got %v, %v", remote, addr, ok)
+		}
+	}
+}
+
+func BenchmarkParsePeer(b *testing.B) {
+	for _, remote := range []string{"203.0.113.9:51234", "[2001:db8:aaaa:bbbb::1]:51234"} {
+		b.Run(remote, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if !ParsePeer(remote).IsValid() {
+					b.Fatal("got no address")
+				}
+			}
+		})
+	}
+}
+
 // FuzzClient: whatever a client sends before the address that the proxy appends, the answer is that address; and
 // nothing of what it sends can be the answer if it is not behind a trusted proxy.
 func FuzzClient(f *testing.F) {
