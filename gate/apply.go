@@ -55,7 +55,7 @@ func (s *Set) apply(d *schemas.Decision, now int64) {
 		return
 	}
 	who := g.subject(d.Caller.ID)
-	hash := g.hash(who.key)
+	hash := g.sum(who.key)
 	table := w.table
 	slot, old := w.find(hash, who)
 	if opens && old == nil {

@@ -31,7 +31,7 @@ type caller struct {
 	hash uint64
 	ptr  *byte
 	len  uint16
-	tag  uint16
+	tag  uint32
 	addr uint8 // index of an inline address
 }
 
@@ -61,7 +61,7 @@ func (c *Callers) Add(g *Gate, id string) bool {
 		}
 	}
 	k := &c.at[c.n]
-	k.gate, k.hash, k.ptr, k.len, k.tag = g, g.hash(id), unsafe.StringData(id), uint16(len(id)), g.tag()
+	k.gate, k.hash, k.ptr, k.len, k.tag = g, g.sum(id), unsafe.StringData(id), uint16(len(id)), g.tag()
 	c.n++
 	return true
 }
@@ -87,7 +87,7 @@ func (c *Callers) AddAddr(g *Gate, addr netip.Addr) bool {
 		more := addr.As16()
 		k.ptr = &more[0]
 	}
-	k.hash = g.hash(c.key(c.n))
+	k.hash = g.sum(c.key(c.n))
 	c.n++
 	return true
 }

@@ -38,7 +38,7 @@ func TestCallersKeepWhoTheyAreGiven(t *testing.T) {
 			t.Errorf("caller %d: got %s:%s, want %s", i, kind, id, w)
 		}
 		_, key, keyHash, _ := c.Key(i)
-		if hash != s.Gate(kind).hash(key) || hash != keyHash || seen[hash] {
+		if hash != s.Gate(kind).sum(key) || hash != keyHash || seen[hash] {
 			t.Errorf("caller %d: got hash %#x, want its gate's, and nobody else's", i, hash)
 		}
 		seen[hash] = true

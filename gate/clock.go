@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"encoding/binary"
 	"sync/atomic"
 	"time"
 )
@@ -38,13 +37,13 @@ func (s *Set) RunClock(ctx context.Context) {
 }
 
 // coarse returns the time in Unix nanoseconds by the coarse clock, if that is enough to judge the record.
-func (s *Set) coarse(r record) (now int64, ok bool) {
+func (s *Set) coarse(r *record) (now int64, ok bool) {
 	now = s.clock.unix.Load()
 	return now, now != 0 && s.policy != Open && r.settled(now, now+int64(clockSlack))
 }
 
 // coarseNow returns the time by the coarse clock if that is enough to judge the record, and else the time.
-func (s *Set) coarseNow(r record) (now time.Time, coarse bool) {
+func (s *Set) coarseNow(r *record) (now time.Time, coarse bool) {
 	if now, ok := s.coarse(r); ok {
 		return time.Unix(0, now), true
 	}
@@ -52,10 +51,9 @@ func (s *Set) coarseNow(r record) (now time.Time, coarse bool) {
 }
 
 // settled reports whether none of the record's closures begins or ends in (from, to].
-func (r record) settled(from, to int64) bool {
-	cs := r.closures()
-	for i := range len(cs) / closureSize {
-		c := cs.at(i)
+func (r *record) settled(from, to int64) bool {
+	for i := range r.len() {
+		c := r.closure(i)
 		if from < c.closeAt && c.closeAt <= to || from < c.until && c.until <= to {
 			return false
 		}
@@ -63,17 +61,8 @@ func (r record) settled(from, to int64) bool {
 	return true
 }
 
-// enforced reports whether a record closes its caller now, by the coarse clock.
-func (s *Set) enforced(t *table, r record) bool {
-	if now := s.clock.unix.Load(); s.policy != Open && r.surelyEnforced(now) {
-		return true
-	}
-	return s.judge(t, r, time.Now()).enforced
-}
-
-// surelyEnforced reports whether the first closure is in force at a time of the coarse clock and for clockSlack after.
-func (r record) surelyEnforced(now int64) bool {
-	b := r[recordHead+1+r.keyLen():][:closureSize]
-	return b[3] < shadowBit>>24 && int64(binary.LittleEndian.Uint64(b[4:])) <= now &&
-		now+int64(clockSlack) < int64(binary.LittleEndian.Uint64(b[12:])) && now != 0
+// surelyInForce reports whether the record's first closure is in force by the coarse clock and for clockSlack after.
+func (s *Set) surelyInForce(r *record) bool {
+	now := s.clock.unix.Load()
+	return r.terms < shadowBit && r.closeAt <= now && now+int64(clockSlack) < r.until && now != 0 && s.policy != Open
 }

@@ -16,8 +16,8 @@
 //
 // # Lookup
 //
-// Nothing closed costs one atomic load. Otherwise the id is hashed (hash/maphash, seeded per Set, so that nobody outside
-// can choose colliding ids), and one word of a register-blocked Bloom filter (Putze, Sanders, Singler, "Cache-, Hash- and
+// Nothing closed costs one atomic load. Otherwise the id is hashed (package keyhash, under a key drawn per Set, so that
+// nobody outside can choose colliding ids), and one word of a register-blocked Bloom filter (Putze, Sanders, Singler, "Cache-, Hash- and
 // Space-Efficient Bloom Filters", 2007) answers nearly every miss. What passes is looked up in an open-addressing table
 // of one-byte marks, eight to a word, and the whole id is compared: a collision can never close an innocent. The writer
 // changes the table in place by atomic stores; bytes that a reader may hold are never rewritten.

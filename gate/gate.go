@@ -2,11 +2,12 @@ package gate
 
 import (
 	"errors"
-	"hash/maphash"
 	"net/netip"
 	"sync/atomic"
 	"time"
 	"unsafe"
+
+	"github.com/509da70d/floodgate/gate/internal/keyhash"
 )
 
 var errKinds = errors.New("more than 256 kinds of caller")
@@ -16,7 +17,7 @@ type Gate struct {
 	view  *atomic.Pointer[table] // the set's: one load less than by way of set
 	set   *Set
 	kind  string
-	salt  uint64
+	hash  keyhash.Key // the set's for this kind
 	index uint8
 	ip    bool
 }
@@ -25,10 +26,7 @@ type Gate struct {
 // however it was written: no text is made of an address on the path of a request. Its tag says which of these, and of
 // which gate.
 
-// addrTag is set in the tag of an address.
-const addrTag = 1
-
-func (g *Gate) tag() uint16 { return uint16(g.index) << 1 }
+func (g *Gate) tag() uint32 { return uint32(g.index) }
 
 // Kind returns the kind of caller that the gate is for.
 func (g *Gate) Kind() string { return g.kind }
@@ -54,9 +52,12 @@ func (g *Gate) closed(t *table, id string) bool {
 			return g.closedAddr(t, addr)
 		}
 	}
-	hash := g.hash(id)
+	hash := g.sum(id)
 	if !t.mayHold(hash) {
 		return t.watchful && g.closedStale(hash)
+	}
+	if t.surelyCloses(g.set, hash, who(g.tag(), id), id) {
+		return g.set.Mode() == Enforce
 	}
 	return g.closedHeld(t, hash, g.tag(), id)
 }
@@ -67,17 +68,19 @@ func (g *Gate) closedAddr(t *table, addr netip.Addr) bool {
 	}
 	a := addr.As16()
 	key := unsafe.String(&a[0], len(a)) // a is not written to again
-	hash := g.hash(key)
+	hash := g.sum(key)
 	if !t.mayHold(hash) {
 		return t.watchful && g.closedStale(hash)
+	}
+	if t.surelyCloses(g.set, hash, who(g.tag()|addrTag, key), key) {
+		return g.set.Mode() == Enforce
 	}
 	return g.closedHeld(t, hash, g.tag()|addrTag, key)
 }
 
 // closedHeld is what closed comes to if the table may hold the caller.
-func (g *Gate) closedHeld(t *table, hash uint64, tag uint16, key string) bool {
-	r := t.find(hash, tag, key)
-	if r != nil && g.set.enforced(t, r) {
+func (g *Gate) closedHeld(t *table, hash uint64, tag uint32, key string) bool {
+	if r := t.find(hash, tag, key); r != nil && g.set.judge(t, r, time.Now()).enforced {
 		return g.set.Mode() == Enforce
 	}
 	return t.watchful && g.closedStale(hash)
@@ -88,5 +91,5 @@ func (g *Gate) closedStale(hash uint64) bool {
 	return g.set.Mode() == Enforce && g.set.refusesStale(g, hash, time.Now())
 }
 
-// hash is the one hash of a caller, by its key: the table and the recorder share it. It differs from process to process.
-func (g *Gate) hash(key string) uint64 { return maphash.String(g.set.seed, key) ^ g.salt }
+// sum is the one hash of a caller, by its key: the table and the recorder share it. It differs from process to process.
+func (g *Gate) sum(key string) uint64 { return g.hash.Sum(key) }

@@ -107,8 +107,8 @@ func (s *Set) verify(t interface{ Fatalf(string, ...any) }) {
 			live++
 			r := w.table.record(i)
 			held[r.holding()]++
-			hash := s.kinds[r.gate()].hash(r.key())
-			if !w.table.mayHold(hash) || w.table.find(hash, r.tag(), r.key()) == nil {
+			hash := s.kinds[r.gate()].sum(r.key())
+			if !w.table.mayHold(hash) || w.table.find(hash, r.subject().tag, r.key()) == nil {
 				t.Fatalf("caller %q is in the table and is not found", r.id())
 			}
 		}

@@ -2,13 +2,13 @@ package gate
 
 import (
 	"cmp"
-	"hash/maphash"
 	"log/slog"
 	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/509da70d/floodgate/gate/internal/keyhash"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -61,7 +61,7 @@ type Set struct {
 
 	clock clock
 
-	seed    maphash.Seed
+	hash    keyhash.Key
 	policy  Policy
 	local   Limiter
 	pulse   pulse
@@ -89,7 +89,7 @@ func New(o Options) *Set {
 		o.Logger = slog.Default()
 	}
 	s := &Set{
-		seed: maphash.MakeSeed(), policy: o.Stale, local: o.Local, logger: o.Logger, options: o,
+		hash: keyhash.New(), policy: o.Stale, local: o.Local, logger: o.Logger, options: o,
 		gates: make(map[string]*Gate),
 	}
 	s.pulse.start = time.Now()
@@ -139,7 +139,7 @@ func (s *Set) gate(kind string) (*Gate, error) {
 	}
 	g := &Gate{
 		view: &s.view, set: s, kind: kind, index: uint8(len(s.kinds)),
-		salt: maphash.String(s.seed, "\x00"+kind), ip: kind == schemas.KindIP,
+		hash: s.hash.For(kind), ip: kind == schemas.KindIP,
 	}
 	s.gates[kind] = g
 	s.kinds = append(s.kinds, g)

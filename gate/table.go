@@ -80,25 +80,14 @@ func (t *table) home(hash uint64) int { return int(hash >> 32 * uint64(len(t.gro
 
 func mark(hash uint64) uint64 { return hash>>32&0x7f | markLive }
 
-// find returns the caller's record, or nil. Nearly always it is in the first slot that has the caller's mark.
-func (t *table) find(hash uint64, tag uint16, key string) record {
-	g := &t.groups[t.home(hash)]
-	if m := matches(g.marks.Load(), mark(hash)); m != 0 {
-		if r := t.recordAt(g, m); r.is(tag, key) {
-			return r
-		}
-	}
-	return t.search(hash, tag, key)
-}
-
-// search is find for all slots where the caller may be.
-func (t *table) search(hash uint64, tag uint16, key string) record {
-	at := t.home(hash)
+// find returns the caller's record, or nil.
+func (t *table) find(hash uint64, tag uint32, key string) *record {
+	at, who := t.home(hash), who(tag, key)
 	for range t.groups {
 		g := &t.groups[at]
 		word := g.marks.Load()
 		for m := matches(word, mark(hash)); m != 0; m &= m - 1 {
-			if r := t.recordAt(g, m); r.is(tag, key) {
+			if r := t.recordAt(g, m); r.is(who, key) {
 				return r
 			}
 		}
@@ -113,18 +102,31 @@ func (t *table) search(hash uint64, tag uint16, key string) record {
 }
 
 // recordAt returns the record in the first slot of a group among matches.
-func (t *table) recordAt(g *group, matches uint64) record {
-	return t.arena.bytes(g.refs[bits.TrailingZeros64(matches)/8%groupSlots].Load())
+func (t *table) recordAt(g *group, matches uint64) *record {
+	return t.arena.record(g.refs[bits.TrailingZeros64(matches)/8%groupSlots].Load())
+}
+
+// surelyCloses reports whether the caller is closed by a record in the first slot that has its mark, which is nearly always
+// the caller's, and by the coarse clock. If not, that need not be all: it is the quick way of find and judge, put in one
+// piece because this is the way of a flood.
+func (t *table) surelyCloses(s *Set, hash uint64, who uint32, key string) bool {
+	g := &t.groups[t.home(hash)]
+	m := matches(g.marks.Load(), mark(hash))
+	if m == 0 {
+		return false
+	}
+	r := t.recordAt(g, m)
+	return r.who == who && s.surelyInForce(r) && r.same(key)
 }
 
 // slot returns where the record of a caller is that the table holds.
-func (t *table) slot(hash uint64, r record) int {
+func (t *table) slot(hash uint64, r *record) int {
 	at := t.home(hash)
 	for {
 		g := &t.groups[at]
 		for m := matches(g.marks.Load(), mark(hash)); m != 0; m &= m - 1 {
 			i := bits.TrailingZeros64(m) / 8
-			if &t.arena.bytes(g.refs[i].Load())[0] == &r[0] {
+			if t.arena.record(g.refs[i].Load()) == r {
 				return at*groupSlots + i
 			}
 		}
@@ -186,8 +188,8 @@ func (t *table) replace(i int, ref uint32) {
 }
 
 // record returns the record in slot i, which is in use.
-func (t *table) record(i int) record {
-	return record(t.arena.bytes(t.groups[i/groupSlots].refs[i%groupSlots].Load()))
+func (t *table) record(i int) *record {
+	return t.arena.record(t.groups[i/groupSlots].refs[i%groupSlots].Load())
 }
 
 // used reports whether slot i holds a caller.

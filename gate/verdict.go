@@ -97,7 +97,7 @@ func (s *Set) check(v *Verdict, t *table, c *Callers, now time.Time, coarse bool
 // finding is what one caller's closures come to at one time.
 type finding struct {
 	gate     *Gate
-	record   record  // nil if no closure is in force
+	record   *record // nil if no closure is in force
 	closure  closure // of those in force the one that lasts longest, enforcing before shadow
 	until    int64   // when the last of those that follow without a gap ends
 	enforced bool
@@ -116,7 +116,7 @@ func (f finding) stricter(g finding) finding {
 }
 
 // judge returns what a record says at now.
-func (s *Set) judge(t *table, r record, now time.Time) finding {
+func (s *Set) judge(t *table, r *record, now time.Time) finding {
 	at := now.UnixNano()
 	var f finding
 	for i := range r.len() {
@@ -138,7 +138,7 @@ func (s *Set) judge(t *table, r record, now time.Time) finding {
 
 // chain returns when the caller is open again, given that it is closed until a time: closures that begin before others
 // end keep it closed.
-func (r record) chain(until int64, enforced bool) int64 {
+func (r *record) chain(until int64, enforced bool) int64 {
 	for grown := true; grown; {
 		grown = false
 		for i := range r.len() {

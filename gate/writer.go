@@ -31,7 +31,7 @@ type counts struct {
 }
 
 // find returns where the caller's record is and the record, or nil.
-func (w *writer) find(hash uint64, who subject) (int, record) {
+func (w *writer) find(hash uint64, who subject) (int, *record) {
 	if w.table == nil {
 		return 0, nil
 	}
@@ -43,7 +43,7 @@ func (w *writer) find(hash uint64, who subject) (int, record) {
 }
 
 // others returns the closures of a record that are neither the rule's nor over. They are valid until the next call.
-func (w *writer) others(r record, rule string, now int64) []closure {
+func (w *writer) others(r *record, rule string, now int64) []closure {
 	w.scratch = w.scratch[:0]
 	for i := range r.len() {
 		if c := r.closure(i); now < c.until && w.table.arena.terms(c.terms).rule != rule {
@@ -75,7 +75,7 @@ func (w *writer) internTerms(t terms) uint32 {
 }
 
 // put makes closures what the table holds of a caller, whose record in slot is old, or nil. There is room: reserve.
-func (w *writer) put(slot int, old record, who subject, hash uint64, closures []closure) {
+func (w *writer) put(slot int, old *record, who subject, hash uint64, closures []closure) {
 	switch {
 	case len(closures) == 0 && old != nil:
 		w.drop(slot)
@@ -83,6 +83,13 @@ func (w *writer) put(slot int, old record, who subject, hash uint64, closures []
 	case len(closures) == 0, old.holds(closures):
 		return
 	}
+	most := 0 // the one that a lookup had better see first
+	for i, c := range closures {
+		if m := closures[most]; c.shadow() == m.shadow() && c.until > m.until || !c.shadow() && m.shadow() {
+			most = i
+		}
+	}
+	closures[0], closures[most] = closures[most], closures[0]
 	ref := w.table.arena.putRecord(who, closures)
 	if old == nil {
 		w.table.insert(hash, ref)
@@ -90,7 +97,7 @@ func (w *writer) put(slot int, old record, who subject, hash uint64, closures []
 		w.held[old.holding()]--
 		w.table.replace(slot, ref)
 	}
-	w.held[record(w.table.arena.bytes(ref)).holding()]++
+	w.held[w.table.arena.record(ref).holding()]++
 }
 
 // drop forgets the caller in a slot.
@@ -175,13 +182,13 @@ func (s *Set) rebuild(now int64) {
 			w.counts.expired++
 			continue
 		}
-		w.put(0, nil, r.subject(), s.kinds[r.gate()].hash(r.key()), closures)
+		w.put(0, nil, r.subject(), s.kinds[r.gate()].sum(r.key()), closures)
 	}
 	t.garbage = 0
 }
 
 // holds reports whether the record has exactly these closures, in any order.
-func (r record) holds(cs []closure) bool {
+func (r *record) holds(cs []closure) bool {
 	if r.len() != len(cs) {
 		return false
 	}
@@ -194,7 +201,7 @@ func (r record) holds(cs []closure) bool {
 }
 
 // holding returns what the record's caller is counted under.
-func (r record) holding() holding {
+func (r *record) holding() holding {
 	for i := range r.len() {
 		if !r.closure(i).shadow() {
 			return holding{gate: r.gate()}
@@ -204,7 +211,7 @@ func (r record) holding() holding {
 }
 
 // over reports whether all closures of the record have ended.
-func (r record) over(now int64) bool {
+func (r *record) over(now int64) bool {
 	for i := range r.len() {
 		if now < r.closure(i).until {
 			return false
