@@ -70,11 +70,17 @@ func testSettings(t *testing.T, floodgate *image) {
 	if !strings.Contains(readFile(t, "../README.md"), "```text\n"+strings.TrimSpace(analyze)+"\n```") {
 		t.Errorf("README: the flags of analyze are not what they are:\n%s", analyze)
 	}
-	for _, name := range []string{"Dockerfile", "compose.yaml", "systemd/floodgate.service", "systemd/floodgate.env"} {
-		for _, v := range regexp.MustCompile(`FLOODGATE_(\w+)`).FindAllStringSubmatch(readFile(t, name), -1) {
-			flag := "--" + strings.ToLower(strings.ReplaceAll(v[1], "_", "-"))
-			if v[1] != "SOME_NAME" && !has(analyze, flag) {
-				t.Errorf("%s: got %s, want a flag of analyze", name, v[0])
+	for command, names := range map[string][]string{
+		"analyze": {"Dockerfile", "compose.yaml", "systemd/floodgate.service", "systemd/floodgate.env"},
+		"sidecar": {"systemd/floodgate-sidecar.service", "systemd/floodgate-sidecar.env"},
+	} {
+		flags := help(command)
+		for _, name := range names {
+			for _, v := range regexp.MustCompile(`FLOODGATE_(\w+)`).FindAllStringSubmatch(readFile(t, name), -1) {
+				flag := "--" + strings.ToLower(strings.ReplaceAll(v[1], "_", "-"))
+				if v[1] != "SOME_NAME" && !has(flags, flag) {
+					t.Errorf("%s: got %s, want a flag of %s", name, v[0], command)
+				}
 			}
 		}
 	}
