@@ -81,6 +81,12 @@ func Open(dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
+// Exists reports whether there is a store in dir, in use or not, which Open would otherwise make.
+func Exists(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, badger.ManifestFilename))
+	return err == nil
+}
+
 func (s *Store) open(o Options) error {
 	if err := s.room(s.minFree); err != nil {
 		return err

@@ -352,3 +352,26 @@ func TestSum(t *testing.T) {
 		t.Errorf("got %v allocations, want 0", n)
 	}
 }
+
+func TestExistsMakesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "0")
+	if Exists(dir) {
+		t.Error("got a store where there is nothing")
+	}
+	if err := os.Mkdir(dir, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if Exists(dir) {
+		t.Error("got a store in an empty directory")
+	}
+	s, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !Exists(dir) {
+		t.Error("got no store while it is open")
+	}
+	if err := s.Close(); err != nil || !Exists(dir) {
+		t.Errorf("got %v and no store once it is closed", err)
+	}
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -92,6 +93,9 @@ func runAnalyze(ctx context.Context, p process, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := prepareData(c.data); err != nil {
+		return err
+	}
 	client, err := c.kafka.client()
 	if err != nil {
 		return err
@@ -128,6 +132,19 @@ func (c *analyzeConfig) count(ctx context.Context, logger *slog.Logger, client *
 	g.Go(func() error { return a.Run(ctx) })
 	g.Go(func() error { return followRules(ctx, logger, c.rules, set, a) })
 	return g.Wait()
+}
+
+// prepareData makes the directory of the counts and tries to write there, so that a wrong one is found before Kafka is
+// waited for: an owner that can't open its store goes on trying.
+func prepareData(dir string) error {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return fmt.Errorf("make data directory: %w", err)
+	}
+	f, err := os.CreateTemp(dir, ".writable-*")
+	if err != nil {
+		return fmt.Errorf("write to data directory: %w", err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // analyzer builds the analyzer that the flags describe.

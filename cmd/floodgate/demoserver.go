@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -123,6 +125,7 @@ type closedCaller struct {
 	until  time.Time
 }
 
+// closed returns who is closed now, by name, so that lines of output can be compared.
 func (w *closeWatch) closed(now time.Time) []closedCaller {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,6 +135,7 @@ func (w *closeWatch) closed(now time.Time) []closedCaller {
 			list = append(list, closedCaller{caller, time.Unix(0, until)})
 		}
 	}
+	slices.SortFunc(list, func(a, b closedCaller) int { return strings.Compare(a.caller, b.caller) })
 	return list
 }
 

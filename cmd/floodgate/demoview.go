@@ -58,14 +58,25 @@ func (v *demoView) tick(at time.Duration, t loadTotals, closed []closedCaller, l
 		return
 	}
 	line := fmt.Sprintf("%4.0fs  admitted %6d  blocked %6d  lag p50 %.1f ms", at.Seconds(), t.admitted, t.blocked, lag.P50)
-	var names []string
-	for _, c := range closed {
-		names = append(names, fmt.Sprintf("%s until %s", c.caller, c.until.Format("15:04:05.000")))
-	}
-	if len(names) > 0 {
-		line += "  " + v.colour.Sprint("closed: "+strings.Join(names, ", "))
+	if len(closed) > 0 {
+		line += "  " + v.colour.Sprint("closed: "+closedText(closed))
 	}
 	fmt.Fprintln(v.out, line)
+}
+
+// maxNamed is how many closed callers a line names: more would not fit a terminal.
+const maxNamed = 2
+
+func closedText(closed []closedCaller) string {
+	var names []string
+	for _, c := range closed[:min(maxNamed, len(closed))] {
+		names = append(names, fmt.Sprintf("%s until %s", c.caller, c.until.Format("15:04:05.000")))
+	}
+	text := strings.Join(names, ", ")
+	if more := len(closed) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // demoLag is a distribution in milliseconds.

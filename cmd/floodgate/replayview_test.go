@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jedib0t/go-pretty/v6/text"
+
 	"github.com/509da70d/floodgate/analyzer/replay"
 )
 
@@ -125,5 +127,55 @@ func TestReplayStopsWhenAsked(t *testing.T) {
 	})
 	if err == nil || out.Len() > 0 {
 		t.Errorf("got %v, and a summary of half a run: %s", err, &out)
+	}
+}
+
+// The table keeps its shape whoever is in it: one row is one line, and its columns stand below each other, also where a
+// caller's id is as long as it may be, or wide, or would move a terminal's cursor.
+func TestReplayTableKeepsItsShape(t *testing.T) {
+	ids := []string{"key:a", "key:" + strings.Repeat("x", 256), "key:日本語テキスト", "key:💥💥", "key:a\tb", "key:\x1b[2J", "key:e\u0301", "key:a\r\nb", "key:|---|"}
+	var out bytes.Buffer
+	v := &replayView{out: &out}
+	for _, id := range ids {
+		if err := v.close(replay.Close{Rule: "r", Caller: id, Mode: "shadow", CloseAt: time.Unix(0, 0), Until: time.Unix(60, 0), Count: 9, Limit: 9}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v.summary(replay.Summary{Closes: int64(len(ids)), Lines: 9, Requests: 9}, replay.Config{}, time.Second)
+	rows, width := 0, -1
+	for line := range strings.Lines(out.String()) {
+		line = strings.TrimSuffix(line, "\n")
+		if !strings.ContainsAny(line, "│┌├└") {
+			continue
+		}
+		if w := text.StringWidthWithoutEscSequences(line); width >= 0 && w != width {
+			t.Errorf("got a line of %d columns, want %d as above:\n%s", w, width, line)
+		} else {
+			width = w
+		}
+		if strings.Contains(line, "key:") {
+			rows++
+		}
+		if strings.ContainsAny(line, "\x1b\t\r") {
+			t.Errorf("got %q, want nothing that a terminal obeys", line)
+		}
+	}
+	if rows != len(ids) {
+		t.Errorf("got %d rows, want %d:\n%s", rows, len(ids), &out)
+	}
+}
+
+func TestReplayOfNothing(t *testing.T) {
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rules, []byte("version: 1\nrules:\n  - {name: per-ip, callers: ip, limit: 30, window: 1m}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := runCommand("replay", "--rules", rules)
+	if err != nil || !strings.Contains(out, "lines                 0 ") || strings.Contains(out, "NaN") || strings.Contains(out, "│") {
+		t.Errorf("got %v and\n%s\nwant totals of nothing, and no table", err, out)
+	}
+	out, err = runCommand("replay", "--rules", rules, "--output", "json", os.DevNull)
+	if err != nil || strings.Count(out, "\n") != 1 || !strings.HasPrefix(out, `{"type":"summary","lines":0,`) {
+		t.Errorf("got %v and %s, want one summary", err, out)
 	}
 }

@@ -33,7 +33,7 @@ func storeNumbers(dir string) ([]int, error) {
 	}
 	var list []int
 	for _, n := range names {
-		if p, err := strconv.Atoi(n.Name()); err == nil && n.IsDir() {
+		if p, err := strconv.Atoi(n.Name()); err == nil && n.IsDir() && store.Exists(filepath.Join(dir, n.Name())) {
 			list = append(list, p) // anything else is a store that was moved aside, or nothing of ours
 		}
 	}

@@ -1,0 +1,291 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/509da70d/floodgate/store/kafkaio/embedded"
+)
+
+// freeAddress returns a loopback address that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// serveKafka starts an embedded broker that ends with the test, if not before.
+func serveKafka(t *testing.T, o embedded.Options) *embedded.Broker {
+	t.Helper()
+	b, err := embedded.Start(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() }) // it may have ended
+	return b
+}
+
+// rulesFile writes a rules file that is good.
+func rulesFile(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(daemonRules, "LIMIT", "5")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// beginAnalyze runs an analyzer in this process and returns it with its URL.
+func beginAnalyze(t *testing.T, broker, data string, more ...string) (*session, string) {
+	t.Helper()
+	s := begin(t, append([]string{
+		"analyze", "--brokers", broker, "--rules", rulesFile(t), "--data", data, "--listen", "127.0.0.1:0", "--partitions", "2", "--session-timeout", "2s",
+	}, more...)...)
+	return s, "http://" + s.waitFor(`msg=listening address=(\S+)`, 10*time.Second)
+}
+
+// awaitReady waits until /readyz gives the status, and text.
+func awaitReady(t *testing.T, url string, status int, text string) {
+	t.Helper()
+	eventually(t, 30*time.Second, fmt.Sprintf("readyz %d %s", status, text), func() bool {
+		body, got := get(t.Context(), url+"/readyz")
+		return got == status && strings.Contains(body, text)
+	})
+}
+
+// TestAnalyzeThroughTheLifeOfItsBroker: a broker that appears late, goes away and comes back. The daemon lives through
+// all of it, says so to whoever asks, and ends cleanly in the middle.
+func TestAnalyzeThroughTheLifeOfItsBroker(t *testing.T) {
+	t.Parallel()
+	address, log := freeAddress(t), filepath.Join(t.TempDir(), "log")
+	a, url := beginAnalyze(t, address, t.TempDir())
+	awaitReady(t, url, 503, "not ready: waiting for Kafka")
+	if body, status := get(t.Context(), url+"/healthz"); status != 200 || body != "ok\n" {
+		t.Errorf("healthz while waiting: got %d, %q, want 200, ok", status, body)
+	}
+	if body, status := get(t.Context(), url+"/metrics"); status != 200 || !strings.Contains(body, "go_goroutines") {
+		t.Errorf("metrics while waiting: got %d, %q, want the process's own", status, body)
+	}
+	a.waitFor(`level=WARN msg="cannot reach Kafka, trying again" error=.*refused`, 10*time.Second)
+
+	options := embedded.Options{Listen: address, Dir: log, MinSession: time.Second}
+	b := serveKafka(t, options)
+	awaitReady(t, url, 200, "ok")
+	a.waitFor(`msg="created topics" topics="\[floodgate.requests floodgate.decisions`, time.Second)
+
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	awaitReady(t, url, 503, "see floodgate_partition_state")
+	if _, status := get(t.Context(), url+"/healthz"); status != 200 {
+		t.Errorf("healthz with the broker gone: got %d, want 200", status)
+	}
+	b = serveKafka(t, options)
+	awaitReady(t, url, 200, "ok")
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	awaitReady(t, url, 503, "")
+	if took, err := a.end(); err != nil || took > 15*time.Second {
+		t.Errorf("stopped with the broker gone: got %v after %v, want no error soon", err, took)
+	}
+	if text := a.text(); !strings.HasSuffix(strings.TrimSpace(text), "msg=stopped") || strings.Contains(text, "panic") {
+		t.Errorf("got log\n%s\nwant it to end with stopped", text)
+	}
+}
+
+// SIGTERM while it waits for Kafka: there is nothing to save, so nothing to wait for.
+func TestAnalyzeIsStoppedWhileItWaitsForKafka(t *testing.T) {
+	t.Parallel()
+	hole, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and never says a word
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = hole.Close() })
+	for name, broker := range map[string]string{
+		"refused": freeAddress(t), "a black hole": hole.Addr().String(), "no such name": "no-such-host.invalid:9092",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, url := beginAnalyze(t, broker, t.TempDir())
+			awaitReady(t, url, 503, "waiting for Kafka")
+			if took, err := a.end(); err != nil || took > 3*time.Second {
+				t.Errorf("got %v after %v, want no error at once:\n%s", err, took, a.text())
+			}
+		})
+	}
+}
+
+// What can be known to be wrong without Kafka is said before anything waits for it, listens, or writes.
+func TestAnalyzeFindsWhatIsWrongBeforeItStarts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = taken.Close() })
+	good := rulesFile(t)
+	tests := map[string]struct {
+		args []string
+		want string
+	}{
+		"no rules file":       {[]string{"--rules", filepath.Join(dir, "none")}, "load rules: open rules: open .*none: no such file"},
+		"bad rules":           {[]string{"--rules", write("bad.yaml", "version: 2\nrules: []\n")}, `bad.yaml:1:10: version: got 2, want 1`},
+		"rules: a directory":  {[]string{"--rules", dir}, "is a directory"},
+		"address in use":      {[]string{"--listen", taken.Addr().String()}, "listen: .*address already in use"},
+		"address of nobody":   {[]string{"--listen", "192.0.2.1:9090"}, "listen: .*cannot assign"},
+		"no address":          {[]string{"--listen", "9090"}, "listen: .*missing port"},
+		"no key file":         {[]string{"--partition-key-file", filepath.Join(dir, "none")}, "read partition key: open .*no such file"},
+		"a key too short":     {[]string{"--partition-key-file", write("short", "0011\n")}, "short: got 4 characters, want 32 hexadecimal digits"},
+		"a key of other text": {[]string{"--partition-key-file", write("text", strings.Repeat("g", 32))}, "got 32 characters, want 32 hexadecimal"},
+		"data: a file":        {[]string{"--data", write("file", "")}, "not a directory"},
+		"data: below a file":  {[]string{"--data", filepath.Join(write("file2", ""), "counts")}, "not a directory"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{"analyze", "--brokers", freeAddress(t), "--rules", good, "--data", filepath.Join(t.TempDir(), "data"), "--listen", ""}, test.args...)
+			a := begin(t, args...)
+			err := a.wait(5 * time.Second)
+			if err == nil || !matches(test.want, err.Error()) {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+			if exitCode(err, io.Discard) != 1 || strings.Contains(a.text(), "Kafka") {
+				t.Errorf("got exit code %d and\n%s\nwant 1 before Kafka is asked", exitCode(err, io.Discard), a.text())
+			}
+		})
+	}
+}
+
+// The metrics keep to Prometheus's rules: names, units, help, types.
+func TestMetricsAreLinted(t *testing.T) {
+	t.Parallel()
+	b := serveKafka(t, embedded.Options{MinSession: time.Second})
+	a, url := beginAnalyze(t, b.Addr(), t.TempDir())
+	awaitReady(t, url, 200, "ok")
+	body, _ := get(t.Context(), url+"/metrics")
+	problems, err := promlint.New(strings.NewReader(body)).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+	for _, want := range []string{
+		`floodgate_partition_state{partition="0",state="running"} 1`, `floodgate_partition_state{partition="1",state="running"} 1`,
+		`floodgate_requests_total{partition="0"} 0`, `floodgate_closed{partition="1"} 0`,
+	} {
+		if !strings.Contains(body, want+"\n") {
+			t.Errorf("got no line %s", want)
+		}
+	}
+	if took, err := a.end(); err != nil || took > 5*time.Second {
+		t.Errorf("got %v after %v, want a clean end", err, took)
+	}
+}
+
+// The server is loopback's by default, and bounded: large headers, slow readers and other methods get nowhere.
+func TestTheServerIsBounded(t *testing.T) {
+	t.Parallel()
+	s := newServer()
+	if err := s.open("127.0.0.1:0", inside(io.Discard, nil).logger()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("got %v from run, want nil", err)
+		}
+	}()
+	var serving sync.WaitGroup
+	serving.Go(func() { ended <- s.run(ctx) })
+	url := "http://" + s.listener.Addr().String()
+	for _, c := range []struct {
+		method, path string
+		header       int
+		want         int
+	}{
+		{http.MethodGet, "/healthz", 0, 200}, {http.MethodHead, "/healthz", 0, 200}, {http.MethodGet, "/metrics", 0, 200}, {http.MethodGet, "/readyz", 0, 503},
+		{http.MethodPost, "/healthz", 0, 405}, {http.MethodDelete, "/metrics", 0, 405}, {http.MethodGet, "/", 0, 404}, {http.MethodGet, "/debug/pprof/", 0, 404},
+		{http.MethodGet, "/healthz", 64 << 10, 431},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), c.method, url+c.path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Large", strings.Repeat("x", c.header))
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Errorf("%s %s: got %v, want %d", c.method, c.path, err, c.want)
+			continue
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != c.want {
+			t.Errorf("%s %s: got %d, want %d", c.method, c.path, resp.StatusCode, c.want)
+		}
+	}
+	for name, timeout := range map[string]time.Duration{
+		"headers": s.http.ReadHeaderTimeout, "reading": s.http.ReadTimeout, "writing": s.http.WriteTimeout, "idling": s.http.IdleTimeout,
+	} {
+		if timeout <= 0 || timeout > time.Minute {
+			t.Errorf("%s: got a timeout of %v, want one", name, timeout)
+		}
+	}
+}
+
+// Whoever asks twice does not want to wait for a clean end: here standard input never ends.
+func TestTheSecondInterruptEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	p := startWith(t, r, "replay", "--rules", rulesFile(t), "-")
+	eventually(t, 10*time.Second, "replay to read", func() bool { _, err := w.WriteString("x\n"); return err == nil })
+	p.waitFor(`warning: rule r counts callers of kind "key"`, 10*time.Second)
+	for range 100 {
+		if err := p.cmd.Process.Signal(syscall.SIGINT); errors.Is(err, os.ErrProcessDone) {
+			break
+		}
+		select {
+		case <-p.exited:
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	select {
+	case <-p.exited:
+	case <-time.After(5 * time.Second):
+		t.Fatalf("still running:\n%s", p.text())
+	}
+	if code := p.cmd.ProcessState.ExitCode(); code == 0 {
+		t.Error("got exit code 0, want a failure: the log was not read to its end")
+	}
+}
