@@ -165,8 +165,8 @@ func (s *server) burst(n int) {
 	}
 }
 
-// logged returns how many requests the log holds, each frame counted once.
-func (s *server) logged() (sum uint64) {
+// logged returns how many requests the log holds, each frame counted once, and shows them to see.
+func (s *server) logged(see func(e *schemas.Entry)) (sum uint64) {
 	s.t.Helper()
 	type frame struct {
 		producer schemas.ProducerID
@@ -193,6 +193,7 @@ func (s *server) logged() (sum uint64) {
 					for _, e := range f.Entries {
 						if e.Kind != schemas.KindCanary {
 							sum += uint64(e.Count)
+							see(&e)
 						}
 					}
 				}
@@ -279,7 +280,7 @@ func away(t *testing.T, w weather, atStart bool) {
 		t.Errorf("the end took %v, want at most %v", took, DefaultDrain)
 	}
 	st = s.conserve()
-	if n := s.logged(); n < st.Acked || n > st.Acked+st.Unknown {
+	if n := s.logged(func(*schemas.Entry) {}); n < st.Acked || n > st.Acked+st.Unknown {
 		t.Errorf("got %d requests in the log, want the %d acknowledged and at most %d unknown", n, st.Acked, st.Unknown)
 	}
 	s.close()

@@ -258,10 +258,17 @@ type world struct {
 // newWorld returns a world whose link does not run yet.
 func newWorld(t *testing.T, partitions int, c Config) *world {
 	t.Helper()
+	return newWorldOf(t, partitions, c, gate.Options{MaxJitter: -1})
+}
+
+// newWorldOf is newWorld with another Set.
+func newWorldOf(t *testing.T, partitions int, c Config, o gate.Options) *world {
+	t.Helper()
 	logs := &strings.Builder{}
 	logger := slog.New(slog.NewTextHandler(logs, nil))
 	w := &world{t: t, kafka: newFakeKafka(partitions), logs: logs, rec: record.New(record.Options{MaxEntries: c.Backlog})}
-	w.set = gate.New(gate.Options{Logger: logger, MaxJitter: -1})
+	o.Logger = logger
+	w.set = gate.New(o)
 	w.keys = w.set.Gate("key")
 	c.Brokers, c.Logger = []string{"fake"}, logger
 	if c.Canary == 0 {

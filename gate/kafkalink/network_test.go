@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -20,6 +21,8 @@ type network struct {
 	weather weather
 	conns   map[*wire]struct{}
 	dials   int // ever
+	flip    int // a bit is flipped in the byte after so many, in either direction; 0 is never
+	flipped int // bits, ever
 }
 
 // weather is what a network does to whoever uses it.
@@ -58,6 +61,42 @@ func (n *network) set(w weather) {
 		}
 	}
 }
+
+// flipSoon has a bit flipped, some bytes from now.
+func (n *network) flipSoon(bytes int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.flip = bytes
+}
+
+func (n *network) flips() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.flipped
+}
+
+// damage flips a bit of b if it is time, in a copy; but not in its head.
+func (n *network) damage(b []byte, head int) []byte {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.flip == 0 || len(b) <= head {
+		return b
+	}
+	at := head + n.flip
+	if at > len(b) {
+		n.flip -= len(b) - head
+		return b
+	}
+	b = slices.Clone(b)
+	b[at-1] ^= 1 << (at % 8)
+	n.flip = 0
+	n.flipped++
+	return b
+}
+
+// requestHead is what is left alone of a request: the embedded broker counts the tags that a damaged head says it has,
+// up to 4 billion, which takes ten seconds.
+const requestHead = 40
 
 func (n *network) dialled() int {
 	n.mu.Lock()
@@ -175,6 +214,7 @@ func (c *wire) Read(b []byte) (int, error) {
 			if late := c.transfer(n, 0); late != nil && err == nil {
 				return 0, late
 			}
+			copy(b, c.network.damage(b[:n], 0))
 			return n, err
 		}
 	}
@@ -186,7 +226,7 @@ func (c *wire) Write(b []byte) (int, error) {
 		if err := c.transfer(len(b), 500*time.Millisecond); err != nil {
 			return 0, err
 		}
-		if n, err := c.Conn.Write(b); !c.isDead() {
+		if n, err := c.Conn.Write(c.network.damage(b, requestHead)); !c.isDead() {
 			return n, err
 		}
 	}
