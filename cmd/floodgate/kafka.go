@@ -31,6 +31,11 @@ func (k *kafkaFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&k.names.State, "topic-state", d.State, "topic of snapshots")
 	flags.StringVar(&k.names.Rejects, "topic-rejects", d.Rejects, "topic of what could not be read")
 	flags.StringVar(&k.names.Control, "topic-control", d.Control, "topic of manual decisions")
+	k.addSecurity(flags)
+}
+
+// addSecurity adds the flags that say how to get in.
+func (k *kafkaFlags) addSecurity(flags *pflag.FlagSet) {
 	o := &k.secure
 	flags.BoolVar(&o.TLS, "tls", false, "speak TLS to the brokers, and verify their certificates and host names")
 	flags.StringVar(&o.CA, "tls-ca", "", "PEM `file` of the authorities to trust (default: the system's)")
@@ -50,6 +55,7 @@ func (k *kafkaFlags) addFollower(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&k.brokers, "brokers", nil, "Kafka brokers to find the cluster by, `host:port,...`")
 	flags.StringVar(&k.names.Requests, "topic-requests", d.Requests, "topic of request frames")
 	flags.StringVar(&k.names.Decisions, "topic-decisions", d.Decisions, "topic of decisions")
+	k.addSecurity(flags)
 }
 
 // check returns a usage error if the flags can't work.

@@ -150,13 +150,18 @@ func (c *sidecarConfig) build(logger *slog.Logger) (*kafkalink.Link, proxied, er
 	if err != nil {
 		return nil, proxied{}, err
 	}
+	tls, sasl, err := c.kafka.secure.Load()
+	if err != nil {
+		return nil, proxied{}, fmt.Errorf("prepare the link to Kafka: %w", err)
+	}
 	set := gate.New(gate.Options{Stale: c.policy, Logger: logger})
 	if c.shadow {
 		set.SetMode(gate.Shadow)
 	}
 	rec := record.New(record.Options{})
 	link := kafkalink.New(set, rec, kafkalink.Config{
-		Brokers: c.kafka.brokers, ClientID: "floodgate-sidecar", Topics: c.kafka.names, PartitionKey: key, Logger: logger,
+		Brokers: c.kafka.brokers, ClientID: "floodgate-sidecar", TLS: tls, SASL: sasl, Topics: c.kafka.names,
+		PartitionKey: key, Logger: logger,
 	})
 	o := sidecar.Options{Set: set, Callers: c.functions}
 	if c.record {
