@@ -4,24 +4,33 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
 
-// cluster is an embedded broker with the topics of four partitions, and a generator that keeps the truth.
+// cluster is a broker with the topics of four partitions, and a generator that keeps the truth.
 type cluster struct {
-	t      *testing.T
-	client *kafkaio.Client
-	truth  map[string]int64
-	seq    [clusterPartitions]uint64
+	t        *testing.T
+	brokers  []string
+	client   *kafkaio.Client
+	names    kafkaio.TopicNames
+	group    string
+	session  time.Duration
+	rules    *rules.Set
+	truth    map[string]int64
+	producer byte
+	seq      [clusterPartitions]uint64
 }
 
 const clusterPartitions = 4
@@ -32,18 +41,48 @@ rules:
   - {name: all, callers: key, limit: 1000000000, window: 8760h, algorithm: fixed}
 `
 
+// newCluster starts an embedded broker.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	b, err := embedded.Start(embedded.Options{MinSession: 500 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := kafkaio.New(kafkaio.Config{Brokers: b.Addrs()})
-	t.Cleanup(func() { client.Close(); b.Close() })
-	if _, err := client.EnsureTopics(t.Context(), kafkaio.Specs(kafkaio.DefaultTopicNames(), clusterPartitions)...); err != nil {
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return clusterOn(t, b.Addrs(), 2*time.Second)
+}
+
+// clusterOn makes topics with names of their own.
+func clusterOn(t *testing.T, brokers []string, session time.Duration) *cluster {
+	t.Helper()
+	c := &cluster{t: t, brokers: brokers, session: session, group: fmt.Sprintf("g%x", rand.Uint64()), truth: make(map[string]int64)}
+	c.rules = mustRules(t, countAll)
+	c.names = kafkaio.TopicNames{
+		Requests: c.group + ".requests", Decisions: c.group + ".decisions", State: c.group + ".state", Rejects: c.group + ".rejects", Control: c.group + ".control",
+	}
+	c.client = kafkaio.New(kafkaio.Config{Brokers: brokers})
+	t.Cleanup(c.client.Close)
+	if _, err := c.client.EnsureTopics(t.Context(), kafkaio.Specs(c.names, clusterPartitions)...); err != nil {
 		t.Fatal(err)
 	}
-	return &cluster{t: t, client: client, truth: make(map[string]int64)}
+	return c
+}
+
+// onEachBroker runs a story on the embedded broker, and on the Apache Kafka of FLOODGATE_KAFKA if there is one.
+func onEachBroker(t *testing.T, story func(t *testing.T, c *cluster)) {
+	t.Helper()
+	t.Run("embedded", func(t *testing.T) { story(t, newCluster(t)) })
+	t.Run("Apache Kafka", func(t *testing.T) {
+		addrs := os.Getenv("FLOODGATE_KAFKA")
+		if addrs == "" {
+			t.Skip("FLOODGATE_KAFKA does not name an Apache Kafka")
+		}
+		story(t, clusterOn(t, strings.Split(addrs, ","), kafkaio.DefaultSessionTimeout))
+	})
 }
 
 // send sends one request of each of n callers.
@@ -61,12 +100,12 @@ func (c *cluster) send(n int) {
 	for p := range frames {
 		c.seq[p]++
 		f := &frames[p]
-		f.Producer, f.Seq, f.Flushed, f.Partitions, f.Fingerprint = schemas.ProducerID{3}, c.seq[p], now, clusterPartitions, key.Fingerprint()
+		f.Producer, f.Seq, f.Flushed, f.Partitions, f.Fingerprint = schemas.ProducerID{3, c.producer}, c.seq[p], now, clusterPartitions, key.Fingerprint()
 		value, err := f.AppendTo(nil)
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		if _, err := c.client.Produce(c.t.Context(), "floodgate.requests", p, kafkaio.Message{Time: now, Value: value}); err != nil {
+		if _, err := c.client.Produce(c.t.Context(), c.names.Requests, p, kafkaio.Message{Time: now, Value: value}); err != nil {
 			c.t.Fatal(err)
 		}
 	}
@@ -83,15 +122,15 @@ type member struct {
 func (c *cluster) join(dir string) *member {
 	m := &member{dir: dir, done: make(chan error, 1)}
 	m.Analyzer = New(c.client, Config{
-		Dir: dir, SessionTimeout: 2 * time.Second,
+		Dir: dir, SessionTimeout: c.session,
 		Join: func() (Membership, error) {
 			return kafkaio.NewGroup(kafkaio.GroupConfig{
-				Client: c.client, Group: "g", Topic: "floodgate.requests", SessionTimeout: 2 * time.Second, Heartbeat: 100 * time.Millisecond,
+				Client: c.client, Group: c.group, Topic: c.names.Requests, SessionTimeout: c.session, Heartbeat: 100 * time.Millisecond,
 			})
 		},
 		Owner: OwnerConfig{
-			Fold: FoldOptions{Partitions: clusterPartitions}, Requests: "floodgate.requests", Decisions: "floodgate.decisions",
-			Rules: mustRules(c.t, countAll), Checkpoint: 20 * time.Millisecond, Store: store.Options{NoSync: true},
+			Fold: FoldOptions{Partitions: clusterPartitions}, Requests: c.names.Requests, Decisions: c.names.Decisions, State: c.names.State,
+			Rules: c.rules, Snapshot: 500 * time.Millisecond, Checkpoint: 20 * time.Millisecond, Store: store.Options{NoSync: true},
 		},
 	})
 	ctx, stop := context.WithCancel(c.t.Context())
@@ -131,7 +170,7 @@ func (c *cluster) counted(members []*member) bool {
 			return false
 		}
 		for _, s := range stats {
-			_, end, err := c.client.Range(c.t.Context(), "floodgate.requests", s.Partition)
+			_, end, err := c.client.Range(c.t.Context(), c.names.Requests, s.Partition)
 			if err != nil || s.Next != end {
 				return false
 			}
@@ -147,7 +186,7 @@ func (c *cluster) compare(dirs map[int]string) {
 	c.t.Helper()
 	held := make(map[string]int64)
 	for p, dir := range dirs {
-		f, _, err := Inspect(filepath.Join(dir, fmt.Sprint(p)), mustRules(c.t, countAll), FoldOptions{})
+		f, _, err := Inspect(filepath.Join(dir, fmt.Sprint(p)), c.rules, FoldOptions{})
 		if err != nil {
 			c.t.Fatal(err)
 		}

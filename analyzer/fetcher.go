@@ -20,6 +20,7 @@ type fetcher struct {
 	log     Log
 	config  OwnerConfig
 	next    int64
+	away    bool // the topic was not there the last time: it may be another one by now
 	batches chan fetched
 }
 
@@ -51,6 +52,7 @@ func (f *fetcher) run(ctx context.Context) {
 		if err != nil {
 			var skip bool
 			if out, skip = f.failed(err); skip {
+				f.away = f.away || errors.Is(err, kafkaio.ErrNoTopic)
 				if ctx.Err() == nil {
 					f.config.Logger.Warn("cannot fetch requests", "offset", f.next, "error", err)
 				}
@@ -60,10 +62,13 @@ func (f *fetcher) run(ctx context.Context) {
 			}
 		}
 		wait = retryFirst
+		if f.away {
+			out = fetched{err: ErrTopicAway}
+		}
 		if b.Next > f.next {
 			f.next = b.Next
 		}
-		if len(b.Records) == 0 && len(b.Skipped) == 0 && out.lost == 0 && out.err == nil {
+		if len(out.batch.Records) == 0 && len(out.batch.Skipped) == 0 && out.lost == 0 && out.err == nil {
 			continue
 		}
 		select {

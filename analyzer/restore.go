@@ -18,6 +18,8 @@ var (
 	ErrFenced = errors.New("partition was claimed by another")
 	// ErrLogTruncated says that the log ends before what was counted: the topic was truncated or made anew.
 	ErrLogTruncated = errors.New("log ends before what was counted")
+	// ErrTopicAway says that the topic was not there for a while: whether it is still the same log is to be verified.
+	ErrTopicAway = errors.New("topic was away")
 )
 
 // open opens the store and reads its rows. A store that can't be trusted is moved aside, and counting starts from the
