@@ -1,10 +1,14 @@
 package limit
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
+	"weak"
 )
 
 // TokenBucket admits a number per period on average, and up to burst at once: a bucket of burst tokens that refills
@@ -24,12 +28,14 @@ type TokenBucket struct {
 func NewTokenBucket(n int, per time.Duration, burst int) *TokenBucket {
 	b := &TokenBucket{bucket: bucket{period: nanoseconds(per)}}
 	b.limiter = newLimiter(newClock(), &b.bucket)
+	b.bucket.own = b.state
 	b.bucket.set(0, func(r *rate) { r.limit, r.burst = atMost(n, math.MaxInt64), atMost(burst, math.MaxInt64) })
 	return b
 }
 
-// SetLimit changes how many are admitted per period. The tokens that there are stay; those that turns are booked on are
-// still owed. It panics if n is negative.
+// SetLimit changes how many are admitted per period, and the burst if that is the limit. As many tokens as are missing in
+// the bucket are still missing, but no more than it holds; those that turns are booked on are still owed. It panics if n
+// is negative.
 func (b *TokenBucket) SetLimit(n int) { b.SetLimitAt(time.Now(), n) }
 
 // SetLimitAt is SetLimit at a given time.
@@ -37,8 +43,7 @@ func (b *TokenBucket) SetLimitAt(at time.Time, n int) {
 	b.bucket.set(b.clock.at(at), func(r *rate) { r.limit = atMost(n, math.MaxInt64) })
 }
 
-// SetBurst changes how many are admitted at once. As many tokens as were missing are still missing. It panics if burst is
-// negative.
+// SetBurst changes how many are admitted at once. What is missing is treated as by SetLimit. It panics if burst is negative.
 func (b *TokenBucket) SetBurst(burst int) {
 	b.bucket.set(b.clock.now(), func(r *rate) { r.burst = atMost(burst, math.MaxInt64) })
 }
@@ -60,6 +65,7 @@ type LeakyBucket struct {
 func NewLeakyBucket(n int, per time.Duration, queue int) *LeakyBucket {
 	b := &LeakyBucket{bucket: bucket{period: nanoseconds(per), leaky: true}}
 	b.limiter = newLimiter(newClock(), &b.bucket)
+	b.bucket.own = b.state
 	b.bucket.set(0, func(r *rate) { r.limit, r.burst = atMost(n, math.MaxInt64), atMost(queue, math.MaxInt64-1)+1 })
 	return b
 }
@@ -67,7 +73,12 @@ func NewLeakyBucket(n int, per time.Duration, queue int) *LeakyBucket {
 // SetLimit changes how many leak per period. Who waits already keeps the turn that was booked, but who comes next queues
 // behind as many as are waiting, at the new rate. It panics if n is negative.
 func (b *LeakyBucket) SetLimit(n int) {
-	b.bucket.set(b.clock.now(), func(r *rate) { r.limit = atMost(n, math.MaxInt64) })
+	b.SetLimitAt(time.Now(), n)
+}
+
+// SetLimitAt is SetLimit at a given time.
+func (b *LeakyBucket) SetLimitAt(at time.Time, n int) {
+	b.bucket.set(b.clock.at(at), func(r *rate) { r.limit = atMost(n, math.MaxInt64) })
 }
 
 // SetQueue changes how many may wait. It panics if queue is negative.
@@ -86,6 +97,10 @@ type bucket struct {
 	period int64
 	leaky  bool
 	rate   atomic.Pointer[rate]
+
+	mu    sync.Mutex // held by set: there is one change at a time
+	own   []atomic.Uint64
+	keyed []weak.Pointer[Keyed] // where there are more states
 }
 
 // units are what a bucket divides a nanosecond into.
@@ -107,30 +122,45 @@ type rate struct {
 	empty  int64 // how many units are missing, of that interval, in an empty bucket; 0 in a leaky one, whose are all booked
 }
 
-// set replaces the rate. States follow when they are next charged, so that a change costs the same for any number of them.
-// One that is not charged between two changes keeps its missing tokens for as long as if the first had not been.
+// set replaces the rate. Whoever charges a state that was written before reads it as of then; and before set returns all
+// are rewritten, so that one bit is enough to tell.
 func (a *bucket) set(t int64, change func(*rate)) {
-	for {
-		old := a.rate.Load()
-		next := rate{}
-		if old != nil {
-			next = *old
-			next.parity, next.since, next.before = old.parity^1, t*units, old.interval
-			if !a.leaky {
-				next.empty = old.depth
-			}
-		}
-		change(&next)
-		next.interval = intervalOf(a.period, next.limit)
-		burst := next.burst
-		if burst == 0 {
-			burst = next.limit
-		}
-		next.depth = min(times(next.interval, burst), maxDepth)
-		if a.rate.CompareAndSwap(old, &next) {
-			return
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	next := rate{}
+	if old := a.rate.Load(); old != nil {
+		next = *old
+		next.parity, next.since, next.before, next.empty = old.parity^1, t*units, old.interval, old.depth
+		if a.leaky {
+			next.empty = 0
 		}
 	}
+	change(&next)
+	next.interval = intervalOf(a.period, next.limit)
+	next.depth = min(times(next.interval, cmp.Or(next.burst, next.limit)), maxDepth)
+	a.rate.Store(&next)
+	convert(&next, a.own)
+	a.keyed = slices.DeleteFunc(a.keyed, func(p weak.Pointer[Keyed]) bool {
+		k := p.Value()
+		if k != nil {
+			k.states(func(s []atomic.Uint64) { convert(&next, s) })
+		}
+		return k == nil
+	})
+}
+
+// convert rewrites a state, unless whoever charged it did.
+func convert(r *rate, s []atomic.Uint64) {
+	for w := s[0].Load(); w&1 != r.parity; w = s[0].Load() {
+		s[0].CompareAndSwap(w, uint64(r.read(w))<<1|r.parity)
+	}
+}
+
+// follow makes set rewrite a Keyed's states, too.
+func (a *bucket) follow(k *Keyed) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.keyed = append(a.keyed, weak.Make(k))
 }
 
 // intervalOf returns the units between two, rounded up.

@@ -56,9 +56,10 @@ const (
 )
 
 // NewKeyed returns limiters like the given one. Their limits are its limits: changing them there changes them for every
-// key. (Only the slots of a Ring do not grow with it: a key's limit is then as many as the Ring had slots when Keyed was
-// made.) Keys is how many to expect at a time; there is room for twice as many. With a bucket, each takes 37 bytes. It
-// panics if keys is less than 1.
+// key, which with buckets takes some milliseconds per million. (Only the slots of a Ring do not grow with it: a key's limit
+// is then as many as the Ring had slots when Keyed was made.) Keys is how many to expect that have been charged something
+// of late, at a time. There are twice as many places, so that of so many keys 1 % come to a full set. With a bucket, that
+// is 37 bytes a key. It panics if keys is less than 1.
 func NewKeyed(keys int, like Pattern) *Keyed {
 	if keys < 1 {
 		panic("limit: room for " + strconv.Itoa(keys) + " keys")
@@ -68,6 +69,9 @@ func NewKeyed(keys int, like Pattern) *Keyed {
 	k.sets = uint64(2*keys+ways-1) / ways
 	k.stride = (setStates + ways*k.size + 7) &^ 7
 	k.words = make([]atomic.Uint64, int(k.sets)*k.stride)
+	if b, ok := rule.(*bucket); ok {
+		b.follow(k)
+	}
 	return k
 }
 
@@ -122,6 +126,15 @@ func (k *Keyed) take(hash uint64, t, n, most int64) (wait int64, r receipt, stat
 		}
 		if ok {
 			k.rule.give(state, r, n)
+		}
+	}
+}
+
+// states calls a function with every state.
+func (k *Keyed) states(f func(s []atomic.Uint64)) {
+	for i := range int(k.sets) {
+		for way := range ways {
+			f(k.state(k.words[i*k.stride:][:k.stride], way))
 		}
 	}
 }

@@ -72,10 +72,10 @@ func (r *Reservation) delay(t int64) time.Duration {
 	return time.Duration(max(0, r.turn-t))
 }
 
-// Cancel says that what the turn was booked for does not happen, whether the turn is yet to come or not, and gives it
-// back for others. Turns that are booked stay as they are; it is those booked later that come sooner. Fixed and Sliding
-// give everything back; a Ring does, except that those who come next may be a turn's distance late; a bucket gives back
-// only what was the last to be booked: tokens that others' turns already count on cannot be had earlier. It may be called
+// Cancel says that what the turn was booked for does not happen, whether the turn is yet to come or not, and gives it back
+// for others as far as that never admits more than the limit: turns that were booked meanwhile stay where they are. Ring,
+// Fixed and Sliding give everything back, which for a Ring means to copy it. A bucket gives back what nobody has been
+// charged after, as golang.org/x/time/rate does in effect; a Ring's key in a Keyed gives back nothing. Cancel may be called
 // once for a turn, and not for a copy of it; a second call on the same value does nothing.
 func (r *Reservation) Cancel() {
 	if r.rule != nil {

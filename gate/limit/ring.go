@@ -32,6 +32,11 @@ import "sync/atomic"
 // one thing that helpers cannot know is the time, which has no room in the claim: they take latest, to which the claimant
 // has raised it before. If several goroutines claim at once with different times, that may be a little late, which only
 // keeps the slots longer.
+//
+// # How a limit grows, and turns are taken back
+//
+// By a new state. The old one is frozen, which takes no more than a mark in the slot at its head, and what follows from it
+// is written to the new one by whoever comes by: see grow.go.
 const (
 	ringHead = iota
 	ringLatest
@@ -51,10 +56,7 @@ const (
 type ring struct {
 	window int64
 	limit  atomic.Int64
-	slots  int // of new states
 }
-
-func (a *ring) words() int { return ringSlots + a.slots }
 
 func (a *ring) take(s []atomic.Uint64, t, n, most int64) (wait int64, r receipt, ok bool) {
 	wait, r, ok, _ = a.try(s, t, n, most)
@@ -77,7 +79,7 @@ func (a *ring) try(s []atomic.Uint64, t, n, most int64) (wait int64, r receipt, 
 		if head > 0 {
 			newest = timeOf(at(s, head-1).Load())
 		}
-		next, last := at(s, head).Load(), at(s, head+uint64(n)-1).Load()
+		next := at(s, head).Load()
 		switch {
 		case s[ringHead].Load() != head:
 			continue
@@ -91,16 +93,16 @@ func (a *ring) try(s []atomic.Uint64, t, n, most int64) (wait int64, r receipt, 
 		if next&frozenBit != 0 {
 			return 0, r, false, true
 		}
-		if admit(s, head, next, n, t+wait, newest) {
-			return wait, receipt{place: head, more: uint64(timeOf(last) + a.window)}, true, false
+		if when := max(t+wait, newest); admit(s, head, next, n, when) {
+			return wait, receipt{place: uint64(when)}, true, false
 		}
 	}
 }
 
 // admit writes n positions from the head on, unless another goroutine was first.
-func admit(s []atomic.Uint64, head, next uint64, n, when, newest int64) bool {
+func admit(s []atomic.Uint64, head, next uint64, n, when int64) bool {
 	if n == 1 {
-		if !at(s, head).CompareAndSwap(next, slotOf(s, head, max(when, newest))) {
+		if !at(s, head).CompareAndSwap(next, slotOf(s, head, when)) {
 			return false
 		}
 		s[ringHead].CompareAndSwap(head, head+1)
@@ -111,7 +113,7 @@ func admit(s []atomic.Uint64, head, next uint64, n, when, newest int64) bool {
 	if !at(s, head).CompareAndSwap(next, claim) {
 		return false
 	}
-	settle(s, head, claim, max(when, newest))
+	settle(s, head, claim, when)
 	return true
 }
 
@@ -143,27 +145,8 @@ func settle(s []atomic.Uint64, head, found uint64, known int64) {
 	s[ringHead].CompareAndSwap(head, last)
 }
 
-// give lowers the times of positions that were taken for nothing, each to that of the position before. So times still never
-// decrease from one that counts to a later one that counts, which is all that the proof above needs. They are not lowered
-// below a window after what the slot held before, nor by more than a window: that is what remembered, and the absence of
-// ABA problems, need.
-func (a *ring) give(s []atomic.Uint64, r receipt, n int64) {
-	slots := uint64(len(s) - ringSlots)
-	for p := r.place; p < r.place+uint64(n); p++ {
-		slot, before := at(s, p), at(s, p-1).Load()
-		v := slot.Load()
-		if s[ringHead].Load() > p+slots || (v|before)&(claimBit|frozenBit) != 0 || v&tagBit != tagOf(s, p) {
-			return // it has been overwritten, or is being
-		}
-		lowest := max(int64(r.more), timeOf(v)-a.window)
-		if slots > 1 && p > 0 {
-			lowest = max(lowest, timeOf(before))
-		}
-		if lowest < timeOf(v) {
-			slot.CompareAndSwap(v, slotOf(s, p, lowest))
-		}
-	}
-}
+// give cannot take a time out of a state while others write to it. A Ring of its own can, by replacing the state.
+func (a *ring) give([]atomic.Uint64, receipt, int64) {}
 
 // debt is the wait for the next turn, and if there is none, how recently there was one.
 func (a *ring) debt(s []atomic.Uint64, t int64) int64 {
