@@ -205,5 +205,5 @@ func (c *Client) failed(op, topic string, partition int, outcome Outcome, err er
 	case errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 	}
-	return &RequestError{Op: op, Topic: topic, Partition: partition, Outcome: outcome, Err: err}
+	return &RequestError{Op: op, Topic: topic, Partition: partition, Outcome: outcome, Err: named(err)}
 }

@@ -184,6 +184,19 @@ func brokerError(code int16) error {
 	return e
 }
 
+// named adds our name to an error that kafka-go's own requests return, where we have one for it.
+func named(err error) error {
+	code, ok := errors.AsType[kafka.Error](err)
+	if !ok || errors.Is(err, ErrUnauthorized) {
+		return err
+	}
+	switch code {
+	case kafka.TopicAuthorizationFailed, kafka.GroupAuthorizationFailed, kafka.ClusterAuthorizationFailed:
+		return fmt.Errorf("%w: %w", ErrUnauthorized, err)
+	}
+	return err
+}
+
 // produceOutcome says what a broker's answer to a produce means. Some errors come only from checks before the append.
 // Others come also from a leader that appended and then lost its place: Kafka keeps the base offset in those
 // (DelayedProduce sets the error alone), and answers -1 where nothing was appended.

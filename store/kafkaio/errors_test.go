@@ -105,3 +105,21 @@ func TestErrorsSayWhatAndWhere(t *testing.T) {
 		}
 	}
 }
+
+// What kafka-go asks by itself is refused under the same name as what we ask.
+func TestRefusalsHaveOneName(t *testing.T) {
+	for _, code := range []kafka.Error{kafka.TopicAuthorizationFailed, kafka.GroupAuthorizationFailed, kafka.ClusterAuthorizationFailed} {
+		err := named(fmt.Errorf("list offsets: %w", code))
+		if !errors.Is(err, ErrUnauthorized) || !errors.Is(err, code) || Temporary(err) {
+			t.Errorf("%v: got %v, want it to be %v too, and not temporary", code, err, ErrUnauthorized)
+		}
+		if again := named(err); again != err { //nolint:errorlint // the same one
+			t.Errorf("%v: got named twice: %v", code, again)
+		}
+	}
+	for _, err := range []error{nil, io.EOF, kafka.LeaderNotAvailable} {
+		if got := named(err); got != err { //nolint:errorlint // the same one
+			t.Errorf("%v: got %v, want it as it is", err, got)
+		}
+	}
+}

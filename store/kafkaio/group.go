@@ -125,7 +125,7 @@ func (g *Group) Next(ctx context.Context) (*Generation, error) {
 	case errors.Is(err, kafka.ErrGroupClosed):
 		return nil, ErrClosed
 	case err != nil:
-		return nil, fmt.Errorf("join group: %w", err)
+		return nil, fmt.Errorf("join group: %w", named(err))
 	}
 	next := &Generation{
 		ID: gen.ID, Member: gen.MemberID, Committed: make(map[int]int64),

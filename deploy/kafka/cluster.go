@@ -1,0 +1,155 @@
+// Package kafka starts a real Apache Kafka for tests, by kafka.sh, which people use too.
+package kafka
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/509da70d/floodgate/store/kafkaio"
+	"github.com/509da70d/floodgate/store/kafkaio/secure"
+)
+
+// Options says which cluster to start. The zero value is one node that asks nobody who they are.
+type Options struct {
+	Nodes  int  // 0 is 1
+	Secure bool // also listen for those who can say who they are; they may do what ACLs let them
+}
+
+// Cluster is a running Apache Kafka that is stopped when its test ends. One goroutine may use it.
+type Cluster struct {
+	Brokers []string // of the plain listener, whose clients may do everything
+
+	t    testing.TB
+	dir  string
+	args []string
+	env  []string
+}
+
+// Start starts a cluster of the test's own, with records nobody else sees. Without FLOODGATE_KAFKA, which says that an
+// Apache Kafka is wanted, or without Java, it skips the test.
+func Start(t testing.TB, o Options) *Cluster {
+	t.Helper()
+	if os.Getenv("FLOODGATE_KAFKA") == "" {
+		t.Skip("FLOODGATE_KAFKA is not set: give host:port of an Apache Kafka, and those tests run that start their own too")
+	}
+	c := &Cluster{t: t, dir: t.TempDir(), args: []string{"--nodes", strconv.Itoa(max(o.Nodes, 1))}}
+	if o.Secure {
+		c.args = append(c.args, "--secure")
+	}
+	// The jars are fetched once for all tests: they lie beside the script's own default.
+	c.env = append(os.Environ(), "KAFKA_PORT="+strconv.Itoa(freePorts(t, max(o.Nodes, 1))))
+	if os.Getenv("KAFKA_LIBS") == "" {
+		c.env = append(c.env, "KAFKA_LIBS="+filepath.Join(os.TempDir(), "kafka-local", "libs"))
+	}
+	t.Cleanup(func() { c.run("stop", c.dir) })
+	c.Restart()
+	return c
+}
+
+// Restart starts the nodes that were killed, and waits until they answer.
+func (c *Cluster) Restart() {
+	c.t.Helper()
+	c.Brokers = strings.Split(c.run(append(append([]string{"start"}, c.args...), c.dir)...), ",")
+}
+
+// Kill is kill -9 of one node, counted from 1.
+func (c *Cluster) Kill(node int) {
+	c.t.Helper()
+	c.run("kill", strconv.Itoa(node), c.dir)
+}
+
+// As returns how to speak to a secure cluster as one of its users: admin, analyzer, server, ingest, operator or auditor.
+func (c *Cluster) As(user, mechanism string) (broker string, o secure.Options) {
+	c.t.Helper()
+	file := func(name string) string { return filepath.Join(c.dir, "secure", name) }
+	address, err := os.ReadFile(file("address"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(address)), secure.Options{
+		TLS: true, CA: file("ca.pem"), Cert: file("client.pem"), Key: file("client.key"),
+		SASL: mechanism, User: user, PasswordFile: file(user + ".password"),
+	}
+}
+
+// Client returns a client of the plain listener.
+func (c *Cluster) Client() *kafkaio.Client {
+	client := kafkaio.New(kafkaio.Config{Brokers: c.Brokers})
+	c.t.Cleanup(client.Close)
+	return client
+}
+
+// Login returns a client that is one of the users.
+func (c *Cluster) Login(user string) *kafkaio.Client {
+	c.t.Helper()
+	broker, o := c.As(user, secure.ScramSHA512)
+	tls, sasl, err := o.Load()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	client := kafkaio.New(kafkaio.Config{Brokers: []string{broker}, TLS: tls, SASL: sasl})
+	c.t.Cleanup(client.Close)
+	return client
+}
+
+// run runs kafka.sh and returns what it prints.
+func (c *Cluster) run(args ...string) string {
+	c.t.Helper()
+	_, file, _, _ := runtime.Caller(0)
+	cmd := exec.Command(filepath.Join(filepath.Dir(file), "kafka.sh"), args...)
+	cmd.Env = c.env
+	out, err := cmd.Output()
+	if err != nil {
+		said := ""
+		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+			said = string(exit.Stderr)
+		}
+		c.t.Fatalf("kafka.sh %v: %v\n%s", args, err, said)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// freePorts returns the first of the ports that kafka.sh takes for so many nodes.
+func freePorts(t testing.TB, nodes int) int {
+	t.Helper()
+	for range 100 {
+		first := 20_000 + 100*rand.IntN(120) // below the ports that systems hand out
+		if portsFree(first, nodes) {
+			return first
+		}
+	}
+	t.Fatal("found no free ports")
+	return 0
+}
+
+func portsFree(first, nodes int) bool {
+	for node := range nodes {
+		for i := range 3 {
+			l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(first+10*node+i)))
+			if err != nil {
+				return false
+			}
+			_ = l.Close() // it was only tried
+		}
+	}
+	return true
+}
+
+// Eventually asks until ok, or fails the test.
+func Eventually(t testing.TB, d time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(d); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %v", what, d)
+		}
+	}
+}
