@@ -42,7 +42,11 @@ func (c *compiler) filters(from []Filter) []filter {
 			}
 		}
 		for _, in := range f.Fields {
-			n.fields = append(n.fields, fieldFilter{c.value(in.Field), in.Patterns})
+			r := c.value(in.Field)
+			if r.what == refResource {
+				r.what = refPath
+			}
+			n.fields = append(n.fields, fieldFilter{r, in.Patterns})
 		}
 		made = append(made, n)
 	}

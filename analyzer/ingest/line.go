@@ -16,7 +16,8 @@ const maxScratch = 1 << 10
 // Line is one request as an access log tells it. The zero value is ready for Scan; one goroutine uses it at a time.
 //
 // IDs and Resource are views: into the scanned bytes, or into the Line's own scratch where the log's text was not yet the
-// canonical form. They hold until the scanned bytes are overwritten or the Line is scanned into again, whichever is first.
+// canonical form. They hold until the scanned bytes are overwritten or the Line is scanned into again, whichever is first;
+// with Lasting, until the scanned bytes are overwritten.
 type Line struct {
 	Time     int64    // Unix nanoseconds
 	IDs      []string // one per kind of Format.Kinds, in that order; "" where the line has no such caller
@@ -24,6 +25,8 @@ type Line struct {
 	Cost     int64    // bytes sent, or what the mapping says; ≥ 0
 	Status   uint16   // HTTP status; 0 if unknown
 	Blocked  bool     // the server refused the request because a gate was closed: its status says so
+
+	Lasting bool // what a scan has made outlasts the next one
 
 	scratch []byte
 }
@@ -52,6 +55,7 @@ const (
 	MissingField        // the time, or every caller field of the mapping, is not there
 	LongCaller          // longer than schemas.MaxCallerID
 	TooLong             // longer than MaxLine, and its first MaxLine bytes cannot be read
+	TooMany             // more lines in one Kafka record than can be told apart
 	Reasons             // how many there are
 )
 
@@ -82,6 +86,8 @@ func (r Reason) String() string {
 		return "caller too long"
 	case TooLong:
 		return "line too long"
+	case TooMany:
+		return "too many lines"
 	}
 	return "unknown"
 }
@@ -121,8 +127,16 @@ func blank(b []byte) bool {
 // reset makes l ready to be scanned into, with room for n callers.
 func (l *Line) reset(n int) {
 	l.Time, l.Cost, l.Status, l.Resource, l.Blocked = 0, 0, 0, "", false
-	if l.scratch = l.scratch[:0]; cap(l.scratch) > maxScratch {
+	switch used := len(l.scratch); {
+	case l.Lasting && used > 0:
+		if l.scratch = l.scratch[used:]; cap(l.scratch) < maxScratch {
+			l.scratch = make([]byte, 0, 8*maxScratch)
+		}
+	case l.Lasting:
+	case cap(l.scratch) > maxScratch:
 		l.scratch = nil
+	default:
+		l.scratch = l.scratch[:0]
 	}
 	if cap(l.IDs) < n {
 		l.IDs = make([]string, n)

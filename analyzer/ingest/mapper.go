@@ -41,6 +41,7 @@ const (
 	refField            // of the log
 	refClient           // FieldClient
 	refResource         // FieldResource
+	refPath             // the same, before it is made to fit a template
 )
 
 // caller is how callers of one kind are made.

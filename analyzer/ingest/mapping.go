@@ -54,7 +54,8 @@ type Filter struct {
 	Fields []FieldFilter
 }
 
-// FieldFilter holds for lines whose field matches one of the patterns; "" is a field that is not there.
+// FieldFilter holds for lines whose field matches one of the patterns. FieldResource is the path here, not the template it
+// fits.
 type FieldFilter struct {
 	Field    string
 	Patterns []rules.Glob

@@ -7,6 +7,7 @@ type scan struct {
 	clock   clock
 	values  []string // of the line at hand: "" where it has no such field
 	client  clientOf // of the line at hand
+	path    string   // of the line at hand, before it is made to fit a template
 }
 
 // Scan implements Scanner.
@@ -23,7 +24,8 @@ func (s *scan) Scan(line []byte, l *Line) Reason {
 		}
 	}
 	if m.path.what != refNone {
-		l.resource(m.routes.name(pathOf(targetOf(s.first(&m.path)))))
+		s.path = pathOf(targetOf(s.first(&m.path)))
+		l.resource(m.routes.name(s.path))
 	}
 	s.client = clientOf{}
 	reason, found := missing, false
@@ -91,6 +93,8 @@ func (s *scan) value(r *ref, l *Line) string {
 		return s.clientID(l)
 	case refResource:
 		return l.Resource
+	case refPath:
+		return s.path
 	}
 	return s.first(r)
 }

@@ -23,7 +23,7 @@ type server struct {
 	listener net.Listener
 	http     *http.Server
 	registry *prometheus.Registry
-	analyzer atomic.Pointer[analyzer.Analyzer] // nil until watch
+	waits    atomic.Pointer[func(time.Time) string] // what it waits for, or nothing; nil until watch
 }
 
 func newServer() *server {
@@ -57,19 +57,26 @@ func (s *server) open(listen string, logger *slog.Logger) (err error) {
 
 // watch makes the server answer for an analyzer; it is called at most once.
 func (s *server) watch(a *analyzer.Analyzer) {
-	s.registry.MustRegister(newCollector(a))
-	s.analyzer.Store(a)
+	s.serve(newCollector(a), func(now time.Time) string {
+		if !a.Ready(now) {
+			return "see floodgate_partition_state"
+		}
+		return ""
+	})
+}
+
+// serve makes the server answer with metrics, and with what is waited for; it is called at most once.
+func (s *server) serve(metrics prometheus.Collector, waits func(time.Time) string) {
+	s.registry.MustRegister(metrics)
+	s.waits.Store(&waits)
 }
 
 // unready returns what the daemon waits for, or nothing.
 func (s *server) unready(now time.Time) string {
-	switch a := s.analyzer.Load(); {
-	case a == nil:
-		return "waiting for Kafka"
-	case !a.Ready(now):
-		return "see floodgate_partition_state"
+	if waits := s.waits.Load(); waits != nil {
+		return (*waits)(now)
 	}
-	return ""
+	return "waiting for Kafka"
 }
 
 // run serves until ctx ends.

@@ -45,6 +45,8 @@ func subcommands() []subcommand {
 		{"demo", "run everything in one process: broker, analyzer, three servers, load", runDemo},
 		{"analyze", "count requests from Kafka and publish decisions", runAnalyze},
 		{"sidecar", "answer nginx, Traefik, Caddy and Envoy whether a request may pass", runSidecar},
+		{"ingest", "feed the logs of other servers, from Kafka or files, to the analyzer", runIngest},
+		{"rejects", "print what ingest could not read", runRejects},
 		{"replay", "say what rules would have closed, from access logs", runReplay},
 		{"rules", "check a rules file", runRules},
 		{"topics", "print, create and check the Kafka topics", runTopics},

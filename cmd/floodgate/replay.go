@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,7 @@ import (
 type replayFlags struct {
 	rules        string
 	format       string
+	file         string // of the mapping
 	callers      []string
 	mapping      ingest.Mapping
 	layout       string
@@ -34,7 +36,8 @@ type replayFlags struct {
 
 func (f *replayFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.rules, "rules", "", "rules file (needed)")
-	flags.StringVar(&f.format, "format", "combined", "how the log is written: "+strings.Join(ingest.Formats(), ", "))
+	flags.StringVar(&f.format, "format", "", "how the log is written: "+strings.Join(ingest.Formats(), ", ")+" (default: the mapping's, or combined)")
+	flags.StringVar(&f.file, "mapping", "", "mapping `file`, as ingest has it: who the callers are, and where the other fields stand; instead of the flags that follow")
 	flags.StringArrayVar(&f.callers, "callers", nil,
 		"callers of a kind, as kind=field, or kind=field+field for a composite one; can be given several times.\n"+
 			"combined has ip, and fields user, method, resource, referer, agent; JSON has the fields of its objects, a.b for nested ones")
@@ -63,22 +66,40 @@ func (f *replayFlags) config() (replay.Config, error) {
 	case f.buffer < 1 || f.buffer > 1<<20:
 		return c, usagef("--reorder-memory: got %d, want 1 to %d MiB", f.buffer, 1<<20)
 	}
-	for _, text := range f.callers {
-		field, err := ingest.ParseCallerField(text)
-		if err != nil {
-			return c, usageError{err}
-		}
-		f.mapping.Callers = append(f.mapping.Callers, field)
-	}
 	var err error
-	if f.mapping.Layout, err = ingest.ParseTimeLayout(f.layout); err != nil {
-		return c, usageError{err}
-	}
-	if c.Format, err = ingest.NewFormat(f.format, f.mapping); err != nil {
-		return c, usageError{err}
+	if c.Format, err = f.mapped(); err != nil {
+		return c, err
 	}
 	c.Rules, err = rules.Load(f.rules)
 	return c, err
+}
+
+// mapped returns the format with the mapping of the file, or of the flags.
+func (f *replayFlags) mapped() (*ingest.Format, error) {
+	m := f.mapping
+	for _, text := range f.callers {
+		field, err := ingest.ParseCallerField(text)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		m.Callers = append(m.Callers, field)
+	}
+	var err error
+	if m.Layout, err = ingest.ParseTimeLayout(f.layout); err != nil {
+		return nil, usageError{err}
+	}
+	if f.file != "" {
+		if len(m.Callers) > 0 || m.Layout != ingest.TimeAuto || m.Time+m.Resource+m.Status+m.Cost != "" {
+			return nil, usagef("--mapping: got flags beside it that say what it says")
+		}
+		flags := mappingFlags{format: f.format, path: f.file}
+		return flags.load()
+	}
+	format, err := ingest.NewFormat(cmp.Or(f.format, "combined"), m)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return format, nil
 }
 
 // runReplay says what rules would have closed, from access logs.

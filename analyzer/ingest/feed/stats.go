@@ -1,0 +1,66 @@
+package feed
+
+import (
+	"cmp"
+	"slices"
+	"sync/atomic"
+
+	"github.com/509da70d/floodgate/analyzer/ingest"
+)
+
+// counters count since the start.
+type counters struct {
+	lines, entries, frames, bytes, retries, lost atomic.Uint64
+	queued                                       atomic.Int64
+	rejected                                     [ingest.Reasons]atomic.Uint64
+	skipped                                      atomic.Uint64
+}
+
+// Stats is a snapshot of what a Feed has done. Lines = those that became entries + Rejected + Dropped.
+type Stats struct {
+	Lines    uint64
+	Entries  uint64
+	Frames   uint64
+	Bytes    uint64            // queued for Kafka
+	Retries  uint64            // requests that failed and were sent again
+	Queued   int64             // bytes that wait for Kafka now
+	Dropped  uint64            // lines that a drop filter holds for, and headers
+	Rejected map[string]uint64 // lines that could not be read, by reason
+	Skipped  uint64            // records of foreign topics that could not be read
+	Lost     uint64            // records that a foreign topic no longer held
+	Sources  []SourceStats     // those that are read now, by name
+}
+
+// SourceStats is a snapshot of one source.
+type SourceStats struct {
+	Name  string
+	Acked int64 // everything below is in Kafka
+	Lag   int64 // from there to the end of the log: bytes of a file, records of a partition
+}
+
+// Stats returns a snapshot.
+func (f *Feed) Stats() Stats {
+	c := &f.count
+	s := Stats{
+		Lines: c.lines.Load(), Entries: c.entries.Load(), Frames: c.frames.Load(), Bytes: c.bytes.Load(), Retries: c.retries.Load(),
+		Queued: c.queued.Load(), Skipped: c.skipped.Load(), Lost: c.lost.Load(), Rejected: make(map[string]uint64),
+	}
+	for r := range ingest.Reasons {
+		switch n := c.rejected[r].Load(); {
+		case n == 0:
+		case r.Rejected():
+			s.Rejected[r.String()] = n
+		default:
+			s.Dropped += n
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for src := range f.sources {
+		src.mu.Lock()
+		s.Sources = append(s.Sources, SourceStats{Name: src.name, Acked: src.acked, Lag: max(0, src.end-src.acked)})
+		src.mu.Unlock()
+	}
+	slices.SortFunc(s.Sources, func(a, b SourceStats) int { return cmp.Compare(a.Name, b.Name) })
+	return s
+}

@@ -1,0 +1,191 @@
+package tail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// How a Follower waits.
+const (
+	look        = 250 * time.Millisecond // without events; some file systems send none
+	settle      = 5 * time.Millisecond   // after an event: lines come in bursts
+	silence     = time.Second            // of a rotated log, before it is over
+	absentAfter = 5 * time.Second        // without a file, before that is logged
+)
+
+// Sink takes the lines of one log, as feed.Source does.
+type Sink interface {
+	Head(text []byte)
+	Text(ctx context.Context, text []byte, offset, next int64) error
+	End(position int64)
+	Acked() int64
+	Close() error
+}
+
+// Follower follows the logs that have Path one after the other. All fields but Once and Lost are needed.
+type Follower struct {
+	Path      string // absolute
+	Host      string // part of what a log is known by, because other machines have the same inodes
+	Positions *Positions
+	Open      func(source schemas.ProducerID, name string, position int64) Sink
+	Now       func() time.Time
+	Logger    *slog.Logger
+	Once      bool               // read to the end, and no further
+	Lost      func(offset int64) // told of a log that was gone before it was read to its end; nil is told nothing
+	wake      <-chan struct{}    // closed or sent to when something may have happened; nil is never
+	size      int                // of the buffer; 0 is bufferSize
+}
+
+// Run follows until ctx ends, or with Once until the end of the log that has the path now. Only what can't be mended by
+// waiting is an error.
+func (f *Follower) Run(ctx context.Context) error {
+	events, err := fsnotify.NewWatcher()
+	if err == nil {
+		if err = events.Add(filepath.Dir(f.Path)); err != nil {
+			err = errors.Join(err, events.Close())
+		}
+	}
+	if err != nil {
+		f.Logger.Info("no file events, looking every quarter of a second", "path", f.Path, "error", err)
+		return f.run(ctx)
+	}
+	wake := make(chan struct{}, 1)
+	f.wake = wake
+	var passing sync.WaitGroup
+	passing.Go(func() { f.pass(events, wake) })
+	defer passing.Wait()
+	defer events.Close() // ends pass
+	return f.run(ctx)
+}
+
+// pass turns file events into wake-ups until the events end.
+func (f *Follower) pass(events *fsnotify.Watcher, wake chan<- struct{}) {
+	for {
+		select {
+		case e, more := <-events.Events:
+			if !more {
+				return
+			}
+			if e.Name != f.Path {
+				continue
+			}
+		case _, more := <-events.Errors: // whatever it was, events were lost
+			if !more {
+				return
+			}
+		}
+		select {
+		case wake <- struct{}{}:
+		default: // one is waiting already
+		}
+	}
+}
+
+func (f *Follower) run(ctx context.Context) error {
+	for {
+		if err := f.rotated(ctx); err != nil || ctx.Err() != nil {
+			return err
+		}
+		file, id, err := f.current(ctx)
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+		over, err := f.read(ctx, file, f.log(file, id), false)
+		if err = errors.Join(err, file.Close()); err != nil || ctx.Err() != nil || f.Once && over {
+			return err
+		}
+	}
+}
+
+// rotated reads what was rotated away before it was read to its end, the oldest first.
+func (f *Follower) rotated(ctx context.Context) error {
+	known := f.Positions.of(f.Path)
+	candidates, err := siblings(f.Path)
+	if err != nil {
+		return fmt.Errorf("look for rotated logs: %w", err)
+	}
+	defer candidates.close()
+	for _, l := range known {
+		if l.Finished {
+			continue
+		}
+		c := candidates.find(l)
+		switch {
+		case c == nil:
+			f.Logger.Error("a log is gone before it was read to its end", "path", f.Path, "position", l.Offset)
+			if f.Lost != nil {
+				f.Lost(l.Offset)
+			}
+			f.Positions.change(func() { l.Finished = true })
+		case c.path != f.Path:
+			if _, err := f.read(ctx, c.file, l, true); err != nil || ctx.Err() != nil {
+				return err
+			}
+		}
+	}
+	for _, c := range candidates.newer(f.Path, known) {
+		f.Logger.Info("reading a log that was rotated meanwhile", "path", c.path)
+		if _, err := f.read(ctx, c.file, f.log(c.file, c.id), true); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// current waits for the log that has the path, and for its first line.
+func (f *Follower) current(ctx context.Context) (*os.File, identity, error) {
+	for began := f.Now(); ; f.wait(ctx) {
+		if ctx.Err() != nil {
+			return nil, identity{}, nil
+		}
+		file, err := os.Open(f.Path)
+		if err == nil {
+			id, whole, err := identify(file)
+			if err == nil && (whole || f.Once && id.FirstLen > 0) {
+				return file, id, nil
+			}
+			if err = errors.Join(err, file.Close()); err != nil {
+				return nil, id, fmt.Errorf("read log: %w", err)
+			}
+			if f.Once {
+				return nil, id, errEmpty
+			}
+			continue
+		}
+		if f.Once || !errors.Is(err, os.ErrNotExist) {
+			return nil, identity{}, fmt.Errorf("open log: %w", err)
+		}
+		if now := f.Now(); now.Sub(began) > absentAfter {
+			f.Logger.Warn("waiting for a log", "path", f.Path)
+			began = now.Add(time.Hour)
+		}
+	}
+}
+
+var errEmpty = errors.New("log is empty")
+
+// wait returns when something may have happened to the log.
+func (f *Follower) wait(ctx context.Context) {
+	t := time.NewTimer(look)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	case <-f.wake:
+		t.Reset(settle)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
+	}
+}

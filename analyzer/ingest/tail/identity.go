@@ -1,0 +1,170 @@
+package tail
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// maxFirst is how much of a first line is looked at.
+const maxFirst = 4 << 10
+
+// identity is what a file is known by, whatever it is called.
+type identity struct {
+	Device, Inode uint64
+	First         string
+	FirstLen      int64
+	Size          int64
+	Modified      time.Time
+}
+
+// identify returns what file is known by; whole is whether its first line was there to its end.
+func identify(file *os.File) (id identity, whole bool, err error) {
+	info, err := file.Stat()
+	if err != nil {
+		return id, false, err
+	}
+	if info.IsDir() {
+		return id, false, fmt.Errorf("%s is a directory", file.Name())
+	}
+	head := make([]byte, maxFirst)
+	n, err := file.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return id, false, err
+	}
+	if i := bytes.IndexByte(head[:n], '\n'); i >= 0 {
+		n, whole = i+1, true
+	}
+	id = identity{First: digest(head[:n]), FirstLen: int64(n), Size: info.Size(), Modified: info.ModTime()}
+	id.Device, id.Inode = inode(info)
+	return id, whole || n == maxFirst, nil
+}
+
+func digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
+}
+
+// begins reports whether file begins as l did.
+func (l *Log) begins(file *os.File) bool {
+	head := make([]byte, min(l.FirstLen, maxFirst))
+	n, err := file.ReadAt(head, 0)
+	return n == len(head) && (err == nil || errors.Is(err, io.EOF)) && digest(head) == l.First
+}
+
+// is reports whether file, known by id, is the log l, and not one that took its place.
+func (l *Log) is(file *os.File, id identity) bool {
+	return l.Device == id.Device && l.Inode == id.Inode && id.Size >= l.Offset && l.begins(file)
+}
+
+// candidate is a file that may be, or have been, the log of a path.
+type candidate struct {
+	path string
+	file *os.File
+	id   identity
+}
+
+// candidates are the files of a path: the one that has it and those whose names begin with it.
+type candidates []candidate
+
+// siblings opens the files of a path, the oldest first.
+func siblings(path string) (candidates, error) {
+	names, err := os.ReadDir(filepath.Dir(path))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var found candidates
+	for _, e := range names {
+		rest, ours := strings.CutPrefix(e.Name(), filepath.Base(path))
+		if !ours || rest != "" && rest[0] != '.' && rest[0] != '-' || packed(rest) || !e.Type().IsRegular() {
+			continue
+		}
+		name := filepath.Join(filepath.Dir(path), e.Name())
+		file, err := os.Open(name)
+		if err != nil {
+			continue // gone meanwhile, or not ours to read
+		}
+		id, _, err := identify(file)
+		if err != nil || id.FirstLen == 0 {
+			file.Close()
+			continue
+		}
+		found = append(found, candidate{name, file, id})
+	}
+	slices.SortStableFunc(found, func(a, b candidate) int { return a.id.Modified.Compare(b.id.Modified) })
+	return found, nil
+}
+
+// packed reports whether a name ends as compressed files do.
+func packed(name string) bool {
+	return slices.Contains([]string{".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip", ".lock", ".new"}, filepath.Ext(name))
+}
+
+func (c candidates) close() {
+	for i := range c {
+		c[i].file.Close()
+	}
+}
+
+// find returns the file that l is, or nil.
+func (c candidates) find(l *Log) *candidate {
+	for i := range c {
+		if l.is(c[i].file, c[i].id) {
+			return &c[i]
+		}
+	}
+	return nil
+}
+
+// newer returns the files that were rotated after the newest of the known logs was last written to, and are none of them.
+// A file that begins as one of them is a copy.
+func (c candidates) newer(path string, known []*Log) []candidate {
+	var last time.Time
+	for _, l := range known {
+		if l.Modified.After(last) {
+			last = l.Modified
+		}
+	}
+	var out []candidate
+	for _, one := range c {
+		copied := slices.ContainsFunc(known, func(l *Log) bool { return l.begins(one.file) })
+		if len(known) > 0 && one.path != path && !copied && !one.id.Modified.Before(last) {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// log returns the log that a file with this identity is: a known one, or a new one.
+func (f *Follower) log(file *os.File, id identity) *Log {
+	same := 0
+	for _, l := range f.Positions.of(f.Path) {
+		if l.Device != id.Device || l.Inode != id.Inode || !l.begins(file) {
+			continue
+		}
+		if l.Offset <= id.Size {
+			f.Positions.change(func() { l.Finished = false })
+			return l
+		}
+		same++ // it shrank and begins as before
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "floodgate ingest 1\x00file\x00%s\x00%s\x00%d\x00%d\x00%s\x00%d",
+		f.Host, f.Path, id.Device, id.Inode, id.First, same))
+	l := &Log{
+		Path: f.Path, Device: id.Device, Inode: id.Inode, First: id.First, FirstLen: id.FirstLen,
+		Source: sourceID(sum[:16]), Modified: id.Modified,
+	}
+	f.Positions.add(l)
+	return l
+}

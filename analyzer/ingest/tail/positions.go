@@ -1,0 +1,202 @@
+package tail
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// keepLogs is how many logs of one path are remembered.
+const keepLogs = 16
+
+// Errors of OpenPositions. Test with errors.Is.
+var (
+	ErrLocked    = errors.New("another process has the positions")
+	ErrPositions = errors.New("positions file is damaged")
+)
+
+// Positions remembers how far each log was read. Its methods are safe for concurrent use.
+type Positions struct {
+	dir  string
+	lock *os.File
+
+	saving sync.Mutex // held while the file is written; taken before mu
+
+	mu   sync.Mutex
+	logs []*Log // guarded by mu: by path, the oldest first
+}
+
+// Log is one file that is or was read. Only its Follower changes it.
+type Log struct {
+	Path     string    `json:"path"` // the one it was found under first
+	Device   uint64    `json:"device"`
+	Inode    uint64    `json:"inode"`
+	First    string    `json:"first"`     // hash of its first line
+	FirstLen int64     `json:"first_len"` // of that line, or of as much of it as was hashed
+	Source   sourceID  `json:"source"`
+	Offset   int64     `json:"offset"`   // everything before it is in Kafka
+	Modified time.Time `json:"modified"` // when it was last written to, as far as was seen
+	Finished bool      `json:"finished,omitempty"`
+
+	sink Sink // nil unless it is read now
+}
+
+// sourceID is a source's identity, as hexadecimal digits in JSON.
+type sourceID schemas.ProducerID
+
+// MarshalText implements encoding.TextMarshaler.
+func (s sourceID) MarshalText() ([]byte, error) { return []byte(hex.EncodeToString(s[:])), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *sourceID) UnmarshalText(b []byte) error {
+	v, err := hex.DecodeString(string(b))
+	if err != nil || len(v) != len(s) {
+		return fmt.Errorf("got source %.40q, want %d hexadecimal digits", b, 2*len(s))
+	}
+	copy(s[:], v)
+	return nil
+}
+
+// positionsFile is what is on disk.
+type positionsFile struct {
+	Version int    `json:"version"`
+	Logs    []*Log `json:"logs"`
+}
+
+const positionsName = "positions.json"
+
+// OpenPositions reads the positions in dir, which it makes if need be, and keeps other processes from using them.
+func OpenPositions(dir string) (*Positions, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make directory for positions: %w", err)
+	}
+	l, err := lock(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open positions: %w", err)
+	}
+	p := &Positions{dir: dir, lock: l}
+	if err := p.load(); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return p, nil
+}
+
+func (p *Positions) load() error {
+	data, err := os.ReadFile(filepath.Join(p.dir, positionsName))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read positions: %w", err)
+	}
+	var f positionsFile
+	if err := json.Unmarshal(data, &f); err != nil {
+		return fmt.Errorf("%w: %w", ErrPositions, err)
+	}
+	if f.Version != 1 {
+		return fmt.Errorf("%w: got version %d, want 1", ErrPositions, f.Version)
+	}
+	for _, l := range f.Logs {
+		if l == nil || l.Offset < 0 || l.FirstLen < 0 {
+			return fmt.Errorf("%w: got a log at a negative position", ErrPositions)
+		}
+	}
+	p.logs = f.Logs
+	return nil
+}
+
+// of returns the logs of a path, the oldest first.
+func (p *Positions) of(path string) []*Log {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var logs []*Log
+	for _, l := range p.logs {
+		if l.Path == path {
+			logs = append(logs, l)
+		}
+	}
+	return logs
+}
+
+// add remembers a new log, and forgets the oldest of its path that is finished if there are too many.
+func (p *Positions) add(l *Log) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.logs = append(p.logs, l)
+	n := 0
+	for _, other := range p.logs {
+		if other.Path == l.Path {
+			n++
+		}
+	}
+	if n > keepLogs {
+		if i := slices.IndexFunc(p.logs, func(o *Log) bool { return o.Path == l.Path && o.Finished }); i >= 0 {
+			p.logs = slices.Delete(p.logs, i, i+1)
+		}
+	}
+}
+
+// change changes a log.
+func (p *Positions) change(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+}
+
+// Save writes what the sinks have acknowledged, so that it survives a crash of the machine. Logs that are new
+// are saved before any of their lines is sent: after a crash they are looked for even if they were rotated away meanwhile.
+func (p *Positions) Save() error {
+	p.saving.Lock()
+	defer p.saving.Unlock()
+	p.mu.Lock()
+	for _, l := range p.logs {
+		if l.sink != nil {
+			l.Offset = max(l.Offset, l.sink.Acked())
+		}
+	}
+	data, err := json.MarshalIndent(positionsFile{Version: 1, Logs: p.logs}, "", "  ")
+	p.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("write positions: %w", err)
+	}
+	if err := replace(filepath.Join(p.dir, positionsName), append(data, '\n')); err != nil {
+		return fmt.Errorf("write positions: %w", err)
+	}
+	return nil
+}
+
+// replace replaces a file by one that has data: whenever it is looked at, and after any crash, it is the old or the new.
+func replace(path string, data []byte) (err error) {
+	next := path + ".new"
+	f, err := os.OpenFile(next, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(next, path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}
+
+// Close saves a last time and lets other processes have the positions.
+func (p *Positions) Close() error { return errors.Join(p.Save(), p.lock.Close()) }
