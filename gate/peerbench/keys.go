@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 )
 
@@ -11,8 +12,13 @@ const idBytes = 22
 
 // crowd returns two groups of callers, chosen at random among ten times as many as the larger has.
 func crowd(first, second int) (a, b []string) {
-	numbers := rand.New(rand.NewPCG(1, 2)).Perm(10 * max(first, second))
+	numbers := dice(1).Perm(10 * max(first, second))
 	return ids(numbers[:first]), ids(numbers[first : first+second])
+}
+
+// dice returns a source of numbers that are the same in each run.
+func dice(seed uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // two runs must measure the same; nothing is to be kept secret
 }
 
 // ids returns callers by their numbers. They lie in memory one behind the other, in this order: a server has just read
@@ -37,6 +43,15 @@ func copies(keys []string) []string {
 	for i, k := range keys {
 		out[i], text = text[:len(k)], text[len(k):]
 	}
+	return out
+}
+
+// shuffled returns the same keys in another order. Subjects get to know callers in another order than they are asked
+// about: what is next to each other in a request's time is not so in a subject's memory, or the processor would fetch the
+// next caller's before it is asked for.
+func shuffled(keys []string) []string {
+	out := slices.Clone(keys)
+	dice(2).Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
 	return out
 }
 

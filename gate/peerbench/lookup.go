@@ -63,6 +63,7 @@ type contender struct {
 	name    string
 	subject peers.Subject // nil where the case means nothing to it
 	limiter bool
+	asked   atomic.Int64 // questions, two workers at once: a chunk at a time, so that this is not what is measured
 	wrong   atomic.Int64 // answers
 }
 
@@ -81,10 +82,8 @@ func (b *bench) lookup(ctx context.Context, l lookup, warm, cold *report.Grid) e
 	if err != nil {
 		return err
 	}
-	for _, c := range cs {
-		if n := c.wrong.Load(); n > 0 {
-			return fmt.Errorf("%s: got %d wrong answers", c.name, n)
-		}
+	if err := honest(cs, 0); err != nil {
+		return err
 	}
 	row := report.Row{Case: l.name, Unit: "ns", Bar: l.bar}
 	for i, series := range measured {
@@ -93,12 +92,7 @@ func (b *bench) lookup(ctx context.Context, l lookup, warm, cold *report.Grid) e
 		row.Figures = append(row.Figures, f)
 	}
 	b.row(row)
-	fill(warm, l, cs, func(i int) (values []float64) {
-		for _, series := range measured {
-			values = append(values, beyond(series[i], series[0]))
-		}
-		return values
-	})
+	fill(warm, l, cs, values(measured))
 	b.cold(l, cs, cold)
 	return nil
 }
@@ -106,7 +100,7 @@ func (b *bench) lookup(ctx context.Context, l lookup, warm, cold *report.Grid) e
 // contenders makes the subjects of a case: first the loop, then the gate, then the others. All have seen all callers,
 // and those who have spent their quota where the case is a hit. An error says whose answers are not what they should be.
 func (l lookup) contenders() ([]*contender, error) {
-	gate := peers.NewGate(l.closed)
+	gate := peers.NewGate(copies(shuffled(l.closed)))
 	cs := []*contender{{name: "empty loop", subject: peers.Loop{}}, {name: "floodgate", subject: gate}}
 	for _, p := range peers.Limiters() {
 		c := &contender{name: p.Name, limiter: true}
@@ -120,9 +114,9 @@ func (l lookup) contenders() ([]*contender, error) {
 		cs = append(cs, c)
 	}
 	for _, p := range peers.Flags() {
-		cs = append(cs, &contender{name: p.Name, subject: p.New(l.closed)})
+		cs = append(cs, &contender{name: p.Name, subject: p.New(copies(shuffled(l.closed)))})
 	}
-	known := copies(l.asked)
+	known := copies(shuffled(l.asked))
 	for _, c := range cs {
 		if c.subject == nil {
 			continue
@@ -151,8 +145,9 @@ func (c *contender) work(l lookup) meter.Work {
 	keys := newRounds(l.asked)
 	return func(worker int) int {
 		asked := keys.next(worker)
-		if c.subject.Ask(asked) != c.wanted(l, len(asked)) {
-			c.wrong.Add(1)
+		c.asked.Add(int64(len(asked)))
+		if got, want := c.subject.Ask(asked), c.wanted(l, len(asked)); got != want {
+			c.wrong.Add(int64(max(got-want, want-got)))
 		}
 		return len(asked)
 	}
@@ -167,6 +162,26 @@ func closeAll(cs []*contender) {
 		c.subject = nil
 	}
 	runtime.GC()
+}
+
+// honest returns an error if a contender gave more than a share of wrong answers while it was measured.
+func honest(cs []*contender, share float64) error {
+	for _, c := range cs {
+		if n, of := c.wrong.Load(), c.asked.Load(); float64(n) > share*float64(of) {
+			return fmt.Errorf("%s: got %d wrong answers to %d questions", c.name, n, of)
+		}
+	}
+	return nil
+}
+
+// values returns what contender i took beyond the loop, for each count of processors.
+func values(measured [][]meter.Series) func(i int) []float64 {
+	return func(i int) (ns []float64) {
+		for _, series := range measured {
+			ns = append(ns, beyond(series[i], series[0]))
+		}
+		return ns
+	}
 }
 
 // fastest returns the limiter that took least.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -51,6 +52,7 @@ func parse(args []string, stderr io.Writer) (c config, err error) {
 	fs.IntVar(&s.plan.Rounds, "rounds", s.plan.Rounds, "rounds of each measurement; their median counts")
 	fs.DurationVar(&s.plan.Round, "round", s.plan.Round, "how long each takes")
 	fs.IntVar(&s.many, "many", s.many, "callers where the cases say 1 M; fewer take less memory and time, and prove nothing")
+	fs.StringVar(&s.only, "only", "", "measure only parts whose `name` has this in it: see the progress of a whole run")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return c, err
@@ -62,6 +64,8 @@ func parse(args []string, stderr io.Writer) (c config, err error) {
 		return c, fmt.Errorf("%w: what is %q?", errUsage, fs.Arg(0))
 	case *output != "table" && *output != "json":
 		return c, fmt.Errorf("%w: -output is table or json, got %q", errUsage, *output)
+	case s.only != "" && *update:
+		return c, fmt.Errorf("%w: -update is for whole runs", errUsage)
 	case s.plan.Rounds < 1 || s.plan.Round < time.Millisecond || s.many < leastMany:
 		return c, fmt.Errorf("%w: at least 1 round, of 1ms, with %d callers", errUsage, leastMany)
 	}
@@ -95,9 +99,10 @@ func realMain(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 // settings say what is measured.
 type settings struct {
 	plan meter.Plan
-	cpus []int // processor counts
-	many int   // callers closed, and others asked about, where the cases say 1 M
-	cold int   // isolated lookups of each subject
+	cpus []int  // processor counts
+	many int    // callers closed, and others asked about, where the cases say 1 M
+	cold int    // isolated lookups of each subject
+	only string // parts whose name has this in it; empty is all
 }
 
 // leastMany is the fewest callers that still make every case another one.
@@ -126,11 +131,15 @@ func run(ctx context.Context, s settings, progress io.Writer) (*report.Report, e
 		measure func(context.Context) error
 	}{
 		{"lookups", b.lookups},
-		{"lookups while decisions are applied, memory, applying", b.applying},
+		{"decisions: lookups while they are applied, memory, time", b.applying},
 		{"check and record", b.recording},
 		{"middleware", b.middleware},
 		{"whole requests", b.requests},
+		{"limiters", b.limits},
 	} {
+		if !strings.Contains(part.name, s.only) {
+			continue
+		}
 		fmt.Fprintf(progress, "%4.0f s  %s\n", time.Since(start).Seconds(), part.name)
 		if err := part.measure(ctx); err != nil {
 			return nil, fmt.Errorf("%s: %w", part.name, err)

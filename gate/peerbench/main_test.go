@@ -109,6 +109,7 @@ func TestParse(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	for _, args := range [][]string{
 		{"--what"}, {"extra"}, {"--output", "xml"}, {"--rounds", "0"}, {"--round", "1us"}, {"--many", "100"}, {"--rounds", "x"},
+		{"--only", "limiters", "--update"}, // or a README would lose the rest
 	} {
 		if _, err := parse(args, io.Discard); !errors.Is(err, errUsage) {
 			t.Errorf("%q: got error %v, want %v", args, err, errUsage)
@@ -116,5 +117,50 @@ func TestParseRefuses(t *testing.T) {
 	}
 	if _, err := parse([]string{"--help"}, io.Discard); !errors.Is(err, flag.ErrHelp) {
 		t.Errorf("got error %v, want %v", err, flag.ErrHelp)
+	}
+}
+
+func TestRunOfOnePart(t *testing.T) {
+	var out, progress strings.Builder
+	if err := realMain(t.Context(), smoke("-only", "middle"), &out, &progress); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "over a bare handler") || strings.Contains(out.String(), "nothing closed") {
+		t.Errorf("got %q, want the middleware and nothing else", out.String())
+	}
+	if got := strings.Count(progress.String(), "\n"); got != 2 {
+		t.Errorf("got progress %q, want one part and the end", progress.String())
+	}
+}
+
+func TestFullIsTheWholeTable(t *testing.T) {
+	s := full()
+	if s.many != 1_000_000 || s.only != "" || s.plan.Rounds < 5 || len(s.cpus) == 0 || s.cpus[0] != 1 {
+		t.Errorf("got %+v, want a million callers, all parts, rounds enough for a median, from one processor on", s)
+	}
+	if len(s.cpus) > maxWorkers || s.cold < 100 {
+		t.Errorf("got %+v, want as many workers as there is room for, and lookups enough", s)
+	}
+}
+
+func TestASmallerRunSaysSo(t *testing.T) {
+	s := tiny()
+	s.only = "nothing"
+	r, err := run(t.Context(), s, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Rows) != 0 || len(r.Skipped) != 1 || !strings.Contains(r.Skipped[0], "1 M") {
+		t.Errorf("got %d rows and %q, want it said that the large cases were not measured", len(r.Rows), r.Skipped)
+	}
+}
+
+func TestRunSaysWhichPartFailed(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s := tiny()
+	s.only = "limiters"
+	if _, err := run(ctx, s, io.Discard); err == nil || !strings.HasPrefix(err.Error(), "limiters: ") {
+		t.Errorf("got error %v, want the part named", err)
 	}
 }

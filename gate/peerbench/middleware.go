@@ -16,11 +16,15 @@ const keyField = "X-Api-Key"
 
 // gates returns gatehttp's middleware as a server would have it: two callers a request, checked and recorded.
 func gates(closed []string) (middleware func(http.Handler) http.Handler, stop func()) {
-	rec := record.New(record.Options{})
+	g, rec := peers.NewGate(closed), record.New(record.Options{})
+	undrain := drain(rec)
 	return gatehttp.New(gatehttp.Options{
-		Set: peers.NewGate(closed).Set, Recorder: rec,
-		Callers: []gatehttp.CallerFunc{gatehttp.ClientIP(nil), gatehttp.Header(peers.Kind, keyField)},
-	}), drain(rec)
+			Set: g.Set, Recorder: rec,
+			Callers: []gatehttp.CallerFunc{gatehttp.ClientIP(nil), gatehttp.Header(peers.Kind, keyField)},
+		}), func() {
+			undrain()
+			_ = g.Close() // never fails
+		}
 }
 
 // middleware measures gatehttp beside the handlers that it wraps, without a network.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"sync"
 	"time"
@@ -71,7 +70,11 @@ func newServer(closed, asked []string) *server {
 		set: g.Set, keys: g.Gate, ips: g.Set.Gate(schemas.KindIP), rec: record.New(record.Options{}),
 		one: newRounds(asked), two: newRounds(asked), addrs: addresses(len(asked)),
 	}
-	s.stop = drain(s.rec)
+	undrain := drain(s.rec)
+	s.stop = func() {
+		undrain()
+		_ = g.Close() // never fails
+	}
 	return s
 }
 
@@ -135,7 +138,7 @@ func flood(requests int) (percent float64, err error) {
 	const flooder = "the-flooder"
 	set := gate.New(gate.Options{})
 	keys, rec := set.Gate(peers.Kind), record.New(record.Options{MaxEntries: requests / 64}) // for 1 M about the default
-	random, at, sent := rand.New(rand.NewPCG(3, 4)), time.Now(), 0
+	random, at, sent := dice(3), time.Now(), 0
 	for i := range requests {
 		id := flooder
 		if random.IntN(10) != 0 {

@@ -10,8 +10,9 @@ import (
 )
 
 // flags are all subjects that are told who is closed, the gate among them.
-func flags() []Flag {
-	return append(Flags(), Flag{"floodgate", func(closed []string) Subject { return NewGate(closed) }})
+func flags(t *testing.T) []Flag {
+	t.Helper()
+	return append(Flags(), Flag{"floodgate", func(closed []string) Subject { return closing(t, NewGate(closed)) }})
 }
 
 func names(from, to int) (out []string) {
@@ -23,7 +24,7 @@ func names(from, to int) (out []string) {
 
 func TestFlagsRefuseWhoIsClosed(t *testing.T) {
 	for _, n := range []int{0, 1, 1000} {
-		for _, f := range flags() {
+		for _, f := range flags(t) {
 			s := f.New(names(0, n))
 			if got := s.Ask(names(0, n)); got != n {
 				t.Errorf("%s: got %d of %d closed callers refused, want all", f.Name, got, n)
@@ -91,6 +92,7 @@ func TestDecisionsAreWholeAndValid(t *testing.T) {
 
 func TestNewGateHasRoomForMore(t *testing.T) {
 	g := NewGate(names(0, 1000))
+	closing(t, g)
 	now := time.Now()
 	g.Set.ApplyAt(now, Decisions(names(1000, 1050), now, now.Add(time.Hour)))
 	if s := g.Set.StatusAt(now); s.Closed != 1050 || s.Full != 0 || s.Invalid != 0 {
@@ -104,7 +106,7 @@ func TestNewGateHasRoomForMore(t *testing.T) {
 
 func TestSubjectsDoNotAllocateWhereTheyClaimTo(t *testing.T) {
 	keys := names(0, 100)
-	for _, f := range flags() {
+	for _, f := range flags(t) {
 		hits, misses := f.New(keys), f.New(names(100, 200))
 		if n := testing.AllocsPerRun(100, func() { hits.Ask(keys); misses.Ask(keys) }); n != 0 {
 			t.Errorf("%s: got %v allocations, want 0", f.Name, n)

@@ -1,24 +1,29 @@
 package peers
 
 import (
+	"context"
 	"io"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// Gate is floodgate's gate of one kind of caller.
+// Gate is floodgate's gate of one kind of caller, with its coarse clock running as a link would have it.
 type Gate struct {
 	Set  *gate.Set
 	Gate *gate.Gate
+
+	quit  context.CancelFunc
+	clock sync.WaitGroup
 }
 
 // Kind is the kind of caller of all keys.
 const Kind = "key"
 
-// NewGate returns a gate that is closed for these callers, for an hour, with some room for more.
+// NewGate returns a gate that is closed for these callers, for an hour, with some room for more. Close ends its clock.
 func NewGate(closed []string) *Gate {
 	s := gate.New(gate.Options{
 		MaxClosed: len(closed)*21/20 + 1000,
@@ -26,7 +31,17 @@ func NewGate(closed []string) *Gate {
 	})
 	now := time.Now()
 	s.ApplyAt(now, Decisions(closed, now, now.Add(time.Hour)))
-	return &Gate{Set: s, Gate: s.Gate(Kind)}
+	ctx, quit := context.WithCancel(context.Background())
+	g := &Gate{Set: s, Gate: s.Gate(Kind), quit: quit}
+	g.clock.Go(func() { s.RunClock(ctx) })
+	return g
+}
+
+// Close implements io.Closer. The gate goes on to answer, by another clock.
+func (g *Gate) Close() error {
+	g.quit()
+	g.clock.Wait()
+	return nil
 }
 
 // Decisions returns a decision for each of these callers, as an analyzer would publish it: closed from one time to

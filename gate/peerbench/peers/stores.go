@@ -25,13 +25,14 @@ func must(err error) {
 // goLimiter is sethvargo/go-limiter with its memory store.
 type goLimiter struct{ store golimiter.Store }
 
-// newGoLimiter stretches the interval: version 0.7.1 refills a bucket with interval ÷ tokens (in nanoseconds) tokens,
-// not tokens, whenever an interval has passed; so above 31 623 tokens a second it refuses whom it should allow. Within
-// the first interval it is right, and that is as long as a quota that is the same per year.
+// newGoLimiter stretches large quotas to what is the same per year: version 0.7.1 refills a bucket with interval ÷ tokens
+// (in nanoseconds) tokens, not tokens, whenever an interval has passed; so above 31 622 tokens a second it refuses whom
+// it should allow. Within the first interval it is right.
 func newGoLimiter(q Quota) Subject {
 	const year = 365 * 24 * time.Hour
-	if periods := uint64(year / q.Per); q.Events > 1000 {
-		q.Events, q.Per = q.Events*int(periods), q.Per*time.Duration(periods)
+	if refill := int(q.Per) / q.Events; refill < q.Events {
+		periods := int(year / q.Per)
+		q.Events, q.Per = q.Events*periods, q.Per*time.Duration(periods)
 	}
 	store, err := memorystore.New(&memorystore.Config{Tokens: uint64(q.Events), Interval: q.Per})
 	must(err)

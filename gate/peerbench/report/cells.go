@@ -11,7 +11,7 @@ type table [][]string
 
 // table returns the rows as text.
 func (r *Report) table() table {
-	t := table{{"case", "bar", "floodgate", "fastest rival", "times as fast", ""}}
+	t := table{{"case", "bar", "floodgate", "rival", "times as fast", ""}}
 	for _, row := range r.Rows {
 		t = append(t, row.cells())
 	}

@@ -101,3 +101,35 @@ func TestTheRepositorysReadmeHasABlock(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The report is data: nothing in it may end the block early, or the next update would leave a part of it behind.
+func TestRewriteWithMarkersInTheReport(t *testing.T) {
+	r := sample()
+	r.Skipped = append(r.Skipped, "a README with "+End+" in it")
+	once, err := r.Rewrite([]byte(readme))
+	if err == nil {
+		_, err = r.Rewrite(once)
+	}
+	if !errors.Is(err, ErrNoBlock) {
+		t.Errorf("got error %v, want %v: two ends are found, at the latest by the next update", err, ErrNoBlock)
+	}
+}
+
+// FuzzRewrite: whatever is outside of the block stays, to the byte, and a README without one block is refused.
+func FuzzRewrite(f *testing.F) {
+	f.Add("# title\n", "old", "\nafter\n")
+	f.Add("", "", "")
+	f.Add(Begin, "x", End)
+	f.Add("\xff\x00", "| a |\n|---|", "\r\n")
+	f.Fuzz(func(t *testing.T, before, old, after string) {
+		text := before + Begin + old + End + after
+		got, err := sample().Rewrite([]byte(text))
+		one := strings.Count(text, Begin) == 1 && strings.Count(text, End) == 1
+		if one != (err == nil) {
+			t.Fatalf("%q: got error %v, want one only without one block", text, err)
+		}
+		if err == nil && (!strings.HasPrefix(string(got), before+Begin) || !strings.HasSuffix(string(got), End+after)) {
+			t.Errorf("%q: got %q, want all outside the block as it was", text, got)
+		}
+	})
+}

@@ -27,7 +27,7 @@ type Figure struct {
 	Rival  Rival   `json:"rival,omitzero"`
 }
 
-// Rival is what the fastest of the rivals took for the same. The zero value is none.
+// Rival is what a rival took for the same: the fastest, unless the row's note says which. The zero value is none.
 type Rival struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`

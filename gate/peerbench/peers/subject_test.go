@@ -1,0 +1,101 @@
+package peers
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// A library whose constructor takes another unit than we believe would show here: quotas of all lengths hold.
+func TestQuotasOfAllLengths(t *testing.T) {
+	for _, q := range []Quota{
+		{Events: 1, Per: time.Minute},
+		{Events: 5, Per: 10 * time.Minute},
+		{Events: 1000, Per: 24 * time.Hour},
+		{Events: 2000, Per: 7 * 24 * time.Hour},
+	} {
+		for _, l := range Limiters() {
+			if l.Blocks {
+				continue
+			}
+			s := closing(t, l.New(q))
+			keys := make([]string, q.Events+10)
+			for i := range keys {
+				keys[i] = "caller"
+			}
+			if got := s.Ask(keys); got != 10 {
+				t.Errorf("%s, %d in %v: got %d refused of %d, want 10", l.Name, q.Events, q.Per, got, len(keys))
+			}
+		}
+	}
+}
+
+// A limiter that is spent must not refill while it is measured, and one that is not spent must.
+func TestQuotasRefill(t *testing.T) {
+	for _, l := range Limiters() {
+		if l.Blocks {
+			continue
+		}
+		t.Run(l.Name, func(t *testing.T) {
+			t.Parallel()
+			s := closing(t, l.New(Quota{Events: 10, Per: 200 * time.Millisecond}))
+			refused := 0
+			for deadline := time.Now().Add(10 * time.Second); refused == 0; {
+				if refused = s.Ask([]string{"caller"}); time.Now().After(deadline) {
+					t.Fatal("got nobody refused in 10 s, of thousands")
+				}
+			}
+			for deadline := time.Now().Add(10 * time.Second); s.Ask([]string{"caller"}) > 0; {
+				if time.Now().After(deadline) {
+					t.Fatal("got nobody allowed in 10 s, with a quota of 50 a second")
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+		})
+	}
+}
+
+func TestCallersDoNotShareTheirQuota(t *testing.T) {
+	keys := make([]string, 2000)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("caller-%015d", i)
+	}
+	for _, l := range Limiters() {
+		if l.Blocks {
+			continue
+		}
+		s := closing(t, l.New(Quota{Events: 2, Per: 24 * time.Hour}))
+		for round, want := range []int{0, 0, len(keys), len(keys)} {
+			if got := s.Ask(keys); got != want {
+				t.Errorf("%s, round %d: got %d of %d refused, want %d", l.Name, round+1, got, len(keys), want)
+			}
+		}
+	}
+}
+
+func TestAskOfNobody(t *testing.T) {
+	subjects := map[string]Subject{"loop": Loop{}}
+	for _, l := range Limiters() {
+		subjects[l.Name] = closing(t, l.New(Generous()))
+	}
+	for _, p := range Singles() {
+		subjects[p.Name] = p.New(Brisk())
+	}
+	for name, s := range subjects {
+		if got := s.Ask(nil); got != 0 {
+			t.Errorf("%s: got %d of nobody refused", name, got)
+		}
+	}
+}
+
+func TestQuotasThatCasesNeed(t *testing.T) {
+	if q := Generous(); q.Events < int(q.Per) {
+		t.Errorf("got %+v, want an event a nanosecond at least", q)
+	}
+	if q := Spent(); q.Events != 1 || q.Per < time.Hour {
+		t.Errorf("got %+v, want one event, and the next after the longest run", q)
+	}
+	if q := Brisk(); q.Per/time.Duration(q.Events) > 10 {
+		t.Errorf("got %+v, want more than any limiter is asked for", q)
+	}
+}

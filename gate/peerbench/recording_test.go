@@ -1,0 +1,106 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/509da70d/floodgate/gate"
+	"github.com/509da70d/floodgate/gate/peerbench/peers"
+	"github.com/509da70d/floodgate/gate/peerbench/report"
+	"github.com/509da70d/floodgate/gate/record"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+func TestServerRecordsEachCallerOfEachRequest(t *testing.T) {
+	closed, asked := crowd(few, few)
+	for callers, work := range map[uint64]func(*server) int{
+		1: func(s *server) int { return s.oneCaller(0) },
+		2: func(s *server) int { return s.twoCallers(0) },
+	} {
+		s := newServer(closed, asked)
+		if got := work(s); got != few {
+			t.Errorf("got %d requests, want %d", got, few)
+		}
+		s.stop()
+		kinds := map[string]uint64{}
+		rest := s.rec.Drain(func(_ uint64, e *schemas.Entry) {
+			if e.Blocked || e.Resource != resource {
+				t.Errorf("got %+v, want a request for %s that was admitted", e, resource)
+			}
+			kinds[e.Kind] += uint64(e.Count)
+		})
+		s.rec.Acked(rest)
+		st := s.rec.Stats()
+		if want := callers * few; st.Accepted != want || st.Acked != want {
+			t.Errorf("%d callers: got %d accepted and %d acked, want %d", callers, st.Accepted, st.Acked, want)
+		}
+		if rest > 0 && uint64(len(kinds)) != callers {
+			t.Errorf("%d callers: got kinds %v", callers, kinds)
+		}
+	}
+}
+
+func TestAddressesDiffer(t *testing.T) {
+	seen := map[string]bool{}
+	for _, a := range addresses(70_000) {
+		if !a.Is4() || seen[a.String()] {
+			t.Fatalf("got %v, twice or no IPv4", a)
+		}
+		seen[a.String()] = true
+	}
+}
+
+func TestDrainEmptiesUntilItIsStopped(t *testing.T) {
+	set, rec := gate.New(gate.Options{}), record.New(record.Options{})
+	keys := set.Gate(peers.Kind)
+	put := func() {
+		var c gate.Callers
+		c.Add(keys, "caller")
+		rec.Record(&c, gate.Verdict{}, record.Request{})
+	}
+	stop := drain(rec)
+	put()
+	for deadline := time.Now().Add(10 * time.Second); rec.Stats().Acked != 1; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("got nothing drained in 10 s")
+		}
+	}
+	stop()
+	put()
+	time.Sleep(20 * time.Millisecond)
+	if s := rec.Stats(); s.Queued != 1 || s.Acked != 1 {
+		t.Errorf("got %d queued and %d acked after stop, want 1 and 1", s.Queued, s.Acked)
+	}
+}
+
+func TestFloodIsReported(t *testing.T) {
+	percent, err := flood(100_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if percent < 99 || percent > 100 {
+		t.Errorf("got %v %% of the flooder's requests reported, want all or nearly all", percent)
+	}
+}
+
+func TestFloodThatFitsIsNone(t *testing.T) {
+	if _, err := flood(100); err == nil {
+		t.Error("got no error, want one: a recorder that drops nothing shows nothing")
+	}
+}
+
+func TestRecordingHasARowForEach(t *testing.T) {
+	b := &bench{settings: tiny(), report: &report.Report{}}
+	if err := b.recording(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	rows := b.report.Rows
+	if len(rows) != 3 || rows[0].Bar.AtMost != 50 || rows[1].Bar.AtMost != 100 || rows[2].Bar.AtLeast != 100 {
+		t.Fatalf("got %+v, want one caller, two callers, and a flood", rows)
+	}
+	for _, row := range rows[:2] {
+		if len(row.Figures) != 2 || row.Figures[0].Value <= 0 {
+			t.Errorf("got %+v, want figures at 1 and 2 CPUs", row)
+		}
+	}
+}
