@@ -21,7 +21,7 @@ func gather(goroutines int, run func(g int, random *rand.Rand) []admission) []ad
 	got := make([][]admission, goroutines)
 	for g := range goroutines {
 		wg.Go(func() {
-			got[g] = run(g, rand.New(rand.NewPCG(uint64(g), 7))) //nolint:gosec // a test is to be repeatable
+			got[g] = run(g, rand.New(rand.NewPCG(uint64(g), 7)))
 		})
 	}
 	wg.Wait()

@@ -31,7 +31,7 @@ func TestKeysAreApart(t *testing.T) {
 			if s := k.Stats(); s.Keys != 100 || s.Places < 2000 || s.Displaced != 0 {
 				t.Errorf("got %+v; want 100 keys in 2000 places or more, none displaced", s)
 			}
-			if !like.(anyLimiter).AllowN(at, 1) { //nolint:errcheck,forcetypeassert // they all are
+			if !like.(anyLimiter).AllowN(at, 1) {
 				t.Error("what a key was charged was charged to the pattern")
 			}
 		})
@@ -75,7 +75,7 @@ func TestKeyedNeverMore(t *testing.T) {
 			k := NewKeyed(40, like)
 			start := noon()
 			var admitted [keys][]admission
-			random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test is to be repeatable
+			random := rand.New(rand.NewPCG(1, 2))
 			for i := range 40_000 {
 				at := int64(i) * int64(10*time.Millisecond)
 				key := int(random.ExpFloat64() * keys / 10)
@@ -155,7 +155,7 @@ func TestKeyedUnderContention(t *testing.T) {
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
-			random := rand.New(rand.NewPCG(uint64(g), 3)) //nolint:gosec // a test is to be repeatable
+			random := rand.New(rand.NewPCG(uint64(g), 3))
 			for range 5000 {
 				key := random.IntN(keys)
 				if k.AllowN(at, fmt.Sprint(key), 1) {

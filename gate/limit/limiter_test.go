@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// any is what all limiters have in common, Key included.
+// anyLimiter is what all limiters have in common, Key included.
 type anyLimiter interface {
 	Waiter
 	Allow() bool
@@ -36,67 +36,72 @@ func kinds(n int, per time.Duration) map[string]setter {
 	}
 }
 
-// each runs a test for each limiter, and for one key of a Keyed like it.
-func each(t *testing.T, n int, per time.Duration, test func(t *testing.T, l anyLimiter)) {
-	t.Helper()
+// all are the kinds, and one key of a Keyed like each.
+func all(n int, per time.Duration) map[string]anyLimiter {
+	limiters := map[string]anyLimiter{}
 	for name, l := range kinds(n, per) {
-		t.Run(name, func(t *testing.T) { test(t, l) })
+		limiters[name] = l
+		limiters["keyed/"+name] = NewKeyed(10, kinds(n, per)[name]).Key("a")
 	}
-	for name, l := range kinds(n, per) {
-		t.Run("keyed/"+name, func(t *testing.T) { test(t, NewKeyed(10, l).Key("a")) })
-	}
+	return limiters
 }
 
 // noon is a time at which no period of a test ends.
 func noon() time.Time { return time.Now().Truncate(time.Hour).Add(time.Hour) }
 
 func TestLessThanOneIsAlwaysAllowed(t *testing.T) {
-	each(t, 1, time.Hour, func(t *testing.T, l anyLimiter) {
-		at := noon()
-		for range 3 {
-			for _, n := range []int{0, -1, math.MinInt} {
-				r := l.ReserveN(at, n, 0)
-				if !l.AllowN(at, n) || l.RetryAfter(at, n) != 0 || !r.OK() || r.DelayFrom(at) != 0 || l.WaitN(t.Context(), n) != nil {
-					t.Errorf("%d is not allowed", n)
+	for name, l := range all(1, time.Hour) {
+		t.Run(name, func(t *testing.T) {
+			at := noon()
+			for range 3 {
+				for _, n := range []int{0, -1, math.MinInt} {
+					r := l.ReserveN(at, n, 0)
+					if !l.AllowN(at, n) || l.RetryAfter(at, n) != 0 || !r.OK() || r.DelayFrom(at) != 0 || l.WaitN(t.Context(), n) != nil {
+						t.Errorf("%d is not allowed", n)
+					}
+					r.Cancel()
 				}
-				r.Cancel()
 			}
-		}
-		if !l.AllowN(at, 1) {
-			t.Error("nothing was charged; got a refusal")
-		}
-		if l.AllowN(at, 1) {
-			t.Error("allowed 2 of 1")
-		}
-	})
+			if !l.AllowN(at, 1) {
+				t.Error("nothing was charged; got a refusal")
+			}
+			if l.AllowN(at, 1) {
+				t.Error("allowed 2 of 1")
+			}
+		})
+	}
 }
 
 func TestMoreThanTheLimitIsNever(t *testing.T) {
-	each(t, 1, time.Hour, func(t *testing.T, l anyLimiter) {
-		for _, n := range []int{1002, 1 << 20, math.MaxInt32, math.MaxInt} { // a leaky bucket's queue has room for 1000
-			r := l.ReserveN(noon(), n, math.MaxInt64)
-			if l.AllowN(noon(), n) || l.RetryAfter(noon(), n) != Never || r.OK() || r.Delay() != Never {
-				t.Errorf("%d of 1 are not refused for ever", n)
+	for name, l := range all(1, time.Hour) {
+		t.Run(name, func(t *testing.T) {
+			for _, n := range []int{1002, 1 << 20, math.MaxInt32, math.MaxInt} { // a leaky bucket's queue has room for 1000
+				r := l.ReserveN(noon(), n, math.MaxInt64)
+				if l.AllowN(noon(), n) || l.RetryAfter(noon(), n) != Never || r.OK() || r.Delay() != Never {
+					t.Errorf("%d of 1 are not refused for ever", n)
+				}
+				if err := l.WaitN(t.Context(), n); err != ErrNever { //nolint:errorlint // the very error
+					t.Errorf("wait for %d: got %v, want %v", n, err, ErrNever)
+				}
 			}
-			if err := l.WaitN(t.Context(), n); err != ErrNever { //nolint:errorlint // the very error
-				t.Errorf("wait for %d: got %v, want %v", n, err, ErrNever)
+			if !l.Allow() {
+				t.Error("refusals were charged")
 			}
-		}
-		if !l.Allow() {
-			t.Error("refusals were charged")
-		}
-	})
+		})
+	}
 }
 
 func TestLimitOfZeroAdmitsNothing(t *testing.T) {
-	each(t, 0, time.Second, func(t *testing.T, l anyLimiter) {
-		if l.Allow() || l.RetryAfter(noon(), 1) != Never {
-			t.Error("admitted one of none")
-		}
-		if r := l.Reserve(); r.OK() {
-			t.Error("booked one of none")
-		}
-	})
+	for name, l := range all(0, time.Second) {
+		t.Run(name, func(t *testing.T) {
+			if l.Allow() || l.RetryAfter(noon(), 1) != Never {
+				t.Error("admitted one of none")
+			}
+			if r := l.Reserve(); r.OK() {
+				t.Error("booked one of none")
+			}
+		})
+	}
 }
 
 func TestAnyTimeWillDo(t *testing.T) {
@@ -106,45 +111,49 @@ func TestAnyTimeWillDo(t *testing.T) {
 	}
 	for i := range times {
 		for j := range times {
-			each(t, 2, time.Hour, func(t *testing.T, l anyLimiter) {
-				admitted := 0
-				for range 5 {
-					for _, at := range []time.Time{times[i], times[j], times[i]} {
-						if l.AllowN(at, 1) {
-							admitted++
+			for name, l := range all(2, time.Hour) {
+				t.Run(name, func(t *testing.T) {
+					admitted := 0
+					for range 5 {
+						for _, at := range []time.Time{times[i], times[j], times[i]} {
+							if l.AllowN(at, 1) {
+								admitted++
+							}
+							if wait := l.RetryAfter(at, 1); wait < 0 {
+								t.Errorf("wait is %v", wait)
+							}
+							r := l.ReserveN(at, 1, 0)
+							r.Cancel()
 						}
-						if wait := l.RetryAfter(at, 1); wait < 0 {
-							t.Errorf("wait is %v", wait)
-						}
-						r := l.ReserveN(at, 1, 0)
-						r.Cancel()
 					}
-				}
-				if admitted < 1 || admitted > 4 {
-					t.Errorf("admitted %d at %v and %v; two times have room for 1 to 4", admitted, times[i], times[j])
-				}
-			})
+					if admitted < 1 || admitted > 4 {
+						t.Errorf("admitted %d at %v and %v; two times have room for 1 to 4", admitted, times[i], times[j])
+					}
+				})
+			}
 		}
 	}
 }
 
 func TestNoAllocation(t *testing.T) {
-	each(t, 3, time.Millisecond, func(t *testing.T, l anyLimiter) {
-		at := noon()
-		if n := testing.AllocsPerRun(100, func() {
-			at = at.Add(100 * time.Microsecond)
-			l.Allow()
-			l.AllowN(at, 2)
-			r := l.ReserveN(at, 1, time.Second)
-			r.DelayFrom(at)
-			if _, copies := l.(*Ring); !copies {
-				r.Cancel()
+	for name, l := range all(3, time.Millisecond) {
+		t.Run(name, func(t *testing.T) {
+			at := noon()
+			if n := testing.AllocsPerRun(100, func() {
+				at = at.Add(100 * time.Microsecond)
+				l.Allow()
+				l.AllowN(at, 2)
+				r := l.ReserveN(at, 1, time.Second)
+				r.DelayFrom(at)
+				if _, copies := l.(*Ring); !copies {
+					r.Cancel()
+				}
+				l.RetryAfter(at, 3)
+			}); n != 0 {
+				t.Errorf("got %v allocations, want none", n)
 			}
-			l.RetryAfter(at, 3)
-		}); n != 0 {
-			t.Errorf("got %v allocations, want none", n)
-		}
-	})
+		})
+	}
 }
 
 func TestPanics(t *testing.T) {

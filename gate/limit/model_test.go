@@ -171,7 +171,7 @@ func (m *slidingModel) cancel(charged int64, n int) { m.counts[charged] -= n }
 func TestModel(t *testing.T) {
 	const per = time.Second
 	for seed := range uint64(60) {
-		random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test is to be repeatable
+		random := rand.New(rand.NewPCG(seed, 1))
 		n := 1 + random.IntN(20)
 		slots := 1 + random.IntN(12)
 		width := (int64(per) + int64(slots) - 1) / int64(slots)
@@ -190,8 +190,8 @@ func TestModel(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%s/%d", name, seed), func(t *testing.T) {
 				// A ring remembers less after both, which makes it stricter.
-				if l, ok := pair.real.(setter); ok && name != "token" && name != "leaky" && (name != "ring" || seed%2 == 0) {
-					pair.set = l.SetLimit
+				if s, ok := pair.real.(setter); ok && name != "token" && name != "leaky" && (name != "ring" || seed%2 == 0) {
+					pair.set = s.SetLimit
 				}
 				compare(t, random, pair.real, pair.want, n, pair.set)
 			})
@@ -200,7 +200,7 @@ func TestModel(t *testing.T) {
 }
 
 // compare is one run of TestModel. Times only go forward.
-func compare(t *testing.T, random *rand.Rand, real anyLimiter, want model, n int, set func(int)) {
+func compare(t *testing.T, random *rand.Rand, l anyLimiter, want model, n int, set func(int)) {
 	t.Helper()
 	at := noon()
 	type booking struct {
@@ -209,7 +209,7 @@ func compare(t *testing.T, random *rand.Rand, real anyLimiter, want model, n int
 		n    int
 	}
 	var bookings []booking
-	_, isRing := real.(*Ring)
+	_, isRing := l.(*Ring)
 	stricter := 0
 	for step := range 400 {
 		if c, ok := want.(canceller); ok && len(bookings) > 0 && (set == nil || !isRing) && random.IntN(6) == 0 {
@@ -232,7 +232,7 @@ func compare(t *testing.T, random *rand.Rand, real anyLimiter, want model, n int
 		turn, possible := want.turn(at.UnixNano(), many)
 		wait := time.Duration(turn - at.UnixNano())
 		// A ring whose turns are taken back is behind its memory now and then, and then stricter.
-		got := real.RetryAfter(at, many)
+		got := l.RetryAfter(at, many)
 		if isRing && set == nil && possible && got > wait {
 			turn, wait, stricter = turn+int64(got-wait), got, stricter+1
 		}
@@ -243,7 +243,7 @@ func compare(t *testing.T, random *rand.Rand, real anyLimiter, want model, n int
 		if random.IntN(4) == 0 {
 			most = time.Duration(random.Int64N(int64(3 * time.Second)))
 		}
-		r := real.ReserveN(at, many, most)
+		r := l.ReserveN(at, many, most)
 		if ok := possible && wait <= most; r.OK() != ok || ok && r.DelayFrom(at) != wait {
 			t.Fatalf("step %d: %d in up to %v: got %v in %v, want %v in %v", step, many, most, r.OK(), r.DelayFrom(at), ok, wait)
 		}

@@ -10,11 +10,11 @@ import (
 )
 
 // turns runs a loop in virtual time and returns when each round of it was, in milliseconds since the start.
-func turns(t *testing.T, run func(t *testing.T, turn func())) (got []int64) {
+func turns(t *testing.T, run func(ctx context.Context, turn func())) (got []int64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		run(t, func() { got = append(got, time.Since(start).Milliseconds()) })
+		run(t.Context(), func() { got = append(got, time.Since(start).Milliseconds()) })
 	})
 	return got
 }
@@ -32,13 +32,13 @@ func TestWaitComesAtItsTurn(t *testing.T) {
 	} {
 		for _, keyed := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
-				got := turns(t, func(t *testing.T, turn func()) {
+				got := turns(t, func(ctx context.Context, turn func()) {
 					l := c.make()
 					if p, ok := l.(Pattern); ok && keyed {
 						l = NewKeyed(1, p).Key("a")
 					}
 					for range len(c.want) {
-						if err := l.Wait(t.Context()); err != nil {
+						if err := l.Wait(ctx); err != nil {
 							t.Fatal(err)
 						}
 						turn()
@@ -132,16 +132,16 @@ func TestWaitGivesItsTurnBack(t *testing.T) {
 
 func TestDo(t *testing.T) {
 	stop := errors.New("stop")
-	got := turns(t, func(t *testing.T, turn func()) {
+	got := turns(t, func(ctx context.Context, turn func()) {
 		f := func(context.Context) error { turn(); return nil }
-		if err := Do(t.Context(), NewRing(2, time.Second), f, f, f); err != nil {
+		if err := Do(ctx, NewRing(2, time.Second), f, f, f); err != nil {
 			t.Error(err)
 		}
 		fail := func(context.Context) error { return stop }
-		if err := Do(t.Context(), NewRing(1, time.Second), f, fail, f); !errors.Is(err, stop) {
+		if err := Do(ctx, NewRing(1, time.Second), f, fail, f); !errors.Is(err, stop) {
 			t.Errorf("got %v, want %v", err, stop)
 		}
-		if err := Do(t.Context(), NewRing(0, time.Second), f); !errors.Is(err, ErrNever) {
+		if err := Do(ctx, NewRing(0, time.Second), f); !errors.Is(err, ErrNever) {
 			t.Errorf("got %v, want %v", err, ErrNever)
 		}
 	})
@@ -151,8 +151,8 @@ func TestDo(t *testing.T) {
 }
 
 func TestSeq(t *testing.T) {
-	got := turns(t, func(t *testing.T, turn func()) {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	got := turns(t, func(ctx context.Context, turn func()) {
+		ctx, cancel := context.WithTimeout(ctx, 3500*time.Millisecond)
 		defer cancel()
 		last := -1
 		for i := range Seq(ctx, NewLeakyBucket(1, time.Second, 5)) {
@@ -162,23 +162,23 @@ func TestSeq(t *testing.T) {
 			last = i
 			turn()
 		}
-		for range Seq(t.Context(), NewRing(1, time.Hour)) {
+		for range Seq(ctx, NewRing(1, time.Hour)) {
 			break // and nothing hangs
 		}
 	})
-	if want := []int64{0, 1000, 2000, 3000}; !slices.Equal(got, want) && !slices.Equal(got, want[:3]) {
+	if want := []int64{0, 1000, 2000, 3000}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
 func TestEach(t *testing.T) {
 	var words []string
-	got := turns(t, func(t *testing.T, turn func()) {
-		for w := range Each(t.Context(), NewFixed(2, time.Second), slices.Values([]string{"a", "b", "c"})) {
+	got := turns(t, func(ctx context.Context, turn func()) {
+		for w := range Each(ctx, NewFixed(2, time.Second), slices.Values([]string{"a", "b", "c"})) {
 			words = append(words, w)
 			turn()
 		}
-		for range Each(t.Context(), NewFixed(0, time.Second), slices.Values([]string{"a"})) {
+		for range Each(ctx, NewFixed(0, time.Second), slices.Values([]string{"a"})) {
 			t.Error("there is never a turn, and yet one")
 		}
 	})

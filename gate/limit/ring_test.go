@@ -137,7 +137,7 @@ func TestCancelledForEver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			at := noon()
 			for range 10_000 {
-				r := l.ReserveN(at, 1+rand.IntN(2), time.Hour) //nolint:gosec // any will do
+				r := l.ReserveN(at, 1+rand.IntN(2), time.Hour)
 				r.Cancel()
 			}
 			want := 3
@@ -168,7 +168,7 @@ type call struct {
 func TestRingIsLinearizable(t *testing.T) {
 	const goroutines, each, rounds = 3, 4, 1500
 	start := noon()
-	for name, make := range map[string]func() anyLimiter{
+	for name, fresh := range map[string]func() anyLimiter{
 		"ring":    func() anyLimiter { return NewRing(2, 4) },
 		"fixed":   func() anyLimiter { return NewFixed(2, 4) },
 		"sliding": func() anyLimiter { return NewSliding(2, 4, 2) },
@@ -177,14 +177,14 @@ func TestRingIsLinearizable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for round := range rounds {
-				l := make()
+				l := fresh()
 				var counter atomic.Int64
 				var wg sync.WaitGroup
 				var ready atomic.Int32
 				history := [goroutines][each]call{}
 				for g := range goroutines {
 					wg.Go(func() {
-						random := rand.New(rand.NewPCG(uint64(round), uint64(g))) //nolint:gosec // to be repeatable
+						random := rand.New(rand.NewPCG(uint64(round), uint64(g)))
 						for ready.Add(1); ready.Load() < goroutines; {
 							runtime.Gosched()
 						}
@@ -203,7 +203,7 @@ func TestRingIsLinearizable(t *testing.T) {
 					calls = append(calls, history[g][:]...)
 				}
 				slices.SortFunc(calls, func(a, b call) int { return cmp.Compare(a.begin, b.begin) })
-				if !explained(make, calls, nil) {
+				if !explained(fresh, calls, nil) {
 					t.Fatalf("round %d: no order explains %+v", round, calls)
 				}
 			}
@@ -212,7 +212,7 @@ func TestRingIsLinearizable(t *testing.T) {
 }
 
 // explained reports whether the calls can have come one after the other behind those that are done.
-func explained(make func() anyLimiter, calls, done []call) bool {
+func explained(fresh func() anyLimiter, calls, done []call) bool {
 	if len(calls) == 0 {
 		return true
 	}
@@ -221,12 +221,12 @@ func explained(make func() anyLimiter, calls, done []call) bool {
 		if c.begin > ended {
 			break // another was over before it began
 		}
-		l := make()
+		l := fresh()
 		for _, d := range done {
 			l.AllowN(d.at, 1)
 		}
 		rest := slices.Delete(slices.Clone(calls), i, i+1)
-		if l.AllowN(c.at, 1) == c.ok && explained(make, rest, append(slices.Clip(done), c)) {
+		if l.AllowN(c.at, 1) == c.ok && explained(fresh, rest, append(slices.Clip(done), c)) {
 			return true
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 func TestScheduleRunsInOrderAtItsRate(t *testing.T) {
 	var order []int
-	got := turns(t, func(t *testing.T, turn func()) {
+	got := turns(t, func(ctx context.Context, turn func()) {
 		s := NewSchedule(NewRing(2, time.Second), 10)
 		for i := range 5 {
 			if err := s.Add(func(context.Context) { order = append(order, i); turn() }); err != nil {
@@ -22,7 +22,7 @@ func TestScheduleRunsInOrderAtItsRate(t *testing.T) {
 		}
 		s.Close()
 		s.Close() // a second time does nothing
-		if err := s.Run(t.Context()); err != nil {
+		if err := s.Run(ctx); err != nil {
 			t.Error(err)
 		}
 		if err := s.Add(func(context.Context) {}); !errors.Is(err, ErrClosed) {
