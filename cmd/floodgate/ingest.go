@@ -141,7 +141,10 @@ func runIngest(ctx context.Context, p process, args []string) error {
 		return err
 	}
 	logger := p.logger()
-	client := c.kafka.client()
+	client, err := c.kafka.client()
+	if err != nil {
+		return err
+	}
 	defer client.Close()
 	g, ctx := errgroup.WithContext(ctx)
 	ctx, stop := context.WithCancel(ctx)

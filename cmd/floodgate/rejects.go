@@ -44,7 +44,10 @@ func runRejects(ctx context.Context, p process, args []string) error {
 	if err := c.kafka.check(); err != nil {
 		return err
 	}
-	client := c.kafka.client()
+	client, err := c.kafka.client()
+	if err != nil {
+		return err
+	}
 	defer client.Close()
 	found, unread, err := c.collect(ctx, client)
 	if err != nil {
