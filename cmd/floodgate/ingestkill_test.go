@@ -108,7 +108,7 @@ func TestIngestKillMinus9(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 
-	counting, url := killRun{broker: broker, session: "2s"}.analyze(t, dir, rules)
+	counting, url := killRun{broker: broker, session: "2s"}.analyze(t, dir, rules, 0)
 	r := &ingestRun{t: t, broker: broker, args: []string{"--file", log, "--mapping", mapping, "--data", filepath.Join(dir, "positions"), "--buffer", "1"}}
 	r.start()
 	inside := 0
