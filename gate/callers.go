@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"encoding/binary"
 	"net/netip"
 	"unsafe"
 
@@ -30,8 +31,8 @@ type caller struct {
 	gate *Gate
 	hash uint64
 	ptr  *byte
-	len  uint16
 	tag  uint32
+	len  uint16
 	addr uint8 // index of an inline address
 }
 
@@ -78,18 +79,35 @@ func (c *Callers) AddAddr(g *Gate, addr netip.Addr) bool {
 		return false
 	}
 	k := &c.at[c.n]
-	k.gate, k.len, k.tag = g, 16, g.tag()|addrTag
+	x, y := words(addr)
+	k.gate, k.len, k.tag, k.hash = g, 16, g.tag()|addrTag, g.hash.Sum16(x, y)
 	if c.addrs < inlineAddrs {
 		k.addr = uint8(c.addrs)
-		c.inline[c.addrs] = addr.As16()
+		putWords(&c.inline[c.addrs], x, y)
 		c.addrs++
 	} else {
-		more := addr.As16()
+		more := new([16]byte)
+		putWords(more, x, y)
 		k.ptr = &more[0]
 	}
-	k.hash = g.sum(c.key(c.n))
 	c.n++
 	return true
+}
+
+// words returns the 16 bytes of an address as two little-endian numbers. (IPv4 apart because As16 costs as much as the
+// hash: what it stores in halves is copied whole, which waits for both.)
+func words(addr netip.Addr) (x, y uint64) {
+	if addr.Is4() {
+		b := addr.As4()
+		return 0, 0xffff<<16 | uint64(binary.LittleEndian.Uint32(b[:]))<<32
+	}
+	b := addr.As16()
+	return binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:])
+}
+
+func putWords(b *[16]byte, x, y uint64) {
+	binary.LittleEndian.PutUint64(b[:], x)
+	binary.LittleEndian.PutUint64(b[8:], y)
 }
 
 // Len returns how many callers there are.

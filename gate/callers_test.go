@@ -123,3 +123,19 @@ func TestVerdictMayBeKept(t *testing.T) {
 		t.Errorf("got %+v, want the verdict as it was", v)
 	}
 }
+
+func TestWordsAreTheBytesOfTheAddress(t *testing.T) {
+	for _, text := range []string{"0.0.0.0", "203.0.113.9", "255.255.255.255", "::", "::1", "2001:db8:1:2:3:4:5:6", "::ffff:192.0.2.1"} {
+		addr := netip.MustParseAddr(text)
+		var got [16]byte
+		x, y := words(addr)
+		putWords(&got, x, y)
+		if got != addr.As16() {
+			t.Errorf("%s: got %x, want %x", text, got, addr.As16())
+		}
+		g := New(exact()).Gate("ip")
+		if g.hash.Sum16(x, y) != g.sum(string(got[:])) {
+			t.Errorf("%s: the hash of the words is not that of the bytes", text)
+		}
+	}
+}

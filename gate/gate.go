@@ -66,12 +66,14 @@ func (g *Gate) closedAddr(t *table, addr netip.Addr) bool {
 	if !addr.IsValid() {
 		return false
 	}
-	a := addr.As16()
-	key := unsafe.String(&a[0], len(a)) // a is not written to again
-	hash := g.sum(key)
+	x, y := words(addr)
+	hash := g.hash.Sum16(x, y)
 	if !t.mayHold(hash) {
 		return t.watchful && g.closedStale(hash)
 	}
+	var a [16]byte
+	putWords(&a, x, y)
+	key := unsafe.String(&a[0], len(a)) // a is not written to again
 	if t.surelyCloses(g.set, hash, who(g.tag()|addrTag, key), key) {
 		return g.set.Mode() == Enforce
 	}

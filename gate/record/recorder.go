@@ -2,7 +2,6 @@ package record
 
 import (
 	"cmp"
-	"hash/maphash"
 	"math"
 	"math/bits"
 	"runtime"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/gate"
+	"github.com/509da70d/floodgate/gate/internal/keyhash"
 	"github.com/509da70d/floodgate/gate/internal/merge"
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -47,10 +47,8 @@ type Response struct {
 // none. Drain is for one goroutine; all other methods are for any.
 type Recorder struct {
 	responses bool
-	seed      maphash.Seed // of resources
+	hash      keyhash.Key // of resources
 	stripes   []stripe
-	near      sync.Pool // of *stripe: the one that this processor used last
-	next      atomic.Uint32
 	full      atomic.Int32 // stripes that are full
 
 	contended atomic.Uint64 // dropped for that reason
@@ -71,14 +69,13 @@ func New(o Options) *Recorder {
 	size := cmp.Or(max(o.MaxEntries, 0), DefaultMaxEntries)
 	n := 1 << bits.Len(uint(2*runtime.GOMAXPROCS(0)-1))
 	r := &Recorder{
-		responses: o.Responses, seed: maphash.MakeSeed(), stripes: make([]stripe, n), wake: make(chan struct{}, 1),
+		responses: o.Responses, hash: keyhash.New(), stripes: make([]stripe, n), wake: make(chan struct{}, 1),
 	}
 	for i := range r.stripes {
 		r.stripes[i].index = i
 		r.stripes[i].table = merge.New(max(size/n, minStripe))
 	}
 	r.spare = merge.New(max(size/n, minStripe))
-	r.near.New = func() any { return &r.stripes[int(r.next.Add(1))&(n-1)] }
 	return r
 }
 
@@ -91,18 +88,20 @@ func (r *Recorder) Responses() bool { return r.responses }
 // Record counts the arrival of a request: as admitted for each of its callers, or, if it was blocked, as that for those
 // whose own enforcing gate was closed, and for the others not at all. A child's blocked requests are then never charged
 // to its parent.
-func (r *Recorder) Record(c *gate.Callers, v gate.Verdict, q Request) {
+func (r *Recorder) Record(c *gate.Callers, v gate.Verdict, q Request) { r.arrive(c, &v, &q) }
+
+// arrive is Record without copies.
+func (r *Recorder) arrive(c *gate.Callers, v *gate.Verdict, q *Request) {
 	e := schemas.Entry{Time: unixNano(q.At), Resource: cut(q.Resource), Count: max(q.Count, 1)}
 	salt := r.salt(&e)
 	s := r.begin()
 	for i := range c.Len() {
-		if v.Closed && !v.ClosedFor(i) {
+		if e.Blocked = v.Closed && v.ClosedFor(i); v.Closed && !e.Blocked {
 			continue
 		}
 		var hash uint64
 		var addr bool
 		e.Kind, e.ID, hash, addr = c.Key(i)
-		e.Blocked = v.ClosedFor(i)
 		s = r.add(s, combine(hash, salt, e.Blocked), &e, addr)
 	}
 	r.end(s)
@@ -136,7 +135,7 @@ func (r *Recorder) salt(e *schemas.Entry) uint64 {
 	if e.Response {
 		h |= 1
 	}
-	return bits.RotateLeft64(h*odd, 32) ^ maphash.String(r.seed, e.Resource)
+	return bits.RotateLeft64(h*odd, 32) ^ r.hash.Sum(e.Resource)
 }
 
 // combine returns the hash of an entry.
@@ -155,16 +154,15 @@ const odd = 0x9e3779b97f4a7c15
 // unixNano returns t, or now if t is zero, in Unix nanoseconds; what they cannot say becomes the nearest that they can.
 // Times before 1970 become 1970.
 func unixNano(t time.Time) int64 {
-	if t.IsZero() {
-		return time.Now().UnixNano()
-	}
 	switch s := t.Unix(); {
+	case 0 <= s && s < math.MaxInt64/int64(time.Second):
+		return s*int64(time.Second) + int64(t.Nanosecond())
+	case t.IsZero():
+		return time.Now().UnixNano()
 	case s < 0:
 		return 0
-	case s >= math.MaxInt64/int64(time.Second):
-		return math.MaxInt64
 	}
-	return t.UnixNano()
+	return math.MaxInt64
 }
 
 // cut shortens a resource to what an entry may have.

@@ -45,6 +45,9 @@ func (k *Key) Sum(s string) uint64 {
 	return fold(k.e^n, h^fold(x^k.a, y^k.b))
 }
 
+// Sum16 returns the hash of the sixteen bytes that are x and y, little-endian.
+func (k *Key) Sum16(x, y uint64) uint64 { return fold(k.e^16, fold(x^k.a, y^k.b)) }
+
 // fold multiplies and returns the exclusive or of the product's halves.
 func fold(x, y uint64) uint64 {
 	hi, lo := bits.Mul64(x, y)

@@ -53,6 +53,9 @@ func FuzzSumIsWhatItsDescriptionSays(f *testing.F) {
 		if got, want := k.Sum(s), plain(k, s); got != want {
 			t.Errorf("%q: got %#x, want %#x", s, got, want)
 		}
+		if len(s) == 16 && k.Sum16(binary.LittleEndian.Uint64([]byte(s)), binary.LittleEndian.Uint64([]byte(s)[8:])) != k.Sum(s) {
+			t.Errorf("%q: Sum16 is not Sum", s)
+		}
 		if moved := (" " + s)[1:]; k.Sum(moved) != k.Sum(s) { // at another alignment
 			t.Errorf("%q: the hash depends on where it lies in memory", s)
 		}

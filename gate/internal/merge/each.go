@@ -19,14 +19,14 @@ func (t *Table) Each(visit func(hash uint64, e *schemas.Entry)) {
 // Read sets *e to entry i, 0 ≤ i < Len. Its strings hold until the next call of a method of t.
 func (t *Table) Read(i int, e *schemas.Entry) {
 	s := &t.entries[i]
-	kind := int(s.off) + int(s.kind)
-	id := kind + int(s.id)
+	kind := int(s.off) + s.shape.kind()
+	id := kind + s.shape.id()
 	*e = schemas.Entry{
-		Time: s.time, Kind: t.text(int(s.off), kind), ID: t.text(kind, id), Resource: t.text(id, id+int(s.res)),
-		Cost: s.cost, Count: s.count, Status: s.status,
-		Blocked: s.flags&flagBlocked != 0, Response: s.flags&flagResponse != 0,
+		Time: s.time, Kind: t.text(int(s.off), kind), ID: t.text(kind, id), Resource: t.text(id, id+s.shape.resource()),
+		Cost: s.cost, Count: s.count, Status: s.shape.status(),
+		Blocked: s.shape&flagBlocked != 0, Response: s.shape&flagResponse != 0,
 	}
-	if s.flags&flagAddr != 0 {
+	if s.shape&flagAddr != 0 {
 		e.ID = t.addrText([16]byte(t.arena[kind:id]))
 	}
 }

@@ -10,15 +10,11 @@ const sampled = 8
 // and otherwise drops e. Either way it returns how many requests were dropped. So when there are more callers than
 // room, it is the callers seen once who are lost, and never the one who floods.
 func (t *Table) Replace(hash uint64, e *schemas.Entry) (dropped uint64) {
-	return t.replace(hash, e, flagsOf(e))
+	return t.ReplaceKey(hash, e, false)
 }
 
-// ReplaceAddr is Replace for an entry that AddAddr refused.
-func (t *Table) ReplaceAddr(hash uint64, e *schemas.Entry) (dropped uint64) {
-	return t.replace(hash, e, flagsOf(e)|flagAddr)
-}
-
-func (t *Table) replace(hash uint64, e *schemas.Entry, flags uint8) (dropped uint64) {
+// ReplaceKey is Replace for an entry that AddKey refused.
+func (t *Table) ReplaceKey(hash uint64, e *schemas.Entry, addr bool) (dropped uint64) {
 	n := len(t.entries)
 	need := keyLen(e)
 	victim := -1
@@ -41,8 +37,9 @@ func (t *Table) replace(hash uint64, e *schemas.Entry, flags uint8) (dropped uin
 	if room < need {
 		off, room = t.carve(need)
 	}
-	*s = t.write(hash, e, flags, off, room)
-	at, _ := t.find(hash, e, flags)
+	shape := shapeOf(e, addr)
+	*s = t.write(hash, shape, e, off, room)
+	at, _ := t.find(hash, shape, e)
 	t.index[at] = uint32(victim + 1)
 	t.requests += uint64(e.Count) - dropped
 	return dropped

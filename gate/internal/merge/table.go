@@ -32,21 +32,41 @@ type Table struct {
 
 // entry is one merged entry. Its key lies at arena[off:], kind, id and resource end to end.
 type entry struct {
-	hash   uint64
-	time   int64 // of the last request
-	cost   int64
-	count  uint32
-	off    uint32
-	room   uint16 // bytes of the arena that are this entry's own
-	id     uint16
-	res    uint16
-	status uint16
-	kind   uint8
-	flags  uint8
+	hash  uint64
+	shape shape
+	time  int64 // of the last request
+	cost  int64
+	count uint32
+	into  uint32 // how far into its tick that is
+	off   uint32
+	room  uint16 // bytes of the arena that are this entry's own
 }
 
+// shape is all of an entry but its strings, time and sums, so that one comparison tells most of those apart that share a
+// hash: from the top the lengths of id (16 bits), resource (16) and kind (8), the flags (8) and the status (16).
+type shape uint64
+
+func shapeOf(e *schemas.Entry, addr bool) shape {
+	s := shape(len(e.ID)<<48 | len(e.Resource)<<32 | len(e.Kind)<<24 | int(e.Status))
+	if e.Blocked {
+		s |= flagBlocked
+	}
+	if e.Response {
+		s |= flagResponse
+	}
+	if addr {
+		s |= flagAddr
+	}
+	return s
+}
+
+func (s shape) id() int        { return int(s >> 48) }
+func (s shape) resource() int  { return int(s >> 32 & math.MaxUint16) }
+func (s shape) kind() int      { return int(s >> 24 & math.MaxUint8) }
+func (s shape) status() uint16 { return uint16(s) }
+
 const (
-	flagBlocked = 1 << iota
+	flagBlocked shape = 1 << (16 + iota)
 	flagResponse
 	flagAddr // the id is the 16 bytes of an address
 )
@@ -74,15 +94,12 @@ func (t *Table) Requests() uint64 { return t.requests }
 // Add merges e into an equal entry or else inserts it. It returns false, and changes nothing, where there is neither an
 // equal entry nor room for another. The hash must be equal for equal entries. e must be within the bounds of package
 // schemas, and its strings are copied.
-func (t *Table) Add(hash uint64, e *schemas.Entry) bool { return t.add(hash, e, flagsOf(e)) }
+func (t *Table) Add(hash uint64, e *schemas.Entry) bool { return t.AddKey(hash, e, false) }
 
-// AddAddr is Add for an entry whose ID is the 16 bytes of an address, of which Read makes text.
-func (t *Table) AddAddr(hash uint64, e *schemas.Entry) bool {
-	return t.add(hash, e, flagsOf(e)|flagAddr)
-}
-
-func (t *Table) add(hash uint64, e *schemas.Entry, flags uint8) bool {
-	at, found := t.find(hash, e, flags)
+// AddKey is Add for an entry whose ID, if addr is set, is the 16 bytes of an address, of which Read makes text.
+func (t *Table) AddKey(hash uint64, e *schemas.Entry, addr bool) bool {
+	shape := shapeOf(e, addr)
+	at, found := t.find(hash, shape, e)
 	if found {
 		t.merge(&t.entries[t.index[at]-1], e)
 		return true
@@ -94,7 +111,7 @@ func (t *Table) add(hash uint64, e *schemas.Entry, flags uint8) bool {
 	if room == 0 {
 		return false
 	}
-	t.entries = append(t.entries, t.write(hash, e, flags, off, room))
+	t.entries = append(t.entries, t.write(hash, shape, e, off, room))
 	t.index[at] = uint32(len(t.entries))
 	t.requests += uint64(e.Count)
 	return true
@@ -115,44 +132,40 @@ func (t *Table) carve(n int) (off, room int) {
 }
 
 // write copies e's key into the arena and returns its entry.
-func (t *Table) write(hash uint64, e *schemas.Entry, flags uint8, off, room int) entry {
+func (t *Table) write(hash uint64, shape shape, e *schemas.Entry, off, room int) entry {
 	dst := t.arena[off:]
 	n := copy(dst, e.Kind)
 	n += copy(dst[n:], e.ID)
 	copy(dst[n:], e.Resource)
 	return entry{
-		hash: hash, time: e.Time, cost: e.Cost, count: e.Count,
-		off: uint32(off), room: uint16(room),
-		kind: uint8(len(e.Kind)), id: uint16(len(e.ID)), res: uint16(len(e.Resource)),
-		status: e.Status, flags: flags,
+		hash: hash, shape: shape, time: e.Time, into: uint32(e.Time - Tick(e.Time)*schemas.MergeTick),
+		cost: e.Cost, count: e.Count, off: uint32(off), room: uint16(room),
 	}
 }
 
-// find returns the place in the index where e is, or where it would go.
-func (t *Table) find(hash uint64, e *schemas.Entry, flags uint8) (at int, found bool) {
+// find returns the place in the index where an entry is into which e, of this shape, can be merged, or where it would go.
+func (t *Table) find(hash uint64, shape shape, e *schemas.Entry) (at int, found bool) {
 	mask := len(t.index) - 1
 	for at = int(hash) & mask; t.index[at] != 0; at = (at + 1) & mask {
-		if s := &t.entries[t.index[at]-1]; s.hash == hash && t.equal(s, e, flags) {
+		s := &t.entries[t.index[at]-1]
+		if s.hash == hash && s.shape == shape && s.fits(e) && same(t.arena[s.off:], e) {
 			return at, true
 		}
 	}
 	return at, false
 }
 
-// equal reports whether e can be merged into s: the same key, the same tick, and sums that fit.
-func (t *Table) equal(s *entry, e *schemas.Entry, flags uint8) bool {
-	if int(s.kind) != len(e.Kind) || int(s.id) != len(e.ID) || int(s.res) != len(e.Resource) ||
-		s.status != e.Status || s.flags != flags || Tick(s.time) != Tick(e.Time) ||
-		s.count > math.MaxUint32-e.Count || s.cost > math.MaxInt64-e.Cost {
-		return false
-	}
-	kind, id := int(s.off)+int(s.kind), int(s.off)+int(s.kind)+int(s.id)
-	return string(t.arena[kind:id]) == e.ID && string(t.arena[id:id+int(s.res)]) == e.Resource &&
-		string(t.arena[s.off:kind]) == e.Kind
+// fits reports whether e is of the same tick as s, and the sums can hold it too.
+func (s *entry) fits(e *schemas.Entry) bool {
+	return uint64(e.Time-s.time+int64(s.into)) < schemas.MergeTick &&
+		s.count <= math.MaxUint32-e.Count && s.cost <= math.MaxInt64-e.Cost
 }
 
 func (t *Table) merge(s *entry, e *schemas.Entry) {
-	s.time = max(s.time, e.Time)
+	if later := e.Time - s.time; later > 0 {
+		s.time = e.Time
+		s.into += uint32(later) // it stays within the tick: equal
+	}
 	s.count += e.Count
 	s.cost += e.Cost
 	t.requests += uint64(e.Count)
@@ -181,14 +194,4 @@ func Tick(t int64) int64 {
 		return (t+1)/schemas.MergeTick - 1
 	}
 	return t / schemas.MergeTick
-}
-
-func flagsOf(e *schemas.Entry) (f uint8) {
-	if e.Blocked {
-		f = flagBlocked
-	}
-	if e.Response {
-		f |= flagResponse
-	}
-	return f
 }

@@ -57,11 +57,11 @@ func check(t interface{ Fatalf(string, ...any) }, tb *Table) {
 	var e schemas.Entry
 	for i := range tb.entries {
 		tb.Read(i, &e)
-		if s := &tb.entries[i]; s.flags&flagAddr != 0 {
-			e.ID = string(tb.arena[s.off+uint32(s.kind):][:16])
+		if s := &tb.entries[i]; s.shape&flagAddr != 0 {
+			e.ID = string(tb.arena[int(s.off)+s.shape.kind():][:16])
 		}
 		requests += uint64(e.Count)
-		if at, found := tb.find(tb.entries[i].hash, &e, tb.entries[i].flags); found && int(tb.index[at]) == i+1 {
+		if at, found := tb.find(tb.entries[i].hash, tb.entries[i].shape, &e); found && int(tb.index[at]) == i+1 {
 			continue
 		}
 		if e.Count < math.MaxUint32/2 && e.Cost < math.MaxInt64/2 { // those that are nearly full are not mergeable
@@ -121,7 +121,7 @@ func TestAddressesAreKeptAsBytesAndReadAsText(t *testing.T) {
 	for _, text := range []string{"203.0.113.9", "2001:db8::1", "::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"} {
 		addr := netip.MustParseAddr(text).As16()
 		e := request(string(addr[:]), 0)
-		if !tb.AddAddr(1, e) || !tb.AddAddr(1, e) || !tb.Add(1, e) { // the last is no address, though its bytes are the same
+		if !tb.AddKey(1, e, true) || !tb.AddKey(1, e, true) || !tb.Add(1, e) { // the last is no address, though its bytes are the same
 			t.Fatal("no room")
 		}
 		if s := all(tb)[tb.Len()-2]; s.ID != text || s.Count != 2 {
@@ -136,7 +136,7 @@ func TestAddressesAreKeptAsBytesAndReadAsText(t *testing.T) {
 	}
 	addr := netip.MustParseAddr("192.0.2.7").As16()
 	tb.hand = 4 // past those that were counted twice
-	tb.ReplaceAddr(1, request(string(addr[:]), 0))
+	tb.ReplaceKey(1, request(string(addr[:]), 0), true)
 	if s := all(tb)[5]; s.ID != "192.0.2.7" {
 		t.Errorf("got %+v, want the newcomer's address", s)
 	}
