@@ -25,7 +25,7 @@ func (c *cluster) burst(name string) (ids [clusterPartitions][]string) {
 	for p := range ids {
 		c.seq[p]++
 		f := schemas.Frame{
-			Producer: schemas.ProducerID{3}, Seq: c.seq[p], Flushed: now, Partitions: clusterPartitions, Fingerprint: key.Fingerprint(),
+			Producer: schemas.ProducerID{3, c.producer}, Seq: c.seq[p], Flushed: now, Partitions: clusterPartitions, Fingerprint: key.Fingerprint(),
 		}
 		for _, id := range ids[p] {
 			f.Entries = append(f.Entries, schemas.Entry{Time: now, Kind: "key", ID: id, Count: 1})
@@ -34,7 +34,7 @@ func (c *cluster) burst(name string) (ids [clusterPartitions][]string) {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		if _, err := c.client.Produce(c.t.Context(), "floodgate.requests", p, kafkaio.Message{Time: now, Value: value}); err != nil {
+		if _, err := c.client.Produce(c.t.Context(), c.names.Requests, p, kafkaio.Message{Time: now, Value: value}); err != nil {
 			c.t.Fatal(err)
 		}
 	}
@@ -47,7 +47,7 @@ func (c *cluster) decided(p int) map[string]bool {
 	closed := map[string]bool{}
 	var fence schemas.Fence
 	for next := int64(0); ; {
-		b, err := c.client.Fetch(c.t.Context(), kafkaio.FetchRequest{Topic: "floodgate.decisions", Partition: p, Offset: next})
+		b, err := c.client.Fetch(c.t.Context(), kafkaio.FetchRequest{Topic: c.names.Decisions, Partition: p, Offset: next})
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -75,16 +75,11 @@ func (c *cluster) decided(p int) map[string]bool {
 // gates take them.
 func TestAChangeOfMembersStopsNoPublishing(t *testing.T) {
 	c := newCluster(t)
-	once := mustRules(t, "version: 1\nrules:\n  - {name: once, callers: key, limit: 1, window: 8760h, algorithm: fixed}\n")
-	join := func() *member {
-		m := c.join(t.TempDir())
-		m.SetRules(once)
-		return m
-	}
+	c.rules = mustRules(t, "version: 1\nrules:\n  - {name: once, callers: key, limit: 1, window: 8760h, algorithm: fixed}\n")
 	var members []*member
 	for round, change := range []string{"join", "join", "leave", "join", "join", "leave", "leave"} {
 		if change == "join" {
-			members = append(members, join())
+			members = append(members, c.join(t.TempDir()))
 		} else {
 			c.leave(members[0])
 			members = members[1:]
@@ -124,17 +119,18 @@ func (c *cluster) wantDecided(p int, ids []string, when string) {
 // TestWhatWasLoggedBeforeTheFirstAnalyzerCounts (CrowdSec's Kafka source begins at the latest offset): a group without a
 // committed offset begins with the first record, not with the next.
 func TestWhatWasLoggedBeforeTheFirstAnalyzerCounts(t *testing.T) {
-	c := newCluster(t)
-	c.send(100)
-	c.send(60)
-	m := c.join(t.TempDir())
-	c.await(m)
-	c.send(20)
-	c.await(m)
-	c.leave(m)
-	c.send(100) // while nobody is there
-	m = c.join(m.dir)
-	c.await(m)
-	c.leave(m)
-	c.compare(map[int]string{0: m.dir, 1: m.dir, 2: m.dir, 3: m.dir})
+	onEachBroker(t, func(t *testing.T, c *cluster) {
+		c.send(100)
+		c.send(60)
+		m := c.join(t.TempDir())
+		c.await(m)
+		c.send(20)
+		c.await(m)
+		c.leave(m)
+		c.send(100) // while nobody is there
+		m = c.join(m.dir)
+		c.await(m)
+		c.leave(m)
+		c.compare(map[int]string{0: m.dir, 1: m.dir, 2: m.dir, 3: m.dir})
+	})
 }
