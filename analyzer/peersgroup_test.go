@@ -120,6 +120,7 @@ func (c *cluster) wantDecided(p int, ids []string, when string) {
 // committed offset begins with the first record, not with the next.
 func TestWhatWasLoggedBeforeTheFirstAnalyzerCounts(t *testing.T) {
 	onEachBroker(t, func(t *testing.T, c *cluster) {
+		t.Helper()
 		c.send(100)
 		c.send(60)
 		m := c.join(t.TempDir())
