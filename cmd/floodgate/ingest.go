@@ -52,7 +52,7 @@ func parseIngest(p process, args []string) (ingestConfig, error) {
 	flags.StringArrayVar(&c.files, "file", nil, "log `file` to follow through rotations; can be given several times")
 	flags.StringVar(&c.data, "data", "", "`directory` for the positions in files")
 	flags.StringVar(&c.group, "group", "floodgate-ingest", "consumer group, behind which a dot and the topic go; it is part of what a line counts once by")
-	flags.StringVar(&c.listen, "listen", "127.0.0.1:9091", "`host:port` of /metrics, /healthz and /readyz; empty: none")
+	flags.StringVar(&c.listen, "listen", "127.0.0.1:9095", "`host:port` of /metrics, /healthz and /readyz; empty: none")
 	flags.DurationVar(&c.session, "session-timeout", kafkaio.DefaultSessionTimeout, "how long a silent member of the group keeps its partitions")
 	flags.Int64Var(&c.buffer, "buffer", feed.DefaultMaxBytes>>20, "MiB of frames that may wait for Kafka; when full, reading waits")
 	flags.BoolVar(&c.once, "once", false, "read the files to their end, and stop")

@@ -104,9 +104,16 @@ func newBeside(t *testing.T, args ...string) *beside {
 		_, status := get(t.Context(), b.url+"/readyz")
 		return status == 200
 	})
-	b.backend = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("served")) }))
-	t.Cleanup(b.backend.Close)
+	b.backend = newBackend(t)
 	return b
+}
+
+// newBackend returns a server for proxies to stand before.
+func newBackend(t *testing.T) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("served")) }))
+	t.Cleanup(s.Close)
+	return s
 }
 
 // from asks a URL from a loopback address of one's own, so that a proxy sees several clients, and claims another.
