@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -46,12 +47,13 @@ type generator struct {
 	entries    int
 	duplicates int
 	busy       time.Duration
+	sent       func(e *schemas.Entry) // told of each entry, in log order; nil is nobody
 }
 
 func newGenerator(t *testing.T, broker, topic string, seed uint64) *generator {
 	t.Helper()
 	g := &generator{
-		t: t, client: kafkaio.New(kafkaio.Config{Brokers: []string{broker}}), topic: topic, rnd: rand.New(rand.NewPCG(seed, 0)),
+		t: t, client: kafkaio.New(kafkaio.Config{Brokers: strings.Split(broker, ",")}), topic: topic, rnd: rand.New(rand.NewPCG(seed, 0)),
 		names: make([][]string, killPartitions), seq: make([]uint64, killPartitions), truth: make(map[string]int64),
 	}
 	t.Cleanup(g.client.Close)
@@ -76,6 +78,9 @@ func (g *generator) send(ctx context.Context) {
 		for range killFrame {
 			e := schemas.Entry{Time: now, Kind: "key", ID: g.names[p][g.rnd.IntN(len(g.names[p]))], Count: 1 + g.rnd.Uint32N(9), Blocked: g.rnd.IntN(4) == 0}
 			g.truth[e.ID] += int64(e.Count)
+			if g.sent != nil {
+				g.sent(&e)
+			}
 			f.Entries = append(f.Entries, e)
 		}
 		value, err := f.AppendTo(nil)
