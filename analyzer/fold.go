@@ -19,12 +19,13 @@ const (
 
 // FoldOptions configures a Fold. The zero value is one partition, the public key, and default bounds.
 type FoldOptions struct {
-	Key        schemas.PartitionKey // zero: schemas.DefaultPartitionKey
-	Partition  int                  // the one whose frames are folded
-	Partitions int                  // 0 is 1
-	MaxRows    int                  // rules × callers kept; 0 is DefaultMaxRows. Beyond it new callers are not counted, and that is
-	MaxSenders int                  // producers and sources remembered; 0 is DefaultMaxSenders
-	NoStore    bool                 // nothing will be committed: TakeDirty has nothing to give
+	Key        schemas.PartitionKey   // zero: schemas.DefaultPartitionKey
+	Partition  int                    // the one whose frames are folded
+	Partitions int                    // 0 is 1
+	MaxRows    int                    // rules × callers kept; 0 is DefaultMaxRows. Beyond it new callers are not counted, and that is
+	MaxSenders int                    // producers and sources remembered; 0 is DefaultMaxSenders
+	NoStore    bool                   // nothing will be committed: TakeDirty has nothing to give
+	Each       func(e *schemas.Entry) // called with each entry of a frame that is counted, in log order; nil is nobody
 }
 
 // Change is what the fold of one entry did to one rule and caller, where anybody would notice.

@@ -94,6 +94,9 @@ func (f *Fold) place(e *schemas.Entry, recorded int64) {
 		f.canaries = append(f.canaries, *e)
 		return
 	}
+	if f.opts.Each != nil {
+		f.opts.Each(e)
+	}
 	f.entry(e, hash)
 }
 
