@@ -192,7 +192,9 @@ func (c *chaos) join() *chaosMember {
 	return m
 }
 
-func (c *chaos) startMember(m *chaosMember) { m.prog, m.url = c.run.analyze(c.t, m.dir, c.rulesPath(), 0) }
+func (c *chaos) startMember(m *chaosMember) {
+	m.prog, m.url = c.run.analyze(c.t, m.dir, c.rulesPath(), 0)
+}
 
 // any returns one of the first two analyzers.
 func (c *chaos) any() *chaosMember { return c.members[c.rnd.IntN(2)] }
