@@ -1,10 +1,14 @@
 package gategrpc_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"reflect"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,6 +74,45 @@ func TestOpenAndClosedCalls(t *testing.T) {
 		<-time.After(1)
 		if _, err := client.UnaryCall(as(t, "noisy"), &pb.SimpleRequest{}); err != nil {
 			t.Errorf("at the time that RetryInfo said: got %v, want admitted", err)
+		}
+	})
+}
+
+// Callers that are closed together are told different times, so that they don't come back together; each is let in when it
+// was told, and not before.
+func TestRetryInfoIsTheJitteredTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const callers, length = 200, 100 * time.Second
+		set := gate.New(gate.Options{Logger: slog.New(slog.DiscardHandler)})
+		gates := gategrpc.New(gategrpc.Options{Set: set, Callers: []gategrpc.CallerFunc{gategrpc.Metadata("key", "x-api-key")}})
+		var closures []gatetest.Closure
+		for i := range callers {
+			closures = append(closures, gatetest.Close(fmt.Sprint("key:", i), length))
+		}
+		gatetest.Apply(t, set, closures...)
+		call := func(i int) error {
+			_, err := gates.Unary(incoming("x-api-key", fmt.Sprint(i)), nil, &grpc.UnaryServerInfo{FullMethod: unary},
+				func(context.Context, any) (any, error) { return nil, nil })
+			return err
+		}
+		told := map[int]time.Duration{}
+		for i := range callers {
+			told[i] = retryDelay(call(i))
+		}
+		order := slices.SortedFunc(maps.Keys(told), func(a, b int) int { return cmp.Compare(told[a], told[b]) })
+		began, distinct := time.Now(), map[time.Duration]bool{}
+		for _, i := range order {
+			distinct[told[i]] = true
+			<-time.After(told[i] - time.Since(began) - 1)
+			early := call(i)
+			<-time.After(1)
+			if now := call(i); status.Code(early) != codes.ResourceExhausted || now != nil {
+				t.Errorf("caller %d: got %v just before it was to come back, and %v then", i, early, now)
+			}
+		}
+		first, last := told[order[0]], told[order[callers-1]]
+		if first < length || last > length+10*time.Second || last-first < 9*time.Second || len(distinct) < callers*9/10 {
+			t.Errorf("got %v to %v, %d times of %d, want them spread over the 10 s after %v", first, last, len(distinct), callers, length)
 		}
 	})
 }
