@@ -41,6 +41,8 @@ type generator struct {
 	client     *kafkaio.Client
 	topic      string // of requests
 	rnd        *rand.Rand
+	producer   schemas.ProducerID
+	partitions int
 	names      [][]string // callers by partition
 	seq        []uint64
 	truth      map[string]int64
@@ -54,25 +56,32 @@ func newGenerator(t *testing.T, broker, topic string, seed uint64) *generator {
 	t.Helper()
 	g := &generator{
 		t: t, client: kafkaio.New(kafkaio.Config{Brokers: strings.Split(broker, ",")}), topic: topic, rnd: rand.New(rand.NewPCG(seed, 0)),
-		names: make([][]string, killPartitions), seq: make([]uint64, killPartitions), truth: make(map[string]int64),
+		truth: make(map[string]int64),
 	}
 	t.Cleanup(g.client.Close)
+	g.spread(killPartitions, schemas.ProducerID{1, 2, 3})
+	return g
+}
+
+// spread makes it a producer for so many partitions.
+func (g *generator) spread(partitions int, producer schemas.ProducerID) {
+	g.producer, g.partitions = producer, partitions
+	g.names, g.seq = make([][]string, partitions), make([]uint64, partitions)
 	for i := range killCallers {
 		id := fmt.Sprintf("caller-%04d", i)
-		p := schemas.Partition(schemas.DefaultPartitionKey().Hash("key", id), killPartitions)
+		p := schemas.Partition(schemas.DefaultPartitionKey().Hash("key", id), partitions)
 		g.names[p] = append(g.names[p], id)
 	}
-	return g
 }
 
 // send sends one frame to each partition.
 func (g *generator) send(ctx context.Context) {
 	began := time.Now()
-	for p := range killPartitions {
+	for p := range g.partitions {
 		now := time.Now().UnixNano()
 		g.seq[p]++
 		f := schemas.Frame{
-			Producer: schemas.ProducerID{1, 2, 3}, Seq: g.seq[p], Flushed: now, Partitions: killPartitions,
+			Producer: g.producer, Seq: g.seq[p], Flushed: now, Partitions: uint32(g.partitions),
 			Fingerprint: schemas.DefaultPartitionKey().Fingerprint(),
 		}
 		for range killFrame {

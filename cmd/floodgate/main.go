@@ -51,6 +51,7 @@ func subcommands() []subcommand {
 		{"rules", "check a rules file", runRules},
 		{"topics", "print, create and check the Kafka topics", runTopics},
 		{"audit", "count the log once more and compare it with a stopped analyzer's counts", runAudit},
+		{"mirror", "write requests to another topic with more partitions, to grow", runMirror},
 		{"store", "print the counts that a stopped analyzer holds", runStore},
 		{"broker", "run the embedded Kafka broker, for trials and tests", runBroker},
 		{"probe", "ask a URL such as /readyz, for health checks", runProbe},
