@@ -43,6 +43,7 @@ type Analyzer struct {
 	mu     sync.Mutex
 	rules  *rules.Set       // guarded by mu
 	owners map[int]*running // guarded by mu
+	held   held             // guarded by mu
 	wg     sync.WaitGroup
 }
 
@@ -79,6 +80,9 @@ func (a *Analyzer) leased(now time.Time) bool {
 
 // Run owns what the group assigns until ctx ends; then all owners commit and stop, and it returns nil.
 func (a *Analyzer) Run(ctx context.Context) error {
+	a.mu.Lock()
+	a.held = readHeld(a.config.Dir)
+	a.mu.Unlock()
 	group, err := a.config.Join()
 	if err != nil {
 		return fmt.Errorf("join group: %w", err)
@@ -103,7 +107,8 @@ func (a *Analyzer) Run(ctx context.Context) error {
 		a.serve(ctx, gen)
 	}
 	a.keepOnly(nil)
-	return group.Close()
+	a.noteHeld(true)
+	return group.Close() // the others go on while the stores are being closed here
 }
 
 // serve renews the lease until the generation or ctx ends. Owners go on through a rebalance: those that lose their
@@ -137,12 +142,40 @@ func (a *Analyzer) commitOffsets(gen *kafkaio.Generation) {
 	if len(offsets) == 0 {
 		return
 	}
+	a.noteHeld(false)
 	sent := time.Since(a.start)
 	if err := gen.Commit(offsets); err != nil {
 		a.logger.Warn("cannot renew lease", "error", err)
 		return
 	}
 	a.lease.Store(int64(sent))
+}
+
+// Held returns, by partition, up to which offset the stores of this analyzer reach, as
+// kafkaio.Sticky wants it.
+func (a *Analyzer) Held() map[int]int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	offsets := a.held.present()
+	for p, r := range a.owners {
+		offsets[p] = r.owner.Next() + 1
+	}
+	return offsets
+}
+
+// noteHeld writes down from time to time what Held says, or now.
+func (a *Analyzer) noteHeld(now bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for p, r := range a.owners {
+		a.held.offsets[p] = r.owner.Next()
+	}
+	if !now && time.Since(a.held.written) < heldEvery {
+		return
+	}
+	if err := a.held.write(time.Now()); err != nil {
+		a.logger.Warn("cannot note which stores are held", "error", err)
+	}
 }
 
 // own starts an owner of the partition, unless there is one, and starts another whenever it fails.
@@ -181,20 +214,30 @@ func (a *Analyzer) newOwner(partition int) *Owner {
 	return NewOwner(a.log, c)
 }
 
-// keepOnly stops all owners but those of the given partitions, and waits for them.
+// keepOnly stops all owners but those of the given partitions, and waits until they have published and committed all they
+// had counted. Their stores are closed after that.
 func (a *Analyzer) keepOnly(partitions []int) {
 	a.mu.Lock()
-	var stopped []*running
+	stopped := make(map[int]*running)
 	for p, r := range a.owners {
 		if !slices.Contains(partitions, p) {
 			r.stop()
-			stopped = append(stopped, r)
+			stopped[p] = r
 			delete(a.owners, p)
 		}
 	}
 	a.mu.Unlock()
-	for _, r := range stopped {
-		<-r.done
+	for p, r := range stopped {
+		a.mu.Lock()
+		o := r.owner
+		a.mu.Unlock()
+		select {
+		case <-o.drained:
+		case <-r.done:
+		}
+		a.mu.Lock()
+		a.held.offsets[p] = o.Next()
+		a.mu.Unlock()
 	}
 }
 

@@ -119,13 +119,17 @@ type member struct {
 	done chan error
 }
 
-func (c *cluster) join(dir string) *member {
+func (c *cluster) join(dir string) *member { c.t.Helper(); return c.joinAs(dir, false) }
+
+// joinAs starts an analyzer, perhaps as a standby.
+func (c *cluster) joinAs(dir string, standby bool) *member {
 	m := &member{dir: dir, done: make(chan error, 1)}
 	m.Analyzer = New(c.client, Config{
 		Dir: dir, SessionTimeout: c.session,
 		Join: func() (Membership, error) {
 			return kafkaio.NewGroup(kafkaio.GroupConfig{
-				Client: c.client, Group: c.group, Topic: c.names.Requests, SessionTimeout: c.session, Heartbeat: 100 * time.Millisecond,
+				Client: c.client, Group: c.group, Topic: c.names.Requests, SessionTimeout: c.session,
+				Held: m.Held, Standby: standby,
 			})
 		},
 		Owner: OwnerConfig{

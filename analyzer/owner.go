@@ -104,6 +104,7 @@ type Owner struct {
 	rules     chan *rules.Set
 	publisher *publisher
 	states    *stateWriter
+	drained   chan struct{}                   // closed when all that was counted is published and committed, and the store is being closed
 	mark      atomic.Pointer[ruleMark]        // which rules count
 	commitTo  func(*store.Store) checkpointer // tests put faults here
 
@@ -126,7 +127,7 @@ type Owner struct {
 func NewOwner(log Log, c OwnerConfig) *Owner {
 	c = c.withDefaults()
 	c.Logger = c.Logger.With("partition", c.Fold.Partition)
-	o := &Owner{reader: reader{log, c}, rules: make(chan *rules.Set, 1)}
+	o := &Owner{reader: reader{log, c}, rules: make(chan *rules.Set, 1), drained: make(chan struct{})}
 	o.stats.Store(&FoldStats{})
 	o.commitTo = func(s *store.Store) checkpointer { return s }
 	o.states = newStateWriter(log, c)
@@ -170,7 +171,9 @@ func (o *Owner) Run(ctx context.Context) error {
 	stopFetching()
 	o.commits.close()
 	o.publisher.close()
-	return errors.Join(err, helpers.Wait())
+	err = errors.Join(err, helpers.Wait())
+	close(o.drained)
+	return err
 }
 
 // own restores, reconciles, and then folds until ctx or a helper ends.

@@ -32,6 +32,7 @@ type analyzeConfig struct {
 	repeat     time.Duration
 	snapshot   time.Duration
 	maxRows    int
+	standby    bool
 }
 
 func parseAnalyze(p process, args []string) (analyzeConfig, error) {
@@ -47,6 +48,7 @@ func parseAnalyze(p process, args []string) (analyzeConfig, error) {
 	flags.DurationVar(&c.checkpoint, "checkpoint", analyzer.DefaultCheckpoint, "time between commits of the counts")
 	flags.DurationVar(&c.repeat, "repeat", analyzer.DefaultRepeat, "time between repeats of all closures in force")
 	flags.DurationVar(&c.snapshot, "snapshot", analyzer.DefaultSnapshot, "time between snapshots of all counts, from which another analyzer can go on")
+	flags.BoolVar(&c.standby, "standby", false, "get partitions only while no other analyzer of the group runs")
 	flags.IntVar(&c.maxRows, "max-rows", analyzer.DefaultMaxRows, "rules × callers counted in one partition at most")
 	if err := parseFlags(p, flags, args); err != nil {
 		return c, err
@@ -149,11 +151,13 @@ func prepareData(dir string) error {
 
 // analyzer builds the analyzer that the flags describe.
 func (c *analyzeConfig) analyzer(logger *slog.Logger, client *kafkaio.Client, set *rules.Set, key schemas.PartitionKey, partitions int) *analyzer.Analyzer {
-	return analyzer.New(client, analyzer.Config{
+	var a *analyzer.Analyzer
+	a = analyzer.New(client, analyzer.Config{
 		Dir: c.data, SessionTimeout: c.session,
 		Join: func() (analyzer.Membership, error) {
 			return kafkaio.NewGroup(kafkaio.GroupConfig{
 				Client: client, Group: c.group, Topic: c.kafka.names.Requests, SessionTimeout: c.session,
+				Held: func() map[int]int64 { return a.Held() }, Standby: c.standby,
 			})
 		},
 		Owner: analyzer.OwnerConfig{
@@ -163,6 +167,7 @@ func (c *analyzeConfig) analyzer(logger *slog.Logger, client *kafkaio.Client, se
 			Store: store.Options{Logger: logger}, Logger: logger,
 		},
 	})
+	return a
 }
 
 func ownerName() string {

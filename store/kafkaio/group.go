@@ -34,9 +34,12 @@ type GroupConfig struct {
 	RebalanceTimeout time.Duration
 	// JoinBackoff is the pause after a failed join. 0 is DefaultJoinBackoff.
 	JoinBackoff time.Duration
-	// Balancers say how partitions are spread, in order of preference; all members must share one. Empty is range, then
-	// round robin. A sticky one goes here.
+	// Balancers say how partitions are spread, in order of preference; all members must share one. Empty is Sticky with
+	// Held and Standby, then range, then round robin.
 	Balancers []kafka.GroupBalancer
+	// Held and Standby are those of Sticky.
+	Held    func() map[int]int64
+	Standby bool
 }
 
 // Group is membership in a consumer group, and nothing else: it reads no records. Its methods are safe for concurrent
@@ -96,7 +99,7 @@ func (c *GroupConfig) setDefaults() {
 		c.JoinBackoff = DefaultJoinBackoff
 	}
 	if len(c.Balancers) == 0 {
-		c.Balancers = []kafka.GroupBalancer{kafka.RangeGroupBalancer{}, kafka.RoundRobinGroupBalancer{}}
+		c.Balancers = []kafka.GroupBalancer{Sticky{Held: c.Held, Standby: c.Standby}, kafka.RangeGroupBalancer{}, kafka.RoundRobinGroupBalancer{}}
 	}
 }
 

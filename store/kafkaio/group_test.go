@@ -273,7 +273,7 @@ func TestGroupConfig(t *testing.T) {
 	got := GroupConfig{}
 	got.setDefaults()
 	if got.SessionTimeout != 6*time.Second || got.Heartbeat != 250*time.Millisecond || got.RebalanceTimeout != 6*time.Second ||
-		got.JoinBackoff != 250*time.Millisecond || fmt.Sprint(got.Balancers) != fmt.Sprint([]kafka.GroupBalancer{kafka.RangeGroupBalancer{}, kafka.RoundRobinGroupBalancer{}}) {
+		got.JoinBackoff != 250*time.Millisecond || fmt.Sprint(got.Balancers) != fmt.Sprint([]kafka.GroupBalancer{Sticky{}, kafka.RangeGroupBalancer{}, kafka.RoundRobinGroupBalancer{}}) {
 		t.Errorf("got defaults %+v", got)
 	}
 	got = GroupConfig{SessionTimeout: 300 * time.Millisecond}

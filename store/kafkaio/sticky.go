@@ -1,0 +1,192 @@
+package kafkaio
+
+import (
+	"cmp"
+	"encoding/binary"
+	"maps"
+	"slices"
+	"strings"
+
+	kafka "github.com/segmentio/kafka-go"
+)
+
+// Sticky spreads partitions evenly, and gives each to the member that already holds the newest state of it: who owns one
+// keeps it through a rebalance, and who owned one before takes over sooner than who never did. The zero value holds
+// nothing. See GroupConfig.
+type Sticky struct {
+	// Held returns, by partition, the next offset of the state that this member holds, and one more if it owns the
+	// partition now, so that nothing moves for nothing. It is asked at every join, in a
+	// goroutine of the group; nil holds nothing.
+	Held func() map[int]int64
+	// Standby members get partitions only where there is no other member.
+	Standby bool
+}
+
+var _ kafka.GroupBalancer = Sticky{}
+
+// ProtocolName implements kafka.GroupBalancer.
+func (s Sticky) ProtocolName() string { return "floodgate-sticky" }
+
+// User data: the version, 1 for a standby, the number of pairs, and the pairs, as varints.
+const stickyVersion = 1
+
+// UserData implements kafka.GroupBalancer: what this member holds.
+func (s Sticky) UserData() ([]byte, error) {
+	b := []byte{stickyVersion, 0}
+	if s.Standby {
+		b[1] = 1
+	}
+	if s.Held == nil {
+		return append(b, 0), nil
+	}
+	held := s.Held()
+	b = binary.AppendUvarint(b, uint64(len(held)))
+	for _, p := range slices.Sorted(maps.Keys(held)) {
+		b = binary.AppendVarint(b, int64(p))
+		b = binary.AppendVarint(b, held[p])
+	}
+	return b, nil
+}
+
+// stickyMember is what a member said of itself.
+type stickyMember struct {
+	id      string
+	standby bool
+	held    map[int]int64
+	given   []int
+}
+
+// maxHeld bounds the pairs that one member may tell of.
+const maxHeld = 1 << 20
+
+// readStickyMember reads what UserData wrote. Whoever writes something else holds nothing.
+func readStickyMember(m kafka.GroupMember) *stickyMember {
+	s := &stickyMember{id: m.ID, held: make(map[int]int64)}
+	b := m.UserData
+	if len(b) < 3 || b[0] != stickyVersion {
+		return s
+	}
+	s.standby = b[1] == 1
+	n, size := binary.Uvarint(b[2:])
+	if size <= 0 || n > maxHeld {
+		return s
+	}
+	b = b[2+size:]
+	for range n {
+		p, size := binary.Varint(b)
+		if size <= 0 {
+			return s
+		}
+		offset, more := binary.Varint(b[size:])
+		if more <= 0 {
+			return s
+		}
+		s.held[int(p)] = offset
+		b = b[size+more:]
+	}
+	return s
+}
+
+// AssignGroups implements kafka.GroupBalancer. No member gets more than one partition more than another, and partitions
+// are placed first where most would have to be folded again elsewhere.
+func (s Sticky) AssignGroups(members []kafka.GroupMember, partitions []kafka.Partition) kafka.GroupMemberAssignments {
+	all := make(kafka.GroupMemberAssignments, len(members))
+	topics := make(map[string][]kafka.GroupMember)
+	for _, m := range members {
+		all[m.ID] = make(map[string][]int)
+		for _, t := range m.Topics {
+			topics[t] = append(topics[t], m)
+		}
+	}
+	for topic, members := range topics {
+		var ids []int
+		for _, p := range partitions {
+			if p.Topic == topic {
+				ids = append(ids, p.ID)
+			}
+		}
+		for _, m := range assignSticky(members, ids) {
+			all[m.id][topic] = m.given
+		}
+	}
+	return all
+}
+
+// assignSticky assigns the partitions of one topic to its members.
+func assignSticky(members []kafka.GroupMember, partitions []int) []*stickyMember {
+	active := activeMembers(members)
+	if len(active) == 0 {
+		return nil
+	}
+	slices.Sort(partitions)
+	wishes := stickyWishes(active, partitions)
+	least, extra := len(partitions)/len(active), len(partitions)%len(active) // so many members get one more
+	placed := make(map[int]bool, len(partitions))
+	give := func(m *stickyMember, p int) bool {
+		if placed[p] || len(m.given) > least || len(m.given) == least && extra == 0 {
+			return false
+		}
+		if len(m.given) == least {
+			extra--
+		}
+		m.given = append(m.given, p)
+		placed[p] = true
+		return true
+	}
+	for _, w := range wishes {
+		give(w.member, w.partition)
+	}
+	for _, p := range partitions { // of which nobody with room holds anything
+		for _, m := range active {
+			if give(m, p) {
+				break
+			}
+		}
+	}
+	return active
+}
+
+// wish is for a partition to go to a member that holds its state.
+type wish struct {
+	member    *stickyMember
+	partition int
+	offset    int64
+	gain      int64 // how much newer the state is than the next best member's
+}
+
+// stickyWishes returns what is worth most first.
+func stickyWishes(active []*stickyMember, partitions []int) []wish {
+	var all []wish
+	for _, p := range partitions {
+		first := len(all)
+		for _, m := range active {
+			if offset, ok := m.held[p]; ok && offset >= 0 {
+				all = append(all, wish{m, p, offset, offset})
+			}
+		}
+		same := all[first:]
+		slices.SortStableFunc(same, func(a, b wish) int { return cmp.Compare(b.offset, a.offset) })
+		for i := range same[:max(0, len(same)-1)] {
+			same[i].gain -= same[i+1].offset
+		}
+	}
+	slices.SortStableFunc(all, func(a, b wish) int { return cmp.Compare(b.gain, a.gain) })
+	return all
+}
+
+// activeMembers returns those that are to get partitions, by id: the standbys only where there is nobody else.
+func activeMembers(members []kafka.GroupMember) []*stickyMember {
+	var active, standby []*stickyMember
+	for _, m := range members {
+		if s := readStickyMember(m); s.standby {
+			standby = append(standby, s)
+		} else {
+			active = append(active, s)
+		}
+	}
+	if len(active) == 0 {
+		active = standby
+	}
+	slices.SortFunc(active, func(a, b *stickyMember) int { return strings.Compare(a.id, b.id) })
+	return active
+}
