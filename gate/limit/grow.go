@@ -114,15 +114,19 @@ func slotsFor(n int) int {
 	return 1 << bits.Len(uint(max(n, 1)-1))
 }
 
-// freeze ends admissions to a ring: as each needs the slot at the head, marking that one is enough.
+// freeze ends admissions to a ring: as each needs the slot at the head, marking that one is enough. Then the hint is the
+// head.
 func freeze(s []atomic.Uint64) {
 	for {
-		head := s[ringHead].Load()
+		hint, head := end(s)
 		next := at(s, head).Load()
 		switch {
-		case s[ringHead].Load() != head:
-		case written(s, next, head):
+		case s[ringHint].Load() != hint:
+		case next&claimBit != 0:
 			settle(s, head, next, 0)
+		case written(s, next, head):
+		case hint < head:
+			s[ringHint].CompareAndSwap(hint, head)
 		case at(s, head).CompareAndSwap(next, next|frozenBit):
 			return
 		}
@@ -135,7 +139,7 @@ func freeze(s []atomic.Uint64) {
 func (r *Ring) move(old *table) {
 	from, next := old.words, old.next.Load()
 	to := next.words
-	head := from[ringHead].Load()
+	head := from[ringHint].Load()
 	slots := uint64(len(to) - ringSlots)
 	dropped := int64(0)
 	source := head // one above it
@@ -152,7 +156,7 @@ func (r *Ring) move(old *table) {
 		}
 		at(to, p-1).CompareAndSwap(0, slotOf(to, p-1, when))
 	}
-	to[ringHead].CompareAndSwap(0, head)
+	to[ringHint].CompareAndSwap(0, head)
 	r.table.CompareAndSwap(old, next)
 }
 

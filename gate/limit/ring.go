@@ -2,22 +2,26 @@ package limit
 
 import "sync/atomic"
 
-// A ring's state is a counter of what was admitted and a circular buffer of when, a power of two of slots.
+// A ring's state is a circular buffer of when something was admitted, a power of two of slots, and where to look in it.
 //
-//	head    how many were admitted: the position of the next. It only grows
+//	hint    no more than the head, and behind it by no more than there are slots. It only grows
 //	latest  no less than the time of any admission of several at once
 //	slots   position p is in slot p mod slots: the time, its lap's tag in the lowest bit
 //
+// The head, how many were admitted and so the position of the next, is nowhere: it is the first position from the hint on
+// whose slot is not written, that is, not tagged with the current lap. A few slots are looked at more often than the hint
+// is moved, so that most admissions write to one cache line only.
+//
 // # How one is admitted
 //
-// A goroutine reads the head, the time of the limit-th newest, and the slot at the head. If the time is a window ago, it
-// replaces the slot by compare-and-swap: at that moment its admission is decided and recorded, in one. Advancing the
-// head comes after, and whoever finds the slot at the head written (its tag is the current lap's) does it first. So
-// nothing is lost between head and slot, whoever stops where.
+// A goroutine finds the head, and reads the time of the limit-th newest and the slot at the head. If the time is a window
+// ago, it replaces the slot by compare-and-swap: at that moment its admission is decided, recorded and counted, in one. So
+// nothing can be lost between counting and recording, whoever stops where.
 //
 // The time that is written is never before that of the position before, so times never decrease along the ring; and it is
 // a window or more after what the slot held, so no slot ever holds the same word twice and the swap has no ABA problem.
-// Everything read is known to belong together when the head is afterwards still what it was.
+// Everything read is known to belong together when the slot at the head was not written after reading it, and the hint is
+// still what it was, so that the tags were those of one lap.
 //
 // # Why never more than the limit, whatever the clocks say
 //
@@ -28,17 +32,17 @@ import "sync/atomic"
 // # How several are admitted
 //
 // The slot at the head is replaced by a claim: the number of positions, and the low bits of the first to make it unique.
-// Whoever finds a claim completes it: the positions behind the first are filled, the first last, then the head moves. The
-// one thing that helpers cannot know is the time, which has no room in the claim: they take latest, to which the claimant
-// has raised it before. If several goroutines claim at once with different times, that may be a little late, which only
-// keeps the slots longer.
+// Whoever finds a claim completes it: the positions behind the first are filled, the first last; the hint is at the head
+// meanwhile, and moved over all of them in the end. The one thing that helpers cannot know is the time, which has no room
+// in the claim: they take latest, to which the claimant has raised it before. If several goroutines claim at once with
+// different times, that may be a little late, which only keeps the slots longer.
 //
 // # How a limit grows, and turns are taken back
 //
 // By a new state. The old one is frozen, which takes no more than a mark in the slot at its head, and what follows from it
 // is written to the new one by whoever comes by: see grow.go.
 const (
-	ringHead = iota
+	ringHint = iota
 	ringLatest
 	ringSlots
 )
@@ -51,6 +55,9 @@ const (
 	claimUnits = 26              // bits for the number of positions; the rest is for which
 	maxSlots   = 1 << claimUnits / 2
 )
+
+// maxLag is how far the hint may be behind the head, but for several at once.
+const maxLag = 8
 
 // ring is the algorithm. Its limit may be more than a state has slots; then the slots are the limit.
 type ring struct {
@@ -70,7 +77,7 @@ func (a *ring) try(s []atomic.Uint64, t, n, most int64) (wait int64, r receipt, 
 		if n > limit {
 			return never, r, false, false
 		}
-		head := s[ringHead].Load()
+		hint, head := end(s)
 		free, back := int64(0), uint64(limit-n+1)
 		if head >= back {
 			free = timeOf(at(s, head-back).Load()) + a.window
@@ -80,11 +87,10 @@ func (a *ring) try(s []atomic.Uint64, t, n, most int64) (wait int64, r receipt, 
 			newest = timeOf(at(s, head-1).Load())
 		}
 		next := at(s, head).Load()
-		switch {
-		case s[ringHead].Load() != head:
-			continue
-		case written(s, next, head):
-			settle(s, head, next, 0)
+		if s[ringHint].Load() != hint || written(s, next, head) {
+			if next&claimBit != 0 && s[ringHint].Load() == hint {
+				settle(s, head, next, 0)
+			}
 			continue
 		}
 		if wait = max(0, free-t); wait > most {
@@ -99,14 +105,24 @@ func (a *ring) try(s []atomic.Uint64, t, n, most int64) (wait int64, r receipt, 
 	}
 }
 
+// end returns the head as it follows from the hint, for as long as the hint is the same.
+func end(s []atomic.Uint64) (hint, head uint64) {
+	lag := min(maxLag, uint64(len(s)-ringSlots))
+	for {
+		hint = s[ringHint].Load()
+		for head = hint; head < hint+lag; head++ {
+			if v := at(s, head).Load(); v&claimBit != 0 || !written(s, v, head) {
+				return hint, head
+			}
+		}
+		s[ringHint].CompareAndSwap(hint, head)
+	}
+}
+
 // admit writes n positions from the head on, unless another goroutine was first.
 func admit(s []atomic.Uint64, head, next uint64, n, when int64) bool {
 	if n == 1 {
-		if !at(s, head).CompareAndSwap(next, slotOf(s, head, when)) {
-			return false
-		}
-		s[ringHead].CompareAndSwap(head, head+1)
-		return true
+		return at(s, head).CompareAndSwap(next, slotOf(s, head, when))
 	}
 	raise(&s[ringLatest], uint64(when))
 	claim := claimBit | head<<claimUnits&^(claimBit|frozenBit) | uint64(n)
@@ -117,14 +133,11 @@ func admit(s []atomic.Uint64, head, next uint64, n, when int64) bool {
 	return true
 }
 
-// settle moves the head over what was found written there. When it returns, the head has moved. The time is the claim's, if
-// it is known.
-func settle(s []atomic.Uint64, head, found uint64, known int64) {
-	if found&claimBit == 0 {
-		s[ringHead].CompareAndSwap(head, head+1)
-		return
-	}
-	last := head + found&(1<<claimUnits-1)
+// settle replaces a claim by what it stands for. When it returns, the head is behind that. The time is the claim's, if it
+// is known.
+func settle(s []atomic.Uint64, head, claim uint64, known int64) {
+	raise(&s[ringHint], head)
+	last := head + claim&(1<<claimUnits-1)
 	when := known
 	for p := head + 1; p < last; p++ {
 		slot := at(s, p)
@@ -133,7 +146,7 @@ func settle(s []atomic.Uint64, head, found uint64, known int64) {
 			if p == head+1 && known == 0 {
 				when = max(int64(s[ringLatest].Load()), timeOf(at(s, head-1).Load()))
 			}
-			if s[ringHead].Load() != head {
+			if s[ringHint].Load() != head {
 				return // others have finished
 			}
 			slot.CompareAndSwap(v, slotOf(s, p, when))
@@ -141,8 +154,8 @@ func settle(s []atomic.Uint64, head, found uint64, known int64) {
 		}
 		when = timeOf(v)
 	}
-	at(s, head).CompareAndSwap(found, slotOf(s, head, when))
-	s[ringHead].CompareAndSwap(head, last)
+	at(s, head).CompareAndSwap(claim, slotOf(s, head, when))
+	s[ringHint].CompareAndSwap(head, last)
 }
 
 // give cannot take a time out of a state while others write to it. A Ring of its own can, by replacing the state.
@@ -150,7 +163,7 @@ func (a *ring) give([]atomic.Uint64, receipt, int64) {}
 
 // debt is the wait for the next turn, and if there is none, how recently there was one.
 func (a *ring) debt(s []atomic.Uint64, t int64) int64 {
-	head := s[ringHead].Load()
+	_, head := end(s)
 	if head == 0 || timeOf(at(s, head-1).Load())+a.window <= t {
 		return 0
 	}

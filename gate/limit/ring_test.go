@@ -166,7 +166,7 @@ type call struct {
 // goroutine could have made them in, with the same answers, where no call comes before one that had ended when it began.
 // (J. Wing, C. Gong, "Testing and Verifying Concurrent Objects", 1993.)
 func TestRingIsLinearizable(t *testing.T) {
-	const goroutines, each, rounds = 3, 4, 1500
+	const goroutines, each, rounds = 3, 4, 600
 	start := noon()
 	for name, fresh := range map[string]func() anyLimiter{
 		"ring":    func() anyLimiter { return NewRing(2, 4) },
