@@ -22,7 +22,7 @@ type FoldOptions struct {
 	Key        schemas.PartitionKey   // zero: schemas.DefaultPartitionKey
 	Partition  int                    // the one whose frames are folded
 	Partitions int                    // 0 is 1
-	MaxRows    int                    // rules × callers kept; 0 is DefaultMaxRows. Beyond it new callers are not counted, and that is
+	MaxRows    int                    // rules × callers kept; 0 is DefaultMaxRows. Beyond it only new callers that are heavy are counted
 	MaxSenders int                    // producers and sources remembered; 0 is DefaultMaxSenders
 	NoStore    bool                   // nothing will be committed: TakeDirty has nothing to give
 	Each       func(e *schemas.Entry) // called with each entry of a frame that is counted, in log order; nil is nobody
@@ -52,6 +52,7 @@ type Fold struct {
 	table       table
 	dedupe      *dedupe
 	wheel       wheel
+	heavy       heavy
 	now         int64 // log time: the newest entry's, in Unix nanoseconds
 	offset      int64 // of the record being folded
 	frame       schemas.Frame
@@ -140,7 +141,7 @@ func (f *Fold) count(r *rules.Rule, rule int32, e *schemas.Entry, caller uint64)
 	}
 	i, ok := f.table.find(hash, rule, e.ID)
 	if !ok {
-		if f.table.used >= f.opts.MaxRows {
+		if !f.admits(hash, e) {
 			f.stats.Uncounted += uint64(weight)
 			return
 		}
