@@ -70,6 +70,9 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
+// least is the shortest lookup that can be told from none, in nanoseconds.
+const least = 0.1
+
 // whileApplying measures misses alone, and while a writer is at work.
 func (b *bench) whileApplying(ctx context.Context, s *gate.Set, closed, others []string) error {
 	asked := others[len(others)/20:] // the others are closed and opened meanwhile
@@ -81,22 +84,23 @@ func (b *bench) whileApplying(ctx context.Context, s *gate.Set, closed, others [
 		Case: "1 M closed, miss, while 10 k decisions/s are applied: slower by", Unit: "%", Bar: report.Bar{AtMost: 10},
 		Note: "the writer's own processor time included",
 	}
+	writer := newWriter(s, closed[:len(others)/20], others[:len(others)/20])
 	for _, cpus := range b.settings.cpus {
-		var base, alone, busy meter.Series
-		for range b.settings.plan.Rounds {
+		runtime.GC()
+		var times []float64
+		for range 2 * b.settings.plan.Rounds {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			take := func(w meter.Work) meter.Sample { return meter.Take(cpus, b.settings.plan.Round, w) }
-			base = append(base, take(empty))
-			alone = append(alone, take(ask))
-			writer := newWriter(s, closed[:len(others)/20], others[:len(others)/20])
+			take := func(w meter.Work) float64 { return meter.Take(cpus, b.settings.plan.Round, w).NS() }
+			base, before := take(empty), take(ask)
 			writer.start()
-			busy = append(busy, take(ask))
+			busy := take(ask)
 			writer.stop()
+			alone := (before + take(ask)) / 2 // so that a trend counts for neither
+			times = append(times, (busy-base)/max(alone-base, least))
 		}
-		slower := (beyond(busy, base)/max(beyond(alone, base), 1) - 1) * 100
-		row.Figures = append(row.Figures, report.Figure{CPUs: cpus, Value: slower})
+		row.Figures = append(row.Figures, report.Figure{CPUs: cpus, Value: (meter.Median(times) - 1) * 100})
 	}
 	if n := g.wrong.Load(); n > 0 {
 		return fmt.Errorf("got %d wrong answers while decisions were applied", n)
@@ -106,9 +110,11 @@ func (b *bench) whileApplying(ctx context.Context, s *gate.Set, closed, others [
 }
 
 // writer applies decisions at a steady rate: of three one renews a closure, one closes another caller, and one opens it.
+// It can be started again after it was stopped.
 type writer struct {
 	set       *gate.Set
 	decisions []schemas.Decision
+	applied   int // of all rounds
 	quit      chan struct{}
 	done      sync.WaitGroup
 }
@@ -118,7 +124,7 @@ func newWriter(s *gate.Set, closed, others []string) *writer {
 	renew := peers.Decisions(closed, now, now.Add(2*time.Hour))
 	shut := peers.Decisions(others, now, now.Add(time.Hour))
 	open := peers.Decisions(others, now, now)
-	w := &writer{set: s, quit: make(chan struct{})}
+	w := &writer{set: s}
 	for i := range renew {
 		w.decisions = append(w.decisions, renew[i], shut[i], open[i])
 	}
@@ -126,21 +132,22 @@ func newWriter(s *gate.Set, closed, others []string) *writer {
 }
 
 func (w *writer) start() {
+	w.quit = make(chan struct{})
 	w.done.Go(func() {
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
-		start, applied := time.Now(), 0
+		start, before := time.Now(), w.applied
 		for {
 			select {
 			case <-w.quit:
 				return
 			case now := <-tick.C:
-				due := int(now.Sub(start).Seconds() * perSecond)
-				for applied < due {
-					from := applied % len(w.decisions)
-					to := min(from+due-applied, len(w.decisions))
+				due := before + int(now.Sub(start).Seconds()*perSecond)
+				for w.applied < due {
+					from := w.applied % len(w.decisions)
+					to := min(from+due-w.applied, len(w.decisions))
 					w.set.ApplyAt(now, w.decisions[from:to])
-					applied += to - from
+					w.applied += to - from
 				}
 				w.set.Tick(now)
 			}

@@ -21,12 +21,14 @@ import (
 // requests measures whole requests over loopback: net/http bare, with gates, and with the limiter that most would take.
 func (b *bench) requests(ctx context.Context) error {
 	closed, asked := crowd(b.settings.many, b.settings.many)
-	wrap, stop := gates(closed)
-	defer stop()
+	usual, stopUsual := gates(closed[:few])
+	defer stopUsual()
+	flooded, stopFlooded := gates(closed)
+	defer stopFlooded()
 	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello\n") })
 	var trials []meter.Work
 	var sites []*site
-	for _, h := range []http.Handler{handler, wrap(handler), limited(handler, copies(shuffled(asked)))} {
+	for _, h := range []http.Handler{handler, limited(handler, copies(shuffled(asked))), usual(handler), flooded(handler)} {
 		s, err := newSite(h, asked)
 		if err != nil {
 			return err
@@ -35,7 +37,9 @@ func (b *bench) requests(ctx context.Context) error {
 		sites = append(sites, s)
 		trials = append(trials, s.work)
 	}
-	measured, err := b.spread(ctx, trials...)
+	more := *b // a few percent of what much else has a part in: that takes patience
+	more.settings.plan.Rounds *= 3
+	measured, err := more.spread(ctx, trials...)
 	if err != nil {
 		return err
 	}
@@ -44,26 +48,35 @@ func (b *bench) requests(ctx context.Context) error {
 			return err
 		}
 	}
-	b.requestRow(measured)
+	b.requestRows(measured)
 	return nil
 }
 
-func (b *bench) requestRow(measured [][]meter.Series) {
-	row := report.Row{
-		Case: "a whole net/http request with gates, recorded: more than a bare one by", Unit: "%",
-		Bar: report.Bar{AtMost: 4, Allocs: 1},
+// requestRows adds rows of what gates add to a bare request, with few callers closed and with many. Measured are a bare
+// request, one with a limiter, and one of each row.
+func (b *bench) requestRows(measured [][]meter.Series) {
+	rows := []report.Row{
+		{Case: "a whole net/http request, two callers, recorded: more than a bare one by", Bar: report.Bar{AtMost: 4, Allocs: 1}},
+		{Case: "the same with 1 M closed", Bar: report.Bar{Allocs: 1}},
 	}
-	for i, series := range measured {
-		bare := series[0]
-		more := func(s meter.Series) float64 { return 100 * (s.NS()/bare.NS() - 1) }
-		row.Figures = append(row.Figures, report.Figure{
-			CPUs: b.settings.cpus[i], Value: more(series[1]), Allocs: max(0, series[1].Allocs()-bare.Allocs()),
-			Rival: report.Rival{Name: "x/time/rate, sync.Map", Value: more(series[2])},
-		})
-		row.Note += fmt.Sprintf("a bare request takes %.1f µs on %d CPU; ", bare.NS()/1000, b.settings.cpus[i])
+	for i := range rows {
+		r := &rows[i]
+		r.Unit = "%"
+		for j, series := range measured {
+			bare, limiter, gated := series[0], series[1], series[2+i]
+			more := func(s meter.Series) float64 { return 100 * (s.Over(bare) - 1) }
+			r.Figures = append(r.Figures, report.Figure{
+				CPUs: b.settings.cpus[j], Value: more(gated), Allocs: max(0, gated.Allocs()-bare.Allocs()),
+				Rival: report.Rival{Name: "x/time/rate, sync.Map", Value: more(limiter)},
+			})
+		}
 	}
-	row.Note += "client and server in one process, one connection for each CPU, keep-alive; 1 M callers closed, 1 M others ask"
-	b.row(row)
+	for j, series := range measured {
+		rows[0].Note += fmt.Sprintf("a bare request takes %.1f µs on %d CPU; ", series[0].NS()/1000, b.settings.cpus[j])
+	}
+	rows[0].Note += "over loopback, client and server in one process, a connection for each CPU, keep-alive; " +
+		"1 000 callers closed, 1 M others ask"
+	b.report.Rows = append(b.report.Rows, rows...)
 }
 
 // limited puts a Limiter of golang.org/x/time/rate for each caller before a handler. It knows some callers already.

@@ -97,6 +97,18 @@ func (s Series) median(of func(Sample) float64) float64 {
 	return Median(values)
 }
 
+// Over returns how many times the processor time of an operation of base that of s is: the median over rounds, each
+// compared with the same round of base. What changes slowly, such as a machine that gets busy, changes both.
+func (s Series) Over(base Series) float64 {
+	times := make([]float64, 0, len(s))
+	for i := range min(len(s), len(base)) {
+		if ns := base[i].NS(); ns > 0 {
+			times = append(times, s[i].NS()/ns)
+		}
+	}
+	return Median(times)
+}
+
 // Median returns the median of values, which it sorts; 0 of none.
 func Median(values []float64) float64 {
 	n := len(values)

@@ -105,6 +105,21 @@ func TestSeriesIsItsMedian(t *testing.T) {
 	}
 }
 
+func TestOverComparesRoundByRound(t *testing.T) {
+	// A machine that gets busier by the round: medians of the two would say 1.
+	base := Series{{Ops: 1, CPU: 100}, {Ops: 1, CPU: 200}, {Ops: 1, CPU: 400}}
+	s := Series{{Ops: 1, CPU: 110}, {Ops: 1, CPU: 220}, {Ops: 1, CPU: 440}}
+	if got := s.Over(base); math.Abs(got-1.1) > 1e-9 {
+		t.Errorf("got %v times, want 1.1", got)
+	}
+	if got := s.Over(Series{{}, {Ops: 1, CPU: 220}}); got != 1 {
+		t.Errorf("got %v times, want 1: a round of nothing, and one that is missing, are left out", got)
+	}
+	if got := s.Over(nil); got != 0 {
+		t.Errorf("got %v times nothing, want 0", got)
+	}
+}
+
 func TestMedian(t *testing.T) {
 	for _, p := range []struct {
 		values []float64
