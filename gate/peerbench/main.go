@@ -112,7 +112,7 @@ const leastMany = 4 * few
 const few = 1000
 
 func full() settings {
-	s := settings{plan: meter.Plan{Rounds: 7, Round: 100 * time.Millisecond}, cpus: []int{1}, many: 1_000_000, cold: 1000}
+	s := settings{plan: meter.Plan{Rounds: 5, Round: 100 * time.Millisecond}, cpus: []int{1}, many: 1_000_000, cold: 1000}
 	if runtime.NumCPU() > 1 {
 		s.cpus = append(s.cpus, 2)
 	}
