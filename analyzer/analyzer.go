@@ -39,6 +39,7 @@ type Analyzer struct {
 	logger *slog.Logger
 	start  time.Time    // zero of lease
 	lease  atomic.Int64 // when the newest successful offset commit was sent, since start
+	spare  atomic.Bool  // a member of the group that was given no partition
 
 	mu     sync.Mutex
 	rules  *rules.Set       // guarded by mu
@@ -104,7 +105,9 @@ func (a *Analyzer) Run(ctx context.Context) error {
 		for _, p := range gen.Partitions {
 			a.own(ctx, p)
 		}
+		a.spare.Store(len(gen.Partitions) == 0)
 		a.serve(ctx, gen)
+		a.spare.Store(false)
 	}
 	a.keepOnly(nil)
 	a.noteHeld(true)
@@ -262,8 +265,12 @@ func (a *Analyzer) Stats() []OwnerStats {
 	return stats
 }
 
-// Ready reports whether this analyzer holds a lease and all its owners decide.
+// Ready reports whether this analyzer holds a lease and all its owners decide. One more analyzer than there are partitions
+// is ready with nothing to do: it stands by.
 func (a *Analyzer) Ready(now time.Time) bool {
+	if a.spare.Load() {
+		return true
+	}
 	if !a.leased(now) {
 		return false
 	}

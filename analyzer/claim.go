@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/509da70d/floodgate/schemas"
@@ -22,6 +23,9 @@ func (o *Owner) claim(ctx context.Context) error {
 	o.beat = at.beat
 	epoch := max(at.fence.Epoch, o.store.Checkpoint().Epoch)
 	for {
+		if epoch == math.MaxUint64 {
+			return fmt.Errorf("%w: someone claimed epoch %d, the last there is; the topic of decisions must be made anew", ErrFenced, epoch)
+		}
 		epoch = max(epoch+1, uint64(time.Now().UnixMilli())) // after 1970
 		nonce := newNonce()
 		base, err := o.appendClaim(ctx, epoch, nonce)

@@ -21,5 +21,18 @@
 // Which rules count since which offset is recorded there too, with their text, so that what is folded again is folded by
 // the rules that it was folded by.
 //
-// Analyzer runs the owners of the partitions that its consumer group assigns to it.
+// Analyzer runs the owners of the partitions that its consumer group assigns to it. One that is assigned none stands by, and
+// is ready.
+//
+// Where this differs from ARCHITECTURE.md §5:
+//   - An owner opens its store before it claims the partition, not after: the claim's epoch must be above that of the
+//     store, which only the store can tell. What must not happen before the claim is publishing, and reading back what
+//     others published; opening touches nothing but our own directory, which is locked.
+//   - An owner whose claim meets the highest epoch that there can be gives up with ErrFenced: there is none above it.
+//   - Restoring ends at the log's end as it was when restoring began; what came since is folded while running, and its
+//     decisions are published at once.
+//   - The lease is renewed by the offset commits of all partitions together, so it is the analyzer's and not a partition's.
+//     An owner keeps its epoch through a rebalance; one that failed and began anew takes another.
+//   - Partitions are not added to running owners: when the topic of requests has more of them than before, the daemon
+//     stops its Analyzer and makes another.
 package analyzer

@@ -1,10 +1,13 @@
 package analyzer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -261,4 +264,29 @@ func TestACanaryIsAnsweredAndCountedNowhere(t *testing.T) {
 			t.Errorf("fold: got %d entries counted, want 0", n)
 		}
 	})
+}
+
+// Whoever may write decisions may claim the last epoch that there is. None is above it: an owner gives up and says what to
+// do, where one that goes on would fill the topic with claims.
+func TestOwnerGivesUpAboveTheLastEpoch(t *testing.T) {
+	for _, epoch := range []uint64{math.MaxUint64 - 1, math.MaxUint64} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			value, err := pb.AppendClaim(nil, &schemas.Claim{Epoch: epoch, Nonce: 1, Owner: "a vandal"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.log.Produce(t.Context(), w.conf.Decisions, 0, kafkaio.Message{Time: time.Now().UnixNano(), Value: value}); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			w.conf.Dir = filepath.Join(t.TempDir(), "store")
+			err = NewOwner(w.log, w.conf).Run(ctx)
+			_, end, _ := w.log.Range(t.Context(), w.conf.Decisions, 0)
+			if last := epoch == math.MaxUint64; errors.Is(err, ErrFenced) != last || last && end != 1 || !last && end < 3 {
+				t.Errorf("after epoch %d: got %v and %d records, want ErrFenced after the last one alone, and no claim", epoch, err, end)
+			}
+		})
+	}
 }

@@ -78,6 +78,10 @@ func ValidateKind(kind string) error {
 	return nil
 }
 
+// CompositeSeparator stands between the parts of a composite caller's id, such as ip_route. Only the last part may contain
+// it: a request with another such part has no composite caller, or different ones would be counted as one.
+const CompositeSeparator = "|"
+
 // CanonicalAddr returns the one form in which an address is counted: IPv4-mapped IPv6 becomes IPv4, and a zone is
 // dropped. Two ways to write an address are then one caller.
 func CanonicalAddr(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }

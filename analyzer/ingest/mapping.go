@@ -23,10 +23,6 @@ const (
 	maxOtherwise = 8    // fields of which the first that is there counts
 )
 
-// CompositeSeparator stands between the parts of a composite caller's id, as in gatehttp. Only the last part may contain
-// it: a request with another such part has no composite caller, or different ones would be counted as one.
-const CompositeSeparator = "|"
-
 // Names that stand for what the mapping makes, not for what the log has.
 const (
 	FieldClient   = "client"   // the client's address, behind trusted proxies, in canonical form
@@ -93,7 +89,7 @@ func ParseCallerField(s string) (CallerTemplate, error) {
 	if err := schemas.ValidateKind(kind); err != nil {
 		return CallerTemplate{}, fmt.Errorf("%w: callers %q: %w", ErrMapping, s, err)
 	}
-	c := CallerTemplate{Kind: kind, Template: "{" + strings.ReplaceAll(fields, "+", "}"+CompositeSeparator+"{") + "}"}
+	c := CallerTemplate{Kind: kind, Template: "{" + strings.ReplaceAll(fields, "+", "}"+schemas.CompositeSeparator+"{") + "}"}
 	if _, err := parseTemplate(c.Template); err != nil {
 		return CallerTemplate{}, fmt.Errorf("%w: callers %q: %w", ErrMapping, s, err)
 	}

@@ -119,23 +119,6 @@ func runAnalyze(ctx context.Context, p process, args []string) error {
 	return nil
 }
 
-// count waits for Kafka, then runs the analyzer and follows the rules file until ctx ends.
-func (c *analyzeConfig) count(ctx context.Context, logger *slog.Logger, client *kafkaio.Client, set *rules.Set, key schemas.PartitionKey, s *server) error {
-	partitions, err := prepareTopics(ctx, logger, client, c.kafka)
-	if ctx.Err() != nil {
-		return nil //nolint:nilerr // whoever is stopped while waiting has not failed
-	}
-	if err != nil {
-		return err
-	}
-	a := c.analyzer(logger, client, set, key, partitions)
-	s.watch(a)
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return a.Run(ctx) })
-	g.Go(func() error { return followRules(ctx, logger, c.rules, set, a) })
-	return g.Wait()
-}
-
 // prepareData makes the directory of the counts and tries to write there, so that a wrong one is found before Kafka is
 // waited for: an owner that can't open its store goes on trying.
 func prepareData(dir string) error {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -49,6 +51,7 @@ func runDemo(ctx context.Context, p process, args []string) error {
 	if c.verbose {
 		d.logger = p.logger()
 	}
+	signal.Ignore(syscall.SIGPIPE) // whoever stops reading gets no more, and the directory is removed nevertheless
 	cleanUp, err := d.directory()
 	if err != nil {
 		return err

@@ -4,7 +4,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -62,6 +64,12 @@ func (k *kafkaFlags) addFollower(flags *pflag.FlagSet) {
 func (k *kafkaFlags) check() error {
 	if len(k.brokers) == 0 {
 		return usagef("--brokers: got none, want at least one host:port")
+	}
+	for _, b := range k.brokers {
+		host, port, err := net.SplitHostPort(b)
+		if n, perr := strconv.ParseUint(port, 10, 16); err != nil || host == "" || perr != nil || n == 0 {
+			return usagef("--brokers: got %q, want host:port", b)
+		}
 	}
 	if k.partitions < 1 || k.partitions > 10_000 {
 		return usagef("--partitions: got %d, want 1 to 10000", k.partitions)

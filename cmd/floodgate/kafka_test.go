@@ -61,7 +61,12 @@ func TestSubcommandsReachABrokerThatAsksWhoTheyAre(t *testing.T) {
 }
 
 func TestFlagsOfTheLinkThatCannotWork(t *testing.T) {
-	base := []string{"topics", "--brokers", "127.0.0.1:1"}
+	for _, broker := range []string{"", "kafka", "kafka:", ":9092", "kafka:http", "kafka:0", "kafka:65536", "a:b:c", "http://kafka:9092", "::1:9092", "kafka:9092 "} {
+		if _, err := runCommand("topics", "--brokers", broker); !isUsage(err) || !strings.HasPrefix(err.Error(), "--brokers: got ") {
+			t.Errorf("--brokers %q: got %v, want a usage error", broker, err)
+		}
+	}
+	base := []string{"topics", "--brokers", "127.0.0.1:1,[::1]:1"}
 	for _, c := range []struct {
 		args  []string
 		want  string

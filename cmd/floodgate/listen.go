@@ -24,6 +24,7 @@ type server struct {
 	http     *http.Server
 	registry *prometheus.Registry
 	waits    atomic.Pointer[func(time.Time) string] // what it waits for, or nothing; nil until watch
+	metrics  prometheus.Collector                   // of what is served; nil until then
 }
 
 func newServer() *server {
@@ -55,7 +56,7 @@ func (s *server) open(listen string, logger *slog.Logger) (err error) {
 	return nil
 }
 
-// watch makes the server answer for an analyzer; it is called at most once.
+// watch makes the server answer for an analyzer: see serve.
 func (s *server) watch(a *analyzer.Analyzer) {
 	s.serve(newCollector(a), func(now time.Time) string {
 		if !a.Ready(now) {
@@ -65,8 +66,13 @@ func (s *server) watch(a *analyzer.Analyzer) {
 	})
 }
 
-// serve makes the server answer with metrics, and with what is waited for; it is called at most once.
+// serve makes the server answer with metrics, and with what is waited for, in the place of those before. One goroutine
+// calls it.
 func (s *server) serve(metrics prometheus.Collector, waits func(time.Time) string) {
+	if s.metrics != nil {
+		s.registry.Unregister(s.metrics)
+	}
+	s.metrics = metrics
 	s.registry.MustRegister(metrics)
 	s.waits.Store(&waits)
 }

@@ -48,7 +48,7 @@ func Custom(kind string, id IDFunc) CallerFunc {
 }
 
 // CompositeSeparator stands between the parts of a composite caller's id.
-const CompositeSeparator = front.Separator
+const CompositeSeparator = schemas.CompositeSeparator
 
 // Composite adds a caller whose id is made of several parts, such as an address and a method; a closure then shuts the
 // one method for the one address:

@@ -41,7 +41,7 @@ func Custom(kind string, id func(*http.Request) string) CallerFunc {
 }
 
 // CompositeSeparator stands between the parts of a composite caller's id.
-const CompositeSeparator = front.Separator
+const CompositeSeparator = schemas.CompositeSeparator
 
 // Composite adds a caller whose id is made of several parts, such as an address and a route; a closure then shuts the
 // one route for the one address:

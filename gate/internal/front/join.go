@@ -4,22 +4,21 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"github.com/509da70d/floodgate/schemas"
 )
 
-// Separator stands between the parts of a composite caller's id.
-const Separator = "|"
-
-// Join returns the composite id of n parts, which part returns by their index, with Separator between them. It is empty
-// if a part is, or if one before the last contains Separator: different callers would be counted as one.
+// Join returns the composite id of n parts, which part returns by their index, with schemas.CompositeSeparator between them. It is empty
+// if a part is, or if one before the last contains it: different callers would be counted as one.
 func Join(n int, part func(i int) string) string {
 	var id strings.Builder
 	for i := range n {
 		p := part(i)
-		if p == "" || i < n-1 && strings.Contains(p, Separator) {
+		if p == "" || i < n-1 && strings.Contains(p, schemas.CompositeSeparator) {
 			return ""
 		}
 		if i > 0 {
-			id.WriteString(Separator)
+			id.WriteString(schemas.CompositeSeparator)
 		}
 		id.WriteString(p)
 	}

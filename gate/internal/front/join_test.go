@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/509da70d/floodgate/schemas"
 )
 
 func TestJoin(t *testing.T) {
@@ -38,7 +40,7 @@ func FuzzJoin(f *testing.F) {
 		if id == "" {
 			return
 		}
-		got := strings.SplitN(id, Separator, 3)
+		got := strings.SplitN(id, schemas.CompositeSeparator, 3)
 		if len(got) != 3 || got[0] != a || got[1] != b || got[2] != c {
 			t.Errorf("%q: got %q, which reads as %q", parts, id, got)
 		}

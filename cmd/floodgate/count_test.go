@@ -1,0 +1,159 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/kafkaio"
+	"github.com/509da70d/floodgate/store/kafkaio/embedded"
+)
+
+// sendTo sends one request of a key to its partition of so many.
+func sendTo(t *testing.T, broker, key string, partitions int, seq uint64) {
+	t.Helper()
+	client := kafkaio.New(kafkaio.Config{Brokers: []string{broker}})
+	defer client.Close()
+	now := time.Now().UnixNano()
+	f := schemas.Frame{
+		Producer: schemas.ProducerID{8}, Seq: seq, Flushed: now, Partitions: uint32(partitions), Fingerprint: schemas.DefaultPartitionKey().Fingerprint(),
+		Entries: []schemas.Entry{{Time: now, Kind: "key", ID: key, Count: 1}},
+	}
+	value, err := f.AppendTo(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := schemas.Partition(schemas.DefaultPartitionKey().Hash("key", key), partitions)
+	if _, err := client.Produce(t.Context(), "floodgate.requests", p, kafkaio.Message{Time: now, Value: value}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// keyIn returns a key of a partition of so many.
+func keyIn(partition, partitions int) string {
+	for key := "k"; ; key += "x" {
+		if schemas.Partition(schemas.DefaultPartitionKey().Hash("key", key), partitions) == partition {
+			return key
+		}
+	}
+}
+
+// TestMorePartitionsAreOwnedWithoutARestart: servers send to all partitions that there are. An analyzer that stays with
+// the old number refuses what they send.
+func TestMorePartitionsAreOwnedWithoutARestart(t *testing.T) {
+	t.Parallel()
+	b := serveKafka(t, embedded.Options{MinSession: time.Second})
+	a, url := beginAnalyze(t, b.Addr(), t.TempDir()) // 2 partitions
+	awaitReady(t, url, 200, "ok")
+	admin := kafka.Client{Addr: kafka.TCP(b.Addr())}
+	var more kafka.CreatePartitionsRequest
+	for _, topic := range []string{"requests", "decisions", "state"} {
+		more.Topics = append(more.Topics, kafka.TopicPartitionsConfig{Name: "floodgate." + topic, Count: 3})
+	}
+	if r, err := admin.CreatePartitions(t.Context(), &more); err != nil || r.Errors["floodgate.requests"] != nil {
+		t.Fatalf("got %v, %+v", err, r)
+	}
+	eventually(t, 40*time.Second, "the third partition owned", func() bool {
+		metrics, _ := get(t.Context(), url+"/metrics")
+		return matches(`floodgate_partition_state\{partition="2",state="running"\} 1`, metrics)
+	})
+	sendTo(t, b.Addr(), keyIn(2, 3), 3, 1)
+	eventually(t, 10*time.Second, "a request of the third partition counted", func() bool {
+		metrics, _ := get(t.Context(), url+"/metrics")
+		return matches(`floodgate_requests_total\{partition="2"\} 1`, metrics)
+	})
+	awaitReady(t, url, 200, "ok")
+	if _, err := a.end(); err != nil {
+		t.Errorf("got %v, want a clean end", err)
+	}
+}
+
+// TestTopicsThatAreMadeAnewAreCounted: a cluster that lost everything, or an operator who deleted the topics.
+func TestTopicsThatAreMadeAnewAreCounted(t *testing.T) {
+	t.Parallel()
+	options := embedded.Options{Listen: freeAddress(t), MinSession: time.Second} // in memory only
+	b := serveKafka(t, options)
+	a, url := beginAnalyze(t, b.Addr(), t.TempDir())
+	awaitReady(t, url, 200, "ok")
+	sendTo(t, b.Addr(), "before", 2, 1)
+	eventually(t, 10*time.Second, "a request counted", func() bool {
+		metrics, _ := get(t.Context(), url+"/metrics")
+		return metricSum(metrics, "floodgate_requests_total") == 1
+	})
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b = serveKafka(t, options)
+	a.waitFor(`level=WARN msg="topic of requests is not what it was, starting anew"`, 60*time.Second)
+	awaitReady(t, url, 200, "ok")
+	sendTo(t, b.Addr(), "after", 2, 1)
+	eventually(t, 10*time.Second, "a request of the new topic counted", func() bool {
+		metrics, _ := get(t.Context(), url+"/metrics")
+		return metricSum(metrics, "floodgate_requests_total") == 1
+	})
+	if _, err := a.end(); err != nil {
+		t.Errorf("got %v, want a clean end", err)
+	}
+}
+
+// One analyzer more than there are partitions stands by: it is ready, or a rolling update would wait for it for ever. It
+// takes over when the other is gone.
+func TestASpareAnalyzerIsReadyAndTakesOver(t *testing.T) {
+	t.Parallel()
+	b := serveKafka(t, embedded.Options{MinSession: time.Second})
+	first, url1 := beginAnalyze(t, b.Addr(), t.TempDir(), "--partitions", "1")
+	awaitReady(t, url1, 200, "ok")
+	second, url2 := beginAnalyze(t, b.Addr(), t.TempDir(), "--partitions", "1")
+	second.waitFor(`msg="joined group"`, 20*time.Second)
+	awaitReady(t, url2, 200, "ok")
+	awaitReady(t, url1, 200, "ok")
+	owned := func(url string) float64 {
+		metrics, _ := get(t.Context(), url+"/metrics")
+		return metricSum(metrics, "floodgate_partition_state")
+	}
+	eventually(t, 20*time.Second, "one owner", func() bool { return owned(url1)+owned(url2) == 1 })
+	owner, spare, url := first, second, url2
+	if owned(url2) == 1 {
+		owner, spare, url = second, first, url1
+	}
+	if _, err := owner.end(); err != nil {
+		t.Fatal(err)
+	}
+	spare.waitFor(`msg=owner partition=0 state=running`, 20*time.Second)
+	awaitReady(t, url, 200, "ok")
+	sendTo(t, b.Addr(), "k", 1, 1)
+	eventually(t, 10*time.Second, "a request counted by the spare one", func() bool {
+		metrics, _ := get(t.Context(), url+"/metrics")
+		return metricSum(metrics, "floodgate_requests_total") == 1
+	})
+}
+
+// Whoever reads the demo's first line and goes away leaves no files behind.
+func TestDemoWhoseReaderGoesAwayCleansUp(t *testing.T) {
+	t.Parallel()
+	tmp := t.TempDir()
+	demo := exec.Command(os.Args[0], "demo", "--duration", "300ms", "--quiet", "2")
+	demo.Env = append(os.Environ(), beMain+"=1", "TMPDIR="+tmp)
+	out, err := demo.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := demo.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Error(err)
+	}
+	_ = out.Close()
+	if err := demo.Wait(); err == nil || demo.ProcessState.ExitCode() != 1 {
+		t.Errorf("got %v, want exit code 1: nobody could be told", err)
+	}
+	if left, err := filepath.Glob(filepath.Join(tmp, "*")); err != nil || len(left) > 0 {
+		t.Errorf("got %v, %v left behind, want nothing", left, err)
+	}
+}
