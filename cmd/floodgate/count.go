@@ -56,10 +56,11 @@ func (c *analyzeConfig) countOn(ctx context.Context, logger *slog.Logger, client
 // has just started may not know of a topic yet. It returns nil when ctx ends.
 func watchPartitions(ctx context.Context, client *kafkaio.Client, topic string, partitions int) error {
 	for different := 0; different < 2; {
-		if wait(ctx, partitionsPoll); ctx.Err() != nil {
-			return nil
-		}
-		switch n, err := client.Partitions(ctx, topic); {
+		wait(ctx, partitionsPoll)
+		n, err := client.Partitions(ctx, topic)
+		switch {
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // whoever is stopped has not failed
 		case errors.Is(err, kafkaio.ErrNoTopic), err == nil && n != partitions:
 			different++
 		case err == nil:

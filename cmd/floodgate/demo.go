@@ -37,6 +37,14 @@ type demo struct {
 // errInterrupted says that there is nothing to audit.
 var errInterrupted = errors.New("demo: interrupted before a request was sent")
 
+// interrupted returns errInterrupted in place of what came of ctx's end.
+func interrupted(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return errInterrupted
+	}
+	return err
+}
+
 // runDemo starts a broker, an analyzer and servers, sends load, shows what happens, and audits itself.
 func runDemo(ctx context.Context, p process, args []string) error {
 	c, err := parseDemo(p, args)
@@ -57,9 +65,6 @@ func runDemo(ctx context.Context, p process, args []string) error {
 		return err
 	}
 	sum, err := d.run(ctx, newDemoView(p, c.out.json))
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		err = errInterrupted
-	}
 	if err != nil {
 		return errors.Join(err, cleanUp())
 	}
@@ -87,7 +92,7 @@ func (d *demo) storeDir() string { return filepath.Join(d.dir, "counts") }
 // run is the demo from the first start to the audit. Each part stops when what feeds it has: load, servers, analyzer.
 func (d *demo) run(ctx context.Context, view *demoView) (sum *demoSummary, err error) {
 	if err := d.open(ctx); err != nil {
-		return nil, err
+		return nil, interrupted(ctx, err)
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
 	parts, partsCtx := errgroup.WithContext(context.WithoutCancel(ctx))
@@ -103,8 +108,7 @@ func (d *demo) run(ctx context.Context, view *demoView) (sum *demoSummary, err e
 	defer cancel()
 	defer context.AfterFunc(partsCtx, cancel)() // a part that fails ends the demo
 	view.say("starting a broker on %s, an analyzer of %d partitions, and %d servers", d.broker.Addr(), d.config.partitions, len(d.servers))
-	err = d.ready(ctx)
-	if err == nil {
+	if err = interrupted(ctx, d.ready(ctx)); err == nil {
 		d.send(ctx, view)
 	}
 	stopServers()
