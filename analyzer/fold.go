@@ -13,7 +13,7 @@ import (
 
 // Defaults of FoldOptions.
 const (
-	DefaultMaxRows    = 4_000_000
+	DefaultMaxRows    = 250_000
 	DefaultMaxSenders = 100_000
 )
 

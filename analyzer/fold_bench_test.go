@@ -39,7 +39,7 @@ func BenchmarkFoldEntry(b *testing.B) {
 	entries := zipfEntries(1 << 20)
 	for _, name := range []string{"fixed", "sliding", "gcra"} {
 		b.Run(name, func(b *testing.B) {
-			f := NewFold(ruleSet(b, benchRules()[name]), FoldOptions{})
+			f := NewFold(ruleSet(b, benchRules()[name]), FoldOptions{MaxRows: 1 << 20})
 			for i := range entries {
 				f.Entry(&entries[i])
 			}
@@ -66,7 +66,7 @@ func BenchmarkFoldFrame(b *testing.B) {
 	entries := zipfEntries(1 << 20)
 	for _, name := range []string{"fixed", "sliding", "gcra"} {
 		b.Run(name, func(b *testing.B) {
-			f := NewFold(ruleSet(b, benchRules()[name]), FoldOptions{})
+			f := NewFold(ruleSet(b, benchRules()[name]), FoldOptions{MaxRows: 1 << 20})
 			var values [][]byte
 			for n := 0; n+size <= len(entries); n += size {
 				values = append(values, encodeFrame(b, frameOf(uint64(len(values)+1), frameNow, entries[n:n+size]...)))

@@ -72,6 +72,7 @@ func testSettings(t *testing.T, floodgate *image) {
 	}
 	for command, names := range map[string][]string{
 		"analyze": {"Dockerfile", "compose.yaml", "systemd/floodgate.service", "systemd/floodgate.env"},
+		"ingest":  {"systemd/floodgate-ingest.service", "systemd/floodgate-ingest.env"},
 		"sidecar": {"systemd/floodgate-sidecar.service", "systemd/floodgate-sidecar.env"},
 	} {
 		flags := help(command)

@@ -49,7 +49,7 @@ func parseAnalyze(p process, args []string) (analyzeConfig, error) {
 	flags.DurationVar(&c.repeat, "repeat", analyzer.DefaultRepeat, "time between repeats of all closures in force")
 	flags.DurationVar(&c.snapshot, "snapshot", analyzer.DefaultSnapshot, "time between snapshots of all counts, from which another analyzer can go on")
 	flags.BoolVar(&c.standby, "standby", false, "get partitions only while no other analyzer of the group runs")
-	flags.IntVar(&c.maxRows, "max-rows", analyzer.DefaultMaxRows, "rules × callers counted in one partition at most")
+	flags.IntVar(&c.maxRows, "max-rows", analyzer.DefaultMaxRows, "rules × callers counted in one partition, at some 200 bytes each; beyond, only those that are heavy")
 	if err := parseFlags(p, flags, args); err != nil {
 		return c, err
 	}
