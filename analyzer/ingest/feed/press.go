@@ -21,7 +21,7 @@ type press struct {
 	feed     *Feed
 	encoders []*schemas.FrameEncoder // by partition; empty between batches
 	dirty    []int                   // the partitions whose encoders have entries
-	line     ingest.Line
+	line     ingest.Line // lasting: encoders keep views of it until they are empty
 	entry    schemas.Entry
 	rejects  [][]byte
 	size     int // bytes of rejects
@@ -32,7 +32,7 @@ type press struct {
 }
 
 func newPress(f *Feed) *press {
-	p := &press{feed: f, encoders: make([]*schemas.FrameEncoder, f.c.Partitions)}
+	p := &press{feed: f, encoders: make([]*schemas.FrameEncoder, f.c.Partitions), line: ingest.Line{Lasting: true}}
 	for i := range p.encoders {
 		p.encoders[i] = new(schemas.FrameEncoder)
 		p.encoders[i].Reset(true)
@@ -160,6 +160,6 @@ func (p *press) flush(ctx context.Context) error {
 	p.cutRejects(ctx)
 	err := p.err
 	p.source, p.batch, p.err = nil, nil, nil
-	p.line = ingest.Line{IDs: p.line.IDs[:0], Lasting: true}
+	p.line = ingest.Line{IDs: p.line.IDs[:0], Lasting: true} // what the last batch made may go
 	return err
 }

@@ -41,6 +41,7 @@ type Source struct {
 type batch struct {
 	source  *Source
 	next    int64        // the position behind it
+	broken  bool         // some of it was never queued: guarded by source.mu
 	pending atomic.Int64 // parcels not yet acknowledged, and one until all are queued
 }
 
@@ -91,8 +92,12 @@ func (s *Source) batch(ctx context.Context, next int64, fill func(*press)) error
 	s.feed.presses <- p
 	s.publish()
 	if err == nil {
-		b.release() // else it is never done: some of it was not sent
+		b.release()
+		return nil
 	}
+	s.mu.Lock()
+	b.broken = true // and never done: pending keeps the one for the batch
+	s.mu.Unlock()
 	return err
 }
 
@@ -119,7 +124,7 @@ func (b *batch) release() {
 	s := b.source
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.batches) > 0 && s.batches[0].pending.Load() == 0 {
+	for len(s.batches) > 0 && s.batches[0].pending.Load() == 0 { // what is done behind one that is not has to wait
 		s.acked = s.batches[0].next
 		s.batches = s.batches[1:]
 	}
@@ -154,10 +159,13 @@ func (s *Source) Close() error {
 	defer give.Stop()
 	for {
 		s.mu.Lock()
-		done := s.acked == s.read
+		done, broken := s.acked == s.read, len(s.batches) > 0 && s.batches[0].broken
 		s.mu.Unlock()
 		if done {
 			return nil
+		}
+		if broken {
+			return fmt.Errorf("%s: %w", s.name, ErrNotFlushed)
 		}
 		select {
 		case <-s.moved:
