@@ -21,7 +21,7 @@ type press struct {
 	feed     *Feed
 	encoders []*schemas.FrameEncoder // by partition; empty between batches
 	dirty    []int                   // the partitions whose encoders have entries
-	line     ingest.Line // lasting: encoders keep views of it until they are empty
+	line     ingest.Line             // lasting: encoders keep views of it until they are empty
 	entry    schemas.Entry
 	rejects  [][]byte
 	size     int // bytes of rejects
