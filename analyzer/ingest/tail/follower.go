@@ -93,12 +93,20 @@ func (f *Follower) pass(events *fsnotify.Watcher, wake chan<- struct{}) {
 
 func (f *Follower) run(ctx context.Context) error {
 	for {
-		if err := f.rotated(ctx); err != nil || ctx.Err() != nil {
+		if some, err := f.rotated(ctx); err != nil || ctx.Err() != nil {
 			return err
+		} else if some {
+			continue // while it was read more may have been rotated
 		}
 		file, id, err := f.current(ctx)
 		if err != nil || ctx.Err() != nil {
 			return err
+		}
+		if missed, err := f.missed(); err != nil || missed {
+			if err = errors.Join(err, file.Close()); err != nil {
+				return err
+			}
+			continue
 		}
 		over, err := f.read(ctx, file, f.log(file, id), false)
 		if err = errors.Join(err, file.Close()); err != nil || ctx.Err() != nil || f.Once && over {
@@ -107,12 +115,22 @@ func (f *Follower) run(ctx context.Context) error {
 	}
 }
 
-// rotated reads what was rotated away before it was read to its end, the oldest first.
-func (f *Follower) rotated(ctx context.Context) error {
+// missed reports whether a log that nobody has read was rotated between the last look and the opening of the current one.
+func (f *Follower) missed() (bool, error) {
+	c, err := siblings(f.Path)
+	if err != nil {
+		return false, fmt.Errorf("look for rotated logs: %w", err)
+	}
+	defer c.close()
+	return len(c.newer(f.Path, f.Positions.of(f.Path))) > 0, nil
+}
+
+// rotated reads what was rotated away before it was read to its end, the oldest first, and reports whether there was any.
+func (f *Follower) rotated(ctx context.Context) (some bool, err error) {
 	known := f.Positions.of(f.Path)
 	candidates, err := siblings(f.Path)
 	if err != nil {
-		return fmt.Errorf("look for rotated logs: %w", err)
+		return false, fmt.Errorf("look for rotated logs: %w", err)
 	}
 	defer candidates.close()
 	for _, l := range known {
@@ -129,17 +147,19 @@ func (f *Follower) rotated(ctx context.Context) error {
 			f.Positions.change(func() { l.Finished = true })
 		case c.path != f.Path:
 			if _, err := f.read(ctx, c.file, l, true); err != nil || ctx.Err() != nil {
-				return err
+				return true, err
 			}
+			some = true
 		}
 	}
 	for _, c := range candidates.newer(f.Path, known) {
 		f.Logger.Info("reading a log that was rotated meanwhile", "path", c.path)
 		if _, err := f.read(ctx, c.file, f.log(c.file, c.id), true); err != nil || ctx.Err() != nil {
-			return err
+			return true, err
 		}
+		some = true
 	}
-	return nil
+	return some, nil
 }
 
 // current waits for the log that has the path, and for its first line.

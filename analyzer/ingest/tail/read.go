@@ -45,7 +45,7 @@ func (f *Follower) read(ctx context.Context, file *os.File, l *Log, rotated bool
 	if err := f.Positions.Save(); err != nil {
 		f.Logger.Error("cannot save positions", "error", err)
 	}
-	f.Logger.Info("reading", "path", file.Name(), "position", l.Offset)
+	f.Logger.Info("reading", "path", file.Name(), "position", r.offset)
 	over, err = r.run(ctx)
 	// A log that is over is done with only when all of it is in Kafka.
 	flushed := sink.Close()
