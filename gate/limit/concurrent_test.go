@@ -228,3 +228,60 @@ func TestRingGrowsUnderContention(t *testing.T) {
 		}
 	}
 }
+
+// TestManyAtOnce has goroutines ask so often that every place where a word is read and written later is hit between.
+func TestManyAtOnce(t *testing.T) {
+	const n, goroutines = 100_000, 4
+	for name, l := range kinds(n, time.Hour) {
+		if name == "leaky" {
+			continue // it lets one through
+		}
+		t.Run(name, func(t *testing.T) {
+			at := noon()
+			got := gather(goroutines, func(int, *rand.Rand) []admission {
+				sum := 0
+				for range n/goroutines + 10 {
+					if l.AllowN(at, 1) {
+						sum++
+					}
+				}
+				return []admission{{0, sum}}
+			})
+			if total(got) != n {
+				t.Errorf("admitted %d of %d, want %d", total(got), n+goroutines*10, n)
+			}
+		})
+	}
+}
+
+// TestRateChangesLoseNoToken changes a bucket's rate to and fro at one time, at which goroutines empty it: whatever the
+// rate, there are as many tokens as there were.
+func TestRateChangesLoseNoToken(t *testing.T) {
+	const burst, changes = 20_000, 3000
+	at := noon()
+	like := NewTokenBucket(1000, time.Hour, burst)
+	for name, l := range map[string]anyLimiter{"alone": like, "keyed": NewKeyed(5, like).Key("a")} {
+		t.Run(name, func(t *testing.T) {
+			var stop sync.WaitGroup
+			stop.Go(func() {
+				for i := range changes {
+					like.SetLimitAt(at, 1000*(1+i%3))
+				}
+			})
+			got := gather(3, func(int, *rand.Rand) []admission {
+				sum := 0
+				for range burst {
+					if l.AllowN(at, 1) {
+						sum++
+					}
+				}
+				return []admission{{0, sum}}
+			})
+			stop.Wait()
+			// Each change rounds up to a sixth of a nanosecond, of 1.2 seconds a token.
+			if total(got) != burst && total(got) != burst-1 {
+				t.Errorf("admitted %d, want %d", total(got), burst)
+			}
+		})
+	}
+}
