@@ -116,12 +116,15 @@ func (o *Owner) job() job {
 // committedOne takes note of how a checkpoint ended. A full disk is no reason to stop deciding.
 func (o *Owner) committedOne(r result) error {
 	o.commits.busy, o.commits.rest = false, r.rest
-	running := State(o.state.Load()) == Running || State(o.state.Load()) == MemoryOnly
+	state := State(o.state.Load())
+	running := state == Running || state == MemoryOnly
 	switch {
 	case r.err == nil && running:
 		o.setState(Running)
-	case errors.Is(r.err, store.ErrNoSpace) && running:
-		o.setState(MemoryOnly)
+	case errors.Is(r.err, store.ErrNoSpace) && state != Draining:
+		if running {
+			o.setState(MemoryOnly)
+		}
 		o.config.Logger.Error("cannot checkpoint: counting goes on in memory", "error", r.err)
 		return nil
 	}

@@ -46,7 +46,7 @@ func (o *Owner) choose(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !stale {
+		if !stale && !o.strayed(at) {
 			return o.chooseRules(ctx, at)
 		}
 	}
@@ -66,6 +66,13 @@ func (o *Owner) choose(ctx context.Context) error {
 	}
 	o.startFrom(s)
 	return nil
+}
+
+// strayed reports whether the store was folded by other rules than the log by the partition's owner: by a zombie that
+// went on after another owner had changed the rules.
+func (o *Owner) strayed(at store.Checkpoint) bool {
+	b := &o.beat
+	return b.RulesID != 0 && b.RulesFrom <= at.Next && (b.RulesID != at.RulesID || b.RulesFrom != at.RulesFrom)
 }
 
 // longAhead is how many more records than from the snapshot there must be to fold from the store for that to be stale: a
