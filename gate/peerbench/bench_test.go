@@ -47,6 +47,16 @@ func TestMachineSaysWhatItIs(t *testing.T) {
 	}
 }
 
+func TestRowsAreInTheOrderTheyWereMeasured(t *testing.T) {
+	b := &bench{report: &report.Report{}}
+	for _, name := range []string{"first", "second", "third"} {
+		b.row(report.Row{Case: name})
+	}
+	if rows := b.report.Rows; len(rows) != 3 || rows[0].Case != "first" || rows[2].Case != "third" {
+		t.Errorf("got %+v", rows)
+	}
+}
+
 func TestLimitsCompareARingWithARate(t *testing.T) {
 	b := &bench{settings: tiny(), report: &report.Report{}}
 	if err := b.limits(t.Context()); err != nil {

@@ -97,6 +97,21 @@ func TestShuffledKeepsAllAndTheOriginal(t *testing.T) {
 	}
 }
 
+func TestDiceFallTheSameForTheSameSeed(t *testing.T) {
+	a, b, c := dice(1), dice(1), dice(2)
+	same := true
+	for range 10 {
+		x := a.Uint64()
+		if y := b.Uint64(); x != y {
+			t.Fatalf("got %d and %d for the same seed", x, y)
+		}
+		same = same && x == c.Uint64()
+	}
+	if same {
+		t.Error("got the same numbers for another seed")
+	}
+}
+
 func TestRepeated(t *testing.T) {
 	if got, want := repeated([]string{"a", "b"}, 5), []string{"a", "b", "a", "b", "a"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

@@ -56,7 +56,7 @@ func (b *bench) limits(ctx context.Context) error {
 func (b *bench) limitRow(l lookup, cs []*contender, measured [][]meter.Series) {
 	row := report.Row{
 		Case: l.name, Unit: "ns", Bar: report.Bar{Times: 2},
-		Note: "beside golang.org/x/time/rate; other limiters are in the last table",
+		Note: "beside golang.org/x/time/rate; other limiters are in their table",
 	}
 	for i, series := range measured {
 		f := report.Figure{CPUs: b.settings.cpus[i], Value: beyond(series[1], series[0]), Allocs: series[1].Allocs()}

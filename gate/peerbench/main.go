@@ -21,15 +21,19 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := realMain(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
-	switch {
-	case err == nil || errors.Is(err, flag.ErrHelp):
-	case errors.Is(err, errUsage):
-		fmt.Fprintln(os.Stderr, "peerbench:", err)
-		os.Exit(2)
-	default:
-		fmt.Fprintln(os.Stderr, "peerbench:", err)
-		os.Exit(1)
+	os.Exit(exitCode(err, os.Stderr))
+}
+
+// exitCode returns the code for an error, which it writes to stderr: 0 for none, 2 for wrong usage, 1 for others.
+func exitCode(err error, stderr io.Writer) int {
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return 0
 	}
+	fmt.Fprintln(stderr, "peerbench:", err)
+	if errors.Is(err, errUsage) {
+		return 2
+	}
+	return 1
 }
 
 // errUsage is a mistake in how the command was called.
@@ -81,6 +85,11 @@ func realMain(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 	if err != nil {
 		return err
 	}
+	return show(ctx, c, stdout, stderr)
+}
+
+// show measures and prints, and updates the README last.
+func show(ctx context.Context, c config, stdout, stderr io.Writer) error {
 	r, err := run(ctx, c.settings, stderr)
 	if err != nil {
 		return err
@@ -122,6 +131,7 @@ func full() settings {
 // run measures everything, and says on progress what it is at.
 func run(ctx context.Context, s settings, progress io.Writer) (*report.Report, error) {
 	b := &bench{settings: s, report: &report.Report{Machine: machine()}}
+	b.report.Skipped = append(b.report.Skipped, "a limiter in Redis: it needs a server, and its price is the round trip")
 	if s.many != full().many {
 		b.report.Skipped = append(b.report.Skipped, fmt.Sprintf("the cases of 1 M callers, with %d in their place", s.many))
 	}
@@ -136,6 +146,7 @@ func run(ctx context.Context, s settings, progress io.Writer) (*report.Report, e
 		{"middleware", b.middleware},
 		{"whole requests", b.requests},
 		{"limiters", b.limits},
+		{"parts", b.parts},
 	} {
 		if !strings.Contains(part.name, s.only) {
 			continue

@@ -101,8 +101,8 @@ func (s Series) median(of func(Sample) float64) float64 {
 // compared with the same round of base. What changes slowly, such as a machine that gets busy, changes both.
 func (s Series) Over(base Series) float64 {
 	times := make([]float64, 0, len(s))
-	for i := range min(len(s), len(base)) {
-		if ns := base[i].NS(); ns > 0 {
+	for i, b := range base {
+		if ns := b.NS(); ns > 0 && i < len(s) {
 			times = append(times, s[i].NS()/ns)
 		}
 	}

@@ -88,6 +88,15 @@ func TestAskOfNobody(t *testing.T) {
 	}
 }
 
+// An empty key is a key like any other; a subject that panics on it would end a run.
+func TestAskOfAnEmptyKey(t *testing.T) {
+	for _, l := range Limiters() {
+		if got := closing(t, l.New(Generous())).Ask([]string{""}); got != 0 {
+			t.Errorf("%s: got %d refused, want 0", l.Name, got)
+		}
+	}
+}
+
 func TestQuotasThatCasesNeed(t *testing.T) {
 	if q := Generous(); q.Events < int(q.Per) {
 		t.Errorf("got %+v, want an event a nanosecond at least", q)

@@ -68,7 +68,10 @@ func escaped(cells []string) []string {
 }
 
 func (r *Report) tables() []table {
-	ts := []table{r.table()}
+	var ts []table
+	if len(r.Rows) > 0 {
+		ts = append(ts, r.table())
+	}
 	for _, g := range r.Grids {
 		ts = append(ts, g.table())
 	}

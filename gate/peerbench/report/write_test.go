@@ -66,6 +66,18 @@ func TestWriteMarkdown(t *testing.T) {
 	}
 }
 
+func TestWriteTextWithoutRows(t *testing.T) {
+	r := sample()
+	r.Rows = nil
+	var b strings.Builder
+	if err := r.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); strings.Contains(got, "RIVAL") || !strings.Contains(got, "LOOKUPS, NS") {
+		t.Errorf("got %q, want the grid and no empty table", got)
+	}
+}
+
 // object is any line of the JSON output.
 type object struct {
 	Type    string
