@@ -20,15 +20,18 @@ func (s *Set) Apply(ds []schemas.Decision) { s.ApplyAt(time.Now(), ds) }
 func (s *Set) ApplyAt(now time.Time, ds []schemas.Decision) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	w := &s.writer
 	for i := range ds {
+		w.coming = len(ds) - i
 		d := ds[i]
 		if d.Caller.Kind == schemas.KindIP {
 			d.Caller.ID = canonicalText(d.Caller.ID)
 		}
 		s.apply(&d, now.UnixNano())
 	}
+	w.coming = 0
 	if len(ds) > 0 {
-		s.writer.counts.decided = now
+		w.counts.decided = now
 	}
 	s.publish()
 }

@@ -18,15 +18,15 @@ type arena struct {
 
 const (
 	granule   = 8
-	chunkSize = 64 << 10
+	chunkSize = 32 << 10
 )
 
 // maxChunks keeps every ref below shadowBit.
 const maxChunks = shadowBit / (chunkSize / granule)
 
-// newArena returns an arena with room for at least size bytes in pieces of up to a tenth of a chunk.
+// newArena returns an arena with room for at least size bytes in pieces of up to maxRecord.
 func newArena(size int) arena {
-	return arena{chunks: make([]*chunk, min(2+size/(chunkSize/10*9), maxChunks))}
+	return arena{chunks: make([]*chunk, min(2+size/(chunkSize-maxRecord), maxChunks))}
 }
 
 // room reports whether there is room for the largest record and the largest terms.

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -95,7 +96,11 @@ func callersOf2(g *Gate, id string) *Callers {
 func TestEverythingAtOnce(t *testing.T) {
 	s := New(Options{Stale: Open, Logger: quiet()})
 	g := s.Gate("key")
-	var wg sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	var clock, wg sync.WaitGroup
+	clock.Go(func() { s.RunClock(ctx) })
+	defer clock.Wait()
+	defer cancel()
 	for _, f := range []func(i int){
 		func(i int) { s.Apply(many(i%50, 10, 0, float64(i))) },
 		func(i int) { s.ApplyAt(at(float64(i)), many(i%70, 10, 0, float64(i+1))) },

@@ -97,7 +97,7 @@ func (s *Set) verify(t interface{ Fatalf(string, ...any) }) {
 	if w.table == nil {
 		return
 	}
-	live, tombs, held := 0, 0, make(map[holding]int)
+	live, tombs, held := 0, 0, tally{}
 	for i := range w.table.slots() {
 		switch w.table.mark(i) {
 		case markEmpty:
@@ -106,7 +106,7 @@ func (s *Set) verify(t interface{ Fatalf(string, ...any) }) {
 		default:
 			live++
 			r := w.table.record(i)
-			held[r.holding()]++
+			*held.of(r.holding())++
 			hash := s.kinds[r.gate()].sum(r.key())
 			if !w.table.mayHold(hash) || w.table.find(hash, r.subject().tag, r.key()) == nil {
 				t.Fatalf("caller %q is in the table and is not found", r.id())
@@ -116,9 +116,7 @@ func (s *Set) verify(t interface{ Fatalf(string, ...any) }) {
 	if live != w.table.live || tombs != w.table.tombs || live+tombs >= w.table.slots() {
 		t.Fatalf("got %d live, %d deleted slots of %d, want %d and %d", live, tombs, w.table.slots(), w.table.live, w.table.tombs)
 	}
-	for h, n := range w.held {
-		if held[h] != n {
-			t.Fatalf("got %d callers counted under %+v, want %d", n, h, held[h])
-		}
+	if held != w.held {
+		t.Fatalf("got callers counted as %v, want %v", w.held, held)
 	}
 }

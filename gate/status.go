@@ -62,7 +62,7 @@ func (s *Set) StatusAt(now time.Time) Status {
 	for i, g := range s.kinds {
 		index := uint8(i)
 		ks := KindStatus{
-			Kind: g.kind, Closed: w.held[holding{gate: index}], Shadow: w.held[holding{gate: index, shadow: true}],
+			Kind: g.kind, Closed: *w.held.of(holding{gate: index}), Shadow: *w.held.of(holding{gate: index, shadow: true}),
 		}
 		st.Kinds = append(st.Kinds, ks)
 		st.Closed += ks.Closed

@@ -11,8 +11,9 @@ import (
 type writer struct {
 	table   *table           // nil while nothing was ever closed
 	terms   map[terms]uint32 // where they are in the table's arena
-	held    map[holding]int  // callers in the table, for Status
+	held    tally            // callers in the table, for Status
 	scratch []closure
+	coming  int   // decisions that are still to be applied: a table that is made anew has room for them
 	hand    int   // the slot where the next sweep starts
 	swept   int64 // Unix nanoseconds: last time all was swept for lack of room
 	counts  counts
@@ -22,6 +23,16 @@ type writer struct {
 type holding struct {
 	gate   uint8
 	shadow bool // under shadow rules only
+}
+
+// tally is how many callers there are of each holding.
+type tally [256][2]int
+
+func (t *tally) of(h holding) *int {
+	if h.shadow {
+		return &t[h.gate][1]
+	}
+	return &t[h.gate][0]
 }
 
 // counts are what Status reports of the writer.
@@ -94,15 +105,15 @@ func (w *writer) put(slot int, old *record, who subject, hash uint64, closures [
 	if old == nil {
 		w.table.insert(hash, ref)
 	} else {
-		w.held[old.holding()]--
+		*w.held.of(old.holding())--
 		w.table.replace(slot, ref)
 	}
-	w.held[w.table.arena.record(ref).holding()]++
+	*w.held.of(w.table.arena.record(ref).holding())++
 }
 
 // drop forgets the caller in a slot.
 func (w *writer) drop(slot int) {
-	w.held[w.table.record(slot).holding()]--
+	*w.held.of(w.table.record(slot).holding())--
 	w.table.remove(slot)
 }
 
@@ -157,14 +168,15 @@ func (s *Set) rebuild(now int64) {
 	if old != nil {
 		live, size = old.live, old.arena.size()
 	}
-	t := newTable(live + live/2)
+	t := newTable(live + max(live/2, min(w.coming, s.options.MaxClosed-live)))
 	t.watchful = s.watchful()
 	t.arena = newArena(size + t.slots()*maxRecord/32)
-	w.table, w.terms, w.held, w.hand = t, make(map[terms]uint32), make(map[holding]int), 0
+	w.table, w.terms, w.held, w.hand = t, make(map[terms]uint32), tally{}, 0
 	if old == nil {
 		return
 	}
 	w.counts.rebuilds++
+	var before, after uint32 // terms that were moved last: most closures of a table are on the same few
 	for i := range old.slots() {
 		if !old.used(i) {
 			continue
@@ -173,7 +185,10 @@ func (s *Set) rebuild(now int64) {
 		closures := w.scratch[:0]
 		for j := range r.len() {
 			if c := r.closure(j); now < c.until {
-				c.terms = w.internTerms(old.arena.terms(c.terms)) | c.terms&shadowBit
+				if was := c.terms &^ shadowBit; was != before {
+					before, after = was, w.internTerms(old.arena.terms(was))
+				}
+				c.terms = after | c.terms&shadowBit
 				closures = append(closures, c)
 			}
 		}

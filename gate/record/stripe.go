@@ -57,7 +57,8 @@ func (r *Recorder) begin() *stripe {
 // processors.)
 func (r *Recorder) near() int {
 	var here byte
-	return int(uint64(uintptr(unsafe.Pointer(&here)))>>11*odd>>32) & (len(r.stripes) - 1)
+	h := uint64(uintptr(unsafe.Pointer(&here))) >> 11 * odd
+	return int(h>>32^h>>48) & (len(r.stripes) - 1) // either alone is uneven for some distances between stacks
 }
 
 // end gives the stripe back, and wakes the drainer if it sleeps.
