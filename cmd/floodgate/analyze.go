@@ -167,7 +167,10 @@ func prepareTopics(ctx context.Context, logger *slog.Logger, client *kafkaio.Cli
 	specs := kafkaio.Specs(k.names, k.partitions)
 	for ; ; wait(ctx, time.Second) {
 		var created []string
-		if created, err = client.EnsureTopics(ctx, specs...); err == nil {
+		if err = client.CheckBrokers(ctx); err == nil {
+			created, err = client.EnsureTopics(ctx, specs...)
+		}
+		if err == nil {
 			if len(created) > 0 {
 				logger.Info("created topics", "topics", created)
 			}
@@ -177,7 +180,7 @@ func prepareTopics(ctx context.Context, logger *slog.Logger, client *kafkaio.Cli
 			break
 		}
 		if !kafkaio.Temporary(err) || ctx.Err() != nil {
-			return 0, fmt.Errorf("create topics: %w", err)
+			return 0, fmt.Errorf("prepare topics: %w", err)
 		}
 		logger.Warn("cannot reach Kafka, trying again", "error", err)
 	}

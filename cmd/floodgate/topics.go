@@ -38,6 +38,9 @@ func runTopics(ctx context.Context, p process, args []string) error {
 	}
 	defer client.Close()
 	specs := layout.Specs()
+	if err := client.CheckBrokers(ctx); err != nil {
+		return err
+	}
 	created := []string{}
 	if create {
 		made, err := client.EnsureTopics(ctx, specs...)

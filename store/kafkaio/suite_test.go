@@ -41,6 +41,11 @@ func suite(t *testing.T, addrs []string, apache bool) {
 			f(t, c, topic)
 		})
 	}
+	run("versions", func(t *testing.T, c *Client, _ string) {
+		if err := c.CheckBrokers(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 	run("what is produced is fetched", testRoundTrip)
 	run("large values", testLargeValues)
 	run("fetch from the middle", testFromTheMiddle)
