@@ -223,7 +223,8 @@ func TestNoRequestWaitsWhateverTheNetworkDoes(t *testing.T) {
 
 func away(t *testing.T, w weather, atStart bool) {
 	t.Helper()
-	const maxMemory, maxGoroutines = 16 << 20, 24 + 12*awayPartitions // with the broker's
+	const maxMemory = 16 << 20
+	const maxGoroutines = 32 * awayPartitions // with the broker's, and connections that are being given up
 	s := newServer(t)
 	if atStart {
 		s.network.set(w)
