@@ -29,8 +29,8 @@
 // those, and while nobody runs the clock, time.Now is asked, which costs some 50 ns. So answers are those of time.Now, to
 // the nanosecond, unless the clock is more than a second late. That takes a process that was stopped (SIGSTOP, a suspended
 // machine) and goes on: until the scheduler has run the overdue ticker, which with every processor busy takes some 10 ms,
-// a closure that ended meanwhile is still answered for. CheckAt with time.Now is free of that. RetryAfter may be too long
-// by as much as the clock is late.
+// a closure that ended meanwhile is still answered for. CheckAt is free of that, and so are gatehttp and gategrpc, which
+// read time.Now for the recorder anyway. RetryAfter may be too long by as much as the clock is late.
 //
 // Ended closures cost memory until the writer sweeps them, a part of the table at each Tick. Only memory: the times are
 // compared at every hit.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -114,9 +115,13 @@ func (g *Gates) identify(ctx context.Context, method string, c *gate.Callers) (r
 // arrive gates and records one request. The error refuses it.
 func (g *Gates) arrive(ctx context.Context, method, resource string, c *gate.Callers) error {
 	o := &g.options
-	v := o.Set.Check(c)
+	var now time.Time
 	if o.Recorder != nil {
-		o.Recorder.Record(c, v, record.Request{Resource: resource})
+		now = time.Now() // the Recorder's time: with it no closure that has ended refuses anybody, not even after a pause
+	}
+	v := o.Set.CheckAt(c, now)
+	if o.Recorder != nil {
+		o.Recorder.Record(c, v, record.Request{Resource: resource, At: now})
 	}
 	switch {
 	case v.Closed:

@@ -3,6 +3,7 @@ package gatehttp
 import (
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/gate/record"
@@ -97,11 +98,15 @@ func (g *gated) serve(w http.ResponseWriter, r *http.Request, next http.Handler,
 	for _, add := range g.callers {
 		add(r, c)
 	}
-	v := o.Set.Check(c)
+	var now time.Time
+	if o.Recorder != nil {
+		now = time.Now() // the Recorder's time: with it no closure that has ended refuses anybody, not even after a pause
+	}
+	v := o.Set.CheckAt(c, now)
 	resource := ""
 	if o.Recorder != nil {
 		resource = o.Resource(r)
-		o.Recorder.Record(c, v, record.Request{Resource: resource})
+		o.Recorder.Record(c, v, record.Request{Resource: resource, At: now})
 	}
 	if v.Closed || o.Recorder == nil || !o.Recorder.Responses() {
 		g.free(c)
