@@ -8,37 +8,48 @@ import (
 	"github.com/509da70d/floodgate/gate/internal/front"
 )
 
-// setFields sets the fields of the answer to a refused request.
+// setFields sets the fields of the answer to a refused request. A flood is answered with little else, so all of them
+// share two allocations: one for the text, one for the slices that a header is made of.
 func setFields(h http.Header, v gate.Verdict) {
-	seconds := strconv.FormatInt(front.WholeSeconds(v.RetryAfter), 10)
-	h.Set("Retry-After", seconds)
-	name, ok := quoted(v.Rule)
+	var buf [128]byte
+	seconds := strconv.AppendInt(buf[:0], front.WholeSeconds(v.RetryAfter), 10)
+	b, ok := appendQuoted(seconds, v.Rule)
 	if !ok {
+		h["Retry-After"] = []string{string(seconds)}
 		return
 	}
-	h.Set("Ratelimit", name+";r=0;t="+seconds)
-	if v.Limit > 0 && v.Limit <= maxInteger && v.Window > 0 {
-		h.Set("Ratelimit-Policy", name+";q="+strconv.FormatInt(v.Limit, 10)+";w="+strconv.FormatInt(front.WholeSeconds(v.Window), 10))
+	first, name := len(seconds), b[len(seconds):]
+	b = append(append(b, ";r=0;t="...), seconds...)
+	second := len(b)
+	limited := v.Limit > 0 && v.Limit <= maxInteger && v.Window > 0
+	if limited {
+		b = strconv.AppendInt(append(append(b, name...), ";q="...), v.Limit, 10)
+		b = strconv.AppendInt(append(b, ";w="...), front.WholeSeconds(v.Window), 10)
+	}
+	text := string(b)
+	values := []string{text[:first], text[first:second], text[second:]}
+	h["Retry-After"], h["Ratelimit"] = values[0:1:1], values[1:2:2]
+	if limited {
+		h["Ratelimit-Policy"] = values[2:3:3]
 	}
 }
 
 // maxInteger is the largest integer of a structured field (RFC 9651, 3.3.1).
 const maxInteger = 999_999_999_999_999
 
-// quoted returns a name as a string of a structured field (RFC 9651, 3.3.3), and whether it can be one: it has at least
-// one character, all of them printable ASCII. So nothing in a rule's name can end the field or begin another.
-func quoted(name string) (string, bool) {
-	b := make([]byte, 0, len(name)+2)
+// appendQuoted appends a name as a string of a structured field (RFC 9651, 3.3.3), and returns whether it can be one: it
+// has at least one character, all of them printable ASCII. So nothing in a rule's name can end the field or begin another.
+func appendQuoted(b []byte, name string) ([]byte, bool) {
 	b = append(b, '"')
 	for i := range len(name) {
 		switch c := name[i]; {
 		case c < ' ' || c > '~':
-			return "", false
+			return b, false
 		case c == '"' || c == '\\':
 			b = append(b, '\\', c)
 		default:
 			b = append(b, c)
 		}
 	}
-	return string(append(b, '"')), name != ""
+	return append(b, '"'), name != ""
 }

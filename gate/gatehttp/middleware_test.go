@@ -1,10 +1,12 @@
 package gatehttp_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -264,23 +266,29 @@ func TestMiddlewareAddsNoAllocation(t *testing.T) {
 
 func BenchmarkMiddleware(b *testing.B) {
 	set := gatetest.Set(b, gatetest.Close("key:other", time.Hour))
+	ctx, cancel := context.WithCancel(b.Context())
+	var clock sync.WaitGroup
+	clock.Go(func() { set.RunClock(ctx) })
+	defer clock.Wait()
+	defer cancel()
 	mux := shop()
 	plain := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	mux.Handle("GET /plain", plain)
-	options := gatehttp.Options{Set: set, Recorder: record.New(record.Options{}), Callers: byKey()}
+	gated := gatehttp.New(gatehttp.Options{Set: set, Recorder: record.New(record.Options{}), Callers: byKey()})
 	for _, p := range []struct {
-		name string
-		h    http.Handler
+		name, key string
+		h         http.Handler
 	}{
-		{"bare handler", plain},
-		{"gated handler", gatehttp.New(options)(plain)},
-		{"bare mux", mux},
-		{"gated mux", gatehttp.New(options)(mux)},
+		{"bare handler", "abc", plain},
+		{"gated handler", "abc", gated(plain)},
+		{"gated handler, closed", "other", gated(plain)},
+		{"bare mux", "abc", mux},
+		{"gated mux", "abc", gated(mux)},
 	} {
 		b.Run(p.name, func(b *testing.B) {
 			r := httptest.NewRequest(http.MethodGet, "/plain", nil)
-			r.Header.Set("X-Api-Key", "abc")
-			w := httptest.NewRecorder()
+			r.Header.Set("X-Api-Key", p.key)
+			w := nowhere{make(http.Header)}
 			b.ReportAllocs()
 			for b.Loop() {
 				p.h.ServeHTTP(w, r)
@@ -288,3 +296,10 @@ func BenchmarkMiddleware(b *testing.B) {
 		})
 	}
 }
+
+// nowhere is a ResponseWriter that keeps nothing but the header.
+type nowhere struct{ header http.Header }
+
+func (w nowhere) Header() http.Header         { return w.header }
+func (w nowhere) Write(b []byte) (int, error) { return len(b), nil }
+func (w nowhere) WriteHeader(int)             {}
