@@ -40,8 +40,8 @@ func TestHeavyAgainstExactCounts(t *testing.T) {
 			if h.at[item.hash] != uint32(i) || i > 0 && h.items[(i-1)/2].count > item.count {
 				t.Fatalf("item %d is out of its place", i)
 			}
-			if real := exact[item.hash]; item.count < real || item.count-item.error > real {
-				t.Fatalf("caller %d: got %d to %d, want the %d that it made between", item.hash, item.count-item.error, item.count, real)
+			if made := exact[item.hash]; item.count < made || item.count-item.error > made {
+				t.Fatalf("caller %d: got %d to %d, want the %d that it made between", item.hash, item.count-item.error, item.count, made)
 			}
 		}
 		if sum != total {

@@ -44,7 +44,7 @@ func (c *columns) decode(s string, values []string, _ *Line) Reason {
 
 // next returns the first field of s and what follows the space behind it.
 func (c *columns) next(s string) (field, rest string) {
-	end := -1
+	var end int
 	switch {
 	case s[0] == '"' && c.escapes:
 		end = stringEnd(s, 1)

@@ -29,8 +29,8 @@ func (f logfmt) decode(s string, values []string, l *Line) Reason {
 		key := s[:end]
 		s = s[end+1:]
 		missing = MissingField
-		raw, quoted, whole := "", false, true
-		raw, s, quoted, whole = f.text(s)
+		raw, rest, quoted, whole := f.text(s)
+		s = rest
 		if !whole {
 			return BadFormat // cut in a quoted value: it may lack something
 		}

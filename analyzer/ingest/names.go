@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -23,11 +24,9 @@ func newFixedNames(names []string) *fixedNames {
 func (f *fixedNames) slot(field string) (int, error) {
 	var first []string
 	for i, names := range f.names {
-		for _, n := range names {
-			if n == field {
-				f.used[i] = true
-				return i, nil
-			}
+		if slices.Contains(names, field) {
+			f.used[i] = true
+			return i, nil
 		}
 		first = append(first, names[0])
 	}

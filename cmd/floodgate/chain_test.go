@@ -51,7 +51,7 @@ func newChain(t *testing.T, kafka string) *chain {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // nginx's workers are other users
+	if err := os.Chmod(dir, 0o755); err != nil { // nginx's workers are other users
 		t.Fatal(err)
 	}
 	suffix := fmt.Sprintf(".chain-%x", rand.Uint32())

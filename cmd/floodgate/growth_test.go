@@ -111,6 +111,7 @@ func TestGrowthAsDocumented(t *testing.T) {
 
 // sendFor sends for a while, at a moderate rate.
 func (g *generator) sendFor(t *testing.T, d time.Duration) {
+	t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end) && t.Context().Err() == nil; time.Sleep(10 * time.Millisecond) {
 		g.send(t.Context())
 	}

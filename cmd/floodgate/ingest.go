@@ -178,7 +178,7 @@ func (c *ingestConfig) feed(ctx context.Context, logger *slog.Logger, client *ka
 	}
 	partitions, err := prepareTopics(ctx, logger, client, c.kafka)
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // whoever is stopped while waiting has not failed
+		return nil // whoever is stopped while waiting has not failed
 	}
 	if err != nil {
 		return err

@@ -90,20 +90,8 @@ func (c *rejectsConfig) collect(ctx context.Context, client *kafkaio.Client) (fo
 			if err != nil {
 				return nil, 0, err
 			}
-			for i := range b.Records {
-				r, err := reject.Decode(b.Records[i].Value)
-				if err != nil {
-					unread++
-					continue
-				}
-				key := rejectKey{r.Source, r.Reason, r.Offset}
-				if seen[key] || c.reason != "" && r.Reason != c.reason || c.source != "" && r.Source != c.source {
-					continue
-				}
-				seen[key] = true
-				found = append(found, r)
-			}
-			at = b.Next
+			news, bad := c.pick(b.Records, seen)
+			found, unread, at = append(found, news...), unread+bad, b.Next
 			if n := c.last; n > 0 && len(found) > 4*n { // only the newest are wanted: memory stays small
 				found = append(found[:0], found[len(found)-n:]...)
 				clear(seen)
@@ -115,6 +103,24 @@ func (c *rejectsConfig) collect(ctx context.Context, client *kafkaio.Client) (fo
 		found = found[len(found)-c.last:]
 	}
 	return found, unread, nil
+}
+
+// pick returns the rejects that were asked for and not seen yet, and how many records are none.
+func (c *rejectsConfig) pick(records []kafkaio.Record, seen map[rejectKey]bool) (found []reject.Reject, unread int) {
+	for i := range records {
+		r, err := reject.Decode(records[i].Value)
+		if err != nil {
+			unread++
+			continue
+		}
+		key := rejectKey{r.Source, r.Reason, r.Offset}
+		if seen[key] || c.reason != "" && r.Reason != c.reason || c.source != "" && r.Source != c.source {
+			continue
+		}
+		seen[key] = true
+		found = append(found, r)
+	}
+	return found, unread
 }
 
 // render prints a table.

@@ -61,7 +61,7 @@ func TestAUnixSocketThatADeadProcessLeftIsReplaced(t *testing.T) {
 	if _, err := listenOn("unix:" + path); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("beside a living one: got %v, want it to say so", err)
 	}
-	l.(*net.UnixListener).SetUnlinkOnClose(false) //nolint:errcheck,forcetypeassert // it is one
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // it is one
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func newBeside(t *testing.T, args ...string) *beside {
 	t.Helper()
 	b := &beside{daemon: newDaemon(t)}
 	b.writeRules("version: 1\nrules:\n  - {name: per-ip, callers: ip, limit: 10, window: 1h}\n")
-	b.daemon.start()
+	b.start()
 	b.sidecar = start(t, append([]string{"sidecar", "--brokers", b.broker, "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0"}, args...)...)
 	b.url = "http://" + b.sidecar.waitFor(`msg=listening address=(\S+)`, 10*time.Second)
 	b.envoy = b.sidecar.waitFor(`msg="listening for Envoy" address=(\S+)`, 10*time.Second)

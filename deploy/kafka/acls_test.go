@@ -103,6 +103,7 @@ func apply(t *testing.T, brokers []string, transport kgo.RoundTripper) {
 
 // tryEveryUserOnEveryTopic logs in as each user, and wants it to be let do what it needs and nothing else.
 func tryEveryUserOnEveryTopic(t *testing.T, login func(user string) *kafkaio.Client) {
+	t.Helper()
 	operator := login("operator")
 	names := kafkaio.DefaultTopicNames()
 	var err error

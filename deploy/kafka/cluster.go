@@ -105,7 +105,7 @@ func (c *Cluster) Login(user string) *kafkaio.Client {
 func (c *Cluster) run(args ...string) string {
 	c.t.Helper()
 	_, file, _, _ := runtime.Caller(0)
-	cmd := exec.Command(filepath.Join(filepath.Dir(file), "kafka.sh"), args...)
+	cmd := exec.Command(filepath.Join(filepath.Dir(file), "kafka.sh"), args...) //nolint:gosec // the script beside this file, with words of our tests
 	cmd.Env = c.env
 	out, err := cmd.Output()
 	if err != nil {
@@ -122,7 +122,7 @@ func (c *Cluster) run(args ...string) string {
 func freePorts(t testing.TB, nodes int) int {
 	t.Helper()
 	for range 100 {
-		first := 20_000 + 100*rand.IntN(120) // below the ports that systems hand out
+		first := 20_000 + 100*rand.IntN(120) //nolint:gosec // to find free ports, below those that systems hand out; no secret
 		if portsFree(first, nodes) {
 			return first
 		}
@@ -147,7 +147,9 @@ func portsFree(first, nodes int) bool {
 // Eventually asks until ok, or fails the test.
 func Eventually(t testing.TB, d time.Duration, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(d); !ok(); time.Sleep(20 * time.Millisecond) {
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for deadline := time.Now().Add(d); !ok(); <-again.C {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: not within %v", what, d)
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -141,9 +142,7 @@ func (c *committer) commit() error {
 	if err := c.gen.Commit(moved); err != nil {
 		return err
 	}
-	for p, at := range moved {
-		c.committed[p] = at
-	}
+	maps.Copy(c.committed, moved)
 	return nil
 }
 
@@ -177,8 +176,8 @@ func (t *Topic) partition(ctx context.Context, c *committer, partition int, comm
 		if b.Next == r.Offset {
 			continue
 		}
-		if err := s.records(ctx, b); err != nil {
-			return nil //nolint:nilerr // ctx has ended: what was read is read again
+		if s.records(ctx, b) != nil {
+			return nil // ctx has ended: what was read is read again
 		}
 		r.Offset = b.Next
 	}

@@ -166,7 +166,7 @@ func (f *Follower) rotated(ctx context.Context) (some bool, err error) {
 func (f *Follower) current(ctx context.Context) (*os.File, identity, error) {
 	for began := f.Now(); ; f.wait(ctx) {
 		if ctx.Err() != nil {
-			return nil, identity{}, nil
+			return nil, identity{}, nil //nolint:nilerr // whoever is stopped has not failed
 		}
 		file, err := os.Open(f.Path)
 		if err == nil {

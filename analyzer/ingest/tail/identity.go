@@ -97,7 +97,7 @@ func siblings(path string) (candidates, error) {
 		}
 		id, _, err := identify(file)
 		if err != nil || id.FirstLen == 0 {
-			file.Close()
+			_ = file.Close()
 			continue
 		}
 		found = append(found, candidate{name, file, id})
@@ -113,7 +113,7 @@ func packed(name string) bool {
 
 func (c candidates) close() {
 	for i := range c {
-		c[i].file.Close()
+		_ = c[i].file.Close()
 	}
 }
 

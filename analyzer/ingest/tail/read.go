@@ -81,7 +81,7 @@ func (r *reader) run(ctx context.Context) (over bool, err error) {
 		if n > 0 {
 			quiet = time.Time{}
 			if r.feed(ctx) != nil {
-				return false, nil // ctx has ended
+				return false, nil //nolint:nilerr // ctx has ended
 			}
 			continue
 		}

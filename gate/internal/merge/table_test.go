@@ -121,7 +121,12 @@ func TestAddressesAreKeptAsBytesAndReadAsText(t *testing.T) {
 	for _, text := range []string{"203.0.113.9", "2001:db8::1", "::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"} {
 		addr := netip.MustParseAddr(text).As16()
 		e := request(string(addr[:]), 0)
-		if !tb.AddKey(1, e, true) || !tb.AddKey(1, e, true) || !tb.Add(1, e) { // the last is no address, though its bytes are the same
+		for range 2 {
+			if !tb.AddKey(1, e, true) {
+				t.Fatal("no room")
+			}
+		}
+		if !tb.Add(1, e) { // no address, though its bytes are the same
 			t.Fatal("no room")
 		}
 		if s := all(tb)[tb.Len()-2]; s.ID != text || s.Count != 2 {
