@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -137,5 +138,16 @@ func TestWordsAreTheBytesOfTheAddress(t *testing.T) {
 		if g.hash.Sum16(x, y) != g.sum(string(got[:])) {
 			t.Errorf("%s: the hash of the words is not that of the bytes", text)
 		}
+	}
+}
+
+// What is copied for every request is a whole number of vectors: a copy that ends in an overlapping half waits for the store
+// before it, which took as long as the rest of Check.
+func TestWhatIsCopiedForEachRequestIsOfWholeVectors(t *testing.T) {
+	if n := unsafe.Sizeof(Verdict{}); n%16 != 0 {
+		t.Errorf("got a Verdict of %d bytes, want a multiple of 16", n)
+	}
+	if n := unsafe.Sizeof(Callers{}); n > 320 {
+		t.Errorf("got Callers of %d bytes, want at most 320: they are zeroed for each request", n)
 	}
 }
