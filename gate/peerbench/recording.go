@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/gate"
+	"github.com/509da70d/floodgate/gate/peerbench/meter"
 	"github.com/509da70d/floodgate/gate/peerbench/peers"
 	"github.com/509da70d/floodgate/gate/peerbench/report"
 	"github.com/509da70d/floodgate/gate/record"
@@ -21,26 +22,35 @@ const resource = "GET /v1/items/{id}"
 func (b *bench) recording(ctx context.Context) error {
 	closed, others := crowd(few, few)
 	loop := &contender{subject: peers.Loop{}}
-	one, two := newServer(closed, others), newServer(closed, others)
-	defer one.stop()
-	defer two.stop()
-	measured, err := b.spread(ctx, loop.work(lookup{asked: others}), one.oneCaller, two.twoCallers)
+	trials := []meter.Work{loop.work(lookup{asked: others})}
+	for _, timed := range []bool{false, true} {
+		one, two := newServer(closed, others), newServer(closed, others)
+		defer one.stop()
+		defer two.stop()
+		one.timed, two.timed = timed, timed
+		trials = append(trials, one.oneCaller, two.twoCallers)
+	}
+	measured, err := b.spread(ctx, trials...)
 	if err != nil {
 		return err
 	}
 	rows := []report.Row{
-		{Case: "Check and Record a request with one caller", Unit: "ns", Bar: report.Bar{AtMost: 50}},
-		{Case: "Check and Record a request with two callers, one an address", Unit: "ns", Bar: report.Bar{AtMost: 100}},
+		{Case: "Check and Record a request with one caller", Bar: report.Bar{AtMost: 50}},
+		{Case: "Check and Record a request with two callers, one an address", Bar: report.Bar{AtMost: 100}},
+		{Case: "the same with one caller, by a server that knows the time"},
+		{Case: "the same with two callers, by a server that knows the time"},
 	}
 	for i := range rows {
+		rows[i].Unit = "ns"
 		for j, series := range measured {
 			rows[i].Figures = append(rows[i].Figures, report.Figure{
 				CPUs: b.settings.cpus[j], Value: beyond(series[i+1], series[0]), Allocs: series[i+1].Allocs(),
 			})
 		}
-		rows[i].Note = "1 000 callers closed, 1 000 others ask; draining the recorder every 5 ms included"
-		b.row(rows[i])
 	}
+	rows[0].Note = "1 000 callers closed, 1 000 others ask; draining the recorder every 5 ms included"
+	rows[2].Note = "what is missing is time.Now, which is in the table of parts"
+	b.report.Rows = append(b.report.Rows, rows...)
 	share, err := flood(b.settings.many)
 	if err != nil {
 		return err
@@ -61,7 +71,17 @@ type server struct {
 	rec      *record.Recorder
 	one, two *rounds
 	addrs    []netip.Addr
+	timed    bool // requests come with their time, as from a server that has read the clock for its own log
 	stop     func()
+}
+
+// request returns what all requests of a chunk have in common.
+func (s *server) request() record.Request {
+	q := record.Request{Resource: resource}
+	if s.timed {
+		q.At = time.Now()
+	}
+	return q
 }
 
 func newServer(closed, asked []string) *server {
@@ -111,23 +131,23 @@ func drain(rec *record.Recorder) (stop func()) {
 
 // oneCaller is one chunk of requests with a key.
 func (s *server) oneCaller(worker int) int {
-	keys := s.one.next(worker)
+	keys, q := s.one.next(worker), s.request()
 	for _, k := range keys {
 		var c gate.Callers
 		c.Add(s.keys, k)
-		s.rec.Record(&c, s.set.Check(&c), record.Request{Resource: resource})
+		s.rec.Record(&c, s.set.Check(&c), q)
 	}
 	return len(keys)
 }
 
 // twoCallers is one chunk of requests with an address and a key.
 func (s *server) twoCallers(worker int) int {
-	keys := s.two.next(worker)
+	keys, q := s.two.next(worker), s.request()
 	for i, k := range keys {
 		var c gate.Callers
 		c.AddAddr(s.ips, s.addrs[i])
 		c.Add(s.keys, k)
-		s.rec.Record(&c, s.set.Check(&c), record.Request{Resource: resource})
+		s.rec.Record(&c, s.set.Check(&c), q)
 	}
 	return len(keys)
 }

@@ -40,6 +40,19 @@ func TestServerRecordsEachCallerOfEachRequest(t *testing.T) {
 	}
 }
 
+func TestServerThatKnowsTheTimeSaysIt(t *testing.T) {
+	closed, asked := crowd(1, few)
+	s := newServer(closed, asked)
+	defer s.stop()
+	if q := s.request(); !q.At.IsZero() || q.Resource != resource {
+		t.Errorf("got %+v, want the recorder to look at its clock", q)
+	}
+	s.timed = true
+	if q := s.request(); time.Since(q.At) > time.Minute || q.Resource != resource {
+		t.Errorf("got %+v, want the time now", q)
+	}
+}
+
 func TestAddressesDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	for _, a := range addresses(70_000) {
@@ -95,10 +108,10 @@ func TestRecordingHasARowForEach(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows := b.report.Rows
-	if len(rows) != 3 || rows[0].Bar.AtMost != 50 || rows[1].Bar.AtMost != 100 || rows[2].Bar.AtLeast != 100 {
-		t.Fatalf("got %+v, want one caller, two callers, and a flood", rows)
+	if len(rows) != 5 || rows[0].Bar.AtMost != 50 || rows[1].Bar.AtMost != 100 || rows[4].Bar.AtLeast != 100 {
+		t.Fatalf("got %+v, want one caller, two callers, both by a server that knows the time, and a flood", rows)
 	}
-	for _, row := range rows[:2] {
+	for _, row := range rows[:4] {
 		if len(row.Figures) != 2 || row.Figures[0].Value <= 0 {
 			t.Errorf("got %+v, want figures at 1 and 2 CPUs", row)
 		}
