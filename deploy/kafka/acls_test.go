@@ -164,7 +164,12 @@ func joins(t *testing.T, c *kafkaio.Client) error {
 func TestACLsOnApacheKafka(t *testing.T) {
 	c := Start(t, Options{Secure: true})
 	apply(t, c.Brokers, &kgo.Transport{})
+	door := func(user string) kafkaio.Config {
+		broker, o := c.As(user, secure.ScramSHA512)
+		return config(t, []string{broker}, o)
+	}
 	tryEveryUserOnEveryTopic(t, c.Login)
+	closeThrough(t, door)
 
 	for _, mechanism := range []string{secure.Plain, secure.ScramSHA256, secure.ScramSHA512} {
 		t.Run(mechanism, func(t *testing.T) {
@@ -188,13 +193,9 @@ func TestACLsOnApacheKafka(t *testing.T) {
 // reads reads requests under the given options.
 func reads(t *testing.T, broker string, o secure.Options) error {
 	t.Helper()
-	tls, sasl, err := o.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := kafkaio.New(kafkaio.Config{Brokers: []string{broker}, TLS: tls, SASL: sasl, Timeout: 3 * time.Second})
+	c := kafkaio.New(config(t, []string{broker}, o))
 	defer c.Close()
-	_, err = c.Fetch(t.Context(), kafkaio.FetchRequest{Topic: "floodgate.requests"})
+	_, err := c.Fetch(t.Context(), kafkaio.FetchRequest{Topic: "floodgate.requests"})
 	return err
 }
 
@@ -224,14 +225,21 @@ func TestACLsOnTheEmbeddedBroker(t *testing.T) {
 	transport := &kgo.Transport{SASL: sasl}
 	defer transport.CloseIdleConnections()
 	apply(t, b.Addrs(), transport)
+	door := func(user string) kafkaio.Config { return config(t, b.Addrs(), password(user)) }
 	tryEveryUserOnEveryTopic(t, func(user string) *kafkaio.Client {
-		o := password(user)
-		_, sasl, err := o.Load()
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := kafkaio.New(kafkaio.Config{Brokers: b.Addrs(), SASL: sasl})
+		c := kafkaio.New(door(user))
 		t.Cleanup(c.Close)
 		return c
 	})
+	closeThrough(t, door)
+}
+
+// config returns how to reach brokers under the given options.
+func config(t *testing.T, brokers []string, o secure.Options) kafkaio.Config {
+	t.Helper()
+	tls, sasl, err := o.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kafkaio.Config{Brokers: brokers, TLS: tls, SASL: sasl, Timeout: 3 * time.Second}
 }

@@ -1,0 +1,105 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/509da70d/floodgate/analyzer"
+	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/gate"
+	"github.com/509da70d/floodgate/gate/kafkalink"
+	"github.com/509da70d/floodgate/gate/record"
+	"github.com/509da70d/floodgate/store/kafkaio"
+)
+
+// closeThrough runs an analyzer and a server, each as the user that ACLS.md makes for it, until the server's gate closes
+// for a noisy caller; then the auditor compares. The documented rules are all that any of them has.
+func closeThrough(t *testing.T, door func(user string) kafkaio.Config) {
+	t.Helper()
+	set, err := rules.Parse("test", []byte("version: 1\nrules:\n  - {name: r, callers: key, limit: 20, window: 1h, algorithm: fixed}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const partitions = 1 // as tryEveryUserOnEveryTopic made them
+	names := kafkaio.DefaultTopicNames()
+	counts := t.TempDir()
+	client := kafkaio.New(door("analyzer"))
+	defer client.Close()
+	a := analyzer.New(client, analyzer.Config{
+		Dir: counts,
+		Join: func() (analyzer.Membership, error) {
+			return kafkaio.NewGroup(kafkaio.GroupConfig{Client: client, Group: "floodgate", Topic: names.Requests})
+		},
+		Owner: analyzer.OwnerConfig{
+			Fold: analyzer.FoldOptions{Partitions: partitions}, Requests: names.Requests, Decisions: names.Decisions,
+			State: names.State, Snapshot: time.Second, Rules: set, Name: "test",
+		},
+	})
+	c := door("server")
+	gates, rec := gate.New(gate.Options{}), record.New(record.Options{})
+	keys := gates.Gate("key")
+	link := kafkalink.New(gates, rec, kafkalink.Config{Brokers: c.Brokers, TLS: c.TLS, SASL: c.SASL})
+
+	analyzing, stopAnalyzer := context.WithCancel(t.Context())
+	defer stopAnalyzer()
+	serving, stopServer := context.WithCancel(t.Context())
+	defer stopServer()
+	var server, counting errgroup.Group
+	counting.Go(func() error { return a.Run(analyzing) })
+	server.Go(func() error { return link.Run(serving) })
+	Eventually(t, 30*time.Second, "the analyzer decides", func() bool { return a.Ready(time.Now()) })
+	n := 0
+	Eventually(t, 30*time.Second, "the gate closes", func() bool {
+		for _, id := range []string{"noisy", fmt.Sprint("quiet-", n%100)} {
+			var callers gate.Callers
+			callers.Add(keys, id)
+			rec.Record(&callers, gates.Check(&callers), record.Request{})
+		}
+		n++
+		return keys.Closed("noisy")
+	})
+	if keys.Closed("quiet-0") {
+		t.Error("an innocent is closed")
+	}
+	stopServer()
+	if err := server.Wait(); err != nil {
+		t.Errorf("link: %v", err)
+	}
+	if s := rec.Stats(); s.Accepted != s.Acked {
+		t.Errorf("recorder: got %d of %d requests acknowledged, want all", s.Acked, s.Accepted)
+	}
+	time.Sleep(2 * time.Second) // a snapshot is due
+	stopAnalyzer()
+	if err := counting.Wait(); err != nil {
+		t.Errorf("analyzer: %v", err)
+	}
+	auditThrough(t, door("auditor"), counts, set)
+	wantState(t, door("analyzer"), names.State)
+}
+
+// auditThrough audits as a user who may read requests and nothing else.
+func auditThrough(t *testing.T, c kafkaio.Config, counts string, set *rules.Set) {
+	t.Helper()
+	client := kafkaio.New(c)
+	defer client.Close()
+	r, err := analyzer.Audit(t.Context(), client, analyzer.AuditConfig{
+		Fold: analyzer.FoldOptions{Partitions: 1}, Requests: kafkaio.DefaultTopicNames().Requests, Dir: counts + "/0", Rules: set,
+	})
+	if err != nil || !r.Exact() || r.Log.Requests == 0 {
+		t.Errorf("audit: got %+v, %v, want it exact", r, err)
+	}
+}
+
+// wantState wants a snapshot to have been written: a right that is missing would show only when a store is lost.
+func wantState(t *testing.T, c kafkaio.Config, topic string) {
+	t.Helper()
+	client := kafkaio.New(c)
+	defer client.Close()
+	if _, end, err := client.Range(t.Context(), topic, 0); err != nil || end < 3 {
+		t.Errorf("state: got %d records, %v, want a snapshot", end, err)
+	}
+}
