@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -24,12 +27,13 @@ import (
 // How much chaos. A short run is part of every go test; a long one is, for example,
 //
 //	go test ./cmd/floodgate -run TestChaos -timeout 2h -v -chaos.kills 100 -chaos.zombies 50 -chaos.wipes 20 \
-//		-chaos.broker-kills 50 -chaos.churn 5m
+//		-chaos.broker-kills 50 -chaos.fills 20 -chaos.churn 5m
 var (
 	chaosKills   = flag.Int("chaos.kills", 3, "analyzers killed by kill -9")
 	chaosZombies = flag.Int("chaos.zombies", 1, "analyzers paused for longer than their session")
 	chaosWipes   = flag.Int("chaos.wipes", 1, "analyzers killed and robbed of their stores")
 	chaosBrokers = flag.Int("chaos.broker-kills", 1, "brokers killed by kill -9")
+	chaosFills   = flag.Int("chaos.fills", 1, "times that a disk is full for a while; needs the right to mount one")
 	chaosReloads = flag.Int("chaos.reloads", 2, "changes of the rules")
 	chaosChurn   = flag.Duration("chaos.churn", 4*time.Second, "how long another analyzer comes and goes")
 	chaosSeed    = flag.Uint64("chaos.seed", 0, "what to do, and when; 0 is a random one")
@@ -60,6 +64,7 @@ type chaos struct {
 	gen     *generator
 	oracle  *oracle
 	members []*chaosMember
+	small   *chaosMember // the one whose disk can be filled; nil if none could be mounted
 }
 
 // chaosMember is one analyzer and its directory.
@@ -69,7 +74,7 @@ type chaosMember struct {
 	url  string
 }
 
-// TestChaos lets everything that RELIABILITY names happen to real processes: fault rows 1, 4, 5, 6, 9, 22 and 28.
+// TestChaos lets everything that RELIABILITY names happen to real processes: fault rows 1, 4, 5, 6, 9, 15, 22 and 28.
 func TestChaos(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
@@ -111,6 +116,7 @@ func (c *chaos) unleash(brokerKills int) {
 	c.gen.sent = c.oracle.sent
 	c.writeRules(1_000_000)
 	c.t.Setenv("FLOODGATE_SNAPSHOT", "3s") // a wiped store then comes back from the state topic
+	c.small = c.mountSmall()
 	for range 2 {
 		c.join()
 	}
@@ -139,6 +145,7 @@ func (c *chaos) plan(brokerKills int) []func(ctx context.Context) {
 	var acts []func(ctx context.Context)
 	for n, act := range map[*int]func(context.Context){
 		chaosKills: c.kill, chaosZombies: c.zombie, chaosWipes: c.wipe, &brokerKills: c.killBroker, chaosReloads: c.reload,
+		chaosFills: c.fill,
 	} {
 		for range *n {
 			acts = append(acts, act)
@@ -186,7 +193,10 @@ func (c *chaos) rulesPath() string { return filepath.Join(c.dir, "rules.yaml") }
 
 // join adds an analyzer.
 func (c *chaos) join() *chaosMember {
-	m := &chaosMember{dir: filepath.Join(c.dir, fmt.Sprint("member-", len(c.members)))}
+	m := c.small
+	if m == nil || len(c.members) > 0 {
+		m = &chaosMember{dir: filepath.Join(c.dir, fmt.Sprint("member-", len(c.members)))}
+	}
 	c.members = append(c.members, m)
 	c.startMember(m)
 	return m
@@ -217,6 +227,53 @@ func (c *chaos) maybeReady(ctx context.Context) {
 		c.ready(ctx)
 	}
 }
+
+// mountSmall mounts a small disk for the first analyzer, where that is allowed.
+func (c *chaos) mountSmall() *chaosMember {
+	dir := filepath.Join(c.dir, "member-0")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		c.t.Fatal(err)
+	}
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=1g", "tmpfs", dir).CombinedOutput(); err != nil {
+		c.t.Logf("no full disks: %v: %s", err, out)
+		return nil
+	}
+	c.t.Cleanup(func() {
+		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
+			c.t.Errorf("unmount: %v: %s", err, out)
+		}
+	})
+	return &chaosMember{dir: dir}
+}
+
+// fill is row 15: the disk is full for a while. Decisions go on meanwhile, and no count is lost.
+func (c *chaos) fill(ctx context.Context) {
+	if c.small == nil {
+		return
+	}
+	c.ready(ctx) // one that starts on a full disk owns nothing until there is room
+	path := filepath.Join(c.small.dir, "filler")
+	f, err := os.Create(path)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	_, err = io.Copy(f, zeros{}) // until there is no room
+	if err = errors.Join(err, f.Close()); !errors.Is(err, syscall.ENOSPC) {
+		c.t.Errorf("fill disk: got %v, want no space left", err)
+	}
+	c.pause(500, 2000)
+	c.ready(ctx)
+	c.pause(500, 2000)
+	if err := os.Remove(path); err != nil {
+		c.t.Fatal(err)
+	}
+	c.maybeReady(ctx)
+}
+
+// zeros is an endless file.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { return len(b), nil }
 
 // kill is row 1.
 func (c *chaos) kill(ctx context.Context) {

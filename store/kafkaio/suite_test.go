@@ -42,6 +42,7 @@ func suite(t *testing.T, addrs []string, apache bool) {
 		})
 	}
 	run("versions", func(t *testing.T, c *Client, _ string) {
+		t.Helper()
 		if err := c.CheckBrokers(t.Context()); err != nil {
 			t.Error(err)
 		}

@@ -91,3 +91,22 @@ func TestMutualServersWantACertificateOfTheirAuthority(t *testing.T) {
 		t.Error("a client of another authority: got no error, want one")
 	}
 }
+
+// A certificate that is issued again replaces the one before, as one that is renewed does.
+func TestIssuedAgainIsAnotherCertificate(t *testing.T) {
+	a := New(t)
+	serial := func() string {
+		t.Helper()
+		pair, err := tls.LoadX509KeyPair(a.Issue("client"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name := pair.Leaf.Subject.CommonName; name != "client" {
+			t.Errorf("got a certificate of %q, want client's", name)
+		}
+		return pair.Leaf.SerialNumber.String()
+	}
+	if first, second := serial(), serial(); first == second {
+		t.Errorf("got serial number %s twice, want another", first)
+	}
+}
