@@ -25,6 +25,7 @@ type memLog struct {
 	// fault, if set, says what becomes of a produce: an error before or after the append. Guarded by mu.
 	fault func(topic string) (before, after error)
 	away  bool // guarded by mu: every call fails
+	batch int  // records in a batch at most, if more than 7
 }
 
 func newMemLog() *memLog {
@@ -88,7 +89,7 @@ func (m *memLog) fetch(r kafkaio.FetchRequest) (kafkaio.Batch, error) {
 		return kafkaio.Batch{}, &kafkaio.RangeError{Offset: r.Offset, Start: start, End: end}
 	}
 	records := m.logs[name][r.Offset-start:]
-	records = slices.Clone(records[:min(len(records), 7)]) // small batches, so that there are several
+	records = slices.Clone(records[:min(len(records), max(m.batch, 7))]) // small batches, so that there are several
 	return kafkaio.Batch{Records: records, Next: r.Offset + int64(len(records)), HighWater: end, LogStart: start}, nil
 }
 

@@ -112,6 +112,7 @@ func runAnalyze(ctx context.Context, p process, args []string) error {
 		g.Go(func() error { return server.run(ctx) })
 	}
 	g.Go(func() error { return c.count(ctx, logger, client, set, key, server) })
+	g.Go(func() error { return boundMemory(ctx) })
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("analyze: %w", err)
 	}
