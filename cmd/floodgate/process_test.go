@@ -20,6 +20,9 @@ const beMain = "FLOODGATE_TEST_BE_MAIN"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(beMain) != "" {
+		if plan := os.Getenv(beLoad); plan != "" {
+			os.Exit(runLoad(plan))
+		}
 		main()
 		return
 	}
@@ -59,8 +62,14 @@ func start(t *testing.T, args ...string) *program {
 // startWith is start with a standard input.
 func startWith(t *testing.T, stdin *os.File, args ...string) *program {
 	t.Helper()
+	return startAs(t, nil, stdin, args...)
+}
+
+// startAs is startWith with more in the environment.
+func startAs(t *testing.T, env []string, stdin *os.File, args ...string) *program {
+	t.Helper()
 	p := &program{transcript: newTranscript(t, args), t: t, cmd: exec.Command(os.Args[0], args...), exited: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), beMain+"=1")
+	p.cmd.Env = append(append(os.Environ(), beMain+"=1"), env...)
 	if stdin != nil {
 		p.cmd.Stdin = stdin
 	}
