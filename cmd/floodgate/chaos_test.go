@@ -143,12 +143,15 @@ func (c *chaos) unleash(brokerKills int) {
 // plan returns the faults in a random order.
 func (c *chaos) plan(brokerKills int) []func(ctx context.Context) {
 	var acts []func(ctx context.Context)
-	for n, act := range map[*int]func(context.Context){
-		chaosKills: c.kill, chaosZombies: c.zombie, chaosWipes: c.wipe, &brokerKills: c.killBroker, chaosReloads: c.reload,
-		chaosFills: c.fill,
+	for _, fault := range []struct {
+		times int
+		act   func(context.Context)
+	}{
+		{*chaosKills, c.kill}, {*chaosZombies, c.zombie}, {*chaosWipes, c.wipe}, {brokerKills, c.killBroker}, {*chaosReloads, c.reload},
+		{*chaosFills, c.fill},
 	} {
-		for range *n {
-			acts = append(acts, act)
+		for range fault.times {
+			acts = append(acts, fault.act)
 		}
 	}
 	if *chaosChurn > 0 {
