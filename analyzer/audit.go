@@ -33,6 +33,7 @@ const DefaultSkew = time.Minute
 type AuditConfig struct {
 	Fold     FoldOptions // as the analyzer's whose store it is; Partition and Partitions say which one is audited
 	Requests string      // topic
+	State    string      // topic, which tells of changes of rules; empty if it can't be read
 	Dir      string      // of the partition's store, which nobody may have open
 	Rules    *rules.Set  // that the store was counted by
 	Skew     time.Duration
@@ -76,7 +77,10 @@ type audit struct {
 	first   int64 // the first record that the log retains
 	records int   // folded
 	horizon int64 // the newest time that a message before the first retained one may bear
-	changed int64 // the newest log time that was counted by earlier rules
+	changed int64 // the newest log time that was counted by earlier rules that are not known
+
+	known   bool        // all rules that counted the log are
+	changes ruleHistory // those still to come
 }
 
 func (a *audit) run(ctx context.Context, s *store.Store) (AuditReport, error) {
@@ -98,6 +102,9 @@ func (a *audit) run(ctx context.Context, s *store.Store) (AuditReport, error) {
 	}
 	a.first, a.horizon, a.changed = start, math.MinInt64, math.MinInt64
 	a.fold = NewFold(a.config.Rules, a.config.Fold)
+	if err := a.history(ctx); err != nil {
+		return report, err
+	}
 	if err := a.recount(ctx); err != nil {
 		return report, fmt.Errorf("recount the log: %w", err)
 	}
@@ -123,6 +130,7 @@ func (a *audit) recount(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.rulesAt(a.at.Next)         // that changed after the last record
 	a.fold.advance(a.at.LogTime) // where the newest entry is among those that the log no longer holds
 	a.collect()
 	return nil
@@ -176,10 +184,11 @@ func (a *audit) foldRecord(r Record) {
 		a.horizon = max(a.horizon, r.Time+int64(a.config.Skew))
 	}
 	a.records++
+	a.rulesAt(r.Offset)
 	_ = a.fold.Frame(r) // a record that is refused was refused by the owner too, and is in the stats
 	a.fold.TakeChanges()
 	a.fold.TakeCanaries()
-	if r.Offset < a.at.RulesFrom {
+	if !a.known && r.Offset < a.at.RulesFrom {
 		a.changed = max(a.changed, a.fold.LogTime())
 	}
 	if a.fold.Dirty() >= collectAt {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,11 +36,13 @@ func newAuditWorld(t *testing.T) *world {
 	return w
 }
 
-// audit audits the store that the owner left.
-func (w *world) audit() (AuditReport, error) {
+// audit audits the store that the owner left, without the topic of state.
+func (w *world) audit() (AuditReport, error) { return w.auditWith("") }
+
+func (w *world) auditWith(state string) (AuditReport, error) {
 	w.t.Helper()
 	return Audit(w.t.Context(), w.log, AuditConfig{
-		Fold: w.conf.Fold, Requests: "requests", Dir: w.conf.Dir, Rules: w.conf.Rules, Store: w.conf.Store,
+		Fold: w.conf.Fold, Requests: "requests", State: state, Dir: w.conf.Dir, Rules: w.conf.Rules, Store: w.conf.Store,
 	})
 }
 
@@ -309,11 +312,82 @@ func TestAuditAcrossAChangeOfRules(t *testing.T) {
 		if len(r.Differences) != 0 || len(r.Unaudited) != 1 || r.Unaudited[0].Why != WhyRules || r.Unaudited[0].Rule != "hour" {
 			t.Errorf("audit: got %+v, want the new rule's window unaudited", r)
 		}
+		if r, err := w.auditWith("state"); err != nil || !r.Exact() || len(r.Unaudited) != 0 || r.Agreed < 3 {
+			t.Errorf("audit that knows the rules: got %+v, %v, want it exact", r, err)
+		}
 		time.Sleep(2 * time.Hour)
 		w.prod.send(time.Now(), "a", "b")
 		w.atRest()
 		w.wantExact()
 	})
+}
+
+// Whoever knows which rules counted when finds a row that was changed, and the closures of earlier rules too.
+func TestAuditRecountsByTheRulesOfTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		texts := []string{
+			threeAMinute,
+			strings.ReplaceAll(threeAMinute, "limit: 3", "limit: 5"),
+			threeAMinute + "  - {name: hour, callers: key, limit: 9, window: 1h}\n",
+			"version: 1\nrules:\n  - {name: hour, callers: key, limit: 2, window: 1h}\n",
+		}
+		for i := range 12 {
+			w.conf.Rules = mustRules(t, texts[i%len(texts)])
+			w.start()
+			for range 5 {
+				w.prod.send(time.Now(), "a", "b", fmt.Sprint("c", i))
+				time.Sleep(time.Second)
+			}
+			w.owner.SetRules(mustRules(t, texts[(i+1)%len(texts)])) // while it runs
+			w.conf.Rules = mustRules(t, texts[(i+1)%len(texts)])
+			time.Sleep(time.Second)
+			w.prod.send(time.Now(), "b")
+			time.Sleep(time.Second)
+			w.end()
+			if r, err := w.auditWith("state"); err != nil || !r.Exact() || len(r.Unaudited) != 0 {
+				t.Fatalf("life %d: got %+v, %v, want it exact", i, r, err)
+			}
+		}
+		key := string(appendRowKey(nil, "r", "key", "b"))
+		w.change(func(rows map[string][]byte) { rows[key] = recounted(rows[key], func(s []int64) { s[1]++ }) })
+		r, err := w.auditWith("state")
+		if err != nil || len(r.Differences) != 1 || r.Differences[0].Caller != "key:b" {
+			t.Errorf("a row that was changed: got %+v, %v, want it found", r, err)
+		}
+	})
+}
+
+func TestHistoriesThatDoNotSpanTheLog(t *testing.T) {
+	set := mustRules(t, threeAMinute)
+	h := ruleHistory{{id: 1, from: 0, set: set}, {id: 2, from: 10, set: set}, {id: 3, from: 20, set: set}, {id: 4, from: 30, set: set}}
+	unknown := slices.Clone(h)
+	unknown[2].set = nil
+	for name, c := range map[string]struct {
+		h     ruleHistory
+		first int64
+		id    uint64
+		from  int64
+		want  []uint64
+	}{
+		"from the start":          {h, 0, 3, 20, []uint64{1, 2, 3}},
+		"from between":            {h, 15, 4, 30, []uint64{2, 3, 4}},
+		"from a change":           {h, 10, 3, 20, []uint64{2, 3}},
+		"begins later":            {h[1:], 5, 3, 20, nil},
+		"says nothing":            {nil, 0, 1, 0, nil},
+		"a text that is lost":     {unknown, 0, 4, 30, nil},
+		"lost, but after":         {unknown, 0, 2, 10, []uint64{1, 2}},
+		"another store's":         {h, 0, 9, 20, nil},
+		"a change that never was": {h, 0, 3, 21, nil},
+	} {
+		var got []uint64
+		for _, change := range c.h.spanning(c.first, c.id, c.from) {
+			got = append(got, change.id)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
 }
 
 func TestAuditRefusesWhatCannotBeCompared(t *testing.T) {

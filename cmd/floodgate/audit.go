@@ -112,7 +112,7 @@ func (c *auditConfig) audit(ctx context.Context, p process, client *kafkaio.Clie
 		bar := newAuditBar(p, n)
 		r, err := analyzer.Audit(ctx, client, analyzer.AuditConfig{
 			Fold:     analyzer.FoldOptions{Key: key, Partition: n, Partitions: partitions, MaxRows: c.maxRows},
-			Requests: c.kafka.names.Requests, Dir: filepath.Join(c.data, strconv.Itoa(n)), Rules: set, Skew: c.skew,
+			Requests: c.kafka.names.Requests, State: c.kafka.names.State, Dir: filepath.Join(c.data, strconv.Itoa(n)), Rules: set, Skew: c.skew,
 			Store: store.Options{Logger: logger}, Logger: logger, Progress: bar,
 		})
 		switch {

@@ -150,6 +150,21 @@ func TestVerdictsOfAudits(t *testing.T) {
 	}
 }
 
+func TestAuditSaysWhatWasNeverCounted(t *testing.T) {
+	var out strings.Builder
+	r := analyzer.AuditReport{Agreed: 1, Log: analyzer.FoldStats{Uncounted: 7, Rejected: map[string]uint64{"crc": 2, "misplaced": 1}}}
+	sum := sumAudit([]analyzer.AuditReport{r})
+	if err := renderAudit(inside(&out, nil), []analyzer.AuditReport{r}, sum, 0); err != nil || sum.verdict() != nil {
+		t.Fatalf("got %v and %v, want no error", err, sum.verdict())
+	}
+	if want := "3 records or entries that were refused, and a weight of 7"; !strings.Contains(out.String(), want) {
+		t.Errorf("got\n%s\nwant %q in it", out.String(), want)
+	}
+	if err := encodeAudit(inside(&out, nil), []analyzer.AuditReport{r}, sum); err != nil || !strings.Contains(out.String(), `"uncounted":7`) {
+		t.Errorf("JSON: got %v,\n%s\nwant the weight that was not counted", err, out.String())
+	}
+}
+
 func TestLongTablesAreCut(t *testing.T) {
 	var out strings.Builder
 	r := analyzer.AuditReport{Differences: make([]analyzer.Difference, 9), Damage: store.ErrDigest}

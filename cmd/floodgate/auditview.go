@@ -20,6 +20,7 @@ type auditSummary struct {
 	Duplicates  uint64 `json:"duplicates"`
 	Late        uint64 `json:"late"`
 	Rejected    uint64 `json:"rejected"`
+	Uncounted   uint64 `json:"uncounted"` // weight of callers for whom there was no room
 	Agreed      int    `json:"agreed"`
 	Differences int    `json:"differences"`
 	Unaudited   int    `json:"unaudited"`
@@ -35,6 +36,7 @@ func sumAudit(reports []analyzer.AuditReport) auditSummary {
 		s.Requests += r.Log.Requests
 		s.Duplicates += r.Log.Duplicate
 		s.Late += r.Log.Late
+		s.Uncounted += r.Log.Uncounted
 		for _, n := range r.Log.Rejected {
 			s.Rejected += n
 		}
@@ -80,6 +82,9 @@ func renderAudit(p process, reports []analyzer.AuditReport, sum auditSummary, mo
 		if r.Damage != nil {
 			fmt.Fprintf(p.stdout, "partition %d: %v\n", r.Partition, r.Damage)
 		}
+	}
+	if sum.Uncounted > 0 || sum.Rejected > 0 {
+		fmt.Fprintf(p.stdout, "the log also holds %d records or entries that were refused, and a weight of %d for whom there was no room (--max-rows)\n", sum.Rejected, sum.Uncounted)
 	}
 	verdict := "the store is what the log says, to the unit"
 	if !sum.Exact {
@@ -142,6 +147,7 @@ func encodeAudit(p process, reports []analyzer.AuditReport, sum auditSummary) er
 		line := map[string]any{
 			"type": "partition", "partition": r.Partition, "from": r.From, "to": r.To, "log_time": auditTime(r.LogTime),
 			"entries": r.Log.Entries, "requests": r.Log.Requests, "duplicates": r.Log.Duplicate, "late": r.Log.Late,
+			"uncounted": r.Log.Uncounted, "rejected": r.Log.Rejected,
 			"agreed": r.Agreed, "differences": len(r.Differences), "unaudited": len(r.Unaudited),
 		}
 		if r.Damage != nil {

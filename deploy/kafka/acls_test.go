@@ -85,7 +85,7 @@ func parts() map[string]struct{ writes, reads []string } {
 		"ingest":   {[]string{"requests", "rejects"}, nil},
 		"analyzer": {[]string{"decisions", "state", "rejects"}, []string{"requests", "decisions", "state", "control"}},
 		"operator": {[]string{"control"}, []string{"decisions", "rejects", "control"}},
-		"auditor":  {nil, []string{"requests"}},
+		"auditor":  {nil, []string{"requests", "state"}},
 	}
 }
 

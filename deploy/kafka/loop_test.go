@@ -87,7 +87,7 @@ func auditThrough(t *testing.T, c kafkaio.Config, counts string, set *rules.Set)
 	client := kafkaio.New(c)
 	defer client.Close()
 	r, err := analyzer.Audit(t.Context(), client, analyzer.AuditConfig{
-		Fold: analyzer.FoldOptions{Partitions: 1}, Requests: kafkaio.DefaultTopicNames().Requests, Dir: counts + "/0", Rules: set,
+		Fold: analyzer.FoldOptions{Partitions: 1}, Requests: kafkaio.DefaultTopicNames().Requests, State: kafkaio.DefaultTopicNames().State, Dir: counts + "/0", Rules: set,
 	})
 	if err != nil || !r.Exact() || r.Log.Requests == 0 {
 		t.Errorf("audit: got %+v, %v, want it exact", r, err)
