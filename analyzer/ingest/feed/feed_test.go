@@ -1,0 +1,427 @@
+package feed
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/509da70d/floodgate/analyzer/ingest"
+	"github.com/509da70d/floodgate/analyzer/ingest/reject"
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/kafkaio"
+)
+
+const testPartitions = 3
+
+// broker is a Kafka that keeps what it is sent, and fails on demand.
+type broker struct {
+	mu      sync.Mutex
+	logs    map[string]map[int][][]byte // guarded by mu: topic, partition
+	flying  map[string]int              // guarded by mu: requests in flight of a partition
+	fail    func(call int) (appended bool, err error)
+	calls   int // guarded by mu
+	largest int // guarded by mu
+	wrong   []string
+}
+
+func newBroker() *broker {
+	return &broker{logs: make(map[string]map[int][][]byte), flying: make(map[string]int)}
+}
+
+func (b *broker) Produce(ctx context.Context, topic string, partition int, msgs ...kafkaio.Message) (int64, error) {
+	lane := fmt.Sprint(topic, "/", partition)
+	b.mu.Lock()
+	b.calls++
+	call := b.calls
+	if b.flying[lane]++; b.flying[lane] > 1 {
+		b.wrong = append(b.wrong, lane+": two requests in flight")
+	}
+	b.mu.Unlock()
+	defer func() { b.mu.Lock(); b.flying[lane]--; b.mu.Unlock() }()
+	appended, err := true, error(nil)
+	if b.fail != nil {
+		appended, err = b.fail(call)
+	}
+	if ctx.Err() != nil {
+		return -1, ctx.Err()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	size := 0
+	for _, m := range msgs {
+		size += len(m.Value)
+		if appended {
+			if b.logs[topic] == nil {
+				b.logs[topic] = make(map[int][][]byte)
+			}
+			b.logs[topic][partition] = append(b.logs[topic][partition], bytes.Clone(m.Value))
+		}
+		if m.Time <= 0 {
+			b.wrong = append(b.wrong, lane+": no time")
+		}
+	}
+	b.largest = max(b.largest, size)
+	return 0, err
+}
+
+// count folds the frames of requests as the analyzer does: per caller, each line once. It checks what frames promise.
+func (b *broker) count(t testing.TB) map[string]int {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	counts := make(map[string]int)
+	key := schemas.DefaultPartitionKey()
+	for partition, frames := range b.logs["requests"] {
+		last := make(map[schemas.ProducerID]int64)
+		for _, value := range frames {
+			var f schemas.Frame
+			if err := f.Decode(value); err != nil {
+				t.Fatal(err)
+			}
+			if !f.Source || f.Partitions != testPartitions || f.Fingerprint != key.Fingerprint() {
+				t.Fatalf("got a frame of %v, %d partitions", f.Source, f.Partitions)
+			}
+			line := int64(-1)
+			for _, e := range f.Entries {
+				if schemas.Partition(key.Hash(e.Kind, e.ID), testPartitions) != partition {
+					t.Errorf("%s in partition %d", e.Caller(), partition)
+				}
+				if e.Offset != line {
+					if seen, ok := last[f.Producer]; ok && e.Offset <= seen {
+						continue
+					}
+					line, last[f.Producer] = e.Offset, e.Offset
+				}
+				if !e.Response {
+					counts[e.Caller().String()]++
+				}
+			}
+		}
+	}
+	for _, w := range b.wrong {
+		t.Error(w)
+	}
+	return counts
+}
+
+// rejects returns what is in the topic of rejects.
+func (b *broker) rejects(t testing.TB) (all []reject.Reject) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, value := range b.logs["rejects"][0] {
+		r, err := reject.Decode(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// config returns a feed's configuration for lines of JSON with a key and a tenant.
+func config(t testing.TB, b *broker) Config {
+	t.Helper()
+	format, err := ingest.NewFormat("json", ingest.Mapping{
+		Callers: []ingest.CallerTemplate{{Kind: "key", Template: "{k.id}"}, {Kind: "pair", Template: "{k.id}|{p}"}}, Resource: "p", Status: "s",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Config{
+		Producer: b, Requests: "requests", Rejects: "rejects", Partitions: testPartitions, Key: schemas.DefaultPartitionKey(), Format: format,
+		Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+// run runs a feed while read feeds it.
+func run(t testing.TB, c Config, read func(ctx context.Context, f *Feed) error) Stats {
+	t.Helper()
+	f, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Run(t.Context(), func(ctx context.Context) error { return read(ctx, f) }); err != nil {
+		t.Fatal(err)
+	}
+	return f.Stats()
+}
+
+// text returns n lines about few callers, and the truth about them.
+func text(rnd *rand.Rand, n int) ([]byte, map[string]int) {
+	var b bytes.Buffer
+	truth := make(map[string]int)
+	for i := range n {
+		id := fmt.Sprintf("id\"%d", rnd.IntN(40)) // an escape, so that the id is not a view of the line
+		fmt.Fprintf(&b, `{"time":%d,"k":{"id":%q},"p":"/%d","s":200}`+"\n", 1+i, id, i%7)
+		truth["key:"+id]++
+		truth[fmt.Sprintf("pair:%s|/%d", id, i%7)]++
+	}
+	return b.Bytes(), truth
+}
+
+func equal(t testing.TB, got, want map[string]int) {
+	t.Helper()
+	wrong := 0
+	for c, n := range want {
+		if got[c] != n {
+			wrong++
+			if wrong < 5 {
+				t.Errorf("%s: got %d, want %d", c, got[c], n)
+			}
+		}
+	}
+	if len(got) != len(want) || wrong > 0 {
+		t.Errorf("got %d callers, want %d; %d wrong", len(got), len(want), wrong)
+	}
+}
+
+// TestEveryLineCountsOnce: batches of any size, many of which fill more than a frame.
+func TestEveryLineCountsOnce(t *testing.T) {
+	b, rnd := newBroker(), rand.New(rand.NewPCG(1, 2))
+	log, truth := text(rnd, 60_000)
+	s := run(t, config(t, b), func(ctx context.Context, f *Feed) error {
+		s := f.Source(schemas.ProducerID{1}, "file:x", 0)
+		for at := 0; at < len(log); {
+			end := min(len(log), at+1+rnd.IntN(1<<20))
+			end = at + bytes.LastIndexByte(log[at:end], '\n') + 1
+			if end == at {
+				end = at + bytes.IndexByte(log[at:], '\n') + 1
+			}
+			if err := s.Text(ctx, log[at:end], int64(at), int64(end)); err != nil {
+				return err
+			}
+			at = end
+		}
+		err := s.Close()
+		if s.Acked() != int64(len(log)) {
+			t.Errorf("got position %d, want %d", s.Acked(), len(log))
+		}
+		return err
+	})
+	equal(t, b.count(t), truth)
+	if s.Lines != 60_000 || s.Entries != 240_000 || s.Queued != 0 || b.largest > maxRequest || s.Frames < 20 {
+		t.Errorf("got %+v, a request of %d bytes", s, b.largest)
+	}
+}
+
+// TestAnyFaultsCountEachLineOnce: requests fail, are appended and not acknowledged, and a second life starts again from
+// what the first one knows to be in Kafka. Time is virtual.
+func TestAnyFaultsCountEachLineOnce(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			b, rnd := newBroker(), rand.New(rand.NewPCG(seed, 3))
+			faults := rand.New(rand.NewPCG(seed, 4))
+			var mu sync.Mutex
+			b.fail = func(int) (bool, error) {
+				mu.Lock()
+				took, failed, appended := time.Duration(faults.IntN(100))*time.Millisecond, faults.IntN(3) == 0, faults.IntN(2) == 0
+				mu.Unlock()
+				time.Sleep(took)
+				if failed {
+					return appended, errors.New("broker away")
+				}
+				return true, nil
+			}
+			log, truth := text(rnd, 3000)
+			at := int64(0)
+			for life := 0; at < int64(len(log)); life++ {
+				ctx, kill := context.WithCancel(t.Context())
+				if life < 5 {
+					time.AfterFunc(time.Duration(rnd.IntN(2000))*time.Millisecond, kill)
+				}
+				c := config(t, b)
+				c.MaxBytes, c.Drain = 1, time.Second
+				f, err := New(c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = f.Run(ctx, func(ctx context.Context) error { // killed ones fail
+					s := f.Source(schemas.ProducerID{9}, "file:x", at)
+					read := at
+					for read < int64(len(log)) && ctx.Err() == nil {
+						end := min(len(log), int(read)+1+rnd.IntN(20_000))
+						end = int(read) + bytes.LastIndexByte(log[read:end], '\n') + 1
+						if end == int(read) || s.Text(ctx, log[read:end], read, int64(end)) != nil {
+							continue
+						}
+						read = int64(end)
+					}
+					err := s.Close()
+					at = s.Acked()
+					return err
+				})
+				kill()
+			}
+			equal(t, b.count(t), truth)
+		})
+	}
+}
+
+func TestRejectsSayWhatAndWhere(t *testing.T) {
+	b := newBroker()
+	log := `{"time":1,"k":{"id":"a"}}` + "\n\x1b[31mred\n\n" + `{"time":1}` + "\n" + strings.Repeat("x", 70_000) + "\n"
+	s := run(t, config(t, b), func(ctx context.Context, f *Feed) error {
+		s := f.Source(schemas.ProducerID{1}, "file:/var/log/x", 100)
+		return errors.Join(s.Text(ctx, []byte(log), 100, 100+int64(len(log))), s.Close())
+	})
+	var got []string
+	for _, r := range b.rejects(t) {
+		got = append(got, fmt.Sprintf("%s@%d %s %d %.12s", r.Source, r.Offset, r.Reason, r.Bytes, r.Line))
+	}
+	want := []string{
+		`file:/var/log/x@126 bad json 8 \x1b[31mred`, "file:/var/log/x@135 empty 0 ", `file:/var/log/x@136 missing field 10 {"time":1}`,
+		"file:/var/log/x@147 line too long 70000 xxxxxxxxxxxx",
+	}
+	if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
+		t.Errorf("got\n%q\nwant\n%q", got, want)
+	}
+	if s.Lines != 5 || fmt.Sprint(s.Rejected) != "map[bad json:1 empty:1 line too long:1 missing field:1]" {
+		t.Errorf("got %+v", s)
+	}
+}
+
+// TestRecordsOfAForeignTopic: several lines in a record, none, too many, and stretches that could not be read.
+func TestRecordsOfAForeignTopic(t *testing.T) {
+	b := newBroker()
+	line := `{"time":1,"k":{"id":"a"}}`
+	s := run(t, config(t, b), func(ctx context.Context, f *Feed) error {
+		s := f.Source(TopicSource("g", "t", 0), "kafka:t/0", 7)
+		s.shift = lineBits
+		err := s.records(ctx, kafkaio.Batch{Next: 20, Records: []kafkaio.Record{
+			{Offset: 7, Value: []byte(line)}, {Offset: 8, Value: []byte(line + "\n" + line + "\n")}, {Offset: 9}, {Offset: 10, Value: []byte("\n")},
+			{Offset: 12, Value: []byte(strings.Repeat("\n", maxLines) + "x")},
+		}, Skipped: []kafkaio.Skip{
+			{From: 11, To: 11, Reason: kafkaio.SkipGap}, {From: 13, To: 15, Reason: kafkaio.SkipTooLarge, Err: kafkaio.ErrDecompressedTooLarge},
+		}})
+		return errors.Join(err, s.Close())
+	})
+	if got := b.count(t); got["key:a"] != 3 {
+		t.Errorf("got %v", got)
+	}
+	reasons := make(map[string]int)
+	for _, r := range b.rejects(t) {
+		reasons[fmt.Sprint(r.Reason, "@", r.Offset)]++
+	}
+	for want, n := range map[string]int{"empty@9": 1, "empty@10": 1, "empty@12": maxLines, "too many lines@12": 1, "records too_large@13": 1} {
+		if reasons[want] != n {
+			t.Errorf("%s: got %d rejects, want %d", want, reasons[want], n)
+		}
+	}
+	if s.Skipped != 3 {
+		t.Errorf("got %d records skipped, want 3", s.Skipped)
+	}
+}
+
+// TestKafkaAwayHoldsReadersBack: what waits is bounded, whatever is read, and goes on where it was.
+func TestKafkaAwayHoldsReadersBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroker()
+		back := time.Now().Add(time.Hour)
+		b.fail = func(int) (bool, error) {
+			if time.Now().Before(back) {
+				return false, errors.New("connection refused")
+			}
+			return true, nil
+		}
+		c := config(t, b)
+		c.MaxBytes = 1 << 20
+		log, truth := text(rand.New(rand.NewPCG(5, 6)), 20_000)
+		most := int64(0)
+		s := run(t, c, func(ctx context.Context, f *Feed) error {
+			s := f.Source(schemas.ProducerID{1}, "file:x", 0)
+			for at := 0; at < len(log); {
+				end := at + bytes.LastIndexByte(log[at:min(len(log), at+50_000)], '\n') + 1
+				if err := s.Text(ctx, log[at:end], int64(at), int64(end)); err != nil {
+					return err
+				}
+				most = max(most, f.Stats().Queued)
+				at = end
+			}
+			return s.Close()
+		})
+		equal(t, b.count(t), truth)
+		if most > c.MaxBytes || most < c.MaxBytes/4 || s.Retries == 0 {
+			t.Errorf("got %d bytes waiting at most, want up to %d; %d retries", most, c.MaxBytes, s.Retries)
+		}
+	})
+}
+
+func TestWhatCannotBeMendedEndsTheFeed(t *testing.T) {
+	b := newBroker()
+	b.fail = func(int) (bool, error) { return false, kafkaio.ErrTooLarge }
+	f, err := New(config(t, b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = f.Run(t.Context(), func(ctx context.Context) error {
+		s := f.Source(schemas.ProducerID{1}, "file:x", 0)
+		if err := s.Text(ctx, []byte(`{"time":1,"k":{"id":"a"}}`), 0, 25); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return nil
+	})
+	if !errors.Is(err, kafkaio.ErrTooLarge) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSourcesKnowWhereTheyAre(t *testing.T) {
+	b := newBroker()
+	hold := make(chan struct{})
+	b.fail = func(int) (bool, error) { <-hold; return true, nil }
+	c := config(t, b)
+	c.Drain = 20 * time.Millisecond
+	f, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Run(t.Context(), func(ctx context.Context) error {
+		s := f.Source(schemas.ProducerID{1}, "file:x", 10)
+		line := []byte(`{"time":1,"k":{"id":"a"}}`)
+		if err := s.Text(ctx, line, 10, 35); err != nil {
+			return err
+		}
+		s.End(100)
+		if got := f.Stats().Sources; len(got) != 1 || got[0] != (SourceStats{Name: "file:x", Acked: 10, Lag: 90}) {
+			t.Errorf("got %+v", got)
+		}
+		if err := s.Close(); !errors.Is(err, ErrNotFlushed) || s.Acked() != 10 {
+			t.Errorf("got %v at %d", err, s.Acked())
+		}
+		close(hold)
+		if err := s.Close(); err != nil || s.Acked() != 35 {
+			t.Errorf("got %v at %d", err, s.Acked())
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	if got := f.Stats().Sources; len(got) != 0 {
+		t.Errorf("got %+v of what is closed", got)
+	}
+}
+
+func TestNewSaysWhatIsMissing(t *testing.T) {
+	good := config(t, newBroker())
+	for name, spoil := range map[string]func(*Config){
+		"producer": func(c *Config) { c.Producer = nil }, "format": func(c *Config) { c.Format = nil }, "clock": func(c *Config) { c.Now = nil },
+		"requests": func(c *Config) { c.Requests = "" }, "rejects": func(c *Config) { c.Rejects = "" }, "partitions": func(c *Config) { c.Partitions = 0 },
+		"logger": func(c *Config) { c.Logger = nil },
+	} {
+		c := good
+		spoil(&c)
+		if _, err := New(c); err == nil {
+			t.Errorf("%s: got no error", name)
+		}
+	}
+}

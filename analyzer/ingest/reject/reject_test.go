@@ -1,0 +1,82 @@
+package reject
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// hostile is what attackers put into lines to make a terminal, a log or a parser do something.
+func hostile() []string {
+	return []string{
+		"", "plain", "\x1b[2J\x1b]0;title\x07", "a\nb\r\nc\td", "\x00\x01\x7f\xff\xfe", `back\slash "quote"`, "\u202egnp.exe", "é\U0001f600",
+		`{"reason":"forged"}`, strings.Repeat("x", 3*MaxLine), strings.Repeat("\xff", 2*MaxLine), "</script>&amp;", "%s%n", "\u2028",
+	}
+}
+
+func printableOnly(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+func TestNothingHostileIsLeft(t *testing.T) {
+	at := time.Unix(1, 2)
+	for _, line := range hostile() {
+		r := New(at, "kafka:access/3", 42, "bad json", []byte(line))
+		b := r.Encode()
+		got, err := Decode(b)
+		if err != nil || got != r || !got.Time.Equal(at) {
+			t.Errorf("%.40q: got %+v, %v, want %+v", line, got, err, r)
+		}
+		if !printableOnly(got.Line) || !printableOnly(string(b)) || got.Bytes != len(line) || len(got.Line) > 10*MaxLine {
+			t.Errorf("%.40q: got %q", line, got.Line)
+		}
+	}
+}
+
+func TestEscapedLinesReadWell(t *testing.T) {
+	for line, want := range map[string]string{
+		"GET /a?b HTTP/1.1": "GET /a?b HTTP/1.1", "a\tb\n": `a\tb\n`, "\x1b[31m": `\x1b[31m`, `\x1b`: `\\x1b`, "é\xff": `\u00e9\xff`,
+		"\U0001f600": `\U0001f600`,
+	} {
+		if got := Escape([]byte(line)); got != want {
+			t.Errorf("%q: got %s, want %s", line, got, want)
+		}
+	}
+}
+
+// TestForeignMessagesDoNothing: anybody who may write to the topic may write anything.
+func TestForeignMessagesDoNothing(t *testing.T) {
+	for _, value := range []string{"", "x", "{}", "[]", "null", `{"reason":""}`, `{"reason":5}`, `{"time":"soon","reason":"x"}`, strings.Repeat("[", 10000)} {
+		if got, err := Decode([]byte(value)); !errors.Is(err, ErrFormat) {
+			t.Errorf("%.40q: got %+v, %v", value, got, err)
+		}
+	}
+	r, err := Decode([]byte(`{"time":"2015-05-17T10:05:03Z","source":"\u001b[2J","offset":1,"reason":"\u202e","bytes":1,"line":"a\nb"}`))
+	if err != nil || !printableOnly(r.Source+r.Reason+r.Line) || r.Line != `a\nb` {
+		t.Errorf("got %+v, %v", r, err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, line := range hostile() {
+		r := New(time.Unix(1, 0), "file:/x", 7, "bad time", []byte(line))
+		f.Add(r.Encode())
+		f.Add([]byte(line))
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		r, err := Decode(value)
+		if err != nil {
+			if !errors.Is(err, ErrFormat) || r != (Reject{}) {
+				t.Errorf("got %+v, %v", r, err)
+			}
+			return
+		}
+		if !printableOnly(r.Source + r.Reason + r.Line) {
+			t.Errorf("got %+v", r)
+		}
+		if again := Escape(value); !printableOnly(again) {
+			t.Errorf("escaped to %q", again)
+		}
+	})
+}
