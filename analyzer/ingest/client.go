@@ -108,11 +108,9 @@ func (m *mapper) masked(id string, l *Line) string {
 	return view(l.scratch[n:])
 }
 
-// bare returns the canonical address of s without a port and brackets, or "".
+// bare returns the canonical address of s without a port and brackets, or "". It looks before it parses, because the
+// errors of netip cost more than its addresses.
 func bare(s string, l *Line) string {
-	if id := address(s, l); id != "" {
-		return id
-	}
 	if strings.HasPrefix(s, "[") {
 		host, _, found := strings.Cut(s[1:], "]")
 		if !found || !strings.Contains(host, ":") {
@@ -120,11 +118,13 @@ func bare(s string, l *Line) string {
 		}
 		return address(host, l)
 	}
-	host, port, found := strings.Cut(s, ":")
-	if !found || strings.Trim(port, "0123456789") != "" {
-		return ""
+	if i := strings.IndexByte(s, ':'); i >= 0 && strings.IndexByte(s[i+1:], ':') < 0 {
+		if strings.Trim(s[i+1:], "0123456789") != "" {
+			return ""
+		}
+		s = s[:i]
 	}
-	return address(host, l)
+	return address(s, l)
 }
 
 // contains reports whether one of the networks holds the canonical address id.

@@ -42,7 +42,7 @@ func (c *columns) decode(s string, values []string, _ *Line) Reason {
 	return MissingField
 }
 
-// next returns the first field of s and what follows the space behind it.
+// next returns the first field of s and what follows the space behind it. A field that is cut short is none.
 func (c *columns) next(s string) (field, rest string) {
 	var end int
 	switch {
@@ -53,11 +53,14 @@ func (c *columns) next(s string) (field, rest string) {
 	case s[0] == '[':
 		end = strings.IndexByte(s, ']')
 	default:
-		field, rest, _ = strings.Cut(s, " ")
+		field, rest, found := strings.Cut(s, " ")
+		if !found {
+			return "", "" // it may be the start of another: 1.2.3.41 begins with an address too
+		}
 		return field, rest
 	}
 	if end <= 0 || end >= len(s) {
-		return s[1:], "" // cut short
+		return "", "" // as above; and who forwarded an address stands at the end of the field
 	}
 	return s[1:end], strings.TrimPrefix(s[end+1:], " ")
 }
