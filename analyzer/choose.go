@@ -68,11 +68,11 @@ func (o *Owner) choose(ctx context.Context) error {
 	return nil
 }
 
-// strayed reports whether the store was folded by other rules than the log by the partition's owner: by a zombie that
-// went on after another owner had changed the rules.
+// strayed reports whether other rules count than the store was folded by. Another owner changed them: since, or before
+// this one, as a zombie, had stopped. Which of them counted when is surely known of a snapshot.
 func (o *Owner) strayed(at store.Checkpoint) bool {
 	b := &o.beat
-	return b.RulesID != 0 && b.RulesFrom <= at.Next && (b.RulesID != at.RulesID || b.RulesFrom != at.RulesFrom)
+	return b.RulesID != 0 && (b.RulesID != at.RulesID || b.RulesFrom != at.RulesFrom)
 }
 
 // longAhead is how many more records than from the snapshot there must be to fold from the store for that to be stale: a
@@ -184,16 +184,17 @@ func (o *Owner) startFrom(s *snapshot) {
 	o.snapshot, o.changes = s, s.history.after(b.GetRulesFrom())
 }
 
-// chooseRules finds out by which rules the log was counted beyond a store, if another owner has changed them since.
+// chooseRules finds out by which rules the log was counted beyond a store, if another owner has changed them since and
+// there is no snapshot.
 func (o *Owner) chooseRules(ctx context.Context, at store.Checkpoint) error {
-	if o.beat.RulesFrom <= at.Next {
+	if o.beat.RulesFrom < at.Next {
 		return nil
 	}
 	h, err := o.allRules(ctx)
 	if err != nil {
 		return ignoreIncomplete(err)
 	}
-	o.changes = h.after(at.Next)
+	o.changes = h.after(at.Next - 1)
 	set := o.knownRules(at.RulesID, h)
 	if set == nil || set.ID() == o.fold.Rules().ID() {
 		return nil

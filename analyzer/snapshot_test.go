@@ -1,9 +1,11 @@
 package analyzer
 
 import (
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -267,4 +269,89 @@ func (w *world) spoilState(spoil func(r *pb.StateRecord) bool) {
 			}
 		}
 	})
+}
+
+// TestAStoreThatIsGoodAndYetNotTheBest gives way to the last snapshot: one that is far behind, one that the log no longer
+// reaches back to, and one of a zombie that went on by other rules than the log was counted by.
+func TestAStoreThatIsGoodAndYetNotTheBest(t *testing.T) {
+	const month = "version: 1\nrules:\n  - {name: r, callers: key, limit: %d, window: month}\n"
+	tests := map[string]struct {
+		meanwhile   func(old, other *world)
+		want        int64 // of a
+		quarantined bool
+	}{
+		"nothing happened elsewhere": {func(_, _ *world) {}, 5, false},
+		"a little was counted elsewhere": {func(_, other *world) {
+			other.prod.send(time.Now(), "a")
+		}, 6, false},
+		"the log was cut beyond it": {func(_, other *world) {
+			for range 20 {
+				other.prod.send(time.Now(), "a")
+			}
+			time.Sleep(11 * time.Minute)
+			other.log.truncate("requests/0", 20)
+		}, 25, true},
+		"it is far behind": {func(_, other *world) {
+			for range longAhead + 100 {
+				other.prod.send(time.Now(), "a")
+			}
+			time.Sleep(11 * time.Minute)
+		}, longAhead + 105, true},
+		"rules changed elsewhere, after it": {func(_, other *world) {
+			other.prod.send(time.Now(), "a")
+			time.Sleep(time.Second)
+			other.owner.SetRules(mustRules(other.t, fmt.Sprintf(month, 2000)))
+		}, 6, true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.conf.Rules = mustRules(t, fmt.Sprintf(month, 1000))
+				w.start()
+				for range 5 {
+					w.prod.send(time.Now(), "a")
+				}
+				time.Sleep(time.Second)
+				w.end()
+				other := w.elsewhere(w.log)
+				other.start()
+				time.Sleep(11 * time.Minute) // so that it has a snapshot of its own
+				test.meanwhile(w, other)
+				time.Sleep(time.Minute)
+				other.end()
+				w.atRest()
+				w.wantCounts(map[string]int64{"a": test.want})
+				aside, err := filepath.Glob(w.conf.Dir + ".broken-*")
+				if err != nil || (len(aside) > 0) != test.quarantined {
+					t.Errorf("moved aside: got %v, %v, want %v", aside, err, test.quarantined)
+				}
+			})
+		})
+	}
+}
+
+// TestAStoreOfOtherRulesIsNotTrusted, such as one of a zombie that went on when another owner had replaced the rules.
+func TestAStoreOfOtherRulesIsNotTrusted(t *testing.T) {
+	mark := func(id uint64, from int64) schemas.Heartbeat { return schemas.Heartbeat{RulesID: id, RulesFrom: from} }
+	at := store.Checkpoint{Next: 100, RulesID: 1, RulesFrom: 10}
+	for name, test := range map[string]struct {
+		beat schemas.Heartbeat
+		want bool
+	}{
+		"the same rules":                {mark(1, 10), false},
+		"nobody says":                   {mark(0, 0), false},
+		"changed after what it holds":   {mark(2, 101), true},
+		"changed before what it holds":  {mark(2, 50), true},
+		"changed and back, meanwhile":   {mark(1, 50), true},
+		"changed where it ends":         {mark(2, 100), true},
+		"never changed, as others know": {mark(1, 0), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &Owner{beat: test.beat}
+			if got := o.strayed(at); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
 }
