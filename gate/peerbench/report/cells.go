@@ -124,7 +124,7 @@ func number(v float64) string {
 		return "-" + number(-v)
 	case v < 9.95:
 		return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0")
-	case v < 1000:
+	case v < 999.5:
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	}
 	return thousands(strconv.FormatFloat(v, 'f', 0, 64))
