@@ -16,13 +16,6 @@ func (s *scan) Scan(line []byte, l *Line) Reason {
 	l.reset(len(m.callers))
 	clear(s.values)
 	missing := s.decoder.decode(view(line[:min(len(line), MaxLine)]), s.values, l)
-	if m.dash {
-		for i, v := range s.values {
-			if v == "-" {
-				s.values[i] = ""
-			}
-		}
-	}
 	if m.path.what != refNone {
 		s.path = pathOf(targetOf(s.first(&m.path)))
 		l.resource(m.routes.name(s.path))
@@ -79,7 +72,7 @@ func (s *scan) numbers(l *Line, missing Reason) Reason {
 // first returns the value of a field of the log, "" if there is none.
 func (s *scan) first(r *ref) string {
 	for _, slot := range r.slots {
-		if v := s.values[slot]; v != "" {
+		if v := s.values[slot]; v != "" && (v != "-" || !s.m.dash) {
 			return v
 		}
 	}

@@ -32,14 +32,14 @@ func TestMain(m *testing.M) {
 // program is a running floodgate process.
 type program struct {
 	*transcript
-	t      *testing.T
+	t      testing.TB
 	cmd    *exec.Cmd
 	exited chan struct{}
 }
 
 // transcript is what a program prints on both streams. Any goroutine may use it.
 type transcript struct {
-	t    *testing.T
+	t    testing.TB
 	name string
 
 	mu     sync.Mutex
@@ -48,25 +48,25 @@ type transcript struct {
 	more   chan struct{} // guarded by mu: closed when output grows
 }
 
-func newTranscript(t *testing.T, args []string) *transcript {
+func newTranscript(t testing.TB, args []string) *transcript {
 	t.Helper()
 	return &transcript{t: t, name: strings.Join(args, " "), more: make(chan struct{})}
 }
 
 // start runs floodgate in a process of its own, which is killed when the test ends.
-func start(t *testing.T, args ...string) *program {
+func start(t testing.TB, args ...string) *program {
 	t.Helper()
 	return startWith(t, nil, args...)
 }
 
 // startWith is start with a standard input.
-func startWith(t *testing.T, stdin *os.File, args ...string) *program {
+func startWith(t testing.TB, stdin *os.File, args ...string) *program {
 	t.Helper()
 	return startAs(t, nil, stdin, args...)
 }
 
 // startAs is startWith with more in the environment.
-func startAs(t *testing.T, env []string, stdin *os.File, args ...string) *program {
+func startAs(t testing.TB, env []string, stdin *os.File, args ...string) *program {
 	t.Helper()
 	p := &program{transcript: newTranscript(t, args), t: t, cmd: exec.Command(os.Args[0], args...), exited: make(chan struct{})}
 	p.cmd.Env = append(append(os.Environ(), beMain+"=1"), env...)
@@ -225,7 +225,7 @@ func metricSum(body, name string) (sum float64) {
 }
 
 // eventually asks until ok, or fails the test.
-func eventually(t *testing.T, d time.Duration, what string, ok func() bool) {
+func eventually(t testing.TB, d time.Duration, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(d); !ok(); {
 		if time.Now().After(deadline) {
