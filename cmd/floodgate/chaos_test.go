@@ -126,9 +126,10 @@ func (c *chaos) unleash(brokerKills int) {
 	g.Go(func() error { return c.link().Run(linkCtx) })
 	loadCtx, stopLoad := context.WithCancel(ctx)
 	g.Go(func() error { c.load(ctx, loadCtx); return nil })
-	for _, act := range c.plan(brokerKills) {
+	for _, fault := range c.plan(brokerKills) {
 		c.pause(100, 700)
-		act(ctx)
+		c.t.Logf("%s %s", time.Now().UTC().Format(time.TimeOnly), fault.name)
+		fault.act(ctx)
 	}
 	c.pause(1000, 1001)
 	stopLoad()
@@ -140,25 +141,33 @@ func (c *chaos) unleash(brokerKills int) {
 	c.compare(ctx)
 }
 
+// fault is one thing that happens.
+type fault struct {
+	name string
+	act  func(ctx context.Context)
+}
+
 // plan returns the faults in a random order.
-func (c *chaos) plan(brokerKills int) []func(ctx context.Context) {
-	var acts []func(ctx context.Context)
-	for _, fault := range []struct {
+func (c *chaos) plan(brokerKills int) []fault {
+	churns := 0
+	if *chaosChurn > 0 {
+		churns = 1
+	}
+	var list []fault
+	for _, f := range []struct {
 		times int
-		act   func(context.Context)
+		fault
 	}{
-		{*chaosKills, c.kill}, {*chaosZombies, c.zombie}, {*chaosWipes, c.wipe}, {brokerKills, c.killBroker}, {*chaosReloads, c.reload},
-		{*chaosFills, c.fill},
+		{*chaosKills, fault{"kill -9", c.kill}}, {*chaosZombies, fault{"zombie", c.zombie}}, {*chaosWipes, fault{"wipe", c.wipe}},
+		{brokerKills, fault{"kill broker", c.killBroker}}, {*chaosReloads, fault{"reload", c.reload}}, {*chaosFills, fault{"fill disk", c.fill}},
+		{churns, fault{"churn", c.churn}},
 	} {
-		for range fault.times {
-			acts = append(acts, fault.act)
+		for range f.times {
+			list = append(list, f.fault)
 		}
 	}
-	if *chaosChurn > 0 {
-		acts = append(acts, c.churn)
-	}
-	c.rnd.Shuffle(len(acts), func(i, j int) { acts[i], acts[j] = acts[j], acts[i] })
-	return acts
+	c.rnd.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	return list
 }
 
 func (c *chaos) pause(from, to int) {
@@ -215,6 +224,11 @@ func (c *chaos) any() *chaosMember { return c.members[c.rnd.IntN(2)] }
 // ready waits until all analyzers decide; at times nobody waits.
 func (c *chaos) ready(ctx context.Context) {
 	c.t.Helper()
+	defer func() {
+		if c.t.Failed() {
+			c.dump()
+		}
+	}()
 	eventually(c.t, time.Minute, "analyzers ready", func() bool {
 		for _, m := range c.members {
 			if _, status := get(ctx, m.url+"/readyz"); m.prog != nil && status != 200 {
@@ -223,6 +237,16 @@ func (c *chaos) ready(ctx context.Context) {
 		}
 		return true
 	})
+}
+
+// dump prints the last that each analyzer said.
+func (c *chaos) dump() {
+	for _, m := range c.members {
+		if m.prog != nil {
+			said := m.prog.text()
+			c.t.Logf("%s, %s:\n…%s", time.Now().UTC().Format(time.TimeOnly), m.dir, said[max(0, len(said)-4000):])
+		}
+	}
 }
 
 func (c *chaos) maybeReady(ctx context.Context) {
