@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -32,7 +33,7 @@ type GroupConfig struct {
 	Heartbeat time.Duration
 	// RebalanceTimeout is how long the others wait for a member that has not yet let go. 0 is SessionTimeout.
 	RebalanceTimeout time.Duration
-	// JoinBackoff is the pause after a failed join. 0 is DefaultJoinBackoff.
+	// JoinBackoff is the pause after a failed join. 0 is DefaultJoinBackoff and up to twice as much again, at random.
 	JoinBackoff time.Duration
 	// Balancers say how partitions are spread, in order of preference; all members must share one. Empty is Sticky with
 	// Held and Standby, then range, then round robin.
@@ -96,7 +97,9 @@ func (c *GroupConfig) setDefaults() {
 		c.RebalanceTimeout = c.SessionTimeout
 	}
 	if c.JoinBackoff <= 0 {
-		c.JoinBackoff = DefaultJoinBackoff
+		// Not the same for all: two members whose attempts take turns can keep a coordinator waiting for ever, where each
+		// attempt begins its wait anew, as the embedded broker's do.
+		c.JoinBackoff = DefaultJoinBackoff + rand.N(2*DefaultJoinBackoff) //nolint:gosec // spreads attempts, no secret
 	}
 	if len(c.Balancers) == 0 {
 		c.Balancers = []kafka.GroupBalancer{Sticky{Held: c.Held, Standby: c.Standby}, kafka.RangeGroupBalancer{}, kafka.RoundRobinGroupBalancer{}}

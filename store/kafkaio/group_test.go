@@ -273,12 +273,32 @@ func TestGroupConfig(t *testing.T) {
 	got := GroupConfig{}
 	got.setDefaults()
 	if got.SessionTimeout != 6*time.Second || got.Heartbeat != 250*time.Millisecond || got.RebalanceTimeout != 6*time.Second ||
-		got.JoinBackoff != 250*time.Millisecond || fmt.Sprint(got.Balancers) != fmt.Sprint([]kafka.GroupBalancer{Sticky{}, kafka.RangeGroupBalancer{}, kafka.RoundRobinGroupBalancer{}}) {
+		fmt.Sprint(got.Balancers) != fmt.Sprint([]kafka.GroupBalancer{Sticky{}, kafka.RangeGroupBalancer{}, kafka.RoundRobinGroupBalancer{}}) {
 		t.Errorf("got defaults %+v", got)
 	}
 	got = GroupConfig{SessionTimeout: 300 * time.Millisecond}
 	got.setDefaults()
 	if got.Heartbeat != 100*time.Millisecond {
 		t.Errorf("got heartbeat %v, want a third of a short session", got.Heartbeat)
+	}
+}
+
+// Members that all wait equally long between attempts to join may take turns for ever.
+func TestAttemptsToJoinAreSpread(t *testing.T) {
+	seen := make(map[time.Duration]bool)
+	for range 100 {
+		var c GroupConfig
+		c.setDefaults()
+		if c.JoinBackoff < DefaultJoinBackoff || c.JoinBackoff >= 3*DefaultJoinBackoff {
+			t.Fatalf("got %v, want %v to three times as long", c.JoinBackoff, DefaultJoinBackoff)
+		}
+		seen[c.JoinBackoff] = true
+	}
+	if len(seen) < 50 {
+		t.Errorf("got %d different waits of 100, want most of them different", len(seen))
+	}
+	c := GroupConfig{JoinBackoff: time.Second}
+	if c.setDefaults(); c.JoinBackoff != time.Second {
+		t.Errorf("got %v, want what was asked for", c.JoinBackoff)
 	}
 }
