@@ -67,7 +67,7 @@ func parseRowValue(b []byte) (shape uint64, c policy.Closure, s window.State, er
 	}
 	shape = binary.LittleEndian.Uint64(b[1:])
 	b = b[9:]
-	var words []int64
+	words := make([]int64, 0, 12) // as many as most rows have
 	for len(b) > 0 {
 		v, n := binary.Varint(b)
 		if n <= 0 {
