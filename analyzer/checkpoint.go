@@ -118,6 +118,9 @@ func (o *Owner) committedOne(r result) error {
 	o.commits.busy, o.commits.rest = false, r.rest
 	state := State(o.state.Load())
 	running := state == Running || state == MemoryOnly
+	if r.err == nil {
+		o.durable.Store(o.store.Checkpoint().Next)
+	}
 	switch {
 	case r.err == nil && running:
 		o.setState(Running)

@@ -100,6 +100,7 @@ type Owner struct {
 	reader
 	state     atomic.Int32
 	next      atomic.Int64 // the next offset to fold
+	durable   atomic.Int64 // the offset before which all is counted in the store
 	stats     atomic.Pointer[FoldStats]
 	rules     chan *rules.Set
 	publisher *publisher
@@ -251,7 +252,8 @@ func (o *Owner) Next() int64 { return o.next.Load() }
 type OwnerStats struct {
 	Partition int
 	State     State
-	Next      int64
+	Next      int64 // to fold
+	Committed int64 // all before it is in the store
 	Fold      FoldStats
 	Publish   PublishStats
 	Snapshots uint64 // complete ones, written to the state topic
@@ -260,7 +262,7 @@ type OwnerStats struct {
 // Stats returns a snapshot; the fold's part is as of the last batch.
 func (o *Owner) Stats() OwnerStats {
 	return OwnerStats{
-		Partition: o.config.Fold.Partition, State: State(o.state.Load()), Next: o.next.Load(),
+		Partition: o.config.Fold.Partition, State: State(o.state.Load()), Next: o.next.Load(), Committed: o.durable.Load(),
 		Fold: *o.stats.Load(), Publish: o.publisher.stats(), Snapshots: o.states.cycles.Load(),
 	}
 }

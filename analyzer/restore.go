@@ -41,6 +41,7 @@ func (o *Owner) load() error {
 	}
 	o.store = s
 	at := s.Checkpoint()
+	o.durable.Store(max(at.Next, 0))
 	if at.Next == incomplete {
 		return fmt.Errorf("%w: the last checkpoint is incomplete", store.ErrCorrupt)
 	}

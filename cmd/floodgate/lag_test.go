@@ -117,14 +117,14 @@ func TestLag(t *testing.T) {
 		}
 	}
 	eventually(t, time.Minute, "everybody who reached the limit closed", func() bool { return w.count() >= len(reached) })
-	r.catchUp(time.Minute)
+	r.catchUp("floodgate_next_offset", time.Minute)
 	took := r.lags(w, reached, time.Unix(0, sum.Began).Add(*lagWarm))
 	r.wholeTruth(sum)
 	if len(took) == 0 {
 		t.Error("nobody reached the limit: nothing was measured")
 	}
 	seconds := float64(sum.Ended-sum.Began) / 1e9
-	now, peak := resident(r.analyzer)
+	now, peak := r.resident()
 	t.Logf("%s: %.0f requests/s by %d servers, %.0f entries/s merged, %d callers; analyzer %d MiB, at most %d\n"+
 		"from the request that reached the limit to the gate closed in another process: %s",
 		r.kafka, float64(sum.Acked)/seconds, len(servers), r.metric("floodgate_entries_total")/seconds, *lagCallers,

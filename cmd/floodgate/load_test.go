@@ -4,23 +4,21 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
 var (
-	loadCallers  = flag.Int("load-callers", 0, "how many callers TestLoad counts; 0 skips it")
-	loadRequests = flag.Int("load-requests", 4_000_000, "how many requests of those callers, by Zipf's law, TestLoad sends")
+	loadCallers  = flag.Int("load-callers", 20_000, "how many callers TestLoad counts")
+	loadRequests = flag.Int("load-requests", 100_000, "how many requests of those callers, by Zipf's law, TestLoad sends")
+	loadSizes    = flag.Bool("load-sizes", false, "measure also with ten times the callers, ten times the rate, and four times the partitions")
 )
 
 // loadRules are windows that stay alive for the whole test.
@@ -30,62 +28,91 @@ rules:
   - {name: per-key, callers: key, limit: 1000000000, window: 10m}
 `
 
-// TestLoad reports how much one analyzer counts, with fsynced checkpoints, and in how much memory:
+// loadSize is how much there is to count. Rate decides how much of it recorders merge.
+type loadSize struct{ callers, requests, rate, partitions int }
+
+// TestLoad reports how much one analyzer counts and has on disk, in how much memory, and how it starts again:
 //
-//	go test ./cmd/floodgate -run TestLoad -v -load-callers 1000000
+//	go test ./cmd/floodgate -run TestLoad -v -count 1 -timeout 1h -load-callers 1000000 -load-requests 20000000
+//	go test ./cmd/floodgate -run TestLoad -v -count 1 -timeout 1h -load-callers 100000 -load-requests 4000000 -load-sizes
 //
 // Broker and analyzer are processes of their own on this machine; FLOODGATE_KAFKA makes it an Apache Kafka. Frames are
-// prepared beforehand, so that what is measured is from the first produce until all is counted.
+// prepared beforehand, so that what is measured is from the first produce until all is on the analyzer's disk. Each
+// request must be counted once, from whatever the analyzer starts.
 func TestLoad(t *testing.T) {
-	if *loadCallers == 0 {
-		t.Skip("-load-callers is not set")
+	if testing.Short() {
+		t.Skip("takes ten seconds")
 	}
-	l := &loadRun{t: t, suffix: fmt.Sprintf(".load-%x", rand.Uint64()), broker: os.Getenv("FLOODGATE_KAFKA")}
-	if l.broker == "" {
-		l.broker = start(t, "broker", "--listen", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "log")).waitFor(`serving Kafka on (\S+)`, 10*time.Second)
+	base := loadSize{callers: *loadCallers, requests: *loadRequests, rate: 1_000_000, partitions: 4}
+	sizes := []loadSize{base}
+	if *loadSizes {
+		base.rate = 100_000
+		callers, rate, partitions := base, base, base
+		callers.callers *= 10
+		rate.rate *= 10
+		rate.requests *= 10
+		partitions.partitions *= 4
+		sizes = []loadSize{base, callers, rate, partitions}
 	}
-	l.client = kafkaio.New(kafkaio.Config{Brokers: strings.Split(l.broker, ",")})
-	t.Cleanup(l.client.Close)
-	l.analyze()
-	l.memory("with nothing counted")
-	took, _ := l.send(l.distinct(*loadCallers))
-	t.Logf("distinct callers: %d in %v, %.0f/s", *loadCallers, took.Round(time.Millisecond), float64(*loadCallers)/took.Seconds())
-	l.memory(fmt.Sprintf("with %d live callers", *loadCallers))
-	frames := l.zipf(*loadRequests, *loadCallers)
-	took, entries := l.send(frames)
-	t.Logf("merged frames: %d requests in %d entries in %v, %.0f requests/s, %.0f entries/s", *loadRequests, entries,
-		took.Round(time.Millisecond), float64(*loadRequests)/took.Seconds(), float64(entries)/took.Seconds())
-	l.memory("after that")
-	began := time.Now()
-	if code := l.program.stop(syscall.SIGTERM); code != 0 {
-		t.Errorf("SIGTERM: got exit code %d, want 0", code)
+	var figures []loadFigures
+	for _, size := range sizes {
+		t.Run(fmt.Sprintf("%d-callers-%d-rate-%d-partitions", size.callers, size.rate, size.partitions), func(t *testing.T) {
+			figures = append(figures, measureLoad(t, size))
+		})
 	}
-	t.Logf("stopped in %v", time.Since(began).Round(time.Millisecond))
-	began = time.Now()
-	l.analyze()
-	t.Logf("started again, warm, in %v", time.Since(began).Round(time.Millisecond))
-	l.program.stop(syscall.SIGTERM)
-	if err := os.RemoveAll(l.data); err != nil {
-		t.Fatal(err)
-	}
-	began = time.Now()
-	l.analyze()
-	took = time.Since(began)
-	t.Logf("started again, with nothing: %v for %d entries, %.0f entries/s", took.Round(time.Millisecond),
-		*loadCallers+entries, float64(*loadCallers+entries)/took.Seconds())
-	l.memory("restored")
+	t.Logf("\n%s", renderFigures(figures))
 }
 
-// loadRun is a broker, an analyzer, and a generator of frames.
+// loadFigures is what was measured.
+type loadFigures struct {
+	loadSize
+	kafka                         string
+	entries                       int           // that the requests made when merged
+	distinct, merged              time.Duration // from the first produce until all is on disk
+	distinctCPU, mergedCPU        time.Duration // of the analyzer
+	idle, live, peak              int64         // bytes of memory: with nothing counted, with all callers, at most
+	disk                          int64         // bytes of the stores
+	fromStore, fromState, fromLog time.Duration // until it decides again
+}
+
+func measureLoad(t *testing.T, size loadSize) loadFigures {
+	t.Helper()
+	r := newRig(t, loadRules, size.partitions)
+	f := loadFigures{loadSize: size, kafka: r.kafka}
+	room := []string{"--max-rows", fmt.Sprint(size.callers/size.partitions*11/10 + 1000)} // partitions are not quite equal
+	r.analyze(room...)
+	f.idle, _ = r.resident()
+	l := &loadRun{rig: r, seq: make([]uint64, size.partitions), truth: make(map[string]int64, size.callers)}
+	f.distinct, f.distinctCPU, _ = l.send(l.distinct(size.callers))
+	f.live, _ = r.resident()
+	f.merged, f.mergedCPU, f.entries = l.send(l.zipf(size))
+	_, f.peak = r.resident()
+	r.stop()
+	f.disk = onDisk(t, r.data())
+	l.compare()
+
+	f.fromStore = r.analyze(append(room, "--snapshot", "1s")...)
+	r.awaitSnapshots(3, 5*time.Minute) // of which a heartbeat has told
+	r.stop()
+	r.wipe()
+	f.fromState = r.analyze(room...)
+	if n := strings.Count(r.analyzer.text(), `msg="starting from a snapshot"`); n != size.partitions {
+		t.Errorf("state: %d of %d partitions started from it:\n%s", n, size.partitions, r.analyzer.text())
+	}
+	r.stop()
+	l.compare()
+	r.wipe()
+	f.fromLog = r.analyze(append(room, "--topic-state", r.topic("no-state"))...)
+	r.stop()
+	l.compare()
+	return f
+}
+
+// loadRun is a generator of frames, and the truth about them.
 type loadRun struct {
-	t       *testing.T
-	broker  string
-	suffix  string
-	data    string
-	client  *kafkaio.Client
-	program *program
-	url     string
-	seq     [killPartitions]uint64
+	*rig
+	seq   []uint64
+	truth map[string]int64
 }
 
 // loadFrame is an encoded frame and what is in it.
@@ -95,132 +122,8 @@ type loadFrame struct {
 	flushed int64
 }
 
-// analyze starts the analyzer and waits until it decides.
-func (l *loadRun) analyze() {
-	l.t.Helper()
-	if l.data == "" {
-		l.data = filepath.Join(l.t.TempDir(), "counts")
-	}
-	path := filepath.Join(filepath.Dir(l.data), "rules.yaml")
-	if err := os.WriteFile(path, []byte(loadRules), 0o600); err != nil {
-		l.t.Fatal(err)
-	}
-	args := []string{
-		"analyze", "--brokers", l.broker, "--rules", path, "--data", l.data, "--listen", "127.0.0.1:0", "--group", "g" + l.suffix,
-	}
-	for _, topic := range []string{"requests", "decisions", "state", "rejects", "control"} {
-		args = append(args, "--topic-"+topic, topic+l.suffix)
-	}
-	l.program = start(l.t, args...)
-	l.url = "http://" + l.program.waitFor(`msg=listening address=(\S+)`, 30*time.Second)
-	eventually(l.t, 5*time.Minute, "analyzer ready", func() bool {
-		_, status := get(l.t.Context(), l.url+"/readyz")
-		metrics, _ := get(l.t.Context(), l.url+"/metrics")
-		return status == 200 && strings.Count(metrics, "\nfloodgate_next_offset{") == killPartitions
-	})
-}
-
-// memory reports what the analyzer's process holds, and the most that it ever held.
-func (l *loadRun) memory(when string) {
-	l.t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", l.program.cmd.Process.Pid))
-	if err != nil {
-		l.t.Logf("memory: %v", err) // another system
-		return
-	}
-	line := regexp.MustCompile(`(VmHWM|RssAnon|RssFile):\s+(\d+) kB`)
-	var found []string
-	for _, m := range line.FindAllStringSubmatch(string(b), -1) {
-		var kb int
-		if _, err := fmt.Sscan(m[2], &kb); err != nil {
-			l.t.Fatal(err)
-		}
-		found = append(found, fmt.Sprintf("%s %d MB", m[1], kb>>10))
-	}
-	l.t.Logf("memory %s: %s; CPU %v", when, strings.Join(found, ", "), l.cpu())
-}
-
-// cpu returns the processor time of the analyzer so far, or 0 where that can't be read.
-func (l *loadRun) cpu() time.Duration {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", l.program.cmd.Process.Pid))
-	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-	if err != nil || len(fields) < 13 {
-		return 0
-	}
-	var user, system int64
-	if _, err := fmt.Sscan(fields[11]+" "+fields[12], &user, &system); err != nil {
-		return 0
-	}
-	return time.Duration(user+system) * 10 * time.Millisecond // a tick is 10 ms wherever Go runs on Linux
-}
-
-// loadEntries is the most entries of a frame.
-const loadEntries = 2000
-
-// frames encodes the entries of each partition.
-func (l *loadRun) frames(entries [killPartitions][]schemas.Entry, now int64) (frames [killPartitions][]loadFrame) {
-	for p, list := range entries {
-		for len(list) > 0 {
-			n := min(len(list), loadEntries)
-			l.seq[p]++
-			f := schemas.Frame{
-				Producer: schemas.ProducerID{5}, Seq: l.seq[p], Flushed: now, Partitions: killPartitions,
-				Fingerprint: schemas.DefaultPartitionKey().Fingerprint(), Entries: list[:n],
-			}
-			value, err := f.AppendTo(nil)
-			if err != nil {
-				l.t.Fatal(err)
-			}
-			frames[p] = append(frames[p], loadFrame{value, n, now})
-			list = list[n:]
-		}
-	}
-	return frames
-}
-
-func loadPartition(id string) int {
-	return schemas.Partition(schemas.DefaultPartitionKey().Hash("key", id), killPartitions)
-}
-
-func loadCaller(n uint64) string { return fmt.Sprintf("caller-%08d", n) }
-
-// distinct is one request of each caller.
-func (l *loadRun) distinct(n int) [killPartitions][]loadFrame {
-	now := time.Now().UnixNano()
-	var entries [killPartitions][]schemas.Entry
-	for i := range n {
-		id := loadCaller(uint64(i))
-		p := loadPartition(id)
-		entries[p] = append(entries[p], schemas.Entry{Time: now, Kind: "key", ID: id, Count: 1})
-	}
-	return l.frames(entries, now)
-}
-
-// zipf is requests at a million a second, merged as recorders do: those of a caller within 10 ms are one entry.
-func (l *loadRun) zipf(requests, callers int) (all [killPartitions][]loadFrame) {
-	const tick = 10_000 // requests in 10 ms
-	zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 8, uint64(callers-1))
-	now := time.Now().UnixNano()
-	for at := 0; at < requests; at += tick {
-		merged := make(map[uint64]uint32)
-		for range min(tick, requests-at) {
-			merged[zipf.Uint64()]++
-		}
-		var entries [killPartitions][]schemas.Entry
-		for caller, count := range merged {
-			id := loadCaller(caller)
-			p := loadPartition(id)
-			entries[p] = append(entries[p], schemas.Entry{Time: now, Kind: "key", ID: id, Count: count})
-		}
-		for p, frames := range l.frames(entries, now) {
-			all[p] = append(all[p], frames...)
-		}
-	}
-	return all
-}
-
-// send produces the frames, a few at a time, and waits until they are counted.
-func (l *loadRun) send(frames [killPartitions][]loadFrame) (took time.Duration, entries int) {
+// send produces the frames, several at a time, and waits until they are counted and on disk.
+func (l *loadRun) send(frames [][]loadFrame) (took, cpu time.Duration, entries int) {
 	l.t.Helper()
 	for _, list := range frames {
 		for _, f := range list {
@@ -229,6 +132,7 @@ func (l *loadRun) send(frames [killPartitions][]loadFrame) (took time.Duration, 
 	}
 	ctx, cancel := context.WithTimeout(l.t.Context(), 10*time.Minute)
 	defer cancel()
+	before := l.cpu()
 	began := time.Now()
 	var senders sync.WaitGroup
 	for p, list := range frames {
@@ -240,7 +144,7 @@ func (l *loadRun) send(frames [killPartitions][]loadFrame) (took time.Duration, 
 				if size += len(f.value); size < 256<<10 && i < len(list)-1 {
 					continue
 				}
-				if _, err := l.client.Produce(ctx, "requests"+l.suffix, p, batch...); err != nil {
+				if _, err := l.client.Produce(ctx, l.topic("requests"), p, batch...); err != nil {
 					l.t.Errorf("produce: %v", err)
 					return
 				}
@@ -249,6 +153,64 @@ func (l *loadRun) send(frames [killPartitions][]loadFrame) (took time.Duration, 
 		})
 	}
 	senders.Wait()
-	awaitCaughtUp(ctx, l.t, l.client, l.url, "requests"+l.suffix)
-	return time.Since(began), entries
+	l.catchUp("floodgate_committed_offset", 10*time.Minute)
+	return time.Since(began), l.cpu() - before, entries
+}
+
+// compare wants the stores to hold the truth, to the unit.
+func (l *loadRun) compare() {
+	l.t.Helper()
+	set, err := rules.Parse("test", []byte(loadRules))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	partitions, err := openStores(l.data(), set)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	rows, wrong := 0, 0
+	for _, row := range storeRows(partitions, "") {
+		rows++
+		if l.truth[strings.TrimPrefix(row.Caller, "key:")] != row.Count {
+			wrong++
+		}
+	}
+	if rows != len(l.truth) || wrong > 0 {
+		l.t.Errorf("store: got %d callers, %d of them wrong, want the %d that were sent", rows, wrong, len(l.truth))
+	}
+}
+
+// stop ends the analyzer as SIGTERM does.
+func (r *rig) stop() {
+	r.t.Helper()
+	if code := r.analyzer.stop(syscall.SIGTERM); code != 0 {
+		r.t.Errorf("SIGTERM: got exit code %d, want 0:\n%s", code, r.analyzer.text())
+	}
+}
+
+// wipe removes the stores.
+func (r *rig) wipe() {
+	r.t.Helper()
+	if err := os.RemoveAll(r.data()); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// renderFigures draws the table of sizes. Memory and disk per caller are what came on top of an idle analyzer.
+func renderFigures(figures []loadFigures) string {
+	var b strings.Builder
+	for i, f := range figures {
+		if i == 0 {
+			fmt.Fprintf(&b, "on %s, each until it is on disk\n\n", f.kafka)
+			b.WriteString("| callers | rate | partitions | distinct callers/s | requests/s | entries/s | CPU µs/caller, /entry | memory, most | bytes a caller, disk | from store | from state | from log, entries/s |\n")
+			b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+		}
+		callers, entries := float64(f.callers), float64(f.entries)
+		fmt.Fprintf(&b, "| %d | %d/s | %d | %.0f | %.0f | %.0f | %.1f, %.1f | %d, %d MiB | %.0f, %.0f | %.1f s | %.1f s | %.1f s, %.0f |\n",
+			f.callers, f.rate, f.partitions, callers/f.distinct.Seconds(), float64(f.requests)/f.merged.Seconds(), entries/f.merged.Seconds(),
+			float64(f.distinctCPU.Microseconds())/callers, float64(f.mergedCPU.Microseconds())/entries, f.live>>20, f.peak>>20,
+			float64(max(f.live-f.idle, 0))/callers, float64(f.disk)/callers, f.fromStore.Seconds(), f.fromState.Seconds(),
+			f.fromLog.Seconds(), (callers+entries)/f.fromLog.Seconds())
+	}
+	return b.String()
 }

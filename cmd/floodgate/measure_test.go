@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -72,8 +73,8 @@ func (r *rig) analyze(flags ...string) (opened time.Duration) {
 	r.url = "http://" + r.analyzer.waitFor(`msg=listening address=(\S+)`, 30*time.Second)
 	from := r.stamp(r.analyzer.waitFor(`^time=(\S+) .*msg=owner.* state=opening`, time.Minute))
 	eventually(r.t, 5*time.Minute, "analyzer decides", func() bool {
-		_, status := get(r.t.Context(), r.url+"/readyz")
-		return status == 200
+		metrics, _ := get(r.t.Context(), r.url+"/metrics")
+		return strings.Count(metrics, `",state="running"} 1`) == r.partitions
 	})
 	to := from
 	for line := range strings.Lines(r.analyzer.text()) {
@@ -99,11 +100,26 @@ func (r *rig) metric(name string) float64 {
 	return metricSum(metrics, name)
 }
 
-// catchUp waits until the analyzer has folded the whole log.
-func (r *rig) catchUp(within time.Duration) {
+// catchUp waits until one of the analyzer's offsets is the log's end.
+func (r *rig) catchUp(offset string, within time.Duration) {
 	r.t.Helper()
 	end := float64(r.end())
-	eventually(r.t, within, "analyzer at the log's end", func() bool { return r.metric("floodgate_next_offset") == end })
+	eventually(r.t, within, "analyzer at the log's end", func() bool { return r.metric(offset) == end })
+}
+
+// awaitSnapshots waits until so many snapshots of each partition are in the topic of state.
+func (r *rig) awaitSnapshots(n int, within time.Duration) {
+	r.t.Helper()
+	eventually(r.t, within, "snapshots of all partitions", func() bool {
+		metrics, _ := get(r.t.Context(), r.url+"/metrics")
+		done := 0
+		for line := range strings.Lines(metrics) {
+			if strings.HasPrefix(line, "floodgate_snapshots_total{") && metricSum(line, "floodgate_snapshots_total") >= float64(n) {
+				done++
+			}
+		}
+		return done == r.partitions
+	})
 }
 
 // end is how many frames the log holds.
@@ -119,9 +135,9 @@ func (r *rig) end() (sum int64) {
 	return sum
 }
 
-// resident returns the memory that a process has now and had at most, in bytes; zeros where there is no /proc.
-func resident(p *program) (now, peak int64) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+// resident returns the memory that the analyzer has now and had at most, in bytes; zeros where there is no /proc.
+func (r *rig) resident() (now, peak int64) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.analyzer.cmd.Process.Pid))
 	if err != nil {
 		return 0, 0
 	}
@@ -139,6 +155,18 @@ func resident(p *program) (now, peak int64) {
 		}
 	}
 	return now, peak
+}
+
+// cpu returns the processor time that the analyzer has taken, or 0 where there is no /proc.
+func (r *rig) cpu() time.Duration {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.analyzer.cmd.Process.Pid))
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if err != nil || len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseInt(fields[11], 10, 64)
+	system, _ := strconv.ParseInt(fields[12], 10, 64)
+	return time.Duration(user+system) * 10 * time.Millisecond // a tick is 10 ms wherever Go runs on Linux
 }
 
 // onDisk returns the size of all files below a directory.
