@@ -216,7 +216,7 @@ func TestEveryLineCountsOnce(t *testing.T) {
 // TestAnyFaultsCountEachLineOnce: requests fail, are appended and not acknowledged, and a second life starts again from
 // what the first one knows to be in Kafka. Time is virtual.
 func TestAnyFaultsCountEachLineOnce(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(8) {
 		synctest.Test(t, func(t *testing.T) {
 			b, rnd := newBroker(), rand.New(rand.NewPCG(seed, 3))
 			faults := rand.New(rand.NewPCG(seed, 4))

@@ -80,3 +80,17 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestLongLinesAreCut on a byte, also where that is inside of a character: the rest says how long the line was.
+func TestLongLinesAreCut(t *testing.T) {
+	for n, text := range map[int]string{
+		MaxLine:     strings.Repeat("a", MaxLine),
+		MaxLine + 1: strings.Repeat("a", MaxLine+1),
+		2 * MaxLine: strings.Repeat("é", MaxLine),
+	} {
+		r := New(time.Unix(1, 0), "file:/x", 0, "line too long", []byte(text))
+		if r.Bytes != n || len(r.Line) < MaxLine || !printableOnly(r.Line) {
+			t.Errorf("%d bytes: got %d, %d of them shown", n, r.Bytes, len(r.Line))
+		}
+	}
+}
