@@ -98,6 +98,7 @@ func (o *Owner) readDecisions(ctx context.Context) (map[decisionKey]schemas.Deci
 	}
 	told := make(map[decisionKey]schemas.Decision)
 	var fence schemas.Fence
+	announced := fence.Claim(at.beat.Epoch) // whose cycle it is that reading begins with
 	_, err = o.scan(ctx, at.from, at.next, func(r pb.Record) {
 		switch d := r.Decision; {
 		case r.Claim != nil:
@@ -105,7 +106,9 @@ func (o *Owner) readDecisions(ctx context.Context) (map[decisionKey]schemas.Deci
 		case r.Heartbeat != nil:
 			fence.Heartbeat(r.Heartbeat.Epoch, r.Heartbeat.Seq)
 		case d != nil:
-			fence.Claim(d.Epoch) // where reading began amid an epoch
+			if !announced { // no heartbeat is left in the log, and perhaps no claim
+				fence.Claim(d.Epoch)
+			}
 			if fence.Decision(d.Epoch, d.Seq) && d.Caller.Kind != schemas.KindCanary {
 				told[keyOf(d)] = *d
 			}

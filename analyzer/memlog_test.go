@@ -153,10 +153,11 @@ func (m *memLog) follow(t *testing.T, now int64) follower {
 	t.Helper()
 	records := m.decisions(t)
 	f := follower{closed: make(map[string]int64)}
+	mine := reader{}.mine // partition 0
 	var fence schemas.Fence
 	from := 0
 	for _, r := range slices.Backward(records) {
-		if h := r.Heartbeat; h != nil {
+		if h := r.Heartbeat; h != nil && mine(&r) {
 			fence = schemas.Fence{Epoch: h.Epoch}
 			from = int(h.From)
 			break
@@ -164,6 +165,8 @@ func (m *memLog) follow(t *testing.T, now int64) follower {
 	}
 	for _, r := range records[from:] {
 		switch {
+		case !mine(&r):
+			f.refused++
 		case r.Claim != nil:
 			fence.Claim(r.Claim.Epoch)
 		case r.Heartbeat != nil:
@@ -180,6 +183,29 @@ func (m *memLog) follow(t *testing.T, now int64) follower {
 		}
 	}
 	return f
+}
+
+// say appends records to decisions/0, as whoever may write there.
+func (m *memLog) say(t *testing.T, records ...pb.Record) {
+	t.Helper()
+	for _, r := range records {
+		var value []byte
+		var err error
+		switch {
+		case r.Claim != nil:
+			value, err = pb.AppendClaim(nil, r.Claim)
+		case r.Heartbeat != nil:
+			value, err = pb.AppendHeartbeat(nil, r.Heartbeat)
+		default:
+			value, err = pb.AppendDecision(nil, r.Decision)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Produce(t.Context(), "decisions", 0, kafkaio.Message{Value: value}); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // producer sends frames to requests/0.

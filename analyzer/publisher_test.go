@@ -2,7 +2,9 @@ package analyzer
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -114,6 +116,116 @@ func TestARepeatRevivesNothing(t *testing.T) {
 	}
 	if until > 0 {
 		t.Errorf("the last word about a: got closed for %v, want open", time.Duration(until))
+	}
+}
+
+// What comes faster than it is published is published once, as it is in the end: a close that was taken back closes nobody,
+// now or in a later cycle, and one that came after an opening stands. Each close is observed.
+func TestOnlyTheLastWordAboutACallerIsPublished(t *testing.T) {
+	shut := func(t *testing.T) Change { t.Helper(); return closing(t, "a") }
+	open := func(t *testing.T) Change {
+		t.Helper()
+		c := closing(t, "a")
+		c.Kind, c.Closure.Until = policy.Opened, c.Closure.CloseAt
+		return c
+	}
+	for name, test := range map[string]struct {
+		before, words []func(*testing.T) Change // published before, and coalesced
+		closed        bool
+		observed      int
+	}{
+		"closed and opened":                  {nil, []func(*testing.T) Change{shut, open}, false, 1},
+		"opened and closed":                  {nil, []func(*testing.T) Change{open, shut}, true, 1},
+		"closed, opened and closed":          {nil, []func(*testing.T) Change{shut, open, shut}, true, 2},
+		"closed, opened, closed and opened":  {nil, []func(*testing.T) Change{shut, open, shut, open}, false, 2},
+		"known closed; opened":               {[]func(*testing.T) Change{shut}, []func(*testing.T) Change{open}, false, 1},
+		"known closed; closed and opened":    {[]func(*testing.T) Change{shut}, []func(*testing.T) Change{shut, open}, false, 2},
+		"known closed; opened and closed":    {[]func(*testing.T) Change{shut}, []func(*testing.T) Change{open, shut}, true, 2},
+		"known open; closed and opened anew": {[]func(*testing.T) Change{shut, open}, []func(*testing.T) Change{shut, open}, false, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, log := aPublisher(t)
+			observed := 0
+			p.config.Observe = func(Change, int64) { observed++ }
+			publish := func(words []func(*testing.T) Change) {
+				for _, word := range words {
+					p.offer([]Change{word(t)}, nil, 0) // each by itself, as batches come
+				}
+				if err := p.flush(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			publish(test.before)
+			before := len(log.decisions(t))
+			publish(test.words)
+			if got := len(log.decisions(t)) - before; got != 1 {
+				t.Errorf("got %d records, want 1", got)
+			}
+			p.beginCycle(time.Now().UnixNano()) // and what is in force again
+			publish(nil)
+			for _, from := range []int{0, before} { // a gate that was there, and one that was not
+				closed := false
+				for _, r := range log.decisions(t)[from:] {
+					closed = r.Decision.Until > r.Decision.CloseAt
+				}
+				if closed != test.closed {
+					t.Errorf("the last word since record %d: got closed %v, want %v", from, closed, test.closed)
+				}
+			}
+			if _, in := p.inForce[decisionKey{"r", schemas.Caller{Kind: "key", ID: "a"}}]; in != test.closed {
+				t.Errorf("in force: got %v, want %v", in, test.closed)
+			}
+			if observed != test.observed {
+				t.Errorf("got %d closes observed, want %d", observed, test.observed)
+			}
+		})
+	}
+}
+
+// An opening comes between the pieces of a cycle that began when the caller was closed: no piece, and no later cycle,
+// closes it again.
+func TestACycleUnderWayRevivesNobody(t *testing.T) {
+	p, log := aPublisher(t)
+	var changes []Change
+	for i := range 2*maxProduce + 500 {
+		changes = append(changes, closing(t, fmt.Sprint("c-", i)))
+	}
+	p.offer(changes, nil, 0)
+	if err := p.flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.beginCycle(time.Now().UnixNano())
+	opened := make(map[string]bool)
+	for piece := 0; len(p.cycle) > 0; piece++ {
+		var openings []Change
+		for _, at := range []int{0, len(p.cycle) / 2, len(p.cycle) - 1} { // of those to be repeated next, later and last
+			c := closing(t, p.cycle[at].caller.ID)
+			c.Kind, c.Closure.Until = policy.Opened, c.Closure.CloseAt
+			openings = append(openings, c)
+			opened[c.Caller.ID] = true
+		}
+		p.offer(openings, nil, 0)
+		if err := p.flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.beginCycle(time.Now().UnixNano())
+	for len(p.cycle) > 0 {
+		if err := p.flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closed := make(map[string]bool)
+	for _, r := range log.decisions(t) {
+		closed[r.Decision.Caller.ID] = r.Decision.Until > r.Decision.CloseAt
+	}
+	for id, shut := range closed {
+		if shut == opened[id] {
+			t.Errorf("the last word about %s: got closed %v, want %v", id, shut, !opened[id])
+		}
+	}
+	if len(opened) < 6 || len(closed) != len(changes) {
+		t.Errorf("got %d opened of %d, want two pieces' worth of %d", len(opened), len(closed), len(changes))
 	}
 }
 
@@ -240,6 +352,50 @@ func TestOnlyWhatGatesTakeCountsAsTold(t *testing.T) {
 			t.Errorf("%s: got told until %d, want %d", id, got, want)
 		}
 	}
+}
+
+// Somebody has written what no gate takes: decisions of an epoch that nobody has claimed, and anything about another
+// partition. They hide nothing from the owner that starts, nor do they stop one that runs.
+func TestStrayRecordsHideNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start()
+		w.prod.send(time.Now(), "a", "a", "a")
+		time.Sleep(3 * time.Second)
+		epoch := w.epoch()
+		about := func(id string, epoch, seq uint64, partition int32) *schemas.Decision {
+			now := time.Now().UnixNano()
+			return &schemas.Decision{
+				Rule: "r", Caller: schemas.Caller{Kind: "key", ID: id}, Mode: schemas.ModeEnforce, CloseAt: now, Until: now + int64(time.Hour),
+				Epoch: epoch, Seq: seq, Partition: partition,
+			}
+		}
+		strays := []pb.Record{
+			{Decision: about("of-nobody", math.MaxUint64, 1, 0)},
+			{Decision: about("elsewhere", epoch, math.MaxUint64, 1)},
+			{Claim: &schemas.Claim{Partition: 1, Epoch: math.MaxUint64, Nonce: 1, Owner: "elsewhere"}},
+			{Heartbeat: &schemas.Heartbeat{Partition: 1, Epoch: math.MaxUint64, Seq: 1, From: 1 << 40}},
+		}
+		usurped := []pb.Record{
+			{Claim: &schemas.Claim{Epoch: epoch + 1, Nonce: 1, Owner: "somebody"}},
+			{Decision: about("usurped", epoch+1, 1, 0)},
+		}
+		w.log.say(t, strays...)
+		time.Sleep(3 * time.Second)
+		if got := w.epoch(); got != epoch {
+			t.Errorf("got epoch %d, want %d still: nobody has claimed this partition", got, epoch)
+		}
+		w.log.say(t, usurped...)
+		if err := <-w.done; !errors.Is(err, ErrFenced) {
+			t.Fatalf("owner: got %v, want %v", err, ErrFenced)
+		}
+		w.start()
+		time.Sleep(3 * time.Second)
+		if got := w.log.follow(t, time.Now().UnixNano()).closed; len(got) != 1 {
+			t.Errorf("got %v closed, want nobody but whom the owner has closed", got)
+		}
+		w.end()
+	})
 }
 
 // A log of which nothing is left, as on a quiet site after a long stop, is as good as one that was read.

@@ -70,7 +70,7 @@ func (r reader) tail(ctx context.Context) (tailState, error) {
 }
 
 // scan reads decisions[p] from one offset up to another, and returns the offset behind what it read. Records that can't
-// be read are passed over.
+// be read, or that are about another partition, are passed over.
 func (r reader) scan(ctx context.Context, from, to int64, f func(rec pb.Record)) (int64, error) {
 	for from < to {
 		b, err := r.fetch(ctx, r.config.Decisions, from)
@@ -78,13 +78,25 @@ func (r reader) scan(ctx context.Context, from, to int64, f func(rec pb.Record))
 			return from, err
 		}
 		for i := range b.Records {
-			if rec, err := pb.Decode(b.Records[i].Value); err == nil && b.Records[i].Offset < to {
+			if rec, err := pb.Decode(b.Records[i].Value); err == nil && b.Records[i].Offset < to && r.mine(&rec) {
 				f(rec)
 			}
 		}
 		from = max(from, b.Next)
 	}
 	return from, nil
+}
+
+// mine reports whether a record is about the owner's partition: gates believe no other.
+func (r reader) mine(rec *pb.Record) bool {
+	switch p := int32(r.config.Fold.Partition); { // a partition number
+	case rec.Decision != nil:
+		return rec.Decision.Partition == p
+	case rec.Claim != nil:
+		return rec.Claim.Partition == p
+	default:
+		return rec.Heartbeat != nil && rec.Heartbeat.Partition == p
+	}
 }
 
 // fetch returns what a topic holds from an offset on, however long the broker is away.

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 	kafka "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
 
 // quick is a group whose timeouts are short enough to wait for.
@@ -78,10 +82,16 @@ func awaitOwned(t *testing.T, n int, members ...*member) {
 
 func groupBroker(t *testing.T, partitions int) *Client {
 	t.Helper()
+	_, c := groupCluster(t, partitions)
+	return c
+}
+
+func groupCluster(t *testing.T, partitions int) (*embedded.Broker, *Client) {
+	t.Helper()
 	b := startBroker(t, embedded.Options{MinSession: 100 * time.Millisecond})
 	c := startClient(t, Config{Brokers: b.Addrs()})
 	makeTopic(t, c, "t", partitions)
-	return c
+	return b, c
 }
 
 // TestGroupSplitsAndTakesOver lets members come and go.
@@ -301,4 +311,41 @@ func TestAttemptsToJoinAreSpread(t *testing.T) {
 	if c.setDefaults(); c.JoinBackoff != time.Second {
 		t.Errorf("got %v, want what was asked for", c.JoinBackoff)
 	}
+}
+
+// TestAMemberThatDiesWhileItJoinsOwnsNothingForLong: it has asked to join, and is gone when the others are there too and
+// partitions are given to it. Its session runs out as if it had lived until then.
+func TestAMemberThatDiesWhileItJoinsOwnsNothingForLong(t *testing.T) {
+	b, c := groupCluster(t, 4)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	config := quick(c)
+	config.Heartbeat = 500 * time.Millisecond // so that the others come late
+	a := join(t, &wg, config)
+	defer a.Close()
+	awaitOwned(t, 4, a)
+
+	conn, err := net.Dial("tcp", b.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := kmsg.NewPtrJoinGroupRequest()
+	ask.Version, ask.Group, ask.ProtocolType, ask.SessionTimeoutMillis, ask.RebalanceTimeoutMillis = 1, "g", "consumer", 1000, 1000
+	about := kmsg.NewConsumerMemberMetadata()
+	about.Topics = []string{"t"}
+	ask.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range", Metadata: about.AppendTo(nil)}}
+	if _, err := conn.Write(kmsg.NewRequestFormatter().AppendRequest(nil, ask, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Cluster().WaitGroupInfo(t.Context(), "g", func(g *kfake.GroupInfo) bool { return len(g.Members) == 2 }); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	shared := <-a.owned
+	if len(shared) != 2 {
+		t.Errorf("got %v at first, want 2 of 4 partitions: the dead member was to be given the others", shared)
+	}
+	awaitOwned(t, 4, a)
 }

@@ -5,6 +5,8 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // connections are those that a broker has accepted. kfake closes them some time after its Close; whoever starts the next
@@ -15,12 +17,52 @@ type connections struct {
 	closed bool                     // guarded by mu
 }
 
-// connection is a net.Conn that takes itself off the list.
+// connection is a net.Conn that takes itself off the list. Where its client hangs up while it waits for an answer, kfake is
+// told so only when it has answered: a group member whose join could not be answered is given no session that runs out, and
+// would own partitions for ever. On Apache Kafka its session does.
 type connection struct {
 	net.Conn
-	of   *connections
-	once sync.Once // a second Close of a net.Conn does not wait for the first
-	err  error
+	of       *connections
+	once     sync.Once // a second Close of a net.Conn does not wait for the first
+	err      error
+	asked    atomic.Bool   // something was read since the last answer
+	answered chan struct{} // holds one: an answer was given
+	gone     chan struct{} // closed by Close
+}
+
+// longestAnswer is how long an answer may take after its client has hung up. A join waits for others.
+const longestAnswer = time.Minute
+
+// Read tells of a client that hung up only when it was answered.
+func (c *connection) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.asked.Store(true)
+		select {
+		case <-c.answered: // what was asked before
+		default:
+		}
+	}
+	if err != nil && c.asked.Load() {
+		late := time.NewTimer(longestAnswer)
+		defer late.Stop()
+		select {
+		case <-c.answered:
+		case <-c.gone:
+		case <-late.C:
+		}
+	}
+	return n, err
+}
+
+func (c *connection) Write(b []byte) (int, error) {
+	c.asked.Store(false)
+	n, err := c.Conn.Write(b)
+	select {
+	case c.answered <- struct{}{}:
+	default:
+	}
+	return n, err
 }
 
 // listener accepts connections and lists them.
@@ -34,7 +76,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &connection{Conn: conn, of: l.of}
+	c := &connection{Conn: conn, of: l.of, answered: make(chan struct{}, 1), gone: make(chan struct{})}
 	l.of.mu.Lock()
 	defer l.of.mu.Unlock()
 	if l.of.closed {
@@ -48,6 +90,7 @@ func (l *listener) Accept() (net.Conn, error) {
 func (c *connection) Close() error {
 	c.once.Do(func() {
 		c.err = c.Conn.Close() // first: off the list means closed
+		close(c.gone)
 		c.of.mu.Lock()
 		defer c.of.mu.Unlock()
 		delete(c.of.open, c)
