@@ -94,3 +94,13 @@ func TestLongLinesAreCut(t *testing.T) {
 		}
 	}
 }
+
+func TestOffsetsAndTimesComeBack(t *testing.T) {
+	at := time.Date(2015, 5, 17, 12, 5, 3, 5, time.FixedZone("", 7200))
+	for _, offset := range []int64{0, 1, 1 << 53, 1<<63 - 1} {
+		r := New(at, "kafka:t/0", offset, "empty", nil)
+		if got, err := Decode(r.Encode()); err != nil || got.Offset != offset || !got.Time.Equal(at) || got.Time.Location() != time.UTC {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	}
+}
