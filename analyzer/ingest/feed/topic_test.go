@@ -129,11 +129,6 @@ func TestAShortFaultIsWaitedOut(t *testing.T) {
 
 func TestACorruptBatchIsTriedAgainAndThenSaid(t *testing.T) {
 	broken := answer{err: &kafkaio.CorruptError{From: 1, To: 4, Detail: "crc"}}
-	answers := []answer{{batch: records(0, 1)}}
-	for range corruptTry + 1 {
-		answers = append(answers, broken)
-	}
-	answers = append(answers, answer{batch: records(5, 6)})
 	b := newBroker()
 	f, err := New(config(t, b))
 	if err != nil {
@@ -234,5 +229,13 @@ func TestAGroupThatCannotBeJoined(t *testing.T) {
 	topic := &Topic{Feed: f, Name: "access", Join: func() (Membership, error) { return nil, kafkaio.ErrNoBrokers }}
 	if err := f.Run(t.Context(), topic.Run); !errors.Is(err, kafkaio.ErrNoBrokers) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestABatchThatIsNotYetCorruptForGood is asked for again, from the same place.
+func TestABatchThatIsNotYetCorruptForGood(t *testing.T) {
+	_, s, position, stats, err := partition(t, 1, answer{err: &kafkaio.CorruptError{From: 1, To: 4}}, answer{batch: records(1, 3)})
+	if err != nil || s.offsets[1] != 1 || position != 3 || stats.Skipped != 0 {
+		t.Errorf("got %v, fetches at %v, position %d", err, s.offsets, position)
 	}
 }
