@@ -31,10 +31,10 @@ type loadPlan struct {
 	Name    string // of the server, within the names of its noisy callers
 	Callers int    // who share the requests; none of them is to be closed
 	Round   bool   // each caller in turn; otherwise by Zipf's law
-	First   int    // the first of them, where they take turns
 	Rate    int    // requests a second
 	For     time.Duration
-	Noisy   int // callers a second who come, make one request a millisecond, and reach noisyLimit
+	Noisy   int  // callers a second who come, make one request a millisecond, and reach noisyLimit
+	Persist bool // they go on until they are closed
 }
 
 // noisyLimit is the limit of callers of the kind noisy. Every second one of them stops one short of it.
@@ -140,12 +140,12 @@ func (s *loadServer) prepare() {
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	s.calm, s.noisy = s.set.Gate("key"), s.set.Gate("noisy")
-	s.ids = make([]string, s.plan.Callers)
-	for i := range s.ids {
-		s.ids[i] = fmt.Sprintf("caller-%08d", s.plan.First+i)
-	}
 	if s.plan.Round {
 		return
+	}
+	s.ids = make([]string, s.plan.Callers)
+	for i := range s.ids {
+		s.ids[i] = loadCaller(uint64(i))
 	}
 	const drawn = 1 << 22
 	rnd := rand.New(rand.NewPCG(uint64(len(s.plan.Name)), 1))
@@ -175,13 +175,13 @@ func (s *loadServer) who() string {
 	i := s.next
 	s.next++
 	if s.plan.Round {
-		return s.ids[i%len(s.ids)]
+		return loadCaller(uint64(i % s.plan.Callers))
 	}
 	return s.ids[s.order[i%len(s.order)]]
 }
 
-// request is what a server does for one request, beside its work.
-func (s *loadServer) request(g *gate.Gate, id string) {
+// request is what a server does for one request, beside its work. It reports whether the request was blocked.
+func (s *loadServer) request(g *gate.Gate, id string) bool {
 	var c gate.Callers
 	c.Add(g, id)
 	v := s.set.Check(&c)
@@ -189,6 +189,7 @@ func (s *loadServer) request(g *gate.Gate, id string) {
 		s.blocked++
 	}
 	s.rec.Record(&c, v, record.Request{})
+	return v.Closed
 }
 
 // visit lets noisy callers come as planned, and each that is there make a request.
@@ -201,13 +202,12 @@ func (s *loadServer) visit(step time.Duration) {
 	stay := s.visitors[:0]
 	for _, v := range s.visitors {
 		at := time.Now()
-		s.request(s.noisy, v.id)
-		v.made++
-		switch {
-		case v.made < v.end:
-			stay = append(stay, v)
-		case v.made == noisyLimit:
+		closed := s.request(s.noisy, v.id)
+		if v.made++; v.made == noisyLimit {
 			fmt.Printf("reached %s %d\n", v.id, at.UnixNano())
+		}
+		if v.made < v.end || s.plan.Persist && v.end == noisyLimit && !closed {
+			stay = append(stay, v)
 		}
 	}
 	s.visitors = stay
