@@ -31,6 +31,7 @@ type sidecarConfig struct {
 	listen         string
 	grpc           string
 	trusted        []string
+	ipv6Bits       int
 	callers        []string
 	resourceHeader string
 	record         bool
@@ -47,6 +48,7 @@ func (c *sidecarConfig) add(flags *pflag.FlagSet) {
 	flags.StringVar(&c.listen, "listen", "127.0.0.1:9091", "`address` of /auth, /auth_request, /metrics, /healthz and /readyz: host:port, or unix:PATH")
 	flags.StringVar(&c.grpc, "grpc-listen", "", "`address` of Envoy's ext_authz and rate limit services: host:port, or unix:PATH; empty: none")
 	flags.StringSliceVar(&c.trusted, "trusted", []string{"127.0.0.0/8", "::1/128"}, "`prefixes` of proxies that append to X-Forwarded-For what they see")
+	flags.IntVar(&c.ipv6Bits, "ipv6-prefix", 128, "`bits` of an IPv6 address that are one client, as ingest's mapping has them; 64 is usual")
 	flags.StringArrayVar(&c.callers, "callers", nil,
 		"callers of a kind beside ip, as `kind=Header`, or kind=part+part for a composite one, where ip is a part too; can be given several times")
 	flags.StringVar(&c.resourceHeader, "resource-header", "", "`header` in which the proxy names the route, to be recorded")
@@ -81,6 +83,9 @@ func (c *sidecarConfig) check() error {
 	if c.listen == "" {
 		return usagef("--listen: got none, want host:port or unix:PATH")
 	}
+	if c.ipv6Bits < 1 || c.ipv6Bits > 128 {
+		return usagef("--ipv6-prefix: got %d, want 1 to 128", c.ipv6Bits)
+	}
 	var trusted []netip.Prefix
 	for _, text := range c.trusted {
 		prefix, err := netip.ParsePrefix(text)
@@ -89,9 +94,9 @@ func (c *sidecarConfig) check() error {
 		}
 		trusted = append(trusted, prefix)
 	}
-	c.functions = []gatehttp.CallerFunc{gatehttp.ClientIP(trusted)}
+	c.functions = []gatehttp.CallerFunc{gatehttp.ClientNetwork(trusted, c.ipv6Bits)}
 	for _, text := range c.callers {
-		f, err := headerCallers(text, trusted)
+		f, err := headerCallers(text, trusted, c.ipv6Bits)
 		if err != nil {
 			return err
 		}
@@ -163,7 +168,7 @@ func (c *sidecarConfig) build(logger *slog.Logger) (*kafkalink.Link, proxied, er
 		Brokers: c.kafka.brokers, ClientID: "floodgate-sidecar", TLS: tls, SASL: sasl, Topics: c.kafka.names,
 		PartitionKey: key, Logger: logger,
 	})
-	o := sidecar.Options{Set: set, Callers: c.functions}
+	o := sidecar.Options{Set: set, Callers: c.functions, IPv6Bits: c.ipv6Bits}
 	if c.record {
 		o.Recorder = rec
 	}
@@ -195,7 +200,7 @@ func (s proxied) handler(link *kafkalink.Link) http.Handler {
 }
 
 // headerCallers returns the caller function of kind=part+part.
-func headerCallers(text string, trusted []netip.Prefix) (gatehttp.CallerFunc, error) {
+func headerCallers(text string, trusted []netip.Prefix, ipv6Bits int) (gatehttp.CallerFunc, error) {
 	kind, value, ok := strings.Cut(text, "=")
 	if !ok || kind == "" || value == "" {
 		return nil, usagef("--callers: got %q, want kind=Header or kind=part+part", text)
@@ -210,7 +215,7 @@ func headerCallers(text string, trusted []netip.Prefix) (gatehttp.CallerFunc, er
 		case "":
 			return nil, usagef("--callers: got %q, want no part empty", text)
 		case "ip":
-			parts = append(parts, gatehttp.IP(trusted))
+			parts = append(parts, gatehttp.IPNetwork(trusted, ipv6Bits))
 		default:
 			parts = append(parts, gatehttp.HeaderValue(name))
 		}

@@ -35,6 +35,7 @@ func TestSidecarFlags(t *testing.T) {
 		{"a kind that is none", []string{"--brokers", "k:9092", "--callers", "API key=X"}, "--callers: "},
 		{"too many", append([]string{"--brokers", "k:9092"}, strings.Split(strings.Repeat("--callers,a=X,", 7)+"--callers,a=X", ",")...), "--callers: got 8, want at most 7"},
 		{"an address for a prefix", []string{"--brokers", "k:9092", "--trusted", "10.0.0.1"}, `--trusted: got "10.0.0.1"`},
+		{"networks of nothing", []string{"--brokers", "k:9092", "--ipv6-prefix", "0"}, "--ipv6-prefix: got 0"},
 		{"a policy of nobody", []string{"--brokers", "k:9092", "--stale", "panic"}, `--stale: got "panic"`},
 		{"nowhere to listen", []string{"--brokers", "k:9092", "--listen", ""}, "--listen: got none"},
 		{"a directory in the way", []string{"--brokers", "k:9092", "--record", "--shadow", "sidecar"}, "want flags only"},

@@ -18,12 +18,29 @@ type CallerFunc func(*gate.Set) AddFunc
 type AddFunc func(r *http.Request, c *gate.Callers)
 
 // ClientIP adds the address that a request came from, as a caller of kind "ip". See ClientAddr for whom it trusts.
-func ClientIP(trusted []netip.Prefix) CallerFunc {
+func ClientIP(trusted []netip.Prefix) CallerFunc { return ClientNetwork(trusted, 0) }
+
+// ClientNetwork is ClientIP for networks of IPv6, of which one customer has a whole one: of an IPv6 address only the first
+// so many bits count, and the rest are zero, as floodgate ingest does with ipv6_prefix. 64 is usual; 0 and 128 are whole
+// addresses.
+func ClientNetwork(trusted []netip.Prefix, ipv6Bits int) CallerFunc {
 	addr := ClientAddr(trusted)
 	return func(s *gate.Set) AddFunc {
 		g := s.Gate(schemas.KindIP)
-		return func(r *http.Request, c *gate.Callers) { c.AddAddr(g, addr(r)) }
+		return func(r *http.Request, c *gate.Callers) { c.AddAddr(g, Network(addr(r), ipv6Bits)) }
 	}
+}
+
+// Network returns an IPv6 address with all but its first bits zero; other addresses as they are, and all of them if bits
+// is not from 1 to 127.
+func Network(a netip.Addr, bits int) netip.Addr {
+	if !a.Is6() || bits <= 0 {
+		return a
+	}
+	if p, err := a.Prefix(bits); err == nil {
+		return p.Addr()
+	}
+	return a
 }
 
 // Header adds a field of the request's header, such as an API key, as a caller of the given kind: its first value
@@ -57,10 +74,13 @@ func Composite(kind string, parts ...func(*http.Request) string) CallerFunc {
 }
 
 // IP is ClientAddr as text, for Composite.
-func IP(trusted []netip.Prefix) func(*http.Request) string {
+func IP(trusted []netip.Prefix) func(*http.Request) string { return IPNetwork(trusted, 0) }
+
+// IPNetwork is IP for networks of IPv6: see ClientNetwork.
+func IPNetwork(trusted []netip.Prefix, ipv6Bits int) func(*http.Request) string {
 	addr := ClientAddr(trusted)
 	return func(r *http.Request) string {
-		if a := addr(r); a.IsValid() {
+		if a := Network(addr(r), ipv6Bits); a.IsValid() {
 			return a.String()
 		}
 		return ""

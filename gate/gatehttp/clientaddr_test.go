@@ -41,3 +41,28 @@ func TestClientAddrDoesNotAllocate(t *testing.T) {
 		t.Errorf("got %v allocations, want 0", n)
 	}
 }
+
+func TestNetwork(t *testing.T) {
+	for _, test := range []struct {
+		addr string
+		bits int
+		want string
+	}{
+		{"2001:db8:1:2:3::4", 64, "2001:db8:1:2::"},
+		{"2001:db8:1:2:3::4", 56, "2001:db8:1::"},
+		{"2001:db8:1:2:3::4", 1, "::"},
+		{"2001:db8::4", 0, "2001:db8::4"},
+		{"2001:db8::4", 128, "2001:db8::4"},
+		{"2001:db8::4", 129, "2001:db8::4"},
+		{"2001:db8::4", -1, "2001:db8::4"},
+		{"192.0.2.1", 64, "192.0.2.1"},
+		{"192.0.2.1", 8, "192.0.2.1"},
+	} {
+		if got := Network(netip.MustParseAddr(test.addr), test.bits); got.String() != test.want {
+			t.Errorf("%s/%d: got %v, want %s", test.addr, test.bits, got, test.want)
+		}
+	}
+	if got := Network(netip.Addr{}, 64); got.IsValid() {
+		t.Errorf("no address: got %v, want none", got)
+	}
+}

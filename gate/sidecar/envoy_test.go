@@ -182,6 +182,31 @@ func TestHitsAreRecorded(t *testing.T) {
 	}
 }
 
+// Of an IPv6 address only the network counts, if so told: the caller is who ingest makes of it.
+func TestNetworksAreOneCaller(t *testing.T) {
+	set := gatetest.Set(t, gatetest.Close("ip:2001:db8:1:2::", time.Minute), gatetest.Close("ip_path:2001:db8:1:2::|/a", time.Minute))
+	s := sidecar.New(sidecar.Options{Set: set, IPv6Bits: 64, Callers: []gatehttp.CallerFunc{gatehttp.ClientNetwork(loopback(), 64)}})
+	conn := dial(t, s)
+	limits, authz := ratelimitv3.NewRateLimitServiceClient(conn), authv3.NewAuthorizationClient(conn)
+	for addr, want := range map[string]bool{"2001:db8:1:2::1": true, "2001:db8:1:2:ffff::": true, "2001:db8:1:3::1": false, "192.0.2.1": false, "::ffff:192.0.2.1": false} {
+		got, err := limits.ShouldRateLimit(t.Context(), &ratelimitv3.RateLimitRequest{Descriptors: []*descriptorv3.RateLimitDescriptor{
+			descriptor("remote_address", addr), descriptor("remote_address", addr, "path", "/a"),
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, st := range got.GetStatuses() {
+			if over := st.GetCode() == ratelimitv3.RateLimitResponse_OVER_LIMIT; over != want {
+				t.Errorf("%s, descriptor %d: got over %t, want %t", addr, i, over, want)
+			}
+		}
+		checked, err := authz.Check(t.Context(), checkRequest(addr, nil))
+		if err != nil || (checked.GetDeniedResponse() != nil) != want {
+			t.Errorf("%s: got %v and %v, want refused %t", addr, checked, err, want)
+		}
+	}
+}
+
 // Descriptors can name any kind; who makes up new ones does not use up the Set's, nor panic it.
 func TestKindsThatDescriptorsMakeUpAreBounded(t *testing.T) {
 	s := newSidecar(t, nil, "tenant:acme")

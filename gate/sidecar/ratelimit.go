@@ -3,6 +3,7 @@ package sidecar
 import (
 	"context"
 	"math"
+	"net/netip"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -142,14 +143,15 @@ const remoteAddress = "remote_address"
 
 // kinds are the gates of the kinds that descriptors have named. Any goroutine may use them.
 type kinds struct {
-	set   *gate.Set
-	gates sync.Map // kind → *gate.Gate
+	set      *gate.Set
+	ipv6Bits int
+	gates    sync.Map // kind → *gate.Gate
 
 	mu sync.Mutex
 	n  int // guarded by mu
 }
 
-func newKinds(s *gate.Set) *kinds { return &kinds{set: s} }
+func newKinds(s *gate.Set, ipv6Bits int) *kinds { return &kinds{set: s, ipv6Bits: ipv6Bits} }
 
 // add adds the caller that a descriptor names to c, and reports whether it names one.
 func (k *kinds) add(c *gate.Callers, d *descriptorv3.RateLimitDescriptor) bool {
@@ -158,7 +160,17 @@ func (k *kinds) add(c *gate.Callers, d *descriptorv3.RateLimitDescriptor) bool {
 		return false
 	}
 	g := k.gate(kindOf(entries))
-	return g != nil && c.Add(g, front.Join(len(entries), func(i int) string { return entries[i].GetValue() }))
+	return g != nil && c.Add(g, front.Join(len(entries), func(i int) string { return k.valueOf(entries[i]) }))
+}
+
+// valueOf returns an entry's part of the id: of an IPv6 address the network.
+func (k *kinds) valueOf(e *descriptorv3.RateLimitDescriptor_Entry) string {
+	if e.GetKey() == remoteAddress && k.ipv6Bits > 0 {
+		if a, err := netip.ParseAddr(e.GetValue()); err == nil {
+			return gatehttp.Network(schemas.CanonicalAddr(a), k.ipv6Bits).String()
+		}
+	}
+	return e.GetValue()
 }
 
 // kindOf joins the keys of a descriptor.

@@ -24,6 +24,9 @@ type Options struct {
 	Recorder gatehttp.Recorder     // nil records nothing: where the server's log is counted, the sidecar must not count too
 	Callers  []gatehttp.CallerFunc // of HTTP requests, at most gate.MaxCallers
 
+	// IPv6Bits is how much of an IPv6 address that descriptors name counts, as gatehttp.ClientNetwork has it; 0 is all.
+	IPv6Bits int
+
 	// Resource says what an HTTP request asks for. nil is nothing: those who send requests choose the path, and each new one
 	// would be an entry of its own.
 	Resource func(*http.Request) string
@@ -75,7 +78,7 @@ func New(o Options) *Sidecar {
 	})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
 	s := &Sidecar{
 		authz:  authorizer{gates: gates},
-		limits: limiter{set: o.Set, recorder: o.Recorder, kinds: newKinds(o.Set)},
+		limits: limiter{set: o.Set, recorder: o.Recorder, kinds: newKinds(o.Set, o.IPv6Bits)},
 	}
 	s.auth = s.handler(gates, http.StatusTooManyRequests)
 	s.authRequest = s.handler(gates, http.StatusForbidden)
