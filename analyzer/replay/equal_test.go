@@ -46,6 +46,7 @@ func equalRules(t testing.TB) Config {
 
 func TestTheOrderOfLinesDoesNotMatter(t *testing.T) {
 	base := equalRules(t)
+	logs, telling := 0, 0 // of which those in which even the rarest rules close somebody
 	rapid.Check(t, func(rt *rapid.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -76,10 +77,14 @@ func TestTheOrderOfLinesDoesNotMatter(t *testing.T) {
 		if got := run(t, c).String(); got != want {
 			rt.Fatalf("seed %d: shuffled:\n%s\nin order:\n%s", seed, got, want)
 		}
-		if !strings.Contains(want, "r2 ip_route") || !strings.Contains(want, "r3 ip") {
-			rt.Fatalf("seed %d says too little: %s", seed, want)
+		logs++
+		if strings.Contains(want, "r2 ip_route") && strings.Contains(want, "r3 ip") {
+			telling++
 		}
 	})
+	if telling <= logs/2 {
+		t.Errorf("got %d of %d logs in which all rules close somebody, want most of them", telling, logs)
+	}
 }
 
 func TestSplittingALogDoesNotMatter(t *testing.T) {

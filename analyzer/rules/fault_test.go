@@ -178,6 +178,7 @@ func TestEventsThatEndOrAreLost(t *testing.T) {
 		events, errs := make(chan fsnotify.Event), make(chan error)
 		var wg sync.WaitGroup
 		wg.Go(func() { w.watcher.loop(ctx, events, errs) })
+		synctest.Wait() // it has looked at the file, which is not to be half written when it does
 		w.write(twoRules)
 		errs <- fsnotify.ErrEventOverflow
 		synctest.Wait()
