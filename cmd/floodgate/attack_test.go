@@ -40,9 +40,9 @@ func TestAttack(t *testing.T) {
 	if most := 4 * float64(*attackRows+*attackRows/8+1); rows > most || *attackCallers > 5**attackRows && uncounted == 0 {
 		t.Errorf("got %.0f rows and %.0f requests not counted, want %.0f rows at most, and the rest not counted", rows, uncounted, most)
 	}
-	now, peak := r.resident()
-	t.Logf("%s: %d callers in %v, %.0f counted, %.0f requests of others; %d offenders; analyzer %d MiB, at most %d\n"+
+	now, peak, own := r.resident()
+	t.Logf("%s: %d callers in %v, %.0f counted, %.0f requests of others; %d offenders; analyzer %d MiB, %d of them its own, at most %d\n"+
 		"from an offender's request that reached the limit to the gate closed in another process: %s",
 		r.kafka, *attackCallers, time.Duration(sum.Ended-sum.Began).Round(time.Millisecond), rows, uncounted, len(reached),
-		now>>20, peak>>20, histogram(took))
+		now>>20, own>>20, peak>>20, histogram(took))
 }

@@ -113,11 +113,11 @@ func TestLag(t *testing.T) {
 		t.Error("nobody reached the limit: nothing was measured")
 	}
 	seconds := float64(sum.Ended-sum.Began) / 1e9
-	now, peak := r.resident()
-	t.Logf("%s: %.0f requests/s by %d servers, %.0f entries/s merged, %d callers; analyzer %d MiB, at most %d\n"+
+	now, peak, own := r.resident()
+	t.Logf("%s: %.0f requests/s by %d servers, %.0f entries/s merged, %d callers; analyzer %d MiB, %d of them its own, at most %d\n"+
 		"from the request that reached the limit to the gate closed in another process: %s",
 		r.kafka, float64(sum.Acked)/seconds, len(servers), r.metric("floodgate_entries_total")/seconds, *lagCallers,
-		now>>20, peak>>20, histogram(took))
+		now>>20, own>>20, peak>>20, histogram(took))
 }
 
 // serverSummaries waits until the servers have ended, and returns what became of their requests, and who reached the limit when.

@@ -70,7 +70,7 @@ type loadFigures struct {
 	entries                       int           // that the requests made when merged
 	distinct, merged              time.Duration // from the first produce until all is on disk
 	distinctCPU, mergedCPU        time.Duration // of the analyzer
-	idle, live, peak              int64         // bytes of memory: with nothing counted, with all callers, at most
+	idle, live, peak, own         int64         // bytes of memory: with nothing counted, with all callers, at most, and without files
 	disk                          int64         // bytes of the stores
 	fromStore, fromState, fromLog time.Duration // until it decides again
 }
@@ -81,12 +81,12 @@ func measureLoad(t *testing.T, size loadSize) loadFigures {
 	f := loadFigures{loadSize: size, kafka: r.kafka}
 	room := []string{"--max-rows", fmt.Sprint(size.callers/size.partitions*11/10 + 1000)} // partitions are not quite equal
 	r.analyze(room...)
-	f.idle, _ = r.resident()
+	f.idle, _, _ = r.resident()
 	l := &loadRun{rig: r, seq: make([]uint64, size.partitions), truth: make(map[string]int64, size.callers)}
 	f.distinct, f.distinctCPU, _ = l.send(l.distinct(size.callers))
-	f.live, _ = r.resident()
+	f.live, _, _ = r.resident()
 	f.merged, f.mergedCPU, f.entries = l.send(l.zipf(size))
-	_, f.peak = r.resident()
+	_, f.peak, f.own = r.resident()
 	r.stop()
 	f.disk = onDisk(t, r.data())
 	l.compare()
@@ -202,13 +202,13 @@ func renderFigures(figures []loadFigures) string {
 	for i, f := range figures {
 		if i == 0 {
 			fmt.Fprintf(&b, "on %s, each until it is on disk\n\n", f.kafka)
-			b.WriteString("| callers | rate | partitions | distinct callers/s | requests/s | entries/s | CPU µs/caller, /entry | memory, most | bytes a caller, disk | from store | from state | from log, entries/s |\n")
+			b.WriteString("| callers | rate | partitions | distinct callers/s | requests/s | entries/s | CPU µs/caller, /entry | MiB of memory, its own, most | bytes a caller, disk | from store | from state | from log, entries/s |\n")
 			b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 		}
 		callers, entries := float64(f.callers), float64(f.entries)
-		fmt.Fprintf(&b, "| %d | %d/s | %d | %.0f | %.0f | %.0f | %.1f, %.1f | %d, %d MiB | %.0f, %.0f | %.1f s | %.1f s | %.1f s, %.0f |\n",
+		fmt.Fprintf(&b, "| %d | %d/s | %d | %.0f | %.0f | %.0f | %.1f, %.1f | %d, %d, %d | %.0f, %.0f | %.1f s | %.1f s | %.1f s, %.0f |\n",
 			f.callers, f.rate, f.partitions, callers/f.distinct.Seconds(), float64(f.requests)/f.merged.Seconds(), entries/f.merged.Seconds(),
-			float64(f.distinctCPU.Microseconds())/callers, float64(f.mergedCPU.Microseconds())/entries, f.live>>20, f.peak>>20,
+			float64(f.distinctCPU.Microseconds())/callers, float64(f.mergedCPU.Microseconds())/entries, f.live>>20, f.own>>20, f.peak>>20,
 			float64(max(f.live-f.idle, 0))/callers, float64(f.disk)/callers, f.fromStore.Seconds(), f.fromState.Seconds(),
 			f.fromLog.Seconds(), (callers+entries)/f.fromLog.Seconds())
 	}

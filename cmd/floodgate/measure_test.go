@@ -135,11 +135,12 @@ func (r *rig) end() (sum int64) {
 	return sum
 }
 
-// resident returns the memory that the analyzer has now and had at most, in bytes; zeros where there is no /proc.
-func (r *rig) resident() (now, peak int64) {
+// resident returns the memory that the analyzer has now and had at most, in bytes, and how much of what it has now is its
+// own: the rest is files that the system can drop. They are zeros where there is no /proc.
+func (r *rig) resident() (now, peak, own int64) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.analyzer.cmd.Process.Pid))
 	if err != nil {
-		return 0, 0
+		return 0, 0, 0
 	}
 	for line := range strings.Lines(string(status)) {
 		f := strings.Fields(line)
@@ -152,9 +153,11 @@ func (r *rig) resident() (now, peak int64) {
 			now = n << 10
 		case "VmHWM:":
 			peak = n << 10
+		case "RssAnon:":
+			own = n << 10
 		}
 	}
-	return now, peak
+	return now, peak, own
 }
 
 // cpu returns the processor time that the analyzer has taken, or 0 where there is no /proc.
