@@ -47,6 +47,7 @@ func listening(t *testing.T, args []string) (*program, string) {
 // TestGrowthAsDocumented follows GROWTH.md from 4 to 6 partitions while two servers send: one to the old topics until it
 // is moved, one to the new ones. The mirror is killed on the way.
 func TestGrowthAsDocumented(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -87,6 +87,7 @@ func TestIngestKillMinus9(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
+	t.Parallel()
 	dir := t.TempDir()
 	broker := start(t, "broker", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "log"), "--min-session-timeout", "1s").
 		waitFor(`serving Kafka on (\S+)`, 10*time.Second)
