@@ -65,6 +65,7 @@ func TestIngestShareATopic(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
+	t.Parallel()
 	broker := start(t, "broker", "--listen", "127.0.0.1:0", "--min-session-timeout", "1s").
 		waitFor(`serving Kafka on (\S+)`, 10*time.Second)
 	shareTopic(t, broker, "", "6s", 2)
@@ -76,6 +77,7 @@ func TestIngestShareATopicOfApacheKafka(t *testing.T) {
 	if broker == "" {
 		t.Skip("FLOODGATE_KAFKA does not name an Apache Kafka")
 	}
+	t.Parallel()
 	shareTopic(t, broker, fmt.Sprintf(".ingest-%x", rand.Uint64()), "6s", 2)
 }
 
