@@ -207,7 +207,9 @@ func (a *bucket) give(s []atomic.Uint64, r receipt, _ int64) {
 }
 
 // read returns when a state is full again. If it was written before the change, as many tokens are missing as were then,
-// but no more than there can be; and those that are booked beyond that are still owed.
+// but no more than there can be; and those that are booked beyond that are still owed. It comes out one unit later than
+// it is, so that a number does not come back: who was held up for two changes, and then found the number that it had
+// read, would take it for the state of then.
 func (r *rate) read(w uint64) int64 {
 	full := int64(w >> 1)
 	if w&1 == r.parity || full <= r.since || r.before == 0 || r.interval == 0 {
@@ -215,7 +217,7 @@ func (r *rate) read(w uint64) int64 {
 	}
 	booked := max(0, full-r.since-r.empty)
 	missing := r.scale(full - r.since - booked)
-	return r.since + min(missing, r.depth) + min(r.scale(booked), maxDepth)
+	return r.since + min(missing, r.depth) + min(r.scale(booked), maxDepth) + 1
 }
 
 // scale converts units of tokens at the rate before into units of as many now.
