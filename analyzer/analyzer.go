@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer/failpoint"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
@@ -151,6 +152,7 @@ func (a *Analyzer) commitOffsets(gen *kafkaio.Generation) {
 		a.logger.Warn("cannot renew lease", "error", err)
 		return
 	}
+	failpoint.Here(failpoint.LeaseRenewed)
 	a.lease.Store(int64(sent))
 }
 

@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer/failpoint"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/store"
@@ -27,6 +28,7 @@ func (o *Owner) foldBatch(b fetched) error {
 		}
 	}
 	o.next.Store(max(o.next.Load(), b.batch.Next))
+	failpoint.Here(failpoint.BatchFolded)
 	o.publish()
 	o.showStats()
 	return nil
@@ -63,6 +65,7 @@ func (o *Owner) foldRecord(r *kafkaio.Record) error {
 	}
 	o.tailOffset, o.tailCRC = r.Offset, castagnoli(r.Value)
 	o.next.Store(r.Offset + 1)
+	failpoint.Here(failpoint.RecordFolded)
 	return nil
 }
 
@@ -177,9 +180,11 @@ func (o *Owner) changeRules(ctx context.Context, set *rules.Set) error {
 	o.config.Logger.Info("rules changed", "from", o.rulesFrom, "rules", len(set.Rules))
 	o.publish()
 	o.showStats()
+	failpoint.Here(failpoint.RulesChanged)
 	if err := o.commitNow(); err != nil {
 		return err
 	}
+	failpoint.Here(failpoint.RulesCommitted)
 	o.recordRules(ctx)
 	return nil
 }

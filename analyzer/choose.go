@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/509da70d/floodgate/analyzer/failpoint"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
@@ -65,6 +66,7 @@ func (o *Owner) choose(ctx context.Context) error {
 		}
 	}
 	o.startFrom(s)
+	failpoint.Here(failpoint.SnapshotChosen)
 	return nil
 }
 

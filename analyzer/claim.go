@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer/failpoint"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
@@ -32,6 +33,7 @@ func (o *Owner) claim(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		failpoint.Here(failpoint.ClaimAppended)
 		won := false
 		at.next, err = o.scan(ctx, at.next, base+1, func(r pb.Record) {
 			switch {
@@ -51,6 +53,7 @@ func (o *Owner) claim(ctx context.Context) error {
 			o.publisher.claimed(epoch, base+1)
 			o.states.epoch = epoch
 			o.states.complete.Store(at.beat.State)
+			failpoint.Here(failpoint.Claimed)
 			return nil
 		}
 		epoch = max(epoch, at.fence.Epoch)

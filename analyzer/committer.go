@@ -3,6 +3,7 @@ package analyzer
 import (
 	"fmt"
 
+	"github.com/509da70d/floodgate/analyzer/failpoint"
 	"github.com/509da70d/floodgate/store"
 )
 
@@ -66,10 +67,15 @@ func commit(s checkpointer, j job) (rest job, err error) {
 		if n < len(j.changes) && j.changes[n].Value != nil { // deletions come last
 			at.Next = incomplete
 		}
+		failpoint.Here(failpoint.CommitBegins)
 		if err := s.Commit(at, j.changes[:n]); err != nil {
 			return j, fmt.Errorf("commit %d rows: %w", n, err)
 		}
+		failpoint.Here(failpoint.CommitEnds)
 		j.changes = j.changes[n:]
+		if len(j.changes) > 0 {
+			failpoint.Here(failpoint.PartCommits)
+		}
 	}
 	return job{}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/509da70d/floodgate/analyzer/failpoint"
 	"github.com/509da70d/floodgate/schemas/pb"
 )
 
@@ -17,12 +18,15 @@ func (o *Owner) merge(ctx context.Context, f *fetcher) error {
 		if err := o.foldUpTo(ctx, f, &ahead, row.GetNext()); err != nil {
 			return err
 		}
-		return o.fold.put(row.GetKey(), row.GetValue())
+		err := o.fold.put(row.GetKey(), row.GetValue())
+		failpoint.Here(failpoint.RowRestored)
+		return err
 	})
 	if err != nil {
 		return err
 	}
 	o.fold.endPuts()
+	failpoint.Here(failpoint.SnapshotRestored)
 	o.snapshot = nil
 	return o.foldBatch(ahead)
 }

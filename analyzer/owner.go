@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/509da70d/floodgate/analyzer/failpoint"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store"
@@ -146,6 +147,7 @@ func (o *Owner) Run(ctx context.Context) error {
 		return err
 	}
 	defer o.closeStore()
+	failpoint.Here(failpoint.Opened)
 	o.setState(Claiming)
 	if err := o.claim(ctx); err != nil {
 		return ended(ctx, fmt.Errorf("claim partition %d: %w", o.config.Fold.Partition, err))
@@ -173,6 +175,7 @@ func (o *Owner) Run(ctx context.Context) error {
 	o.commits.close()
 	o.publisher.close()
 	err = errors.Join(err, helpers.Wait())
+	failpoint.Here(failpoint.Drained)
 	close(o.drained)
 	return err
 }
@@ -193,6 +196,7 @@ func (o *Owner) own(ctx, helperCtx context.Context, f *fetcher, publishing chan<
 		return err
 	}
 	o.setState(Draining)
+	failpoint.Here(failpoint.Draining)
 	return o.commitAll()
 }
 
@@ -211,6 +215,7 @@ func (o *Owner) loop(ctx, helperCtx context.Context, f *fetcher) error {
 				return err
 			}
 		case b := <-f.batches:
+			failpoint.Here(failpoint.Fetched)
 			if err := o.foldBatch(b); err != nil {
 				return err
 			}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer/failpoint"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
@@ -125,6 +126,7 @@ func (b *batch) send(ctx context.Context) error {
 		}
 		base, err := p.log.Produce(ctx, p.config.Decisions, p.config.Fold.Partition, b.messages...)
 		if err == nil {
+			failpoint.Here(failpoint.Published)
 			b.acknowledged(time.Now().UnixNano())
 			return p.watch(ctx, base, int64(len(b.messages)))
 		}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer/failpoint"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
@@ -184,6 +185,7 @@ func (p *publisher) firstCycle(ctx context.Context) error {
 			return nil
 		}
 	}
+	failpoint.Here(failpoint.CycleRepeated)
 	return p.heartbeat(ctx)
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer/failpoint"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store"
@@ -69,6 +70,7 @@ func (o *Owner) quarantine(why error) error {
 	if err != nil {
 		return fmt.Errorf("move aside a store that cannot be used (%w): %w", why, err)
 	}
+	failpoint.Here(failpoint.Quarantined)
 	o.config.Logger.Error("store moved aside, counting anew from snapshot and log", "to", moved, "error", why)
 	o.next.Store(0)
 	o.tailOffset, o.tailCRC = 0, 0
@@ -101,6 +103,7 @@ func (o *Owner) verify(ctx context.Context) error {
 		o.next.Store(start)
 		return nil
 	}
+	failpoint.Here(failpoint.Verifying)
 	why := ErrLogTruncated
 	if next <= end {
 		if o.tailOffset < start || o.tailOffset >= next {
@@ -157,6 +160,7 @@ func (o *Owner) restore(ctx context.Context, f *fetcher) error {
 			if err := o.foldBatch(b); err != nil {
 				return err
 			}
+			failpoint.Here(failpoint.BatchRefolded)
 		case r := <-o.commits.done:
 			if err := o.committedOne(r); err != nil {
 				return err
@@ -177,6 +181,7 @@ func (o *Owner) restore(ctx context.Context, f *fetcher) error {
 // reconcile compares what gates were told with what is counted, and hands the difference to the publisher: closures that
 // are not in force here open, and all that are in force are repeated, so that the first cycle of the new epoch is whole.
 func (o *Owner) reconcile(ctx context.Context) error {
+	failpoint.Here(failpoint.Restored)
 	told, err := o.readDecisions(ctx)
 	if err != nil {
 		return err
@@ -196,5 +201,6 @@ func (o *Owner) reconcile(ctx context.Context) error {
 		return true
 	})
 	o.publisher.reconcile(told, changes, now)
+	failpoint.Here(failpoint.Reconciled)
 	return nil
 }

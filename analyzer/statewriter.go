@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer/failpoint"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
@@ -101,7 +102,11 @@ func (w *stateWriter) write(ctx context.Context, j stateJob) error {
 		return err
 	}
 	if j.begin != nil {
+		failpoint.Here(failpoint.SnapshotBegun)
 		w.from = first
+	}
+	if len(j.rows) > 0 {
+		failpoint.Here(failpoint.SnapshotPieced)
 	}
 	if !j.end {
 		return nil
@@ -112,6 +117,7 @@ func (w *stateWriter) write(ctx context.Context, j stateJob) error {
 	if err := flush(); err != nil {
 		return err
 	}
+	failpoint.Here(failpoint.SnapshotEnded)
 	w.complete.Store(w.from + 1)
 	w.cycles.Add(1)
 	return nil

@@ -216,7 +216,12 @@ func (k killRun) run(t *testing.T) {
 // nothing but a measure of lag.
 func (k killRun) analyze(t *testing.T, dir, rules string, n int) (*program, string) {
 	t.Helper()
-	group := n - n/4
+	p := start(t, k.args(dir, rules, n-n/4)...)
+	return p, "http://" + p.waitFor(`msg=listening address=(\S+)`, 30*time.Second)
+}
+
+// args are those of an analyzer in the group of a number.
+func (k killRun) args(dir, rules string, group int) []string {
 	args := []string{
 		"analyze", "--brokers", k.broker, "--rules", rules, "--data", filepath.Join(dir, "counts"), "--listen", "127.0.0.1:0",
 		"--session-timeout", k.session, "--checkpoint", "50ms", "--group", fmt.Sprint("floodgate", k.suffix, ".", group),
@@ -224,8 +229,7 @@ func (k killRun) analyze(t *testing.T, dir, rules string, n int) (*program, stri
 	for _, topic := range []string{"requests", "decisions", "state", "rejects", "control"} {
 		args = append(args, "--topic-"+topic, "floodgate."+topic+k.suffix)
 	}
-	p := start(t, args...)
-	return p, "http://" + p.waitFor(`msg=listening address=(\S+)`, 30*time.Second)
+	return args
 }
 
 // awaitCaughtUp waits until the analyzer at url has counted all that the log holds.

@@ -68,11 +68,18 @@ func startWith(t testing.TB, stdin *os.File, args ...string) *program {
 // startAs is startWith with more in the environment.
 func startAs(t testing.TB, env []string, stdin *os.File, args ...string) *program {
 	t.Helper()
-	p := &program{transcript: newTranscript(t, args), t: t, cmd: exec.Command(os.Args[0], args...), exited: make(chan struct{})}
-	p.cmd.Env = append(append(os.Environ(), beMain+"=1"), env...)
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(append(os.Environ(), beMain+"=1"), env...)
 	if stdin != nil {
-		p.cmd.Stdin = stdin
+		cmd.Stdin = stdin
 	}
+	return startCommand(t, cmd)
+}
+
+// startCommand runs another build of floodgate likewise.
+func startCommand(t testing.TB, cmd *exec.Cmd) *program {
+	t.Helper()
+	p := &program{transcript: newTranscript(t, cmd.Args[1:]), t: t, cmd: cmd, exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.transcript, p.transcript
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
