@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,6 +33,10 @@ type cluster struct {
 	truth    map[string]int64
 	producer byte
 	seq      [clusterPartitions]uint64
+
+	dial      func(ctx context.Context, network, address string) (net.Conn, error) // nil is TCP
+	logger    *slog.Logger                                                         // of members; nil discards
+	heartbeat time.Duration                                                        // of members; 0 is the default
 }
 
 const clusterPartitions = 4
@@ -59,12 +65,18 @@ func newCluster(t *testing.T) *cluster {
 // clusterOn makes topics with names of their own.
 func clusterOn(t *testing.T, brokers []string, session time.Duration) *cluster {
 	t.Helper()
-	c := &cluster{t: t, brokers: brokers, session: session, group: fmt.Sprintf("g%x", rand.Uint64()), truth: make(map[string]int64)}
+	return clusterBehind(t, brokers, session, nil)
+}
+
+// clusterBehind is clusterOn for brokers that are dialled in a way of their own.
+func clusterBehind(t *testing.T, brokers []string, session time.Duration, dial func(context.Context, string, string) (net.Conn, error)) *cluster {
+	t.Helper()
+	c := &cluster{t: t, brokers: brokers, dial: dial, session: session, group: fmt.Sprintf("g%x", rand.Uint64()), truth: make(map[string]int64)}
 	c.rules = mustRules(t, countAll)
 	c.names = kafkaio.TopicNames{
 		Requests: c.group + ".requests", Decisions: c.group + ".decisions", State: c.group + ".state", Rejects: c.group + ".rejects", Control: c.group + ".control",
 	}
-	c.client = kafkaio.New(kafkaio.Config{Brokers: brokers})
+	c.client = kafkaio.New(kafkaio.Config{Brokers: brokers, Dial: dial})
 	t.Cleanup(c.client.Close)
 	if _, err := c.client.EnsureTopics(t.Context(), kafkaio.Specs(c.names, clusterPartitions)...); err != nil {
 		t.Fatal(err)
@@ -123,18 +135,25 @@ func (c *cluster) join(dir string) *member { c.t.Helper(); return c.joinAs(dir, 
 
 // joinAs starts an analyzer, perhaps as a standby.
 func (c *cluster) joinAs(dir string, standby bool) *member {
+	c.t.Helper()
+	return c.joinBy(c.client, dir, standby)
+}
+
+// joinBy is joinAs for one with a client of its own.
+func (c *cluster) joinBy(client *kafkaio.Client, dir string, standby bool) *member {
 	m := &member{dir: dir, done: make(chan error, 1)}
-	m.Analyzer = New(c.client, Config{
+	m.Analyzer = New(client, Config{
 		Dir: dir, SessionTimeout: c.session,
 		Join: func() (Membership, error) {
 			return kafkaio.NewGroup(kafkaio.GroupConfig{
-				Client: c.client, Group: c.group, Topic: c.names.Requests, SessionTimeout: c.session,
+				Client: client, Group: c.group, Topic: c.names.Requests, SessionTimeout: c.session,
 				Held: m.Held, Standby: standby,
 			})
 		},
 		Owner: OwnerConfig{
 			Fold: FoldOptions{Partitions: clusterPartitions}, Requests: c.names.Requests, Decisions: c.names.Decisions, State: c.names.State,
 			Rules: c.rules, Snapshot: 500 * time.Millisecond, Checkpoint: 20 * time.Millisecond, Store: store.Options{NoSync: true},
+			Logger: c.logger, Heartbeat: c.heartbeat,
 		},
 	})
 	ctx, stop := context.WithCancel(c.t.Context())

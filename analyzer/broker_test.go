@@ -1,11 +1,17 @@
 package analyzer
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -39,17 +45,38 @@ func (c *cluster) truncate(partition int, before int64) {
 // recreate deletes the topic of requests and makes it again.
 func (c *cluster) recreate() {
 	c.t.Helper()
-	admin := &kafka.Client{Addr: kafka.TCP(c.brokers...), Timeout: 5 * time.Second}
+	c.remove()
+	c.makeAnew()
+}
+
+// remove deletes the topic of requests.
+func (c *cluster) remove() {
+	c.t.Helper()
+	transport := &kafka.Transport{Dial: c.dial}
+	defer transport.CloseIdleConnections()
+	admin := &kafka.Client{Addr: kafka.TCP(c.brokers...), Timeout: 5 * time.Second, Transport: transport}
 	r, err := admin.DeleteTopics(c.t.Context(), &kafka.DeleteTopicsRequest{Topics: []string{c.names.Requests}})
 	if err != nil || r.Errors[c.names.Requests] != nil {
 		c.t.Fatalf("delete topic: %v, %v", err, r.Errors)
 	}
 	deadline := time.Now().Add(20 * time.Second)
-	for gone := false; ; time.Sleep(20 * time.Millisecond) {
-		if !gone {
-			_, err = c.client.Partitions(c.t.Context(), c.names.Requests)
-			gone = errors.Is(err, kafkaio.ErrNoTopic)
-		} else if _, err = c.client.EnsureTopics(c.t.Context(), kafkaio.Specs(c.names, clusterPartitions)...); err == nil {
+	for ; ; time.Sleep(20 * time.Millisecond) {
+		if _, err = c.client.Partitions(c.t.Context(), c.names.Requests); errors.Is(err, kafkaio.ErrNoTopic) {
+			return
+		}
+		if time.Now().After(deadline) {
+			c.t.Fatalf("topic is still there: %v", err)
+		}
+	}
+}
+
+// makeAnew makes the topic of requests.
+func (c *cluster) makeAnew() {
+	c.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for ; ; time.Sleep(20 * time.Millisecond) {
+		_, err := c.client.EnsureTopics(c.t.Context(), kafkaio.Specs(c.names, clusterPartitions)...)
+		if err == nil {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -150,6 +177,90 @@ func TestRetentionThatOvertakesAStoppedAnalyzer(t *testing.T) {
 			t.Errorf("moved aside: got %v, %v, want no store: they were good", aside, err)
 		}
 	})
+}
+
+// replaced is a log handler that takes note of when owners were found to be of no use and replaced, by partition.
+type replaced struct {
+	slog.Handler // a discarding one
+
+	mu sync.Mutex
+	at map[int64]time.Time // guarded by mu
+}
+
+func (r *replaced) Enabled(context.Context, slog.Level) bool { return true }
+func (r *replaced) WithAttrs([]slog.Attr) slog.Handler       { return r }
+
+func (r *replaced) Handle(_ context.Context, rec slog.Record) error {
+	if rec.Message != "owner failed, starting another" {
+		return nil
+	}
+	rec.Attrs(func(a slog.Attr) bool {
+		if a.Key == "partition" {
+			r.mu.Lock()
+			r.at[a.Value.Int64()] = rec.Time
+			r.mu.Unlock()
+		}
+		return true
+	})
+	return nil
+}
+
+// last returns when the last of all partitions was noticed, or false.
+func (r *replaced) last() (at time.Time, all bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range r.at {
+		if t.After(at) {
+			at = t
+		}
+	}
+	return at, len(r.at) == clusterPartitions
+}
+
+// TestATopicThatIsMadeAnewIsNoticedSoon is fault row 20 on virtual time: however long the topic was away, and however much
+// the new one holds, each owner knows two seconds after it is there again, at the latest.
+func TestATopicThatIsMadeAnewIsNoticedSoon(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 20))
+	longest := time.Duration(0)
+	for _, away := range []time.Duration{0, 10 * time.Millisecond, 300 * time.Millisecond, time.Second, 10 * time.Second} {
+		for _, more := range []int{1, 9, 30} { // shorter, one record shorter, and longer than the log was
+			t.Run(fmt.Sprint(away, "/", more), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c := newVirtualCluster(t)
+					noticed := &replaced{Handler: slog.DiscardHandler, at: make(map[int64]time.Time)}
+					c.logger = slog.New(noticed)
+					dir := t.TempDir()
+					m := c.join(dir)
+					for range 10 {
+						c.send(100)
+					}
+					c.await(m)
+					time.Sleep(time.Duration(rnd.Int64N(int64(2 * time.Second))))
+					c.remove()
+					time.Sleep(away)
+					c.makeAnew()
+					c.truth, c.producer = make(map[string]int64), c.producer+1
+					c.seq = [clusterPartitions]uint64{}
+					since := time.Now()
+					for range more {
+						c.send(100)
+					}
+					c.await(m)
+					c.leave(m)
+					c.compare(map[int]string{0: dir, 1: dir, 2: dir, 3: dir})
+					at, all := noticed.last()
+					took := at.Sub(since)
+					if !all || took > 2*time.Second {
+						t.Errorf("noticed after %v, in all partitions: %v; want at most 2s", took, all)
+					}
+					longest = max(longest, took)
+				})
+			})
+		}
+	}
+	t.Logf("noticed after %v at the latest", longest)
 }
 
 // TestATopicThatIsMadeAnewUnderARunningAnalyzer is noticed, and counted from nothing.

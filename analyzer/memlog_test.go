@@ -111,6 +111,13 @@ func (m *memLog) truncate(name string, start int64) {
 	m.start[name] = start
 }
 
+// cut makes the log forget all records from end on, as when a broker leads that had not got them yet.
+func (m *memLog) cut(name string, end int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.logs[name] = m.logs[name][:end-m.start[name]]
+}
+
 func (m *memLog) remake(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

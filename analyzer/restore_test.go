@@ -70,6 +70,31 @@ func TestALogThatWasMadeAnewIsCountedAnew(t *testing.T) {
 	}
 }
 
+// TestALogThatIsCutIsNoticedSoon is fault row 20: the log ends before what a running owner has counted.
+func TestALogThatIsCutIsNoticedSoon(t *testing.T) {
+	for _, wait := range []time.Duration{0, 123 * time.Millisecond, 499 * time.Millisecond, 500 * time.Millisecond, 1777 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.start()
+			for range 10 {
+				w.prod.send(time.Now(), "a")
+			}
+			time.Sleep(3*time.Second + wait)
+			w.log.cut("requests/0", 4)
+			began := time.Now()
+			if err := <-w.done; !errors.Is(err, ErrLogTruncated) {
+				t.Errorf("got %v, want %v", err, ErrLogTruncated)
+			}
+			if took := time.Since(began); took > 2*time.Second {
+				t.Errorf("noticed after %v, want at most 2s", took)
+			}
+			w.stop()
+			w.atRest()
+			w.wantCounts(map[string]int64{"a": 4})
+		})
+	}
+}
+
 func TestRetentionThatOvertakesIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
