@@ -220,11 +220,12 @@ func (r *replaced) last() (at time.Time, all bool) {
 // TestATopicThatIsMadeAnewIsNoticedSoon is fault row 20 on virtual time: however long the topic was away, and however much
 // the new one holds, each owner knows two seconds after it is there again, at the latest.
 func TestATopicThatIsMadeAnewIsNoticedSoon(t *testing.T) {
+	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 20))
 	longest := time.Duration(0)
-	for _, away := range []time.Duration{0, 10 * time.Millisecond, 300 * time.Millisecond, time.Second, 10 * time.Second} {
+	for _, away := range []time.Duration{0, 300 * time.Millisecond, 10 * time.Second} {
 		for _, more := range []int{1, 9, 30} { // shorter, one record shorter, and longer than the log was
 			t.Run(fmt.Sprint(away, "/", more), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
