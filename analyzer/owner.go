@@ -146,7 +146,7 @@ func (o *Owner) Run(ctx context.Context) error {
 	if err := o.open(); err != nil {
 		return err
 	}
-	defer o.closeStore()
+	defer func() { o.setState(Idle); o.closeStore() }() // in this order: on a broken disk, closing takes as long as it is
 	failpoint.Here(failpoint.Opened)
 	o.setState(Claiming)
 	if err := o.claim(ctx); err != nil {

@@ -3,6 +3,10 @@
 package failpoint
 
 import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -43,6 +47,37 @@ func TestWithoutAPlanThereIsNoEnd(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// TestAProcessKillsItself is the whole of it, in another process: this test again.
+func TestAProcessKillsItself(t *testing.T) {
+	if os.Getenv(Variable) != "" {
+		for _, p := range All() {
+			Here(p)
+		}
+		return
+	}
+	for _, p := range All() {
+		if p == InsideCommit {
+			continue // takes a commit, and time
+		}
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAProcessKillsItself$")
+		cmd.Env = append(os.Environ(), Variable+"="+p.String())
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.Exited() || !strings.Contains(string(out), Plan{p, 1}.Reached()) {
+			t.Errorf("%v: got %v, want it killed, and that it says so:\n%s", p, err, out)
+		}
+	}
+}
+
+// A plan that can't be read must not look like a point that was not reached.
+func TestAWrongPlanIsSaid(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAProcessKillsItself$")
+	cmd.Env = append(os.Environ(), Variable+"=opende")
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), `got "opende", which is no point`) {
+		t.Errorf("got %v, want a panic that says what is wrong:\n%s", err, out)
+	}
 }
 
 // TestInsideACommit: never outside, and not before the n-th.
