@@ -25,14 +25,8 @@ type Checkpoint struct {
 	Rows   int64  // number of rows
 }
 
-// Keys in Badger: the checkpoint's, and a prefix of every row's.
 const (
-	checkpointKey = "c"
-	rowPrefix     = 'r'
-)
-
-const (
-	checkpointFormat = 1
+	checkpointFormat = 2
 	checkpointSize   = 1 + 8*8 + 4 + 8 // format, numbers, tail checksum, checksum
 )
 

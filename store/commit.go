@@ -2,7 +2,9 @@ package store
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/dgraph-io/badger/v4"
 )
 
@@ -12,8 +14,8 @@ const (
 	MaxValue = 512 << 10 // Badger would move a longer one to its value log
 )
 
-// rowOverhead is what Badger adds to the size of a key and a value in a transaction, and the prefix of the key.
-const rowOverhead = 2 + 10 + 1
+// maxChanges is how many rows one commit takes. What Badger counts is pages.
+const maxChanges = 1 << 15
 
 // Change is one row's new value. A commit has at most one change for a key.
 type Change struct {
@@ -22,11 +24,11 @@ type Change struct {
 	Old   uint64 // Sum of the row as committed last, 0 if it was not there
 }
 
-// MaxChanges returns how many changes surely fit one commit, as long as they also keep to MaxBytes.
-func (s *Store) MaxChanges() int { return int(s.db.MaxBatchCount()) - 3 } // the limit is excluded; the checkpoint; the commit marker
+// MaxChanges returns how many changes one commit takes, as long as they also keep to MaxBytes.
+func (s *Store) MaxChanges() int { return maxChanges }
 
-// MaxBytes returns how many bytes of changes surely fit one commit, counted by Bytes.
-func (s *Store) MaxBytes() int { return int(s.db.MaxBatchSize()) - 1<<10 }
+// MaxBytes returns how many bytes of changes one commit takes, counted by Bytes.
+func (s *Store) MaxBytes() int { return int(s.db.MaxBatchSize()) - buckets*pageOverhead - 1<<10 }
 
 // Bytes returns what the change counts towards MaxBytes.
 func (c *Change) Bytes() int { return len(c.Key) + len(c.Value) + rowOverhead }
@@ -47,11 +49,22 @@ func (s *Store) Commit(c Checkpoint, changes []Change) error {
 		return err
 	}
 	c.Digest, c.Rows = s.last.Digest, s.last.Rows
-	if err := s.db.Update(func(txn *badger.Txn) error { return s.set(txn, &c, changes, size) }); err != nil {
+	pages := s.pack(&c, changes, size)
+	if err := s.db.Update(func(txn *badger.Txn) error { return s.write(txn, &c, &pages) }); err != nil {
 		s.failed = fmt.Errorf("commit: %w", err)
 		return s.failed
 	}
 	s.last = c
+	for b, content := range pages {
+		if len(content) > 0 {
+			s.buckets[b].add(page{number: s.number, size: len(content)})
+		}
+	}
+	s.number++
+	if err := s.merge(mergeBudget*size + mergedSize); err != nil {
+		s.failed = fmt.Errorf("commit: %w", err)
+		return s.failed
+	}
 	return nil
 }
 
@@ -74,31 +87,45 @@ func (s *Store) measure(changes []Change) (int, error) {
 	return size, nil
 }
 
-// set puts the changes and the checkpoint, brought up to date with them, into the transaction.
-func (s *Store) set(txn *badger.Txn, c *Checkpoint, changes []Change, size int) error {
-	if cap(s.keys) < size { // so that it does not move: Badger keeps the keys until the end of the transaction
-		s.keys = make([]byte, 0, size)
-	}
-	keys := s.keys[:0]
+// pack puts the changes on one page for each bucket, and brings the checkpoint up to date with them.
+func (s *Store) pack(c *Checkpoint, changes []Change, size int) (pages [buckets][]byte) {
+	var sizes [buckets]int
+	s.hashes = slices.Grow(s.hashes[:0], len(changes))
 	for i := range changes {
-		change := &changes[i]
-		start := len(keys)
-		keys = append(append(keys, rowPrefix), change.Key...)
-		key := keys[start:len(keys):len(keys)]
+		hash := xxhash.Sum64(changes[i].Key)
+		s.hashes = append(s.hashes, hash)
+		sizes[bucketOf(hash)] += changes[i].Bytes()
+	}
+	s.memory = slices.Grow(s.memory[:0], size)
+	at := 0
+	for b, size := range sizes {
+		pages[b] = s.memory[at : at : at+size]
+		at += size
+	}
+	for i := range changes {
+		change, hash := &changes[i], s.hashes[i]
+		b := bucketOf(hash)
+		pages[b] = appendRow(pages[b], change.Key, change.Value)
 		c.Digest -= change.Old
 		if change.Old != 0 {
 			c.Rows--
 		}
-		if change.Value == nil {
-			if err := txn.Delete(key); err != nil {
-				return fmt.Errorf("delete row: %w", err)
-			}
+		if change.Value != nil {
+			c.Digest += sumOf(hash, change.Value)
+			c.Rows++
+		}
+	}
+	return pages
+}
+
+// write puts the pages and the checkpoint into the transaction.
+func (s *Store) write(txn *badger.Txn, c *Checkpoint, pages *[buckets][]byte) error {
+	for b, content := range pages {
+		if len(content) == 0 {
 			continue
 		}
-		c.Digest += Sum(change.Key, change.Value)
-		c.Rows++
-		if err := txn.Set(key, change.Value); err != nil {
-			return fmt.Errorf("set row: %w", err)
+		if err := txn.Set(pageKey(b, s.number), content); err != nil {
+			return fmt.Errorf("set page: %w", err)
 		}
 	}
 	if err := txn.Set([]byte(checkpointKey), c.append(nil)); err != nil {

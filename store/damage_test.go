@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/y"
 )
@@ -263,17 +264,30 @@ func TestAnOldCopyPutBackShowsItsAge(t *testing.T) {
 	}
 }
 
+// pageOf returns the key of a page in the bucket that a row is in, and a page with that row alone.
+func pageOf(number uint64, row, value string) (key, content []byte) {
+	return pageKey(bucketOf(xxhash.Sum64String(row)), number), appendRow(nil, []byte(row), []byte(value))
+}
+
 // Rows that change behind the store's back, as by damage that no checksum of Badger's finds, are found by the digest.
 func TestLoadFindsRowsThatChanged(t *testing.T) {
+	pageA, rowA := pageOf(0, "a", "1")
+	set := func(number uint64, row, value string) func(*badger.Txn) error {
+		return func(txn *badger.Txn) error { return txn.Set(pageOf(number, row, value)) }
+	}
 	for name, tamper := range map[string]func(txn *badger.Txn) error{
-		"a row is gone":  func(txn *badger.Txn) error { return txn.Delete([]byte("ra")) },
-		"a row is older": func(txn *badger.Txn) error { return txn.Set([]byte("ra"), []byte("0")) },
-		"a row is back":  func(txn *badger.Txn) error { return txn.Set([]byte("rz"), []byte("1")) },
-		"two values swapped": func(txn *badger.Txn) error {
-			return errors.Join(txn.Set([]byte("ra"), []byte("2")), txn.Set([]byte("rb"), []byte("1")))
-		},
-		"a foreign key":      func(txn *badger.Txn) error { return txn.Set([]byte("x"), nil) },
-		"another checkpoint": func(txn *badger.Txn) error { return txn.Set([]byte(checkpointKey), []byte{checkpointFormat}) },
+		"a page is gone":       func(txn *badger.Txn) error { return txn.Delete(pageA) },
+		"a row is older":       set(0, "a", "0"),
+		"a newer page is back": set(1, "a", "2"),
+		"a row is back":        set(0, "z", "1"),
+		"a row is deleted":     func(txn *badger.Txn) error { return txn.Set(pageA, appendRow(nil, []byte("a"), nil)) },
+		"a row is there twice": func(txn *badger.Txn) error { return txn.Set(pageA, slices.Repeat(rowA, 2)) },
+		"two values swapped":   func(txn *badger.Txn) error { return errors.Join(set(0, "a", "2")(txn), set(0, "b", "1")(txn)) },
+		"a page is cut short":  func(txn *badger.Txn) error { return txn.Set(pageA, rowA[:2]) },
+		"a page is empty":      func(txn *badger.Txn) error { return txn.Set(pageA, nil) },
+		"a foreign key":        func(txn *badger.Txn) error { return txn.Set([]byte("x"), nil) },
+		"a key cut short":      func(txn *badger.Txn) error { return txn.Set(pageA[:5], rowA) },
+		"another checkpoint":   func(txn *badger.Txn) error { return txn.Set([]byte(checkpointKey), []byte{checkpointFormat}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -2,10 +2,16 @@
 // the log they hold. Both change in one transaction or not at all, so that what is read back after a crash is the fold
 // of a prefix of the log.
 //
-//	Commit(checkpoint, changes) ──▶ one Badger transaction ──▶ fsync
-//	Load ◀── every row ◀── verify: sum of row hashes = digest in the checkpoint
+//	Commit(checkpoint, changes) ──▶ pages, one a bucket ──▶ one Badger transaction ──▶ fsync
+//	merge: a bucket's pages ──▶ one, when they are thrice what they hold
+//	Load ◀── newest of each row ◀── verify: sum of row hashes = digest in the checkpoint
 //
-// A row is a key and a value, opaque to the store. The set digest is the sum of Sum(key, value) over all rows, modulo
+// A row is a key and a value, opaque to the store. Badger takes 4 to 5 µs of CPU for each key that it is given, so rows are
+// not its keys: those of a commit are packed into pages, one for each bucket of keys that changed, and the pages of a
+// bucket are merged when two thirds of them may be old (a log-structured merge tree of one level: O'Neil et al., 1996).
+// That commits five times as many rows a second, and they are never looked up one by one: counting goes on in memory.
+//
+// The set digest is the sum of Sum(key, value) over all rows, modulo
 // 2^64; it is independent of order and is kept up to date by adding what a commit brings and subtracting what it
 // replaces. Badger cuts a damaged write-ahead log at the first bad byte without a word, and of two such files it may
 // keep a newer and lose an older: the digest finds what it does not report.

@@ -2,11 +2,12 @@ package store
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/dgraph-io/badger/v4"
 )
 
-// Load calls row for every row, in key order, and then verifies the set digest: on ErrDigest what it gave is worthless.
+// Load calls row for every row, in no particular order, and then verifies the set digest: on ErrDigest what it gave is worthless.
 // Key and value are valid only until row returns. An error of row ends it and is returned as it is.
 func (s *Store) Load(row func(key, value []byte) error) error {
 	var digest uint64
@@ -34,26 +35,23 @@ func (s *Store) Check() error {
 	if c != s.last {
 		return fmt.Errorf("%w: got checkpoint %+v, want %+v", ErrCorrupt, c, s.last)
 	}
+	pages, _, err := s.readPages()
+	if err != nil {
+		return err
+	}
+	for i := range pages {
+		if !slices.Equal(pages[i].pages, s.buckets[i].pages) {
+			return fmt.Errorf("%w: bucket %d: got pages %+v, want %+v", ErrCorrupt, i, pages[i].pages, s.buckets[i].pages)
+		}
+	}
 	return s.Load(func(_, _ []byte) error { return nil })
 }
 
 // each calls row for every row.
 func (s *Store) each(row func(key, value []byte) error) error {
 	return s.db.View(func(txn *badger.Txn) error {
-		o := badger.DefaultIteratorOptions
-		o.PrefetchValues = false // they lie beside the keys
-		it := txn.NewIterator(o)
-		defer it.Close()
-		for it.Rewind(); it.Valid(); it.Next() {
-			item := it.Item()
-			key := item.Key()
-			if string(key) == checkpointKey {
-				continue
-			}
-			if key[0] != rowPrefix {
-				return fmt.Errorf("%w: foreign key %q", ErrCorrupt, key)
-			}
-			if err := item.Value(func(value []byte) error { return row(key[1:], value) }); err != nil {
+		for i := range s.buckets {
+			if err := s.reader.newest(txn, i, &s.buckets[i], row); err != nil {
 				return err
 			}
 		}

@@ -54,8 +54,16 @@ type Store struct {
 	lock    *os.File
 	minFree int64
 	last    Checkpoint
-	failed  error  // of a commit that may or may not be on disk; the store then takes no more
-	keys    []byte // of the changes of one commit, prefixed; kept for its memory
+	failed  error // of a commit that may or may not be on disk; the store then takes no more
+
+	buckets [buckets]bucket
+	number  uint64 // of the next page
+	turn    int    // the bucket that is looked at next, whether it is to be merged
+
+	// Kept for their memory.
+	reader reader
+	hashes []uint64 // of the keys of a commit
+	memory []byte   // of its pages
 }
 
 // Open opens the store in dir, creating it if it is not there. It returns ErrLocked, ErrNoSpace, ErrCorrupt, or an error
@@ -74,7 +82,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, lock: lock, minFree: o.MinFree}
+	s := &Store{dir: dir, lock: lock, minFree: o.MinFree, reader: reader{make(map[string]struct{})}}
 	if err := s.open(o); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store: %w", err), s.Close())
 	}
@@ -101,7 +109,12 @@ func (s *Store) open(o Options) error {
 	if err := s.openBadger(bo); err != nil {
 		return err
 	}
-	return s.readCheckpoint()
+	if err := s.readCheckpoint(); err != nil {
+		return err
+	}
+	var err error
+	s.buckets, s.number, err = s.readPages()
+	return err
 }
 
 // openBadger opens Badger, which panics over some damage.

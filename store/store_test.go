@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,7 @@ func rows(t *testing.T, s *Store) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	slices.Sort(all)
 	return strings.Join(all, " ")
 }
 

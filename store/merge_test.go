@@ -1,0 +1,209 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// churn commits changes of some of n rows again and again, a tenth of them deletions, and returns what must be there.
+func churn(t *testing.T, s *Store, random *rand.Rand, n, commits int) map[string][]byte {
+	t.Helper()
+	rows := make(map[string][]byte)
+	for at := range commits {
+		changes := make(map[string]Change)
+		for range n / 10 {
+			key := fmt.Sprint("row-", random.IntN(n))
+			c := Change{Key: []byte(key)}
+			if old, ok := rows[key]; ok {
+				c.Old = Sum(c.Key, old)
+			}
+			if random.IntN(10) > 0 {
+				c.Value = fmt.Appendf(nil, "%d%s", at, strings.Repeat("x", random.IntN(60)))
+			}
+			changes[key] = c
+		}
+		all := slices.Collect(maps.Values(changes))
+		commit(t, s, int64(at+1), all...)
+		apply(rows, all)
+	}
+	return rows
+}
+
+// size returns how many pages there are, and their bytes.
+func size(s *Store) (pages, bytes int) {
+	for i := range s.buckets {
+		pages += len(s.buckets[i].pages)
+		bytes += s.buckets[i].base + s.buckets[i].delta
+	}
+	return pages, bytes
+}
+
+// However often rows change, a store is not much larger than three times its rows, and holds what it must.
+func TestMergesKeepAStoreSmall(t *testing.T) {
+	seed := rand.Uint64()
+	t.Log("seed", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	dir := t.TempDir()
+	s := open(t, dir)
+	want := churn(t, s, random, 20_000, 100)
+	if err := sameRows(s, want); err != nil {
+		t.Fatal(err)
+	}
+	live := 0
+	for key, value := range want {
+		live += len(appendRow(nil, []byte(key), value))
+	}
+	pages, bytes := size(s)
+	t.Logf("%d pages, %d bytes for %d", pages, bytes, live)
+	if most := 4*live + buckets*8<<10; bytes > most { // a quarter above the bound is what is due, but not yet done
+		t.Errorf("got %d bytes for rows of %d, want at most %d", bytes, live, most)
+	}
+	buckets := s.buckets
+	closeChecked(t, s)
+	s = open(t, dir)
+	if err := sameRows(s, want); err != nil {
+		t.Error(err)
+	}
+	for i := range buckets {
+		if got, want := fmt.Sprint(s.buckets[i]), fmt.Sprint(buckets[i]); got != want {
+			t.Errorf("bucket %d: read back as %s, want %s", i, got, want)
+		}
+	}
+	if _, ok := want["row-7"]; ok {
+		commit(t, s, 1000, Change{Key: []byte("row-7"), Old: Sum([]byte("row-7"), want["row-7"])})
+	}
+}
+
+// overfill puts several versions of rows, and deletions of others, into one bucket, none of them merged.
+func overfill(t *testing.T, s *Store) (index int, want map[string][]byte) {
+	t.Helper()
+	want = make(map[string][]byte)
+	for version := range 4 {
+		var pages [buckets][]byte
+		c := s.last
+		var changes []Change
+		for i := range 4 {
+			key := fmt.Sprint("row-", i)
+			change := Change{Key: []byte(key), Value: []byte(fmt.Sprint(version, strings.Repeat("v", mergedSize/2)))}
+			if old, ok := want[key]; ok {
+				change.Old = Sum(change.Key, old)
+			}
+			if i == version {
+				change.Value = nil
+			}
+			changes = append(changes, change)
+		}
+		apply(want, changes)
+		for _, content := range s.pack(&c, changes, 1<<20) {
+			pages[5] = append(pages[5], content...)
+		}
+		if err := s.db.Update(func(txn *badger.Txn) error { return s.write(txn, &c, &pages) }); err != nil {
+			t.Fatal(err)
+		}
+		s.buckets[5].add(page{number: s.number, size: len(pages[5])})
+		s.number++
+		s.last = c
+	}
+	return 5, want
+}
+
+// A merge may take several transactions. Wherever it ends, be it by a crash, the rows are the same, and another merge
+// makes of them what the first would have.
+func TestAMergeMayEndAnywhere(t *testing.T) {
+	var steps int
+	for stop := 0; stop <= steps; stop++ {
+		dir := t.TempDir()
+		s := open(t, dir)
+		index, want := overfill(t, s)
+		if err := mergeUntil(s, index, stop, &steps); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil { // not as it believes it is: that is the crash
+			t.Fatal(err)
+		}
+		s = open(t, dir)
+		if err := sameRows(s, want); err != nil {
+			t.Errorf("after %d of %d steps: %v", stop, steps, err)
+		}
+		again := merger{s: s}
+		b, err := again.merge(index, &s.buckets[index])
+		if err := errors.Join(err, again.commit()); err != nil {
+			t.Fatal(err)
+		}
+		s.buckets[index] = b
+		if err := sameRows(s, want); err != nil {
+			t.Errorf("after %d of %d steps and another merge: %v", stop, steps, err)
+		}
+		if len(b.pages) != 2 || b.delta != 0 {
+			t.Errorf("after %d of %d steps and another merge: got %+v, want two merged pages", stop, steps, b)
+		}
+	}
+	if steps != 6 {
+		t.Errorf("got %d steps, want two pages written and four deleted", steps)
+	}
+}
+
+// mergeUntil does the first steps of a merge, each in a transaction of its own, and says how many there are.
+func mergeUntil(s *Store, index, stop int, steps *int) error {
+	m := merger{s: s}
+	contents, err := s.mergedPages(index, &s.buckets[index])
+	if err != nil {
+		return err
+	}
+	pages := s.buckets[index].pages
+	*steps = len(contents) + len(pages)
+	for i := range stop {
+		err := m.do(func(txn *badger.Txn) error {
+			if i < len(contents) {
+				return txn.SetEntry(badger.NewEntry(pageKey(index, s.number+uint64(i)), contents[i]).WithMeta(mergedPage))
+			}
+			return txn.Delete(pageKey(index, pages[i-len(contents)].number))
+		})
+		if err := errors.Join(err, m.commit()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A bucket that fits no transaction is merged in several.
+func TestALargeBucketIsMergedInSeveralTransactions(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	want := make(map[string][]byte)
+	for at := range 4 {
+		for part := range 4 { // together larger than a transaction
+			var changes []Change
+			for i := range 3 {
+				key := sameBucket(part*3 + i)
+				c := Change{Key: []byte(key), Value: fmt.Appendf(nil, "%d%s", at, strings.Repeat("v", MaxValue/2))}
+				if old, ok := want[key]; ok {
+					c.Old = Sum(c.Key, old)
+				}
+				changes = append(changes, c)
+			}
+			commit(t, s, int64(at), changes...)
+			apply(want, changes)
+		}
+	}
+	if err := s.merge(1 << 30); err != nil {
+		t.Fatal(err)
+	}
+	if err := sameRows(s, want); err != nil {
+		t.Error(err)
+	}
+	if b := s.buckets[7]; b.base <= s.MaxBytes() || b.due() {
+		t.Errorf("got %d bytes merged and %d since, want more than the %d of a transaction merged", b.base, b.delta, s.MaxBytes())
+	}
+	closeChecked(t, s)
+	if err := sameRows(open(t, dir), want); err != nil {
+		t.Error(err)
+	}
+}
