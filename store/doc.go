@@ -11,10 +11,10 @@
 // bucket are merged when two thirds of them may be old (a log-structured merge tree of one level: O'Neil et al., 1996).
 // That commits five times as many rows a second, and they are never looked up one by one: counting goes on in memory.
 //
-// The set digest is the sum of Sum(key, value) over all rows, modulo
-// 2^64; it is independent of order and is kept up to date by adding what a commit brings and subtracting what it
-// replaces. Badger cuts a damaged write-ahead log at the first bad byte without a word, and of two such files it may
-// keep a newer and lose an older: the digest finds what it does not report.
+// The set digest is the sum of Sum(key, value) over all rows, modulo 2^64; it is independent of order and is kept up to
+// date by adding what a commit brings and subtracting what it replaces. Badger cuts a damaged write-ahead log at the
+// first bad byte without a word, and of two such files it may keep a newer and lose an older: the digest finds what it
+// does not report.
 //
 // Two more things that Badger cannot stand are kept from it: a full disk, which kills the process by SIGBUS because
 // files are written through memory maps (Options.MinFree), and damaged tables, which make it exit (Open reads them
