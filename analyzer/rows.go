@@ -18,13 +18,19 @@ func (f *Fold) Dirty() int {
 // come last: a store that does them later still holds nothing but rows that have expired.
 func (f *Fold) TakeDirty() []store.Change {
 	changes := make([]store.Change, 0, f.Dirty())
+	var room []byte
 	for _, i := range f.dirty {
 		r := f.table.row(i)
 		if r.rule < 0 || !r.dirty {
 			continue // dropped since
 		}
-		changes = append(changes, f.change(r))
-		r.dirty = false
+		if cap(room) < commonRow {
+			room = make([]byte, 0, 64<<10)
+		}
+		key, value := f.encode(room, r)
+		room, value = value[len(value):], value[:len(value):len(value)]
+		changes = append(changes, store.Change{Key: key, Value: value, Old: r.stored})
+		r.stored, r.dirty = store.Sum(key, value), false
 	}
 	f.dirty = f.dirty[:0]
 	changes = f.dedupe.take(changes)
@@ -37,17 +43,17 @@ func (f *Fold) TakeDirty() []store.Change {
 	return changes
 }
 
-// change encodes a row and remembers its sum as committed.
-func (f *Fold) change(r *row) store.Change {
-	key, value := f.encode(r)
-	c := store.Change{Key: key, Value: value, Old: r.stored}
-	r.stored = store.Sum(key, value)
-	return c
-}
+// commonRow is as many bytes as most rows take: a quick guess is enough, as others get room of their own.
+const commonRow = 256
 
-func (f *Fold) encode(r *row) (key, value []byte) {
+// encode encodes a row behind dst, and leaves what room there is to be had behind the value.
+func (f *Fold) encode(dst []byte, r *row) (key, value []byte) {
 	rule := f.set.Rules[r.rule]
-	return appendRowKey(nil, rule.Name, rule.Kind, r.id), appendRowValue(nil, rule.Shape(), r)
+	start := len(dst)
+	dst = appendRowKey(dst, rule.Name, rule.Kind, r.id)
+	end := len(dst)
+	dst = appendRowValue(dst, rule.Shape(), r)
+	return dst[start:end:end], dst[end:]
 }
 
 // take appends the senders that changed.
@@ -128,7 +134,7 @@ func (f *Fold) Digest(at int64) uint64 {
 		if r.closure.Expiry(f.set.Rules[r.rule]) <= at {
 			live.closure = policy.Closure{} // gone with its row, where another fold's log time went ahead
 		}
-		sum += store.Sum(f.encode(&live))
+		sum += store.Sum(f.encode(nil, &live))
 		return true
 	})
 	return sum

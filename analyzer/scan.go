@@ -69,7 +69,7 @@ func (f *Fold) scanRows(most int) (piece []scanned, more bool) {
 		g := s.gone[n-1]
 		s.gone = s.gone[:n-1]
 		if i, ok := f.table.find(g.hash, g.rule, g.id); ok {
-			add(f.encode(f.table.row(i)))
+			add(f.encode(nil, f.table.row(i)))
 			continue
 		}
 		r := f.set.Rules[g.rule]
@@ -77,7 +77,7 @@ func (f *Fold) scanRows(most int) (piece []scanned, more bool) {
 	}
 	for ; s.at < s.end && !full(); s.at++ {
 		if r := f.table.row(s.at); r.rule >= 0 {
-			add(f.encode(r))
+			add(f.encode(nil, r))
 		}
 	}
 	return piece, s.at < s.end || len(s.gone) > 0

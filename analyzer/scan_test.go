@@ -248,7 +248,7 @@ func TestPiecesAreBounded(t *testing.T) {
 func TestPutRefusesWhatIsNoRow(t *testing.T) {
 	f := NewFold(ruleSet(t, "{name: a, callers: key, limit: 3, window: 1m, algorithm: fixed}"), FoldOptions{})
 	rowEntry(f, 0, "x", 1)
-	key, value := f.encode(f.table.row(0))
+	key, value := f.encode(nil, f.table.row(0))
 	for name, test := range map[string]struct {
 		key, value []byte
 		refused    bool

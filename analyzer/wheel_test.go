@@ -124,7 +124,7 @@ func TestRowsGoByTheLogAlone(t *testing.T) {
 func rowsOf(f *Fold) []string {
 	var rows []string
 	f.table.each(func(_ uint32, r *row) bool {
-		key, value := f.encode(r)
+		key, value := f.encode(nil, r)
 		rows = append(rows, string(key)+"="+string(value))
 		return true
 	})
