@@ -7,8 +7,9 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// mergedSize is how long a merged page gets, but for a last row that goes beyond it.
-const mergedSize = 128 << 10
+// mergedSize is how long a merged page gets, but for a last row that goes beyond it: half a block of Badger's, so that
+// blocks are well filled.
+const mergedSize = blockSize / 2
 
 // mergeBudget is how many bytes of pages are merged after a commit, at most, for each byte that it had: more than is
 // needed in the long run, so that no bucket stays behind, and little enough that merges are spread over the commits.

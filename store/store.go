@@ -31,6 +31,11 @@ var (
 // that are written ahead (twice it).
 const memTable = 16 << 20
 
+// blockSize is the size of the blocks in Badger's tables. It doubles the memory of a block until a value fits, and keeps
+// what it doubled from until the table is written: with blocks of 4 KiB, an analyzer of a million callers took 120 MiB
+// more.
+const blockSize = 64 << 10
+
 // Options of a store. The zero value is a good choice.
 type Options struct {
 	// Logger gets Badger's warnings and errors. Default slog.Default.
@@ -183,6 +188,7 @@ func badgerOptions(dir string, o Options) badger.Options {
 		WithNumMemtables(2).
 		WithValueLogFileSize(1 << 20).
 		WithNumVersionsToKeep(1).
+		WithBlockSize(blockSize).
 		WithNumCompactors(2).
 		WithCompression(options.None).
 		WithBlockCacheSize(0).
