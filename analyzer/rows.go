@@ -2,6 +2,7 @@ package analyzer
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/509da70d/floodgate/analyzer/policy"
@@ -28,7 +29,7 @@ func (f *Fold) TakeDirty() []store.Change {
 			room = make([]byte, 0, 64<<10)
 		}
 		key, value := f.encode(room, r)
-		room, value = value[len(value):], value[:len(value):len(value)]
+		room, value = value[len(value):], slices.Clip(value)
 		changes = append(changes, store.Change{Key: key, Value: value, Old: r.stored})
 		r.stored, r.dirty = store.Sum(key, value), false
 	}
