@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -137,9 +138,10 @@ func (v *victim) sent(e *schemas.Entry) {
 // follow is a server's gate from now until the test ends.
 func (v *victim) follow(t *testing.T, observe func(schemas.Decision, time.Time)) *gate.Set {
 	t.Helper()
-	set := gate.New(gate.Options{})
+	quiet := slog.New(slog.DiscardHandler)
+	set := gate.New(gate.Options{Logger: quiet})
 	link := kafkalink.New(set, record.New(record.Options{}), kafkalink.Config{
-		Brokers: []string{v.run.broker}, Topics: v.names(), Canary: -1, Observe: observe,
+		Brokers: []string{v.run.broker}, Topics: v.names(), Canary: -1, Observe: observe, Logger: quiet,
 	})
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
