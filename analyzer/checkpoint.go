@@ -45,6 +45,7 @@ func (o *Owner) report(b fetched) {
 			continue // nobody's record
 		}
 		o.fold.stats.Rejected[string(s.Reason)] += uint64(max(1, s.To-s.From+1)) // ≥ 1
+		o.rejects.offer(time.Now(), s.From, string(s.Reason), nil)
 		o.config.Logger.Error("skipped records", "from", s.From, "to", s.To, "reason", s.Reason, "error", s.Err)
 	}
 }
@@ -61,6 +62,7 @@ func (o *Owner) foldRecord(r *kafkaio.Record) error {
 	}
 	err := o.fold.Frame(Record{Offset: r.Offset, Time: r.Time, Value: r.Value})
 	if err != nil {
+		o.rejects.offer(time.Now(), r.Offset, reasonOf(err), r.Value)
 		o.config.Logger.Debug("refused record", "offset", r.Offset, "error", err)
 	}
 	o.tailOffset, o.tailCRC = r.Offset, castagnoli(r.Value)

@@ -1,8 +1,6 @@
 package analyzer
 
 import (
-	"errors"
-
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -102,7 +100,7 @@ func (f *Fold) place(e *schemas.Entry, recorded int64) {
 
 func (f *Fold) reject(reason, text string) error {
 	f.stats.Rejected[reason]++
-	return errors.New(text)
+	return refusal{reason, text}
 }
 
 // TakeCanaries returns the canary entries folded since it was last called. They count nowhere; the owner answers them,

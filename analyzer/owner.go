@@ -38,6 +38,7 @@ type OwnerConfig struct {
 	Requests   string      // topic
 	Decisions  string      // topic
 	State      string      // topic of snapshots; empty: none are written or read
+	Rejects    string      // topic of what could not be read; empty: it is only counted
 	Dir        string      // of the partition's store
 	Rules      *rules.Set
 	Name       string                    // of this analyzer, for people
@@ -106,6 +107,7 @@ type Owner struct {
 	rules     chan *rules.Set
 	publisher *publisher
 	states    *stateWriter
+	rejects   *rejectWriter
 	drained   chan struct{}                   // closed when all that was counted is published and committed, and the store is being closed
 	mark      atomic.Pointer[ruleMark]        // which rules count
 	commitTo  func(*store.Store) checkpointer // tests put faults here
@@ -133,6 +135,7 @@ func NewOwner(log Log, c OwnerConfig) *Owner {
 	o.stats.Store(&FoldStats{})
 	o.commitTo = func(s *store.Store) checkpointer { return s }
 	o.states = newStateWriter(log, c)
+	o.rejects = newRejectWriter(log, c)
 	o.mark.Store(&ruleMark{})
 	o.publisher = newPublisher(log, c, o.fillHeartbeat)
 	return o
@@ -168,6 +171,7 @@ func (o *Owner) Run(ctx context.Context) error {
 	helpers.Go(func() error { f.run(fetchCtx); return nil })
 	helpers.Go(func() error { o.commits.run(); return nil })
 	helpers.Go(func() error { o.states.run(fetchCtx); return nil })
+	helpers.Go(func() error { o.rejects.run(fetchCtx); return nil })
 	publishing := make(chan struct{})
 	helpers.Go(func() error { return o.publisher.run(helperCtx, publishing) })
 	err := o.own(ctx, helperCtx, f, publishing)
@@ -262,6 +266,7 @@ type OwnerStats struct {
 	Fold      FoldStats
 	Publish   PublishStats
 	Snapshots uint64 // complete ones, written to the state topic
+	Unshown   uint64 // records that were refused, and dropped instead of written to the topic of rejects
 }
 
 // Stats returns a snapshot; the fold's part is as of the last batch.
@@ -269,6 +274,7 @@ func (o *Owner) Stats() OwnerStats {
 	return OwnerStats{
 		Partition: o.config.Fold.Partition, State: State(o.state.Load()), Next: o.next.Load(), Committed: o.durable.Load(),
 		Fold: *o.stats.Load(), Publish: o.publisher.stats(), Snapshots: o.states.cycles.Load(),
+		Unshown: o.rejects.dropped.Load(),
 	}
 }
 

@@ -147,7 +147,8 @@ func (c *analyzeConfig) analyzer(logger *slog.Logger, client *kafkaio.Client, se
 		Owner: analyzer.OwnerConfig{
 			Fold:     analyzer.FoldOptions{Key: key, Partitions: partitions, MaxRows: c.maxRows},
 			Requests: c.kafka.names.Requests, Decisions: c.kafka.names.Decisions, State: c.kafka.names.State,
-			Rules: set, Name: ownerName(), Checkpoint: c.checkpoint, Repeat: c.repeat, Snapshot: c.snapshot,
+			Rejects: c.kafka.names.Rejects,
+			Rules:   set, Name: ownerName(), Checkpoint: c.checkpoint, Repeat: c.repeat, Snapshot: c.snapshot,
 			Store: store.Options{Logger: logger}, Logger: logger,
 		},
 	})

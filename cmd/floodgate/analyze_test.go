@@ -194,6 +194,26 @@ func TestAnalyzeSaysWhatIsWrongAndExits(t *testing.T) {
 	}
 }
 
+// A frame that can't be read changes nothing, and who asks is shown it.
+func TestRejectsShowsWhatAnAnalyzerRefused(t *testing.T) {
+	d := newDaemon(t)
+	d.start()
+	noFrame := kafkaio.Message{Time: time.Now().UnixNano(), Value: []byte("GET /\x1b[2J " + strings.Repeat("not a frame ", 10))}
+	if _, err := d.client.Produce(t.Context(), "floodgate.requests", 0, noFrame); err != nil {
+		t.Fatal(err)
+	}
+	d.send("a", 5)
+	d.awaitClosed("a", true)
+	eventually(t, 10*time.Second, "the reject", func() bool {
+		out, err := runCommand("rejects", "--brokers", d.broker)
+		return err == nil && strings.Contains(out, `| kafka:floodgate.requests/0 |      0 | magic  | GET /\x1b[2J not a frame`) && strings.HasSuffix(out, "1 rejects\n")
+	})
+	metrics, _ := get(t.Context(), d.url+"/metrics")
+	if got := metricSum(metrics, `floodgate_rejected_total{partition="0",reason="magic"}`); got != 1 {
+		t.Errorf("rejected: got %v, want 1:\n%s", got, metrics)
+	}
+}
+
 func TestTwoAnalyzersDoNotShareADirectory(t *testing.T) {
 	d := newDaemon(t)
 	d.start()

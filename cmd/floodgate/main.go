@@ -46,7 +46,7 @@ func subcommands() []subcommand {
 		{"analyze", "count requests from Kafka and publish decisions", runAnalyze},
 		{"sidecar", "answer nginx, Traefik, Caddy and Envoy whether a request may pass", runSidecar},
 		{"ingest", "feed the logs of other servers, from Kafka or files, to the analyzer", runIngest},
-		{"rejects", "print what ingest could not read", runRejects},
+		{"rejects", "print what could not be read", runRejects},
 		{"replay", "say what rules would have closed, from access logs", runReplay},
 		{"rules", "check a rules file", runRules},
 		{"topics", "print, create and check the Kafka topics", runTopics},

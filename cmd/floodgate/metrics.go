@@ -42,6 +42,7 @@ func newCollector(a *analyzer.Analyzer) *collector {
 			counter("duplicates_total", "Frames or lines delivered again, and counted once.", func(s *analyzer.OwnerStats) uint64 { return s.Fold.Duplicate }),
 			counter("too_old_total", "Frames too old to tell whether they were counted; they were not.", func(s *analyzer.OwnerStats) uint64 { return s.Fold.TooOld }),
 			gauge("sequence_gaps", "Frames that producers numbered and that never came.", func(s *analyzer.OwnerStats) float64 { return float64(s.Fold.Gaps) }),
+			counter("rejects_dropped_total", "Records that could not be read, and that the topic of rejects does not show.", func(s *analyzer.OwnerStats) uint64 { return s.Unshown }),
 			counter("lost_records_total", "Records that the log no longer held when they were to be counted.", func(s *analyzer.OwnerStats) uint64 { return s.Fold.Lost }),
 			counter("late_weight_total", "Weight that came after its window had passed.", func(s *analyzer.OwnerStats) uint64 { return s.Fold.Late }),
 			counter("uncounted_weight_total", "Weight of callers for whom there was no room.", func(s *analyzer.OwnerStats) uint64 { return s.Fold.Uncounted }),

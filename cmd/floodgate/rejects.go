@@ -26,7 +26,7 @@ type rejectsConfig struct {
 // runRejects prints what could not be read: the newest, in the order in which it came.
 func runRejects(ctx context.Context, p process, args []string) error {
 	var c rejectsConfig
-	flags := newFlags("rejects --brokers HOST:PORT... [flags]\n\nPrints the lines that ingest could not read, and why. Lines are escaped: they do nothing to a terminal.")
+	flags := newFlags("rejects --brokers HOST:PORT... [flags]\n\nPrints the lines and frames that ingest and analyzers could not read, and why. They are escaped: they do nothing to a terminal.")
 	c.kafka.add(flags)
 	flags.IntVar(&c.last, "last", 100, "how many to print, the newest; 0 is all there are")
 	flags.StringVar(&c.reason, "reason", "", "only those with this reason")
