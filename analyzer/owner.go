@@ -257,27 +257,6 @@ func (o *Owner) SetRules(set *rules.Set) {
 // Next returns the next offset to fold.
 func (o *Owner) Next() int64 { return o.next.Load() }
 
-// OwnerStats is what an owner is doing, and what it has done since it was made.
-type OwnerStats struct {
-	Partition int
-	State     State
-	Next      int64 // to fold
-	Committed int64 // all before it is in the store
-	Fold      FoldStats
-	Publish   PublishStats
-	Snapshots uint64 // complete ones, written to the state topic
-	Unshown   uint64 // records that were refused, and dropped instead of written to the topic of rejects
-}
-
-// Stats returns a snapshot; the fold's part is as of the last batch.
-func (o *Owner) Stats() OwnerStats {
-	return OwnerStats{
-		Partition: o.config.Fold.Partition, State: State(o.state.Load()), Next: o.next.Load(), Committed: o.durable.Load(),
-		Fold: *o.stats.Load(), Publish: o.publisher.stats(), Snapshots: o.states.cycles.Load(),
-		Unshown: o.rejects.dropped.Load(),
-	}
-}
-
 func (o *Owner) setState(s State) {
 	if State(o.state.Swap(int32(s))) != s {
 		o.config.Logger.Info("owner", "state", s.String(), "next", o.next.Load())

@@ -19,8 +19,7 @@ func (r refusal) Error() string { return r.text }
 
 // reasonOf returns the reason that an error of Fold.Frame was counted under.
 func reasonOf(err error) string {
-	var r refusal
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[refusal](err); ok {
 		return r.reason
 	}
 	return schemas.Reason(err)
