@@ -9,21 +9,19 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// sameBucket returns the n-th of some keys that are all in one bucket.
-func sameBucket(n int) string {
-	for i := 0; ; i++ {
-		key := fmt.Sprint("key-", i)
-		if bucketOf(xxhash.Sum64String(key)) != 7 {
-			continue
-		}
-		if n--; n < 0 {
-			return key
+// crowd returns n keys that are all in bucket 7, as somebody may choose who knows the hash.
+func crowd(n int) (keys []string) {
+	for i := 0; len(keys) < n; i++ {
+		if key := fmt.Sprint("key-", i); bucketOf(xxhash.Sum64String(key)) == 7 {
+			keys = append(keys, key)
 		}
 	}
+	return keys
 }
 
 func TestOfARowTheNewestCounts(t *testing.T) {
-	a, b, c := sameBucket(0), sameBucket(1), sameBucket(2)
+	keys := crowd(3)
+	a, b, c := keys[0], keys[1], keys[2]
 	s := open(t, t.TempDir())
 	for i, step := range []struct {
 		changes []Change

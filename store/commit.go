@@ -50,17 +50,15 @@ func (s *Store) Commit(c Checkpoint, changes []Change) error {
 	}
 	c.Digest, c.Rows = s.last.Digest, s.last.Rows
 	pages := s.pack(&c, changes, size)
-	if err := s.db.Update(func(txn *badger.Txn) error { return s.write(txn, &c, &pages) }); err != nil {
+	if err := s.db.Update(func(txn *badger.Txn) error { return s.write(txn, &c, pages) }); err != nil {
 		s.failed = fmt.Errorf("commit: %w", err)
 		return s.failed
 	}
 	s.last = c
-	for b, content := range pages {
-		if len(content) > 0 {
-			s.buckets[b].add(page{number: s.number, size: len(content)})
-		}
+	for _, p := range pages {
+		s.buckets[p.bucket].add(page{number: s.number, size: len(p.content)})
+		s.number++
 	}
-	s.number++
 	if err := s.merge(mergeBudget*size + mergedSize); err != nil {
 		s.failed = fmt.Errorf("commit: %w", err)
 		return s.failed
@@ -87,8 +85,44 @@ func (s *Store) measure(changes []Change) (int, error) {
 	return size, nil
 }
 
-// pack puts the changes on one page for each bucket, and brings the checkpoint up to date with them.
-func (s *Store) pack(c *Checkpoint, changes []Change, size int) (pages [buckets][]byte) {
+// packed is a page that is not stored yet. Those of a commit have the numbers from Store.number on.
+type packed struct {
+	bucket  int
+	content []byte
+}
+
+// pack puts the changes on one page for each bucket, or more where one would be too long, and brings the checkpoint up
+// to date with them.
+func (s *Store) pack(c *Checkpoint, changes []Change, size int) []packed {
+	contents := s.layOut(changes, size)
+	s.pages = s.pages[:0]
+	for i := range changes {
+		change, hash := &changes[i], s.hashes[i]
+		b := bucketOf(hash)
+		if n := len(contents[b]); n+change.Bytes() > maxPage {
+			s.pages = append(s.pages, packed{b, contents[b]})
+			contents[b] = contents[b][n:]
+		}
+		contents[b] = appendRow(contents[b], change.Key, change.Value)
+		c.Digest -= change.Old
+		if change.Old != 0 {
+			c.Rows--
+		}
+		if change.Value != nil {
+			c.Digest += sumOf(hash, change.Value)
+			c.Rows++
+		}
+	}
+	for b, content := range contents {
+		if len(content) > 0 {
+			s.pages = append(s.pages, packed{b, content})
+		}
+	}
+	return s.pages
+}
+
+// layOut hashes the keys of the changes, and gives each bucket as much of the memory as its changes may take.
+func (s *Store) layOut(changes []Change, size int) (contents [buckets][]byte) {
 	var sizes [buckets]int
 	s.hashes = slices.Grow(s.hashes[:0], len(changes))
 	for i := range changes {
@@ -99,32 +133,16 @@ func (s *Store) pack(c *Checkpoint, changes []Change, size int) (pages [buckets]
 	s.memory = slices.Grow(s.memory[:0], size)
 	at := 0
 	for b, size := range sizes {
-		pages[b] = s.memory[at : at : at+size]
+		contents[b] = s.memory[at : at : at+size]
 		at += size
 	}
-	for i := range changes {
-		change, hash := &changes[i], s.hashes[i]
-		b := bucketOf(hash)
-		pages[b] = appendRow(pages[b], change.Key, change.Value)
-		c.Digest -= change.Old
-		if change.Old != 0 {
-			c.Rows--
-		}
-		if change.Value != nil {
-			c.Digest += sumOf(hash, change.Value)
-			c.Rows++
-		}
-	}
-	return pages
+	return contents
 }
 
 // write puts the pages and the checkpoint into the transaction.
-func (s *Store) write(txn *badger.Txn, c *Checkpoint, pages *[buckets][]byte) error {
-	for b, content := range pages {
-		if len(content) == 0 {
-			continue
-		}
-		if err := txn.Set(pageKey(b, s.number), content); err != nil {
+func (s *Store) write(txn *badger.Txn, c *Checkpoint, pages []packed) error {
+	for i, p := range pages {
+		if err := txn.Set(pageKey(p.bucket, s.number+uint64(i)), p.content); err != nil {
 			return fmt.Errorf("set page: %w", err)
 		}
 	}

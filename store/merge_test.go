@@ -86,7 +86,7 @@ func overfill(t *testing.T, s *Store) (index int, want map[string][]byte) {
 	t.Helper()
 	want = make(map[string][]byte)
 	for version := range 4 {
-		var pages [buckets][]byte
+		pages := []packed{{bucket: 5}}
 		c := s.last
 		var changes []Change
 		for i := range 4 {
@@ -101,13 +101,13 @@ func overfill(t *testing.T, s *Store) (index int, want map[string][]byte) {
 			changes = append(changes, change)
 		}
 		apply(want, changes)
-		for _, content := range s.pack(&c, changes, 1<<20) {
-			pages[5] = append(pages[5], content...)
+		for _, p := range s.pack(&c, changes, 1<<20) {
+			pages[0].content = append(pages[0].content, p.content...)
 		}
-		if err := s.db.Update(func(txn *badger.Txn) error { return s.write(txn, &c, &pages) }); err != nil {
+		if err := s.db.Update(func(txn *badger.Txn) error { return s.write(txn, &c, pages) }); err != nil {
 			t.Fatal(err)
 		}
-		s.buckets[5].add(page{number: s.number, size: len(pages[5])})
+		s.buckets[5].add(page{number: s.number, size: len(pages[0].content)})
 		s.number++
 		s.last = c
 	}
@@ -178,11 +178,12 @@ func TestALargeBucketIsMergedInSeveralTransactions(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	want := make(map[string][]byte)
+	keys := crowd(12)
 	for at := range 4 {
 		for part := range 4 { // together larger than a transaction
 			var changes []Change
 			for i := range 3 {
-				key := sameBucket(part*3 + i)
+				key := keys[part*3+i]
 				c := Change{Key: []byte(key), Value: fmt.Appendf(nil, "%d%s", at, strings.Repeat("v", MaxValue/2))}
 				if old, ok := want[key]; ok {
 					c.Old = Sum(c.Key, old)

@@ -58,6 +58,9 @@ const (
 	pageKeySize   = 1 + 1 + 8
 )
 
+// maxPage is how long a page may be: Badger refuses a longer value, and would move one of a byte more to its value log.
+const maxPage = 1<<20 - 1
+
 // pageOverhead is more than what Badger adds to the size of a page in a transaction, and its key.
 const pageOverhead = 32
 

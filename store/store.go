@@ -68,7 +68,8 @@ type Store struct {
 	// Kept for their memory.
 	reader reader
 	hashes []uint64 // of the keys of a commit
-	memory []byte   // of its pages
+	pages  []packed // of a commit, …
+	memory []byte   // … and what they hold
 }
 
 // Open opens the store in dir, creating it if it is not there. It returns ErrLocked, ErrNoSpace, ErrCorrupt, or an error

@@ -1,0 +1,66 @@
+package store
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// Whoever chooses the keys may put all of a commit into one bucket, and any lengths into it.
+func TestMaxBytesOfOneBucketFitOneCommit(t *testing.T) {
+	keys := crowd(2000)
+	for _, size := range []int{0, 1000, 9_000, MaxValue / 2, MaxValue} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir)
+			want := make(map[string][]byte)
+			for next, value := range []string{"1", "2", ""} { // new, changed, gone
+				var changes []Change
+				left := s.MaxBytes()
+				for _, key := range keys {
+					c := Change{Key: []byte(key)}
+					if old, ok := want[key]; ok {
+						c.Old = Sum(c.Key, old)
+					}
+					if value != "" {
+						c.Value = slices.Repeat([]byte(value), size)
+					}
+					if left -= c.Bytes(); left < 0 {
+						break
+					}
+					changes = append(changes, c)
+				}
+				commit(t, s, int64(next+1), changes...)
+				apply(want, changes)
+			}
+			if err := sameRows(s, want); err != nil {
+				t.Error(err)
+			}
+			closeChecked(t, s)
+			for _, f := range files(t, dir, "*.vlog") {
+				if f.Size() > 1<<10 {
+					t.Errorf("got %d bytes in the value log, which nobody empties", f.Size())
+				}
+			}
+		})
+	}
+}
+
+// files returns those of a store that match.
+func files(t *testing.T, dir, pattern string) (all []os.FileInfo) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, info)
+	}
+	return all
+}
