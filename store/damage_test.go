@@ -282,7 +282,7 @@ func TestLoadFindsRowsThatChanged(t *testing.T) {
 		"a row is back":        set(0, "z", "1"),
 		"a row is deleted":     func(txn *badger.Txn) error { return txn.Set(pageA, appendRow(nil, []byte("a"), nil)) },
 		"a row is there twice": func(txn *badger.Txn) error { return txn.Set(pageA, slices.Repeat(rowA, 2)) },
-		"two values swapped":   func(txn *badger.Txn) error { return errors.Join(set(0, "a", "2")(txn), set(0, "b", "1")(txn)) },
+		"two values swapped":   func(txn *badger.Txn) error { return errors.Join(set(0, "a", "2")(txn), set(1, "b", "1")(txn)) },
 		"a page is cut short":  func(txn *badger.Txn) error { return txn.Set(pageA, rowA[:2]) },
 		"a page is empty":      func(txn *badger.Txn) error { return txn.Set(pageA, nil) },
 		"a foreign key":        func(txn *badger.Txn) error { return txn.Set([]byte("x"), nil) },
@@ -292,7 +292,8 @@ func TestLoadFindsRowsThatChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir)
-			commit(t, s, 1, put("a", "1"), put("b", "2"))
+			commit(t, s, 1, put("a", "1"))
+			commit(t, s, 2, put("b", "2"))
 			if err := s.db.Update(tamper); err != nil {
 				t.Fatal(err)
 			}
