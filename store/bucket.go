@@ -34,23 +34,36 @@ func (b *bucket) add(p page) {
 }
 
 // due reports whether to merge the bucket: when it holds three times what was left of it the last time. So a byte that
-// is committed is written once and a half more, and a store is not much larger than three times its rows.
+// is committed is written at most once and a half more, and a store is not much larger than three times the rows it had
+// when it was merged last.
 func (b *bucket) due() bool { return b.delta > 2*b.base+4<<10 }
 
 // reader reads buckets. It is kept for its memory.
 type reader struct {
-	seen map[string]struct{} // keys, in the memory of the pages
+	seen map[string]struct{} // keys, in the memory of the pages; empty between buckets
+}
+
+// maxSeen is how many keys a map may have had that is kept: four times those that a bucket of a million rows has. What a
+// larger one takes would be cleared for every bucket, and never be given back.
+const maxSeen = 16 << 10
+
+// forget lets go of the pages.
+func (r *reader) forget() {
+	if len(r.seen) > maxSeen {
+		r.seen = make(map[string]struct{})
+	}
+	clear(r.seen)
 }
 
 // newest calls row for each row of a bucket that is not deleted. Keys and values are good until the transaction ends.
 func (r *reader) newest(txn *badger.Txn, index int, b *bucket, row func(key, value []byte) error) error {
-	clear(r.seen)
+	defer r.forget()
 	for i, p := range slices.Backward(b.pages) {
 		err := readPage(txn, index, p.number, func(content []byte) error {
 			return r.unseen(content, i == 0, row)
 		})
 		if err != nil {
-			return fmt.Errorf("page %d of bucket %d: %w", p.number, index, err)
+			return err
 		}
 	}
 	return nil
@@ -62,7 +75,7 @@ func (r *reader) unseen(content []byte, oldest bool, row func(key, value []byte)
 	for len(content) > 0 {
 		key, value, rest, err := cutRow(content)
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrCorrupt, err)
+			return fmt.Errorf("%w: page: %w", ErrCorrupt, err)
 		}
 		content = rest
 		name := unsafe.String(unsafe.SliceData(key), len(key))

@@ -45,6 +45,40 @@ func TestOfARowTheNewestCounts(t *testing.T) {
 	}
 }
 
+// Keys that were seen are in the memory of the pages that they were on: they hold it, and so would a map that once was
+// large hold its own.
+func TestAReaderKeepsNothing(t *testing.T) {
+	s := open(t, t.TempDir())
+	var first, second []Change
+	for _, key := range crowd(100) {
+		first, second = append(first, put(key, "1")), append(second, replace(key, "1", "2"))
+	}
+	commit(t, s, 1, first...)
+	commit(t, s, 2, second...)
+	read := func() {
+		t.Helper()
+		if err := s.Check(); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(s.reader.seen); n != 0 {
+			t.Errorf("got %d keys kept", n)
+		}
+	}
+	read()
+	small := fmt.Sprintf("%p", s.reader.seen)
+	for i := range maxSeen + 1 {
+		s.reader.seen[fmt.Sprint(i)] = struct{}{}
+	}
+	s.reader.forget()
+	if large := fmt.Sprintf("%p", s.reader.seen); large == small {
+		t.Error("got the map of a bucket that was too large")
+	}
+	read()
+	if err := s.merge(1 << 20); err != nil || len(s.reader.seen) != 0 {
+		t.Errorf("got %v and %d keys after a merge", err, len(s.reader.seen))
+	}
+}
+
 func TestKeysSpreadOverBuckets(t *testing.T) {
 	var n [buckets]int
 	for i := range 100 * buckets {

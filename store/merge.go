@@ -16,7 +16,8 @@ const mergedSize = blockSize / 2
 const mergeBudget = 4
 
 // merge merges buckets that are due, one after the other, until it has read so many bytes. Rows, digest and checkpoint
-// stay what they are: it is safe to stop anywhere, and to lose any part from some point on.
+// stay what they are: it is safe to stop anywhere, and to lose any part from some point on. What the disk has no room for
+// stays due; that is no error, for what was committed is.
 func (s *Store) merge(budget int) error {
 	m := merger{s: s}
 	defer m.discard()
@@ -27,10 +28,11 @@ func (s *Store) merge(budget int) error {
 		index := s.turn
 		s.turn = (s.turn + 1) % buckets
 		b := &s.buckets[index]
-		if !b.due() {
+		size := b.base + b.delta
+		if !b.due() || s.room(s.minFree+int64(size)) != nil {
 			continue
 		}
-		budget -= b.base + b.delta
+		budget -= size
 		merged, err := m.merge(index, b)
 		if err != nil {
 			return fmt.Errorf("merge bucket %d: %w", index, err)

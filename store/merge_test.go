@@ -208,3 +208,28 @@ func TestALargeBucketIsMergedInSeveralTransactions(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What the disk has no room to merge waits until it has. That is no error: the commit before it is on disk, and an owner
+// that was told otherwise would commit it twice.
+func TestAMergeWaitsForRoom(t *testing.T) {
+	s := open(t, t.TempDir())
+	index, want := overfill(t, s)
+	before := slices.Clone(s.buckets[index].pages)
+	s.minFree = 1 << 60
+	if err := s.merge(1 << 30); err != nil {
+		t.Errorf("without room: got %v", err)
+	}
+	if got := s.buckets[index].pages; !slices.Equal(got, before) {
+		t.Errorf("without room: got pages %+v, want %+v", got, before)
+	}
+	s.minFree = 1
+	if err := s.merge(1 << 30); err != nil {
+		t.Errorf("with room: got %v", err)
+	}
+	if b := s.buckets[index]; b.due() || len(b.pages) != 2 {
+		t.Errorf("with room: got pages %+v, want two merged ones", b.pages)
+	}
+	if err := sameRows(s, want); err != nil {
+		t.Error(err)
+	}
+}
