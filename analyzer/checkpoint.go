@@ -130,10 +130,12 @@ func (o *Owner) committedOne(r result) error {
 	case r.err == nil && running:
 		o.setState(Running)
 	case errors.Is(r.err, store.ErrNoSpace) && state != Draining:
+		if state != MemoryOnly { // said once
+			o.config.Logger.Error("cannot checkpoint: counting goes on in memory", "error", r.err)
+		}
 		if running {
 			o.setState(MemoryOnly)
 		}
-		o.config.Logger.Error("cannot checkpoint: counting goes on in memory", "error", r.err)
 		return nil
 	}
 	return r.err

@@ -108,13 +108,13 @@ type Owner struct {
 	publisher *publisher
 	states    *stateWriter
 	rejects   *rejectWriter
-	drained   chan struct{}                   // closed when all that was counted is published and committed, and the store is being closed
-	mark      atomic.Pointer[ruleMark]        // which rules count
-	commitTo  func(*store.Store) checkpointer // tests put faults here
+	drained   chan struct{}                                       // closed when all that was counted is published and committed, and the store is being closed
+	mark      atomic.Pointer[ruleMark]                            // which rules count
+	openStore func(dir string, o store.Options) (rowStore, error) // tests put faults here
 
 	// Owned by Run's goroutine.
 	fold       *Fold
-	store      *store.Store
+	store      rowStore
 	tailOffset int64
 	tailCRC    uint32
 	rulesFrom  int64
@@ -133,7 +133,7 @@ func NewOwner(log Log, c OwnerConfig) *Owner {
 	c.Logger = c.Logger.With("partition", c.Fold.Partition)
 	o := &Owner{reader: reader{log, c}, rules: make(chan *rules.Set, 1), drained: make(chan struct{})}
 	o.stats.Store(&FoldStats{})
-	o.commitTo = func(s *store.Store) checkpointer { return s }
+	o.openStore = openStore
 	o.states = newStateWriter(log, c)
 	o.rejects = newRejectWriter(log, c)
 	o.mark.Store(&ruleMark{})
@@ -167,7 +167,7 @@ func (o *Owner) Run(ctx context.Context) error {
 	// The helpers outlive ctx: what was folded is still published and committed.
 	helpers, helperCtx := errgroup.WithContext(context.WithoutCancel(ctx))
 	f := newFetcher(o.log, o.config, o.next.Load())
-	o.commits = newCommitter(o.commitTo(o.store))
+	o.commits = newCommitter(o.store)
 	helpers.Go(func() error { f.run(fetchCtx); return nil })
 	helpers.Go(func() error { o.commits.run(); return nil })
 	helpers.Go(func() error { o.states.run(fetchCtx); return nil })

@@ -27,7 +27,7 @@ var (
 // log: that is slower, never wrong.
 func (o *Owner) open() error {
 	err := o.load()
-	if err == nil || errors.Is(err, store.ErrLocked) || errors.Is(err, store.ErrNoSpace) {
+	if err == nil || errors.Is(err, store.ErrLocked) {
 		return err
 	}
 	return o.quarantine(err)
@@ -36,7 +36,12 @@ func (o *Owner) open() error {
 // load opens the store and fills a new fold from it.
 func (o *Owner) load() error {
 	o.fold = NewFold(o.config.Rules, o.config.Fold)
-	s, err := store.Open(o.config.Dir, o.config.Store)
+	s, err := o.openStore(o.config.Dir, o.config.Store)
+	if errors.Is(err, store.ErrNoSpace) {
+		o.config.Logger.Error("cannot open store: counting from snapshot and log, in memory", "error", err)
+		o.store = noStore{func() (rowStore, error) { return o.openStore(o.config.Dir, o.config.Store) }}
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("open store: %w", err)
 	}

@@ -235,22 +235,33 @@ func TestRulesThatChangedWhileNobodyRanAreAppliedAtTheStart(t *testing.T) {
 
 // fullDisk is a store whose disk is full until told otherwise.
 type fullDisk struct {
-	*store.Store
+	rowStore
 	full *atomic.Bool
+}
+
+// fullDisks opens stores on a disk that is full until told otherwise.
+func fullDisks(full *atomic.Bool) func(string, store.Options) (rowStore, error) {
+	return func(dir string, o store.Options) (rowStore, error) {
+		if full.Load() {
+			return nil, fmt.Errorf("open: %w", store.ErrNoSpace)
+		}
+		s, err := openStore(dir, o)
+		return fullDisk{s, full}, err
+	}
 }
 
 func (f fullDisk) Commit(c store.Checkpoint, changes []store.Change) error {
 	if f.full.Load() {
 		return fmt.Errorf("commit: %w", store.ErrNoSpace)
 	}
-	return f.Store.Commit(c, changes)
+	return f.rowStore.Commit(c, changes)
 }
 
 func TestAFullDiskDoesNotStopDeciding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var full atomic.Bool
 		w := newWorld(t)
-		w.setup = func(o *Owner) { o.commitTo = func(s *store.Store) checkpointer { return fullDisk{s, &full} } }
+		w.setup = func(o *Owner) { o.openStore = fullDisks(&full) }
 		w.start()
 		w.prod.send(time.Now(), "a")
 		time.Sleep(time.Second)
@@ -279,7 +290,7 @@ func TestADiskThatIsFullToTheEndIsSaidSoAndCostsNoCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var full atomic.Bool
 		w := newWorld(t)
-		w.setup = func(o *Owner) { o.commitTo = func(s *store.Store) checkpointer { return fullDisk{s, &full} } }
+		w.setup = func(o *Owner) { o.openStore = fullDisks(&full) }
 		w.start()
 		w.prod.send(time.Now(), "a")
 		time.Sleep(time.Second)

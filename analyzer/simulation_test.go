@@ -138,7 +138,7 @@ func (l *life) Produce(ctx context.Context, topic string, partition int, msgs ..
 
 // mortalStore is the store of one who may be dead, or whose disk may be full.
 type mortalStore struct {
-	*store.Store
+	rowStore
 
 	dead, full *atomic.Bool
 }
@@ -150,7 +150,7 @@ func (m mortalStore) Commit(c store.Checkpoint, changes []store.Change) error {
 	case m.full.Load():
 		return store.ErrNoSpace
 	}
-	return m.Store.Commit(c, changes)
+	return m.rowStore.Commit(c, changes)
 }
 
 func (m *mortal) start() {
@@ -160,7 +160,13 @@ func (m *mortal) start() {
 		Requests: "requests", Decisions: "decisions", State: "state", Dir: m.dir, Rules: mustRules(m.s.t, simulationRules),
 		Name: m.dir, Checkpoint: 2 * time.Second, Snapshot: 2 * time.Minute, Store: store.Options{NoSync: true},
 	})
-	o.commitTo = func(s *store.Store) checkpointer { return mortalStore{s, &l.dead, &m.s.full} }
+	o.openStore = func(dir string, options store.Options) (rowStore, error) {
+		if m.s.full.Load() {
+			return nil, store.ErrNoSpace
+		}
+		s, err := openStore(dir, options)
+		return mortalStore{s, &l.dead, &m.s.full}, err
+	}
 	m.life = l
 	go func() { l.done <- o.Run(ctx) }()
 }

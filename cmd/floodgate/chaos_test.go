@@ -278,7 +278,7 @@ func (c *chaos) fill(ctx context.Context) {
 	if c.small == nil {
 		return
 	}
-	c.ready(ctx) // one that starts on a full disk owns nothing until there is room
+	c.ready(ctx)
 	path := filepath.Join(c.small.dir, "filler")
 	f, err := os.Create(path)
 	if err != nil {
