@@ -171,18 +171,22 @@ func (m *mortal) start() {
 	go func() { l.done <- o.Run(ctx) }()
 }
 
-// reap takes note of an owner that has ended by itself, which only one that was replaced may do.
+// reap takes note of an owner that has ended by itself, which only one may do that was replaced, or that may have a store
+// again, and is then started anew.
 func (m *mortal) reap() {
 	if m.life == nil {
 		return
 	}
 	select {
 	case err := <-m.life.done:
-		if !errors.Is(err, ErrFenced) {
+		if !errors.Is(err, ErrFenced) && !errors.Is(err, errRoom) {
 			m.s.t.Fatalf("%s ended: %v", m.dir, err)
 		}
 		m.life.stop()
 		m.life = nil
+		if errors.Is(err, errRoom) {
+			m.start()
+		}
 	default:
 	}
 }
@@ -195,7 +199,7 @@ func (m *mortal) end(kill bool) {
 	}
 	m.life.dead.Store(kill)
 	m.life.stop()
-	if err := <-m.life.done; err != nil && !kill && !errors.Is(err, ErrFenced) {
+	if err := <-m.life.done; err != nil && !kill && !errors.Is(err, ErrFenced) && !errors.Is(err, errRoom) {
 		m.s.t.Fatalf("%s stopped: %v", m.dir, err)
 	}
 	m.life = nil
