@@ -36,7 +36,11 @@ func (b *bucket) add(p page) {
 // due reports whether to merge the bucket: when it holds three times what was left of it the last time. So a byte that
 // is committed is written at most once and a half more, and a store is not much larger than three times the rows it had
 // when it was merged last.
-func (b *bucket) due() bool { return b.delta > 2*b.base+4<<10 }
+func (b *bucket) due() bool { return b.delta+pageCost*len(b.pages) > 2*b.base+4<<10 }
+
+// pageCost is how many bytes more a page counts for than it holds, so that many small commits do not leave as many small
+// pages: each takes memory, and longer to read and to delete than rows of so many bytes.
+const pageCost = 256
 
 // reader reads buckets. It is kept for its memory.
 type reader struct {

@@ -92,16 +92,20 @@ func TestKeysSpreadOverBuckets(t *testing.T) {
 }
 
 func TestABucketIsDueWhenItHasTripled(t *testing.T) {
+	const full = 4<<10 - 2*pageCost // what two pages may hold of a new bucket
 	for _, test := range []struct {
 		pages []page
 		want  bool
 	}{
 		{nil, false},
-		{[]page{{size: 4 << 10}}, false},
-		{[]page{{size: 4 << 10}, {size: 1}}, true},
-		{[]page{{size: 1000, merged: true}, {size: 4<<10 + 2000}}, false},
-		{[]page{{size: 1000, merged: true}, {size: 4<<10 + 2000}, {size: 1}}, true},
-		{[]page{{size: 600, merged: true}, {size: 400, merged: true}, {size: 4<<10 + 2000}}, false},
+		{[]page{{size: full}, {}}, false},
+		{[]page{{size: full}, {size: 1}}, true},
+		{slices.Repeat([]page{{size: 1}}, 15), false},
+		{slices.Repeat([]page{{size: 1}}, 16), true},
+		{[]page{{size: 1000, merged: true}, {size: full + 2000}}, false},
+		{[]page{{size: 1000, merged: true}, {size: full + 2000 + 1}}, true},
+		{[]page{{size: 600, merged: true}, {size: 400, merged: true}, {size: full + 2000 - pageCost}}, false},
+		{slices.Repeat([]page{{size: mergedSize, merged: true}}, 1000), false},
 	} {
 		var b bucket
 		for _, p := range test.pages {

@@ -81,6 +81,33 @@ func TestMergesKeepAStoreSmall(t *testing.T) {
 	}
 }
 
+// Commits of a few rows make pages of one row each, and each takes memory and time to load: there must not be many more
+// pages than a bucket needs.
+func TestSmallCommitsLeaveFewPages(t *testing.T) {
+	s := open(t, t.TempDir())
+	changes := newRows(20_000, 0)
+	commit(t, s, 0, changes...)
+	most := 0
+	for n := range 3000 {
+		some := make([]Change, 0, 20)
+		for i := range cap(some) {
+			c := &changes[(n*cap(some)+i*997)%len(changes)]
+			c.Old = Sum(c.Key, c.Value)
+			c.Value[0]++
+			some = append(some, *c)
+		}
+		commit(t, s, int64(n), some...)
+		pages, _ := size(s)
+		most = max(most, pages)
+	}
+	if pages := most / buckets; pages < 10 || pages > 50 { // 4 KiB and twice its rows, at 256 each, is 40
+		t.Errorf("got up to %d pages for each bucket, want some, and not 200 as by their bytes alone", pages)
+	}
+	if err := s.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
 // overfill puts several versions of rows, and deletions of others, into one bucket, none of them merged.
 func overfill(t *testing.T, s *Store) (index int, want map[string][]byte) {
 	t.Helper()
