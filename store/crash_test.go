@@ -6,12 +6,27 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
 )
 
-// crashRows is how many rows the process that is killed keeps changing.
+// crashRows is how many rows the process that is killed keeps changing. Half of them are in one bucket, which takes
+// several transactions to merge there.
 const crashRows = 500
+
+// crashKeys returns their keys.
+var crashKeys = sync.OnceValue(func() []string {
+	keys := crowd(crashRows / 2)
+	for len(keys) < crashRows {
+		keys = append(keys, fmt.Sprint("row-", len(keys)))
+	}
+	return keys
+})
 
 // crashChanges returns commit n of the story that commitForever writes and TestKill9 tells again: some rows count up,
 // some go and come back.
@@ -20,7 +35,7 @@ func crashChanges(n int64, rows map[string][]byte) []Change {
 	taken := make(map[string]bool)
 	var changes []Change
 	for range 100 {
-		key := fmt.Sprint("row-", random.IntN(crashRows))
+		key := crashKeys()[random.IntN(crashRows)]
 		if taken[key] {
 			continue
 		}
@@ -48,12 +63,13 @@ func apply(rows map[string][]byte, changes []Change) {
 	}
 }
 
+// mergesNext is what commitForever says before a commit that the crowded bucket is merged after.
+const mergesNext = "merges"
+
 // commitForever is the process that is killed: it goes on where the store stands, and commits until it dies, saying
 // after each commit how many there are.
 func commitForever(out io.Writer, dir string) error {
-	o := quiet()
-	o.NoSync = false
-	s, err := Open(dir, o)
+	s, err := openSmall(dir)
 	if err != nil {
 		return err
 	}
@@ -65,6 +81,11 @@ func commitForever(out io.Writer, dir string) error {
 	for n := s.Checkpoint().Next; err == nil; n++ {
 		changes := crashChanges(n, rows)
 		apply(rows, changes)
+		if mergesAfter(s, changes) {
+			if _, err := fmt.Fprintln(out, mergesNext); err != nil {
+				return err
+			}
+		}
 		if err = s.Commit(Checkpoint{Next: n + 1}, changes); err == nil {
 			_, err = fmt.Fprintln(out, n+1)
 		}
@@ -72,17 +93,58 @@ func commitForever(out io.Writer, dir string) error {
 	return err
 }
 
+// openSmall opens a store on a Badger of small files and small transactions: what takes long elsewhere, as merges in
+// several transactions, new files and tables, happens all the time.
+func openSmall(dir string) (*Store, error) {
+	o := quiet()
+	o.NoSync = false
+	s, err := Open(dir, o)
+	if err == nil {
+		err = s.db.Close()
+	}
+	if err == nil {
+		err = s.openBadger(badgerOptions(dir, o).WithMemTableSize(1 << 20).WithValueThreshold(128 << 10))
+	}
+	return s, err
+}
+
+// mergesAfter reports whether these changes make the crowded bucket due.
+func mergesAfter(s *Store, changes []Change) bool {
+	b := s.buckets[7]
+	b.pages = slices.Clone(b.pages)
+	b.add(page{})
+	for i := range changes {
+		if bucketOf(xxhash.Sum64(changes[i].Key)) == 7 {
+			b.delta += changes[i].Bytes()
+		}
+	}
+	return b.due()
+}
+
+// halfMerged reports whether a bucket holds merged pages beside those they were made of.
+func halfMerged(s *Store) bool {
+	return slices.ContainsFunc(s.buckets[:], func(b bucket) bool {
+		raw := slices.IndexFunc(b.pages, func(p page) bool { return !p.merged })
+		return raw >= 0 && slices.ContainsFunc(b.pages[raw:], func(p page) bool { return p.merged })
+	})
+}
+
 // After any number of kills the store holds the rows of exactly the commits that its checkpoint counts, and no commit
-// that was acknowledged is missing.
+// that was acknowledged is missing. Every other kill is during a merge or shortly after, until some have left one half
+// done.
 func TestKill9(t *testing.T) {
 	dir := t.TempDir()
 	rows := make(map[string][]byte) // of commits told so far
-	told := int64(0)
+	told, halves := int64(0), 0
 	seed := uint64(time.Now().UnixNano())
 	t.Log("seed", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	for round := range 8 {
-		acknowledged := runUntilKilled(t, dir, time.Duration(random.IntN(200))*time.Millisecond)
+	for round := 0; round < 8 || halves < 2 && round < 60; round++ {
+		last, after := "\n", time.Duration(random.IntN(200))*time.Millisecond
+		if round%2 == 1 || round > 8 {
+			last, after = mergesNext, time.Duration(random.IntN(20_000))*time.Microsecond
+		}
+		acknowledged := runUntilKilled(t, dir, last, after)
 		s := open(t, dir)
 		next := s.Checkpoint().Next
 		if next < acknowledged || next < told {
@@ -94,19 +156,23 @@ func TestKill9(t *testing.T) {
 		if err := sameRows(s, rows); err != nil {
 			t.Fatalf("round %d, after commit %d: %v", round, next, err)
 		}
+		if halfMerged(s) {
+			halves++
+		}
 		closeChecked(t, s)
 	}
-	if told < 8 {
-		t.Errorf("got %d commits over all rounds, want some in each", told)
+	t.Log(told, "commits;", halves, "merges left half done")
+	if told < 8 || halves == 0 {
+		t.Errorf("got %d commits over all rounds and %d merges left half done, want some", told, halves)
 	}
 }
 
-// runUntilKilled runs commitForever and kills it the given time after its first commit. It returns the last commit that
-// the process said was on disk.
-func runUntilKilled(t *testing.T, dir string, after time.Duration) int64 {
+// runUntilKilled runs commitForever and kills it the given time after it has said something. It returns the last commit
+// that the process said was on disk.
+func runUntilKilled(t *testing.T, dir, what string, after time.Duration) int64 {
 	t.Helper()
 	cmd := child(t, "commit", dir)
-	out := &firstWrite{seen: make(chan struct{})}
+	out := &output{want: what, seen: make(chan struct{})}
 	cmd.Stdout = out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -114,31 +180,36 @@ func runUntilKilled(t *testing.T, dir string, after time.Duration) int64 {
 	select {
 	case <-out.seen:
 	case <-time.After(20 * time.Second):
-		t.Error("no commit within 20 s")
+		t.Errorf("no %q within 20 s", what)
 	}
 	<-time.After(after) // a kill at any moment is the point
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	last := int64(0)
-	for line := range bytes.FieldsSeq(out.said[:bytes.LastIndexByte(out.said, '\n')+1]) {
-		if _, err := fmt.Sscan(string(line), &last); err != nil {
+	for line := range strings.FieldsSeq(out.said[:strings.LastIndexByte(out.said, '\n')+1]) {
+		if line == mergesNext {
+			continue
+		}
+		if _, err := fmt.Sscan(line, &last); err != nil {
 			t.Fatalf("the process said: %s", out.said)
 		}
 	}
 	return last
 }
 
-// firstWrite keeps what is written, and tells when something was. Read it when the process has ended.
-type firstWrite struct {
-	said []byte
+// output keeps what is written, and tells when it has something in it. Read it when the process has ended.
+type output struct {
+	said string
+	want string
+	once sync.Once
 	seen chan struct{}
 }
 
-func (w *firstWrite) Write(b []byte) (int, error) {
-	if len(w.said) == 0 {
-		close(w.seen)
+func (w *output) Write(b []byte) (int, error) {
+	w.said += string(b)
+	if strings.Contains(w.said, w.want) {
+		w.once.Do(func() { close(w.seen) })
 	}
-	w.said = append(w.said, b...)
 	return len(b), nil
 }
 
