@@ -105,7 +105,7 @@ func TestABucketIsDueWhenItHasTripled(t *testing.T) {
 		{[]page{{size: 1000, merged: true}, {size: full + 2000}}, false},
 		{[]page{{size: 1000, merged: true}, {size: full + 2000 + 1}}, true},
 		{[]page{{size: 600, merged: true}, {size: 400, merged: true}, {size: full + 2000 - pageCost}}, false},
-		{slices.Repeat([]page{{size: mergedSize, merged: true}}, 1000), false},
+		{slices.Repeat([]page{{size: pageSize, merged: true}}, 1000), false},
 	} {
 		var b bucket
 		for _, p := range test.pages {

@@ -28,7 +28,11 @@ type Change struct {
 func (s *Store) MaxChanges() int { return maxChanges }
 
 // MaxBytes returns how many bytes of changes one commit takes, counted by Bytes.
-func (s *Store) MaxBytes() int { return int(s.db.MaxBatchSize()) - buckets*pageOverhead - 1<<10 }
+func (s *Store) MaxBytes() int {
+	most := int(s.db.MaxBatchSize())
+	pages := buckets + most/pageSize // each bucket has one that is not full
+	return most - pages*pageOverhead - 1<<10
+}
 
 // Bytes returns what the change counts towards MaxBytes.
 func (c *Change) Bytes() int { return len(c.Key) + len(c.Value) + rowOverhead }
@@ -59,7 +63,7 @@ func (s *Store) Commit(c Checkpoint, changes []Change) error {
 		s.buckets[p.bucket].add(page{number: s.number, size: len(p.content)})
 		s.number++
 	}
-	if err := s.merge(mergeBudget*size + mergedSize); err != nil {
+	if err := s.merge(mergeBudget*size + pageSize); err != nil {
 		s.failed = fmt.Errorf("commit: %w", err)
 		return s.failed
 	}
@@ -91,7 +95,7 @@ type packed struct {
 	content []byte
 }
 
-// pack puts the changes on one page for each bucket, or more where one would be too long, and brings the checkpoint up
+// pack puts the changes on a page for each bucket, or on several where they are long, and brings the checkpoint up
 // to date with them.
 func (s *Store) pack(c *Checkpoint, changes []Change, size int) []packed {
 	contents := s.layOut(changes, size)
@@ -99,11 +103,11 @@ func (s *Store) pack(c *Checkpoint, changes []Change, size int) []packed {
 	for i := range changes {
 		change, hash := &changes[i], s.hashes[i]
 		b := bucketOf(hash)
-		if n := len(contents[b]); n+change.Bytes() > maxPage {
+		contents[b] = appendRow(contents[b], change.Key, change.Value)
+		if n := len(contents[b]); n >= pageSize {
 			s.pages = append(s.pages, packed{b, contents[b]})
 			contents[b] = contents[b][n:]
 		}
-		contents[b] = appendRow(contents[b], change.Key, change.Value)
 		c.Digest -= change.Old
 		if change.Old != 0 {
 			c.Rows--

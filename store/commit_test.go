@@ -38,6 +38,11 @@ func TestMaxBytesOfOneBucketFitOneCommit(t *testing.T) {
 			if err := sameRows(s, want); err != nil {
 				t.Error(err)
 			}
+			for _, p := range s.buckets[7].pages {
+				if most := pageSize + len(keys[0]) + 10 + size; p.size >= most {
+					t.Errorf("got a page of %d bytes, want less than %d", p.size, most)
+				}
+			}
 			closeChecked(t, s)
 			for _, f := range files(t, dir, "*.vlog") {
 				if f.Size() > 1<<10 {

@@ -2,12 +2,12 @@
 // the log they hold. Both change in one transaction or not at all, so that what is read back after a crash is the fold
 // of a prefix of the log.
 //
-//	Commit(checkpoint, changes) ──▶ pages, one a bucket ──▶ one Badger transaction ──▶ fsync
-//	merge: a bucket's pages ──▶ one, when they are thrice what they hold
+//	Commit(checkpoint, changes) ──▶ pages, by bucket ──▶ one Badger transaction ──▶ fsync
+//	merge: a bucket's pages ──▶ as few as hold its rows, when they have become thrice those
 //	Load ◀── newest of each row ◀── verify: sum of row hashes = digest in the checkpoint
 //
 // A row is a key and a value, opaque to the store. Badger takes 4 to 5 µs of CPU for each key that it is given, so rows are
-// not its keys: those of a commit are packed into pages, one for each bucket of keys that changed, and the pages of a
+// not its keys: those of a commit are packed into pages, one or more for each bucket of keys that changed, and the pages of a
 // bucket are merged when two thirds of them may be old (a log-structured merge tree of one level: O'Neil et al., 1996).
 // That commits five times as many rows a second, and they are never looked up one by one: counting goes on in memory.
 //

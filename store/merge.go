@@ -7,10 +7,6 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// mergedSize is how long a merged page gets, but for a last row that goes beyond it: half a block of Badger's, so that
-// blocks are well filled.
-const mergedSize = blockSize / 2
-
 // mergeBudget is how many bytes of pages are merged after a commit, at most, for each byte that it had: more than is
 // needed in the long run, so that no bucket stays behind, and little enough that merges are spread over the commits.
 const mergeBudget = 4
@@ -80,10 +76,10 @@ func (s *Store) mergedPages(index int, b *bucket) (contents [][]byte, err error)
 	err = s.db.View(func(txn *badger.Txn) error {
 		return s.reader.newest(txn, index, b, func(key, value []byte) error {
 			if content == nil {
-				content = make([]byte, 0, min(mergedSize, b.base+b.delta))
+				content = make([]byte, 0, min(pageSize, b.base+b.delta))
 			}
 			content = appendRow(content, key, value)
-			if len(content) >= mergedSize {
+			if len(content) >= pageSize {
 				contents, content = append(contents, content), nil
 			}
 			return nil

@@ -118,7 +118,7 @@ func overfill(t *testing.T, s *Store) (index int, want map[string][]byte) {
 		var changes []Change
 		for i := range 4 {
 			key := fmt.Sprint("row-", i)
-			change := Change{Key: []byte(key), Value: []byte(fmt.Sprint(version, strings.Repeat("v", mergedSize/2)))}
+			change := Change{Key: []byte(key), Value: []byte(fmt.Sprint(version, strings.Repeat("v", pageSize/2)))}
 			if old, ok := want[key]; ok {
 				change.Old = Sum(change.Key, old)
 			}
@@ -198,6 +198,35 @@ func mergeUntil(s *Store, index, stop int, steps *int) error {
 		}
 	}
 	return nil
+}
+
+// Two merged pages of short rows fill a block of Badger's, and do not begin another with half of it wasted.
+func TestMergedPagesFitBlocks(t *testing.T) {
+	s := open(t, t.TempDir())
+	for version := range 2 {
+		var changes []Change
+		for _, key := range crowd(2000) {
+			c := put(key, strings.Repeat(fmt.Sprint(version), 100))
+			if version > 0 {
+				c.Old = Sum(c.Key, []byte(strings.Repeat("0", 100)))
+			}
+			changes = append(changes, c)
+		}
+		commit(t, s, int64(version+1), changes...)
+	}
+	const overhead = 64 // of an entry in a block, more than it is
+	full := 0
+	for _, p := range s.buckets[7].pages {
+		if 2*(p.size+overhead) > blockSize {
+			t.Errorf("got a page of %d bytes, want two in a block of %d", p.size, blockSize)
+		}
+		if p.merged && p.size >= pageSize {
+			full++
+		}
+	}
+	if full == 0 {
+		t.Error("got no full page that was merged")
+	}
 }
 
 // A bucket that fits no transaction is merged in several.

@@ -58,8 +58,10 @@ const (
 	pageKeySize   = 1 + 1 + 8
 )
 
-// maxPage is how long a page may be: Badger refuses a longer value, and would move one of a byte more to its value log.
-const maxPage = 1<<20 - 1
+// pageSize is how long a page gets, but for a last row that goes beyond it. Two fit a block of Badger's, with room for such
+// a row if it is short. Far longer ones Badger refuses (1 MiB), and before that takes twenty times their size to write a
+// table of them.
+const pageSize = blockSize/2 - 1<<10
 
 // pageOverhead is more than what Badger adds to the size of a page in a transaction, and its key.
 const pageOverhead = 32
