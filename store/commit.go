@@ -40,7 +40,8 @@ func (c *Change) Bytes() int { return len(c.Key) + len(c.Value) + rowOverhead }
 // Commit writes the checkpoint and the changes in one transaction, and returns when they are on disk; c's Digest and
 // Rows are computed. On ErrNoSpace and ErrTooLarge nothing was written and the store goes on. After any other error it
 // is unknown whether it was: the store takes no further commit, and its owner opens it again (a failed fsync is never
-// retried). Keys and values may be reused once Commit has returned.
+// retried). One takes longer than another, because pages of earlier ones are merged at its end: of a few times its own
+// bytes, or else one bucket. Keys and values may be reused once Commit has returned.
 func (s *Store) Commit(c Checkpoint, changes []Change) error {
 	if s.failed != nil {
 		return fmt.Errorf("commit after an error: %w", s.failed)

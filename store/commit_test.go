@@ -1,7 +1,9 @@
 package store
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -62,6 +64,9 @@ func files(t *testing.T, dir, pattern string) (all []os.FileInfo) {
 	}
 	for _, name := range names {
 		info, err := os.Stat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // Badger has just deleted it
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

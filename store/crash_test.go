@@ -69,7 +69,9 @@ const mergesNext = "merges"
 // commitForever is the process that is killed: it goes on where the store stands, and commits until it dies, saying
 // after each commit how many there are.
 func commitForever(out io.Writer, dir string) error {
-	s, err := openSmall(dir)
+	o := quiet()
+	o.NoSync = false
+	s, err := openSmall(dir, o)
 	if err != nil {
 		return err
 	}
@@ -95,9 +97,7 @@ func commitForever(out io.Writer, dir string) error {
 
 // openSmall opens a store on a Badger of small files and small transactions: what takes long elsewhere, as merges in
 // several transactions, new files and tables, happens all the time.
-func openSmall(dir string) (*Store, error) {
-	o := quiet()
-	o.NoSync = false
+func openSmall(dir string, o Options) (*Store, error) {
 	s, err := Open(dir, o)
 	if err == nil {
 		err = s.db.Close()

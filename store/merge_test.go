@@ -265,6 +265,78 @@ func TestALargeBucketIsMergedInSeveralTransactions(t *testing.T) {
 	}
 }
 
+// A merge that fails fails the commit before it, though that is on disk: the store takes no more, and who opens it again
+// learns what is wrong with it.
+func TestAMergeThatFailsEndsTheStore(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	index, _ := overfill(t, s)
+	lost := pageKey(index, s.buckets[index].pages[3].number)
+	if err := s.db.Update(func(txn *badger.Txn) error { return txn.Delete(lost) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Commit(Checkpoint{Next: 7}, nil); !errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNoSpace) {
+		t.Errorf("got %v, want %v", err, ErrCorrupt)
+	}
+	if err := s.Commit(Checkpoint{Next: 8}, nil); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("a commit after it: got %v, want %v", err, ErrCorrupt)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(dir, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Checkpoint().Next; got != 7 {
+		t.Errorf("got next %d, want the 7 that is on disk", got)
+	}
+	if err := errors.Join(s.Check(), s.Close()); !errors.Is(err, ErrDigest) {
+		t.Errorf("opened again: got %v, want %v", err, ErrDigest)
+	}
+}
+
+// Pages that are no more take their place on disk only until Badger compacts its tables: what a store takes depends on
+// what it holds, not on how much was ever committed.
+func TestChurnTakesNoMoreDisk(t *testing.T) {
+	dir := t.TempDir()
+	s, err := openSmall(dir, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes := newRows(20_000, 0)
+	for i := range changes {
+		changes[i].Value = append(changes[i].Value, make([]byte, 50)...)
+	}
+	committed, most := int64(0), int64(0)
+	for n := range int64(800) {
+		some := make([]Change, 0, 1000)
+		for i := range cap(some) {
+			c := &changes[(int(n)*cap(some)+i)%len(changes)]
+			if n >= 20 {
+				c.Old = Sum(c.Key, c.Value)
+			}
+			c.Value[0]++
+			some = append(some, *c)
+			committed += int64(c.Bytes())
+		}
+		commit(t, s, n, some...)
+		if n%10 > 0 {
+			continue
+		}
+		now := int64(0)
+		for _, f := range files(t, dir, "*.sst") {
+			now += f.Size()
+		}
+		most = max(most, now)
+	}
+	t.Logf("%d MiB committed, up to %d MiB of tables", committed>>20, most>>20)
+	if most > 40<<20 { // five tables at the top, a level of 10 MiB, and what is being rewritten
+		t.Errorf("got %d MiB of tables for %d rows", most>>20, len(changes))
+	}
+	closeChecked(t, s)
+}
+
 // What the disk has no room to merge waits until it has. That is no error: the commit before it is on disk, and an owner
 // that was told otherwise would commit it twice.
 func TestAMergeWaitsForRoom(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Any sequence of commits, refused commits and openings again leaves the rows of a plain map, and a digest that depends on
+// Any sequence of commits, refused commits, merges and openings again leaves the rows of a plain map, and a digest that depends on
 // nothing but them.
 func TestStoreIsAMapWithADigest(t *testing.T) {
 	root := t.TempDir()
@@ -23,7 +23,7 @@ func TestStoreIsAMapWithADigest(t *testing.T) {
 		m := &machine{t: t, dir: dir, rows: make(map[string][]byte)}
 		m.open()
 		defer func() { _ = m.s.Close() }()
-		actions := []func(*rapid.T){m.commit, m.commit, m.commit, m.refuse, m.reopen}
+		actions := []func(*rapid.T){m.commit, m.commit, m.commit, m.refuse, m.merge, m.reopen}
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
 			rapid.SampledFrom(actions).Draw(t, "action")(t)
 			m.check(t)
@@ -89,6 +89,24 @@ func (m *machine) commit(t *rapid.T) {
 		t.Fatal(err)
 	}
 	apply(m.rows, changes)
+}
+
+// merge merges every bucket, due or not; of one whose rows are all gone nothing is left.
+func (m *machine) merge(t *rapid.T) {
+	merger := merger{s: m.s}
+	for i := range m.s.buckets {
+		merged, err := merger.merge(i, &m.s.buckets[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.s.buckets[i] = merged
+	}
+	if err := merger.commit(); err != nil {
+		t.Fatal(err)
+	}
+	if pages, _ := size(m.s); pages > len(m.rows) {
+		t.Fatalf("got %d pages for %d rows", pages, len(m.rows))
+	}
 }
 
 // refuse commits something that does not fit.
