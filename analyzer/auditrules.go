@@ -3,6 +3,7 @@ package analyzer
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // history finds out by which rules the log was counted, as far as the topic of state tells. With it the recount changes
@@ -39,15 +40,11 @@ func (h ruleHistory) spanning(first int64, id uint64, from int64) ruleHistory {
 	if len(h) == 0 || h[0].from > first {
 		return nil
 	}
-	for i, c := range h {
-		switch {
-		case c.set == nil:
-			return nil
-		case c.from == from && c.id == id:
-			return h[:i+1]
-		}
+	h = h[:len(h)-len(h.since(id, from))]
+	if len(h) == 0 || h[len(h)-1].id != id || slices.ContainsFunc(h, func(c ruleChange) bool { return c.set == nil }) {
+		return nil
 	}
-	return nil
+	return h
 }
 
 // rulesAt changes the rules where the analyzer did, before the record at an offset is folded.

@@ -90,9 +90,17 @@ func (o *Owner) showStats() {
 	o.stats.Store(&s)
 }
 
+// unrestored is the epoch of a store whose owner has not yet folded all that others had counted: by which rules the rest
+// was counted is still to be found out.
+const unrestored = 0
+
 func (o *Owner) checkpoint() store.Checkpoint {
+	epoch := o.claimed
+	if State(o.state.Load()) <= Restoring {
+		epoch = unrestored
+	}
 	return store.Checkpoint{
-		Next: o.next.Load(), RulesID: o.fold.Rules().ID(), RulesFrom: o.rulesFrom, Epoch: o.claimed,
+		Next: o.next.Load(), RulesID: o.fold.Rules().ID(), RulesFrom: o.rulesFrom, Epoch: epoch,
 		LogTime: o.fold.LogTime(), TailOffset: o.tailOffset, TailCRC: o.tailCRC,
 	}
 }

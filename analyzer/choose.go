@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/509da70d/floodgate/analyzer/failpoint"
 	"github.com/509da70d/floodgate/analyzer/rules"
@@ -40,7 +41,7 @@ func (o *Owner) choose(ctx context.Context) error {
 	}
 	at := o.store.Checkpoint()
 	if at != (store.Checkpoint{}) {
-		if o.beat.Epoch <= at.Epoch {
+		if at.Epoch != unrestored && o.beat.Epoch <= at.Epoch {
 			return nil // nobody has owned the partition since
 		}
 		stale, err := o.stale(ctx, at.Next)
@@ -74,6 +75,9 @@ func (o *Owner) choose(ctx context.Context) error {
 // this one, as a zombie, had stopped. Which of them counted when is surely known of a snapshot.
 func (o *Owner) strayed(at store.Checkpoint) bool {
 	b := &o.beat
+	if at.Epoch == unrestored && b.RulesFrom >= at.Next {
+		return false // it hadn't come so far
+	}
 	return b.RulesID != 0 && (b.RulesID != at.RulesID || b.RulesFrom != at.RulesFrom)
 }
 
@@ -187,16 +191,16 @@ func (o *Owner) startFrom(s *snapshot) {
 }
 
 // chooseRules finds out by which rules the log was counted beyond a store, if another owner has changed them since and
-// there is no snapshot.
+// there is no snapshot, or if the store's own owner was still restoring when it ended.
 func (o *Owner) chooseRules(ctx context.Context, at store.Checkpoint) error {
-	if o.beat.RulesFrom < at.Next {
+	if at.Epoch != unrestored && o.beat.RulesFrom < at.Next {
 		return nil
 	}
 	h, err := o.allRules(ctx)
 	if err != nil {
 		return ignoreIncomplete(err)
 	}
-	o.changes = h.after(at.Next - 1)
+	o.changes = h.after(at.Next-1).since(at.RulesID, at.RulesFrom)
 	set := o.knownRules(at.RulesID, h)
 	if set == nil || set.ID() == o.fold.Rules().ID() {
 		return nil
@@ -235,6 +239,16 @@ func (o *Owner) knownRules(id uint64, h ruleHistory) *rules.Set {
 		}
 	}
 	return nil
+}
+
+// since returns the changes after one of them, all if it is not there.
+func (h ruleHistory) since(id uint64, from int64) ruleHistory {
+	for i, c := range slices.Backward(h) {
+		if c.id == id && c.from == from {
+			return h[i+1:]
+		}
+	}
+	return h
 }
 
 // after returns the changes from beyond an offset.

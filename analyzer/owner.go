@@ -190,7 +190,6 @@ func (o *Owner) own(ctx, helperCtx context.Context, f *fetcher, publishing chan<
 	if err := o.restore(ctx, f); err != nil {
 		return ended(ctx, fmt.Errorf("restore partition %d: %w", o.config.Fold.Partition, err))
 	}
-	o.setState(Reconciling)
 	if err := o.reconcile(ctx); err != nil {
 		return ended(ctx, fmt.Errorf("reconcile partition %d: %w", o.config.Fold.Partition, err))
 	}

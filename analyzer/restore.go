@@ -180,7 +180,23 @@ func (o *Owner) restore(ctx context.Context, f *fetcher) error {
 	}
 	o.changes = nil
 	o.showStats()
-	return o.changeRules(ctx, o.config.Rules)
+	if err := o.changeRules(ctx, o.config.Rules); err != nil {
+		return err
+	}
+	o.setState(Reconciling)
+	return o.commitRestored()
+}
+
+// commitRestored commits that restoring is over, and by which rules, if the store says otherwise.
+func (o *Owner) commitRestored() error {
+	if err := o.settle(); err != nil {
+		return err
+	}
+	at := o.store.Checkpoint()
+	if at == (store.Checkpoint{}) || at.Epoch != unrestored && at.RulesID == o.fold.Rules().ID() {
+		return nil
+	}
+	return o.commitNow()
 }
 
 // reconcile compares what gates were told with what is counted, and hands the difference to the publisher: closures that

@@ -138,7 +138,7 @@ func (h *ruleHistory) add(r *pb.StateRules) {
 		if r.GetEpoch() < last.epoch || r.GetEpoch() == last.epoch && r.GetFrom() < last.from {
 			return
 		}
-		for n > 0 && list[n-1].from >= r.GetFrom() {
+		for n > 0 && list[n-1].from > r.GetFrom() {
 			n--
 		}
 		list = list[:n]

@@ -334,7 +334,7 @@ func TestAStoreThatIsGoodAndYetNotTheBest(t *testing.T) {
 // TestAStoreOfOtherRulesIsNotTrusted, such as one of a zombie that went on when another owner had replaced the rules.
 func TestAStoreOfOtherRulesIsNotTrusted(t *testing.T) {
 	mark := func(id uint64, from int64) schemas.Heartbeat { return schemas.Heartbeat{RulesID: id, RulesFrom: from} }
-	at := store.Checkpoint{Next: 100, RulesID: 1, RulesFrom: 10}
+	at := store.Checkpoint{Next: 100, RulesID: 1, RulesFrom: 10, Epoch: 7}
 	for name, test := range map[string]struct {
 		beat schemas.Heartbeat
 		want bool
@@ -351,6 +351,11 @@ func TestAStoreOfOtherRulesIsNotTrusted(t *testing.T) {
 			o := &Owner{beat: test.beat}
 			if got := o.strayed(at); got != test.want {
 				t.Errorf("got %v, want %v", got, test.want)
+			}
+			restoring := at
+			restoring.Epoch = unrestored
+			if got, want := o.strayed(restoring), test.want && test.beat.RulesFrom < at.Next; got != want {
+				t.Errorf("of an owner that was restoring: got %v, want %v: what comes later says nothing of it", got, want)
 			}
 		})
 	}

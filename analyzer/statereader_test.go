@@ -193,7 +193,8 @@ func TestHistoryOfRules(t *testing.T) {
 		"a zombie's, late":                 {[]*pb.StateRules{isA(1, 0), isA(2, 0), isB(1, 70)}, "a@0"},
 		"a zombie's, before the new owner": {[]*pb.StateRules{isA(1, 0), isB(1, 70), isA(2, 0)}, "a@0"},
 		"a new owner with other rules":     {[]*pb.StateRules{isA(1, 0), isB(2, 40)}, "a@0 b@40"},
-		"two changes at one offset":        {[]*pb.StateRules{isA(1, 0), isB(1, 40), isA(1, 40)}, "a@0"},
+		"two changes at one offset":        {[]*pb.StateRules{isA(1, 0), isB(1, 40), isA(1, 40)}, "a@0 b@40 a@40"},
+		"and said again":                   {[]*pb.StateRules{isA(1, 0), isB(1, 40), isA(1, 40), isA(1, 40), isA(2, 40)}, "a@0 b@40 a@40"},
 		"without text":                     {[]*pb.StateRules{isA(1, 0), record(1, 9, b.ID(), nil)}, "a@0 ?@9"},
 		"with a text that is not theirs":   {[]*pb.StateRules{record(1, 9, b.ID(), a.Text())}, "?@9"},
 	}
