@@ -142,7 +142,7 @@ func TestKill9(t *testing.T) {
 	for round := 0; round < 8 || halves < 2 && round < 60; round++ {
 		last, after := "\n", time.Duration(random.IntN(200))*time.Millisecond
 		if round%2 == 1 || round > 8 {
-			last, after = mergesNext, time.Duration(random.IntN(20_000))*time.Microsecond
+			last, after = mergesNext, time.Duration(random.IntN(20_000))*time.Microsecond>>random.IntN(5) // disks differ
 		}
 		acknowledged := runUntilKilled(t, dir, last, after)
 		s := open(t, dir)

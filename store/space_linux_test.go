@@ -134,8 +134,21 @@ func TestFullDiskAtTheEnd(t *testing.T) {
 }
 
 // The store itself may be what fills the disk. DefaultMinFree leaves enough for what Badger does in the background with
-// what was committed before.
+// what was committed before, and for merges, be it of one bucket that has everything.
 func TestStoreThatFillsItsDisk(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	t.Run("spread", func(t *testing.T) {
+		fillItsDisk(t, func(int) []byte { return binary.BigEndian.AppendUint64(nil, random.Uint64()) })
+	})
+	t.Run("crowded", func(t *testing.T) {
+		keys := crowd(4000)
+		fillItsDisk(t, func(n int) []byte { return []byte(keys[n]) })
+	})
+}
+
+// fillItsDisk commits new rows until there is no room.
+func fillItsDisk(t *testing.T, key func(n int) []byte) {
+	t.Helper()
 	dir := filepath.Join(newDisk(t, "256m"), "store")
 	o := quiet()
 	o.MinFree = 0 // the default
@@ -143,12 +156,11 @@ func TestStoreThatFillsItsDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	random := rand.New(rand.NewPCG(1, 1))
 	value := make([]byte, 64<<10)
 	for next := int64(1); ; next++ {
 		var changes []Change
-		for range 16 {
-			changes = append(changes, Change{Key: binary.BigEndian.AppendUint64(nil, random.Uint64()), Value: value})
+		for i := range 16 {
+			changes = append(changes, Change{Key: key(int(next)*16 + i), Value: value})
 		}
 		if err = s.Commit(Checkpoint{Next: next}, changes); err != nil {
 			break
