@@ -16,8 +16,8 @@ import (
 )
 
 var (
-	ingestKills = flag.Int("ingest-kill-cycles", 5, "how often TestIngestKillMinus9 kills ingest")
-	ingestLines = flag.Int("ingest-kill-lines", 1_000_000, "lines that it reads meanwhile")
+	ingestKills = flag.Int("ingest.kills", 5, "how often TestIngestKillMinus9 kills ingest")
+	ingestLines = flag.Int("ingest.lines", 1_000_000, "lines that it reads meanwhile")
 )
 
 const ingestMapping = `

@@ -18,7 +18,7 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-var killCycles = flag.Int("kill-cycles", 20, "how often TestKillMinus9 kills the analyzer")
+var killCycles = flag.Int("kill.cycles", 20, "how often TestKillMinus9 kills the analyzer")
 
 // killRules counts everything: nobody reaches the limit, so that each count is the caller's whole truth.
 const killRules = `

@@ -16,9 +16,9 @@ import (
 )
 
 var (
-	loadCallers  = flag.Int("load-callers", 20_000, "how many callers TestLoad counts")
-	loadRequests = flag.Int("load-requests", 100_000, "how many requests of those callers, by Zipf's law, TestLoad sends")
-	loadSizes    = flag.Bool("load-sizes", false, "measure also with ten times the callers, ten times the rate, and four times the partitions")
+	loadCallers  = flag.Int("load.callers", 20_000, "how many callers TestLoad counts")
+	loadRequests = flag.Int("load.requests", 100_000, "how many requests of those callers, by Zipf's law, TestLoad sends")
+	loadSizes    = flag.Bool("load.sizes", false, "measure also with ten times the callers, ten times the rate, and four times the partitions")
 )
 
 // loadRules are windows that stay alive for the whole test.
@@ -33,8 +33,8 @@ type loadSize struct{ callers, requests, rate, partitions int }
 
 // TestLoad reports how much one analyzer counts and has on disk, in how much memory, and how it starts again:
 //
-//	go test ./cmd/floodgate -run TestLoad -v -count 1 -timeout 1h -load-callers 1000000 -load-requests 20000000
-//	go test ./cmd/floodgate -run TestLoad -v -count 1 -timeout 1h -load-callers 100000 -load-requests 4000000 -load-sizes
+//	go test ./cmd/floodgate -run TestLoad -v -count 1 -timeout 1h -load.callers 1000000 -load.requests 20000000
+//	go test ./cmd/floodgate -run TestLoad -v -count 1 -timeout 1h -load.callers 100000 -load.requests 4000000 -load.sizes
 //
 // Broker and analyzer are processes of their own on this machine; FLOODGATE_KAFKA makes it an Apache Kafka. Frames are
 // prepared beforehand, so that what is measured is from the first produce until all is on the analyzer's disk. Each
