@@ -32,7 +32,7 @@ const (
 	fetchWait   = 500 * time.Millisecond // the longest a fetch waits for the first record
 	retryFirst  = 20 * time.Millisecond
 	retryLast   = time.Second
-	fetchBytes  = 4 << 20
+	fetchBytes  = 1 << 20
 	fetchMinLen = 1
 
 	maxBatchRecords = 10_000

@@ -12,8 +12,8 @@ import (
 // the heap has doubled would let a million rows take most of a gigabyte.
 const (
 	leastHeap   = 400 << 20 // below this, memory is not worth the collector's time
-	heapRoom    = 4         // a quarter of what lives is room for garbage, …
-	heapLeast   = 64 << 20  // … and never less than this, or the collector would do nothing else
+	heapRoom    = 8         // an eighth of what lives is room for garbage, …
+	heapLeast   = 48 << 20  // … and never less than this, or the collector would do nothing else
 	memoryEvery = time.Second
 )
 

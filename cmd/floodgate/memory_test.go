@@ -10,9 +10,9 @@ import (
 func TestTheCollectorsLimitFollowsWhatLives(t *testing.T) {
 	for live, want := range map[uint64]int64{
 		0:         leastHeap,
-		200 << 20: leastHeap,
-		400 << 20: 500 << 20,
-		4 << 30:   5 << 30,
+		360 << 20: 408 << 20,
+		400 << 20: 450 << 20,
+		4 << 30:   4608 << 20,
 	} {
 		if got := heapLimit(live); got != want {
 			t.Errorf("%d MB live: got a limit of %d MB, want %d", live>>20, got>>20, want>>20)
