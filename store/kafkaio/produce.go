@@ -41,6 +41,9 @@ func (c *Client) Produce(ctx context.Context, topic string, partition int, msgs 
 // was old, a topic was just made, a connection was stale.
 func (c *Client) produceSet(ctx context.Context, topic string, partition int, set []byte) (base int64, o Outcome, err error) {
 	for i := 0; ; i++ {
+		if err := ctx.Err(); err != nil {
+			return -1, Unsent, err // a write might be faster than the news that nobody wants it
+		}
 		era := c.currentEra()
 		// Version 3 is the first with record batches.
 		body, version, sent, err := c.exchange(ctx, func() protocol.Message { return produceMessage(ctx, topic, partition, set) }, 3)
