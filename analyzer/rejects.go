@@ -49,15 +49,16 @@ func newRejectWriter(log Log, c OwnerConfig) *rejectWriter {
 }
 
 // offer hands over a record of requests[p], or the first of a stretch that could not be fetched. It never waits.
+// Only the owner's goroutine may call it.
 func (w *rejectWriter) offer(now time.Time, offset int64, reason string, value []byte) {
 	if w.config.Rejects == "" {
 		return
 	}
-	select {
-	case w.queue <- reject.New(now, w.source, offset, reason, value):
-	default:
+	if len(w.queue) == cap(w.queue) { // and nobody else adds to it; escaping what is dropped would hold the fold up
 		w.dropped.Add(1)
+		return
 	}
+	w.queue <- reject.New(now, w.source, offset, reason, value)
 }
 
 // lastRejects is how long an owner that ends still tries to write what is queued.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -67,8 +68,8 @@ func apply(rows map[string][]byte, changes []Change) {
 const mergesNext = "merges"
 
 // commitForever is the process that is killed: it goes on where the store stands, and commits until it dies, saying
-// after each commit how many there are.
-func commitForever(out io.Writer, dir string) error {
+// after each commit how many there are. If it is to die amid a merge, it does so as soon as there is one to be made.
+func commitForever(out io.Writer, dir string, amidMerge bool) error {
 	o := quiet()
 	o.NoSync = false
 	s, err := openSmall(dir, o)
@@ -81,6 +82,9 @@ func commitForever(out io.Writer, dir string) error {
 		return nil
 	})
 	for n := s.Checkpoint().Next; err == nil; n++ {
+		if pages := s.buckets[7].pages; amidMerge && len(pages) > 2 && !pages[len(pages)-1].merged {
+			return dieMerging(s)
+		}
 		changes := crashChanges(n, rows)
 		apply(rows, changes)
 		if mergesAfter(s, changes) {
@@ -91,6 +95,25 @@ func commitForever(out io.Writer, dir string) error {
 		if err = s.Commit(Checkpoint{Next: n + 1}, changes); err == nil {
 			_, err = fmt.Fprintln(out, n+1)
 		}
+	}
+	return err
+}
+
+// dieMerging kills this process when the crowded bucket's rows are merged, and the oldest of its pages is deleted.
+func dieMerging(s *Store) error {
+	var steps int
+	if err := mergeUntil(s, 7, 0, &steps); err != nil {
+		return err
+	}
+	if err := mergeUntil(s, 7, steps-len(s.buckets[7].pages)+1, &steps); err != nil {
+		return err
+	}
+	self, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = self.Kill()
+	}
+	if err == nil {
+		select {} // until it takes effect
 	}
 	return err
 }
@@ -130,8 +153,8 @@ func halfMerged(s *Store) bool {
 }
 
 // After any number of kills the store holds the rows of exactly the commits that its checkpoint counts, and no commit
-// that was acknowledged is missing. Every other kill is during a merge or shortly after. Whether one leaves it half done is
-// for the disk to say: TestAMergeMayEndAnywhere tries each end that there is.
+// that was acknowledged is missing. Every other kill is during a merge or shortly after; as it depends on the machine
+// whether one leaves it half done, in the rounds after them the process itself sees to it.
 func TestKill9(t *testing.T) {
 	dir := t.TempDir()
 	rows := make(map[string][]byte) // of commits told so far
@@ -139,12 +162,16 @@ func TestKill9(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Log("seed", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	for round := 0; round < 8 || halves == 0 && round < 24; round++ {
+	for round := range 10 {
 		last, after := "\n", time.Duration(random.IntN(200))*time.Millisecond
-		if round%2 == 1 || round > 8 {
+		if round%2 == 1 {
 			last, after = mergesNext, time.Duration(random.IntN(20_000))*time.Microsecond>>random.IntN(5) // disks differ
 		}
-		acknowledged := runUntilKilled(t, dir, last, after)
+		what := "commit"
+		if round >= 8 {
+			what, last, after = "merge", "\n", time.Minute // it dies before
+		}
+		acknowledged := runUntilKilled(t, what, dir, last, after)
 		s := open(t, dir)
 		next := s.Checkpoint().Next
 		if next < acknowledged || next < told {
@@ -162,29 +189,38 @@ func TestKill9(t *testing.T) {
 		closeChecked(t, s)
 	}
 	t.Log(told, "commits;", halves, "merges left half done")
-	if told < 8 {
-		t.Errorf("got %d commits over all rounds, want some in each", told)
+	if told < 8 || halves < 2 {
+		t.Errorf("got %d commits over all rounds and %d merges left half done, want some in each, and 2", told, halves)
 	}
 }
 
-// runUntilKilled runs commitForever and kills it the given time after it has said something. It returns the last commit
-// that the process said was on disk.
-func runUntilKilled(t *testing.T, dir, what string, after time.Duration) int64 {
+// runUntilKilled runs commitForever and kills it the given time after it has said something, if it lives so long. It
+// returns the last commit that the process said was on disk.
+func runUntilKilled(t *testing.T, how, dir, what string, after time.Duration) int64 {
 	t.Helper()
-	cmd := child(t, "commit", dir)
+	cmd := child(t, how, dir)
 	out := &output{want: what, seen: make(chan struct{})}
 	cmd.Stdout = out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = cmd.Wait() }()
 	select {
 	case <-out.seen:
+	case <-ended:
 	case <-time.After(20 * time.Second):
 		t.Errorf("no %q within 20 s", what)
 	}
-	<-time.After(after) // a kill at any moment is the point
+	select {
+	case <-ended:
+	case <-time.After(after): // a kill at any moment is the point
+	}
 	_ = cmd.Process.Kill()
-	_ = cmd.Wait()
+	<-ended
+	if status, ok := cmd.ProcessState.Sys().(interface{ Signaled() bool }); ok && !status.Signaled() {
+		t.Errorf("the process ended by itself: %v", cmd.ProcessState)
+	}
 	last := int64(0)
 	for line := range strings.FieldsSeq(out.said[:strings.LastIndexByte(out.said, '\n')+1]) {
 		if line == mergesNext {

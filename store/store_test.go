@@ -21,7 +21,9 @@ func TestMain(m *testing.M) {
 	var err error
 	switch dir := os.Getenv("STORE_TEST_DIR"); os.Getenv("STORE_TEST_CHILD") {
 	case "commit":
-		err = commitForever(os.Stdout, dir)
+		err = commitForever(os.Stdout, dir, false)
+	case "merge":
+		err = commitForever(os.Stdout, dir, true)
 	case "open":
 		if _, err = Open(dir, quiet()); errors.Is(err, ErrLocked) {
 			err = nil
