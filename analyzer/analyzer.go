@@ -14,13 +14,13 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/failpoint"
-	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
 // Membership is an analyzer's part in its consumer group; *kafkaio.Group is one, through Config.Join.
 type Membership interface {
-	Next(ctx context.Context) (*kafkaio.Generation, error)
+	Next(ctx context.Context) (*kafkaio.Generation, error) // waits a little before it returns an error
+	OnProof(f func(sent time.Time))
 	Close() error
 }
 
@@ -32,75 +32,64 @@ type Config struct {
 	Join           func() (Membership, error)
 }
 
-// Analyzer runs an Owner for each partition that its consumer group assigns to it. Make one with New and call Run once;
+// Analyzer runs an owner for each partition that its consumer group assigns to it. Make one with New and call Run once;
 // the other methods may be called from any goroutine.
 type Analyzer struct {
 	config Config
-	log    Log
+	log    kafkaio.Log
 	logger *slog.Logger
-	start  time.Time    // zero of lease
-	lease  atomic.Int64 // when the newest successful offset commit was sent, since start
-	spare  atomic.Bool  // a member of the group that was given no partition
+	lease  *lease
+	spare  atomic.Bool // a member of the group that has no partition
 
 	mu     sync.Mutex
-	rules  *rules.Set       // guarded by mu
-	owners map[int]*running // guarded by mu
-	held   held             // guarded by mu
+	rules  rulesInUse        // guarded by mu
+	owners map[int]*ownerRun // guarded by mu
+	hints  offsetHints       // guarded by mu
 	wg     sync.WaitGroup
 }
 
-// running is an owner and its end.
-type running struct {
+// ownerRun is an owner that runs, and how it is stopped.
+type ownerRun struct {
 	owner *Owner
 	stop  context.CancelFunc
 	done  chan struct{}
 }
 
 // New returns an analyzer that has done nothing yet.
-func New(log Log, c Config) *Analyzer {
+func New(log kafkaio.Log, c Config) *Analyzer {
 	c.Owner = c.Owner.withDefaults()
 	if c.SessionTimeout == 0 {
 		c.SessionTimeout = kafkaio.DefaultSessionTimeout
 	}
-	a := &Analyzer{config: c, log: log, logger: c.Owner.Logger, rules: c.Owner.Rules, owners: make(map[int]*running), start: time.Now()}
-	a.lease.Store(math64Past)
+	a := &Analyzer{config: c, log: log, logger: c.Owner.Logger, rules: rulesInUse{set: c.Owner.Rules}, owners: make(map[int]*ownerRun), lease: newLease(c.SessionTimeout)}
 	return a
-}
-
-// math64Past is a lease that ended long ago.
-const math64Past = -1 << 62
-
-// leaseMargin is how long before the session's end an owner stops publishing: what it has in flight must arrive before
-// another owner can exist.
-const leaseMargin = time.Second
-
-// leased reports whether the group still held our partitions to be ours not long ago. The lease counts from when the
-// commit was sent, on the monotonic clock.
-func (a *Analyzer) leased(now time.Time) bool {
-	return now.Sub(a.start)-time.Duration(a.lease.Load()) < a.config.SessionTimeout-leaseMargin
 }
 
 // Run owns what the group assigns until ctx ends; then all owners commit and stop, and it returns nil.
 func (a *Analyzer) Run(ctx context.Context) error {
 	a.mu.Lock()
-	a.held = readHeld(a.config.Dir)
+	a.hints = readOffsetHints(a.config.Dir)
 	a.mu.Unlock()
 	group, err := a.config.Join()
 	if err != nil {
 		return fmt.Errorf("join group: %w", err)
 	}
 	defer a.wg.Wait()
+	a.wg.Go(func() { a.watchRules(ctx) })
+	group.OnProof(a.lease.renew)
 	for ctx.Err() == nil {
 		gen, err := group.Next(ctx)
 		if err != nil {
 			if errors.Is(err, kafkaio.ErrClosed) || ctx.Err() != nil {
 				break
 			}
-			a.logger.Warn("cannot join group", "error", err)
-			sleep(ctx, retryLast)
-			continue
+			a.logger.Warn("cannot join group, trying again", "error", err)
+			continue // Next has waited
 		}
 		a.logger.Info("joined group", "generation", gen.ID, "partitions", gen.Partitions)
+		if !a.lease.valid(time.Now()) {
+			a.keepOnly(nil) // others may have owned the partitions meanwhile: what these owners would do does not count
+		}
 		a.keepOnly(gen.Partitions)
 		a.commitOffsets(gen)
 		for _, p := range gen.Partitions {
@@ -111,12 +100,13 @@ func (a *Analyzer) Run(ctx context.Context) error {
 		a.spare.Store(false)
 	}
 	a.keepOnly(nil)
-	a.noteHeld(true)
+	a.noteOffsets(true)
 	return group.Close() // the others go on while the stores are being closed here
 }
 
-// serve renews the lease until the generation or ctx ends. Owners go on through a rebalance: those that lose their
-// partition are stopped when the next generation says so, and publish nothing once the lease has run out.
+// serve commits until the generation or ctx ends. Owners go on through a rebalance: those that lose their partition are
+// stopped when the next generation says so, and publish nothing once the lease has run out. The group's heartbeats renew
+// it, also while it waits for the next generation.
 func (a *Analyzer) serve(ctx context.Context, gen *kafkaio.Generation) {
 	tick := time.NewTicker(min(time.Second, a.config.SessionTimeout/6))
 	defer tick.Stop()
@@ -146,14 +136,14 @@ func (a *Analyzer) commitOffsets(gen *kafkaio.Generation) {
 	if len(offsets) == 0 {
 		return
 	}
-	a.noteHeld(false)
-	sent := time.Since(a.start)
+	a.noteOffsets(false)
+	sent := time.Now()
 	if err := gen.Commit(offsets); err != nil {
 		a.logger.Warn("cannot renew lease", "error", err)
 		return
 	}
 	failpoint.Here(failpoint.LeaseRenewed)
-	a.lease.Store(int64(sent))
+	a.lease.renew(sent)
 }
 
 // Held returns, by partition, up to which offset the stores of this analyzer reach, as
@@ -161,27 +151,30 @@ func (a *Analyzer) commitOffsets(gen *kafkaio.Generation) {
 func (a *Analyzer) Held() map[int]int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	offsets := a.held.present()
+	offsets := a.hints.present()
 	for p, r := range a.owners {
 		offsets[p] = r.owner.Next() + 1
 	}
 	return offsets
 }
 
-// noteHeld writes down from time to time what Held says, or now.
-func (a *Analyzer) noteHeld(now bool) {
+// noteOffsets writes from time to time, or now, what Held returns.
+func (a *Analyzer) noteOffsets(now bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for p, r := range a.owners {
-		a.held.offsets[p] = r.owner.Next()
+		a.hints.offsets[p] = r.owner.Next()
 	}
-	if !now && time.Since(a.held.written) < heldEvery {
+	if !now && time.Since(a.hints.written) < hintEvery {
 		return
 	}
-	if err := a.held.write(time.Now()); err != nil {
-		a.logger.Warn("cannot note which stores are held", "error", err)
+	if err := a.hints.write(time.Now()); err != nil {
+		a.logger.Warn("cannot write the hint of the stores that are here", "error", err)
 	}
 }
+
+// maxOwnerPause is the longest pause before another owner is started.
+const maxOwnerPause = 5 * time.Second
 
 // own starts an owner of the partition, unless there is one, and starts another whenever it fails.
 func (a *Analyzer) own(ctx context.Context, partition int) {
@@ -191,17 +184,18 @@ func (a *Analyzer) own(ctx context.Context, partition int) {
 		return
 	}
 	ctx, stop := context.WithCancel(ctx)
-	r := &running{owner: a.newOwner(partition), stop: stop, done: make(chan struct{})}
+	r := &ownerRun{owner: a.newOwner(partition), stop: stop, done: make(chan struct{})}
 	a.owners[partition] = r
 	a.wg.Go(func() {
 		defer close(r.done)
-		for wait := retryFirst; ctx.Err() == nil; wait = min(2*wait, 5*retryLast) {
+		wait := kafkaio.Backoff{Max: maxOwnerPause}
+		for ctx.Err() == nil {
 			err := r.owner.Run(ctx)
 			if err == nil {
 				continue
 			}
 			a.logger.Error("owner failed, starting another", "partition", partition, "error", err)
-			sleep(ctx, wait)
+			_ = wait.Pause(ctx) // the loop looks at ctx
 			a.mu.Lock()
 			r.owner = a.newOwner(partition)
 			a.mu.Unlock()
@@ -214,8 +208,8 @@ func (a *Analyzer) newOwner(partition int) *Owner {
 	c := a.config.Owner
 	c.Fold.Partition = partition
 	c.Dir = filepath.Join(a.config.Dir, strconv.Itoa(partition))
-	c.Rules = a.rules
-	c.Lease = a.leased
+	c.Rules = a.rules.set
+	c.Lease = a.lease.valid
 	return NewOwner(a.log, c)
 }
 
@@ -223,7 +217,7 @@ func (a *Analyzer) newOwner(partition int) *Owner {
 // had counted. Their stores are closed after that.
 func (a *Analyzer) keepOnly(partitions []int) {
 	a.mu.Lock()
-	stopped := make(map[int]*running)
+	stopped := make(map[int]*ownerRun)
 	for p, r := range a.owners {
 		if !slices.Contains(partitions, p) {
 			r.stop()
@@ -241,18 +235,8 @@ func (a *Analyzer) keepOnly(partitions []int) {
 		case <-r.done:
 		}
 		a.mu.Lock()
-		a.held.offsets[p] = o.Next()
+		a.hints.offsets[p] = o.Next()
 		a.mu.Unlock()
-	}
-}
-
-// SetRules changes the rules of all owners, without losing counts.
-func (a *Analyzer) SetRules(set *rules.Set) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.rules = set
-	for _, r := range a.owners {
-		r.owner.SetRules(set)
 	}
 }
 
@@ -273,11 +257,11 @@ func (a *Analyzer) Ready(now time.Time) bool {
 	if a.spare.Load() {
 		return true
 	}
-	if !a.leased(now) {
+	if !a.lease.valid(now) {
 		return false
 	}
 	for _, s := range a.Stats() {
-		if s.State != Running && s.State != MemoryOnly {
+		if !s.State.Decides() {
 			return false
 		}
 	}

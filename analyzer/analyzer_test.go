@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store"
@@ -26,7 +27,7 @@ type cluster struct {
 	t        *testing.T
 	brokers  []string
 	client   *kafkaio.Client
-	names    kafkaio.TopicNames
+	names    schemas.TopicNames
 	group    string
 	session  time.Duration
 	rules    *rules.Set
@@ -73,8 +74,8 @@ func clusterBehind(t *testing.T, brokers []string, session time.Duration, dial f
 	t.Helper()
 	c := &cluster{t: t, brokers: brokers, dial: dial, session: session, group: fmt.Sprintf("g%x", rand.Uint64()), truth: make(map[string]int64)}
 	c.rules = mustRules(t, countAll)
-	c.names = kafkaio.TopicNames{
-		Requests: c.group + ".requests", Decisions: c.group + ".decisions", State: c.group + ".state", Rejects: c.group + ".rejects", Control: c.group + ".control",
+	c.names = schemas.TopicNames{
+		Requests: c.group + ".requests", Decisions: c.group + ".decisions", State: c.group + ".state", Rejects: c.group + ".rejects",
 	}
 	c.client = kafkaio.New(kafkaio.Config{Brokers: brokers, Dial: dial})
 	t.Cleanup(c.client.Close)
@@ -151,7 +152,7 @@ func (c *cluster) joinBy(client *kafkaio.Client, dir string, standby bool) *memb
 			})
 		},
 		Owner: OwnerConfig{
-			Fold: FoldOptions{Partitions: clusterPartitions}, Requests: c.names.Requests, Decisions: c.names.Decisions, State: c.names.State,
+			Fold: fold.Options{Partitions: clusterPartitions}, Requests: c.names.Requests, Decisions: c.names.Decisions, State: c.names.State, Rejects: c.names.Rejects,
 			Rules: c.rules, Snapshot: 500 * time.Millisecond, Checkpoint: 20 * time.Millisecond, Store: store.Options{NoSync: true},
 			Logger: c.logger, Heartbeat: c.heartbeat,
 		},
@@ -209,11 +210,11 @@ func (c *cluster) compare(dirs map[int]string) {
 	c.t.Helper()
 	held := make(map[string]int64)
 	for p, dir := range dirs {
-		f, _, err := Inspect(filepath.Join(dir, fmt.Sprint(p)), c.rules, FoldOptions{})
+		f, _, err := Inspect(filepath.Join(dir, fmt.Sprint(p)), c.rules, fold.Options{})
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		f.Rows(f.LogTime(), func(r Row) bool { held[r.ID] = r.Total; return true })
+		f.Rows(f.LogTime(), func(r fold.Row) bool { held[r.ID] = r.Total; return true })
 	}
 	for id, want := range c.truth {
 		if held[id] != want {
@@ -260,7 +261,7 @@ func TestAnOwnerThatFailsIsReplaced(t *testing.T) {
 		}
 		running = 0
 		for _, s := range a.Stats() {
-			if s.State == Running {
+			if s.State == stateRunning {
 				running++
 			}
 		}
@@ -274,21 +275,6 @@ func TestAnOwnerThatFailsIsReplaced(t *testing.T) {
 	c.await(a)
 	c.leave(a)
 	c.compare(map[int]string{0: dir, 1: dir, 2: dir, 3: dir})
-}
-
-func TestALeaseRunsOutASecondBeforeTheSession(t *testing.T) {
-	a := New(nil, Config{SessionTimeout: 6 * time.Second})
-	if a.leased(time.Now()) {
-		t.Error("before the first commit: got a lease, want none")
-	}
-	a.lease.Store(int64(10 * time.Second)) // sent ten seconds after the start
-	for after, want := range map[time.Duration]bool{
-		10 * time.Second: true, 14999 * time.Millisecond: true, 15 * time.Second: false, time.Hour: false,
-	} {
-		if got := a.leased(a.start.Add(after)); got != want {
-			t.Errorf("%v after the start: got %v, want %v", after, got, want)
-		}
-	}
 }
 
 func TestAGroupThatCannotBeJoinedEndsTheAnalyzer(t *testing.T) {

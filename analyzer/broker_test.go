@@ -217,9 +217,9 @@ func (r *replaced) last() (at time.Time, all bool) {
 	return at, len(r.at) == clusterPartitions
 }
 
-// TestATopicThatIsMadeAnewIsNoticedSoon is fault row 20 on virtual time: however long the topic was away, and however much
+// TestATopicThatIsCreatedAgainIsNoticedSoon is fault row 20 on virtual time: however long the topic was away, and however much
 // the new one holds, each owner knows two seconds after it is there again, at the latest.
-func TestATopicThatIsMadeAnewIsNoticedSoon(t *testing.T) {
+func TestATopicThatIsCreatedAgainIsNoticedSoon(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -264,8 +264,8 @@ func TestATopicThatIsMadeAnewIsNoticedSoon(t *testing.T) {
 	t.Logf("noticed after %v at the latest", longest)
 }
 
-// TestATopicThatIsMadeAnewUnderARunningAnalyzer is noticed, and counted from nothing.
-func TestATopicThatIsMadeAnewUnderARunningAnalyzer(t *testing.T) {
+// TestATopicThatIsCreatedAgainUnderARunningAnalyzer is noticed, and counted from nothing.
+func TestATopicThatIsCreatedAgainUnderARunningAnalyzer(t *testing.T) {
 	for name, more := range map[string]int{"shorter": 1, "longer": 30} {
 		t.Run(name, func(t *testing.T) {
 			onEachBroker(t, func(t *testing.T, c *cluster) {

@@ -4,118 +4,130 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/failpoint"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
+	"github.com/509da70d/floodgate/store/kafkaio/decisions"
 )
 
-// claim takes the partition over: it appends a claim under an epoch higher than any other, and waits to read it back.
-// Where another claim of the same or a higher epoch came first, it claims again.
-func (o *Owner) claim(ctx context.Context) error {
-	at, err := o.tail(ctx)
+// claim is a partition that was taken over.
+type claim struct {
+	epoch  uint64
+	before uint64   // the highest epoch that was claimed before
+	end    int64    // the offset of decisions[p] behind our claim
+	view   gateView // what gates believed before the claim
+}
+
+// claimer takes a partition over.
+type claimer struct {
+	log    kafkaio.Log
+	config *OwnerConfig
+}
+
+// claim appends a claim under an epoch higher than any other that gates believe, and waits to read it back. If another
+// claim of the same or a higher epoch came first, it claims again. stored is the epoch of the store.
+func (c *claimer) claim(ctx context.Context, stored uint64) (claim, error) {
+	view, err := newDecisionsReader(c.log, c.config, 0).view(ctx)
 	if err != nil {
-		return err
+		return claim{}, err
 	}
-	o.beat = at.beat
-	epoch := max(at.fence.Epoch, o.store.Checkpoint().Epoch)
+	epoch := view.judge.Epoch()
+	if now := time.Now().UnixNano(); schemas.CheckEpoch(stored, now, now) == nil {
+		epoch = max(epoch, stored)
+	}
 	for {
-		if epoch == math.MaxUint64 {
-			return fmt.Errorf("%w: someone claimed epoch %d, the last there is; the topic of decisions must be made anew", ErrFenced, epoch)
-		}
+		before := view.judge.Epoch()
 		epoch = max(epoch+1, uint64(time.Now().UnixMilli())) // after 1970
+		if err := c.awaitEpoch(ctx, epoch); err != nil {
+			return claim{}, err
+		}
 		nonce := newNonce()
-		base, err := o.appendClaim(ctx, epoch, nonce)
+		base, err := c.append(ctx, epoch, nonce)
 		if err != nil {
-			return err
+			return claim{}, err
 		}
 		failpoint.Here(failpoint.ClaimAppended)
-		won := false
-		at.next, err = o.scan(ctx, at.next, base+1, func(r pb.Record) {
-			switch {
-			case r.Claim != nil && r.Claim.Nonce == nonce && r.Claim.Epoch == epoch:
-				won = at.fence.Claim(epoch) || won
-			case r.Claim != nil:
-				at.fence.Claim(r.Claim.Epoch)
-			case r.Heartbeat != nil:
-				at.fence.Heartbeat(r.Heartbeat.Epoch, r.Heartbeat.Seq)
-			}
-		})
+		won, err := c.readBack(ctx, &view, base+1, nonce)
+		if errors.Is(err, decisions.ErrMoved) {
+			view, err = newDecisionsReader(c.log, c.config, 0).view(ctx)
+		}
 		if err != nil {
-			return err
+			return claim{}, err
 		}
-		if won && at.fence.Epoch == epoch {
-			o.claimed = epoch
-			o.publisher.claimed(epoch, base+1)
-			o.states.epoch = epoch
-			o.states.complete.Store(at.beat.State)
+		if won && view.judge.Epoch() == epoch {
 			failpoint.Here(failpoint.Claimed)
-			return nil
+			return claim{epoch, before, base + 1, view}, nil
 		}
-		epoch = max(epoch, at.fence.Epoch)
+		epoch = max(epoch, view.judge.Epoch())
 	}
 }
 
-// appendClaim produces a claim until it is acknowledged. One that was appended twice is the same claim. Without a lease
-// it waits: a claim would shut out the rightful owner, for nobody's good.
-func (o *Owner) appendClaim(ctx context.Context, epoch, nonce uint64) (int64, error) {
-	p := o.config.Fold.Partition
+// readBack reads the records up to our own claim, and reports whether our claim took the partition over. If it returns
+// true, gates believe no later record of others, unless they claim a higher epoch.
+func (c *claimer) readBack(ctx context.Context, view *gateView, end int64, nonce uint64) (won bool, err error) {
+	r := newDecisionsReader(c.log, c.config, view.next)
+	err = r.Scan(ctx, end, func(b *kafkaio.Batch) error {
+		for i := range b.Records {
+			rec, err := view.judge.Take(&b.Records[i], gateClock().UnixNano())
+			if errors.Is(err, decisions.ErrMoved) {
+				return err
+			}
+			if err != nil {
+				continue // gates refuse it too
+			}
+			view.take(&rec)
+			won = won || rec.Claim != nil && rec.Claim.Nonce == nonce
+		}
+		return nil
+	})
+	view.next = r.Offset()
+	return won && err == nil, err
+}
+
+// epochPoll is how often awaitEpoch looks at the clock.
+const epochPoll = 20 * time.Millisecond
+
+// awaitEpoch waits until gates believe a claim of the epoch. Only an epoch above the highest one that they believe now must
+// wait.
+func (c *claimer) awaitEpoch(ctx context.Context, epoch uint64) error {
+	for logged := false; ; logged = true {
+		now := time.Now().UnixNano()
+		err := schemas.CheckEpoch(epoch, schemas.EpochTime(epoch, now), now)
+		if err == nil || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !logged {
+			c.config.Logger.Warn("waiting to claim", "error", err)
+		}
+		if err := kafkaio.Sleep(ctx, epochPoll); err != nil {
+			return err
+		}
+	}
+}
+
+// append appends a claim, and returns its offset. A claim that was appended twice counts once. Without a lease append
+// waits: the claim would replace the rightful owner, which could then not publish.
+func (c *claimer) append(ctx context.Context, epoch, nonce uint64) (int64, error) {
+	p := c.config.Fold.Partition
 	value, err := pb.AppendClaim(nil, &schemas.Claim{
-		Partition: int32(p), Epoch: epoch, Nonce: nonce, Owner: o.config.Name, // a partition number
+		Partition: int32(p), Epoch: epoch, Nonce: nonce, Owner: c.config.Name, // a partition number
 	})
 	if err != nil {
 		return 0, fmt.Errorf("encode claim: %w", err)
 	}
-	for wait := retryFirst; ; wait = min(2*wait, retryLast) {
-		for ctx.Err() == nil && !o.config.Lease(time.Now()) {
-			sleep(ctx, leasePoll)
-		}
-		base, err := o.log.Produce(ctx, o.config.Decisions, p, kafkaio.Message{Time: time.Now().UnixNano(), Value: value})
-		if err == nil {
-			return base, nil
-		}
-		if ctx.Err() != nil {
-			return 0, ctx.Err()
-		}
-		o.config.Logger.Warn("cannot claim", "error", err)
-		sleep(ctx, wait)
-	}
+	return kafkaio.NewAppender(c.log, kafkaio.AppenderConfig{
+		Topic: c.config.Decisions, Partition: p, Lease: c.config.Lease, Retry: kafkaio.Always, Logger: c.config.Logger,
+		Stamp: func() int64 { return schemas.EpochTime(epoch, time.Now().UnixNano()) },
+	}).Append(ctx, kafkaio.Message{Value: value})
 }
 
 func newNonce() uint64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
 	return binary.LittleEndian.Uint64(b[:])
-}
-
-// readDecisions returns what gates believe before this owner says anything: the decisions in force by the last complete
-// cycle and all since, without those that gates refuse.
-func (o *Owner) readDecisions(ctx context.Context) (map[decisionKey]schemas.Decision, error) {
-	at, err := o.tail(ctx)
-	if err != nil {
-		return nil, err
-	}
-	told := make(map[decisionKey]schemas.Decision)
-	var fence schemas.Fence
-	announced := fence.Claim(at.beat.Epoch) // whose cycle it is that reading begins with
-	_, err = o.scan(ctx, at.from, at.next, func(r pb.Record) {
-		switch d := r.Decision; {
-		case r.Claim != nil:
-			fence.Claim(r.Claim.Epoch)
-		case r.Heartbeat != nil:
-			fence.Heartbeat(r.Heartbeat.Epoch, r.Heartbeat.Seq)
-		case d != nil:
-			if !announced { // no heartbeat is left in the log, and perhaps no claim
-				fence.Claim(d.Epoch)
-			}
-			if fence.Decision(d.Epoch, d.Seq) && d.Caller.Kind != schemas.KindCanary {
-				told[keyOf(d)] = *d
-			}
-		}
-	})
-	return told, err
 }

@@ -2,8 +2,10 @@ package analyzer
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/509da70d/floodgate/analyzer/failpoint"
+	"github.com/509da70d/floodgate/analyzer/histogram"
 	"github.com/509da70d/floodgate/store"
 )
 
@@ -17,6 +19,7 @@ type checkpointer interface {
 // committer writes checkpoints, one at a time, so that the fold need not wait for an fsync.
 type committer struct {
 	store checkpointer
+	took  *histogram.Histogram // how long checkpoints took, in seconds
 	jobs  chan job
 	done  chan result // one for each job
 	busy  bool        // owned by the owner's goroutine
@@ -34,11 +37,11 @@ type result struct {
 	err  error
 }
 
-func newCommitter(s checkpointer) *committer {
-	return &committer{store: s, jobs: make(chan job, 1), done: make(chan result, 1)}
+func newCommitter(s checkpointer, took *histogram.Histogram) *committer {
+	return &committer{store: s, took: took, jobs: make(chan job, 1), done: make(chan result, 1)}
 }
 
-// start hands over a job; the committer must not be busy.
+// start gives the committer a job; it must not be busy.
 func (c *committer) start(j job) {
 	c.busy, c.rest = true, job{}
 	c.jobs <- j
@@ -48,24 +51,23 @@ func (c *committer) close() { close(c.jobs) }
 
 func (c *committer) run() {
 	for j := range c.jobs {
+		began := time.Now()
 		rest, err := commit(c.store, j)
+		c.took.Observe(time.Since(began).Seconds())
 		c.done <- result{rest, err}
 	}
 }
 
-// incomplete is the next offset of a store that holds part of a checkpoint. It is not to be counted on from.
-const incomplete = -1
-
-// commit writes a checkpoint. What fits goes into one transaction. Deletions that don't fit follow in others: until then
-// the store holds rows that have expired, which changes no count. Only a checkpoint that is too large altogether, as
-// after a change of rules, is split, and the store then says until its last part that it is incomplete: a crash between
-// means a rebuild from the log. It returns what is left to do after an error.
+// commit writes a checkpoint. What fits goes into one transaction. Deletions that do not fit follow in others: until then
+// the store holds rows that have expired, which changes no count. Only a checkpoint that is too large altogether, as after
+// a change of rules, is split. The store is marked as incomplete until its last part: a crash between means a rebuild from
+// the log. It returns what is left to do after an error.
 func commit(s checkpointer, j job) (rest job, err error) {
 	for first := true; first || len(j.changes) > 0; first = false {
 		n := fitting(s, j.changes)
 		at := j.at
 		if n < len(j.changes) && j.changes[n].Value != nil { // deletions come last
-			at.Next = incomplete
+			at.Next = store.Incomplete
 		}
 		failpoint.Here(failpoint.CommitBegins)
 		if err := s.Commit(at, j.changes[:n]); err != nil {
@@ -84,7 +86,7 @@ func commit(s checkpointer, j job) (rest job, err error) {
 func fitting(s checkpointer, changes []store.Change) int {
 	rows, bytes := s.MaxChanges(), s.MaxBytes()
 	for i := range changes {
-		bytes -= changes[i].Bytes()
+		bytes -= store.Bytes(&changes[i])
 		if i == rows || bytes < 0 {
 			return i
 		}

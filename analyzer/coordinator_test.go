@@ -41,7 +41,8 @@ const (
 	keyProduce      = 0
 	keyOffsetCommit = 8
 	keyFindGroup    = 10
-	keySyncGroup    = 14 // 11 to 13: join, heartbeat, leave
+	keyHeartbeat    = 12
+	keySyncGroup    = 14 // 11 and 13: join, leave
 )
 
 // proxy stands between an analyzer and its broker, and can cut off what is said to and by the coordinator of its group.
@@ -51,10 +52,11 @@ type proxy struct {
 	hole    bool   // cut off is a black hole, not a connection that is reset
 
 	mu        sync.Mutex
-	cut       bool      // guarded by mu
-	committed time.Time // guarded by mu: when the last offset commit was sent that came through
-	published time.Time // guarded by mu: when decisions were sent last
-	swallowed int       // guarded by mu: requests to the coordinator
+	cut       bool          // guarded by mu
+	proved    time.Time     // guarded by mu: when the last offset commit or heartbeat was sent that came through
+	published time.Time     // guarded by mu: when decisions were sent last
+	longest   time.Duration // guarded by mu: between two times that decisions were sent
+	swallowed int           // guarded by mu: requests to the coordinator
 }
 
 func (p *proxy) connect(ctx context.Context, network, address string) (net.Conn, error) {
@@ -80,9 +82,12 @@ func (p *proxy) passes(key uint16, request []byte) (group, through bool) {
 	case group && p.cut:
 		p.swallowed++
 		return true, false
-	case key == keyOffsetCommit:
-		p.committed = time.Now()
+	case key == keyOffsetCommit, key == keyHeartbeat:
+		p.proved = time.Now()
 	case key == keyProduce && bytes.Contains(request, p.publish):
+		if !p.published.IsZero() {
+			p.longest = max(p.longest, time.Since(p.published))
+		}
 		p.published = time.Now()
 	}
 	return group, true
@@ -143,8 +148,8 @@ func (c *proxied) Read(b []byte) (int, error) {
 }
 
 // TestACoordinatorThatIsCutOff is fault row 7: an analyzer can read and write all topics, and not reach the coordinator of
-// its group. It goes on for as long as its lease lasts, the session but for a second after the last offset commit was
-// sent, and not a moment longer. Another one takes over, and counts stay exact.
+// its group. It goes on for as long as its lease lasts, the session but for a second after the last offset commit or
+// heartbeat was sent, and not a moment longer. Another one takes over, and counts stay exact.
 func TestACoordinatorThatIsCutOff(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -192,17 +197,17 @@ func (c *cluster) cutOff(p *proxy, after, slack time.Duration) {
 	c.send(100) // counted, and decided upon, by one who doesn't know yet
 	b := c.join(t.TempDir())
 	c.await(b) // which is when the session of the other has run out
-	time.Sleep(retryLast)
+	time.Sleep(kafkaio.DefaultMaxPause)
 	p.mu.Lock()
-	held, swallowed := p.published.Sub(p.committed), p.swallowed
+	held, swallowed := p.published.Sub(p.proved), p.swallowed
 	p.mu.Unlock()
-	t.Logf("last published %v after the last commit was sent, with a session of %v; %d requests lost", held, c.session, swallowed)
+	t.Logf("last published %v after the last proof was asked for, with a session of %v; %d requests lost", held, c.session, swallowed)
 	lease := c.session - leaseMargin
 	if held > lease+slack {
-		t.Errorf("published %v after the last commit was sent, want at most %v", held, lease)
+		t.Errorf("published %v after the last proof was asked for, want at most %v", held, lease)
 	}
 	if held < lease-2*c.heartbeat-slack || swallowed == 0 {
-		t.Errorf("published %v after the last commit was sent: it was not the lease that ended it", held)
+		t.Errorf("published %v after the last proof was asked for: it was not the lease that ended it", held)
 	}
 	if a.Ready(time.Now()) {
 		t.Error("ready: got true without a lease")
@@ -220,6 +225,43 @@ func (c *cluster) cutOff(p *proxy, after, slack time.Duration) {
 	c.await(b)
 	c.leave(b)
 	c.compare(map[int]string{0: b.dir, 1: b.dir, 2: b.dir, 3: b.dir})
+}
+
+// An analyzer whose lease has run out, and which the group gives its partitions again, claims them anew: another one may have owned
+// them meanwhile, and what its owners would do before they notice that does not count.
+func TestAnAnalyzerThatMayHaveBeenReplacedClaimsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newVirtualCluster(t)
+		p := &proxy{dial: c.dial, publish: []byte(c.names.Decisions)}
+		client := kafkaio.New(kafkaio.Config{Brokers: c.brokers, Dial: p.connect})
+		t.Cleanup(client.Close)
+		a := c.joinBy(client, t.TempDir(), false)
+		c.send(100)
+		c.await(a)
+		epochs := make(map[int]uint64)
+		for _, s := range a.Stats() {
+			epochs[s.Partition] = s.Publish.Epoch
+		}
+		p.setCut(true)
+		time.Sleep(2 * c.session)
+		if a.Ready(time.Now()) {
+			t.Error("ready: got true without a lease")
+		}
+		p.setCut(false)
+		for deadline := time.Now().Add(time.Minute); !a.Ready(time.Now()); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("got it not ready within a minute")
+			}
+		}
+		c.await(a)
+		for _, s := range a.Stats() {
+			if s.Publish.Epoch <= epochs[s.Partition] {
+				t.Errorf("partition %d: got epoch %d still, want a new claim", s.Partition, s.Publish.Epoch)
+			}
+		}
+		c.leave(a)
+		c.compare(map[int]string{0: a.dir, 1: a.dir, 2: a.dir, 3: a.dir})
+	})
 }
 
 // wantClaimsLast checks that in each partition everything behind the member's claim is the member's.

@@ -1,38 +1,91 @@
-// Package analyzer folds request logs into windowed counts and publishes who is closed.
+// Package analyzer counts request logs in windows and publishes which callers are closed.
 //
-//	requests[p] ──fetch──▶ Fold ──Change──▶ publisher ──▶ decisions[p] ──▶ every gate
-//	                        │
-//	                        └─dirty rows + next offset──▶ committer ──▶ store (one transaction)
+//	requests[p] ──fetch──▶ intake ──▶ fold ──changes──▶ publisher ──▶ decisions[p] ──▶ every gate
+//	                                   │
+//	                                   └─changed rows + next offset──▶ committer ──▶ store (one transaction)
 //
-// Fold is the heart: it applies entries to windows in log order, without I/O and without a clock, so that counts are a
-// function of the log's prefix and the rules. Package replay uses the same Fold over access logs.
+// Package fold does the counting: it applies entries to windows in log order, without I/O and without a clock, so that
+// counts are a function of the log's prefix and the rules. Package replay uses the same fold over access logs.
 //
-// An Owner is the goroutine that owns one partition: requests[p], its store and decisions[p]. Publishing may run ahead
-// of the checkpoint, because the fold is deterministic: an owner that starts again folds the same entries into the same
-// decisions, and decisions are absolute, so a repeat changes nothing. An fsync is therefore never in the closing lag.
+// An Owner owns one partition: requests[p], its store, decisions[p] and state[p]. Publishing may run ahead of the
+// checkpoint, because the fold is deterministic: an owner that starts again folds the same entries into the same decisions,
+// and decisions are absolute, so a repeat changes nothing. An fsync is therefore never in the closing lag.
 //
-// Beside that, an owner writes all it holds to state[p], in cycles and in pieces: a begin with the dedupe table as of an
-// offset, each row as of a later one, and an end. Heartbeats say where the last complete one began. An owner starts from
-// its store if that is good, else from such a snapshot, else from the log alone, and reaches the same rows whichever it is:
+// The parts of an Owner, each in a file of its name:
+//   - ledger: the fold, the store, and how far into the log both reach; checkpoints.go commits it by way of a committer.
+//   - recovery: verifies the store, decides whether to start from the store, a snapshot (start.go) or the log alone, and
+//     folds the records from there to the end that the log has at that time (refold.go).
+//   - intake: passes batches from the fetcher to the ledger, and changes from the ledger to the publisher.
+//   - clockGuard: refuses messages from the future; refusalLog is the list of them.
+//   - controls: applies what people decide by hand (package control reads it), between two records of requests[p]; in
+//     controlrestore.go again where an owner had applied it.
+//   - snapshotter: writes the ledger to state[p], in cycles. Package snapshot has the records.
+//   - claimer: takes the partition over; decisionsReader reads what gates believe.
+//   - publisher: writes decisions[p], in batches. Package outbox has the rules of what goes out and what is repeated in cycles;
+//     decisionQueue is its queue with a lock. The publisher looks between its own records for those of other owners.
+//   - rejectWriter: shows people the records that could not be counted.
+//
+// An owner writes all rows to state[p] in cycles: a begin with the dedupe table as of an offset, each row as of a later
+// one, and an end. Heartbeats say where the last complete cycle began. An owner starts from its store if the store is good,
+// else from such a snapshot, else from the log alone. All three ways lead to the same rows:
 //
 //	log      ──0────────B──n1─────n2──────▶ next
-//	snapshot            │  └row 1  └row 2    the log is folded from B; at n1, row 1 becomes what it was then
+//	snapshot            │  └row 1  └row 2    the log is folded from B; at n1, row 1 gets the snapshot's value
 //
-// Which rules count since which offset is recorded there too, with their text, so that what is folded again is folded by
-// the rules that it was folded by.
+// The text of the rules, and the offset since which they count, are recorded there too. So a log that is folded again is
+// folded by the same rules as before.
 //
-// Analyzer runs the owners of the partitions that its consumer group assigns to it. One that is assigned none stands by, and
-// is ready.
+// What people decide by hand comes in the topic of control. An owner applies it at a place: between two records, which it publishes
+// with a heartbeat behind it, commits to the store, and writes to state[p], before it folds on. Several records that wait share a
+// place. Records about other partitions only move the offset. An owner without a lease applies nothing.
 //
-// Where this differs from ARCHITECTURE.md §5:
+//	control ──batch──▶ fold ──changes, heartbeat──▶ decisions[p]; rows, offset and place ──▶ store; place ──▶ state[p]
+//
+// While an owner restores, it applies each record at its place again. Places that it only guessed, or that only its store knew, it
+// writes to state[p] itself. It begins with a mark in state[p]: what a replaced owner writes there after that does not count. Without
+// the topic owners count as before, and say that nobody can act.
+//
+// Where the brokers take messages from the future, an owner refuses those that are ahead of its own clock, before the fold
+// sees them (OwnerConfig.JudgeTimes). One such message would otherwise move log time, and end the window of each caller.
+// The fold judges nothing: it passes over the offsets of a list, which is one of its inputs.
+//
+//	requests[p] ──batch──▶ timejudge ──offsets──▶ state[p], acknowledged ──▶ the fold's list ──▶ fold ──▶ store, snapshots
+//
+// An offset is in state[p] before any record behind it is folded, and so before a decision or a heartbeat that depends on
+// it. An owner that takes over marks state[p] first: records that a replaced owner still writes there do not count. Then it
+// obeys the list. It folds without judging all messages about which other owners have published, and judges by its own
+// clock only those that follow. A store whose list is not that of state[p] belongs to an owner that was replaced, and is
+// not used. If there were at least three producers in the last minute and more than half of them are ahead, the owner takes
+// its own clock to be wrong, and folds nothing until the clock is right.
+//
+// An Analyzer runs the owners of the partitions that its consumer group assigns to it. An Analyzer without a partition
+// stands by, and is ready. Packages audit and repartition read the same topics, but use no Owner.
+//
+// The file .github/ARCHITECTURE.md says how each request counts once (section 6). In detail:
 //   - An owner opens its store before it claims the partition, not after: the claim's epoch must be above that of the
-//     store, which only the store can tell. What must not happen before the claim is publishing, and reading back what
-//     others published; opening touches nothing but our own directory, which is locked.
-//   - An owner whose claim meets the highest epoch that there can be gives up with ErrFenced: there is none above it.
-//   - Restoring ends at the log's end as it was when restoring began; what came since is folded while running, and its
-//     decisions are published at once.
-//   - The lease is renewed by the offset commits of all partitions together, so it is the analyzer's and not a partition's.
-//     An owner keeps its epoch through a rebalance; one that failed and began anew takes another.
+//     store, and only an open store can tell its epoch. The owner must not publish before the claim, nor read back what
+//     others published. To open the store touches only our own directory, which is locked.
+//   - No reader believes an epoch that schemas.CheckEpoch refuses, so that an owner can always take a higher one. Its records
+//     carry a time at which gates believe its epoch, which is later than now only after somebody has claimed the highest
+//     epoch that they believed.
+//   - Restoring ends at the offset that was the log's end when restoring began. Later records are folded while running, and
+//     their decisions are published at once.
+//   - The lease is renewed by the heartbeats and the offset commits of all partitions together, so it is the analyzer's and
+//     not a partition's. Heartbeats renew it while the group rebalances, too: the coordinator's answer proves that there is
+//     no newer generation, by which another could have the partitions (kafkaio.Group.OnProof).
+//     An owner keeps its epoch through a rebalance; an owner that failed and was started again takes a new one.
 //   - Partitions are not added to running owners: when the topic of requests has more of them than before, the daemon
 //     stops its Analyzer and makes another.
+//
+// # Chosen input
+//
+// Clients choose ids and resources; servers with producer rights choose producers, sequence numbers and times. This is what
+// input costs that an attacker has chosen with the source at hand, compared with random input of the same size:
+//   - counting: see package fold.
+//   - publisher: pending decisions and those in force take one place for each rule and caller, see package outbox. Cycles
+//     repeat the decisions in force, a thousand at a time; changes are sent first.
+//   - rejects: at most 256 wait; further ones are counted and not escaped.
+//   - snapshots: rows are written in the order of the table, once a cycle. The key of a row does not decide its place.
+//
+// Packages fold, ingest, feed, tail, replay, rules and store have lists of their own.
 package analyzer

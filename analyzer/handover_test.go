@@ -71,13 +71,13 @@ func TestPartitionsGoWhereTheirCountsAre(t *testing.T) {
 			c.send(100)
 		}
 		c.await(a, b)
-		was := map[string][]int{a.dir: a.partitions(), b.dir: b.partitions()}
+		before := map[string][]int{a.dir: a.partitions(), b.dir: b.partitions()}
 		c.leave(a)
 		c.leave(b)
 		b2, a2 := c.join(b.dir), c.join(a.dir)
 		c.await(a2, b2)
-		if now := map[string][]int{a.dir: a2.partitions(), b.dir: b2.partitions()}; !maps.EqualFunc(now, was, slices.Equal) {
-			t.Errorf("after a restart: got %v, want %v", now, was)
+		if now := map[string][]int{a.dir: a2.partitions(), b.dir: b2.partitions()}; !maps.EqualFunc(now, before, slices.Equal) {
+			t.Errorf("after a restart: got %v, want %v", now, before)
 		}
 		for _, m := range []*member{a2, b2} {
 			for _, s := range m.Stats() {
@@ -91,12 +91,12 @@ func TestPartitionsGoWhereTheirCountsAre(t *testing.T) {
 	})
 }
 
-func TestWhatIsHeldIsRememberedAsAHint(t *testing.T) {
+func TestOffsetsAreKeptAsAHint(t *testing.T) {
 	dir := t.TempDir()
-	if h := readHeld(dir); len(h.offsets) != 0 {
+	if h := readOffsetHints(dir); len(h.offsets) != 0 {
 		t.Errorf("new: got %v, want nothing", h.offsets)
 	}
-	h := readHeld(filepath.Join(dir, "new"))
+	h := readOffsetHints(filepath.Join(dir, "new"))
 	h.offsets = map[int]int64{0: 5, 7: 1 << 50, 9: 3}
 	if err := h.write(time.Now()); err != nil {
 		t.Fatal(err)
@@ -106,14 +106,14 @@ func TestWhatIsHeldIsRememberedAsAHint(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h = readHeld(h.dir)
+	h = readOffsetHints(h.dir)
 	if got, want := h.present(), map[int]int64{0: 5, 7: 1 << 50}; !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if err := os.WriteFile(filepath.Join(h.dir, heldFile), []byte("noise\n1\n2 x\n3 -4\n5 6\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(h.dir, hintFile), []byte("noise\n1\n2 x\n3 -4\n5 6\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := readHeld(h.dir).offsets, map[int]int64{5: 6}; !maps.Equal(got, want) {
+	if got, want := readOffsetHints(h.dir).offsets, map[int]int64{5: 6}; !maps.Equal(got, want) {
 		t.Errorf("amid noise: got %v, want %v", got, want)
 	}
 }

@@ -4,179 +4,103 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/509da70d/floodgate/analyzer/failpoint"
+	"github.com/509da70d/floodgate/analyzer/outbox"
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/analyzer/snapshot"
 	"github.com/509da70d/floodgate/schemas"
-	"github.com/509da70d/floodgate/store"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// Log is what an owner needs of Kafka; *kafkaio.Client is one. Its methods are called from several goroutines.
-type Log interface {
-	Fetch(ctx context.Context, r kafkaio.FetchRequest) (kafkaio.Batch, error)
-	Produce(ctx context.Context, topic string, partition int, msgs ...kafkaio.Message) (base int64, err error)
-	Range(ctx context.Context, topic string, partition int) (start, end int64, err error)
-}
-
-// Defaults of OwnerConfig.
-const (
-	DefaultCheckpoint = 500 * time.Millisecond
-	DefaultHeartbeat  = time.Second
-	DefaultRepeat     = time.Minute
-	DefaultSnapshot   = 10 * time.Minute
-)
-
-// OwnerConfig configures an Owner. Zero durations are the defaults.
-type OwnerConfig struct {
-	Fold       FoldOptions // Partition and Partitions say which one is owned
-	Requests   string      // topic
-	Decisions  string      // topic
-	State      string      // topic of snapshots; empty: none are written or read
-	Rejects    string      // topic of what could not be read; empty: it is only counted
-	Dir        string      // of the partition's store
-	Rules      *rules.Set
-	Name       string                    // of this analyzer, for people
-	Lease      func(now time.Time) bool  // whether the partition is still ours to publish for; nil is always
-	Checkpoint time.Duration             // at most this long between commits while entries come
-	Heartbeat  time.Duration             // between heartbeats
-	Repeat     time.Duration             // between cycles that republish all closures in force
-	Snapshot   time.Duration             // between cycles that write all rows to State
-	Store      store.Options             //
-	Logger     *slog.Logger              // nil discards
-	Observe    func(c Change, lag int64) // called for each close published, with the lag in nanoseconds; nil is nobody
-}
-
-func (c OwnerConfig) withDefaults() OwnerConfig {
-	if c.Lease == nil {
-		c.Lease = func(time.Time) bool { return true }
-	}
-	if c.Checkpoint == 0 {
-		c.Checkpoint = DefaultCheckpoint
-	}
-	if c.Heartbeat == 0 {
-		c.Heartbeat = DefaultHeartbeat
-	}
-	if c.Repeat == 0 {
-		c.Repeat = DefaultRepeat
-	}
-	if c.Snapshot == 0 {
-		c.Snapshot = DefaultSnapshot
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return c
-}
-
-// State is what an owner is doing.
-type State int32
-
-// States, in the order in which a healthy owner passes them. MemoryOnly stands beside Running: the disk is full, so that
-// decisions go on but a restart would count from the last checkpoint in the log.
-const (
-	Idle State = iota
-	Claiming
-	Opening
-	Verifying
-	Restoring
-	Reconciling
-	Running
-	MemoryOnly
-	Draining
-)
-
-// String returns the state's name in lower case.
-func (s State) String() string {
-	return [...]string{"idle", "claiming", "opening", "verifying", "restoring", "reconciling", "running", "memory-only", "draining"}[s]
-}
-
 // Owner owns one partition: it folds requests[p], keeps the counts in its store, and is the only writer of decisions[p].
-// Make one with NewOwner and call Run once. SetRules, Stats and Next may be called from any goroutine.
+// Make one with NewOwner and call Run once. Ask, SetRules, Stats and Next may be called from any goroutine.
+//
+// Its parts are used by Run's goroutine alone, but for what they say themselves.
 type Owner struct {
-	reader
-	state     atomic.Int32
-	next      atomic.Int64 // the next offset to fold
-	durable   atomic.Int64 // the offset before which all is counted in the store
-	stats     atomic.Pointer[FoldStats]
-	rules     chan *rules.Set
-	publisher *publisher
-	states    *stateWriter
-	rejects   *rejectWriter
-	drained   chan struct{}                                       // closed when all that was counted is published and committed, and the store is being closed
-	mark      atomic.Pointer[ruleMark]                            // which rules count
-	openStore func(dir string, o store.Options) (rowStore, error) // tests put faults here
+	log    kafkaio.Log
+	config OwnerConfig
+	rules  chan *rules.Set
 
-	// Owned by Run's goroutine.
-	fold       *Fold
-	store      rowStore
-	tailOffset int64
-	tailCRC    uint32
-	rulesFrom  int64
-	claimed    uint64            // the epoch
-	beat       schemas.Heartbeat // the newest before our claim
-	snapshot   *snapshot         // to be restored, or nil
-	changes    ruleHistory       // of rules, which the log that is being refolded was counted by
-	rolling    rolling
-	commits    *committer
-	committed  time.Time
+	ledger    *ledger       // what is counted
+	intake    *intake       // takes batches to the ledger
+	asks      *asks         // answers questions about the ledger
+	guard     *clockGuard   // judges messages' times
+	refusals  *refusalLog   // what it refused
+	controls  *controls     // applies what people have decided by hand
+	snapshots *snapshotter  // writes state[p]
+	publisher *publisher    // writes decisions[p]
+	rejects   *rejectWriter // writes what could not be counted
+	events    *eventWriter  // writes what has happened
+	drained   chan struct{} // closed when all that was counted is published and committed, and the store is being closed
 }
 
 // NewOwner returns an owner that has done nothing yet.
-func NewOwner(log Log, c OwnerConfig) *Owner {
+func NewOwner(log kafkaio.Log, c OwnerConfig) *Owner {
 	c = c.withDefaults()
 	c.Logger = c.Logger.With("partition", c.Fold.Partition)
-	o := &Owner{reader: reader{log, c}, rules: make(chan *rules.Set, 1), drained: make(chan struct{})}
-	o.stats.Store(&FoldStats{})
-	o.openStore = openStore
-	o.states = newStateWriter(log, c)
+	o := &Owner{log: log, config: c, rules: make(chan *rules.Set, 1), drained: make(chan struct{})}
+	o.ledger = newLedger(c)
+	o.asks = newAsks(o.ledger)
+	o.snapshots = newSnapshotter(log, o.ledger)
 	o.rejects = newRejectWriter(log, c)
-	o.mark.Store(&ruleMark{})
+	o.events = newEventWriter(log, c, o.ledger.events)
 	o.publisher = newPublisher(log, c, o.fillHeartbeat)
+	o.refusals = &refusalLog{
+		ledger: o.ledger, snapshots: o.snapshots, reader: o.snapshotReader(), requests: c.cursor(log, c.Requests, 0),
+	}
+	o.guard = &clockGuard{ledger: o.ledger, log: log, refusals: o.refusals, born: time.Now()}
+	o.intake = &intake{ledger: o.ledger, guard: o.guard, rejects: o.rejects, publisher: o.publisher, asks: o.asks}
+	o.controls = &controls{log: log, ledger: o.ledger, intake: o.intake, snapshots: o.snapshots}
+	o.intake.controls = o.controls
 	return o
 }
 
+func (o *Owner) snapshotReader() *snapshot.Reader {
+	return snapshot.NewReader(o.log, o.config.State, o.config.Fold.Partition, kafkaio.Always, o.config.Logger)
+}
+
 // Run owns the partition until ctx ends, then commits what it counted and returns nil. It returns an error if the
-// partition was claimed by another (ErrFenced), or if the store can't be used; whoever called it may start another.
+// partition was claimed by another owner (errFenced), or if the store cannot be used: its caller may start another owner.
 func (o *Owner) Run(ctx context.Context) error {
-	defer o.setState(Idle)
-	o.setState(Opening)
-	if err := o.open(); err != nil {
+	l := o.ledger
+	defer l.enter(stateIdle)
+	l.enter(stateOpening)
+	if err := l.open(); err != nil {
 		return err
 	}
-	defer func() { o.setState(Idle); o.closeStore() }() // in this order: on a broken disk, closing takes as long as it is
+	defer func() {
+		l.enter(stateIdle) // first: to close the store takes as long as the disk is broken
+		l.closeStore()
+	}()
 	failpoint.Here(failpoint.Opened)
-	o.setState(Claiming)
-	if err := o.claim(ctx); err != nil {
-		return ended(ctx, fmt.Errorf("claim partition %d: %w", o.config.Fold.Partition, err))
-	}
-	o.setState(Verifying)
-	if err := o.verify(ctx); err != nil {
-		return ended(ctx, fmt.Errorf("verify store: %w", err))
-	}
-	if err := o.choose(ctx); err != nil {
-		return ended(ctx, fmt.Errorf("look for a snapshot: %w", err))
+	r, err := o.prepare(ctx)
+	if err != nil {
+		return ended(ctx, err)
 	}
 	fetchCtx, stopFetching := context.WithCancel(ctx)
 	defer stopFetching()
+	eventsCtx, stopEvents := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopEvents()
 	// The helpers outlive ctx: what was folded is still published and committed.
 	helpers, helperCtx := errgroup.WithContext(context.WithoutCancel(ctx))
-	f := newFetcher(o.log, o.config, o.next.Load())
-	o.commits = newCommitter(o.store)
+	f := newFetcher(o.log, o.config, l.next.Load())
+	l.commits = newCommitter(l.store, l.took)
+	o.controls.follow()
 	helpers.Go(func() error { f.run(fetchCtx); return nil })
-	helpers.Go(func() error { o.commits.run(); return nil })
-	helpers.Go(func() error { o.states.run(fetchCtx); return nil })
+	helpers.Go(func() error { o.controls.run(fetchCtx); return nil })
+	helpers.Go(func() error { l.commits.run(); return nil })
+	helpers.Go(func() error { o.snapshots.writer.Run(fetchCtx); return nil })
 	helpers.Go(func() error { o.rejects.run(fetchCtx); return nil })
-	publishing := make(chan struct{})
-	helpers.Go(func() error { return o.publisher.run(helperCtx, publishing) })
-	err := o.own(ctx, helperCtx, f, publishing)
+	helpers.Go(func() error { o.events.run(eventsCtx); return nil })
+	helpers.Go(func() error { return o.publisher.run(helperCtx) })
+	err = o.own(ctx, helperCtx, r, f)
 	stopFetching()
-	o.commits.close()
+	stopEvents()
+	l.commits.close()
 	o.publisher.close()
 	err = errors.Join(err, helpers.Wait())
 	failpoint.Here(failpoint.Drained)
@@ -184,81 +108,172 @@ func (o *Owner) Run(ctx context.Context) error {
 	return err
 }
 
-// own restores, reconciles, and then folds until ctx or a helper ends.
-func (o *Owner) own(ctx, helperCtx context.Context, f *fetcher, publishing chan<- struct{}) error {
-	o.setState(Restoring)
-	if err := o.restore(ctx, f); err != nil {
+// prepare claims the partition, verifies the store, and decides what to start from.
+func (o *Owner) prepare(ctx context.Context) (*recovery, error) {
+	l := o.ledger
+	l.enter(stateClaiming)
+	claimer := claimer{o.log, &o.config}
+	claim, err := claimer.claim(ctx, l.store.Checkpoint().Epoch)
+	if err != nil {
+		return nil, fmt.Errorf("claim partition %d: %w", o.config.Fold.Partition, err)
+	}
+	l.epoch = claim.epoch
+	o.publisher.setEpoch(claim.epoch, claim.end)
+	o.snapshots.writer.SetEpoch(claim.epoch, claim.view.beat.State)
+	o.snapshots.events.begin(claim.view.beat.State)
+	l.enter(stateVerifying)
+	r := &recovery{
+		ledger: l, intake: o.intake, refusals: o.refusals, log: o.log, snapshots: o.snapshotReader(),
+		beat: claim.view.beat, claimed: claim.before, folded: claim.view.folded, published: claim.view.published,
+	}
+	if err := r.verify(ctx); err != nil {
+		return nil, fmt.Errorf("verify store: %w", err)
+	}
+	if err := o.refusals.takeOver(ctx); err != nil {
+		return nil, fmt.Errorf("take over the list of refusals: %w", err)
+	}
+	if r.mark, err = o.snapshots.mark(ctx); err != nil {
+		return nil, fmt.Errorf("take over the places of control records: %w", err)
+	}
+	if err := r.prepare(ctx); err != nil {
+		return nil, fmt.Errorf("look for a snapshot: %w", err)
+	}
+	if o.guard.from, err = o.refusals.obey(ctx, r.snapshot, r.folded, r.beat.State-1); err != nil {
+		return nil, fmt.Errorf("read the list of refusals: %w", err)
+	}
+	_, end, err := r.requests().Range(ctx)
+	l.beginEvents(r.beat.Events, end, r.snapshot)
+	return r, err
+}
+
+// reconcile compares what gates believe with what is counted, and gives the difference to the publisher: closures that
+// are not in force here open, and all that are in force are repeated, so that the first cycle of the new epoch is whole.
+// Closures of a rule that has lost weight are not opened: their callers may have no row any more.
+func (o *Owner) reconcile(published map[outbox.Key]schemas.Decision) {
+	failpoint.Here(failpoint.Restored)
+	now := time.Now().UnixNano()
+	changes := o.ledger.fold.Closures(now)
+	for i := range changes {
+		changes[i].Offset = o.ledger.tailOffset
+	}
+	o.publisher.reconcile(published, changes, now, func(d *schemas.Decision) bool {
+		return o.ledger.fold.MayBeClosed(d.Rule, d.RuleVersion, d.Caller.ID)
+	})
+	failpoint.Here(failpoint.Reconciled)
+}
+
+// own restores, and then folds until ctx or a helper ends.
+func (o *Owner) own(ctx, helperCtx context.Context, r *recovery, f *fetcher) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(helperCtx, cancel)() // the helper's own error is what counts
+	if err := o.restore(ctx, r, f); err != nil {
 		return ended(ctx, fmt.Errorf("restore partition %d: %w", o.config.Fold.Partition, err))
 	}
-	if err := o.reconcile(ctx); err != nil {
-		return ended(ctx, fmt.Errorf("reconcile partition %d: %w", o.config.Fold.Partition, err))
-	}
-	close(publishing)
-	o.setState(Running)
-	if err := o.loop(ctx, helperCtx, f); err != nil {
+	o.publisher.start()
+	o.ledger.enter(stateRunning)
+	err := o.loop(ctx, f)
+	close(o.asks.over)
+	if err != nil {
 		return err
 	}
-	o.setState(Draining)
+	o.ledger.enter(stateDraining)
 	failpoint.Here(failpoint.Draining)
-	return o.commitAll()
+	o.events.drain(ctx)
+	return o.ledger.commitAll()
+}
+
+// restore folds the log up to its end, goes over to today's rules, and finds out what gates have to learn.
+func (o *Owner) restore(ctx context.Context, r *recovery, f *fetcher) error {
+	o.ledger.enter(stateRestoring)
+	if err := o.controls.readAhead(ctx, r.known()); err != nil {
+		return err
+	}
+	if err := r.refold(ctx, f); err != nil {
+		return err
+	}
+	if err := o.changeRules(ctx, o.config.Rules); err != nil {
+		return err
+	}
+	o.ledger.enter(stateReconciling)
+	if err := o.ledger.commitRestored(); err != nil {
+		return err
+	}
+	if err := o.controls.applyRestored(ctx); err != nil {
+		return err
+	}
+	o.reconcile(r.published)
+	return nil
 }
 
 // loop is the owner's life: fold what was fetched, publish what changed, commit from time to time.
-func (o *Owner) loop(ctx, helperCtx context.Context, f *fetcher) error {
+func (o *Owner) loop(ctx context.Context, f *fetcher) error {
 	tick := time.NewTicker(o.config.Checkpoint / 2)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-helperCtx.Done():
-			return nil // the helper's own error is what counts
 		case set := <-o.rules:
 			if err := o.changeRules(ctx, set); err != nil {
 				return err
 			}
-		case b := <-f.batches:
+		case b, ok := <-o.controls.next():
+			if !ok {
+				return ended(ctx, ctx.Err())
+			}
+			o.controls.hold(b)
+			if err := o.controls.apply(ctx); err != nil {
+				return err
+			}
+		case q := <-o.asks.waiting:
+			o.asks.answer(q)
+		case b, ok := <-f.batches:
+			if !ok {
+				return ended(ctx, f.err(ctx))
+			}
 			failpoint.Here(failpoint.Fetched)
-			if err := o.foldBatch(b); err != nil {
+			if err := o.intake.take(ctx, &b); err != nil {
+				return ended(ctx, err)
+			}
+		case result := <-o.ledger.commits.done:
+			if err := o.ledger.commitEnded(result); err != nil {
 				return err
 			}
-		case err := <-o.commits.done:
-			if err := o.committedOne(err); err != nil {
-				return err
-			}
-		case <-o.states.done:
-			o.states.busy = false
-			o.hurrySnapshot()
+		case <-o.snapshots.writer.Done():
+			o.snapshots.hurry()
 		case now := <-tick.C:
-			o.stepSnapshot(now)
+			o.snapshots.step(now)
+			o.config.closeLog.flush(now)
+			o.guard.poll()
+			if err := o.controls.turn(ctx); err != nil { // what came when there was no lease
+				return err
+			}
 		}
-		if err := o.maybeCommit(time.Now()); err != nil {
-			return err
-		}
-	}
-}
-
-// SetRules changes the rules the owner counts by, before the next record that it folds.
-func (o *Owner) SetRules(set *rules.Set) {
-	for {
-		select {
-		case o.rules <- set:
-			return
-		default:
-		}
-		select {
-		case <-o.rules: // an older set that nobody has taken yet
-		default:
-		}
+		o.ledger.commitIfDue(time.Now())
 	}
 }
 
 // Next returns the next offset to fold.
-func (o *Owner) Next() int64 { return o.next.Load() }
+func (o *Owner) Next() int64 { return o.ledger.next.Load() }
 
-func (o *Owner) setState(s State) {
-	if State(o.state.Swap(int32(s))) != s {
-		o.config.Logger.Info("owner", "state", s.String(), "next", o.next.Load())
+// state returns what the owner is doing, as others see it.
+func (o *Owner) state() State {
+	state := o.ledger.current()
+	if state != stateIdle && o.guard.wrong.Load() {
+		return stateClock
+	}
+	return state
+}
+
+// Stats returns a snapshot; the fold's part is as of the last batch.
+func (o *Owner) Stats() OwnerStats {
+	return OwnerStats{
+		Partition: o.config.Fold.Partition, State: o.state(), Next: o.Next(), Committed: o.ledger.durable.Load(),
+		Fold: *o.ledger.stats.Load(), Publish: o.publisher.numbers.stats(), Snapshots: o.snapshots.writer.Cycles(),
+		SnapshotAge: o.snapshots.age(time.Now()), Restore: time.Duration(o.ledger.restored.Load()),
+		Unshown: o.rejects.dropped.Load(), Commits: o.ledger.took.Snapshot(),
+		Control: o.controls.numbers.stats(o.ledger.control.Load()), Events: o.ledger.events.Stats(),
 	}
 }
 
@@ -268,17 +283,4 @@ func ended(ctx context.Context, err error) error {
 		return nil //nolint:nilerr // it is what this is for
 	}
 	return err
-}
-
-// decision turns a change into what gates are told; seq and epoch are the publisher's.
-func decision(c *Change, partition int, lag int64) schemas.Decision {
-	return schemas.Decision{
-		Rule: c.Rule.Name, RuleVersion: c.Rule.Fingerprint(), Caller: c.Caller, Mode: c.Rule.Mode,
-		CloseAt: c.Closure.CloseAt, Until: c.Closure.Until,
-		Partition: int32(partition), // a partition number
-		Evidence: schemas.Evidence{
-			Count: c.Count.Total, Limit: c.Limit, Window: c.Rule.Window.Length(c.At), WindowStart: c.Count.Start,
-			AsOfOffset: c.Offset, AsOfTime: c.At, Lag: lag,
-		},
-	}
 }

@@ -1,13 +1,11 @@
 package analyzer
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
-	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +13,7 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
+	"github.com/509da70d/floodgate/store/kafkaio/kafkaiotest"
 )
 
 func TestOwnerClosesAtTheLimitAndSaysWhy(t *testing.T) {
@@ -131,26 +130,23 @@ func TestADecisionThatMayHaveBeenPublishedIsPublishedAgainUnderItsOldNumber(t *t
 		time.Sleep(100 * time.Millisecond)
 		rnd := rand.New(rand.NewPCG(1, 2))
 		lost := 0
-		w.log.set(func() {
-			w.log.fault = func(topic string) (before, after error) {
-				switch {
-				case topic != "decisions":
-				case rnd.IntN(4) == 0:
-					lost++
-					return nil, errInjected // appended, and not acknowledged
-				case rnd.IntN(4) == 0:
-					return errInjected, nil
-				}
-				return nil, nil
+		w.log.SetFault(produces("decisions", func() kafkaiotest.Fault {
+			switch {
+			case rnd.IntN(4) == 0:
+				lost++
+				return kafkaiotest.LostAnswer()
+			case rnd.IntN(4) == 0:
+				return kafkaiotest.LostRequest()
 			}
-		})
+			return kafkaiotest.Fault{}
+		}))
 		for i := range 200 {
 			k := fmt.Sprint("c", i)
 			w.prod.send(time.Now(), k, k, k)
 			time.Sleep(5 * time.Millisecond)
 		}
 		time.Sleep(5 * time.Second)
-		w.log.set(func() { w.log.fault = nil })
+		w.log.SetFault(nil)
 		time.Sleep(2 * time.Second)
 		f := w.log.follow(t, time.Now().UnixNano())
 		if len(f.closed) != 200 {
@@ -176,8 +172,8 @@ func TestAnOwnerThatWasReplacedStops(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.prod.send(time.Now(), "a", "a", "a")
-		if err := <-w.done; !errors.Is(err, ErrFenced) {
-			t.Errorf("owner: got %v, want %v", err, ErrFenced)
+		if err := <-w.done; !errors.Is(err, errFenced) {
+			t.Errorf("owner: got %v, want %v", err, errFenced)
 		}
 		if f := w.log.follow(t, time.Now().UnixNano()); f.applied != 0 {
 			t.Errorf("a gate applied %d of its decisions, want none under the other's epoch", f.applied)
@@ -203,8 +199,8 @@ func TestOfTwoClaimsTheFirstWinsAndTheOtherClaimsAgain(t *testing.T) {
 		if lower.epoch() == higher.epoch() {
 			t.Fatalf("both own epoch %d", w.epoch())
 		}
-		if err := <-lower.done; !errors.Is(err, ErrFenced) {
-			t.Errorf("the owner of the lower epoch: got %v, want %v", err, ErrFenced)
+		if err := <-lower.done; !errors.Is(err, errFenced) {
+			t.Errorf("the owner of the lower epoch: got %v, want %v", err, errFenced)
 		}
 		if f := w.log.follow(t, time.Now().UnixNano()); len(f.closed) != 1 {
 			t.Errorf("closed: got %v, want the winner's one decision", f.closed)
@@ -252,7 +248,7 @@ func TestACanaryIsAnsweredAndCountedNowhere(t *testing.T) {
 			}
 			answers++
 			d := r.Decision
-			if d.Rule != RuleCanary || d.Evidence.AsOfTime != sent.UnixNano() || d.ClosedAt(sent.UnixNano()) || d.Mode != schemas.ModeShadow {
+			if d.Rule != ruleCanary || d.Evidence.AsOfTime != sent.UnixNano() || d.ClosedAt(sent.UnixNano()) || d.Mode != schemas.ModeShadow {
 				t.Errorf("answer: got %+v, want an echo that closes nothing", d)
 			}
 		}
@@ -266,27 +262,105 @@ func TestACanaryIsAnsweredAndCountedNowhere(t *testing.T) {
 	})
 }
 
-// Whoever may write decisions may claim the last epoch that there is. None is above it: an owner gives up and says what to
-// do, where one that goes on would fill the topic with claims.
-func TestOwnerGivesUpAboveTheLastEpoch(t *testing.T) {
-	for _, epoch := range []uint64{math.MaxUint64 - 1, math.MaxUint64} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t)
-			value, err := pb.AppendClaim(nil, &schemas.Claim{Epoch: epoch, Nonce: 1, Owner: "a vandal"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := w.log.Produce(t.Context(), w.conf.Decisions, 0, kafkaio.Message{Time: time.Now().UnixNano(), Value: value}); err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			w.conf.Dir = filepath.Join(t.TempDir(), "store")
-			err = NewOwner(w.log, w.conf).Run(ctx)
-			_, end, _ := w.log.Range(t.Context(), w.conf.Decisions, 0)
-			if last := epoch == math.MaxUint64; errors.Is(err, ErrFenced) != last || last && end != 1 || !last && end < 3 {
-				t.Errorf("after epoch %d: got %v and %d records, want ErrFenced after the last one alone, and no claim", epoch, err, end)
-			}
+// Whoever may write decisions may announce the last epoch that there is, or the last that gates believe, by a claim or by
+// a heartbeat. The first changes nothing; above the second there is always another a moment later. The owner decides,
+// and gates follow it.
+func TestNoEpochThatIsAnnouncedStopsAPartition(t *testing.T) {
+	for name, announce := range map[string]func(now time.Time) pb.Record{
+		"a claim of the last epoch": func(time.Time) pb.Record { return pb.Record{Claim: &schemas.Claim{Epoch: math.MaxUint64, Nonce: 1}} },
+		"the one before": func(time.Time) pb.Record {
+			return pb.Record{Claim: &schemas.Claim{Epoch: math.MaxUint64 - 1, Nonce: 1}}
+		},
+		"a heartbeat of the last epoch": func(time.Time) pb.Record {
+			return pb.Record{Heartbeat: &schemas.Heartbeat{Epoch: math.MaxUint64, Seq: 1}}
+		},
+		"a claim of the last believed": func(now time.Time) pb.Record {
+			return pb.Record{Claim: &schemas.Claim{Epoch: lastBelieved(now), Nonce: 1}}
+		},
+		"a claim of one more": func(now time.Time) pb.Record {
+			return pb.Record{Claim: &schemas.Claim{Epoch: lastBelieved(now) + 1, Nonce: 1}}
+		},
+		"a heartbeat of the last": func(now time.Time) pb.Record {
+			return pb.Record{Heartbeat: &schemas.Heartbeat{Epoch: lastBelieved(now), Seq: math.MaxUint64}}
+		},
+		"a higher epoch, by a heartbeat": func(now time.Time) pb.Record {
+			return pb.Record{Heartbeat: &schemas.Heartbeat{Epoch: uint64(now.UnixMilli()) + 1e6, Seq: 1}}
+		},
+		"a decision of the last epoch":    func(time.Time) pb.Record { return pb.Record{Decision: strayDecision(math.MaxUint64, 1)} },
+		"a decision of the last sequence": func(time.Time) pb.Record { return pb.Record{Decision: strayDecision(1, math.MaxUint64)} },
+	} {
+		for _, before := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, before the owner starts %v", name, before), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { announced(t, announce, before) })
+			})
+		}
+	}
+}
+
+// lastBelieved returns the highest epoch that a gate believes now, of a record as far ahead as brokers may let it be.
+func lastBelieved(now time.Time) uint64 {
+	return uint64(now.Add(schemas.MaxRecordLead+schemas.MaxEpochLead).UnixNano() / int64(time.Millisecond))
+}
+
+func strayDecision(epoch, seq uint64) *schemas.Decision {
+	return &schemas.Decision{Rule: "r", Caller: schemas.Caller{Kind: "key", ID: "stray"}, Mode: schemas.ModeEnforce, Epoch: epoch, Seq: seq}
+}
+
+// announced tells the story: what is announced has the latest time that there is.
+func announced(t *testing.T, announce func(time.Time) pb.Record, before bool) {
+	t.Helper()
+	w := newWorld(t)
+	if before {
+		w.log.sayAt(t, math.MaxInt64, announce(time.Now()))
+		w.start()
+	} else {
+		w.start()
+		time.Sleep(1500 * time.Millisecond)
+		w.log.sayAt(t, math.MaxInt64, announce(time.Now()))
+	}
+	time.Sleep(2 * time.Second)
+	select {
+	case err := <-w.done: // as an Analyzer does
+		if before || !errors.Is(err, errFenced) {
+			t.Fatalf("owner: got %v, want it to run, or %v after it ran", err, errFenced)
+		}
+		w.start()
+	default:
+	}
+	w.prod.send(time.Now(), "a", "a", "a")
+	time.Sleep(2 * time.Second)
+	if got := w.log.follow(t, time.Now().UnixNano()); len(got.closed) != 1 {
+		t.Errorf("closed: got %v, want the owner's one decision", got.closed)
+	}
+	w.end()
+}
+
+// Somebody writes under the owner's own epoch, with a sequence number that hides all that the owner says after it. The
+// owner notices, and another takes a higher epoch.
+func TestAnOwnerNoticesRecordsOfOthersUnderItsEpoch(t *testing.T) {
+	for name, say := range map[string]func(epoch uint64) pb.Record{
+		"a heartbeat": func(epoch uint64) pb.Record {
+			return pb.Record{Heartbeat: &schemas.Heartbeat{Epoch: epoch, Seq: math.MaxUint64}}
+		},
+		"a decision": func(epoch uint64) pb.Record { return pb.Record{Decision: strayDecision(epoch, math.MaxUint64)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.start()
+				time.Sleep(1500 * time.Millisecond)
+				w.log.say(t, say(w.epoch()))
+				if err := <-w.done; !errors.Is(err, errFenced) {
+					t.Fatalf("owner: got %v, want %v", err, errFenced)
+				}
+				w.start()
+				w.prod.send(time.Now(), "a", "a", "a")
+				time.Sleep(2 * time.Second)
+				if got := w.log.follow(t, time.Now().UnixNano()); len(got.closed) != 1 {
+					t.Errorf("closed: got %v, want the owner's one decision", got.closed)
+				}
+				w.end()
+			})
 		})
 	}
 }

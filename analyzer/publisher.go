@@ -4,122 +4,95 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/failpoint"
-	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/analyzer/outbox"
 	"github.com/509da70d/floodgate/schemas"
-	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
-
-// decisionKey is what decisions replace each other by.
-type decisionKey struct {
-	rule   string
-	caller schemas.Caller
-}
-
-func keyOf(d *schemas.Decision) decisionKey { return decisionKey{d.Rule, d.Caller} }
 
 // publisher is the only writer of decisions[p]: what changed at once, a heartbeat each second, and in cycles all that is
 // in force. One produce is in flight at a time; a retry keeps its sequence numbers, so that readers drop the copy.
 type publisher struct {
-	log    Log
-	config OwnerConfig
-	fill   func(*schemas.Heartbeat) // sets what the owner's goroutine and the stateWriter know
+	log      kafkaio.Log
+	config   OwnerConfig
+	appender *kafkaio.Appender
+	fill     func(*schemas.Heartbeat) // sets what the owner's goroutine and the snapshot writer know
 
-	mu       sync.Mutex
-	pending  map[decisionKey]pendingDecision // guarded by mu: newest wins
-	order    []decisionKey                   // guarded by mu
-	canaries []schemas.Entry                 // guarded by mu
-	logTime  int64                           // guarded by mu
-	wake     chan struct{}
-	stop     chan struct{}
-	numbers  publishCounters
+	waiting decisionQueue
+	wake    chan struct{}
+	started chan struct{} // closed by start
+	stop    chan struct{} // closed by close
+	numbers publishCounters
+	applied atomic.Int64 // the next control record that the owner applies: what those before it changed was offered
+	beatNow atomic.Bool  // a heartbeat is to follow what was offered
 
 	// Owned by run's goroutine once it has started.
-	epoch   uint64
-	seq     uint64
-	end     int64 // the offset behind our last record
-	from    int64 // where the last complete cycle began
-	inForce map[decisionKey]schemas.Decision
-	cycle   []decisionKey // what the cycle under way has still to repeat
-	began   int64         // where that cycle began
+	signature signature
+	end       int64 // the offset behind our last record
+	control   int64 // what follows from the control records before this one is in the log
+	inForce   *outbox.InForce
+	due       *time.Timer // fires when a decision that waits must go out
 }
 
-// pendingDecision is a decision that was not published yet.
-type pendingDecision struct {
-	decision schemas.Decision
-	closes   []Change // those it is about, for Observe: several if they came faster than they were published
-}
-
-// maxCloses is the most closes of one rule and caller that wait to be observed, while decisions can't be published.
-const maxCloses = 64
-
-func newPublisher(log Log, c OwnerConfig, fill func(*schemas.Heartbeat)) *publisher {
-	return &publisher{
-		log: log, config: c, fill: fill, pending: make(map[decisionKey]pendingDecision),
-		wake: make(chan struct{}, 1), stop: make(chan struct{}), inForce: make(map[decisionKey]schemas.Decision),
+func newPublisher(log kafkaio.Log, c OwnerConfig, fill func(*schemas.Heartbeat)) *publisher {
+	p := &publisher{
+		log: log, config: c, fill: fill,
+		wake: make(chan struct{}, 1), started: make(chan struct{}), stop: make(chan struct{}),
+		numbers: newPublishCounters(),
+		inForce: outbox.NewInForce(c.Fold.MaxRows + fold.MaxManual), // what is closed by hand has no row
 	}
+	p.appender = kafkaio.NewAppender(log, kafkaio.AppenderConfig{
+		Topic: c.Decisions, Partition: c.Fold.Partition, Lease: c.Lease, Retry: p.retry, Logger: c.Logger,
+	})
+	return p
 }
 
-// claimed sets the epoch to publish under; end is the offset behind the claim.
-func (p *publisher) claimed(epoch uint64, end int64) {
-	p.epoch, p.seq, p.end = epoch, 0, end
+// retry lets a batch be sent again for as long as the publisher is not stopped, whatever the error is.
+func (p *publisher) retry(err error) bool {
+	if !errors.Is(err, kafkaio.ErrNoLease) {
+		p.numbers.retries.Add(1)
+	}
+	return !p.stopped()
+}
+
+// setEpoch sets the epoch to publish under; end is the offset behind the claim.
+func (p *publisher) setEpoch(epoch uint64, end int64) {
+	p.signature, p.end = signature{partition: int32(p.config.Fold.Partition), epoch: epoch}, end // a partition number
 	p.numbers.epoch.Store(epoch)
 }
 
-// reconcile sets what is in force and queues the difference to what gates were told.
-func (p *publisher) reconcile(told map[decisionKey]schemas.Decision, changes []Change, now int64) {
-	for i := range changes {
-		d := decision(&changes[i], p.config.Fold.Partition, 0)
-		p.inForce[keyOf(&d)] = d
-	}
-	for key, d := range told {
-		if _, ok := p.inForce[key]; !ok && now < d.Until {
-			d.Until = min(now, d.CloseAt)
-			p.queue(d, Change{})
-		}
-	}
-}
-
-// offer hands over what the fold has changed. It never waits.
-func (p *publisher) offer(changes []Change, canaries []schemas.Entry, logTime int64) {
-	p.mu.Lock()
-	p.logTime = logTime
-	p.canaries = append(p.canaries, canaries...)
-	if old := len(p.canaries) - maxProduce; old > 0 {
-		p.canaries = slices.Delete(p.canaries, 0, old) // nobody waits for them any more
-	}
-	p.mu.Unlock()
-	for i := range changes {
-		c := &changes[i]
-		if c.Kind == policy.Same {
-			continue
-		}
-		p.queue(decision(c, p.config.Fold.Partition, p.numbers.lag.Load()), *c)
-	}
-	if len(changes)+len(canaries) > 0 {
+// offer gives the publisher what the fold has changed and predicted. It never waits. Of t it sets what it knows itself: the
+// clock and its own lag.
+func (p *publisher) offer(changes []fold.Change, plans []fold.Plan, canaries []schemas.Entry, t outbox.Terms) {
+	t.Now, t.Measured = time.Now().UnixNano(), p.numbers.lag.Load()
+	spared := p.waiting.offer(changes, plans, canaries, t)
+	p.numbers.spared.Add(uint64(spared)) // ≥ 0
+	if len(changes)+len(plans)+len(canaries) > 0 {
 		p.nudge()
 	}
 }
 
-// queue puts a decision in line, or in the place of an older one about the same rule and caller.
-func (p *publisher) queue(d schemas.Decision, c Change) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	key := keyOf(&d)
-	next, ok := p.pending[key]
-	if !ok {
-		p.order = append(p.order, key)
+// reconcile sets what is in force, and queues the difference to what gates believe. keep reports which decisions that are
+// not counted here stay in force.
+func (p *publisher) reconcile(believed map[outbox.Key]schemas.Decision, changes []fold.Change, now int64, keep func(*schemas.Decision) bool) {
+	for _, d := range p.inForce.Reconcile(believed, changes, now, keep) {
+		p.waiting.open(d)
 	}
-	next.decision = d
-	if c.Kind == policy.Closed && len(next.closes) < maxCloses {
-		next.closes = append(next.closes, c)
+}
+
+// applyControl says that what control records before an offset have changed was offered. If there were any, a heartbeat says so as
+// soon as it is published.
+func (p *publisher) applyControl(next int64, some bool) {
+	p.applied.Store(next)
+	if some {
+		p.beatNow.Store(true)
+		p.nudge()
 	}
-	p.pending[key] = next
 }
 
 func (p *publisher) nudge() {
@@ -132,10 +105,13 @@ func (p *publisher) nudge() {
 // close lets run publish what is pending and return.
 func (p *publisher) close() { close(p.stop) }
 
-// run publishes until close, once start is closed. It returns ErrFenced if another owner has claimed the partition.
-func (p *publisher) run(ctx context.Context, start <-chan struct{}) error {
+// start lets run publish.
+func (p *publisher) start() { close(p.started) }
+
+// run publishes from start until close. It returns errFenced if another owner has claimed the partition.
+func (p *publisher) run(ctx context.Context) error {
 	select {
-	case <-start:
+	case <-p.started:
 	case <-p.stop:
 		return nil
 	}
@@ -150,34 +126,42 @@ func (p *publisher) publish(ctx context.Context) error {
 	defer beat.Stop()
 	repeat := time.NewTicker(p.config.Repeat)
 	defer repeat.Stop()
+	p.due = time.NewTimer(p.config.Heartbeat)
+	defer p.due.Stop()
 	if err := p.firstCycle(ctx); err != nil {
 		return err
 	}
-	for {
+	for beatDue := false; ; {
+		beatDue = p.beatNow.Swap(false) || beatDue
 		if err := p.flush(ctx); err != nil {
 			return err
 		}
-		if len(p.cycle) > 0 {
+		if beatDue {
+			if err := p.heartbeat(ctx); err != nil {
+				return err
+			}
+			beatDue = false
+		}
+		if p.inForce.Left() > 0 {
 			p.nudge() // more to repeat, but changes go first
 		}
 		select {
 		case <-p.stop:
 			return p.flush(ctx)
 		case <-p.wake:
+		case <-p.due.C:
 		case <-repeat.C:
-			p.beginCycle(time.Now().UnixNano())
+			p.inForce.BeginCycle(time.Now().UnixNano(), p.end)
 		case <-beat.C:
-			if err := p.heartbeat(ctx); err != nil {
-				return err
-			}
+			beatDue = true
 		}
 	}
 }
 
 // firstCycle repeats all that is in force under the new epoch, and then announces it.
 func (p *publisher) firstCycle(ctx context.Context) error {
-	p.beginCycle(time.Now().UnixNano())
-	for len(p.cycle) > 0 {
+	p.inForce.BeginCycle(time.Now().UnixNano(), p.end)
+	for first := true; first || p.inForce.Left() > 0; first = false {
 		if err := p.flush(ctx); err != nil {
 			return err
 		}
@@ -198,82 +182,111 @@ func (p *publisher) stopped() bool {
 	}
 }
 
-// beginCycle starts to repeat what is in force at now, and forgets what no longer is. A cycle that is still under way
-// goes on: from stays where the last complete one began.
-func (p *publisher) beginCycle(now int64) {
-	if len(p.cycle) > 0 {
-		return
-	}
-	for key, d := range p.inForce {
-		if d.Until <= now {
-			delete(p.inForce, key)
-			continue
-		}
-		p.cycle = append(p.cycle, key)
-	}
-	p.began = p.end
-	if len(p.cycle) == 0 {
-		p.from = p.began
-	}
-}
-
-// maxProduce is the most records of one produce.
+// maxProduce is how many records one produce may hold.
 const maxProduce = 1000
 
-// flush publishes what is pending, and one piece of the cycle under way.
+// flush publishes what is due, and one piece of the cycle under way. One that stops publishes all that waits.
 func (p *publisher) flush(ctx context.Context) error {
-	p.mu.Lock()
-	pending, order, canaries := p.pending, p.order, p.canaries
-	p.pending, p.order, p.canaries = make(map[decisionKey]pendingDecision, len(pending)), nil, nil
-	p.mu.Unlock()
-	for len(order) > 0 || len(canaries) > 0 || len(p.cycle) > 0 {
+	now, control := time.Now().UnixNano(), p.applied.Load()
+	pending, canaries, next := p.waiting.take(now, p.stopped())
+	if next > 0 && p.due != nil {
+		p.due.Reset(time.Duration(max(next-now, 0)))
+	}
+	for len(pending) > 0 || len(canaries) > 0 || p.inForce.Left() > 0 {
 		b := p.newBatch()
-		n := min(len(order), maxProduce)
-		for _, key := range order[:n] {
-			b.decide(pending[key])
+		n := min(len(pending), maxProduce)
+		for i := range pending[:n] {
+			if pending[i].Spared {
+				b.spared = append(b.spared, pending[i].Closes...)
+				continue
+			}
+			p.inForce.Set(&pending[i].Decision, b.now)
+			b.decide(&pending[i])
 		}
-		order = order[n:]
+		pending = pending[n:]
 		answers := min(len(canaries), maxProduce-len(b.messages))
 		for i := range canaries[:answers] {
+			if cost := canaries[i].Cost; cost > 0 { // what its sender measured last
+				p.numbers.gateLag.Store(cost)
+			}
 			b.answer(&canaries[i])
 		}
 		canaries = canaries[answers:]
-		repeats := min(len(p.cycle), maxProduce-len(b.messages)) // none before all that is new is out
-		for _, key := range p.cycle[:repeats] {
-			if d, ok := p.inForce[key]; ok {
-				b.add(&d)
-			}
+		repeats := min(p.inForce.Left(), maxProduce-len(b.messages)) // none before all that is new is out
+		for _, d := range p.inForce.Next(repeats, b.now) {
+			b.repeat(&d)
 		}
-		p.cycle = p.cycle[repeats:]
-		if err := b.send(ctx); err != nil {
+		if err := p.send(ctx, b); err != nil {
 			return err
 		}
+		p.inForce.Repeated(repeats)
 		if repeats > 0 {
-			if len(p.cycle) == 0 {
-				p.from = p.began
-			}
-			return nil // what has changed meanwhile goes before the rest of the cycle
+			break // what has changed meanwhile goes before the rest of the cycle
 		}
 	}
+	p.control = control
 	return nil
 }
 
 // heartbeat says that the owner is alive.
 func (p *publisher) heartbeat(ctx context.Context) error {
-	p.mu.Lock()
-	logTime := p.logTime
-	p.mu.Unlock()
 	b := p.newBatch()
-	p.seq++
-	beat := schemas.Heartbeat{
-		Partition: int32(p.config.Fold.Partition),
-		Epoch:     p.epoch, Seq: p.seq, Time: b.now, LogTime: logTime, Lag: p.numbers.lag.Load(), From: p.from,
+	h := schemas.Heartbeat{
+		LogTime: p.waiting.time(), Lag: p.numbers.lag.Load(), From: p.inForce.From(), API: p.config.API, Control: p.control,
 	}
-	p.fill(&beat)
-	value, err := pb.AppendHeartbeat(nil, &beat)
-	if err != nil {
-		return fmt.Errorf("encode heartbeat: %w", err)
+	p.fill(&h)
+	b.beat(&h)
+	return p.send(ctx, b)
+}
+
+func (p *publisher) newBatch() *batch {
+	return &batch{signature: &p.signature, now: time.Now().UnixNano()}
+}
+
+// send appends a batch to decisions[p] until it is acknowledged: the same bytes again after a failure, and nothing while
+// there is no lease. The error is errUnsent if the owner stops before that.
+func (p *publisher) send(ctx context.Context, b *batch) error {
+	b.observeSpared(p.config.Observe)
+	if b.err != nil || len(b.messages) == 0 {
+		return b.err
 	}
-	b.messages = append(b.messages, kafkaio.Message{Time: b.now, Value: value})
-	return b.send(ctx)
+	base, err := p.appender.Append(ctx, b.messages...)
+	switch {
+	case err == nil:
+	case p.stopped():
+		return errUnsent
+	default:
+		return fmt.Errorf("publish %d records: %w", len(b.messages), err)
+	}
+	failpoint.Here(failpoint.Published)
+	p.numbers.acknowledged(b, p.inForce, time.Now().UnixNano(), p.config.Observe)
+	from := p.end
+	p.end = base + int64(len(b.messages))
+	if base <= from || p.stopped() {
+		return nil // an owner that stops need not know who else writes
+	}
+	return p.watch(ctx, from, base)
+}
+
+// watch looks for another owner's records between our last batch and this one.
+func (p *publisher) watch(ctx context.Context, from, to int64) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var stopping sync.WaitGroup
+	defer stopping.Wait()
+	defer cancel()
+	stopping.Go(func() {
+		defer cancel()
+		select {
+		case <-p.stop:
+		case <-ctx.Done():
+		}
+	})
+	fenced, err := newDecisionsReader(p.log, &p.config, from).fences(ctx, to, &p.signature)
+	switch {
+	case fenced:
+		return errFenced
+	case err != nil && !p.stopped():
+		return fmt.Errorf("read between our decisions: %w", err)
+	}
+	return nil
 }

@@ -11,44 +11,47 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/analyzer/outbox"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
+	"github.com/509da70d/floodgate/store/kafkaio/kafkaiotest"
 )
 
-// batchLog is a memLog that remembers how many records its largest produce had.
+// batchLog is a testLog that remembers how many records its largest produce had.
 type batchLog struct {
-	*memLog
-	most int
+	*testLog
+	maxBatch int
 }
 
 func (l *batchLog) Produce(ctx context.Context, topic string, partition int, msgs ...kafkaio.Message) (int64, error) {
-	l.most = max(l.most, len(msgs))
-	return l.memLog.Produce(ctx, topic, partition, msgs...)
+	l.maxBatch = max(l.maxBatch, len(msgs))
+	return l.testLog.Produce(ctx, topic, partition, msgs...)
 }
 
 // aPublisher returns a publisher that has claimed an empty decisions/0.
 func aPublisher(t *testing.T) (*publisher, *batchLog) {
 	t.Helper()
-	log := &batchLog{memLog: newMemLog()}
+	log := &batchLog{testLog: newTestLog()}
 	p := newPublisher(log, OwnerConfig{Requests: "requests", Decisions: "decisions"}.withDefaults(), func(*schemas.Heartbeat) {})
-	p.claimed(1, 0)
+	p.setEpoch(1, 0)
 	return p, log
 }
 
 // closing returns a change that closes a caller for a minute from now.
-func closing(t *testing.T, id string) Change {
+func closing(t *testing.T, id string) fold.Change {
 	t.Helper()
 	now := time.Now().UnixNano()
-	return Change{
+	return fold.Change{
 		Rule: mustRules(t, threeAMinute).Rules[0], Caller: schemas.Caller{Kind: "key", ID: id}, Kind: policy.Closed,
 		Closure: policy.Closure{CloseAt: now, Until: now + int64(time.Minute), Nth: 1}, At: now,
 	}
 }
 
-// told returns the callers that decisions/0 is about, in its order, without repeats.
-func (m *memLog) told(t *testing.T) []string {
+// published returns the callers that decisions/0 is about, in its order, without repeats.
+func (m *testLog) published(t *testing.T) []string {
 	t.Helper()
 	var ids []string
 	seen := make(map[string]bool)
@@ -64,47 +67,47 @@ func (m *memLog) told(t *testing.T) []string {
 // A cycle of repeats is under way when more closes come than fit one produce.
 func TestAllThatIsNewIsPublishedBesideACycle(t *testing.T) {
 	p, log := aPublisher(t)
-	p.offer([]Change{closing(t, "old-1"), closing(t, "old-2")}, nil, 0)
+	p.offer([]fold.Change{closing(t, "old-1"), closing(t, "old-2")}, nil, nil, outbox.Terms{})
 	if err := p.flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"old-1", "old-2"}
-	var changes []Change
+	var changes []fold.Change
 	for i := range 2*maxProduce + 500 {
 		changes = append(changes, closing(t, fmt.Sprint("new-", i)))
 		want = append(want, changes[i].Caller.ID)
 	}
-	p.beginCycle(time.Now().UnixNano())
-	p.offer(changes, nil, 0)
+	p.inForce.BeginCycle(time.Now().UnixNano(), p.end)
+	p.offer(changes, nil, nil, outbox.Terms{})
 	if err := p.flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := log.told(t); !slices.Equal(got, want) {
+	if got := log.published(t); !slices.Equal(got, want) {
 		t.Errorf("got decisions about %d callers, want all %d in their order", len(got), len(want))
 	}
-	if len(p.cycle) > 0 || p.from != 2 {
-		t.Errorf("cycle: got %d left to repeat and from %d, want none and 2", len(p.cycle), p.from)
+	if p.inForce.Left() > 0 || p.inForce.From() != 2 {
+		t.Errorf("cycle: got %d left to repeat and from %d, want none and 2", p.inForce.Left(), p.inForce.From())
 	}
-	if log.most > maxProduce {
-		t.Errorf("largest produce: got %d records, want at most %d", log.most, maxProduce)
+	if log.maxBatch > maxProduce {
+		t.Errorf("largest produce: got %d records, want at most %d", log.maxBatch, maxProduce)
 	}
 }
 
 // A caller that opens while a cycle repeats that it is closed stays open.
 func TestARepeatRevivesNothing(t *testing.T) {
 	p, log := aPublisher(t)
-	p.offer([]Change{closing(t, "a"), closing(t, "b")}, nil, 0)
+	p.offer([]fold.Change{closing(t, "a"), closing(t, "b")}, nil, nil, outbox.Terms{})
 	if err := p.flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	var changes []Change
+	var changes []fold.Change
 	for i := range maxProduce {
 		changes = append(changes, closing(t, fmt.Sprint("new-", i)))
 	}
 	opened := closing(t, "a")
 	opened.Kind, opened.Closure.Until = policy.Opened, opened.Closure.CloseAt
-	p.beginCycle(time.Now().UnixNano())
-	p.offer(append(changes, opened), nil, 0) // in the second produce
+	p.inForce.BeginCycle(time.Now().UnixNano(), p.end)
+	p.offer(append(changes, opened), nil, nil, outbox.Terms{}) // in the second produce
 	if err := p.flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -122,34 +125,34 @@ func TestARepeatRevivesNothing(t *testing.T) {
 // What comes faster than it is published is published once, as it is in the end: a close that was taken back closes nobody,
 // now or in a later cycle, and one that came after an opening stands. Each close is observed.
 func TestOnlyTheLastWordAboutACallerIsPublished(t *testing.T) {
-	shut := func(t *testing.T) Change { t.Helper(); return closing(t, "a") }
-	open := func(t *testing.T) Change {
+	shut := func(t *testing.T) fold.Change { t.Helper(); return closing(t, "a") }
+	open := func(t *testing.T) fold.Change {
 		t.Helper()
 		c := closing(t, "a")
 		c.Kind, c.Closure.Until = policy.Opened, c.Closure.CloseAt
 		return c
 	}
 	for name, test := range map[string]struct {
-		before, words []func(*testing.T) Change // published before, and coalesced
+		before, words []func(*testing.T) fold.Change // published before, and coalesced
 		closed        bool
 		observed      int
 	}{
-		"closed and opened":                  {nil, []func(*testing.T) Change{shut, open}, false, 1},
-		"opened and closed":                  {nil, []func(*testing.T) Change{open, shut}, true, 1},
-		"closed, opened and closed":          {nil, []func(*testing.T) Change{shut, open, shut}, true, 2},
-		"closed, opened, closed and opened":  {nil, []func(*testing.T) Change{shut, open, shut, open}, false, 2},
-		"known closed; opened":               {[]func(*testing.T) Change{shut}, []func(*testing.T) Change{open}, false, 1},
-		"known closed; closed and opened":    {[]func(*testing.T) Change{shut}, []func(*testing.T) Change{shut, open}, false, 2},
-		"known closed; opened and closed":    {[]func(*testing.T) Change{shut}, []func(*testing.T) Change{open, shut}, true, 2},
-		"known open; closed and opened anew": {[]func(*testing.T) Change{shut, open}, []func(*testing.T) Change{shut, open}, false, 2},
+		"closed and opened":                  {nil, []func(*testing.T) fold.Change{shut, open}, false, 1},
+		"opened and closed":                  {nil, []func(*testing.T) fold.Change{open, shut}, true, 1},
+		"closed, opened and closed":          {nil, []func(*testing.T) fold.Change{shut, open, shut}, true, 2},
+		"closed, opened, closed and opened":  {nil, []func(*testing.T) fold.Change{shut, open, shut, open}, false, 2},
+		"known closed; opened":               {[]func(*testing.T) fold.Change{shut}, []func(*testing.T) fold.Change{open}, false, 1},
+		"known closed; closed and opened":    {[]func(*testing.T) fold.Change{shut}, []func(*testing.T) fold.Change{shut, open}, false, 2},
+		"known closed; opened and closed":    {[]func(*testing.T) fold.Change{shut}, []func(*testing.T) fold.Change{open, shut}, true, 2},
+		"known open; closed and opened anew": {[]func(*testing.T) fold.Change{shut, open}, []func(*testing.T) fold.Change{shut, open}, false, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, log := aPublisher(t)
 			observed := 0
-			p.config.Observe = func(Change, int64) { observed++ }
-			publish := func(words []func(*testing.T) Change) {
+			p.config.Observe = func(fold.Change, int64) { observed++ }
+			publish := func(words []func(*testing.T) fold.Change) {
 				for _, word := range words {
-					p.offer([]Change{word(t)}, nil, 0) // each by itself, as batches come
+					p.offer([]fold.Change{word(t)}, nil, nil, outbox.Terms{}) // each by itself, as batches come
 				}
 				if err := p.flush(t.Context()); err != nil {
 					t.Fatal(err)
@@ -161,7 +164,7 @@ func TestOnlyTheLastWordAboutACallerIsPublished(t *testing.T) {
 			if got := len(log.decisions(t)) - before; got != 1 {
 				t.Errorf("got %d records, want 1", got)
 			}
-			p.beginCycle(time.Now().UnixNano()) // and what is in force again
+			p.inForce.BeginCycle(time.Now().UnixNano(), p.end) // and what is in force again
 			publish(nil)
 			for _, from := range []int{0, before} { // a gate that was there, and one that was not
 				closed := false
@@ -172,7 +175,7 @@ func TestOnlyTheLastWordAboutACallerIsPublished(t *testing.T) {
 					t.Errorf("the last word since record %d: got closed %v, want %v", from, closed, test.closed)
 				}
 			}
-			if _, in := p.inForce[decisionKey{"r", schemas.Caller{Kind: "key", ID: "a"}}]; in != test.closed {
+			if in := p.inForce.Has(outbox.Key{Rule: "r", Caller: schemas.Caller{Kind: "key", ID: "a"}}); in != test.closed {
 				t.Errorf("in force: got %v, want %v", in, test.closed)
 			}
 			if observed != test.observed {
@@ -184,33 +187,34 @@ func TestOnlyTheLastWordAboutACallerIsPublished(t *testing.T) {
 
 // An opening comes between the pieces of a cycle that began when the caller was closed: no piece, and no later cycle,
 // closes it again.
-func TestACycleUnderWayRevivesNobody(t *testing.T) {
+func TestACycleUnderWayRevivesNoClosure(t *testing.T) {
 	p, log := aPublisher(t)
-	var changes []Change
+	var changes []fold.Change
 	for i := range 2*maxProduce + 500 {
 		changes = append(changes, closing(t, fmt.Sprint("c-", i)))
 	}
-	p.offer(changes, nil, 0)
+	p.offer(changes, nil, nil, outbox.Terms{})
 	if err := p.flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	p.beginCycle(time.Now().UnixNano())
+	p.inForce.BeginCycle(time.Now().UnixNano(), p.end)
 	opened := make(map[string]bool)
-	for piece := 0; len(p.cycle) > 0; piece++ {
-		var openings []Change
-		for _, at := range []int{0, len(p.cycle) / 2, len(p.cycle) - 1} { // of those to be repeated next, later and last
-			c := closing(t, p.cycle[at].caller.ID)
+	for piece := 0; p.inForce.Left() > 0; piece++ {
+		var openings []fold.Change
+		left := p.inForce.Next(p.inForce.Left(), time.Now().UnixNano())
+		for _, at := range []int{0, len(left) / 2, len(left) - 1} { // of those to be repeated next, later and last
+			c := closing(t, left[at].Caller.ID)
 			c.Kind, c.Closure.Until = policy.Opened, c.Closure.CloseAt
 			openings = append(openings, c)
 			opened[c.Caller.ID] = true
 		}
-		p.offer(openings, nil, 0)
+		p.offer(openings, nil, nil, outbox.Terms{})
 		if err := p.flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p.beginCycle(time.Now().UnixNano())
-	for len(p.cycle) > 0 {
+	p.inForce.BeginCycle(time.Now().UnixNano(), p.end)
+	for p.inForce.Left() > 0 {
 		if err := p.flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -230,59 +234,58 @@ func TestACycleUnderWayRevivesNobody(t *testing.T) {
 }
 
 // While decisions can't be published, canaries and closes pile up: what is kept of them is bounded, and so is a produce.
-func TestWhatWaitsForAnAbsentBrokerIsBounded(t *testing.T) {
+func TestEntriesForAnAbsentBrokerAreBounded(t *testing.T) {
 	p, log := aPublisher(t)
+	observed := 0
+	p.config.Observe = func(fold.Change, int64) { observed++ }
 	canary := schemas.Entry{Kind: schemas.KindCanary, ID: "c", Count: 1}
 	for i := range 40 {
 		canary.Time = int64(i)
-		p.offer([]Change{closing(t, "a"), closing(t, "a")}, slices.Repeat([]schemas.Entry{canary}, 100), 0)
+		p.offer([]fold.Change{closing(t, "a"), closing(t, "a")}, nil, slices.Repeat([]schemas.Entry{canary}, 100), outbox.Terms{})
 	}
-	if got := len(p.canaries); got != maxProduce {
+	if got := len(p.waiting.canaries); got != maxProduce {
 		t.Errorf("canaries kept: got %d, want %d", got, maxProduce)
-	}
-	if got := len(p.pending[p.order[0]].closes); got != maxCloses {
-		t.Errorf("closes kept: got %d, want %d", got, maxCloses)
 	}
 	if err := p.flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if observed != outbox.MaxCloses {
+		t.Errorf("closes kept: got %d, want %d", observed, outbox.MaxCloses)
+	}
 	records := log.decisions(t)
-	if newest := records[len(records)-1].Decision; newest.CloseAt != 39 || log.most > maxProduce {
-		t.Errorf("got canary %d last and %d records in a produce, want the newest, 39, and at most %d", newest.CloseAt, log.most, maxProduce)
+	if newest := records[len(records)-1].Decision; newest.CloseAt != 39 || log.maxBatch > maxProduce {
+		t.Errorf("got canary %d last and %d records in a produce, want the newest, 39, and at most %d", newest.CloseAt, log.maxBatch, maxProduce)
 	}
 }
 
 // The broker goes away just when the publisher wants to know what stands before its records.
 func TestAPublisherStopsThoughTheBrokerIsAway(t *testing.T) {
-	tests := map[string]func(log *memLog) func(string) (before, after error){
-		"before a produce": func(log *memLog) func(string) (before, after error) {
-			log.away = true
-			return nil
-		},
-		"after one that was repeated": func(log *memLog) func(string) (before, after error) {
-			produces := 0
-			return func(string) (before, after error) {
-				if produces++; produces == 1 {
-					return nil, errInjected
+	tests := map[string]func(log *testLog){
+		"before a produce": func(log *testLog) { log.SetDown(true) },
+		"after one that was repeated": func(log *testLog) {
+			calls := 0
+			log.SetFault(produces("decisions", func() kafkaiotest.Fault {
+				if calls++; calls == 1 {
+					return kafkaiotest.LostAnswer()
 				}
-				log.away = true // from the next call on
-				return nil, nil
-			}
+				log.SetDown(true) // from the next call on
+				return kafkaiotest.Fault{}
+			}))
 		},
 	}
 	for name, broken := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p, log := aPublisher(t)
-				start, done := make(chan struct{}), make(chan error, 1)
-				close(start)
-				log.set(func() { log.fault = broken(log.memLog) })
-				var changes []Change
+				done := make(chan error, 1)
+				p.start()
+				broken(log.testLog)
+				var changes []fold.Change
 				for i := range 5 * maxProduce {
 					changes = append(changes, closing(t, fmt.Sprint(i)))
 				}
-				p.offer(changes, nil, 0)
-				go func() { done <- p.run(t.Context(), start) }()
+				p.offer(changes, nil, nil, outbox.Terms{})
+				go func() { done <- p.run(t.Context()) }()
 				time.Sleep(time.Minute)
 				p.close()
 				stopped := time.Now()
@@ -294,8 +297,8 @@ func TestAPublisherStopsThoughTheBrokerIsAway(t *testing.T) {
 				case <-time.After(time.Hour):
 					t.Fatal("still running an hour later")
 				}
-				if took := time.Since(stopped); took > 2*retryLast {
-					t.Errorf("took %v to stop, want at most %v", took, 2*retryLast)
+				if took := time.Since(stopped); took > 2*kafkaio.DefaultMaxPause {
+					t.Errorf("took %v to stop, want at most %v", took, 2*kafkaio.DefaultMaxPause)
 				}
 			})
 		})
@@ -323,8 +326,8 @@ func TestWithoutALeaseNothingIsClaimed(t *testing.T) {
 
 // What gates refuse is not what they were told: a late copy of an older decision, and a word of an owner that was
 // replaced.
-func TestOnlyWhatGatesTakeCountsAsTold(t *testing.T) {
-	log := newMemLog()
+func TestOnlyDecisionsThatGatesTakeCountAsPublished(t *testing.T) {
+	log := newTestLog()
 	say := func(epoch, seq uint64, id string, until int64) {
 		t.Helper()
 		value, err := pb.AppendDecision(nil, &schemas.Decision{
@@ -342,14 +345,14 @@ func TestOnlyWhatGatesTakeCountsAsTold(t *testing.T) {
 	say(7, 5, "a", 100) // an answer was lost, and the copy came late
 	say(8, 1, "b", 200)
 	say(7, 7, "b", 0) // a zombie's
-	o := NewOwner(log, OwnerConfig{Requests: "requests", Decisions: "decisions"})
-	told, err := o.readDecisions(t.Context())
+	conf := OwnerConfig{Requests: "requests", Decisions: "decisions"}.withDefaults()
+	at, err := newDecisionsReader(log, &conf, 0).view(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for id, want := range map[string]int64{"a": 0, "b": 200} {
-		if got := told[decisionKey{"r", schemas.Caller{Kind: "key", ID: id}}].Until; got != want {
-			t.Errorf("%s: got told until %d, want %d", id, got, want)
+		if got := at.published[outbox.Key{Rule: "r", Caller: schemas.Caller{Kind: "key", ID: id}}].Until; got != want {
+			t.Errorf("%s: got published until %d, want %d", id, got, want)
 		}
 	}
 }
@@ -386,8 +389,8 @@ func TestStrayRecordsHideNothing(t *testing.T) {
 			t.Errorf("got epoch %d, want %d still: nobody has claimed this partition", got, epoch)
 		}
 		w.log.say(t, usurped...)
-		if err := <-w.done; !errors.Is(err, ErrFenced) {
-			t.Fatalf("owner: got %v, want %v", err, ErrFenced)
+		if err := <-w.done; !errors.Is(err, errFenced) {
+			t.Fatalf("owner: got %v, want %v", err, errFenced)
 		}
 		w.start()
 		time.Sleep(3 * time.Second)
@@ -406,11 +409,11 @@ func TestAnOwnerRunsOverALogThatRetentionEmptied(t *testing.T) {
 		w.atRest()
 		w.prod.send(time.Now(), "a")
 		w.prod.send(time.Now(), "a")
-		w.log.truncate("requests/0", 3)
+		w.log.Trim("requests", 0, 3)
 		w.start()
 		time.Sleep(5 * time.Second)
 		s := w.owner.Stats()
-		if s.State != Running || s.Next != 3 || s.Fold.Lost != 2 {
+		if s.State != stateRunning || s.Next != 3 || s.Fold.Lost != 2 {
 			t.Errorf("got %v at offset %d with %d lost, want running at 3 with 2", s.State, s.Next, s.Fold.Lost)
 		}
 		w.end()

@@ -14,7 +14,7 @@ import (
 
 // shortLog is a log of which nothing can be had for now from an offset of requests on.
 type shortLog struct {
-	*memLog
+	*testLog
 	until int64
 }
 
@@ -27,7 +27,7 @@ func (s shortLog) Fetch(ctx context.Context, r kafkaio.FetchRequest) (kafkaio.Ba
 			return kafkaio.Batch{}, ctx.Err()
 		}
 	}
-	return s.memLog.Fetch(ctx, r)
+	return s.testLog.Fetch(ctx, r)
 }
 
 const (
@@ -52,7 +52,7 @@ func (w *world) diesRestoring(until int64) {
 	done := make(chan error, 1)
 	go func() { done <- o.Run(ctx) }()
 	time.Sleep(10 * time.Second)
-	if s := o.Stats(); s.State != Restoring || s.Committed == 0 || s.Committed > until+10 {
+	if s := o.Stats(); s.State != stateRestoring || s.Committed == 0 || s.Committed > until+10 {
 		w.t.Errorf("got %v, committed up to %d, want it restoring at about %d", s.State, s.Committed, until)
 	}
 	die()

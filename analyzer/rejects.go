@@ -2,28 +2,13 @@ package analyzer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/ingest/reject"
-	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
-
-// refusal is why the fold refused a frame that could be read.
-type refusal struct{ reason, text string }
-
-func (r refusal) Error() string { return r.text }
-
-// reasonOf returns the reason that an error of Fold.Frame was counted under.
-func reasonOf(err error) string {
-	if r, ok := errors.AsType[refusal](err); ok {
-		return r.reason
-	}
-	return schemas.Reason(err)
-}
 
 // Bounds on rejects.
 const (
@@ -34,27 +19,29 @@ const (
 // rejectWriter writes what could not be folded to the topic of rejects, for people to look at. Nothing depends on it: a
 // record is counted by its reason whether it is shown or not, so that what is beyond the queue is dropped, and counted.
 type rejectWriter struct {
-	log     Log
-	config  OwnerConfig
-	source  string
-	queue   chan reject.Reject
-	dropped atomic.Uint64
+	shown    bool // there is a topic of rejects
+	appender *kafkaio.Appender
+	source   string
+	queue    chan reject.Reject
+	dropped  atomic.Uint64
 }
 
-func newRejectWriter(log Log, c OwnerConfig) *rejectWriter {
+func newRejectWriter(log kafkaio.Producer, c OwnerConfig) *rejectWriter {
 	return &rejectWriter{
-		log: log, config: c, source: fmt.Sprintf("kafka:%s/%d", c.Requests, c.Fold.Partition),
-		queue: make(chan reject.Reject, maxRejectsQueued),
+		shown:    c.Rejects != "",
+		appender: kafkaio.NewAppender(log, kafkaio.AppenderConfig{Topic: c.Rejects, Retry: kafkaio.Always, Logger: c.Logger}),
+		source:   fmt.Sprintf("kafka:%s/%d", c.Requests, c.Fold.Partition),
+		queue:    make(chan reject.Reject, maxRejectsQueued),
 	}
 }
 
-// offer hands over a record of requests[p], or the first of a stretch that could not be fetched. It never waits.
+// offer gives the writer a record of requests[p], or the first of several that could not be fetched. It never waits.
 // Only the owner's goroutine may call it.
 func (w *rejectWriter) offer(now time.Time, offset int64, reason string, value []byte) {
-	if w.config.Rejects == "" {
+	if !w.shown {
 		return
 	}
-	if len(w.queue) == cap(w.queue) { // and nobody else adds to it; escaping what is dropped would hold the fold up
+	if len(w.queue) == cap(w.queue) { // only this goroutine adds to it; escaping a record that is dropped would hold up the fold
 		w.dropped.Add(1)
 		return
 	}
@@ -99,18 +86,9 @@ func (w *rejectWriter) batch(r reject.Reject) []kafkaio.Message {
 	return batch
 }
 
-// write tries until it is done or ctx ends. A copy after a lost answer does no harm: source and offset say that it is one.
+// write tries until it is done or ctx ends. A copy after a lost answer does no harm: source and offset show that it is one.
 func (w *rejectWriter) write(ctx context.Context, batch []kafkaio.Message) {
-	for wait := retryFirst; ; wait = min(2*wait, retryLast) {
-		_, err := w.log.Produce(ctx, w.config.Rejects, 0, batch...)
-		if err == nil {
-			return
-		}
-		if ctx.Err() != nil {
-			w.dropped.Add(uint64(len(batch)))
-			return
-		}
-		w.config.Logger.Warn("cannot write rejects, trying again", "records", len(batch), "error", err)
-		sleep(ctx, wait)
+	if _, err := w.appender.Append(ctx, batch...); err != nil {
+		w.dropped.Add(uint64(len(batch)))
 	}
 }

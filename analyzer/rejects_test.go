@@ -8,18 +8,18 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/ingest/reject"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
+	"github.com/509da70d/floodgate/store/kafkaio/kafkaiotest"
 )
 
 // shown returns what is in the topic of rejects.
 func (w *world) shown() []reject.Reject {
 	w.t.Helper()
-	w.log.mu.Lock()
-	defer w.log.mu.Unlock()
 	var all []reject.Reject
-	for _, rec := range w.log.logs["rejects/0"] {
+	for _, rec := range w.log.Records("rejects", 0) {
 		r, err := reject.Decode(rec.Value)
 		if err != nil {
 			w.t.Fatal(err)
@@ -47,7 +47,7 @@ func (w *world) damaged() (reasons []string) {
 	return reasons
 }
 
-func TestWhatAnOwnerRefusesIsThereToBeLookedAt(t *testing.T) {
+func TestRecordsThatAnOwnerRefusesCanBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.conf.Rejects = "rejects"
@@ -80,15 +80,7 @@ func TestRejectsWaitForNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.conf.Rejects = "rejects"
-		away := true
-		w.log.set(func() {
-			w.log.fault = func(topic string) (before, after error) {
-				if topic == "rejects" && away {
-					return errInjected, nil
-				}
-				return nil, nil
-			}
-		})
+		w.log.SetFault(produces("rejects", func() kafkaiotest.Fault { return kafkaiotest.Returns(errInjected) }))
 		w.start()
 		sent := 0
 		for range 300 {
@@ -100,10 +92,10 @@ func TestRejectsWaitForNobody(t *testing.T) {
 			t.Errorf("closed: got %v, want a, whatever becomes of rejects", got)
 		}
 		dropped := w.owner.Stats().Unshown
-		if least := uint64(sent - maxRejectsQueued - maxRejectsSent); dropped < least || dropped > uint64(sent-maxRejectsQueued) {
+		if minimum := uint64(sent - maxRejectsQueued - maxRejectsSent); dropped < minimum || dropped > uint64(sent-maxRejectsQueued) {
 			t.Errorf("got %d of %d dropped, want %d, and a batch less at most", dropped, sent, sent-maxRejectsQueued)
 		}
-		w.log.set(func() { away = false })
+		w.log.SetFault(nil)
 		time.Sleep(time.Minute)
 		if got := len(w.shown()); uint64(got)+dropped != uint64(sent) {
 			t.Errorf("got %d shown and %d dropped of %d", got, dropped, sent)
@@ -117,13 +109,8 @@ func TestAnOwnerThatEndsShowsWhatItRefused(t *testing.T) {
 	for name, away := range map[string]bool{"with a broker": false, "without": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				log := newMemLog()
-				log.fault = func(string) (before, after error) {
-					if away {
-						return errInjected, nil
-					}
-					return nil, nil
-				}
+				log := newTestLog()
+				log.SetDown(away)
 				w := newRejectWriter(log, OwnerConfig{Requests: "requests", Rejects: "rejects"}.withDefaults())
 				for i := range int64(maxRejectsQueued) {
 					w.offer(time.Now(), i, "magic", nil)
@@ -132,10 +119,10 @@ func TestAnOwnerThatEndsShowsWhatItRefused(t *testing.T) {
 				stop()
 				began := time.Now()
 				w.run(ctx)
-				if took := time.Since(began); took > lastRejects+retryLast {
+				if took := time.Since(began); took > lastRejects+kafkaio.DefaultMaxPause {
 					t.Errorf("took %v, want %v at most", took, lastRejects)
 				}
-				wrote := len(log.logs["rejects/0"])
+				wrote := len(log.Records("rejects", 0))
 				if dropped := int(w.dropped.Load()); wrote+dropped != maxRejectsQueued || away != (wrote == 0) {
 					t.Errorf("got %d written and %d dropped, want %d in all", wrote, dropped, maxRejectsQueued)
 				}
@@ -145,7 +132,7 @@ func TestAnOwnerThatEndsShowsWhatItRefused(t *testing.T) {
 }
 
 func TestNothingIsShownWithoutATopic(t *testing.T) {
-	w := newRejectWriter(newMemLog(), OwnerConfig{Requests: "requests"}.withDefaults())
+	w := newRejectWriter(newTestLog(), OwnerConfig{Requests: "requests"}.withDefaults())
 	for i := range int64(2 * maxRejectsQueued) {
 		w.offer(time.Now(), i, "magic", nil)
 	}
@@ -156,7 +143,7 @@ func TestNothingIsShownWithoutATopic(t *testing.T) {
 
 // The reason that people read is the one that is counted.
 func TestReasonsAreThoseThatAreCounted(t *testing.T) {
-	f := NewFold(mustRules(t, threeAMinute), FoldOptions{})
+	f := fold.New(mustRules(t, threeAMinute), fold.Options{})
 	frame := func(key schemas.PartitionKey, partitions uint32) []byte {
 		fr := schemas.Frame{Seq: 1, Fingerprint: key.Fingerprint(), Partitions: partitions}
 		b, err := fr.AppendTo(nil)
@@ -175,15 +162,15 @@ func TestReasonsAreThoseThatAreCounted(t *testing.T) {
 		{"another number of partitions", frame(schemas.DefaultPartitionKey(), 7)},
 	} {
 		before := f.Stats().Rejected
-		err := f.Frame(Record{Value: test.value, Time: 1})
+		err := f.Frame(fold.Record{Value: test.value, Time: 1})
 		if err == nil {
 			t.Fatalf("%s: was folded", test.name)
 		}
-		if reason := reasonOf(err); f.Stats().Rejected[reason] != before[reason]+1 {
+		if reason := fold.Reason(err); f.Stats().Rejected[reason] != before[reason]+1 {
 			t.Errorf("%s: got reason %q, want the one that was counted in %v", test.name, reason, f.Stats().Rejected)
 		}
 	}
-	if got := reasonOf(errors.New("who knows")); got != "other" {
+	if got := fold.Reason(errors.New("who knows")); got != "other" {
 		t.Errorf("got %q, want other", got)
 	}
 }

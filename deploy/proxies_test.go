@@ -3,6 +3,8 @@ package deploy
 import (
 	"net/url"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
@@ -60,31 +62,72 @@ func TestEnvoyTakesTheFile(t *testing.T) {
 	t.Errorf("got no cluster %q, which the filter asks", name)
 }
 
-// TestTraefikAsksWhereTheSidecarAnswers: Traefik is in no package registry here, so its file is only read.
+// traefikFile is what the test looks at of Traefik's files. Tests in cmd/floodgate give them to Traefik itself.
+type traefikFile struct {
+	EntryPoints map[string]struct {
+		Address string `yaml:"address"`
+	} `yaml:"entryPoints"`
+	HTTP struct {
+		Middlewares map[string]struct {
+			ForwardAuth struct {
+				Address            string `yaml:"address"`
+				TrustForwardHeader *bool  `yaml:"trustForwardHeader"`
+			} `yaml:"forwardAuth"`
+			Errors struct {
+				Status []string `yaml:"status"`
+			} `yaml:"errors"`
+		} `yaml:"middlewares"`
+		Services map[string]struct {
+			LoadBalancer struct {
+				Servers []struct {
+					URL string `yaml:"url"`
+				} `yaml:"servers"`
+			} `yaml:"loadBalancer"`
+		} `yaml:"services"`
+	} `yaml:"http"`
+}
+
+// TestTraefikAsksWhereTheSidecarAnswers follows the question through both files: to the entry point, and on to the sidecar.
 func TestTraefikAsksWhereTheSidecarAnswers(t *testing.T) {
-	text, err := os.ReadFile("traefik/floodgate.yaml")
-	if err != nil {
-		t.Fatal(err)
+	var fixed, routes traefikFile
+	for name, into := range map[string]*traefikFile{"traefik/traefik.yaml": &fixed, "traefik/floodgate.yaml": &routes} {
+		if err := yaml.Unmarshal([]byte(readFile(t, name)), into); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
 	}
-	var file struct {
-		HTTP struct {
-			Middlewares map[string]struct {
-				ForwardAuth struct {
-					Address            string `yaml:"address"`
-					TrustForwardHeader *bool  `yaml:"trustForwardHeader"`
-				} `yaml:"forwardAuth"`
-			} `yaml:"middlewares"`
-		} `yaml:"http"`
-	}
-	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict()); err != nil {
-		t.Fatal(err)
-	}
-	auth := file.HTTP.Middlewares["floodgate"].ForwardAuth
+	auth := routes.HTTP.Middlewares["floodgate"].ForwardAuth
 	u, err := url.Parse(auth.Address)
-	if err != nil || u.Path != sidecar.PathAuth || u.Host != "127.0.0.1:9091" {
-		t.Errorf("got %q, want the sidecar's %s at its default address", auth.Address, sidecar.PathAuth)
+	if point := fixed.EntryPoints["floodgate"].Address; err != nil || u.Path != sidecar.PathAuth || u.Host != point || point == "" {
+		t.Errorf("got %q, want the sidecar's %s at the entry point %q", auth.Address, sidecar.PathAuth, point)
 	}
 	if auth.TrustForwardHeader == nil || *auth.TrustForwardHeader {
 		t.Error("got forwarded headers trusted, want them not")
+	}
+	if servers := routes.HTTP.Services["floodgate"].LoadBalancer.Servers; len(servers) != 1 || servers[0].URL != "http://127.0.0.1:9091" {
+		t.Errorf("got servers %v, want the sidecar at its default address", servers)
+	}
+}
+
+// TestTraefikLetsPassWhatNoSidecarRefuses: each status lets pass but those that refuse and those that a client can bring about.
+func TestTraefikLetsPassWhatNoSidecarRefuses(t *testing.T) {
+	var routes traefikFile
+	if err := yaml.Unmarshal([]byte(readFile(t, "traefik/floodgate.yaml")), &routes); err != nil {
+		t.Fatal(err)
+	}
+	passing := map[int]bool{}
+	for _, text := range routes.HTTP.Middlewares["floodgate-away"].Errors.Status {
+		first, last, isRange := strings.Cut(text, "-")
+		if !isRange {
+			last = first
+		}
+		for status := number(t, first); status <= number(t, last); status++ {
+			passing[status] = true
+		}
+	}
+	refusing := []int{400, 417, 429, 431, 501}
+	for status := 300; status <= 999; status++ {
+		if want := !slices.Contains(refusing, status); passing[status] != want {
+			t.Errorf("%d: got that it passes %v, want %v", status, passing[status], want)
+		}
 	}
 }

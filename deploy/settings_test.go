@@ -29,34 +29,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestReadmeRules loads every rules file that the README shows.
-func TestReadmeRules(t *testing.T) {
-	blocks := regexp.MustCompile("(?s)```yaml\n(version: .*?)```").FindAllStringSubmatch(readFile(t, "../README.md"), -1)
-	if len(blocks) == 0 {
-		t.Fatal("got no rules in the README, want some")
-	}
-	for _, b := range blocks {
-		set, err := rules.Parse("README.md", []byte(b[1]))
-		if err != nil {
-			t.Errorf("%v\n%s", err, b[1])
-			continue
-		}
-		for _, w := range set.Warnings {
-			t.Errorf("got warning %v, want none in an example", w)
-		}
-	}
-}
-
-// TestReadmeLinks follows every link of the README that stays in the repository.
-func TestReadmeLinks(t *testing.T) {
-	for _, link := range regexp.MustCompile(`\]\(([^)#:]+)\)`).FindAllStringSubmatch(readFile(t, "../README.md"), -1) {
-		if _, err := os.Stat("../" + link[1]); err != nil {
-			t.Errorf("README: %v", err)
-		}
-	}
-}
-
-// testSettings compares the settings and commands of all files here and of the README with what the binary has.
+// testSettings compares the settings and commands of all files here and of the documents with what the binary has.
 func testSettings(t *testing.T, floodgate *image) {
 	help := func(words ...string) string {
 		out, err := floodgate.command(t.Context(), nil, append(words, "--help")...).CombinedOutput()
@@ -66,13 +39,10 @@ func testSettings(t *testing.T, floodgate *image) {
 		return string(out)
 	}
 	has := func(help, flag string) bool { return regexp.MustCompile(`(^|\s)` + flag + `\b`).MatchString(help) }
-	analyze := help("analyze")
-	if !strings.Contains(readFile(t, "../README.md"), "```text\n"+strings.TrimSpace(analyze)+"\n```") {
-		t.Errorf("README: the flags of analyze are not what they are:\n%s", analyze)
-	}
 	for command, names := range map[string][]string{
 		"analyze": {"Dockerfile", "compose.yaml", "systemd/floodgate.service", "systemd/floodgate.env"},
 		"ingest":  {"systemd/floodgate-ingest.service", "systemd/floodgate-ingest.env"},
+		"notify":  {"systemd/floodgate-notify.service", "systemd/floodgate-notify.env"},
 		"sidecar": {"systemd/floodgate-sidecar.service", "systemd/floodgate-sidecar.env"},
 	} {
 		flags := help(command)
@@ -85,18 +55,42 @@ func testSettings(t *testing.T, floodgate *image) {
 			}
 		}
 	}
-	shell := strings.Join(regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllString(readFile(t, "../README.md"), -1), "\n")
-	commands := regexp.MustCompile(`(?m)^(?:go run \./cmd/)?floodgate +(\w+)(.*)$`).FindAllStringSubmatch(shell, -1)
-	if len(commands) == 0 {
-		t.Fatal("got no commands in the README, want some")
+	testSubcommands(t, help("help"))
+	found := 0
+	for name, text := range documents(t) {
+		shell := strings.Join(regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllString(text, -1), "\n")
+		commands := regexp.MustCompile(`(?m)^(?:go run \./cmd/)?floodgate +(\w+)(.*)$`).FindAllStringSubmatch(shell, -1)
+		commands = append(commands, regexp.MustCompile("`(?:go run \\./cmd/)?floodgate +([a-z]+)([^`]*)`").FindAllStringSubmatch(text, -1)...)
+		for _, c := range commands {
+			if c[1] == "partition" {
+				continue // a text that FRAME.md hashes
+			}
+			found++
+			text := help(c[1])
+			line, _, _ := strings.Cut(c[2], "#")
+			for _, flag := range regexp.MustCompile(`--[a-z][a-z-]*[a-z]`).FindAllString(line, -1) {
+				if flag != "--help" && !has(text, flag) {
+					t.Errorf("%s: floodgate %s: got flag %s, want one that it has", name, c[1], flag)
+				}
+			}
+		}
+	}
+	if found == 0 {
+		t.Fatal("got no commands in the documents, want some")
+	}
+}
+
+// testSubcommands compares the README's table of subcommands with what the binary says of itself.
+func testSubcommands(t *testing.T, usage string) {
+	t.Helper()
+	readme := readFile(t, "../README.md")
+	commands := regexp.MustCompile(`(?m)^  ([a-z]+) +(\S.*)$`).FindAllStringSubmatch(usage, -1)
+	if len(commands) < 10 {
+		t.Fatalf("got %d subcommands in\n%s\nwant all of them", len(commands), usage)
 	}
 	for _, c := range commands {
-		text := help(c[1])
-		line, _, _ := strings.Cut(c[2], "#")
-		for _, flag := range regexp.MustCompile(`--[a-z-]+`).FindAllString(line, -1) {
-			if !has(text, flag) {
-				t.Errorf("README: floodgate %s: got flag %s, want one that it has", c[1], flag)
-			}
+		if cell := "| `" + c[1] + "` | " + c[2] + " |"; strings.Count(readme, cell) != 1 {
+			t.Errorf("README.md: got no %q, want it once in the table of subcommands", cell)
 		}
 	}
 }

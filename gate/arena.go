@@ -5,13 +5,13 @@ import (
 	"unsafe"
 )
 
-// arena is append-only memory for what readers look at, in chunks so that it grows without moving. It holds no
-// pointers, so the garbage collector scans nothing in it. The zero value has no room.
+// arena is append-only memory for the closed callers that readers look at. It consists of chunks, so that it grows without
+// moving. It holds no pointers, so the garbage collector scans nothing in it. The zero value has no room.
 //
-// A ref is where something starts, in units of granule bytes; 0 is nowhere. The writer appends, then publishes the ref
-// by an atomic store; bytes behind a published ref never change again.
+// A ref says where a value starts, in units of granule bytes; no value starts at ref 0. The writer appends a value, then
+// publishes its ref by an atomic store. After that the bytes of the value never change.
 type arena struct {
-	chunks []*chunk // the slice is as long as it will ever be
+	chunks []*chunk // the length of the slice never changes
 	used   int      // chunks
 	free   int      // first free byte of the last chunk in use
 }
@@ -21,17 +21,17 @@ const (
 	chunkSize = 32 << 10
 )
 
-// maxChunks keeps every ref below shadowBit.
-const maxChunks = shadowBit / (chunkSize / granule)
+// maxChunks keeps every ref below the bits that closures have beside it.
+const maxChunks = earlyBit / (chunkSize / granule)
 
 // newArena returns an arena with room for at least size bytes in pieces of up to maxRecord.
 func newArena(size int) arena {
-	return arena{chunks: make([]*chunk, min(2+size/(chunkSize-maxRecord), maxChunks))}
+	return arena{chunks: make([]*chunk, min(2+size/(chunkSize-maxClosedCaller), maxChunks))}
 }
 
-// room reports whether there is room for the largest record and the largest terms.
+// room reports whether there is room for the largest closed caller, the largest terms and a share.
 func (a *arena) room() bool {
-	return a.used < len(a.chunks) || a.used > 0 && chunkSize-a.free >= maxRecord+maxTerms+2*granule
+	return a.used < len(a.chunks) || a.used > 0 && chunkSize-a.free >= maxClosedCaller+maxTerms+shareSize+2*granule
 }
 
 // chunk is aligned to granule: it is allocated as words.
@@ -57,7 +57,7 @@ func (a *arena) alloc(n int) ([]byte, uint32) {
 	return b, uint32(at / granule)
 }
 
-// bytes returns what starts at ref, with whatever follows it in its chunk.
+// bytes returns the chunk's bytes from ref on.
 func (a *arena) bytes(ref uint32) []byte {
 	return a.chunks[ref/(chunkSize/granule)][ref%(chunkSize/granule)*granule:]
 }
@@ -65,16 +65,17 @@ func (a *arena) bytes(ref uint32) []byte {
 // size returns how many bytes the arena holds.
 func (a *arena) size() int { return a.used * chunkSize }
 
-// terms are what closures of one rule have in common. They are kept once for all callers closed on the same ones.
+// terms are the properties that closures of one rule have in common. Callers that are closed on the same terms share them.
 type terms struct {
 	rule      string
 	limit     int64
 	window    int64 // nanoseconds
 	partition int32
+	counter   uint32 // of the rule: see refusals
 }
 
 const (
-	termsHead = 22
+	termsHead = 26
 	maxRule   = 1024 // bytes of a rule's name
 	maxTerms  = termsHead + maxRule
 )
@@ -85,24 +86,26 @@ func (a *arena) putTerms(t terms) uint32 {
 	binary.LittleEndian.PutUint64(b, uint64(t.limit))
 	binary.LittleEndian.PutUint64(b[8:], uint64(t.window))
 	binary.LittleEndian.PutUint32(b[16:], uint32(t.partition))
-	binary.LittleEndian.PutUint16(b[20:], uint16(len(t.rule)))
+	binary.LittleEndian.PutUint32(b[20:], t.counter)
+	binary.LittleEndian.PutUint16(b[24:], uint16(len(t.rule)))
 	copy(b[termsHead:], t.rule)
 	return ref
 }
 
-// terms returns the terms at the ref in a closure; the rule is in memory that never changes.
+// terms returns the terms of a closure that is no share, by the field of that name. The rule lies in memory that never changes.
 func (a *arena) terms(ref uint32) terms {
-	b := a.bytes(ref &^ shadowBit)
+	b := a.bytes(ref &^ termBits)
 	rule := b[termsHead:]
 	return terms{
 		limit:     int64(binary.LittleEndian.Uint64(b)),
 		window:    int64(binary.LittleEndian.Uint64(b[8:])),
 		partition: int32(binary.LittleEndian.Uint32(b[16:])),
-		rule:      text(rule, int(binary.LittleEndian.Uint16(b[20:]))),
+		counter:   binary.LittleEndian.Uint32(b[20:]),
+		rule:      text(rule, int(binary.LittleEndian.Uint16(b[24:]))),
 	}
 }
 
-// text returns the first n of some bytes that never change as a string, without copying them.
+// text returns the first n bytes of b as a string, without copying them. The bytes never change.
 func text(b []byte, n int) string {
 	return unsafe.String(unsafe.SliceData(b), n) // bytes behind a published ref never change
 }

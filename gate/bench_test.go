@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// askers returns n ids of 22 bytes of which the first are those that many closes, in random order.
+// askers returns n ids of 22 bytes, in random order: those of the first n callers that many closes.
 func askers(n int) []string {
 	ids := make([]string, n)
 	for i, p := range rand.New(rand.NewPCG(1, 2)).Perm(n) {
@@ -45,7 +45,7 @@ func keepClock(s *Set) (stop func()) {
 	}
 }
 
-// BenchmarkLoop is what the benchmarks of Closed cost without it.
+// BenchmarkLoop measures the loop that the benchmarks of Closed have around the call.
 func BenchmarkLoop(b *testing.B) {
 	ids := askers(1 << 10)
 	cpu(b, func(n int) {
@@ -54,7 +54,7 @@ func BenchmarkLoop(b *testing.B) {
 			sum += len(ids[i&(len(ids)-1)])
 		}
 		if sum != 22*n {
-			b.Fatal("somebody was left out")
+			b.Fatal("got a sum of lengths that is too small")
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"bytes"
 	"encoding/binary"
 	"net/netip"
 	"unsafe"
@@ -8,25 +9,26 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// MaxCallers is the most callers of one request.
+// MaxCallers is how many callers one request may have.
 const MaxCallers = 8
 
 // inlineAddrs is how many addresses a Callers value has room for. More would be zeroed for every request.
 const inlineAddrs = 3
 
-// Callers is who one request is from: up to MaxCallers callers, each of its own Gate, canonicalised and hashed once.
-// The zero value is nobody and ready to use; keep it on the stack, or pool it and Reset it. One goroutine may use it,
-// and it must not be copied while others hold keys from it.
+// Callers are the callers of one request: up to MaxCallers, each with its Gate, in canonical form and hashed once. The zero
+// value is empty and ready to use; keep it on the stack, or pool it and Reset it. One goroutine at a time may use it. It
+// must not be copied while a key that it returned is in use.
 type Callers struct {
-	n     int
-	addrs int // used of inline
-	at    [MaxCallers]caller
+	n        int32
+	addrs    int32     // how many of inline are in use
+	otherIDs *otherIDs // nil unless a secret is being rotated
+	at       [MaxCallers]caller
 
 	inline [inlineAddrs][16]byte
 }
 
-// caller has its key at ptr, or if that is nil among the inline addresses of the Callers it is in. (A pointer into its
-// own Callers would force every one of them onto the heap.)
+// caller is one of the Callers. Its key lies at ptr, or, if ptr is nil, among the inline addresses of the Callers. (A
+// pointer into its own Callers would force every Callers value onto the heap.)
 type caller struct {
 	gate *Gate
 	hash uint64
@@ -36,30 +38,36 @@ type caller struct {
 	addr uint8 // index of an inline address
 }
 
-// Reset forgets all callers.
+// Reset removes all callers.
 func (c *Callers) Reset() {
 	for i := range c.n {
 		c.at[i] = caller{}
 	}
 	c.n, c.addrs = 0, 0
+	if c.otherIDs != nil {
+		*c.otherIDs = otherIDs{}
+	}
 }
 
-// Add adds the caller with this id, and reports whether it did: not if the id is empty or over schemas.MaxCallerID
-// bytes, nor beyond MaxCallers, of which all but the empty id are counted in Status. The id must not change while c is
-// in use. It does not allocate, unless the gate is for addresses and id is none. Where the caller is a netip.Addr,
-// AddAddr is cheaper.
+// Add adds the caller with this id, in the form that schemas.ID gives it, and reports whether it did. It does not add an
+// empty id, nor a caller beyond MaxCallers; Status.Refused counts the latter. The bytes of id must not change while c is in
+// use. Add allocates in three cases: the gate is for addresses and id is no address; id has over schemas.MaxCallerID bytes;
+// ids of this kind are hashed with a secret (see Options.IDs). For a netip.Addr, AddAddr is cheaper.
 func (c *Callers) Add(g *Gate, id string) bool {
 	if id == "" {
 		return false
 	}
-	if len(id) > schemas.MaxCallerID || c.n >= MaxCallers {
+	if c.n >= MaxCallers {
 		g.set.refused.Add(1)
 		return false
 	}
-	if g.ip {
-		if addr, err := netip.ParseAddr(id); err == nil {
+	if g.special {
+		var addr netip.Addr
+		if id, addr = c.addrOrID(g, id); addr.IsValid() {
 			return c.AddAddr(g, addr)
 		}
+	} else {
+		id = schemas.ID(id)
 	}
 	k := &c.at[c.n]
 	k.gate, k.hash, k.ptr, k.len, k.tag = g, g.sum(id), unsafe.StringData(id), uint16(len(id)), g.tag()
@@ -67,9 +75,22 @@ func (c *Callers) Add(g *Gate, id string) bool {
 	return true
 }
 
-// AddAddr adds the caller with this address, and reports whether it did: not if it is the zero Addr, nor beyond
-// MaxCallers. IPv4-mapped IPv6 counts as IPv4, and zones are dropped. It does not allocate for the first three
-// addresses.
+// addrOrID returns the address, if the id is one, and otherwise the id in the form in which it is counted.
+func (c *Callers) addrOrID(g *Gate, id string) (string, netip.Addr) {
+	if g.secret != nil {
+		return c.hashedID(g, id), netip.Addr{}
+	}
+	addr, err := netip.ParseAddr(id)
+	if err != nil {
+		return schemas.ID(id), netip.Addr{}
+	}
+	return "", addr
+}
+
+// AddAddr adds the caller with this address, and reports whether it did. It does not add the zero Addr, nor a caller beyond
+// MaxCallers. An IPv6 address counts by its network, as Options.IDs says, by default a /64. IPv4-mapped IPv6 counts as
+// IPv4, and zones are dropped. AddAddr does not allocate for the first three addresses, unless ids of the kind are hashed
+// with a secret.
 func (c *Callers) AddAddr(g *Gate, addr netip.Addr) bool {
 	if !addr.IsValid() {
 		return false
@@ -78,8 +99,11 @@ func (c *Callers) AddAddr(g *Gate, addr netip.Addr) bool {
 		g.set.refused.Add(1)
 		return false
 	}
+	if g.secret != nil {
+		return c.Add(g, g.set.options.IDs.Addr(addr).String())
+	}
 	k := &c.at[c.n]
-	x, y := words(addr)
+	x, y := g.network.words(addr)
 	k.gate, k.len, k.tag, k.hash = g, 16, g.tag()|addrTag, g.hash.Sum16(x, y)
 	if c.addrs < inlineAddrs {
 		k.addr = uint8(c.addrs)
@@ -94,15 +118,30 @@ func (c *Callers) AddAddr(g *Gate, addr netip.Addr) bool {
 	return true
 }
 
-// words returns the 16 bytes of an address as two little-endian numbers. (IPv4 apart because As16 costs as much as the
-// hash: what it stores in halves is copied whole, which waits for both.)
-func words(addr netip.Addr) (x, y uint64) {
+// mask is a mask of IPv6 addresses, as two numbers as words returns them.
+type mask struct{ x, y uint64 }
+
+// networkMask returns the mask that keeps the first bits of an address, 1 to 128.
+func networkMask(bits int) mask {
+	ones := netip.AddrFrom16([16]byte(bytes.Repeat([]byte{0xff}, 16)))
+	kept := netip.PrefixFrom(ones, bits).Masked().Addr().As16()
+	return mask{binary.LittleEndian.Uint64(kept[:]), binary.LittleEndian.Uint64(kept[8:])}
+}
+
+// words returns the 16 bytes of an address as two little-endian numbers, of an IPv6 address only the bits that the mask
+// keeps. (IPv4 has a path of its own because As16 costs as much as the hash: it stores two halves, and the copy of the
+// whole waits for both.)
+func (m *mask) words(addr netip.Addr) (x, y uint64) {
 	if addr.Is4() {
 		b := addr.As4()
 		return 0, 0xffff<<16 | uint64(binary.LittleEndian.Uint32(b[:]))<<32
 	}
 	b := addr.As16()
-	return binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:])
+	x, y = binary.LittleEndian.Uint64(b[:]), binary.LittleEndian.Uint64(b[8:])
+	if x == 0 && uint32(y) == 0xffff<<16 { // IPv4-mapped
+		return x, y
+	}
+	return x & m.x, y & m.y
 }
 
 func putWords(b *[16]byte, x, y uint64) {
@@ -111,10 +150,10 @@ func putWords(b *[16]byte, x, y uint64) {
 }
 
 // Len returns how many callers there are.
-func (c *Callers) Len() int { return c.n }
+func (c *Callers) Len() int { return int(c.n) }
 
-// At returns the kind, id and hash of caller i, 0 ≤ i < Len. An id that was added as text shares memory with it; the id
-// of an address is made anew. The hash is of kind and id, and differs from process to process.
+// At returns the kind, id and hash of caller i, 0 ≤ i < Len. An id that was added as text shares memory with that text. The
+// id of an address is a new string. The hash is of kind and id, and differs from process to process.
 func (c *Callers) At(i int) (kind, id string, hash uint64) {
 	k := &c.at[i]
 	if k.tag&addrTag == 0 {
@@ -123,9 +162,9 @@ func (c *Callers) At(i int) (kind, id string, hash uint64) {
 	return k.gate.kind, netip.AddrFrom16([16]byte([]byte(c.key(i)))).Unmap().String(), k.hash
 }
 
-// Key is At without making text of addresses, for those who only compare: the key of an address is the 16 bytes of
-// netip.Addr.As16, and addr says so; other keys are the id. It may share memory with c: copy it to keep it beyond c's
-// use.
+// Key is At without making text of addresses, for code that only compares keys. The key of an address is the 16 bytes of
+// netip.Addr.As16, and addr is true. Other keys are the id. The key may share memory with c: copy it to keep it longer than
+// c is in use.
 func (c *Callers) Key(i int) (kind, key string, hash uint64, addr bool) {
 	k := &c.at[i]
 	return k.gate.kind, c.key(i), k.hash, k.tag&addrTag != 0
@@ -137,5 +176,5 @@ func (c *Callers) key(i int) string {
 	if p == nil {
 		p = &c.inline[k.addr][0]
 	}
-	return unsafe.String(p, int(k.len)) // as Add was given it; inline is not rewritten before Reset
+	return unsafe.String(p, int(k.len)) // the bytes that Add was given, or inline, which is not rewritten before Reset
 }

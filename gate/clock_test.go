@@ -52,7 +52,7 @@ func TestCoarseAnswersAreExactWhileTheClockRuns(t *testing.T) {
 		}
 		stop()
 		if s.clock.unix.Load() != 0 {
-			t.Error("the clock is believed although nobody runs it")
+			t.Error("the coarse clock decides although RunClock does not run")
 		}
 	})
 }
@@ -88,7 +88,7 @@ func TestALateClockChangesNoAnswer(t *testing.T) {
 	})
 }
 
-// After a pause the first tick puts things right, and nobody who passes time.Now is wrong before it.
+// After a pause the first tick corrects the clock. Before it, answers of CheckAt at time.Now are right.
 func TestPausedClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(exact())

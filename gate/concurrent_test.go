@@ -55,10 +55,10 @@ func TestReadersWhileTheWriterChangesEverything(t *testing.T) {
 					return
 				}
 				m := i % movers
-				least := max(applied[m].Load(), seen[m])
+				smallest := max(applied[m].Load(), seen[m])
 				v := s.CheckAt(callersOf2(g, mover(i)), at(1))
-				if least > 0 && (!v.Closed || v.Limit < least || !v.Until.Equal(at(1e6+float64(v.Limit)))) {
-					t.Errorf("%s: got %+v, want decision %d or newer", mover(i), v, least)
+				if smallest > 0 && (!v.Closed || v.Limit < smallest || !v.Until.Equal(at(1e6+float64(v.Limit)))) {
+					t.Errorf("%s: got %+v, want decision %d or newer", mover(i), v, smallest)
 					return
 				}
 				seen[m] = v.Limit
@@ -104,6 +104,14 @@ func TestEverythingAtOnce(t *testing.T) {
 	for _, f := range []func(i int){
 		func(i int) { s.Apply(many(i%50, 10, 0, float64(i))) },
 		func(i int) { s.ApplyAt(at(float64(i)), many(i%70, 10, 0, float64(i+1))) },
+		func(i int) {
+			ds := many(i%60, 10, 0, float64(i+1))
+			for j := range ds {
+				ds[j] = then(ds[j], float64(i+1+j), float64(i+20), j%2 == 0)
+				ds[j].Share = sharing("r", "key:x", float64(i%7), float64(i+9), int64(j), int64(1+i), float64(i-2)).Share
+			}
+			s.ApplyAt(at(float64(i)), ds)
+		},
 		func(i int) { s.Heartbeat(schemas.Heartbeat{Partition: int32(i % 5)}, time.Now()) },
 		func(i int) { s.Partitions(i % 4) },
 		func(i int) { s.Tick(at(float64(i))) },

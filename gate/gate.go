@@ -8,7 +8,18 @@ import (
 	"unsafe"
 
 	"github.com/509da70d/floodgate/gate/internal/keyhash"
+	"github.com/509da70d/floodgate/schemas"
 )
+
+// Which function answers, the cheapest first; those indented are called by the one above them:
+//
+//	Closed, ClosedAddr          open if nothing is closed (one load, inlined)
+//	└ closed, closedAddr        open if the filter does not know the caller, unless closedByStaleness
+//	  ├ closedFast              closed if the first slot with its mark holds the caller and inForceFast, by the coarse clock
+//	  └ closedExact             find and judge, at time.Now; if that says open, closedByStaleness
+//	Check, CheckAt              open if nothing is closed
+//	└ checkTable (Check only)   concerns: open if the filter knows none of the callers
+//	  └ checkCallers            find and judge each caller; the time is timeFor (coarse where that suffices) or CheckAt's
 
 var errKinds = errors.New("more than 256 kinds of caller")
 
@@ -19,79 +30,128 @@ type Gate struct {
 	kind  string
 	hash  keyhash.Key // the set's for this kind
 	index uint8
-	ip    bool
+
+	special bool // ids are addresses, or hashed with a secret; other ids are texts that schemas.ID makes
+	ip      bool
+
+	network mask                // keeps the bits of an IPv6 address that stand for one client
+	secret  *schemas.KindHasher // nil if ids are not hashed with one
 }
 
-// A caller is looked up by its key. That is its id, or if it is an address the 16 bytes of it, which are the same
-// however it was written: no text is made of an address on the path of a request. Its tag says which of these, and of
-// which gate.
+// A caller is looked up by its key. The key is the caller's id, or, if the caller is an address, the 16 bytes of it. These
+// are the same however the address was written, and a request need not make text of it.
 
+// tag returns the tag of callers whose key is their id: the index of the gate. For addresses, addrTag is added.
 func (g *Gate) tag() uint32 { return uint32(g.index) }
 
 // Kind returns the kind of caller that the gate is for.
 func (g *Gate) Kind() string { return g.kind }
 
-// Closed reports whether the caller's gate is closed now, by the coarse clock (see the package documentation); in the
-// Set's mode Shadow it never is. It does not allocate, unless the gate is for addresses and id is none. Where the caller
-// is a netip.Addr, ClosedAddr is cheaper.
+// Closed reports whether the caller's gate is closed now, by the coarse clock (see the package documentation). In the
+// Set's modes Shadow and Off it returns false. It allocates in the cases in which Callers.Add does. For a netip.Addr,
+// ClosedAddr is cheaper.
 func (g *Gate) Closed(id string) bool {
 	t := g.view.Load()
-	return t != nil && g.closed(t, id)
+	return t != nil && g.closed(t, id, true)
 }
 
-// ClosedAddr is Closed for an address: IPv4-mapped IPv6 counts as IPv4, and zones are dropped. It does not allocate.
+// ClosedAddr is Closed for an address. An IPv6 address counts by its network, as Options.IDs says. IPv4-mapped IPv6 counts
+// as IPv4, and zones are dropped. It does not allocate, unless ids of the kind are hashed with a secret.
 func (g *Gate) ClosedAddr(addr netip.Addr) bool {
 	t := g.view.Load()
 	return t != nil && g.closedAddr(t, addr)
 }
 
-// closed is Closed behind the nil check, apart from it so that the compiler inlines the check.
-func (g *Gate) closed(t *table, id string) bool {
-	if g.ip {
-		if addr, err := netip.ParseAddr(id); err == nil {
-			return g.closedAddr(t, addr)
+// closed is Closed after the nil check. It is a function of its own so that the compiler inlines the check. sent says that
+// a client sent the id; otherwise the id has the form already in which it is counted.
+func (g *Gate) closed(t *table, id string, sent bool) bool {
+	if sent {
+		if g.special {
+			return g.closedSpecial(t, id)
 		}
+		id = schemas.ID(id)
 	}
 	hash := g.sum(id)
 	if !t.mayHold(hash) {
-		return t.watchful && g.closedStale(hash)
+		return t.watchful && g.closedByStaleness(hash)
 	}
-	if t.surelyCloses(g.set, hash, who(g.tag(), id), id) {
+	if t.closedFast(g.set, hash, tagAndLen(g.tag(), id), id) {
 		return g.set.Mode() == Enforce
 	}
-	return g.closedHeld(t, hash, g.tag(), id)
+	return g.closedExact(t, hash, g.tag(), id)
+}
+
+// closedSpecial is closed for ids that are addresses, or that are hashed with a secret.
+func (g *Gate) closedSpecial(t *table, id string) bool {
+	if g.secret != nil {
+		if other := g.secret.Other(id); other != "" && g.closedUnderOtherSecret(t, other) {
+			return g.set.Mode() == Enforce
+		}
+		return g.closed(t, g.secret.ID(id), false)
+	}
+	if addr, err := netip.ParseAddr(id); err == nil {
+		return g.closedAddr(t, addr)
+	}
+	return g.closed(t, schemas.ID(id), false)
 }
 
 func (g *Gate) closedAddr(t *table, addr netip.Addr) bool {
 	if !addr.IsValid() {
 		return false
 	}
-	x, y := words(addr)
+	if g.secret != nil {
+		return g.closed(t, g.set.options.IDs.Addr(addr).String(), true)
+	}
+	x, y := g.network.words(addr)
 	hash := g.hash.Sum16(x, y)
 	if !t.mayHold(hash) {
-		return t.watchful && g.closedStale(hash)
+		return t.watchful && g.closedByStaleness(hash)
 	}
 	var a [16]byte
 	putWords(&a, x, y)
 	key := unsafe.String(&a[0], len(a)) // a is not written to again
-	if t.surelyCloses(g.set, hash, who(g.tag()|addrTag, key), key) {
+	if t.closedFast(g.set, hash, tagAndLen(g.tag()|addrTag, key), key) {
 		return g.set.Mode() == Enforce
 	}
-	return g.closedHeld(t, hash, g.tag()|addrTag, key)
+	return g.closedExact(t, hash, g.tag()|addrTag, key)
 }
 
-// closedHeld is what closed comes to if the table may hold the caller.
-func (g *Gate) closedHeld(t *table, hash uint64, tag uint32, key string) bool {
-	if r := t.find(hash, tag, key); r != nil && g.set.judge(t, r, time.Now()).enforced {
-		return g.set.Mode() == Enforce
+// closedUnderOtherSecret reports whether a closure is in force for an id that is hashed with the second of two secrets.
+// Nothing is counted under such an id.
+func (g *Gate) closedUnderOtherSecret(t *table, id string) bool {
+	hash := g.sum(id)
+	if !t.mayHold(hash) {
+		return false
 	}
-	return t.watchful && g.closedStale(hash)
+	cc := t.find(hash, g.tag(), id)
+	if cc == nil {
+		return false
+	}
+	var f finding
+	g.set.judge(&f, t, cc, time.Now())
+	return f.enforced
 }
 
-// closedStale is what closed comes to for a caller that is not closed, if staleness matters to those.
-func (g *Gate) closedStale(hash uint64) bool {
+// closedExact is closed for a caller that passed the filter and that closedFast did not find closed.
+func (g *Gate) closedExact(t *table, hash uint64, tag uint32, key string) bool {
+	if cc := t.find(hash, tag, key); cc != nil {
+		now := time.Now()
+		if cc.shared() {
+			return g.closedByShare(t, cc, hash, now)
+		}
+		var f finding
+		if g.set.judge(&f, t, cc, now); f.enforced {
+			return g.set.Mode() == Enforce
+		}
+	}
+	return t.watchful && g.closedByStaleness(hash)
+}
+
+// closedByStaleness reports whether a caller without a closure is refused because decisions are stale. It is asked only if
+// the table is watchful.
+func (g *Gate) closedByStaleness(hash uint64) bool {
 	return g.set.Mode() == Enforce && g.set.refusesStale(g, hash, time.Now())
 }
 
-// sum is the one hash of a caller, by its key: the table and the recorder share it. It differs from process to process.
+// sum returns the hash of a caller, given its key. The table and the recorder share it. It differs from process to process.
 func (g *Gate) sum(key string) uint64 { return g.hash.Sum(key) }

@@ -10,23 +10,66 @@ import (
 
 func TestReopeningIsOnlyLater(t *testing.T) {
 	for _, p := range []struct {
-		length, jitter, most time.Duration
+		length, jitter, highest time.Duration
+		early                   bool
 	}{
-		{time.Second, DefaultMaxJitter, 100 * time.Millisecond},
-		{time.Minute, DefaultMaxJitter, 6 * time.Second},
-		{time.Hour, DefaultMaxJitter, 10 * time.Second},
-		{time.Hour, time.Second, time.Second},
-		{time.Hour, 0, 0},
-		{9, DefaultMaxJitter, 0},
+		{length: 10 * time.Second, jitter: DefaultMaxJitter, highest: time.Second},
+		{length: time.Minute, jitter: DefaultMaxJitter, highest: 6 * time.Second},
+		{length: time.Hour, jitter: DefaultMaxJitter, highest: 10 * time.Second},
+		{length: time.Hour, jitter: time.Second, highest: time.Second},
+		{length: time.Hour, jitter: 0},
+		{length: 10*time.Second - 1, jitter: DefaultMaxJitter}, // short closures are not delayed
+		{length: time.Second, jitter: DefaultMaxJitter},
+		{length: 9, jitter: DefaultMaxJitter},
+		{length: 10 * time.Second, jitter: DefaultMaxJitter, early: true}, // nor are early ones
+		{length: time.Hour, jitter: DefaultMaxJitter, early: true},
 	} {
-		var least, most time.Duration = time.Hour, 0
+		var lowest, maxJitter time.Duration = time.Hour, 0
 		for i := range 2000 {
-			d := schemas.Decision{Caller: schemas.Caller{Kind: "key", ID: fmt.Sprint(i)}, CloseAt: 7, Until: 7 + int64(p.length)}
-			late := time.Duration(reopens(&d, p.jitter) - d.Until)
-			least, most = min(least, late), max(most, late)
+			span := schemas.Span{CloseAt: 7, Until: 7 + int64(p.length), Early: p.early}
+			late := time.Duration(reopens(schemas.Caller{Kind: "key", ID: fmt.Sprint(i)}, span, p.jitter) - span.Until)
+			lowest, maxJitter = min(lowest, late), max(maxJitter, late)
 		}
-		if least < 0 || most > p.most || p.most > 0 && (least > p.most/100 || most < p.most/100*99) {
-			t.Errorf("closures of %v reopen %v to %v late, want 0 to %v", p.length, least, most, p.most)
+		if lowest < 0 || maxJitter > p.highest || p.highest > 0 && (lowest > p.highest/100 || maxJitter < p.highest/100*99) {
+			t.Errorf("%+v: got %v to %v late, want 0 to %v", p, lowest, maxJitter, p.highest)
+		}
+	}
+}
+
+// TestAnOpeningIsNotDelayed: a decision that ends when it begins opens its caller at once, whoever it is and however long it was closed.
+func TestAnOpeningIsNotDelayed(t *testing.T) {
+	s := New(Options{Logger: quiet()})
+	for i := range 200 {
+		caller := fmt.Sprint("key:", i)
+		closed := closing("r", caller, 0, 3600)
+		s.ApplyAt(at(1), []schemas.Decision{closed})
+		if !check(t, s, 10, caller).Closed {
+			t.Fatalf("%s: got open, want closed", caller)
+		}
+		opened := closed
+		opened.Seq, opened.Until = closed.Seq+1, closed.CloseAt
+		s.ApplyAt(at(10), []schemas.Decision{opened})
+		if check(t, s, 10, caller).Closed {
+			t.Errorf("%s: got closed, want open at the moment of the opening", caller)
+		}
+	}
+}
+
+// TestAClosureBeforeANextOneReopensOnTime: the next one was predicted for a caller that goes on from there. If its gate opened
+// late, the next closure would be over before, and the caller would get as much as without it.
+func TestAClosureBeforeANextOneReopensOnTime(t *testing.T) {
+	s := New(Options{Logger: quiet()})
+	for i := range 200 {
+		caller := fmt.Sprint("key:", i)
+		closed := closing("r", caller, 0, 60)
+		s.ApplyAt(at(1), []schemas.Decision{closed})
+		closed.Seq++
+		closed.Next = schemas.Span{CloseAt: closed.Until + int64(time.Second), Until: closed.Until + int64(2*time.Second), Early: true}
+		s.ApplyAt(at(59), []schemas.Decision{closed})
+		for second, want := range map[float64]bool{59.5: true, 60.5: false, 61.5: true, 62.5: false} {
+			if got := check(t, s, second, caller).Closed; got != want {
+				t.Fatalf("%s at second %v: got closed %t, want %t", caller, second, got, want)
+			}
 		}
 	}
 }
@@ -35,8 +78,8 @@ func TestManyThatReopenTogetherAreSpread(t *testing.T) {
 	const callers, span, slot = 100_000, 10 * time.Second, 100 * time.Millisecond
 	var reopened [span / slot]int
 	for i := range callers {
-		d := schemas.Decision{Caller: schemas.Caller{Kind: "ip", ID: fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255)}, Until: int64(time.Hour)}
-		reopened[(reopens(&d, DefaultMaxJitter)-d.Until)/int64(slot)]++
+		c, span := schemas.Caller{Kind: "ip", ID: fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255)}, schemas.Span{Until: int64(time.Hour)}
+		reopened[(reopens(c, span, DefaultMaxJitter)-span.Until)/int64(slot)]++
 	}
 	for i, n := range reopened {
 		if n > 2*callers/len(reopened) {

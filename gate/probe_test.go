@@ -16,8 +16,8 @@ import (
 
 // Among many callers that were never applied, chosen to look like those that were, none is ever closed. A long run:
 //
-//	FLOODGATE_PROBES=1000000000 go test -v -run NobodyElse -timeout 1h ./gate
-func TestNobodyElseIsEverClosed(t *testing.T) {
+//	FLOODGATE_PROBES=1000000000 go test -v -run NoOtherCaller -timeout 1h ./gate
+func TestNoOtherCallerIsEverClosed(t *testing.T) {
 	probes := 100_000
 	if s := os.Getenv("FLOODGATE_PROBES"); s != "" {
 		n, err := strconv.Atoi(s)

@@ -12,7 +12,7 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// Mode is what a Set does about closed callers.
+// Mode says what a Set does with closed callers.
 type Mode uint32
 
 // Modes. The zero value enforces.
@@ -42,43 +42,50 @@ const (
 	DefaultMaxJitter  = 10 * time.Second
 )
 
-// Options configure a Set. The zero value is ready to use: it enforces, and holds closures when decisions go stale.
+// Options configure a Set. The zero value is ready to use: it enforces, and closures stay while decisions are stale.
 type Options struct {
 	Mode       Mode
 	Stale      Policy        // what holds while decisions are stale
 	StaleAfter time.Duration // without a heartbeat; 0 is DefaultStaleAfter
 	Local      Limiter       // decides while decisions are stale, under the policy Local only
 	MaxClosed  int           // callers kept; beyond it new closures are dropped and counted. 0 is DefaultMaxClosed
-	MaxJitter  time.Duration // the most that a gate reopens late; 0 is DefaultMaxJitter, negative is none
+	MaxJitter  time.Duration // a gate reopens at most this late after a closure of 10 s or more; 0 is DefaultMaxJitter, negative is none
 	Logger     *slog.Logger  // for changes of state; nil is slog.Default()
+	IDs        schemas.IDs   // how ids of callers are made; must be the same in all servers, sidecars and ingests
 }
 
 // Set is all the gates of a process. New makes one; the zero value is not usable. Every method may be called from any
-// goroutine. Check, and Closed of its gates, never wait; the others take turns on a lock.
+// goroutine. Check and CheckAt, and Closed and ClosedAddr of its gates, never wait. Apply, Tick, Heartbeat, Partitions,
+// Gate, SetMode and Status take turns on a lock.
 type Set struct {
-	view atomic.Pointer[table] // what readers see; nil while there is nothing to look up
+	view atomic.Pointer[table] // the table that readers see; nil while there is nothing to look up
 	mode atomic.Uint32
 
 	clock clock
+	cells cells
 
-	hash    keyhash.Key
-	policy  Policy
-	local   Limiter
-	pulse   pulse
-	logger  *slog.Logger
-	options Options
+	hash     keyhash.Key
+	policy   Policy
+	local    Limiter
+	liveness liveness
+	logger   *slog.Logger
+	options  Options
 
-	refused atomic.Uint64 // callers that were not acceptable to Callers.Add
+	refused  atomic.Uint64 // callers beyond MaxCallers of one request
+	refusals refusals
 
-	mu     sync.Mutex // protects what follows: the writer's side
+	mu     sync.Mutex // protects the fields below
 	gates  map[string]*Gate
 	kinds  []*Gate // by index
 	writer writer
 }
 
 // New returns a Set in which nothing is closed. It does no I/O and starts no goroutine. It panics on the policy Local
-// without a Limiter.
+// without a Limiter, and on IDs that schemas.IDs.Validate refuses.
 func New(o Options) *Set {
+	if err := o.IDs.Validate(); err != nil {
+		panic("gate: " + err.Error())
+	}
 	if o.Stale == Local && o.Local == nil {
 		panic("gate: the policy Local needs Options.Local")
 	}
@@ -92,19 +99,22 @@ func New(o Options) *Set {
 		hash: keyhash.New(), policy: o.Stale, local: o.Local, logger: o.Logger, options: o,
 		gates: make(map[string]*Gate),
 	}
-	s.pulse.start = time.Now()
-	s.pulse.after = o.StaleAfter
-	s.pulse.earliest.Store(math.MaxInt64)
+	s.liveness.start = time.Now()
+	s.liveness.staleAfter = o.StaleAfter
+	s.liveness.earliest.Store(math.MaxInt64)
 	s.mode.Store(uint32(o.Mode))
 	s.publish()
 	return s
 }
 
+// IDs returns how ids of callers are made.
+func (s *Set) IDs() schemas.IDs { return s.options.IDs }
+
 // Mode returns what the Set does now.
 func (s *Set) Mode() Mode { return Mode(s.mode.Load()) }
 
-// SetMode is the kill switch. It acts on the next Check or Closed of every goroutine; decisions go on being applied in
-// every mode, so that switching back needs no catching up.
+// SetMode is the kill switch. The next Check or Closed of every goroutine uses the new mode. Decisions are applied in every
+// mode, so that the Set is up to date when the mode changes back.
 func (s *Set) SetMode(m Mode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,8 +124,8 @@ func (s *Set) SetMode(m Mode) {
 	s.publish()
 }
 
-// Gate returns the gate of a kind of caller, the same one each time. It takes a lock: keep the Gate rather than asking
-// for it at each request. It panics on a kind that schemas.ValidateKind refuses, and on more than 256 kinds.
+// Gate returns the gate of a kind of caller, the same one each time. It takes a lock: call it once and keep the Gate. It
+// panics on a kind that schemas.ValidateKind refuses, and on more than 256 kinds.
 func (s *Set) Gate(kind string) *Gate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +136,7 @@ func (s *Set) Gate(kind string) *Gate {
 	return g
 }
 
-// gate returns the gate of a kind, made if need be. The caller holds mu.
+// gate returns the gate of a kind, and makes it if there is none. The caller holds mu.
 func (s *Set) gate(kind string) (*Gate, error) {
 	if g := s.gates[kind]; g != nil {
 		return g, nil
@@ -139,21 +149,23 @@ func (s *Set) gate(kind string) (*Gate, error) {
 	}
 	g := &Gate{
 		view: &s.view, set: s, kind: kind, index: uint8(len(s.kinds)),
-		hash: s.hash.For(kind), ip: kind == schemas.KindIP,
+		hash: s.hash.For(kind), ip: kind == schemas.KindIP, network: networkMask(s.options.IDs.Prefix()),
+		secret: s.options.IDs.Hash.Kind(kind),
 	}
+	g.special = g.ip || g.secret != nil
 	s.gates[kind] = g
 	s.kinds = append(s.kinds, g)
 	return g, nil
 }
 
-// publish shows readers the table, or nil if there is nothing to look up. The caller holds mu, or is New.
+// publish shows readers the table, or nil if there is nothing to look up. The caller is New or holds mu.
 func (s *Set) publish() {
 	t := s.writer.table
 	switch {
 	case s.Mode() == Off:
 		t = nil
 	case s.watchful() && t == nil:
-		s.rebuild(0) // readers must come by even so
+		s.rebuild(0) // an empty table: readers must check for staleness
 		t = s.writer.table
 	case !s.watchful() && t != nil && t.live == 0:
 		t = nil

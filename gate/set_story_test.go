@@ -57,7 +57,7 @@ func TestExpiredClosureIsNeverServedAfterAPause(t *testing.T) {
 		if !g.Closed("abc") || !s.Check(&c).Closed {
 			t.Fatal("got open, want closed")
 		}
-		<-time.After(time.Minute - 1) // in the bubble: no Tick, no Apply, nobody awake
+		<-time.After(time.Minute - 1) // in the bubble: no Tick, no Apply, no goroutine awake
 		if !g.Closed("abc") || s.Check(&c).RetryAfter != 1 {
 			t.Fatal("got open, want closed to the last nanosecond")
 		}
@@ -149,6 +149,20 @@ func TestDecisionsThatMakeNoSense(t *testing.T) {
 		"no mode":         func(d *schemas.Decision) { d.Mode = 0 },
 		"unknown mode":    func(d *schemas.Decision) { d.Mode = 7 },
 		"long rule":       func(d *schemas.Decision) { d.Rule = strings.Repeat("r", maxRule+1) },
+		"next, reversed":  func(d *schemas.Decision) { d.Next = schemas.Span{CloseAt: d.Until + 2, Until: d.Until + 1} },
+		"next, empty":     func(d *schemas.Decision) { d.Next = schemas.Span{CloseAt: d.Until + 1, Until: d.Until + 1} },
+		"next, overlaps":  func(d *schemas.Decision) { d.Next = schemas.Span{CloseAt: d.Until - 1, Until: d.Until + 9} },
+		"next, before":    func(d *schemas.Decision) { d.Next = schemas.Span{CloseAt: d.CloseAt - 9, Until: d.CloseAt} },
+		"next, too long": func(d *schemas.Decision) {
+			d.Next = schemas.Span{CloseAt: d.Until, Until: d.Until + int64(schemas.MaxClosure) + 1}
+		},
+		"next, length overflows": func(d *schemas.Decision) {
+			d.CloseAt, d.Until, d.Next = math.MinInt64, -9, schemas.Span{CloseAt: -9, Until: math.MaxInt64}
+		},
+		"next, early only": func(d *schemas.Decision) { d.Next = schemas.Span{Early: true} },
+		"next of an opening": func(d *schemas.Decision) {
+			d.Until, d.Next = d.CloseAt, schemas.Span{CloseAt: d.Until, Until: d.Until + 1}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New(exact())

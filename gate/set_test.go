@@ -66,7 +66,7 @@ func TestClosuresInTime(t *testing.T) {
 	}
 	one := func(ds ...schemas.Decision) []schemas.Decision { return ds }
 	stories := map[string][]step{
-		"nobody is closed at first": {{at: 0}},
+		"no caller is closed at first": {{at: 0}},
 		"closed from closeAt, inclusive, to until, exclusive": {
 			{at: 0, apply: one(closing("a", ip, 10, 20))},
 			{at: 9.999999999},
@@ -108,7 +108,7 @@ func TestClosuresInTime(t *testing.T) {
 			{at: 1, apply: one(closing("b", ip, 0, 0)), closed: true, rule: "a", until: 10},
 			{at: 2, apply: one(closing("a", ip, 0, 0))},
 		},
-		"opening who was never closed is nothing": {
+		"opening a caller that was never closed changes nothing": {
 			{at: 0, apply: one(closing("a", ip, 0, 0))},
 		},
 		"a shadow closure admits, and says so": {
@@ -171,8 +171,9 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	paths := func(t *testing.T) {
 		t.Helper()
 		for name, f := range map[string]func(){
-			"Closed":     func() { keys.Closed("abc"); keys.Closed("other"); ips.Closed("192.0.2.7"); ips.Closed("2001:db8::1") },
-			"ClosedAddr": func() { ips.ClosedAddr(closedAddr); ips.ClosedAddr(otherAddr) },
+			"Closed":                func() { keys.Closed("abc"); keys.Closed("other"); ips.Closed("192.0.2.7"); ips.Closed("2001:db8::1") },
+			"a caller with a share": func() { keys.Closed("shared"); s.Check(callersOf2(keys, "shared")) },
+			"ClosedAddr":            func() { ips.ClosedAddr(closedAddr); ips.ClosedAddr(otherAddr) },
 			"Check": func() {
 				var c Callers
 				c.AddAddr(ips, closedAddr)
@@ -192,9 +193,14 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	}
 	paths(t)
 	now := time.Now().UnixNano()
-	for _, c := range []schemas.Caller{{Kind: "ip", ID: closedAddr.String()}, {Kind: "key", ID: "abc"}} {
+	for _, c := range []schemas.Caller{{Kind: "ip", ID: "2001:db8:aaaa:bbbb::"}, {Kind: "key", ID: "abc"}} {
 		s.Apply([]schemas.Decision{{Rule: "r", Caller: c, Mode: schemas.ModeEnforce, CloseAt: now, Until: now + int64(time.Hour)}})
 	}
+	d := decision("r", time.Unix(0, now), time.Unix(0, now))
+	d.Caller.ID, d.Share = "shared", &schemas.Share{
+		From: now, Until: now + int64(time.Hour), Period: int64(time.Hour), Permits: 50, Demand: 1, DemandFrom: now - 1, DemandUntil: now,
+	}
+	s.Apply([]schemas.Decision{d})
 	if !ips.ClosedAddr(closedAddr) || !keys.Closed("abc") || keys.Closed("other") || ips.ClosedAddr(otherAddr) {
 		t.Fatal("the closed callers are not closed, or others are")
 	}

@@ -6,33 +6,33 @@ import (
 	"sync/atomic"
 )
 
-// table maps callers to records. One writer changes it in place while any number of readers look callers up; it does
-// not grow: the writer builds another one and swaps.
+// table maps callers to closed callers. One writer changes it in place while any number of readers look callers up. It
+// does not grow: the writer builds a larger table and swaps the two.
 //
-// A caller's hash picks a group of eight slots; the search goes on to the next groups while they have no empty slot.
-// Each slot has a one-byte mark: empty, deleted, or seven bits of the hash, so that one word tells which of eight slots
-// are worth a look (after Abseil's Swiss tables). A slot that was in use is never marked empty again, so that readers
-// under way do not stop too early; one that finds another caller's record compares the ids and goes on.
+// A caller's hash picks a group of eight slots. A search goes on to the next group for as long as a group has no empty slot.
+// Each slot has a one-byte mark: empty, deleted, or seven bits of the hash. So one word tells which of eight slots may hold
+// the caller (as in Abseil's Swiss tables). A slot that was in use is never marked empty again: a reader that is searching
+// at that moment would stop too early. A reader that finds another caller compares the keys and goes on.
 //
-// The writer stores the ref, then the mark, then the filter; readers load them in the opposite order.
+// The writer stores the ref, then the mark, then the filter. Readers load them in the opposite order.
 type table struct {
 	filter []atomic.Uint64 // of live and of deleted callers
 	groups []group
 	arena  arena
 
-	watchful bool // readers must also look whether decisions are stale
+	watchful bool // readers must also check whether decisions are stale
 
-	// The writer's own.
+	// Only the writer reads and writes the fields below.
 	live    int // slots in use
 	deleted int // callers deleted since the table was made: their filter bits remain
 	tombs   int // slots marked deleted
-	garbage int // bytes of records replaced or deleted
+	garbage int // bytes of the arena whose callers were replaced or deleted
 }
 
-// group is eight slots, together because who finds a mark needs the ref beside it.
+// group is eight slots. Marks and refs lie together because a reader that finds a mark needs the ref next.
 type group struct {
-	marks atomic.Uint64             // a byte a slot
-	refs  [groupSlots]atomic.Uint32 // where the slot's record is in the arena
+	marks atomic.Uint64             // one byte for each slot
+	refs  [groupSlots]atomic.Uint32 // where the slot's caller is in the arena
 }
 
 const (
@@ -59,13 +59,13 @@ func (t *table) slots() int { return len(t.groups) * groupSlots }
 // full reports whether an insert would leave less than an eighth of the slots empty.
 func (t *table) full() bool { return t.live+t.tombs+1 > len(t.groups)*(groupSlots-1) }
 
-// A hash is used up as follows: the high half scaled to the number of groups is the first group, and its low bits are
-// the mark; the low half scaled to the number of words is the word of the filter, and bits of the high half are the bits
-// in that word. Scaling by multiplication (Lemire, "Fast random integer generation in an interval", 2019) allows tables
-// of any size, and so less waste after they grew.
+// The bits of a hash are used as follows. The high half, scaled to the number of groups, is the first group of a search,
+// and its low bits are the mark. The low half, scaled to the number of words, is the word of the filter, and bits of the
+// high half are the bits in that word. Scaling by multiplication (Lemire, "Fast random integer generation in an interval",
+// 2019) allows tables of any size, so that a table that has grown wastes less.
 
-// mayHold reports whether a caller with this hash can be in the table. One load; wrong, with yes, for some 0.5 % of
-// callers that are not.
+// mayHold reports whether a caller with this hash can be in the table. It costs one load. For some 0.5 % of the callers
+// that are not in the table it returns true.
 func (t *table) mayHold(hash uint64) bool {
 	want := filterBits(hash)
 	return t.filter[hash&math.MaxUint32*uint64(len(t.filter))>>32].Load()&want == want
@@ -80,15 +80,15 @@ func (t *table) home(hash uint64) int { return int(hash >> 32 * uint64(len(t.gro
 
 func mark(hash uint64) uint64 { return hash>>32&0x7f | markLive }
 
-// find returns the caller's record, or nil.
-func (t *table) find(hash uint64, tag uint32, key string) *record {
-	at, who := t.home(hash), who(tag, key)
+// find returns the closed caller with this key, or nil.
+func (t *table) find(hash uint64, tag uint32, key string) *closedCaller {
+	at, head := t.home(hash), tagAndLen(tag, key)
 	for range t.groups {
 		g := &t.groups[at]
 		word := g.marks.Load()
 		for m := matches(word, mark(hash)); m != 0; m &= m - 1 {
-			if r := t.recordAt(g, m); r.is(who, key) {
-				return r
+			if cc := t.callerAt(g, m); cc.belongsTo(head, key) {
+				return cc
 			}
 		}
 		if matches(word, markEmpty) != 0 {
@@ -101,32 +101,32 @@ func (t *table) find(hash uint64, tag uint32, key string) *record {
 	return nil
 }
 
-// recordAt returns the record in the first slot of a group among matches.
-func (t *table) recordAt(g *group, matches uint64) *record {
-	return t.arena.record(g.refs[bits.TrailingZeros64(matches)/8%groupSlots].Load())
+// callerAt returns the closed caller in the first slot of a group among matches.
+func (t *table) callerAt(g *group, matches uint64) *closedCaller {
+	return t.arena.caller(g.refs[bits.TrailingZeros64(matches)/8%groupSlots].Load())
 }
 
-// surelyCloses reports whether the caller is closed by a record in the first slot that has its mark, which is nearly always
-// the caller's, and by the coarse clock. If not, that need not be all: it is the quick way of find and judge, put in one
-// piece because this is the way of a flood.
-func (t *table) surelyCloses(s *Set, hash uint64, who uint32, key string) bool {
+// closedFast reports whether the first slot that has the caller's mark holds the caller, and closes it by the coarse clock.
+// That slot nearly always is the caller's. If it returns false, the caller may still be closed: find and judge tell. It
+// joins them in one short function for the requests of a flood.
+func (t *table) closedFast(s *Set, hash uint64, head uint32, key string) bool {
 	g := &t.groups[t.home(hash)]
 	m := matches(g.marks.Load(), mark(hash))
 	if m == 0 {
 		return false
 	}
-	r := t.recordAt(g, m)
-	return r.who == who && s.surelyInForce(r) && r.same(key)
+	cc := t.callerAt(g, m)
+	return cc.tagAndLen == head && s.inForceFast(cc) && cc.hasKey(key)
 }
 
-// slot returns where the record of a caller is that the table holds.
-func (t *table) slot(hash uint64, r *record) int {
+// slot returns the slot of a caller that the table holds.
+func (t *table) slot(hash uint64, cc *closedCaller) int {
 	at := t.home(hash)
 	for {
 		g := &t.groups[at]
 		for m := matches(g.marks.Load(), mark(hash)); m != 0; m &= m - 1 {
 			i := bits.TrailingZeros64(m) / 8
-			if t.arena.record(g.refs[i].Load()) == r {
+			if t.arena.caller(g.refs[i].Load()) == cc {
 				return at*groupSlots + i
 			}
 		}
@@ -136,9 +136,9 @@ func (t *table) slot(hash uint64, r *record) int {
 	}
 }
 
-// matches returns the high bit of each byte of word that equals b. Above a byte that does, one that differs by the
-// lowest bit may be reported too ("Hacker's Delight", 6-1): a caller that must know looks at the lowest one only, or
-// looks closer.
+// matches returns the high bit of each byte of word that equals b. The lowest bit that it returns is right. A byte above it
+// that differs from b in the lowest bit may be reported too ("Hacker's Delight", 6-1). So use the lowest bit only, or
+// compare further.
 func matches(word, b uint64) uint64 {
 	x := word ^ b*lows
 	return (x - lows) &^ x & highs
@@ -172,7 +172,7 @@ func (t *table) insert(hash uint64, ref uint32) {
 
 // remove deletes the caller in slot i.
 func (t *table) remove(i int) {
-	t.garbage += t.record(i).size()
+	t.garbage += t.caller(i).size()
 	shift := i % groupSlots * 8
 	w := &t.groups[i/groupSlots].marks
 	w.Store(w.Load()&^(0xff<<shift) | markDeleted<<shift)
@@ -181,15 +181,15 @@ func (t *table) remove(i int) {
 	t.tombs++
 }
 
-// replace gives slot i another record of the same caller.
+// replace gives slot i another ref for the same caller.
 func (t *table) replace(i int, ref uint32) {
-	t.garbage += t.record(i).size()
+	t.garbage += t.caller(i).size()
 	t.groups[i/groupSlots].refs[i%groupSlots].Store(ref)
 }
 
-// record returns the record in slot i, which is in use.
-func (t *table) record(i int) *record {
-	return t.arena.record(t.groups[i/groupSlots].refs[i%groupSlots].Load())
+// caller returns the closed caller in slot i, which is in use.
+func (t *table) caller(i int) *closedCaller {
+	return t.arena.caller(t.groups[i/groupSlots].refs[i%groupSlots].Load())
 }
 
 // used reports whether slot i holds a caller.

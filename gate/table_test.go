@@ -13,16 +13,16 @@ import (
 
 // add puts a caller with a chosen hash into a table that has room for it.
 func (t *table) add(hash uint64, tag uint32, id string) {
-	t.insert(hash, t.arena.putRecord(subject{tag: tag, key: id, id: id}, []closure{{closeAt: 1, until: 2}}))
+	t.insert(hash, t.arena.putCaller(subject{tag: tag, key: id, id: id}, []closure{{closeAt: 1, until: 2}}))
 }
 
 func tableFor(n int) *table {
 	t := newTable(n)
-	t.arena = newArena(n * maxRecord)
+	t.arena = newArena(n * maxClosedCaller)
 	return t
 }
 
-func TestCallersWithEqualHashesAreToldApart(t *testing.T) {
+func TestCallersWithEqualHashesAreDistinguished(t *testing.T) {
 	const hash = 0xdeadbeefcafef00d
 	ids := []string{
 		"", "a", "aa", "aaa", "ab", "b", "a\x00", "\x00a", "203.0.113.9", "203.0.113.90", "203.0.113.", "\xff\xfe",
@@ -38,13 +38,13 @@ func TestCallersWithEqualHashesAreToldApart(t *testing.T) {
 			}
 		}
 		for i, id := range ids {
-			if r := tab.find(hash, 0, id); (r != nil) != in(i) || r != nil && r.id() != id {
-				t.Fatalf("subset %b: got %v for %q, want found %v", closed, r, id, in(i))
+			if cc := tab.find(hash, 0, id); (cc != nil) != in(i) || cc != nil && cc.id() != id {
+				t.Fatalf("subset %b: got %v for %q, want found %v", closed, cc, id, in(i))
 			}
-			if r := tab.find(hash, 1, id); r != nil {
+			if cc := tab.find(hash, 1, id); cc != nil {
 				t.Fatalf("got %q in a gate where it is not closed", id)
 			}
-			if r := tab.find(hash^1<<32, 0, id); r != nil {
+			if cc := tab.find(hash^1<<32, 0, id); cc != nil {
 				t.Fatalf("got %q by a hash that is not its own", id)
 			}
 		}
@@ -67,8 +67,8 @@ func TestHashesThatShareAPrefixOrASuffix(t *testing.T) {
 				tab.add(hash(i), 0, fmt.Sprint(i))
 			}
 			for i := range 2 * n {
-				if r := tab.find(hash(i), 0, fmt.Sprint(i)); (r != nil) != (i < n) || i < n && !tab.mayHold(hash(i)) {
-					t.Fatalf("caller %d: got %v, want found %v", i, r, i < n)
+				if cc := tab.find(hash(i), 0, fmt.Sprint(i)); (cc != nil) != (i < n) || i < n && !tab.mayHold(hash(i)) {
+					t.Fatalf("caller %d: got %v, want found %v", i, cc, i < n)
 				}
 			}
 		})
@@ -87,11 +87,11 @@ func TestSlotsAreUsedAgain(t *testing.T) {
 			t.Fatalf("full with %d live, %d deleted after %d callers", tab.live, tab.tombs, i)
 		}
 		tab.add(hash, 0, id)
-		r := tab.find(hash, 0, id)
-		if r == nil {
+		cc := tab.find(hash, 0, id)
+		if cc == nil {
 			t.Fatalf("caller %d is not found", i)
 		}
-		tab.remove(tab.slot(hash, r))
+		tab.remove(tab.slot(hash, cc))
 		if tab.find(hash, 0, id) != nil {
 			t.Fatalf("caller %d is found after it was removed", i)
 		}
@@ -180,7 +180,7 @@ func TestFullSetFailsOpenAndRecovers(t *testing.T) {
 	if st.Closed != 100 || st.Full != 50 {
 		t.Fatalf("got %d closed, %d dropped, want 100 and 50", st.Closed, st.Full)
 	}
-	s.ApplyAt(at(1), many(0, 100, 0, 20)) // who is in may change
+	s.ApplyAt(at(1), many(0, 100, 0, 20)) // callers in the table may change
 	if v := s.CheckAt(callersOf(s, "key", "caller-000000000000007"), at(15)); !v.Closed {
 		t.Errorf("got %+v, want closed for longer", v)
 	}
@@ -206,11 +206,12 @@ func TestManyRulesOnOneCaller(t *testing.T) {
 	s.verify(t)
 }
 
-// The one who is to be opened may have ended already, and be swept by the rebuild that makes room for the change.
-func TestOpeningWhoARebuildSwept(t *testing.T) {
+// A caller that a decision opens may have no closure in force any more. Then the rebuild that makes room for the change has
+// swept it already.
+func TestOpeningACallerThatARebuildSwept(t *testing.T) {
 	s := New(exact())
 	s.ApplyAt(at(0), many(0, 1000, 0, 10))
-	for !s.writer.wasteful() { // each change leaves a record behind
+	for !s.writer.wasteful() { // each change leaves a dead value in the arena
 		s.apply(&many(1, 1, 0, 20+rand.Float64())[0], at(1).UnixNano())
 	}
 	s.ApplyAt(at(15), many(7, 1, 0, 0))
@@ -220,7 +221,7 @@ func TestOpeningWhoARebuildSwept(t *testing.T) {
 	s.verify(t)
 }
 
-func TestMemoryDoesNotGrowWhateverTheRules(t *testing.T) {
+func TestMemoryDoesNotGrowWithRules(t *testing.T) {
 	s := New(exact())
 	for i := range 5000 {
 		rule := fmt.Sprint(strings.Repeat("r", 1000), i)

@@ -6,89 +6,106 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// Verdict is what Check found out about a request. The zero value admits it. It may be kept: it shares no memory with
-// the Callers.
+// Verdict is what Check found out about a request. The zero value admits the request. A Verdict may be kept: it shares no
+// memory with the Callers.
 type Verdict struct {
 	Closed bool // refuse the request
-	Shadow bool // a closure in mode shadow, of the rule or of the Set, would have refused it
-	Stale  bool // refused because decisions are stale, by Options.Stale; nobody's gate is closed
+	Shadow bool // a closure in mode shadow (the mode of its rule, or of the Set) would have refused it
+	Stale  bool // refused because decisions are stale, by Options.Stale; no caller's gate is closed
 
-	own uint8 // callers whose own enforcing gate is closed, by their index
+	own     uint8 // a bit for each caller whose own enforcing gate is closed, by index
+	counted uint8 // a bit for each of these that a closure closes which is not early
 
-	// Which closure: of those that refuse the one that lasts longest, or if none does, of those that would have.
+	// The closure that the verdict tells about: the one that lasts longest of those that refuse the request. If none refuses
+	// it, the one that lasts longest of those in mode shadow.
 	Caller     schemas.Caller
 	Rule       string
-	CloseAt    time.Time     // since when
-	Until      time.Time     // when the caller's gate reopens, with jitter and directly following closures
-	RetryAfter time.Duration // until then, > 0 if Closed
-	Limit      int64         // weight allowed per Window; 0 where the decision did not say
+	CloseAt    time.Time     // when the closure began
+	Until      time.Time     // when the caller's gate reopens: with jitter, and with closures that follow without a gap
+	RetryAfter time.Duration // from the time of the check to Until; > 0 if Closed
+	Limit      int64         // weight allowed per Window; 0 if the decision does not contain it
 	Window     time.Duration
-} // a multiple of 16 bytes: a copy of an odd half after the whole would wait for both stores
+} // a multiple of 16 bytes: otherwise a copy of the last bytes waits for the store before it
 
-// ClosedFor reports whether caller i's own gate refused the request: only for those is it recorded as blocked.
+// ClosedFor reports whether caller i's own gate refused the request. The request is recorded as blocked for these callers
+// only.
 func (v Verdict) ClosedFor(i int) bool { return v.own>>i&1 != 0 }
 
-// Check judges a request by all its callers, by the coarse clock (see the package documentation): it is refused when
-// any of their gates is closed. It does not allocate, lock or wait.
+// EarlyFor reports whether caller i's own gate refused the request on early closures only: on closures that are predicted, and
+// not counted yet. The request is recorded as blocked early for these callers. By such requests the analyzer sees whether the
+// prediction was right. A request that a counted closure would have refused all the same is not among them.
+func (v Verdict) EarlyFor(i int) bool { return (v.own&^v.counted)>>i&1 != 0 }
+
+// Check judges a request by all its callers, by the coarse clock (see the package documentation). The request is refused
+// if the gate of any of them is closed. Check does not allocate, lock or wait. It counts what it refuses: see
+// Status.Refusals.
 func (s *Set) Check(c *Callers) (v Verdict) {
 	if s.view.Load() != nil {
-		s.checkCoarse(&v, c)
+		s.checkTable(&v, c)
 	}
 	return v
 }
 
-// checkCoarse is Check behind the nil check, apart from it so that the compiler inlines the check.
-func (s *Set) checkCoarse(v *Verdict, c *Callers) {
+// checkTable is Check after the nil check. It is a function of its own so that the compiler inlines the check.
+func (s *Set) checkTable(v *Verdict, c *Callers) {
 	if t := s.view.Load(); t != nil && t.concerns(c) {
-		s.check(v, t, c, time.Time{}, true)
+		s.checkCallers(v, t, c, time.Time{}, true)
 	}
 }
 
-// CheckAt is Check at the time now. If that is zero, time.Now is read should it matter.
+// CheckAt is Check at the time now. If now is zero, CheckAt reads time.Now where the answer depends on the time.
 func (s *Set) CheckAt(c *Callers, now time.Time) (v Verdict) {
 	if t := s.view.Load(); t != nil && t.concerns(c) {
-		s.check(&v, t, c, now, false)
+		s.checkCallers(&v, t, c, now, false)
 	}
 	return v
 }
 
-// concerns reports whether the table may have something to say about one of the callers.
+// concerns reports whether the answer may depend on the table: it may hold one of the callers, or it is watchful.
 func (t *table) concerns(c *Callers) bool {
 	for i := range c.n {
 		if t.mayHold(c.at[i].hash) {
 			return true
 		}
 	}
-	return t.watchful && c.n > 0
+	return t.watchful && c.n > 0 || c.otherIDs != nil && t.concernsOtherIDs(c.otherIDs)
 }
 
-// check is CheckAt behind the filter, or Check if coarse is set.
-func (s *Set) check(v *Verdict, t *table, c *Callers, now time.Time, coarse bool) {
+// checkCallers is CheckAt after the filter, or Check if coarse is set.
+func (s *Set) checkCallers(v *Verdict, t *table, c *Callers, now time.Time, coarse bool) {
 	var found finding
-	for i := range c.n {
+	var shared sharedCallers
+	for i := range int(c.n) {
 		k := &c.at[i]
 		if !t.mayHold(k.hash) {
 			continue
 		}
-		r := t.find(k.hash, k.tag, c.key(i))
-		if r == nil {
+		cc := t.find(k.hash, k.tag, c.key(i))
+		if cc == nil {
 			continue
 		}
 		if coarse {
-			now, coarse = s.coarseNow(r)
+			now, coarse = s.timeFor(cc)
 		} else if now.IsZero() {
 			now = time.Now()
 		}
-		f := s.judge(t, r, now)
-		f.gate = k.gate
-		if f.enforced {
-			v.own |= 1 << i
+		if cc.shared() && !s.findShares(&shared, t, i, cc, now.UnixNano()) {
+			continue
 		}
-		v.Shadow = v.Shadow || f.shadowed
-		found = found.stricter(f)
+		f := finding{gate: k.gate}
+		s.judge(&f, t, cc, now)
+		v.note(i, &f)
+		found.merge(&f)
 	}
-	if found.record != nil {
-		v.explain(t, found, now)
+	if c.otherIDs != nil {
+		if now.IsZero() {
+			now = time.Now()
+		}
+		s.checkOtherIDs(v, t, c, now, &found)
+	}
+	counter := uint32(0)
+	if found.caller != nil {
+		counter = v.explain(t, &found, now)
 	}
 	if t.watchful && !v.Closed {
 		if coarse || now.IsZero() {
@@ -96,60 +113,75 @@ func (s *Set) check(v *Verdict, t *table, c *Callers, now time.Time, coarse bool
 		}
 		s.checkStale(v, c, now)
 	}
+	if shared.callers != 0 {
+		counter = s.checkShares(v, t, c, &shared, now, counter)
+	}
 	if v.Closed && s.Mode() != Enforce {
 		v.Closed, v.own, v.Shadow = false, 0, true
 	}
+	if v.Closed || v.Shadow {
+		s.refusals.add(v, counter)
+	}
 }
 
-// finding is what one caller's closures come to at one time.
+// note keeps what was found about caller i.
+func (v *Verdict) note(i int, f *finding) {
+	bit := uint8(1) << (uint(i) % MaxCallers)
+	if f.enforced {
+		v.own |= bit
+	}
+	if f.counted {
+		v.counted |= bit
+	}
+	v.Shadow = v.Shadow || f.shadowed
+}
+
+// finding is what the closures of one caller say at one time.
 type finding struct {
 	gate     *Gate
-	record   *record // nil if no closure is in force
-	closure  closure // of those in force the one that lasts longest, enforcing before shadow
-	until    int64   // when the last of those that follow without a gap ends
+	caller   *closedCaller // nil if no closure is in force
+	closure  closure       // of those in force the one that lasts longest, enforcing before shadow
+	until    int64         // when the last of those that follow without a gap ends
 	enforced bool
+	counted  bool // an enforcing closure in force is not early
 	shadowed bool // a shadow rule's closure is in force too
 }
 
-// stricter returns the stricter of two findings: enforcing before shadow, later before earlier.
-func (f finding) stricter(g finding) finding {
-	switch {
-	case g.record == nil:
-		return f
-	case f.record == nil, g.enforced && !f.enforced, g.enforced == f.enforced && g.until > f.until:
-		return g
+// merge makes *f the stricter of two findings: an enforcing one before a shadow one, then the one that ends later.
+func (f *finding) merge(g *finding) {
+	if g.caller != nil && (f.caller == nil || g.enforced && !f.enforced || g.enforced == f.enforced && g.until > f.until) {
+		*f = *g
 	}
-	return f
 }
 
-// judge returns what a record says at now.
-func (s *Set) judge(t *table, r *record, now time.Time) finding {
+// judge sets *f, which is empty but for its gate, to what the closures of a caller say at the time now, except for its shares.
+func (s *Set) judge(f *finding, t *table, cc *closedCaller, now time.Time) {
 	at := now.UnixNano()
-	var f finding
-	for i := range r.len() {
-		c := r.closure(i)
-		if !c.covers(at) || s.policy == Open && s.ignores(t, c, now) {
+	n, shared := cc.len(), cc.shared()
+	for i := range n {
+		c := cc.closure(i)
+		if !c.covers(at) || shared && c.share() || s.policy == Open && s.ignores(t, c, now) {
 			continue
 		}
 		f.shadowed = f.shadowed || c.shadow()
+		f.counted = f.counted || c.terms < earlyBit
 		enforcing := !c.shadow()
-		if f.record == nil || enforcing && !f.enforced || enforcing == f.enforced && c.until > f.until {
-			f.record, f.closure, f.until, f.enforced = r, c, c.until, enforcing
+		if f.caller == nil || enforcing && !f.enforced || enforcing == f.enforced && c.until > f.until {
+			f.caller, f.closure, f.until, f.enforced = cc, c, c.until, enforcing
 		}
 	}
-	if f.record != nil && r.len() > 1 {
-		f.until = r.chain(f.until, f.enforced)
+	if f.caller != nil && n > 1 {
+		f.until = cc.chain(f.until, f.enforced)
 	}
-	return f
 }
 
-// chain returns when the caller is open again, given that it is closed until a time: closures that begin before others
-// end keep it closed.
-func (r *record) chain(until int64, enforced bool) int64 {
+// chain returns when a caller that is closed until a time is open again: a closure of the same mode that begins before
+// that time, or at it, keeps the caller closed.
+func (cc *closedCaller) chain(until int64, enforced bool) int64 {
 	for grown := true; grown; {
 		grown = false
-		for i := range r.len() {
-			if c := r.closure(i); c.shadow() != enforced && c.closeAt <= until && c.until > until {
+		for i := range cc.len() {
+			if c := cc.closure(i); !c.share() && c.shadow() != enforced && c.closeAt <= until && c.until > until {
 				until, grown = c.until, true
 			}
 		}
@@ -159,15 +191,16 @@ func (r *record) chain(until int64, enforced bool) int64 {
 
 // ignores reports whether a closure does not count because its partition is stale.
 func (s *Set) ignores(t *table, c closure, now time.Time) bool {
-	return s.pulse.freshness(t.arena.terms(c.terms).partition, now) == Stale
+	return s.liveness.freshness(t.arena.terms(c.terms).partition, now) == Stale
 }
 
-// explain fills v in with what was found.
-func (v *Verdict) explain(t *table, f finding, now time.Time) {
+// explain sets the fields of v from a finding. It returns the counter of the rule.
+func (v *Verdict) explain(t *table, f *finding, now time.Time) (counter uint32) {
 	terms := t.arena.terms(f.closure.terms)
 	v.Closed = f.enforced
-	v.Caller = schemas.Caller{Kind: f.gate.kind, ID: f.record.id()}
+	v.Caller = schemas.Caller{Kind: f.gate.kind, ID: f.caller.id()}
 	v.Rule, v.Limit, v.Window = terms.rule, terms.limit, time.Duration(terms.window)
 	v.CloseAt, v.Until = time.Unix(0, f.closure.closeAt), time.Unix(0, f.until)
 	v.RetryAfter = v.Until.Sub(now)
+	return terms.counter
 }

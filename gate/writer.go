@@ -7,67 +7,74 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// writer is the writing side of a Set, which its mu protects.
+// writer is the writing side of a Set. The Set's mu protects it.
 type writer struct {
 	table   *table           // nil while nothing was ever closed
-	terms   map[terms]uint32 // where they are in the table's arena
-	held    tally            // callers in the table, for Status
+	terms   map[terms]uint32 // refs into the table's arena
+	counted tally            // callers in the table, for Status
 	scratch []closure
-	coming  int   // decisions that are still to be applied: a table that is made anew has room for them
-	hand    int   // the slot where the next sweep starts
-	swept   int64 // Unix nanoseconds: last time all was swept for lack of room
+	shares  []closure
+	pending int   // decisions of this call that are still to be applied: a new table has room for them
+	sweepAt int   // the slot where the next sweep starts
+	swept   int64 // Unix nanoseconds: when the whole table was last swept because it was full
 	counts  counts
 }
 
-// holding is what a caller in the table is counted under.
-type holding struct {
-	gate   uint8
-	shadow bool // under shadow rules only
+// tallyKey says how a caller in the table is counted.
+type tallyKey struct {
+	gate uint8
+	as   countedAs
 }
 
-// tally is how many callers there are of each holding.
-type tally [256][2]int
+// countedAs says which closures a caller has.
+type countedAs uint8
 
-func (t *tally) of(h holding) *int {
-	if h.shadow {
-		return &t[h.gate][1]
-	}
-	return &t[h.gate][0]
-}
+const (
+	withClosure countedAs = iota // an enforcing one
+	withShadow                   // in mode shadow only, and perhaps shares
+	withShares                   // shares only
+)
+
+// tally is how many callers there are of each tallyKey.
+type tally [256][3]int
+
+func (t *tally) of(k tallyKey) *int { return &t[k.gate][k.as] }
 
 // counts are what Status reports of the writer.
 type counts struct {
 	applied, full, invalid, expired, rebuilds uint64
+	noCell                                    uint64    // shares ignored
 	decided                                   time.Time // when decisions were last applied
 }
 
-// find returns where the caller's record is and the record, or nil.
-func (w *writer) find(hash uint64, who subject) (int, *record) {
+// find returns the slot of a caller, and the closed caller in it, or nil.
+func (w *writer) find(hash uint64, caller subject) (int, *closedCaller) {
 	if w.table == nil {
 		return 0, nil
 	}
-	r := w.table.find(hash, who.tag, who.key)
-	if r == nil {
+	cc := w.table.find(hash, caller.tag, caller.key)
+	if cc == nil {
 		return 0, nil
 	}
-	return w.table.slot(hash, r), r
+	return w.table.slot(hash, cc), cc
 }
 
-// others returns the closures of a record that are neither the rule's nor over. They are valid until the next call.
-func (w *writer) others(r *record, rule string, now int64) []closure {
+// otherClosures returns the closures of a caller that are of other rules and have not ended. They are valid until the next
+// call.
+func (w *writer) otherClosures(cc *closedCaller, rule string, now int64) []closure {
 	w.scratch = w.scratch[:0]
-	for i := range r.len() {
-		if c := r.closure(i); now < c.until && w.table.arena.terms(c.terms).rule != rule {
+	for i := range cc.len() {
+		if c := cc.closure(i); now < c.until && w.table.arena.termsOf(c).rule != rule {
 			w.scratch = append(w.scratch, c)
 		}
 	}
 	return w.scratch
 }
 
-// intern returns the terms of a decision as its closure has them.
-func (w *writer) intern(d *schemas.Decision) uint32 {
+// intern returns the field terms of the closure that a decision makes. counter is that of its rule.
+func (w *writer) intern(d *schemas.Decision, counter uint32) uint32 {
 	ref := w.internTerms(terms{
-		rule: d.Rule, limit: d.Evidence.Limit, window: d.Evidence.Window, partition: d.Partition,
+		rule: d.Rule, limit: d.Evidence.Limit, window: d.Evidence.Window, partition: d.Partition, counter: counter,
 	})
 	if d.Mode == schemas.ModeShadow {
 		ref |= shadowBit
@@ -75,70 +82,107 @@ func (w *writer) intern(d *schemas.Decision) uint32 {
 	return ref
 }
 
+// closuresOf appends the closures that a decision makes on these terms, of its spans that have not ended.
+func closuresOf(closures []closure, spans *[2]schemas.Span, terms uint32, now int64) []closure {
+	for _, s := range spans {
+		if !closes(s, now) {
+			continue
+		}
+		c := closure{terms: terms, closeAt: s.CloseAt, until: s.Until}
+		if s.Early {
+			c.terms |= earlyBit
+		}
+		closures = append(closures, c)
+	}
+	return closures
+}
+
 func (w *writer) internTerms(t terms) uint32 {
 	if ref, ok := w.terms[t]; ok {
 		return ref
 	}
 	ref := w.table.arena.putTerms(t)
-	w.table.garbage += termsHead + len(t.rule) // some day; what lasts is counted anew by the next rebuild
+	w.table.garbage += termsHead + len(t.rule) // counted at once: they may become garbage, and a rebuild counts anew
 	w.terms[w.table.arena.terms(ref)] = ref    // its rule does not pin the decision's memory
 	return ref
 }
 
-// put makes closures what the table holds of a caller, whose record in slot is old, or nil. There is room: reserve.
-func (w *writer) put(slot int, old *record, who subject, hash uint64, closures []closure) {
+// put makes the table hold these closures of a caller, and no others. old is what slot holds of the caller, or nil. reserve
+// has made room.
+func (s *Set) put(slot int, old *closedCaller, caller subject, hash uint64, closures []closure, now int64) {
+	w := &s.writer
 	switch {
 	case len(closures) == 0 && old != nil:
-		w.drop(slot)
+		s.drop(slot, now)
 		return
-	case len(closures) == 0, old.holds(closures):
+	case len(closures) == 0, old.equals(closures):
 		return
 	}
-	most := 0 // the one that a lookup had better see first
+	first := 0 // the strictest closure: closedFast looks at the first one only
 	for i, c := range closures {
-		if m := closures[most]; c.shadow() == m.shadow() && c.until > m.until || !c.shadow() && m.shadow() {
-			most = i
+		if c.stricter(closures[first], now) {
+			first = i
 		}
 	}
-	closures[0], closures[most] = closures[most], closures[0]
-	ref := w.table.arena.putRecord(who, closures)
+	closures[0], closures[first] = closures[first], closures[0]
+	ref := w.table.arena.putCaller(caller, closures)
 	if old == nil {
 		w.table.insert(hash, ref)
 	} else {
-		*w.held.of(old.holding())--
+		*w.counted.of(old.countedAs())--
+		s.freeCells(&w.table.arena, old, closures, now)
 		w.table.replace(slot, ref)
 	}
-	*w.held.of(w.table.arena.record(ref).holding())++
+	*w.counted.of(w.table.arena.caller(ref).countedAs())++
 }
 
-// drop forgets the caller in a slot.
-func (w *writer) drop(slot int) {
-	*w.held.of(w.table.record(slot).holding())--
+// stricter reports whether a closure is stricter than another one: it is a share, or enforces, or begins before the other (those in force
+// begin together), or ends later.
+func (c closure) stricter(other closure, now int64) bool {
+	switch from, otherFrom := max(c.closeAt, now), max(other.closeAt, now); {
+	case c.share() != other.share():
+		return c.share()
+	case c.shadow() != other.shadow():
+		return other.shadow()
+	case from != otherFrom:
+		return from < otherFrom
+	}
+	return c.until > other.until
+}
+
+// drop removes the caller in a slot.
+func (s *Set) drop(slot int, now int64) {
+	w := &s.writer
+	cc := w.table.caller(slot)
+	*w.counted.of(cc.countedAs())--
+	s.freeCells(&w.table.arena, cc, nil, now)
 	w.table.remove(slot)
 }
 
-// sweep drops the callers whose closures have all ended among the next n slots.
-func (w *writer) sweep(n int, now int64) {
+// sweep looks at the next n slots, and drops the callers in them whose closures have all ended.
+func (s *Set) sweep(n int, now int64) {
+	w := &s.writer
 	slots := w.table.slots()
 	for range min(n, slots) {
-		if w.hand++; w.hand >= slots {
-			w.hand = 0
+		if w.sweepAt++; w.sweepAt >= slots {
+			w.sweepAt = 0
 		}
-		if w.table.used(w.hand) && w.table.record(w.hand).over(now) {
-			w.drop(w.hand)
+		if w.table.used(w.sweepAt) && w.table.caller(w.sweepAt).ended(now) {
+			s.drop(w.sweepAt, now)
 			w.counts.expired++
 		}
 	}
 }
 
-// wasteful reports whether so much of the table is of no use any more that it should be built anew: stale filter bits
-// let more misses through, and replaced records take memory.
+// wasteful reports whether the table should be rebuilt because too much of it is dead: the filter bits of deleted callers
+// let more misses pass, and replaced values take memory.
 func (w *writer) wasteful() bool {
 	t := w.table
 	return t.deleted > 64+t.live/2 || t.garbage > chunkSize+t.arena.size()/2
 }
 
-// reserve makes room for another record, of another caller if more is set, and reports whether there is.
+// reserve makes room for one more value in the arena, and if more is set for one more caller. It reports whether there is
+// room.
 func (s *Set) reserve(more bool, now int64) bool {
 	w := &s.writer
 	if w.table == nil {
@@ -146,7 +190,7 @@ func (s *Set) reserve(more bool, now int64) bool {
 	}
 	if more && w.table.live >= s.options.MaxClosed && now-w.swept > int64(time.Second) {
 		w.swept = now
-		w.sweep(w.table.slots(), now)
+		s.sweep(w.table.slots(), now)
 	}
 	if more && w.table.live >= s.options.MaxClosed {
 		if w.counts.full == 0 {
@@ -160,7 +204,7 @@ func (s *Set) reserve(more bool, now int64) bool {
 	return w.table.arena.room()
 }
 
-// rebuild makes a table of what has not ended, with room to grow. Readers go on with the old one until publish.
+// rebuild makes a new table of the closures that have not ended, with room to grow. Readers use the old one until publish.
 func (s *Set) rebuild(now int64) {
 	w := &s.writer
 	old := w.table
@@ -168,67 +212,79 @@ func (s *Set) rebuild(now int64) {
 	if old != nil {
 		live, size = old.live, old.arena.size()
 	}
-	t := newTable(live + max(live/2, min(w.coming, s.options.MaxClosed-live)))
+	t := newTable(live + max(live/2, min(w.pending, s.options.MaxClosed-live)))
 	t.watchful = s.watchful()
-	t.arena = newArena(size + t.slots()*maxRecord/32)
-	w.table, w.terms, w.held, w.hand = t, make(map[terms]uint32), tally{}, 0
+	t.arena = newArena(size + t.slots()*maxClosedCaller/32)
+	w.table, w.terms, w.counted, w.sweepAt = t, make(map[terms]uint32), tally{}, 0
 	if old == nil {
 		return
 	}
 	w.counts.rebuilds++
-	var before, after uint32 // terms that were moved last: most closures of a table are on the same few
+	var movedOld, movedNew uint32 // refs of the terms that were moved last: most closures share a few terms
 	for i := range old.slots() {
 		if !old.used(i) {
 			continue
 		}
-		r := old.record(i)
+		cc := old.caller(i)
 		closures := w.scratch[:0]
-		for j := range r.len() {
-			if c := r.closure(j); now < c.until {
-				if was := c.terms &^ shadowBit; was != before {
-					before, after = was, w.internTerms(old.arena.terms(was))
+		for j := range cc.len() {
+			if c := cc.closure(j); now < c.until {
+				if c.share() {
+					c.terms = w.moveShare(&old.arena, c)
+					closures = append(closures, c)
+					continue
 				}
-				c.terms = after | c.terms&shadowBit
+				if oldTerms := c.terms &^ termBits; oldTerms != movedOld {
+					movedOld, movedNew = oldTerms, w.internTerms(old.arena.terms(oldTerms))
+				}
+				c.terms = movedNew | c.terms&termBits
 				closures = append(closures, c)
 			}
 		}
 		w.scratch = closures
+		s.freeCells(&old.arena, cc, closures, now)
 		if len(closures) == 0 {
 			w.counts.expired++
 			continue
 		}
-		w.put(0, nil, r.subject(), s.kinds[r.gate()].sum(r.key()), closures)
+		s.put(0, nil, cc.subject(), s.kinds[cc.gate()].sum(cc.key()), closures, now)
 	}
 	t.garbage = 0
 }
 
-// holds reports whether the record has exactly these closures, in any order.
-func (r *record) holds(cs []closure) bool {
-	if r.len() != len(cs) {
+// equals reports whether the caller has exactly these closures, in any order. nil has none.
+func (cc *closedCaller) equals(cs []closure) bool {
+	if cc.len() != len(cs) {
 		return false
 	}
-	for i := range r.len() {
-		if !slices.Contains(cs, r.closure(i)) {
+	for i := range cc.len() {
+		if !slices.Contains(cs, cc.closure(i)) {
 			return false
 		}
 	}
 	return true
 }
 
-// holding returns what the record's caller is counted under.
-func (r *record) holding() holding {
-	for i := range r.len() {
-		if !r.closure(i).shadow() {
-			return holding{gate: r.gate()}
+// countedAs returns how the caller is counted.
+func (cc *closedCaller) countedAs() tallyKey {
+	k := tallyKey{gate: cc.gate(), as: withShares}
+	for i := range cc.len() {
+		switch c := cc.closure(i); {
+		case c.share():
+		case c.shadow():
+			k.as = withShadow
+		default:
+			k.as = withClosure
+			return k
 		}
 	}
-	return holding{gate: r.gate(), shadow: true}
+	return k
 }
 
-// over reports whether all closures of the record have ended.
-func (r *record) over(now int64) bool {
-	for i := range r.len() {
-		if now < r.closure(i).until {
+// ended reports whether all closures of the caller have ended.
+func (cc *closedCaller) ended(now int64) bool {
+	for i := range cc.len() {
+		if now < cc.closure(i).until {
 			return false
 		}
 	}

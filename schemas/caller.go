@@ -25,8 +25,8 @@ const KindIP = "ip"
 // KindCanary is the caller kind of the link's own probes: the analyzer answers them, and counts them nowhere.
 const KindCanary = "_canary"
 
-// Caller is who is counted: a kind and an id, written kind:id, such as ip:203.0.113.9 or key:abc.
-// The zero value is nobody. Callers are values and may be compared.
+// Caller names one client that is counted: a kind and an id, written kind:id, such as ip:203.0.113.9 or key:abc.
+// The zero value names no client. Callers are values and may be compared.
 type Caller struct {
 	Kind string
 	ID   string
@@ -35,7 +35,8 @@ type Caller struct {
 // String returns kind:id.
 func (c Caller) String() string { return c.Kind + ":" + c.ID }
 
-// ParseCaller splits s at its first colon, canonicalises the id of an ip caller, and checks both bounds.
+// ParseCaller splits s at its first colon, makes the id of an ip caller canonical, and checks the bounds of both parts. The id
+// must have the form in which it is counted: IDs.Caller makes that form of what a client sent.
 func ParseCaller(s string) (Caller, error) {
 	kind, id, found := strings.Cut(s, ":")
 	if !found {
@@ -78,8 +79,8 @@ func ValidateKind(kind string) error {
 	return nil
 }
 
-// CompositeSeparator stands between the parts of a composite caller's id, such as ip_route. Only the last part may contain
-// it: a request with another such part has no composite caller, or different ones would be counted as one.
+// CompositeSeparator stands between the parts of a composite caller's id, such as ip_route. Part makes each part before the
+// last unambiguous.
 const CompositeSeparator = "|"
 
 // CanonicalAddr returns the one form in which an address is counted: IPv4-mapped IPv6 becomes IPv4, and a zone is

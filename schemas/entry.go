@@ -2,15 +2,15 @@ package schemas
 
 // Bounds on entries.
 const (
-	// MaxResource is the most bytes of a resource name; longer ones are cut by producers and refused by decoders.
+	// MaxResource is the maximum length of a resource name, in bytes. Producers cut longer ones, and decoders refuse them.
 	MaxResource = 1024
 	// MergeTick is the longest span of requests that a producer may merge into one Entry, in nanoseconds: the spans
 	// are aligned to multiples of it.
 	MergeTick = 10_000_000
 )
 
-// Entry is one line of request log about one caller. An arrival has a time, a caller, a resource, a count, and whether
-// it was blocked; a response (Response true) adds the status and cost, and its Time is the end of the request.
+// Entry is one line of a request log about one caller. An arrival has a time, a caller, a resource and a count, and says
+// whether it was blocked. A response (Response true) adds the status and the cost, and its Time is the end of the request.
 //
 // Count is over 1 where a recorder merged equal entries; Time is then the last request's. Admitted and blocked requests
 // are never merged into one entry. Strings of a decoded entry share memory with their frame's copy and may be kept.
@@ -25,7 +25,8 @@ type Entry struct {
 	Status   uint16 // HTTP status; 0 where unknown
 	Blocked  bool   // refused because this caller's own gate was closed
 	Response bool   // the end of a request, not its arrival
+	Early    bool   // blocked by a closure that was predicted, and not counted yet; only with Blocked
 }
 
-// Caller returns who the entry is about.
+// Caller returns the caller that the entry is about.
 func (e *Entry) Caller() Caller { return Caller{Kind: e.Kind, ID: e.ID} }

@@ -1,9 +1,11 @@
 package schemas
 
-// Fence is one reader's view of who may write a partition of the decisions topic. It holds the highest epoch that a
-// claim or heartbeat announced, and the highest sequence number seen under it; anything older is refused, so that an
-// owner that was paused and woke up late changes nothing. The zero value accepts the first claim or heartbeat and
-// refuses decisions until then: a reader applies nothing before it has the epoch.
+// Fence decides which owner's records count in one partition of the decisions topic. It holds the highest epoch that a claim or
+// heartbeat announced, and the highest sequence number seen under it. It refuses everything older: an owner that was
+// replaced while it was paused changes nothing when it continues. The zero value accepts the first claim or heartbeat, and
+// refuses decisions until then.
+//
+// A reader calls CheckEpoch first, and passes no epoch to Claim or Heartbeat that it refuses.
 //
 // One goroutine may use a Fence.
 type Fence struct {
@@ -20,16 +22,16 @@ func (f *Fence) Claim(epoch uint64) bool {
 	return true
 }
 
-// Heartbeat reports whether a heartbeat is the owner's and new. A heartbeat of a higher epoch raises it, for a reader
-// that starts behind the claim.
+// Heartbeat reports whether a heartbeat is from the owner and new. A heartbeat of a higher epoch raises the fence, for a
+// reader that starts behind the claim. No owner writes sequence number 0, so such a heartbeat does not raise the fence.
 func (f *Fence) Heartbeat(epoch, seq uint64) bool {
-	if epoch > f.Epoch {
+	if epoch > f.Epoch && seq > 0 {
 		f.Epoch, f.Seq = epoch, 0
 	}
 	return f.Decision(epoch, seq)
 }
 
-// Decision reports whether a decision is the owner's and newer than the last record accepted.
+// Decision reports whether a decision is from the owner and newer than the last accepted record.
 func (f *Fence) Decision(epoch, seq uint64) bool {
 	if epoch == 0 || epoch != f.Epoch || seq <= f.Seq {
 		return false

@@ -44,6 +44,11 @@ func TestFence(t *testing.T) {
 			{"decision", 5, 3, true, "a lost one leaves a gap"},
 			{"decision", 5, 2, false, "and may not come late"},
 		},
+		"sequence number zero is nobody's": {
+			{"claim", 5, 0, true, "owner"},
+			{"heartbeat", 6, 0, false, "no owner begins with 0"},
+			{"decision", 5, 1, true, "5 still rules"},
+		},
 		"epoch zero is nobody's": {
 			{"claim", 0, 0, false, "zero"},
 			{"heartbeat", 0, 1, false, "zero"},

@@ -2,8 +2,7 @@ package schemas
 
 import "errors"
 
-// Bounds on frames. A number read from the wire never sizes an allocation before it was checked against the bytes that
-// are there.
+// Bounds on frames. No number from the wire decides how much is allocated before it was compared with the bytes that are there.
 const (
 	MaxFrame        = 256 << 10 // bytes
 	MaxFrameEntries = 8192

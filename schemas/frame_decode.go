@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// Decode reads the frame that b holds, all of b, as FRAME.md lays it out. It reuses f.Entries, and makes one copy of the
-// frame's strings, which the entries share: b may be reused, and who keeps a string for long clones it.
+// Decode reads a frame, which is all of b, as FRAME.md lays it out. It reuses f.Entries. It makes one copy of the frame's
+// strings, which all entries share: b may be reused, and a caller that keeps a string for long should clone it.
 // The error wraps one of the ErrFrame errors; f is then an empty frame.
 //
-// Everything that FRAME.md bounds is checked, and every number before it is used. Whether the times, the partition and
-// the sequence number make sense is the reader's to judge.
+// Decode checks every bound of FRAME.md, and every number before it uses it. The caller has to judge whether the times, the
+// partition and the sequence number make sense.
 func (f *Frame) Decode(b []byte) error {
 	f.Entries = f.Entries[:0]
 	if err := f.decode(b); err != nil {
@@ -19,6 +19,20 @@ func (f *Frame) Decode(b []byte) error {
 		return err
 	}
 	return nil
+}
+
+// FrameProducer returns the producer or source that the header of a frame names, and whether b may be a frame at all. It
+// looks at nothing else: what it accepts Decode may still refuse.
+func FrameProducer(b []byte) (id ProducerID, ok bool) {
+	if len(b) < frameHeader || string(b[:len(frameMagic)]) != frameMagic || !readsVersion(binary.LittleEndian.Uint16(b[frameVersionAt:])) {
+		return ProducerID{}, false
+	}
+	return ProducerID(b[frameProducerAt:frameSeqAt]), true
+}
+
+// readsVersion reports whether Decode reads frames of a version.
+func readsVersion(version uint16) bool {
+	return version >= frameFirstVersion && version <= frameVersion
 }
 
 func (f *Frame) decode(b []byte) error {
@@ -59,6 +73,7 @@ type frameParts struct {
 	entries []byte // count entries
 	count   int
 	source  bool
+	version uint16
 }
 
 // splitFrame checks the header, the checksum, and that the sections fill b exactly.
@@ -69,11 +84,13 @@ func splitFrame(b []byte) (frameParts, error) {
 		return p, fmt.Errorf("%w: got %d bytes, want %d for the header", ErrFrameShort, len(b), frameHeader)
 	case string(b[:len(frameMagic)]) != frameMagic:
 		return p, fmt.Errorf("%w: got %q, want %q", ErrFrameMagic, b[:len(frameMagic)], frameMagic)
-	case binary.LittleEndian.Uint16(b[frameVersionAt:]) != frameVersion:
-		return p, fmt.Errorf("%w: got %d, want %d", ErrFrameVersion, binary.LittleEndian.Uint16(b[frameVersionAt:]), frameVersion)
+	case !readsVersion(binary.LittleEndian.Uint16(b[frameVersionAt:])):
+		return p, fmt.Errorf("%w: got %d, want %d to %d", ErrFrameVersion,
+			binary.LittleEndian.Uint16(b[frameVersionAt:]), frameFirstVersion, frameVersion)
 	case len(b) > MaxFrame:
 		return p, fmt.Errorf("%w: got %d bytes, want at most %d", ErrFrameBounds, len(b), MaxFrame)
 	}
+	p.version = binary.LittleEndian.Uint16(b[frameVersionAt:])
 	p.source = b[frameFlagsAt]&frameFlagSource != 0
 	p.strings = int(binary.LittleEndian.Uint16(b[frameStringsAt:]))
 	p.count = int(binary.LittleEndian.Uint16(b[frameEntriesAt:]))

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// AppendTo appends the frame to dst as FRAME.md lays it out. It refuses, with the error that Decode would give, what
-// Decode would refuse; dst is then returned as it was. A producer that sends frame after frame uses a FrameEncoder,
+// AppendTo appends the frame to dst as FRAME.md lays it out. It refuses what Decode would refuse, with the same error, and
+// returns dst as it was. A producer that sends frame after frame uses a FrameEncoder,
 // which needs no allocation for each.
 func (f *Frame) AppendTo(dst []byte) ([]byte, error) {
 	var enc FrameEncoder
@@ -118,6 +118,9 @@ func (enc *FrameEncoder) appendEntry(e *Entry, kind, id, resource uint16) {
 	}
 	if e.Response {
 		flags |= entryFlagResponse
+	}
+	if e.Early {
+		flags |= entryFlagEarly
 	}
 	b := binary.LittleEndian.AppendUint64(enc.entries, uint64(e.Time))
 	b = binary.LittleEndian.AppendUint64(b, uint64(e.Cost))

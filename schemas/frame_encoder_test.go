@@ -25,6 +25,8 @@ func TestEncoderRefusesWhatDecodeRefuses(t *testing.T) {
 		"a negative cost":       {func(f *Frame) { f.Entries[1].Cost = -1 }, errEntryCost},
 		"an offset":             {func(f *Frame) { f.Entries[1].Offset = 1 }, errEntryOffset},
 		"a negative offset":     {func(f *Frame) { f.Source, f.Seq, f.Entries[1].Offset = true, 0, -1 }, errEntryOffset},
+		"early, not blocked":    {func(f *Frame) { f.Entries[1].Blocked, f.Entries[1].Early = false, true }, errEntryEarly},
+		"early at first":        {func(f *Frame) { f.Entries[0].Early = true }, errEntryEarly},
 		"sequence 0":            {func(f *Frame) { f.Seq = 0 }, ErrFrameBounds},
 		"a source's sequence":   {func(f *Frame) { f.Source = true }, ErrFrameBounds},
 		"more entries than fit": {func(f *Frame) { f.Entries = repeat(f.Entries[0], MaxFrameEntries+1) }, ErrFrameFull},

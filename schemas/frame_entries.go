@@ -6,10 +6,11 @@ import (
 )
 
 // decodeEntries fills in entries, of which there are as many as p has. Every request that is counted goes through this
-// loop, so it only finds out that something is wrong; what it is, refuse says.
+// loop, so it only notices that something is wrong. refuse then finds out what it is.
 func (p *frameParts) decodeEntries(entries []Entry) error {
 	text, rows, step := string(p.text), p.entries, stride(p.source)
 	offsets, strings := p.offsets, uint(p.strings)
+	allowed := flagsOf(p.version)
 	var kinds knownKinds
 	for i := range entries {
 		e, row := &entries[i], (*[frameEntry]byte)(rows)
@@ -17,7 +18,7 @@ func (p *frameParts) decodeEntries(entries []Entry) error {
 		resource := uint(binary.LittleEndian.Uint16(row[entryResourceAt:]))
 		kind := uint(binary.LittleEndian.Uint16(row[entryKindAt:]))
 		flags := binary.LittleEndian.Uint32(row[entryFlagsAt:]) // and the three reserved bytes
-		if id >= strings || resource >= strings || kind >= strings || flags > entryFlags {
+		if id >= strings || resource >= strings || kind >= strings || !allowed.has(flags) {
 			return p.refuse(i, e, row)
 		}
 		known := &kinds[kind%uint(len(kinds))]
@@ -35,6 +36,7 @@ func (p *frameParts) decodeEntries(entries []Entry) error {
 		e.Status = binary.LittleEndian.Uint16(row[entryStatusAt:])
 		e.Blocked = flags&entryFlagBlocked != 0
 		e.Response = flags&entryFlagResponse != 0
+		e.Early = flags&entryFlagEarly != 0
 		if p.source {
 			e.Offset = int64(binary.LittleEndian.Uint64(rows[entryOffsetAt:]))
 		}
@@ -75,20 +77,25 @@ func (p *frameParts) refuse(i int, e *Entry, row *[frameEntry]byte) error {
 	return fmt.Errorf("%w %d: %w", ErrFrameEntry, i, err)
 }
 
-// validateRow reports whether a row names strings that exist, and has no unknown flags and reserved bytes.
+// validateRow returns an error unless the strings that a row names exist, its flags are known and go together, and its reserved
+// bytes are 0.
 func (p *frameParts) validateRow(row *[frameEntry]byte) error {
 	for _, at := range []int{entryIDAt, entryResourceAt, entryKindAt} {
 		if i := binary.LittleEndian.Uint16(row[at:]); int(i) >= p.strings {
 			return fmt.Errorf("%w: got string %d of %d", errEntryString, i, p.strings)
 		}
 	}
-	if flags := binary.LittleEndian.Uint32(row[entryFlagsAt:]); flags > entryFlags {
-		return fmt.Errorf("%w: got %#x", errEntryFlags, flags)
+	flags := binary.LittleEndian.Uint32(row[entryFlagsAt:])
+	if flagsOf(p.version).has(flags) {
+		return nil
 	}
-	return nil
+	if p.version != frameFirstVersion && flags <= entryFlags {
+		return fmt.Errorf("%w: got flags %#x", errEntryEarly, flags)
+	}
+	return fmt.Errorf("%w: got %#x in a frame of version %d", errEntryFlags, flags, p.version)
 }
 
-// valid reports whether validate finds nothing.
+// valid is validate for an entry whose flags go together, without the reason.
 func (e *Entry) valid(source bool) bool {
 	return uint(len(e.ID)-1) < MaxCallerID && len(e.Resource) <= MaxResource && e.Count != 0 && e.Cost|e.Offset >= 0 &&
 		(source || e.Offset == 0)
@@ -107,6 +114,8 @@ func (e *Entry) validate(source bool) error {
 		return fmt.Errorf("%w: got %d, want 0 or more", errEntryCost, e.Cost)
 	case e.Offset < 0, e.Offset != 0 && !source:
 		return fmt.Errorf("%w: got %d, want 0 or more, and 0 outside source frames", errEntryOffset, e.Offset)
+	case e.Early && !e.Blocked:
+		return errEntryEarly
 	}
 	return nil
 }

@@ -5,7 +5,9 @@ import "hash/crc32"
 // The layout of FRAME.md: where the numbers are.
 const (
 	frameMagic   = "fg"
-	frameVersion = 1
+	frameVersion = 2 // that encoders write
+
+	frameFirstVersion = 1 // that decoders still read: entries have no early flag
 
 	frameVersionAt     = 2
 	frameCRCAt         = 4
@@ -40,8 +42,29 @@ const (
 
 	entryFlagBlocked  = 1 << 0
 	entryFlagResponse = 1 << 1
-	entryFlags        = entryFlagBlocked | entryFlagResponse
+	entryFlagEarly    = 1 << 2 // since version 2, and only with entryFlagBlocked
+	entryFlags        = entryFlagBlocked | entryFlagResponse | entryFlagEarly
 )
+
+// flagSet is a set of values that the flags of an entry may have: value v is in it if bit v is set.
+type flagSet uint32
+
+// Which flags go together in an entry of a frame of the first version, and of a later one.
+const (
+	flagsFirst flagSet = 1 | 1<<entryFlagBlocked | 1<<entryFlagResponse | 1<<(entryFlagBlocked|entryFlagResponse)
+	flagsLater flagSet = flagsFirst | 1<<(entryFlagBlocked|entryFlagEarly) | 1<<entryFlags
+)
+
+// flagsOf returns the set for a version that is read.
+func flagsOf(version uint16) flagSet {
+	if version == frameFirstVersion {
+		return flagsFirst
+	}
+	return flagsLater
+}
+
+// has reports whether flags, and the reserved bytes above them, are in the set.
+func (s flagSet) has(flags uint32) bool { return s>>flags&1 != 0 }
 
 // frameCRC is the CRC-32C (Castagnoli) of everything after the checksum. The magic and the version before it have but
 // one right value.

@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -61,7 +62,7 @@ func TestFrameRoundTrip(t *testing.T) {
 	}
 	empty := Frame{Seq: 1}
 	for name, want := range map[string]Frame{
-		"producer": newFrame(), "source": newSourceFrame(), "extremes": extremes, "empty": empty,
+		"producer": newFrame(), "source": newSourceFrame(), "early": newEarlyFrame(), "extremes": extremes, "empty": empty,
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got Frame
@@ -122,7 +123,7 @@ func TestDecodedStringsOutliveTheirBuffer(t *testing.T) {
 }
 
 func TestEveryTruncationOfAFrameIsRefused(t *testing.T) {
-	for _, want := range []Frame{newFrame(), newSourceFrame(), {Seq: 1}} {
+	for _, want := range []Frame{newFrame(), newSourceFrame(), newEarlyFrame(), {Seq: 1}} {
 		b := encode(t, want)
 		for n := range b {
 			var f Frame
@@ -134,8 +135,10 @@ func TestEveryTruncationOfAFrameIsRefused(t *testing.T) {
 }
 
 func TestEveryFlippedBitOfAFrameIsFound(t *testing.T) {
-	for _, want := range []Frame{newFrame(), newSourceFrame()} {
-		b := encode(t, want)
+	for _, b := range [][]byte{
+		encode(t, newFrame()), encode(t, newSourceFrame()), encode(t, newEarlyFrame()),
+		firstVersion(encode(t, newFrame())), firstVersion(encode(t, newSourceFrame())),
+	} {
 		for bit := range 8 * len(b) {
 			b[bit/8] ^= 1 << (bit % 8)
 			var f Frame
@@ -156,7 +159,8 @@ func TestDecodeRefuses(t *testing.T) {
 	}{
 		"nothing":                {func([]byte) []byte { return nil }, ErrFrameShort},
 		"another magic":          {func(b []byte) []byte { b[0] = 'F'; return b }, ErrFrameMagic},
-		"a later version":        {func(b []byte) []byte { b[frameVersionAt] = 2; return b }, ErrFrameVersion},
+		"a later version":        {func(b []byte) []byte { b[frameVersionAt] = 3; return b }, ErrFrameVersion},
+		"no version":             {func(b []byte) []byte { b[frameVersionAt] = 0; return b }, ErrFrameVersion},
 		"a later, short version": {func(b []byte) []byte { b[frameVersionAt+1] = 1; return b[:frameHeader] }, ErrFrameVersion},
 		"a wrong checksum":       {func(b []byte) []byte { b[frameCRCAt]++; return b }, ErrFrameCRC},
 		"a trailing byte":        {func(b []byte) []byte { return reseal(append(b, 0)) }, ErrFrameBounds},
@@ -186,7 +190,11 @@ func TestDecodeRefuses(t *testing.T) {
 		"a kind that is a path":   {func(b []byte) []byte { firstEntry(b)[entryKindAt] = 1; return reseal(b) }, ErrCallerKind},
 		"count 0":                 {func(b []byte) []byte { firstEntry(b)[entryCountAt] = 0; return reseal(b) }, errEntryCount},
 		"a negative cost":         {func(b []byte) []byte { firstEntry(b)[entryCostAt+7] = 0x80; return reseal(b) }, errEntryCost},
-		"an unknown entry flag":   {func(b []byte) []byte { firstEntry(b)[entryFlagsAt] = 4; return reseal(b) }, errEntryFlags},
+		"an unknown entry flag":   {func(b []byte) []byte { firstEntry(b)[entryFlagsAt] = 8; return reseal(b) }, errEntryFlags},
+		"early but not blocked":   {func(b []byte) []byte { firstEntry(b)[entryFlagsAt] = 4; return reseal(b) }, errEntryEarly},
+		"an early answer":         {func(b []byte) []byte { firstEntry(b)[entryFlagsAt] = 6; return reseal(b) }, errEntryEarly},
+		"early in version 1":      {func(b []byte) []byte { firstEntry(b)[entryFlagsAt] = 5; return firstVersion(b) }, errEntryFlags},
+		"half early in version 1": {func(b []byte) []byte { firstEntry(b)[entryFlagsAt] = 4; return firstVersion(b) }, errEntryFlags},
 		"a reserved entry byte":   {func(b []byte) []byte { firstEntry(b)[entryReservedAt+2] = 1; return reseal(b) }, errEntryFlags},
 		"an entry without string": {func([]byte) []byte { return reseal(entryWithoutString(t)) }, errEntryString},
 	} {
@@ -228,6 +236,28 @@ func TestReason(t *testing.T) {
 	} {
 		if got := Reason(err); got != want {
 			t.Errorf("%v: got %q, want %q", err, got, want)
+		}
+	}
+}
+
+// TestFrameProducer reads the producer off a header, and nothing off what is no frame.
+func TestFrameProducer(t *testing.T) {
+	f := Frame{Producer: ProducerID{1, 2, 15: 3}, Seq: 9, Partitions: 1, Entries: []Entry{{Kind: "key", ID: "a", Count: 1}}}
+	b, err := f.AppendTo(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		frame []byte
+		ok    bool
+	}{
+		"a frame": {b, true}, "its header alone": {b[:frameHeader], true}, "cut short": {b[:frameHeader-1], false}, "nothing": {nil, false},
+		"another magic": {append([]byte("gf"), b[2:]...), false}, "another version": {append([]byte("fg\x03\x00"), b[4:]...), false},
+		"the version before": {firstVersion(bytes.Clone(b)), true}, "no version": {append([]byte("fg\x00\x00"), b[4:]...), false},
+	} {
+		id, ok := FrameProducer(c.frame)
+		if ok != c.ok || ok != (id == f.Producer) {
+			t.Errorf("%s: got %x and %v, want the producer %v", name, id, ok, c.ok)
 		}
 	}
 }

@@ -2,16 +2,38 @@ package schemas
 
 import (
 	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
 	"math/bits"
+	"strings"
 )
 
 // PartitionKey is the secret that spreads callers over partitions. All producers and analyzers of one installation
-// share it; who does not know it cannot pick callers that fall into one partition.
+// share it. Without it, nobody can choose callers that all belong to one partition.
 // Methods are safe for concurrent use.
 type PartitionKey [16]byte
 
 // DefaultPartitionKey is public: set your own where callers are hostile.
 func DefaultPartitionKey() PartitionKey { return PartitionKey([]byte("floodgate-public")) }
+
+// ErrPartitionKey says that a text is no partition key. Test with errors.Is.
+var ErrPartitionKey = errors.New("bad partition key")
+
+// ParsePartitionKey returns the key that text writes in 32 hexadecimal digits, with or without white space around them. A
+// key of zeros is an error: the zero PartitionKey stands for no key at all. The error quotes nothing of the text.
+func ParsePartitionKey(text string) (PartitionKey, error) {
+	text = strings.TrimSpace(text)
+	b, err := hex.DecodeString(text)
+	if err != nil || len(b) != len(PartitionKey{}) {
+		return PartitionKey{}, fmt.Errorf("%w: got %d characters, want 32 hexadecimal digits", ErrPartitionKey, len(text))
+	}
+	k := PartitionKey(b)
+	if k == (PartitionKey{}) {
+		return PartitionKey{}, fmt.Errorf("%w: got zeros only, want random digits", ErrPartitionKey)
+	}
+	return k, nil
+}
 
 // Hash returns SipHash-2-4 (Aumasson and Bernstein, 2012) of kind, a zero byte, and id. Kinds hold no zero byte, so no
 // two callers share an input.
@@ -25,8 +47,7 @@ func (k PartitionKey) Hash(kind, id string) uint64 {
 	return s.sum(tail, n+len(id))
 }
 
-// Fingerprint identifies the key without revealing it. Frames carry it, so that two parts of an installation which were
-// given different keys find out.
+// Fingerprint identifies the key without revealing it. Frames carry it, so that an analyzer notices a producer with another key.
 func (k PartitionKey) Fingerprint() uint64 {
 	const text = "floodgate partition key"
 	s, tail := newSip(k).write(0, 0, text)

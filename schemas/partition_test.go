@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -123,5 +124,21 @@ func BenchmarkHash(b *testing.B) {
 				key.Hash("ip", id)
 			}
 		})
+	}
+}
+
+func TestPartitionKeysAreParsed(t *testing.T) {
+	want := PartitionKey{0: 0x01, 15: 0xff}
+	for _, text := range []string{"010000000000000000000000000000ff", " 010000000000000000000000000000FF\r\n"} {
+		if got, err := ParsePartitionKey(text); err != nil || got != want {
+			t.Errorf("%q: got %x, %v", text, got, err)
+		}
+	}
+	const secret = "0123456789abcdef0123456789abcde"
+	for _, text := range []string{"", secret, secret + "fg", secret + "f0", secret + "g", "0x" + secret[1:], strings.Repeat("0", 32), strings.Repeat(" ", 32)} {
+		got, err := ParsePartitionKey(text)
+		if !errors.Is(err, ErrPartitionKey) || got != (PartitionKey{}) || strings.Contains(err.Error(), "cdef") {
+			t.Errorf("%q: got %x, %v, want %v that does not show it", text, got, err, ErrPartitionKey)
+		}
 	}
 }

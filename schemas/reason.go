@@ -9,6 +9,7 @@ var ErrFrameFull = errors.New("frame is full")
 var (
 	errEntryString   = errors.New("no such string")
 	errEntryFlags    = errors.New("unknown flags or reserved bytes")
+	errEntryEarly    = errors.New("early but not blocked, want early only together with blocked")
 	errEntryResource = errors.New("resource too long")
 	errEntryCount    = errors.New("got count 0, want 1 or more")
 	errEntryCost     = errors.New("bad cost")

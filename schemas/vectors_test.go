@@ -43,9 +43,10 @@ type entryJSON struct {
 	Status   uint16 `json:"status"`
 	Blocked  bool   `json:"blocked"`
 	Response bool   `json:"response"`
+	Early    bool   `json:"early,omitempty"` // in frames of version 1 there is none
 }
 
-// vectorFrames are the frames that must be read.
+// vectorFrames are the frames of version 1 that must be read.
 func vectorFrames() map[string]Frame {
 	extremes := Frame{
 		Producer: ProducerID(bytes.Repeat([]byte{0xff}, 16)), Source: true,
@@ -63,15 +64,15 @@ func vectorFrames() map[string]Frame {
 	}
 }
 
-// vectorRejects are changes to the producer frame after which it must be refused, by reason and name. All but crc are
-// sealed again.
+// vectorRejects are changes to the producer frame of version 1 after which it must be refused, by reason and name. All but crc
+// are sealed again.
 func vectorRejects() map[string]func(b []byte) []byte {
 	entry := func(b []byte) []byte { return b[len(b)-frameEntry:] }
 	return map[string]func(b []byte) []byte{
 		"short header":      func(b []byte) []byte { return b[:frameHeader-1] },
 		"short entries":     func(b []byte) []byte { return b[:len(b)-1] },
 		"magic":             func(b []byte) []byte { b[1] = 'G'; return b },
-		"version":           func(b []byte) []byte { b[frameVersionAt] = 2; return b },
+		"version":           func(b []byte) []byte { b[frameVersionAt] = frameVersion + 1; return b },
 		"crc":               func(b []byte) []byte { b[frameProducerAt] ^= 1; return b },
 		"bounds trailing":   func(b []byte) []byte { return append(b, 0) },
 		"bounds seq":        func(b []byte) []byte { clear(b[frameSeqAt:][:8]); return b },
@@ -83,6 +84,7 @@ func vectorRejects() map[string]func(b []byte) []byte {
 		"entry count":       func(b []byte) []byte { clear(entry(b)[entryCountAt:][:4]); return b },
 		"entry cost":        func(b []byte) []byte { entry(b)[entryCostAt+7] = 0xff; return b },
 		"entry flag":        func(b []byte) []byte { entry(b)[entryFlagsAt] |= 4; return b },
+		"entry early":       func(b []byte) []byte { entry(b)[entryFlagsAt] |= entryFlagBlocked | entryFlagEarly; return b },
 		"entry reserved":    func(b []byte) []byte { entry(b)[entryReservedAt] = 1; return b },
 		"short huge text":   func(b []byte) []byte { copy(b[frameTextAt:], "\xff\xff\xff\xff"); return b },
 		"short many string": func(b []byte) []byte { copy(b[frameStringsAt:], "\xff\xff"); return b },
@@ -93,8 +95,7 @@ var update = flag.Bool("update", false, "write the test vectors anew")
 
 func TestVectors(t *testing.T) {
 	want := make(map[string]string) // file → content
-	for name, f := range vectorFrames() {
-		b := encode(t, f)
+	reads := func(name string, f Frame, b []byte) {
 		want[name+".hex"] = annotate(b)
 		text, err := json.MarshalIndent(toJSON(f), "", "  ")
 		if err != nil {
@@ -102,13 +103,24 @@ func TestVectors(t *testing.T) {
 		}
 		want[name+".json"] = string(text) + "\n"
 	}
-	for name, change := range vectorRejects() {
+	rejects := func(name string, b []byte) {
 		reason, _, _ := strings.Cut(name, " ")
-		b := change(encode(t, newFrame()))
 		if reason != "crc" && len(b) >= frameHeader {
 			reseal(b)
 		}
 		want["rejects_"+strings.ReplaceAll(name, " ", "_")+".hex"] = "# reason: " + reason + "\n" + hexLines(b)
+	}
+	for name, f := range vectorFrames() {
+		reads(name, f, firstVersion(encode(t, f)))
+	}
+	for name, change := range vectorRejects() {
+		rejects(name, change(firstVersion(encode(t, newFrame()))))
+	}
+	for name, f := range vectorFrames2() {
+		reads(name, f, encode(t, f))
+	}
+	for name, change := range vectorRejects2() {
+		rejects(name, change(encode(t, newEarlyFrame())))
 	}
 	if *update {
 		writeVectors(t, want)
@@ -159,7 +171,11 @@ func TestVectorsDecode(t *testing.T) {
 			if got := toJSON(f); !reflect.DeepEqual(got, want) {
 				t.Errorf("got  %+v\nwant %+v", got, want)
 			}
-			if again := encode(t, f); !bytes.Equal(again, b) {
+			again := encode(t, f)
+			if b[frameVersionAt] == frameFirstVersion {
+				again = firstVersion(again)
+			}
+			if !bytes.Equal(again, b) {
 				t.Errorf("encoded again: got\n%swant\n%s", annotate(again), annotate(b))
 			}
 		})
@@ -207,7 +223,7 @@ func toJSON(f Frame) vectorJSON {
 	for _, e := range f.Entries {
 		j := entryJSON{
 			Time: e.Time, Kind: e.Kind, ID: e.ID, Resource: e.Resource, Cost: e.Cost, Offset: e.Offset,
-			Count: e.Count, Status: e.Status, Blocked: e.Blocked, Response: e.Response,
+			Count: e.Count, Status: e.Status, Blocked: e.Blocked, Response: e.Response, Early: e.Early,
 		}
 		if !utf8.ValidString(e.ID) {
 			j.ID, j.IDHex = "", hex.EncodeToString([]byte(e.ID))

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"testing"
+
+	"github.com/509da70d/floodgate/store/rows"
 )
 
 // newRows returns n changes of new rows, of the size that a window of a caller has.
@@ -33,7 +35,7 @@ func BenchmarkCommit(b *testing.B) {
 				next++
 				for i := range changes {
 					if next > 1 {
-						changes[i].Old = Sum(changes[i].Key, changes[i].Value)
+						changes[i].Old = rows.Sum(changes[i].Key, changes[i].Value)
 					}
 					changes[i].Value[0]++
 				}
@@ -81,6 +83,6 @@ func BenchmarkOpen(b *testing.B) {
 func BenchmarkSum(b *testing.B) {
 	row := newRows(1, 0)[0]
 	for b.Loop() {
-		Sum(row.Key, row.Value)
+		rows.Sum(row.Key, row.Value)
 	}
 }

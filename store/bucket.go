@@ -8,62 +8,60 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// buckets is into how many the rows are spread, by the highest bits of the hashes of their keys. More would make pages
-// smaller, each of which costs; fewer would make merges longer.
+// buckets is the number of hash buckets. The highest bits of a hash of its key determine the bucket of a row: see bucketHash.
+// With more buckets pages would be smaller, and each page has a cost. With fewer, a compaction would take longer.
 const buckets = 1 << bucketBits
 
 const bucketBits = 8
 
-// bucketOf returns the bucket of a row by the hash of its key.
-func bucketOf(hash uint64) int { return int(hash >> (64 - bucketBits)) }
-
-// bucket is the pages that hold one part of the rows. Of a row that is in several, the newest counts.
+// bucket is the pages with the rows of one hash bucket. If a row is in several pages, the newest one counts.
 type bucket struct {
 	pages []page // oldest first
-	base  int    // bytes of those that were merged
-	delta int    // bytes of those that came since
+	base  int    // bytes of compacted pages
+	delta int    // bytes of pages that were committed since
 }
 
 func (b *bucket) add(p page) {
 	b.pages = append(b.pages, p)
-	if p.merged {
+	if p.compacted {
 		b.base += p.size
 	} else {
 		b.delta += p.size
 	}
 }
 
-// due reports whether to merge the bucket: when it holds three times what was left of it the last time. So a byte that
-// is committed is written at most once and a half more, and a store is not much larger than three times the rows it had
-// when it was merged last.
-func (b *bucket) due() bool { return b.delta+pageCost*len(b.pages) > 2*b.base+4<<10 }
+// isDue reports whether to compact the bucket: once it holds three times the bytes that its last compaction left. So each
+// committed byte is written at most one and a half times more. And a store is not much larger than three times the rows that
+// it had at its last compaction.
+func (b *bucket) isDue() bool { return b.delta+pageCost*len(b.pages) > 2*b.base+4<<10 }
 
-// pageCost is how many bytes more a page counts for than it holds, so that many small commits do not leave as many small
-// pages: each takes memory, and longer to read and to delete than rows of so many bytes.
+// pageCost is added to the size of each page when isDue counts its bytes. It prevents that many small commits leave many
+// small pages: each takes memory, and takes longer to read and to delete than rows of this many bytes.
 const pageCost = 256
 
-// reader reads buckets. It is kept for its memory.
+// reader reads buckets. A Store keeps one to use its memory again.
 type reader struct {
 	seen map[string]struct{} // keys, in the memory of the pages; empty between buckets
 }
 
-// maxSeen is how many keys a map may have had that is kept: four times those that a bucket of a million rows has. What a
-// larger one takes would be cleared for every bucket, and never be given back.
+// maxSeen is how many keys the map may hold and still be kept: four times the keys of a bucket in a store of a million rows.
+// A larger map would cost time for every bucket to clear it, and its memory would never be freed.
 const maxSeen = 16 << 10
 
-// forget lets go of the pages.
-func (r *reader) forget() {
+// reset drops the references to the pages.
+func (r *reader) reset() {
 	if len(r.seen) > maxSeen {
 		r.seen = make(map[string]struct{})
 	}
 	clear(r.seen)
 }
 
-// newest calls row for each row of a bucket that is not deleted. Keys and values are good until the transaction ends.
+// newest calls row for the newest version of each row of a bucket, except deleted ones. Keys and values are valid until the
+// transaction ends.
 func (r *reader) newest(txn *badger.Txn, index int, b *bucket, row func(key, value []byte) error) error {
-	defer r.forget()
+	defer r.reset()
 	for i, p := range slices.Backward(b.pages) {
-		err := readPage(txn, index, p.number, func(content []byte) error {
+		err := readPage(txn, index, p, func(content []byte) error {
 			return r.unseen(content, i == 0, row)
 		})
 		if err != nil {
@@ -73,8 +71,8 @@ func (r *reader) newest(txn *badger.Txn, index int, b *bucket, row func(key, val
 	return nil
 }
 
-// unseen calls row for each row of a page that is not deleted, and was not in a newer one. What is in the oldest need not
-// be remembered: a page has no row twice.
+// unseen calls row for each row of a page, except deleted ones and those that were in a newer page. It does not add the keys
+// of the oldest page to seen, because a page has no row twice.
 func (r *reader) unseen(content []byte, oldest bool, row func(key, value []byte) error) error {
 	for len(content) > 0 {
 		key, value, rest, err := cutRow(content)

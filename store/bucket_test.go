@@ -5,18 +5,24 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/cespare/xxhash/v2"
 )
 
-// crowd returns n keys that are all in bucket 7, as somebody may choose who knows the hash.
+// crowd returns n keys that are all in bucket 7 of a store whose key is public: see publish.
 func crowd(n int) (keys []string) {
+	var public bucketHash
 	for i := 0; len(keys) < n; i++ {
-		if key := fmt.Sprint("key-", i); bucketOf(xxhash.Sum64String(key)) == 7 {
+		if key := fmt.Sprint("key-", i); public.bucketOf([]byte(key)) == 7 {
 			keys = append(keys, key)
 		}
 	}
 	return keys
+}
+
+// publish makes the key of a new store one that tests know.
+func publish(s *Store) {
+	if !s.bucketHash.stored {
+		s.bucketHash.key = [16]byte{}
+	}
 }
 
 func TestOfARowTheNewestCounts(t *testing.T) {
@@ -36,7 +42,7 @@ func TestOfARowTheNewestCounts(t *testing.T) {
 		commit(t, s, int64(i+1), step.changes...)
 		want := strings.Fields(step.want)
 		slices.Sort(want)
-		if got := rows(t, s); got != strings.Join(want, " ") {
+		if got := rowsOf(t, s); got != strings.Join(want, " ") {
 			t.Errorf("step %d: got %q, want %q", i, got, want)
 		}
 		if got := len(s.buckets[7].pages); got != i+1 {
@@ -69,20 +75,21 @@ func TestAReaderKeepsNothing(t *testing.T) {
 	for i := range maxSeen + 1 {
 		s.reader.seen[fmt.Sprint(i)] = struct{}{}
 	}
-	s.reader.forget()
+	s.reader.reset()
 	if large := fmt.Sprintf("%p", s.reader.seen); large == small {
 		t.Error("got the map of a bucket that was too large")
 	}
 	read()
-	if err := s.merge(1 << 20); err != nil || len(s.reader.seen) != 0 {
-		t.Errorf("got %v and %d keys after a merge", err, len(s.reader.seen))
+	if err := s.compact(1 << 20); err != nil || len(s.reader.seen) != 0 {
+		t.Errorf("got %v and %d keys after a compaction", err, len(s.reader.seen))
 	}
 }
 
 func TestKeysSpreadOverBuckets(t *testing.T) {
 	var n [buckets]int
+	s := newBucketHash()
 	for i := range 100 * buckets {
-		n[bucketOf(xxhash.Sum64String(fmt.Sprintf("wper-ip\x00ip:10.0.%d.%d", i>>8, i&255)))]++
+		n[s.bucketOf(fmt.Appendf(nil, "wper-ip\x00ip:10.0.%d.%d", i>>8, i&255))]++
 	}
 	for b, n := range n {
 		if n < 50 || n > 150 {
@@ -102,17 +109,17 @@ func TestABucketIsDueWhenItHasTripled(t *testing.T) {
 		{[]page{{size: full}, {size: 1}}, true},
 		{slices.Repeat([]page{{size: 1}}, 15), false},
 		{slices.Repeat([]page{{size: 1}}, 16), true},
-		{[]page{{size: 1000, merged: true}, {size: full + 2000}}, false},
-		{[]page{{size: 1000, merged: true}, {size: full + 2000 + 1}}, true},
-		{[]page{{size: 600, merged: true}, {size: 400, merged: true}, {size: full + 2000 - pageCost}}, false},
-		{slices.Repeat([]page{{size: pageSize, merged: true}}, 1000), false},
+		{[]page{{size: 1000, compacted: true}, {size: full + 2000}}, false},
+		{[]page{{size: 1000, compacted: true}, {size: full + 2000 + 1}}, true},
+		{[]page{{size: 600, compacted: true}, {size: 400, compacted: true}, {size: full + 2000 - pageCost}}, false},
+		{slices.Repeat([]page{{size: pageSize, compacted: true}}, 1000), false},
 	} {
 		var b bucket
 		for _, p := range test.pages {
 			b.add(p)
 		}
-		if b.due() != test.want {
-			t.Errorf("%+v: got due %v", test.pages, b.due())
+		if b.isDue() != test.want {
+			t.Errorf("%+v: got due %v", test.pages, b.isDue())
 		}
 	}
 }

@@ -7,39 +7,54 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/509da70d/floodgate/schemas"
 )
 
-// Checkpoint says what the rows of a store are the fold of, and lets its owner recognise the log it was folded from.
-// The zero value is a store into which nothing was folded.
+// Incomplete is the Next of a Checkpoint of which more parts follow in later transactions: the rows are not yet the fold of
+// any log.
+const Incomplete = -1
+
+// Checkpoint says which part of the log the rows of a store are the fold of, and lets the owner recognise that log. The zero
+// value is that of a store in which nothing was folded.
 type Checkpoint struct {
 	Next       int64  // offset of the first record not folded
-	RulesID    uint64 // the rules it was folded under, …
-	RulesFrom  int64  // … since this offset
-	Epoch      uint64 // the highest that the owner knows of
-	LogTime    int64  // Unix nanoseconds: newest time folded
-	TailOffset int64  // the last record folded, …
-	TailCRC    uint32 // … and the checksum of its value: a log that was truncated or re-created has another there
+	RulesID    uint64 // identifies the rules under which it was folded, …
+	RulesFrom  int64  // … from this offset on
+	Epoch      uint64 // the highest epoch that the owner knows
+	LogTime    int64  // Unix nanoseconds: the newest time folded
+	TailOffset int64  // offset of the last record folded, …
+	TailCRC    uint32 // … and the checksum of its value, which differs if the log was truncated or re-created
+	Control    int64  // offset of the first control record not applied
 
-	// The store sets these two; Commit does not look at them.
+	Place       schemas.ControlPlace // where the last control records were applied; the zero value is nowhere
+	ControlTail schemas.ControlTail  // the last control record that was read
+
+	// The store sets these two; Commit ignores what they are.
 	Digest uint64 // sum of Sum over the rows
 	Rows   int64  // number of rows
 }
 
+// Format 2 has no Control and no Place, and format 3 no Chain and no ControlTail. Their stores are rebuilt.
 const (
-	checkpointFormat = 2
-	checkpointSize   = 1 + 8*8 + 4 + 8 // format, numbers, tail checksum, checksum
+	checkpointFormat  = 4
+	checkpointNumbers = 14
+	checkpointSize    = 1 + 8*checkpointNumbers + 4 + 4 + 8 // format, numbers, the checksums of both tails, checksum
 )
 
-// append appends c and a checksum.
+// append appends c and a checksum to b.
 func (c *Checkpoint) append(b []byte) []byte {
 	start := len(b)
 	b = append(b, checkpointFormat)
 	for _, v := range []uint64{
 		uint64(c.Next), c.RulesID, uint64(c.RulesFrom), c.Epoch, uint64(c.LogTime), uint64(c.TailOffset), c.Digest, uint64(c.Rows),
+		uint64(c.Control), uint64(c.Place.From), uint64(c.Place.First), uint64(c.Place.Next),
+		c.Place.Chain, uint64(c.ControlTail.Offset),
 	} {
 		b = binary.LittleEndian.AppendUint64(b, v)
 	}
 	b = binary.LittleEndian.AppendUint32(b, c.TailCRC)
+	b = binary.LittleEndian.AppendUint32(b, c.ControlTail.CRC)
 	return binary.LittleEndian.AppendUint64(b, xxhash.Sum64(b[start:]))
 }
 
@@ -59,7 +74,12 @@ func (c *Checkpoint) decode(b []byte) error {
 	*c = Checkpoint{
 		Next: int64(number(0)), RulesID: number(1), RulesFrom: int64(number(2)), Epoch: number(3),
 		LogTime: int64(number(4)), TailOffset: int64(number(5)), Digest: number(6), Rows: int64(number(7)),
-		TailCRC: binary.LittleEndian.Uint32(body[1+8*8:]),
+		TailCRC: binary.LittleEndian.Uint32(body[1+8*checkpointNumbers:]),
+		Control: int64(number(8)),
+		Place: schemas.ControlPlace{
+			From: int64(number(9)), First: int64(number(10)), Next: int64(number(11)), Chain: number(12),
+		},
+		ControlTail: schemas.ControlTail{Offset: int64(number(13)), CRC: binary.LittleEndian.Uint32(body[1+8*checkpointNumbers+4:])},
 	}
 	return nil
 }

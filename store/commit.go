@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/509da70d/floodgate/store/rows"
 )
 
 // Bounds on a row, in bytes.
@@ -14,34 +15,30 @@ const (
 	MaxValue = 512 << 10 // Badger would move a longer one to its value log
 )
 
-// maxChanges is how many rows one commit takes. What Badger counts is pages.
+// maxChanges is how many rows one commit takes. (Badger counts pages, not rows.)
 const maxChanges = 1 << 15
 
-// Change is one row's new value. A commit has at most one change for a key.
-type Change struct {
-	Key   []byte
-	Value []byte // nil deletes the row
-	Old   uint64 // Sum of the row as committed last, 0 if it was not there
-}
+// Change is the new value of one row. A commit has at most one change for each key.
+type Change = rows.Change
 
-// MaxChanges returns how many changes one commit takes, as long as they also keep to MaxBytes.
+// MaxChanges returns how many changes one commit takes, if they also keep to MaxBytes.
 func (s *Store) MaxChanges() int { return maxChanges }
 
 // MaxBytes returns how many bytes of changes one commit takes, counted by Bytes.
 func (s *Store) MaxBytes() int {
-	most := int(s.db.MaxBatchSize())
-	pages := buckets + most/pageSize // each bucket has one that is not full
-	return most - pages*pageOverhead - 1<<10
+	size := int(s.db.MaxBatchSize())
+	pages := buckets + size/pageSize // each bucket has one page that is not full
+	return size - pages*pageOverhead - 1<<10
 }
 
-// Bytes returns what the change counts towards MaxBytes.
-func (c *Change) Bytes() int { return len(c.Key) + len(c.Value) + rowOverhead }
+// Bytes returns how many of MaxBytes a change takes.
+func Bytes(c *Change) int { return len(c.Key) + len(c.Value) + rowOverhead }
 
-// Commit writes the checkpoint and the changes in one transaction, and returns when they are on disk; c's Digest and
-// Rows are computed. On ErrNoSpace and ErrTooLarge nothing was written and the store goes on. After any other error it
-// is unknown whether it was: the store takes no further commit, and its owner opens it again (a failed fsync is never
-// retried). One takes longer than another, because pages of earlier ones are merged at its end: of a few times its own
-// bytes, or else one bucket. Keys and values may be reused once Commit has returned.
+// Commit writes the checkpoint and the changes in one transaction, and returns when they are on disk. It computes c's Digest
+// and Rows. On ErrNoSpace and ErrTooLarge nothing was written, and the store can be used further. After any other error the
+// commit may or may not be on disk: the store accepts no further commit, and its owner opens it again. (A failed fsync is
+// never retried.) At its end Commit compacts pages of earlier commits: a few times its own bytes, or at least one bucket if
+// one is due. So some commits take longer than others. Keys and values may be reused when Commit has returned.
 func (s *Store) Commit(c Checkpoint, changes []Change) error {
 	if s.failed != nil {
 		return fmt.Errorf("commit after an error: %w", s.failed)
@@ -59,19 +56,19 @@ func (s *Store) Commit(c Checkpoint, changes []Change) error {
 		s.failed = fmt.Errorf("commit: %w", err)
 		return s.failed
 	}
-	s.last = c
+	s.last, s.bucketHash.stored = c, true
 	for _, p := range pages {
 		s.buckets[p.bucket].add(page{number: s.number, size: len(p.content)})
 		s.number++
 	}
-	if err := s.merge(mergeBudget*size + pageSize); err != nil {
+	if err := s.compact(compactionBudget*size + pageSize); err != nil {
 		s.failed = fmt.Errorf("commit: %w", err)
 		return s.failed
 	}
 	return nil
 }
 
-// measure returns the bytes of the changes, and whether they fit one transaction.
+// measure returns the bytes of the changes, or ErrTooLarge if they do not fit into one transaction.
 func (s *Store) measure(changes []Change) (int, error) {
 	if len(changes) > s.MaxChanges() {
 		return 0, fmt.Errorf("%w: got %d changes, want at most %d", ErrTooLarge, len(changes), s.MaxChanges())
@@ -82,7 +79,7 @@ func (s *Store) measure(changes []Change) (int, error) {
 			return 0, fmt.Errorf("%w: got a row of %d and %d bytes, want at most %d and %d", ErrTooLarge,
 				len(changes[i].Key), len(changes[i].Value), MaxKey, MaxValue)
 		}
-		size += changes[i].Bytes()
+		size += Bytes(&changes[i])
 	}
 	if size > s.MaxBytes() {
 		return 0, fmt.Errorf("%w: got %d bytes, want at most %d", ErrTooLarge, size, s.MaxBytes())
@@ -90,23 +87,22 @@ func (s *Store) measure(changes []Change) (int, error) {
 	return size, nil
 }
 
-// packed is a page that is not stored yet. Those of a commit have the numbers from Store.number on.
-type packed struct {
+// newPage is a page that is not stored yet. The pages of a commit get the numbers from Store.number on.
+type newPage struct {
 	bucket  int
 	content []byte
 }
 
-// pack puts the changes on a page for each bucket, or on several where they are long, and brings the checkpoint up
-// to date with them.
-func (s *Store) pack(c *Checkpoint, changes []Change, size int) []packed {
+// pack puts the changes of each bucket on one page, or on several if they are long. It also updates Digest and Rows of the
+// checkpoint.
+func (s *Store) pack(c *Checkpoint, changes []Change, size int) []newPage {
 	contents := s.layOut(changes, size)
 	s.pages = s.pages[:0]
 	for i := range changes {
-		change, hash := &changes[i], s.hashes[i]
-		b := bucketOf(hash)
+		change, b := &changes[i], int(s.homes[i])
 		contents[b] = appendRow(contents[b], change.Key, change.Value)
 		if n := len(contents[b]); n >= pageSize {
-			s.pages = append(s.pages, packed{b, contents[b]})
+			s.pages = append(s.pages, newPage{b, contents[b]})
 			contents[b] = contents[b][n:]
 		}
 		c.Digest -= change.Old
@@ -114,26 +110,26 @@ func (s *Store) pack(c *Checkpoint, changes []Change, size int) []packed {
 			c.Rows--
 		}
 		if change.Value != nil {
-			c.Digest += sumOf(hash, change.Value)
+			c.Digest += rows.Sum(change.Key, change.Value)
 			c.Rows++
 		}
 	}
 	for b, content := range contents {
 		if len(content) > 0 {
-			s.pages = append(s.pages, packed{b, content})
+			s.pages = append(s.pages, newPage{b, content})
 		}
 	}
 	return s.pages
 }
 
-// layOut hashes the keys of the changes, and gives each bucket as much of the memory as its changes may take.
+// layOut finds the buckets of the changes, and gives each bucket as much of s.memory as its changes may take.
 func (s *Store) layOut(changes []Change, size int) (contents [buckets][]byte) {
 	var sizes [buckets]int
-	s.hashes = slices.Grow(s.hashes[:0], len(changes))
+	s.homes = slices.Grow(s.homes[:0], len(changes))
 	for i := range changes {
-		hash := xxhash.Sum64(changes[i].Key)
-		s.hashes = append(s.hashes, hash)
-		sizes[bucketOf(hash)] += changes[i].Bytes()
+		home := s.bucketHash.bucketOf(changes[i].Key)
+		s.homes = append(s.homes, uint8(home))
+		sizes[home] += Bytes(&changes[i])
 	}
 	s.memory = slices.Grow(s.memory[:0], size)
 	at := 0
@@ -145,7 +141,7 @@ func (s *Store) layOut(changes []Change, size int) (contents [buckets][]byte) {
 }
 
 // write puts the pages and the checkpoint into the transaction.
-func (s *Store) write(txn *badger.Txn, c *Checkpoint, pages []packed) error {
+func (s *Store) write(txn *badger.Txn, c *Checkpoint, pages []newPage) error {
 	for i, p := range pages {
 		if err := txn.Set(pageKey(p.bucket, s.number+uint64(i)), p.content); err != nil {
 			return fmt.Errorf("set page: %w", err)
@@ -154,10 +150,16 @@ func (s *Store) write(txn *badger.Txn, c *Checkpoint, pages []packed) error {
 	if err := txn.Set([]byte(checkpointKey), c.append(nil)); err != nil {
 		return fmt.Errorf("set checkpoint: %w", err)
 	}
+	if s.bucketHash.stored {
+		return nil
+	}
+	if err := txn.Set([]byte(bucketHashKey), s.bucketHash.append(nil)); err != nil {
+		return fmt.Errorf("set the key of the bucket hash: %w", err)
+	}
 	return nil
 }
 
-// room reports whether the filesystem has this many bytes free.
+// room returns ErrNoSpace if the filesystem has fewer than want bytes free.
 func (s *Store) room(want int64) error {
 	free, err := freeBytes(s.dir)
 	if err != nil {

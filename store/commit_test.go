@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/509da70d/floodgate/store/rows"
 )
 
 // Whoever chooses the keys may put all of a commit into one bucket, and any lengths into it.
@@ -24,12 +26,12 @@ func TestMaxBytesOfOneBucketFitOneCommit(t *testing.T) {
 				for _, key := range keys {
 					c := Change{Key: []byte(key)}
 					if old, ok := want[key]; ok {
-						c.Old = Sum(c.Key, old)
+						c.Old = rows.Sum(c.Key, old)
 					}
 					if value != "" {
 						c.Value = slices.Repeat([]byte(value), size)
 					}
-					if left -= c.Bytes(); left < 0 {
+					if left -= Bytes(&c); left < 0 {
 						break
 					}
 					changes = append(changes, c)
@@ -41,14 +43,14 @@ func TestMaxBytesOfOneBucketFitOneCommit(t *testing.T) {
 				t.Error(err)
 			}
 			for _, p := range s.buckets[7].pages {
-				if most := pageSize + len(keys[0]) + 10 + size; p.size >= most {
-					t.Errorf("got a page of %d bytes, want less than %d", p.size, most)
+				if bound := pageSize + len(keys[0]) + 10 + size; p.size >= bound {
+					t.Errorf("got a page of %d bytes, want less than %d", p.size, bound)
 				}
 			}
 			closeChecked(t, s)
 			for _, f := range files(t, dir, "*.vlog") {
 				if f.Size() > 1<<10 {
-					t.Errorf("got %d bytes in the value log, which nobody empties", f.Size())
+					t.Errorf("got %d bytes in the value log, which is never emptied", f.Size())
 				}
 			}
 		})

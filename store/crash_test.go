@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
+	"github.com/509da70d/floodgate/store/rows"
 )
 
 // crashRows is how many rows the process that is killed keeps changing. Half of them are in one bucket, which takes
-// several transactions to merge there.
+// several transactions to compact there.
 const crashRows = 500
 
 // crashKeys returns their keys.
@@ -31,7 +31,7 @@ var crashKeys = sync.OnceValue(func() []string {
 
 // crashChanges returns commit n of the story that commitForever writes and TestKill9 tells again: some rows count up,
 // some go and come back.
-func crashChanges(n int64, rows map[string][]byte) []Change {
+func crashChanges(n int64, kept map[string][]byte) []Change {
 	random := rand.New(rand.NewPCG(uint64(n), 1))
 	taken := make(map[string]bool)
 	var changes []Change
@@ -42,8 +42,8 @@ func crashChanges(n int64, rows map[string][]byte) []Change {
 		}
 		taken[key] = true
 		c := Change{Key: []byte(key)}
-		if old, ok := rows[key]; ok {
-			c.Old = Sum(c.Key, old)
+		if old, ok := kept[key]; ok {
+			c.Old = rows.Sum(c.Key, old)
 		}
 		if random.IntN(10) > 0 {
 			c.Value = binary.LittleEndian.AppendUint64(bytes.Repeat([]byte{byte(n)}, random.IntN(2000)), uint64(n))
@@ -64,12 +64,12 @@ func apply(rows map[string][]byte, changes []Change) {
 	}
 }
 
-// mergesNext is what commitForever says before a commit that the crowded bucket is merged after.
-const mergesNext = "merges"
+// compactsNext is the line that commitForever prints before a commit after which the crowded bucket is compacted.
+const compactsNext = "compacts"
 
 // commitForever is the process that is killed: it goes on where the store stands, and commits until it dies, saying
-// after each commit how many there are. If it is to die amid a merge, it does so as soon as there is one to be made.
-func commitForever(out io.Writer, dir string, amidMerge bool) error {
+// after each commit how many there are. If it is to die in the middle of a compaction, it does so as soon as there is one to be made.
+func commitForever(out io.Writer, dir string, midCompaction bool) error {
 	o := quiet()
 	o.NoSync = false
 	s, err := openSmall(dir, o)
@@ -82,13 +82,13 @@ func commitForever(out io.Writer, dir string, amidMerge bool) error {
 		return nil
 	})
 	for n := s.Checkpoint().Next; err == nil; n++ {
-		if pages := s.buckets[7].pages; amidMerge && len(pages) > 2 && !pages[len(pages)-1].merged {
-			return dieMerging(s)
+		if pages := s.buckets[7].pages; midCompaction && len(pages) > 2 && !pages[len(pages)-1].compacted {
+			return dieCompacting(s)
 		}
 		changes := crashChanges(n, rows)
 		apply(rows, changes)
-		if mergesAfter(s, changes) {
-			if _, err := fmt.Fprintln(out, mergesNext); err != nil {
+		if compactsAfter(s, changes) {
+			if _, err := fmt.Fprintln(out, compactsNext); err != nil {
 				return err
 			}
 		}
@@ -99,13 +99,13 @@ func commitForever(out io.Writer, dir string, amidMerge bool) error {
 	return err
 }
 
-// dieMerging kills this process when the crowded bucket's rows are merged, and the oldest of its pages is deleted.
-func dieMerging(s *Store) error {
+// dieCompacting kills this process when the crowded bucket's rows are compacted, and the oldest of its pages is deleted.
+func dieCompacting(s *Store) error {
 	var steps int
-	if err := mergeUntil(s, 7, 0, &steps); err != nil {
+	if err := compactUntil(s, 7, 0, &steps); err != nil {
 		return err
 	}
-	if err := mergeUntil(s, 7, steps-len(s.buckets[7].pages)+1, &steps); err != nil {
+	if err := compactUntil(s, 7, steps-len(s.buckets[7].pages)+1, &steps); err != nil {
 		return err
 	}
 	self, err := os.FindProcess(os.Getpid())
@@ -118,11 +118,12 @@ func dieMerging(s *Store) error {
 	return err
 }
 
-// openSmall opens a store on a Badger of small files and small transactions: what takes long elsewhere, as merges in
+// openSmall opens a store on a Badger of small files and small transactions: what takes long elsewhere, as compactions in
 // several transactions, new files and tables, happens all the time.
 func openSmall(dir string, o Options) (*Store, error) {
 	s, err := Open(dir, o)
 	if err == nil {
+		publish(s)
 		err = s.db.Close()
 	}
 	if err == nil {
@@ -131,66 +132,66 @@ func openSmall(dir string, o Options) (*Store, error) {
 	return s, err
 }
 
-// mergesAfter reports whether these changes make the crowded bucket due.
-func mergesAfter(s *Store, changes []Change) bool {
+// compactsAfter reports whether these changes make the crowded bucket due.
+func compactsAfter(s *Store, changes []Change) bool {
 	b := s.buckets[7]
 	b.pages = slices.Clone(b.pages)
 	b.add(page{})
 	for i := range changes {
-		if bucketOf(xxhash.Sum64(changes[i].Key)) == 7 {
-			b.delta += changes[i].Bytes()
+		if s.bucketHash.bucketOf(changes[i].Key) == 7 {
+			b.delta += Bytes(&changes[i])
 		}
 	}
-	return b.due()
+	return b.isDue()
 }
 
-// halfMerged reports whether a bucket holds merged pages beside those they were made of.
-func halfMerged(s *Store) bool {
+// halfCompacted reports whether a bucket holds compacted pages beside those they were made of.
+func halfCompacted(s *Store) bool {
 	return slices.ContainsFunc(s.buckets[:], func(b bucket) bool {
-		raw := slices.IndexFunc(b.pages, func(p page) bool { return !p.merged })
-		return raw >= 0 && slices.ContainsFunc(b.pages[raw:], func(p page) bool { return p.merged })
+		raw := slices.IndexFunc(b.pages, func(p page) bool { return !p.compacted })
+		return raw >= 0 && slices.ContainsFunc(b.pages[raw:], func(p page) bool { return p.compacted })
 	})
 }
 
 // After any number of kills the store holds the rows of exactly the commits that its checkpoint counts, and no commit
-// that was acknowledged is missing. Every other kill is during a merge or shortly after; as it depends on the machine
-// whether one leaves it half done, in the rounds after them the process itself sees to it.
+// that was acknowledged is missing. Every other kill is during a compaction or shortly after it. It depends on the machine
+// whether such a kill leaves a compaction half done. So in the last rounds the process kills itself in the middle of one.
 func TestKill9(t *testing.T) {
 	dir := t.TempDir()
-	rows := make(map[string][]byte) // of commits told so far
-	told, halves := int64(0), 0
+	rows := make(map[string][]byte) // of all commits found so far
+	applied, halves := int64(0), 0
 	seed := uint64(time.Now().UnixNano())
 	t.Log("seed", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for round := range 10 {
 		last, after := "\n", time.Duration(random.IntN(200))*time.Millisecond
 		if round%2 == 1 {
-			last, after = mergesNext, time.Duration(random.IntN(20_000))*time.Microsecond>>random.IntN(5) // disks differ
+			last, after = compactsNext, time.Duration(random.IntN(20_000))*time.Microsecond>>random.IntN(5) // disks differ
 		}
 		what := "commit"
 		if round >= 8 {
-			what, last, after = "merge", "\n", time.Minute // it dies before
+			what, last, after = "compaction", "\n", time.Minute // it dies before
 		}
 		acknowledged := runUntilKilled(t, what, dir, last, after)
 		s := open(t, dir)
 		next := s.Checkpoint().Next
-		if next < acknowledged || next < told {
-			t.Fatalf("round %d: got %d commits, want at least the %d acknowledged and the %d read before", round, next, acknowledged, told)
+		if next < acknowledged || next < applied {
+			t.Fatalf("round %d: got %d commits, want at least the %d acknowledged and the %d read before", round, next, acknowledged, applied)
 		}
-		for ; told < next; told++ {
-			apply(rows, crashChanges(told, rows))
+		for ; applied < next; applied++ {
+			apply(rows, crashChanges(applied, rows))
 		}
 		if err := sameRows(s, rows); err != nil {
 			t.Fatalf("round %d, after commit %d: %v", round, next, err)
 		}
-		if halfMerged(s) {
+		if halfCompacted(s) {
 			halves++
 		}
 		closeChecked(t, s)
 	}
-	t.Log(told, "commits;", halves, "merges left half done")
-	if told < 8 || halves < 2 {
-		t.Errorf("got %d commits over all rounds and %d merges left half done, want some in each, and 2", told, halves)
+	t.Log(applied, "commits;", halves, "compactions left half done")
+	if applied < 8 || halves < 2 {
+		t.Errorf("got %d commits over all rounds and %d compactions left half done, want some in each, and 2", applied, halves)
 	}
 }
 
@@ -223,7 +224,7 @@ func runUntilKilled(t *testing.T, how, dir, what string, after time.Duration) in
 	}
 	last := int64(0)
 	for line := range strings.FieldsSeq(out.said[:strings.LastIndexByte(out.said, '\n')+1]) {
-		if line == mergesNext {
+		if line == compactsNext {
 			continue
 		}
 		if _, err := fmt.Sscan(line, &last); err != nil {

@@ -2,14 +2,20 @@ package store
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/509da70d/floodgate/schemas"
 )
 
 // A checkpoint that decodes is the one that was written, byte for byte.
 func FuzzCheckpoint(f *testing.F) {
-	whole := Checkpoint{Next: -1, RulesID: 2, RulesFrom: 3, Epoch: 4, LogTime: 5, TailOffset: 6, TailCRC: 7, Digest: 8, Rows: 9}
+	whole := Checkpoint{Next: -1, RulesID: 2, RulesFrom: 3, Epoch: 4, LogTime: 5, TailOffset: 6, TailCRC: 7, Digest: 8, Rows: 9, Control: 10, Place: schemas.ControlPlace{From: 11, First: 12, Next: 13, Chain: 14}, ControlTail: schemas.ControlTail{Offset: 15, CRC: 16}}
 	f.Add(whole.append(nil))
 	f.Add((&Checkpoint{}).append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -43,6 +49,17 @@ func TestEveryTruncationAndFlipOfACheckpointIsRefused(t *testing.T) {
 	}
 	if err := c.decode(append(whole, 0)); err == nil {
 		t.Errorf("a trailing byte: got %+v", c)
+	}
+}
+
+// A store of an earlier version is not taken for one in which no control record was applied: its owner rebuilds it.
+func TestACheckpointOfFormat2IsRefused(t *testing.T) {
+	old := (&Checkpoint{Next: 1, TailCRC: 2}).append(nil)[:1+8*8+4]
+	old[0] = 2
+	old = binary.LittleEndian.AppendUint64(old, xxhash.Sum64(old))
+	var c Checkpoint
+	if err := c.decode(old); !errors.Is(err, ErrCorrupt) || c != (Checkpoint{}) {
+		t.Errorf("got %+v and %v, want %v", c, err, ErrCorrupt)
 	}
 }
 

@@ -5,23 +5,25 @@ import (
 	"slices"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/509da70d/floodgate/store/rows"
 )
 
-// Load calls row for every row, in no particular order, and then verifies the set digest: on ErrDigest what it gave is worthless.
-// Key and value are valid only until row returns. An error of row ends it and is returned as it is.
+// Load calls row for every row, in no particular order, and then verifies the digest. On ErrDigest the rows that it passed to
+// row are worthless. Key and value are valid only until row returns. If row returns an error, Load returns it unchanged.
 func (s *Store) Load(row func(key, value []byte) error) error {
 	var digest uint64
-	var rows int64
+	var n int64
 	err := s.each(func(key, value []byte) error {
-		digest += Sum(key, value)
-		rows++
+		digest += rows.Sum(key, value)
+		n++
 		return row(key, value)
 	})
 	if err != nil {
 		return err
 	}
-	if rows != s.last.Rows || digest != s.last.Digest {
-		return fmt.Errorf("%w: got %d rows and %#x, want %d and %#x", ErrDigest, rows, digest, s.last.Rows, s.last.Digest)
+	if n != s.last.Rows || digest != s.last.Digest {
+		return fmt.Errorf("%w: got %d rows and %#x, want %d and %#x", ErrDigest, n, digest, s.last.Rows, s.last.Digest)
 	}
 	return nil
 }
@@ -35,14 +37,18 @@ func (s *Store) Check() error {
 	if c != s.last {
 		return fmt.Errorf("%w: got checkpoint %+v, want %+v", ErrCorrupt, c, s.last)
 	}
-	pages, _, err := s.readPages()
+	stored, err := s.readContents()
 	if err != nil {
 		return err
 	}
-	for i := range pages {
-		if !slices.Equal(pages[i].pages, s.buckets[i].pages) {
-			return fmt.Errorf("%w: bucket %d: got pages %+v, want %+v", ErrCorrupt, i, pages[i].pages, s.buckets[i].pages)
+	for i := range stored.pages {
+		if !slices.Equal(stored.pages[i].pages, s.buckets[i].pages) || len(stored.old[i].pages) > 0 {
+			return fmt.Errorf("%w: bucket %d: got pages %+v, and pages %+v of old buckets, want %+v", ErrCorrupt, i,
+				stored.pages[i].pages, stored.old[i].pages, s.buckets[i].pages)
 		}
+	}
+	if s.bucketHash.stored && (stored.bucketHash == nil || *stored.bucketHash != s.bucketHash) {
+		return fmt.Errorf("%w: the stored key of the bucket hash differs from the one in use", ErrCorrupt)
 	}
 	return s.Load(func(_, _ []byte) error { return nil })
 }
@@ -51,7 +57,13 @@ func (s *Store) Check() error {
 func (s *Store) each(row func(key, value []byte) error) error {
 	return s.db.View(func(txn *badger.Txn) error {
 		for i := range s.buckets {
-			if err := s.reader.newest(txn, i, &s.buckets[i], row); err != nil {
+			err := s.reader.newest(txn, i, &s.buckets[i], func(key, value []byte) error {
+				if home := s.bucketHash.bucketOf(key); home != i {
+					return fmt.Errorf("%w: got a row in bucket %d, want it in bucket %d", ErrCorrupt, i, home)
+				}
+				return row(key, value)
+			})
+			if err != nil {
 				return err
 			}
 		}

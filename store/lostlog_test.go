@@ -15,25 +15,25 @@ const (
 )
 
 // twoLogs returns a store as a crash may leave it: two write-ahead files, neither of which has become a table, with
-// commits and merges in both of them, and the rows after each commit.
+// commits and compactions in both of them, and the rows after each commit.
 func twoLogs(t *testing.T) (snapshot, []map[string][]byte) {
 	t.Helper()
 	rows := make(map[string][]byte)
 	model := []map[string][]byte{{}}
 	tell := func(s *Store) snapshot {
-		merges := 0
+		compactions := 0
 		for range 15 {
 			n := s.Checkpoint().Next
 			changes := crashChanges(n, rows)
 			apply(rows, changes)
-			if mergesAfter(s, changes) {
-				merges++
+			if compactsAfter(s, changes) {
+				compactions++
 			}
 			commit(t, s, n+1, changes...)
 			model = append(model, maps.Clone(rows))
 		}
-		if merges == 0 {
-			t.Fatal("nothing was merged: the test misses what it is for")
+		if compactions == 0 {
+			t.Fatal("nothing was compacted: the test misses what it is for")
 		}
 		return takeSnapshot(t, s.dir)
 	}
@@ -47,7 +47,7 @@ func twoLogs(t *testing.T) (snapshot, []map[string][]byte) {
 }
 
 // Of two write-ahead files either may lose what it has from some point on, and a newer one may be whole where an older one
-// is not: what is left is no prefix then. Pages come back that a merge had deleted, or are missing that it was made of.
+// is not: what is left is no prefix then. Pages come back that a compaction had deleted, or are missing that it was made of.
 // The rows are those of a commit all the same, or the store is refused.
 func TestLostLogs(t *testing.T) {
 	story, model := twoLogs(t)

@@ -9,9 +9,12 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/rows"
 )
 
-// Any sequence of commits, refused commits, merges and openings again leaves the rows of a plain map, and a digest that depends on
+// Any sequence of commits, refused commits, compactions and openings again leaves the rows of a plain map, and a digest that depends on
 // nothing but them.
 func TestStoreIsAMapWithADigest(t *testing.T) {
 	root := t.TempDir()
@@ -23,7 +26,7 @@ func TestStoreIsAMapWithADigest(t *testing.T) {
 		m := &machine{t: t, dir: dir, rows: make(map[string][]byte)}
 		m.open()
 		defer func() { _ = m.s.Close() }()
-		actions := []func(*rapid.T){m.commit, m.commit, m.commit, m.refuse, m.merge, m.reopen}
+		actions := []func(*rapid.T){m.commit, m.commit, m.commit, m.refuse, m.compact, m.reopen}
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
 			rapid.SampledFrom(actions).Draw(t, "action")(t)
 			m.check(t)
@@ -66,7 +69,7 @@ func (m *machine) draw(t *rapid.T) []Change {
 	for _, key := range keys {
 		c := Change{Key: []byte(key)}
 		if old, ok := m.rows[key]; ok {
-			c.Old = Sum(c.Key, old)
+			c.Old = rows.Sum(c.Key, old)
 		}
 		if rapid.Bool().Draw(t, "set") {
 			c.Value = append([]byte{}, rapid.SliceOfN(rapid.Byte(), 0, 3).Draw(t, "value")...)
@@ -82,6 +85,7 @@ func (m *machine) commit(t *rapid.T) {
 		Next: rapid.Int64().Draw(t, "next"), RulesID: rapid.Uint64().Draw(t, "rules"), RulesFrom: rapid.Int64().Draw(t, "from"),
 		Epoch: rapid.Uint64().Draw(t, "epoch"), LogTime: rapid.Int64().Draw(t, "time"),
 		TailOffset: rapid.Int64().Draw(t, "tail"), TailCRC: rapid.Uint32().Draw(t, "crc"),
+		Control: rapid.Int64().Draw(t, "control"), Place: schemas.ControlPlace{From: rapid.Int64().Draw(t, "place"), First: -1, Next: 1 << 60},
 	}
 	given := m.checkpoint
 	given.Digest, given.Rows = rapid.Uint64().Draw(t, "digest"), 99 // not looked at
@@ -91,17 +95,19 @@ func (m *machine) commit(t *rapid.T) {
 	apply(m.rows, changes)
 }
 
-// merge merges every bucket, due or not; of one whose rows are all gone nothing is left.
-func (m *machine) merge(t *rapid.T) {
-	merger := merger{s: m.s}
-	for i := range m.s.buckets {
-		merged, err := merger.merge(i, &m.s.buckets[i])
-		if err != nil {
-			t.Fatal(err)
+// compact compacts every bucket, due or not. A bucket whose rows are all deleted then has no page.
+func (m *machine) compact(t *rapid.T) {
+	err := m.s.inSplitTxn(func(txn *splitTxn) error {
+		for i := range m.s.buckets {
+			compacted, err := m.s.compactBucket(txn, i, &m.s.buckets[i])
+			if err != nil {
+				return err
+			}
+			m.s.buckets[i] = compacted
 		}
-		m.s.buckets[i] = merged
-	}
-	if err := merger.commit(); err != nil {
+		return nil
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if pages, _ := size(m.s); pages > len(m.rows) {
@@ -120,7 +126,7 @@ func (m *machine) refuse(t *rapid.T) {
 func (m *machine) check(t *rapid.T) {
 	want := m.checkpoint
 	for key, value := range m.rows {
-		want.Digest += Sum([]byte(key), value)
+		want.Digest += rows.Sum([]byte(key), value)
 		want.Rows++
 	}
 	if got := m.s.Checkpoint(); got != want {

@@ -8,14 +8,14 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// A page is rows of one bucket that changed in one commit, or that were merged out of older pages, each row once. A row
-// is the length of its key, the key, one more than the length of its value, and the value; a row that was deleted has 0
-// for the latter length, and no value. Lengths are unsigned varints.
+// A page is rows of one bucket: those that changed in one commit, or those of older pages after a compaction. Each row is in
+// it once. A row is the length of its key, the key, the length of its value plus 1, and the value. A deleted row has 0 in the
+// place of the latter length, and no value. Lengths are unsigned varints.
 
-// rowOverhead is the most that the lengths of a row take.
+// rowOverhead is how many bytes the lengths of a row take at most.
 const rowOverhead = 2 + 3
 
-// appendRow appends a row to a page; a nil value is a deletion.
+// appendRow appends a row to a page. A nil value deletes the row.
 func appendRow(page, key, value []byte) []byte {
 	page = binary.AppendUvarint(page, uint64(len(key)))
 	page = append(page, key...)
@@ -26,7 +26,7 @@ func appendRow(page, key, value []byte) []byte {
 	return append(page, value...)
 }
 
-// cutRow splits the first row off a page. Its value is nil if it was deleted.
+// cutRow splits the first row off a page. The value is nil if the row is deleted.
 func cutRow(page []byte) (key, value, rest []byte, err error) {
 	key, rest, err = cutBytes(page, MaxKey)
 	if err != nil {
@@ -42,38 +42,51 @@ func cutRow(page []byte) (key, value, rest []byte, err error) {
 	return key, rest[n : n+int(size)-1 : n+int(size)-1], rest[n+int(size)-1:], nil
 }
 
-// cutBytes splits off a length and as many bytes.
-func cutBytes(b []byte, most uint64) (head, rest []byte, err error) {
+// cutBytes splits a length, of at most maxSize, and as many bytes off b.
+func cutBytes(b []byte, maxSize uint64) (head, rest []byte, err error) {
 	size, n := binary.Uvarint(b)
-	if n <= 0 || size > most || size > uint64(len(b)-n) {
+	if n <= 0 || size > maxSize || size > uint64(len(b)-n) {
 		return nil, nil, errors.New("cut short")
 	}
 	return b[n : n+int(size) : n+int(size)], b[n+int(size):], nil
 }
 
-// Keys in Badger: the checkpoint's, and of each page the prefix, its bucket and its number.
+// Keys in Badger: that of the checkpoint, that of the key of the bucket hash, and for each page a prefix, its bucket and its
+// number.
 const (
 	checkpointKey = "c"
-	pagePrefix    = 'p'
+	bucketHashKey = "k"
+	oldPagePrefix = 'p' // pages of a store that was made before the bucket hash had a key
+	pagePrefix    = 'q'
 	pageKeySize   = 1 + 1 + 8
 )
 
-// pageSize is how long a page gets, but for a last row that goes beyond it. Two fit a block of Badger's, with room for such
-// a row if it is short. Far longer ones Badger refuses (1 MiB), and before that takes twenty times their size to write a
-// table of them.
+// pageSize is the size at which a page is full; its last row may go beyond it. Two full pages fit into a block of Badger's, if
+// their last rows are short. Badger refuses pages that are far longer (1 MiB). And to write a table of long pages it takes
+// twenty times their size in memory.
 const pageSize = blockSize/2 - 1<<10
 
-// pageOverhead is more than what Badger adds to the size of a page in a transaction, and its key.
+// pageOverhead is more than the key of a page and what Badger adds to its size in a transaction.
 const pageOverhead = 32
 
-// mergedPage marks, in Badger's user meta, a page that was merged out of others.
-const mergedPage = 1
+// compactedPage marks, in Badger's user meta, a page that a compaction wrote.
+const compactedPage = 1
 
-// page is what is remembered of one that is stored.
+// page describes a page that is stored.
 type page struct {
-	number uint64 // of two pages of a bucket, the one with the higher number is newer
-	size   int
-	merged bool
+	number    uint64 // the higher of two numbers is that of the newer page
+	size      int
+	compacted bool
+	old       bool // of a store that was made before the bucket hash had a key
+}
+
+// key returns the page's key in Badger.
+func (p page) key(bucket int) []byte {
+	key := pageKey(bucket, p.number)
+	if p.old {
+		key[0] = oldPagePrefix
+	}
+	return key
 }
 
 func pageKey(bucket int, number uint64) []byte {
@@ -82,36 +95,61 @@ func pageKey(bucket int, number uint64) []byte {
 	return binary.BigEndian.AppendUint64(key, number)
 }
 
-// readPages returns the pages that Badger holds, by bucket, and the number after the highest of any.
-func (s *Store) readPages() (all [buckets]bucket, next uint64, err error) {
+// contents is what Badger contains.
+type contents struct {
+	bucketHash *bucketHash // nil if the store has no key for it
+	pages      [buckets]bucket
+	old        [buckets]bucket // pages of a store that was made before the bucket hash had a key
+	next       uint64          // the highest number of a page, plus 1
+}
+
+// readContents returns what Badger contains.
+func (s *Store) readContents() (c contents, err error) {
 	err = s.db.View(func(txn *badger.Txn) error {
 		o := badger.DefaultIteratorOptions
 		o.PrefetchValues = false
 		it := txn.NewIterator(o)
 		defer it.Close()
 		for it.Rewind(); it.Valid(); it.Next() {
-			item := it.Item()
-			key := item.Key()
-			if string(key) == checkpointKey {
-				continue
+			if err := c.add(it.Item()); err != nil {
+				return err
 			}
-			if len(key) != pageKeySize || key[0] != pagePrefix {
-				return fmt.Errorf("%w: foreign key %q", ErrCorrupt, key)
-			}
-			p := page{number: binary.BigEndian.Uint64(key[2:]), size: int(item.ValueSize()), merged: item.UserMeta() == mergedPage}
-			all[key[1]].add(p) // in order: keys sort by bucket and number
-			next = max(next, p.number+1)
 		}
 		return nil
 	})
-	return all, next, err
+	return c, err
 }
 
-// readPage calls use with the content of a page, which is good until the transaction ends.
-func readPage(txn *badger.Txn, bucket int, number uint64, use func(content []byte) error) error {
-	item, err := txn.Get(pageKey(bucket, number))
+// add takes note of one key of Badger. Keys come in order, so that those of pages are sorted by bucket and number.
+func (c *contents) add(item *badger.Item) error {
+	key := item.Key()
+	switch {
+	case string(key) == checkpointKey:
+		return nil
+	case string(key) == bucketHashKey:
+		c.bucketHash = new(bucketHash)
+		return item.Value(c.bucketHash.decode)
+	case len(key) != pageKeySize || key[0] != pagePrefix && key[0] != oldPagePrefix:
+		return fmt.Errorf("%w: foreign key %q", ErrCorrupt, key)
+	}
+	p := page{
+		number: binary.BigEndian.Uint64(key[2:]), size: int(item.ValueSize()), compacted: item.UserMeta() == compactedPage,
+		old: key[0] == oldPagePrefix,
+	}
+	if p.old {
+		c.old[key[1]].add(p)
+	} else {
+		c.pages[key[1]].add(p)
+	}
+	c.next = max(c.next, p.number+1)
+	return nil
+}
+
+// readPage calls use with the content of a page, which is valid until the transaction ends.
+func readPage(txn *badger.Txn, bucket int, p page, use func(content []byte) error) error {
+	item, err := txn.Get(p.key(bucket))
 	if err != nil {
-		return damage(fmt.Sprintf("page %d of bucket %d", number, bucket), err)
+		return damage(fmt.Sprintf("page %d of bucket %d", p.number, bucket), err)
 	}
 	return item.Value(use)
 }

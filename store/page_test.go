@@ -19,8 +19,8 @@ func TestPageKeepsRows(t *testing.T) {
 	for _, r := range rows {
 		before := len(content)
 		content = appendRow(content, r.Key, r.Value)
-		if got := len(content) - before; got > r.Bytes() {
-			t.Errorf("row %.10q takes %d bytes, want at most the %d that count", r.Key, got, r.Bytes())
+		if got := len(content) - before; got > Bytes(&r) {
+			t.Errorf("row %.10q takes %d bytes, want at most the %d that count", r.Key, got, Bytes(&r))
 		}
 	}
 	for _, want := range rows {
@@ -59,7 +59,7 @@ func TestEveryTruncationOfAPageIsRefused(t *testing.T) {
 	}
 }
 
-// What is cut off is within the page and within bounds, and whoever writes it again gets what reads the same.
+// What is cut off is within the page and within bounds, and writing it again gives a page that reads the same.
 func FuzzPage(f *testing.F) {
 	f.Add(appendRow(appendRow(nil, []byte("a"), []byte("1")), []byte("b"), nil))
 	f.Add([]byte("\x01k\x03v"))

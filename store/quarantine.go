@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// maxQuarantined is how many broken stores of one directory are kept to look into; older ones are deleted, so that a
-// disk which breaks stores again and again does not also fill up.
+// maxQuarantined is how many broken stores of one directory are kept for analysis. Older ones are deleted, so that a disk that
+// breaks stores repeatedly does not also become full.
 const maxQuarantined = 3
 
 // brokenSuffix goes between the name of a store and the time at which it was moved aside.
 const brokenSuffix = ".broken-"
 
-// Quarantine moves the store in dir aside, so that Open starts a new one there, and returns where it is now: a sibling
-// of dir named after the time. The newest maxQuarantined are kept. It returns ErrLocked if the store is in use.
+// Quarantine moves the store in dir aside, so that Open makes a new one there. It returns the new path: a sibling of dir named
+// after the time. It keeps the newest three of them and deletes older ones. It returns ErrLocked if the store is in use.
 func Quarantine(dir string, at time.Time) (moved string, err error) {
 	dir = filepath.Clean(dir)
 	lock, err := lockDir(dir)
@@ -35,7 +35,7 @@ func Quarantine(dir string, at time.Time) (moved string, err error) {
 	return moved, prune(dir)
 }
 
-// prune deletes all but the newest of the stores moved aside from dir.
+// prune deletes all but the newest maxQuarantined of the stores that were moved aside from dir.
 func prune(dir string) error {
 	siblings, err := os.ReadDir(filepath.Dir(dir)) // sorted; the names sort by time
 	if err != nil {

@@ -29,7 +29,7 @@ func TestQuarantineMovesAStoreAside(t *testing.T) {
 	if got := open(t, dir).Checkpoint(); got != (Checkpoint{}) {
 		t.Errorf("in its place: got %+v, want a new store", got)
 	}
-	if got := rows(t, open(t, moved)); got != "a=1" {
+	if got := rowsOf(t, open(t, moved)); got != "a=1" {
 		t.Errorf("moved aside: got %q, want a=1", got)
 	}
 }
@@ -54,8 +54,8 @@ func TestQuarantineKeepsTheNewest(t *testing.T) {
 	}
 	for i, m := range moved {
 		_, err := os.Stat(m)
-		if gone := errors.Is(err, fs.ErrNotExist); gone != (i < 3) {
-			t.Errorf("store %d: got gone %v, want only the newest %d to stay", i, gone, maxQuarantined)
+		if removed := errors.Is(err, fs.ErrNotExist); removed != (i < 3) {
+			t.Errorf("store %d: got removed %v, want only the newest %d to stay", i, removed, maxQuarantined)
 		}
 	}
 	if _, err := os.Stat(bystander); err != nil {

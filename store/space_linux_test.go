@@ -113,7 +113,7 @@ func TestFullDiskAtTheEnd(t *testing.T) {
 	if err := s.Close(); !errors.Is(err, ErrNoSpace) {
 		t.Errorf("close: got %v, want %v", err, ErrNoSpace)
 	}
-	if got := rows(t, s); got != "a=1" {
+	if got := rowsOf(t, s); got != "a=1" {
 		t.Errorf("got %q, want to read it still", got)
 	}
 	unfill(t, disk)
@@ -127,14 +127,14 @@ func TestFullDiskAtTheEnd(t *testing.T) {
 	if s, err = Open(dir, o); err != nil {
 		t.Fatal(err)
 	}
-	if got := rows(t, s); got != "a=1 b=2" {
+	if got := rowsOf(t, s); got != "a=1 b=2" {
 		t.Errorf("got %q, want both commits", got)
 	}
 	closeChecked(t, s)
 }
 
 // The store itself may be what fills the disk. DefaultMinFree leaves enough for what Badger does in the background with
-// what was committed before, and for merges, be it of one bucket that has everything.
+// what was committed before, and for compactions, even of one bucket that has all rows.
 func TestStoreThatFillsItsDisk(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	t.Run("spread", func(t *testing.T) {
@@ -156,6 +156,7 @@ func fillItsDisk(t *testing.T, key func(n int) []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	publish(s)
 	value := make([]byte, 64<<10)
 	for next := int64(1); ; next++ {
 		var changes []Change

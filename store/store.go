@@ -15,37 +15,36 @@ import (
 
 // Errors. Test with errors.Is.
 var (
-	// ErrLocked says that another process, or another Store of this one, has the directory.
+	// ErrLocked says that another process, or another Store of this process, uses the directory.
 	ErrLocked = errors.New("store is in use")
-	// ErrNoSpace says that less than Options.MinFree is free. Nothing was written; try again later.
+	// ErrNoSpace says that fewer than Options.MinFree bytes are free. Nothing was written; try again later.
 	ErrNoSpace = errors.New("too little disk space")
 	// ErrCorrupt says that files of the store are damaged: Quarantine it.
 	ErrCorrupt = errors.New("store is damaged")
-	// ErrDigest says that the rows are not those of the checkpoint: Quarantine the store.
+	// ErrDigest says that the rows do not belong to the checkpoint: Quarantine the store.
 	ErrDigest = errors.New("rows differ from the store's digest")
-	// ErrTooLarge says that changes exceed what one transaction holds. Nothing was written.
+	// ErrTooLarge says that changes do not fit into one transaction. Nothing was written.
 	ErrTooLarge = errors.New("too large for one commit")
 )
 
-// memTable is the size of Badger's memtable in bytes. It sets the size of a transaction (15 % of it) and of the files
-// that are written ahead (twice it).
+// memTable is the size of Badger's memtable in bytes. A transaction has 15 % of it, and a write-ahead file twice its size.
 const memTable = 16 << 20
 
-// blockSize is the size of the blocks in Badger's tables. It doubles the memory of a block until a value fits, and keeps
-// what it doubled from until the table is written: with blocks of 4 KiB, an analyzer of a million callers took 120 MiB
+// blockSize is the size of the blocks in Badger's tables. If a value does not fit, Badger doubles the memory of a block, and
+// keeps the smaller pieces until the table is written. With blocks of 4 KiB, an analyzer of a million callers took 120 MiB
 // more.
 const blockSize = 64 << 10
 
-// Options of a store. The zero value is a good choice.
+// Options of a store. The zero value is a good default.
 type Options struct {
 	// Logger gets Badger's warnings and errors. Default slog.Default.
 	Logger *slog.Logger
-	// NoSync leaves it to the kernel when commits reach the disk: a crash of the machine, not of the process, may lose
-	// the last ones. For tests and demos.
+	// NoSync leaves it to the kernel when commits reach the disk: a crash of the machine, but not one of the process, may
+	// lose the last commits. It is for tests and demos.
 	NoSync bool
-	// MinFree is how many bytes the filesystem must have free for Open and Commit to write; below it they return
-	// ErrNoSpace. It must cover what Badger writes in the background. Default DefaultMinFree; where several stores share
-	// a filesystem, multiply.
+	// MinFree is how many bytes the filesystem must have free before Open and Commit write. With fewer they return
+	// ErrNoSpace. MinFree must cover what Badger writes in the background. The default is DefaultMinFree. If several stores
+	// share a filesystem, multiply it by their number.
 	MinFree int64
 }
 
@@ -57,23 +56,25 @@ type Store struct {
 	db      *badger.DB
 	dir     string
 	lock    *os.File
+	logger  *slog.Logger
 	minFree int64
 	last    Checkpoint
-	failed  error // of a commit that may or may not be on disk; the store then takes no more
+	failed  error // error of a commit that may or may not be on disk; the store then accepts no more
 
-	buckets [buckets]bucket
-	number  uint64 // of the next page
-	turn    int    // the bucket that is looked at next, whether it is to be merged
+	bucketHash bucketHash
+	buckets    [buckets]bucket
+	number     uint64 // number of the next page
+	nextBucket int    // the bucket that compact checks next
 
-	// Kept for their memory.
+	// Kept to use their memory again.
 	reader reader
-	hashes []uint64 // of the keys of a commit
-	pages  []packed // of a commit, …
-	memory []byte   // … and what they hold
+	homes  []uint8   // buckets of the rows of a commit
+	pages  []newPage // of a commit, …
+	memory []byte    // … and what they hold
 }
 
-// Open opens the store in dir, creating it if it is not there. It returns ErrLocked, ErrNoSpace, ErrCorrupt, or an error
-// of the operating system.
+// Open opens the store in dir, and creates it if there is none. It takes the permissions on the store from all users except
+// its owner; if it may not, it logs that. It returns ErrLocked, ErrNoSpace, ErrCorrupt, or an error of the operating system.
 func Open(dir string, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -81,21 +82,30 @@ func Open(dir string, o Options) (*Store, error) {
 	if o.MinFree == 0 {
 		o.MinFree = DefaultMinFree
 	}
-	if err := os.MkdirAll(dir, 0o750); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create store: %w", err)
 	}
 	lock, err := lockDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, lock: lock, minFree: o.MinFree, reader: reader{make(map[string]struct{})}}
+	s := &Store{dir: dir, lock: lock, logger: o.Logger, minFree: o.MinFree, reader: reader{make(map[string]struct{})}}
+	s.keepPrivate()
 	if err := s.open(o); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store: %w", err), s.Close())
 	}
+	s.keepPrivate()
 	return s, nil
 }
 
-// Exists reports whether there is a store in dir, in use or not, which Open would otherwise make.
+// keepPrivate logs an error and does not return it: a store that other users may read still works.
+func (s *Store) keepPrivate() {
+	if err := keepPrivate(s.dir); err != nil {
+		s.logger.Warn("other users may read the store", "error", err)
+	}
+}
+
+// Exists reports whether there is a store in dir, in use or not. If there is none, Open makes one.
 func Exists(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, badger.ManifestFilename))
 	return err == nil
@@ -118,12 +128,14 @@ func (s *Store) open(o Options) error {
 	if err := s.readCheckpoint(); err != nil {
 		return err
 	}
-	var err error
-	s.buckets, s.number, err = s.readPages()
-	return err
+	c, err := s.readContents()
+	if err != nil {
+		return err
+	}
+	return s.adopt(&c)
 }
 
-// openBadger opens Badger, which panics over some damage.
+// openBadger opens Badger. Some damage makes Badger panic: then openBadger returns ErrCorrupt.
 func (s *Store) openBadger(bo badger.Options) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -132,14 +144,14 @@ func (s *Store) openBadger(bo badger.Options) (err error) {
 	}()
 	s.db, err = badger.Open(bo)
 	if err != nil {
-		s.db = nil // Badger may return one beside the error, already cleaned up
+		s.db = nil // Badger may return a DB with the error; it is closed already
 		return damage("badger", err)
 	}
 	return nil
 }
 
-// damage wraps an error of reading the store: it is ErrCorrupt, unless the system refused something that it may grant
-// another time. Badger passes on the text of an error, not the error.
+// damage wraps an error of reading the store. It is ErrCorrupt, unless the system refused something that it may grant at
+// another time. It compares texts, because Badger passes on the text of an error and not the error.
 func damage(what string, err error) error {
 	for _, refused := range []syscall.Errno{
 		syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EACCES, syscall.EPERM, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT,
@@ -151,8 +163,8 @@ func damage(what string, err error) error {
 	return fmt.Errorf("%w: %s: %w", ErrCorrupt, what, err)
 }
 
-// Close closes the store. What was committed stays. Badger writes its memtable out when it is closed; where that might
-// not fit, Close returns ErrNoSpace and leaves the store open, to be closed later or with the process.
+// Close closes the store. What was committed stays. Badger writes its memtable to disk when it is closed. If the disk may not
+// have room for that, Close returns ErrNoSpace and leaves the store open: call it again later, or let the process end.
 func (s *Store) Close() error {
 	if s.db != nil && s.last != (Checkpoint{}) {
 		if err := s.room(min(s.minFree, 2*memTable)); err != nil {
@@ -163,6 +175,7 @@ func (s *Store) Close() error {
 	if s.db != nil {
 		err = s.db.Close()
 		s.db = nil
+		s.keepPrivate()
 	}
 	if s.lock != nil {
 		err = errors.Join(err, s.lock.Close())
@@ -174,13 +187,13 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Checkpoint returns the checkpoint of the last commit; the zero value for a new store.
+// Checkpoint returns the checkpoint of the last commit. For a new store that is the zero value.
 func (s *Store) Checkpoint() Checkpoint { return s.last }
 
-// badgerOptions returns the options that were found to fit: a store is small, is read once at the start, and then only
-// written, so that caches and compression would buy nothing. Values stay below the threshold of the value log, which
-// stays empty. Tables are verified as they are opened; the mode that verifies each block read ends an iteration early
-// without an error.
+// badgerOptions returns Badger's options for a store. A store is small, is read once at the start, and then only written, so
+// that caches and compression have no benefit. Values are shorter than the threshold of the value log, so that the log stays
+// empty. Badger verifies tables when it opens them. (In the mode that verifies each block, an iteration over a damaged block
+// ends early without an error.)
 func badgerOptions(dir string, o Options) badger.Options {
 	return badger.DefaultOptions(dir).
 		WithLogger(logger{o.Logger}).
@@ -198,8 +211,8 @@ func badgerOptions(dir string, o Options) badger.Options {
 		WithChecksumVerificationMode(options.OnTableRead)
 }
 
-// removeEmptyLogs deletes write-ahead files of no bytes. A kill between creating and sizing one leaves it so, and Badger
-// then refuses to open. The caller has the lock.
+// removeEmptyLogs deletes write-ahead files of 0 bytes. A process that is killed after it creates such a file, and before it
+// sets the size, leaves it empty, and Badger then refuses to open. The caller has the lock.
 func removeEmptyLogs(dir string) error {
 	files, err := os.ReadDir(dir)
 	if err != nil {

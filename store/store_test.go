@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/rows"
 )
 
 // TestMain runs the test binary again as another process where a test asks for one.
@@ -22,7 +25,7 @@ func TestMain(m *testing.M) {
 	switch dir := os.Getenv("STORE_TEST_DIR"); os.Getenv("STORE_TEST_CHILD") {
 	case "commit":
 		err = commitForever(os.Stdout, dir, false)
-	case "merge":
+	case "compaction":
 		err = commitForever(os.Stdout, dir, true)
 	case "open":
 		if _, err = Open(dir, quiet()); errors.Is(err, ErrLocked) {
@@ -61,6 +64,7 @@ func open(t *testing.T, dir string) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	publish(s)
 	t.Cleanup(func() {
 		if s.db != nil {
 			closeChecked(t, s)
@@ -85,7 +89,7 @@ func put(key, value string) Change { return Change{Key: []byte(key), Value: []by
 
 // replace returns a change of a row that had the value old; an empty value deletes it.
 func replace(key, old, value string) Change {
-	c := Change{Key: []byte(key), Old: Sum([]byte(key), []byte(old))}
+	c := Change{Key: []byte(key), Old: rows.Sum([]byte(key), []byte(old))}
 	if value != "" {
 		c.Value = []byte(value)
 	}
@@ -101,7 +105,7 @@ func commit(t *testing.T, s *Store, next int64, changes ...Change) {
 }
 
 // rows returns all rows as "key=value …".
-func rows(t *testing.T, s *Store) string {
+func rowsOf(t *testing.T, s *Store) string {
 	t.Helper()
 	var all []string
 	err := s.Load(func(key, value []byte) error {
@@ -121,19 +125,19 @@ func TestStoreKeepsRowsAndCheckpoint(t *testing.T) {
 	if got := s.Checkpoint(); got != (Checkpoint{}) {
 		t.Errorf("a new store: got %+v, want nothing", got)
 	}
-	if got := rows(t, s); got != "" {
+	if got := rowsOf(t, s); got != "" {
 		t.Errorf("a new store: got %q, want no rows", got)
 	}
-	want := Checkpoint{Next: 42, RulesID: 7, RulesFrom: -1, Epoch: 9, LogTime: 1 << 60, TailOffset: 41, TailCRC: 0xdeadbeef}
+	want := Checkpoint{Next: 42, RulesID: 7, RulesFrom: -1, Epoch: 9, LogTime: 1 << 60, TailOffset: 41, TailCRC: 0xdeadbeef, Control: 6, Place: schemas.ControlPlace{From: 40, First: 3, Next: 5, Chain: 8}, ControlTail: schemas.ControlTail{Offset: 4, CRC: 3}}
 	if err := s.Commit(want, []Change{put("b", "2"), put("a", "1"), put("c", "3")}); err != nil {
 		t.Fatal(err)
 	}
-	want.Rows, want.Digest = 3, Sum([]byte("a"), []byte("1"))+Sum([]byte("b"), []byte("2"))+Sum([]byte("c"), []byte("3"))
+	want.Rows, want.Digest = 3, rows.Sum([]byte("a"), []byte("1"))+rows.Sum([]byte("b"), []byte("2"))+rows.Sum([]byte("c"), []byte("3"))
 	for range 2 { // as committed, and as read back
 		if got := s.Checkpoint(); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
-		if got := rows(t, s); got != "a=1 b=2 c=3" {
+		if got := rowsOf(t, s); got != "a=1 b=2 c=3" {
 			t.Errorf("got %q", got)
 		}
 		closeChecked(t, s)
@@ -142,7 +146,7 @@ func TestStoreKeepsRowsAndCheckpoint(t *testing.T) {
 	commit(t, s, 43, replace("a", "1", ""), replace("b", "2", "22"), put("d", ""))
 	closeChecked(t, s)
 	s = open(t, dir)
-	if got := rows(t, s); got != "b=22 c=3 d=" {
+	if got := rowsOf(t, s); got != "b=22 c=3 d=" {
 		t.Errorf("got %q, want a gone and b replaced", got)
 	}
 	if got := s.Checkpoint(); got.Next != 43 || got.Rows != 3 {
@@ -174,7 +178,7 @@ func TestKeysAndValuesMayBeReusedAfterCommit(t *testing.T) {
 	copy(key, "xxx")
 	copy(value, "yyyyy")
 	commit(t, s, 2, put("other", "row"))
-	if got, want := rows(t, s), "key=value other=row"; got != want {
+	if got, want := rowsOf(t, s), "key=value other=row"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -182,10 +186,10 @@ func TestKeysAndValuesMayBeReusedAfterCommit(t *testing.T) {
 func TestLoadEndsWithTheRowsError(t *testing.T) {
 	s := open(t, t.TempDir())
 	commit(t, s, 1, put("a", "1"), put("b", "2"))
-	enough := errors.New("enough")
+	errStop := errors.New("enough")
 	calls := 0
-	if err := s.Load(func(_, _ []byte) error { calls++; return enough }); err != enough || calls != 1 { //nolint:errorlint // as it is, says Load
-		t.Errorf("got %v after %d calls, want just %v after 1", err, calls, enough)
+	if err := s.Load(func(_, _ []byte) error { calls++; return errStop }); err != errStop || calls != 1 { //nolint:errorlint // as it is, says Load
+		t.Errorf("got %v after %d calls, want just %v after 1", err, calls, errStop)
 	}
 }
 
@@ -227,9 +231,9 @@ func TestMaxBytesFitOneCommit(t *testing.T) {
 	var changes []Change
 	for left := s.MaxBytes(); left > 20; {
 		c := put(fmt.Sprint(len(changes)), "")
-		c.Value = make([]byte, min(MaxValue, left-c.Bytes()))
+		c.Value = make([]byte, min(MaxValue, left-Bytes(&c)))
 		changes = append(changes, c)
-		left -= c.Bytes()
+		left -= Bytes(&c)
 	}
 	commit(t, s, 1, changes...)
 	if len(changes) < 4 {
@@ -265,7 +269,7 @@ func TestCommitRefusesWhatDoesNotFit(t *testing.T) {
 func TestCommitTakesNothingAfterAnError(t *testing.T) {
 	s := open(t, t.TempDir())
 	commit(t, s, 1, put("a", "1"))
-	if err := s.db.Close(); err != nil { // as good as a disk that is gone
+	if err := s.db.Close(); err != nil { // as good as a disk that fails
 		t.Fatal(err)
 	}
 	first := s.Commit(Checkpoint{Next: 2}, nil)
@@ -297,11 +301,11 @@ func TestOneStoreHasTheDirectory(t *testing.T) {
 		t.Errorf("in another process: %v\n%s", err, out)
 	}
 	if _, err := os.Stat(empty); err != nil {
-		t.Errorf("who was locked out touched the directory: %v", err)
+		t.Errorf("got the directory changed by the process that was locked out: %v", err)
 	}
 	closeChecked(t, s)
 	s = open(t, dir)
-	if got := rows(t, s); got != "a=1" {
+	if got := rowsOf(t, s); got != "a=1" {
 		t.Errorf("got %q, want a=1", got)
 	}
 }
@@ -334,26 +338,8 @@ func TestOpenRemovesEmptyLogs(t *testing.T) {
 		}
 	}
 	s = open(t, dir)
-	if got := rows(t, s); got != "a=1" {
+	if got := rowsOf(t, s); got != "a=1" {
 		t.Errorf("got %q, want a=1", got)
-	}
-}
-
-func TestSum(t *testing.T) {
-	seen := make(map[uint64]string)
-	for _, row := range [][2]string{{"", ""}, {"a", ""}, {"", "a"}, {"a", "b"}, {"ab", ""}, {"", "ab"}, {"b", "a"}} {
-		sum := Sum([]byte(row[0]), []byte(row[1]))
-		if other, ok := seen[sum]; ok || sum == 0 {
-			t.Errorf("sum of %q is %#x, as that of %q", row, sum, other)
-		}
-		seen[sum] = fmt.Sprint(row)
-	}
-	if got, want := Sum([]byte("key"), []byte("value")), uint64(0x7b572dc2312ae10d); got != want {
-		t.Errorf("got %#x, want %#x as it is on disks out there", got, want)
-	}
-	key, value := []byte("ip:203.0.113.9"), []byte("some window of a few numbers")
-	if n := testing.AllocsPerRun(100, func() { Sum(key, value) }); n != 0 {
-		t.Errorf("got %v allocations, want 0", n)
 	}
 }
 

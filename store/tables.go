@@ -15,9 +15,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// verifyTables reads all tables that Badger would open and verifies every checksum in them. Badger verifies them too,
-// but not before it has used numbers from the table's end, and a damaged one among those makes it exit the process
-// (log.Fatal below table.initIndex) or panic on a goroutine of its own: at every start anew.
+// verifyTables reads all tables that Badger would open and verifies every checksum in them. Badger verifies them too, but
+// first it uses numbers from the end of the table. If one of these is damaged, Badger exits the process (log.Fatal below
+// table.initIndex) or panics on a goroutine of its own, at every start.
 //
 // A table is blocks, an index, the index's length, a checksum of the index, and that checksum's length; a block ends in
 // a checksum and its length (badger/v4/table).
@@ -39,7 +39,7 @@ func verifyTables(dir string, bo badger.Options) error {
 	return nil
 }
 
-// readManifest returns which tables there are; none in a new store.
+// readManifest returns which tables there are. A new store has none.
 func readManifest(dir string, bo badger.Options) (badger.Manifest, error) {
 	f, err := os.Open(filepath.Join(dir, badger.ManifestFilename))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -67,7 +67,7 @@ func verifyTable(b []byte) error {
 	if err := verifySum(index, checksum); err != nil {
 		return fmt.Errorf("index: %w", err)
 	}
-	// The index is as it was written, so it may be trusted from here on.
+	// The checksum says that the index is as it was written. So its numbers can be trusted.
 	blocks := fb.GetRootAsTableIndex(index, 0)
 	if blocks.OffsetsLength() == 0 {
 		return errors.New("no blocks")
@@ -90,20 +90,20 @@ func verifyTable(b []byte) error {
 	return nil
 }
 
-// cutTail splits b, which ends in a tail and the four bytes of its length.
+// cutTail splits a tail off b. b ends with the tail and four bytes of its length.
 func cutTail(b []byte) (rest, tail []byte, err error) {
 	if len(b) < 4 {
 		return nil, nil, errors.New("cut short")
 	}
 	b, size := b[:len(b)-4], uint64(binary.BigEndian.Uint32(b[len(b)-4:]))
-	if size == 0 || size > uint64(len(b)) { // zeros, of a page that was lost, would be the checksum of nothing
+	if size == 0 || size > uint64(len(b)) { // a lost page of zeros would give a length of 0, and an empty checksum fits an empty tail
 		return nil, nil, fmt.Errorf("got a length of %d, want 1 to %d", size, len(b))
 	}
 	at := len(b) - int(size)
 	return b[:at], b[at:], nil
 }
 
-// verifySum compares data with a checksum as Badger writes it.
+// verifySum compares data with a checksum in Badger's form.
 func verifySum(data, checksum []byte) error {
 	var sum pb.Checksum
 	if err := proto.Unmarshal(checksum, &sum); err != nil {

@@ -6,5 +6,5 @@
 //	go build -tags failpoint -o floodgate ./cmd/floodgate
 //	FLOODGATE_FAILPOINT=commit-ends:3 ./floodgate analyze …
 //
-// It says so on stderr first: a test that wants to have been there can see that it was.
+// Before that it writes the Point to stderr, so that a test can check that the process died at this Point.
 package failpoint

@@ -2,7 +2,7 @@
 
 package failpoint
 
-// Enabled reports whether this program crashes where it is told to.
+// Enabled reports whether this program was built with -tags failpoint.
 const Enabled = false
 
 // Here does nothing in a program built without -tags failpoint.

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Enabled reports whether this program crashes where it is told to.
+// Enabled reports whether this program was built with -tags failpoint.
 const Enabled = true
 
-// once is this process's life. A global, because so is the end of it.
+// once returns the life of this process. It is global, because a crash ends the whole process.
 var once = sync.OnceValue(func() *life { //nolint:gochecknoglobals // only in programs that are made to be killed
 	plan, err := ParsePlan(os.Getenv(Variable))
 	if err != nil {
-		panic(err) // a test's mistake, which must not look like a point that was not reached
+		panic(err) // a mistake of the test; ignored, it would look like a point that was never reached
 	}
 	return &life{plan: plan, end: end}
 })
@@ -25,16 +25,16 @@ var once = sync.OnceValue(func() *life { //nolint:gochecknoglobals // only in pr
 // Here kills the process if the plan says so. Any goroutine may call it.
 func Here(p Point) { once().here(p, time.Now()) }
 
-// life counts how often the planned point was passed.
+// life counts how often the planned point was reached.
 type life struct {
 	plan Plan
 	end  func(Plan)
 
 	mu      sync.Mutex
 	passed  int           // guarded by mu
-	commits int           // guarded by mu: that are being written
-	began   time.Time     // guarded by mu: the last of them
-	took    time.Duration // guarded by mu: the last one that was written
+	commits int           // guarded by mu: checkpoints that are being written
+	began   time.Time     // guarded by mu: start of the last checkpoint
+	took    time.Duration // guarded by mu: duration of the last checkpoint
 }
 
 func (l *life) here(p Point, now time.Time) {
@@ -45,15 +45,15 @@ func (l *life) here(p Point, now time.Time) {
 	if p != l.plan.Point {
 		return
 	}
-	l.mu.Lock() // and keep it: whoever else comes here has ended as well
+	l.mu.Lock() // end keeps it, so that other goroutines stop here too
 	if l.passed++; l.passed == l.plan.Nth {
 		l.end(l.plan)
 	}
 	l.mu.Unlock()
 }
 
-// commit ends the process while a checkpoint is being written: at a random time within as long as the last one took. Where
-// that comes too late, the next one is tried.
+// commit ends the process while a checkpoint is being written: after a random time of at most the duration of the last one.
+// If the checkpoint is finished by then, commit tries the next one.
 func (l *life) commit(p Point, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,7 +70,7 @@ func (l *life) commit(p Point, now time.Time) {
 	}
 }
 
-// inside ends the process if a checkpoint is being written. None can end meanwhile.
+// inside ends the process if a checkpoint is being written. No checkpoint can finish while it holds mu.
 func (l *life) inside() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,7 +79,7 @@ func (l *life) inside() {
 	}
 }
 
-// end is kill -9.
+// end kills the process, as kill -9 does.
 func end(p Plan) {
 	fmt.Fprintln(os.Stderr, p.Reached())
 	self, err := os.FindProcess(os.Getpid())

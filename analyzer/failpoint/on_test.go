@@ -72,7 +72,7 @@ func TestAProcessKillsItself(t *testing.T) {
 }
 
 // A plan that can't be read must not look like a point that was not reached.
-func TestAWrongPlanIsSaid(t *testing.T) {
+func TestAWrongPlanIsReported(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAProcessKillsItself$")
 	cmd.Env = append(os.Environ(), Variable+"=opende")
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), `got "opende", which is no point`) {

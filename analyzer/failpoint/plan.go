@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Variable is what the environment calls the plan.
+// Variable is the name of the environment variable that contains the plan.
 const Variable = "FLOODGATE_FAILPOINT"
 
-// Plan says where to crash. The zero value is nowhere.
+// Plan says where to crash. The zero value crashes nowhere.
 type Plan struct {
 	Point Point
 	Nth   int // at the Nth time; 1 is the first
@@ -24,11 +24,11 @@ func (p Plan) String() string {
 	return fmt.Sprintf("%s:%d", p.Point, p.Nth)
 }
 
-// ErrPlan says that a plan can't be read.
+// ErrPlan says that a plan cannot be parsed.
 var ErrPlan = errors.New("want NAME or NAME:N")
 
-// ParsePlan reads a plan: a point's name, and the number of times that it is passed, one unless told otherwise. An empty
-// text is the zero Plan.
+// ParsePlan parses a plan: the name of a point, and at which passage to crash (1 by default). An empty text is the zero
+// Plan.
 func ParsePlan(text string) (Plan, error) {
 	if text == "" {
 		return Plan{}, nil
@@ -49,5 +49,5 @@ func ParsePlan(text string) (Plan, error) {
 	return Plan{}, fmt.Errorf("failpoint: got %q, which is no point: %w", name, ErrPlan)
 }
 
-// Reached is what a program prints that is about to kill itself.
+// Reached returns the line that a program prints before it kills itself.
 func (p Plan) Reached() string { return "failpoint reached: " + p.String() }

@@ -2,58 +2,70 @@ package failpoint
 
 import "fmt"
 
-// Point is a place in the code. The zero value is none.
+// Point is a place in the code. The zero value is no place.
 type Point uint8
 
-// Points, in the order in which a healthy owner passes them. There must be a Here in the code for each but InsideCommit.
+// Points, in the order in which a healthy owner passes them. Except for InsideCommit, each must have a call of Here in the
+// code.
 const (
 	_ Point = iota
 
 	// Opening and claiming.
-	Quarantined   // a store that can't be used was moved aside, and there is none in its place yet
+	Quarantined   // a store that cannot be used was moved aside, and there is no new one yet
 	Opened        // the store is open and loaded
-	ClaimAppended // the claim is in the log, and not read back
+	ClaimAppended // the claim is in the log, but not read back
 	Claimed       // the claim was read back: the partition is ours
-	Verifying     // the log's range is known, the store not yet compared with it
+	Verifying     // the log's range is known, but the store is not yet compared with it
 
-	// Restoring. Nothing may have been published.
+	// Restoring. The owner must not have published anything.
 	SnapshotChosen   // the fold is that of a snapshot without its rows; the store is empty
 	RowRestored      // one row of the snapshot is in place
-	SnapshotRestored // all rows are, and none is committed
+	SnapshotRestored // all rows are in place, but none is committed
 	BatchRefolded    // a batch of the log beyond store or snapshot is folded
-	Restored         // the log's end is reached
-	Reconciled       // the difference to what gates were told is known, and not published
-	CycleRepeated    // all closures in force are published again, and no heartbeat says so
+	Restored         // all records up to the log's end are folded
+	Reconciled       // the differences from decisions[p] are known, but not published
+	CycleRepeated    // all closures in force are published again, but no heartbeat announces it
 
 	// Running.
-	Fetched      // a batch is fetched, and not folded
+	Fetched      // a batch is fetched, but not folded
 	RecordFolded // a record of a batch is folded
-	BatchFolded  // all of the batch is, and what it changed is not handed to the publisher
-	Published    // decisions or a heartbeat are in the log, and the publisher hasn't taken note
-	LeaseRenewed // the group has taken an offset
+	BatchFolded  // the whole batch is folded, but its changes are not passed to the publisher
+	Published    // decisions or a heartbeat are in the log, but the publisher does not know yet
+	LeaseRenewed // the group has accepted an offset
 	CommitBegins // a checkpoint is about to be written
 	InsideCommit // a checkpoint is being written: some time between CommitBegins and CommitEnds
-	PartCommits  // a part of a checkpoint that didn't fit one transaction is on disk, and others are not
-	CommitEnds   // a checkpoint is on disk, and the owner hasn't taken note
+	PartCommits  // one part of a checkpoint that did not fit into one transaction is on disk, others are not
+	CommitEnds   // a checkpoint is on disk, but the owner does not know yet
 
 	// Writing snapshots.
-	SnapshotBegun   // the begin of a snapshot is in the log
-	SnapshotPieced  // some rows are
-	SnapshotEnded   // the end is, and no heartbeat announces it
-	RulesChanged    // the fold counts by new rules, and nobody else knows
-	RulesCommitted  // the store knows which rules count, the snapshots don't
-	Draining        // the owner was told to stop, and has counts that are not committed
-	Drained         // all is committed and published; the store is open, the group not left
+	SnapshotBegun  // the begin of a snapshot is in the log
+	SnapshotPieced // some rows are in the log
+	SnapshotEnded  // the end is in the log, but no heartbeat announces it
+	RulesChanged   // the fold counts by new rules, which are not in the store or the snapshots yet
+	RulesCommitted // the store knows the new rules, the snapshots do not
+
+	// Applying what people have decided by hand.
+	ControlApplied   // the fold and the publisher know it, the store and the snapshots do not
+	ControlCommitted // the store knows it, the snapshots do not
+	ControlRecorded  // the snapshots know it, and nothing was folded since
+
+	// Writing events.
+	EventsWritten // events are in the topic, but the owner does not know yet
+
+	// Stopping.
+	Draining        // the owner is stopping, with counts that are not committed
+	Drained         // all is committed and published; the store is still open, and the member still in the group
 	pointsAndOneEnd // not a point
 )
 
-// names are of points, for people and for the environment.
+// names are the names of points, for people and for the environment.
 var names = [...]string{
 	"none", "quarantined", "opened", "claim-appended", "claimed", "verifying",
 	"snapshot-chosen", "row-restored", "snapshot-restored", "batch-refolded", "restored", "reconciled", "cycle-repeated",
 	"fetched", "record-folded", "batch-folded", "published", "lease-renewed",
 	"commit-begins", "inside-commit", "part-commits", "commit-ends",
-	"snapshot-begun", "snapshot-pieced", "snapshot-ended", "rules-changed", "rules-committed", "draining", "drained",
+	"snapshot-begun", "snapshot-pieced", "snapshot-ended", "rules-changed", "rules-committed",
+	"control-applied", "control-committed", "control-recorded", "events-written", "draining", "drained",
 }
 
 // String returns the point's name in lower case, or its number if it has none.

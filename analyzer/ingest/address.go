@@ -7,42 +7,30 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// ipv4Len returns the length of the dotted IPv4 address in canonical form at the start of b, or 0 if there is none that
-// ends at a space or at the end of b.
-func ipv4Len(b string) int {
-	i, n := 0, len(b)
-	for octet := 0; ; octet++ {
-		start, v := i, 0
-		for i < n && i-start < 4 {
-			d := b[i] - '0'
-			if d > 9 {
-				break
+// isIPv4 reports whether s is a dotted IPv4 address. Each address has one such text: no octet begins with a zero, except 0.
+func isIPv4(s string) bool {
+	dots, octet, digits := 0, 0, 0
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c-'0' <= 9 && (octet > 0 || digits == 0):
+			if octet = octet*10 + int(c-'0'); octet > 255 {
+				return false
 			}
-			v = v*10 + int(d)
-			i++
+			digits++
+		case c == '.' && digits > 0:
+			dots++
+			octet, digits = 0, 0
+		default:
+			return false
 		}
-		digits := i - start
-		if digits == 0 || v > 255 || digits > 1 && b[start] == '0' {
-			return 0
-		}
-		if octet == 3 {
-			break
-		}
-		if i == n || b[i] != '.' {
-			return 0
-		}
-		i++
 	}
-	if i < n && b[i] != ' ' {
-		return 0
-	}
-	return i
+	return dots == 3 && digits > 0
 }
 
 // address returns the canonical text of the IP address that is all of b, as a view of b where b has that form already
 // and in l's scratch otherwise; "" if b is not an address.
 func address(b string, l *Line) string {
-	if n := ipv4Len(b); n > 0 && n == len(b) {
+	if isIPv4(b) {
 		return b
 	}
 	bare := b

@@ -1,86 +1,182 @@
 package ingest
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// autoOrder is the order in which formats are tried: those that accept less come first. A common
-// line is a combined one that was cut.
-func autoOrder() []string {
-	return []string{"combined", "envoy_text", "alb", "caddy", "traefik", "envoy", "ecs", "nginx", "json", "logfmt"}
-}
-
-// newAuto returns the format that finds out by itself: the first line that one of the formats can read decides for all
-// that follow in the same log, so that nothing a client sends can change it later. Only formats that the mapping fits are
-// tried. Lines before are refused with the reason of the last format that might have been.
+// newAuto returns the format that finds out the format of each log. The first line that one of the formats can read decides
+// for all lines of the log, so that nothing that a client sends later can change it. Only formats that the mapping fits are
+// tried, by their rank. Lines before that one are refused, with the reason of the last format that was tried.
 func newAuto(m Mapping) (*Format, error) {
-	a := &autoFormat{}
-	made := &Format{name: FormatAuto, header: true, silent: m.NoResponses}
+	var tried []candidate
+	made := &Format{name: FormatAuto, headed: true, silent: m.NoResponses}
 	var first error
-	for _, name := range autoOrder() {
-		f, err := NewFormat(name, m)
+	inner := m
+	inner.Unwrap, inner.guessed = nil, true
+	for _, s := range ranked() {
+		f, err := NewFormat(s.name, inner)
 		if err != nil {
-			if first == nil {
-				first = err
-			}
+			first = cmp.Or(first, err)
 			continue
 		}
 		if made.kinds == nil {
 			made.kinds = f.kinds
 		}
-		if strings.Join(f.kinds, " ") != strings.Join(made.kinds, " ") {
-			continue // whoever reads the lines knows their callers by their place
+		if slices.Equal(f.kinds, made.kinds) { // Line.IDs has one order, whichever format is found
+			tried = append(tried, candidate{f, s.json})
 		}
-		a.formats = append(a.formats, f)
 	}
-	if len(a.formats) == 0 {
+	if len(tried) == 0 {
 		return nil, fmt.Errorf("%w: no format has the fields of the mapping: %w", ErrMapping, first)
 	}
-	made.open = func() Scanner { return &auto{formats: a.formats} }
+	around := Unwraps()
+	if len(m.Unwrap) > 0 {
+		around = nil
+	}
+	made.open = func() Scanner { return &auto{candidates: tried, around: around} }
+	if len(m.Unwrap) > 0 {
+		var err error
+		if made.open, err = unwrapped(made.open, m.Unwrap); err != nil {
+			return nil, err
+		}
+	}
 	return made, nil
 }
 
-// autoFormat is the formats that are tried.
-type autoFormat struct{ formats []*Format }
-
-// auto is a scanner that does not know yet what it reads.
-type auto struct {
-	formats []*Format
-	found   Scanner
-	name    string
+// ranked returns the styles that auto tries, in that order.
+func ranked() []style {
+	all := slices.DeleteFunc(styles(), func(s style) bool { return s.rank == 0 })
+	slices.SortFunc(all, func(a, b style) int { return cmp.Compare(a.rank, b.rank) })
+	return all
 }
+
+// candidate is a format that auto tries.
+type candidate struct {
+	format *Format
+	json   bool
+}
+
+// maxAround is how many wrappings auto takes off: a container runtime's inside of a collector's.
+const maxAround = 2
+
+// auto is a scanner that does not know yet which format it reads.
+type auto struct {
+	candidates []candidate
+	around     []string // what may be around a line
+	found      Scanner
+	name       string   // of the format that was found
+	unwrap     []string // what was found around it
+	refused    int      // requests that no format could read
+	lines      []string // the first lines that no format could read
+	report     func(Finding)
+}
+
+// maxRefused is how many requests auto sees that no format can read before it gives the log up. In a log of an unknown format, a
+// client could else write a line one day that some other format reads, and choose the address that stands in it.
+const maxRefused = 3
+
+// aRequest reports whether the line is a request that a server has logged, and not what it says when it starts.
+func aRequest(line []byte) bool { return strings.Contains(view(line), " HTTP/") }
 
 // Scan implements Scanner.
 func (a *auto) Scan(line []byte, l *Line) Reason {
 	if a.found != nil {
 		return a.found.Scan(line, l)
 	}
-	reason := BadFormat
-	text := strings.TrimLeft(strings.TrimPrefix(view(line), "\ufeff"), " ")
-	object := strings.HasPrefix(text, "{")
-	for _, f := range a.formats {
-		if json := isJSON(f.name); json != object {
-			continue
-		}
-		s := f.Scanner()
-		switch r := s.Scan(line, l); {
-		case !r.Rejected():
-			a.found, a.name = s, f.name
-			return r
-		default:
-			reason = r
+	if a.refused >= maxRefused {
+		return BadFormat
+	}
+	reason, plain := a.find(line, l)
+	if plain != nil {
+		a.found = plain
+		a.tell(Finding{Format: a.name, Line: shown(line)})
+		return reason
+	}
+	found := a.inside(line, l, nil)
+	if found == nil {
+		a.refuse(line, reason)
+		return reason
+	}
+	for _, name := range a.unwrap {
+		if w, err := newUnwrapper(name); err == nil { // each was made before
+			found.around = append(found.around, w)
 		}
 	}
-	return reason
+	a.found = found
+	a.tell(Finding{Format: a.name, Unwrap: a.unwrap, Line: shown(line)})
+	return found.Scan(line, l)
 }
 
-// isJSON reports whether a format is one of JSON objects.
-func isJSON(name string) bool {
-	for _, s := range jsonStyles() {
-		if s.name == name {
-			return true
+// refuse notes a line that no format reads.
+func (a *auto) refuse(line []byte, reason Reason) {
+	if len(a.lines) < maxShown && !blank(line) {
+		a.lines = append(a.lines, shown(line))
+	}
+	if reason != BadAddress && aRequest(line) {
+		a.refused++
+	}
+	if a.refused == maxRefused {
+		a.tell(Finding{Refused: a.lines})
+	}
+}
+
+// tell reports a finding, if somebody wants to know.
+func (a *auto) tell(f Finding) {
+	if a.report != nil {
+		a.report(f)
+	}
+}
+
+// shown returns what a finding shows of a line.
+func shown(line []byte) string { return string(line[:min(len(line), maxShownLine)]) }
+
+// find returns the scanner of the first candidate that reads the line, or nil with a reason: BadAddress if combined finds all but
+// an address, else that of the last.
+func (a *auto) find(line []byte, l *Line) (Reason, Scanner) {
+	reason, named := BadFormat, false
+	text := strings.TrimLeft(strings.TrimPrefix(view(line), "\ufeff"), " ")
+	object := strings.HasPrefix(text, "{")
+	for _, c := range a.candidates {
+		if c.json != object {
+			continue
+		}
+		s := c.format.Scanner()
+		if reason = s.Scan(line, l); !reason.Rejected() {
+			a.name = c.format.name
+			return reason, s
+		}
+		named = named || reason == BadAddress && l.Time > 0 // combined has read the time
+	}
+	if named {
+		reason = BadAddress
+	}
+	return reason, nil
+}
+
+// inside returns a scanner of what is inside of the line, or nil, and notes what is around it. Names are those that were taken off.
+func (a *auto) inside(line []byte, l *Line, names []string) *unwrapping {
+	for _, name := range a.around {
+		w, err := newUnwrapper(name)
+		if err != nil {
+			continue
+		}
+		text, reason := w.unwrap(view(line[:min(len(line), MaxLine)]), l)
+		if reason != OK || text == "" {
+			continue
+		}
+		inner, all := []byte(text), append(slices.Clone(names), name) // a copy: it is scanned more than once
+		if reason, found := a.find(inner, l); found != nil && reason == OK {
+			a.unwrap = all
+			return &unwrapping{inner: found}
+		}
+		if len(all) < maxAround {
+			if found := a.inside(inner, l, all); found != nil {
+				return found
+			}
 		}
 	}
-	return false
+	return nil
 }

@@ -7,104 +7,90 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// clientRef is where a line says who its client is.
+// clientRef is where a line has its client.
 type clientRef struct {
 	address, forwarded ref
-	trusted            []netip.Prefix
-	bits               int // of an IPv6 address that are one client; 0 is all
+	trusted            schemas.Networks
+	ids                schemas.IDs
 }
 
-// clientOf is the client of the line at hand.
+// clientOf is the client of the current line.
 type clientOf struct {
-	done  bool
-	there bool // the line says something, if no address
-	id    string
+	done  bool   // the client was looked for
+	there bool   // the line has some text in its place
+	addr  string // canonical, with all its bits
+	id    string // under which addr is counted
 }
 
-// trust sets the proxies. IPv4-mapped IPv6 networks count as IPv4.
-func (c *clientRef) trust(networks []netip.Prefix) {
-	for _, n := range networks {
-		if a := n.Addr(); a.Is4In6() && n.Bits() >= 96 {
-			n = netip.PrefixFrom(a.Unmap(), n.Bits()-96)
-		}
-		c.trusted = append(c.trusted, n.Masked())
-	}
-}
-
-// trusts reports whether a proxy has this address, which is canonical.
-func (c *clientRef) trusts(addr netip.Addr) bool {
-	for _, n := range c.trusted {
-		if n.Contains(addr) {
-			return true
-		}
-	}
-	return false
-}
-
-// clientID returns the canonical address of the line's client, "" if there is none that can be read.
-//
-// The list of forwarded addresses is read from its end, where the nearest proxy wrote, past all trusted proxies to the
-// first address that is none. What stands before it may be forged and is not looked at. Where the list ends first, or
-// holds something that is no address, it is the last address found. Without an address of its own, as in Envoy's default
-// format, the end of the list is what the server itself saw.
+// clientID returns the id of the line's client, "" if there is none that can be read.
 func (s *scan) clientID(l *Line) string {
-	if s.client.done {
-		return s.client.id
-	}
-	c := &s.m.client
-	s.client.done = true
-	at := ""
-	if peer := s.first(&c.address); peer != "" {
-		s.client.there = true
-		at = bare(peer, l)
-	}
-	if c.forwarded.what == refNone || at == "" && c.address.what != refNone {
-		s.client.id = s.m.masked(at, l)
-		return s.client.id
-	}
-	for list := s.first(&c.forwarded); list != ""; {
-		if at != "" {
-			addr, err := netip.ParseAddr(at)
-			if err != nil || !c.trusts(addr) {
-				break
-			}
-		}
-		i := strings.LastIndexByte(list, ',')
-		hop := strings.Trim(list[i+1:], " \t")
-		if list = list[:max(i, 0)]; hop == "" {
-			continue // RFC 9110, 5.6.1.2: empty elements are ignored
-		}
-		s.client.there = true
-		next := bare(hop, l)
-		if next == "" {
-			break
-		}
-		at = next
-	}
-	s.client.id = s.m.masked(at, l)
+	s.findClient(l)
 	return s.client.id
 }
 
-// canonical returns the one form in which the address s, which may have a port, is counted; "" if it is no address.
-func (m *mapper) canonical(s string, l *Line) string {
-	return m.masked(bare(s, l), l)
+// clientAddr returns the canonical address of the line's client, all of its bits, "" if there is none that can be read.
+func (s *scan) clientAddr(l *Line) string {
+	s.findClient(l)
+	return s.client.addr
 }
 
-// masked returns the part of a canonical address that is one client, itself in canonical form; "" for "".
-func (m *mapper) masked(id string, l *Line) string {
-	if m.client.bits == 0 || strings.IndexByte(id, ':') < 0 {
-		return id
+// findClient looks for the client of the line, once.
+func (s *scan) findClient(l *Line) {
+	if s.client.done {
+		return
 	}
-	addr, err := netip.ParseAddr(id)
-	if err != nil {
-		return id
+	s.client.done = true
+	s.client.addr = s.address(l)
+	s.client.id = s.m.counted(s.client.addr, l)
+}
+
+// address returns the canonical address of the line's client, "" if there is none that can be read: see
+// schemas.ForwardedFor. In a log without a field for the other end of the connection, as in Envoy's default format, the server
+// itself wrote the last element of the forwarded addresses: it is read as if a trusted proxy had sent it.
+func (s *scan) address(l *Line) string {
+	c := &s.m.client
+	peer := ""
+	if text := s.first(&c.address); text != "" {
+		s.client.there = true
+		peer = bare(text, l)
 	}
-	network, err := addr.Prefix(m.client.bits)
+	if c.forwarded.what == refNone || peer == "" && c.address.what != refNone {
+		return peer
+	}
+	list := s.first(&c.forwarded)
+	if list == "" {
+		return peer
+	}
+	return schemas.ForwardedFor(c.trusted, peer, []string{list}, trusts, func(hop string) (string, bool) {
+		s.client.there = true
+		addr := bare(hop, l)
+		return addr, addr != ""
+	})
+}
+
+// trusts reports whether a proxy has this canonical address. The server itself, which is "", is trusted.
+func trusts(proxies schemas.Networks, text string) bool { return text == "" || contains(proxies, text) }
+
+// canonical returns the one form in which the address s, which may have a port, is counted; "" if it is no address.
+func (m *mapper) canonical(s string, l *Line) string {
+	return m.counted(bare(s, l), l)
+}
+
+// counted returns the id under which a canonical address is counted; "" for "".
+func (m *mapper) counted(text string, l *Line) string {
+	if strings.IndexByte(text, ':') < 0 {
+		return text
+	}
+	addr, err := netip.ParseAddr(text)
 	if err != nil {
-		return id
+		return text
+	}
+	id := m.client.ids.Addr(addr)
+	if id == addr {
+		return text
 	}
 	n := len(l.scratch)
-	l.scratch = network.Addr().AppendTo(l.scratch)
+	l.scratch = id.AppendTo(l.scratch)
 	return view(l.scratch[n:])
 }
 
@@ -127,17 +113,8 @@ func bare(s string, l *Line) string {
 	return address(s, l)
 }
 
-// contains reports whether one of the networks holds the canonical address id.
-func contains(networks []netip.Prefix, id string) bool {
-	addr, err := netip.ParseAddr(id)
-	if err != nil {
-		return false
-	}
-	addr = schemas.CanonicalAddr(addr)
-	for _, n := range networks {
-		if n.Contains(addr) {
-			return true
-		}
-	}
-	return false
+// contains reports whether one of the networks contains a canonical address; none contains "".
+func contains(networks schemas.Networks, text string) bool {
+	addr, err := netip.ParseAddr(text)
+	return err == nil && networks.Contain(addr)
 }

@@ -24,18 +24,22 @@ func combinedNames() []string {
 //	83.149.9.216 - - [17/May/2015:10:05:03 +0000] "GET /index.html?q=1 HTTP/1.1" 200 203023 "referer" "user agent"
 //
 // The servers escape quotes inside of fields, so that the first `] "` ends the time whatever a client sends as its user
-// name, and the time is what stands right before.
+// name, and the time is what stands right before. What stands before the time must be the client, an ident and a user: see owner.
+// With vhost, a word NAME:PORT that the server wrote stands before the client, as in vhost_combined of Debian's Apache.
 type combined struct {
-	clock clfClock
-	more  bool // some of user, referer and agent are asked for
+	clock  clfClock
+	more   bool // some of user, referer and agent are asked for
+	vhost  bool
+	strict bool // no line proves the format: clients may have written the words that are taken for the vhost
+	proven bool // the log has had a line that can be read in one way only
 }
 
 // newCLF returns what reads the first n fields.
-func newCLF(n int) func(Mapping) (fieldNames, func() decoder, error) {
-	return func(Mapping) (fieldNames, func() decoder, error) {
+func newCLF(n int, vhost bool) func(Mapping) (fieldNames, func() decoder, error) {
+	return func(m Mapping) (fieldNames, func() decoder, error) {
 		names := newFixedNames(combinedNames()[:n])
 		return names, func() decoder {
-			return &combined{more: names.asked(fieldUser) || names.asked(fieldReferer) || names.asked(fieldAgent)}
+			return &combined{more: names.asked(fieldUser) || names.asked(fieldReferer) || names.asked(fieldAgent), vhost: vhost, strict: vhost && m.guessed}
 		}, nil
 	}
 }
@@ -43,25 +47,31 @@ func newCLF(n int) func(Mapping) (fieldNames, func() decoder, error) {
 // decode implements decoder.
 func (c *combined) decode(s string, values []string, l *Line) Reason {
 	l.Time = noTime
-	n := ipv4Len(s)
-	if n == 0 {
-		if n = strings.IndexByte(s, ' '); n < 0 {
-			n = len(s)
+	if c.vhost {
+		if c.strict && startsIPv6(s) { // lighttpd writes the peer first, and then the host, which the client chooses
+			return BadFormat
+		}
+		if s = afterVhost(s); s == "" {
+			return BadFormat
 		}
 	}
+	n := strings.IndexByte(s, ' ')
+	if n < 0 {
+		n = len(s)
+	}
 	values[fieldIP] = s[:n]
-	end := c.time(s, n, l)
-	if end == 0 {
+	end, reason := c.time(s, n, l)
+	if reason != OK {
 		l.Time = noTime
-		return BadTime
+		return reason
 	}
 	request, rest := quoted(s[end:])
-	values[fieldMethod], values[fieldTarget] = splitRequest(request)
+	values[fieldMethod], values[fieldTarget] = l.splitRequest(request)
 	rest = l.numbers(rest)
 	if !c.more {
 		return BadAddress
 	}
-	if open := strings.LastIndexByte(s[:end], '['); open > n {
+	if open := end - clfLen - len("[]"); open > n && s[end-1] == ']' {
 		values[fieldUser] = userOf(s[n:open])
 	}
 	if len(values) > fieldReferer {
@@ -71,37 +81,40 @@ func (c *combined) decode(s string, values []string, l *Line) Reason {
 	return BadAddress
 }
 
-// time reads l's time, which stands somewhere after the first from bytes of s, and returns the index after it, its
-// bracket, or 0 if s has no time.
-func (c *combined) time(s string, from int, l *Line) int {
+// time reads l's time, which stands somewhere after the first from bytes of s, and returns the index after it and its
+// bracket.
+func (c *combined) time(s string, from int, l *Line) (end int, reason Reason) {
 	// Nearly every line: no ident, no user.
 	if end := from + len(" - - [") + clfLen + 1; end+2 <= len(s) && s[from:from+6] == " - - [" && s[end-1:end+2] == `] "` {
 		var ok bool
 		if l.Time, ok = c.clock.parse(s[from+6 : end-1]); ok {
-			return end
+			c.proven = !c.strict
+			return end, OK
 		}
 	}
-	first := strings.IndexByte(s[from:], '"')
-	q := from + first + 1 // just after the quote that opens the request
-	if q < from+clfLen+4 || s[q-3] != ']' || s[q-2] != ' ' {
-		// A quote in the user name, or something between time and request, or a line that was cut before the request.
-		if q = from + strings.Index(s[from:], `] "`) + 3; q < from+3 {
-			before := s
-			if first >= 0 {
-				before = s[:from+first]
-			}
-			q = strings.LastIndexByte(before, '[') + clfLen + 4
-		}
+	end = from + strings.Index(s[from:], `] "`) + 1
+	text := s[:max(end-1, 0)]
+	if end == from { // the line was cut before the request
+		text = strings.TrimSuffix(strings.TrimSuffix(s, " "), "]")
+		end = min(len(text)+1, len(s))
 	}
-	open := q - clfLen - 4
-	if open < from || q-3 > len(s) || s[open] != '[' || q-3 < len(s) && s[q-3] != ']' {
-		return 0
+	open := len(text) - clfLen - 1
+	if open < from || text[open] != '[' {
+		return 0, notHere(s[from:])
 	}
 	var ok bool
-	if l.Time, ok = c.clock.parse(s[open+1 : q-3]); !ok {
-		return 0
+	if l.Time, ok = c.clock.parse(text[open+1:]); !ok {
+		return 0, BadTime
 	}
-	return min(q-2, len(s))
+	return end, c.owner(s[from:open])
+}
+
+// notHere returns what is wrong with a line that has no time right before its request, or before its end.
+func notHere(s string) Reason {
+	if i := strings.IndexByte(s, '['); i >= 0 && len(s) > i+clfLen && strings.Contains(s[i+clfLen:], `] `) {
+		return BadFormat // something stands between the time and the request
+	}
+	return BadTime
 }
 
 // quoted returns the next quoted field of s without its quotes, and what follows it. An unclosed field is all the rest.
@@ -134,48 +147,19 @@ func escaped(s string) bool {
 	return odd
 }
 
-// splitRequest splits a request line "GET /path HTTP/1.1". A line of one word has no target.
-func splitRequest(s string) (method, target string) {
+// splitRequest splits the request line "GET /path HTTP/1.1" of l. A line of one word has no target.
+func (l *Line) splitRequest(s string) (method, target string) {
 	method, target, found := strings.Cut(s, " ")
 	if !found {
 		return "", ""
 	}
+	l.request = s
 	if n := len(target) - len(" HTTP/1.1"); n >= 0 && target[n:n+6] == " HTTP/" {
 		target = target[:n]
 	} else if n := len(target) - len(" HTTP/2"); n >= 0 && target[n:n+6] == " HTTP/" {
 		target = target[:n]
 	}
 	return method, target
-}
-
-// targetOf returns the target of a request line "GET /path HTTP/1.1", and s itself if it is none.
-func targetOf(s string) string {
-	if s == "" || s[0] == '/' {
-		return s
-	}
-	i := strings.IndexByte(s, ' ')
-	if i <= 0 || strings.Trim(s[:i], "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_") != "" || !strings.Contains(s[i:], " HTTP/") {
-		return s
-	}
-	_, target := splitRequest(s)
-	return target
-}
-
-// pathOf returns the path of a request target, without the query; of an absolute URL, the path of it.
-func pathOf(target string) string {
-	if i := strings.IndexByte(target, '?'); i >= 0 {
-		target = target[:i]
-	}
-	if target == "" || target[0] == '/' {
-		return target
-	}
-	if _, after, found := strings.Cut(target, "://"); found {
-		if i := strings.IndexByte(after, '/'); i >= 0 {
-			return after[i:]
-		}
-		return "/"
-	}
-	return target
 }
 
 // numbers reads " 200 203023" at the start of s, which follows the request, into l, and returns the rest.
@@ -210,11 +194,4 @@ func afterWord(s string) string {
 		return s[i:]
 	}
 	return ""
-}
-
-// userOf returns the user of " ident user ", the text between the address and the time. A user may hold spaces.
-func userOf(s string) string {
-	s = strings.TrimSuffix(strings.TrimPrefix(s, " "), " ")
-	_, user, _ := strings.Cut(s, " ")
-	return user
 }

@@ -3,21 +3,21 @@ package ingest
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 
-	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/analyzer/pattern"
+	"github.com/509da70d/floodgate/schemas"
 )
 
-// filter is a Filter that was made to fit a format.
+// filter is a Filter whose fields were found in a format.
 type filter struct {
-	client []netip.Prefix
-	status *statusSet // nil is any
+	client *schemas.Networks // nil is any
+	status *statusSet        // nil is any
 	fields []fieldFilter
 }
 
 type fieldFilter struct {
 	ref      ref
-	patterns []rules.Glob
+	patterns []pattern.Glob
 }
 
 // filters compiles the drop filters.
@@ -32,9 +32,13 @@ func (c *compiler) filters(from []Filter) []filter {
 			c.fail(errors.New("a drop filter that holds for every line"))
 		}
 		if len(f.Client) > 0 && !c.clientKnown {
-			c.fail(errors.New("a drop filter of clients, and no field that says who the client is"))
+			c.fail(errors.New("a drop filter of clients, but no field with the client"))
 		}
-		n := filter{client: f.Client}
+		var n filter
+		if len(f.Client) > 0 {
+			client := schemas.NewNetworks(f.Client)
+			n.client = &client
+		}
 		if len(f.Status) > 0 {
 			n.status = new(statusSet)
 			for _, r := range f.Status {
@@ -53,7 +57,7 @@ func (c *compiler) filters(from []Filter) []filter {
 	return made
 }
 
-// dropped reports whether one of the filters holds for l.
+// dropped reports whether one of the filters matches l.
 func (s *scan) dropped(l *Line) bool {
 	for i := range s.m.drop {
 		if s.holds(&s.m.drop[i], l) {
@@ -63,13 +67,13 @@ func (s *scan) dropped(l *Line) bool {
 	return false
 }
 
-// holds reports whether all of f holds.
+// holds reports whether all conditions of f are true.
 func (s *scan) holds(f *filter, l *Line) bool {
 	if f.status != nil && !f.status.has(l.Status) {
 		return false
 	}
 	for i := range f.fields {
-		v, match := s.value(&f.fields[i].ref, l), false
+		v, match := s.filtered(&f.fields[i].ref, l), false
 		for _, g := range f.fields[i].patterns {
 			match = match || g.Match(v)
 		}
@@ -77,5 +81,13 @@ func (s *scan) holds(f *filter, l *Line) bool {
 			return false
 		}
 	}
-	return len(f.client) == 0 || contains(f.client, s.clientID(l))
+	return f.client == nil || contains(*f.client, s.clientAddr(l))
+}
+
+// filtered returns the value that a filter looks at. For the client that is the whole address, not the network that is counted.
+func (s *scan) filtered(r *ref, l *Line) string {
+	if r.what == refClient {
+		return s.clientAddr(l)
+	}
+	return s.value(r, l)
 }

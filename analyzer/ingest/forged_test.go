@@ -4,9 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/509da70d/floodgate/schemas"
 )
 
 // writer writes a line as a server of the format would, with text of a client's in every field that is the client's.
@@ -28,6 +32,7 @@ func quoteJSON(s string) string {
 func writers(t testing.TB) map[string]writer {
 	t.Helper()
 	clf := func(s string) string { return strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) }
+	blanks := func(s string) string { return strings.NewReplacer("\t", "%09", "\r", "%0d").Replace(s) }
 	percent := func(s string) string { return strings.NewReplacer(`"`, "%22", " ", "%20").Replace(s) }
 	csv := func(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
 	object := func(format string) func(string) string {
@@ -37,6 +42,9 @@ func writers(t testing.TB) map[string]writer {
 		"combined": {line: func(s string) string {
 			return `1.2.3.4 - - ` + clfTime + ` "GET /` + clf(s) + ` HTTP/1.1" 200 17 "` + clf(s) + `" "` + clf(s) + `"`
 		}},
+		"vhost_combined": {line: func(s string) string {
+			return `6.6.6.6:80 1.2.3.4 - - ` + clfTime + ` "GET /` + clf(s) + ` HTTP/1.1" 200 17 "` + clf(s) + `" "` + clf(s) + `"`
+		}},
 		"common": {line: func(s string) string { return `1.2.3.4 - - ` + clfTime + ` "GET /` + clf(s) + ` HTTP/1.1" 200 17` }},
 		"envoy_text": {line: func(s string) string { // what it can't escape it must not be sent: see TestUnescapedQuotesAreRefused
 			s = percent(s)
@@ -45,6 +53,48 @@ func writers(t testing.TB) map[string]writer {
 		"alb": {line: func(s string) string {
 			return `http 2015-05-17T10:05:03.000000Z app/lb/1 1.2.3.4:2817 10.0.0.1:80 0.000 0.001 0.000 200 200 34 17 "GET http://a:80/` +
 				percent(s) + ` HTTP/1.1" "` + clf(s) + `" - - arn "` + clf(s) + `" "-"`
+		}},
+		"lighttpd": {line: func(s string) string {
+			return `1.2.3.4 6.6.6.6` + clf(s) + ` u` + clf(s) + ` ` + clfTime + ` "GET /` + clf(s) + ` HTTP/1.1" 200 17 "` + clf(s) + `" "` + clf(s) + `"`
+		}},
+		"haproxy": {line: func(s string) string {
+			h := strings.NewReplacer(`"`, "#22", "#", "#23", "{", "#7B", "|", "#7C", "}", "#7D").Replace(s)
+			return `1.2.3.4:33317 [17/May/2015:10:05:03.000] in~ be/<NOSRV> 0/0/-1/1/+2 200 +17 - - ---- 1/1/1/1/0 0/0 {` + h + `} {} "GET /` + h + ` HTTP/1.1"`
+		}},
+		"haproxy_tcp": {line: func(string) string {
+			return `1.2.3.4:33317 [17/May/2015:10:05:03.000] in be/srv 0/0/7 17 -- 0/0/0/0/3 0/0`
+		}},
+		"istio_text": {line: func(s string) string {
+			s = percent(s)
+			return `[2015-05-17T10:05:03.000Z] "GET /` + s + ` HTTP/1.1" 200 - via_upstream - "-" 0 17 4 4 "6.6.6.6" "` + s + `" "id" "a" "10.0.0.1:80" out 10.0.0.1:3 10.0.0.2:80 1.2.3.4:46520 ` + s[:min(len(s), 99)] + ` default`
+		}},
+		"s3": {line: func(s string) string {
+			return `owner bucket [17/May/2015:10:05:03 +0000] 1.2.3.4 - 3E57 REST.GET.OBJECT ` + percent(s) + ` "GET /` + percent(s) +
+				` HTTP/1.1" 200 - 17 - 7 - "` + percent(s) + `" "` + s + `" -`
+		}},
+		"elb": {line: func(s string) string {
+			return `2015-05-17T10:05:03.000000Z lb 1.2.3.4:2817 10.0.0.1:80 0 0 0 200 200 0 17 "GET http://a:80/` + percent(s) + ` HTTP/1.1" "` + clf(s) + `" - -`
+		}},
+		"squid": {line: func(s string) string {
+			return `1431857103.000      7 1.2.3.4 TCP_MISS/200 17 GET http://a/` + url.PathEscape(s) + ` ` + url.PathEscape(s) + ` DIRECT/10.0.0.1 text/html`
+		}},
+		"w3c": {
+			mapping: Mapping{Columns: []string{"date", "time", "cs-uri-stem", "cs(User-Agent)", "c-ip", "sc-status"}},
+			line: func(s string) string {
+				return `2015-05-17 10:05:03 /` + percent(blanks(s)) + ` a` + percent(blanks(s)) + ` 1.2.3.4 200`
+			},
+		},
+		"cloudfront": {
+			mapping: Mapping{Columns: []string{"date", "time", "cs-uri-stem", "c-ip", "sc-status"}},
+			line: func(s string) string {
+				return "2015-05-17\t10:05:03\t/" + percent(blanks(s)) + "\t1.2.3.4\t200"
+			},
+		},
+		"gcp":        {line: object(`{"httpRequest":{"userAgent":%s,"requestUrl":%s,"status":200,"remoteIp":"1.2.3.4"},"timestamp":"2015-05-17T10:05:03Z"}`)},
+		"cloudflare": {line: object(`{"ClientRequestUserAgent":%s,"ClientIP":"1.2.3.4","ClientRequestURI":%s,"EdgeStartTimestamp":1431857103000000000,"EdgeResponseStatus":200}`)},
+		"matomo":     {line: object(`{"user_agent":%s,"ip":"1.2.3.4","path":%s,"status":"200","date":"2015-05-17T10:05:03+00:00"}`)},
+		"ltsv": {line: func(s string) string {
+			return "ua:" + blanks(s) + "\thost:1.2.3.4\ttime:[17/May/2015:10:05:03 +0000]\treq:GET /" + blanks(s) + " HTTP/1.1\tstatus:200"
 		}},
 		"json": {
 			mapping: Mapping{Callers: callers(t, "ip=ip"), Status: "status", Resource: "path"},
@@ -90,7 +140,7 @@ func TestNobodyIsFramedInAnyFormat(t *testing.T) {
 		s, l := scanner(t, name, w.mapping), roomy()
 		for _, text := range texts {
 			line := []byte(w.line(text))
-			if got := Scan(s, line, l); got != OK || l.IDs[0] != "1.2.3.4" || l.Time != want || l.Status != 200 {
+			if got := Scan(s, line, l); got != OK || l.IDs[0] != "1.2.3.4" || l.Time != want || l.Status != 200 && name != "haproxy_tcp" {
 				t.Errorf("%s: %.200q: got %v, %q, time %d, status %d", name, line, got, l.IDs, l.Time, l.Status)
 			}
 		}
@@ -128,39 +178,66 @@ func TestUnescapedQuotesAreRefused(t *testing.T) {
 	}
 }
 
-// TestForwardedAddresses: who may say where a request comes from, and who may not.
+// TestForwardedAddresses: who may say where a request comes from, and who may not. Gates read the same file of cases; a log has
+// all lines of X-Forwarded-For in one text.
 func TestForwardedAddresses(t *testing.T) {
-	trust := func(networks ...string) (all []netip.Prefix) {
-		for _, n := range networks {
-			all = append(all, netip.MustParsePrefix(n))
-		}
-		return all
+	var cases []struct {
+		Name, Trusted, Peer string
+		Lines               []string
+		Want                string // "" is none
 	}
-	for _, c := range []struct {
-		trusted       []netip.Prefix
-		bits          int
-		peer, forward string
-		want          string
-	}{
-		{nil, 0, "1.2.3.4", "6.6.6.6", "1.2.3.4"},
-		{trust("10.0.0.0/8"), 0, "1.2.3.4", "6.6.6.6", "1.2.3.4"},
-		{trust("10.0.0.0/8"), 0, "10.0.0.1", "6.6.6.6, 1.2.3.4", "1.2.3.4"},
-		{trust("10.0.0.0/8"), 0, "10.0.0.1:443", "6.6.6.6, 1.2.3.4:99, 10.0.0.2", "1.2.3.4"},
-		{trust("10.0.0.0/8"), 0, "10.0.0.1", "", "10.0.0.1"},
-		{trust("10.0.0.0/8"), 0, "10.0.0.1", " , ,", "10.0.0.1"},
-		{trust("10.0.0.0/8"), 0, "10.0.0.1", "10.0.0.9, 10.0.0.2", "10.0.0.9"},
-		{trust("10.0.0.0/8"), 0, "10.0.0.1", "6.6.6.6, unknown, 10.0.0.2", "10.0.0.2"},
-		{trust("::ffff:10.0.0.0/104"), 0, "::ffff:10.0.0.1", "::FFFF:1.2.3.4", "1.2.3.4"},
-		{trust("2001:db8::/32"), 64, "2001:db8::1", "2001:DB9:1:2:3::4%eth0", "2001:db9:1:2::"},
-		{trust("2001:db8::/32"), 64, "[2001:db8::1]:80", "[2001:db9:1:2:3::4]:80, 1.2.3.4", "1.2.3.4"},
-		{nil, 64, "::ffff:1.2.3.4", "", "1.2.3.4"}, // a mask over mapped addresses would make one of all IPv4
-		{nil, 0, "1.2.3.4, 6.6.6.6", "", ""},
-	} {
-		m := Mapping{Callers: callers(t, "key=id"), Client: Client{Address: "peer", Forwarded: "xff", Trusted: c.trusted}, IPv6Bits: c.bits}
+	data, err := os.ReadFile("../../testdata/forwarded/cases.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &cases); err != nil || len(cases) < 40 {
+		t.Fatalf("got %d cases, %v", len(cases), err)
+	}
+	for _, c := range cases {
+		var trusted []netip.Prefix
+		for n := range strings.FieldsSeq(c.Trusted) {
+			trusted = append(trusted, netip.MustParsePrefix(n))
+		}
+		m := Mapping{
+			Callers: callers(t, "key=id"), Client: Client{Address: "peer", Forwarded: "xff", Trusted: trusted}, IDs: schemas.IDs{IPv6Prefix: 128},
+		}
 		s, l := scanner(t, "json", m), roomy()
-		line := fmt.Appendf(nil, `{"time":1,"id":"k","peer":%q,"xff":%q}`, c.peer, c.forward)
+		line := fmt.Appendf(nil, `{"time":1,"id":"k","peer":%s,"xff":%s}`, quoteJSON(c.Peer), quoteJSON(strings.Join(c.Lines, ", ")))
+		if got := Scan(s, line, l); got != OK || l.IDs[0] != c.Want {
+			t.Errorf("%s: %s: got %v, %q, want %q", c.Name, line, got, l.IDs, c.Want)
+		}
+	}
+}
+
+// TestForwardedAddressesAreCountedByNetwork: IPv6 by the prefix, IPv4 whole however it is written.
+func TestForwardedAddressesAreCountedByNetwork(t *testing.T) {
+	trusted := []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")}
+	for peer, c := range map[string]struct{ forwarded, want string }{
+		"2001:db8::1":      {"2001:DB9:1:2:3::4%eth0", "2001:db9:1:2::"},
+		"[2001:db8::1]:80": {"[2001:db9:1:2:3::4]:80, 1.2.3.4", "1.2.3.4"},
+		"::ffff:1.2.3.4":   {"", "1.2.3.4"}, // a mask over mapped addresses would make one client of all IPv4
+	} {
+		m := Mapping{Callers: callers(t, "key=id"), Client: Client{Address: "peer", Forwarded: "xff", Trusted: trusted}, IDs: schemas.IDs{IPv6Prefix: 64}}
+		s, l := scanner(t, "json", m), roomy()
+		line := fmt.Appendf(nil, `{"time":1,"id":"k","peer":%q,"xff":%q}`, peer, c.forwarded)
 		if got := Scan(s, line, l); got != OK || l.IDs[0] != c.want {
 			t.Errorf("%s: got %v, %q, want %q", line, got, l.IDs, c.want)
+		}
+	}
+}
+
+// TestALogWithoutPeers: where the server itself wrote the last forwarded address, that is the client, unless it is a proxy.
+func TestALogWithoutPeers(t *testing.T) {
+	trusted := []netip.Prefix{netip.MustParsePrefix("::ffff:10.0.0.0/104")}
+	for forwarded, want := range map[string]string{
+		"1.2.3.4": "1.2.3.4", "6.6.6.6, 1.2.3.4": "1.2.3.4", "6.6.6.6, 1.2.3.4, 10.0.0.1": "1.2.3.4", "10.0.0.2, 10.0.0.1": "10.0.0.2",
+		"6.6.6.6, unknown": "", "6.6.6.6, unknown, 10.0.0.1": "10.0.0.1", ", ,": "", "": "",
+	} {
+		m := Mapping{Callers: callers(t, "key=id"), Client: Client{Forwarded: "xff", Trusted: trusted}}
+		s, l := scanner(t, "json", m), roomy()
+		line := fmt.Appendf(nil, `{"time":1,"id":"k","xff":%q}`, forwarded)
+		if got := Scan(s, line, l); got != OK || l.IDs[0] != want {
+			t.Errorf("%s: got %v, %q, want %q", line, got, l.IDs, want)
 		}
 	}
 }

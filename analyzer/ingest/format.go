@@ -6,38 +6,25 @@ import (
 	"strings"
 )
 
-// Format is how a log writes its requests, with the mapping of its fields. It is immutable: any number of goroutines may
-// ask it for scanners.
+// Format is how a log writes its requests, together with the mapping of its fields. It does not change, and any number of
+// goroutines may use it.
 type Format struct {
 	name   string
 	kinds  []string
-	header bool // the first line of a log says what its fields are
-	silent bool // no responses: see Mapping.NoResponses
+	headed bool // see Headed
+	silent bool // see Mapping.NoResponses
 	open   func() Scanner
 }
 
-// style is what NewFormat knows of a format.
-type style struct {
-	name     string
-	defaults Mapping
-	dash     bool // a value of "-" is none
-	native   bool // the decoder reads time, status and cost
-	make     func(m Mapping) (fieldNames, func() decoder, error)
-}
-
-// styles lists the formats. A new one is an entry here, and a decoder if it is not one of those there are.
-func styles() []style {
-	return slices.Concat(textStyles(), jsonStyles(), freeStyles())
-}
-
-// FormatAuto is the name of the format that finds out by itself: see newAuto.
+// FormatAuto is the name of the format that finds out the format of each log: its first line that some format can read
+// decides.
 const FormatAuto = "auto"
 
 // Formats returns the names of the known formats, auto first.
 func Formats() []string {
 	names := []string{FormatAuto}
-	for _, f := range styles() {
-		names = append(names, f.name)
+	for _, s := range styles() {
+		names = append(names, s.name)
 	}
 	return names
 }
@@ -50,36 +37,40 @@ func NewFormat(name string, m Mapping) (*Format, error) {
 	if name == FormatAuto {
 		return newAuto(m)
 	}
-	for _, f := range styles() {
-		if f.name == name {
-			return f.format(m)
-		}
+	if s, ok := styleOf(name); ok {
+		return s.format(m)
 	}
 	return nil, fmt.Errorf("%w: got format %q, want one of %s", ErrMapping, name, strings.Join(Formats(), ", "))
 }
 
 // format makes the Format of a style.
-func (f style) format(m Mapping) (*Format, error) {
-	if f.native && (m.Time != "" || m.Layout != TimeAuto) {
-		return nil, fmt.Errorf("%w: format %s has its own time", ErrMapping, f.name)
+func (s style) format(m Mapping) (*Format, error) {
+	if s.native && (m.Time != "" || m.Layout != TimeAuto) {
+		return nil, fmt.Errorf("%w: format %s has its own time", ErrMapping, s.name)
 	}
-	m = m.withDefaults(f.defaults)
-	names, open, err := f.make(m)
+	m = m.withDefaults(s.defaults)
+	names, open, err := s.make(m)
 	if err != nil {
-		return nil, fmt.Errorf("%w: format %s: %w", ErrMapping, f.name, err)
+		return nil, fmt.Errorf("%w: format %s: %w", ErrMapping, s.name, err)
 	}
-	p, err := newMapper(m, names, f.native)
+	p, err := newMapper(m, names, s.native)
 	if err != nil {
-		return nil, fmt.Errorf("format %s: %w", f.name, err)
+		return nil, fmt.Errorf("format %s: %w", s.name, err)
 	}
-	p.dash = f.dash
-	made := &Format{name: f.name, header: headed(f.name, m), silent: m.NoResponses}
+	p.dash = s.dash
+	made := &Format{name: s.name, headed: s.headed(m), silent: m.NoResponses}
 	for _, c := range m.Callers {
 		made.kinds = append(made.kinds, c.Kind)
 	}
 	size := names.size()
 	made.open = func() Scanner {
 		return &scan{m: p, decoder: open(), clock: clock{layout: p.layout}, values: make([]string, size)}
+	}
+	if len(m.Unwrap) > 0 {
+		made.headed = true // a line may go on in the next
+		if made.open, err = unwrapped(made.open, m.Unwrap); err != nil {
+			return nil, err
+		}
 	}
 	return made, nil
 }
@@ -90,9 +81,9 @@ func (f *Format) Name() string { return f.name }
 // Kinds returns the kinds of a line's callers, in the order of Line.IDs.
 func (f *Format) Kinds() []string { return slices.Clone(f.kinds) }
 
-// Headed reports whether the first line of a log is needed to read the others: it names the columns, or is what the
-// format is found out by. Whoever begins in the middle scans the first line before.
-func (f *Format) Headed() bool { return f.header }
+// Headed reports whether the first line of a log is needed to read the others: it names the columns, or it shows which format
+// the log has. A reader that begins in the middle of a log scans the first line before.
+func (f *Format) Headed() bool { return f.headed }
 
 // Responses reports whether status and cost are to be passed on: see Mapping.NoResponses.
 func (f *Format) Responses() bool { return !f.silent }

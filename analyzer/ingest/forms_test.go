@@ -4,7 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/analyzer/pattern"
+	"github.com/509da70d/floodgate/schemas"
 )
 
 // TestOneFormOfAnAddress: with a port, in brackets, mapped, with a zone, in capitals; and what is none.
@@ -86,7 +87,8 @@ func TestTargetsOfRequests(t *testing.T) {
 		"/a/../b":                           "/a/../b",
 		"/%2e%2e":                           "/%2e%2e",
 	} {
-		if got := pathOf(targetOf(text)); got != want {
+		if _, target := new(Line).requestOf(text); pathOf(target) != want {
+			got := pathOf(target)
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
@@ -94,7 +96,7 @@ func TestTargetsOfRequests(t *testing.T) {
 
 func TestStatusSets(t *testing.T) {
 	var s statusSet
-	for _, r := range []rules.StatusRange{{From: 100, To: 199}, {From: 429, To: 429}, {From: 590, To: 5000}} {
+	for _, r := range []pattern.StatusRange{{From: 100, To: 199}, {From: 429, To: 429}, {From: 590, To: 5000}} {
 		s.add(r)
 	}
 	for n := range uint16(2000) {
@@ -142,7 +144,7 @@ func TestTimeLayoutsOfMappings(t *testing.T) {
 		"auto": "2015-05-17T10:05:03Z", "rfc3339": "2015-05-17T12:05:03+02:00", "clf": "17/May/2015:10:05:03 +0000", "unix": "1431857103",
 		"unix_ms": "1431857103000", "unix_us": "1431857103000000", "unix_ns": "1431857103000000000",
 	} {
-		f, err := ParseMapping("m", []byte("version: 1\nformat: json\ncallers: {key: \"{k}\"}\ntime: {field: at, layout: "+layout+"}\n"), "")
+		f, err := ParseMapping("m", []byte("version: 1\nformat: json\ncallers: {key: \"{k}\"}\ntime: {field: at, layout: "+layout+"}\n"), "", schemas.IDs{})
 		if err != nil {
 			t.Errorf("%s: %v", layout, err)
 			continue

@@ -3,6 +3,7 @@ package ingest
 import (
 	"fmt"
 	"math/bits"
+	"strconv"
 	"strings"
 	"unsafe"
 
@@ -19,6 +20,7 @@ type jsonLog struct {
 	last    [24]jsonMember // the first members of the last line
 	keys    fastjson.Parser
 	objects fastjson.Parser
+	parsed  int             // bytes that objects has parsed since it was new
 	object  string          // what objects parsed last
 	nested  *fastjson.Value // and made of it; nil if it could not
 	values  []string        // of the line at hand: the text of a string, number, true or false; empty if absent or null
@@ -36,6 +38,8 @@ type jsonField struct {
 	key  string
 	path []string // the keys below that one
 	slot int      // index in values
+
+	bytes bool // the value may also be a list of bytes, as journald writes a line that is no text
 }
 
 // jsonMember is the start of a member, up to its colon, and which of the wanted fields have this key.
@@ -46,6 +50,11 @@ type jsonMember struct {
 
 // maxLastKey bounds the keys that are remembered, with their quotes, in bytes.
 const maxLastKey = 64
+
+// maxParsed is how many bytes a parser parses before another one takes its place. A parser keeps its memory, and each value
+// in it keeps that of its own members: lines with one long list each, every time in another place, would make it keep the
+// square of a line.
+const maxParsed = 1 << 20
 
 // maxJSONFields is how many fields jsonNames.byKey has bits for.
 const maxJSONFields = 64
@@ -82,6 +91,9 @@ func (j *jsonNames) size() int { return len(j.slots) }
 // decode implements decoder.
 func (j *jsonLog) decode(s string, values []string, l *Line) Reason {
 	j.values, j.object, j.nested = values, "", nil
+	if j.parsed > maxParsed {
+		j.objects, j.parsed = fastjson.Parser{}, 0
+	}
 	if !j.walk(s, l) {
 		return BadJSON
 	}
@@ -103,6 +115,8 @@ func (j *jsonLog) found(set uint64, text string, l *Line) {
 		kind := text[0]
 		nested := kind == '{' || kind == '['
 		switch {
+		case kind == '[' && f.bytes:
+			j.values[f.slot] = byteList(text, l)
 		case nested != (len(f.path) > 0): // an object where a text was wanted, or the other way round
 		case nested || kind == '"' && strings.IndexByte(text, '\\') >= 0:
 			if v, ok := j.parse(text, f.path, l); ok {
@@ -123,6 +137,7 @@ func (j *jsonLog) found(set uint64, text string, l *Line) {
 func (j *jsonLog) parse(text string, path []string, l *Line) (string, bool) {
 	if j.nested == nil || len(text) != len(j.object) || unsafe.StringData(text) != unsafe.StringData(j.object) {
 		v, err := j.objects.Parse(text)
+		j.parsed += len(text)
 		if j.nested, j.object = v, text; err != nil {
 			j.nested = nil
 			return "", false
@@ -144,4 +159,18 @@ func (j *jsonLog) parse(text string, path []string, l *Line) (string, bool) {
 		return view(l.scratch[n:]), true
 	}
 	return "", false
+}
+
+// byteList returns the text that a list of numbers such as [71, 69, 84] spells, in l's scratch, or "" if it is no such list.
+func byteList(list string, l *Line) string {
+	from := len(l.scratch)
+	for number := range strings.SplitSeq(list[1:len(list)-1], ",") {
+		b, err := strconv.ParseUint(strings.TrimSpace(number), 10, 8)
+		if err != nil {
+			l.scratch = l.scratch[:from]
+			return ""
+		}
+		l.scratch = append(l.scratch, byte(b))
+	}
+	return view(l.scratch[from:])
 }

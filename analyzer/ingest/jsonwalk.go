@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// walk tells j.found about the members of the object s, and reports whether it came to the object's end.
+// walk calls j.found for the wanted members of the object s, and reports whether it reached the end of the object.
 func (j *jsonLog) walk(s string, l *Line) bool {
 	i := skipSpace(s, len(s)-len(strings.TrimPrefix(s, "\ufeff")))
 	if i == len(s) || s[i] != '{' {

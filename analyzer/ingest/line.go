@@ -13,11 +13,11 @@ const MaxLine = 64 << 10
 // maxScratch is how much scratch a Line keeps from one scan to the next: many Lines are kept, and few lines need more.
 const maxScratch = 1 << 10
 
-// Line is one request as an access log tells it. The zero value is ready for Scan; one goroutine uses it at a time.
+// Line is one request of an access log. The zero value is ready for Scan; one goroutine uses it at a time.
 //
-// IDs and Resource are views: into the scanned bytes, or into the Line's own scratch where the log's text was not yet the
-// canonical form. They hold until the scanned bytes are overwritten or the Line is scanned into again, whichever is first;
-// with Lasting, until the scanned bytes are overwritten.
+// IDs and Resource are views: into the scanned bytes, or into the Line's own scratch where the log's text is not in canonical
+// form. (A hashed id has memory of its own.) They are valid until the scanned bytes are overwritten, or until the next scan into
+// the Line. With Lasting, the next scan leaves them valid.
 type Line struct {
 	Time     int64    // Unix nanoseconds
 	IDs      []string // one per kind of Format.Kinds, in that order; "" where the line has no such caller
@@ -26,15 +26,17 @@ type Line struct {
 	Status   uint16   // HTTP status; 0 if unknown
 	Blocked  bool     // the server refused the request because a gate was closed: its status says so
 
-	Lasting bool // what a scan has made outlasts the next one
+	Lasting bool // views stay valid after the next scan
 
+	request string // the request line, if the line has one
 	scratch []byte
+	wrapped []byte // what collectors put something around: see unwrapping
 }
 
-// Scanner reads lines of one format. It is used by one goroutine; a Format makes as many as are wanted.
+// Scanner reads lines of one format. One goroutine uses it. Format.Scanner makes one.
 type Scanner interface {
-	// Scan reads one line, without its line end, into l. It returns OK, or why the line cannot count; then l holds
-	// nothing of use. It reads at most MaxLine bytes, never panics, and does not keep line.
+	// Scan reads one line, without its line end, into l. It returns OK, or the reason why the line does not count; the
+	// fields of l then mean nothing. It reads at most MaxLine bytes, never panics, and does not keep line.
 	Scan(line []byte, l *Line) Reason
 }
 
@@ -46,16 +48,16 @@ const (
 	OK           Reason = iota
 	Dropped             // nothing wrong with it: a drop filter of the mapping holds
 	Header              // nothing wrong with it: it names the columns
+	Continued           // nothing wrong with it: the rest of a line that a container runtime has cut
 	Empty               // nothing but white space
 	BadAddress          // an ip caller is not an IP address
 	BadTime             // the time cannot be read, or is before 1970 or after 2261
 	BadJSON             // not a JSON object, or damaged before its time and a caller
 	BadFormat           // not of the format at all
-	Ambiguous           // quotes inside of fields, unescaped: what is whose cannot be told
+	Ambiguous           // unescaped quotes inside fields: the fields cannot be separated with certainty
 	MissingField        // the time, or every caller field of the mapping, is not there
-	LongCaller          // longer than schemas.MaxCallerID
 	TooLong             // longer than MaxLine, and its first MaxLine bytes cannot be read
-	TooMany             // more lines in one Kafka record than can be told apart
+	TooMany             // more lines in one Kafka record than there are offsets for
 	Reasons             // how many there are
 )
 
@@ -68,6 +70,8 @@ func (r Reason) String() string {
 		return "dropped"
 	case Header:
 		return "header"
+	case Continued:
+		return "continued"
 	case Empty:
 		return "empty"
 	case BadAddress:
@@ -82,8 +86,6 @@ func (r Reason) String() string {
 		return "ambiguous quotes"
 	case MissingField:
 		return "missing field"
-	case LongCaller:
-		return "caller too long"
 	case TooLong:
 		return "line too long"
 	case TooMany:
@@ -93,9 +95,9 @@ func (r Reason) String() string {
 }
 
 // Rejected reports whether a line with this reason could not be read.
-func (r Reason) Rejected() bool { return r > Header }
+func (r Reason) Rejected() bool { return r > Continued }
 
-// Scan reads one line with s: it takes a trailing carriage return off, knows empty lines, and cuts lines over MaxLine.
+// Scan reads one line with s. It removes a carriage return at the end, recognises empty lines, and cuts lines over MaxLine.
 func Scan(s Scanner, line []byte, l *Line) Reason {
 	if n := len(line); n > 0 && line[n-1] == '\r' {
 		line = line[:n-1]
@@ -126,7 +128,7 @@ func blank(b []byte) bool {
 
 // reset makes l ready to be scanned into, with room for n callers.
 func (l *Line) reset(n int) {
-	l.Time, l.Cost, l.Status, l.Resource, l.Blocked = 0, 0, 0, "", false
+	l.Time, l.Cost, l.Status, l.Resource, l.Blocked, l.request = 0, 0, 0, "", false, ""
 	switch used := len(l.scratch); {
 	case l.Lasting && used > 0:
 		if l.scratch = l.scratch[used:]; cap(l.scratch) < maxScratch {
@@ -161,4 +163,9 @@ func (l *Line) resource(s string) { l.Resource = s[:min(len(s), schemas.MaxResou
 // view returns b as a string that shares its memory: a copy of each would be most of the cost of a line.
 func view(b []byte) string {
 	return unsafe.String(unsafe.SliceData(b), len(b))
+}
+
+// bytesOf returns s as bytes that share its memory. Nobody may write to them.
+func bytesOf(s string) []byte {
+	return unsafe.Slice(unsafe.StringData(s), len(s))
 }

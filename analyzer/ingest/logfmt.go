@@ -6,7 +6,8 @@ import (
 )
 
 // logfmt reads lines of key=value, with a space between them and quotes around values that need them. Of equal keys the
-// first counts: what a client manages to put into a later value can't take its place.
+// first counts: what a client manages to put into a later value can't take its place. A word that is no key=value must look
+// like a key; a line with another word is of another format, whatever a client put into it.
 type logfmt struct{ *freeNames }
 
 func newLogfmt(Mapping) (fieldNames, func() decoder, error) {
@@ -20,13 +21,21 @@ func (f logfmt) decode(s string, values []string, l *Line) Reason {
 	for s = strings.TrimLeft(s, " \t"); s != ""; s = strings.TrimLeft(s, " \t") {
 		end := strings.IndexAny(s, "= \t")
 		if end < 0 || s[end] != '=' { // a key alone
-			s = s[max(end, 0):]
 			if end < 0 {
-				break
+				end = len(s)
 			}
+			if !keyLike(s[:end]) {
+				clear(values)
+				return BadFormat
+			}
+			s = s[end:]
 			continue
 		}
 		key := s[:end]
+		if !keyLike(key) {
+			clear(values)
+			return BadFormat
+		}
 		s = s[end+1:]
 		missing = MissingField
 		raw, rest, quoted, whole := f.text(s)
@@ -44,6 +53,11 @@ func (f logfmt) decode(s string, values []string, l *Line) Reason {
 		values[slot] = raw
 	}
 	return missing
+}
+
+// keyLike reports whether s begins as keys do: with a letter, "_" or "@". Addresses, dashes, quotes and brackets do not.
+func keyLike(s string) bool {
+	return s != "" && (s[0]|0x20 >= 'a' && s[0]|0x20 <= 'z' || s[0] == '_' || s[0] == '@')
 }
 
 // text returns the value at the start of s, without its quotes, and what follows it. Whole is false if its closing quote
@@ -81,7 +95,10 @@ func (l *Line) unquote(s string) string {
 		case 'r':
 			l.scratch = append(l.scratch, '\r')
 		case 'x', 'u':
-			digits := map[byte]int{'x': 2, 'u': 4}[c]
+			digits := 2
+			if c == 'u' {
+				digits = 4
+			}
 			v, ok := hexOf(s[i+1:], digits)
 			if !ok {
 				l.scratch = append(l.scratch, '\\', c)
@@ -112,21 +129,4 @@ func hexOf(s string, n int) (v int, ok bool) {
 		v = v<<4 | d
 	}
 	return v, true
-}
-
-// freeStyles are the formats whose logs say what their fields are called.
-func freeStyles() []style {
-	usual := Mapping{
-		Client: Client{
-			Address:   "remote_addr|client_ip|remote_ip|ip|client|remote",
-			Forwarded: "x_forwarded_for|http_x_forwarded_for|forwarded_for|fwd",
-		},
-		Time:     "time|ts|timestamp|t|@timestamp",
-		Resource: "path|uri|request_uri|url|request", Status: "status|status_code|code", Cost: "bytes|bytes_sent|size|body_bytes_sent",
-	}
-	return []style{
-		{name: "logfmt", dash: true, defaults: usual, make: newLogfmt},
-		{name: "csv", dash: true, defaults: usual, make: newSeparated(',')},
-		{name: "tsv", dash: true, defaults: usual, make: newSeparated('\t')},
-	}
 }

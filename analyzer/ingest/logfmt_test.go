@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/509da70d/floodgate/schemas"
 )
 
 // logfmtOf returns what a line of logfmt says of a key, or the reason why it says nothing.
@@ -49,7 +51,7 @@ func TestLogfmtValues(t *testing.T) {
 		"\tk=v\t":                       "v",
 		`k="a"x=1`:                      "a",
 		`k=\x22`:                        `\x22`, // bare: nothing is escaped
-		`k=` + strings.Repeat("v", 257): "- caller too long",
+		`k=` + strings.Repeat("v", 257): schemas.ID(strings.Repeat("v", 257)),
 		`k=` + strings.Repeat("v", 256): strings.Repeat("v", 256),
 		"k=\xff\xfe":                    "\xff\xfe",
 		"k=a\x00b":                      "a\x00b",

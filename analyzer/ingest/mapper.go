@@ -1,11 +1,12 @@
 package ingest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/analyzer/pattern"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -31,7 +32,7 @@ type fieldNames interface {
 // ref is a field in a mapping.
 type ref struct {
 	what  refKind
-	slots []int // of values: the first that is there counts
+	slots []int // indices of values; the first value that is not empty counts
 }
 
 type refKind uint8
@@ -47,16 +48,19 @@ const (
 // caller is how callers of one kind are made.
 type caller struct {
 	template template
-	ip       bool // the id is an address
+	ip       bool                // the id is an address
+	host     bool                // the id is a host name
+	secret   *schemas.KindHasher // nil if ids are not hashed with one
 }
 
-// mapper is a Mapping that was made to fit a format. It does not change.
+// mapper is a Mapping whose fields were found in a format. It does not change.
 type mapper struct {
 	callers []caller
 	client  clientRef
 	time    ref // refNone: the decoder reads time, status and cost
 	layout  TimeLayout
 	path    ref
+	method  ref
 	routes  *routes // nil if there are no templates
 	status  ref
 	cost    ref
@@ -66,19 +70,23 @@ type mapper struct {
 	dash    bool // a value of "-" is none
 }
 
-// newMapper makes m fit a format that has the given fields. native is whether its decoder reads time, status and cost.
+// newMapper returns m for a format with the given fields. Native reports whether its decoder reads time, status and cost.
 func newMapper(m Mapping, names fieldNames, native bool) (*mapper, error) {
 	c := &compiler{names: names, client: m.Client.Address, resource: m.Resource}
 	p := &mapper{layout: m.Layout, scale: max(m.CostScale, 1)}
-	p.client = clientRef{address: c.field(m.Client.Address), forwarded: c.field(m.Client.Forwarded), bits: m.IPv6Bits}
-	p.client.trust(m.Client.Trusted)
+	p.client = clientRef{
+		address: c.field(m.Client.Address), forwarded: c.field(m.Client.Forwarded), ids: m.IDs,
+		trusted: schemas.NewNetworks(m.Client.Trusted),
+	}
 	c.clientKnown = m.Client.Address != "" || m.Client.Forwarded != ""
 	if !native {
 		p.time = c.field(m.Time)
 	}
-	p.path, p.status, p.cost = c.field(m.Resource), c.field(m.Status), c.field(m.Cost)
+	p.path, p.method, p.status, p.cost = c.field(m.Resource), c.field(m.Method), c.field(m.Status), c.field(m.Cost)
 	for _, t := range m.Callers {
-		p.callers = append(p.callers, c.caller(t))
+		made := c.caller(t)
+		made.secret = m.IDs.Hash.Kind(t.Kind)
+		p.callers = append(p.callers, made)
 	}
 	p.drop = c.filters(m.Drop)
 	p.blocked = blockedStatuses(m)
@@ -91,10 +99,13 @@ func newMapper(m Mapping, names fieldNames, native bool) (*mapper, error) {
 	if c.err == nil && len(p.callers) == 0 {
 		c.fail(errors.New("no callers: want one, such as ip=client_ip"))
 	}
+	if c.err == nil && !native && m.Time == "" {
+		c.fail(errors.New("no time: want a field that has it, such as $time_local of nginx or %t of Apache"))
+	}
 	return p, c.err
 }
 
-// compiler turns names into refs and keeps the first error.
+// compiler turns names of fields into refs. It keeps the first error.
 type compiler struct {
 	names       fieldNames
 	client      string // the field that means FieldClient
@@ -129,8 +140,8 @@ func (c *compiler) field(name string) ref {
 	return r
 }
 
-// value returns the ref of a field of the log or of the mapping. The field of the client's address is the client: who
-// trusts proxies and names it means the client behind them.
+// value returns the ref of a field of the log or of the mapping. The field of the client's address means the client, so that a
+// mapping which trusts proxies and names that field gets the client behind them.
 func (c *compiler) value(name string) ref {
 	switch {
 	case c.clientKnown && (name == FieldClient || name == c.client):
@@ -144,7 +155,7 @@ func (c *compiler) value(name string) ref {
 // statusSet is a set of HTTP statuses.
 type statusSet [16]uint64
 
-func (s *statusSet) add(r rules.StatusRange) {
+func (s *statusSet) add(r pattern.StatusRange) {
 	for n := r.From; n <= min(r.To, 999); n++ {
 		s[n/64] |= 1 << (n % 64)
 	}
@@ -157,7 +168,7 @@ func blockedStatuses(m Mapping) (s statusSet) {
 	switch {
 	case m.NoBlocked:
 	case len(m.Blocked) == 0:
-		s.add(rules.StatusRange{From: 429, To: 429})
+		s.add(pattern.StatusRange{From: 429, To: 429})
 	default:
 		for _, r := range m.Blocked {
 			s.add(r)
@@ -177,9 +188,12 @@ func (c *compiler) caller(t CallerTemplate) caller {
 		c.fail(fmt.Errorf("callers %s: %w", t.Kind, err))
 		return made
 	}
+	made.host = t.Kind == KindHost
 	for i := range parts.parts {
 		p := &parts.parts[i]
-		p.ref = c.value(p.field)
+		if p.ref = c.value(p.field); made.host && p.ref.what == refClient {
+			p.ref = c.field(cmp.Or(c.client, p.field)) // as the log has it
+		}
 	}
 	return made
 }

@@ -6,11 +6,11 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/analyzer/pattern"
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// ErrMapping says that a mapping does not fit its format, or does not make sense. Test with errors.Is.
+// ErrMapping says that a mapping does not fit its format, or contradicts itself. Test with errors.Is.
 var ErrMapping = errors.New("bad mapping")
 
 // Bounds of a mapping.
@@ -19,15 +19,20 @@ const (
 	MaxRoutes    = 1000 // resource templates
 	MaxFilters   = 64   // drop filters
 	MaxPrefixes  = 1000 // networks of trusted proxies
+	maxPatterns  = 64   // in one list of a drop filter
 	maxParts     = 4    // fields that make one caller
-	maxOtherwise = 8    // fields of which the first that is there counts
+	maxOtherwise = 8    // alternatives of a field, as in a|b
 )
 
-// Names that stand for what the mapping makes, not for what the log has.
+// Names of fields that the mapping makes and the log does not have.
 const (
 	FieldClient   = "client"   // the client's address, behind trusted proxies, in canonical form
-	FieldResource = "resource" // the path without the query, or the template it fits
+	FieldResource = "resource" // the method, a blank, and the path without the query or the template it fits: see schemas.Method
 )
+
+// KindHost is the kind of callers that are host names, for logs of servers that look names up. The client's field is read for it as
+// the log has it, in small letters and without a dot at its end. The owner of an address chooses its name.
+const KindHost = "host"
 
 // CallerTemplate says how callers of one kind are made: text with fields in braces, such as "{remote_addr}" or
 // "{tenant}|{route}". {a|b} is field a, or b where the line has no a.
@@ -40,13 +45,13 @@ type CallerTemplate struct {
 type Client struct {
 	Address   string         // field with the address at the other end of the connection; a port after it is cut
 	Forwarded string         // field with X-Forwarded-For as the server got it; "" does not look at it
-	Trusted   []netip.Prefix // proxies: whoever else is at the other end is the client, whatever it forwards
+	Trusted   []netip.Prefix // networks of proxies; a peer outside of them is the client, whatever it forwards
 }
 
-// Filter says which lines do not count: those for which all that it has holds. The zero value is refused.
+// Filter selects lines that do not count: those that meet all its conditions. The zero value is refused.
 type Filter struct {
 	Client []netip.Prefix
-	Status []rules.StatusRange
+	Status []pattern.StatusRange
 	Fields []FieldFilter
 }
 
@@ -54,30 +59,34 @@ type Filter struct {
 // fits.
 type FieldFilter struct {
 	Field    string
-	Patterns []rules.Glob
+	Patterns []pattern.Glob
 }
 
-// Mapping says what the callers of a line are, and where its other fields stand, in the format's own names. For JSON a
+// Mapping says what the callers of a line are and which fields have the rest, by the format's own names. For JSON a
 // name is a key, or a path of keys with dots; a|b is a, or b where the line has no a. The zero value takes a format's
 // defaults.
 type Mapping struct {
 	Callers     []CallerTemplate
-	OnlyCallers bool // Callers are all there are; else the format's own, ip, is the first of them
+	OnlyCallers bool // Callers are complete; otherwise the format adds its own, ip, as the first
 	Client      Client
-	IPv6Bits    int        // how much of an IPv6 address is one client, such as 64; 0 is all of it
-	Time        string     // field of the time
-	Layout      TimeLayout // how the time is written
-	Resource    string     // field of the path, or of the request line
-	Routes      []string   // templates of paths, such as /users/{id}: see FieldResource
-	OtherRoute  string     // what a path is called that fits no template; "" leaves it as it is
-	Status      string     // field of the HTTP status
-	Cost        string     // field of the cost, such as bytes
-	CostScale   int64      // what the cost is multiplied by, before its fraction is cut; 0 is 1
-	Blocked     []rules.StatusRange
+	IDs         schemas.IDs // how ids of callers are made; the same in all servers, sidecars and ingests
+	Time        string      // field of the time
+	Layout      TimeLayout  // how the time is written
+	Resource    string      // field of the path, or of the request line
+	Method      string      // field of the method; without it, the method of the request line, if that is the resource's field
+	Routes      []string    // templates of paths, such as /users/{id}: see FieldResource
+	OtherRoute  string      // the resource of a path that fits no template; "" is the path itself
+	Status      string      // field of the HTTP status
+	Cost        string      // field of the cost, such as bytes
+	CostScale   int64       // factor of the cost, applied before its fraction is cut; 0 is 1
+	Blocked     []pattern.StatusRange
 	NoBlocked   bool     // no status says that a line was blocked; else Blocked, or if that is empty, 429
 	Drop        []Filter // lines that do not count
 	Columns     []string // csv and tsv: names of the columns; empty if the first line has them
-	NoResponses bool     // status and cost are not passed on: half the entries, and rules that read them count nothing
+	Unwrap      []string // what collectors put around each line, the outermost first: see Unwraps; auto finds it out
+	NoResponses bool     // leave out status and cost: half the entries, and rules that read responses count nothing
+
+	guessed bool // auto tries this format: nobody says that the log has it
 }
 
 // ParseCallerField parses kind=field, or kind=field+field for a composite caller such as ip_route=ip+resource.
@@ -114,11 +123,12 @@ func (m *Mapping) check() error {
 		}
 		seen[c.Kind] = true
 	}
+	if err := m.IDs.Validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrMapping, err)
+	}
 	switch {
 	case m.Layout >= timeLayouts:
 		return fmt.Errorf("%w: unknown time layout %d", ErrMapping, m.Layout)
-	case m.IPv6Bits < 0 || m.IPv6Bits > 128:
-		return fmt.Errorf("%w: got %d bits of IPv6 addresses, want 0 to 128", ErrMapping, m.IPv6Bits)
 	case m.CostScale != 0 && !powerOfTen(m.CostScale):
 		return fmt.Errorf("%w: got cost scale %d, want 1, 10, 100 and so on up to 1000000000", ErrMapping, m.CostScale)
 	}
@@ -128,7 +138,7 @@ func (m *Mapping) check() error {
 // withDefaults returns m with what it leaves open taken from d.
 func (m Mapping) withDefaults(d Mapping) Mapping {
 	for _, f := range []struct{ to, from *string }{
-		{&m.Time, &d.Time}, {&m.Resource, &d.Resource}, {&m.Status, &d.Status}, {&m.Cost, &d.Cost},
+		{&m.Time, &d.Time}, {&m.Resource, &d.Resource}, {&m.Method, &d.Method}, {&m.Status, &d.Status}, {&m.Cost, &d.Cost},
 	} {
 		if *f.to == "" {
 			*f.to = *f.from

@@ -2,67 +2,69 @@ package ingest
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
-	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/analyzer/document"
+	"github.com/509da70d/floodgate/analyzer/pattern"
 	"github.com/509da70d/floodgate/schemas"
 )
 
 // LoadMapping reads the mapping file at path: see ParseMapping.
-func LoadMapping(path, format string) (*Format, error) {
-	data, err := rules.ReadDocument(path)
+func LoadMapping(path, format string, ids schemas.IDs) (*Format, error) {
+	data, err := document.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("mapping: %w", err)
 	}
-	return ParseMapping(path, data, format)
+	return ParseMapping(path, data, format, ids)
 }
 
 // ParseMapping returns the format that a mapping file describes; name is the file's, for messages. A format that is not
-// "" goes before the file's. What is wrong is returned as rules.Errors, with line and column: all of it at once, as far as
-// possible. The format of the file is described by schemas/mapping.schema.json.
-func ParseMapping(name string, data []byte, format string) (*Format, error) {
-	var made *Format
-	err := rules.ParseDocument(name, data, mappingFields(), func(d *rules.Document) {
-		f := &mappingFile{Document: d, format: format}
-		m := f.read()
-		if d.Failed() {
-			return
-		}
-		var err error
-		if made, err = NewFormat(f.format, m); err != nil {
-			d.Fail("format", "%v", err)
-		}
-	})
-	if err != nil {
+// "" goes before the file's. What is wrong is returned as document.Errors, with line and column: all of it at once, as far as
+// possible. The file may set the IPv6 prefix where ids leaves it open, and must agree with ids where it does not. The format
+// of the file is described by schemas/mapping.schema.json.
+func ParseMapping(name string, data []byte, format string, ids schemas.IDs) (*Format, error) {
+	doc := document.Parse(name, data, "version and format")
+	top, ok := doc.Top("version", "format", "callers", "client", "time", "resource", "status", "cost", "blocked", "drop", "columns",
+		"responses", "unwrap")
+	if !ok {
+		return nil, doc.Err()
+	}
+	f := &mappingFile{Mapping: top, format: format, ids: ids}
+	m := f.read()
+	if err := doc.Err(); err != nil {
 		return nil, err
+	}
+	made, err := NewFormat(f.format, m)
+	if err != nil {
+		top.Fail("format", "%v", err)
+		return nil, doc.Err()
 	}
 	return made, nil
 }
 
-func mappingFields() []string {
-	return []string{"version", "format", "callers", "client", "time", "resource", "status", "cost", "blocked", "drop", "columns", "responses"}
-}
-
 // mappingFile is a mapping file while it is read.
 type mappingFile struct {
-	*rules.Document
+	document.Mapping
+
 	format string
+	ids    schemas.IDs
 	names  fieldNames // of the format; nil if any name will do
 }
 
 // read returns the mapping.
 func (f *mappingFile) read() (m Mapping) {
+	m.IDs = f.ids
 	if f.Integer("version", 1, 1, 0); !f.Has("version") {
 		f.Fail("version", "missing, want 1")
 	}
 	m.Columns = f.Texts("columns", "a name of a column", maxColumns)
+	m.Unwrap = f.unwrap()
 	f.findFormat(m)
 	f.callers(&m)
 	f.client(&m)
-	if d := f.Mapping("time", "field", "layout"); d != nil {
+	if d, ok := f.Nested("time", "field", "layout"); ok {
 		m.Time = f.field(d, "field")
-		if text := d.Text("layout", "one of "+strings.Join(layoutNames(), ", ")); text != "" {
+		if text, _ := d.Text("layout", "one of "+strings.Join(layoutNames(), ", ")); text != "" {
 			var err error
 			if m.Layout, err = ParseTimeLayout(text); err != nil {
 				d.Fail("layout", "got %q, want one of %s", text, strings.Join(layoutNames(), ", "))
@@ -70,8 +72,8 @@ func (f *mappingFile) read() (m Mapping) {
 		}
 	}
 	f.resource(&m)
-	m.Status = f.field(f.Document, "status")
-	if d := f.Mapping("cost", "field", "scale"); d != nil {
+	m.Status = f.field(f.Mapping, "status")
+	if d, ok := f.Nested("cost", "field", "scale"); ok {
 		m.Cost = f.field(d, "field")
 		if m.CostScale = d.Integer("scale", 1, 1_000_000_000, 1); !powerOfTen(m.CostScale) {
 			d.Fail("scale", "got %d, want 1, 10, 100 and so on up to 1000000000", m.CostScale)
@@ -83,10 +85,22 @@ func (f *mappingFile) read() (m Mapping) {
 	return m
 }
 
+// unwrap reads what is around each line.
+func (f *mappingFile) unwrap() []string {
+	want := "one of " + strings.Join(unwrapNames(), ", ")
+	names := f.Texts("unwrap", want, maxUnwrap)
+	for _, n := range names {
+		if _, err := newUnwrapper(n); err != nil {
+			f.Fail("unwrap", "got %q, want %s", n, want)
+		}
+	}
+	return names
+}
+
 // findFormat reads which format the log has, and so which fields there are.
 func (f *mappingFile) findFormat(m Mapping) {
-	text := f.Text("format", "one of "+strings.Join(Formats(), ", "))
-	if text != "" && !slices.Contains(Formats(), text) {
+	text, _ := f.Text("format", "one of "+strings.Join(Formats(), ", "))
+	if text != "" && !KnownFormat(text) {
 		f.Fail("format", "got %q, want one of %s", text, strings.Join(Formats(), ", "))
 		return
 	}
@@ -96,18 +110,16 @@ func (f *mappingFile) findFormat(m Mapping) {
 	if f.format == "" {
 		f.format = FormatAuto
 	}
-	for _, s := range styles() {
-		if s.name == f.format {
-			if names, _, err := s.make(m); err == nil {
-				f.names = names
-			}
+	if s, ok := styleOf(f.format); ok {
+		if names, _, err := s.make(m); err == nil {
+			f.names = names
 		}
 	}
 }
 
 // field reads the name of a field of the log.
-func (f *mappingFile) field(d *rules.Document, name string) string {
-	text := d.Text(name, "the name of a field")
+func (f *mappingFile) field(d document.Mapping, name string) string {
+	text, _ := d.Text(name, "the name of a field")
 	if text != "" {
 		f.known(d, name, text)
 	}
@@ -115,7 +127,7 @@ func (f *mappingFile) field(d *rules.Document, name string) string {
 }
 
 // known reports a field that the format does not have.
-func (f *mappingFile) known(d *rules.Document, at, field string) {
+func (f *mappingFile) known(d document.Mapping, at, field string) {
 	if f.names == nil || field == FieldClient || field == FieldResource {
 		return
 	}
@@ -129,8 +141,8 @@ func (f *mappingFile) known(d *rules.Document, at, field string) {
 
 func (f *mappingFile) callers(m *Mapping) {
 	m.OnlyCallers = f.Has("callers")
-	f.Each("callers", MaxCallers, func(kind string, d *rules.Document) {
-		text := d.Text(kind, `a template such as "{remote_addr}"`)
+	f.Each("callers", MaxCallers, func(kind string, d document.Mapping) {
+		text, _ := d.Text(kind, `a template such as "{remote_addr}"`)
 		if text == "" {
 			return
 		}
@@ -154,23 +166,27 @@ func (f *mappingFile) callers(m *Mapping) {
 }
 
 func (f *mappingFile) client(m *Mapping) {
-	d := f.Mapping("client", "address", "forwarded", "trusted", "ipv6_prefix")
-	if d == nil {
+	d, ok := f.Nested("client", "address", "forwarded", "trusted", "ipv6_prefix")
+	if !ok {
 		return
 	}
 	m.Client.Address, m.Client.Forwarded = f.field(d, "address"), f.field(d, "forwarded")
 	m.Client.Trusted = d.Networks("trusted", MaxPrefixes)
-	m.IPv6Bits = int(d.Integer("ipv6_prefix", 1, 128, 0))
+	prefix := int(d.Integer("ipv6_prefix", 1, 128, int64(f.ids.IPv6Prefix)))
+	if f.ids.IPv6Prefix != 0 && prefix != f.ids.IPv6Prefix {
+		d.Fail("ipv6_prefix", "got %d, want %d, which --ipv6-prefix says", prefix, f.ids.IPv6Prefix)
+	}
+	m.IDs.IPv6Prefix = prefix
 }
 
 func (f *mappingFile) resource(m *Mapping) {
-	d := f.Mapping("resource", "field", "templates", "other")
-	if d == nil {
+	d, ok := f.Nested("resource", "field", "method", "templates", "other")
+	if !ok {
 		return
 	}
-	m.Resource = f.field(d, "field")
+	m.Resource, m.Method = f.field(d, "field"), f.field(d, "method")
 	m.Routes = d.Texts("templates", "a path such as /users/{id}", MaxRoutes)
-	m.OtherRoute = d.Text("other", "a name for what fits no template")
+	m.OtherRoute, _ = d.Text("other", "a name for paths that fit no template")
 	if _, err := newRoutes(m.Routes, m.OtherRoute); err != nil {
 		d.Fail("templates", "%v", err)
 	}
@@ -179,17 +195,17 @@ func (f *mappingFile) resource(m *Mapping) {
 // blocked reads the statuses of blocked lines, or none.
 func (f *mappingFile) blocked(m *Mapping) {
 	if m.NoBlocked = f.Says("blocked", "none"); !m.NoBlocked {
-		m.Blocked = f.Statuses("blocked")
+		m.Blocked = f.Statuses("blocked", maxPatterns)
 	}
 }
 
 func (f *mappingFile) drop(m *Mapping) {
 	for _, d := range f.Mappings("drop", MaxFilters, "client", "status", "resource", "fields") {
-		n := Filter{Client: d.Networks("client", MaxPrefixes), Status: d.Statuses("status")}
+		n := Filter{Client: d.Networks("client", MaxPrefixes), Status: d.Statuses("status", maxPatterns)}
 		if globs := f.globs(d, "resource"); len(globs) > 0 {
 			n.Fields = append(n.Fields, FieldFilter{Field: FieldResource, Patterns: globs})
 		}
-		d.Each("fields", MaxFilters, func(field string, v *rules.Document) {
+		d.Each("fields", MaxFilters, func(field string, v document.Mapping) {
 			f.known(v, field, field)
 			n.Fields = append(n.Fields, FieldFilter{Field: field, Patterns: f.globs(v, field)})
 		})
@@ -200,9 +216,12 @@ func (f *mappingFile) drop(m *Mapping) {
 	}
 }
 
-func (f *mappingFile) globs(d *rules.Document, field string) (globs []rules.Glob) {
-	for _, text := range d.Texts(field, "a pattern such as /static/*", rules.MaxGlobs) {
-		globs = append(globs, rules.NewGlob(text))
+func (f *mappingFile) globs(d document.Mapping, field string) (globs []pattern.Glob) {
+	for _, text := range d.Texts(field, "a pattern such as /static/*", maxPatterns) {
+		if method, path, found := strings.Cut(text, " "); found && field == FieldResource && schemas.Method(method) != "" {
+			d.Fail(field, "got %q, want the path alone, %s: a filter compares no method here, but under fields", text, path)
+		}
+		globs = append(globs, pattern.NewGlob(text))
 	}
 	return globs
 }

@@ -10,6 +10,8 @@ import (
 type fixedNames struct {
 	names [][]string // per field: its name, and others for the same
 	used  []bool
+
+	unreadable []string // fields that the log has, and that nothing separates from their neighbours
 }
 
 // newFixedNames returns the fields with the given names; a|b has both.
@@ -29,6 +31,9 @@ func (f *fixedNames) slot(field string) (int, error) {
 			return i, nil
 		}
 		first = append(first, names[0])
+	}
+	if slices.Contains(f.unreadable, field) {
+		return 0, fmt.Errorf("got field %q, which has nothing between it and its neighbour: where it ends cannot be seen", field)
 	}
 	return 0, fmt.Errorf("got field %q, want one of %s", field, strings.Join(first, ", "))
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/valyala/fastjson"
+
+	"github.com/509da70d/floodgate/schemas"
 )
 
 // benchNginx is a line of nginx with escape=json.
@@ -34,7 +36,7 @@ func BenchmarkNginxDefaults(b *testing.B) { benchScan(b, "nginx", Mapping{}, ben
 
 // BenchmarkNginxMapped is the whole of it: mapping, canonical addresses, templates.
 func BenchmarkNginxMapped(b *testing.B) {
-	f, err := ParseMapping("bench", []byte(benchTemplates), "")
+	f, err := ParseMapping("bench", []byte(benchTemplates), "", schemas.IDs{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -49,8 +51,8 @@ func BenchmarkNginxMapped(b *testing.B) {
 
 func BenchmarkCombinedMapped(b *testing.B) {
 	benchScan(b, "combined", Mapping{
-		Callers:  []CallerTemplate{{Kind: "ip_route", Template: "{ip}|{resource}"}},
-		IPv6Bits: 64, Routes: []string{"/presentations/{file...}", "/users/{id}"},
+		Callers: []CallerTemplate{{Kind: "ip_route", Template: "{ip}|{resource}"}},
+		Routes:  []string{"/presentations/{file...}", "/users/{id}"},
 	}, benchCombined)
 }
 
@@ -113,7 +115,7 @@ func TestMappedLinesDoNotAllocate(t *testing.T) {
 			t.Errorf("%s: got %v allocations a line, want 0", name, n)
 		}
 	}
-	f, err := ParseMapping("bench", []byte(benchTemplates), "")
+	f, err := ParseMapping("bench", []byte(benchTemplates), "", schemas.IDs{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ type scan struct {
 	values  []string // of the line at hand: "" where it has no such field
 	client  clientOf // of the line at hand
 	path    string   // of the line at hand, before it is made to fit a template
+	route   string   // the resource of the line at hand, with its method, all of its bytes
 }
 
 // Scan implements Scanner.
@@ -17,13 +18,12 @@ func (s *scan) Scan(line []byte, l *Line) Reason {
 	clear(s.values)
 	missing := s.decoder.decode(view(line[:min(len(line), MaxLine)]), s.values, l)
 	if m.path.what != refNone {
-		s.path = pathOf(targetOf(s.first(&m.path)))
-		l.resource(m.routes.name(s.path))
+		s.findResource(l)
 	}
 	s.client = clientOf{}
 	reason, found := missing, false
 	for i := range m.callers {
-		if r := s.caller(i, &m.callers[i], l); r != OK {
+		if r := s.caller(i, &m.callers[i], l); r != OK && missing != BadFormat && missing != Ambiguous {
 			reason = r
 		}
 		found = found || l.IDs[i] != ""
@@ -85,7 +85,7 @@ func (s *scan) value(r *ref, l *Line) string {
 	case refClient:
 		return s.clientID(l)
 	case refResource:
-		return l.Resource
+		return s.route
 	case refPath:
 		return s.path
 	}

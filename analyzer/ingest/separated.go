@@ -18,7 +18,7 @@ type separated struct {
 	head  string // the header, in case it comes again
 }
 
-// newSeparated returns what reads values separated by comma.
+// newSeparated makes decoders of values that comma separates.
 func newSeparated(comma byte) func(Mapping) (fieldNames, func() decoder, error) {
 	return func(m Mapping) (fieldNames, func() decoder, error) {
 		if len(m.Columns) > maxColumns {
@@ -36,12 +36,7 @@ func newSeparated(comma byte) func(Mapping) (fieldNames, func() decoder, error) 
 	}
 }
 
-// headed reports whether the first line of a log is needed to read the others.
-func headed(format string, m Mapping) bool {
-	return format == FormatAuto || (format == "csv" || format == "tsv") && len(m.Columns) == 0
-}
-
-// name says what the columns are. Of two with the same name the first counts.
+// name sets the names of the columns. Of two with the same name, the first counts.
 func (d *separated) name(columns []string) {
 	d.cols = make([]int, 0, len(columns))
 	for _, c := range columns {
@@ -71,10 +66,11 @@ func (d *separated) decode(s string, values []string, l *Line) Reason {
 			values[slot] = v
 		}
 		if !more {
-			break
+			return MissingField
 		}
 	}
-	return MissingField
+	clear(values) // more values than columns: a separator inside of a value has moved the others
+	return Ambiguous
 }
 
 // header takes s as the names of the columns.
@@ -121,7 +117,7 @@ func (d *separated) next(s string, l *Line) (value, rest string, more, whole boo
 	if doubled {
 		value = l.undouble(value)
 	}
-	_, rest, more = strings.Cut(rest, string(rune(d.comma))) // what stands between the quote and the separator is nobody's
+	_, rest, more = strings.Cut(rest, string(rune(d.comma))) // text between the quote and the separator is dropped
 	return value, rest, more, true
 }
 

@@ -23,7 +23,7 @@ func TestSeparatedValues(t *testing.T) {
 		`1,"k"junk,/a,200,17`:        "k /a 200 17",
 		"1,k":                        "k  0 0",
 		"1,k,,,":                     "k  0 0",
-		"1,k,/a,200,17,more,columns": "k /a 200 17",
+		"1,k,/a,200,17,more,columns": "- ambiguous quotes",
 		`1,k,"/a`:                    "k  0 0",
 		`1,"k`:                       "- other format",
 		"1,,/a":                      "- missing field",

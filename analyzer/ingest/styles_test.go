@@ -1,19 +1,84 @@
 package ingest
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
+// TestEveryStyleIsComplete: a format is one entry of styles, a log with what is read of it, and a name in the schema. There is
+// no log without a format.
+func TestEveryStyleIsComplete(t *testing.T) {
+	ranks := make(map[int]string)
+	want := map[string]bool{}
+	for _, s := range styles() {
+		if s.name == "" || s.name == FormatAuto || s.make == nil {
+			t.Errorf("%+v: want a name and a decoder", s)
+			continue
+		}
+		if other, taken := ranks[s.rank]; taken && s.rank != 0 {
+			t.Errorf("%s and %s have the rank %d", s.name, other, s.rank)
+		}
+		ranks[s.rank] = s.name
+		if s.json && s.header {
+			t.Errorf("%s: lines of JSON name their fields themselves", s.name)
+		}
+		if s.native == (s.defaults.Time != "") {
+			t.Errorf("%s: native %t, and the time is in %q", s.name, s.native, s.defaults.Time)
+		}
+		if s.name != "json" { // the members of plain JSON have any names
+			if s.defaults.Client.Address == "" && s.defaults.Client.Forwarded == "" || s.defaults.Resource == "" {
+				t.Errorf("%s: want the fields of the client and the path", s.name)
+			}
+		}
+		if found, ok := styleOf(s.name); !ok || found.name != s.name {
+			t.Errorf("%s: got the style %q", s.name, found.name)
+		}
+		want[s.name+".log"], want[s.name+".want"] = true, true
+	}
+	files, err := os.ReadDir(goldenLogs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if !want[f.Name()] && f.Name() != "README.md" && f.Name() != "TABLE.md" && f.Name() != "real" {
+			t.Errorf("%s: there is no such format", f.Name())
+		}
+		delete(want, f.Name())
+	}
+	for name := range want {
+		t.Errorf("%s is missing", filepath.Join(goldenLogs, name))
+	}
+	var schema struct {
+		Properties struct {
+			Format struct{ AnyOf []struct{ Enum []string } }
+		}
+	}
+	data, err := os.ReadFile("../../schemas/mapping.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &schema); err != nil || !slices.Equal(schema.Properties.Format.AnyOf[0].Enum, Formats()) {
+		t.Errorf("the schema has the formats %v, want %v (%v)", schema.Properties.Format.AnyOf, Formats(), err)
+	}
+}
+
 // TestEachNameOfEachFormatIsRead: what a format calls a field, in all the ways it does, is where the mapping finds it.
 func TestEachNameOfEachFormatIsRead(t *testing.T) {
-	for _, s := range jsonStyles()[1:] {
+	for _, s := range styles() {
+		if !s.json || s.defaults.Status == "" {
+			continue // its fields have no names of their own
+		}
 		fields := map[string]string{
 			"address": s.defaults.Client.Address, "time": s.defaults.Time, "resource": s.defaults.Resource, "status": s.defaults.Status, "cost": s.defaults.Cost,
+			"method": s.defaults.Method,
 		}
 		values := map[string]string{
-			"address": `"192.0.2.7"`, "time": `"2015-05-17T10:05:03Z"`, "resource": `"/a?b"`, "status": `404`, "cost": `17`,
+			"address": `"192.0.2.7"`, "time": `"2015-05-17T10:05:03Z"`, "resource": `"/a?b"`, "status": `404`, "cost": `17`, "method": `"GET"`,
 		}
 		for what, names := range fields {
 			for name := range strings.SplitSeq(names, "|") {
@@ -31,7 +96,7 @@ func TestEachNameOfEachFormatIsRead(t *testing.T) {
 				}
 				l, line := roomy(), "{"+strings.Join(members, ",")+"}"
 				if got := Scan(f.Scanner(), []byte(line), l); got != OK || l.IDs[0] != "192.0.2.7" ||
-					l.Time != at(t, "2015-05-17T10:05:03Z") || l.Resource != "/a" || l.Status != 404 || l.Cost != 17 {
+					l.Time != at(t, "2015-05-17T10:05:03Z") || l.Resource != "GET /a" || l.Status != 404 || l.Cost != 17 {
 					t.Errorf("%s: %s: got %v, %+v", s.name, line, got, l)
 				}
 			}

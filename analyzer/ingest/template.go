@@ -67,9 +67,8 @@ func parseTemplate(s string) (template, error) {
 // alone reports whether the template is one field and nothing else.
 func (t *template) alone() bool { return len(t.parts) == 1 && t.parts[0].text == "" && t.tail == "" }
 
-// caller sets the i-th id of l from its template. It returns OK also where the line has no such caller: one of the fields
-// is not there, or holds the text that divides it from the next, so that different callers would be counted as one. The
-// reasons are for an id that is there and cannot be used.
+// caller sets the i-th id of l from its template, in the form in which it is counted. It returns OK also where the line has no
+// such caller: one of the fields is not there. The reasons are for an id that is there and cannot be used.
 func (s *scan) caller(i int, c *caller, l *Line) Reason {
 	var id string
 	if c.template.alone() {
@@ -88,10 +87,14 @@ func (s *scan) caller(i int, c *caller, l *Line) Reason {
 	} else if id = s.join(&c.template, l); id == "" {
 		return OK
 	}
-	if len(id) > schemas.MaxCallerID {
-		return LongCaller
+	if c.host {
+		id = strings.ToLower(strings.TrimSuffix(id, "."))
 	}
-	l.IDs[i] = id
+	if c.secret != nil {
+		l.IDs[i] = c.secret.ID(id)
+	} else {
+		l.IDs[i] = schemas.ID(id)
+	}
 	return OK
 }
 
@@ -100,8 +103,11 @@ func (s *scan) join(t *template, l *Line) string {
 	var values [maxParts]string
 	for j := range t.parts {
 		v := s.value(&t.parts[j].ref, l)
-		if v == "" || j < len(t.parts)-1 && strings.Contains(v, t.parts[j+1].text) {
+		if v == "" {
 			return ""
+		}
+		if j < len(t.parts)-1 {
+			v = schemas.Part(v, t.parts[j+1].text)
 		}
 		values[j] = v
 	}

@@ -11,7 +11,7 @@ import (
 // TimeLayout is how a JSON log writes its times.
 type TimeLayout uint8
 
-// Layouts. The zero value, TimeAuto, tells the others apart by their look: numbers by their magnitude (below 10^11
+// Layouts. The zero value, TimeAuto, distinguishes the others by their look: numbers by their magnitude (below 10^11
 // seconds, below 10^14 milliseconds, below 10^17 microseconds, else nanoseconds).
 const (
 	TimeAuto      TimeLayout = iota
@@ -21,12 +21,13 @@ const (
 	TimeUnixMilli            // milliseconds
 	TimeUnixMicro            // microseconds
 	TimeUnixNano             // nanoseconds
+	TimeNoZone               // 17/May/2015:10:05:03.123 or 2015-05-17 10:05:03, taken as UTC
 	timeLayouts
 )
 
 // layoutNames returns the names of the layouts, in their order.
 func layoutNames() []string {
-	return []string{"auto", "rfc3339", "clf", "unix", "unix_ms", "unix_us", "unix_ns"}
+	return []string{"auto", "rfc3339", "clf", "unix", "unix_ms", "unix_us", "unix_ns", "no_zone"}
 }
 
 // ParseTimeLayout returns the layout of that name.
@@ -67,6 +68,8 @@ func (c *clock) parse(s string) (int64, bool) {
 			return 0, false
 		}
 		return c.clf.parse(s)
+	case TimeNoZone:
+		return c.noZone(s)
 	case TimeUnix:
 		return unixTime(s, 1_000_000_000)
 	case TimeUnixMilli:
@@ -77,7 +80,27 @@ func (c *clock) parse(s string) (int64, bool) {
 	return unixTime(s, 1)
 }
 
-// guessLayout tells the layout of s by its look.
+// noZone reads a time that says no zone as one of UTC.
+func (c *clock) noZone(s string) (int64, bool) {
+	var text [clfLen]byte
+	if len(s) > len("17/May/2015") && s[2] == '/' {
+		whole, frac, _ := strings.Cut(s, ".")
+		if len(whole) != clfLen-len(" +0000") || len(frac) > 9 {
+			return 0, false
+		}
+		copy(text[copy(text[:], whole):], " +0000")
+		v, ok := c.clf.parse(string(text[:]))
+		nanos, valid := unixTime("0."+frac, second)
+		return v + nanos, ok && (valid || frac == "")
+	}
+	if len(s) != len("2015-05-17 10:05:03") {
+		return 0, false
+	}
+	copy(text[copy(text[:], s):], "Z")
+	return c.iso.parse(string(text[:len(s)+1]))
+}
+
+// guessLayout returns the layout that s has by its look.
 func guessLayout(s string) TimeLayout {
 	if len(s) > 4 && s[4] == '-' {
 		return TimeRFC3339
@@ -106,12 +129,12 @@ func guessLayout(s string) TimeLayout {
 // unixTime returns the nanoseconds of the decimal number s in a unit of that many nanoseconds. Digits below a nanosecond
 // are dropped.
 func unixTime(s string, unit int64) (int64, bool) {
-	const most = maxSecond*second + second - 1
+	const maxNanos = maxSecond*second + second - 1
 	var v int64
 	i := 0
 	for ; i < len(s) && s[i]-'0' <= 9; i++ {
 		digit := int64(s[i] - '0')
-		if v > (most/unit-digit)/10 {
+		if v > (maxNanos/unit-digit)/10 {
 			return 0, false
 		}
 		v = v*10 + digit
@@ -146,18 +169,18 @@ func unixFloat(s string, unit int64) (int64, bool) {
 // whole returns the whole part of the decimal number s, from 0 to the largest int64; 0 if s is no number. It is exact but
 // for numbers with an exponent, which have the 53 bits of a float64.
 func whole(s string) int64 {
-	var v int64
+	var v uint64
 	for i := range len(s) {
-		if s[i] == '.' && i > 0 && strings.Trim(s[i+1:], "0123456789") == "" {
-			return v // a float64 might round what follows the point up
-		}
-		d := int64(s[i] - '0')
-		if d > 9 || v > (math.MaxInt64-d)/10 {
+		d := s[i] - '0'
+		if d > 9 || v > math.MaxInt64/10 {
+			if s[i] == '.' && i > 0 && strings.Trim(s[i+1:], "0123456789") == "" {
+				break // a float64 might round what follows the point up
+			}
 			return wholeFloat(s)
 		}
-		v = v*10 + d
+		v = v*10 + uint64(d)
 	}
-	return v
+	return int64(min(v, math.MaxInt64))
 }
 
 // wholeFloat is whole for numbers that are large or not written as digits alone.

@@ -29,7 +29,7 @@ func rule(t testing.TB, fields string) *rules.Rule {
 type step struct {
 	at     time.Duration
 	weight int64
-	change Change
+	change Transition
 	until  time.Duration // of the closure, looked at unless the change is Same
 	nth    int64         // likewise
 }
@@ -42,8 +42,8 @@ func story(t *testing.T, r *rules.Rule, steps []step) Closure {
 	for i, s := range steps {
 		var count window.Count
 		state, count = r.Window.Add(state, r.Limit, int64(s.at), s.weight)
-		var change Change
-		c, change = Step(r, c, int64(s.at), count)
+		var change Transition
+		c, change = Step(r, c, nil, int64(s.at), count)
 		if change != s.change {
 			t.Fatalf("step %d at %v: got %v, want %v: %+v", i, s.at, change, s.change, c)
 		}
@@ -83,6 +83,18 @@ func TestStories(t *testing.T) {
 			{at: 0, weight: 10, change: Closed, until: 70 * sec, nth: 1},
 			{at: 75 * sec, weight: 9, change: Same},
 			{at: 65 * sec, weight: 1, change: Moved, until: 130 * sec, nth: 1},
+		}},
+		"what another server reports of the window before moves nothing of the newest one": {"limit: 10, window: 1m, algorithm: fixed", []step{
+			{at: 50 * sec, weight: 9, change: Same},
+			{at: 60 * sec, weight: 10, change: Closed, until: 2 * minu, nth: 1},
+			{at: 59 * sec, weight: 30, change: Same}, // full too, but the closure of the newest window stands
+			{at: 61 * sec, weight: 1, change: Same},
+			{at: 2 * minu, weight: 10, change: Closed, until: 3 * minu, nth: 1},
+		}},
+		"the window before closes if the newest one has not": {"limit: 10, window: 1m, algorithm: fixed, close_for: 30s", []step{
+			{at: 50 * sec, weight: 9, change: Same},
+			{at: 60 * sec, weight: 1, change: Same}, // the server whose clock is ahead
+			{at: 59 * sec, weight: 1, change: Closed, until: 89 * sec, nth: 1},
 		}},
 		"too late to count": {"limit: 10, window: 1m, slots: 6", []step{
 			{at: 10 * minu, weight: 9, change: Same},
@@ -144,9 +156,9 @@ func TestStories(t *testing.T) {
 // TestAMillionClosesInARow: the n-th close neither overflows nor takes time in n.
 func TestAMillionClosesInARow(t *testing.T) {
 	r := rule(t, "limit: 1, window: 1s, close_for: 1s, escalate: {factor: 1000, max: 8784h}")
-	c := Closure{CloseAt: 0, Until: int64(sec), Nth: math.MaxInt64}
+	c := Closure{CloseAt: 0, Until: int64(sec), Nth: math.MaxInt64, Peak: 1}
 	count := window.Count{Total: 1, Until: int64(3 * sec)}
-	c, change := Step(r, c, int64(2*sec), count)
+	c, change := Step(r, c, nil, int64(2*sec), count)
 	want := Closure{CloseAt: int64(2 * sec), Until: int64(2*sec + 366*24*hour), Nth: math.MaxInt64, Peak: 1}
 	if c != want || change != Closed {
 		t.Errorf("got %+v, %v, want %+v", c, change, want)
@@ -157,7 +169,7 @@ func TestTheEndOfTime(t *testing.T) {
 	r := rule(t, "limit: 1, window: 1s, close_for: 1h, escalate: {factor: 2, max: 2h}")
 	for _, at := range []int64{math.MinInt64, -1, 0, math.MaxInt64 - 1, math.MaxInt64} {
 		_, count := r.Window.Add(nil, 1, at, math.MaxInt64)
-		c, _ := Step(r, Closure{}, at, count)
+		c, _ := Step(r, Closure{}, nil, at, count)
 		if closed := c.Nth == 1; closed != (at < math.MaxInt64) {
 			t.Errorf("at %d: got %+v, want closed unless time is over", at, c)
 		}
@@ -211,7 +223,7 @@ func TestOvershoot(t *testing.T) {
 	}
 }
 
-func TestPeakIsTheMostUntilItOpens(t *testing.T) {
+func TestPeakIsTheMaximumUntilItOpens(t *testing.T) {
 	r := rule(t, "limit: 10, window: 1m, algorithm: fixed")
 	c := story(t, r, []step{
 		{at: 0, weight: 12, change: Closed, until: minu, nth: 1},

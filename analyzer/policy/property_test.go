@@ -37,7 +37,7 @@ func TestStepsAreInOrder(t *testing.T) {
 			sum += weight
 			var count window.Count
 			state, count = r.Window.Add(state, r.Limit, at, weight)
-			next, change := Step(r, c, at, count)
+			next, change := Step(r, c, nil, at, count)
 			switch {
 			case next.Nth > 0 && next.Until <= next.CloseAt:
 				t.Fatalf("got %+v, which ends before it begins", next)
@@ -69,10 +69,10 @@ func TestDeriveUnderTheSameRuleChangesNothing(t *testing.T) {
 			at := now - rapid.Int64Range(0, int64(10*sec)).Draw(t, "late by")
 			var count window.Count
 			state, count = r.Window.Add(state, r.Limit, at, rapid.Int64Range(1, 4).Draw(t, "weight"))
-			c, _ = Step(r, c, at, count)
+			c, _ = Step(r, c, nil, at, count)
 		}
 		now += rapid.Int64Range(0, int64(3*minu)).Draw(t, "pause before the reload")
-		got, change := Derive(r, r.Limit, false, c, now, r.Window.View(state, r.Limit, now))
+		got, change := Derive(r, r.Limit, false, false, c, nil, now, r.Window.View(state, r.Limit, now))
 		if change != Same || got != c {
 			t.Fatalf("got %v, %+v at %d, want %+v as it was; state %v", change, got, now, c, state)
 		}

@@ -12,13 +12,13 @@ import (
 const chunkSize = 16 << 10
 
 // A line in a chunk is its time and cost (8 bytes each), status, whether it was blocked, and length of the resource (2 each), the length of each
-// id (2), then the ids and the resource. There are no pointers in it, so that the garbage collector has nothing to do.
+// id (2), then the ids and the resource. A chunk contains no pointers, so that the garbage collector does not scan it.
 const (
 	packedHead = 8 + 8 + 2 + 2 + 2
 	maxPacked  = packedHead + ingest.MaxCallers*(2+schemas.MaxCallerID) + 2 + schemas.MaxCallerID + schemas.MaxResource
 )
 
-// chunk is memory for lines that wait.
+// chunk is memory for the lines that a sorter keeps.
 type chunk struct{ data []byte }
 
 // add appends l, or reports false if it does not fit.
@@ -53,8 +53,8 @@ func (c *chunk) add(l *ingest.Line) bool {
 	return true
 }
 
-// read sets l, whose number of ids is that of the lines added, to the line at offset at, and returns the offset behind
-// it. The strings of l are views into the chunk.
+// read sets l to the line at offset at, and returns the offset behind it. l must have as many ids as the lines that were
+// added. The strings of l are views into the chunk.
 func (c *chunk) read(at int, l *ingest.Line) int {
 	b := c.data[at:]
 	l.Time = int64(binary.LittleEndian.Uint64(b))
@@ -72,19 +72,19 @@ func (c *chunk) read(at int, l *ingest.Line) int {
 	return at + text + resource
 }
 
-// view returns b as a string that shares its memory: a copy of each would be most of the cost of a line.
+// view returns b as a string that shares its memory. Copies would be the largest part of a line's cost.
 func view(b []byte) string {
 	return unsafe.String(unsafe.SliceData(b), len(b))
 }
 
-// chunks hands out chunks, at most limit at a time (but always one), and keeps those given back.
+// chunks provides at most limit chunks at a time (but always one), and reuses those that are given back.
 type chunks struct {
 	limit int
 	taken int
 	free  []*chunk
 }
 
-// take returns an empty chunk, or nil if too many are taken.
+// take returns an empty chunk, or nil if limit chunks are in use.
 func (c *chunks) take() *chunk {
 	if c.taken >= max(1, c.limit) {
 		return nil
@@ -98,7 +98,7 @@ func (c *chunks) take() *chunk {
 	return &chunk{data: make([]byte, 0, chunkSize)}
 }
 
-// give takes back a chunk, of which nothing may be in use any more.
+// give takes a chunk back. No line in it may be used any more.
 func (c *chunks) give(t *chunk) {
 	t.data = t.data[:0]
 	c.taken--

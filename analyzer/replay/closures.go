@@ -2,66 +2,44 @@ package replay
 
 import "github.com/509da70d/floodgate/schemas"
 
-// span is a time during which a caller is closed: from ≤ t < until, in Unix nanoseconds.
-type span struct{ from, until int64 }
-
-// closures knows who is closed at a time that never goes back: it is what the gates of all servers would know. A caller
-// is closed while any of the spans put in for it lasts, whatever rules they came from. The zero value has none closed.
-// One goroutine uses it.
+// closures says until when callers are closed, in Unix nanoseconds, where a closure is in force as soon as it was counted. Its time
+// never goes back. A caller is closed until its last closure ends, of whichever rule. The zero value has none closed. One goroutine
+// uses it.
 type closures struct {
-	spans  map[schemas.Caller][]span // in the order in which they were put in
-	enough int                       // at this size, drop what is over
+	until   map[schemas.Caller]int64
+	sweepAt int // number of callers at which closures that have ended are dropped
 }
 
-// close puts in that a caller is closed in s.
-func (c *closures) close(caller schemas.Caller, s span) {
-	if s.from >= s.until {
+// close closes a caller from now on.
+func (c *closures) close(caller schemas.Caller, now, until int64) {
+	if now >= until {
 		return
 	}
-	if c.spans == nil {
-		c.spans = make(map[schemas.Caller][]span)
+	if c.until == nil {
+		c.until = make(map[schemas.Caller]int64)
 	}
-	spans := c.spans[caller]
-	for i := range spans {
-		if last := &spans[i]; s.from <= last.until && last.from <= s.from {
-			last.until = max(last.until, s.until)
-			return
-		}
-	}
-	if c.spans[caller] = append(spans, s); len(c.spans) >= c.enough {
-		c.sweep(s.from)
+	if c.until[caller] = max(c.until[caller], until); len(c.until) >= c.sweepAt {
+		c.sweep(now)
 	}
 }
 
-// sweep drops what is over at t.
-func (c *closures) sweep(t int64) {
-	for caller := range c.spans {
-		c.closed(caller, t)
+// sweep drops the closures that have ended.
+func (c *closures) sweep(now int64) {
+	for caller := range c.until {
+		c.closed(caller, now)
 	}
-	c.enough = 2*len(c.spans) + 1024
+	c.sweepAt = 2*len(c.until) + 1024
 }
 
-// closed reports whether a caller is closed at t, which must not be before that of an earlier call.
-func (c *closures) closed(caller schemas.Caller, t int64) bool {
-	if len(c.spans) == 0 {
+// closed reports whether a caller is closed now.
+func (c *closures) closed(caller schemas.Caller, now int64) bool {
+	if len(c.until) == 0 {
 		return false
 	}
-	spans, ok := c.spans[caller]
-	if !ok {
+	until, ok := c.until[caller]
+	if ok && until <= now {
+		delete(c.until, caller)
 		return false
 	}
-	kept, closed := spans[:0], false
-	for _, s := range spans {
-		if t < s.until {
-			kept = append(kept, s)
-			closed = closed || s.from <= t
-		}
-	}
-	switch {
-	case len(kept) == 0:
-		delete(c.spans, caller)
-	case len(kept) < len(spans):
-		c.spans[caller] = kept
-	}
-	return closed
+	return ok
 }

@@ -23,16 +23,17 @@ func TestDistinctCountsExactly(t *testing.T) {
 
 func TestDistinctEstimatesBeyondTheCap(t *testing.T) {
 	var d distinct
+	added := 0
 	for _, n := range []int{maxDistinct, maxDistinct + 1, 3_000_000} {
-		for i := d.used; i < n; i++ {
-			d.add(0, strconv.Itoa(i))
+		for ; added < n; added++ {
+			d.add(0, strconv.Itoa(added))
 		}
 		got, estimated := d.count()
 		if off := math.Abs(float64(got)/float64(n) - 1); off > 0.04 || estimated != (n > maxDistinct) || !estimated && off != 0 {
 			t.Errorf("of %d: got %d, estimated %v", n, got, estimated)
 		}
 	}
-	if d.slots != nil {
+	if d.exact != nil {
 		t.Error("keeps the set beside the estimate")
 	}
 }

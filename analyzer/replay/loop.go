@@ -1,56 +1,98 @@
 package replay
 
 import (
-	"math"
+	"fmt"
+	"slices"
 
-	"github.com/509da70d/floodgate/analyzer"
+	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/ingest"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// loop plays server and analyzer at once: a request is admitted or blocked by the closures that hold at its time, then
-// counted, and what follows from the count becomes a closure lag later. One goroutine uses a loop.
+// loop takes requests and sums up what became of them. Without a lag it is server and analyzer at once: the closures in force at
+// the time of a request admit or block it, then it is counted, and what follows from the count is in force at once. With a lag a
+// Circuit does all that, and the loop is told. One goroutine uses a loop.
 type loop struct {
-	fold    *analyzer.Fold
+	fold    *fold.Fold // that has counted; with a circuit, nil until the end
 	kinds   []string
 	reads   []reads // per kind: which entries some rule counts
 	lag     int64
 	gates   closures // of the enforcing rules
-	shadows closures // of the others: what they would have closed
+	shadows closures // of the shadow rules: callers that they would have closed
+	circuit Circuit  // with a lag, instead of fold, gates and shadows
+	ahead   *ahead   // if decisions come ahead of time
 	seen    distinct
 	entry   schemas.Entry
 	sum     *Summary
+
+	foreseen [policy.Mechanisms]foresight
+
 	onClose func(Close) error
 	onEntry func(*schemas.Entry)
-	err     error // of onClose
+	err     error // of onClose, or of the circuit
 }
 
-// reads says which entries about a kind of caller are counted by any rule.
+// reads says which entries of a kind of caller at least one rule counts.
 type reads struct{ arrivals, responses bool }
 
-// newLoop returns the loop of a run whose configuration was checked.
-func newLoop(c Config, sum *Summary) *loop {
+// newLoop returns the loop of a run. The configuration must have been checked.
+func newLoop(c Config, sum *Summary) (*loop, error) {
 	kinds := c.Format.Kinds()
 	l := &loop{
-		fold: analyzer.NewFold(c.Rules, analyzer.FoldOptions{NoStore: true}), kinds: kinds, reads: make([]reads, len(kinds)),
-		lag: int64(c.Lag), sum: sum, onClose: c.OnClose, onEntry: c.OnEntry,
+		kinds: kinds, reads: make([]reads, len(kinds)), lag: int64(c.Lag), sum: sum, onClose: c.OnClose, onEntry: c.OnEntry,
 	}
+	if c.predicts() {
+		l.ahead = &ahead{innocents: newInnocents(c.Rules, c.MaxRows)}
+	}
+	if c.Lag > 0 {
+		var err error
+		l.circuit, err = c.Circuit(&c, l)
+		return l, err
+	}
+	l.fold = fold.New(c.Rules, fold.Options{NoStore: true, MaxRows: c.MaxRows})
 	for i, kind := range kinds {
 		for _, r := range c.Rules.ForKind(kind) {
 			l.reads[i].responses = l.reads[i].responses || r.ReadsResponses()
 			l.reads[i].arrivals = l.reads[i].arrivals || !r.ReadsResponses()
 		}
 	}
-	return l
+	return l, nil
 }
 
-// request takes the next request in order of time. If it is blocked, it counts as that for the callers who are closed,
-// and for the others not at all; see ARCHITECTURE.md, "What is recorded when".
+// request takes the next request in order of time.
 func (l *loop) request(line *ingest.Line) {
+	if l.circuit == nil {
+		l.decide(line)
+		return
+	}
+	for i, id := range line.IDs {
+		if id != "" {
+			l.seen.add(i, id)
+		}
+	}
+	answer, err := l.circuit.Request(line)
+	if err != nil && l.err == nil {
+		l.err = fmt.Errorf("replay: %w", err)
+	}
+	l.add(line, answer)
+}
+
+// add adds a request to the summary.
+func (l *loop) add(line *ingest.Line, a Answer) {
 	l.sum.Requests++
+	if a.Blocked || line.Blocked {
+		l.sum.Blocked++
+	} else if a.Shadowed {
+		l.sum.ShadowBlocked++
+	}
+}
+
+// decide decides on a request and counts it. A blocked request counts as blocked for the callers that are closed, and does not
+// count for its other callers: .github/ARCHITECTURE.md, section 4, "When requests are recorded".
+func (l *loop) decide(line *ingest.Line) {
 	var closed [ingest.MaxCallers + 1]bool
-	blocked, shadowed := false, false
+	var a Answer
 	for i, id := range line.IDs {
 		if id == "" {
 			continue
@@ -58,59 +100,69 @@ func (l *loop) request(line *ingest.Line) {
 		caller := schemas.Caller{Kind: l.kinds[i], ID: id}
 		l.seen.add(i, id)
 		closed[i] = l.gates.closed(caller, line.Time)
-		blocked = blocked || closed[i]
-		shadowed = shadowed || l.shadows.closed(caller, line.Time)
+		a.Blocked, a.Shadowed = a.Blocked || closed[i], a.Shadowed || l.shadows.closed(caller, line.Time)
 	}
-	if blocked || line.Blocked {
-		l.sum.Blocked++
-	} else if shadowed {
-		l.sum.ShadowBlocked++
-	}
+	l.add(line, a)
 	for i, id := range line.IDs {
-		if id != "" && (closed[i] == blocked || line.Blocked) {
-			l.count(i, id, line, blocked || line.Blocked)
+		if id != "" && (closed[i] == a.Blocked || line.Blocked) {
+			l.entry.Blocked = a.Blocked || line.Blocked
+			l.count(i, id, line)
 		}
 	}
 }
 
-// count folds the entries of one caller of a request: its arrival, and its response at the same time.
-func (l *loop) count(i int, id string, line *ingest.Line, blocked bool) {
+// count folds the entries of one caller of a request: its arrival, and its response at the same time. Whether it was blocked
+// is in l.entry.
+func (l *loop) count(i int, id string, line *ingest.Line) {
 	e := &l.entry
-	e.Time, e.Kind, e.ID, e.Resource, e.Count, e.Blocked = line.Time, l.kinds[i], id, line.Resource, 1, blocked
+	e.Time, e.Kind, e.ID, e.Resource, e.Count = line.Time, l.kinds[i], id, line.Resource, 1
 	if l.reads[i].arrivals {
 		e.Response, e.Status, e.Cost = false, 0, 0
-		l.onEntry(e)
-		l.fold.Entry(e)
+		l.take(e)
 	}
 	if l.reads[i].responses {
 		e.Response, e.Status, e.Cost = true, line.Status, line.Cost
-		l.onEntry(e)
-		l.fold.Entry(e)
+		l.take(e)
 	}
-	if changes := l.fold.TakeChanges(); len(changes) > 0 {
-		for i := range changes {
-			l.change(&changes[i])
+	changes := l.fold.TakeChanges()
+	for i := range changes {
+		l.hold(&changes[i])
+	}
+	l.Changes(changes)
+}
+
+// take folds an entry.
+func (l *loop) take(e *schemas.Entry) {
+	l.onEntry(e)
+	l.fold.Entry(e)
+}
+
+// hold turns a decision of the fold into a closure.
+func (l *loop) hold(c *fold.Change) {
+	if c.Kind != policy.Closed && c.Kind != policy.Moved {
+		return
+	}
+	closures := &l.gates
+	if c.Rule.Mode != schemas.ModeEnforce {
+		closures = &l.shadows
+	}
+	closures.close(c.Caller, c.At, c.Closure.Until)
+}
+
+// Changes implements Events.
+func (l *loop) Changes(changes []fold.Change) {
+	for i := range changes {
+		if c := &changes[i]; c.Kind == policy.Closed {
+			l.closed(c)
 		}
 	}
 }
 
-// change makes a closure of what the fold decided, in force from lag later on.
-func (l *loop) change(c *analyzer.Change) {
-	if c.Kind != policy.Closed && c.Kind != policy.Moved {
-		return
-	}
-	in := span{from: later(max(c.At, c.Closure.CloseAt), l.lag), until: c.Closure.Until}
-	shadow := c.Rule.Mode != schemas.ModeEnforce
-	if shadow {
-		l.shadows.close(c.Caller, in)
-	} else {
-		l.gates.close(c.Caller, in)
-	}
-	if c.Kind != policy.Closed {
-		return
-	}
+// closed takes note of a close.
+func (l *loop) closed(c *fold.Change) {
 	l.sum.Closes++
-	if shadow {
+	l.foreseen[c.By].add(c)
+	if c.Rule.Mode != schemas.ModeEnforce {
 		l.sum.ShadowCloses++
 	}
 	if l.err == nil {
@@ -118,19 +170,25 @@ func (l *loop) change(c *analyzer.Change) {
 	}
 }
 
-// finish adds to the summary what is known only in the end.
+// finish adds the totals of the whole run to the summary.
 func (l *loop) finish() {
+	if l.circuit != nil {
+		var err error
+		if l.fold, err = l.circuit.Finish(); err != nil && l.err == nil {
+			l.err = fmt.Errorf("replay: %w", err)
+		}
+	}
+	l.fold.EndOvershoots()
 	stats := l.fold.Stats()
 	l.sum.Callers, l.sum.CallersEstimated = l.seen.count()
-	l.sum.Overshoot = stats.Overshoot
-	l.sum.Uncounted = stats.Uncounted
-	l.sum.Digest = digestText(l.fold.Digest(l.fold.LogTime()))
-}
-
-// later returns t + d, d ≥ 0, or the last time there is.
-func later(t, d int64) int64 {
-	if t > math.MaxInt64-d {
-		return math.MaxInt64
+	l.sum.Overshoot, l.sum.Accuracy = stats.Overshoot, l.accuracy(&stats)
+	l.sum.Uncounted = stats.UncountedWeight()
+	if l.sum.Requests > 0 {
+		for _, u := range fold.Unused(l.fold.Rules(), 1, &stats) {
+			if slices.Contains(l.kinds, u.Rule.Kind) { // else the format names no such callers, which is known before a run
+				l.sum.Unused = append(l.sum.Unused, u.String())
+			}
+		}
 	}
-	return t + d
+	l.sum.Digest = digestText(l.fold.Digest(l.fold.LogTime()))
 }

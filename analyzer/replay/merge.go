@@ -1,19 +1,12 @@
 package replay
 
 import (
+	"container/heap"
 	"context"
 	"errors"
 
 	"github.com/509da70d/floodgate/analyzer/ingest"
 )
-
-// merger brings the lines of several sources into one order: always the source whose next line is the oldest, and of
-// equal times the one given first. A source that is out of order by some time leaves the whole out of order by at most
-// the same. One goroutine uses a merger.
-type merger struct {
-	heads []head // a binary heap, the next one first
-	errs  []error
-}
 
 // head is the next line of a source.
 type head struct {
@@ -22,30 +15,52 @@ type head struct {
 	index  int // of the source
 }
 
-// before reports whether a comes before b.
-func (a *head) before(b *head) bool {
+// heads is a heap.Interface: the head with the oldest line comes first; of equal times, the head of the source that was
+// given first.
+type heads []head
+
+// Len implements heap.Interface.
+func (h heads) Len() int { return len(h) }
+
+// Less implements heap.Interface.
+func (h heads) Less(i, j int) bool {
+	a, b := &h[i], &h[j]
 	return a.line.Time < b.line.Time || a.line.Time == b.line.Time && a.index < b.index
 }
 
-// merge calls f with each line in order, until f fails; a line is good until f returns. Inputs that could not be read to
-// their end are reported in the end: what was read of them counts.
+// Swap implements heap.Interface.
+func (h heads) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+// Push implements heap.Interface.
+func (h *heads) Push(x any) { *h = append(*h, x.(head)) } //nolint:errcheck,forcetypeassert // heap.Push is given a head
+
+// Pop implements heap.Interface.
+func (h *heads) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	*h = (*h)[:last]
+	return x
+}
+
+// merge brings the lines of several sources into one order and calls f with each of them, until f fails; a line is valid
+// until f returns. The next line is always the oldest of the sources' next lines. So the result is out of order by no more
+// time than the worst source. An error of an input is returned at the end, and the lines that were read before it count.
 func merge(ctx context.Context, sources []*source, sum *Summary, f func(*ingest.Line) error) error {
-	var m merger
+	var next heads
+	var errs []error
 	for i, s := range sources {
 		line, err := s.advance(ctx, sum)
-		if err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			m.errs = append(m.errs, err)
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
+		errs = append(errs, err)
 		if line != nil {
-			m.heads = append(m.heads, head{line, s, i})
-			m.up(len(m.heads) - 1)
+			next = append(next, head{line, s, i})
 		}
 	}
-	for len(m.heads) > 0 {
-		h := &m.heads[0]
+	heap.Init(&next)
+	for len(next) > 0 {
+		h := &next[0]
 		if err := f(h.line); err != nil {
 			return err
 		}
@@ -54,43 +69,13 @@ func merge(ctx context.Context, sources []*source, sum *Summary, f func(*ingest.
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			m.errs = append(m.errs, err)
+			errs = append(errs, err)
 		}
 		if h.line = line; line == nil {
-			last := len(m.heads) - 1
-			m.heads[0] = m.heads[last]
-			m.heads = m.heads[:last]
+			heap.Pop(&next)
+			continue
 		}
-		m.down()
+		heap.Fix(&next, 0)
 	}
-	return errors.Join(m.errs...)
-}
-
-// up moves the head at index i to its place in the heap.
-func (m *merger) up(i int) {
-	for i > 0 {
-		parent := (i - 1) / 2
-		if !m.heads[i].before(&m.heads[parent]) {
-			return
-		}
-		m.heads[i], m.heads[parent] = m.heads[parent], m.heads[i]
-		i = parent
-	}
-}
-
-// down moves the first head to its place in the heap.
-func (m *merger) down() {
-	for i := 0; ; {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(m.heads); child++ {
-			if m.heads[child].before(&m.heads[least]) {
-				least = child
-			}
-		}
-		if least == i {
-			return
-		}
-		m.heads[i], m.heads[least] = m.heads[least], m.heads[i]
-		i = least
-	}
+	return errors.Join(errs...)
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The oracle counts a log as slowly and as plainly as the words of ARCHITECTURE.md §4 and §8 can be written down, and
+// The oracle counts a log as slowly and as plainly as the words of analyzer/rules/README.md can be written down, and
 // shares no code with what it judges: regular expressions, package time, one list of admissions per caller.
 
 // verdict is what the oracle says about a log.
@@ -108,7 +108,11 @@ func oracleRead(text string) (oracleLine, string) {
 	if err != nil {
 		return oracleLine{}, "bad time"
 	}
-	return oracleLine{"ip:" + addr.Unmap().WithZone("").String(), at.UTC()}, ""
+	if addr = addr.Unmap().WithZone(""); addr.Is6() { // the first four of eight groups are the client
+		groups := strings.Split(addr.StringExpanded(), ":")
+		addr = netip.MustParseAddr(strings.Join(groups[:4], ":") + "::")
+	}
+	return oracleLine{"ip:" + addr.String(), at.UTC()}, ""
 }
 
 func oracleFixed(limit int, length time.Duration) oracleRule {
@@ -168,9 +172,9 @@ func oracleGCRA(limit int, length time.Duration, burst int64) oracleRule {
 				tat.Set(t)
 			}
 			tat.Add(tat, step)
-			most := new(big.Int).Mul(step, big.NewInt(burst))
-			if most.Add(most, t).Add(most, big.NewInt(int64(length))); tat.Cmp(most) > 0 {
-				tat.Set(most)
+			bound := new(big.Int).Mul(step, big.NewInt(burst))
+			if bound.Add(bound, t).Add(bound, big.NewInt(int64(length))); tat.Cmp(bound) > 0 {
+				tat.Set(bound)
 			}
 			until := new(big.Int).Mul(step, big.NewInt(1-burst))
 			return time.Unix(0, until.Add(until, tat).Int64()).UTC()

@@ -36,6 +36,10 @@ func (o outcome) String() string {
 	for _, c := range o.closes {
 		fmt.Fprintf(&b, "%s %s %d/%d\n", c.Rule, c.brief(), c.Count, c.Limit)
 	}
+	if a := o.summary.Accuracy; a != nil {
+		fmt.Fprintf(&b, "%+v\n", *a)
+		o.summary.Accuracy = nil // a pointer
+	}
 	fmt.Fprintf(&b, "%+v\n", o.summary)
 	return b.String()
 }

@@ -11,44 +11,46 @@ import (
 // maxBuckets is how many buckets a sorter has at most.
 const maxBuckets = 4096
 
-// sorter puts lines into the order of their time, ties in the order in which they came. A line older than the newest
-// seen − span is late and refused; all others leave in order, once no older one can come any more. The order is that of
-// sorting them all at once: how lines fall into buckets does not show.
+// sorter sorts lines by time; lines of equal time keep their order. A line older than the newest time so far minus span is
+// late and refused. All other lines are emitted in order, as soon as no older one can come any more. The result is the same
+// as if all lines were sorted at once; it does not depend on the buckets.
 //
-// Lines wait in buckets by time, a second wide where the span allows, and in the order in which they came. Logs with
-// times of a second need no sorting at all then; the others are sorted bucket by bucket on release. What waits is copied
-// into chunks, of which there are at most so many: at the cap the oldest bucket leaves early, and lines older than
-// that are late from then on. One goroutine uses a sorter.
+// Lines wait in buckets by time, each a second wide if the span allows, in the order in which they came. So logs with times
+// in whole seconds need no sorting. Others are sorted bucket by bucket when a bucket is released. Lines that wait are
+// copied into chunks, whose number is capped. At the cap the oldest bucket is emitted early, and from then on lines older
+// than that are late. One goroutine uses a sorter.
 type sorter struct {
 	span    int64
 	width   int64    // of a bucket, in nanoseconds
 	buckets []bucket // a ring: the bucket of time t is at t/width mod len
-	base    int64    // number (t/width) of the oldest bucket that may hold lines
+	base    int64    // number (t/width) of the oldest bucket that may contain lines
 	newest  int64    // newest time seen; -1 before the first
-	floor   int64    // newest time that left early
+	floor   int64    // newest time that was emitted early
 	waiting int64
-	early   int64 // lines that left early, because of the cap
+	early   int64 // lines that were emitted early, because of the cap
+	looks   int64 // looks at buckets in search of the oldest one with lines; tests measure the work by it
 	chunks  chunks
 	order   []place // scratch of release
 	emit    func(*ingest.Line)
-	line    ingest.Line // what emit is given
+	line    ingest.Line // the argument of emit
 }
 
 // bucket holds lines of one width of time.
 type bucket struct {
 	chunks   []*chunk
-	last     int64 // time of the line that came last
+	last     int64 // time of the last line that was added
 	unsorted bool
 }
 
-// place is where a line stands in a bucket.
+// place is the position of a line in a bucket.
 type place struct {
 	time  int64
 	chunk int32
 	at    int32
 }
 
-// newSorter returns a sorter of lines with that many callers, which gives lines to emit; each is good until emit returns.
+// newSorter returns a sorter of lines that have the given number of callers. It calls emit with each line, which is valid
+// until emit returns.
 func newSorter(span time.Duration, callers int, maxBytes int64, emit func(*ingest.Line)) *sorter {
 	width := max(int64(time.Second), (int64(span)+maxBuckets-1)/maxBuckets)
 	return &sorter{
@@ -58,7 +60,7 @@ func newSorter(span time.Duration, callers int, maxBytes int64, emit func(*inges
 	}
 }
 
-// push takes a line, and reports false if it is late. Older lines may be emitted before it returns.
+// push adds a line, or returns false if it is late. It may emit older lines before it returns.
 func (s *sorter) push(l *ingest.Line) bool {
 	if l.Time < s.newest-s.span || l.Time < s.floor {
 		return false
@@ -94,10 +96,12 @@ func (s *sorter) releaseTo(n int64) {
 	s.base = max(s.base, n)
 }
 
-// releaseOldest emits the lines of the oldest bucket that has some, before their time.
+// releaseOldest emits early the lines of the oldest bucket that has lines. Buckets that were searched before are not
+// searched again, because no line before the floor is accepted.
 func (s *sorter) releaseOldest() {
-	for n := s.base; ; n++ {
+	for n := max(s.base, s.floor/s.width); ; n++ {
 		b := s.bucketOf(n)
+		s.looks++
 		if len(b.chunks) == 0 {
 			continue
 		}
@@ -108,7 +112,7 @@ func (s *sorter) releaseOldest() {
 	}
 }
 
-// add appends a line to a bucket, or reports that there is no chunk left for it.
+// add appends a line to a bucket, or returns false if there is no chunk left for it.
 func (s *sorter) add(b *bucket, l *ingest.Line) bool {
 	n := len(b.chunks)
 	if n == 0 || !b.chunks[n-1].add(l) {

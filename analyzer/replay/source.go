@@ -8,39 +8,42 @@ import (
 	"io"
 
 	"github.com/509da70d/floodgate/analyzer/ingest"
+	"github.com/509da70d/floodgate/analyzer/printable"
 )
 
 // Sizes of blocks. A block holds at least one line of ingest.MaxLine bytes.
 const (
 	blockSize    = 1 << 20
 	minBlockSize = 2 * ingest.MaxLine
-	blockBudget  = 32 << 20 // of all inputs together, as far as minBlockSize lets it
-	blockDepth   = 4        // blocks of one input: being read, being scanned, being merged, and one more
+	blockBudget  = 32 << 20 // bytes of all inputs together, unless minBlockSize needs more
+	blockDepth   = 4        // blocks of one input: one is read, one scanned, one merged, and one is spare
 )
 
-// block is a run of whole lines of one input, and what was read from them.
+// block is a stretch of whole lines of one input, with the result of scanning them.
 type block struct {
 	text  []byte // lines, each with its newline; the input's last one may lack it
-	err   error  // why the input ends behind this block; io.EOF if it is over
+	last  []byte // the line before: this one may go on with it
+	err   error  // why the input ends behind this block; io.EOF at its normal end
 	from  *source
-	first bool // of the input's
+	first bool // it is the first block of the input
 	ready chan struct{}
 
-	lines    []ingest.Line // the readable ones: the first used
+	lines    []ingest.Line // the lines that could be read: the first used elements
 	used     int
 	total    int64
 	rejected [ingest.Reasons]int64
+	samples  ingest.Samples // of the lines that were rejected
 }
 
-// source is one input, cut into blocks. Three parties use its blocks in turn: read fills them, a worker scans them, and
-// the merge reads their lines and gives them back.
+// source is one input, cut into blocks. Three goroutines use each block in turn: read fills it, a worker scans it, and the
+// merge reads its lines and gives it back.
 type source struct {
 	input Input
-	head  []byte // how the input begins: see ingest.Format.Headed; set before the first block is queued
+	head  []byte // the first bytes of the input: see ingest.Format.Headed; set before the first block is queued
 	free  chan *block
-	queue chan *block // in the order of the input; each is ready once its ready has a value
+	queue chan *block // in the order of the input; a block is ready when its channel ready has a value
 
-	block *block // the one whose lines are being merged
+	block *block // the block whose lines are being merged
 	next  int    // its next line
 }
 
@@ -52,15 +55,16 @@ func newSource(in Input, size int) *source {
 	return s
 }
 
-// read cuts the input into blocks, queues them, and has work scan them. It returns when the input is over or ctx ends; an
-// input that fails says so in its last block.
+// read cuts the input into blocks, queues them, and has work scan them. It returns when the input or ctx ends. The error of
+// an input is in its last block.
 func (s *source) read(ctx context.Context, work chan<- *block, progress func(int64)) {
 	r, err := open(s.input.Reader, progress)
 	if err != nil {
 		r = failing{err}
 	}
-	var carry []byte  // the start of a line whose end was not read yet
-	skipping := false // inside of a line that was too long for a block, and of which the start is already out
+	var last []byte   // the last line of the block before
+	var carry []byte  // the start of a line whose end is not read yet
+	skipping := false // inside a line that was too long for a block; its start is queued already
 	for done := false; !done; {
 		var b *block
 		select {
@@ -75,6 +79,8 @@ func (s *source) read(ctx context.Context, work chan<- *block, progress func(int
 		if !skipping {
 			carry, skipping = b.cut(carry[:0])
 		}
+		b.last = append(b.last[:0], last...)
+		last = lastLine(last[:0], b.text)
 		if b.first = s.head == nil; b.first {
 			s.head = bytes.Clone(b.text[:min(len(b.text), ingest.MaxLine)])
 		}
@@ -92,6 +98,13 @@ func (s *source) read(ctx context.Context, work chan<- *block, progress func(int
 	}
 }
 
+// lastLine appends the last line of text to to, as far as a scan reads it.
+func lastLine(to, text []byte) []byte {
+	text = bytes.TrimSuffix(text, []byte("\n"))
+	text = text[bytes.LastIndexByte(text, '\n')+1:]
+	return append(to, text[:min(len(text), ingest.MaxLine)]...)
+}
+
 // fill reads text until the block is full or the input ends.
 func (b *block) fill(r io.Reader, carry []byte) {
 	b.text, b.err = append(b.text[:0], carry...), nil
@@ -102,7 +115,7 @@ func (b *block) fill(r io.Reader, carry []byte) {
 	}
 }
 
-// skipLine drops text up to the end of the line it starts in, and reports whether that end is still to come.
+// skipLine drops text up to the end of the current line, and reports whether that end is still to come.
 func (b *block) skipLine() bool {
 	i := bytes.IndexByte(b.text, '\n')
 	if i < 0 {
@@ -113,15 +126,15 @@ func (b *block) skipLine() bool {
 	return false
 }
 
-// cut moves the unfinished line at the end of the block to carry. If that line is the whole block, its start stays and
-// the rest of it is to be skipped.
+// cut moves the unfinished line at the end of the block to carry. If that line is the whole block, its start stays in the
+// block, and the caller must skip the rest of the line.
 func (b *block) cut(carry []byte) (rest []byte, skip bool) {
 	if b.err != nil {
 		return carry, false
 	}
 	i := bytes.LastIndexByte(b.text, '\n')
 	if i < 0 && len(b.text) > ingest.MaxLine {
-		b.text = b.text[:ingest.MaxLine+1] // one byte too long: the scan can tell
+		b.text = b.text[:ingest.MaxLine+1] // one byte too long, so that the scan refuses it
 		return carry, true
 	}
 	carry = append(carry, b.text[i+1:]...)
@@ -129,7 +142,7 @@ func (b *block) cut(carry []byte) (rest []byte, skip bool) {
 	return carry, false
 }
 
-// prime shows a new scanner how the input begins.
+// prime passes the first bytes of the input to a new scanner.
 func (s *source) prime(scanner ingest.Scanner) {
 	var l ingest.Line
 	for line := range bytes.Lines(s.head) {
@@ -137,9 +150,17 @@ func (s *source) prime(scanner ingest.Scanner) {
 	}
 }
 
+// follow shows a scanner the line before the block.
+func (b *block) follow(s ingest.Scanner) {
+	var l ingest.Line
+	if len(b.last) > 0 {
+		ingest.Scan(s, b.last, &l)
+	}
+}
+
 // scan reads the block's lines.
 func (b *block) scan(s ingest.Scanner) {
-	b.used, b.total, b.rejected = 0, 0, [ingest.Reasons]int64{}
+	b.used, b.total, b.rejected, b.samples = 0, 0, [ingest.Reasons]int64{}, ingest.Samples{}
 	for text := b.text; len(text) > 0; {
 		line := text
 		if i := bytes.IndexByte(text, '\n'); i >= 0 {
@@ -154,14 +175,16 @@ func (b *block) scan(s ingest.Scanner) {
 		}
 		if reason := ingest.Scan(s, line, &b.lines[b.used]); reason != ingest.OK {
 			b.rejected[reason]++
+			b.samples.Add(reason, line)
 			continue
 		}
 		b.used++
 	}
 }
 
-// advance makes the source's next line its head and returns it, or nil at the end of the input. What blocks counted goes
-// to sum. The line before is given up. An input that cannot be read to its end is at its end, with an error.
+// advance makes the source's next line its head and returns it, or nil at the end of the input. It adds the counts of
+// finished blocks to sum. The line before is no longer valid. If an input cannot be read to its end, advance returns nil
+// and an error there.
 func (s *source) advance(ctx context.Context, sum *Summary) (*ingest.Line, error) {
 	for {
 		if s.block != nil {
@@ -170,13 +193,13 @@ func (s *source) advance(ctx context.Context, sum *Summary) (*ingest.Line, error
 				return &s.block.lines[s.next-1], nil
 			}
 			err := s.block.err
-			s.free <- s.block // never waits: there is room for all
+			s.free <- s.block // never blocks: the channel has room for all
 			s.block = nil
 			if errors.Is(err, io.EOF) {
 				return nil, nil
 			}
 			if err != nil {
-				return nil, fmt.Errorf("read %s: %w", s.input.Name, err)
+				return nil, fmt.Errorf("read %s: %w", printable.Of(s.input.Name), err)
 			}
 		}
 		select {
@@ -194,7 +217,7 @@ func (s *source) advance(ctx context.Context, sum *Summary) (*ingest.Line, error
 	}
 }
 
-// failing is a reader that has nothing but an error.
+// failing is a reader that returns an error only.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }

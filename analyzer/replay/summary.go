@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/509da70d/floodgate/analyzer"
+	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/ingest"
+	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -13,19 +14,25 @@ import (
 type Close struct {
 	Type    string    `json:"type"` // "close"
 	Rule    string    `json:"rule"`
-	Caller  string    `json:"caller"` // kind:id
+	Caller  string    `json:"caller"`                  // kind:id
+	Base64  string    `json:"caller_base64,omitempty"` // the same, if it is not UTF-8
 	CloseAt time.Time `json:"close_at"`
 	Until   time.Time `json:"until"`          // as decided at CloseAt
 	Count   int64     `json:"count"`          // weight in the window at CloseAt
 	Limit   int64     `json:"limit"`          // of this caller
-	Mode    string    `json:"mode,omitempty"` // "shadow" if the rule only says what it would do
+	Mode    string    `json:"mode,omitempty"` // "shadow" if the rule blocks nobody
+
+	// With a lag, if the caller's demand was measured: by which share of the limit it was to be expected to go over it, and which
+	// share one close in 200 exceeds at most.
+	Expected float64 `json:"overshoot_expected,omitempty"`
+	Bound    float64 `json:"overshoot_bound,omitempty"`
 }
 
-func newClose(c *analyzer.Change) Close {
+func newClose(c *fold.Change) Close {
 	out := Close{
-		Type: "close", Rule: c.Rule.Name, Caller: c.Caller.String(),
+		Type: "close", Rule: c.Rule.Name, Caller: c.Caller.String(), Base64: printable.Base64(c.Caller.String()),
 		CloseAt: time.Unix(0, c.Closure.CloseAt).UTC(), Until: time.Unix(0, c.Closure.Until).UTC(),
-		Count: c.Count.Total, Limit: c.Limit,
+		Count: c.Count.Total, Limit: c.Limit, Expected: c.Expected, Bound: c.Bound,
 	}
 	if c.Rule.Mode == schemas.ModeShadow {
 		out.Mode = c.Rule.Mode.String()
@@ -33,30 +40,33 @@ func newClose(c *analyzer.Change) Close {
 	return out
 }
 
-// Summary is what a run has counted. Its JSON is the last line that replay prints.
-// Lines = the sum of RejectedByReason + Dropped + Late + Requests.
+// Summary has the counts of a run. Its JSON is the last line that replay prints. Lines = the sum of RejectedByReason +
+// Dropped + Late + Requests.
 type Summary struct {
 	Type      string  `json:"type"` // "summary"
 	Lines     int64   `json:"lines"`
 	Rejected  int64   `json:"rejected"`          // could not be read
-	Dropped   int64   `json:"dropped,omitempty"` // by the mapping's drop filters, and headers
-	Late      int64   `json:"late"`              // came after lines newer by more than the reorder span
+	Dropped   int64   `json:"dropped,omitempty"` // lines that the mapping's drop filters dropped, and headers
+	Late      int64   `json:"late"`              // older than an earlier line by more than the reorder span
 	Requests  int64   `json:"requests"`          // counted or blocked
 	Callers   int64   `json:"callers"`           // different ones
 	Closes    int64   `json:"closes"`            // of all rules
-	Blocked   int64   `json:"blocked"`           // requests that enforcing rules would have stopped, or the log says were
+	Blocked   int64   `json:"blocked"`           // requests that enforcing rules would have blocked, or that the log says were blocked
 	Overshoot float64 `json:"overshoot"`         // the largest of any close
 
-	Digest           string           `json:"digest"` // of the counts that are left in the end: equal for equal counts
-	RejectedByReason map[string]int64 `json:"rejected_by_reason"`
-	ShadowCloses     int64            `json:"shadow_closes"`               // how many of Closes are of shadow rules
-	ShadowBlocked    int64            `json:"shadow_blocked"`              // requests that shadow rules alone would have stopped
-	ReorderCut       int64            `json:"reorder_cut"`                 // lines counted before their turn was sure: the buffer was full
-	Uncounted        uint64           `json:"uncounted"`                   // requests of callers for whom the table had no room
-	CallersEstimated bool             `json:"callers_estimated,omitempty"` // there are too many to count them exactly
+	Digest           string              `json:"digest"` // of all rows at the end: equal for equal counts
+	RejectedByReason map[string]int64    `json:"rejected_by_reason"`
+	RejectedLines    map[string][]string `json:"rejected_lines,omitempty"`    // see ingest.Samples
+	ShadowCloses     int64               `json:"shadow_closes"`               // how many of Closes are of shadow rules
+	ShadowBlocked    int64               `json:"shadow_blocked"`              // requests that shadow rules would have blocked, and no enforcing rule
+	ReorderCut       int64               `json:"reorder_cut"`                 // lines that were counted early because the buffer was full, possibly out of order
+	Uncounted        uint64              `json:"uncounted"`                   // requests of callers without a row, because the table was full: see Config.MaxRows
+	CallersEstimated bool                `json:"callers_estimated,omitempty"` // there are too many to count them exactly
+	Unused           []string            `json:"unused,omitempty"`            // what is said of each rule that had no effect, wholly or in part
+	Accuracy         *Accuracy           `json:"accuracy,omitempty"`          // with a lag
 }
 
-// add takes over what a block has counted.
+// add adds the counts of a block.
 func (s *Summary) add(b *block) {
 	s.Lines += b.total
 	for r, n := range b.rejected {
@@ -66,10 +76,12 @@ func (s *Summary) add(b *block) {
 			s.Dropped += n
 		default:
 			s.Rejected += n
-			s.RejectedByReason[ingest.Reason(r).String()] += n
+			reason := ingest.Reason(r).String()
+			s.RejectedByReason[reason] += n
 		}
 	}
+	s.RejectedLines = b.samples.AddTo(s.RejectedLines)
 }
 
-// digestText writes a digest the way everything in floodgate prints one.
+// digestText returns a digest in the form that all of floodgate prints.
 func digestText(d uint64) string { return fmt.Sprintf("%016x", d) }

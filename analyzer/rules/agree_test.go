@@ -12,6 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 
+	"github.com/509da70d/floodgate/analyzer/document"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -43,6 +44,7 @@ func choices() map[string][]any {
 		"escalate": {object("max", "1h"), object("max", "1h", "factor", 1.5, "forget", "24h"), object("max", "1s"), object(), object("factor", 2), object("max", "1h", "factor", 0.5),
 			object("max", "1h", "factor", 1001), object("max", 5), object("max", "1h", "more", 1), "2", nil},
 		"mode":      {"enforce", "shadow", "off", "", true, nil},
+		"predict":   {"off", "early", "shares", "Early", "on", "", false, 1, nil},
 		"overrides": {object(), object("a", 5), object("192.0.2.1", "unlimited"), object("10.0.0.0/8", 5), object("10.0.0.1/8", 5), object("a", 0), object("a", "none"), object(strings.Repeat("i", 257), 1), object("", 1), object("a", nil), list(), 5, nil},
 		"warn":      {0.8, list(0.5, 1), list(1, 0.5), list(0), 101, list(), "0.8", list(0.1, 0.1), nil, true},
 	}
@@ -90,7 +92,7 @@ func TestSchemaAndLoaderAgreeOnWhatNobodyWrote(t *testing.T) {
 		case invalid != nil:
 			both++
 		default:
-			var errs Errors
+			var errs document.Errors
 			if !errors.As(wrong, &errs) {
 				t.Fatal(wrong)
 			}

@@ -4,15 +4,25 @@
 //	           ◀─Error─┘   ▲
 //	            line:col   └── Watcher: a change of the file, or a call of Reload
 //
-// Its nouns: a Rule says which callers, what limit over what window, and what closing does; a Set is all the rules of a
-// file, immutable once parsed; an Error is one thing that is wrong, at a line and a column. A file with an error gives
-// no Set: the rules that run stay. Warnings come with a Set; they point at what is allowed but may not be meant.
+// Its nouns: a Rule says which callers are counted, which limit holds over which window, and how long a close lasts. A Set is
+// all rules of a file; it does not change. A Watcher reports new versions of a file. A file with an error gives no Set, and
+// the rules in use stay. A Set may come with warnings about things that are allowed but rarely intended.
 //
-// The format is described by schemas/rules.schema.json, which editors can use. Schema and loader agree on every file of
-// testdata/rules, but for checks that a schema can't express (the test lists them).
+// schemas/rules.schema.json describes the format, and editors can use it. Schema and loader agree on every file of
+// testdata/rules, except for checks that a schema cannot express (the test lists them). Package document reads the YAML, and
+// says which YAML is refused.
 //
-// The YAML is plain: no anchors, aliases, tags, merge keys or complex keys, one document, decimal integers. What a rule
-// does can be read where it stands, and no file can be small and its meaning large.
+// Overrides name callers in clear. Where ids are hashed with a secret (schemas.IDs.Hash), the loader hashes them at once, and
+// Set.Text, which goes into Kafka, has the hashes. Patterns of such ids are refused.
 //
-// Everything has a limit: MaxFile, MaxRules, MaxOverrides, MaxLimit and the others below.
+// Everything has a bound: document.MaxFile, MaxRules, MaxOverrides, MaxLimit and the others below.
+//
+// # Chosen input
+//
+// Operators write rules. Clients choose the ids and resources that are compared with them. That costs:
+//   - Exact overrides and networks are in Go maps, which are seeded. An address that is in no network of the rule is looked up
+//     once for each prefix length that the rule has: at most 32 times, or 128 times for IPv6.
+//   - Patterns: see package pattern.
+//
+// BenchmarkChosenInput measures the first.
 package rules

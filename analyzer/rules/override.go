@@ -4,17 +4,26 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// override is the limit of one caller or network, or that it has none.
+// override is the limit of one caller or network.
 type override struct {
 	limit     int64
 	unlimited bool
 }
 
-// overrides are a rule's: by id, and for ip callers also by network.
+// String returns the limit, or unlimited.
+func (o override) String() string {
+	if o.unlimited {
+		return "unlimited"
+	}
+	return strconv.FormatInt(o.limit, 10)
+}
+
+// overrides are the overrides of a rule: by id, and for callers of kind ip also by network.
 type overrides struct {
 	exact    map[string]override
 	networks map[network]override
@@ -22,7 +31,7 @@ type overrides struct {
 	bits6    []int
 }
 
-// network is a netip.Prefix that hashes faster: IPv4 is mapped into IPv6, its lengths with it.
+// network is a netip.Prefix that hashes faster. IPv4 addresses are mapped into IPv6, and their prefix lengths too.
 type network struct {
 	addr [16]byte
 	bits int
@@ -36,7 +45,7 @@ func networkOf(p netip.Prefix) network {
 	return n
 }
 
-// widen shortens the network to a length, which must not be longer than before.
+// widen shortens the network's prefix to a number of bits, which must not be more than before.
 func (n *network) widen(bits int) {
 	n.bits = bits
 	if at := bits / 8; at < len(n.addr) {
@@ -48,6 +57,14 @@ func (n *network) widen(bits int) {
 // String returns the network as a netip.Prefix of 128 bits.
 func (n network) String() string { return netip.PrefixFrom(netip.AddrFrom16(n.addr), n.bits).String() }
 
+// prefix returns the network as it was before networkOf.
+func (n network) prefix() netip.Prefix {
+	if addr := netip.AddrFrom16(n.addr); addr.Is4In6() && n.bits >= 96 {
+		return netip.PrefixFrom(addr.Unmap(), n.bits-96)
+	}
+	return netip.PrefixFrom(netip.AddrFrom16(n.addr), n.bits)
+}
+
 func (o *overrides) empty() bool { return len(o.exact) == 0 && len(o.networks) == 0 }
 
 // find returns the override of id: the exact one before the longest prefix.
@@ -55,12 +72,18 @@ func (o *overrides) find(id string) (override, bool) {
 	if found, ok := o.exact[id]; ok {
 		return found, true
 	}
+	_, found, ok := o.findNetwork(id)
+	return found, ok
+}
+
+// findNetwork returns the override of the longest prefix that contains id.
+func (o *overrides) findNetwork(id string) (network, override, bool) {
 	if len(o.networks) == 0 {
-		return override{}, false
+		return network{}, override{}, false
 	}
 	addr, err := netip.ParseAddr(id)
 	if err != nil {
-		return override{}, false
+		return network{}, override{}, false
 	}
 	bits := o.bits6
 	if addr = schemas.CanonicalAddr(addr); addr.Is4() {
@@ -70,28 +93,43 @@ func (o *overrides) find(id string) (override, bool) {
 	for _, length := range bits {
 		n.widen(length)
 		if found, ok := o.networks[n]; ok {
-			return found, true
+			return n, found, true
 		}
 	}
-	return override{}, false
+	return network{}, override{}, false
 }
 
-// addExact adds the override of an id, and reports whether it is the first.
-func (o *overrides) addExact(id string, to override) bool {
-	if _, ok := o.exact[id]; ok {
-		return false
+// Override returns what an override of the rule that applies to a caller of the rule's kind is written for: the id, or the network
+// that contains it. It returns false if none applies.
+func (r *Rule) Override(id string) (of string, exact, ok bool) {
+	if _, ok := r.overrides.exact[id]; ok {
+		return id, true, true
 	}
+	n, _, ok := r.overrides.findNetwork(id)
+	if !ok {
+		return "", false, false
+	}
+	return n.prefix().String(), false, true
+}
+
+// addExact adds the override of ids, and reports whether it is the first of each.
+func (o *overrides) addExact(ids []string, to override) bool {
 	if o.exact == nil {
 		o.exact = make(map[string]override)
 	}
-	o.exact[id] = to
+	for _, id := range ids {
+		if _, ok := o.exact[id]; ok {
+			return false
+		}
+		o.exact[id] = to
+	}
 	return true
 }
 
 // addNetwork adds the override of a canonical network, and reports whether it is the first.
 func (o *overrides) addNetwork(p netip.Prefix, to override) bool {
 	if p.IsSingleIP() {
-		return o.addExact(p.Addr().String(), to)
+		return o.addExact([]string{p.Addr().String()}, to)
 	}
 	n := networkOf(p)
 	if _, ok := o.networks[n]; ok {
@@ -113,7 +151,7 @@ func (o *overrides) addNetwork(p netip.Prefix, to override) bool {
 	return true
 }
 
-// lines returns the overrides as text, in an order that depends on nothing else.
+// lines returns the overrides as text, sorted.
 func (o *overrides) lines() []string {
 	var lines []string
 	for id, to := range o.exact {
@@ -126,33 +164,36 @@ func (o *overrides) lines() []string {
 	return lines
 }
 
-// most returns the largest limit of the overrides, or 0.
-func (o *overrides) most() int64 {
-	var most int64
-	for _, to := range o.exact {
-		most = max(most, to.limit)
+// texts returns the overrides for people, sorted.
+func (o *overrides) texts() []string {
+	var texts []string
+	for id, to := range o.limits() {
+		texts = append(texts, id+" "+to)
 	}
-	for _, to := range o.networks {
-		most = max(most, to.limit)
-	}
-	return most
+	slices.Sort(texts)
+	return texts
 }
 
-// canonicalNetwork returns the one form of a network: IPv4-mapped IPv6 becomes IPv4. Its address must be its first, and
-// a network that holds IPv4-mapped addresses and others is refused: as a mask over both it would mean all of IPv4.
-func canonicalNetwork(text string) (netip.Prefix, error) {
-	p, err := netip.ParsePrefix(text)
-	if err != nil {
-		return netip.Prefix{}, fmt.Errorf("got %q, want an address, or a network such as 198.51.100.0/24", text)
+// limits returns each override's limit, by whom it is for.
+func (o *overrides) limits() map[string]string {
+	all := make(map[string]string, len(o.exact)+len(o.networks))
+	for id, to := range o.exact {
+		all[id] = to.String()
 	}
-	if p.Addr().Is4In6() {
-		if p.Bits() < 96 {
-			return netip.Prefix{}, fmt.Errorf("got %q, want IPv4 networks written as such", text)
-		}
-		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	for n, to := range o.networks {
+		all[n.prefix().String()] = to.String()
 	}
-	if masked := p.Masked(); masked != p {
-		return netip.Prefix{}, fmt.Errorf("got %q, want the network's first address: %s", text, masked)
+	return all
+}
+
+// maxLimit returns the largest limit of the overrides, or 0.
+func (o *overrides) maxLimit() int64 {
+	var limit int64
+	for _, to := range o.exact {
+		limit = max(limit, to.limit)
 	}
-	return p, nil
+	for _, to := range o.networks {
+		limit = max(limit, to.limit)
+	}
+	return limit
 }

@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -27,6 +28,26 @@ func TestOverridesGoExactBeforeLongestPrefix(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: got %s, want %s", id, got, want)
 		}
+	}
+}
+
+// People are told which line of the file gives a caller its limit.
+func TestAnOverrideNamesWhatItIsWrittenFor(t *testing.T) {
+	r := one(t, `callers: ip, overrides: {203.0.113.9: 1, 203.0.113.0/24: 2, "2001:db8::/32": unlimited, "2001:db8::1": 7}`)
+	for id, want := range map[string]string{
+		"203.0.113.9": "203.0.113.9 true", "203.0.113.8": "203.0.113.0/24 false", "2001:db8::2": "2001:db8::/32 false",
+		"2001:db8::1": "2001:db8::1 true", "203.0.114.1": "none", "no address": "none", "": "none",
+	} {
+		got := "none"
+		if of, exact, ok := r.Override(id); ok {
+			got = fmt.Sprint(of, " ", exact)
+		}
+		if got != want {
+			t.Errorf("%q: got %s, want %s", id, got, want)
+		}
+	}
+	if of, _, ok := one(t, "callers: ip").Override("203.0.113.9"); ok {
+		t.Errorf("a rule without overrides: got %q", of)
 	}
 }
 
@@ -125,5 +146,24 @@ func BenchmarkLimitFor(b *testing.B) {
 				s.Rules[0].LimitFor("198.51.100.77")
 			}
 		})
+	}
+}
+
+// An override of a long id is for the callers that have it, in clear or as it is shown: of the form of another's id there is
+// no other way to write it.
+func TestAnOverrideOfALongIDFindsItsCaller(t *testing.T) {
+	long := strings.Repeat("é", 200)
+	for _, written := range []string{long, schemas.ID(strings.Repeat("k", 300))} {
+		r := one(t, `callers: key, overrides: {"`+written+`": 7}`)
+		counted := written
+		if !schemas.Hashed(written) {
+			counted = schemas.ID(written)
+		}
+		if got, _ := r.LimitFor(counted); got != 7 {
+			t.Errorf("%q: got a limit of %d, want the override's", counted, got)
+		}
+		if got, _ := r.LimitFor(schemas.ID(counted)); got == 7 {
+			t.Errorf("%q: got the override's limit for who sends the form of its caller", counted)
+		}
 	}
 }

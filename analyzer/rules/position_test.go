@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/509da70d/floodgate/analyzer/document"
 )
 
 // TestEachErrorSaysWhereItIs, in lines and characters as editors count them. The place is marked in the text: ¶ stands
@@ -83,12 +85,12 @@ func TestLongTextIsCutBetweenCharacters(t *testing.T) {
 		for shift := range 4 {
 			long := strings.Repeat("x", shift) + strings.Repeat(letter, 200)
 			_, err := Parse("r", fmt.Appendf(nil, "version: 1\nrules: [{name: r, callers: key, limit: 1, window: 1m, %s: 0, mode: %s}]\n", long, long))
-			var errs Errors
+			var errs document.Errors
 			if !errors.As(err, &errs) || len(errs) != 2 {
 				t.Fatalf("got %v, want two errors", err)
 			}
 			for _, e := range errs {
-				if !utf8.ValidString(e.Msg) || strings.Contains(e.Msg, `\x`) || !strings.Contains(e.Msg, "…") || strings.Contains(e.Msg, long) {
+				if !utf8.ValidString(e.Msg) || strings.Contains(e.Msg, `\x`) || !strings.Contains(e.Msg, "...") || strings.Contains(e.Msg, long) {
 					t.Errorf("%d letters and %s: got %q, want it cut at a letter", shift, letter, e.Msg)
 				}
 			}

@@ -1,8 +1,10 @@
 package rules
 
 import (
+	"math/bits"
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer/pattern"
 	"github.com/509da70d/floodgate/analyzer/window"
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -29,12 +31,12 @@ func (m Measure) String() string {
 	}
 }
 
-// Rule says which callers are counted, what limit holds over what window, and what closing does. Rules come from Parse
-// and don't change: any number of goroutines may use one.
+// Rule says which callers are counted, which limit holds over which window, and how long a close lasts. Parse makes rules; they
+// do not change, and any number of goroutines may use one.
 type Rule struct {
 	Name         string
-	Kind         string // of the callers
-	Pattern      Glob   // of their ids; the zero value matches all
+	Kind         string       // of the callers
+	Pattern      pattern.Glob // of their ids; the zero value matches all
 	Match        Match
 	Limit        int64 // of callers without an override: see LimitFor
 	Window       window.Algorithm
@@ -44,31 +46,30 @@ type Rule struct {
 	CloseFor     time.Duration // a close lasts at least this long; 0 is as long as the window is full
 	Escalate     Escalate
 	Mode         schemas.Mode
+	Predict      Predict
 	Warn         []float64 // fractions of the limit at which to warn, rising
 	overrides    overrides
+	windowText   string
 	fingerprint  uint64
 	shape        uint64
 }
 
-// Match selects the entries that a rule counts; all that is given must hold. The zero value selects all.
+// Match selects the entries that a rule counts: those that fit both fields. An empty field fits all entries.
 type Match struct {
-	Resources []Glob        // any of them
-	Statuses  []StatusRange // any of them
+	Resources []pattern.Glob        // any of them; of the whole resource, "GET /search", or of its path, "/search"
+	Statuses  []pattern.StatusRange // any of them
 }
 
-// StatusRange is a range of HTTP statuses, both ends included: 401 to 401, or 500 to 599.
-type StatusRange struct{ From, To uint16 }
-
-// Escalate makes consecutive closes longer: the n-th lasts at least CloseFor·Factor^(n−1), at most Max, and n starts
-// again when a caller has behaved for Forget. The zero value does not escalate.
+// Escalate makes consecutive closes longer. The n-th close lasts at least CloseFor·Factor^(n−1), but at most Max. When a caller
+// was not closed for Forget, n starts again at 1. The zero value does not escalate.
 type Escalate struct {
 	Factor float64
 	Max    time.Duration
 	Forget time.Duration
 }
 
-// LimitFor returns the limit of a caller of the rule's kind, and whether it has none at all: the override of exactly
-// this id, else of the longest prefix that holds it, else Limit. The id is canonical. It does not allocate.
+// LimitFor returns the limit of a caller of the rule's kind, and whether the caller is unlimited: by the override of exactly
+// this id, else of the smallest network that contains it, else Limit. The id is canonical. LimitFor does not allocate.
 func (r *Rule) LimitFor(id string) (limit int64, unlimited bool) {
 	if r.overrides.empty() {
 		return r.Limit, false
@@ -79,33 +80,44 @@ func (r *Rule) LimitFor(id string) (limit int64, unlimited bool) {
 	return r.Limit, false
 }
 
-// Matches reports whether the rule counts e: its caller's kind and id, its resource and its status. Rules that match a
-// status or measure responses or cost count responses, all others count arrivals: no request counts twice under a rule.
+// Matches reports whether the rule counts e, by its caller's kind and id, its resource and its status. Rules that match a
+// status, or measure responses or cost, count responses. All others count arrivals. So no request counts twice under a rule.
 func (r *Rule) Matches(e *schemas.Entry) bool {
 	return e.Kind == r.Kind && e.Response == r.ReadsResponses() && r.Pattern.Match(e.ID) && r.Match.holds(e)
 }
 
-// ReadsResponses reports whether the rule counts responses instead of arrivals. Recorders must then send them.
+// ReadsResponses reports whether the rule counts responses instead of arrivals. Recorders must send responses for such a rule.
 func (r *Rule) ReadsResponses() bool { return r.Measure != Requests || len(r.Match.Statuses) > 0 }
 
 func (m *Match) holds(e *schemas.Entry) bool {
-	if len(m.Resources) > 0 && !anyGlob(m.Resources, e.Resource) {
-		return false
-	}
-	if len(m.Statuses) == 0 {
-		return true
-	}
-	for _, s := range m.Statuses {
-		if s.From <= e.Status && e.Status <= s.To {
-			return true
-		}
-	}
-	return false
+	return m.fitsResource(e.Resource) && (len(m.Statuses) == 0 || pattern.AnyStatus(m.Statuses, e.Status))
 }
 
-// Weight returns what e weighs under the rule: its count, or its cost. An entry that was blocked weighs 0 unless the rule
-// counts blocked ones. Whether it was is the caller's to say: a rule in shadow mode goes by its own closures, not by those
-// that held.
+// UnmatchedBy returns those of a set of patterns that do not match a resource. Bit i of a set is Resources[i].
+func (m *Match) UnmatchedBy(resource string, patterns uint64) uint64 {
+	path := schemas.ResourcePath(resource)
+	for left := patterns; left != 0; left &= left - 1 {
+		i := bits.TrailingZeros64(left)
+		if g := m.Resources[i]; g.Match(resource) || len(path) < len(resource) && g.Match(path) {
+			patterns &^= 1 << i
+		}
+	}
+	return patterns
+}
+
+// fitsResource reports whether one of the patterns matches the whole resource, or the resource without its method. So a pattern
+// without a method is for all methods, and for those sources of requests that know none.
+func (m *Match) fitsResource(resource string) bool {
+	if len(m.Resources) == 0 || pattern.Any(m.Resources, resource) {
+		return true
+	}
+	path := schemas.ResourcePath(resource)
+	return len(path) < len(resource) && pattern.Any(m.Resources, path)
+}
+
+// Weight returns how much e adds to a count under the rule: its count, or its cost. A blocked entry adds 0, unless the rule
+// counts blocked ones. The caller decides whether e was blocked: for a rule in shadow mode, the rule's own closures decide
+// that, not those that gates enforced.
 func (r *Rule) Weight(e *schemas.Entry, blocked bool) int64 {
 	if blocked && !r.CountBlocked {
 		return 0
@@ -116,11 +128,11 @@ func (r *Rule) Weight(e *schemas.Entry, blocked bool) int64 {
 	return int64(e.Count)
 }
 
-// Fingerprint identifies all that the rule says: its version in decisions. It is the same in every process, and does
-// not depend on comments or on how the file is laid out.
+// Fingerprint identifies everything that the rule says: it is the rule's version in decisions. It is the same in every
+// process, and does not depend on comments or on the layout of the file.
 func (r *Rule) Fingerprint() uint64 { return r.fingerprint }
 
-// Shape identifies what the rule counts and how: kind, match, measure, count_blocked and window. Over a reload, a rule
-// that keeps its name and its Shape keeps its counts; limit, burst, mode, close_for, escalate, warn, overrides and the
-// pattern of ids may change.
+// Shape identifies what the rule counts and how: kind, match, measure, count_blocked and window. A rule that keeps its name and
+// its Shape in a reload keeps its counts. Its limit, burst, mode, close_for, escalate, predict, warn, overrides and pattern of
+// ids may change.
 func (r *Rule) Shape() uint64 { return r.shape }

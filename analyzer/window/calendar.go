@@ -92,7 +92,10 @@ func (c calendar) View(s State, limit, t int64) Count {
 func (c calendar) after(s State, t int64) bool { return t >= s[1] && s[1] < math.MaxInt64 }
 
 func (c calendar) count(s State, limit, t int64) Count {
-	n := Count{Total: s[2], Start: s[0], Until: t, Late: t < s[0]}
+	n := Count{Total: s[2], Start: s[0], Until: t}
+	if t < s[0] {
+		n.Place = Late
+	}
 	if n.Total >= max(limit, 1) {
 		n.Until = s[1]
 	}
@@ -114,7 +117,16 @@ func (c calendar) Length(t int64) int64 {
 func (c calendar) Valid(s State) bool { return len(s) == 0 || len(s) == 3 && s[0] < s[1] && s[2] > 0 }
 
 func (c calendar) Shape() string {
-	return fmt.Sprintf("%s/%s/%s/%d", NameFixed, c.unit, c.loc, c.anchor)
+	return fmt.Sprintf("%s/%s/%s/%d", nameFixed, c.unit, c.loc, c.anchor)
 }
 
-func (c calendar) Name() string { return NameFixed }
+func (calendar) Capacity(limit int64) int64 { return max(limit, 1) }
+
+func (calendar) Traits() Traits { return Traits{Slot: math.MaxInt64} }
+
+func (c calendar) Forgets(_ State, _, lost int64) int64 {
+	_, end := c.bounds(lost)
+	return end
+}
+
+func (c calendar) Coarse() Coarse { return itself{c} }

@@ -19,8 +19,10 @@
 // instead of overflowing. Time math/MaxInt64 (in the year 2262) is treated as the end of time: a window never reopens
 // there.
 //
-// Entries may come out of order. An older one that is still inside the window goes into its own place, never into a
-// newer one, and the answer is given as of the newest entry counted. One that is too old is late: it is not counted and
-// changes nothing. An entry of weight 0 (blocked, or free of cost) changes nothing either, so that a flood of blocked
-// requests makes no state dirty.
+// Entries may come out of order. An older entry that is still inside the window is counted in the place of its own
+// time, never in a newer one, and the answer holds for the time of the newest entry. An entry that is too old is late:
+// it is not counted and changes nothing. In fixed windows, entries of the window before the newest count there for two
+// seconds of log time (no longer than a window), because servers' clocks differ: their Place is Past, and full or not it says
+// nothing of the newest window. An entry of weight 0 (blocked, or free of cost) changes nothing either, so that a flood
+// of blocked requests makes no state dirty.
 package window

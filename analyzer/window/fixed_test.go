@@ -19,10 +19,32 @@ func TestFixedStories(t *testing.T) {
 			{at: 9 * sec, weight: 1, total: 4, until: 10 * sec},
 			{at: 10 * sec, weight: 1, total: 1, until: open},
 		}},
-		"an entry of the past window is late and goes nowhere": {10 * sec, 1, []step{
-			{at: 10 * sec, weight: 1, total: 1, until: 20 * sec},
-			{at: 10*sec - 1, weight: 5, total: 1, until: 20 * sec, late: true},
-			{at: 19 * sec, weight: 1, total: 2, until: 20 * sec},
+		"an entry of the window before counts there": {10 * sec, 5, []step{
+			{at: 8 * sec, weight: 3, total: 3, until: open},
+			{at: 10 * sec, weight: 1, total: 1, until: open}, // the server whose clock is ahead
+			{at: 10*sec - 1, weight: 2, total: 5, until: 10 * sec, past: true},
+			{at: 11 * sec, weight: 1, total: 2, until: open},
+			{at: 9 * sec, weight: 1, total: 6, until: 10 * sec, past: true},
+		}},
+		"until the grace is over": {10 * sec, 1, []step{
+			{at: 9 * sec, weight: 1, total: 1, until: 10 * sec},
+			{at: 12*sec - 1, weight: 1, total: 1, until: 20 * sec},
+			{at: 9 * sec, weight: 1, total: 2, until: 10 * sec, past: true},
+			{at: 12 * sec, weight: 1, total: 2, until: 20 * sec},
+			{at: 10*sec - 1, weight: 5, total: 2, until: 20 * sec, late: true},
+			{at: 19 * sec, weight: 1, total: 3, until: 20 * sec},
+		}},
+		"a window is never longer open to late entries than it was long": {100 * time.Millisecond, 1, []step{
+			{at: 50 * time.Millisecond, weight: 1, total: 1, until: 100 * time.Millisecond},
+			{at: 150 * time.Millisecond, weight: 1, total: 1, until: 200 * time.Millisecond},
+			{at: 99 * time.Millisecond, weight: 1, total: 2, until: 100 * time.Millisecond, past: true},
+			{at: 200 * time.Millisecond, weight: 1, total: 1, until: 300 * time.Millisecond},
+			{at: 99 * time.Millisecond, weight: 1, total: 1, until: 300 * time.Millisecond, late: true},
+		}},
+		"what is two windows old is late": {10 * sec, 1, []step{
+			{at: 20 * sec, weight: 1, total: 1, until: 30 * sec},
+			{at: 10*sec - 1, weight: 5, total: 1, until: 30 * sec, late: true},
+			{at: 19 * sec, weight: 1, total: 1, until: 20 * sec, past: true},
 		}},
 		"an older entry of this window counts": {10 * sec, 2, []step{
 			{at: 18 * sec, weight: 1, total: 1, until: open},

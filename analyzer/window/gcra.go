@@ -6,6 +6,8 @@ import (
 	"time"
 )
 
+const nameGCRA = "gcra"
+
 // NewGCRA returns a token bucket that refills by a limit in each length and holds burst; a burst of 0 is the limit. Seen
 // from the other side it is a leaky bucket. The algorithm is the Generic Cell Rate Algorithm (ATM Forum Traffic
 // Management 4.0, 1996): its one integer is the theoretical arrival time TAT. It panics if length is not positive or
@@ -19,7 +21,7 @@ func NewGCRA(length time.Duration, burst int64) Algorithm {
 
 // gcra keeps {TAT, time of the newest entry}. TAT is when the bucket is full again, if nothing more comes; it never goes
 // back. No entry is late: an older one counts at the newest one's time, because a bucket does not know what it held
-// before. Seen from the older time it would seem fuller than it ever was, and close on callers who did nothing.
+// before. At the older time it would seem fuller than it ever was, and would close callers that did nothing.
 type gcra struct{ length, burst int64 }
 
 func (g gcra) Add(s State, limit, t, weight int64) (State, Count) {
@@ -31,8 +33,8 @@ func (g gcra) Add(s State, limit, t, weight int64) (State, Count) {
 	if len(s) > 0 {
 		tat, newest = max(s[0], t), max(s[1], t)
 	}
-	most := add(addMul(newest, burst, interval), g.length)
-	tat = max(tat, min(addMul(tat, weight, interval), most))
+	maxTAT := add(addMul(newest, burst, interval), g.length)
+	tat = max(tat, min(addMul(tat, weight, interval), maxTAT))
 	return append(s[:0], tat, newest), g.count(tat, newest, interval, burst, t)
 }
 
@@ -77,6 +79,24 @@ func (g gcra) Length(int64) int64 { return g.length }
 
 func (g gcra) Valid(s State) bool { return len(s) == 0 || len(s) == 2 && s[0] >= s[1] }
 
-func (g gcra) Shape() string { return NameGCRA + "/" + strconv.FormatInt(g.length, 10) }
+func (g gcra) Shape() string { return nameGCRA + "/" + strconv.FormatInt(g.length, 10) }
 
-func (g gcra) Name() string { return NameGCRA }
+func (g gcra) Capacity(limit int64) int64 {
+	_, burst := g.resolve(limit)
+	return burst
+}
+
+func (gcra) Traits() Traits { return Traits{Endless: true} }
+
+// Forgets: two buckets that get the same entries never move apart, and a full one is burst and a window ahead of an
+// empty one at maxTAT. So the bucket that had the lost entry as well has drained by then, and both are the same.
+func (g gcra) Forgets(s State, limit, lost int64) int64 {
+	interval, burst := g.resolve(limit)
+	from := lost
+	if len(s) > 0 {
+		from = max(s[0], lost)
+	}
+	return add(addMul(from, burst, interval), g.length)
+}
+
+func (g gcra) Coarse() Coarse { return itself{g} }

@@ -99,9 +99,9 @@ func gcraOracle(tat *big.Int, length, limit, burst, at, weight int64) (newTAT, t
 	newTAT = tat
 	if weight > 0 {
 		newTAT = new(big.Int).Add(base, new(big.Int).Mul(n(weight), interval))
-		most := new(big.Int).Add(n(at), new(big.Int).Mul(n(burst), interval))
-		most.Add(most, n(length))
-		newTAT = clamp(smaller(newTAT, most))
+		maxTAT := new(big.Int).Add(n(at), new(big.Int).Mul(n(burst), interval))
+		maxTAT.Add(maxTAT, n(length))
+		newTAT = clamp(smaller(newTAT, maxTAT))
 		if tat != nil && newTAT.Cmp(tat) < 0 {
 			newTAT = tat
 		}

@@ -7,6 +7,8 @@ import (
 	"time"
 )
 
+const nameLog = "log"
+
 // NewLog returns the exact window: it keeps the time and weight of the newest entries, as many as make up the limit, so
 // it is for small limits. It panics if length is not positive.
 func NewLog(length time.Duration) Algorithm { return log{length: nanoseconds(length)} }
@@ -20,12 +22,12 @@ func (l log) Add(s State, limit, t, weight int64) (State, Count) {
 	if weight <= 0 {
 		return s, l.View(s, limit, t)
 	}
-	if len(s) == 0 || l.gone(s[len(s)-2], t) {
+	if len(s) == 0 || l.expired(s[len(s)-2], t) {
 		s = append(s[:0], weight, t, weight)
 		return s, l.count(s, 1, weight, limit, t)
 	}
 	newest := s[len(s)-2]
-	if l.gone(t, newest) {
+	if l.expired(t, newest) {
 		return s, l.View(s, limit, t)
 	}
 	limit = max(limit, 1)
@@ -64,17 +66,20 @@ func (l log) View(s State, limit, t int64) Count {
 	at := max(t, s[len(s)-2])
 	first, total := l.live(s, at)
 	c := l.count(s, first, total, limit, t)
-	c.Start, c.Late = sub(at, l.length), l.gone(t, at)
+	c.Start = sub(at, l.length)
+	if l.expired(t, at) {
+		c.Place = Late
+	}
 	return c
 }
 
-// gone reports whether time t is outside of the window that ends with newest.
-func (l log) gone(t, newest int64) bool { return t < newest && since(newest, t) >= uint64(l.length) }
+// expired reports whether time t is outside of the window that ends with newest.
+func (l log) expired(t, newest int64) bool { return t < newest && since(newest, t) >= uint64(l.length) }
 
 // live returns where the pairs begin that are in the window ending at the given time, and their weight.
 func (l log) live(s State, at int64) (first int, total int64) {
 	first, total = 1, s[0]
-	for first < len(s) && l.gone(s[first], at) {
+	for first < len(s) && l.expired(s[first], at) {
 		total = s.rest(first, total)
 		first += 2
 	}
@@ -133,6 +138,31 @@ func (l log) Valid(s State) bool {
 	return s[0] == total
 }
 
-func (l log) Shape() string { return NameLog + "/" + strconv.FormatInt(l.length, 10) }
+func (l log) Shape() string { return nameLog + "/" + strconv.FormatInt(l.length, 10) }
 
-func (l log) Name() string { return NameLog }
+func (log) Capacity(limit int64) int64 { return max(limit, 1) }
+
+func (log) Traits() Traits { return Traits{Truncates: true} }
+
+// Forgets: once a lost entry has left, the sums are the same.
+func (l log) Forgets(_ State, _, lost int64) int64 { return add(lost, l.length) }
+
+func (l log) Coarse() Coarse { return pairs{halves{l, l.length}, l} }
+
+// pairs is the Coarse of a log.
+type pairs struct {
+	halves
+	of log
+}
+
+// Coarsen keeps the newest entries that make up half of the weight, as of the oldest of them.
+func (c pairs) Coarsen(s State, t int64) State {
+	total := c.of.View(s, 1, t).Total
+	var kept int64
+	for i := len(s) - 2; i > 0 && total > 0; i -= 2 {
+		if kept = add(kept, s[i+1]); kept >= total-kept {
+			return State{s[i], kept}
+		}
+	}
+	return nil
+}

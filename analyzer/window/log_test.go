@@ -108,7 +108,7 @@ func TestLogSaturates(t *testing.T) {
 		t.Errorf("got %+v at the end of time", c)
 	}
 	s, _ = a.Add(nil, 1, math.MaxInt64, 1)
-	if _, c = a.Add(s, 1, math.MinInt64, 1); !c.Late {
+	if _, c = a.Add(s, 1, math.MinInt64, 1); c.Place != Late {
 		t.Errorf("got %+v, want late", c)
 	}
 }

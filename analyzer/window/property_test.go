@@ -63,21 +63,21 @@ func TestInvariants(t *testing.T) {
 			switch {
 			case !a.Valid(s):
 				t.Fatalf("%s: entry %d made state %v, which is not valid", a.Shape(), i, s)
-			case (c.Late || e.weight == 0) && !slices.Equal(s, before):
+			case (c.Place == Late || e.weight == 0) && !slices.Equal(s, before):
 				t.Fatalf("%s: entry %d does not count and changed %v to %v", a.Shape(), i, before, s)
-			case (c.Late || e.weight == 0) && c != ask:
+			case (c.Place == Late || e.weight == 0) && c != ask:
 				t.Fatalf("%s: entry %d does not count: got %+v, want %+v as View said", a.Shape(), i, c, ask)
-			case c.Late != ask.Late:
-				t.Fatalf("%s: entry %d: late is %v in Add, %v in View", a.Shape(), i, c.Late, ask.Late)
+			case c.Place != ask.Place:
+				t.Fatalf("%s: entry %d: place is %v in Add, %v in View", a.Shape(), i, c.Place, ask.Place)
 			case c.Total < 0 || c.Until < e.at:
 				t.Fatalf("%s: entry %d: got %+v", a.Shape(), i, c)
 			case a.View(s, limit, e.at) != c:
 				t.Fatalf("%s: entry %d: got %+v, then view %+v", a.Shape(), i, c, a.View(s, limit, e.at))
 			}
-			if reopened := a.View(s, limit, c.Until); c.Until < math.MaxInt64 && reopened.Full(c.Until) {
+			if reopened := a.View(s, limit, c.Until); c.Until < math.MaxInt64 && c.Place != Past && reopened.Full(c.Until) {
 				t.Fatalf("%s: entry %d: full until %d, and still full then: %+v", a.Shape(), i, c.Until, reopened)
 			}
-			if last := a.View(s, limit, max(e.at, c.Until-1)); c.Full(e.at) && !last.Full(max(e.at, c.Until-1)) {
+			if last := a.View(s, limit, max(e.at, c.Until-1)); c.Full(e.at) && c.Until < math.MaxInt64 && !last.Full(max(e.at, c.Until-1)) {
 				t.Fatalf("%s: entry %d: full until %d, and open just before: %+v", a.Shape(), i, c.Until, last)
 			}
 		}
@@ -190,8 +190,8 @@ func TestLogIsExact(t *testing.T) {
 			e := entry{rapid.Int64Range(0, 400).Draw(t, "time"), rapid.Int64Range(1, 5).Draw(t, "weight")}
 			var c Count
 			s, c = a.Add(s, limit, e.at, e.weight)
-			if late := newest != math.MinInt64 && e.at <= newest-length; late != c.Late {
-				t.Fatalf("entry %+v with the newest at %d: got late %v", e, newest, c.Late)
+			if late := newest != math.MinInt64 && e.at <= newest-length; late != (c.Place == Late) {
+				t.Fatalf("entry %+v with the newest at %d: got place %v", e, newest, c.Place)
 			} else if late {
 				continue
 			}
@@ -221,6 +221,42 @@ func logOracle(all []entry, newest, length, limit, now int64) (total, until int6
 	return total, until
 }
 
+// Fixed against its definition with a map of windows: an entry counts in its own window, which is the newest or the one before
+// it, and there for as long as no entry came that is more than the grace behind it.
+func TestFixedIsItsDefinition(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		length := rapid.OneOf(rapid.Int64Range(1, 100), rapid.Int64Range(1, 20*int64(sec))).Draw(t, "length")
+		limit := drawLimit(t)
+		a := NewFixed(time.Duration(length))
+		counts := make(map[int64]int64)
+		var s State
+		newest := int64(math.MinInt64)
+		for range rapid.IntRange(1, 60).Draw(t, "entries") {
+			at, weight := rapid.Int64Range(-length, 5*length).Draw(t, "time"), rapid.Int64Range(1, 5).Draw(t, "weight")
+			index, now := floorDiv(at, length), floorDiv(newest, length)
+			past := newest != math.MinInt64 && index == now-1 && newest-now*length < min(int64(2*sec), length)
+			late := newest != math.MinInt64 && index < now && !past
+			var c Count
+			s, c = a.Add(s, limit, at, weight)
+			if (c.Place == Late) != late || (c.Place == Past) != past {
+				t.Fatalf("entry at %d with the newest at %d: got place %v, want late %v and past %v", at, newest, c.Place, late, past)
+			}
+			if late {
+				continue
+			}
+			newest = max(newest, at)
+			counts[index] += weight
+			want := Count{Total: counts[index], Start: index * length, Until: at, Place: c.Place}
+			if want.Total >= limit {
+				want.Until = (index + 1) * length
+			}
+			if c != want {
+				t.Fatalf("entry at %d with the newest at %d: got %+v, want %+v", at, newest, c, want)
+			}
+		}
+	})
+}
+
 // Sliding against its definition with a map of slots, in unbounded integers.
 func TestSlidingIsItsDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -238,8 +274,8 @@ func TestSlidingIsItsDefinition(t *testing.T) {
 			index := floorDiv(at, slot)
 			var c Count
 			s, c = a.Add(s, limit, at, weight)
-			if late := i > 0 && big.NewInt(index).Cmp(new(big.Int).Sub(big.NewInt(newest), big.NewInt(slots))) < 0; late != c.Late {
-				t.Fatalf("%s: slot %d with the newest %d: got late %v", a.Shape(), index, newest, c.Late)
+			if late := i > 0 && big.NewInt(index).Cmp(new(big.Int).Sub(big.NewInt(newest), big.NewInt(slots))) < 0; late != (c.Place == Late) {
+				t.Fatalf("%s: slot %d with the newest %d: got late %v", a.Shape(), index, newest, c.Place)
 			} else if late {
 				continue
 			}

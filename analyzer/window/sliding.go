@@ -9,6 +9,8 @@ import (
 // MaxSlots bounds the sub-windows of a sliding window, and so the memory for a caller: (MaxSlots+2) × 8 bytes.
 const MaxSlots = 1000
 
+const nameSliding = "sliding"
+
 // NewSliding returns a window that moves in slots of length/slots, rounded up. It counts slots+1 of them, so that no
 // interval of the given length ever holds more than the limit; it may close early by at most one slot's worth. An entry
 // is late if its slot is more than slots older than the newest one: times are compared as slots, so that none counts that
@@ -44,12 +46,12 @@ func (w sliding) Add(s State, limit, t, weight int64) (State, Count) {
 	default:
 		age := since(s[0], index)
 		if age > uint64(w.slots) {
-			return s, w.count(s, 0, limit, t, true)
+			return s, w.count(s, 0, limit, t, Late)
 		}
 		s = s.grow(int(age) + 2)
 		s[age+1] = add(s[age+1], weight)
 	}
-	return s, w.count(s, 0, limit, t, false)
+	return s, w.count(s, 0, limit, t, Newest)
 }
 
 // advance makes the slot at index the newest, with weight in it.
@@ -82,20 +84,23 @@ func (s State) grow(n int) State {
 func (w sliding) View(s State, limit, t int64) Count {
 	index := floorDiv(t, w.slot)
 	if len(s) == 0 {
-		return w.count(State{index}, 0, limit, t, false)
+		return w.count(State{index}, 0, limit, t, Newest)
 	}
 	if index > s[0] {
-		return w.count(s, since(index, s[0]), limit, t, false)
+		return w.count(s, since(index, s[0]), limit, t, Newest)
 	}
-	return w.count(s, 0, limit, t, since(s[0], index) > uint64(w.slots))
+	if since(s[0], index) > uint64(w.slots) {
+		return w.count(s, 0, limit, t, Late)
+	}
+	return w.count(s, 0, limit, t, Newest)
 }
 
 // count sums the slots as of steps after the newest one. If the sum reaches the limit it does so at some slot, seen from
 // the newest: the window reopens when that slot leaves it.
-func (w sliding) count(s State, steps uint64, limit, t int64, late bool) Count {
+func (w sliding) count(s State, steps uint64, limit, t int64, place Place) Count {
 	limit = max(limit, 1)
 	newest := int64(uint64(s[0]) + steps)
-	c := Count{Start: mul(sub(newest, w.slots), w.slot), Until: t, Late: late}
+	c := Count{Start: mul(sub(newest, w.slots), w.slot), Until: t, Place: place}
 	if steps > uint64(w.slots) {
 		return c
 	}
@@ -137,7 +142,39 @@ func (w sliding) Valid(s State) bool {
 }
 
 func (w sliding) Shape() string {
-	return NameSliding + "/" + strconv.FormatInt(w.length, 10) + "/" + strconv.FormatInt(w.slots, 10)
+	return nameSliding + "/" + strconv.FormatInt(w.length, 10) + "/" + strconv.FormatInt(w.slots, 10)
 }
 
-func (w sliding) Name() string { return NameSliding }
+func (sliding) Capacity(limit int64) int64 { return max(limit, 1) }
+
+func (w sliding) Traits() Traits { return Traits{Slot: w.slot} }
+
+// Forgets: once the slot of a lost entry has left, the sums are the same. A window that is still full then is so without
+// that entry.
+func (w sliding) Forgets(_ State, _, lost int64) int64 {
+	return mul(add(floorDiv(lost, w.slot), w.slots+1), w.slot)
+}
+
+func (w sliding) Coarse() Coarse { return slots{halves{w, w.length}, w} }
+
+// slots is the Coarse of a sliding window.
+type slots struct {
+	halves
+	of sliding
+}
+
+// Coarsen keeps the newest slots that hold half of the weight, at the time of the oldest of them. Older slots would make that
+// time older, and all of the weight would leave earlier.
+func (c slots) Coarsen(s State, t int64) State {
+	total := c.of.View(s, 1, t).Total
+	if total == 0 {
+		return nil
+	}
+	var kept int64
+	for age, weight := range s[1:] {
+		if kept = add(kept, weight); kept >= total-kept {
+			return State{mul(sub(s[0], int64(age)), c.of.slot), kept}
+		}
+	}
+	return nil
+}

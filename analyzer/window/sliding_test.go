@@ -145,7 +145,7 @@ func TestSlidingSaturates(t *testing.T) {
 		t.Errorf("the first entry has left: got %+v, want the second alone", c)
 	}
 	s, c = a.Add(s, 1, math.MinInt64, 1)
-	if !c.Late {
+	if c.Place != Late {
 		t.Errorf("got %+v, want late", c)
 	}
 	_, c = a.Add(s, 1, math.MaxInt64, 1)

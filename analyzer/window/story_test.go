@@ -13,6 +13,17 @@ type step struct {
 	total  int64
 	until  time.Duration
 	late   bool
+	past   bool
+}
+
+func (s step) place() Place {
+	switch {
+	case s.late:
+		return Late
+	case s.past:
+		return Past
+	}
+	return Newest
 }
 
 const open = time.Duration(-1)
@@ -27,13 +38,13 @@ func story(t *testing.T, a Algorithm, limit int64, steps ...step) State {
 		before := slices.Clone(s)
 		var got Count
 		s, got = a.Add(s, limit, at, step.weight)
-		want := Count{Total: step.total, Start: got.Start, Until: int64(step.until), Late: step.late}
+		want := Count{Total: step.total, Start: got.Start, Until: int64(step.until), Place: step.place()}
 		if step.until == open {
 			want.Until = at
 		}
 		if got != want {
-			t.Errorf("step %d, weight %d at %v: got total %d, until %v, late %v, want %d, %v, %v", i, step.weight, step.at,
-				got.Total, time.Duration(got.Until), got.Late, want.Total, time.Duration(want.Until), want.Late)
+			t.Errorf("step %d, weight %d at %v: got total %d, until %v, place %v, want %d, %v, %v", i, step.weight, step.at,
+				got.Total, time.Duration(got.Until), got.Place, want.Total, time.Duration(want.Until), want.Place)
 		}
 		if (step.late || step.weight <= 0) && !slices.Equal(s, before) {
 			t.Errorf("step %d: an entry that does not count changed the state from %v to %v", i, before, s)

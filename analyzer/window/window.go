@@ -15,9 +15,19 @@ type Count struct {
 	// Until is when the window naturally reopens, in Unix nanoseconds: it is full if and only if Until is after the
 	// time that was asked about. An open window gives that time itself.
 	Until int64
-	// Late is whether the entry was too old to be counted. The rest of the Count then describes the window as it is.
-	Late bool
+	// Place is which window this is.
+	Place Place
 }
+
+// Place says which window an entry was counted in.
+type Place uint8
+
+// Places.
+const (
+	Newest Place = iota // the newest window; one that moves with time is always this one
+	Past                // the one before it, which is over: Total, Start and Until are of that one. Only fixed windows have it
+	Late                // none: the entry was too old to be counted. The rest of the Count describes the newest window
+)
 
 // Full reports whether the window was full at t, the time that was passed to Add or View.
 func (c Count) Full(t int64) bool { return c.Until > t }
@@ -27,13 +37,21 @@ func (c Count) Full(t int64) bool { return c.Until > t }
 // A limit under 1 is taken as 1, a weight under 0 as 0.
 type Algorithm interface {
 	// Add counts an entry of the given weight at t and returns the new state, which may share memory with s: s must not
-	// be used any more. If the Count is Late or weight is 0, the state is s, unchanged.
+	// be used any more. If the Place is Late or weight is 0, the state is s, unchanged.
 	Add(s State, limit, t, weight int64) (State, Count)
 	// View returns what an entry of weight 0 at t would, and changes nothing.
 	View(s State, limit, t int64) Count
+	// Parts returns what View's Total is made of, oldest first, for people: the newest parts, at most as many as most says, and
+	// how many older ones were left out. It changes nothing, and shares no memory with s.
+	Parts(s State, limit, t int64, most int) (parts []Part, more int)
 	// Expiry returns the time from which on a nil State would behave as s does, for all entries at that time and later.
 	// math.MaxInt64 is never; the expiry of nil is math.MinInt64.
 	Expiry(s State) int64
+	// Forgets returns the time from which on neither a count nor a natural closure depends on entries at or before lost
+	// that were not added to s: a state that lacks them then behaves as one that has them.
+	Forgets(s State, limit, lost int64) int64
+	// Coarse returns the algorithm for callers that have no room for a whole State.
+	Coarse() Coarse
 	// Length returns the length in nanoseconds of the window that t falls into. It varies only on a calendar.
 	Length(t int64) int64
 	// Valid reports whether s can be used. What Add returned always can; a state that was read from elsewhere is asked
@@ -41,14 +59,21 @@ type Algorithm interface {
 	Valid(s State) bool
 	// Shape identifies algorithm and parameters, such as "sliding/60000000000/20". Limit and burst are not part of it.
 	Shape() string
-	// Name is fixed, sliding, log or gcra.
-	Name() string
+	// Capacity returns the weight at which a window is full, for a caller with the given limit.
+	Capacity(limit int64) int64
+	// Traits says what else a reader of counts must know of the algorithm.
+	Traits() Traits
 }
 
-// Names of the algorithms.
-const (
-	NameFixed   = "fixed"
-	NameSliding = "sliding"
-	NameLog     = "log"
-	NameGCRA    = "gcra"
-)
+// Traits is what sets algorithms apart for a reader of their counts. The zero value is a window that counts all that came
+// since its Start, whenever that is.
+type Traits struct {
+	Truncates bool // a State keeps no more weight than makes up the limit, so that a Total does not show an overshoot
+	Endless   bool // a Count may depend on entries of any age, also on those before its Start
+	Aligned   bool // windows start at multiples of their length since 1970-01-01
+
+	// Slot is the time in nanoseconds between two moments at which weight may leave a window, which are multiples of it since
+	// 1970-01-01. 0 is a window that weight may leave at any time; math.MaxInt64 is one of the calendar, which
+	// is emptied at once.
+	Slot int64
+}

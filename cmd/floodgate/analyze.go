@@ -4,17 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/509da70d/floodgate/analyzer"
+	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/rules"
-	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
@@ -24,6 +24,7 @@ type analyzeConfig struct {
 	kafka      kafkaFlags
 	key        keyFlag
 	rules      string
+	ids        idFlags
 	data       string
 	listen     string
 	group      string
@@ -32,24 +33,34 @@ type analyzeConfig struct {
 	repeat     time.Duration
 	snapshot   time.Duration
 	maxRows    int
+	predict    predictFlags
 	standby    bool
+	trust      bool // start although brokers do not bound the times of messages
+	status     *statusPage
+	api        apiFlags
+	log        logFlags
 }
 
 func parseAnalyze(p process, args []string) (analyzeConfig, error) {
-	var c analyzeConfig
+	c := analyzeConfig{status: new(statusPage)}
 	flags := newFlags("analyze --brokers HOST:PORT... --rules FILE --data DIR [flags]")
 	c.kafka.add(flags)
 	c.key.add(flags)
 	flags.StringVar(&c.rules, "rules", "", "rules `file`; read again when it changes and on SIGHUP")
+	c.ids.add(flags)
 	flags.StringVar(&c.data, "data", "", "`directory` for the counts")
-	flags.StringVar(&c.listen, "listen", "127.0.0.1:9090", "`host:port` of /metrics, /healthz and /readyz; empty: none")
-	flags.StringVar(&c.group, "group", "floodgate", "consumer group that shares out the partitions")
+	flags.StringVar(&c.listen, "listen", "127.0.0.1:9090", "`host:port` of /metrics, /healthz, /readyz and /status; empty: none")
+	flags.StringVar(&c.group, "group", "floodgate", "consumer group whose members share the partitions")
 	flags.DurationVar(&c.session, "session-timeout", kafkaio.DefaultSessionTimeout, "how long a silent analyzer keeps its partitions")
 	flags.DurationVar(&c.checkpoint, "checkpoint", analyzer.DefaultCheckpoint, "time between commits of the counts")
 	flags.DurationVar(&c.repeat, "repeat", analyzer.DefaultRepeat, "time between repeats of all closures in force")
-	flags.DurationVar(&c.snapshot, "snapshot", analyzer.DefaultSnapshot, "time between snapshots of all counts, from which another analyzer can go on")
+	flags.DurationVar(&c.snapshot, "snapshot", analyzer.DefaultSnapshot, "time between snapshots of all counts, from which another analyzer can continue")
 	flags.BoolVar(&c.standby, "standby", false, "get partitions only while no other analyzer of the group runs")
-	flags.IntVar(&c.maxRows, "max-rows", analyzer.DefaultMaxRows, "rules × callers counted in one partition, at some 200 bytes each; beyond, only those that are heavy")
+	flags.BoolVar(&c.trust, "trust-clocks", false, "start although the topic of requests lacks "+kafkaio.SettingAhead+": refuse messages from the future by this machine's clock")
+	flags.IntVar(&c.maxRows, "max-rows", fold.DefaultMaxRows, "rules × callers with an exact count in one partition, at some 200 bytes each; further callers wait, and offenders among them take the rows of others")
+	c.predict.add(flags)
+	c.api.add(flags)
+	c.log.add(flags)
 	if err := parseFlags(p, flags, args); err != nil {
 		return c, err
 	}
@@ -76,54 +87,63 @@ func (c *analyzeConfig) check() error {
 	case c.maxRows < 1:
 		return usagef("--max-rows: got %d, want 1 or more", c.maxRows)
 	}
+	if err := c.predict.check(); err != nil {
+		return err
+	}
 	return c.kafka.check()
 }
 
 // runAnalyze runs an analyzer until it is stopped.
-func runAnalyze(ctx context.Context, p process, args []string) error {
+func runAnalyze(ctx context.Context, p process, args []string) (err error) {
 	c, err := parseAnalyze(p, args)
 	if err != nil {
 		return err
 	}
-	logger := p.logger()
-	set, err := rules.Load(c.rules)
+	defer c.log.report(p, &err)
+	set, err := c.ids.rules(c.rules)
 	if err != nil {
 		return fmt.Errorf("load rules: %w", err)
 	}
-	logWarnings(logger, set)
-	key, err := c.key.key()
+	d, err := newDaemon(p, c.log, c.kafka, c.key)
 	if err != nil {
 		return err
 	}
+	defer d.close()
+	if err := c.api.make(d, &c.ids); err != nil {
+		return err
+	}
+	logStart(d.logger, "analyze", "rules", fmt.Sprintf("%016x", set.ID()), "rule_count", len(set.Rules), "file", c.rules)
+	logWarnings(d.logger, set)
 	if err := prepareData(c.data); err != nil {
 		return err
 	}
-	client, err := c.kafka.client()
+	lock, err := store.Lock(c.data)
 	if err != nil {
+		return fmt.Errorf("--data: %w; want a directory for each analyzer", err)
+	}
+	defer lock.Close() // the end of the process would do it too
+	g, ctx := errgroup.WithContext(ctx)
+	d.http.Handle("GET /status", c.status)
+	if err := d.listen(ctx, g, c.listen); err != nil {
 		return err
 	}
-	defer client.Close()
-	server := newServer()
-	g, ctx := errgroup.WithContext(ctx)
-	if c.listen != "" {
-		if err := server.open(c.listen, logger); err != nil {
-			return err
-		}
-		g.Go(func() error { return server.run(ctx) })
+	if err := c.api.serve(ctx, g, d); err != nil {
+		g.Go(func() error { return err }) // stops what listens already
+		return g.Wait()
 	}
-	g.Go(func() error { return c.count(ctx, logger, client, set, key, server) })
+	g.Go(func() error { return c.count(ctx, d, set) })
 	g.Go(func() error { return boundMemory(ctx) })
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("analyze: %w", err)
 	}
-	logger.Info("stopped")
+	d.logger.Info("stopped")
 	return nil
 }
 
-// prepareData makes the directory of the counts and tries to write there, so that a wrong one is found before Kafka is
-// waited for: an owner that can't open its store goes on trying.
+// prepareData creates the directory of the counts and tries to write there. So a directory that cannot be used is an error
+// before the wait for Kafka: an owner that cannot open its store would try for ever.
 func prepareData(dir string) error {
-	if err := os.MkdirAll(dir, 0o750); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make data directory: %w", err)
 	}
 	f, err := os.CreateTemp(dir, ".writable-*")
@@ -134,99 +154,49 @@ func prepareData(dir string) error {
 }
 
 // analyzer builds the analyzer that the flags describe.
-func (c *analyzeConfig) analyzer(logger *slog.Logger, client *kafkaio.Client, set *rules.Set, key schemas.PartitionKey, partitions int) *analyzer.Analyzer {
+func (c *analyzeConfig) analyzer(d *daemon, set *rules.Set, t requestsTopic) *analyzer.Analyzer {
+	counting := fold.Options{Key: d.key, Partitions: t.partitions, MaxRows: c.maxRows}
+	c.predict.set(&counting)
 	var a *analyzer.Analyzer
-	a = analyzer.New(client, analyzer.Config{
+	a = analyzer.New(d.client, analyzer.Config{
 		Dir: c.data, SessionTimeout: c.session,
 		Join: func() (analyzer.Membership, error) {
 			return kafkaio.NewGroup(kafkaio.GroupConfig{
-				Client: client, Group: c.group, Topic: c.kafka.names.Requests, SessionTimeout: c.session,
-				Held: func() map[int]int64 { return a.Held() }, Standby: c.standby,
+				Client: d.client, Group: c.group, Topic: c.kafka.names.Requests, SessionTimeout: c.session,
+				Held: func() map[int]int64 { return a.Held() }, Standby: c.standby, MemberFile: filepath.Join(c.data, "member"),
 			})
 		},
 		Owner: analyzer.OwnerConfig{
-			Fold:     analyzer.FoldOptions{Key: key, Partitions: partitions, MaxRows: c.maxRows},
-			Requests: c.kafka.names.Requests, Decisions: c.kafka.names.Decisions, State: c.kafka.names.State,
-			Rejects: c.kafka.names.Rejects,
-			Rules:   set, Name: ownerName(), Checkpoint: c.checkpoint, Repeat: c.repeat, Snapshot: c.snapshot,
-			Store: store.Options{Logger: logger}, Logger: logger,
+			Fold: counting, Requests: c.kafka.names.Requests, Decisions: c.kafka.names.Decisions, State: c.kafka.names.State,
+			Rejects: c.kafka.names.Rejects, Control: c.kafka.names.Control, Events: c.kafka.names.Events, API: c.api.advertised(), JudgeTimes: t.unbounded,
+			Rules: set, Name: ownerName(), Checkpoint: c.checkpoint, Repeat: c.repeat, Snapshot: c.snapshot,
+			Store: store.Options{Logger: d.logger}, Logger: d.logger,
 		},
 	})
 	return a
 }
 
-func ownerName() string {
-	host, err := os.Hostname()
+// followRules calls take with new rules when their file changes or on SIGHUP. If the file cannot be used it calls refuse, and the
+// rules in use stay.
+func (c *analyzeConfig) followRules(ctx context.Context, d *daemon, set *rules.Set, take func(*rules.Set), refuse func(error)) error {
+	ids, err := c.ids.load()
 	if err != nil {
-		host = "unknown"
+		return err
 	}
-	return fmt.Sprintf("%s/%d", host, os.Getpid())
-}
-
-// prepareTopics creates the topics that are missing, says what is wrong with those that are there, and returns how many
-// partitions of requests there are. While Kafka is away it goes on trying.
-func prepareTopics(ctx context.Context, logger *slog.Logger, client *kafkaio.Client, k kafkaFlags) (partitions int, err error) {
-	specs := kafkaio.Specs(k.names, k.partitions)
-	for ; ; wait(ctx, time.Second) {
-		var created []string
-		if err = client.CheckBrokers(ctx); err == nil {
-			created, err = client.EnsureTopics(ctx, specs...)
-		}
-		if err == nil {
-			if len(created) > 0 {
-				logger.Info("created topics", "topics", created)
-			}
-			partitions, err = client.Partitions(ctx, k.names.Requests)
-		}
-		if err == nil {
-			break
-		}
-		if !kafkaio.Temporary(err) || ctx.Err() != nil {
-			return 0, fmt.Errorf("prepare topics: %w", err)
-		}
-		logger.Warn("cannot reach Kafka, trying again", "error", err)
-	}
-	findings, err := client.CheckTopics(ctx, specs...)
-	if err != nil {
-		logger.Warn("cannot check topics", "error", err)
-		return partitions, nil
-	}
-	for _, f := range findings {
-		if f.Setting != "partitions" { // any number of them will do
-			logger.Warn("topic is not as it should be", "topic", f.Topic, "setting", f.Setting, "got", f.Got, "want", f.Want, "because", f.Why)
-		}
-	}
-	return partitions, nil
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}
-
-func logWarnings(logger *slog.Logger, set *rules.Set) {
-	for _, w := range set.Warnings {
-		logger.Warn("rules", "warning", w.Error())
-	}
-}
-
-// followRules gives the analyzer new rules when their file changes or on SIGHUP. A file that can't be used changes
-// nothing: the running rules stay.
-func followRules(ctx context.Context, logger *slog.Logger, path string, set *rules.Set, a *analyzer.Analyzer) error {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 	change := func(next *rules.Set, err error) {
 		if err != nil {
-			logger.Error("rules not changed: the file is not usable", "error", err)
+			d.logger.Error("rules not changed: the file cannot be used", "error", err)
+			refuse(err)
 			return
 		}
-		logWarnings(logger, next)
-		a.SetRules(next)
+		logWarnings(d.logger, next)
+		take(next)
 	}
-	w := rules.NewWatcher(path, set.ID(), change)
+	w := rules.NewWatcher(c.rules, set.ID(), change)
+	w.IDs = ids
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return w.Run(ctx) })
 	g.Go(func() error {

@@ -10,8 +10,10 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
-	"github.com/509da70d/floodgate/analyzer"
+	"github.com/509da70d/floodgate/analyzer/audit"
+	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store"
 	"github.com/509da70d/floodgate/store/kafkaio"
@@ -19,26 +21,26 @@ import (
 
 // auditConfig is the flags of audit.
 type auditConfig struct {
-	kafka   kafkaFlags
-	key     keyFlag
-	rules   string
-	data    string
-	maxRows int
-	skew    time.Duration
-	most    int
-	out     outputFlag
+	kafka      kafkaFlags
+	key        keyFlag
+	rules      string
+	ids        idFlags
+	data       string
+	skew       time.Duration
+	maxPrinted int
+	out        outputFlag
 }
 
 func parseAudit(p process, args []string) (auditConfig, error) {
 	var c auditConfig
 	flags := newFlags("audit --brokers HOST:PORT... --rules FILE --data DIR [flags]")
-	flags.StringVar(&c.rules, "rules", "", "rules `file` that the analyzer ran with")
+	flags.StringVar(&c.rules, "rules", "", "rules `file` of the analyzer")
+	c.ids.add(flags)
 	flags.StringVar(&c.data, "data", "", "`directory` of the counts; its analyzer must not be running")
 	c.kafka.add(flags)
 	c.key.add(flags)
-	flags.IntVar(&c.maxRows, "max-rows", analyzer.DefaultMaxRows, "as the analyzer was given")
-	flags.DurationVar(&c.skew, "skew", analyzer.DefaultSkew, "how much older than its neighbours in the log a message may be")
-	flags.IntVar(&c.most, "most", 50, "print at most so many rows of each table; 0 is all")
+	flags.DurationVar(&c.skew, "skew", audit.DefaultSkew, "by how much time a message may be older than its neighbours in the log")
+	flags.IntVar(&c.maxPrinted, "most", 50, "number of rows to print of each table; 0 is all")
 	flags.Var(&c.out, "output", "table or json")
 	if err := parseFlags(p, flags, args); err != nil {
 		return c, err
@@ -51,8 +53,6 @@ func parseAudit(p process, args []string) (auditConfig, error) {
 		return c, usagef("audit: got --data %q and --rules %q, want both", c.data, c.rules)
 	case c.skew <= 0:
 		return c, usagef("--skew: got %v, want more than 0", c.skew)
-	case c.maxRows < 1:
-		return c, usagef("--max-rows: got %d, want 1 or more", c.maxRows)
 	}
 	return c, c.kafka.check()
 }
@@ -63,7 +63,7 @@ func runAudit(ctx context.Context, p process, args []string) error {
 	if err != nil {
 		return err
 	}
-	set, err := rules.Load(c.rules)
+	set, err := c.ids.rules(c.rules)
 	if err != nil {
 		return fmt.Errorf("load rules: %w", err)
 	}
@@ -76,65 +76,79 @@ func runAudit(ctx context.Context, p process, args []string) error {
 		return err
 	}
 	defer client.Close()
-	reports, err := c.audit(ctx, p, client, set, key)
+	reports, failed, err := c.audit(ctx, p, client, set, key)
 	if err != nil {
 		return err
 	}
 	sum := sumAudit(reports)
+	sum.fail(failed)
 	if c.out.json {
 		err = encodeAudit(p, reports, sum)
 	} else {
-		err = renderAudit(p, reports, sum, c.most)
+		err = renderAudit(p, reports, sum, c.maxPrinted)
 	}
 	return errors.Join(err, sum.verdict())
 }
 
-// audit audits one partition after the other.
-func (c *auditConfig) audit(ctx context.Context, p process, client *kafkaio.Client, set *rules.Set, key schemas.PartitionKey) ([]analyzer.AuditReport, error) {
+// failedAudit is a partition that could not be audited.
+type failedAudit struct {
+	partition int
+	err       error
+}
+
+// audit audits one partition after the other. If one cannot be audited, it continues with the next.
+func (c *auditConfig) audit(ctx context.Context, p process, client *kafkaio.Client, set *rules.Set, key schemas.PartitionKey) (reports []audit.Report, failed []failedAudit, err error) {
 	numbers, err := storeNumbers(c.data)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(numbers) == 0 {
-		return nil, fmt.Errorf("audit: %s holds no partition, want the --data of an analyzer", c.data)
+		return nil, nil, fmt.Errorf("audit: %s holds no partition, want the --data of an analyzer", c.data)
 	}
 	partitions, err := client.Partitions(ctx, c.kafka.names.Requests)
 	if err != nil {
-		return nil, fmt.Errorf("audit: %w", err)
+		return nil, nil, fmt.Errorf("audit: %w", err)
 	}
-	logger := p.logger()
-	var reports []analyzer.AuditReport
 	for _, n := range numbers {
-		if n >= partitions {
-			return nil, fmt.Errorf("audit: %s holds partition %d, but topic %s has %d: give the topic that it was counted from",
-				c.data, n, c.kafka.names.Requests, partitions)
-		}
-		bar := newAuditBar(p, n)
-		r, err := analyzer.Audit(ctx, client, analyzer.AuditConfig{
-			Fold:     analyzer.FoldOptions{Key: key, Partition: n, Partitions: partitions, MaxRows: c.maxRows},
-			Requests: c.kafka.names.Requests, State: c.kafka.names.State, Dir: filepath.Join(c.data, strconv.Itoa(n)), Rules: set, Skew: c.skew,
-			Store: store.Options{Logger: logger}, Logger: logger, Progress: bar,
-		})
+		r, err := c.auditPartition(ctx, p, client, set, fold.Options{Key: key, Partition: n, Partitions: partitions})
 		switch {
-		case errors.Is(err, store.ErrLocked):
-			return nil, fmt.Errorf("audit: partition %d: %w: stop its analyzer first, or audit a copy of %s", n, err, c.data)
+		case ctx.Err() != nil:
+			return nil, nil, fmt.Errorf("audit: interrupted in partition %d: %w", n, ctx.Err())
 		case err != nil:
-			return nil, fmt.Errorf("audit: partition %d: %w", n, err)
+			failed = append(failed, failedAudit{n, err})
+		default:
+			reports = append(reports, r)
 		}
-		reports = append(reports, r)
 	}
-	return reports, nil
+	return reports, failed, nil
 }
 
-// newAuditBar returns what shows progress on a terminal, or nil.
+func (c *auditConfig) auditPartition(ctx context.Context, p process, client *kafkaio.Client, set *rules.Set, fold fold.Options) (audit.Report, error) {
+	if fold.Partition >= fold.Partitions {
+		return audit.Report{}, fmt.Errorf("topic %s has %d partitions, but %s holds this one: name the topic that it was counted from, or move the old store away",
+			c.kafka.names.Requests, fold.Partitions, c.data)
+	}
+	logger := p.logger()
+	r, err := audit.Run(ctx, client, audit.Config{
+		Fold: fold, Requests: c.kafka.names.Requests, State: c.kafka.names.State, Control: c.kafka.names.Control,
+		Dir: filepath.Join(c.data, strconv.Itoa(fold.Partition)), Rules: set, Skew: c.skew,
+		Store: store.Options{Logger: logger}, Logger: logger, Progress: newAuditBar(p, fold.Partition),
+	})
+	if errors.Is(err, store.ErrLocked) {
+		err = fmt.Errorf("%w: stop its analyzer first, or audit a copy of %s", err, c.data)
+	}
+	return r, err
+}
+
+// newAuditBar returns a progress bar, or nil if standard error is no terminal.
 func newAuditBar(p process, partition int) func(folded, records int64) {
-	if !isTerminal(p.stderr) {
+	if !terminal.Interactive(p.stderr) {
 		return nil
 	}
 	bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(p.stderr), progressbar.OptionThrottle(200*time.Millisecond),
 		progressbar.OptionClearOnFinish(), progressbar.OptionSetDescription(fmt.Sprintf("partition %d", partition)))
 	return func(folded, records int64) {
 		bar.ChangeMax64(records)
-		_ = bar.Set64(folded) // nobody minds a bar that can't be drawn
+		_ = bar.Set64(folded) // the bar is not essential
 	}
 }

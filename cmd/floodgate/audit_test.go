@@ -4,22 +4,26 @@ import (
 	"encoding/json"
 	"errors"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/509da70d/floodgate/analyzer"
+	"github.com/509da70d/floodgate/analyzer/audit"
+	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store"
+	"github.com/509da70d/floodgate/store/rows"
 )
 
-// auditArgs is how to audit what the daemon has counted.
-func (d *daemon) auditArgs(more ...string) []string {
+// auditArgs is how to audit what the analyzer has counted.
+func (d *deployment) auditArgs(more ...string) []string {
 	return append([]string{"audit", "--brokers", d.broker, "--rules", d.rulesPath(), "--data", filepath.Join(d.dir, "counts")}, more...)
 }
 
-// counted waits until the daemon has counted all, then stops it.
-func (d *daemon) counted() {
+// counted waits until the analyzer has counted all, then stops it.
+func (d *deployment) counted() {
 	d.t.Helper()
 	_, end, err := d.client.Range(d.t.Context(), "floodgate.requests", 0)
 	if err != nil {
@@ -35,7 +39,7 @@ func (d *daemon) counted() {
 }
 
 // tamper adds one to the last digit of the count of a caller, as a hand would that also keeps the store's digest right.
-func (d *daemon) tamper(caller string) {
+func (d *deployment) tamper(caller string) {
 	d.t.Helper()
 	s, err := store.Open(filepath.Join(d.dir, "counts", "0"), store.Options{NoSync: true})
 	if err != nil {
@@ -44,7 +48,7 @@ func (d *daemon) tamper(caller string) {
 	var change store.Change
 	err = s.Load(func(key, value []byte) error {
 		if strings.HasSuffix(string(key), "\x00key:"+caller) {
-			change = store.Change{Key: append([]byte{}, key...), Value: append([]byte{}, value...), Old: store.Sum(key, value)}
+			change = store.Change{Key: append([]byte{}, key...), Value: append([]byte{}, value...), Old: rows.Sum(key, value)}
 		}
 		return nil
 	})
@@ -58,7 +62,7 @@ func (d *daemon) tamper(caller string) {
 }
 
 func TestAuditOfAnAnalyzerThatWasKilled(t *testing.T) {
-	d := newDaemon(t)
+	d := newDeployment(t)
 	d.writeRules(strings.ReplaceAll(daemonRules, "LIMIT", "1000"))
 	d.start()
 	if _, err := runCommand(d.auditArgs()...); err == nil || !strings.Contains(err.Error(), "stop its analyzer first") {
@@ -97,7 +101,7 @@ func TestAuditOfAnAnalyzerThatWasKilled(t *testing.T) {
 	if err := errors.Join(json.Unmarshal([]byte(lines[0]), &found), json.Unmarshal([]byte(lines[len(lines)-1]), &sum)); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
-	if found.Type != "difference" || found.Caller != "key:b" || found.Store != found.Log+1 || found.Why != analyzer.WhyCount || found.From == "" {
+	if found.Type != "difference" || found.Caller != "key:b" || found.Store != found.Log+1 || found.Why != audit.WhyCount || found.From == "" {
 		t.Errorf("difference: got %+v", found)
 	}
 	if sum.Type != "summary" || sum.Exact || sum.Differences != 1 || sum.Requests != 18 || sum.Agreed == 0 || len(lines) != 3 {
@@ -106,13 +110,13 @@ func TestAuditOfAnAnalyzerThatWasKilled(t *testing.T) {
 }
 
 func TestAuditSaysWhatItCannotCompare(t *testing.T) {
-	d := newDaemon(t)
+	d := newDeployment(t)
 	d.start()
 	d.send("a", 3)
 	d.counted()
 	d.writeRules(strings.ReplaceAll(daemonRules, "LIMIT", "7"))
-	if _, err := runCommand(d.auditArgs()...); !errors.Is(err, analyzer.ErrOtherRules) {
-		t.Errorf("other rules: got %v, want %v", err, analyzer.ErrOtherRules)
+	if _, err := runCommand(d.auditArgs()...); !errors.Is(err, audit.ErrOtherRules) {
+		t.Errorf("other rules: got %v, want %v", err, audit.ErrOtherRules)
 	}
 	d.writeRules(strings.ReplaceAll(daemonRules, "LIMIT", "5"))
 	if _, err := runCommand(d.auditArgs("--topic-requests", "nobody's")...); err == nil {
@@ -122,7 +126,7 @@ func TestAuditSaysWhatItCannotCompare(t *testing.T) {
 		t.Errorf("an empty directory: got %v, want it said", err)
 	}
 	for _, args := range [][]string{
-		{"audit", "--brokers", "x:1"}, {"audit", "--data", "d", "--rules", "r"}, d.auditArgs("--skew", "0"), d.auditArgs("--max-rows", "0"), d.auditArgs("more"),
+		{"audit", "--brokers", "x:1"}, {"audit", "--data", "d", "--rules", "r"}, d.auditArgs("--skew", "0"), d.auditArgs("more"),
 	} {
 		if _, err := runCommand(args...); !isUsage(err) {
 			t.Errorf("%v: got %v, want a usage error", args, err)
@@ -132,17 +136,17 @@ func TestAuditSaysWhatItCannotCompare(t *testing.T) {
 
 func TestVerdictsOfAudits(t *testing.T) {
 	for name, c := range map[string]struct {
-		r    analyzer.AuditReport
+		r    audit.Report
 		want string
 	}{
-		"nothing counted": {analyzer.AuditReport{}, ""},
-		"agreed":          {analyzer.AuditReport{Agreed: 3}, ""},
-		"partly":          {analyzer.AuditReport{Agreed: 3, Unaudited: make([]analyzer.Difference, 2)}, ""},
-		"not at all":      {analyzer.AuditReport{Unaudited: make([]analyzer.Difference, 2)}, "nothing could be compared"},
-		"differs":         {analyzer.AuditReport{Agreed: 3, Differences: make([]analyzer.Difference, 2)}, "2 rows"},
-		"damaged":         {analyzer.AuditReport{Agreed: 3, Damage: store.ErrDigest}, "not those that were committed"},
+		"nothing counted": {audit.Report{}, ""},
+		"agreed":          {audit.Report{Agreed: 3}, ""},
+		"partly":          {audit.Report{Agreed: 3, Unaudited: make([]audit.Difference, 2)}, ""},
+		"not at all":      {audit.Report{Unaudited: make([]audit.Difference, 2)}, "nothing could be compared"},
+		"differs":         {audit.Report{Agreed: 3, Differences: make([]audit.Difference, 2)}, "2 rows"},
+		"damaged":         {audit.Report{Agreed: 3, Damage: store.ErrDigest}, "not those that were committed"},
 	} {
-		sum := sumAudit([]analyzer.AuditReport{c.r})
+		sum := sumAudit([]audit.Report{c.r})
 		err := sum.verdict()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
@@ -152,28 +156,119 @@ func TestVerdictsOfAudits(t *testing.T) {
 
 func TestAuditSaysWhatWasNeverCounted(t *testing.T) {
 	var out strings.Builder
-	r := analyzer.AuditReport{Agreed: 1, Log: analyzer.FoldStats{Uncounted: 7, Rejected: map[string]uint64{"crc": 2, "misplaced": 1}}}
-	sum := sumAudit([]analyzer.AuditReport{r})
-	if err := renderAudit(inside(&out, nil), []analyzer.AuditReport{r}, sum, 0); err != nil || sum.verdict() != nil {
+	r := audit.Report{Agreed: 1, Log: fold.Stats{Rules: []fold.RuleStats{{Rule: "r", Uncounted: 9, Recovered: 2}}, Rejected: map[string]uint64{"crc": 2, "misplaced": 1}}}
+	sum := sumAudit([]audit.Report{r})
+	if err := renderAudit(inside(&out, nil), []audit.Report{r}, sum, 0); err != nil || sum.verdict() != nil {
 		t.Fatalf("got %v and %v, want no error", err, sum.verdict())
 	}
 	if want := "3 records or entries that were refused, and a weight of 7"; !strings.Contains(out.String(), want) {
 		t.Errorf("got\n%s\nwant %q in it", out.String(), want)
 	}
-	if err := encodeAudit(inside(&out, nil), []analyzer.AuditReport{r}, sum); err != nil || !strings.Contains(out.String(), `"uncounted":7`) {
+	if err := encodeAudit(inside(&out, nil), []audit.Report{r}, sum); err != nil || !strings.Contains(out.String(), `"uncounted":7`) {
 		t.Errorf("JSON: got %v,\n%s\nwant the weight that was not counted", err, out.String())
+	}
+}
+
+// A partition key of one's own, given after a trial without one, makes all earlier records those of strangers.
+func TestAuditNamesAnotherPartitionKey(t *testing.T) {
+	for rejected, want := range map[string]string{fold.ReasonKey: "7 of the refused records are under another partition key than this audit has: see --partition-key-file\n", "crc": ""} {
+		var out strings.Builder
+		r := audit.Report{Agreed: 1, Log: fold.Stats{Rejected: map[string]uint64{rejected: 7}}}
+		if err := renderAudit(inside(&out, nil), []audit.Report{r}, sumAudit([]audit.Report{r}), 0); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), want) || strings.Contains(out.String(), "another partition key") != (want != "") {
+			t.Errorf("%s: got\n%s\nwant %q", rejected, out.String(), want)
+		}
+	}
+}
+
+// Nothing that was not read agrees with anything: an audit beside the analyzer that runs must not say so.
+func TestAuditOfNoPartitionSaysSo(t *testing.T) {
+	var out strings.Builder
+	sum := sumAudit(nil)
+	sum.fail([]failedAudit{{0, store.ErrLocked}, {1, store.ErrLocked}})
+	if err := renderAudit(inside(&out, nil), nil, sum, 0); err != nil {
+		t.Fatal(err)
+	}
+	if want := "0 partitions, 0 requests, 0 rows: NO PARTITION COULD BE AUDITED\n"; !strings.HasSuffix(out.String(), want) || strings.Contains(out.String(), "AGREE") {
+		t.Errorf("got\n%s\nwant %q at its end", out.String(), want)
 	}
 }
 
 func TestLongTablesAreCut(t *testing.T) {
 	var out strings.Builder
-	r := analyzer.AuditReport{Differences: make([]analyzer.Difference, 9), Damage: store.ErrDigest}
-	if err := renderAudit(inside(&out, nil), []analyzer.AuditReport{r}, sumAudit([]analyzer.AuditReport{r}), 4); err != nil {
+	r := audit.Report{Differences: make([]audit.Difference, 9), Damage: store.ErrDigest}
+	if err := renderAudit(inside(&out, nil), []audit.Report{r}, sumAudit([]audit.Report{r}), 4); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"4 of 9 rows", "NOT WHAT THE LOG SAYS", store.ErrDigest.Error()} {
+	for _, want := range []string{"4 of 9 rows", "THE STORE DIFFERS FROM THE LOG", store.ErrDigest.Error()} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("got\n%s\nwant %q in it", out.String(), want)
 		}
+	}
+}
+
+// TestAuditGoesOnBesideAStalePartition: of four stores one was counted by other rules, one is of a partition that the topic
+// does not have, one is in use, and one is right. Each is reported, and the exit code says that not all could be audited.
+func TestAuditGoesOnBesideAStalePartition(t *testing.T) {
+	d := newDeployment(t)
+	if out, err := runCommand("topics", "--brokers", d.broker, "--create", "--partitions", "3"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	d.start() // with as many partitions as there are
+	key := 0
+	for schemas.Partition(schemas.DefaultPartitionKey().Hash("key", strconv.Itoa(key)), 3) != 0 {
+		key++
+	}
+	sendTo(t, d.broker, strconv.Itoa(key), 3, 1)
+	d.counted()
+	counts := filepath.Join(d.dir, "counts")
+	for p, rules := range map[string]uint64{"1": 42, "2": 43, "7": 44} {
+		s, err := store.Open(filepath.Join(counts, p), store.Options{NoSync: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Commit(store.Checkpoint{Next: 1, RulesID: rules}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if p == "2" {
+			t.Cleanup(func() { _ = s.Close() }) // in use
+		} else if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, code := shown(d.auditArgs()...)
+	for _, want := range []string{
+		"partition 0: offsets 0 to 1,", "partition 1: NOT AUDITED: store was counted by other rules", "partition 2: NOT AUDITED: ", "stop its analyzer first",
+		"partition 7: NOT AUDITED: topic floodgate.requests has 3 partitions", "3 MORE PARTITIONS COULD NOT BE AUDITED", "floodgate: audit: partition 1: store was counted by other rules", "    audit: partition 7: ",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("want %q in\n%s", want, text)
+		}
+	}
+	if code != 1 || strings.Contains(text, "to the unit") {
+		t.Errorf("got exit code %d and\n%s\nwant 1", code, text)
+	}
+	_, err := runCommand(d.auditArgs()...)
+	if !errors.Is(err, audit.ErrOtherRules) || !errors.Is(err, store.ErrLocked) {
+		t.Errorf("got %v, want both errors", err)
+	}
+	text, _ = shown(d.auditArgs("--output", "json")...)
+	var sum auditSummary
+	failed := 0
+	for line := range strings.Lines(text) {
+		var p struct{ Type, Error string }
+		if json.Unmarshal([]byte(line), &p) == nil && p.Type == "partition" && p.Error != "" {
+			failed++
+		}
+		if p.Type == "summary" {
+			if err := json.Unmarshal([]byte(line), &sum); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if failed != 3 || sum.Failed != 3 || sum.Partitions != 1 || sum.Exact {
+		t.Errorf("got %d failed and %+v, want 3 failed, one audited:\n%s", failed, sum, text)
 	}
 }

@@ -1,70 +1,99 @@
 package main
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-
-	"github.com/509da70d/floodgate/analyzer"
+	"github.com/509da70d/floodgate/analyzer/audit"
+	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/analyzer/printable"
+	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 )
 
 // auditSummary is the last line of an audit.
 type auditSummary struct {
-	Type        string `json:"type"` // summary
-	Partitions  int    `json:"partitions"`
+	Type        string `json:"type"`       // summary
+	Partitions  int    `json:"partitions"` // partitions that were audited
+	Failed      int    `json:"failed"`     // partitions that could not be audited
 	Entries     uint64 `json:"entries"`
-	Requests    uint64 `json:"requests"`
+	Requests    uint64 `json:"requests"`  // each once for each of its callers
+	Responses   uint64 `json:"responses"` // likewise
 	Duplicates  uint64 `json:"duplicates"`
 	Late        uint64 `json:"late"`
 	Rejected    uint64 `json:"rejected"`
-	Uncounted   uint64 `json:"uncounted"` // weight of callers for whom there was no room
+	OtherKey    uint64 `json:"other_key"` // of the rejected, records under another partition key
+	Uncounted   uint64 `json:"uncounted"` // weight of callers without a row
 	Agreed      int    `json:"agreed"`
+	LowerBounds int    `json:"lower_bounds"` // marked rows, which may lack weight
 	Differences int    `json:"differences"`
 	Unaudited   int    `json:"unaudited"`
 	Damaged     int    `json:"damaged"`
+	Approximate int    `json:"approximate"` // partitions whose list of refused messages was lost and rebuilt, or that lack control records or their places
 	Exact       bool   `json:"exact"`
+
+	failed []failedAudit // the Failed ones
 }
 
-func sumAudit(reports []analyzer.AuditReport) auditSummary {
+func sumAudit(reports []audit.Report) auditSummary {
 	s := auditSummary{Type: "summary", Partitions: len(reports)}
 	for i := range reports {
 		r := &reports[i]
 		s.Entries += r.Log.Entries
 		s.Requests += r.Log.Requests
+		s.Responses += r.Log.Responses
 		s.Duplicates += r.Log.Duplicate
 		s.Late += r.Log.Late
-		s.Uncounted += r.Log.Uncounted
+		s.Uncounted += r.Log.UncountedWeight()
+		s.LowerBounds += r.LowerBounds
 		for _, n := range r.Log.Rejected {
 			s.Rejected += n
 		}
+		s.OtherKey += r.Log.Rejected[fold.ReasonKey]
 		s.Agreed += r.Agreed
 		s.Differences += len(r.Differences)
 		s.Unaudited += len(r.Unaudited)
 		if r.Damage != nil {
 			s.Damaged++
 		}
+		if r.Approximate() {
+			s.Approximate++
+		}
 	}
-	s.Exact = s.Differences == 0 && s.Damaged == 0
+	s.Exact = s.Differences == 0 && s.Damaged == 0 && s.Approximate == 0
 	return s
 }
 
-// verdict is an error if the store is not what the log says, or if nobody can tell of a single row.
+// fail adds the partitions that could not be audited.
+func (s *auditSummary) fail(failed []failedAudit) {
+	s.failed, s.Failed, s.Exact = failed, len(failed), s.Exact && len(failed) == 0
+}
+
+// verdict is an error if the store differs from the log, if no row at all could be compared, or if a partition could not be
+// audited.
 func (s *auditSummary) verdict() error {
+	var errs []error
+	for _, f := range s.failed {
+		errs = append(errs, fmt.Errorf("audit: partition %d: %w", f.partition, f.err))
+	}
+	return errors.Join(append(errs, s.difference())...)
+}
+
+// difference is the verdict about the partitions that were audited.
+func (s *auditSummary) difference() error {
 	switch {
 	case s.Damaged > 0:
 		return fmt.Errorf("audit: the rows of %d partitions are not those that were committed, and %d differ from the log", s.Damaged, s.Differences)
 	case s.Differences > 0:
 		return fmt.Errorf("audit: %d rows of the store differ from the log", s.Differences)
 	case s.Unaudited > 0 && s.Agreed == 0:
-		return fmt.Errorf("audit: nothing could be compared, all %d rows are from before what the log retains", s.Unaudited)
+		return fmt.Errorf("audit: nothing could be compared: all %d rows are older than the records that the log retains", s.Unaudited)
 	}
 	return nil
 }
 
-// auditTime prints a time of the log; none if nothing was folded.
+// auditTime prints a time of the log, or nothing if no record was folded.
 func auditTime(ns int64) string {
 	if ns == math.MinInt64 {
 		return ""
@@ -72,44 +101,77 @@ func auditTime(ns int64) string {
 	return time.Unix(0, ns).UTC().Format(time.RFC3339Nano)
 }
 
-func renderAudit(p process, reports []analyzer.AuditReport, sum auditSummary, most int) error {
-	renderRows(p, "differences", reports, most, func(r *analyzer.AuditReport) []analyzer.Difference { return r.Differences })
-	renderRows(p, "can't be audited", reports, most, func(r *analyzer.AuditReport) []analyzer.Difference { return r.Unaudited })
+func renderAudit(p process, reports []audit.Report, sum auditSummary, maxPrinted int) error {
+	renderRows(p, "differences", reports, maxPrinted, func(r *audit.Report) []audit.Difference { return r.Differences })
+	renderRows(p, "can't be audited", reports, maxPrinted, func(r *audit.Report) []audit.Difference { return r.Unaudited })
 	for i := range reports {
 		r := &reports[i]
-		fmt.Fprintf(p.stdout, "partition %d: offsets %d to %d, %d requests in %d entries, %d duplicates, %d late; %d rows agree, %d differ, %d can't be audited\n",
-			r.Partition, r.From, r.To, r.Log.Requests, r.Log.Entries, r.Log.Duplicate, r.Log.Late, r.Agreed, len(r.Differences), len(r.Unaudited))
+		fmt.Fprintf(p.stdout, "partition %d: offsets %d to %d, %d requests and %d responses in %d entries, %d duplicates, %d late; %d rows agree, %d differ, %d can't be audited\n",
+			r.Partition, r.From, r.To, r.Log.Requests, r.Log.Responses, r.Log.Entries, r.Log.Duplicate, r.Log.Late, r.Agreed, len(r.Differences), len(r.Unaudited))
 		if r.Damage != nil {
-			fmt.Fprintf(p.stdout, "partition %d: %v\n", r.Partition, r.Damage)
+			fmt.Fprintf(p.stdout, "partition %d: %s\n", r.Partition, printable.Error(r.Damage))
 		}
 	}
+	for _, r := range reports {
+		for _, why := range doubts(&r) {
+			fmt.Fprintf(p.stdout, "partition %d: approximate: %s\n", r.Partition, why)
+		}
+	}
+	if sum.LowerBounds > 0 {
+		fmt.Fprintf(p.stdout, "%d rows are marked as lower bounds: the table was full (--max-rows) when they were made; none counts more than the log\n", sum.LowerBounds)
+	}
+	for _, f := range sum.failed {
+		fmt.Fprintf(p.stdout, "partition %d: NOT AUDITED: %s\n", f.partition, printable.Error(f.err))
+	}
 	if sum.Uncounted > 0 || sum.Rejected > 0 {
-		fmt.Fprintf(p.stdout, "the log also holds %d records or entries that were refused, and a weight of %d for whom there was no room (--max-rows)\n", sum.Rejected, sum.Uncounted)
+		fmt.Fprintf(p.stdout, "the log also holds %d records or entries that were refused, and a weight of %d of callers that have no row (--max-rows)\n", sum.Rejected, sum.Uncounted)
 	}
-	verdict := "the store is what the log says, to the unit"
-	if !sum.Exact {
-		verdict = "THE STORE IS NOT WHAT THE LOG SAYS"
-	} else if sum.Unaudited > 0 {
-		verdict = "the store is what the log says, as far as the log reaches"
+	if sum.OtherKey > 0 {
+		fmt.Fprintf(p.stdout, "%d of the refused records are under another partition key than this audit has: see --partition-key-file\n", sum.OtherKey)
 	}
-	_, err := fmt.Fprintf(p.stdout, "%d partitions, %d requests, %d rows: %s\n", sum.Partitions, sum.Requests, sum.Agreed+sum.Differences+sum.Unaudited, verdict)
+	verdict := "the store agrees with the log, to the unit"
+	switch {
+	case sum.Differences > 0 || sum.Damaged > 0:
+		verdict = "THE STORE DIFFERS FROM THE LOG"
+	case sum.Failed > 0 && sum.Partitions == 0:
+		verdict = "NO PARTITION COULD BE AUDITED"
+	case sum.Failed > 0:
+		verdict = fmt.Sprintf("THEY AGREE WITH THE LOG, BUT %d MORE PARTITIONS COULD NOT BE AUDITED", sum.Failed)
+	case sum.Approximate > 0:
+		verdict = "the store agrees with the log, as far as that can be known: approximate"
+	case sum.Unaudited > 0:
+		verdict = "the store agrees with the log, as far back as the log reaches"
+	}
+	_, err := fmt.Fprintf(p.stdout, "%d partitions, %d requests, %d rows: %s\n", sum.Partitions, sum.Requests, sum.Agreed+sum.LowerBounds+sum.Differences+sum.Unaudited, verdict)
 	return err
 }
 
+// doubts says why a report is approximate.
+func doubts(r *audit.Report) (list []string) {
+	if r.Doubt > r.From {
+		list = append(list, fmt.Sprintf("the list of messages from the future that were refused before offset %d was lost, and these messages were judged a second time", r.Doubt))
+	}
+	if r.Guessed > 0 {
+		list = append(list, fmt.Sprintf("nothing says where %d control records were applied: they were applied where the log reaches their time", r.Guessed))
+	}
+	if r.LostControls {
+		list = append(list, "the topic of control does not hold all records that were applied: see --topic-control")
+	}
+	return list
+}
+
 // renderRows prints one kind of finding of all partitions as a table, or nothing.
-func renderRows(p process, title string, reports []analyzer.AuditReport, most int, rows func(*analyzer.AuditReport) []analyzer.Difference) {
-	t := table.NewWriter()
-	t.SetOutputMirror(p.stdout)
+func renderRows(p process, title string, reports []audit.Report, maxPrinted int, rows func(*audit.Report) []audit.Difference) {
+	t := terminal.NewTable(p.stdout, "rule", "caller", "store", "log", "difference", "window from", "why", "partition")
 	t.SetTitle(title)
-	t.AppendHeader(table.Row{"rule", "caller", "store", "log", "difference", "window from", "why", "partition"})
 	all, shown := 0, 0
 	for i := range reports {
 		for _, d := range rows(&reports[i]) {
-			if all++; most > 0 && shown == most {
+			if all++; maxPrinted > 0 && shown == maxPrinted {
 				continue
 			}
 			shown++
-			t.AppendRow(table.Row{d.Rule, d.Caller, d.Store, d.Log, fmt.Sprintf("%+d", d.Store-d.Log), auditTime(d.Start), d.Why, reports[i].Partition})
+			t.AppendRow(terminal.Cells(d.Rule, terminal.Caller(d.Caller), d.Store, d.Log, fmt.Sprintf("%+d", d.Store-d.Log), auditTime(d.Start), d.Why, reports[i].Partition))
 		}
 	}
 	if all == 0 {
@@ -127,33 +189,40 @@ type auditLine struct {
 	Partition int    `json:"partition"`
 	Rule      string `json:"rule"`
 	Caller    string `json:"caller"`
+	Base64    string `json:"caller_base64,omitempty"` // if it is not UTF-8
 	Store     int64  `json:"store"`
 	Log       int64  `json:"log"`
 	From      string `json:"window_from,omitempty"`
 	Why       string `json:"why"`
 }
 
-func encodeAudit(p process, reports []analyzer.AuditReport, sum auditSummary) error {
-	enc := json.NewEncoder(p.stdout)
+func encodeAudit(p process, reports []audit.Report, sum auditSummary) error {
+	enc := printable.JSON(p.stdout)
 	for i := range reports {
 		r := &reports[i]
-		for kind, list := range map[string][]analyzer.Difference{"difference": r.Differences, "unaudited": r.Unaudited} {
+		for kind, list := range map[string][]audit.Difference{"difference": r.Differences, "unaudited": r.Unaudited} {
 			for _, d := range list {
-				if err := enc.Encode(auditLine{kind, r.Partition, d.Rule, d.Caller, d.Store, d.Log, auditTime(d.Start), d.Why}); err != nil {
+				if err := enc.Encode(auditLine{kind, r.Partition, d.Rule, d.Caller, printable.Base64(d.Caller), d.Store, d.Log, auditTime(d.Start), d.Why}); err != nil {
 					return err
 				}
 			}
 		}
 		line := map[string]any{
 			"type": "partition", "partition": r.Partition, "from": r.From, "to": r.To, "log_time": auditTime(r.LogTime),
-			"entries": r.Log.Entries, "requests": r.Log.Requests, "duplicates": r.Log.Duplicate, "late": r.Log.Late,
-			"uncounted": r.Log.Uncounted, "rejected": r.Log.Rejected,
-			"agreed": r.Agreed, "differences": len(r.Differences), "unaudited": len(r.Unaudited),
+			"entries": r.Log.Entries, "requests": r.Log.Requests, "responses": r.Log.Responses, "duplicates": r.Log.Duplicate, "late": r.Log.Late,
+			"uncounted": r.Log.UncountedWeight(), "rejected": r.Log.Rejected,
+			"agreed": r.Agreed, "lower_bounds": r.LowerBounds, "differences": len(r.Differences), "unaudited": len(r.Unaudited),
+			"approximate": r.Approximate(),
 		}
 		if r.Damage != nil {
 			line["damage"] = r.Damage.Error()
 		}
 		if err := enc.Encode(line); err != nil {
+			return err
+		}
+	}
+	for _, f := range sum.failed {
+		if err := enc.Encode(map[string]any{"type": "partition", "partition": f.partition, "error": f.err.Error()}); err != nil {
 			return err
 		}
 	}

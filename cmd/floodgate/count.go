@@ -3,65 +3,113 @@ package main
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/509da70d/floodgate/analyzer/analyzerprom"
 	"github.com/509da70d/floodgate/analyzer/rules"
-	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/cmd/floodgate/apid"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
 // partitionsPoll is how often an analyzer asks how many partitions there are.
 const partitionsPoll = 5 * time.Second
 
-// errPartitions says that the topic of requests has another number of partitions than before, or is gone.
+// errPartitions says that the topic of requests has another number of partitions than before, or was deleted.
 var errPartitions = errors.New("number of partitions has changed")
 
 // count waits for Kafka, then runs an analyzer and follows the rules file until ctx ends. When the topic of requests is
-// made anew, or is given more partitions, an analyzer of the old ones would refuse what servers send to the new: it is
-// stopped, and another one begins.
-func (c *analyzeConfig) count(ctx context.Context, logger *slog.Logger, client *kafkaio.Client, set *rules.Set, key schemas.PartitionKey, s *server) error {
-	for {
-		partitions, err := prepareTopics(ctx, logger, client, c.kafka)
+// created again or gets more partitions, count stops the analyzer and starts another: the old one would refuse what servers
+// send to the new partitions.
+func (c *analyzeConfig) count(ctx context.Context, d *daemon, set *rules.Set) error {
+	note := noted{daemon: d, dir: c.data, what: "counts"}
+	for again := false; ; again = true {
+		t, err := c.prepare(ctx, d, note, again)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // whoever is stopped while waiting has not failed
+			return nil //nolint:nilerr // a stop during the wait is no failure
 		}
 		if err != nil {
 			return err
 		}
-		if err := c.countOn(ctx, logger, client, set, key, s, partitions); !errors.Is(err, errPartitions) {
+		if err := c.countOn(ctx, d, set, t); !errors.Is(err, errPartitions) {
 			return err
 		}
-		logger.Warn("topic of requests is not what it was, starting anew", "topic", c.kafka.names.Requests, "partitions", partitions)
-		if newest, err := rules.Load(c.rules); err == nil {
+		d.logger.Warn("the topic of requests has changed, starting a new analyzer", "topic", c.kafka.names.Requests, "partitions", t.partitions)
+		if newest, err := c.ids.rules(c.rules); err == nil {
 			set = newest // a bad file changes nothing here either
 		}
 	}
 }
 
-// countOn runs an analyzer for as long as there are so many partitions.
-func (c *analyzeConfig) countOn(ctx context.Context, logger *slog.Logger, client *kafkaio.Client, set *rules.Set, key schemas.PartitionKey, s *server, partitions int) error {
-	a := c.analyzer(logger, client, set, key, partitions)
-	s.watch(a)
+// prepare waits for Kafka, makes the topics that are missing, and returns what there is to know of the topic of requests. Again is
+// whether an analyzer of this process has run before.
+func (c *analyzeConfig) prepare(ctx context.Context, d *daemon, note noted, again bool) (t requestsTopic, err error) {
+	if !again {
+		err = note.checkCluster(ctx)
+	}
+	if err == nil {
+		t.partitions, err = d.prepareTopics(ctx)
+	}
+	if err == nil {
+		d.prepareControl(ctx)
+		d.prepareEvents(ctx, t.partitions)
+	}
+	if err == nil {
+		err = note.checkTopic(ctx, again)
+	}
+	if err == nil {
+		t.unbounded, err = c.unbounded(ctx, d, t.partitions)
+	}
+	return t, err
+}
+
+// countOn runs an analyzer until the number of partitions changes.
+func (c *analyzeConfig) countOn(ctx context.Context, d *daemon, set *rules.Set, t requestsTopic) error {
+	a := c.analyzer(d, set, t)
+	heard, metrics := c.api.board(t.partitions)
+	notes := apid.NewNotes(d.client, c.kafka.names.Control, ownerName(), c.rules, d.logger)
+	notes.Taken(set)
+	d.http.Report(func(now time.Time) string {
+		if !a.Ready(now) {
+			return "see floodgate_partition_state"
+		}
+		return ""
+	}, append(metrics, analyzerprom.New(a), analyzerprom.NewRules(a), analyzerprom.NewDisk(c.data))...)
+	c.status.show(a)
 	g, ctx := errgroup.WithContext(ctx)
+	if err := c.api.answer(ctx, g, d, a, t.partitions, heard, notes); err != nil {
+		return err
+	}
 	g.Go(func() error { return a.Run(ctx) })
-	g.Go(func() error { return followRules(ctx, logger, c.rules, set, a) })
-	g.Go(func() error { return watchPartitions(ctx, client, c.kafka.names.Requests, partitions) })
+	g.Go(func() error { return notes.Run(ctx) })
+	take := func(next *rules.Set) {
+		a.SetRules(next)
+		notes.Taken(next)
+	}
+	g.Go(func() error { return c.followRules(ctx, d, set, take, a.RefuseRules) })
+	g.Go(func() error { return watchRequests(ctx, d.client, c.kafka.names.Requests, c.data, t.partitions) })
 	return g.Wait()
 }
 
-// watchPartitions returns errPartitions once the topic has another number of partitions, twice in a row: a broker that
-// has just started may not know of a topic yet. It returns nil when ctx ends.
-func watchPartitions(ctx context.Context, client *kafkaio.Client, topic string, partitions int) error {
+// watchRequests returns errPartitions once the topic has another number of partitions than it had or another identity than the note in
+// dir says, twice in a row: a broker that has just started may not know of a topic yet. It returns nil when ctx ends.
+func watchRequests(ctx context.Context, client *kafkaio.Client, topic, dir string, partitions int) error {
+	note, _, err := readClusterNote(dir)
+	if err != nil {
+		return err
+	}
 	for different := 0; different < 2; {
-		wait(ctx, partitionsPoll)
+		_ = kafkaio.Sleep(ctx, partitionsPoll)
 		n, err := client.Partitions(ctx, topic)
+		var id kafkaio.Identity
+		if err == nil {
+			id, err = client.Identity(ctx, topic)
+		}
 		switch {
 		case ctx.Err() != nil:
-			return nil //nolint:nilerr // whoever is stopped has not failed
-		case errors.Is(err, kafkaio.ErrNoTopic), err == nil && n != partitions:
+			return nil //nolint:nilerr // a stop is no failure
+		case errors.Is(err, kafkaio.ErrNoTopic), err == nil && (n != partitions || id.Topics[topic] != note.TopicID):
 			different++
 		case err == nil:
 			different = 0

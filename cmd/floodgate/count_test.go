@@ -1,9 +1,6 @@
 package main
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -73,8 +70,8 @@ func TestMorePartitionsAreOwnedWithoutARestart(t *testing.T) {
 	}
 }
 
-// TestTopicsThatAreMadeAnewAreCounted: a cluster that lost everything, or an operator who deleted the topics.
-func TestTopicsThatAreMadeAnewAreCounted(t *testing.T) {
+// TestTopicsThatAreCreatedAgainAreCounted: a cluster that lost everything, or an operator who deleted the topics.
+func TestTopicsThatAreCreatedAgainAreCounted(t *testing.T) {
 	t.Parallel()
 	options := embedded.Options{Listen: freeAddress(t), MinSession: time.Second} // in memory only
 	b := serveKafka(t, options)
@@ -89,7 +86,7 @@ func TestTopicsThatAreMadeAnewAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	b = serveKafka(t, options)
-	a.waitFor(`level=WARN msg="topic of requests is not what it was, starting anew"`, 60*time.Second)
+	a.waitFor(`level=WARN msg="the topic of requests has changed, starting a new analyzer"`, 60*time.Second)
 	awaitReady(t, url, 200, "ok")
 	sendTo(t, b.Addr(), "after", 2, 1)
 	eventually(t, 10*time.Second, "a request of the new topic counted", func() bool {
@@ -131,29 +128,4 @@ func TestASpareAnalyzerIsReadyAndTakesOver(t *testing.T) {
 		metrics, _ := get(t.Context(), url+"/metrics")
 		return metricSum(metrics, "floodgate_requests_total") == 1
 	})
-}
-
-// Whoever reads the demo's first line and goes away leaves no files behind.
-func TestDemoWhoseReaderGoesAwayCleansUp(t *testing.T) {
-	t.Parallel()
-	tmp := t.TempDir()
-	demo := exec.Command(os.Args[0], "demo", "--duration", "300ms", "--quiet", "2")
-	demo.Env = append(os.Environ(), beMain+"=1", "TMPDIR="+tmp)
-	out, err := demo.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := demo.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Error(err)
-	}
-	_ = out.Close()
-	if err := demo.Wait(); err == nil || demo.ProcessState.ExitCode() != 1 {
-		t.Errorf("got %v, want exit code 1: nobody could be told", err)
-	}
-	if left, err := filepath.Glob(filepath.Join(tmp, "*")); err != nil || len(left) > 0 {
-		t.Errorf("got %v, %v left behind, want nothing", left, err)
-	}
 }

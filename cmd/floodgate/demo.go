@@ -3,46 +3,102 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
-	"github.com/509da70d/floodgate/analyzer"
 	"github.com/509da70d/floodgate/analyzer/rules"
-	"github.com/509da70d/floodgate/store"
-	"github.com/509da70d/floodgate/store/kafkaio"
-	"github.com/509da70d/floodgate/store/kafkaio/embedded"
+	"github.com/509da70d/floodgate/cmd/floodgate/demo"
 )
 
-// demo is everything that the demo runs, in one process.
-type demo struct {
-	config   demoConfig
-	logger   *slog.Logger
-	dir      string
-	rules    *rules.Set
-	broker   *embedded.Broker
-	client   *kafkaio.Client
-	analyzer *analyzer.Analyzer
-	servers  []*demoServer
-	load     *load
-	closes   *closeWatch
+// demoFlags is the flags of demo.
+type demoFlags struct {
+	demo.Config
+
+	predict predictFlags
+	out     outputFlag
+	verbose bool
 }
 
-// errInterrupted says that there is nothing to audit.
-var errInterrupted = errors.New("demo: interrupted before a request was sent")
+// maxDemo is the longest demo.
+const maxDemo = 24 * time.Hour
 
-// interrupted returns errInterrupted in place of what came of ctx's end.
-func interrupted(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
-		return errInterrupted
+func parseDemo(p process, args []string) (demo.Config, error) {
+	var c demoFlags
+	flags := newFlags("demo [flags]")
+	flags.DurationVar(&c.Duration, "duration", 10*time.Second, "how long to send requests")
+	flags.IntVar(&c.Quiet, "quiet", 50, "callers that keep to the limit")
+	flags.IntVar(&c.Noisy, "noisy", 1, "callers that don't")
+	flags.Float64Var(&c.QuietRate, "quiet-rate", 5, "requests per second of a quiet caller")
+	flags.Float64Var(&c.NoisyRate, "noisy-rate", 500, "requests per second of a noisy caller")
+	flags.Int64Var(&c.Limit, "limit", 100, "requests that a caller has in each window")
+	flags.DurationVar(&c.Window, "window", 2*time.Second, "length of the window")
+	flags.IntVar(&c.Servers, "servers", 3, "web servers with a gate")
+	flags.IntVar(&c.Partitions, "partitions", 4, "partitions of the topics")
+	c.predict.add(flags)
+	flags.StringVar(&c.API, "api", "", "`host:port` on loopback of the API, where this machine may do everything without a token (default: none)")
+	flags.BoolVar(&c.Dashboard, "dashboard", false, "print a link to the dashboard, which works once, and go on until interrupted, or for --duration if that is set")
+	flags.StringVar(&c.Data, "data", "", "`directory` to keep the log and the counts in (default: a temporary one)")
+	flags.Var(&c.out, "output", "table or json")
+	flags.BoolVar(&c.verbose, "verbose", false, "log what all parts do")
+	if err := parseFlags(p, flags, args); err != nil {
+		return c.Config, err
 	}
-	return err
+	if err := flagsOnly(flags); err != nil {
+		return c.Config, err
+	}
+	if c.Dashboard && !flags.Changed("duration") {
+		c.Duration = maxDemo
+	}
+	c.Predict, c.PredictLagCap = rules.Predict(c.predict.most), c.predict.lagCap
+	c.Out, c.JSON, c.Logger = p.stdout, c.out.json, slog.New(slog.DiscardHandler)
+	if c.verbose {
+		c.Logger = p.logger()
+	}
+	return c.Config, c.check()
+}
+
+func (c *demoFlags) check() error {
+	switch {
+	case c.Duration <= 0 || c.Duration > maxDemo:
+		return usagef("--duration: got %v, want up to 24h", c.Duration)
+	case c.Quiet < 0 || c.Noisy < 0 || c.Quiet+c.Noisy == 0 || c.Quiet+c.Noisy > 10_000:
+		return usagef("--quiet, --noisy: got %d and %d callers, want 1 to 10000 in all", c.Quiet, c.Noisy)
+	case !(c.QuietRate > 0 && c.NoisyRate > 0 && c.QuietRate <= 1e5 && c.NoisyRate <= 1e5):
+		return usagef("--quiet-rate, --noisy-rate: got %v and %v, want more than 0, up to 100000", c.QuietRate, c.NoisyRate)
+	case c.Servers < 1 || c.Servers > 100:
+		return usagef("--servers: got %d, want 1 to 100", c.Servers)
+	case c.Partitions < 1 || c.Partitions > 100:
+		return usagef("--partitions: got %d, want 1 to 100", c.Partitions)
+	}
+	if err := c.predict.check(); err != nil {
+		return err
+	}
+	if err := c.checkAPI(); err != nil {
+		return err
+	}
+	if _, err := c.Rules(); err != nil {
+		return usagef("--limit, --window: %w", err)
+	}
+	if entries, err := os.ReadDir(c.Data); c.Data != "" && err == nil && len(entries) > 0 {
+		return usagef("--data: %s is not empty; the audit counts from nothing", c.Data)
+	}
+	return nil
+}
+
+// checkAPI returns a usage error unless only this machine reaches the API, where nobody needs a token.
+func (c *demoFlags) checkAPI() error {
+	if c.API == "" {
+		return nil
+	}
+	at, err := netip.ParseAddrPort(c.API)
+	if err != nil || !at.Addr().IsLoopback() {
+		return usagef("--api: got %q, want an address of loopback such as 127.0.0.1:9096: nobody needs a token there", c.API)
+	}
+	return nil
 }
 
 // runDemo starts a broker, an analyzer and servers, sends load, shows what happens, and audits itself.
@@ -51,184 +107,10 @@ func runDemo(ctx context.Context, p process, args []string) error {
 	if err != nil {
 		return err
 	}
-	set, err := c.rules()
-	if err != nil {
-		return usagef("--limit, --window: %w", err)
-	}
-	d := &demo{config: c, rules: set, logger: slog.New(slog.DiscardHandler), closes: newCloseWatch()}
-	if c.verbose {
-		d.logger = p.logger()
-	}
-	signal.Ignore(syscall.SIGPIPE) // whoever stops reading gets no more, and the directory is removed nevertheless
-	cleanUp, err := d.directory()
+	signal.Ignore(syscall.SIGPIPE) // if the reader of the output ends, the demo still ends normally and removes its directory
+	sum, err := demo.Run(ctx, c)
 	if err != nil {
 		return err
 	}
-	sum, err := d.run(ctx, newDemoView(p, c.out.json))
-	if err != nil {
-		return errors.Join(err, cleanUp())
-	}
-	if err := sum.print(p, c.out.json); err != nil {
-		return errors.Join(err, cleanUp())
-	}
-	return errors.Join(sum.verdict(), cleanUp())
-}
-
-// directory returns how to remove the directory again, if it is a temporary one.
-func (d *demo) directory() (cleanUp func() error, err error) {
-	if d.config.data != "" {
-		d.dir = d.config.data
-		if entries, err := os.ReadDir(d.dir); err == nil && len(entries) > 0 {
-			return nil, usagef("--data: %s is not empty; the audit counts from nothing", d.dir)
-		}
-		return func() error { return nil }, os.MkdirAll(d.dir, 0o750)
-	}
-	d.dir, err = os.MkdirTemp("", "floodgate-demo-")
-	return func() error { return os.RemoveAll(d.dir) }, err
-}
-
-func (d *demo) storeDir() string { return filepath.Join(d.dir, "counts") }
-
-// run is the demo from the first start to the audit. Each part stops when what feeds it has: load, servers, analyzer.
-func (d *demo) run(ctx context.Context, view *demoView) (sum *demoSummary, err error) {
-	if err := d.open(ctx); err != nil {
-		return nil, interrupted(ctx, err)
-	}
-	defer func() { err = errors.Join(err, d.close()) }()
-	parts, partsCtx := errgroup.WithContext(context.WithoutCancel(ctx))
-	analyzeCtx, stopAnalyzer := context.WithCancel(partsCtx)
-	defer stopAnalyzer()
-	serveCtx, stopServers := context.WithCancel(partsCtx)
-	defer stopServers()
-	analyzed, served := make(chan struct{}), make(chan struct{})
-	parts.Go(func() error { defer close(analyzed); return d.analyzer.Run(analyzeCtx) })
-	parts.Go(func() error { defer close(served); return d.serve(serveCtx) })
-
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(partsCtx, cancel)() // a part that fails ends the demo
-	view.say("starting a broker on %s, an analyzer of %d partitions, and %d servers", d.broker.Addr(), d.config.partitions, len(d.servers))
-	if err = interrupted(ctx, d.ready(ctx)); err == nil {
-		d.send(ctx, view)
-	}
-	stopServers()
-	<-served
-	if err == nil {
-		err = d.caughtUp(partsCtx)
-	}
-	stopAnalyzer()
-	<-analyzed
-	if werr := parts.Wait(); werr != nil || err != nil {
-		return nil, errors.Join(err, werr)
-	}
-	view.say("auditing: reading back the log and the store")
-	return d.summarize(context.WithoutCancel(ctx))
-}
-
-// open starts the broker and makes everything that can fail.
-func (d *demo) open(ctx context.Context) (err error) {
-	d.broker, err = embedded.Start(embedded.Options{Dir: filepath.Join(d.dir, "log")})
-	if err != nil {
-		return err
-	}
-	d.client = kafkaio.New(kafkaio.Config{Brokers: d.broker.Addrs()})
-	names := kafkaio.DefaultTopicNames()
-	if _, err := d.client.EnsureTopics(ctx, kafkaio.Specs(names, d.config.partitions)...); err != nil {
-		return errors.Join(fmt.Errorf("create topics: %w", err), d.close())
-	}
-	d.analyzer = analyzer.New(d.client, analyzer.Config{
-		Dir: d.storeDir(),
-		Join: func() (analyzer.Membership, error) {
-			return kafkaio.NewGroup(kafkaio.GroupConfig{Client: d.client, Group: "floodgate", Topic: names.Requests})
-		},
-		Owner: analyzer.OwnerConfig{
-			Fold:     analyzer.FoldOptions{Partitions: d.config.partitions},
-			Requests: names.Requests, Decisions: names.Decisions, State: names.State, Rules: d.rules, Name: "demo",
-			Store: store.Options{Logger: d.logger}, Logger: d.logger, Observe: d.closes.counted,
-		},
-	})
-	for range d.config.servers {
-		s, err := newDemoServer(d.broker.Addrs(), d.logger, d.closes)
-		if err != nil {
-			return errors.Join(err, d.close())
-		}
-		d.servers = append(d.servers, s)
-	}
-	d.load = newLoad(d.config, d.servers)
-	return nil
-}
-
-func (d *demo) close() error {
-	d.client.Close()
-	return d.broker.Close()
-}
-
-// serve runs the servers until ctx ends and their links have sent what they recorded.
-func (d *demo) serve(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
-	for _, s := range d.servers {
-		g.Go(func() error { return s.run(ctx) })
-	}
-	return g.Wait()
-}
-
-// ready waits until every gate hears every partition's owner.
-func (d *demo) ready(ctx context.Context) error {
-	for _, s := range d.servers {
-		for !s.fresh() {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			wait(ctx, 10*time.Millisecond)
-		}
-	}
-	return nil
-}
-
-// send sends load for the demo's duration and shows once a second what happens.
-func (d *demo) send(ctx context.Context, view *demoView) {
-	ctx, cancel := context.WithTimeout(ctx, d.config.duration)
-	defer cancel()
-	var g errgroup.Group
-	g.Go(func() error { d.load.run(ctx); return nil })
-	g.Go(func() error {
-		tick := time.NewTicker(time.Second)
-		defer tick.Stop()
-		for start := time.Now(); ; {
-			select {
-			case <-ctx.Done():
-				return nil
-			case now := <-tick.C:
-				view.tick(now.Sub(start), d.load.totals(), d.closes.closed(now), d.closes.lag())
-			}
-		}
-	})
-	_ = g.Wait() // neither returns an error
-}
-
-// caughtUp waits until the analyzer has counted all that the log holds.
-func (d *demo) caughtUp(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	for {
-		behind := int64(0)
-		next := make(map[int]int64)
-		for _, s := range d.analyzer.Stats() {
-			next[s.Partition] = s.Next
-		}
-		for p := range d.config.partitions {
-			_, end, err := d.client.Range(ctx, kafkaio.DefaultTopicNames().Requests, p)
-			if err != nil {
-				return fmt.Errorf("wait for the analyzer: %w", err)
-			}
-			behind += end - next[p]
-		}
-		if behind == 0 {
-			return nil
-		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("wait for the analyzer: %d records behind: %w", behind, ctx.Err())
-		}
-		wait(ctx, 10*time.Millisecond)
-	}
+	return errors.Join(sum.Print(p.stdout, c.JSON), sum.Verdict())
 }

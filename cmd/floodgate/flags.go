@@ -9,24 +9,28 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// newFlags returns an empty flag set for a subcommand; usage is its synopsis behind "floodgate".
+// newFlags returns an empty flag set for a subcommand; usage is its synopsis after the word "floodgate".
 func newFlags(usage string) *pflag.FlagSet {
 	flags := pflag.NewFlagSet(usage, pflag.ContinueOnError)
 	flags.SortFlags = false
-	flags.SetOutput(io.Discard) // parseFlags says what there is to say
+	flags.SetOutput(io.Discard) // parseFlags prints help, and returns errors
 	flags.Usage = func() {}
 	return flags
 }
 
 // parseFlags parses args, then takes each flag that was not given from the environment: --some-name from
-// FLOODGATE_SOME_NAME. What is wrong is a usage error; asking for help prints it and is pflag.ErrHelp.
+// FLOODGATE_SOME_NAME. A mistake is a usage error. A request for help prints the help and returns pflag.ErrHelp.
 func parseFlags(p process, flags *pflag.FlagSet, args []string) error {
+	if p.describe != nil {
+		p.describe(flags)
+		return pflag.ErrHelp
+	}
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
-			fmt.Fprintf(p.stdout, "Usage: floodgate %s\n\n%s", flags.Name(), flags.FlagUsages())
+			printHelp(p.stdout, flags)
 			return err
 		}
-		return usagef("%w; see floodgate %s --help", err, strings.Fields(flags.Name())[0])
+		return usagef("%w%s; see floodgate %s --help", err, meantFlag(flags, err), strings.Fields(flags.Name())[0])
 	}
 	var errs []error
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -42,7 +46,7 @@ func parseFlags(p process, flags *pflag.FlagSet, args []string) error {
 	return errors.Join(errs...)
 }
 
-// flagsOnly returns a usage error if there is more on the command line than flags.
+// flagsOnly returns a usage error if the command line has arguments other than flags.
 func flagsOnly(flags *pflag.FlagSet) error {
 	if flags.NArg() == 0 {
 		return nil
@@ -52,7 +56,7 @@ func flagsOnly(flags *pflag.FlagSet) error {
 
 // variable returns the environment variable of a flag.
 func variable(flag string) string {
-	return "FLOODGATE_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+	return variablePrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
 // outputFlag is --output: table for people or json for machines.

@@ -19,7 +19,7 @@ import (
 func inside(out io.Writer, env map[string]string) process {
 	return process{stdin: strings.NewReader(""), stdout: out, stderr: out, lookup: func(name string) (string, bool) {
 		v, ok := env[name]
-		return v, ok
+		return v, ok || name+"=" == noAPI
 	}}
 }
 
@@ -169,25 +169,25 @@ func TestOutputFlag(t *testing.T) {
 
 func TestExitCodes(t *testing.T) {
 	tests := []struct {
-		name string
-		err  error
-		code int
-		said string
+		name   string
+		err    error
+		code   int
+		output string
 	}{
 		{"nothing wrong", nil, 0, ""},
 		{"help", pflag.ErrHelp, 0, ""},
 		{"help inside", fmt.Errorf("parse: %w", pflag.ErrHelp), 0, ""},
 		{"usage", usagef("--limit: got %d", 0), 2, "floodgate: --limit: got 0\n"},
 		{"usage inside", fmt.Errorf("demo: %w", usagef("no")), 2, "floodgate: demo: no\n"},
-		{"usage among others", errors.Join(io.ErrUnexpectedEOF, usagef("no")), 2, "floodgate: unexpected EOF\nno\n"},
+		{"usage among others", errors.Join(io.ErrUnexpectedEOF, usagef("no")), 2, "floodgate: unexpected EOF\n    no\n"},
 		{"failure", io.ErrUnexpectedEOF, 1, "floodgate: unexpected EOF\n"},
 		{"interrupted", context.Canceled, 1, "floodgate: context canceled\n"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			var said strings.Builder
-			if code := exitCode(test.err, &said); code != test.code || said.String() != test.said {
-				t.Errorf("got %d and %q, want %d and %q", code, said.String(), test.code, test.said)
+			var output strings.Builder
+			if code := exitCode(test.err, &output); code != test.code || output.String() != test.output {
+				t.Errorf("got %d and %q, want %d and %q", code, output.String(), test.code, test.output)
 			}
 		})
 	}
@@ -204,8 +204,8 @@ func TestRealMain(t *testing.T) {
 		}
 		names = append(names, c.name)
 	}
-	for _, ask := range []string{"help", "-h", "--help"} {
-		out, err := runCommand(ask)
+	for _, ask := range []string{"help", "-h", "--help", "help --help"} {
+		out, err := runCommand(strings.Fields(ask)...)
 		if err != nil {
 			t.Errorf("%s: got %v, want none", ask, err)
 		}
@@ -232,7 +232,7 @@ func TestVersion(t *testing.T) {
 			t.Errorf("%s: got %q and %v, want floodgate, its version, Go's and the platform", word, out, err)
 		}
 	}
-	defer func(was string) { version = was }(version)
+	defer func(before string) { version = before }(version)
 	version = ""
 	if got := versionString(); got == "" || strings.ContainsAny(got, " ()\n") {
 		t.Errorf("without a linker's word: got %q, want one word", got)

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,9 +15,9 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio/secure/securetest"
 )
 
-// TestSubcommandsReachABrokerThatAsksWhoTheyAre runs what speaks to Kafka against a broker that wants TLS, a certificate
+// TestSubcommandsReachABrokerWithTLSAndSASL runs what speaks to Kafka against a broker that wants TLS, a certificate
 // and a password.
-func TestSubcommandsReachABrokerThatAsksWhoTheyAre(t *testing.T) {
+func TestSubcommandsReachABrokerWithTLSAndSASL(t *testing.T) {
 	a := securetest.New(t)
 	b, err := embedded.Start(embedded.Options{MinSession: time.Second, Cluster: []kfake.Opt{
 		kfake.TLS(a.Server(true)), kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-512", "analyzer", "secret"),
@@ -38,7 +39,7 @@ func TestSubcommandsReachABrokerThatAsksWhoTheyAre(t *testing.T) {
 		"--sasl", "scram-sha-512", "--sasl-user", "analyzer", "--sasl-password-file", password,
 	}
 	out, err := runCommand(append([]string{"topics", "--create"}, secure...)...)
-	if err != nil || !strings.Contains(out, "5 topics, all as they should be") {
+	if err != nil || !strings.Contains(out, "6 topics, all as they should be") {
 		t.Fatalf("topics: got %v,\n%s", err, out)
 	}
 	counts := []string{"--rules", rules, "--data", filepath.Join(dir, "counts")}
@@ -72,7 +73,7 @@ func TestFlagsOfTheLinkThatCannotWork(t *testing.T) {
 		want  string
 		usage bool
 	}{
-		{[]string{"--tls-ca", "ca.pem"}, "TLS is not asked for", true},
+		{[]string{"--tls-ca", "ca.pem"}, "without TLS", true},
 		{[]string{"--tls", "--tls-key", "k"}, "both or none", true},
 		{[]string{"--sasl", "plain", "--sasl-user", "u", "--sasl-password-file", "p"}, "want --tls, or --sasl-insecure", true},
 		{[]string{"--sasl", "oauth", "--sasl-user", "u", "--sasl-password-file", "p", "--tls"}, `got "oauth"`, true},
@@ -84,5 +85,44 @@ func TestFlagsOfTheLinkThatCannotWork(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) || isUsage(err) != c.usage {
 			t.Errorf("%v: got %v, want %q (usage: %v)", c.args, err, c.want, c.usage)
 		}
+	}
+}
+
+// TestTwoTopicsOfOneName are refused by each subcommand before it connects: decisions among requests would be rejects, and
+// requests among decisions would be read by each gate.
+func TestTwoTopicsOfOneName(t *testing.T) {
+	flags := []string{"requests", "decisions", "state", "rejects"}
+	broker := []string{"--brokers", "127.0.0.1:1"}
+	for name, args := range map[string][]string{
+		"analyze": {"--rules", "none", "--data", "none"}, "audit": {"--rules", "none", "--data", "none"}, "topics": {"--create"}, "rejects": nil,
+		"ingest": {"--topic", "access"}, "repartition": {"--to-requests", "floodgate.requests.2"}, "sidecar": nil,
+	} {
+		own := flags
+		if name == "sidecar" {
+			own = flags[:2]
+		}
+		for i, one := range own {
+			for _, other := range own[:i] {
+				for _, more := range [][]string{{"--topic-" + one, "floodgate." + other}, {"--topic-" + one, "same", "--topic-" + other, "same"}} {
+					text, code := shown(slices.Concat([]string{name}, broker, args, more)...)
+					if code != 2 || !strings.Contains(text, "--topic-"+one+": got ") || !strings.Contains(text, "which is --topic-"+other+" too") {
+						t.Fatalf("%s %q: got %d and %s", name, more, code, text)
+					}
+				}
+			}
+			if text, code := shown(slices.Concat([]string{name}, broker, args, []string{"--topic-" + one, ""})...); code != 2 || !strings.Contains(text, "--topic-"+one+": got none") {
+				t.Fatalf("%s --topic-%s \"\": got %d and %s", name, one, code, text)
+			}
+		}
+	}
+	for _, flag := range flags {
+		for _, args := range [][]string{{"repartition", "--to-requests", "floodgate." + flag}, {"ingest", "--topic", "floodgate." + flag}} {
+			if text, code := shown(append(args, broker...)...); code != 2 || !strings.Contains(text, "--topic-"+flag) {
+				t.Fatalf("%q: got %d and %s", args, code, text)
+			}
+		}
+	}
+	if _, err := runCommand("topics", "--brokers", "127.0.0.1:1", "--topic-state", "floodgate.requests.2"); isUsage(err) {
+		t.Errorf("a name of its own: got %v", err)
 	}
 }

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// Bounds of the collector's soft limit. An analyzer's rows live long and its stores' buffers do not: collecting only when
-// the heap has doubled would let a million rows take most of a gigabyte.
+// Bounds of the collector's soft limit. An analyzer's rows live long, its stores' buffers do not. If the collector waited
+// until the heap has doubled, a million rows would take most of a gigabyte.
 const (
-	leastHeap   = 400 << 20 // below this, memory is not worth the collector's time
-	heapRoom    = 8         // an eighth of what lives is room for garbage, …
-	heapLeast   = 48 << 20  // … and never less than this, or the collector would do nothing else
+	minLimit    = 400 << 20 // below this the limit is not lowered, to save the collector's time
+	heapRoom    = 8         // room for garbage is an eighth of the live memory, …
+	minRoom     = 48 << 20  // … and at least this, or the collector would run all the time
 	memoryEvery = time.Second
 )
 
-// boundMemory keeps the soft limit of the garbage collector a little above what lives, until ctx ends. Who sets GOMEMLIMIT
-// or GOGC knows better.
+// boundMemory keeps the soft limit of the garbage collector a little above the live memory, until ctx ends. If GOMEMLIMIT
+// or GOGC is set, it does nothing.
 func boundMemory(ctx context.Context) error {
 	if os.Getenv("GOMEMLIMIT") != "" || os.Getenv("GOGC") != "" {
 		return nil
@@ -39,7 +39,7 @@ func boundMemory(ctx context.Context) error {
 	}
 }
 
-// heapLimit returns the soft limit for so many bytes that live.
+// heapLimit returns the soft limit for this many bytes of live memory.
 func heapLimit(live uint64) int64 {
-	return int64(max(leastHeap, live+max(heapLeast, live/heapRoom))) // a process's memory
+	return int64(max(minLimit, live+max(minRoom, live/heapRoom))) // a process's memory
 }

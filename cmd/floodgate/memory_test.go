@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-func TestTheCollectorsLimitFollowsWhatLives(t *testing.T) {
+func TestTheCollectorsLimitFollowsLiveMemory(t *testing.T) {
 	for live, want := range map[uint64]int64{
-		0:         leastHeap,
+		0:         minLimit,
 		360 << 20: 408 << 20,
 		400 << 20: 450 << 20,
 		4 << 30:   4608 << 20,
@@ -20,7 +20,7 @@ func TestTheCollectorsLimitFollowsWhatLives(t *testing.T) {
 	}
 }
 
-func TestWhoSetsALimitKeepsIt(t *testing.T) {
+func TestALimitFromTheEnvironmentIsKept(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
 	for _, name := range []string{"GOMEMLIMIT", "GOGC"} {
@@ -45,7 +45,7 @@ func TestWhoSetsALimitKeepsIt(t *testing.T) {
 		if err := boundMemory(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if got := debug.SetMemoryLimit(-1); got < leastHeap || got == math.MaxInt64 {
+		if got := debug.SetMemoryLimit(-1); got < minLimit || got == math.MaxInt64 {
 			t.Errorf("got a limit of %d, want one", got)
 		}
 	})

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
+
+	"github.com/509da70d/floodgate/analyzer/printable"
 )
 
-// maxProbe is how much of an answer is shown.
+// maxProbe is how many bytes of an answer are shown.
 const maxProbe = 4 << 10
 
 // runProbe asks one URL, such as an analyzer's /readyz, and fails unless the answer is 200. It is the health check of a
@@ -38,8 +41,16 @@ func runProbe(ctx context.Context, p process, args []string) error {
 		return fmt.Errorf("probe: read answer: %w", err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("probe: got %s: %q, want 200", resp.Status, text)
+		return fmt.Errorf("probe: got %s: %q, want 200", printable.Of(resp.Status), text)
 	}
-	_, err = p.stdout.Write(text)
-	return err
+	for line := range strings.Lines(string(text)) {
+		end := ""
+		if whole, ok := strings.CutSuffix(line, "\n"); ok {
+			line, end = whole, "\n"
+		}
+		if _, err := fmt.Fprintf(p.stdout, "%s%s", printable.Of(line), end); err != nil {
+			return err
+		}
+	}
+	return nil
 }

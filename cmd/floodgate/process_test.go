@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,13 +21,38 @@ import (
 // beMain makes the test binary the program itself, so that tests run real processes without building another one.
 const beMain = "FLOODGATE_TEST_BE_MAIN"
 
+// noAPI lets several analyzers run on one machine: the default is one port. A test that wants an API gives the flag.
+const noAPI = "FLOODGATE_API_LISTEN="
+
+// parallel is how many parallel tests run at once, unless -parallel says so: they mostly wait, for sessions to run out and
+// for processes that start.
+const parallel = 4
+
+// long reports whether tests may take as long as they need, as in CI: FLOODGATE_LONG is set. Without it each test of the
+// laboratory is to take a few seconds.
+func long() bool { return os.Getenv("FLOODGATE_LONG") != "" }
+
+// sized returns how much of something a test does by default: some, or all that CI wants.
+func sized[T any](some, all T) T {
+	if long() {
+		return all
+	}
+	return some
+}
+
 func TestMain(m *testing.M) {
 	if os.Getenv(beMain) != "" {
-		if plan := os.Getenv(beLoad); plan != "" {
-			os.Exit(runLoad(plan))
+		if kind := os.Getenv(beServer); kind != "" {
+			os.Exit(runServer(kind, os.Getenv(serverPlan)))
 		}
 		main()
 		return
+	}
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", strconv.Itoa(max(parallel, runtime.GOMAXPROCS(0)))) // there is such a flag
 	}
 	os.Exit(m.Run())
 }
@@ -69,7 +97,7 @@ func startWith(t testing.TB, stdin *os.File, args ...string) *program {
 func startAs(t testing.TB, env []string, stdin *os.File, args ...string) *program {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(append(os.Environ(), beMain+"=1"), env...)
+	cmd.Env = append(append(os.Environ(), beMain+"=1", noAPI), env...)
 	if stdin != nil {
 		cmd.Stdin = stdin
 	}
@@ -170,12 +198,12 @@ func (s *session) end() (took time.Duration, err error) {
 }
 
 // wait returns the session's error once it has ended.
-func (s *session) wait(most time.Duration) error {
+func (s *session) wait(maxWait time.Duration) error {
 	s.t.Helper()
 	select {
 	case <-s.ended:
-	case <-time.After(most):
-		s.t.Fatalf("%s did not end within %v:\n%s", s.name, most, s.text())
+	case <-time.After(maxWait):
+		s.t.Fatalf("%s did not end within %v:\n%s", s.name, maxWait, s.text())
 	}
 	return s.err
 }
@@ -240,4 +268,11 @@ func eventually(t testing.TB, d time.Duration, what string, ok func() bool) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
+}
+
+// lines returns what was printed so far, by line.
+func (p *transcript) lines() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.output)
 }

@@ -3,14 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-
 	"github.com/509da70d/floodgate/analyzer/ingest/reject"
+	"github.com/509da70d/floodgate/analyzer/printable"
+	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
@@ -23,12 +22,12 @@ type rejectsConfig struct {
 	output outputFlag
 }
 
-// runRejects prints what could not be read: the newest, in the order in which it came.
+// runRejects prints the newest lines and records that could not be read, in the order in which they came.
 func runRejects(ctx context.Context, p process, args []string) error {
 	var c rejectsConfig
-	flags := newFlags("rejects --brokers HOST:PORT... [flags]\n\nPrints the lines and frames that ingest and analyzers could not read, and why. They are escaped: they do nothing to a terminal.")
+	flags := newFlags("rejects --brokers HOST:PORT... [flags]\n\nPrints the lines and frames that ingest and analyzers could not read, and why. The lines are escaped, so that they are safe on a terminal.")
 	c.kafka.add(flags)
-	flags.IntVar(&c.last, "last", 100, "how many to print, the newest; 0 is all there are")
+	flags.IntVar(&c.last, "last", 100, "how many of the newest to print; 0 is all")
 	flags.StringVar(&c.reason, "reason", "", "only those with this reason")
 	flags.StringVar(&c.source, "source", "", "only those of this source, such as kafka:TOPIC/PARTITION or file:PATH")
 	flags.Var(&c.output, "output", "table or json")
@@ -54,8 +53,7 @@ func runRejects(ctx context.Context, p process, args []string) error {
 		return fmt.Errorf("rejects: %w", err)
 	}
 	if c.output.json {
-		enc := json.NewEncoder(p.stdout)
-		enc.SetEscapeHTML(false)
+		enc := printable.JSON(p.stdout)
 		for _, r := range found {
 			if err := enc.Encode(r); err != nil {
 				return err
@@ -66,13 +64,13 @@ func runRejects(ctx context.Context, p process, args []string) error {
 	return c.render(p, found, unread)
 }
 
-// rejectKey is what two messages about one line share.
+// rejectKey is equal in two messages about the same line. The lines of one Kafka record share its offset.
 type rejectKey struct {
-	source, reason string
-	offset         int64
+	source, reason, line string
+	offset               int64
 }
 
-// collect reads the topic as it is now. Unread is how many of its messages are not rejects.
+// collect reads the topic as it is now. unread is how many of its messages are not rejects, or could not be read.
 func (c *rejectsConfig) collect(ctx context.Context, client *kafkaio.Client) (found []reject.Reject, unread int, err error) {
 	topic := c.kafka.names.Rejects
 	partitions, err := client.Partitions(ctx, topic)
@@ -81,21 +79,23 @@ func (c *rejectsConfig) collect(ctx context.Context, client *kafkaio.Client) (fo
 	}
 	seen := make(map[rejectKey]bool)
 	for partition := range partitions {
-		at, end, err := client.Range(ctx, topic, partition)
+		cursor := kafkaio.NewCursor(client, kafkaio.CursorConfig{
+			Topic: topic, Partition: partition, Offset: kafkaio.Earliest, Retry: kafkaio.Never, // a person waits
+		})
+		_, end, err := cursor.Range(ctx)
 		if err != nil {
 			return nil, 0, err
 		}
-		for at < end {
-			b, err := client.Fetch(ctx, kafkaio.FetchRequest{Topic: topic, Partition: partition, Offset: at, MaxWait: time.Second})
-			if err != nil {
-				return nil, 0, err
-			}
-			news, bad := c.pick(b.Records, seen)
-			found, unread, at = append(found, news...), unread+bad, b.Next
-			if n := c.last; n > 0 && len(found) > 4*n { // only the newest are wanted: memory stays small
+		if err := cursor.Scan(ctx, end, func(b *kafkaio.Batch) error {
+			news, bad := c.pick(b, seen)
+			found, unread = append(found, news...), unread+bad
+			if n := c.last; n > 0 && len(found) > 4*n { // keep only the newest, so that memory stays small
 				found = append(found[:0], found[len(found)-n:]...)
 				clear(seen)
 			}
+			return nil
+		}); err != nil {
+			return nil, 0, err
 		}
 	}
 	slices.SortStableFunc(found, func(a, b reject.Reject) int { return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Offset, b.Offset)) })
@@ -105,15 +105,23 @@ func (c *rejectsConfig) collect(ctx context.Context, client *kafkaio.Client) (fo
 	return found, unread, nil
 }
 
-// pick returns the rejects that were asked for and not seen yet, and how many records are none.
-func (c *rejectsConfig) pick(records []kafkaio.Record, seen map[rejectKey]bool) (found []reject.Reject, unread int) {
-	for i := range records {
-		r, err := reject.Decode(records[i].Value)
+// pick returns the rejects that the flags select and that are not in seen, and how many records are no rejects or cannot be
+// read.
+func (c *rejectsConfig) pick(b *kafkaio.Batch, seen map[rejectKey]bool) (found []reject.Reject, unread int) {
+	for _, s := range b.Skipped {
+		switch s.Reason {
+		case kafkaio.SkipControl, kafkaio.SkipGap, kafkaio.SkipLost: // there is no record here, or no longer
+		default:
+			unread += int(s.To - s.From + 1)
+		}
+	}
+	for i := range b.Records {
+		r, err := reject.Decode(b.Records[i].Value)
 		if err != nil {
 			unread++
 			continue
 		}
-		key := rejectKey{r.Source, r.Reason, r.Offset}
+		key := rejectKey{r.Source, r.Reason, r.Line, r.Offset}
 		if seen[key] || c.reason != "" && r.Reason != c.reason || c.source != "" && r.Source != c.source {
 			continue
 		}
@@ -127,21 +135,15 @@ func (c *rejectsConfig) pick(records []kafkaio.Record, seen map[rejectKey]bool) 
 func (c *rejectsConfig) render(p process, found []reject.Reject, unread int) error {
 	const widest = 100
 	if len(found) > 0 {
-		t := table.NewWriter()
-		t.SetOutputMirror(p.stdout)
-		t.AppendHeader(table.Row{"read", "source", "offset", "reason", "line"})
+		t := terminal.NewTable(p.stdout, "read", "source", "offset", "reason", "line")
 		for _, r := range found {
-			line := r.Line
-			if len(line) > widest {
-				line = line[:widest] + "..."
-			}
-			t.AppendRow(table.Row{r.Time.Format(time.DateTime), r.Source, r.Offset, r.Reason, line})
+			t.AppendRow(terminal.Cells(r.Time.Format(time.DateTime), printable.Text(r.Source), r.Offset, printable.Text(r.Reason), printable.Text(r.Line).Cell(widest)))
 		}
 		t.Render()
 	}
 	_, err := fmt.Fprintf(p.stdout, "%d rejects", len(found))
 	if unread > 0 && err == nil {
-		_, err = fmt.Fprintf(p.stdout, ", and %d messages that are none", unread)
+		_, err = fmt.Fprintf(p.stdout, ", and %d messages that are not rejects", unread)
 	}
 	if err == nil {
 		_, err = fmt.Fprintln(p.stdout)

@@ -4,10 +4,10 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -17,27 +17,37 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/509da70d/floodgate/analyzer/ingest"
+	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/analyzer/replay"
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/cmd/floodgate/simulate"
+	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
+	"github.com/509da70d/floodgate/schemas"
 )
 
-// replayFlags is what replay was asked for.
+// maxReplayRows bounds --max-rows: the table of rows has no room for more.
+const maxReplayRows = 1 << 30
+
+// replayFlags are the flags of replay.
 type replayFlags struct {
 	rules        string
 	format       string
 	file         string // of the mapping
 	callers      []string
 	mapping      ingest.Mapping
+	ids          idFlags
 	layout       string
 	reorder, lag time.Duration
 	buffer       int64 // MiB
+	maxRows      int
+	predict      predictFlags
 	output       outputFlag
 }
 
 func (f *replayFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.rules, "rules", "", "rules file (needed)")
-	flags.StringVar(&f.format, "format", "", "how the log is written: "+strings.Join(ingest.Formats(), ", ")+" (default: the mapping's, or combined)")
-	flags.StringVar(&f.file, "mapping", "", "mapping `file`, as ingest has it: who the callers are, and where the other fields stand; instead of the flags that follow")
+	flags.StringVar(&f.format, "format", "", "how the log is written: "+strings.Join(ingest.Formats(), ", ")+", or nginx: or apache: and the text of a log_format (default: the mapping's, or auto)")
+	flags.StringVar(&f.file, "mapping", "", "mapping `file`, as for ingest: which fields are callers, and the names of the other fields; instead of the flags that follow")
 	flags.StringArrayVar(&f.callers, "callers", nil,
 		"callers of a kind, as kind=field, or kind=field+field for a composite one; can be given several times.\n"+
 			"combined has ip, and fields user, method, resource, referer, agent; JSON has the fields of its objects, a.b for nested ones")
@@ -46,31 +56,43 @@ func (f *replayFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.mapping.Resource, "resource-field", "", "field of the path")
 	flags.StringVar(&f.mapping.Status, "status-field", "", "field of the HTTP status")
 	flags.StringVar(&f.mapping.Cost, "cost-field", "", "field of the cost")
-	flags.DurationVar(&f.reorder, "reorder", replay.DefaultReorder, "how far lines may be out of order; older ones are late and dropped")
-	flags.DurationVar(&f.lag, "lag", 0, "how long each decision takes to come into force")
-	flags.Int64Var(&f.buffer, "reorder-memory", replay.DefaultMaxBuffer>>20, "MiB of lines that may wait to be put in order; when full, the oldest go ahead")
+	f.ids.add(flags)
+	flags.DurationVar(&f.reorder, "reorder", replay.DefaultReorder, "by how much time lines may be out of order; older ones are late and dropped")
+	flags.DurationVar(&f.lag, "lag", 0, "time from a request until the decision that follows from it is in force at a gate; with it, the log passes through a simulated server (see simulate)")
+	f.predict.add(flags)
+	flags.Int64Var(&f.buffer, "reorder-memory", replay.DefaultMaxBuffer>>20, "MiB of lines that may wait to be put in order; when full, the oldest are counted early")
+	flags.IntVar(&f.maxRows, "max-rows", replay.DefaultMaxRows, "rules × callers with an exact count, at some 250 bytes each, taken as callers come; requests of more callers are uncounted")
 	flags.Var(&f.output, "output", "table or json")
 }
 
-// config turns the flags into what to run, but for the inputs.
+// config turns the flags into a configuration, without the inputs.
 func (f *replayFlags) config() (replay.Config, error) {
-	c := replay.Config{Reorder: f.reorder, Lag: f.lag, MaxBuffer: f.buffer << 20}
+	c := replay.Config{
+		Reorder: f.reorder, Lag: f.lag, MaxBuffer: f.buffer << 20, MaxRows: f.maxRows,
+		Predict: rules.Predict(f.predict.most), PredictLagCap: f.predict.lagCap,
+		Circuit: simulate.Circuit,
+	}
 	if f.rules == "" {
 		return c, usagef("--rules: got none, want a file")
 	}
 	switch {
 	case f.reorder < 0:
 		return c, usagef("--reorder: got %v, want 0 or more", f.reorder)
-	case f.lag < 0:
-		return c, usagef("--lag: got %v, want 0 or more", f.lag)
+	case f.lag < 0 || f.lag > schemas.MaxClosure:
+		return c, usagef("--lag: got %v, want 0 to %v", f.lag, schemas.MaxClosure)
 	case f.buffer < 1 || f.buffer > 1<<20:
 		return c, usagef("--reorder-memory: got %d, want 1 to %d MiB", f.buffer, 1<<20)
+	case f.maxRows < 1 || f.maxRows > maxReplayRows:
+		return c, usagef("--max-rows: got %d, want 1 to %d", f.maxRows, maxReplayRows)
 	}
-	var err error
+	err := f.predict.check()
+	if err != nil {
+		return c, err
+	}
 	if c.Format, err = f.mapped(); err != nil {
 		return c, err
 	}
-	c.Rules, err = rules.Load(f.rules)
+	c.Rules, err = f.ids.rules(f.rules)
 	return c, err
 }
 
@@ -90,12 +112,15 @@ func (f *replayFlags) mapped() (*ingest.Format, error) {
 	}
 	if f.file != "" {
 		if len(m.Callers) > 0 || m.Layout != ingest.TimeAuto || m.Time+m.Resource+m.Status+m.Cost != "" {
-			return nil, usagef("--mapping: got flags beside it that say what it says")
+			return nil, usagef("--mapping: got flags for fields too, want one or the other")
 		}
-		flags := mappingFlags{format: f.format, path: f.file}
+		flags := mappingFlags{format: f.format, path: f.file, ids: f.ids}
 		return flags.load()
 	}
-	format, err := ingest.NewFormat(cmp.Or(f.format, "combined"), m)
+	if m.IDs, err = f.ids.load(); err != nil {
+		return nil, err
+	}
+	format, err := ingest.NewFormat(cmp.Or(f.format, ingest.FormatAuto), m)
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -104,7 +129,7 @@ func (f *replayFlags) mapped() (*ingest.Format, error) {
 
 // runReplay says what rules would have closed, from access logs.
 func runReplay(ctx context.Context, p process, args []string) error {
-	flags := newFlags("replay --rules FILE [flags] [LOG...]\n\nReads the logs, plain or gzip, or standard input; counts them by the rules as the analyzer would, and\nsays who would have been closed. It needs no Kafka and blocks nobody.")
+	flags := newFlags("replay --rules FILE [flags] [LOG...]\n\nReads the logs, plain or compressed by gzip, bzip2, xz or zstd, or standard input; counts them by the rules as the analyzer would,\nand says which callers would have been closed. It needs no Kafka and blocks nobody.")
 	var f replayFlags
 	f.register(flags)
 	if err := parseFlags(p, flags, args); err != nil {
@@ -124,14 +149,14 @@ func runReplay(ctx context.Context, p process, args []string) error {
 	out := bufio.NewWriterSize(p.stdout, 64<<10)
 	view := &replayView{out: out}
 	c.Inputs, c.OnClose = inputs, view.close
+	c.Format = sayFindings(p.stderr, c.Format)
 	if f.output.json {
-		enc := json.NewEncoder(out)
-		enc.SetEscapeHTML(false)
+		enc := printable.JSON(out)
 		c.OnClose = func(x replay.Close) error { return enc.Encode(x) }
 	}
 	bar := newReplayBar(p, f.output.json, inputs)
 	if bar != nil {
-		c.Progress = func(n int64) { _ = bar.Add64(n) } // a bar that can't be drawn is no reason to fail
+		c.Progress = func(n int64) { _ = bar.Add64(n) } // the bar is not essential
 	}
 	began := time.Now()
 	sum, err := replay.Run(ctx, c)
@@ -143,22 +168,36 @@ func runReplay(ctx context.Context, p process, args []string) error {
 		return errors.Join(out.Flush(), fmt.Errorf("replay: %w after %d lines", ctx.Err(), sum.Lines))
 	}
 	if f.output.json {
-		err = errors.Join(err, json.NewEncoder(out).Encode(sum))
+		err = errors.Join(err, printable.JSON(out).Encode(sum))
 	} else {
 		view.summary(sum, c, took)
 	}
-	return errors.Join(err, out.Flush())
+	for _, warning := range sum.Unused {
+		fmt.Fprintf(p.stderr, "warning: %s\n", printable.Of(warning))
+	}
+	return errors.Join(err, out.Flush(), allRejected(sum, c.Format))
 }
 
-// adviseReplay warns of rules that are doubtful, or that this log can't say anything about.
+// allRejected returns an error if no line could be read. It says what the first looks like.
+func allRejected(s replay.Summary, f *ingest.Format) error {
+	if s.Rejected == 0 || s.Rejected < s.Lines {
+		return nil
+	}
+	for _, r := range slices.Sorted(maps.Keys(s.RejectedLines)) {
+		return fmt.Errorf("all %d lines were rejected: format %s reads none of them; %s", s.Lines, f.Name(), ingest.Nearest(s.RejectedLines[r][0]))
+	}
+	return nil
+}
+
+// adviseReplay warns of rules that are doubtful, and of rules whose callers this log does not have.
 func adviseReplay(w io.Writer, c replay.Config) {
 	for _, warning := range c.Rules.Warnings {
-		fmt.Fprintf(w, "warning: %v\n", warning)
+		fmt.Fprintf(w, "warning: %s\n", printable.Error(warning))
 	}
 	kinds := c.Format.Kinds()
 	for _, r := range c.Rules.Rules {
 		if !slices.Contains(kinds, r.Kind) {
-			fmt.Fprintf(w, "warning: rule %s counts callers of kind %q, and no such field was named: see --callers\n", r.Name, r.Kind)
+			fmt.Fprintf(w, "warning: rule %s counts callers of kind %q, and no such field was named: see --callers\n", printable.Of(r.Name), r.Kind)
 		}
 	}
 }
@@ -193,9 +232,9 @@ func openInputs(p process, names []string) (inputs []replay.Input, closeAll func
 	return inputs, closeAll, nil
 }
 
-// newReplayBar returns a progress bar on standard error if that is a terminal, and nobody else writes to it; else nil.
+// newReplayBar returns a progress bar on standard error if that is a terminal to which nothing else is written, else nil.
 func newReplayBar(p process, asJSON bool, inputs []replay.Input) *progressbar.ProgressBar {
-	if !isTerminal(p.stderr) || asJSON && isTerminal(p.stdout) {
+	if !terminal.Interactive(p.stderr) || asJSON && terminal.Interactive(p.stdout) {
 		return nil
 	}
 	total := int64(0)
@@ -207,7 +246,7 @@ func newReplayBar(p process, asJSON bool, inputs []replay.Input) *progressbar.Pr
 		}
 		info, err := f.Stat()
 		if err != nil || !info.Mode().IsRegular() {
-			total = -1 // a pipe: nobody knows its length
+			total = -1 // a pipe: its length is unknown
 			break
 		}
 		total += info.Size()

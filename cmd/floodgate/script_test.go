@@ -16,6 +16,9 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv(beMain, "1")
 			e.Setenv("FLOODGATE", os.Args[0])
+			api := startAPI()
+			e.Defer(api.Close)
+			e.Setenv("API", api.URL)
 			return nil
 		},
 	})

@@ -5,56 +5,71 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/httpd"
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/gate/gatehttp"
 	"github.com/509da70d/floodgate/gate/gateprom"
 	"github.com/509da70d/floodgate/gate/kafkalink"
 	"github.com/509da70d/floodgate/gate/record"
 	"github.com/509da70d/floodgate/gate/sidecar"
+	"github.com/509da70d/floodgate/gate/sidecar/sidecarprom"
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/kafkaio/kafkaprom"
 )
 
-// sidecarConfig is what the flags of sidecar say.
+// sidecarConfig is the flags of sidecar.
 type sidecarConfig struct {
 	kafka          kafkaFlags
 	key            keyFlag
 	listen         string
 	grpc           string
 	trusted        []string
-	ipv6Bits       int
+	ids            idFlags
 	callers        []string
+	rejectRepeated []string
 	resourceHeader string
 	record         bool
 	shadow         bool
 	stale          string
+	log            logFlags
+	bouncer        bouncerFlags
 
 	functions []gatehttp.CallerFunc // from trusted and callers
+	made      schemas.IDs           // from ids
 	policy    gate.Policy           // from stale
 }
 
 func (c *sidecarConfig) add(flags *pflag.FlagSet) {
 	c.kafka.addFollower(flags)
 	c.key.add(flags)
-	flags.StringVar(&c.listen, "listen", "127.0.0.1:9091", "`address` of /auth, /auth_request, /metrics, /healthz and /readyz: host:port, or unix:PATH")
+	flags.StringVar(&c.listen, "listen", "127.0.0.1:9091", "`address` of /auth, /auth_request, /caller, /metrics, /healthz and /readyz: host:port, or unix:PATH")
 	flags.StringVar(&c.grpc, "grpc-listen", "", "`address` of Envoy's ext_authz and rate limit services: host:port, or unix:PATH; empty: none")
-	flags.StringSliceVar(&c.trusted, "trusted", []string{"127.0.0.0/8", "::1/128"}, "`prefixes` of proxies that append to X-Forwarded-For what they see")
-	flags.IntVar(&c.ipv6Bits, "ipv6-prefix", 128, "`bits` of an IPv6 address that are one client, as ingest's mapping has them; 64 is usual")
+	flags.StringSliceVar(&c.trusted, "trusted", []string{"127.0.0.0/8", "::1/128"}, "`prefixes` of trusted proxies, which append the address that they see to X-Forwarded-For")
+	c.ids.add(flags)
 	flags.StringArrayVar(&c.callers, "callers", nil,
 		"callers of a kind beside ip, as `kind=Header`, or kind=part+part for a composite one, where ip is a part too; can be given several times")
+	flags.StringSliceVar(&c.rejectRepeated, "reject-repeated", nil,
+		"`headers` such as X-Api-Key that a request may have once; one that has more, or a comma in it, gets 400 (nginx: 403)")
 	flags.StringVar(&c.resourceHeader, "resource-header", "", "`header` in which the proxy names the route, to be recorded")
-	flags.BoolVar(&c.record, "record", false, "count what the proxy asks about; not where its log is ingested, or each request counts twice")
-	flags.BoolVar(&c.shadow, "shadow", false, "refuse nobody, and count what would have been refused")
-	flags.StringVar(&c.stale, "stale", "hold", "`policy` while decisions don't come: hold (closures run to their end), open or closed")
+	flags.BoolVar(&c.record, "record", false, "count the requests that the proxy asks about; if its log is ingested too, each request counts twice")
+	flags.BoolVar(&c.shadow, "shadow", false, "refuse no request, and count those that would have been refused")
+	flags.StringVar(&c.stale, "stale", "hold", "`policy` while no decisions come: hold (closures run to their end), open or closed")
+	c.log.add(flags)
+	c.bouncer.add(flags)
 }
 
 func parseSidecar(p process, args []string) (sidecarConfig, error) {
@@ -71,7 +86,7 @@ func parseSidecar(p process, args []string) (sidecarConfig, error) {
 }
 
 func (c *sidecarConfig) check() error {
-	if err := c.kafka.check(); err != nil {
+	if err := errors.Join(c.kafka.check(), c.bouncer.check()); err != nil {
 		return err
 	}
 	policies := map[string]gate.Policy{"hold": gate.Hold, "open": gate.Open, "closed": gate.Closed}
@@ -83,8 +98,9 @@ func (c *sidecarConfig) check() error {
 	if c.listen == "" {
 		return usagef("--listen: got none, want host:port or unix:PATH")
 	}
-	if c.ipv6Bits < 1 || c.ipv6Bits > 128 {
-		return usagef("--ipv6-prefix: got %d, want 1 to 128", c.ipv6Bits)
+	var err error
+	if c.made, err = c.ids.load(); err != nil {
+		return err
 	}
 	var trusted []netip.Prefix
 	for _, text := range c.trusted {
@@ -94,9 +110,9 @@ func (c *sidecarConfig) check() error {
 		}
 		trusted = append(trusted, prefix)
 	}
-	c.functions = []gatehttp.CallerFunc{gatehttp.ClientNetwork(trusted, c.ipv6Bits)}
+	c.functions = []gatehttp.CallerFunc{gatehttp.ClientIP(trusted)}
 	for _, text := range c.callers {
-		f, err := headerCallers(text, trusted, c.ipv6Bits)
+		f, err := headerCallers(text, trusted)
 		if err != nil {
 			return err
 		}
@@ -109,98 +125,130 @@ func (c *sidecarConfig) check() error {
 }
 
 // runSidecar answers proxies until ctx ends.
-func runSidecar(ctx context.Context, p process, args []string) error {
+func runSidecar(ctx context.Context, p process, args []string) (err error) {
 	c, err := parseSidecar(p, args)
 	if err != nil {
 		return err
 	}
-	logger := p.logger()
-	link, side, err := c.build(logger)
+	defer c.log.report(p, &err)
+	logger := c.log.logger(p)
+	logStart(logger, "sidecar")
+	side, err := c.build(logger)
 	if err != nil {
 		return err
 	}
-	httpListener, err := listenOn(c.listen)
-	if err != nil {
+	server := side.server()
+	if err := server.Listen(c.listen, logger); err != nil {
 		return err
 	}
-	logger.Info("listening", "address", httpListener.Addr().String())
 	g, ctx := errgroup.WithContext(ctx)
+	if err := side.bouncers.begin(ctx, g); err != nil {
+		return errors.Join(err, server.Close())
+	}
 	if c.grpc != "" {
-		l, err := listenOn(c.grpc)
+		l, err := httpd.Listen(c.grpc)
 		if err != nil {
-			return errors.Join(err, httpListener.Close())
+			return errors.Join(err, server.Close())
 		}
 		logger.Info("listening for Envoy", "address", l.Addr().String())
 		g.Go(func() error { return serveEnvoy(ctx, l, side.Sidecar) })
 	}
-	g.Go(func() error { return link.Run(ctx) })
-	g.Go(func() error { return serveProxies(ctx, httpListener, side.handler(link)) })
+	g.Go(func() error { return side.link.Run(ctx) })
+	g.Go(func() error { return server.Run(ctx) })
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("sidecar: %w", err)
 	}
 	return nil
 }
 
-// proxied is a sidecar and what it is made of.
+// proxied is a sidecar and its parts.
 type proxied struct {
 	*sidecar.Sidecar
 
-	set *gate.Set
-	rec *record.Recorder
+	set      *gate.Set
+	rec      *record.Recorder
+	link     *kafkalink.Link
+	calls    *kafkaprom.Calls // of the link
+	bouncers *bouncers        // nil: none are answered
 }
 
 // build makes the parts that the flags describe; nothing connects yet.
-func (c *sidecarConfig) build(logger *slog.Logger) (*kafkalink.Link, proxied, error) {
+func (c *sidecarConfig) build(logger *slog.Logger) (proxied, error) {
 	key, err := c.key.key()
 	if err != nil {
-		return nil, proxied{}, err
+		return proxied{}, err
 	}
 	tls, sasl, err := c.kafka.secure.Load()
 	if err != nil {
-		return nil, proxied{}, fmt.Errorf("prepare the link to Kafka: %w", err)
+		return proxied{}, fmt.Errorf("prepare the link to Kafka: %w", err)
 	}
-	set := gate.New(gate.Options{Stale: c.policy, Logger: logger})
+	set := gate.New(gate.Options{Stale: c.policy, Logger: logger, IDs: c.made})
 	if c.shadow {
 		set.SetMode(gate.Shadow)
 	}
-	rec := record.New(record.Options{})
+	rec, calls := record.New(record.Options{}), kafkaprom.New()
 	link := kafkalink.New(set, rec, kafkalink.Config{
 		Brokers: c.kafka.brokers, ClientID: "floodgate-sidecar", TLS: tls, SASL: sasl, Topics: c.kafka.names,
-		PartitionKey: key, Logger: logger,
+		PartitionKey: key, Logger: logger, Calls: calls.Observe,
 	})
-	o := sidecar.Options{Set: set, Callers: c.functions, IPv6Bits: c.ipv6Bits}
+	o := sidecar.Options{Set: set, Callers: c.functions, RejectRepeated: c.rejectRepeated}
 	if c.record {
 		o.Recorder = rec
 	}
 	if c.resourceHeader != "" {
 		o.Resource = gatehttp.HeaderValue(c.resourceHeader)
 	}
-	return link, proxied{sidecar.New(o), set, rec}, nil
+	follow := kafkalink.FollowConfig{
+		Brokers: c.kafka.brokers, ClientID: "floodgate-sidecar", TLS: tls, SASL: sasl, Topic: c.kafka.names.Decisions, Logger: logger,
+	}
+	bouncers, err := c.bouncer.build(follow, c.made, c.shadow, time.Now())
+	if err != nil {
+		return proxied{}, err
+	}
+	return proxied{sidecar.New(o), set, rec, link, calls, bouncers}, nil
 }
 
-// handler answers proxies, and those who watch.
-func (s proxied) handler(link *kafkalink.Link) http.Handler {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		gateprom.New(gateprom.Options{Set: s.set, Recorder: s.rec, Link: link}), sidecarCollector{s.Sidecar})
-	mux := http.NewServeMux()
-	mux.Handle("/", s.Handler())
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+// maxQuestionBytes is the longest header of a question. Proxies pass their clients' headers on, and add to them: those
+// written in Go take 1 MiB from a client.
+const maxQuestionBytes = 2 << 20
+
+// server returns what answers proxies, and those who watch. Proxies keep connections.
+func (s proxied) server() *httpd.Server {
+	server := httpd.New(httpd.Config{
+		WriteTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: maxQuestionBytes,
+		Metrics: []prometheus.Collector{buildMetric(), s.calls},
+	})
+	server.Handle("/", s.Handler())
+	reported := []prometheus.Collector{gateprom.New(gateprom.Options{Set: s.set, Recorder: s.rec, Link: s.link}), sidecarprom.New(s.Sidecar)}
+	if s.bouncers != nil {
+		reported = append(reported, sidecarprom.NewBouncer(s.bouncers.server))
+	}
+	server.Report(func(time.Time) string {
 		asked, cancel := context.WithCancel(context.Background())
 		cancel() // now or not
-		if link.Ready(asked) != nil {
-			http.Error(w, "not ready: waiting for decisions from Kafka; all gates are open", http.StatusServiceUnavailable)
-			return
+		if s.link.Ready(asked) != nil {
+			return "waiting for decisions from Kafka; all gates are open"
 		}
-		fmt.Fprintln(w, "ok")
-	})
-	return mux
+		return ""
+	}, reported...)
+	return server
+}
+
+// serveEnvoy serves gRPC until ctx ends, with the standard health service beside it.
+func serveEnvoy(ctx context.Context, l net.Listener, s *sidecar.Sidecar) error {
+	server := grpc.NewServer()
+	s.Register(server)
+	healthpb.RegisterHealthServer(server, health.NewServer())
+	stop := context.AfterFunc(ctx, server.Stop) // answers take microseconds, so Stop need not wait for them
+	defer stop()
+	if err := server.Serve(l); err != nil {
+		return fmt.Errorf("serve gRPC: %w", err)
+	}
+	return nil
 }
 
 // headerCallers returns the caller function of kind=part+part.
-func headerCallers(text string, trusted []netip.Prefix, ipv6Bits int) (gatehttp.CallerFunc, error) {
+func headerCallers(text string, trusted []netip.Prefix) (gatehttp.CallerFunc, error) {
 	kind, value, ok := strings.Cut(text, "=")
 	if !ok || kind == "" || value == "" {
 		return nil, usagef("--callers: got %q, want kind=Header or kind=part+part", text)
@@ -209,16 +257,16 @@ func headerCallers(text string, trusted []netip.Prefix, ipv6Bits int) (gatehttp.
 		return nil, usagef("--callers: %w", err)
 	}
 	names := strings.Split(value, "+")
-	parts := make([]func(*http.Request) string, 0, len(names))
-	for _, name := range names {
-		switch name {
-		case "":
-			return nil, usagef("--callers: got %q, want no part empty", text)
-		case "ip":
-			parts = append(parts, gatehttp.IPNetwork(trusted, ipv6Bits))
-		default:
-			parts = append(parts, gatehttp.HeaderValue(name))
-		}
+	if slices.Contains(names, "") {
+		return nil, usagef("--callers: got %q, want no part empty", text)
 	}
-	return gatehttp.Composite(kind, parts...), nil
+	return func(s *gate.Set) gatehttp.AddFunc {
+		parts := make([]func(*http.Request) string, len(names))
+		for i, name := range names {
+			if parts[i] = gatehttp.HeaderValue(name); name == schemas.KindIP {
+				parts[i] = gatehttp.IP(s, trusted)
+			}
+		}
+		return gatehttp.Composite(kind, parts...)(s)
+	}, nil
 }

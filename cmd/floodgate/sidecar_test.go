@@ -1,13 +1,9 @@
 package main
 
 import (
-	"context"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -38,6 +34,10 @@ func TestSidecarFlags(t *testing.T) {
 		{"networks of nothing", []string{"--brokers", "k:9092", "--ipv6-prefix", "0"}, "--ipv6-prefix: got 0"},
 		{"a policy of nobody", []string{"--brokers", "k:9092", "--stale", "panic"}, `--stale: got "panic"`},
 		{"nowhere to listen", []string{"--brokers", "k:9092", "--listen", ""}, "--listen: got none"},
+		{"bouncers", []string{"--brokers", "k:9092", "--bouncer-listen", ":8080", "--bouncer-keys", "keys", "--bouncer-min", "1s"}, ""},
+		{"bouncers without keys", []string{"--brokers", "k:9092", "--bouncer-listen", ":8080"}, "--bouncer-keys: got none"},
+		{"keys for nobody", []string{"--brokers", "k:9092", "--bouncer-keys", "keys"}, "--bouncer-listen: got none"},
+		{"no closure too short", []string{"--brokers", "k:9092", "--bouncer-min", "999ms"}, "--bouncer-min: got 999ms"},
 		{"a directory in the way", []string{"--brokers", "k:9092", "--record", "--shadow", "sidecar"}, "want flags only"},
 	}
 	for _, test := range tests {
@@ -53,39 +53,9 @@ func TestSidecarFlags(t *testing.T) {
 	}
 }
 
-func TestAUnixSocketThatADeadProcessLeftIsReplaced(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
-	l, err := listenOn("unix:" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := listenOn("unix:" + path); err == nil || !strings.Contains(err.Error(), "in use") {
-		t.Errorf("beside a living one: got %v, want it to say so", err)
-	}
-	l.(*net.UnixListener).SetUnlinkOnClose(false) // it is one
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	again, err := listenOn("unix:" + path)
-	if err != nil {
-		t.Fatalf("after it: got %v, want to take its place", err)
-	}
-	_ = again.Close()
-	file := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := listenOn("unix:" + file); err == nil {
-		t.Error("over a file: got a listener, want an error")
-	}
-	if b, err := os.ReadFile(file); err != nil || string(b) != "precious" {
-		t.Errorf("got %q and %v, want the file as it was", b, err)
-	}
-}
-
 // beside is a sidecar and its analyzer, which closes addresses at the tenth request, and a server behind a proxy.
 type beside struct {
-	*daemon
+	*deployment
 
 	sidecar *program
 	url     string // of the sidecar
@@ -95,7 +65,7 @@ type beside struct {
 
 func newBeside(t *testing.T, args ...string) *beside {
 	t.Helper()
-	b := &beside{daemon: newDaemon(t)}
+	b := &beside{deployment: newDeployment(t)}
 	b.writeRules("version: 1\nrules:\n  - {name: per-ip, callers: ip, limit: 10, window: 1h}\n")
 	b.start()
 	b.sidecar = start(t, append([]string{"sidecar", "--brokers", b.broker, "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0"}, args...)...)
@@ -147,8 +117,9 @@ func (b *beside) floodsThrough(url, noisyClaim, quietClaim string) {
 			admitted++
 			return false
 		case http.StatusTooManyRequests:
-			if resp.Header.Get("Retry-After") == "" || !strings.Contains(resp.Header.Get("RateLimit"), "per-ip") {
-				b.t.Errorf("got %v, want Retry-After and RateLimit", resp.Header)
+			if resp.Header.Get("Retry-After") == "" || !strings.Contains(resp.Header.Get("RateLimit"), "per-ip") ||
+				!strings.Contains(resp.Header.Get("RateLimit-Policy"), "per-ip") {
+				b.t.Errorf("got %v, want Retry-After, RateLimit and RateLimit-Policy", resp.Header)
 			}
 			return true
 		}
@@ -188,6 +159,9 @@ func TestSidecarAnswersWithoutAProxyToo(t *testing.T) {
 	if metricSum(metrics, "floodgate_sidecar_refused_total") < 2 || metricSum(metrics, "floodgate_gate_closed_callers") < 1 {
 		t.Errorf("got metrics\n%s\nwant 2 refused and a closed gate", metrics)
 	}
+	if metricSum(metrics, `floodgate_gate_requests_refused_total{mode="enforce",rule="per-ip"}`) < 2 {
+		t.Errorf("got metrics\n%s\nwant 2 refused by the rule per-ip", metrics)
+	}
 	if code := b.sidecar.stop(syscall.SIGTERM); code != 0 {
 		t.Errorf("SIGTERM: got exit code %d, want 0", code)
 	}
@@ -205,118 +179,4 @@ func TestSidecarWithoutKafkaLetsPass(t *testing.T) {
 	if code := p.stop(syscall.SIGTERM); code != 0 {
 		t.Errorf("SIGTERM: got exit code %d, want 0", code)
 	}
-}
-
-// freePort returns a port on which nobody listens, for programs that take no 0.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
-}
-
-// configured returns a file of deploy/ with its addresses and paths replaced, by turns.
-func configured(t *testing.T, path string, replace ...string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../../deploy", path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < len(replace); i += 2 {
-		if !strings.Contains(string(text), replace[i]) {
-			t.Fatalf("%s: got no %q to replace", path, replace[i])
-		}
-	}
-	return strings.NewReplacer(replace...).Replace(string(text))
-}
-
-// program of another maker, which is killed when the test ends.
-func runForeign(t *testing.T, name string, args ...string) {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		t.Skipf("needs %s: %v", name, err)
-	}
-	cmd := exec.CommandContext(t.Context(), path, args...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 10 * time.Second
-	var out strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Wait() // it was told to end
-		if t.Failed() {
-			t.Logf("%s said: %s", name, out.String())
-		}
-	})
-}
-
-// nginxBefore runs nginx with the configuration of deploy/nginx and returns its URL. The log is a file.
-func (b *beside) nginxBefore(accessLog string) string {
-	b.t.Helper()
-	dir, port := b.t.TempDir(), freePort(b.t)
-	write := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			b.t.Fatal(err)
-		}
-		return path
-	}
-	site := write("floodgate.conf", configured(b.t, "nginx/floodgate.conf",
-		"127.0.0.1:9091", strings.TrimPrefix(b.url, "http://"), "127.0.0.1:3000", b.backend.Listener.Addr().String(),
-		"listen 8080", "listen 127.0.0.1:"+port, "syslog:server=unix:/dev/log,facility=local7,tag=nginx,nohostname", accessLog))
-	main := write("nginx.conf", "daemon off;\nworker_processes 1;\npid "+dir+"/pid;\nerror_log stderr;\nevents {}\nhttp {\n"+
-		"client_body_temp_path "+dir+";\nproxy_temp_path "+dir+";\nfastcgi_temp_path "+dir+";\nuwsgi_temp_path "+dir+";\nscgi_temp_path "+dir+";\n"+
-		"include "+site+";\n}\n")
-	runForeign(b.t, "nginx", "-p", dir, "-c", main)
-	url := "http://127.0.0.1:" + port + "/"
-	eventually(b.t, 10*time.Second, "nginx serves", func() bool { _, status := get(context.Background(), url); return status != 0 })
-	return url
-}
-
-func needs(t *testing.T, name string) {
-	t.Helper()
-	if _, err := exec.LookPath(name); err != nil {
-		t.Skipf("needs %s: %v", name, err)
-	}
-}
-
-func TestNginxAsksTheSidecar(t *testing.T) {
-	needs(t, "nginx")
-	b := newBeside(t, "--record")
-	log := filepath.Join(t.TempDir(), "access.log")
-	url := b.nginxBefore(log)
-	b.floodsThrough(url, "203.0.113.1", "203.0.113.1")
-	if code := b.sidecar.stop(syscall.SIGTERM); code != 0 {
-		t.Errorf("SIGTERM: got exit code %d, want 0", code)
-	}
-	if resp := from(t, "127.0.0.2", "", url); resp.StatusCode != http.StatusOK {
-		t.Errorf("without a sidecar: got %s, want 200", resp.Status)
-	}
-	text, err := os.ReadFile(log)
-	if err != nil || !strings.Contains(string(text), `"remote_addr":"127.0.0.2"`) || !strings.Contains(string(text), `"status":"429"`) {
-		t.Errorf("got %v and log\n%s\nwant the refusal in it", err, text)
-	}
-}
-
-func TestCaddyAsksTheSidecar(t *testing.T) {
-	needs(t, "caddy")
-	b := newBeside(t, "--record")
-	port := freePort(t)
-	file := filepath.Join(t.TempDir(), "Caddyfile")
-	text := "{\n\tadmin off\n\tauto_https off\n}\n" + configured(t, "caddy/Caddyfile",
-		":8080 {", "http://127.0.0.1:"+port+" {", "127.0.0.1:9091", strings.TrimPrefix(b.url, "http://"), "127.0.0.1:3000", b.backend.Listener.Addr().String())
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	runForeign(t, "caddy", "run", "--adapter", "caddyfile", "--config", file)
-	url := "http://127.0.0.1:" + port + "/"
-	eventually(t, 10*time.Second, "Caddy serves", func() bool { _, status := get(t.Context(), url); return status != 0 })
-	b.floodsThrough(url, "203.0.113.1", "203.0.113.1")
 }

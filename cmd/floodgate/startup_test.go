@@ -1,16 +1,13 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -106,6 +103,9 @@ func TestAnalyzeThroughTheLifeOfItsBroker(t *testing.T) {
 	if took, err := a.end(); err != nil || took > 15*time.Second {
 		t.Errorf("stopped with the broker gone: got %v after %v, want no error soon", err, took)
 	}
+	if n := strings.Count(a.text(), "trying again"); n > 4 {
+		t.Errorf("got %d warnings that Kafka is away, want one at each outage, and no more before a minute is over:\n%s", n, a.text())
+	}
 	if text := a.text(); !strings.HasSuffix(strings.TrimSpace(text), "msg=stopped") || strings.Contains(text, "panic") {
 		t.Errorf("got log\n%s\nwant it to end with stopped", text)
 	}
@@ -161,7 +161,7 @@ func TestAnalyzeFindsWhatIsWrongBeforeItStarts(t *testing.T) {
 		"address of nobody":   {[]string{"--listen", "192.0.2.1:9090"}, "listen: .*cannot assign"},
 		"no address":          {[]string{"--listen", "9090"}, "listen: .*missing port"},
 		"no key file":         {[]string{"--partition-key-file", filepath.Join(dir, "none")}, "read partition key: open .*no such file"},
-		"a key too short":     {[]string{"--partition-key-file", write("short", "0011\n")}, "short: got 4 characters, want 32 hexadecimal digits"},
+		"a key too short":     {[]string{"--partition-key-file", write("short", "0011\n")}, "short: bad partition key: got 4 characters, want 32 hexadecimal digits"},
 		"a key of other text": {[]string{"--partition-key-file", write("text", strings.Repeat("g", 32))}, "got 32 characters, want 32 hexadecimal"},
 		"data: a file":        {[]string{"--data", write("file", "")}, "not a directory"},
 		"data: below a file":  {[]string{"--data", filepath.Join(write("file2", ""), "counts")}, "not a directory"},
@@ -204,59 +204,17 @@ func TestMetricsAreLinted(t *testing.T) {
 			t.Errorf("got no line %s", want)
 		}
 	}
+	for _, want := range []string{
+		`floodgate_kafka_requests_total\{op="produce",result="ok"\} [1-9]`, `floodgate_kafka_requests_total\{op="group",result="ok"\} [1-9]`,
+		`floodgate_store_bytes [1-9]`, `floodgate_store_free_bytes [1-9]`, `floodgate_restore_seconds\{partition="1"\} [0-9.e-]*[1-9]`,
+		`floodgate_rule_requests_total\{result="counted",rule="\S+"\} 0$`, `floodgate_manual\{action="close"\} 0$`,
+	} {
+		if !matches("(?m)^"+want, body) {
+			t.Errorf("got no line that matches %s", want)
+		}
+	}
 	if took, err := a.end(); err != nil || took > 5*time.Second {
 		t.Errorf("got %v after %v, want a clean end", err, took)
-	}
-}
-
-// The server is loopback's by default, and bounded: large headers, slow readers and other methods get nowhere.
-func TestTheServerIsBounded(t *testing.T) {
-	t.Parallel()
-	s := newServer()
-	if err := s.open("127.0.0.1:0", inside(io.Discard, nil).logger()); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	defer func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("got %v from run, want nil", err)
-		}
-	}()
-	var serving sync.WaitGroup
-	serving.Go(func() { ended <- s.run(ctx) })
-	url := "http://" + s.listener.Addr().String()
-	for _, c := range []struct {
-		method, path string
-		header       int
-		want         int
-	}{
-		{http.MethodGet, "/healthz", 0, 200}, {http.MethodHead, "/healthz", 0, 200}, {http.MethodGet, "/metrics", 0, 200}, {http.MethodGet, "/readyz", 0, 503},
-		{http.MethodPost, "/healthz", 0, 405}, {http.MethodDelete, "/metrics", 0, 405}, {http.MethodGet, "/", 0, 404}, {http.MethodGet, "/debug/pprof/", 0, 404},
-		{http.MethodGet, "/healthz", 64 << 10, 431},
-	} {
-		r, err := http.NewRequestWithContext(t.Context(), c.method, url+c.path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("X-Large", strings.Repeat("x", c.header))
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Errorf("%s %s: got %v, want %d", c.method, c.path, err, c.want)
-			continue
-		}
-		_ = resp.Body.Close()
-		if resp.StatusCode != c.want {
-			t.Errorf("%s %s: got %d, want %d", c.method, c.path, resp.StatusCode, c.want)
-		}
-	}
-	for name, timeout := range map[string]time.Duration{
-		"headers": s.http.ReadHeaderTimeout, "reading": s.http.ReadTimeout, "writing": s.http.WriteTimeout, "idling": s.http.IdleTimeout,
-	} {
-		if timeout <= 0 || timeout > time.Minute {
-			t.Errorf("%s: got a timeout of %v, want one", name, timeout)
-		}
 	}
 }
 

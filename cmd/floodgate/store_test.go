@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -57,9 +58,9 @@ func counted(t *testing.T, requests map[string]uint32) (data, rules string) {
 }
 
 // TestStoreShowsWhatWasCounted: highest first, one caller or so many, for people and for machines; and asking changes
-// nothing.
+// nothing. It opens a store many times, so it is not parallel: a process that another test starts has a copy of the store's lock
+// between fork and exec.
 func TestStoreShowsWhatWasCounted(t *testing.T) {
-	t.Parallel()
 	requests := map[string]uint32{"a": 7, "b": 5, "c": 4, "d": 1}
 	for i := range 30 {
 		requests[fmt.Sprintf("low-%02d", i)] = 1
@@ -103,6 +104,9 @@ func TestStoreShowsWhatWasCounted(t *testing.T) {
 	if few, _ := ask("--most", "3"); len(few) != 3 {
 		t.Errorf("--most 3: got %d rows", len(few))
 	}
+	if out, err := runCommand("store", "--data", data, "--rules", rules, "--most", "3"); err != nil || !strings.HasSuffix(out, "\n3 of 34 rows; --most 0 prints all\n") {
+		t.Errorf("--most 3: got %v and\n%s\nwant it to say how to see the others", err, out)
+	}
 	if one, sum := ask("--caller", "key:c"); len(one) != 1 || one[0].Caller != "key:c" || sum["rows"] != 1.0 {
 		t.Errorf("--caller key:c: got %+v, %v, want it alone", one, sum)
 	}
@@ -110,7 +114,7 @@ func TestStoreShowsWhatWasCounted(t *testing.T) {
 		t.Errorf("--caller key:nobody: got %+v, %v, want none", none, sum)
 	}
 	table, err := runCommand("store", "--data", data, "--rules", rules, "--caller", "key:a")
-	if err != nil || !matches(`\| r +\| key:a +\| +7 \| +5 \| \d{4}-\S+Z \| +\d \|`, table) || !matches(`(?m)^partition 1: next offset \d+, \d+ rows, digest [0-9a-f]{16} verified$`, table) ||
+	if err != nil || !matches(`\| r +\| key:a +\| +7 \| +\| 5 +\| 140 % \| closed until \d{4}-\S+Z \| +\d \|`, table) || !matches(`(?m)^partition 1: next offset \d+, \d+ rows with those of producers, digest [0-9a-f]{16} verified$`, table) ||
 		!strings.HasSuffix(table, "\n1 of 1 rows\n") {
 		t.Errorf("got %v and\n%s", err, table)
 	}
@@ -151,6 +155,10 @@ func TestStoreSaysWhatItCannotRead(t *testing.T) {
 	}{
 		"no data":         {[]string{"--rules", rules}, "want both", true},
 		"no rules":        {[]string{"--data", data}, "want both", true},
+		"no kind":         {[]string{"--data", data, "--rules", rules, "--caller", "k9"}, `--caller: got "k9", want kind:id, such as key:k9`, true},
+		"no id":           {[]string{"--data", data, "--rules", rules, "--caller", "key:"}, "want kind:id", true},
+		"no kind at all":  {[]string{"--data", data, "--rules", rules, "--caller", ":k9"}, "want kind:id", true},
+		"a capital kind":  {[]string{"--data", data, "--rules", rules, "--caller", "Key:k9"}, "want kind:id", true},
 		"an argument":     {[]string{"--data", data, "--rules", rules, "key:a"}, "want flags only", true},
 		"bad rules":       {[]string{"--data", data, "--rules", data}, "is a directory", false},
 		"nothing there":   {[]string{"--data", filepath.Join(dir, "none"), "--rules", rules}, "no such file", false},
@@ -198,5 +206,55 @@ func corrupt(t *testing.T, path string) {
 	}
 	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestNobodyElseReadsTheData: what analyze, ingest and the broker keep names clients, and holds their API keys.
+func TestNobodyElseReadsTheData(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	log, data, positions, topics := filepath.Join(dir, "access.log"), filepath.Join(dir, "data"), filepath.Join(dir, "positions"), filepath.Join(dir, "topics")
+	if err := os.WriteFile(log, []byte("192.0.2.1 - - [02/Jan/2026:15:04:05 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"-\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := begin(t, "broker", "--listen", "127.0.0.1:0", "--data", topics, "--min-session-timeout", "1s")
+	broker := b.waitFor(`serving Kafka on (\S+)`, 10*time.Second)
+	a := begin(t, "analyze", "--brokers", broker, "--rules", rulesFile(t), "--data", data, "--listen", "127.0.0.1:0", "--partitions", "1", "--session-timeout", "2s")
+	url := "http://" + a.waitFor(`msg=listening address=(\S+)`, 10*time.Second)
+	awaitReady(t, url, 200, "ok")
+	if out, err := runCommand("ingest", "--brokers", broker, "--file", log, "--data", positions, "--once", "--listen", ""); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	eventually(t, 20*time.Second, "a commit, and the offsets that are held", func() bool {
+		metrics, _ := get(t.Context(), url+"/metrics")
+		held, err := filepath.Glob(filepath.Join(data, "*"))
+		return metricSum(metrics, "floodgate_committed_offset") > 0 && err == nil && len(held) > 1
+	})
+	for _, ended := range []bool{false, true} {
+		if ended {
+			if _, err := a.end(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, path := range []string{data, filepath.Join(data, "0"), positions, topics} {
+			if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o700 {
+				t.Errorf("%s: got %v, %v, want a directory of its owner", path, info.Mode(), err)
+			}
+		}
+		for _, pattern := range []string{filepath.Join(data, "*"), filepath.Join(data, "0", "*"), filepath.Join(positions, "*")} {
+			files, err := filepath.Glob(pattern)
+			if err != nil || len(files) == 0 {
+				t.Fatalf("%s: got %v, %v, want files", pattern, files, err)
+			}
+			for _, path := range files {
+				info, err := os.Stat(path)
+				if errors.Is(err, os.ErrNotExist) {
+					continue // Badger has deleted it
+				}
+				if err != nil || !info.IsDir() && info.Mode().Perm() != 0o600 && (ended || filepath.Ext(path) != ".sst" && filepath.Ext(path) != ".mem") { // those that Badger made since
+					t.Errorf("%s: got %v, %v, want a file of its owner", path, info.Mode(), err)
+				}
+			}
+		}
 	}
 }

@@ -1,11 +1,20 @@
 package main
 
 import (
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
@@ -22,8 +31,8 @@ func TestTopicsAreCreatedOnceAndThenAsTheyShouldBe(t *testing.T) {
 		t.Errorf("no topics yet: got %v,\n%s\nwant each named as missing, and a failure", err, out)
 	}
 	out, err = runCommand(append(brokers, "--create", "--partitions", "3")...)
-	if err != nil || !strings.Contains(out, "created floodgate.requests") || !strings.Contains(out, "5 topics, all as they should be") {
-		t.Errorf("create: got %v,\n%s\nwant 5 topics created", err, out)
+	if err != nil || !strings.Contains(out, "created floodgate.requests") || !strings.Contains(out, "6 topics, all as they should be") {
+		t.Errorf("create: got %v,\n%s\nwant 6 topics created", err, out)
 	}
 	out, err = runCommand(append(brokers, "--create", "--partitions", "3", "--output", "json")...)
 	if err != nil || !strings.Contains(out, `"created":[]`) {
@@ -42,8 +51,8 @@ func TestTopicsAreCreatedOnceAndThenAsTheyShouldBe(t *testing.T) {
 // What is wrong is printed one finding a line, with what was found, what is wanted and why; only errors fail.
 func TestTopicsFindings(t *testing.T) {
 	finding := kafkaio.Finding{Topic: "floodgate.requests", Setting: "cleanup.policy", Got: "compact", Want: "delete", Severity: kafkaio.Error, Why: "counts would be lost"}
-	warning := kafkaio.Finding{Topic: "floodgate.state", Setting: "segment.ms", Got: "7d", Want: "≤ 10m", Severity: kafkaio.Warning, Why: "old cycles stay long"}
-	specs := kafkaio.Specs(kafkaio.DefaultTopicNames(), 4)
+	warning := kafkaio.Finding{Topic: "floodgate.state", Setting: "segment.ms", Got: "7d", Want: "<= 10m", Severity: kafkaio.Warning, Why: "old cycles stay long"}
+	specs := kafkaio.Specs(schemas.DefaultTopicNames(), 4)
 	tests := []struct {
 		name     string
 		findings []kafkaio.Finding
@@ -52,15 +61,15 @@ func TestTopicsFindings(t *testing.T) {
 		table    []string
 		json     []string
 	}{
-		{"nothing wrong", nil, []string{}, "", []string{"5 topics, all as they should be"}, []string{`{"created":[],"findings":0,"topics":5,"type":"summary"}`}},
+		{"nothing wrong", nil, []string{}, "", []string{"6 topics, all as they should be"}, []string{`{"created":[],"findings":0,"topics":6,"type":"summary"}`}},
 		{
-			"created", nil, []string{"floodgate.requests"}, "", []string{"created floodgate.requests\n5 topics"},
-			[]string{`{"created":["floodgate.requests"],"findings":0,"topics":5,"type":"summary"}`},
+			"created", nil, []string{"floodgate.requests"}, "", []string{"created floodgate.requests\n6 topics"},
+			[]string{`{"created":["floodgate.requests"],"findings":0,"topics":6,"type":"summary"}`},
 		},
 		{
 			"a warning is no failure", []kafkaio.Finding{warning}, []string{}, "",
-			[]string{"| warning | floodgate.state | segment.ms | 7d  | ≤ 10m | old cycles stay long |"},
-			[]string{`"severity":"warning"`, `"want":"≤ 10m"`, `"findings":1`},
+			[]string{"| warning | floodgate.state | segment.ms | 7d  | <= 10m | old cycles stay long |"},
+			[]string{`"severity":"warning"`, `"want":"<= 10m"`, `"findings":1`},
 		},
 		{
 			"an error is one", []kafkaio.Finding{finding, warning}, []string{}, "topics: 1 settings are wrong",
@@ -116,5 +125,175 @@ func TestAnalyzeTakesTheTopicsAsTheyAre(t *testing.T) {
 	a.waitFor(`level=WARN msg="topic is not as it should be" topic=floodgate.requests setting=retention.ms got=\S+ want=`, time.Second)
 	if text := a.text(); strings.Contains(text, "setting=partitions") || !strings.Contains(text, `partitions="[0 1 2]"`) {
 		t.Errorf("got\n%s\nwant the 3 partitions that there are, and no word about 2", text)
+	}
+}
+
+// A topic that takes longer batches than floodgate reads is named by topics, analyze and ingest: such a batch is lost.
+func TestTopicsThatTakeBatchesWhichAreNotRead(t *testing.T) {
+	t.Parallel()
+	b := serveKafka(t, embedded.Options{MinSession: time.Second})
+	client := kafkaio.New(kafkaio.Config{Brokers: b.Addrs()})
+	defer client.Close()
+	spec := kafkaio.Specs(schemas.DefaultTopicNames(), 2)[0]
+	for i := range spec.Settings {
+		if spec.Settings[i].Name == "max.message.bytes" {
+			spec.Settings[i].Value = "100000000"
+		}
+	}
+	foreign := kafkaio.TopicSpec{Name: "access", Partitions: 1, Settings: []kafkaio.Setting{{Name: "max.message.bytes", Value: "67108865"}}}
+	if _, err := client.EnsureTopics(t.Context(), spec, foreign); err != nil {
+		t.Fatal(err)
+	}
+	out, err := runCommand("topics", "--brokers", b.Addr(), "--create", "--partitions", "2")
+	if err != nil || !strings.Contains(out, "warning | floodgate.requests | max.message.bytes | 100000000 | <= 67108864 | a longer batch is not read") {
+		t.Errorf("topics: got %v,\n%s\nwant a warning, which is no failure", err, out)
+	}
+	a, url := beginAnalyze(t, b.Addr(), t.TempDir())
+	awaitReady(t, url, 200, "ok")
+	warning := `level=WARN msg="topic is not as it should be" topic=%s setting=max.message.bytes got=%s want="<= 67108864"`
+	a.waitFor(fmt.Sprintf(warning, "floodgate.requests", "100000000"), time.Second)
+	in := start(t, "ingest", "--brokers", b.Addr(), "--topic", "access", "--format", "combined")
+	in.waitFor(fmt.Sprintf(warning, "access", "67108865"), 10*time.Second)
+}
+
+// TestTopicsMakeAPartitionKey that is random, readable by its owner alone, made once, and then used by all.
+func TestTopicsMakeAPartitionKey(t *testing.T) {
+	t.Parallel()
+	b := serveKafka(t, embedded.Options{MinSession: time.Second})
+	dir := t.TempDir()
+	path := filepath.Join(dir, "etc", "floodgate", "partition.key") // in directories that there are not yet
+	create := []string{"topics", "--brokers", b.Addr(), "--create", "--partitions", "2", "--partition-key-file", path}
+	if out, err := runCommand("topics", "--brokers", b.Addr(), "--partition-key-file", path); err == nil || !strings.Contains(err.Error(), "--create makes it") {
+		t.Errorf("without --create: got %v and\n%s", err, out)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("without --create: got %v, %v, want nothing made", left, err)
+	}
+	out, err := runCommand(create...)
+	if err != nil || !strings.Contains(out, "partition.key: created, fingerprint ") || !strings.Contains(out, "created floodgate.requests") {
+		t.Fatalf("got %v and\n%s", err, out)
+	}
+	text, err := os.ReadFile(path)
+	info, serr := os.Stat(path)
+	if err != nil || serr != nil || !matches(`^[0-9a-f]{32}\n$`, string(text)) || info.Mode() != 0o600 {
+		t.Errorf("got %q, %v, %v, %v, want 32 digits that the owner alone reads", text, info.Mode(), err, serr)
+	}
+	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) != 1 {
+		t.Errorf("got %v, %v, want the key alone", left, err)
+	}
+	if strings.Contains(out, strings.TrimSpace(string(text))) {
+		t.Errorf("got\n%s\nwhich shows the key", out)
+	}
+	out, err = runCommand(append(create, "--output", "json")...)
+	again, rerr := os.ReadFile(path)
+	if err != nil || rerr != nil || string(again) != string(text) || !strings.Contains(out, `"created":false`) || !strings.Contains(out, `"type":"partition_key"`) {
+		t.Errorf("a second time: got %v and\n%s\nand %q, want %q kept", err, out, again, text)
+	}
+
+	log := filepath.Join(dir, "access.log")
+	line := `192.0.2.1 - - [` + time.Now().UTC().Format("02/Jan/2006:15:04:05 -0700") + `] "GET / HTTP/1.1" 200 1 "-" "-"` + "\n"
+	if err := os.WriteFile(log, []byte(strings.Repeat(line, 7)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rules := filepath.Join(dir, "rules.yaml")
+	if err := os.WriteFile(rules, []byte("version: 1\nrules: [{name: r, callers: ip, limit: 5, window: 1h}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	counts := []string{"--rules", rules, "--data", filepath.Join(dir, "counts")}
+	keyed := []string{"--brokers", b.Addr(), "--partition-key-file", path}
+	a := begin(t, append(append([]string{"analyze", "--listen", "127.0.0.1:0", "--session-timeout", "2s"}, keyed...), counts...)...)
+	url := "http://" + a.waitFor(`msg=listening address=(\S+)`, 10*time.Second)
+	for _, args := range [][]string{keyed, {"--brokers", b.Addr()}} { // the second one has no key, and is refused
+		ingest := append([]string{"ingest", "--once", "--listen", "", "--file", log, "--data", filepath.Join(dir, strconv.Itoa(len(args)))}, args...)
+		if out, err := runCommand(ingest...); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	eventually(t, 20*time.Second, "seven lines counted, and a frame refused", func() bool {
+		metrics, _ := get(t.Context(), url+"/metrics")
+		return metricSum(metrics, "floodgate_requests_total") == 7 && // and not once more for their responses
+			metricSum(metrics, "floodgate_responses_total") == 7 &&
+			metricSum(metrics, "floodgate_rejected_total") > 0
+	})
+	if _, err := a.end(); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := runCommand(append(append([]string{"audit"}, keyed...), counts...)...); err != nil || !strings.Contains(out, " 7 requests and 7 responses in 14 entries") {
+		t.Errorf("audit: got %v and\n%s", err, out)
+	}
+}
+
+// TestABadPartitionKeyIsRefused, and nothing is made in its place.
+func TestABadPartitionKeyIsRefused(t *testing.T) {
+	b := serveKafka(t, embedded.Options{})
+	dir := t.TempDir()
+	if err := os.Symlink(filepath.Join(dir, "nowhere"), filepath.Join(dir, "dangling")); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct{ text, want string }{
+		"empty":    {"", "got 0 characters, want 32"},
+		"short":    {"00112233", "got 8 characters, want 32"},
+		"long":     {strings.Repeat("ab", 17), "got 34 characters, want 32"},
+		"no hex":   {strings.Repeat("gh", 16), "want 32 hexadecimal"},
+		"zeros":    {strings.Repeat("00", 16), "got zeros only"},
+		"public":   {hex.EncodeToString([]byte("floodgate-public")), "got the public key, want a random one"},
+		"endless":  {strings.Repeat(" ", 1<<20), "want 32 hexadecimal"},
+		"dangling": {"", "read partition key: "},
+		"file/key": {"", "read partition key: "}, // a file is in the way
+	} {
+		path := filepath.Join(dir, name)
+		switch name {
+		case "dangling":
+		case "file/key":
+			if err := os.WriteFile(filepath.Dir(path), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			if err := os.WriteFile(path, []byte(test.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, err := runCommand("topics", "--brokers", b.Addr(), "--create", "--partition-key-file", path)
+		if err == nil || !strings.Contains(err.Error(), test.want) || isUsage(err) || out != "" {
+			t.Errorf("%s: got %v and %q, want %q", name, err, out, test.want)
+		}
+		if test.text != "" {
+			if text, err := os.ReadFile(path); err != nil || string(text) != test.text {
+				t.Errorf("%s: got %.40q, %v, want it as it was", name, text, err)
+			}
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) > 0 {
+		t.Errorf("got %v, %v, want nothing left behind", left, err)
+	}
+	if _, err := runCommand("topics", "--brokers", b.Addr()); err == nil || !strings.Contains(err.Error(), "settings are wrong") {
+		t.Errorf("got %v, want that no topic was created beside a bad key", err)
+	}
+}
+
+// TestAKeyIsMadeOnce by many at the same time: all of them get the same one.
+func TestAKeyIsMadeOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "partition.key")
+	var g errgroup.Group
+	keys, made := make([]schemas.PartitionKey, 16), atomic.Int64{}
+	for i := range keys {
+		g.Go(func() error {
+			key, first, err := (&keyFlag{path}).secret(true)
+			if first {
+				made.Add(1)
+			}
+			keys[i] = key
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if len(slices.Compact(keys)) != 1 || made.Load() != 1 || keys[0] == (schemas.PartitionKey{}) {
+		t.Errorf("got %d keys, %d of them made, want one", len(slices.Compact(keys)), made.Load())
+	}
+	other, _, err := (&keyFlag{path + "2"}).secret(true)
+	if err != nil || other == keys[0] {
+		t.Errorf("another file: got the same key, %v", err)
 	}
 }

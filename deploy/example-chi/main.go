@@ -64,7 +64,7 @@ func serve(ctx context.Context, public, internal net.Listener, brokers []string)
 	gates := gatehttp.New(gatehttp.Options{Set: set, Recorder: rec, Callers: []gatehttp.CallerFunc{
 		gatehttp.ClientIP(nil), // behind proxies: their prefixes
 		gatehttp.Header("key", "X-Api-Key"),
-		gatehttp.Composite("ip_route", gatehttp.IP(nil), gatehttp.Route),
+		gatehttp.Composite("ip_route", gatehttp.IP(set, nil), gatehttp.Route),
 	}})
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(gateprom.New(gateprom.Options{Set: set, Link: link}))

@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer"
+	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/gate/gatehttp"
 	"github.com/509da70d/floodgate/gate/gatetest"
+	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
@@ -100,7 +102,7 @@ func analyze(t *testing.T, file string) string {
 	t.Cleanup(func() { _ = broker.Close() })
 	c := kafkaio.New(kafkaio.Config{Brokers: []string{broker.Addr()}})
 	t.Cleanup(c.Close)
-	names := kafkaio.DefaultTopicNames()
+	names := schemas.DefaultTopicNames()
 	if _, err := c.EnsureTopics(t.Context(), kafkaio.Specs(names, 2)...); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +117,7 @@ func analyze(t *testing.T, file string) string {
 			return kafkaio.NewGroup(kafkaio.GroupConfig{Client: c, Group: "test", Topic: names.Requests})
 		},
 		Owner: analyzer.OwnerConfig{
-			Fold:     analyzer.FoldOptions{Partitions: 2},
+			Fold:     fold.Options{Partitions: 2},
 			Requests: names.Requests, Decisions: names.Decisions, Rules: set, Name: "test",
 			Store: store.Options{Logger: quiet}, Logger: quiet,
 		},
@@ -180,7 +182,7 @@ func TestRoutesAreNamedBeforeTheGates(t *testing.T) {
 	set := gatetest.Set(t, gatetest.Close("ip_route:192.0.2.1|POST /v1/login", time.Minute))
 	var rec gatetest.Recorder
 	h := routes(gatehttp.New(gatehttp.Options{Set: set, Recorder: &rec, Callers: []gatehttp.CallerFunc{
-		gatehttp.Header("key", "X-Api-Key"), gatehttp.Composite("ip_route", gatehttp.IP(nil), gatehttp.Route),
+		gatehttp.Header("key", "X-Api-Key"), gatehttp.Composite("ip_route", gatehttp.IP(set, nil), gatehttp.Route),
 	}}))
 	for _, p := range []struct {
 		method, path string

@@ -2,6 +2,9 @@
 // as it listens, whether Kafka is there or not.
 //
 //	LISTEN=127.0.0.1:8080 FLOODGATE_BROKERS=127.0.0.1:9092 go run ./deploy/example
+//
+// FLOODGATE_PARTITION_KEY_FILE names the file that "floodgate topics --create --partition-key-file" made; without it, the
+// public key is used. METRICS is a second address, for Prometheus alone; without it, there are no metrics.
 package main
 
 import (
@@ -18,59 +21,90 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/gate/gatehttp"
+	"github.com/509da70d/floodgate/gate/gateprom"
 	"github.com/509da70d/floodgate/gate/kafkalink"
 	"github.com/509da70d/floodgate/gate/record"
+	"github.com/509da70d/floodgate/schemas"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := realMain(ctx, cmp.Or(os.Getenv("LISTEN"), "127.0.0.1:8080"), cmp.Or(os.Getenv("FLOODGATE_BROKERS"), "127.0.0.1:9092")); err != nil {
+	if err := realMain(ctx, os.Getenv); err != nil {
 		slog.Error("example failed", "error", err)
 		os.Exit(1)
 	}
 }
 
-func realMain(ctx context.Context, listen, brokers string) error {
-	l, err := net.Listen("tcp", listen)
+// realMain listens where env says, and serves until ctx ends.
+func realMain(ctx context.Context, env func(string) string) error {
+	key := schemas.DefaultPartitionKey()
+	if path := env("FLOODGATE_PARTITION_KEY_FILE"); path != "" {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if key, err = schemas.ParsePartitionKey(string(text)); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	l, err := net.Listen("tcp", cmp.Or(env("LISTEN"), "127.0.0.1:8080"))
 	if err != nil {
 		return err
 	}
 	slog.Info("serving", "address", l.Addr().String())
-	return serve(ctx, l, strings.Split(brokers, ","))
+	var metrics net.Listener
+	if address := env("METRICS"); address != "" {
+		if metrics, err = net.Listen("tcp", address); err != nil {
+			return errors.Join(err, l.Close())
+		}
+	}
+	return serve(ctx, l, metrics, kafkalink.Config{Brokers: strings.Split(cmp.Or(env("FLOODGATE_BROKERS"), "127.0.0.1:9092"), ","), PartitionKey: key})
 }
 
-// serve answers on l until ctx ends. All of floodgate is in the lines that name gate, record, kafkalink or gatehttp.
-func serve(ctx context.Context, l net.Listener, brokers []string) error {
+// serve answers on l until ctx ends, and Prometheus on metrics, if that is not nil. All of floodgate is in the lines that name gate,
+// gateprom, record, kafkalink or gatehttp.
+func serve(ctx context.Context, l, metrics net.Listener, kafka kafkalink.Config) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
 
 	set := gate.New(gate.Options{})
 	rec := record.New(record.Options{})
-	link := kafkalink.New(set, rec, kafkalink.Config{Brokers: brokers})
+	link := kafkalink.New(set, rec, kafka)
 	gates := gatehttp.New(gatehttp.Options{Set: set, Recorder: rec, Callers: []gatehttp.CallerFunc{
 		gatehttp.ClientIP(nil), // behind proxies: their prefixes
 		gatehttp.Header("key", "X-Api-Key"),
 	}})
-	srv := &http.Server{Handler: gates(mux), ReadHeaderTimeout: 5 * time.Second}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(gateprom.New(gateprom.Options{Set: set, Link: link}))
 
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return link.Run(ctx) })
-	g.Go(func() error {
-		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("serve: %w", err)
-		}
-		return nil
-	})
-	g.Go(func() error {
-		<-ctx.Done()
+	g.Go(func() error { return answer(ctx, l, gates(mux)) })
+	if metrics != nil {
+		g.Go(func() error { return answer(ctx, metrics, promhttp.HandlerFor(registry, promhttp.HandlerOpts{})) })
+	}
+	return g.Wait()
+}
+
+// answer serves on l until ctx ends, and lets running requests finish.
+func answer(ctx context.Context, l net.Listener, h http.Handler) error {
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second}
+	stopped := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		return srv.Shutdown(last)
+		stopped <- srv.Shutdown(last)
 	})
-	return g.Wait()
+	if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		stop()
+		return fmt.Errorf("serve: %w", err)
+	}
+	return <-stopped
 }

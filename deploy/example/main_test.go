@@ -7,26 +7,34 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/509da70d/floodgate/gate/kafkalink"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
 
-// start serves until the test ends, and expects that to be clean. It returns the server's URL.
-func start(t *testing.T, broker string) string {
+// start serves until the test ends, and expects that to be clean. It returns the URLs of the server and of its metrics.
+func start(t *testing.T, broker string) (url, metrics string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	m, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
-	go func() { done <- serve(ctx, l, []string{broker}) }()
+	go func() { done <- serve(ctx, l, m, kafkalink.Config{Brokers: []string{broker}}) }()
 	t.Cleanup(func() {
 		cancel()
 		select {
@@ -38,7 +46,7 @@ func start(t *testing.T, broker string) string {
 			t.Error("serve goes on 20 s after it was to end")
 		}
 	})
-	return "http://" + l.Addr().String()
+	return "http://" + l.Addr().String(), "http://" + m.Addr().String()
 }
 
 // get returns the status of one request with an API key.
@@ -84,11 +92,11 @@ func TestServesWithoutKafka(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := l.Addr().String()
+	unused := l.Addr().String()
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	url := start(t, nobody)
+	url, _ := start(t, unused)
 	for range 100 {
 		if got := get(t, url, "k"); got != http.StatusOK {
 			t.Fatalf("got status %d, want 200: gates are open until they hear otherwise", got)
@@ -102,8 +110,13 @@ func TestListenTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if err := realMain(t.Context(), l.Addr().String(), "127.0.0.1:1"); !errors.Is(err, syscall.EADDRINUSE) {
-		t.Errorf("got %v, want address in use", err)
+	for _, env := range []environment{
+		{"LISTEN": l.Addr().String(), "FLOODGATE_BROKERS": "127.0.0.1:1"},
+		{"LISTEN": "127.0.0.1:0", "METRICS": l.Addr().String(), "FLOODGATE_BROKERS": "127.0.0.1:1"},
+	} {
+		if err := realMain(t.Context(), env.get); !errors.Is(err, syscall.EADDRINUSE) {
+			t.Errorf("%v: got %v, want address in use", env, err)
+		}
 	}
 }
 
@@ -116,11 +129,11 @@ func TestRecordsAndCloses(t *testing.T) {
 	t.Cleanup(func() { _ = broker.Close() })
 	c := kafkaio.New(kafkaio.Config{Brokers: []string{broker.Addr()}})
 	defer c.Close()
-	names := kafkaio.DefaultTopicNames()
+	names := schemas.DefaultTopicNames()
 	if _, err := c.EnsureTopics(t.Context(), kafkaio.Specs(names, 1)...); err != nil {
 		t.Fatal(err)
 	}
-	url := start(t, broker.Addr())
+	url, metrics := start(t, broker.Addr())
 	noisy := schemas.Caller{Kind: "key", ID: "noisy"}
 	if got := get(t, url, noisy.ID); got != http.StatusOK {
 		t.Fatalf("got status %d, want 200", got)
@@ -136,6 +149,15 @@ func TestRecordsAndCloses(t *testing.T) {
 	})
 	if got := get(t, url, "quiet"); got != http.StatusOK {
 		t.Errorf("got status %d for another key, want 200", got)
+	}
+	resp, err := http.Get(metrics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	shown, err := io.ReadAll(resp.Body)
+	if want := `floodgate_gate_requests_refused_total{mode="enforce",rule="r"}`; err != nil || !strings.Contains(string(shown), want) {
+		t.Errorf("got %v and\n%s\nwant %s", err, shown, want)
 	}
 }
 
@@ -178,5 +200,24 @@ func closeGate(t *testing.T, c *kafkaio.Client, topic string, caller schemas.Cal
 		kafkaio.Message{Time: now.UnixNano(), Value: claim}, kafkaio.Message{Time: now.UnixNano(), Value: decision})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// environment is the variables of a process.
+type environment map[string]string
+
+func (e environment) get(name string) string { return e[name] }
+
+// A server with a key that cannot be read does not start: under another key its requests would not be counted.
+func TestABadPartitionKeyIsReportedAtTheStart(t *testing.T) {
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad")
+	if err := os.WriteFile(bad, []byte("0011"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]error{bad: schemas.ErrPartitionKey, filepath.Join(dir, "none"): os.ErrNotExist} {
+		if err := realMain(t.Context(), environment{"LISTEN": "127.0.0.1:0", "FLOODGATE_PARTITION_KEY_FILE": path}.get); !errors.Is(err, want) {
+			t.Errorf("%s: got %v, want %v", path, err, want)
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	kgo "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 	"github.com/509da70d/floodgate/store/kafkaio/secure"
@@ -83,9 +84,10 @@ func parts() map[string]struct{ writes, reads []string } {
 	return map[string]struct{ writes, reads []string }{
 		"server":   {[]string{"requests"}, []string{"decisions"}},
 		"ingest":   {[]string{"requests", "rejects"}, nil},
-		"analyzer": {[]string{"decisions", "state", "rejects"}, []string{"requests", "decisions", "state", "control"}},
-		"operator": {[]string{"control"}, []string{"decisions", "rejects", "control"}},
-		"auditor":  {nil, []string{"requests", "state"}},
+		"analyzer": {[]string{"decisions", "state", "rejects", "control", "events"}, []string{"requests", "decisions", "state", "control", "events"}},
+		"notify":   {nil, []string{"events"}},
+		"operator": {nil, []string{"decisions", "rejects", "control", "events"}},
+		"auditor":  {nil, []string{"requests", "state", "control"}},
 	}
 }
 
@@ -105,7 +107,7 @@ func apply(t *testing.T, brokers []string, transport kgo.RoundTripper) {
 func tryEveryUserOnEveryTopic(t *testing.T, login func(user string) *kafkaio.Client) {
 	t.Helper()
 	operator := login("operator")
-	names := kafkaio.DefaultTopicNames()
+	names := schemas.DefaultTopicNames()
 	var err error
 	Eventually(t, 20*time.Second, "the operator creates the topics", func() bool { // a broker learns of ACLs a moment later
 		_, err = operator.EnsureTopics(t.Context(), kafkaio.Specs(names, 1)...)
@@ -117,7 +119,7 @@ func tryEveryUserOnEveryTopic(t *testing.T, login func(user string) *kafkaio.Cli
 	for user, may := range parts() {
 		t.Run(user, func(t *testing.T) {
 			c := login(user)
-			for _, topic := range []string{"requests", "decisions", "state", "rejects", "control"} {
+			for _, topic := range []string{"requests", "decisions", "state", "rejects", "control", "events"} {
 				_, err := c.Produce(t.Context(), "floodgate."+topic, 0, kafkaio.Message{Time: time.Now().UnixNano(), Value: []byte(user)})
 				judge(t, fmt.Sprintf("%s writes %s", user, topic), err, slices.Contains(may.writes, topic))
 				_, err = c.Fetch(t.Context(), kafkaio.FetchRequest{Topic: "floodgate." + topic})

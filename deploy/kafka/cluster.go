@@ -18,10 +18,10 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio/secure"
 )
 
-// Options says which cluster to start. The zero value is one node that asks nobody who they are.
+// Options says which cluster to start. The zero value is one node without authentication.
 type Options struct {
 	Nodes  int  // 0 is 1
-	Secure bool // also listen for those who can say who they are; they may do what ACLs let them
+	Secure bool // also listen with authentication; ACLs then limit what a client may do
 }
 
 // Cluster is a running Apache Kafka that is stopped when its test ends. One goroutine may use it.
@@ -67,7 +67,7 @@ func (c *Cluster) Kill(node int) {
 	c.run("kill", strconv.Itoa(node), c.dir)
 }
 
-// As returns how to speak to a secure cluster as one of its users: admin, analyzer, server, ingest, operator or auditor.
+// As returns how to speak to a secure cluster as one of its users: admin, analyzer, server, ingest, notify, operator or auditor.
 func (c *Cluster) As(user, mechanism string) (broker string, o secure.Options) {
 	c.t.Helper()
 	file := func(name string) string { return filepath.Join(c.dir, "secure", name) }
@@ -109,11 +109,11 @@ func (c *Cluster) run(args ...string) string {
 	cmd.Env = c.env
 	out, err := cmd.Output()
 	if err != nil {
-		said := ""
+		stderr := ""
 		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-			said = string(exit.Stderr)
+			stderr = string(exit.Stderr)
 		}
-		c.t.Fatalf("kafka.sh %v: %v\n%s", args, err, said)
+		c.t.Fatalf("kafka.sh %v: %v\n%s", args, err, stderr)
 	}
 	return strings.TrimSpace(string(out))
 }

@@ -21,7 +21,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-users=${KAFKA_USERS:-admin analyzer server ingest operator auditor}
+users=${KAFKA_USERS:-admin analyzer server ingest notify operator auditor}
 first_port=${KAFKA_PORT:-19092}
 nodes=1
 secure=

@@ -9,10 +9,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/509da70d/floodgate/analyzer"
+	"github.com/509da70d/floodgate/analyzer/audit"
+	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/gate/kafkalink"
 	"github.com/509da70d/floodgate/gate/record"
+	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
@@ -25,7 +28,7 @@ func closeThrough(t *testing.T, door func(user string) kafkaio.Config) {
 		t.Fatal(err)
 	}
 	const partitions = 1 // as tryEveryUserOnEveryTopic made them
-	names := kafkaio.DefaultTopicNames()
+	names := schemas.DefaultTopicNames()
 	counts := t.TempDir()
 	client := kafkaio.New(door("analyzer"))
 	defer client.Close()
@@ -35,7 +38,7 @@ func closeThrough(t *testing.T, door func(user string) kafkaio.Config) {
 			return kafkaio.NewGroup(kafkaio.GroupConfig{Client: client, Group: "floodgate", Topic: names.Requests})
 		},
 		Owner: analyzer.OwnerConfig{
-			Fold: analyzer.FoldOptions{Partitions: partitions}, Requests: names.Requests, Decisions: names.Decisions,
+			Fold: fold.Options{Partitions: partitions}, Requests: names.Requests, Decisions: names.Decisions,
 			State: names.State, Snapshot: time.Second, Rules: set, Name: "test",
 		},
 	})
@@ -86,8 +89,8 @@ func auditThrough(t *testing.T, c kafkaio.Config, counts string, set *rules.Set)
 	t.Helper()
 	client := kafkaio.New(c)
 	defer client.Close()
-	r, err := analyzer.Audit(t.Context(), client, analyzer.AuditConfig{
-		Fold: analyzer.FoldOptions{Partitions: 1}, Requests: kafkaio.DefaultTopicNames().Requests, State: kafkaio.DefaultTopicNames().State, Dir: counts + "/0", Rules: set,
+	r, err := audit.Run(t.Context(), client, audit.Config{
+		Fold: fold.Options{Partitions: 1}, Requests: schemas.DefaultTopicNames().Requests, State: schemas.DefaultTopicNames().State, Dir: counts + "/0", Rules: set,
 	})
 	if err != nil || !r.Exact() || r.Log.Requests == 0 {
 		t.Errorf("audit: got %+v, %v, want it exact", r, err)

@@ -13,19 +13,20 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// CallerFunc says who a call is from, in one respect. It is bound to a Set once; what it returns is called for every
-// call. ClientIP, Metadata, Composite and Custom make the usual ones.
+// CallerFunc makes an AddFunc, which finds one caller of a call, for a Set. New calls it once, and the gates call the
+// AddFunc for every call. ClientIP, Metadata, Composite and Custom return the usual ones.
 type CallerFunc func(*gate.Set) AddFunc
 
-// AddFunc adds a call's caller, or none, to c. The context is the call's, the method its full one. It must be safe for
+// AddFunc adds a call's caller, or none, to c. It gets the context and the full method of the call. It must be safe for
 // concurrent use and must not keep c.
 type AddFunc func(ctx context.Context, method string, c *gate.Callers)
 
 // IDFunc returns the id of a caller, or a part of one; "" if there is none. It must be safe for concurrent use. IP,
-// MetadataValue and Method make the usual ones.
+// MetadataValue and Method are, or return, the usual ones.
 type IDFunc func(ctx context.Context, method string) string
 
-// ClientIP adds the address that a call came from, as a caller of kind "ip". See ClientAddr for whom it trusts.
+// ClientIP adds the address that a call came from, as a caller of kind "ip". ClientAddr says how it finds the address. An
+// IPv6 address counts by its network, a /64 unless the Set's Options.IDs says otherwise.
 func ClientIP(trusted []netip.Prefix) CallerFunc {
 	addr := ClientAddr(trusted)
 	return func(s *gate.Set) AddFunc {
@@ -35,11 +36,12 @@ func ClientIP(trusted []netip.Prefix) CallerFunc {
 }
 
 // Metadata adds the value of a metadata key, such as an API key, as a caller of the given kind: its first value without
-// space around it. A call without it has no such caller. The value is sent to Kafka as it is: where it is a secret, use
-// Custom to hash it.
+// space around it. A call without the key has no such caller. If the key was sent twice, the first value counts, even if the
+// handler uses the other one; Options.RejectRepeated rejects such calls. The value is sent to Kafka in clear: if it is a
+// secret, let the Set hash ids of this kind (gate.Options.IDs.Hash).
 func Metadata(kind, key string) CallerFunc { return Custom(kind, MetadataValue(key)) }
 
-// Custom adds what id returns as a caller of the given kind, or none if that is empty.
+// Custom adds the id that a function returns, as a caller of the given kind, or none if the id is empty.
 func Custom(kind string, id IDFunc) CallerFunc {
 	return func(s *gate.Set) AddFunc {
 		g := s.Gate(kind)
@@ -50,24 +52,25 @@ func Custom(kind string, id IDFunc) CallerFunc {
 // CompositeSeparator stands between the parts of a composite caller's id.
 const CompositeSeparator = schemas.CompositeSeparator
 
-// Composite adds a caller whose id is made of several parts, such as an address and a method; a closure then shuts the
-// one method for the one address:
+// Composite adds a caller whose id is made of several parts, such as an address and a method. A closure then refuses calls
+// of that method from that address, and no others:
 //
-//	gategrpc.Composite("ip_method", gategrpc.IP(trusted), gategrpc.Method)
+//	gategrpc.Composite("ip_method", gategrpc.IP(set, trusted), gategrpc.Method)
 //
-// If a part is empty there is no such caller. Only the last part may contain CompositeSeparator, or different callers
-// would be counted as one.
+// If a part is empty there is no such caller. A part before the last one that contains CompositeSeparator counts by its
+// hash: see schemas.Part.
 func Composite(kind string, parts ...IDFunc) CallerFunc {
 	return Custom(kind, func(ctx context.Context, method string) string {
 		return front.Join(len(parts), func(i int) string { return parts[i](ctx, method) })
 	})
 }
 
-// ClientAddr returns a function that finds the address a call came from, in canonical form. That is the peer of the
-// connection, unless it is in one of the trusted prefixes: then it is a proxy, and the metadata x-forwarded-for is read
-// as gatehttp.ClientAddr reads the field of that name. The zero Addr is returned where the peer has no address.
+// ClientAddr returns a function that finds the address that a call came from, in canonical form. That is the peer of the
+// connection, unless the peer is in one of the trusted prefixes. Then the peer is a proxy, and the metadata x-forwarded-for
+// is read as gatehttp.ClientAddr reads the field of that name. If the peer has no address, the function returns the zero
+// Addr.
 func ClientAddr(trusted []netip.Prefix) func(context.Context) netip.Addr {
-	proxies := front.Trust(trusted)
+	proxies := schemas.NewNetworks(trusted)
 	return func(ctx context.Context) netip.Addr {
 		p, ok := peer.FromContext(ctx)
 		if !ok {
@@ -77,15 +80,15 @@ func ClientAddr(trusted []netip.Prefix) func(context.Context) netip.Addr {
 		if !proxies.Contain(addr) {
 			return addr
 		}
-		return proxies.Client(addr, metadata.ValueFromIncomingContext(ctx, "x-forwarded-for"))
+		return front.Client(proxies, addr, metadata.ValueFromIncomingContext(ctx, "x-forwarded-for"))
 	}
 }
 
-// IP is ClientAddr as text, for Composite.
-func IP(trusted []netip.Prefix) IDFunc {
-	addr := ClientAddr(trusted)
+// IP returns a function that returns the id of ClientIP, for Composite.
+func IP(set *gate.Set, trusted []netip.Prefix) IDFunc {
+	addr, ids := ClientAddr(trusted), set.IDs()
 	return func(ctx context.Context, _ string) string {
-		if a := addr(ctx); a.IsValid() {
+		if a := ids.Addr(addr(ctx)); a.IsValid() {
 			return a.String()
 		}
 		return ""

@@ -67,11 +67,12 @@ func Example() {
 // streams whose messages count one by one.
 func ExampleOptions() {
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	set := gate.New(gate.Options{})
 	gates := gategrpc.New(gategrpc.Options{
-		Set: gate.New(gate.Options{}),
+		Set: set,
 		Callers: []gategrpc.CallerFunc{
 			gategrpc.ClientIP(trusted),
-			gategrpc.Composite("ip_method", gategrpc.IP(trusted), gategrpc.Method),
+			gategrpc.Composite("ip_method", gategrpc.IP(set, trusted), gategrpc.Method),
 		},
 		Skip:        func(_ context.Context, method string) bool { return strings.HasPrefix(method, "/grpc.health.") },
 		EachMessage: true,

@@ -3,12 +3,14 @@ package gategrpc
 import (
 	"context"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/gate/internal/front"
@@ -22,38 +24,43 @@ type Recorder interface {
 	Responses() bool // whether Respond does anything
 }
 
-// Options say what Gates do. Set and Callers are required. Functions are given the call's context and full method, and
+// Options configure Gates. Set and Callers are required. The functions get the context and the full method of the call, and
 // must be safe for concurrent use.
 type Options struct {
 	Set      *gate.Set
 	Recorder Recorder     // nil records nothing
 	Callers  []CallerFunc // at most gate.MaxCallers
 
-	// Resource says what a call asks for. nil is the full method. A server with an UnknownServiceHandler needs it: there
-	// clients choose the method, and each new one would be an entry of its own.
+	// Resource returns what a call asks for. If it is nil, the resource is the full method. A server with an
+	// UnknownServiceHandler must set it: there clients choose the method, and each new method would be an entry of its own.
 	Resource func(ctx context.Context, method string) string
 
-	// Skip says which calls are neither gated nor recorded, such as health checks. nil is none.
+	// Skip reports whether a call, such as a health check, is neither gated nor recorded. If it is nil, none is skipped.
 	Skip func(ctx context.Context, method string) bool
+
+	// RejectRepeated names metadata keys that a call may have only once, such as the one with an API key. If a call has one
+	// of them twice, or with a comma in it (proxies join two values by a comma), it fails with InvalidArgument before the
+	// handler is called. It is counted like any other call, by its first value, and a closed gate refuses it first.
+	RejectRepeated []string
 
 	// EachMessage counts, and gates, every message that a client sends on a stream. See the package documentation.
 	EachMessage bool
 
-	// OnClosed returns the error of a refused call. The trailers are set before. nil, as a function or as an error, is the
-	// Refusal of the verdict.
+	// OnClosed returns the error of a refused call. The trailers are set before it is called. If it is nil, or returns nil,
+	// the error is the Refusal of the verdict.
 	OnClosed func(ctx context.Context, method string, v gate.Verdict) error
 
-	// OnShadow is told of requests that a closure in mode shadow would have refused, and that are admitted, for counting
-	// or logging them. It runs before the handler and should be quick. nil is nothing.
+	// OnShadow is called for each admitted request that a closure in mode shadow would have refused, to count or log it. It
+	// runs before the handler and should be quick. It may be nil.
 	OnShadow func(ctx context.Context, method string, v gate.Verdict)
 
-	// Cost says what a call has cost once it has ended, for rules that measure cost. nil is nothing. It is asked only if
-	// the Recorder wants responses.
-	Cost func(ctx context.Context, e Ending) int64
+	// Cost returns the cost of a call after it has ended, for rules that measure cost. It is called only if the Recorder
+	// wants responses. If it is nil, the cost is 0.
+	Cost func(ctx context.Context, result CallResult) int64
 }
 
-// Ending is how a call ended.
-type Ending struct {
+// CallResult says how a call ended.
+type CallResult struct {
 	Method         string
 	Code           codes.Code // Internal if the handler panicked
 	Received, Sent int64      // messages
@@ -64,9 +71,10 @@ type Ending struct {
 //
 //	grpc.NewServer(grpc.ChainUnaryInterceptor(gates.Unary), grpc.ChainStreamInterceptor(gates.Stream))
 type Gates struct {
-	options Options
-	callers []AddFunc
-	pool    sync.Pool // of *gate.Callers: calls of caller functions would move each one to the heap
+	options    Options
+	callers    []AddFunc
+	singleKeys []string  // Options.RejectRepeated, in lower case
+	pool       sync.Pool // of *gate.Callers: calls of caller functions would move each one to the heap
 }
 
 var (
@@ -74,8 +82,8 @@ var (
 	_ grpc.StreamServerInterceptor = (*Gates)(nil).Stream
 )
 
-// New returns Gates. It panics without a Set or callers, with too many callers, and on kinds that Set.Gate refuses:
-// mistakes that show at the first start.
+// New returns Gates. It panics without a Set or callers, with too many callers, and on kinds that Set.Gate refuses. Such
+// mistakes show when the program starts for the first time.
 func New(o Options) *Gates {
 	switch {
 	case o.Set == nil:
@@ -91,6 +99,9 @@ func New(o Options) *Gates {
 	for _, f := range o.Callers {
 		g.callers = append(g.callers, f(o.Set))
 	}
+	for _, key := range o.RejectRepeated {
+		g.singleKeys = append(g.singleKeys, strings.ToLower(key))
+	}
 	return g
 }
 
@@ -98,11 +109,11 @@ func (g *Gates) skips(ctx context.Context, method string) bool {
 	return g.options.Skip != nil && g.options.Skip(ctx, method)
 }
 
-// responds reports whether somebody wants to know how calls end.
+// responds reports whether the Recorder wants to know how calls end.
 func (g *Gates) responds() bool { return g.options.Recorder != nil && g.options.Recorder.Responses() }
 
-// identify adds a call's callers to c, and returns what it asks for.
-func (g *Gates) identify(ctx context.Context, method string, c *gate.Callers) (resource string) {
+// addCallers adds a call's callers to c, and returns its resource, if there is a Recorder.
+func (g *Gates) addCallers(ctx context.Context, method string, c *gate.Callers) (resource string) {
 	for _, add := range g.callers {
 		add(ctx, method, c)
 	}
@@ -112,12 +123,12 @@ func (g *Gates) identify(ctx context.Context, method string, c *gate.Callers) (r
 	return resource
 }
 
-// arrive gates and records one request. The error refuses it.
+// arrive gates and records one request. It returns an error if the request is refused.
 func (g *Gates) arrive(ctx context.Context, method, resource string, c *gate.Callers) error {
 	o := &g.options
 	var now time.Time
 	if o.Recorder != nil {
-		now = time.Now() // the Recorder's time: with it no closure that has ended refuses anybody, not even after a pause
+		now = time.Now() // the Recorder needs it. With it, a closure that has ended refuses no request, even after a pause
 	}
 	v := o.Set.CheckAt(c, now)
 	if o.Recorder != nil {
@@ -132,13 +143,14 @@ func (g *Gates) arrive(ctx context.Context, method, resource string, c *gate.Cal
 	return nil
 }
 
-// pushback is gRPC's word for when clients may retry by themselves (its proposal A6): -1 is never.
+// pushback is the value of grpc-retry-pushback-ms, after which clients may retry by themselves (gRPC proposal A6). -1 is
+// never.
 const pushback = "-1"
 
 // refuse sets the trailers and returns the error.
 func (g *Gates) refuse(ctx context.Context, method string, v gate.Verdict) error {
 	seconds := strconv.FormatInt(front.WholeSeconds(v.RetryAfter), 10)
-	_ = grpc.SetTrailer(ctx, metadata.Pairs("retry-after", seconds, "grpc-retry-pushback-ms", pushback)) // fails where nobody waits for it any more
+	_ = grpc.SetTrailer(ctx, metadata.Pairs("retry-after", seconds, "grpc-retry-pushback-ms", pushback)) // fails if the client does not wait any more
 	if g.options.OnClosed != nil {
 		if err := g.options.OnClosed(ctx, method, v); err != nil {
 			return err
@@ -147,13 +159,26 @@ func (g *Gates) refuse(ctx context.Context, method string, v gate.Verdict) error
 	return Refusal(v).Err()
 }
 
-// end records how a call ended.
-func (g *Gates) end(ctx context.Context, c *gate.Callers, resource string, e *Ending) {
-	p := record.Response{Resource: resource, Status: HTTPStatus(e.Code)}
+// recordResult records how a call ended.
+func (g *Gates) recordResult(ctx context.Context, c *gate.Callers, resource string, result *CallResult) {
+	p := record.Response{Resource: resource, Status: HTTPStatus(result.Code)}
 	if g.options.Cost != nil {
-		p.Cost = g.options.Cost(ctx, *e)
+		p.Cost = g.options.Cost(ctx, *result)
 	}
 	g.options.Recorder.Respond(c, p)
+}
+
+// errRepeated is the error of a call that has a metadata key twice.
+var errRepeated = status.Error(codes.InvalidArgument, "metadata that identifies the caller was sent more than once")
+
+// repeated returns an error if a call has a metadata key twice that it may have only once.
+func (g *Gates) repeated(ctx context.Context) error {
+	for _, key := range g.singleKeys {
+		if front.Repeated(metadata.ValueFromIncomingContext(ctx, key)) {
+			return errRepeated
+		}
+	}
+	return nil
 }
 
 func (g *Gates) borrow() *gate.Callers {

@@ -14,8 +14,8 @@ import (
 	"github.com/509da70d/floodgate/gate/internal/front"
 )
 
-// HTTPStatus returns the number that stands for a gRPC code in entries: the HTTP status of google/rpc/code.proto, which
-// is 200 for OK, 499 for Canceled and 504 for DeadlineExceeded. Codes that gRPC does not define are 500.
+// HTTPStatus returns the status number of a gRPC code in entries: the HTTP status in google/rpc/code.proto. It is 200 for
+// OK, 499 for Canceled and 504 for DeadlineExceeded. For a code that gRPC does not define it is 500.
 func HTTPStatus(c codes.Code) int {
 	if c < codes.Code(len(httpStatus)) {
 		return int(httpStatus[c])
@@ -43,8 +43,8 @@ var httpStatus = [...]uint16{
 	codes.Unauthenticated:    401,
 }
 
-// Refusal returns the status of a call that a verdict refuses: ResourceExhausted, with the details RetryInfo and, where
-// the rule is known, QuotaFailure. It says nothing about who was counted, because callers may be others' addresses.
+// Refusal returns the status of a call that a verdict refuses: ResourceExhausted, with the details RetryInfo and, if the
+// rule is known, QuotaFailure. It does not contain the caller, which may be another client's address.
 func Refusal(v gate.Verdict) *status.Status {
 	wait := time.Duration(front.WholeSeconds(v.RetryAfter)) * time.Second
 	s := status.New(codes.ResourceExhausted, "too many requests: retry after "+wait.String())
@@ -60,7 +60,7 @@ func Refusal(v gate.Verdict) *status.Status {
 	return with(s, &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{violation}})
 }
 
-// with adds a detail, or none if it cannot be encoded, as with a rule whose name is not UTF-8.
+// with adds a detail, if it can be encoded; the name of a rule may not be UTF-8.
 func with(s *status.Status, detail protoadapt.MessageV1) *status.Status {
 	if t, err := s.WithDetails(detail); err == nil {
 		return t

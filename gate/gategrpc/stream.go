@@ -15,10 +15,13 @@ func (g *Gates) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInf
 	if g.skips(ctx, method) {
 		return handler(srv, ss)
 	}
-	c := new(gate.Callers) // not of the pool: handlers may leave a goroutine behind in RecvMsg
-	resource := g.identify(ctx, method, c)
+	c := new(gate.Callers) // not from the pool: a goroutine of the handler may still be in RecvMsg after the call
+	resource := g.addCallers(ctx, method, c)
 	if err := g.arrive(ctx, method, resource, c); err != nil {
 		return err
+	}
+	if repeated := g.repeated(ctx); repeated != nil {
+		handler = func(any, grpc.ServerStream) error { return repeated }
 	}
 	s := &stream{ServerStream: ss, gates: g, callers: c, resource: resource, method: method}
 	if g.options.EachMessage || g.responds() && g.options.Cost != nil {
@@ -27,13 +30,13 @@ func (g *Gates) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInf
 	if !g.responds() {
 		return handler(srv, ss)
 	}
-	e := Ending{Method: method, Code: codes.Internal}
+	result := CallResult{Method: method, Code: codes.Internal}
 	defer func() {
-		e.Received, e.Sent = s.received.Load(), s.sent.Load()
-		g.end(ctx, c, resource, &e)
+		result.Received, result.Sent = s.received.Load(), s.sent.Load()
+		g.recordResult(ctx, c, resource, &result)
 	}()
 	err := handler(srv, ss)
-	e.Code = codeOf(err)
+	result.Code = codeOf(err)
 	return err
 }
 
@@ -45,7 +48,7 @@ type stream struct {
 	resource, method string
 
 	received, sent atomic.Int64
-	refused        error // what RecvMsg returns from now on; one goroutine at a time may call it
+	refused        error // the error of RecvMsg once a message was refused; one goroutine at a time calls RecvMsg
 }
 
 // RecvMsg implements grpc.ServerStream.
@@ -56,7 +59,7 @@ func (s *stream) RecvMsg(m any) error {
 	if err := s.ServerStream.RecvMsg(m); err != nil {
 		return err
 	}
-	if s.received.Add(1) > 1 && s.gates.options.EachMessage { // the first is the call's own
+	if s.received.Add(1) > 1 && s.gates.options.EachMessage { // the first message counts as the call
 		s.refused = s.gates.arrive(s.Context(), s.method, s.resource, s.callers)
 	}
 	return s.refused

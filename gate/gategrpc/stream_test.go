@@ -104,7 +104,7 @@ func TestEachMessageIsARequest(t *testing.T) {
 		set := gatetest.Set(t)
 		client := serve(t, gategrpc.Options{
 			Set: set, Recorder: &rec, Callers: byKey(), EachMessage: true,
-			Cost: func(_ context.Context, e gategrpc.Ending) int64 { return 100*e.Received + e.Sent },
+			Cost: func(_ context.Context, result gategrpc.CallResult) int64 { return 100*result.Received + result.Sent },
 		}, home, &service{})
 		s, err := client.FullDuplexCall(as(t, "k"))
 		if err != nil {
@@ -191,10 +191,10 @@ func TestARefusedStreamStaysRefused(t *testing.T) {
 }
 
 func TestShadowTellsOfEachMessage(t *testing.T) {
-	told := 0
+	shadowed := 0
 	set := gatetest.Set(t, gatetest.Shadow("key:k", time.Minute))
 	client := serve(t, gategrpc.Options{Set: set, Callers: byKey(), EachMessage: true,
-		OnShadow: func(context.Context, string, gate.Verdict) { told++ },
+		OnShadow: func(context.Context, string, gate.Verdict) { shadowed++ },
 	}, home, &service{})
 	s, err := client.FullDuplexCall(as(t, "k"))
 	if err != nil {
@@ -205,8 +205,8 @@ func TestShadowTellsOfEachMessage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if told != 5 {
-		t.Errorf("told of %d messages, want 5", told)
+	if shadowed != 5 {
+		t.Errorf("OnShadow called for %d messages, want 5", shadowed)
 	}
 }
 
@@ -301,7 +301,7 @@ func TestEveryMessageOfManyStreamsIsRecordedOnce(t *testing.T) {
 				if _, err := s.Recv(); !errors.Is(err, io.EOF) {
 					t.Error(err)
 				}
-				gatetest.Apply(t, set, gatetest.Close("key:somebody else", time.Minute), gatetest.Open("key:somebody else"))
+				gatetest.Apply(t, set, gatetest.Close("key:another", time.Minute), gatetest.Open("key:another"))
 			}
 		})
 	}

@@ -16,8 +16,11 @@ func (g *Gates) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 		return handler(ctx, req)
 	}
 	c := g.borrow()
-	resource := g.identify(ctx, method, c)
+	resource := g.addCallers(ctx, method, c)
 	err := g.arrive(ctx, method, resource, c)
+	if repeated := g.repeated(ctx); repeated != nil {
+		handler = func(context.Context, any) (any, error) { return nil, repeated }
+	}
 	if err == nil && g.responds() {
 		return g.unaryRecorded(ctx, req, c, resource, method, handler)
 	}
@@ -28,18 +31,18 @@ func (g *Gates) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	return handler(ctx, req)
 }
 
-// unaryRecorded handles an admitted call and records how it ended, also if the handler panics.
+// unaryRecorded handles an admitted call and records how it ended, even if the handler panics.
 func (g *Gates) unaryRecorded(
 	ctx context.Context, req any, c *gate.Callers, resource, method string, handler grpc.UnaryHandler,
 ) (any, error) {
-	e := Ending{Method: method, Code: codes.Internal, Received: 1, Request: req}
+	result := CallResult{Method: method, Code: codes.Internal, Received: 1, Request: req}
 	defer func() {
-		g.end(ctx, c, resource, &e)
+		g.recordResult(ctx, c, resource, &result)
 		g.free(c)
 	}()
 	reply, err := handler(ctx, req)
-	if e.Code = codeOf(err); err == nil {
-		e.Reply, e.Sent = reply, 1
+	if result.Code = codeOf(err); err == nil {
+		result.Reply, result.Sent = reply, 1
 	}
 	return reply, err
 }

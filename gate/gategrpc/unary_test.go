@@ -78,8 +78,8 @@ func TestOpenAndClosedCalls(t *testing.T) {
 	})
 }
 
-// Callers that are closed together are told different times, so that they don't come back together; each is let in when it
-// was told, and not before.
+// Callers that are closed together get different times to retry, so that they do not come back together. Each is admitted at
+// its time, and not before.
 func TestRetryInfoIsTheJitteredTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers, length = 200, 100 * time.Second
@@ -95,22 +95,22 @@ func TestRetryInfoIsTheJitteredTime(t *testing.T) {
 				func(context.Context, any) (any, error) { return nil, nil })
 			return err
 		}
-		told := map[int]time.Duration{}
+		delays := map[int]time.Duration{}
 		for i := range callers {
-			told[i] = retryDelay(call(i))
+			delays[i] = retryDelay(call(i))
 		}
-		order := slices.SortedFunc(maps.Keys(told), func(a, b int) int { return cmp.Compare(told[a], told[b]) })
+		order := slices.SortedFunc(maps.Keys(delays), func(a, b int) int { return cmp.Compare(delays[a], delays[b]) })
 		began, distinct := time.Now(), map[time.Duration]bool{}
 		for _, i := range order {
-			distinct[told[i]] = true
-			<-time.After(told[i] - time.Since(began) - 1)
+			distinct[delays[i]] = true
+			<-time.After(delays[i] - time.Since(began) - 1)
 			early := call(i)
 			<-time.After(1)
 			if now := call(i); status.Code(early) != codes.ResourceExhausted || now != nil {
 				t.Errorf("caller %d: got %v just before it was to come back, and %v then", i, early, now)
 			}
 		}
-		first, last := told[order[0]], told[order[callers-1]]
+		first, last := delays[order[0]], delays[order[callers-1]]
 		if first < length || last > length+10*time.Second || last-first < 9*time.Second || len(distinct) < callers*9/10 {
 			t.Errorf("got %v to %v, %d times of %d, want them spread over the 10 s after %v", first, last, len(distinct), callers, length)
 		}
@@ -217,12 +217,12 @@ func TestTheEndOfARefusedCallIsNotRecorded(t *testing.T) {
 
 func TestCostIsWhatTheServerSays(t *testing.T) {
 	var rec gatetest.Recorder
-	var got gategrpc.Ending
+	var got gategrpc.CallResult
 	client := serve(t, gategrpc.Options{
 		Set: gatetest.Set(t), Recorder: &rec, Callers: byKey(),
-		Cost: func(_ context.Context, e gategrpc.Ending) int64 {
-			got = e
-			if r, ok := e.Reply.(*pb.SimpleResponse); ok {
+		Cost: func(_ context.Context, result gategrpc.CallResult) int64 {
+			got = result
+			if r, ok := result.Reply.(*pb.SimpleResponse); ok {
 				return int64(len(r.GetPayload().GetBody()))
 			}
 			return 1
@@ -308,13 +308,13 @@ func TestShadowAdmitsAndTells(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			set.SetMode(mode)
 			var rec arrivals
-			told := ""
+			shadowed := ""
 			client := serve(t, gategrpc.Options{Set: set, Recorder: &rec, Callers: byKey(),
 				OnShadow: func(_ context.Context, method string, v gate.Verdict) {
-					if told != "" {
-						told += ";"
+					if shadowed != "" {
+						shadowed += ";"
 					}
-					told += v.Caller.String() + " " + method
+					shadowed += v.Caller.String() + " " + method
 				},
 			}, home, &service{})
 			for _, key := range []string{"k", "open", "closed"} {
@@ -323,8 +323,8 @@ func TestShadowAdmitsAndTells(t *testing.T) {
 					t.Errorf("%s: got %v, want refused %v", key, err, refused)
 				}
 			}
-			if told != want {
-				t.Errorf("told %q, want %q", told, want)
+			if shadowed != want {
+				t.Errorf("OnShadow got %q, want %q", shadowed, want)
 			}
 		})
 	}

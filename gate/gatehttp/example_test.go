@@ -1,8 +1,6 @@
 package gatehttp_test
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -68,17 +66,19 @@ func ExampleClientAddr() {
 	// Output: 203.0.113.9
 }
 
-// One route for one address, by a composite caller; and a key that is not sent to Kafka as it is.
+// One route for one address, by a composite caller; and a key that is not sent to Kafka as it is: it is hashed with a secret.
 func ExampleComposite() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /login", func(http.ResponseWriter, *http.Request) {})
-	set := gate.New(gate.Options{})
+	hash, err := schemas.NewIDHasher([]string{"key"}, []byte("of a file: 32 random bytes or more"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	set := gate.New(gate.Options{IDs: schemas.IDs{Hash: hash}})
 	h := gatehttp.New(gatehttp.Options{Set: set, Callers: []gatehttp.CallerFunc{
-		gatehttp.Composite("ip_route", gatehttp.IP(nil), gatehttp.Route),
-		gatehttp.Custom("key", func(r *http.Request) string {
-			sum := sha256.Sum256([]byte(r.Header.Get("X-Api-Key")))
-			return hex.EncodeToString(sum[:16])
-		}),
+		gatehttp.Composite("ip_route", gatehttp.IP(set, nil), gatehttp.Route),
+		gatehttp.Header("key", "X-Api-Key"),
 	}})(mux)
 
 	now := time.Now()

@@ -8,8 +8,8 @@ import (
 	"github.com/509da70d/floodgate/gate/internal/front"
 )
 
-// setFields sets the fields of the answer to a refused request. A flood is answered with little else, so all of them
-// share two allocations: one for the text, one for the slices that a header is made of.
+// setFields sets the header fields of the answer to a refused request. In a flood most answers are of this kind, so all
+// fields share two allocations: one for the text, one for the slices of the header.
 func setFields(h http.Header, v gate.Verdict) {
 	var buf [128]byte
 	seconds := strconv.AppendInt(buf[:0], front.WholeSeconds(v.RetryAfter), 10)
@@ -37,8 +37,8 @@ func setFields(h http.Header, v gate.Verdict) {
 // maxInteger is the largest integer of a structured field (RFC 9651, 3.3.1).
 const maxInteger = 999_999_999_999_999
 
-// appendQuoted appends a name as a string of a structured field (RFC 9651, 3.3.3), and returns whether it can be one: it
-// has at least one character, all of them printable ASCII. So nothing in a rule's name can end the field or begin another.
+// appendQuoted appends a name as a string of a structured field (RFC 9651, 3.3.3), and reports whether the name can be one:
+// it has at least one character, and all are printable ASCII. So a rule's name can neither end the field nor begin another.
 func appendQuoted(b []byte, name string) ([]byte, bool) {
 	b = append(b, '"')
 	for i := range len(name) {

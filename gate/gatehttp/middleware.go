@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/gate"
+	"github.com/509da70d/floodgate/gate/internal/front"
 	"github.com/509da70d/floodgate/gate/record"
 )
 
@@ -16,36 +17,42 @@ type Recorder interface {
 	Responses() bool // whether Respond does anything
 }
 
-// Options say what a middleware does. Set and Callers are required.
+// Options configure a middleware. Set and Callers are required.
 type Options struct {
 	Set      *gate.Set
 	Recorder Recorder     // nil records nothing
 	Callers  []CallerFunc // at most gate.MaxCallers
 
-	// Resource says what a request asks for. nil is its Pattern; see the package documentation.
+	// Resource returns what a request asks for, in the form "GET /items/{id}". If it is nil, the resource is what Route returns;
+	// see the package documentation.
 	Resource func(*http.Request) string
 
-	// Skip says which requests are neither gated nor recorded, such as health checks. nil is none.
+	// Skip reports whether a request, such as a health check, is neither gated nor recorded. If it is nil, none is skipped.
 	Skip func(*http.Request) bool
 
-	// OnClosed answers refused requests. The fields of the answer are set before; status and body are OnClosed's. nil
-	// answers with http.Error and status 429.
+	// OnClosed answers refused requests. The header fields of the answer are set before it is called; it writes status and
+	// body. If it is nil, the answer is http.Error with status 429.
 	OnClosed func(http.ResponseWriter, *http.Request, gate.Verdict)
 
-	// OnShadow is told of requests that a closure in mode shadow would have refused, and that are admitted, for counting
-	// or logging them. It runs before the handler and should be quick. nil is nothing.
+	// RejectRepeated names fields of the header that a request may have only once, such as the one with an API key. If a
+	// request has one of them twice, or with a comma in it (proxies join two lines by a comma), it is answered with 400
+	// instead of by the handler. It is counted like any other request, by its first line, and a closed gate refuses it first.
+	RejectRepeated []string
+
+	// OnShadow is called for each admitted request that a closure in mode shadow would have refused, to count or log it. It
+	// runs before the handler and should be quick. It may be nil.
 	OnShadow func(*http.Request, gate.Verdict)
 
-	// Cost says what a request has cost once its response has ended, for rules that measure cost. nil is nothing. It is
-	// asked only if the Recorder wants responses.
+	// Cost returns the cost of a request after its response has ended, for rules that measure cost. It is called only if the
+	// Recorder wants responses. If it is nil, the cost is 0.
 	Cost func(r *http.Request, status int, bodyBytes int64) int64
 }
 
 // New returns a middleware. It panics without a Set or callers, with too many callers, and on kinds that Set.Gate
-// refuses: mistakes that show at the first start.
+// refuses. Such mistakes show when the program starts for the first time.
 //
-// Responses are wrapped only if the Recorder wants to know their ends; the wrapper offers what http.ResponseController,
-// and type assertions to Flusher, Hijacker, ReaderFrom and Pusher, find in the original.
+// New wraps the ResponseWriter only if the Recorder wants responses. http.ResponseController, and type assertions to Flusher,
+// Hijacker, ReaderFrom and Pusher, find in the wrapper what they find in the original.
 func New(o Options) func(http.Handler) http.Handler {
 	switch {
 	case o.Set == nil:
@@ -54,15 +61,18 @@ func New(o Options) func(http.Handler) http.Handler {
 		panic("gatehttp: Options.Callers needs 1 to gate.MaxCallers functions")
 	}
 	if o.OnClosed == nil {
-		o.OnClosed = tooMany
+		o.OnClosed = respondTooMany
 	}
 	if o.Resource == nil {
-		o.Resource = Route
+		o.Resource = new(routes).of
 	}
 	g := &gated{options: o}
 	g.pool.New = func() any { return new(gate.Callers) }
 	for _, f := range o.Callers {
 		g.callers = append(g.callers, f(o.Set))
+	}
+	for _, field := range o.RejectRepeated {
+		g.singleFields = append(g.singleFields, http.CanonicalHeaderKey(field))
 	}
 	return func(next http.Handler) http.Handler {
 		mux, _ := next.(*http.ServeMux)
@@ -70,19 +80,35 @@ func New(o Options) func(http.Handler) http.Handler {
 	}
 }
 
-// tooMany is the default OnClosed.
-func tooMany(w http.ResponseWriter, _ *http.Request, _ gate.Verdict) {
+// respondTooMany is the default OnClosed.
+func respondTooMany(w http.ResponseWriter, _ *http.Request, _ gate.Verdict) {
 	http.Error(w, http.StatusText(http.StatusTooManyRequests), http.StatusTooManyRequests)
 }
 
-// gated is what all handlers of one middleware share.
+// gated is the part that all handlers of one middleware share.
 type gated struct {
-	options Options
-	callers []AddFunc
-	pool    sync.Pool // of *gate.Callers: calls of caller functions would move each one to the heap
+	options      Options
+	callers      []AddFunc
+	singleFields []string  // Options.RejectRepeated, canonical
+	pool         sync.Pool // of *gate.Callers: calls of caller functions would move each one to the heap
 }
 
-// serve gates one request. mux is next, if that is a mux.
+// repeats reports whether a request has a field twice that it may have only once.
+func (g *gated) repeats(r *http.Request) bool {
+	for _, field := range g.singleFields {
+		if front.Repeated(r.Header[field]) {
+			return true
+		}
+	}
+	return false
+}
+
+// rejectRepeated answers a request that has a field twice.
+func rejectRepeated(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "a header field that identifies the caller was sent more than once", http.StatusBadRequest)
+}
+
+// serve gates one request. mux is next if next is a mux, and nil otherwise.
 func (g *gated) serve(w http.ResponseWriter, r *http.Request, next http.Handler, mux *http.ServeMux) {
 	o := &g.options
 	if o.Skip != nil && o.Skip(r) {
@@ -100,7 +126,7 @@ func (g *gated) serve(w http.ResponseWriter, r *http.Request, next http.Handler,
 	}
 	var now time.Time
 	if o.Recorder != nil {
-		now = time.Now() // the Recorder's time: with it no closure that has ended refuses anybody, not even after a pause
+		now = time.Now() // the Recorder needs it. With it, a closure that has ended refuses no request, even after a pause
 	}
 	v := o.Set.CheckAt(c, now)
 	resource := ""
@@ -119,6 +145,9 @@ func (g *gated) serve(w http.ResponseWriter, r *http.Request, next http.Handler,
 	case v.Shadow && o.OnShadow != nil:
 		o.OnShadow(r, v)
 	}
+	if len(g.singleFields) > 0 && g.repeats(r) {
+		next = http.HandlerFunc(rejectRepeated)
+	}
 	if o.Recorder == nil || !o.Recorder.Responses() {
 		next.ServeHTTP(w, r)
 		return
@@ -126,19 +155,19 @@ func (g *gated) serve(w http.ResponseWriter, r *http.Request, next http.Handler,
 	g.serveRecorded(w, r, next, c, resource)
 }
 
-// serveRecorded serves an admitted request and records how it ended, also if the handler panics.
+// serveRecorded serves an admitted request and records its response, even if the handler panics.
 func (g *gated) serveRecorded(w http.ResponseWriter, r *http.Request, next http.Handler, c *gate.Callers, resource string) {
-	end := &ending{ResponseWriter: w}
+	rw := &responseWriter{ResponseWriter: w}
 	returned := false
 	defer func() {
-		p := record.Response{Resource: resource, Status: end.finalStatus(returned)}
+		p := record.Response{Resource: resource, Status: rw.finalStatus(returned)}
 		if g.options.Cost != nil {
-			p.Cost = g.options.Cost(r, p.Status, end.written)
+			p.Cost = g.options.Cost(r, p.Status, rw.written)
 		}
 		g.options.Recorder.Respond(c, p)
 		g.free(c)
 	}()
-	next.ServeHTTP(end.wrap(), r)
+	next.ServeHTTP(rw.wrap(), r)
 	returned = true
 }
 

@@ -113,7 +113,7 @@ func TestResourceIsThePatternThatWillMatch(t *testing.T) {
 	}{
 		{"around a mux", func(m func(http.Handler) http.Handler) http.Handler { return m(shop()) }, "/items/7", nil, "GET /items/{id}"},
 		{"around a mux that has no such route", func(m func(http.Handler) http.Handler) http.Handler { return m(shop()) }, "/x", nil, ""},
-		{"inside a mux", func(m func(http.Handler) http.Handler) http.Handler { return outer(m(hide(shop()))) }, "/items/7", nil, "/items/"},
+		{"inside a mux", func(m func(http.Handler) http.Handler) http.Handler { return outer(m(hide(shop()))) }, "/items/7", nil, "GET /items/"},
 		{"between two", func(m func(http.Handler) http.Handler) http.Handler { return outer(m(shop())) }, "/items/7", nil, "GET /items/{id}"},
 		{"around what is no mux", func(m func(http.Handler) http.Handler) http.Handler { return m(hide(shop())) }, "/items/7", nil, ""},
 		{"as the server says", func(m func(http.Handler) http.Handler) http.Handler { return m(hide(shop())) }, "/items/7",
@@ -172,17 +172,17 @@ func TestShadowAdmitsAndTells(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var rec arrivals
-			var told []gate.Verdict
+			var shadowed []gate.Verdict
 			h := gatehttp.New(gatehttp.Options{Set: prepare(t), Recorder: &rec, Callers: byKey(),
-				OnShadow: func(_ *http.Request, v gate.Verdict) { told = append(told, v) },
+				OnShadow: func(_ *http.Request, v gate.Verdict) { shadowed = append(shadowed, v) },
 			})(shop())
 			w := get(h, "GET", "/items/1", "k")
 			if w.Code != 200 || w.Header().Get("Retry-After") != "" {
 				t.Errorf("got %d %v, want 200 and no fields", w.Code, w.Header())
 			}
 			get(h, "GET", "/items/1", "other")
-			if len(told) != 1 || !told[0].Shadow || told[0].Caller.String() != "key:k" {
-				t.Errorf("told %+v, want the one request", told)
+			if len(shadowed) != 1 || !shadowed[0].Shadow || shadowed[0].Caller.String() != "key:k" {
+				t.Errorf("shadowed %+v, want the one request", shadowed)
 			}
 			for _, e := range rec.Events() {
 				if e.Blocked {
@@ -213,6 +213,7 @@ func TestNewPanicsOnMistakes(t *testing.T) {
 }
 
 func TestCallerFunctions(t *testing.T) {
+	set := gatetest.Set(t)
 	long := strings.Repeat("k", schemas.MaxCallerID+1)
 	for _, p := range []struct {
 		name   string
@@ -225,19 +226,20 @@ func TestCallerFunctions(t *testing.T) {
 		{"no header", gatehttp.Header("key", "x-api-key"), nil, ""},
 		{"empty header", gatehttp.Header("key", "x-api-key"), http.Header{"X-Api-Key": {""}}, ""},
 		{"blank header", gatehttp.Header("key", "x-api-key"), http.Header{"X-Api-Key": {" \t "}}, ""},
-		{"long header", gatehttp.Header("key", "x-api-key"), http.Header{"X-Api-Key": {long}}, ""},
+		{"long header", gatehttp.Header("key", "x-api-key"), http.Header{"X-Api-Key": {long}}, "key:" + schemas.ID(long)},
 		{"bytes that are no text", gatehttp.Header("key", "x-api-key"), http.Header{"X-Api-Key": {"\xff\x00\x1b[0m"}}, "key:\xff\x00\x1b[0m"},
 		{"custom", gatehttp.Custom("host", func(r *http.Request) string { return r.Host }), nil, "host:example.com"},
-		{"composite", gatehttp.Composite("ip_route", gatehttp.IP(nil), gatehttp.Route), nil, "ip_route:192.0.2.1|GET /items/{id}"},
-		{"composite without a part", gatehttp.Composite("ip_key", gatehttp.IP(nil), gatehttp.HeaderValue("X-Api-Key")), nil, ""},
+		{"composite", gatehttp.Composite("ip_route", gatehttp.IP(set, nil), gatehttp.Route), nil, "ip_route:192.0.2.1|GET /items/{id}"},
+		{"composite without a part", gatehttp.Composite("ip_key", gatehttp.IP(set, nil), gatehttp.HeaderValue("X-Api-Key")), nil, ""},
 		{"composite that could be another's",
-			gatehttp.Composite("key_route", gatehttp.HeaderValue("X-Api-Key"), gatehttp.Route), http.Header{"X-Api-Key": {"a|b"}}, ""},
+			gatehttp.Composite("key_route", gatehttp.HeaderValue("X-Api-Key"), gatehttp.Route), http.Header{"X-Api-Key": {"a|b"}},
+			"key_route:~0eab8a0a3380abf4c7d1fb0b43b66aaf|GET /items/{id}"},
 		{"separator in the last part",
-			gatehttp.Composite("ip_key", gatehttp.IP(nil), gatehttp.HeaderValue("X-Api-Key")), http.Header{"X-Api-Key": {"a|b"}}, "ip_key:192.0.2.1|a|b"},
+			gatehttp.Composite("ip_key", gatehttp.IP(set, nil), gatehttp.HeaderValue("X-Api-Key")), http.Header{"X-Api-Key": {"a|b"}}, "ip_key:192.0.2.1|a|b"},
 	} {
 		t.Run(p.name, func(t *testing.T) {
 			var rec arrivals
-			h := gatehttp.New(gatehttp.Options{Set: gatetest.Set(t), Recorder: &rec, Callers: []gatehttp.CallerFunc{p.f}})(shop())
+			h := gatehttp.New(gatehttp.Options{Set: set, Recorder: &rec, Callers: []gatehttp.CallerFunc{p.f}})(shop())
 			r := httptest.NewRequest(http.MethodGet, "http://example.com/items/1", nil)
 			r.Header = p.header
 			h.ServeHTTP(httptest.NewRecorder(), r)

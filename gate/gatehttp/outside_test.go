@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A server of somebody else, in a module of its own, that embeds a gate gets the standard library and floodgate with
+// A server in a module of its own that embeds a gate gets the standard library and floodgate with
 // it, and nothing more: no Kafka client, no protobuf, no metrics library.
 func TestOutsideModuleGetsTheStandardLibraryOnly(t *testing.T) {
 	if testing.Short() {

@@ -8,24 +8,24 @@ import (
 	"github.com/509da70d/floodgate/gate/record"
 )
 
-// Set is what tells of gates; *gate.Set is one.
+// Set has the status of gates; *gate.Set is one.
 type Set interface{ Status() gate.Status }
 
-// Recorder is what tells of recorded requests; *record.Recorder is one.
+// Recorder has the numbers of recorded requests; *record.Recorder is one.
 type Recorder interface{ Stats() record.Stats }
 
-// Link is what tells of the connection to Kafka; *kafkalink.Link is one.
+// Link has the numbers of the connection to Kafka; *kafkalink.Link is one.
 type Link interface{ Stats() kafkalink.Stats }
 
-// Options say what is shown. What is nil is left out.
+// Options say what a Collector exports. It leaves out what is nil.
 type Options struct {
 	Set      Set
-	Recorder Recorder // nil is the Link's
+	Recorder Recorder // if nil, the numbers of the Link's recorder
 	Link     Link
 
-	// Partitions adds series for each partition of decisions: its freshness, the age of what it said last, its owner's
-	// epoch and lag. They are for finding out which partition is to blame; a large cluster of servers and many partitions
-	// make many of them.
+	// Partitions adds series for each partition of decisions: its freshness, the age of its newest heartbeat, and the epoch,
+	// watermark and lag of its owner. They show which partition has a problem. Many servers with many partitions make many
+	// such series.
 	Partitions bool
 }
 
@@ -34,8 +34,7 @@ type Collector struct{ parts []prometheus.Collector }
 
 var _ prometheus.Collector = (*Collector)(nil)
 
-// New returns a Collector, to be registered. It panics if there is nothing to show, a mistake that shows at the first
-// start.
+// New returns a Collector, to be registered. It panics if Options has no Set, Recorder or Link.
 func New(o Options) *Collector {
 	c := &Collector{}
 	if o.Set != nil {
@@ -68,35 +67,4 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	for _, p := range c.parts {
 		p.Collect(out)
 	}
-}
-
-// number is a metric without labels, found in a snapshot of type S.
-type number[S any] struct {
-	desc  *prometheus.Desc
-	kind  prometheus.ValueType
-	value func(s *S) float64
-}
-
-func counter[S any](name, help string, value func(s *S) uint64) number[S] {
-	return number[S]{desc(name, help), prometheus.CounterValue, func(s *S) float64 { return float64(value(s)) }}
-}
-
-func gauge[S any](name, help string, value func(s *S) float64) number[S] {
-	return number[S]{desc(name, help), prometheus.GaugeValue, value}
-}
-
-func (n *number[S]) of(s *S, labels ...string) prometheus.Metric {
-	return prometheus.MustNewConstMetric(n.desc, n.kind, n.value(s), labels...)
-}
-
-// desc describes a metric of floodgate's.
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("floodgate_"+name, help, labels, nil)
-}
-
-func truth(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -42,7 +42,9 @@ func all() gateprom.Options {
 		Set: setOf{
 			Mode: gate.Shadow, Policy: gate.Local, Kinds: []gate.KindStatus{{Kind: "ip", Closed: 3, Shadow: 1}, {Kind: "key"}},
 			Bytes: 4096, Cold: 1, Fresh: 2, Stale: 1, Age: 4 * time.Second, Decided: time.UnixMilli(1_790_000_000_250),
-			Applied: 11, Full: 12, Invalid: 13, Expired: 14, Rebuilds: 15, Refused: 16,
+			Applied: 11, Full: 12, Invalid: 13, Expired: 14, Rebuilds: 15, Refused: 16, Shares: 30, Ignored: 31,
+			Refusals:     []gate.Refusals{{Rule: "per-ip", Refused: 17, Shadow: 18}, {Rule: "bad\xff", Refused: 19}},
+			StaleRefused: gate.Refusals{Refused: 20},
 			Partitions: []gate.PartitionStatus{
 				{Partition: 0, Freshness: gate.Stale, Age: 4 * time.Second, Epoch: 7, Watermark: 1000, Lag: 3 * time.Millisecond},
 				{Partition: 1},
@@ -136,6 +138,13 @@ floodgate_gate_decisions_applied_total 11
 # TYPE floodgate_gate_decisions_dropped_total counter
 floodgate_gate_decisions_dropped_total{reason="full"} 12
 floodgate_gate_decisions_dropped_total{reason="invalid"} 13
+# TYPE floodgate_gate_requests_refused_total counter
+floodgate_gate_requests_refused_total{mode="enforce",rule=""} 20
+floodgate_gate_requests_refused_total{mode="enforce",rule="bad�"} 19
+floodgate_gate_requests_refused_total{mode="enforce",rule="per-ip"} 17
+floodgate_gate_requests_refused_total{mode="shadow",rule=""} 0
+floodgate_gate_requests_refused_total{mode="shadow",rule="bad�"} 0
+floodgate_gate_requests_refused_total{mode="shadow",rule="per-ip"} 18
 # TYPE floodgate_gate_last_decision_timestamp_seconds gauge
 floodgate_gate_last_decision_timestamp_seconds 1.79000000025e+09
 # TYPE floodgate_gate_mode gauge
@@ -163,6 +172,10 @@ floodgate_gate_partitions{freshness="fresh"} 2
 floodgate_gate_partitions{freshness="stale"} 1
 # TYPE floodgate_gate_policy_info gauge
 floodgate_gate_policy_info{policy="local"} 1
+# TYPE floodgate_gate_shares gauge
+floodgate_gate_shares 30
+# TYPE floodgate_gate_shares_ignored_total counter
+floodgate_gate_shares_ignored_total 31
 # TYPE floodgate_gate_table_bytes gauge
 floodgate_gate_table_bytes 4096
 # TYPE floodgate_gate_table_rebuilds_total counter
@@ -205,8 +218,18 @@ floodgate_link_lag_seconds_count 9
 # TYPE floodgate_link_partitions gauge
 floodgate_link_partitions 4
 # TYPE floodgate_link_records_refused_total counter
+floodgate_link_records_refused_total{reason="bounds"} 0
+floodgate_link_records_refused_total{reason="codec"} 0
+floodgate_link_records_refused_total{reason="corrupt"} 0
 floodgate_link_records_refused_total{reason="crc"} 28
+floodgate_link_records_refused_total{reason="epoch"} 0
 floodgate_link_records_refused_total{reason="fenced"} 27
+floodgate_link_records_refused_total{reason="malformed"} 0
+floodgate_link_records_refused_total{reason="mode"} 0
+floodgate_link_records_refused_total{reason="moved"} 0
+floodgate_link_records_refused_total{reason="partition"} 0
+floodgate_link_records_refused_total{reason="too_large"} 0
+floodgate_link_records_refused_total{reason="unknown"} 0
 # TYPE floodgate_link_restarts_total counter
 floodgate_link_restarts_total 29
 # TYPE floodgate_link_retries_total counter
@@ -228,7 +251,7 @@ floodgate_recorder_requests_unknown_total 5
 }
 
 // What is not known is not shown as 0, which would look as if all were well.
-func TestWhatIsNotKnownYetIsLeftOut(t *testing.T) {
+func TestSeriesWithoutAValueAreLeftOut(t *testing.T) {
 	shown := func(o gateprom.Options, name string) int {
 		return testutil.CollectAndCount(gateprom.New(o), name)
 	}
@@ -246,7 +269,7 @@ func TestWhatIsNotKnownYetIsLeftOut(t *testing.T) {
 	o.Partitions = false
 	for _, name := range []string{"floodgate_gate_partition_age_seconds", "floodgate_gate_partition_freshness"} {
 		if n := shown(o, name); n != 0 {
-			t.Errorf("%s: got %d series, want none that nobody asked for", name, n)
+			t.Errorf("%s: got %d series, want none without Options.Partitions", name, n)
 		}
 	}
 }
@@ -269,7 +292,7 @@ func TestNothingToShowPanics(t *testing.T) {
 	gateprom.New(gateprom.Options{Partitions: true})
 }
 
-// Two Sets in one process, told apart by a label.
+// A label distinguishes two Sets in one process.
 func TestSeveralSetsInOneRegistry(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	for _, name := range []string{"public", "internal"} {

@@ -1,20 +1,19 @@
-// Package gateprom shows a server's gates to Prometheus: what the Set knows and how old that is, what became of what the
-// Recorder recorded, and how the link is.
+// Package gateprom exports metrics of a server's gates to Prometheus: how many callers are closed and how old the decisions
+// are (Set), the outcome of recorded requests (Recorder), and the state of the connection to Kafka (Link).
 //
 //	Set.Status ──────┐
 //	Recorder.Stats ──┼─▶ Collector ◀──scrape── Prometheus
 //	Link.Stats ──────┘
 //
-// It reads snapshots when it is scraped, and costs nothing between. All names begin with floodgate_gate_,
-// floodgate_recorder_ or floodgate_link_; deploy/prometheus has alerts on them. No metric has a label that clients choose:
-// callers are never named.
+// The Collector reads snapshots when it is scraped, and costs nothing between scrapes. All names begin with
+// floodgate_gate_, floodgate_recorder_ or floodgate_link_; deploy/prometheus has alerts on them. No label contains what a
+// client chooses: no metric names a caller.
 //
-// Series of a number that there is not yet are left out rather than 0: there is no age of decisions before the first
-// heartbeat.
+// A series that has no value yet is left out; it is not 0. For example, decisions have no age before the first heartbeat.
 //
 // # Several sets
 //
-// A process with several Sets registers a Collector for each, told apart by a label:
+// A process with several Sets registers a Collector for each, and adds a label to distinguish them:
 //
 //	prometheus.WrapRegistererWith(prometheus.Labels{"set": "public"}, registry).MustRegister(gateprom.New(…))
 package gateprom

@@ -4,12 +4,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/509da70d/floodgate/gate/kafkalink"
+	"github.com/509da70d/floodgate/schemas/metric"
 )
 
-// linkCollector shows a Link.
+// linkCollector exports the numbers of a Link.
 type linkCollector struct {
 	link    Link
-	numbers []number[kafkalink.Stats]
+	numbers metric.Numbers[kafkalink.Stats]
 	refused *prometheus.Desc
 	lag     *prometheus.Desc
 }
@@ -17,36 +18,34 @@ type linkCollector struct {
 func newLinkCollector(l Link) *linkCollector {
 	return &linkCollector{
 		link: l,
-		numbers: []number[kafkalink.Stats]{
-			gauge("link_up", "1 while Kafka can be reached for everything that the link needs of it.",
-				func(s *kafkalink.Stats) float64 { return truth(s.Connected) }),
-			gauge("link_partitions", "Partitions of the topics; 0 until Kafka was reached once.",
+		numbers: metric.Numbers[kafkalink.Stats]{
+			metric.Gauge("link_up", "1 while the link can reach Kafka for everything that it needs.",
+				func(s *kafkalink.Stats) float64 { return metric.Truth(s.Connected) }),
+			metric.Gauge("link_partitions", "Partitions of the topics; 0 until the link has reached Kafka for the first time.",
 				func(s *kafkalink.Stats) float64 { return float64(s.Partitions) }),
-			gauge("link_backlog_entries", "Entries that wait for Kafka, beside those in the recorder.",
+			metric.Gauge("link_backlog_entries", "Entries that wait for Kafka in the link. Entries in the recorder do not count.",
 				func(s *kafkalink.Stats) float64 { return float64(s.Backlog) }),
-			counter("link_frames_total", "Frames sent, once or more.",
+			metric.Counter("link_frames_total", "Frames sent. A frame that was sent again counts once.",
 				func(s *kafkalink.Stats) uint64 { return s.Frames }),
-			counter("link_retries_total", "Frames sent again because it was not known, or known not, to be in the log.",
+			metric.Counter("link_retries_total", "Times that a frame was sent again because it was, or may have been, missing from the log.",
 				func(s *kafkalink.Stats) uint64 { return s.Retries }),
-			counter("link_canaries_total", "Requests that the link made up to measure the lag.",
+			metric.Counter("link_canaries_total", "Requests that the link created to measure the lag.",
 				func(s *kafkalink.Stats) uint64 { return s.Canaries }),
-			counter("link_decisions_total", "Decisions read and given to the gates.",
+			metric.Counter("link_decisions_total", "Decisions read and given to the gates.",
 				func(s *kafkalink.Stats) uint64 { return s.Decisions }),
-			counter("link_heartbeats_total", "Heartbeats of owners accepted.",
+			metric.Counter("link_heartbeats_total", "Heartbeats of owners accepted.",
 				func(s *kafkalink.Stats) uint64 { return s.Heartbeats }),
-			counter("link_restarts_total", "Times that a follower lost its place in the log and looked for the newest heartbeat again.",
+			metric.Counter("link_restarts_total", "Times that a follower lost its position in the log and searched for the newest heartbeat again.",
 				func(s *kafkalink.Stats) uint64 { return s.Restarts }),
 		},
-		refused: desc("link_records_refused_total", "Records of the decisions topic not applied, by reason: fenced ones are of an owner that was replaced, or repetitions.", "reason"),
-		lag:     desc("link_lag_seconds", "From a request to its decision in this process, as canaries measure it end to end."),
+		refused: metric.Desc("link_records_refused_total", "Records of the decisions topic not applied, by reason. Fenced records are repetitions, or come from an owner that was replaced.", "reason"),
+		lag:     metric.Desc("link_lag_seconds", "Time from a request until its decision is in this process, measured end to end by canaries."),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *linkCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, n := range c.numbers {
-		out <- n.desc
-	}
+	c.numbers.Describe(out)
 	out <- c.refused
 	out <- c.lag
 }
@@ -54,15 +53,17 @@ func (c *linkCollector) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *linkCollector) Collect(out chan<- prometheus.Metric) {
 	s := c.link.Stats()
-	for _, n := range c.numbers {
-		out <- n.of(&s)
-	}
-	for reason, n := range s.Refused {
-		out <- prometheus.MustNewConstMetric(c.refused, prometheus.CounterValue, float64(n), reason)
-	}
+	c.numbers.Collect(out, &s)
+	metric.Counters(out, c.refused, s.Refused, refusals()...)
 	within := make(map[float64]uint64, len(s.Lag.Within))
 	for i, bound := range kafkalink.LagBounds() {
 		within[bound.Seconds()] = s.Lag.Within[i]
 	}
 	out <- prometheus.MustNewConstHistogram(c.lag, s.Lag.Samples, s.Lag.Sum.Seconds(), within)
+}
+
+// refusals are reasons of floodgate_link_records_refused_total: those of package decisions, and of records that cannot be read. Others
+// are shown once they have come.
+func refusals() []string {
+	return []string{"fenced", "epoch", "partition", "moved", "malformed", "unknown", "bounds", "mode", "corrupt", "too_large", "codec"}
 }

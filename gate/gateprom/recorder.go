@@ -4,47 +4,44 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/509da70d/floodgate/gate/record"
+	"github.com/509da70d/floodgate/schemas/metric"
 )
 
-// recorderCollector shows what became of what was recorded.
+// recorderCollector exports the outcome of recorded requests.
 type recorderCollector struct {
 	stats   func() record.Stats
-	numbers []number[record.Stats]
+	numbers metric.Numbers[record.Stats]
 	dropped *prometheus.Desc
 }
 
 func newRecorderCollector(stats func() record.Stats) *recorderCollector {
 	return &recorderCollector{
 		stats: stats,
-		numbers: []number[record.Stats]{
-			counter("recorder_requests_accepted_total",
-				"Requests given to the recorder, once for each of their callers, and once more for their responses: acked + dropped + unknown + queued.",
+		numbers: metric.Numbers[record.Stats]{
+			metric.Counter("recorder_requests_accepted_total",
+				"Requests given to the recorder: acked + dropped + unknown + queued. Each counts once for each of its callers, and once more for its response.",
 				func(s *record.Stats) uint64 { return s.Accepted }),
-			counter("recorder_requests_acked_total", "Requests that are in the log.",
+			metric.Counter("recorder_requests_acked_total", "Requests that are in the log.",
 				func(s *record.Stats) uint64 { return s.Acked }),
-			counter("recorder_requests_unknown_total", "Requests that were sent and never confirmed: they may or may not be in the log.",
+			metric.Counter("recorder_requests_unknown_total", "Requests that were sent and never confirmed: they may or may not be in the log.",
 				func(s *record.Stats) uint64 { return s.Unknown }),
-			gauge("recorder_requests_queued", "Requests that wait: in the recorder, or in a link that has not said yet what became of them.",
+			metric.Gauge("recorder_requests_queued", "Requests that wait in the recorder or in the link.",
 				func(s *record.Stats) float64 { return float64(s.Queued) }),
 		},
-		dropped: desc("recorder_requests_dropped_total", "Requests that are counted by nobody, by reason.", "reason"),
+		dropped: metric.Desc("recorder_requests_dropped_total", "Requests that were lost and are not counted, by reason.", "reason"),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *recorderCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, n := range c.numbers {
-		out <- n.desc
-	}
+	c.numbers.Describe(out)
 	out <- c.dropped
 }
 
 // Collect implements prometheus.Collector.
 func (c *recorderCollector) Collect(out chan<- prometheus.Metric) {
 	s := c.stats()
-	for _, n := range c.numbers {
-		out <- n.of(&s)
-	}
+	c.numbers.Collect(out, &s)
 	for reason, n := range s.Dropped {
 		out <- prometheus.MustNewConstMetric(c.dropped, prometheus.CounterValue, float64(n), reason.String())
 	}

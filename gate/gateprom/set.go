@@ -2,16 +2,18 @@ package gateprom
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/509da70d/floodgate/gate"
+	"github.com/509da70d/floodgate/schemas/metric"
 )
 
-// setCollector shows a Set.
+// setCollector exports the status of a Set.
 type setCollector struct {
 	set        Set
-	numbers    []number[gate.Status]
+	numbers    metric.Numbers[gate.Status]
 	mode       *prometheus.Desc
 	policy     *prometheus.Desc
 	closed     *prometheus.Desc
@@ -19,32 +21,38 @@ type setCollector struct {
 	age        *prometheus.Desc
 	decided    *prometheus.Desc
 	dropped    *prometheus.Desc
-	each       []number[gate.PartitionStatus] // by partition; empty if they are not shown
-	freshness  *prometheus.Desc               // likewise
+	refusals   *prometheus.Desc
+	each       metric.Numbers[gate.PartitionStatus] // by partition; empty if they are not shown
+	freshness  *prometheus.Desc                     // likewise
 }
 
 func newSetCollector(s Set, partitions bool) *setCollector {
 	c := &setCollector{
 		set: s,
-		numbers: []number[gate.Status]{
-			gauge("gate_table_bytes", "Memory of the table of closed callers.",
+		numbers: metric.Numbers[gate.Status]{
+			metric.Gauge("gate_table_bytes", "Memory of the table of closed callers, and of shares.",
 				func(s *gate.Status) float64 { return float64(s.Bytes) }),
-			counter("gate_decisions_applied_total", "Decisions applied, with repeats of those in force.",
+			metric.Gauge("gate_shares", "Shares that callers have, of one rule each.",
+				func(s *gate.Status) float64 { return float64(s.Shares) }),
+			metric.Counter("gate_shares_ignored_total", "Decisions whose share was ignored, because 16384 were held or their caller had too many closures. Their closures were applied.",
+				func(s *gate.Status) uint64 { return s.Ignored }),
+			metric.Counter("gate_decisions_applied_total", "Decisions applied. Repetitions of decisions in force count too.",
 				func(s *gate.Status) uint64 { return s.Applied }),
-			counter("gate_callers_swept_total", "Callers whose closures had ended, and that were swept out of the table.",
+			metric.Counter("gate_callers_swept_total", "Callers removed from the table because all of their closures had ended.",
 				func(s *gate.Status) uint64 { return s.Expired }),
-			counter("gate_table_rebuilds_total", "Rebuilds of the table of closed callers.",
+			metric.Counter("gate_table_rebuilds_total", "Rebuilds of the table of closed callers.",
 				func(s *gate.Status) uint64 { return s.Rebuilds }),
-			counter("gate_callers_refused_total", "Callers of requests that were neither gated nor counted: id too long, or too many of one request.",
+			metric.Counter("gate_callers_refused_total", "Callers of requests that were neither gated nor counted, because a request has at most 8 callers.",
 				func(s *gate.Status) uint64 { return s.Refused }),
 		},
-		mode:       desc("gate_mode", "1 for the mode that the gates are in, 0 for the others.", "mode"),
-		policy:     desc("gate_policy_info", "What holds while decisions are stale.", "policy"),
-		closed:     desc("gate_closed_callers", "Callers in the table of closed ones: refused (enforce), or only reported (shadow).", "kind", "mode"),
-		partitions: desc("gate_partitions", "Partitions of decisions by freshness: cold has sent no heartbeat yet, stale no more.", "freshness"),
-		age:        desc("gate_decision_age_seconds", "Since the newest heartbeat of the partition heard of longest ago."),
-		decided:    desc("gate_last_decision_timestamp_seconds", "When decisions were last applied."),
-		dropped:    desc("gate_decisions_dropped_total", "Decisions not applied: full is no room for another closed caller, who stays open.", "reason"),
+		mode:       metric.Desc("gate_mode", "1 for the mode that the gates are in, 0 for the others.", "mode"),
+		policy:     metric.Desc("gate_policy_info", "What holds while decisions are stale.", "policy"),
+		closed:     metric.Desc("gate_closed_callers", "Callers in the table of closed callers. In mode enforce they are refused, in mode shadow only reported.", "kind", "mode"),
+		partitions: metric.Desc("gate_partitions", "Partitions of decisions by freshness: a cold one has sent no heartbeat yet, a stale one sends no more.", "freshness"),
+		age:        metric.Desc("gate_decision_age_seconds", "Longest time since the newest heartbeat of a partition. Cold partitions do not count."),
+		decided:    metric.Desc("gate_last_decision_timestamp_seconds", "When decisions were last applied."),
+		dropped:    metric.Desc("gate_decisions_dropped_total", "Decisions not applied, by reason. full: the table has no room for another closed caller, so the caller stays open.", "reason"),
+		refusals:   metric.Desc("gate_requests_refused_total", "Requests that closed gates refused (mode enforce) or would have refused (mode shadow), by the rule that closed them. No rule: because decisions are stale.", "rule", "mode"),
 	}
 	if partitions {
 		c.showPartitions()
@@ -53,33 +61,29 @@ func newSetCollector(s Set, partitions bool) *setCollector {
 }
 
 func (c *setCollector) showPartitions() {
-	of := func(name, help string, value func(s *gate.PartitionStatus) float64) number[gate.PartitionStatus] {
-		return number[gate.PartitionStatus]{desc(name, help, "partition"), prometheus.GaugeValue, value}
+	of := func(name, help string, value func(s *gate.PartitionStatus) float64) metric.Number[gate.PartitionStatus] {
+		return metric.Gauge(name, help, value, "partition")
 	}
-	c.freshness = desc("gate_partition_freshness", "1 for how fresh the partition's decisions are, 0 for the others.", "partition", "freshness")
-	c.each = []number[gate.PartitionStatus]{
-		of("gate_partition_age_seconds", "Since the partition's newest heartbeat.",
+	c.freshness = metric.Desc("gate_partition_freshness", "1 for how fresh the partition's decisions are, 0 for the others.", "partition", "freshness")
+	c.each = metric.Numbers[gate.PartitionStatus]{
+		of("gate_partition_age_seconds", "Time since the partition's newest heartbeat.",
 			func(s *gate.PartitionStatus) float64 { return s.Age.Seconds() }),
 		of("gate_partition_epoch", "The epoch of the partition's owner.",
 			func(s *gate.PartitionStatus) float64 { return float64(s.Epoch) }),
 		of("gate_partition_watermark", "The next offset of requests to be counted, as of the newest heartbeat.",
 			func(s *gate.PartitionStatus) float64 { return float64(s.Watermark) }),
-		of("gate_partition_owner_lag_seconds", "From a request to its decision published, as the partition's owner measured it.",
+		of("gate_partition_owner_lag_seconds", "Time from a request until its decision is published, as the partition's owner measured it.",
 			func(s *gate.PartitionStatus) float64 { return s.Lag.Seconds() }),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *setCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, n := range c.numbers {
-		out <- n.desc
-	}
-	for _, d := range []*prometheus.Desc{c.mode, c.policy, c.closed, c.partitions, c.age, c.decided, c.dropped} {
+	c.numbers.Describe(out)
+	for _, d := range []*prometheus.Desc{c.mode, c.policy, c.closed, c.partitions, c.age, c.decided, c.dropped, c.refusals} {
 		out <- d
 	}
-	for _, n := range c.each {
-		out <- n.desc
-	}
+	c.each.Describe(out)
 	if c.freshness != nil {
 		out <- c.freshness
 	}
@@ -88,14 +92,12 @@ func (c *setCollector) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *setCollector) Collect(out chan<- prometheus.Metric) {
 	s := c.set.Status()
-	for _, n := range c.numbers {
-		out <- n.of(&s)
-	}
+	c.numbers.Collect(out, &s)
 	put := func(d *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
 	for m := range gate.Off + 1 {
-		put(c.mode, truth(s.Mode == m), m.String())
+		put(c.mode, metric.Truth(s.Mode == m), m.String())
 	}
 	put(c.policy, 1, s.Policy.String())
 	for _, k := range s.Kinds {
@@ -116,9 +118,22 @@ func (c *setCollector) Collect(out chan<- prometheus.Metric) {
 	}
 	drop("full", s.Full)
 	drop("invalid", s.Invalid)
+	c.collectRefusals(out, s.StaleRefused)
+	for _, r := range s.Refusals {
+		c.collectRefusals(out, r)
+	}
 	if c.freshness != nil {
 		c.collectPartitions(out, s.Partitions)
 	}
+}
+
+// collectRefusals exports the counts of one rule. A rule's name is of any bytes; a label must be UTF-8.
+func (c *setCollector) collectRefusals(out chan<- prometheus.Metric, r gate.Refusals) {
+	put := func(n uint64, mode gate.Mode) {
+		out <- prometheus.MustNewConstMetric(c.refusals, prometheus.CounterValue, float64(n), strings.ToValidUTF8(r.Rule, "\uFFFD"), mode.String())
+	}
+	put(r.Refused, gate.Enforce)
+	put(r.Shadow, gate.Shadow)
 }
 
 func (c *setCollector) collectPartitions(out chan<- prometheus.Metric, parts []gate.PartitionStatus) {
@@ -126,13 +141,11 @@ func (c *setCollector) collectPartitions(out chan<- prometheus.Metric, parts []g
 		p := &parts[i]
 		name := strconv.Itoa(p.Partition)
 		for f := range gate.Stale + 1 {
-			out <- prometheus.MustNewConstMetric(c.freshness, prometheus.GaugeValue, truth(p.Freshness == f), name, f.String())
+			out <- prometheus.MustNewConstMetric(c.freshness, prometheus.GaugeValue, metric.Truth(p.Freshness == f), name, f.String())
 		}
 		if p.Freshness == gate.Cold {
-			continue // nobody has said anything
+			continue // no heartbeat yet
 		}
-		for _, n := range c.each {
-			out <- n.of(p, name)
-		}
+		c.each.Collect(out, p, name)
 	}
 }

@@ -1,3 +1,3 @@
-// Package gatetest is for the tests of servers that embed gates: a Set in which chosen callers are closed, and a
-// Recorder that keeps what it is told. Neither needs Kafka, and both run in testing/synctest bubbles.
+// Package gatetest is for the tests of servers that embed gates. It has a Set in which chosen callers are closed, and a
+// Recorder that keeps what was recorded. Neither needs Kafka, and both run in testing/synctest bubbles.
 package gatetest

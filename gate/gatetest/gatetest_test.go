@@ -74,7 +74,7 @@ func TestSetFailsTheTestOnABadCaller(t *testing.T) {
 	}
 }
 
-func TestRecorderKeepsWhatALinkWouldBeTold(t *testing.T) {
+func TestRecorderKeepsTheEntriesThatALinkWouldGet(t *testing.T) {
 	s := gatetest.Set(t, gatetest.Close("key:abc", time.Minute))
 	var rec gatetest.Recorder
 	var c gate.Callers
@@ -100,15 +100,15 @@ func TestRecorderKeepsWhatALinkWouldBeTold(t *testing.T) {
 	}
 }
 
-// What servers' tests see is what a link would be told: the same requests given to both recorders add up to the same.
+// The Recorder of this package records what record.Recorder records: the same requests give the same sums.
 func TestRecorderAgreesWithTheRealOne(t *testing.T) {
 	s := gatetest.Set(t, gatetest.Close("key:closed", time.Minute), gatetest.Shadow("key:shadow", time.Minute),
-		gatetest.Close("ip:192.0.2.66", time.Minute))
+		gatetest.Close("ip:192.0.2.66", time.Minute), gatetest.Early("key:early", time.Minute))
 	ips, keys := s.Gate("ip"), s.Gate("key")
 	var fake gatetest.Recorder
 	actual := record.New(record.Options{Responses: true})
 	for _, ip := range []string{"192.0.2.1", "192.0.2.66", ""} {
-		for _, key := range []string{"open", "closed", "shadow", ""} {
+		for _, key := range []string{"open", "closed", "early", "shadow", ""} {
 			var c gate.Callers
 			c.Add(ips, ip)
 			c.Add(keys, key)
@@ -125,21 +125,21 @@ func TestRecorderAgreesWithTheRealOne(t *testing.T) {
 		}
 	}
 	type sum struct{ count, cost int64 }
-	told, kept := map[gatetest.Event]sum{}, map[gatetest.Event]sum{}
+	recorded, kept := map[gatetest.Event]sum{}, map[gatetest.Event]sum{}
 	actual.Drain(func(_ uint64, e *schemas.Entry) {
 		event := gatetest.Event{
 			Caller:   schemas.Caller{Kind: e.Kind, ID: strings.Clone(e.ID)},
-			Resource: strings.Clone(e.Resource), Blocked: e.Blocked, Response: e.Response, Status: int(e.Status),
+			Resource: strings.Clone(e.Resource), Blocked: e.Blocked, Early: e.Early, Response: e.Response, Status: int(e.Status),
 		}
-		told[event] = sum{told[event].count + int64(e.Count), told[event].cost + e.Cost}
+		recorded[event] = sum{recorded[event].count + int64(e.Count), recorded[event].cost + e.Cost}
 	})
 	for _, e := range fake.Events() {
 		cost := e.Cost
 		e.Cost = 0
 		kept[e] = sum{kept[e].count + 1, kept[e].cost + cost}
 	}
-	if !reflect.DeepEqual(kept, told) || len(kept) == 0 {
-		t.Errorf("got %v, want what the real one tells: %v", kept, told)
+	if !reflect.DeepEqual(kept, recorded) || len(kept) == 0 {
+		t.Errorf("got %v, want what record.Recorder has: %v", kept, recorded)
 	}
 }
 

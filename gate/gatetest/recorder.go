@@ -9,31 +9,31 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// Event is what a Recorder was told about one caller of one request.
+// Event is what was recorded about one caller of one request.
 type Event struct {
 	Caller   schemas.Caller
 	Resource string
 	Blocked  bool  // its own gate was closed
+	Early    bool  // and only early closures held it closed
 	Response bool  // the end of a request; the other events are arrivals
 	Status   int   // responses only
 	Cost     int64 // responses only
 }
 
-// Recorder keeps what it is told, in order. The zero value is ready to use and asks for responses. It may be used from
-// any goroutine.
+// Recorder keeps what is recorded, in order. The zero value is ready to use and wants responses. Any goroutine may use it.
 type Recorder struct {
 	mu     sync.Mutex // protects events
 	events []Event
 }
 
-// Record keeps the arrival of a request, one event for each caller that a link would be told of: all of an admitted
-// request, and of a refused one those whose own gate was closed.
+// Record keeps the arrival of a request: one event for each caller of an admitted request, and one for each caller of a
+// refused request whose own gate was closed. record.Recorder counts the same callers.
 func (r *Recorder) Record(c *gate.Callers, v gate.Verdict, q record.Request) {
 	for i, caller := range callers(c) {
 		if v.Closed && !v.ClosedFor(i) {
 			continue
 		}
-		r.add(Event{Caller: caller, Resource: q.Resource, Blocked: v.ClosedFor(i)})
+		r.add(Event{Caller: caller, Resource: q.Resource, Blocked: v.ClosedFor(i), Early: v.EarlyFor(i)})
 	}
 }
 
@@ -47,14 +47,14 @@ func (r *Recorder) Respond(c *gate.Callers, p record.Response) {
 // Responses reports true.
 func (r *Recorder) Responses() bool { return true }
 
-// Events returns what was kept so far.
+// Events returns a copy of the events so far.
 func (r *Recorder) Events() []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.events)
 }
 
-// Reset forgets what was kept.
+// Reset removes all events.
 func (r *Recorder) Reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,16 +16,23 @@ const (
 	Window = time.Minute
 )
 
-// Closure is a caller to be closed. Close, Shadow and Open make closures.
+// Closure is a caller to be closed or opened. Close, Early, Shadow and Open make closures.
 type Closure struct {
 	caller string
 	mode   schemas.Mode
+	early  bool
 	length time.Duration
 }
 
-// Close closes a caller, written kind:id such as "ip:203.0.113.9", from now on for some time.
+// Close closes a caller, written kind:id such as "ip:203.0.113.9", from now on for the given time. The id is that of a
+// request: for an IPv6 address the Set closes the network by which the address counts, by default the /64.
 func Close(caller string, length time.Duration) Closure {
 	return Closure{caller: caller, mode: schemas.ModeEnforce, length: length}
+}
+
+// Early is Close by a closure that is predicted, and not counted yet: requests that it refuses are recorded as blocked early.
+func Early(caller string, length time.Duration) Closure {
+	return Closure{caller: caller, mode: schemas.ModeEnforce, early: true, length: length}
 }
 
 // Shadow is Close in mode shadow: the caller is admitted, and its verdicts say so.
@@ -33,11 +40,11 @@ func Shadow(caller string, length time.Duration) Closure {
 	return Closure{caller: caller, mode: schemas.ModeShadow, length: length}
 }
 
-// Open opens a caller again that Close or Shadow closed.
+// Open opens a caller that Close or Shadow closed before.
 func Open(caller string) Closure { return Closure{caller: caller, mode: schemas.ModeEnforce} }
 
-// Set returns a Set in which these callers are closed, and all others open. It reopens without jitter: a caller that is
-// closed for a minute is open after exactly one. It fails the test on a caller that is not kind:id.
+// Set returns a Set in which these callers are closed, and all others open. Gates reopen without jitter: a caller that is
+// closed for a minute is open after exactly one minute. Set fails the test on a caller that is not kind:id.
 func Set(t testing.TB, closures ...Closure) *gate.Set {
 	t.Helper()
 	s := gate.New(gate.Options{MaxJitter: -1, Logger: slog.New(slog.DiscardHandler)})
@@ -45,7 +52,7 @@ func Set(t testing.TB, closures ...Closure) *gate.Set {
 	return s
 }
 
-// Apply closes and opens callers of a Set from now on. It fails the test on a caller that is not kind:id.
+// Apply closes and opens callers of a Set, from now on. It fails the test on a caller that is not kind:id.
 func Apply(t testing.TB, s *gate.Set, closures ...Closure) {
 	t.Helper()
 	now := time.Now()
@@ -56,7 +63,8 @@ func Apply(t testing.TB, s *gate.Set, closures ...Closure) {
 			t.Fatalf("gatetest: %v", err)
 		}
 		ds = append(ds, schemas.Decision{
-			Rule: Rule, Caller: caller, Mode: c.mode, CloseAt: now.UnixNano(), Until: now.Add(c.length).UnixNano(),
+			Rule: Rule, Caller: s.IDs().Caller(caller), Mode: c.mode, CloseAt: now.UnixNano(), Until: now.Add(c.length).UnixNano(),
+			Early:    c.early,
 			Evidence: schemas.Evidence{Count: Limit, Limit: Limit, Window: int64(Window)},
 		})
 	}

@@ -54,7 +54,7 @@ func newServer(t *testing.T) *server {
 	}
 	s.broker = b
 	s.direct = kafkaio.New(kafkaio.Config{Brokers: []string{"127.0.0.1:9092"}, Dial: s.network.DialContext})
-	if _, err := s.direct.EnsureTopics(t.Context(), kafkaio.Specs(kafkaio.DefaultTopicNames(), awayPartitions)...); err != nil {
+	if _, err := s.direct.EnsureTopics(t.Context(), kafkaio.Specs(schemas.DefaultTopicNames(), awayPartitions)...); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Wait()
@@ -209,7 +209,7 @@ func (s *server) close() {
 	_ = s.broker.Close()
 }
 
-// RELIABILITY: the broker is down at start, a black hole, slow, or dead after warm-up. Nothing that a request does takes
+// The broker is down at start, a black hole, slow, or dead after warm-up. Nothing that a request does takes
 // any time, memory and goroutines stay bounded, every request is accounted for, and when the weather clears all goes on.
 func TestNoRequestWaitsWhateverTheNetworkDoes(t *testing.T) {
 	for _, w := range []weather{refused, hole, mute, trickle} {
@@ -232,7 +232,7 @@ func away(t *testing.T, w weather, atStart bool) {
 	stop := s.run()
 	s.load(3 * time.Second)
 	s.network.set(w)
-	var most uint64
+	var bound uint64
 	crowd := 0
 	for range 3 {
 		s.load(5 * time.Second)
@@ -241,7 +241,7 @@ func away(t *testing.T, w weather, atStart bool) {
 		st := s.conserve()
 		crowd = max(crowd, runtime.NumGoroutine()-s.baseGo)
 		used := heapInUse()
-		most = max(most, used-min(s.baseHeap, used))
+		bound = max(bound, used-min(s.baseHeap, used))
 		switch {
 		case w == trickle && st.Acked == 0:
 			t.Errorf("got %+v, want something to get through a slow network", st)
@@ -251,12 +251,12 @@ func away(t *testing.T, w weather, atStart bool) {
 	}
 	st := s.conserve()
 	dials := s.network.dialled()
-	t.Logf("at most %.1f MiB and %d goroutines more than before, %d dials; %+v", float64(most)/(1<<20), crowd, dials, st)
-	if most := 10 * awayPartitions * 63; dials > most { // a few a second of each partition's two, for 63 s
-		t.Errorf("got %d dials, want at most %d: whoever is in trouble is not to be knocked at", dials, most)
+	t.Logf("at most %.1f MiB and %d goroutines more than before, %d dials; %+v", float64(bound)/(1<<20), crowd, dials, st)
+	if bound := 10 * awayPartitions * 63; dials > bound { // a few a second of each partition's two, for 63 s
+		t.Errorf("got %d dials, want at most %d: whoever is in trouble is not to be knocked at", dials, bound)
 	}
-	if most > maxMemory || crowd > maxGoroutines {
-		t.Errorf("got %d bytes and %d goroutines more than before, want at most %d and %d", most, crowd, maxMemory, maxGoroutines)
+	if bound > maxMemory || crowd > maxGoroutines {
+		t.Errorf("got %d bytes and %d goroutines more than before, want at most %d and %d", bound, crowd, maxMemory, maxGoroutines)
 	}
 	if w != trickle && st.DroppedTotal() == 0 {
 		t.Error("nothing was dropped: the test did not fill anything")

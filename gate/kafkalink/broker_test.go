@@ -27,9 +27,9 @@ func realKafka(t *testing.T, partitions int) (*embedded.Broker, *kafkaio.Client)
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = b.Close() })
-	c := kafkaio.New(kafkaio.Config{Brokers: []string{b.Addr()}})
+	c := kafkaio.New(kafkaio.Config{Brokers: []string{b.Addr()}, Timeout: time.Minute}) // some produce 66 MiB, on any machine
 	t.Cleanup(c.Close)
-	if _, err := c.EnsureTopics(t.Context(), kafkaio.Specs(kafkaio.DefaultTopicNames(), partitions)...); err != nil {
+	if _, err := c.EnsureTopics(t.Context(), kafkaio.Specs(schemas.DefaultTopicNames(), partitions)...); err != nil {
 		t.Fatal(err)
 	}
 	return b, c
@@ -160,7 +160,7 @@ func TestARealBrokerGoesAndComesBack(t *testing.T) {
 	addr := b.Addr()
 	c := kafkaio.New(kafkaio.Config{Brokers: []string{addr}})
 	defer c.Close()
-	if _, err := c.EnsureTopics(t.Context(), kafkaio.Specs(kafkaio.DefaultTopicNames(), 2)...); err != nil {
+	if _, err := c.EnsureTopics(t.Context(), kafkaio.Specs(schemas.DefaultTopicNames(), 2)...); err != nil {
 		t.Fatal(err)
 	}
 	set := gate.New(gate.Options{Logger: slog.New(slog.DiscardHandler)})
@@ -187,6 +187,57 @@ func TestARealBrokerGoesAndComesBack(t *testing.T) {
 	eventually(t, "the link to be up", func() bool { return link.Stats().Connected })
 	send(100)
 	eventually(t, "the newest acknowledged", func() bool { s := rec.Stats(); return s.Acked+s.Unknown == 300 })
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("got %v from Run, want nil", err)
+	}
+}
+
+// A batch of decisions that is too long to be read is counted and passed over, where a link starts and where it reads.
+func TestALongBatchOfDecisionsStopsNoLink(t *testing.T) {
+	b, c := realKafka(t, 1)
+	names := schemas.DefaultTopicNames()
+	names.Decisions = "roomy"
+	spec := kafkaio.TopicSpec{Name: names.Decisions, Partitions: 1, Settings: []kafkaio.Setting{{Name: "max.message.bytes", Value: "100000000"}}}
+	if _, err := c.EnsureTopics(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	long := func() {
+		half := kafkaio.Message{Time: time.Now().UnixNano(), Value: make([]byte, 33<<20)}
+		if _, err := c.Produce(t.Context(), names.Decisions, 0, half, half); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func(r pb.Record) {
+		if _, err := c.Produce(t.Context(), names.Decisions, 0, kafkaio.Message{Time: time.Now().UnixNano(), Value: encode(r)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closes := func(id string, seq uint64) pb.Record {
+		return pb.Record{Decision: &schemas.Decision{
+			Rule: "r", Caller: schemas.Caller{Kind: "key", ID: id}, Mode: schemas.ModeEnforce, Epoch: 1, Seq: seq,
+			CloseAt: time.Now().UnixNano(), Until: time.Now().Add(time.Hour).UnixNano(),
+		}}
+	}
+	write(pb.Record{Claim: &schemas.Claim{Epoch: 1}})
+	write(closes("before", 1))
+	long()
+	write(closes("between", 2))
+	set := gate.New(gate.Options{Logger: slog.New(slog.DiscardHandler)})
+	keys := set.Gate("key")
+	link := New(set, record.New(record.Options{}), Config{
+		Brokers: []string{b.Addr()}, Topics: names, Canary: -1, Logger: slog.New(slog.DiscardHandler),
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- link.Run(ctx) }()
+	eventually(t, "what is around the first batch", func() bool { return keys.Closed("before") && keys.Closed("between") })
+	long()
+	write(closes("behind", 3))
+	eventually(t, "what is behind the second batch", func() bool { return keys.Closed("behind") })
+	if got := link.Stats().Refused["too_large"]; got != 4 {
+		t.Errorf("got %d messages too large, want the four", got)
+	}
 	cancel()
 	if err := <-ended; err != nil {
 		t.Errorf("got %v from Run, want nil", err)

@@ -12,21 +12,21 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// canaries are the callers that a Link makes up, one per partition, and what they found out about the lag.
+// canaries are the made-up callers of a Link, one for each partition, and the lags that they measured.
 type canaries struct {
 	producer schemas.ProducerID
 
 	mu      sync.Mutex                   // protects what follows
 	samples [canarySamples]time.Duration // a ring
-	count   uint64                       // samples, ever
-	sum     time.Duration                // of them
-	buckets [lagBuckets]uint64           // samples, ever, by the first of LagBounds that is not below them
+	count   uint64                       // of all samples so far
+	sum     time.Duration                // of all samples so far
+	buckets [lagBuckets]uint64           // all samples so far, by the first of LagBounds that is not below them
 }
 
-// canarySamples is how many measurements Stats summarises: two minutes' worth.
+// canarySamples is how many measurements Stats summarises: those of two minutes by default.
 const canarySamples = 128
 
-// maxLag is the longest lag that is believed. Beyond it the answer is to somebody else's question.
+// maxLag is the longest lag that is believed. An answer that is older belongs to another canary.
 const maxLag = time.Hour
 
 // prefix is what the ids of this link's canaries begin with.
@@ -45,7 +45,7 @@ func (c *canaries) ids(key schemas.PartitionKey, n int) []string {
 	return ids
 }
 
-// answer takes the analyzer's answer to a canary, which may be another link's.
+// answer takes the analyzer's answer to a canary. It passes over answers to canaries of other links.
 func (c *canaries) answer(d *schemas.Decision, now time.Time) {
 	if !strings.HasPrefix(d.Caller.ID, c.prefix()) {
 		return
@@ -69,11 +69,11 @@ func (c *canaries) last() int64 { return int64(c.lag().Last) }
 
 // Lag is what canaries measured: from a request to its decision in this process.
 type Lag struct {
-	Last, P50, P99 time.Duration // of the newest measurements, two minutes' worth by default; 0 if there are none
-	Samples        uint64        // ever
+	Last, P50, P99 time.Duration // of the newest measurements, those of two minutes by default; 0 if there are none
+	Samples        uint64        // all since New
 
-	Sum    time.Duration      // of all samples, ever
-	Within [lagBuckets]uint64 // how many of them were at most as long as each of LagBounds
+	Sum    time.Duration      // of all samples
+	Within [lagBuckets]uint64 // how many samples were at most as long as each of LagBounds
 }
 
 const lagBuckets = 16
@@ -94,11 +94,11 @@ func (c *canaries) lag() Lag {
 		return Lag{}
 	}
 	sorted := c.samples
-	held := sorted[:min(c.count, canarySamples)]
-	slices.Sort(held)
+	newest := sorted[:min(c.count, canarySamples)]
+	slices.Sort(newest)
 	l := Lag{
 		Last: c.samples[(c.count-1)%canarySamples], Samples: c.count, Sum: c.sum, Within: c.buckets,
-		P50: quantile(held, 0.5), P99: quantile(held, 0.99),
+		P50: quantile(newest, 0.5), P99: quantile(newest, 0.99),
 	}
 	for i := range l.Within[1:] {
 		l.Within[i+1] += l.Within[i]

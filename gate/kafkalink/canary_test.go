@@ -14,9 +14,7 @@ import (
 func (w *world) oracle(owners []*owner, lag time.Duration) (answered int) {
 	w.t.Helper()
 	for p, o := range owners {
-		w.kafka.mu.Lock()
-		records := w.kafka.log("floodgate.requests", p).records
-		w.kafka.mu.Unlock()
+		records := w.kafka.Records("floodgate.requests", p)
 		for _, r := range records[o.read:] {
 			var f schemas.Frame
 			if err := f.Decode(r.Value); err != nil {

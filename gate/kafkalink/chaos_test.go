@@ -9,6 +9,7 @@ import (
 
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
+	"github.com/509da70d/floodgate/store/kafkaio/kafkaiotest"
 )
 
 // Random faults at every call, random load, a stop at a random moment: each request is settled once, what is
@@ -25,13 +26,13 @@ func chaos(t *testing.T, rng *rand.Rand) {
 	t.Helper()
 	w := newWorld(t, 1+rng.IntN(4), Config{Backlog: 1024, Retry: time.Minute, Canary: time.Second})
 	badness := rng.IntN(100)
-	w.kafka.setFault(func(op, _ string, _ int) fault { // called with the fake's lock held
+	w.kafka.SetFault(func(c kafkaiotest.Call) kafkaiotest.Fault {
 		if rng.IntN(100) >= badness {
-			return fault{delay: time.Duration(rng.IntN(3)) * time.Millisecond}
+			return kafkaiotest.Slow(time.Duration(rng.IntN(3)) * time.Millisecond)
 		}
-		return []fault{
-			{err: errDown}, {err: errServer}, {hang: true}, {delay: time.Second},
-			{err: errServer, append: op == "produce"}, {err: kafkaio.ErrTimestamp}, {err: kafkaio.ErrUnauthorized},
+		return []kafkaiotest.Fault{
+			kafkaiotest.Down(), kafkaiotest.Returns(errServer), kafkaiotest.Silent(), kafkaiotest.Slow(time.Second),
+			{Err: errServer, Acted: c.Op == kafkaiotest.OpProduce}, kafkaiotest.Returns(kafkaio.ErrTimestamp), kafkaiotest.Unauthorized(),
 		}[rng.IntN(7)]
 	})
 	load := rand.New(rand.NewPCG(rng.Uint64(), 2)) // of its own: the fault's is used by many goroutines
@@ -62,10 +63,10 @@ func chaos(t *testing.T, rng *rand.Rand) {
 // wantRisingSeqs fails the test if a new frame has no higher sequence number than all before it.
 func (w *world) wantRisingSeqs() {
 	w.t.Helper()
-	for p := range w.kafka.partitions {
+	for p := range w.kafka.Size("floodgate.requests") {
 		seen := map[uint64]bool{}
 		var last uint64
-		for _, r := range w.kafka.log("floodgate.requests", p).records {
+		for _, r := range w.kafka.Records("floodgate.requests", p) {
 			var f schemas.Frame
 			if err := f.Decode(r.Value); err != nil {
 				w.t.Fatal(err)

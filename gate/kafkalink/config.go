@@ -28,24 +28,28 @@ type Config struct {
 	TLS      *tls.Config
 	SASL     sasl.Mechanism
 
-	Topics       kafkaio.TopicNames   // of which Requests and Decisions are used; empty names are the defaults
+	Topics       schemas.TopicNames   // of which Requests and Decisions are used; empty names are the defaults
 	PartitionKey schemas.PartitionKey // the installation's secret; zero is schemas.DefaultPartitionKey
 
-	Drain    time.Duration // how long Run may go on sending when its context has ended; 0 is DefaultDrain
-	Backlog  int           // entries that may wait for Kafka, at some 250 bytes each; 0 is DefaultBacklog
-	MaxDelay time.Duration // how long a request may wait to be sent under load; when quiet it is 1 ms. 0 is DefaultMaxDelay
-	Retry    time.Duration // how long a frame is sent again before it is given up; 0 is DefaultRetry
+	Drain    time.Duration // how long Run may send after its context has ended; 0 is DefaultDrain
+	Backlog  int           // how many entries may wait for Kafka, of about 250 bytes each; 0 is DefaultBacklog
+	MaxDelay time.Duration // longest wait of a request before it is sent; with few requests it is 1 ms. 0 is DefaultMaxDelay
+	Retry    time.Duration // after this time a frame that could not be sent is dropped; 0 is DefaultRetry
 	Canary   time.Duration // between two measurements of the lag; 0 is DefaultCanary, negative is never
 
-	// Observe, if set, is called for each decision after it was applied, on the goroutine that follows its partition: it
-	// must be quick.
+	// Observe, if set, is called for each decision after it was applied. The follower of the partition calls it and waits: it
+	// must return quickly.
 	Observe func(d schemas.Decision, applied time.Time)
+
+	// Calls, if set, is called for each call to Kafka that has ended, by many goroutines at once, which wait: it must return quickly.
+	// kafkaprom.Calls makes metrics of them.
+	Calls func(kafkaio.Call)
 
 	Logger *slog.Logger // for changes of state; nil is slog.Default()
 }
 
 func (c *Config) setDefaults() {
-	names := kafkaio.DefaultTopicNames()
+	names := schemas.DefaultTopicNames()
 	c.Topics.Requests = cmp.Or(c.Topics.Requests, names.Requests)
 	c.Topics.Decisions = cmp.Or(c.Topics.Decisions, names.Decisions)
 	c.PartitionKey = cmp.Or(c.PartitionKey, schemas.DefaultPartitionKey())
@@ -60,5 +64,5 @@ func (c *Config) setDefaults() {
 }
 
 func (c *Config) kafka() kafkaio.Config {
-	return kafkaio.Config{Brokers: c.Brokers, ClientID: c.ClientID, TLS: c.TLS, SASL: c.SASL}
+	return kafkaio.Config{Brokers: c.Brokers, ClientID: c.ClientID, TLS: c.TLS, SASL: c.SASL, Observe: c.Calls}
 }

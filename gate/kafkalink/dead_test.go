@@ -19,7 +19,7 @@ type never struct{}
 
 func (never) Allow(string, uint64, time.Time) bool { return false }
 
-// RELIABILITY: all analyzers are dead. Closures run to their end, and then all is open, or as the policy has it; servers
+// All analyzers are dead. Closures run to their end, and then all is open, or as the policy has it; servers
 // notice within three heartbeats; the link goes on counting.
 func TestAllAnalyzersAreDead(t *testing.T) {
 	const beats = 3 // what DefaultStaleAfter is
@@ -39,7 +39,7 @@ func TestAllAnalyzersAreDead(t *testing.T) {
 				w.start()
 				pass(time.Second)
 				refused := func() string {
-					var who []string
+					var closed []string
 					for _, id := range []string{"noisy", "quiet"} {
 						var c gate.Callers
 						c.Add(w.keys, id)
@@ -49,10 +49,10 @@ func TestAllAnalyzersAreDead(t *testing.T) {
 						}
 						w.rec.Record(&c, v, record.Request{})
 						if v.Closed {
-							who = append(who, id)
+							closed = append(closed, id)
 						}
 					}
-					return strings.Join(who, " ")
+					return strings.Join(closed, " ")
 				}
 				want := func(when, want string) {
 					t.Helper()
@@ -96,7 +96,7 @@ func TestAllAnalyzersAreDead(t *testing.T) {
 	}
 }
 
-// RELIABILITY: clocks that are an hour off close nobody whom no decision names, and nobody for longer than decided; and
+// Clocks that are an hour off close nobody whom no decision names, and nobody for longer than decided; and
 // freshness goes by when a heartbeat is received.
 func TestAnOwnersClockIsAnHourOff(t *testing.T) {
 	for _, off := range []time.Duration{-time.Hour, time.Hour} {
@@ -141,7 +141,7 @@ func TestAnOwnersClockIsAnHourOff(t *testing.T) {
 	}
 }
 
-// RELIABILITY: 100 000 callers reopen at once. Each is told when, and is let in then and not before; in no tenth of a
+// 100 000 callers reopen at once. Each is told when, and is let in then and not before; in no tenth of a
 // second are there more than twice as many as in the mean.
 func TestManyCallersReopenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestManyCallersReopenAtOnce(t *testing.T) {
 				CloseAt: time.Now().UnixNano(), Until: until.UnixNano(), Epoch: o.epoch, Seq: o.seq + uint64(i) + 1,
 			}})})
 		}
-		w.kafka.append("floodgate.decisions", 0, ds...)
+		w.kafka.Append("floodgate.decisions", 0, ds...)
 		pass(10 * time.Second)
 		if s := w.set.Status(); s.Closed != callers {
 			t.Fatalf("got %d closed, want %d", s.Closed, callers)
@@ -173,8 +173,8 @@ func TestManyCallersReopenAtOnce(t *testing.T) {
 			c.Add(w.keys, fmt.Sprint("key-", i))
 			v := w.set.Check(&c)
 			opens[i] = v.Until
-			told := time.Now().Add(v.RetryAfter).Sub(v.Until) // the clock behind it beats ten times a second
-			if !v.Closed || told < 0 || told > 100*time.Millisecond || opens[i].Before(until) {
+			announced := time.Now().Add(v.RetryAfter).Sub(v.Until) // the clock behind it beats ten times a second
+			if !v.Closed || announced < 0 || announced > 100*time.Millisecond || opens[i].Before(until) {
 				t.Fatalf("got %+v at %v, want closed until %v or later, and told so", v, time.Now(), until)
 			}
 			slots[opens[i].Sub(until)/slot]++

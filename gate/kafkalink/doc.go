@@ -1,27 +1,36 @@
-// Package kafkalink connects a gate.Set and a record.Recorder to Kafka, so that a server counts and is told.
+// Package kafkalink connects a gate.Set and a record.Recorder to Kafka, so that the server's requests are counted
+// and its gates close.
 //
 //	Recorder ─Drain─▶ flush ─▶ queue of p ─▶ sender of p ─frames─▶ requests[p]
 //	                                                                  │ analyzer
 //	Set ◀─Apply, Heartbeat─ follower of p ◀──────decisions[p] ◀───────┘
 //
-// A Link never holds the server up: requests only ever touch the Recorder and the Set, which need no Kafka. When Kafka is
-// away or slow the Link tries again, with growing pauses; what has no room meanwhile is dropped and counted, the callers
-// seen once first. Closures stay in force until they end.
+// A Link never delays a request: requests use the Recorder and the Set only, and these need no Kafka. When Kafka is away or
+// slow, the Link tries again with growing pauses. Entries that find no room meanwhile are dropped and counted; callers that
+// were seen once are dropped first. Closures stay in force until they end.
 //
 // # Sending
 //
-// There is one frame in flight per partition. While it is, entries merge in the partition's queue, so frames grow with
-// the load and the delay by themselves. A frame whose produce failed with an unknown outcome is sent again as it is, with
-// its sequence number: the analyzer drops the second one. A frame that is refused for good is dropped and counted.
+// Each partition has at most one frame in flight. Meanwhile entries merge in the partition's queue, so frames grow with the
+// load and with the delay. If the outcome of a produce is unknown, the same frame is sent again with the same sequence
+// number, and the analyzer drops the copy. A frame that Kafka will never accept is dropped and counted.
 //
 // # Following
 //
-// A follower finds the newest heartbeat from the end of the log, starts where that says the last complete cycle of
-// repeats began, and applies nothing that schemas.Fence refuses, so that an owner which was paused and woke up late
-// changes nothing.
+// A follower reads one partition of decisions, by the rules of schemas/DECISIONS.md. It searches for the newest heartbeat from
+// the end of the log and starts where the last complete cycle of repeats began. It applies nothing that schemas.Fence
+// refuses: an owner that was replaced while it was paused changes nothing when it goes on. Follow does the same without a Set
+// and a Recorder, for programs that look on, such as package board.
 //
 // # Lag
 //
-// Once a second the Link records one request of a caller that it made up, of kind schemas.KindCanary. The analyzer answers
-// with a decision that closes nothing, and the time from the request to the answer is the lag, end to end.
+// Once a second the Link records one request of a made-up caller, whose kind is schemas.KindCanary. The analyzer answers with
+// a decision that closes nothing. The time from the request to the answer is the lag, end to end.
+//
+// # Chosen input
+//
+// Entries that wait for a partition are merged in a table of package merge, by the Recorder's keyed hash. The installation's
+// key decides which partition a caller belongs to: if that is the public key, a client can aim at one partition, and fill that
+// partition's queue. Ids of canaries are searched for once, when a session begins. Reasons of refusals are a fixed set of
+// words. The Link believes the decisions topic: Kafka's access control decides which processes may write to it.
 package kafkalink

@@ -8,6 +8,7 @@ import (
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/gate/kafkalink"
 	"github.com/509da70d/floodgate/gate/record"
+	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
@@ -25,7 +26,7 @@ func Example() {
 	defer cancel()
 	client := kafkaio.New(kafkaio.Config{Brokers: brokers})
 	defer client.Close()
-	if _, err := client.EnsureTopics(ctx, kafkaio.Specs(kafkaio.DefaultTopicNames(), 4)...); err != nil {
+	if _, err := client.EnsureTopics(ctx, kafkaio.Specs(schemas.DefaultTopicNames(), 4)...); err != nil {
 		fmt.Println(err)
 		return
 	}

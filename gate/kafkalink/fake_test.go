@@ -3,11 +3,8 @@ package kafkalink
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,189 +14,40 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
+	"github.com/509da70d/floodgate/store/kafkaio/kafkaiotest"
 )
 
-// fakeKafka is a cluster in memory, on virtual time, with whatever faults a story needs.
-type fakeKafka struct {
-	mu         sync.Mutex
-	partitions int
-	logs       map[string]*fakeLog
-	more       chan struct{} // closed at the next append
-	fault      func(op, topic string, partition int) fault
-	calls      map[string]int
+// cluster is a Kafka in memory with the topics of a link.
+type cluster struct{ *kafkaiotest.Kafka }
+
+func newCluster(partitions int) *cluster {
+	k := kafkaiotest.New()
+	k.Create(partitions, "floodgate.requests", "floodgate.decisions")
+	k.SetMaxRecords(100)
+	return &cluster{k}
 }
 
-type fakeLog struct {
-	start   int64
-	records []kafkaio.Record
-	damaged map[int64]bool
-}
+var errServer = errors.New("internal server error")
 
-func (l *fakeLog) end() int64 { return l.start + int64(len(l.records)) }
+func down(kafkaiotest.Call) kafkaiotest.Fault      { return kafkaiotest.Down() }
+func blackHole(kafkaiotest.Call) kafkaiotest.Fault { return kafkaiotest.Silent() }
+func slow(kafkaiotest.Call) kafkaiotest.Fault      { return kafkaiotest.Slow(500 * time.Millisecond) }
 
-// fault is what goes wrong with one call. The zero value is nothing.
-type fault struct {
-	delay  time.Duration
-	hang   bool  // until the caller gives up
-	append bool  // a produce lands in the log all the same
-	err    error // what the call returns
-}
-
-var (
-	errDown   = errors.New("connection refused")
-	errServer = errors.New("internal server error")
-)
-
-func newFakeKafka(partitions int) *fakeKafka {
-	return &fakeKafka{
-		partitions: partitions, logs: make(map[string]*fakeLog), more: make(chan struct{}), calls: make(map[string]int),
-	}
-}
-
-// setFault replaces what goes wrong; nil is nothing.
-func (k *fakeKafka) setFault(f func(op, topic string, partition int) fault) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.fault = f
-}
-
-func down(string, string, int) fault      { return fault{err: errDown} }
-func blackHole(string, string, int) fault { return fault{hang: true} }
-func slow(string, string, int) fault      { return fault{delay: 500 * time.Millisecond} }
-
-func (k *fakeKafka) log(topic string, p int) *fakeLog {
-	key := fmt.Sprint(topic, "/", p)
-	if k.logs[key] == nil {
-		k.logs[key] = &fakeLog{}
-	}
-	return k.logs[key]
-}
-
-// begin counts a call and lets its fault happen.
-func (k *fakeKafka) begin(ctx context.Context, op, topic string, p int) (fault, error) {
-	k.mu.Lock()
-	k.calls[op]++
-	var f fault
-	if k.fault != nil {
-		f = k.fault(op, topic, p)
-	}
-	k.mu.Unlock()
-	if f.hang {
-		f.delay = 5 * time.Second // the client's timeout
-		f.err = context.DeadlineExceeded
-	}
-	if f.delay > 0 {
-		if err := sleep(ctx, f.delay); err != nil {
-			return f, k.failed(op, topic, p, kafkaio.Unknown, err)
+// failing lets calls of one kind fail.
+func failing(op kafkaiotest.Op, err error) func(kafkaiotest.Call) kafkaiotest.Fault {
+	return func(c kafkaiotest.Call) kafkaiotest.Fault {
+		if c.Op == op {
+			return kafkaiotest.Returns(err)
 		}
-	}
-	if f.err == nil || f.append {
-		return f, nil
-	}
-	outcome := kafkaio.Unknown
-	switch {
-	case errors.Is(f.err, errDown):
-		outcome = kafkaio.Unsent
-	case errors.Is(f.err, kafkaio.ErrTimestamp), errors.Is(f.err, kafkaio.ErrTooLarge), errors.Is(f.err, kafkaio.ErrUnauthorized):
-		outcome = kafkaio.Refused
-	}
-	return f, k.failed(op, topic, p, outcome, f.err)
-}
-
-func (k *fakeKafka) failed(op, topic string, p int, o kafkaio.Outcome, err error) error {
-	return &kafkaio.RequestError{Op: op, Topic: topic, Partition: p, Outcome: o, Err: err}
-}
-
-func (k *fakeKafka) Produce(ctx context.Context, topic string, p int, msgs ...kafkaio.Message) (int64, error) {
-	f, err := k.begin(ctx, "produce", topic, p)
-	if err != nil {
-		return 0, err
-	}
-	base := k.append(topic, p, msgs...)
-	if f.append {
-		return 0, k.failed("produce", topic, p, kafkaio.Unknown, f.err)
-	}
-	return base, nil
-}
-
-func (k *fakeKafka) append(topic string, p int, msgs ...kafkaio.Message) int64 {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	l := k.log(topic, p)
-	base := l.end()
-	for _, m := range msgs {
-		l.records = append(l.records, kafkaio.Record{
-			Offset: l.end(), Time: m.Time, Value: append([]byte(nil), m.Value...),
-		})
-	}
-	close(k.more)
-	k.more = make(chan struct{})
-	return base
-}
-
-func (k *fakeKafka) Fetch(ctx context.Context, r kafkaio.FetchRequest) (kafkaio.Batch, error) {
-	if _, err := k.begin(ctx, "fetch", r.Topic, r.Partition); err != nil {
-		return kafkaio.Batch{}, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, r.MaxWait)
-	defer cancel()
-	for {
-		k.mu.Lock()
-		l, more := k.log(r.Topic, r.Partition), k.more
-		if r.Offset < l.start || r.Offset > l.end() {
-			defer k.mu.Unlock()
-			return kafkaio.Batch{}, k.failed("fetch", r.Topic, r.Partition, kafkaio.Unknown,
-				&kafkaio.RangeError{Offset: r.Offset, Start: l.start, End: l.end()})
-		}
-		records, end := l.records[r.Offset-l.start:], l.end()
-		records = records[:min(len(records), 100)]
-		if bad := slices.IndexFunc(records, func(r kafkaio.Record) bool { return l.damaged[r.Offset] }); bad > 0 {
-			records = records[:bad]
-		} else if bad == 0 {
-			defer k.mu.Unlock()
-			return kafkaio.Batch{}, k.failed("fetch", r.Topic, r.Partition, kafkaio.Unknown,
-				&kafkaio.CorruptError{From: r.Offset, To: r.Offset})
-		}
-		k.mu.Unlock()
-		if len(records) > 0 {
-			return kafkaio.Batch{Records: records, Next: r.Offset + int64(len(records)), HighWater: end}, nil
-		}
-		select {
-		case <-more:
-		case <-ctx.Done():
-			return kafkaio.Batch{Next: r.Offset, HighWater: r.Offset}, nil
-		}
+		return kafkaiotest.Fault{}
 	}
 }
-
-func (k *fakeKafka) Range(ctx context.Context, topic string, p int) (start, end int64, err error) {
-	if _, err := k.begin(ctx, "range", topic, p); err != nil {
-		return 0, 0, err
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	l := k.log(topic, p)
-	return l.start, l.end(), nil
-}
-
-func (k *fakeKafka) Partitions(ctx context.Context, topic string) (int, error) {
-	if _, err := k.begin(ctx, "partitions", topic, 0); err != nil {
-		return 0, err
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.partitions, nil
-}
-
-func (k *fakeKafka) Close() {}
 
 // frames returns the frames of all partitions of requests, without canaries.
-func (k *fakeKafka) frames(t *testing.T) (fs []schemas.Frame) {
+func (k *cluster) frames(t *testing.T) (fs []schemas.Frame) {
 	t.Helper()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for p := range k.partitions {
-		for _, r := range k.log("floodgate.requests", p).records {
+	for p := range k.Size("floodgate.requests") {
+		for _, r := range k.Records("floodgate.requests", p) {
 			var f schemas.Frame
 			if err := f.Decode(r.Value); err != nil {
 				t.Fatalf("decode frame: %v", err)
@@ -216,7 +64,7 @@ func (k *fakeKafka) frames(t *testing.T) (fs []schemas.Frame) {
 }
 
 // requests returns how many requests of each caller are in the log, counting a frame that is there twice once.
-func (k *fakeKafka) requests(t *testing.T) map[string]uint64 {
+func (k *cluster) requests(t *testing.T) map[string]uint64 {
 	t.Helper()
 	type key struct {
 		producer   schemas.ProducerID
@@ -241,10 +89,10 @@ func (k *fakeKafka) requests(t *testing.T) map[string]uint64 {
 	return sum
 }
 
-// world is one server with a link to a fakeKafka, in a synctest bubble.
+// world is one server with a link to a Kafka in memory, in a synctest bubble.
 type world struct {
 	t     *testing.T
-	kafka *fakeKafka
+	kafka *cluster
 	set   *gate.Set
 	keys  *gate.Gate
 	rec   *record.Recorder
@@ -266,7 +114,7 @@ func newWorldOf(t *testing.T, partitions int, c Config, o gate.Options) *world {
 	t.Helper()
 	logs := &strings.Builder{}
 	logger := slog.New(slog.NewTextHandler(logs, nil))
-	w := &world{t: t, kafka: newFakeKafka(partitions), logs: logs, rec: record.New(record.Options{MaxEntries: c.Backlog})}
+	w := &world{t: t, kafka: newCluster(partitions), logs: logs, rec: record.New(record.Options{MaxEntries: c.Backlog})}
 	o.Logger = logger
 	w.set = gate.New(o)
 	w.keys = w.set.Gate("key")
@@ -275,7 +123,7 @@ func newWorldOf(t *testing.T, partitions int, c Config, o gate.Options) *world {
 		c.Canary = -1
 	}
 	w.link = New(w.set, w.rec, c)
-	w.link.connect = func() client { return w.kafka }
+	w.link.connect = func() client { return w.kafka.Client() }
 	return w
 }
 
@@ -330,7 +178,7 @@ func pass(d time.Duration) {
 
 // owner writes decisions to one partition as an analyzer does.
 type owner struct {
-	k          *fakeKafka
+	k          *cluster
 	partition  int
 	epoch, seq uint64
 	from       int64
@@ -338,7 +186,7 @@ type owner struct {
 }
 
 func (o *owner) write(m pb.Record) int64 {
-	return o.k.append("floodgate.decisions", o.partition, kafkaio.Message{Time: time.Now().UnixNano(), Value: encode(m)})
+	return o.k.Append("floodgate.decisions", o.partition, kafkaio.Message{Time: time.Now().UnixNano(), Value: encode(m)})
 }
 
 func (o *owner) claim() {

@@ -13,7 +13,7 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// RELIABILITY: bits flip in flight, anywhere in what the link and its broker tell each other. No gate closes but those
+// Bits flip in flight, anywhere in what the link and its broker tell each other. No gate closes but those
 // that were decided, every one of those does, and the log holds no caller that never asked.
 func TestBitsThatFlipInFlight(t *testing.T) {
 	seed := rand.Uint64()

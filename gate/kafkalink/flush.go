@@ -6,13 +6,15 @@ import (
 
 	"github.com/509da70d/floodgate/gate/record"
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// minDelay is how long a request waits for others when it is quiet. Under load the delay doubles up to Config.MaxDelay,
-// because a produce costs tens of microseconds of CPU whatever is in it.
+// minDelay is how long a flush waits for more requests when there are few. Under load the delay doubles up to Config.MaxDelay,
+// because each produce costs tens of microseconds of CPU, however large it is.
 const minDelay = time.Millisecond
 
-// flush moves what was recorded to the queues until ctx ends, and closes them. While nothing is recorded it sleeps.
+// flush moves entries from the Recorder to the queues until ctx ends, and then closes the queues. While nothing is recorded
+// it sleeps.
 func (s *session) flush(ctx context.Context) {
 	var canary <-chan time.Time
 	if s.config.Canary > 0 {
@@ -32,7 +34,7 @@ func (s *session) flush(ctx context.Context) {
 		case <-ctx.Done():
 		}
 		delay = s.delay(delay, time.Since(last))
-		if sleep(ctx, delay) != nil {
+		if kafkaio.Sleep(ctx, delay) != nil {
 			break
 		}
 		last = time.Now()
@@ -47,7 +49,7 @@ func (s *session) flush(ctx context.Context) {
 	}
 }
 
-// delay returns how long to wait for more, given how long it was the last time and how long that is past.
+// delay returns how long to wait for more requests. last is the delay before, and since is the time since that flush.
 func (s *session) delay(last, since time.Duration) time.Duration {
 	if since > 2*s.config.MaxDelay {
 		return minDelay

@@ -3,97 +3,114 @@ package kafkalink
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
+	"github.com/509da70d/floodgate/store/kafkaio/decisions"
 )
 
-// follower reads one partition of decisions and applies them to the Set.
-type follower struct {
-	*session
+// followerConfig says what a follower reads, and who takes it.
+type followerConfig struct {
+	topic     string
 	partition int
-	fence     schemas.Fence // kept when the log moves: what was applied is not applied again
-	at        place
-	moved     uint64 // epoch whose heartbeat showed that the place was wrong: it does so once
-	caught    bool
-	batch     []schemas.Decision // to be applied together
-	fails     string             // who fails, for health
+	handler   Handler
+	canary    func(*schemas.Decision, time.Time) // takes answers to canaries; nil drops them
+	health    *health
+	logger    *slog.Logger
+	once      bool // it ends when it has caught up, or at an error of Kafka
 }
 
-func newFollower(s *session, p int) *follower {
-	return &follower{session: s, partition: p, fails: who("follow", p)}
+// follower reads one partition of decisions for a Handler.
+type follower struct {
+	followerConfig
+	cursor *kafkaio.Cursor
+	judge  decisions.Follower // kept when the log moves: what was applied is not applied again
+	at     decisions.Place
+	caught bool
+	batch  []schemas.Decision // to be applied together
+	task   string             // its name in health
 }
 
-// run follows until ctx ends.
-func (f *follower) run(ctx context.Context) {
-	var wait backoff
+func newFollower(log kafkaio.Log, c followerConfig) *follower {
+	f := &follower{
+		followerConfig: c, task: task("follow", c.partition),
+		judge: decisions.Follower{Partition: int32(c.partition)}, // a partition number
+	}
+	f.cursor = kafkaio.NewCursor(log, kafkaio.CursorConfig{Topic: c.topic, Partition: c.partition, Retry: f.retry})
+	return f
+}
+
+// run follows until ctx ends, and returns its error. A follower that reads once also ends when it has caught up, or with the first
+// error of Kafka.
+func (f *follower) run(ctx context.Context) error {
+	var wait kafkaio.Backoff
 	for {
-		at, err := f.find(ctx)
+		at, err := decisions.Find(ctx, f.cursor, int32(f.partition), time.Now) // a partition number
 		if err == nil {
-			wait.reset()
+			wait.Reset()
 			f.at = at
-			err = f.follow(ctx)
-			f.counts.restarts.Add(1)
+			f.judge.Start(at)
+			if err = f.follow(ctx); err != nil && ctx.Err() == nil {
+				f.handler.Restarted(f.partition)
+			}
 		}
 		if ctx.Err() != nil {
-			return
+			return ctx.Err()
 		}
-		f.health.note(f.fails, f.failure(err))
-		if wait.pause(ctx) != nil {
-			return
+		if err == nil {
+			return nil
+		}
+		if f.once && f.failure(err) != nil {
+			return err
+		}
+		f.health.note(f.task, f.failure(err))
+		if err := wait.Pause(ctx); err != nil {
+			return err
 		}
 	}
 }
 
-// errMoved says that a follower has to look for its place again.
-var errMoved = errors.New("place in the log was lost")
-
-// failure is err, or nil if it says that the place was lost: Kafka is there, then.
+// failure returns err, or nil if it says that the place was lost: Kafka can be reached then.
 func (f *follower) failure(err error) error {
-	if errors.Is(err, kafkaio.ErrOffsetOutOfRange) || errors.Is(err, errMoved) {
+	if errors.Is(err, kafkaio.ErrTruncated) || errors.Is(err, kafkaio.ErrTopicAway) || errors.Is(err, decisions.ErrMoved) {
 		return nil
 	}
 	return err
 }
 
-// pollWait is how long a fetch waits for records. They are there at once when they come.
-const pollWait = 500 * time.Millisecond
+// retry notes an attempt that failed, and wants another unless the follower reads once.
+func (f *follower) retry(err error) bool {
+	if !errors.Is(err, context.Canceled) { // a stop says nothing about Kafka
+		f.health.note(f.task, f.failure(err))
+	}
+	return !f.once && kafkaio.Always(err)
+}
 
-// follow applies records from f.at on until the place is lost or ctx ends. It returns why.
+// follow applies records from f.at on until the place is lost or ctx ends, and returns why. A follower that reads once returns
+// nil when it has caught up.
 func (f *follower) follow(ctx context.Context) error {
-	var wait backoff
-	for next := f.at.read; ; {
-		b, err := f.fetch(ctx, next, f.patience())
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case errors.Is(err, kafkaio.ErrOffsetOutOfRange):
+	f.cursor.MoveTo(f.at.Read)
+	for {
+		f.health.note(f.task, nil)
+		if !f.caught && f.cursor.Offset() >= f.at.End {
+			f.caught = true
+			f.handler.CaughtUp(f.partition)
+		}
+		if f.caught && f.once {
+			return nil
+		}
+		b, err := f.cursor.Next(ctx)
+		if err != nil {
 			return err
 		}
-		f.health.note(f.fails, err)
-		if err != nil {
-			if err := wait.pause(ctx); err != nil {
-				return err
-			}
-			continue
+		if slices.ContainsFunc(b.Skipped, func(s kafkaio.Skip) bool { return s.Reason == kafkaio.SkipLost }) {
+			return decisions.ErrMoved
 		}
-		wait.reset()
 		if err := f.receive(&b); err != nil {
 			return err
 		}
-		next = b.Next
-		if !f.caught && next >= f.at.end {
-			f.caught = true
-			f.caughtUp()
-		}
 	}
-}
-
-// patience is how long to wait for records: not at all before everything that is there was read.
-func (f *follower) patience() time.Duration {
-	if f.caught {
-		return pollWait
-	}
-	return 0
 }

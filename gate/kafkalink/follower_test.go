@@ -12,6 +12,7 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
+	"github.com/509da70d/floodgate/store/kafkaio/kafkaiotest"
 )
 
 // following is a world with one partition whose link runs, and the owner of its decisions.
@@ -118,7 +119,7 @@ func TestAnOwnerThatTookOverWithoutRepeatingIsUnderstood(t *testing.T) {
 	})
 }
 
-// RELIABILITY: a zombie's record is fenced by every gate, also by one that starts when it is the last in the log.
+// The record of an owner that was paused and replaced (a zombie) is fenced by every gate, also by one that starts when it is the last in the log.
 func TestAZombieIsFenced(t *testing.T) {
 	for _, start := range []string{"before", "after"} {
 		t.Run("gate started "+start, func(t *testing.T) {
@@ -199,17 +200,17 @@ func TestOneServerErrorDoesNotWipeEnforcement(t *testing.T) {
 		o.decide("noisy", time.Hour)
 		w.wantClosed("noisy", true)
 		n := 0
-		w.kafka.setFault(func(op, _ string, _ int) fault {
-			if n++; op == "fetch" && n == 1 {
-				return fault{err: errServer}
+		w.kafka.SetFault(func(c kafkaiotest.Call) kafkaiotest.Fault {
+			if n++; c.Op == kafkaiotest.OpFetch && n == 1 {
+				return kafkaiotest.Returns(errServer)
 			}
-			return fault{}
+			return kafkaiotest.Fault{}
 		})
 		for range 100 {
 			pass(10 * time.Millisecond)
 			w.wantClosed("noisy", true)
 		}
-		w.kafka.setFault(down)
+		w.kafka.SetFault(down)
 		pass(10 * time.Minute)
 		w.wantClosed("noisy", true)
 		pass(50 * time.Minute)
@@ -237,24 +238,24 @@ func TestStaleAndFreshAgain(t *testing.T) {
 		o.beat()
 		pass(time.Second)
 		want(gate.Fresh)
-		w.kafka.setFault(blackHole) // Kafka is away, and the analyzer with it
+		w.kafka.SetFault(blackHole) // Kafka is away, and the analyzer with it
 		pass(10 * time.Second)
 		want(gate.Stale)
-		w.kafka.setFault(nil)
+		w.kafka.SetFault(nil)
 		o.beat()
-		pass(maxPause)
+		pass(kafkaio.DefaultMaxPause)
 		want(gate.Fresh)
 		w.shutdown()
 	})
 }
 
-func TestWhatMakesNoSenseIsCountedAndPassedOver(t *testing.T) {
+func TestInvalidRecordsAreCountedAndPassedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, o := following(t, Config{})
 		for _, garbage := range []string{"", "\x00\xff", "no message of ours"} {
-			w.kafka.append("floodgate.decisions", 0, kafkaio.Message{Value: []byte(garbage)})
+			w.kafka.Append("floodgate.decisions", 0, kafkaio.Message{Value: []byte(garbage)})
 		}
-		w.kafka.append("floodgate.decisions", 0, kafkaio.Message{Value: encode(pb.Record{Decision: &schemas.Decision{
+		w.kafka.Append("floodgate.decisions", 0, kafkaio.Message{Value: encode(pb.Record{Decision: &schemas.Decision{
 			Rule: "r", Caller: schemas.Caller{Kind: "key", ID: "stray"}, Mode: schemas.ModeEnforce,
 			Until: math.MaxInt64, Partition: 7, Epoch: o.epoch, Seq: o.seq + 1,
 		}})})
@@ -270,6 +271,34 @@ func TestWhatMakesNoSenseIsCountedAndPassedOver(t *testing.T) {
 		}
 		w.shutdown()
 	})
+}
+
+// Whoever may write decisions announces the last epoch there is. A gate that follows already, and one that starts after it,
+// count that as refused and go on with the owner.
+func TestAnEpochThatNoOwnerTakesIsRefused(t *testing.T) {
+	for name, record := range map[string]pb.Record{
+		"a claim":     {Claim: &schemas.Claim{Epoch: math.MaxUint64, Nonce: 1, Owner: "a vandal"}},
+		"a heartbeat": {Heartbeat: &schemas.Heartbeat{Epoch: math.MaxUint64, Seq: math.MaxUint64, From: 1 << 40}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, o := following(t, Config{})
+				w.kafka.Append("floodgate.decisions", 0, kafkaio.Message{Time: math.MaxInt64, Value: encode(record)})
+				o.decide("after", time.Hour)
+				w.wantClosed("after", true)
+				if s := w.link.Stats(); s.Refused["epoch"] != 1 {
+					t.Errorf("got %v refused, want 1 for its epoch", s.Refused)
+				}
+				w.shutdown()
+
+				late := newWorld(t, 1, Config{})
+				late.kafka.Edit("floodgate.decisions", 0, func([]kafkaio.Record) []kafkaio.Record { return w.kafka.Records("floodgate.decisions", 0) })
+				late.start()
+				late.wantClosed("after", true)
+				late.shutdown()
+			})
+		})
+	}
 }
 
 func TestAnAbsurdUntilIsClamped(t *testing.T) {
@@ -295,9 +324,7 @@ func TestALogThatStartsAnewIsFollowed(t *testing.T) {
 			o.decide("old", time.Hour)
 		}
 		w.wantClosed("old", true)
-		w.kafka.mu.Lock()
-		*w.kafka.log("floodgate.decisions", 0) = fakeLog{}
-		w.kafka.mu.Unlock()
+		w.kafka.Recreate("floodgate.decisions")
 		pass(2 * time.Second)
 		heir := &owner{k: w.kafka, epoch: 12}
 		heir.claim()
@@ -318,21 +345,50 @@ func TestRetentionOvertakesAFollower(t *testing.T) {
 		w, o := following(t, Config{})
 		o.decide("k", time.Hour)
 		w.wantClosed("k", true)
-		w.kafka.setFault(down)
+		w.kafka.SetFault(down)
 		pass(time.Second)
 		for range 100 {
 			o.decide("padding", 0)
 		}
 		o.from = o.decide("repeated", time.Hour)
 		o.beat()
-		w.kafka.mu.Lock()
-		l := w.kafka.log("floodgate.decisions", 0)
-		l.records, l.start = l.records[50:], l.start+50
-		w.kafka.mu.Unlock()
-		w.kafka.setFault(nil)
-		pass(2 * maxPause)
+		w.kafka.Trim("floodgate.decisions", 0, 50)
+		w.kafka.SetFault(nil)
+		pass(2 * kafkaio.DefaultMaxPause)
 		w.wantClosed("repeated", true)
 		w.wantClosed("k", true)
+		w.shutdown()
+	})
+}
+
+// TestATopicThatWasDeletedAndMadeAnew has records at the offsets that the follower waits for, but they are others: it starts
+// anew at the newest heartbeat.
+func TestATopicThatWasDeletedAndMadeAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, o := following(t, Config{})
+		for range 10 {
+			o.decide("old", time.Hour)
+		}
+		w.wantClosed("old", true)
+		w.kafka.Delete("floodgate.decisions")
+		pass(10 * time.Second)
+		if w.link.Stats().Connected {
+			t.Error("got a link that is up, want down: the topic is missing")
+		}
+		w.kafka.Create(1, "floodgate.decisions")
+		heir := &owner{k: w.kafka, epoch: 12}
+		heir.claim()
+		heir.decide("new", time.Hour)
+		for range 50 {
+			heir.decide("padding", 0)
+		}
+		heir.beat()
+		pass(5 * time.Second)
+		w.wantClosed("new", true)
+		w.wantClosed("old", true)
+		if s := w.link.Stats(); s.Restarts == 0 || !s.Connected {
+			t.Errorf("got %+v, want a restart and a link that is up", s)
+		}
 		w.shutdown()
 	})
 }
@@ -346,7 +402,7 @@ func TestADamagedPlaceIsPassedOver(t *testing.T) {
 		o.decide("before", time.Hour)
 		w.start()
 		pass(time.Second)
-		w.kafka.log("floodgate.decisions", 0).damaged = map[int64]bool{3: true}
+		w.kafka.Corrupt("floodgate.decisions", 0, kafkaiotest.Corruption{From: 3, To: 3})
 		o.decide("lost", time.Hour)
 		o.decide("after", time.Hour)
 		pass(time.Second)
@@ -367,7 +423,7 @@ func TestALogThatIsDamagedWhereTheLinkStarts(t *testing.T) {
 		o.claim()
 		o.beat()
 		o.decide("k", time.Hour)
-		w.kafka.log("floodgate.decisions", 0).damaged = map[int64]bool{0: true}
+		w.kafka.Corrupt("floodgate.decisions", 0, kafkaiotest.Corruption{From: 0, To: 0})
 		w.start()
 		pass(10 * time.Second)
 		o.beat()

@@ -6,43 +6,45 @@ import (
 	"sync"
 )
 
-// health knows whether the link is up, and tells the log when that changes. It is up while everybody's last call
-// succeeded, and somebody's has. The zero value, with a logger, is down.
+// health knows whether a link, or what Follow does, is up, and logs when that changes. It is up while the last call of each task
+// succeeded, and at least one task has made a call. The zero value, with a logger and a name, is down.
 type health struct {
 	logger *slog.Logger
+	name   string // what the log says is up or down
 
 	mu         sync.Mutex       // protects what follows
-	failing    map[string]error // by who
+	failing    map[string]error // by task
 	up         bool
-	told       bool // the log was told that it is down
+	reported   bool // that it is down was logged
 	clockAhead bool
 }
 
-func who(what string, partition int) string { return fmt.Sprintf("%s %d", what, partition) }
+// task is the name of a kind of call of a follower or sender.
+func task(what string, partition int) string { return fmt.Sprintf("%s %d", what, partition) }
 
-// note says how somebody's call went.
-func (h *health) note(who string, err error) {
+// note stores the outcome of a task's last call.
+func (h *health) note(task string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err != nil {
 		if h.failing == nil {
 			h.failing = make(map[string]error)
 		}
-		h.failing[who] = err
-		if h.up || !h.told {
-			h.logger.Warn("kafka link is down", "cannot", who, "error", err)
+		h.failing[task] = err
+		if h.up || !h.reported {
+			h.logger.Warn(h.name+" is down", "cannot", task, "error", err)
 		}
-		h.up, h.told = false, true
+		h.up, h.reported = false, true
 		return
 	}
-	delete(h.failing, who)
+	delete(h.failing, task)
 	if !h.up && len(h.failing) == 0 {
-		h.logger.Info("kafka link is up")
+		h.logger.Info(h.name + " is up")
 		h.up = true
 	}
 }
 
-// noteClock says whether the brokers refuse messages because this machine's clock is ahead.
+// noteClock stores whether the brokers refuse messages because this machine's clock is ahead.
 func (h *health) noteClock(ahead bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,9 +66,9 @@ func (h *health) connected() bool {
 	return h.up
 }
 
-// forget is for the end of Run: nobody fails who does not run.
+// forget is called at the end of Run: a link that does not run has no failures.
 func (h *health) forget() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.failing, h.up, h.told = nil, false, false
+	h.failing, h.up, h.reported = nil, false, false
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -18,9 +19,7 @@ var ErrRunning = errors.New("link is running already")
 
 // client is what a Link needs of Kafka; *kafkaio.Client is one.
 type client interface {
-	Fetch(ctx context.Context, r kafkaio.FetchRequest) (kafkaio.Batch, error)
-	Produce(ctx context.Context, topic string, partition int, msgs ...kafkaio.Message) (int64, error)
-	Range(ctx context.Context, topic string, partition int) (start, end int64, err error)
+	kafkaio.Log
 	Partitions(ctx context.Context, topic string) (int, error)
 	Close()
 }
@@ -33,13 +32,13 @@ type Link struct {
 	connect  func() client
 	producer schemas.ProducerID
 	running  atomic.Bool
-	seqs     []uint64 // by partition: the last sequence number given out; each the sender's while it runs
+	seqs     []uint64 // by partition: the last sequence number used; while a sender runs, its number is its own
 
 	health   health
 	counts   counts
 	canaries canaries
 
-	ready     chan struct{} // closed once all decisions there were have been applied
+	ready     chan struct{} // closed once the decisions that were in the log at the start have been applied
 	readyOnce sync.Once
 }
 
@@ -49,15 +48,16 @@ func New(set *gate.Set, rec *record.Recorder, c Config) *Link {
 	l := &Link{set: set, rec: rec, config: c, ready: make(chan struct{})}
 	l.connect = func() client { return kafkaio.New(c.kafka()) }
 	_, _ = rand.Read(l.producer[:]) // never fails, by its documentation
-	l.health.logger = c.Logger
+	l.health.logger, l.health.name = c.Logger, "kafka link"
 	l.canaries.producer = l.producer
 	return l
 }
 
-// Run sends what the Recorder records and applies decisions to the Set until ctx ends. Then it goes on sending for at
-// most Config.Drain, drops what is left, and returns; what is recorded later stays in the Recorder. Whether Kafka is
-// there makes no difference to it: the error is ErrRunning or kafkaio.ErrNoBrokers, and else nil. Every goroutine that it
-// starts has ended when it returns. It may be called again.
+// Run sends what the Recorder records, and applies decisions to the Set, until ctx ends. Then it sends what is left for at
+// most Config.Drain, drops the rest, and returns. Requests that are recorded later stay in the Recorder.
+//
+// The error is ErrRunning, kafkaio.ErrNoBrokers, or nil: a Kafka that cannot be reached is no error. When Run returns, all
+// goroutines that it started have ended. It may be called again.
 func (l *Link) Run(ctx context.Context) error {
 	if len(l.config.Brokers) == 0 {
 		return kafkaio.ErrNoBrokers
@@ -85,9 +85,9 @@ func (l *Link) Run(ctx context.Context) error {
 	return nil
 }
 
-// partitions returns how many partitions both topics have, as soon as somebody can tell. The error is ctx's.
+// partitions returns how many partitions both topics have. It waits until Kafka can be reached; the error is ctx's.
 func (l *Link) partitions(ctx context.Context, c client) (int, error) {
-	var wait backoff
+	var wait kafkaio.Backoff
 	for {
 		n, err := l.askPartitions(ctx, c)
 		if ctx.Err() != nil {
@@ -97,13 +97,13 @@ func (l *Link) partitions(ctx context.Context, c client) (int, error) {
 		if err == nil {
 			return n, nil
 		}
-		if err := wait.pause(ctx); err != nil {
+		if err := wait.Pause(ctx); err != nil {
 			return 0, err
 		}
 	}
 }
 
-var errPartitions = errors.New("requests and decisions differ in partitions")
+var errPartitions = errors.New("the topics of requests and decisions differ in partitions")
 
 func (l *Link) askPartitions(ctx context.Context, c client) (int, error) {
 	n, err := c.Partitions(ctx, l.config.Topics.Requests)
@@ -115,21 +115,20 @@ func (l *Link) askPartitions(ctx context.Context, c client) (int, error) {
 		return 0, err
 	}
 	if n != m || n <= 0 {
-		return 0, errPartitions
+		return 0, fmt.Errorf("%w: got %d in %s and %d in %s", errPartitions, n, l.config.Topics.Requests, m, l.config.Topics.Decisions)
 	}
 	return n, nil
 }
 
-// grow makes room for the sequence numbers of n partitions. They go on where they were: the producer is the same.
+// grow makes room for the sequence numbers of n partitions. Numbers that exist stay, because the producer is the same.
 func (l *Link) grow(n int) {
 	for len(l.seqs) < n {
 		l.seqs = append(l.seqs, 0)
 	}
-	l.set.Partitions(n)
-	l.counts.partitions.Store(int64(n))
 }
 
-// Ready waits until the Link has applied all decisions that were in the log when it began, or ctx ends.
+// Ready waits until the Link has applied all decisions that were in the log when it began. It returns early if ctx ends; the
+// error is that of ctx.
 func (l *Link) Ready(ctx context.Context) error {
 	select {
 	case <-l.ready:

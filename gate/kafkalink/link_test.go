@@ -11,26 +11,27 @@ import (
 
 	"github.com/509da70d/floodgate/gate/record"
 	"github.com/509da70d/floodgate/store/kafkaio"
+	"github.com/509da70d/floodgate/store/kafkaio/kafkaiotest"
 )
 
 // Each fault that Kafka can have: a request never notices, nothing is lost without being counted, memory stays what it
 // is, and when Kafka is back so is the link.
 func TestAServerDoesNotNoticeWhatHappensToKafka(t *testing.T) {
-	faults := map[string]func(op, topic string, partition int) fault{
+	faults := map[string]func(kafkaiotest.Call) kafkaiotest.Fault{
 		"down": down, "black hole": blackHole, "slow": slow,
-		"one partition down": func(_, _ string, p int) fault {
-			if p == 1 {
-				return fault{err: errDown}
+		"one partition down": func(c kafkaiotest.Call) kafkaiotest.Fault {
+			if c.Partition == 1 {
+				return kafkaiotest.Down()
 			}
-			return fault{}
+			return kafkaiotest.Fault{}
 		},
-		"every other call fails": func() func(string, string, int) fault {
+		"every other call fails": func() func(kafkaiotest.Call) kafkaiotest.Fault {
 			n := 0
-			return func(op, _ string, _ int) fault {
+			return func(c kafkaiotest.Call) kafkaiotest.Fault {
 				if n++; n%2 == 0 {
-					return fault{err: errServer, append: op == "produce" && n%4 == 0}
+					return kafkaiotest.Fault{Err: errServer, Acted: c.Op == kafkaiotest.OpProduce && n%4 == 0}
 				}
-				return fault{}
+				return kafkaiotest.Fault{}
 			}
 		}(),
 	}
@@ -40,12 +41,12 @@ func TestAServerDoesNotNoticeWhatHappensToKafka(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t, 2, Config{Backlog: 1024})
 					if when == "at start" {
-						w.kafka.setFault(f)
+						w.kafka.SetFault(f)
 					}
 					w.start() // returns at once
 					w.request("first")
 					pass(2 * time.Second)
-					w.kafka.setFault(f)
+					w.kafka.SetFault(f)
 					for i := range 4000 { // 20 s; more callers than there is room for
 						w.request(fmt.Sprint("key-", i))
 						w.request("noisy")
@@ -61,7 +62,7 @@ func TestAServerDoesNotNoticeWhatHappensToKafka(t *testing.T) {
 					if away := name == "down" || name == "black hole"; away && s.Requests.DroppedTotal() == 0 {
 						t.Errorf("got %+v, want drops: there was no room for all", s.Requests)
 					}
-					w.kafka.setFault(nil)
+					w.kafka.SetFault(nil)
 					pass(time.Minute)
 					if s := w.conserve(); s.Queued != 0 {
 						t.Errorf("got %+v a minute after Kafka came back, want nothing queued", s)
@@ -94,7 +95,7 @@ func TestAServerDoesNotNoticeWhatHappensToKafka(t *testing.T) {
 func TestTheLogSenderNeverBlocksRequestGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, Config{Backlog: 256})
-		w.kafka.setFault(blackHole)
+		w.kafka.SetFault(blackHole)
 		w.start()
 		for i := range 20_000 { // everything is full long before the end
 			w.request(fmt.Sprint("key-", i)) // fails the test if virtual time passes
@@ -124,7 +125,7 @@ func TestMemoryIsBoundedHoweverLongKafkaIsAway(t *testing.T) {
 		w := newWorld(t, 4, Config{})
 		w.start()
 		pass(time.Second)
-		w.kafka.setFault(down)
+		w.kafka.SetFault(down)
 		fill := func(round int) {
 			for i := range 30_000 {
 				w.request(fmt.Sprint("round-", round, "-key-", i))
@@ -162,13 +163,13 @@ func TestShutdownDrains(t *testing.T) {
 }
 
 func TestShutdownKeepsItsDeadline(t *testing.T) {
-	for name, f := range map[string]func(string, string, int) fault{"down": down, "black hole": blackHole} {
+	for name, f := range map[string]func(kafkaiotest.Call) kafkaiotest.Fault{"down": down, "black hole": blackHole} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, 2, Config{Drain: 3 * time.Second})
 				w.start()
 				pass(time.Second)
-				w.kafka.setFault(f)
+				w.kafka.SetFault(f)
 				w.request("in flight")
 				pass(100 * time.Millisecond)
 				for i := range 100 {
@@ -195,7 +196,7 @@ func TestShutdownKeepsItsDeadline(t *testing.T) {
 func TestShutdownBeforeKafkaWasEverThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2, Config{})
-		w.kafka.setFault(blackHole)
+		w.kafka.SetFault(blackHole)
 		w.start()
 		w.request("k")
 		pass(time.Second)
@@ -213,9 +214,9 @@ func TestTheLogHearsOfChangesOnly(t *testing.T) {
 		w := newWorld(t, 4, Config{})
 		w.start()
 		for range 2 {
-			w.kafka.setFault(nil)
+			w.kafka.SetFault(nil)
 			pass(time.Minute)
-			w.kafka.setFault(down)
+			w.kafka.SetFault(down)
 			for range 60 {
 				w.request("k")
 				pass(time.Second)
@@ -234,9 +235,7 @@ func TestMorePartitions(t *testing.T) {
 		w.start()
 		w.request("k")
 		pass(time.Second)
-		w.kafka.mu.Lock()
-		w.kafka.partitions = 5
-		w.kafka.mu.Unlock()
+		w.kafka.Create(5, "floodgate.requests", "floodgate.decisions")
 		pass(watchInterval + time.Second)
 		for i := range 100 {
 			w.request(fmt.Sprint("key-", i))
@@ -253,19 +252,19 @@ func TestMorePartitions(t *testing.T) {
 func TestTopicsThatDoNotMatchAreWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2, Config{})
-		w.kafka.setFault(func(op, topic string, _ int) fault {
-			if op == "partitions" && topic == "floodgate.decisions" {
-				return fault{err: kafkaio.ErrNoTopic}
+		w.kafka.SetFault(func(c kafkaiotest.Call) kafkaiotest.Fault {
+			if c.Op == kafkaiotest.OpPartitions && c.Topic == "floodgate.decisions" {
+				return kafkaiotest.Returns(kafkaio.ErrNoTopic)
 			}
-			return fault{}
+			return kafkaiotest.Fault{}
 		})
 		w.start()
 		pass(time.Minute)
 		if s := w.link.Stats(); s.Connected || s.Partitions != 0 {
 			t.Errorf("got %+v, want a link that is down", s)
 		}
-		w.kafka.setFault(nil)
-		pass(2 * maxPause)
+		w.kafka.SetFault(nil)
+		pass(2 * kafkaio.DefaultMaxPause)
 		if s := w.link.Stats(); !s.Connected || s.Partitions != 2 {
 			t.Errorf("got %+v, want a link that is up", s)
 		}
@@ -291,45 +290,17 @@ func TestRunTwice(t *testing.T) {
 func TestReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2, Config{})
-		w.kafka.setFault(down)
+		w.kafka.SetFault(down)
 		w.start()
 		ctx, cancel := contextWithTimeout(t, time.Second)
 		defer cancel()
 		if w.link.Ready(ctx) == nil {
 			t.Error("ready while Kafka is down")
 		}
-		w.kafka.setFault(nil)
+		w.kafka.SetFault(nil)
 		if err := w.link.Ready(t.Context()); err != nil {
 			t.Errorf("got %v, want nil", err)
 		}
 		w.shutdown()
-	})
-}
-
-func TestBackoffGrowsToAMaximum(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var b backoff
-		for _, most := range []time.Duration{minPause, 2 * minPause, 4 * minPause} {
-			began := time.Now()
-			if err := b.pause(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if took := time.Since(began); took < most/2 || took > most {
-				t.Errorf("paused for %v, want %v to %v", took, most/2, most)
-			}
-		}
-		for range 100 {
-			began := time.Now()
-			_ = b.pause(t.Context())
-			if took := time.Since(began); took > maxPause {
-				t.Fatalf("paused for %v, want at most %v", took, maxPause)
-			}
-		}
-		b.reset()
-		began := time.Now()
-		_ = b.pause(t.Context())
-		if took := time.Since(began); took > minPause {
-			t.Errorf("paused for %v after a reset, want at most %v", took, minPause)
-		}
 	})
 }

@@ -26,15 +26,15 @@ func TestPullByTimeMissesAMinute(t *testing.T) {
 				for i := range minutes * 6 { // a decision every ten seconds, and on the minute
 					switch rng.IntN(8) {
 					case 0:
-						w.kafka.setFault(down)
+						w.kafka.SetFault(down)
 					case 1:
-						w.kafka.setFault(blackHole)
+						w.kafka.SetFault(blackHole)
 					case 2:
 						w.shutdown()
 						pass(time.Duration(rng.IntN(120)) * time.Second)
 						w.start()
 					default:
-						w.kafka.setFault(nil)
+						w.kafka.SetFault(nil)
 					}
 					pass(time.Until(time.Now().Truncate(10 * time.Second).Add(10 * time.Second)))
 					o.decide(fmt.Sprint("key-", i), 24*time.Hour)
@@ -42,7 +42,7 @@ func TestPullByTimeMissesAMinute(t *testing.T) {
 						o.beat()
 					}
 				}
-				w.kafka.setFault(nil)
+				w.kafka.SetFault(nil)
 				pass(time.Minute)
 				for i := range minutes * 6 {
 					if id := fmt.Sprint("key-", i); !w.keys.Closed(id) {
@@ -75,7 +75,7 @@ func TestStaleStateOvertakesNewer(t *testing.T) {
 		successor.seq-- // sent again, under the number that it had
 		successor.decide("k", time.Hour)
 		w.wantClosed("k", false)
-		if got := w.link.Stats().Refused[refusedFenced]; got != 7 {
+		if got := w.link.Stats().Refused["fenced"]; got != 7 {
 			t.Errorf("got %d records refused as fenced, want 7", got)
 		}
 		w.shutdown()

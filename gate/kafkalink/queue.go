@@ -7,15 +7,17 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// queue is what waits for one partition, merged, in fixed memory. flush puts entries in and the partition's sender takes
-// them all at once; no request ever comes here.
+// queue holds the entries that wait for one partition, merged, in fixed memory. flush puts entries in, and the partition's
+// sender takes all of them at once. The path of a request never uses it.
+//
+// Entries are merged here a second time, after the Recorder: while a frame is in flight, several flushes meet in the queue.
 type queue struct {
 	wake chan struct{} // receives after a put or close
 
 	mu     sync.Mutex   // protects what follows
 	table  *merge.Table // waiting
 	spare  *merge.Table // nil while the sender has it
-	canary int64        // Unix nanoseconds of a canary that waits; 0 is none
+	canary int64        // time of a canary that waits, in Unix nanoseconds; 0: none waits
 	closed bool
 }
 
@@ -33,7 +35,7 @@ func (q *queue) put(hash uint64, e *schemas.Entry) (dropped uint64) {
 	return q.table.Replace(hash, e)
 }
 
-// putCanary adds a canary of the time at, unless one waits already.
+// putCanary adds a canary of a time in Unix nanoseconds, unless one waits already.
 func (q *queue) putCanary(at int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -54,7 +56,7 @@ func (q *queue) signal() {
 	}
 }
 
-// close says that nothing more comes.
+// close ends the queue: no put follows.
 func (q *queue) close() {
 	q.mu.Lock()
 	q.closed = true
@@ -62,8 +64,8 @@ func (q *queue) close() {
 	q.signal()
 }
 
-// take waits until there is something and returns it, or nil at the end. The sender gives the table back with done
-// before it takes again.
+// take waits for entries or a canary, and returns them; a nil table says that the queue is closed and empty. The sender gives
+// the table back with done before it takes again.
 func (q *queue) take() (t *merge.Table, canary int64) {
 	for {
 		if t, canary, closed := q.poll(); t != nil || closed {

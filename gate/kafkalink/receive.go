@@ -1,69 +1,50 @@
 package kafkalink
 
 import (
+	"errors"
 	"time"
 
 	"github.com/509da70d/floodgate/schemas"
-	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
+	"github.com/509da70d/floodgate/store/kafkaio/decisions"
 )
 
-// receive applies what a fetch returned. The error is errMoved if it shows that the follower started too late.
+// receive gives the records of a batch to the Handler. The error is decisions.ErrMoved if one of them shows that the follower
+// started behind decisions that count.
 func (f *follower) receive(b *kafkaio.Batch) error {
 	for _, s := range b.Skipped {
 		if s.Reason != kafkaio.SkipGap && s.Reason != kafkaio.SkipControl {
-			f.counts.refuse(string(s.Reason), 1)
+			f.handler.Refused(f.partition, string(s.Reason), uint64(s.To-s.From+1)) // > 0
+			f.logger.Error("skipped decisions", "partition", f.partition, "from", s.From, "to", s.To, "reason", s.Reason, "error", s.Err)
 		}
 	}
 	f.batch = f.batch[:0]
 	defer f.apply()
 	for i := range b.Records {
-		r, err := pb.Decode(b.Records[i].Value)
+		now := time.Now()
+		r, err := f.judge.Take(&b.Records[i], now.UnixNano())
 		switch {
-		case err != nil:
-			f.counts.refuse(pb.Reason(err), 1)
-		case !f.mine(&r):
-			f.counts.refuse(refusedPartition, 1)
-		case r.Claim != nil:
-			f.fence.Claim(r.Claim.Epoch)
+		case err != nil && !errors.Is(err, decisions.ErrMoved):
+			f.handler.Refused(f.partition, decisions.Reason(err), 1)
 		case r.Heartbeat != nil:
-			if err := f.beat(r.Heartbeat); err != nil {
+			f.apply() // in the order of the log
+			f.handler.Heartbeat(r.Heartbeat, time.Now())
+			if err != nil {
 				return err
 			}
-		case r.Decision != nil && b.Records[i].Offset >= f.at.apply:
-			f.decide(r.Decision)
+		case r.Decision != nil:
+			f.decide(r.Decision, now)
 		}
 	}
 	return nil
 }
 
-// beat takes a heartbeat. One that raises the epoch without a claim that was read, and whose cycle began before this
-// follower did, shows that there are decisions of its owner which were passed over.
-func (f *follower) beat(h *schemas.Heartbeat) error {
-	epoch := f.fence.Epoch
-	if !f.fence.Heartbeat(h.Epoch, h.Seq) {
-		f.counts.refuse(refusedFenced, 1)
-		return nil
-	}
-	f.apply() // in the order of the log
-	f.counts.heartbeats.Add(1)
-	f.set.Heartbeat(*h, time.Now())
-	if epoch == 0 || h.Epoch <= max(epoch, f.moved) || h.From >= f.at.apply {
-		return nil
-	}
-	f.moved, f.fence = h.Epoch, schemas.Fence{}
-	return errMoved
-}
-
-// decide takes a decision, to be applied with others.
-func (f *follower) decide(d *schemas.Decision) {
-	if !f.fence.Decision(d.Epoch, d.Seq) {
-		f.counts.refuse(refusedFenced, 1)
-		return
-	}
-	now := time.Now()
+// decide collects a decision, to apply it together with others.
+func (f *follower) decide(d *schemas.Decision, now time.Time) {
 	if d.Caller.Kind == schemas.KindCanary {
-		f.canaries.answer(d, now)
+		if f.canary != nil {
+			f.canary(d, now)
+		}
 		return
 	}
 	d.Until = min(d.Until, now.Add(schemas.MaxClosure).UnixNano())
@@ -73,22 +54,15 @@ func (f *follower) decide(d *schemas.Decision) {
 	}
 }
 
-// maxBatch is the most decisions that are applied together. The Set is locked for other writers meanwhile.
+// maxBatch is how many decisions are applied together at most. A Set is locked for other writers meanwhile.
 const maxBatch = 1024
 
-// apply applies the decisions taken so far.
+// apply gives the decisions that were collected to the Handler.
 func (f *follower) apply() {
 	if len(f.batch) == 0 {
 		return
 	}
-	f.set.Apply(f.batch)
-	f.counts.decisions.Add(uint64(len(f.batch)))
-	if f.config.Observe != nil {
-		now := time.Now()
-		for i := range f.batch {
-			f.config.Observe(f.batch[i], now)
-		}
-	}
+	f.handler.Decisions(f.partition, f.batch, time.Now())
 	clear(f.batch)
 	f.batch = f.batch[:0]
 }

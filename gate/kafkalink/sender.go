@@ -19,14 +19,19 @@ type sender struct {
 	encoder   schemas.FrameEncoder
 	requests  uint64 // in the encoder
 	frame     []byte
-	fails     string // who fails, for health
+	task      string // its name in health
+	appender  *kafkaio.Appender
+	since     time.Time // of the frame that is being sent
+	failed    error     // of its last attempt
 }
 
 func newSender(s *session, p int) *sender {
-	return &sender{session: s, partition: p, queue: s.queues[p], fails: who("send", p)}
+	sd := &sender{session: s, partition: p, queue: s.queues[p], task: task("send", p)}
+	sd.appender = kafkaio.NewAppender(s.client, kafkaio.AppenderConfig{Topic: s.config.Topics.Requests, Partition: p, Retry: sd.retry})
+	return sd
 }
 
-// run sends until the queue is closed and empty. When ctx ends it drops what is left.
+// run sends until the queue is closed and empty. After ctx has ended it drops what is left, and counts it.
 func (s *sender) run(ctx context.Context) {
 	for {
 		t, canary := s.queue.take()
@@ -38,7 +43,7 @@ func (s *sender) run(ctx context.Context) {
 	}
 }
 
-// send sends what is in a table, in as many frames as it takes.
+// send sends the entries of a table, and a canary unless it is 0, in as many frames as they need.
 func (s *sender) send(ctx context.Context, t *merge.Table, canary int64) {
 	s.encoder.Reset(false)
 	var e schemas.Entry
@@ -55,7 +60,8 @@ func (s *sender) send(ctx context.Context, t *merge.Table, canary int64) {
 	s.finish(ctx)
 }
 
-// add adds an entry, which stands for this many requests of the Recorder's, to the frame, or to the next if it is full.
+// add adds an entry to the frame, or to the next one if it is full. requests is how many of the Recorder's requests the entry
+// counts.
 func (s *sender) add(ctx context.Context, e *schemas.Entry, requests uint64) {
 	err := s.encoder.Add(e)
 	if errors.Is(err, schemas.ErrFrameFull) {
@@ -69,7 +75,7 @@ func (s *sender) add(ctx context.Context, e *schemas.Entry, requests uint64) {
 	s.requests += requests
 }
 
-// finish sends the frame as it is and starts another.
+// finish sends the frame, unless it is empty, and starts another.
 func (s *sender) finish(ctx context.Context) {
 	requests := s.requests
 	s.requests = 0
@@ -95,38 +101,43 @@ func (s *sender) finish(ctx context.Context) {
 	s.deliver(ctx, kafkaio.Message{Time: now.UnixNano(), Value: s.frame}, requests, now)
 }
 
-// deliver sends a message until its outcome is known, it is given up, or ctx ends, and says what became of it.
+// deliver sends a message until its outcome is known, until Config.Retry has passed, or until ctx ends. It counts the outcome.
 func (s *sender) deliver(ctx context.Context, m kafkaio.Message, requests uint64, since time.Time) {
-	var wait backoff
-	doubt := false // an attempt may have reached the log
-	for {
-		_, err := s.client.Produce(ctx, s.config.Topics.Requests, s.partition, m)
-		if ctx.Err() == nil || err == nil {
-			s.noteProduce(err)
-		}
-		doubt = doubt || kafkaio.OutcomeOf(err) == kafkaio.Unknown
-		reason, final := verdict(err)
-		switch {
-		case err == nil:
-			s.rec.Acked(requests)
-			return
-		case final:
-		case ctx.Err() != nil:
-			reason, final = record.Shutdown, true
-		case time.Since(since) >= s.config.Retry:
-			reason, final = record.Undelivered, true
-		}
-		if final {
-			s.giveUp(doubt, reason, requests)
-			return
-		}
-		s.counts.retries.Add(1)
-		_ = wait.pause(ctx) // when ctx has ended the next attempt fails at once
+	s.since = since
+	_, err := s.appender.Append(ctx, m)
+	if err == nil {
+		s.noteProduce(nil)
+		s.rec.Acked(requests)
+		return
+	}
+	reason, final := rejection(s.failed) // err may also say that ctx has ended
+	switch {
+	case kafkaio.OutcomeOf(err) == kafkaio.Unknown: // an attempt may have reached the log
+		s.rec.Unknown(requests)
+	case final:
+		s.rec.Dropped(reason, requests)
+	case ctx.Err() != nil:
+		s.rec.Dropped(record.Shutdown, requests)
+	default:
+		s.rec.Dropped(record.Undelivered, requests)
 	}
 }
 
-// verdict returns why a frame is dropped, if the error says that Kafka will never take it.
-func verdict(err error) (reason record.Reason, final bool) {
+// retry notes an attempt that failed, and decides whether there is another.
+func (s *sender) retry(err error) bool {
+	s.failed = err
+	if !errors.Is(err, context.Canceled) { // a stop says nothing about Kafka
+		s.noteProduce(err)
+	}
+	if _, final := rejection(err); final || time.Since(s.since) >= s.config.Retry {
+		return false
+	}
+	s.counts.retries.Add(1)
+	return true
+}
+
+// rejection returns why a frame is dropped. final reports whether Kafka will never accept the frame.
+func rejection(err error) (reason record.Reason, final bool) {
 	switch {
 	case errors.Is(err, kafkaio.ErrTimestamp):
 		return record.ClockAhead, true
@@ -135,24 +146,16 @@ func verdict(err error) (reason record.Reason, final bool) {
 	case kafkaio.OutcomeOf(err) != kafkaio.Refused, kafkaio.Temporary(err):
 		return 0, false
 	case errors.Is(err, kafkaio.ErrNoTopic), errors.Is(err, kafkaio.ErrUnauthorized):
-		return 0, false // somebody may mend it
+		return 0, false // an administrator may mend it
 	}
 	return record.Refused, true
 }
 
-func (s *sender) giveUp(doubt bool, reason record.Reason, requests uint64) {
-	if doubt {
-		s.rec.Unknown(requests)
-		return
-	}
-	s.rec.Dropped(reason, requests)
-}
-
-// noteProduce tells health how a produce went. A broker that refuses a frame is there.
+// noteProduce notes the outcome of a produce in health. A broker that refuses a frame can be reached, so the link is up.
 func (s *sender) noteProduce(err error) {
 	s.health.noteClock(errors.Is(err, kafkaio.ErrTimestamp), err)
-	if _, final := verdict(err); final {
+	if _, final := rejection(err); final {
 		err = nil
 	}
-	s.health.note(s.fails, err)
+	s.health.note(s.task, err)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/509da70d/floodgate/gate/record"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
+	"github.com/509da70d/floodgate/store/kafkaio/kafkaiotest"
 )
 
 func TestRequestsArriveInTheLogOfTheirPartition(t *testing.T) {
@@ -90,7 +91,7 @@ func TestUnderLoadFramesGrowAndFlushesSpread(t *testing.T) {
 func TestManyEntriesAreSplitOverFrames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, Config{Backlog: 20_000})
-		w.kafka.setFault(slow)
+		w.kafka.SetFault(slow)
 		w.start()
 		pass(5 * time.Second)
 		for round := range 2 {
@@ -114,11 +115,11 @@ func TestAnAmbiguousProduceIsRepeatedAsItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, Config{})
 		n := 0
-		w.kafka.setFault(func(op, _ string, _ int) fault {
-			if n++; op == "produce" && n%3 != 0 {
-				return fault{append: true, err: errServer}
+		w.kafka.SetFault(func(c kafkaiotest.Call) kafkaiotest.Fault {
+			if n++; c.Op == kafkaiotest.OpProduce && n%3 != 0 {
+				return kafkaiotest.Fault{Err: errServer, Acted: true}
 			}
-			return fault{}
+			return kafkaiotest.Fault{}
 		})
 		w.start()
 		for range 20 {
@@ -136,7 +137,7 @@ func TestAnAmbiguousProduceIsRepeatedAsItWas(t *testing.T) {
 		bySeq := map[uint64][]byte{}
 		duplicates := 0
 		var last uint64
-		for _, r := range w.kafka.logs["floodgate.requests/0"].records {
+		for _, r := range w.kafka.Records("floodgate.requests", 0) {
 			var f schemas.Frame
 			if err := f.Decode(r.Value); err != nil {
 				t.Fatal(err)
@@ -164,12 +165,7 @@ func TestAFrameThatIsRefusedForGoodIsDroppedByReason(t *testing.T) {
 		t.Run(reason.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, 1, Config{})
-				w.kafka.setFault(func(op, _ string, _ int) fault {
-					if op == "produce" {
-						return fault{err: err}
-					}
-					return fault{}
-				})
+				w.kafka.SetFault(failing(kafkaiotest.OpProduce, err))
 				w.start()
 				w.request("k")
 				pass(time.Second)
@@ -179,7 +175,7 @@ func TestAFrameThatIsRefusedForGoodIsDroppedByReason(t *testing.T) {
 				if !w.link.Stats().Connected {
 					t.Error("got a link that is down, want up: the broker answers")
 				}
-				w.kafka.setFault(nil)
+				w.kafka.SetFault(nil)
 				w.request("k")
 				pass(time.Second)
 				if s := w.conserve(); s.Acked != 1 {
@@ -197,21 +193,21 @@ func TestAFrameThatIsRefusedForGoodIsDroppedByReason(t *testing.T) {
 func TestAFrameIsGivenUpAfterAWhile(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
-		err     error
+		fault   kafkaiotest.Fault
 		unknown uint64
 	}{
-		{"never sent", errDown, 0},
-		{"not allowed", kafkaio.ErrUnauthorized, 0},
-		{"perhaps sent", errServer, 1},
+		{"never sent", kafkaiotest.Down(), 0},
+		{"not allowed", kafkaiotest.Unauthorized(), 0},
+		{"perhaps sent", kafkaiotest.Returns(errServer), 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, 1, Config{Retry: 10 * time.Second})
-				w.kafka.setFault(func(op, _ string, _ int) fault {
-					if op == "produce" {
-						return fault{err: tc.err}
+				w.kafka.SetFault(func(c kafkaiotest.Call) kafkaiotest.Fault {
+					if c.Op == kafkaiotest.OpProduce {
+						return tc.fault
 					}
-					return fault{}
+					return kafkaiotest.Fault{}
 				})
 				w.start()
 				w.request("k")
@@ -224,6 +220,39 @@ func TestAFrameIsGivenUpAfterAWhile(t *testing.T) {
 					t.Errorf("got %+v, want %d unknown and the rest undelivered", s, tc.unknown)
 				}
 				w.shutdown()
+			})
+		})
+	}
+}
+
+// A frame that the brokers refuse for the moment would be sent again. If the link ends first, that is why it is dropped. A
+// frame that they refuse for good is dropped for that reason, also at the end.
+func TestShutdownIsWhyARefusedFrameIsDropped(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fault  kafkaiotest.Fault
+		reason record.Reason
+	}{
+		"no leader":        {kafkaiotest.NotLeader(), record.Shutdown},
+		"not allowed":      {kafkaiotest.Unauthorized(), record.Shutdown},
+		"refused for good": {kafkaiotest.Returns(kafkaio.ErrTooLarge), record.Refused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 1, Config{Drain: time.Second})
+				w.start()
+				pass(time.Second)
+				w.kafka.SetFault(func(c kafkaiotest.Call) kafkaiotest.Fault {
+					if c.Op == kafkaiotest.OpProduce {
+						return tc.fault
+					}
+					return kafkaiotest.Fault{}
+				})
+				w.request("k")
+				pass(100 * time.Millisecond)
+				w.shutdown()
+				if s := w.conserve(); s.Dropped[tc.reason] != 1 {
+					t.Errorf("got %+v, want 1 dropped as %v", s, tc.reason)
+				}
 			})
 		})
 	}
@@ -248,7 +277,7 @@ func TestVerdict(t *testing.T) {
 		{kafkaio.ErrTooLarge, record.Refused, true},
 		{refused(errors.New("policy violation")), record.Refused, true},
 	} {
-		if reason, final := verdict(tc.err); reason != tc.reason || final != tc.final {
+		if reason, final := rejection(tc.err); reason != tc.reason || final != tc.final {
 			t.Errorf("%v: got %v, %v; want %v, %v", tc.err, reason, final, tc.reason, tc.final)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
 // session is a Link's work while the number of partitions stays the same.
@@ -13,14 +15,11 @@ type session struct {
 	partitions int
 	queues     []*queue
 	canaryIDs  []string // by partition
-
-	mu     sync.Mutex
-	behind int // partitions that have not been read to their end yet; protected by mu
 }
 
 func newSession(l *Link, c client, partitions int) *session {
 	s := &session{
-		Link: l, client: c, partitions: partitions, behind: partitions,
+		Link: l, client: c, partitions: partitions,
 		queues: make([]*queue, partitions), canaryIDs: l.canaries.ids(l.config.PartitionKey, partitions),
 	}
 	for p := range s.queues {
@@ -29,10 +28,10 @@ func newSession(l *Link, c client, partitions int) *session {
 	return s
 }
 
-// minQueue is the fewest entries that may wait for a partition.
+// minQueue is the smallest size of a partition's queue, in entries.
 const minQueue = 256
 
-// run works until ctx ends or the number of partitions changes, and then drains.
+// run works until ctx ends or the number of partitions changes. Then it sends what the queues hold, for at most Config.Drain.
 func (s *session) run(ctx context.Context) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -44,12 +43,14 @@ func (s *session) run(ctx context.Context) {
 	following.Go(func() { s.set.RunClock(ctx) })
 	following.Go(func() { s.watch(ctx, end) })
 	sending.Go(func() { s.flush(ctx) })
+	handler := &applier{Link: s.Link}
+	handler.Partitions(s.partitions)
 	for p := range s.partitions {
-		following.Go(func() { newFollower(s, p).run(ctx) })
+		following.Go(func() { s.follow(ctx, p, handler) })
 		sending.Go(func() { newSender(s, p).run(sendCtx) })
 	}
 	following.Go(func() {
-		if <-ctx.Done(); sleep(sendCtx, s.config.Drain) == nil {
+		if <-ctx.Done(); kafkaio.Sleep(sendCtx, s.config.Drain) == nil {
 			s.config.Logger.Warn("kafka link could not send everything before it ended", "requests", s.rec.Stats().Queued)
 			abandon()
 		}
@@ -59,7 +60,7 @@ func (s *session) run(ctx context.Context) {
 	following.Wait()
 }
 
-// tickInterval is how often the Set sweeps and looks whether decisions have gone stale.
+// tickInterval is the time between two sweeps of the Set, in which it also finds partitions whose decisions are stale.
 const tickInterval = 250 * time.Millisecond
 
 func (s *session) tick(ctx context.Context) {
@@ -75,12 +76,12 @@ func (s *session) tick(ctx context.Context) {
 	}
 }
 
-// watchInterval is how often the number of partitions is looked at.
+// watchInterval is the time between two checks of the number of partitions.
 const watchInterval = 30 * time.Second
 
 // watch ends the session when the topics have another number of partitions, because callers then hash elsewhere.
 func (s *session) watch(ctx context.Context, end func()) {
-	for sleep(ctx, watchInterval) == nil {
+	for kafkaio.Sleep(ctx, watchInterval) == nil {
 		if n, err := s.askPartitions(ctx, s.client); err == nil && n != s.partitions {
 			s.config.Logger.Info("kafka topics changed", "partitions", n, "before", s.partitions)
 			end()
@@ -89,11 +90,9 @@ func (s *session) watch(ctx context.Context, end func()) {
 	}
 }
 
-// caughtUp says that a follower has applied what was in the log when it began.
-func (s *session) caughtUp() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.behind--; s.behind == 0 {
-		s.readyOnce.Do(func() { close(s.ready) })
-	}
+// follow follows one partition of decisions until ctx ends.
+func (s *session) follow(ctx context.Context, partition int, h Handler) {
+	_ = newFollower(s.client, followerConfig{ // it ends with ctx only
+		topic: s.config.Topics.Decisions, partition: partition, handler: h, canary: s.canaries.answer, health: &s.health, logger: s.config.Logger,
+	}).run(ctx)
 }

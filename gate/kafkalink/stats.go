@@ -11,30 +11,23 @@ import (
 
 // Stats is a snapshot of a Link.
 type Stats struct {
-	Connected  bool // everybody's last call to Kafka succeeded
+	Connected  bool // the last call to Kafka of each follower and sender succeeded
 	Partitions int  // 0 until Kafka was reached once
 	Lag        Lag
-	Age        time.Duration // of the decisions: since the newest heartbeat of the partition heard of longest ago
+	Age        time.Duration // time since the newest heartbeat, of the partition where that is longest ago
 
-	Frames   uint64 // given a sequence number and sent, once or more
-	Retries  uint64 // of them
-	Canaries uint64 // sent
-	Backlog  int    // entries that wait for Kafka, beside those in the Recorder
+	Frames   uint64 // frames sent, each counted once
+	Retries  uint64 // how often a frame was sent again
+	Canaries uint64 // canaries sent
+	Backlog  int    // entries that wait for Kafka; those in the Recorder are not counted here
 
 	Decisions  uint64            // applied
 	Heartbeats uint64            // accepted
-	Refused    map[string]uint64 // records of the decisions topic that were not, by reason
-	Restarts   uint64            // of followers that lost their place and looked for the newest heartbeat again
+	Refused    map[string]uint64 // records of the decisions topic that were not, by decisions.Reason or kafkaio.SkipReason
+	Restarts   uint64            // how often a follower lost its place and searched for the newest heartbeat again
 
-	Requests record.Stats // what has become of the Recorder's requests
+	Requests record.Stats // the outcomes of the Recorder's requests
 }
-
-// Reasons of Stats.Refused, beside those of schemas/pb for what cannot be read, and kafkaio's SkipReasons.
-const (
-	refusedPartition = "partition" // about another partition than the one it was read from
-	refusedFenced    = "fenced"    // of an owner that was replaced, or a repetition
-	refusedCorrupt   = "corrupt"   // the log is damaged here
-)
 
 // counts are a Link's counters.
 type counts struct {

@@ -39,7 +39,7 @@ func BenchmarkAllow(b *testing.B) {
 	}
 }
 
-// BenchmarkKeyed is many callers in turn, all of whom have places, and twice as many as there is room for.
+// BenchmarkKeyed measures many callers in turn: as many as have places, and twice as many as there are places.
 func BenchmarkKeyed(b *testing.B) {
 	for _, room := range []int{1000, 1_000_000} {
 		for _, load := range []int{1, 4} {

@@ -11,119 +11,121 @@ import (
 	"weak"
 )
 
-// TokenBucket admits a number per period on average, and up to burst at once: a bucket of burst tokens that refills
-// evenly. It is one word. NewTokenBucket makes one; the zero value is not usable. All methods may be called from any
-// goroutine, and none takes a lock.
+// TokenBucket admits a number of events per period on average, and up to burst at once: a bucket of burst tokens that
+// refills evenly. Its state is one word. NewTokenBucket makes one; the zero value is not usable. All methods may be called
+// from any goroutine. Only SetLimit, SetLimitAt and SetBurst take a lock, and wait only for each other.
 //
-// The time between two tokens is kept in sixths of a nanosecond, rounded up: a rate is never exceeded, and missed by less
-// than 20 ppm up to 100 000 a second, 2 % up to 100 million.
+// The time between two tokens is kept in sixths of a nanosecond, rounded up. So a rate is never exceeded. The real rate is
+// lower than the limit by less than 20 ppm up to 100 000 a second, and by less than 2 % up to 100 million a second.
 type TokenBucket struct {
 	limiter
 	bucket bucket
 }
 
-// NewTokenBucket returns a TokenBucket, full, that admits n per period and burst at once; a burst of 0 is n. It panics if
-// the period is not positive or over two years, or if n or burst is negative. No bucket holds more than what refills in
-// two years. A limit of 0 admits nothing.
+// NewTokenBucket returns a full TokenBucket that admits n events per period and burst at once; a burst of 0 means n. It
+// panics if the period is not positive or over two years, or if n or burst is negative. No bucket holds more than what
+// refills in two years. A limit of 0 admits nothing.
 func NewTokenBucket(n int, per time.Duration, burst int) *TokenBucket {
 	b := &TokenBucket{bucket: bucket{period: nanoseconds(per)}}
 	b.limiter = newLimiter(newClock(), &b.bucket)
-	b.bucket.own = b.state
-	b.bucket.set(0, func(r *rate) { r.limit, r.burst = atMost(n, math.MaxInt64), atMost(burst, math.MaxInt64) })
+	b.bucket.ownState = b.state
+	b.bucket.set(0, func(r *rate) { r.limit, r.burst = checkLimit(n, math.MaxInt64), checkLimit(burst, math.MaxInt64) })
 	return b
 }
 
-// SetLimit changes how many are admitted per period, and the burst if that is the limit. As many tokens as are missing in
-// the bucket are still missing, but no more than it holds; those that turns are booked on are still owed. It panics if n
-// is negative.
+// SetLimit changes how many events are admitted per period, and the burst if that is the limit. It panics if n is negative.
+// As many tokens are missing from the bucket after the change as before it, but not more than the bucket holds. Tokens that
+// were booked ahead of time stay booked.
 func (b *TokenBucket) SetLimit(n int) { b.SetLimitAt(time.Now(), n) }
 
 // SetLimitAt is SetLimit at a given time.
 func (b *TokenBucket) SetLimitAt(at time.Time, n int) {
-	b.bucket.set(b.clock.at(at), func(r *rate) { r.limit = atMost(n, math.MaxInt64) })
+	b.bucket.set(b.clock.at(at), func(r *rate) { r.limit = checkLimit(n, math.MaxInt64) })
 }
 
-// SetBurst changes how many are admitted at once. What is missing is treated as by SetLimit. It panics if burst is negative.
+// SetBurst changes how many events are admitted at once. Missing tokens are treated as by SetLimit. It panics if burst is
+// negative.
 func (b *TokenBucket) SetBurst(burst int) {
-	b.bucket.set(b.clock.now(), func(r *rate) { r.burst = atMost(burst, math.MaxInt64) })
+	b.bucket.set(b.clock.now(), func(r *rate) { r.burst = checkLimit(burst, math.MaxInt64) })
 }
 
-// LeakyBucket lets through one at a time, evenly spaced: a queue from which a number per period leak. AllowN admits what
-// need not queue; Reserve and Wait queue, if there is room. What comes in n at once leaves as n would one after the other,
-// beginning at its turn. It is one word. NewLeakyBucket makes one; the zero value is not usable. All methods may be
-// called from any goroutine, and none takes a lock.
+// LeakyBucket admits events one at a time, evenly spaced: it is a queue from which a number of events leak per period.
+// AllowN admits events that need not wait in the queue. Reserve and Wait put events into the queue, if there is room. N
+// events of one call take as long as n calls of one event, beginning at their turn. Its state is one word. NewLeakyBucket
+// makes one; the zero value is not usable. All methods may be called from any goroutine. Only SetLimit, SetLimitAt and
+// SetQueue take a lock, and wait only for each other.
 //
-// It is the leaky bucket as a queue. The leaky bucket as a meter, which refuses what would overflow it and delays nothing,
-// is a TokenBucket seen from the other side.
+// This is the leaky bucket as a queue. The leaky bucket as a meter, which refuses what would overflow it and delays
+// nothing, is the same as a TokenBucket.
 type LeakyBucket struct {
 	limiter
 	bucket bucket
 }
 
-// NewLeakyBucket returns a LeakyBucket, empty, that n per period leak from and in which up to queue wait. It panics if
-// the period is not positive or over two years, or if n or queue is negative. A limit of 0 admits nothing.
+// NewLeakyBucket returns an empty LeakyBucket. N events leak from it per period, and up to queue events wait in it. It
+// panics if the period is not positive or over two years, or if n or queue is negative. A limit of 0 admits nothing.
 func NewLeakyBucket(n int, per time.Duration, queue int) *LeakyBucket {
 	b := &LeakyBucket{bucket: bucket{period: nanoseconds(per), leaky: true}}
 	b.limiter = newLimiter(newClock(), &b.bucket)
-	b.bucket.own = b.state
-	b.bucket.set(0, func(r *rate) { r.limit, r.burst = atMost(n, math.MaxInt64), atMost(queue, math.MaxInt64-1)+1 })
+	b.bucket.ownState = b.state
+	b.bucket.set(0, func(r *rate) { r.limit, r.burst = checkLimit(n, math.MaxInt64), checkLimit(queue, math.MaxInt64-1)+1 })
 	return b
 }
 
-// SetLimit changes how many leak per period. Who waits already keeps the turn that was booked, but who comes next queues
-// behind as many as are waiting, at the new rate. It panics if n is negative.
+// SetLimit changes how many events leak per period. An event that waits already keeps the turn that was booked. The next
+// event gets a turn behind all events that wait, computed at the new rate. It panics if n is negative.
 func (b *LeakyBucket) SetLimit(n int) {
 	b.SetLimitAt(time.Now(), n)
 }
 
 // SetLimitAt is SetLimit at a given time.
 func (b *LeakyBucket) SetLimitAt(at time.Time, n int) {
-	b.bucket.set(b.clock.at(at), func(r *rate) { r.limit = atMost(n, math.MaxInt64) })
+	b.bucket.set(b.clock.at(at), func(r *rate) { r.limit = checkLimit(n, math.MaxInt64) })
 }
 
-// SetQueue changes how many may wait. It panics if queue is negative.
+// SetQueue changes how many events may wait. It panics if queue is negative.
 func (b *LeakyBucket) SetQueue(queue int) {
-	b.bucket.set(b.clock.now(), func(r *rate) { r.burst = atMost(queue, math.MaxInt64-1) + 1 })
+	b.bucket.set(b.clock.now(), func(r *rate) { r.burst = checkLimit(queue, math.MaxInt64-1) + 1 })
 }
 
 // bucket is the algorithm: the Generic Cell Rate Algorithm (ATM Forum Traffic Management 4.0, 1996). Its state is one
-// word: the theoretical arrival time, which is when the bucket is full again if nothing more comes, in units, shifted left
-// by one; the lowest bit tells under which of the last two rates that was so.
+// word: the theoretical arrival time, in units, shifted left by one. That is the time when the bucket is full again if no
+// more events come. The lowest bit is the parity of the rate under which that time was computed.
 //
-// A time is compared as it is given, and the later one of it and the state is charged. So if those admitted in an interval
-// cost C, the last one, in order, found the state no later than its own time plus the burst, and it was by C later than the
-// time of the first: C is at most the interval plus the burst, by the times that were given.
+// A charge begins at the given time or at the state, whichever is later. Say the events that were admitted in an interval
+// cost C. When the last of them was admitted, the state was at least C later than the time of the first, and at most the
+// burst later than its own time. So C is at most the interval plus the burst, by the times that were given.
 type bucket struct {
 	period int64
 	leaky  bool
 	rate   atomic.Pointer[rate]
 
-	mu    sync.Mutex // held by set: there is one change at a time
-	own   []atomic.Uint64
-	keyed []weak.Pointer[Keyed] // where there are more states
+	mu       sync.Mutex // held by set: there is one change at a time
+	ownState []atomic.Uint64
+	keyed    []weak.Pointer[Keyed] // they have more states under this rate
 }
 
-// units are what a bucket divides a nanosecond into.
+// units is how many units a nanosecond has.
 const units = 6
 
-// maxDepth bounds what a bucket may hold, in units. Times are at most 2·horizon·units, waits maxPeriod·units: their sum
-// with this is less than math.MaxInt64.
+// maxDepth is how much a bucket may hold, in units. Times are at most 2·horizon·units, and waits at most maxPeriod·units.
+// The sum of these two and maxDepth is less than math.MaxInt64.
 const maxDepth = maxPeriod * units
 
-// rate is what is in force. It is not changed, but replaced.
+// rate is the rate in force. A rate is never changed; set replaces it.
 type rate struct {
 	limit, burst int64
-	interval     int64 // units between two, rounded up; 0 if the limit is 0
-	depth        int64 // units in the full bucket: the burst; of a leaky one, the queue and the one who leaves
+	interval     int64 // units between two events, rounded up; 0 if the limit is 0
+	depth        int64 // units in the full bucket: the burst; in a leaky one, the queue and the event that leaves
 	parity       uint64
 
-	since  int64 // when the change to this rate was, in units
-	before int64 // the interval until then
-	empty  int64 // how many units are missing, of that interval, in an empty bucket; 0 in a leaky one, whose are all booked
+	since  int64 // when this rate came into force, in units
+	before int64 // the interval of the rate before
+	empty  int64 // the depth of the rate before: units missing from an empty bucket; 0 if leaky: all missing units are booked
 }
 
-// set replaces the rate. Whoever charges a state that was written before reads it as of then; and before set returns all
-// are rewritten, so that one bit is enough to tell.
+// set replaces the rate. A goroutine that charges a state which was written under the rate before converts it (see read).
+// Before set returns it has rewritten all states, so that one bit of parity tells the two rates apart.
 func (a *bucket) set(t int64, change func(*rate)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -139,7 +141,7 @@ func (a *bucket) set(t int64, change func(*rate)) {
 	next.interval = intervalOf(a.period, next.limit)
 	next.depth = min(times(next.interval, cmp.Or(next.burst, next.limit)), maxDepth)
 	a.rate.Store(&next)
-	convert(&next, a.own)
+	convert(&next, a.ownState)
 	a.keyed = slices.DeleteFunc(a.keyed, func(p weak.Pointer[Keyed]) bool {
 		k := p.Value()
 		if k != nil {
@@ -149,7 +151,7 @@ func (a *bucket) set(t int64, change func(*rate)) {
 	})
 }
 
-// convert rewrites a state, unless whoever charged it did.
+// convert rewrites a state for the new rate, unless a goroutine that charged it has done so.
 func convert(r *rate, s []atomic.Uint64) {
 	for w := s[0].Load(); w&1 != r.parity; w = s[0].Load() {
 		s[0].CompareAndSwap(w, uint64(r.read(w))<<1|r.parity)
@@ -157,13 +159,13 @@ func convert(r *rate, s []atomic.Uint64) {
 }
 
 // follow makes set rewrite a Keyed's states, too.
-func (a *bucket) follow(k *Keyed) {
+func (a *bucket) addKeyed(k *Keyed) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.keyed = append(a.keyed, weak.Make(k))
 }
 
-// intervalOf returns the units between two, rounded up.
+// intervalOf returns the units between two events, rounded up.
 func intervalOf(period, limit int64) int64 {
 	if limit == 0 {
 		return 0
@@ -173,7 +175,7 @@ func intervalOf(period, limit int64) int64 {
 
 func (a *bucket) words() int { return 1 }
 
-func (a *bucket) take(s []atomic.Uint64, t, n, most int64) (wait int64, paid receipt, ok bool) {
+func (a *bucket) take(s []atomic.Uint64, t, n, maxWait int64) (wait int64, charged receipt, ok bool) {
 	now := t * units
 	for {
 		r := a.rate.Load()
@@ -183,33 +185,35 @@ func (a *bucket) take(s []atomic.Uint64, t, n, most int64) (wait int64, paid rec
 		}
 		cost := times(r.interval, n)
 		if cost == 0 || cost > r.depth {
-			return never, paid, false
+			return never, charged, false
 		}
 		full := max(r.read(w), now) + cost
-		ahead, room := full-r.depth-now, int64(0) // how far the turn is away
+		ahead, room := full-r.depth-now, int64(0) // ahead: the time until the turn
 		if a.leaky {
 			ahead, room = full-cost-now, r.depth-(full-now)
 		}
 		wait = (max(0, ahead) + units - 1) / units
-		if wait > most || room < 0 {
-			return wait, paid, false
+		if wait > maxWait || room < 0 {
+			return wait, charged, false
 		}
 		next := uint64(full)<<1 | r.parity
 		if s[0].CompareAndSwap(w, next) {
-			return wait, receipt{place: next, more: uint64(cost)}, true
+			return wait, receipt{place: next, cost: uint64(cost)}, true
 		}
 	}
 }
 
-// give takes the last charge back. Charges after it have been given their times on account of it.
-func (a *bucket) give(s []atomic.Uint64, r receipt, _ int64) {
-	s[0].CompareAndSwap(r.place, r.place-r.more<<1)
+// refund takes the charge back if it is the last one. The turns of later charges depend on it.
+func (a *bucket) refund(s []atomic.Uint64, r receipt, _ int64) {
+	s[0].CompareAndSwap(r.place, r.place-r.cost<<1)
 }
 
-// read returns when a state is full again. If it was written before the change, as many tokens are missing as were then,
-// but no more than there can be; and those that are booked beyond that are still owed. It comes out one unit later than
-// it is, so that a number does not come back: who was held up for two changes, and then found the number that it had
-// read, would take it for the state of then.
+// read returns the time when a bucket with state w is full again. If w was written under the rate before, read converts it:
+// as many tokens are missing as before, but not more than the bucket holds, and tokens that were booked ahead of time stay
+// booked.
+//
+// A converted time is one unit late on purpose, so that it differs from all earlier ones. Otherwise a goroutine that was
+// delayed across two changes could find the word that it had read, and mistake the new state for the old one (ABA).
 func (r *rate) read(w uint64) int64 {
 	full := int64(w >> 1)
 	if w&1 == r.parity || full <= r.since || r.before == 0 || r.interval == 0 {
@@ -220,7 +224,7 @@ func (r *rate) read(w uint64) int64 {
 	return r.since + min(missing, r.depth) + min(r.scale(booked), maxDepth) + 1
 }
 
-// scale converts units of tokens at the rate before into units of as many now.
+// scale converts units at the rate before to units for as many tokens at this rate, rounded up.
 func (r *rate) scale(v int64) int64 {
 	high, low := bits.Mul64(uint64(v), uint64(r.interval))
 	if high >= uint64(r.before) {
@@ -233,11 +237,11 @@ func (r *rate) scale(v int64) int64 {
 	return int64(min(q, math.MaxInt64))
 }
 
-func (a *bucket) debt(s []atomic.Uint64, t int64) int64 {
+func (a *bucket) usage(s []atomic.Uint64, t int64) int64 {
 	return a.rate.Load().read(s[0].Load()) - t*units
 }
 
-// times multiplies what is not negative, and saturates.
+// times multiplies two numbers that are not negative. The product saturates at math.MaxInt64.
 func times(a, b int64) int64 {
 	high, low := bits.Mul64(uint64(a), uint64(b))
 	if high != 0 || low > math.MaxInt64 {

@@ -28,8 +28,8 @@ func gather(goroutines int, run func(g int, random *rand.Rand) []admission) []ad
 	return slices.Concat(got...)
 }
 
-// most returns how much was admitted in the fullest half-open interval of a length.
-func most(all []admission, length int64) int {
+// largest returns how much was admitted in the fullest half-open interval of a length.
+func largest(all []admission, length int64) int {
 	slices.SortFunc(all, func(a, b admission) int { return int(a.at - b.at) })
 	first, sum, fullest := 0, 0, 0
 	for _, a := range all {
@@ -105,8 +105,8 @@ func TestBookedOneByOne(t *testing.T) {
 			if last != want {
 				t.Errorf("the last turn is in %v, want %v", last, want)
 			}
-			if name == "ring" && most(all, int64(time.Second)) != n {
-				t.Errorf("%d in a period, want %d", most(all, int64(time.Second)), n)
+			if name == "ring" && largest(all, int64(time.Second)) != n {
+				t.Errorf("%d in a period, want %d", largest(all, int64(time.Second)), n)
 			}
 		})
 	}
@@ -117,7 +117,7 @@ type bound func(all []admission, n int) (got, limit int)
 
 // bounds are the promises of the limiters for a period, by name.
 func bounds(per time.Duration) map[string]bound {
-	anyPeriod := func(all []admission, n int) (int, int) { return most(all, int64(per)), n }
+	anyPeriod := func(all []admission, n int) (int, int) { return largest(all, int64(per)), n }
 	return map[string]bound{
 		"ring":    anyPeriod,
 		"sliding": anyPeriod,
@@ -131,7 +131,7 @@ func bounds(per time.Duration) map[string]bound {
 			return fullest, n
 		},
 		// Rate and burst are the limit: two periods are three limits, and the same for less than a nanosecond more.
-		"token": func(all []admission, n int) (int, int) { return most(all, 2*int64(per)), 3 * n },
+		"token": func(all []admission, n int) (int, int) { return largest(all, 2*int64(per)), 3 * n },
 		// Many at once leave one after the other.
 		"leaky": func(all []admission, n int) (int, int) {
 			var alone []admission
@@ -140,7 +140,7 @@ func bounds(per time.Duration) map[string]bound {
 					alone = append(alone, admission{a.at + int64(i)*int64(per)/int64(n), 1})
 				}
 			}
-			return most(alone, int64(per)), n + 1
+			return largest(alone, int64(per)), n + 1
 		},
 	}
 }
@@ -217,7 +217,7 @@ func TestRingGrowsUnderContention(t *testing.T) {
 			}
 			return got
 		})
-		if got := most(all, int64(per)); got > limit {
+		if got := largest(all, int64(per)); got > limit {
 			t.Fatalf("round %d: %d in a period, want at most %d", round, got, limit)
 		}
 		quiet := start.Add(time.Hour)

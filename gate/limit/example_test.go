@@ -84,7 +84,7 @@ func ExampleDo() {
 	// <nil>
 }
 
-// Mails leave at most 100 a second, in order, and nobody waits for them.
+// Mails leave at most 100 a second, in order, and the program does not wait for them.
 func ExampleSchedule() {
 	mails := limit.NewSchedule(limit.NewLeakyBucket(100, time.Second, 10), 1000)
 	for _, to := range []string{"ann", "bob", "eve"} {

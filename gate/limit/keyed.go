@@ -10,44 +10,44 @@ import (
 	"time"
 )
 
-// Pattern is a limiter of this package, to make Keyed of.
+// Pattern is a limiter of this package of which NewKeyed makes many.
 type Pattern interface{ pattern() (clock, algorithm) }
 
-// Keyed is many limiters like one, by key, in memory that is allocated once: for as many keys as come, nobody is admitted
-// more than the limit. NewKeyed makes one; the zero value is not usable. All methods may be called from any goroutine.
+// Keyed is many limiters with the same settings, one for each key, in memory that is allocated once. However many keys come,
+// no key is admitted more than the limit. NewKeyed makes a Keyed; the zero value is not usable. All methods may be called
+// from any goroutine.
 //
 // # Memory
 //
-// Keys have their places in sets of seven. A key that comes to a full set takes over the place of the one that has least
-// to lose, and its state with it: what the one was charged, the other has to bear. So it is those at their limit who keep
-// their places longest, and whoever lost its place finds, when it returns, a state no better than the one it left. That
-// is the algorithm Space-Saving (Metwally, Agrawal, El Abbadi, "Efficient Computation of Frequent and Top-k Elements in
-// Data Streams", 2005), which overestimates, never underestimates; with a limiter's state in the place of its counter. It
-// follows that
+// Keys have their places in sets of seven. A new key in a full set takes over the place with the lowest usage, and its state
+// with it: the new key inherits the charges of the old one. So keys at their limit keep their places longest. A key that
+// lost its place finds, when it returns, a state no better than the one that it left. This is the algorithm Space-Saving
+// (Metwally, Agrawal, El Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data Streams", 2005), with the
+// state of a limiter in the place of its counter. It overestimates, and never underestimates. Therefore:
 //
-//   - no key is admitted more than the limit. Exactly so with a bucket, and with a Fixed if times do not go backwards over
-//     the end of a period. The states of a Ring or Sliding have no total order: there, a key that was displaced while it
-//     was owed something comes back no earlier than it would have, but may then find more room than it left.
-//   - a key that did little is refused only while all seven places of its set have been charged up to their limits, which
+//   - No key is admitted more than the limit. This is exact with a bucket, and with a Fixed if times do not go backwards over
+//     the end of a period. The states of a Ring or Sliding have no total order. A key of theirs that was displaced while it
+//     had charges gets its next turn no earlier than it would have, but may then find more room than it left.
+//   - A key with few charges is refused only while all seven places of its set have been charged up to their limits. That
 //     takes seven times the limit, by however many keys.
 //
 // # Goroutines
 //
-// A key that has its place is charged as its limiter is, without a lock. A key that has none takes the lock of its set,
-// by compare-and-swap, for some fifty nanoseconds: only newcomers to the same set wait for each other.
+// A key that has a place is charged as its limiter is, without a lock. A key without a place takes the lock of its set, by
+// compare-and-swap, for some fifty nanoseconds. So only new keys of the same set wait for each other.
 type Keyed struct {
-	clock  clock
-	rule   algorithm
-	seed   maphash.Seed
-	sets   uint64
-	stride int // words of a set
-	size   int // words of a state
-	words  []atomic.Uint64
+	clock     clock
+	algorithm algorithm
+	seed      maphash.Seed
+	sets      uint64
+	stride    int // words of a set
+	size      int // words of a state
+	words     []atomic.Uint64
 
 	displaced atomic.Uint64
 }
 
-// A set begins with a line of the cache: a lock and the hashes of the keys. Behind it are their states.
+// A set begins with a cache line: a lock and the hashes of the keys. After it come their states.
 const (
 	ways      = 7
 	setLock   = 0
@@ -55,48 +55,48 @@ const (
 	setStates = setHashes + ways
 )
 
-// NewKeyed returns limiters like the given one. Their limits are its limits: changing them there changes them for every
-// key, which with buckets takes some milliseconds per million. (Only the slots of a Ring do not grow with it: a key's limit
-// is then as many as the Ring had slots when Keyed was made.) Keys is how many to expect that have been charged something
-// of late, at a time. There are twice as many places, so that of so many keys 1 % come to a full set. With a bucket, that
-// is 37 bytes a key. It panics if keys is less than 1.
+// NewKeyed returns limiters like the given one, and with its limits: a change of its limit changes the limit of every key.
+// With buckets such a change takes some milliseconds per million keys. (The slots of a key do not grow with those of a Ring:
+// the limit of a key is at most the slots that the Ring had when the Keyed was made.) keys is how many keys are expected to
+// have charges at the same time. There are twice as many places, so that with that many keys 1 % come to a full set. With a
+// bucket, that is 37 bytes a key. NewKeyed panics if keys is less than 1.
 func NewKeyed(keys int, like Pattern) *Keyed {
 	if keys < 1 {
-		panic("limit: room for " + strconv.Itoa(keys) + " keys")
+		panic("limit: got " + strconv.Itoa(keys) + " keys, want at least 1")
 	}
-	c, rule := like.pattern()
-	k := &Keyed{clock: c, rule: rule, seed: maphash.MakeSeed(), size: rule.words()}
+	c, a := like.pattern()
+	k := &Keyed{clock: c, algorithm: a, seed: maphash.MakeSeed(), size: a.words()}
 	k.sets = uint64(2*keys+ways-1) / ways
 	k.stride = (setStates + ways*k.size + 7) &^ 7
 	k.words = make([]atomic.Uint64, int(k.sets)*k.stride)
-	if b, ok := rule.(*bucket); ok {
-		b.follow(k)
+	if b, ok := a.(*bucket); ok {
+		b.addKeyed(k)
 	}
 	return k
 }
 
-// Allow reports whether one of a key may happen now, and counts it if so. It does not allocate.
+// Allow reports whether one event of a key may happen now, and counts it if so. It does not allocate.
 func (k *Keyed) Allow(key string) bool { return k.Key(key).Allow() }
 
-// AllowN reports whether n of a key may happen at a time, and counts them if so: all or none.
+// AllowN reports whether n events of a key may happen at a time, and counts them if so: all or none.
 func (k *Keyed) AllowN(at time.Time, key string, n int) bool { return k.Key(key).AllowN(at, n) }
 
-// AllowHash reports whether one of a caller may happen at a time, and counts it if so. The caller is known by a hash of 64
-// bits, which must be seeded: callers who can choose theirs could share other callers' places.
+// AllowHash reports whether one event of a caller may happen at a time, and counts it if so. A hash of 64 bits identifies the
+// caller. It must be seeded: a caller that can choose its hash could share the place of another caller.
 func (k *Keyed) AllowHash(at time.Time, hash uint64) bool {
 	_, _, _, ok := k.take(max(hash, 1), k.clock.at(at), 1, 0)
 	return ok
 }
 
-// KeyedStats is what Keyed tells about itself.
+// KeyedStats is a snapshot of a Keyed.
 type KeyedStats struct {
-	Keys      int    // places that are taken, of however long ago
-	Places    int    // how many there are
-	Displaced uint64 // how often a key lost its place that was still owed something: high if there are too few
+	Keys      int    // places that are taken, even if their keys were used long ago
+	Places    int    // how many places there are
+	Displaced uint64 // how often a key with charges lost its place; it is high if there are too few places
 	Bytes     int
 }
 
-// Stats counts. It looks at every place: call it to report, not on the path of requests.
+// Stats returns a snapshot. It reads every place: call it to report, not for each request.
 func (k *Keyed) Stats() KeyedStats {
 	s := KeyedStats{Places: int(k.sets) * ways, Displaced: k.displaced.Load(), Bytes: 8 * len(k.words)}
 	for i := range int(k.sets) {
@@ -109,23 +109,23 @@ func (k *Keyed) Stats() KeyedStats {
 	return s
 }
 
-// take charges the state of a key. If the key's place was taken over meanwhile, it may be the successor that was charged:
-// then that is given back as far as may be, and the key is looked up again.
-func (k *Keyed) take(hash uint64, t, n, most int64) (wait int64, r receipt, state []atomic.Uint64, ok bool) {
+// take charges the state of a key. If another key took over the place meanwhile, the charge may have gone to that key. Then
+// take refunds it as far as possible, and looks the key up again.
+func (k *Keyed) take(hash uint64, t, n, maxWait int64) (wait int64, r receipt, state []atomic.Uint64, ok bool) {
 	i, _ := bits.Mul64(hash, k.sets)
 	set := k.words[int(i)*k.stride:][:k.stride]
 	for {
 		way := find(set, hash)
 		if way < 0 {
-			way = k.settle(set, hash, t)
+			way = k.addKey(set, hash, t)
 		}
 		state = k.state(set, way)
-		wait, r, ok = k.rule.take(state, t, n, most)
+		wait, r, ok = k.algorithm.take(state, t, n, maxWait)
 		if set[setHashes+way].Load() == hash {
 			return wait, r, state, ok
 		}
 		if ok {
-			k.rule.give(state, r, n)
+			k.algorithm.refund(state, r, n)
 		}
 	}
 }
@@ -154,8 +154,8 @@ func (k *Keyed) state(set []atomic.Uint64, way int) []atomic.Uint64 {
 	return set[setStates+way*k.size:][:k.size:k.size]
 }
 
-// settle finds a place for a key that has none.
-func (k *Keyed) settle(set []atomic.Uint64, hash uint64, t int64) int {
+// addKey finds a place for a key that has none.
+func (k *Keyed) addKey(set []atomic.Uint64, hash uint64, t int64) int {
 	for !set[setLock].CompareAndSwap(0, 1) {
 		runtime.Gosched()
 	}
@@ -165,42 +165,43 @@ func (k *Keyed) settle(set []atomic.Uint64, hash uint64, t int64) int {
 	}
 	way := find(set, 0)
 	if way < 0 {
-		way = k.displace(set, t)
+		way = k.displaceKey(set, t)
 	}
 	set[setHashes+way].Store(hash)
 	return way
 }
 
-// displace returns the place with least debt. While a place belongs to nobody, no charge to it counts, as take looks at the
-// owner afterwards. So its debt at that time is the last that the owner had, to be compared with the others', which only
-// increase. They may have done so since the place was chosen; then another is.
-func (k *Keyed) displace(set []atomic.Uint64, t int64) int {
-	way, debt := k.least(set, t, -1)
-	for range ways { // and not for ever
+// displaceKey takes the place with the lowest usage from its key and returns the place. It takes the key out first. From then
+// on no charge to the place counts, because take checks the key after its charge. So the usage at that time is the last one
+// of the key, to be compared with the usages of the others, which only increase. If another place has a lower usage by then,
+// displaceKey puts the key back and takes that place.
+func (k *Keyed) displaceKey(set []atomic.Uint64, t int64) int {
+	way, usage := k.leastUsed(set, t, -1)
+	for range ways { // a bound: usages may change all the time
 		owner := set[setHashes+way].Swap(0)
-		other, least := k.least(set, t, way)
-		if debt = k.rule.debt(k.state(set, way), t); debt <= least {
+		other, leastUsage := k.leastUsed(set, t, way)
+		if usage = k.algorithm.usage(k.state(set, way), t); usage <= leastUsage {
 			break
 		}
 		set[setHashes+way].Store(owner)
-		way, debt = other, least
+		way, usage = other, leastUsage
 	}
-	if debt > 0 {
+	if usage > 0 {
 		k.displaced.Add(1)
 	}
 	return way
 }
 
-// least returns the place with least debt, except for one.
-func (k *Keyed) least(set []atomic.Uint64, t int64, except int) (way int, debt int64) {
-	way, debt = -1, math.MaxInt64
+// leastUsed returns the place with the lowest usage among all but one.
+func (k *Keyed) leastUsed(set []atomic.Uint64, t int64, except int) (way int, usage int64) {
+	way, usage = -1, math.MaxInt64
 	for w := range ways {
 		if w == except {
 			continue
 		}
-		if d := k.rule.debt(k.state(set, w), t); way < 0 || d < debt {
-			way, debt = w, d
+		if d := k.algorithm.usage(k.state(set, w), t); way < 0 || d < usage {
+			way, usage = w, d
 		}
 	}
-	return way, debt
+	return way, usage
 }

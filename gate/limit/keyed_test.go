@@ -95,8 +95,8 @@ func TestKeyedNeverMore(t *testing.T) {
 	}
 }
 
-// TestThoseWhoDoLittleAreSpared has a few offenders among many others, in less room than all of them would need.
-func TestThoseWhoDoLittleAreSpared(t *testing.T) {
+// TestCallersWithFewRequestsAreSpared has a few offenders among many others, in less room than all of them would need.
+func TestCallersWithFewRequestsAreSpared(t *testing.T) {
 	k := NewKeyed(500, NewTokenBucket(100, time.Second, 0))
 	at, refused, asked := noon(), 0, 0
 	for i := range 100_000 {
@@ -111,7 +111,7 @@ func TestThoseWhoDoLittleAreSpared(t *testing.T) {
 		}
 	}
 	if refused*1000 > asked {
-		t.Errorf("%d of %d who did little were refused", refused, asked)
+		t.Errorf("got %d of %d keys with few events refused, want none", refused, asked)
 	}
 }
 

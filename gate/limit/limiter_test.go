@@ -13,7 +13,7 @@ type anyLimiter interface {
 	Allow() bool
 	AllowN(at time.Time, n int) bool
 	Reserve() Reservation
-	ReserveN(at time.Time, n int, most time.Duration) Reservation
+	ReserveN(at time.Time, n int, maxWait time.Duration) Reservation
 	RetryAfter(at time.Time, n int) time.Duration
 	WaitN(ctx context.Context, n int) error
 }

@@ -115,8 +115,8 @@ func (m *tokenModel) setLimit(n int) { m.limit = n }
 func (m *tokenModel) at(t int64) *big.Rat {
 	have := new(big.Rat).Mul(big.NewRat(t-m.last, m.period), big.NewRat(int64(m.limit), 1))
 	have.Add(have, m.tokens)
-	if most := big.NewRat(int64(m.burst), 1); have.Cmp(most) > 0 {
-		return most
+	if full := big.NewRat(int64(m.burst), 1); have.Cmp(full) > 0 {
+		return full
 	}
 	return have
 }
@@ -231,7 +231,7 @@ func compare(t *testing.T, random *rand.Rand, l anyLimiter, want model, n int, s
 		}
 		turn, possible := want.turn(at.UnixNano(), many)
 		wait := time.Duration(turn - at.UnixNano())
-		// A ring whose turns are taken back is behind its memory now and then, and then stricter.
+		// A ring whose turns are cancelled sometimes remembers less than the model, and then is stricter.
 		got := l.RetryAfter(at, many)
 		if isRing && set == nil && possible && got > wait {
 			turn, wait, stricter = turn+int64(got-wait), got, stricter+1
@@ -239,13 +239,13 @@ func compare(t *testing.T, random *rand.Rand, l anyLimiter, want model, n int, s
 		if possible && got != wait {
 			t.Fatalf("step %d: %d in %v; want %v", step, many, got, wait)
 		}
-		most := time.Duration(0)
+		maxWait := time.Duration(0)
 		if random.IntN(4) == 0 {
-			most = time.Duration(random.Int64N(int64(3 * time.Second)))
+			maxWait = time.Duration(random.Int64N(int64(3 * time.Second)))
 		}
-		r := l.ReserveN(at, many, most)
-		if ok := possible && wait <= most; r.OK() != ok || ok && r.DelayFrom(at) != wait {
-			t.Fatalf("step %d: %d in up to %v: got %v in %v, want %v in %v", step, many, most, r.OK(), r.DelayFrom(at), ok, wait)
+		r := l.ReserveN(at, many, maxWait)
+		if ok := possible && wait <= maxWait; r.OK() != ok || ok && r.DelayFrom(at) != wait {
+			t.Fatalf("step %d: %d in up to %v: got %v in %v, want %v in %v", step, many, maxWait, r.OK(), r.DelayFrom(at), ok, wait)
 		}
 		if r.OK() {
 			bookings = append(bookings, booking{r, want.charge(at.UnixNano(), turn, many), many})

@@ -5,13 +5,13 @@ import (
 	"iter"
 )
 
-// Waiter is a limiter that can be waited for, as all of this package can.
+// Waiter is a limiter that blocks until the next turn. All limiters of this package are Waiters.
 type Waiter interface {
 	Wait(ctx context.Context) error
 }
 
-// Do runs functions one after the other, each at its turn, in the calling goroutine. It stops at the first error, of a
-// function or of waiting, and returns it.
+// Do runs functions one after the other, each at its turn, in the calling goroutine. It stops at the first error of a
+// function or of Wait, and returns it.
 func Do(ctx context.Context, pace Waiter, fs ...func(context.Context) error) error {
 	for _, f := range fs {
 		if err := pace.Wait(ctx); err != nil {
@@ -24,8 +24,8 @@ func Do(ctx context.Context, pace Waiter, fs ...func(context.Context) error) err
 	return nil
 }
 
-// Seq returns the numbers from 0, each at its turn, until waiting fails: for "for range" at a bounded rate. Each range
-// over it begins at 0.
+// Seq returns the numbers from 0, each at its turn, until Wait fails. It is for loops ("for range") at a bounded rate. Each
+// loop over it begins at 0.
 func Seq(ctx context.Context, pace Waiter) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for i := 0; pace.Wait(ctx) == nil && yield(i); i++ {
@@ -33,9 +33,9 @@ func Seq(ctx context.Context, pace Waiter) iter.Seq[int] {
 	}
 }
 
-// Each returns the values of a sequence, each at its turn, until the sequence is over or waiting fails. A value is taken
-// from the sequence before its turn, so that none is waited for that does not come; one that is taken when the context
-// ends is dropped.
+// Each returns the values of a sequence, each at its turn, until the sequence ends or Wait fails. It takes a value from the
+// sequence first and then waits for the turn, so that it books no turn after the last value. A value that it has taken when
+// the context ends is dropped.
 func Each[T any](ctx context.Context, pace Waiter, values iter.Seq[T]) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for v := range values {

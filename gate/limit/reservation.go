@@ -10,13 +10,13 @@ import (
 
 // Errors of Wait, of Do, and of Schedule.
 var (
-	ErrNever  = errors.New("limit: more at once than the limit ever allows")
+	ErrNever  = errors.New("limit: got more at once than the limit ever allows")
 	ErrFull   = errors.New("limit: queue is full")
 	ErrClosed = errors.New("limit: schedule is closed")
 )
 
-// Reservation is a turn that was booked. It is a value, and nothing is allocated for it. The zero value is no turn. One
-// goroutine may use it.
+// Reservation is a turn that was booked. It is a value and needs no allocation. The zero value is no turn. One goroutine at
+// a time may use it.
 type Reservation struct {
 	clock *clock
 	turn  int64 // or never
@@ -24,32 +24,32 @@ type Reservation struct {
 	charge
 }
 
-// charge is what Cancel takes back.
+// charge is what Cancel refunds.
 type charge struct {
-	rule    algorithm
-	state   []atomic.Uint64
-	receipt receipt
-	n       int64
+	algorithm algorithm
+	state     []atomic.Uint64
+	receipt   receipt
+	n         int64
 }
 
-func free(c *clock, t int64) Reservation { return Reservation{clock: c, turn: t, ok: true} }
+func freeReservation(c *clock, t int64) Reservation { return Reservation{clock: c, turn: t, ok: true} }
 
-func booked(c *clock, t, wait int64, ok bool, paid charge) Reservation {
+func newReservation(c *clock, t, wait int64, ok bool, charged charge) Reservation {
 	r := Reservation{clock: c, turn: never, ok: ok}
 	if wait != never {
 		r.turn = t + wait
 	}
 	if ok {
-		r.charge = paid
+		r.charge = charged
 	}
 	return r
 }
 
-// OK reports whether a turn was booked. If not, it would have come later than was asked for, or never, or a LeakyBucket's
-// queue was full; Delay still says when it would have been.
+// OK reports whether a turn was booked. If not, the turn would come later than maxWait, or never, or the queue of a
+// LeakyBucket was full. Delay then returns how long it would be until the turn.
 func (r *Reservation) OK() bool { return r.ok }
 
-// Delay returns how long it is until the turn: 0 if it has come, Never if it never will.
+// Delay returns how long it is until the turn: 0 if the turn has come, Never if it never comes.
 func (r *Reservation) Delay() time.Duration {
 	if r.clock == nil {
 		return Never
@@ -72,14 +72,14 @@ func (r *Reservation) delay(t int64) time.Duration {
 	return time.Duration(max(0, r.turn-t))
 }
 
-// Cancel says that what the turn was booked for does not happen, whether the turn is yet to come or not, and gives it back
-// for others as far as that never admits more than the limit: turns that were booked meanwhile stay where they are. Ring,
-// Fixed and Sliding give everything back, which for a Ring means to copy it. A bucket gives back what nobody has been
-// charged after, as golang.org/x/time/rate does in effect; a Ring's key in a Keyed gives back nothing. Cancel may be called
-// once for a turn, and not for a copy of it; a second call on the same value does nothing.
+// Cancel says that the event for which the turn was booked does not happen. The turn may be in the future or in the past.
+// Cancel refunds the turn to others as far as that never admits more than the limit; turns that were booked meanwhile stay
+// where they are. Ring, Fixed and Sliding refund everything; a Ring copies its slots for that. A bucket refunds a turn only
+// if no other was booked after it, as golang.org/x/time/rate does in effect. A Ring's key in a Keyed refunds nothing. Cancel
+// may be called for one copy of a Reservation only. A second call on the same value does nothing.
 func (r *Reservation) Cancel() {
-	if r.rule != nil {
-		r.rule.give(r.state, r.receipt, r.n)
+	if r.algorithm != nil {
+		r.algorithm.refund(r.state, r.receipt, r.n)
 	}
 	r.charge, r.ok = charge{}, false
 }
@@ -87,7 +87,7 @@ func (r *Reservation) Cancel() {
 // booker is a limiter, or one key of a Keyed.
 type booker interface {
 	now() int64
-	reserve(t int64, n int, most int64) Reservation
+	reserve(t int64, n int, maxWait int64) Reservation
 }
 
 // wait books a turn and blocks until then.
@@ -95,17 +95,17 @@ func wait(ctx context.Context, l booker, n int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	most := maxPeriod
+	maxWait := maxPeriod
 	if deadline, ok := ctx.Deadline(); ok {
-		most = max(0, int64(time.Until(deadline)))
+		maxWait = max(0, int64(time.Until(deadline)))
 	}
 	t := l.now()
-	r := l.reserve(t, n, most)
+	r := l.reserve(t, n, maxWait)
 	d := r.delay(t)
 	switch {
 	case !r.ok && d == Never:
 		return ErrNever
-	case !r.ok && int64(d) <= most:
+	case !r.ok && int64(d) <= maxWait:
 		return ErrFull
 	case !r.ok:
 		return fmt.Errorf("limit: turn is in %v: %w", d, context.DeadlineExceeded)

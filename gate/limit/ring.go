@@ -1,207 +1,178 @@
 package limit
 
-import "sync/atomic"
-
-// A ring's state is a circular buffer of when something was admitted, a power of two of slots, and where to look in it.
-//
-//	hint    no more than the head, and behind it by no more than there are slots. It only grows
-//	latest  no less than the time of any admission of several at once
-//	slots   position p is in slot p mod slots: the time, its lap's tag in the lowest bit
-//
-// The head, how many were admitted and so the position of the next, is nowhere: it is the first position from the hint on
-// whose slot is not written, that is, not tagged with the current lap. A few slots are looked at more often than the hint
-// is moved, so that most admissions write to one cache line only.
-//
-// # How one is admitted
-//
-// A goroutine finds the head, and reads the time of the limit-th newest and the slot at the head. If the time is a window
-// ago, it replaces the slot by compare-and-swap: at that moment its admission is decided, recorded and counted, in one. So
-// nothing can be lost between counting and recording, whoever stops where.
-//
-// The time that is written is never before that of the position before, so times never decrease along the ring; and it is
-// a window or more after what the slot held, so no slot ever holds the same word twice and the swap has no ABA problem.
-// Everything read is known to belong together when the slot at the head was not written after reading it, and the hint is
-// still what it was, so that the tags were those of one lap.
-//
-// # Why never more than the limit, whatever the clocks say
-//
-// Say admission k was given time t[k] and recorded r[k] = max(t[k], r[k-1]). It was admitted because t[k] ≥ r[k-N] + W.
-// For any j ≤ k-N: t[j] ≤ r[j] ≤ r[k-N] ≤ t[k] - W. So of any N+1 admissions, the first and the last, by position, are
-// W or more apart by the times that were given, and do not fit into [a, a+W).
-//
-// # How several are admitted
-//
-// The slot at the head is replaced by a claim: the number of positions, and the low bits of the first to make it unique.
-// Whoever finds a claim completes it: the positions behind the first are filled, the first last; the hint is at the head
-// meanwhile, and moved over all of them in the end. The one thing that helpers cannot know is the time, which has no room
-// in the claim: they take latest, to which the claimant has raised it before. If several goroutines claim at once with
-// different times, that may be a little late, which only keeps the slots longer.
-//
-// # How a limit grows, and turns are taken back
-//
-// By a new state. The old one is frozen, which takes no more than a mark in the slot at its head, and what follows from it
-// is written to the new one by whoever comes by: see grow.go.
-const (
-	ringHint = iota
-	ringLatest
-	ringSlots
+import (
+	"math/bits"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
 )
 
-// Bits of a slot.
-const (
-	tagBit     = uint64(1)       // of a time: its lap, modulo 2
-	frozenBit  = uint64(1) << 62 // of a time: nothing is written to this ring any more
-	claimBit   = uint64(1) << 63 // not a time but a claim
-	claimUnits = 26              // bits for the number of positions; the rest is for which
-	maxSlots   = 1 << claimUnits / 2
-)
-
-// maxLag is how far the hint may be behind the head, but for several at once.
-const maxLag = 8
-
-// ring is the algorithm. Its limit may be more than a state has slots; then the slots are the limit.
-type ring struct {
-	window int64
-	limit  atomic.Int64
+// Ring admits at most a number of events in any period, whenever the period begins: no half-open interval as long as the
+// period contains more of the times that were admitted than the limit. It keeps a time of 8 bytes for each event of the
+// limit, rounded up to a power of two. NewRing makes one; the zero value is not usable. All methods may be called from any
+// goroutine. SetLimit, and Reservation.Cancel for a turn, take a lock, and wait only for each other.
+//
+// To cancel a turn costs a copy of the slots. Other calls do not wait for it.
+//
+// The circular buffer of timestamps is folklore. With a lock it is exact. Lock-free versions that publish the head before
+// the time, or the time before the head, lose increments. See ringstate.go for how this one avoids that.
+type Ring struct {
+	limiter
+	ring         ring
+	table        atomic.Pointer[ringTable]
+	mu           sync.Mutex // held by SetLimit and refund: there is one change at a time
+	largestLimit int        // the largest limit that the ring has had, at least 1
 }
 
-func (a *ring) take(s []atomic.Uint64, t, n, most int64) (wait int64, r receipt, ok bool) {
-	wait, r, ok, _ = a.try(s, t, n, most)
-	return wait, r, ok
+// ringTable is a state of a ring. replace and moveFrom replace it by another one.
+type ringTable struct {
+	words []atomic.Uint64
+	next  atomic.Pointer[ringTable] // set before words are frozen
+
+	withoutTime  int64  // admissions of this time are left out when the table before is copied, …
+	dropCount    int64  // … as many of them as this
+	largestLimit uint64 // the largest limit that the ring had before, at least 1
 }
 
-// try is take for states that may be frozen: then nothing is decided.
-func (a *ring) try(s []atomic.Uint64, t, n, most int64) (wait int64, r receipt, ok, frozen bool) {
+// NewRing returns a Ring that admits n events in any period. It panics if the period is not positive or over two years, or
+// if n is negative or more than 33 million. A limit of 0 admits nothing.
+func NewRing(n int, per time.Duration) *Ring {
+	r, slots := &Ring{ring: ring{window: nanoseconds(per)}, largestLimit: max(n, 1)}, slotsFor(n)
+	r.ring.limit.Store(int64(n))
+	r.limiter = limiter{clock: newClock(), algorithm: r}
+	r.table.Store(newRingTable(slots))
+	return r
+}
+
+// SetLimit changes how many events are admitted in any period. It panics as NewRing does. An interval in which the limit
+// changes contains no more events than the limit at its last admission. If the ring has enough slots, SetLimit costs one
+// store. Otherwise it makes a larger table. Any goroutine that finds the old one frozen helps to copy it, so that no call
+// waits for SetLimit.
+func (r *Ring) SetLimit(n int) {
+	slots := slotsFor(n)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if slots > len(r.table.Load().words)-ringSlots {
+		r.replace(newRingTable(slots))
+	}
+	r.largestLimit = max(r.largestLimit, n)
+	r.ring.limit.Store(int64(n))
+}
+
+// pattern returns for Keyed a ring that cannot grow: the states of a Keyed have no pointer to a larger table.
+func (r *Ring) pattern() (clock, algorithm) {
+	return r.clock, &fixedRing{ring: &r.ring, slots: slotsFor(int(r.ring.limit.Load()))}
+}
+
+type fixedRing struct {
+	*ring
+	slots int
+}
+
+func (f *fixedRing) words() int { return ringSlots + f.slots }
+
+func (r *Ring) words() int { return 0 } // the state is in the table
+
+func (r *Ring) take(_ []atomic.Uint64, t, n, maxWait int64) (int64, receipt, bool) {
 	for {
-		limit := min(a.limit.Load(), int64(len(s)-ringSlots))
-		if n > limit {
-			return never, r, false, false
+		table := r.table.Load()
+		wait, charged, ok, frozen := r.ring.try(table.words, t, n, maxWait)
+		if !frozen {
+			return wait, charged, ok
 		}
-		hint, head := end(s)
-		free, back := int64(0), uint64(limit-n+1)
-		if head >= back {
-			free = timeOf(at(s, head-back).Load()) + a.window
-		}
-		newest := int64(0)
-		if head > 0 {
-			newest = timeOf(at(s, head-1).Load())
-		}
-		next := at(s, head).Load()
-		if s[ringHint].Load() != hint || written(s, next, head) {
-			if next&claimBit != 0 && s[ringHint].Load() == hint {
-				settle(s, head, next, 0)
-			}
-			continue
-		}
-		if wait = max(0, free-t); wait > most {
-			return wait, r, false, false
-		}
-		if next&frozenBit != 0 {
-			return 0, r, false, true
-		}
-		if when := max(t+wait, newest); admit(s, head, next, n, when) {
-			return wait, receipt{place: uint64(when)}, true, false
-		}
+		r.moveFrom(table)
 	}
 }
 
-// end returns the head as it follows from the hint, for as long as the hint is the same.
-func end(s []atomic.Uint64) (hint, head uint64) {
-	lag := min(maxLag, uint64(len(s)-ringSlots))
+// refund replaces the table by a copy without n admissions of one time.
+func (r *Ring) refund(_ []atomic.Uint64, charged receipt, n int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next := newRingTable(len(r.table.Load().words) - ringSlots)
+	next.withoutTime, next.dropCount = int64(charged.place), n
+	r.replace(next)
+}
+
+// replace makes next the table of the ring. The caller holds mu.
+func (r *Ring) replace(next *ringTable) {
+	old := r.table.Load()
+	next.largestLimit = uint64(r.largestLimit)
+	old.next.Store(next)
+	freeze(old.words)
+	r.moveFrom(old)
+}
+
+func (r *Ring) usage(_ []atomic.Uint64, t int64) int64 { return r.ring.usage(r.table.Load().words, t) }
+
+func newRingTable(slots int) *ringTable {
+	return &ringTable{words: make([]atomic.Uint64, ringSlots+slots)}
+}
+
+// slotsFor returns how many slots a limit needs. It panics if the limit is out of range.
+func slotsFor(n int) int {
+	if n < 0 || n > maxSlots {
+		panic("limit: got a limit of " + strconv.Itoa(n) + " for a ring, want 0 to " + strconv.Itoa(maxSlots))
+	}
+	return 1 << bits.Len(uint(max(n, 1)-1))
+}
+
+// freeze ends admissions to a ring. Each admission needs the slot at the head, so it suffices to mark that slot. After freeze
+// the hint is the head.
+func freeze(s []atomic.Uint64) {
 	for {
-		hint = s[ringHint].Load()
-		for head = hint; head < hint+lag; head++ {
-			if v := at(s, head).Load(); v&claimBit != 0 || !written(s, v, head) {
-				return hint, head
-			}
+		hint, head := findHead(s)
+		next := slotAt(s, head).Load()
+		switch {
+		case s[ringHint].Load() != hint:
+		case next&claimBit != 0:
+			completeClaim(s, head, next, 0)
+		case written(s, next, head):
+		case hint < head:
+			s[ringHint].CompareAndSwap(hint, head)
+		case slotAt(s, head).CompareAndSwap(next, next|frozenBit):
+			return
 		}
-		s[ringHint].CompareAndSwap(hint, head)
 	}
 }
 
-// admit writes n positions from the head on, unless another goroutine was first.
-func admit(s []atomic.Uint64, head, next uint64, n, when int64) bool {
-	if n == 1 {
-		return at(s, head).CompareAndSwap(next, slotOf(s, head, when))
-	}
-	raise(&s[ringLatest], uint64(when))
-	claim := claimBit | head<<claimUnits&^(claimBit|frozenBit) | uint64(n)
-	if !at(s, head).CompareAndSwap(next, claim) {
-		return false
-	}
-	settle(s, head, claim, when)
-	return true
-}
-
-// settle replaces a claim by what it stands for. When it returns, the head is behind that. The time is the claim's, if it
-// is known.
-func settle(s []atomic.Uint64, head, claim uint64, known int64) {
-	raise(&s[ringHint], head)
-	last := head + claim&(1<<claimUnits-1)
-	when := known
-	for p := head + 1; p < last; p++ {
-		slot := at(s, p)
-		v := slot.Load()
-		for !written(s, v, p) {
-			if p == head+1 && known == 0 {
-				when = max(int64(s[ringLatest].Load()), timeOf(at(s, head-1).Load()))
+// moveFrom replaces a frozen table by its next one. Any number of goroutines may do so at once: they all compute the same
+// words from the frozen table, and write them only over zeros, and a slot in use never becomes zero again. Where admissions
+// are left out, all earlier ones move up by as many positions. The head stays, because the laps of the slots count from it.
+func (r *Ring) moveFrom(old *ringTable) {
+	from, next := old.words, old.next.Load()
+	to := next.words
+	head := from[ringHint].Load()
+	slots := uint64(len(to) - ringSlots)
+	dropped := int64(0)
+	source := head // the position after the one that was read last
+	for p := head; p > head-min(head, slots); p-- {
+		when := int64(0)
+		for source > 0 {
+			source--
+			when = remembered(from, head, next.largestLimit, source, r.ring.window)
+			if when != next.withoutTime || dropped == next.dropCount {
+				break
 			}
-			if s[ringHint].Load() != head {
-				return // others have finished
-			}
-			slot.CompareAndSwap(v, slotOf(s, p, when))
-			v = slot.Load()
+			dropped++
+			when = 0
 		}
-		when = timeOf(v)
+		slotAt(to, p-1).CompareAndSwap(0, slotOf(to, p-1, when))
 	}
-	at(s, head).CompareAndSwap(claim, slotOf(s, head, when))
-	s[ringHint].CompareAndSwap(head, last)
+	to[ringHint].CompareAndSwap(0, head)
+	r.table.CompareAndSwap(old, next)
 }
 
-// give cannot take a time out of a state while others write to it. A Ring of its own can, by replacing the state.
-func (a *ring) give([]atomic.Uint64, receipt, int64) {}
-
-// debt is the wait for the next turn, and if there is none, how recently there was one.
-func (a *ring) debt(s []atomic.Uint64, t int64) int64 {
-	_, head := end(s)
-	if head == 0 || timeOf(at(s, head-1).Load())+a.window <= t {
+// remembered returns the time of a position before the head. If the position was overwritten, it returns the latest time that
+// the position can have had: an admission that came at least limit positions later was at least a window later.
+func remembered(from []atomic.Uint64, head, limit, p uint64, window int64) int64 {
+	laps, known := uint64(0), uint64(len(from)-ringSlots)
+	if p+known < head {
+		laps = (head-known-p-1)/limit + 1
+	}
+	when := timeOf(slotAt(from, p+laps*limit).Load())
+	if high, low := bits.Mul64(laps, uint64(window)); high != 0 || low > uint64(when) {
 		return 0
 	}
-	limit := uint64(max(1, min(a.limit.Load(), int64(len(s)-ringSlots))))
-	if head < limit {
-		return 1
-	}
-	return max(1, a.window+timeOf(at(s, head-limit).Load())+a.window-t)
-}
-
-// at returns the slot of a position. Before the first position there is none that matters.
-func at(s []atomic.Uint64, position uint64) *atomic.Uint64 {
-	return &s[ringSlots+int(position)&(len(s)-ringSlots-1)]
-}
-
-// slotOf returns what a slot holds once something was admitted at its position.
-func slotOf(s []atomic.Uint64, position uint64, when int64) uint64 {
-	return uint64(when)<<1 | tagOf(s, position)
-}
-
-// tagOf is 1 in the first lap, so that the zeros of a new state are of the lap before.
-func tagOf(s []atomic.Uint64, position uint64) uint64 {
-	slots := uint64(len(s) - ringSlots)
-	if position&slots == 0 {
-		return tagBit
-	}
-	return 0
-}
-
-// written reports whether a slot's word is of its position's lap, or a claim that begins there.
-func written(s []atomic.Uint64, v, position uint64) bool {
-	return v&claimBit != 0 || v&tagBit == tagOf(s, position)
-}
-
-func timeOf(v uint64) int64 { return int64(v&^(claimBit|frozenBit)) >> 1 }
-
-// raise makes a word no less than v.
-func raise(w *atomic.Uint64, v uint64) {
-	for old := w.Load(); old < v && !w.CompareAndSwap(old, v); old = w.Load() {
-	}
+	return when - int64(laps)*window
 }

@@ -72,7 +72,7 @@ func TestRingKeepsWhatItCountedWhenTheLimitChanges(t *testing.T) {
 		{200, 100, 98}, // more slots
 		{300, 99, 0},
 		{400, 1000, 900},
-		{1000, 1000, 2}, // those at 0 are gone
+		{1000, 1000, 2}, // those at 0 have left the window
 		{1200, 1000, 98},
 		{1300, 10, 0},
 		{1400, 10, 0},

@@ -3,12 +3,13 @@ package limit
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 )
 
-// Schedule runs functions at a bounded rate and in the order in which they were added, away from who adds them. It keeps
-// them in a bounded queue and starts no goroutine: Run is to be called in one. NewSchedule makes one; the zero value is not
-// usable. All methods may be called from any goroutine.
+// Schedule runs functions at a bounded rate, in the order in which they were added, and in another goroutine than the one
+// that adds them. It keeps them in a bounded queue. It starts no goroutine: the program calls Run in one. NewSchedule makes
+// a Schedule; the zero value is not usable. All methods may be called from any goroutine.
 type Schedule struct {
 	pace  Waiter
 	queue chan func(context.Context)
@@ -17,16 +18,16 @@ type Schedule struct {
 	closed bool
 }
 
-// NewSchedule returns a Schedule for up to queue functions that wait for their turn. It panics if queue is less than 1.
+// NewSchedule returns a Schedule in which up to queue functions wait for their turns. It panics if queue is less than 1.
 func NewSchedule(pace Waiter, queue int) *Schedule {
 	if queue < 1 {
-		panic("limit: a schedule needs a queue")
+		panic("limit: got a queue of " + strconv.Itoa(queue) + ", want at least 1")
 	}
 	return &Schedule{pace: pace, queue: make(chan func(context.Context), queue)}
 }
 
-// Add has Run call a function. It never blocks: it returns ErrFull if the queue is full, and ErrClosed after Close or when
-// Run has returned.
+// Add adds a function for Run to call. It never blocks: it returns ErrFull if the queue is full, and ErrClosed after Close
+// or after Run has returned.
 func (s *Schedule) Add(f func(context.Context)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,7 +42,7 @@ func (s *Schedule) Add(f func(context.Context)) error {
 	}
 }
 
-// Close says that nothing more will be added: Run returns when the queue is empty.
+// Close ends the queue: Add fails from now on, and Run returns when the queue is empty.
 func (s *Schedule) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,9 +52,9 @@ func (s *Schedule) Close() {
 	}
 }
 
-// Run calls the functions, one after the other, each at its turn, until the context ends or, after Close, none is left.
-// One that takes long delays those behind it. It is to be called once. Functions that it does not get to are dropped, and
-// the error says how many.
+// Run calls the functions, one after the other, each at its turn. It returns when the context ends, or after Close when no
+// function is left. A function that takes long delays those after it. Run may be called once. Functions that it has not
+// called when it returns are dropped, and the error says how many.
 func (s *Schedule) Run(ctx context.Context) error {
 	defer s.Close()
 	for {
@@ -72,7 +73,7 @@ func (s *Schedule) Run(ctx context.Context) error {
 	}
 }
 
-// drop empties the queue.
+// drop empties the queue and returns the error of Run.
 func (s *Schedule) drop(taken int, err error) error {
 	s.Close()
 	for range s.queue {

@@ -34,7 +34,7 @@ func TestScheduleRunsInOrderAtItsRate(t *testing.T) {
 	}
 }
 
-func TestScheduleNeverBlocksWhoAdds(t *testing.T) {
+func TestScheduleNeverBlocksAGoroutineThatAdds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		s := NewSchedule(NewRing(1, time.Hour), 3)
@@ -73,7 +73,7 @@ func TestScheduleSaysWhatItDropped(t *testing.T) {
 	})
 }
 
-func TestScheduleThatNeverWill(t *testing.T) {
+func TestScheduleThatNeverHasATurn(t *testing.T) {
 	s := NewSchedule(NewRing(0, time.Second), 10)
 	if err := s.Add(func(context.Context) { t.Error("there is never a turn") }); err != nil {
 		t.Fatal(err)

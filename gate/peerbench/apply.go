@@ -17,7 +17,7 @@ import (
 // perSecond is how many decisions a second the writer applies while readers are measured.
 const perSecond = 10_000
 
-// applying measures what the writer takes, in time, in memory, and of its readers' time.
+// applying measures the costs of the writer: its time, its memory, and by how much it slows readers down.
 func (b *bench) applying(ctx context.Context) error {
 	closed, others := crowd(b.settings.many, b.settings.many)
 	g, err := b.closing(closed)
@@ -30,7 +30,7 @@ func (b *bench) applying(ctx context.Context) error {
 // batch is how many decisions are applied at once, as if they came in one message.
 const batch = 1000
 
-// closing measures how long closing many callers takes, one by one from nothing, and what memory they need.
+// closing measures how long it takes to close many callers in an empty gate, and how much memory they need.
 func (b *bench) closing(closed []string) (*gate.Set, error) {
 	now := time.Now()
 	ds := peers.Decisions(closed, now, now.Add(time.Hour))
@@ -70,12 +70,12 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// least is the shortest lookup that can be told from none, in nanoseconds.
-const least = 0.1
+// shortest is the shortest lookup that can be measured, in nanoseconds.
+const shortest = 0.1
 
 // whileApplying measures misses alone, and while a writer is at work.
 func (b *bench) whileApplying(ctx context.Context, s *gate.Set, closed, others []string) error {
-	asked := others[len(others)/20:] // the others are closed and opened meanwhile
+	asked := others[len(others)/20:] // the first twentieth is closed and opened meanwhile
 	l := lookup{asked: asked}
 	loop := &contender{subject: peers.Loop{}}
 	g := &contender{subject: &peers.Gate{Set: s, Gate: s.Gate(peers.Kind)}}
@@ -97,8 +97,8 @@ func (b *bench) whileApplying(ctx context.Context, s *gate.Set, closed, others [
 			writer.start()
 			busy := take(ask)
 			writer.stop()
-			alone := (before + take(ask)) / 2 // so that a trend counts for neither
-			times = append(times, (busy-base)/max(alone-base, least))
+			alone := (before + take(ask)) / 2 // the mean of before and after cancels a trend
+			times = append(times, (busy-base)/max(alone-base, shortest))
 		}
 		row.Figures = append(row.Figures, report.Figure{CPUs: cpus, Value: (meter.Median(times) - 1) * 100})
 	}
@@ -109,8 +109,8 @@ func (b *bench) whileApplying(ctx context.Context, s *gate.Set, closed, others [
 	return nil
 }
 
-// writer applies decisions at a steady rate: of three one renews a closure, one closes another caller, and one opens it.
-// It can be started again after it was stopped.
+// writer applies decisions at a steady rate. Of three decisions, one renews a closure, one closes another caller, and one
+// opens that caller again. A writer can be started again after it was stopped.
 type writer struct {
 	set       *gate.Set
 	decisions []schemas.Decision

@@ -23,7 +23,7 @@ func (b *bench) row(r report.Row) { b.report.Rows = append(b.report.Rows, r) }
 func (b *bench) spread(ctx context.Context, trials ...meter.Work) ([][]meter.Series, error) {
 	all := make([][]meter.Series, len(b.settings.cpus))
 	for i, cpus := range b.settings.cpus {
-		runtime.GC() // what the last one left is not to be cleared away while this one is measured
+		runtime.GC() // collect the garbage of the last measurement before this one begins
 		var err error
 		if all[i], err = b.settings.plan.Spread(ctx, cpus, trials...); err != nil {
 			return nil, err
@@ -32,10 +32,10 @@ func (b *bench) spread(ctx context.Context, trials ...meter.Work) ([][]meter.Ser
 	return all, nil
 }
 
-// beyond returns what a series took beyond a base, per operation, and never less than nothing.
+// beyond returns how much longer an operation of a series took than one of a base, and at least 0.
 func beyond(s, base meter.Series) float64 { return max(0, s.NS()-base.NS()) }
 
-// machine describes what this runs on.
+// machine describes the machine of this run.
 func machine() string {
 	model := runtime.GOARCH
 	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {

@@ -5,8 +5,8 @@ import (
 	"github.com/509da70d/floodgate/gate/peerbench/report"
 )
 
-// walked is how much other data a busy server is taken to touch between two requests' lookups: it displaces what is in
-// the first level of cache and most of the second.
+// walked is an assumption: how many bytes of other data a busy server touches between two lookups. It displaces the first
+// level of cache and most of the second.
 const walked = 1 << 20
 
 // cold measures a case's lookups one at a time.
@@ -21,7 +21,7 @@ func (b *bench) cold(l lookup, cs []*contender, grid *report.Grid) {
 		one := make([]string, 1)
 		stride := len(l.asked)/b.settings.cold | 1
 		took[i] = walker.Cold(b.settings.cold, func(n int) {
-			// As a server has it: read from the network a moment ago.
+			// The key is in the cache, as in a server that has just read it from the network.
 			id = append(id[:0], l.asked[n*stride%len(l.asked)]...)
 			one[0] = string(id)
 		}, func(int) { c.subject.Ask(one) })

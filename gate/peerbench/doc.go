@@ -1,12 +1,13 @@
-// Command peerbench measures floodgate's gate beside other libraries, in one run on one machine: only then do their
-// figures compare. It prints a table of cases with their bars, what the gate takes and what the fastest rival takes.
+// Command peerbench measures floodgate's gate beside other libraries. It does so in one run on one machine, because only then
+// figures can be compared. It prints a table of cases: for each, the bar (the figure that it must reach), the time
+// of the gate, and that of the fastest rival.
 //
 //	go run .                  the table; about four minutes on two idle processors, and 4 GiB of memory
 //	go run . --output json    the same, an object a line
-//	go run . --update         the same, and rewrites the block in the repository's README.md
+//	go run . --update         the same, and rewrites the block in RESULTS.md
 //
-// Figures are processor time of the whole process (package meter), net of the loop around the question, the median of
-// several rounds in which subjects take turns. Package peers has the subjects, package report the table.
+// A figure is the processor time of the whole process (package meter) without the loop around the question. It is the median
+// of several rounds in which subjects take turns. Package peers contains the subjects, package report the table.
 //
-// It exits 0 also if bars are missed: that is a result. It runs on Unix.
+// It exits with 0 even if the gate misses bars. It runs on Unix.
 package main

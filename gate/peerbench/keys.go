@@ -10,7 +10,7 @@ import (
 // idBytes is the length of all ids here.
 const idBytes = 22
 
-// crowd returns two groups of callers, chosen at random among ten times as many as the larger has.
+// crowd returns two groups of callers. They are chosen at random from ten times as many as are in the larger group.
 func crowd(first, second int) (a, b []string) {
 	numbers := dice(1).Perm(10 * max(first, second))
 	return ids(numbers[:first]), ids(numbers[first : first+second])
@@ -18,11 +18,11 @@ func crowd(first, second int) (a, b []string) {
 
 // dice returns a source of numbers that are the same in each run.
 func dice(seed uint64) *rand.Rand {
-	return rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // two runs must measure the same; nothing is to be kept secret
+	return rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // not a secret: two runs must measure the same
 }
 
-// ids returns callers by their numbers. They lie in memory one behind the other, in this order: a server has just read
-// the id it asks about, and what that took is not to be measured here.
+// ids returns callers by their numbers. They are contiguous in memory, in this order, so that reading them costs little: a
+// server has just read the id, and that cost is not part of the measurement.
 func ids(numbers []int) []string {
 	var b strings.Builder
 	b.Grow(len(numbers) * idBytes)
@@ -36,8 +36,8 @@ func ids(numbers []int) []string {
 	return out
 }
 
-// copies returns the same keys in other memory. Subjects get to know callers by copies: a map compares a string with
-// itself at no cost, but no request brings the string that an earlier one brought.
+// copies returns the same keys in other memory. Subjects are filled with copies: a map compares a string with itself at no
+// cost, but in a server each request brings a new string.
 func copies(keys []string) []string {
 	text, out := strings.Join(keys, ""), make([]string, len(keys))
 	for i, k := range keys {
@@ -46,9 +46,8 @@ func copies(keys []string) []string {
 	return out
 }
 
-// shuffled returns the same keys in another order. Subjects get to know callers in another order than they are asked
-// about: what is next to each other in a request's time is not so in a subject's memory, or the processor would fetch the
-// next caller's before it is asked for.
+// shuffled returns the same keys in another order. Subjects are filled in another order than they are asked in. Otherwise
+// callers of successive questions would be neighbours in a subject's memory, and the processor would prefetch the next one.
 func shuffled(keys []string) []string {
 	out := slices.Clone(keys)
 	dice(2).Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
@@ -64,14 +63,14 @@ func repeated(keys []string, n int) []string {
 	return out
 }
 
-// rounds hands out keys in chunks, to each worker from another start, over and over.
+// rounds returns keys in chunks, again and again. Each worker begins at another key.
 type rounds struct {
 	keys []string
 	at   []int // by worker
 	step int
 }
 
-// chunk is how many keys are asked about at once.
+// chunk is the number of keys of one call of Ask.
 const chunk = 1000
 
 func newRounds(keys []string) *rounds {
@@ -84,7 +83,7 @@ func newRounds(keys []string) *rounds {
 
 const (
 	maxWorkers = 2
-	padding    = 16 // words between what two workers write: two cache lines
+	padding    = 16 // words between the variables of two workers: two cache lines
 )
 
 // next returns a worker's next chunk.

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-func TestCrowdIsTwoGroupsThatShareNobody(t *testing.T) {
+func TestCrowdReturnsTwoDisjointGroups(t *testing.T) {
 	for _, p := range []struct{ first, second int }{{few, few}, {1, few}, {5000, 3000}} {
 		a, b := crowd(p.first, p.second)
 		if len(a) != p.first || len(b) != p.second {

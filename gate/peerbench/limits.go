@@ -9,8 +9,8 @@ import (
 	"github.com/509da70d/floodgate/gate/peerbench/report"
 )
 
-// stale is the share of questions that a limiter may refuse though it should allow: whoever reads the clock and is then
-// kept from the processor comes with a time at which, as it turned out, there was no room.
+// stale is the share of events that a limiter may refuse although it should allow them. A goroutine may read the clock and
+// then lose the processor: its time is old when it asks, and others have used the room of that time.
 const stale = 0.01
 
 // limits measures the local limiters, one caller each, beside their rivals.

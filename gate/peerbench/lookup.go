@@ -15,15 +15,15 @@ import (
 // lookup is a case of asking about one caller.
 type lookup struct {
 	name   string
-	short  string // for the heads of columns
+	short  string // for column headings
 	closed []string
 	asked  []string
-	hit    bool // those asked about are closed
+	hit    bool // the callers that are asked about are closed
 	bar    report.Bar
 }
 
-// cases returns the cases of one size. The small ones and the large are apart so that the callers of one size are out of
-// memory when the other is measured.
+// cases returns the cases of one size. Small and large cases are separate, so that the callers of one size are not in
+// memory while the other is measured.
 func smallCases() []lookup {
 	closed, others := crowd(few, few)
 	one := closed[:1]
@@ -61,9 +61,9 @@ func (b *bench) lookups(ctx context.Context) error {
 // contender is a subject in a case, ready to be measured.
 type contender struct {
 	name    string
-	subject peers.Subject // nil where the case means nothing to it
+	subject peers.Subject // nil if the case does not apply to it
 	limiter bool
-	asked   atomic.Int64 // questions, two workers at once: a chunk at a time, so that this is not what is measured
+	asked   atomic.Int64 // questions of all workers, added once for each chunk, so that counting costs little
 	wrong   atomic.Int64 // answers
 }
 
@@ -97,8 +97,8 @@ func (b *bench) lookup(ctx context.Context, l lookup, warm, cold *report.Grid) e
 	return nil
 }
 
-// contenders makes the subjects of a case: first the loop, then the gate, then the others. All have seen all callers,
-// and those who have spent their quota where the case is a hit. An error says whose answers are not what they should be.
+// contenders makes the subjects of a case: first the loop, then the gate, then the others. All have seen all callers. If
+// the case is a hit, the callers have spent their quotas. The error names a subject that gives wrong answers.
 func (l lookup) contenders() ([]*contender, error) {
 	gate := peers.NewGate(copies(shuffled(l.closed)))
 	cs := []*contender{{name: "empty loop", subject: peers.Loop{}}, {name: "floodgate", subject: gate}}
@@ -137,7 +137,7 @@ func (c *contender) wanted(l lookup, n int) int {
 	return n
 }
 
-// work returns what is measured; nil is nothing.
+// work returns the code to measure, or nil if the case does not apply.
 func (c *contender) work(l lookup) meter.Work {
 	if c.subject == nil {
 		return nil
@@ -153,7 +153,7 @@ func (c *contender) work(l lookup) meter.Work {
 	}
 }
 
-// closeAll ends what contenders do in the background.
+// closeAll ends the contenders' background goroutines.
 func closeAll(cs []*contender) {
 	for _, c := range cs {
 		if closer, ok := c.subject.(io.Closer); ok {
@@ -174,7 +174,7 @@ func honest(cs []*contender, share float64) error {
 	return nil
 }
 
-// values returns what contender i took beyond the loop, for each count of processors.
+// values returns the time of contender i without the loop, for each number of processors.
 func values(measured [][]meter.Series) func(i int) []float64 {
 	return func(i int) (ns []float64) {
 		for _, series := range measured {
@@ -184,7 +184,7 @@ func values(measured [][]meter.Series) func(i int) []float64 {
 	}
 }
 
-// fastest returns the limiter that took least.
+// fastest returns the limiter with the shortest time.
 func fastest(cs []*contender, series []meter.Series) (r report.Rival) {
 	for i, c := range cs {
 		if !c.limiter || c.subject == nil {

@@ -13,7 +13,7 @@ import (
 )
 
 func TestCasesAreThoseOfTheTable(t *testing.T) {
-	cases := append(smallCases(), largeCases(leastMany)...)
+	cases := append(smallCases(), largeCases(minMany)...)
 	want := []struct {
 		name   string
 		closed int
@@ -24,8 +24,8 @@ func TestCasesAreThoseOfTheTable(t *testing.T) {
 		{"1 000 closed, miss", few, false, report.Bar{AtMost: 10, Times: 5}},
 		{"1 closed, hit", 1, true, report.Bar{AtMost: 10, Times: 3}},
 		{"1 000 closed, hit", few, true, report.Bar{AtMost: 15, Times: 3}},
-		{"1 M closed of 10 M callers, miss", leastMany, false, report.Bar{AtMost: 15, Times: 30}},
-		{"1 M closed of 10 M callers, hit", leastMany, true, report.Bar{}},
+		{"1 M closed of 10 M callers, miss", minMany, false, report.Bar{AtMost: 15, Times: 30}},
+		{"1 M closed of 10 M callers, hit", minMany, true, report.Bar{}},
 	}
 	if len(cases) != len(want) {
 		t.Fatalf("got %d cases, want %d", len(cases), len(want))
@@ -50,7 +50,7 @@ func TestCasesAreThoseOfTheTable(t *testing.T) {
 	}
 }
 
-// subject answers as it is told, and counts.
+// subject gives the configured answer, and counts questions.
 type subject struct {
 	refuse func(key string) bool
 	asked  []string
@@ -105,7 +105,7 @@ func TestContendersAreReady(t *testing.T) {
 
 func TestContendersThatAnswerWronglyAreFound(t *testing.T) {
 	l := smallCases()[3]
-	l.closed = nil // a hit for nobody: the gate and the flags are open
+	l.closed = nil // no caller is closed: the gate and the flags are open
 	cs, err := l.contenders()
 	defer closeAll(cs)
 	if err == nil || !strings.Contains(err.Error(), "refused 0 of 1000 callers, want 1000") {
@@ -167,7 +167,7 @@ func TestCloseAllEndsWhatCanBeEnded(t *testing.T) {
 	}
 }
 
-// took returns a series of one sample that took so many nanoseconds an operation.
+// took returns a series of one sample with the given nanoseconds for each operation.
 func took(ns int) meter.Series { return meter.Series{{Ops: 1, CPU: time.Duration(ns)}} }
 
 func TestFastestIsALimiter(t *testing.T) {

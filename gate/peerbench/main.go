@@ -39,24 +39,24 @@ func exitCode(err error, stderr io.Writer) int {
 // errUsage is a mistake in how the command was called.
 var errUsage = errors.New("wrong usage")
 
-// config is what the flags say.
+// config holds the flags.
 type config struct {
 	settings settings
 	json     bool
-	readme   string // to rewrite; empty is none
+	page     string // file to rewrite; empty is none
 }
 
 func parse(args []string, stderr io.Writer) (c config, err error) {
 	fs := flag.NewFlagSet("peerbench", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	output := fs.String("output", "table", "table or json")
-	update := fs.Bool("update", false, "rewrite the block in the file that -readme names")
-	readme := fs.String("readme", "../../README.md", "`file` that -update rewrites")
+	update := fs.Bool("update", false, "rewrite the block in the file that -page names")
+	page := fs.String("page", "RESULTS.md", "`file` that -update rewrites")
 	s := full()
 	fs.IntVar(&s.plan.Rounds, "rounds", s.plan.Rounds, "rounds of each measurement; their median counts")
 	fs.DurationVar(&s.plan.Round, "round", s.plan.Round, "how long each takes")
-	fs.IntVar(&s.many, "many", s.many, "callers where the cases say 1 M; fewer take less memory and time, and prove nothing")
-	fs.StringVar(&s.only, "only", "", "measure only parts whose `name` has this in it: see the progress of a whole run")
+	fs.IntVar(&s.many, "many", s.many, "callers where the cases say 1 M; fewer take less memory and time, but prove nothing")
+	fs.StringVar(&s.only, "only", "", "measure only parts whose `name` contains this text: see the progress output of a whole run")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return c, err
@@ -65,17 +65,17 @@ func parse(args []string, stderr io.Writer) (c config, err error) {
 	}
 	switch {
 	case fs.NArg() > 0:
-		return c, fmt.Errorf("%w: what is %q?", errUsage, fs.Arg(0))
+		return c, fmt.Errorf("%w: got argument %q, want flags only", errUsage, fs.Arg(0))
 	case *output != "table" && *output != "json":
 		return c, fmt.Errorf("%w: -output is table or json, got %q", errUsage, *output)
 	case s.only != "" && *update:
-		return c, fmt.Errorf("%w: -update is for whole runs", errUsage)
-	case s.plan.Rounds < 1 || s.plan.Round < time.Millisecond || s.many < leastMany:
-		return c, fmt.Errorf("%w: at least 1 round, of 1ms, with %d callers", errUsage, leastMany)
+		return c, fmt.Errorf("%w: -update needs a whole run", errUsage)
+	case s.plan.Rounds < 1 || s.plan.Round < time.Millisecond || s.many < minMany:
+		return c, fmt.Errorf("%w: want at least 1 round, of 1ms, with %d callers", errUsage, minMany)
 	}
 	c = config{settings: s, json: *output == "json"}
 	if *update {
-		c.readme = *readme
+		c.page = *page
 	}
 	return c, nil
 }
@@ -88,7 +88,7 @@ func realMain(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 	return show(ctx, c, stdout, stderr)
 }
 
-// show measures and prints, and updates the README last.
+// show measures and prints, and updates the page last.
 func show(ctx context.Context, c config, stdout, stderr io.Writer) error {
 	r, err := run(ctx, c.settings, stderr)
 	if err != nil {
@@ -99,23 +99,23 @@ func show(ctx context.Context, c config, stdout, stderr io.Writer) error {
 	} else {
 		err = r.WriteText(stdout)
 	}
-	if err != nil || c.readme == "" {
+	if err != nil || c.page == "" {
 		return err
 	}
-	return r.Update(c.readme)
+	return r.Update(c.page)
 }
 
-// settings say what is measured.
+// settings define the measurements.
 type settings struct {
 	plan meter.Plan
 	cpus []int  // processor counts
-	many int    // callers closed, and others asked about, where the cases say 1 M
+	many int    // number of closed callers, and of others, in the cases of 1 M
 	cold int    // isolated lookups of each subject
-	only string // parts whose name has this in it; empty is all
+	only string // measure only parts whose name contains this; empty is all
 }
 
-// leastMany is the fewest callers that still make every case another one.
-const leastMany = 4 * few
+// minMany is the smallest number of callers with which all cases are different.
+const minMany = 4 * few
 
 // few is how many callers the small cases have.
 const few = 1000
@@ -128,7 +128,7 @@ func full() settings {
 	return s
 }
 
-// run measures everything, and says on progress what it is at.
+// run measures everything, and writes to progress which part it measures.
 func run(ctx context.Context, s settings, progress io.Writer) (*report.Report, error) {
 	b := &bench{settings: s, report: &report.Report{Machine: machine()}}
 	b.report.Skipped = append(b.report.Skipped, "a limiter in Redis: it needs a server, and its price is the round trip")

@@ -20,7 +20,7 @@ import (
 
 // tiny is everything, as small as it still means anything.
 func tiny() settings {
-	return settings{plan: meter.Plan{Rounds: 1, Round: 2 * time.Millisecond}, cpus: []int{1, 2}, many: leastMany, cold: 10}
+	return settings{plan: meter.Plan{Rounds: 1, Round: 2 * time.Millisecond}, cpus: []int{1, 2}, many: minMany, cold: 10}
 }
 
 // smoke is the flags for the same.
@@ -28,14 +28,14 @@ func smoke(more ...string) []string {
 	return append([]string{"-rounds", "1", "-round", "2ms", "-many", "4000"}, more...)
 }
 
-// The whole command: what it prints, that each case of the table is measured, and that the README is rewritten.
-func TestRunPrintsEveryCaseAndUpdatesTheReadme(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "README.md")
+// The whole command: what it prints, that each case of the table is measured, and that the page is rewritten.
+func TestRunPrintsEveryCaseAndUpdatesThePage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "RESULTS.md")
 	if err := os.WriteFile(path, []byte("before\n"+report.Begin+"\n"+report.End+"\nafter\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var out, progress strings.Builder
-	if err := realMain(t.Context(), smoke("-update", "-readme", path), &out, &progress); err != nil {
+	if err := realMain(t.Context(), smoke("-update", "-page", path), &out, &progress); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -48,9 +48,9 @@ func TestRunPrintsEveryCaseAndUpdatesTheReadme(t *testing.T) {
 			t.Errorf("got\n%s\nwant it to say %q", out.String(), want)
 		}
 	}
-	readme, err := os.ReadFile(path)
-	if err != nil || !strings.Contains(string(readme), "| nothing closed |") || !strings.HasSuffix(string(readme), report.End+"\nafter\n") {
-		t.Errorf("got %s, %v, want the table in its block", readme, err)
+	page, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(page), "| nothing closed |") || !strings.HasSuffix(string(page), report.End+"\nafter\n") {
+		t.Errorf("got %s, %v, want the table in its block", page, err)
 	}
 	if !strings.Contains(progress.String(), "whole requests") || !strings.Contains(progress.String(), "done") {
 		t.Errorf("got progress %q, want each part named", progress.String())
@@ -94,15 +94,15 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.json || c.readme != "" || c.settings.many != 1_000_000 || c.settings.plan != full().plan {
-		t.Errorf("got %+v, want the whole run, as a table, and no README touched", c)
+	if c.json || c.page != "" || c.settings.many != 1_000_000 || c.settings.plan != full().plan {
+		t.Errorf("got %+v, want the whole run, as a table, and no page touched", c)
 	}
 	c, err = parse([]string{"--output", "json", "--update", "--rounds", "3", "--round", "20ms", "--many", "5000"}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := meter.Plan{Rounds: 3, Round: 20 * time.Millisecond}
-	if !c.json || c.readme != "../../README.md" || c.settings.plan != want || c.settings.many != 5000 {
+	if !c.json || c.page != "RESULTS.md" || c.settings.plan != want || c.settings.many != 5000 {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -110,7 +110,7 @@ func TestParse(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	for _, args := range [][]string{
 		{"--what"}, {"extra"}, {"--output", "xml"}, {"--rounds", "0"}, {"--round", "1us"}, {"--many", "100"}, {"--rounds", "x"},
-		{"--only", "limiters", "--update"}, // or a README would lose the rest
+		{"--only", "limiters", "--update"}, // or the page would lose the rest
 	} {
 		if _, err := parse(args, io.Discard); !errors.Is(err, errUsage) {
 			t.Errorf("%q: got error %v, want %v", args, err, errUsage)
@@ -174,7 +174,7 @@ func TestExitCode(t *testing.T) {
 	}{
 		{nil, 0, ""},
 		{flag.ErrHelp, 0, ""},
-		{fmt.Errorf("%w: what is %q?", errUsage, "x"), 2, "peerbench: wrong usage: what is \"x\"?\n"},
+		{fmt.Errorf("%w: got argument %q, want flags only", errUsage, "x"), 2, "peerbench: wrong usage: got argument \"x\", want flags only\n"},
 		{context.Canceled, 1, "peerbench: context canceled\n"},
 		{report.ErrNoBlock, 1, "peerbench: " + report.ErrNoBlock.Error() + "\n"},
 	} {
@@ -190,23 +190,23 @@ func TestHelpExplainsEachFlag(t *testing.T) {
 	if _, err := parse([]string{"-h"}, &stderr); !errors.Is(err, flag.ErrHelp) {
 		t.Errorf("got error %v, want %v", err, flag.ErrHelp)
 	}
-	for _, name := range []string{"-output", "-update", "-readme", "-rounds", "-round", "-many", "-only"} {
+	for _, name := range []string{"-output", "-update", "-page", "-rounds", "-round", "-many", "-only"} {
 		if !strings.Contains(stderr.String(), "\n  "+name) {
 			t.Errorf("got %q, want it to explain %s", stderr.String(), name)
 		}
 	}
 }
 
-// A README that cannot be updated is found out after the measuring: then the table has been printed at least.
-func TestRunPrintsThoughTheReadmeCannotBeWritten(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "README.md")
+// A page that cannot be updated is found out after the measuring: then the table has been printed at least.
+func TestRunPrintsThoughThePageCannotBeWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "RESULTS.md")
 	if err := os.WriteFile(path, []byte("no block"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := tiny()
 	s.only = "parts"
 	var out strings.Builder
-	err := show(t.Context(), config{settings: s, readme: path}, &out, io.Discard)
+	err := show(t.Context(), config{settings: s, page: path}, &out, io.Discard)
 	if !errors.Is(err, report.ErrNoBlock) || !strings.Contains(out.String(), "an atomic load") {
 		t.Errorf("got error %v and %q, want %v and the table", err, out.String(), report.ErrNoBlock)
 	}

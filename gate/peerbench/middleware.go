@@ -14,7 +14,7 @@ import (
 // keyField is the field of the header that has the caller's key.
 const keyField = "X-Api-Key"
 
-// gates returns gatehttp's middleware as a server would have it: two callers a request, checked and recorded.
+// gates returns gatehttp's middleware as in a typical server: two callers a request, checked and recorded.
 func gates(closed []string) (middleware func(http.Handler) http.Handler, stop func()) {
 	g, rec := peers.NewGate(closed), record.New(record.Options{})
 	undrain := drain(rec)
@@ -56,13 +56,13 @@ func (b *bench) middleware(ctx context.Context) error {
 	return nil
 }
 
-// serving returns requests given to a handler, each by another caller.
+// serving returns a work that passes requests to a handler, each of another caller.
 func serving(h http.Handler, callers []string) meter.Work {
 	var requests [maxWorkers][]*http.Request
 	addrs := addresses(len(callers))
 	for w := range requests {
 		for i, k := range callers {
-			r, err := http.NewRequest(http.MethodGet, "/v1/items/1", nil) //nolint:noctx // it goes nowhere
+			r, err := http.NewRequest(http.MethodGet, "/v1/items/1", nil) //nolint:noctx // it is not sent
 			if err != nil {
 				panic("BUG: " + err.Error())
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/509da70d/floodgate/gate/peerbench/report"
 )
 
-func TestGatesRefuseWhoIsClosed(t *testing.T) {
+func TestGatesRefuseClosedCallers(t *testing.T) {
 	closed, others := crowd(few, few)
 	wrap, stop := gates(closed)
 	defer stop()

@@ -11,14 +11,13 @@ import (
 	"github.com/509da70d/floodgate/gate/peerbench/report"
 )
 
-// part is something that a lookup is made of, as fast as this machine does it: no design is faster than the parts that
-// it cannot do without.
+// part is one step of a lookup, at the speed of this machine. A lookup cannot be faster than the steps that it needs.
 type part struct {
 	name string
 	work func(keys []string, worker int) // once for each key
 }
 
-// parts measures them.
+// parts measures all parts.
 func (b *bench) parts(ctx context.Context) error {
 	_, asked := crowd(1, few)
 	loop := &contender{subject: peers.Loop{}}
@@ -41,7 +40,7 @@ func (b *bench) parts(ctx context.Context) error {
 	return nil
 }
 
-// parts returns the parts. Each worker has variables of its own: what sharing them costs is another matter.
+// parts returns the parts. Each worker has variables of its own: the cost of sharing them is not measured.
 func parts(asked []string) []part {
 	var words [maxWorkers * padding]atomic.Int64
 	own := func(worker int) *atomic.Int64 { return &words[worker*padding] }
@@ -104,7 +103,8 @@ func parts(asked []string) []part {
 
 const lineBytes = 64
 
-// line is a cache line that says which one is read next: no read begins before the one before it has ended.
+// line is a cache line that contains the index of the next one to read, so that no read begins before the previous one has
+// ended.
 type line [lineBytes / 8]uint64
 
 // cycle returns n lines in one cycle, in random order (Sattolo's algorithm).

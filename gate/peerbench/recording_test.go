@@ -40,6 +40,30 @@ func TestServerRecordsEachCallerOfEachRequest(t *testing.T) {
 	}
 }
 
+func TestHashingServerRecordsHashes(t *testing.T) {
+	closed, asked := crowd(few, few)
+	s, err := newHashingServer(closed, asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.stop()
+	if s.keys.Closed(asked[0]) || !s.keys.Closed(closed[0]) {
+		t.Error("got another caller closed, want those that were named in clear")
+	}
+	if got := s.oneCaller(0); got != few {
+		t.Errorf("got %d requests, want %d", got, few)
+	}
+	seen := 0
+	s.rec.Acked(s.rec.Drain(func(_ uint64, e *schemas.Entry) {
+		if seen++; !schemas.Hashed(e.ID) {
+			t.Errorf("got the id %s in clear", e.ID)
+		}
+	}))
+	if seen == 0 {
+		t.Error("got nothing recorded")
+	}
+}
+
 func TestServerThatKnowsTheTimeSaysIt(t *testing.T) {
 	closed, asked := crowd(1, few)
 	s := newServer(closed, asked)
@@ -108,10 +132,10 @@ func TestRecordingHasARowForEach(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows := b.report.Rows
-	if len(rows) != 5 || rows[0].Bar.AtMost != 50 || rows[1].Bar.AtMost != 100 || rows[4].Bar.AtLeast != 100 {
-		t.Fatalf("got %+v, want one caller, two callers, both by a server that knows the time, and a flood", rows)
+	if len(rows) != 6 || rows[0].Bar.AtMost != 50 || rows[1].Bar.AtMost != 100 || rows[4].Bar.Allocs != 1 || rows[5].Bar.AtLeast != 100 {
+		t.Fatalf("got %+v, want one caller, two callers, both by a server that knows the time, a hashed id, and a flood", rows)
 	}
-	for _, row := range rows[:4] {
+	for _, row := range rows[:5] {
 		if len(row.Figures) != 2 || row.Figures[0].Value <= 0 {
 			t.Errorf("got %+v, want figures at 1 and 2 CPUs", row)
 		}

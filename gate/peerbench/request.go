@@ -18,7 +18,7 @@ import (
 	"github.com/509da70d/floodgate/gate/peerbench/report"
 )
 
-// requests measures whole requests over loopback: net/http bare, with gates, and with the limiter that most would take.
+// requests measures whole requests over loopback: bare net/http, with gates, and with the most common limiter.
 func (b *bench) requests(ctx context.Context) error {
 	closed, asked := crowd(b.settings.many, b.settings.many)
 	usual, stopUsual := gates(closed[:few])
@@ -37,7 +37,7 @@ func (b *bench) requests(ctx context.Context) error {
 		sites = append(sites, s)
 		trials = append(trials, s.work)
 	}
-	more := *b // a few percent of what much else has a part in: that takes patience
+	more := *b // more rounds, because a difference of a few percent is small beside the noise
 	more.settings.plan.Rounds *= 3
 	measured, err := more.spread(ctx, trials...)
 	if err != nil {
@@ -52,8 +52,8 @@ func (b *bench) requests(ctx context.Context) error {
 	return nil
 }
 
-// requestRows adds rows of what gates add to a bare request, with few callers closed and with many. Measured are a bare
-// request, one with a limiter, and one of each row.
+// requestRows adds a row for each number of closed callers: how much gates add to a bare request. It measures a bare
+// request, one with a limiter, and one for each row.
 func (b *bench) requestRows(measured [][]meter.Series) {
 	rows := []report.Row{
 		{Case: "a whole net/http request, two callers, recorded: more than a bare one by", Bar: report.Bar{AtMost: 4, Allocs: 1}},
@@ -160,7 +160,7 @@ func (s *site) work(worker int) int {
 	return len(keys)
 }
 
-// client is one connection, and as little more as can be, so that the server's part is most of what is measured.
+// client is one connection with very little code, so that most of the measured time is the server's.
 type client struct {
 	conn     net.Conn
 	response *bufio.Reader

@@ -12,7 +12,7 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// ledger is what a test has given a Recorder and what it was told of it.
+// ledger counts what a test has given to a Recorder and what it has reported of it.
 type ledger struct {
 	*server
 	given            uint64 // requests, once for each caller that is charged
@@ -38,7 +38,7 @@ func TestConservation(t *testing.T) {
 			"settle":  l.settles,
 			"contend": func(t *rapid.T) { // every stripe is taken for one request
 				for i := range l.rec.stripes {
-					l.rec.stripes[i].wait()
+					l.rec.stripes[i].takeWaiting()
 				}
 				l.request("unlucky", "/", l.now)
 				l.given++
@@ -70,7 +70,7 @@ func (l *ledger) requests(t *rapid.T) {
 		l.rec.Record(&c, v, Request{Resource: "/", At: l.now, Count: count})
 		charged := uint64(2)
 		if closed {
-			charged = 1 // the one whose gate it was
+			charged = 1 // the caller whose gate was closed
 		}
 		l.given += charged * uint64(max(count, 1))
 		if !closed && i%2 == 0 {

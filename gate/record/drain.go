@@ -2,10 +2,10 @@ package record
 
 import "github.com/509da70d/floodgate/schemas"
 
-// Drain takes everything recorded so far and calls visit with it, entry by entry; equal entries of different stripes
-// come one by one, with the same hash. An entry and its strings hold only until visit returns. Drain returns the number
-// of requests taken, each of which is owed one of Acked, Dropped and Unknown. Recording goes on meanwhile. One goroutine
-// may call it.
+// Drain takes all entries recorded so far out of the Recorder, and calls visit with each. Equal entries of different stripes
+// come one by one, with the same hash. An entry and its strings are valid until visit returns. Drain returns the number of
+// requests taken. For each of them the link must later call one of Acked, Dropped and Unknown. Recording goes on meanwhile.
+// Only one goroutine may call Drain.
 func (r *Recorder) Drain(visit func(hash uint64, e *schemas.Entry)) (requests uint64) {
 	for i := range r.stripes {
 		n := r.take(&r.stripes[i])
@@ -23,7 +23,7 @@ func (r *Recorder) Drain(visit func(hash uint64, e *schemas.Entry)) (requests ui
 func (r *Recorder) take(s *stripe) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s.wait()
+	s.takeWaiting()
 	defer s.release()
 	n := s.table.Requests()
 	if n == 0 {
@@ -38,27 +38,27 @@ func (r *Recorder) take(s *stripe) uint64 {
 	return n
 }
 
-// Wake returns a channel that receives when something has been recorded since the call, or is there already. It is for
-// the goroutine that drains, when it wants to sleep; it may receive once too often.
+// Wake returns a channel that receives a value when the Recorder has entries, or as soon as it gets one. The goroutine that
+// drains waits on it. The channel may receive a value once too often.
 func (r *Recorder) Wake() <-chan struct{} {
 	r.asleep.Store(true)
 	for i := range r.stripes {
-		if r.stripes[i].holds() {
-			r.rouse()
+		if r.stripes[i].hasRequests() {
+			r.wakeDrainer()
 			break
 		}
 	}
 	return r.wake
 }
 
-func (s *stripe) holds() bool {
-	s.wait()
+func (s *stripe) hasRequests() bool {
+	s.takeWaiting()
 	defer s.release()
 	return s.table.Requests() > 0
 }
 
-// rouse wakes the drainer. It does not wait.
-func (r *Recorder) rouse() {
+// wakeDrainer wakes the goroutine that drains, if it sleeps. It does not wait.
+func (r *Recorder) wakeDrainer() {
 	if r.asleep.CompareAndSwap(true, false) {
 		select {
 		case r.wake <- struct{}{}:

@@ -94,8 +94,8 @@ func TestStripesAreSharedOut(t *testing.T) {
 	for range 200 {
 		done := make(chan int)
 		go func() {
-			near := grown(s.rec.near)
-			if again := grown(s.rec.near); again != near {
+			near := grown(s.rec.homeStripe)
+			if again := grown(s.rec.homeStripe); again != near {
 				t.Errorf("got stripe %d, then %d, want the same", near, again)
 			}
 			done <- near

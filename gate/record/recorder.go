@@ -20,44 +20,44 @@ const DefaultMaxEntries = 16_384
 
 // Options configure a Recorder. The zero value is ready to use.
 type Options struct {
-	// MaxEntries is how many distinct entries are held between two drains, at about 120 bytes each; the least is 64 per
-	// stripe, of which there are two for each processor. 0 is DefaultMaxEntries.
+	// MaxEntries is how many distinct entries are held between two drains, at about 120 bytes each. There are at least two
+	// stripes for each processor, and at least 64 entries for each stripe. 0 is DefaultMaxEntries.
 	MaxEntries int
-	// Responses says that Respond is to be called at the end of each request. Without it Respond does nothing.
+	// Responses makes Respond record responses. Without it Respond does nothing, and middlewares do not call it.
 	Responses bool
 }
 
-// Request is what a server knows when a request arrives.
+// Request is a request when it arrives.
 type Request struct {
-	Resource string    // what is asked for, such as the route; longer than schemas.MaxResource is cut
-	At       time.Time // when; zero is now
+	Resource string    // what it asks for, such as the route; cut after schemas.MaxResource bytes
+	At       time.Time // when it arrived; zero is now
 	Count    uint32    // how many requests this stands for; 0 is 1
 }
 
-// Response is what a server knows when a request has ended.
+// Response is the end of a request.
 type Response struct {
 	Resource string    // as in the Request
 	Status   int       // HTTP status or its like, 0 to 65535; others become 0
-	Cost     int64     // in whatever unit rules limit; negative becomes 0
+	Cost     int64     // in the unit that the rules limit; negative becomes 0
 	At       time.Time // when the request ended; zero is now
 }
 
-// Recorder counts requests in fixed memory until a link takes them to Kafka. New makes one; the zero value is not
-// usable. Record and Respond may be called from any goroutine and never wait, whatever the link does, or if there is
-// none. Drain is for one goroutine; all other methods are for any.
+// Recorder counts requests in fixed memory until a link sends them to Kafka. New makes one; the zero value is not usable.
+// Record and Respond may be called from any goroutine. They never wait, even if the link is slow or missing. Only one
+// goroutine may call Drain; any goroutine may call the other methods.
 type Recorder struct {
 	responses bool
 	hash      keyhash.Key // of resources
 	stripes   []stripe
 	full      atomic.Int32 // stripes that are full
 
-	contended atomic.Uint64 // dropped for that reason
-	asleep    atomic.Bool   // the drainer waits for wake
+	contended atomic.Uint64 // requests dropped with reason Contended
+	asleep    atomic.Bool   // the goroutine that drains waits for wake
 	wake      chan struct{}
 
-	spare *merge.Table // the drainer's: empty
+	spare *merge.Table // empty; only Drain uses it
 
-	mu      sync.Mutex // protects what follows; held while entries change hands, so that Stats sees each once
+	mu      sync.Mutex // protects the fields below; held while entries leave a stripe, so that Stats sees each entry once
 	drained uint64     // requests, ever
 	acked   uint64
 	unknown uint64
@@ -79,15 +79,16 @@ func New(o Options) *Recorder {
 	return r
 }
 
-// minStripe is the fewest entries of a stripe.
+// minStripe is how many entries a stripe has at least.
 const minStripe = 64
 
 // Responses reports whether Respond does anything.
 func (r *Recorder) Responses() bool { return r.responses }
 
-// Record counts the arrival of a request: as admitted for each of its callers, or, if it was blocked, as that for those
-// whose own enforcing gate was closed, and for the others not at all. A child's blocked requests are then never charged
-// to its parent.
+// Record counts the arrival of a request. If the request was admitted, it counts for each of its callers. If it was refused,
+// it counts as blocked for the callers whose own enforcing gate was closed (early, if Verdict.EarlyFor says so), and not at all
+// for the others. So the blocked requests of one caller, such as an API key, never count against another one of the same
+// request, such as its tenant.
 func (r *Recorder) Record(c *gate.Callers, v gate.Verdict, q Request) { r.arrive(c, &v, &q) }
 
 // arrive is Record without copies.
@@ -99,10 +100,11 @@ func (r *Recorder) arrive(c *gate.Callers, v *gate.Verdict, q *Request) {
 		if e.Blocked = v.Closed && v.ClosedFor(i); v.Closed && !e.Blocked {
 			continue
 		}
+		e.Early = v.EarlyFor(i)
 		var hash uint64
 		var addr bool
 		e.Kind, e.ID, hash, addr = c.Key(i)
-		s = r.add(s, combine(hash, salt, e.Blocked), &e, addr)
+		s = r.add(s, combine(hash, salt, e.Blocked, e.Early), &e, addr)
 	}
 	r.end(s)
 }
@@ -124,12 +126,12 @@ func (r *Recorder) Respond(c *gate.Callers, p Response) {
 		var hash uint64
 		var addr bool
 		e.Kind, e.ID, hash, addr = c.Key(i)
-		s = r.add(s, combine(hash, salt, false), &e, addr)
+		s = r.add(s, combine(hash, salt, false, false), &e, addr)
 	}
 	r.end(s)
 }
 
-// salt hashes all that the entries of one request have in common.
+// salt returns a hash of what the entries of one request have in common.
 func (r *Recorder) salt(e *schemas.Entry) uint64 {
 	h := uint64(merge.Tick(e.Time))<<17 | uint64(e.Status)<<1
 	if e.Response {
@@ -138,11 +140,14 @@ func (r *Recorder) salt(e *schemas.Entry) uint64 {
 	return bits.RotateLeft64(h*odd, 32) ^ r.hash.Sum(e.Resource)
 }
 
-// combine returns the hash of an entry.
-func combine(caller, salt uint64, blocked bool) uint64 {
+// combine returns the hash of an entry: of its caller, the salt of its request, and whether it was blocked, and blocked early.
+func combine(caller, salt uint64, blocked, early bool) uint64 {
 	h := caller ^ bits.RotateLeft64(salt, 17)
 	if blocked {
 		h = ^h
+		if early {
+			h ^= odd
+		}
 	}
 	h *= odd
 	return h ^ h>>32
@@ -151,8 +156,8 @@ func combine(caller, salt uint64, blocked bool) uint64 {
 // odd is 2^64 divided by the golden ratio.
 const odd = 0x9e3779b97f4a7c15
 
-// unixNano returns t, or now if t is zero, in Unix nanoseconds; what they cannot say becomes the nearest that they can.
-// Times before 1970 become 1970.
+// unixNano returns t, or now if t is zero, in Unix nanoseconds. A time out of their range becomes the nearest one in it, and
+// a time before 1970 becomes 1970.
 func unixNano(t time.Time) int64 {
 	switch s := t.Unix(); {
 	case 0 <= s && s < math.MaxInt64/int64(time.Second):
@@ -165,5 +170,5 @@ func unixNano(t time.Time) int64 {
 	return math.MaxInt64
 }
 
-// cut shortens a resource to what an entry may have.
+// cut shortens a resource to schemas.MaxResource bytes.
 func cut(s string) string { return s[:min(len(s), schemas.MaxResource)] }

@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"net/netip"
 	"strings"
@@ -15,7 +16,7 @@ import (
 
 var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-// server is a Set with a Recorder, as in a test of somebody's server.
+// server is a Set with a Recorder, as a server has them.
 type server struct {
 	set  *gate.Set
 	ips  *gate.Gate
@@ -103,11 +104,47 @@ func TestABlockedRequestIsRecordedOnlyForCallersWhoseOwnGateWasClosed(t *testing
 	}
 }
 
-func TestAdmittedAndBlockedNeverMerge(t *testing.T) {
+func TestAdmittedBlockedAndBlockedEarlyNeverMerge(t *testing.T) {
 	s := newServer(Options{})
 	salt := s.rec.salt(&schemas.Entry{})
-	if combine(1, salt, true) == combine(1, salt, false) {
-		t.Error("admitted and blocked share a hash")
+	admitted, blocked, early := combine(1, salt, false, false), combine(1, salt, true, false), combine(1, salt, true, true)
+	if admitted == blocked || blocked == early || early == admitted {
+		t.Error("of admitted, blocked and blocked early, two share a hash")
+	}
+}
+
+// TestWhatIsBlockedEarlyIsRecordedAsSuch: within one tick a caller is admitted, closed early, and closed by a decision that
+// confirms it. The analyzer counts the three apart, so they are three entries.
+func TestWhatIsBlockedEarlyIsRecordedAsSuch(t *testing.T) {
+	s := newServer(Options{})
+	at := noon.Truncate(time.Second)
+	ask := func(early bool, length time.Duration) {
+		if length > 0 {
+			s.set.ApplyAt(at, []schemas.Decision{{
+				Rule: "per-key", Caller: schemas.Caller{Kind: "key", ID: "abc"}, Mode: schemas.ModeEnforce, Early: early,
+				CloseAt: at.UnixNano(), Until: at.Add(length).UnixNano(),
+			}})
+		}
+		for range 5 {
+			var c gate.Callers
+			c.AddAddr(s.ips, netip.MustParseAddr("203.0.113.9"))
+			c.Add(s.keys, "abc")
+			s.rec.Record(&c, s.set.CheckAt(&c, at), Request{At: at})
+		}
+	}
+	ask(false, 0)
+	ask(true, time.Second)
+	ask(false, time.Minute)
+	counts := make(map[[2]bool]uint32)
+	for _, e := range s.drain(t) {
+		if e.Kind == "key" {
+			counts[[2]bool{e.Blocked, e.Early}] += e.Count
+		} else if e.Blocked || e.Early {
+			t.Errorf("got %+v: the address was not closed", e)
+		}
+	}
+	if want := map[[2]bool]uint32{{false, false}: 5, {true, true}: 5, {true, false}: 5}; !maps.Equal(counts, want) {
+		t.Errorf("got %v by blocked and early, want %v", counts, want)
 	}
 }
 

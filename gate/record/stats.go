@@ -2,19 +2,19 @@ package record
 
 import "fmt"
 
-// Reason is why requests were dropped, and so not counted by anybody.
+// Reason says why requests were dropped, so that no analyzer counts them.
 type Reason uint8
 
-// Reasons. The first two are the Recorder's own, the others a link's.
+// Reasons. The Recorder drops for the first two, the link for the others.
 const (
 	Full        Reason = iota // more distinct entries than room, because the link is slow or away
 	Contended                 // every stripe was in use at the same instant
 	Backlog                   // more entries wait for a slow or absent Kafka than the link has room for
-	Refused                   // Kafka refuses the frame for good, as too large or invalid
+	Refused                   // Kafka refuses the frame permanently, as too large or invalid
 	ClockAhead                // Kafka refuses the frame because this machine's clock is ahead
-	Undelivered               // Kafka refused the frame, for a passing reason, for too long
+	Undelivered               // Kafka refused the frame for a temporary reason until its time ran out
 	Invalid                   // the entry cannot be put into a frame
-	Shutdown                  // the link ended before it was sent
+	Shutdown                  // the link ended before the entry was sent
 	reasons
 )
 
@@ -41,13 +41,27 @@ func (r Reason) String() string {
 	return "unknown"
 }
 
-// Stats is what has become of all requests given to a Recorder, each counted once per caller (and once more for its
-// response). At all times Accepted = Acked + the sum of Dropped + Unknown + Queued.
+// MarshalText returns String, so that JSON names the reasons of Stats.Dropped.
+func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText takes what MarshalText returns for a reason that there is. Other text is an error.
+func (r *Reason) UnmarshalText(text []byte) error {
+	for known := range reasons {
+		if known.String() == string(text) {
+			*r = known
+			return nil
+		}
+	}
+	return fmt.Errorf("got %q, want the name of a reason such as %s", text, Full)
+}
+
+// Stats counts all requests given to a Recorder by their outcome. Each request counts once for each caller, and once more
+// for each caller when its response is recorded. At all times Accepted = Acked + the sum of Dropped + Unknown + Queued.
 type Stats struct {
 	Accepted uint64
 	Acked    uint64            // in the log
 	Unknown  uint64            // sent and never confirmed: they may or may not be in the log
-	Queued   uint64            // in the Recorder, or taken by a link that has not said yet what became of them
+	Queued   uint64            // in the Recorder, or drained by a link that has not reported their outcome yet
 	Dropped  map[Reason]uint64 // every reason has an element
 }
 
@@ -59,7 +73,7 @@ func (s *Stats) DroppedTotal() (n uint64) {
 	return n
 }
 
-// Stats returns a consistent snapshot. It takes each stripe in turn for some nanoseconds, which no request waits for.
+// Stats returns a consistent snapshot. It takes each stripe in turn for some nanoseconds. No request waits for it.
 func (r *Recorder) Stats() Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,7 +87,7 @@ func (r *Recorder) Stats() Stats {
 	s.Dropped[Contended] += contended
 	for i := range r.stripes {
 		p := &r.stripes[i]
-		p.wait()
+		p.takeWaiting()
 		s.Accepted += p.accepted
 		s.Dropped[Full] += p.dropped
 		s.Queued += p.table.Requests()
@@ -82,13 +96,14 @@ func (r *Recorder) Stats() Stats {
 	return s
 }
 
-// Acked says that n of the requests drained are in the log. It panics if more are settled than were drained.
+// Acked reports that n of the requests drained are in the log. Acked, Unknown and Dropped panic if they report more requests
+// together than were drained.
 func (r *Recorder) Acked(n uint64) { r.settle(&r.acked, n) }
 
-// Unknown says that n of the requests drained were sent, and that nobody knows whether they are in the log.
+// Unknown reports that n of the requests drained were sent and never confirmed: they may or may not be in the log.
 func (r *Recorder) Unknown(n uint64) { r.settle(&r.unknown, n) }
 
-// Dropped says that n of the requests drained are not in the log and never will be.
+// Dropped reports that n of the requests drained are not in the log and never will be.
 func (r *Recorder) Dropped(reason Reason, n uint64) { r.settle(&r.dropped[reason], n) }
 
 func (r *Recorder) settle(outcome *uint64, n uint64) {

@@ -1,7 +1,10 @@
 package record
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -9,7 +12,7 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// Writers, a drainer that settles in every way, and an auditor who finds nothing missing at any instant.
+// Goroutines that record, one that drains and reports every outcome, and one that finds no request missing at any time.
 func TestEveryRequestIsAccountedForAtAllTimes(t *testing.T) {
 	s := newServer(Options{MaxEntries: 256})
 	const writers, each = 4, 5000
@@ -83,5 +86,30 @@ func TestReasonsHaveLabels(t *testing.T) {
 	}
 	if reasons.String() != "unknown" {
 		t.Errorf("got %q, want unknown", reasons)
+	}
+}
+
+// TestReasonsHaveNamesInJSON, as in metrics: a number says nothing to whoever reads it.
+func TestReasonsHaveNamesInJSON(t *testing.T) {
+	s := Stats{Dropped: make(map[Reason]uint64)}
+	for r := range reasons {
+		s.Dropped[r] = uint64(r) + 1
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `"Dropped":{"backlog":3,"clock_ahead":5,"contended":2,"full":1,"invalid":7,"refused":4,"shutdown":8,"undelivered":6}`
+	if !strings.Contains(string(text), want) {
+		t.Errorf("got %s, want %s", text, want)
+	}
+	var again Stats
+	if err := json.Unmarshal(text, &again); err != nil || !maps.Equal(again.Dropped, s.Dropped) {
+		t.Errorf("read again: got %v and %v, want %v", again.Dropped, err, s.Dropped)
+	}
+	for _, name := range []string{"", "unknown", "FULL", "0"} {
+		if r := Shutdown; r.UnmarshalText([]byte(name)) == nil || r != Shutdown {
+			t.Errorf("%q: got %v and no error", name, r)
+		}
 	}
 }

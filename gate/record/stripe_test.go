@@ -45,7 +45,7 @@ func TestBeyondTheCapTheSmallestAreDroppedAndCounted(t *testing.T) {
 func TestWhenEveryStripeIsTakenTheRequestIsDroppedAndCounted(t *testing.T) {
 	s := newServer(Options{})
 	for i := range s.rec.stripes {
-		s.rec.stripes[i].wait()
+		s.rec.stripes[i].takeWaiting()
 	}
 	s.request("k", "/", noon) // returns
 	for i := range s.rec.stripes {
@@ -56,7 +56,7 @@ func TestWhenEveryStripeIsTakenTheRequestIsDroppedAndCounted(t *testing.T) {
 	if st.Dropped[Contended] != 1 || st.Accepted != 1 {
 		t.Errorf("got %+v, want 1 accepted and dropped", st)
 	}
-	s.rec.stripes[0].wait()
+	s.rec.stripes[0].takeWaiting()
 	s.request("k", "/", noon)
 	s.rec.stripes[0].release()
 	if st := s.rec.Stats(); st.Queued != 1 {

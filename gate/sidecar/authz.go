@@ -24,13 +24,13 @@ type authorizer struct {
 	gates http.Handler
 }
 
-// Check lets the gates answer the request that Envoy describes. What it does not describe has no callers, and passes.
+// Check lets the gates answer the request that Envoy describes. If Envoy describes none, the request has no callers, and
+// passes.
 func (a *authorizer) Check(_ context.Context, r *authv3.CheckRequest) (*authv3.CheckResponse, error) {
 	w := reply{header: make(http.Header)}
 	a.gates.ServeHTTP(&w, describedBy(r.GetAttributes()))
-	refused := w.status == http.StatusTooManyRequests
-	a.count(refused)
-	if !refused {
+	a.count(w.status)
+	if w.status != http.StatusTooManyRequests && w.status != http.StatusBadRequest {
 		return &authv3.CheckResponse{
 			Status:       &rpcstatus.Status{Code: int32(codes.OK)},
 			HttpResponse: &authv3.CheckResponse_OkResponse{OkResponse: &authv3.OkHttpResponse{}},
@@ -39,14 +39,14 @@ func (a *authorizer) Check(_ context.Context, r *authv3.CheckRequest) (*authv3.C
 	return &authv3.CheckResponse{
 		Status: &rpcstatus.Status{Code: int32(codes.PermissionDenied)},
 		HttpResponse: &authv3.CheckResponse_DeniedResponse{DeniedResponse: &authv3.DeniedHttpResponse{
-			Status:  &typev3.HttpStatus{Code: typev3.StatusCode_TooManyRequests},
+			Status:  &typev3.HttpStatus{Code: typev3.StatusCode(w.status)},
 			Headers: w.fields(),
 		}},
 	}, nil
 }
 
-// describedBy returns the HTTP request of an AttributeContext, as far as caller functions look at one. Its peer is the
-// source's address: the one that connected to Envoy.
+// describedBy returns the HTTP request of an AttributeContext, with the parts that caller functions read. Its peer is the
+// address of the source, which connected to Envoy.
 func describedBy(a *authv3.AttributeContext) *http.Request {
 	in := a.GetRequest().GetHttp()
 	r := &http.Request{
@@ -73,7 +73,7 @@ func addField(h http.Header, name, value string) {
 	}
 }
 
-// peer returns an address as RemoteAddr has it. One that is not there can't be read as an address either; it is nobody's.
+// peer returns an address in the form of http.Request.RemoteAddr. If there is no address, it returns a text that is none.
 func peer(a *corev3.Address) string {
 	if a.GetPipe() != nil {
 		return "@"
@@ -84,7 +84,7 @@ func peer(a *corev3.Address) string {
 	return "unknown"
 }
 
-// reply is a ResponseWriter that keeps status and header.
+// reply is a ResponseWriter that keeps the status and the header.
 type reply struct {
 	header http.Header
 	status int
@@ -102,7 +102,7 @@ func (w *reply) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// fields returns the header in Envoy's form, in order of name.
+// fields returns the header in Envoy's form, sorted by name.
 func (w *reply) fields() []*corev3.HeaderValueOption {
 	var fields []*corev3.HeaderValueOption
 	for _, name := range slices.Sorted(maps.Keys(w.header)) {

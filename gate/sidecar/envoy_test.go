@@ -116,9 +116,9 @@ func TestEnvoyAsksForRateLimits(t *testing.T) {
 		{"one of several", []*descriptorv3.RateLimitDescriptor{descriptor("remote_address", "203.0.113.10"), descriptor("tenant", "acme"), descriptor("tenant", "other")}, ".x.", 0},
 		{"a composite", []*descriptorv3.RateLimitDescriptor{descriptor("remote_address", "203.0.113.10", "path", "/search"), descriptor("remote_address", "203.0.113.10", "path", "/")}, "x.", 0},
 		{"in another order", []*descriptorv3.RateLimitDescriptor{descriptor("path", "/search", "remote_address", "203.0.113.10")}, ".", 0},
-		{"a value that imitates a composite", []*descriptorv3.RateLimitDescriptor{descriptor("remote_address", "203.0.113.10|/search", "path", "x")}, ".", 1},
+		{"a value that imitates a composite", []*descriptorv3.RateLimitDescriptor{descriptor("remote_address", "203.0.113.10|/search", "path", "x")}, ".", 0},
 		{"no entries, no value, no key, a bad key", []*descriptorv3.RateLimitDescriptor{descriptor(), descriptor("tenant", ""), descriptor("", "x"), descriptor("API key", "x")}, "....", 4},
-		{"a value that is too long", []*descriptorv3.RateLimitDescriptor{descriptor("tenant", strings.Repeat("x", schemas.MaxCallerID+1))}, ".", 1},
+		{"a value that is too long", []*descriptorv3.RateLimitDescriptor{descriptor("tenant", strings.Repeat("x", schemas.MaxCallerID+1))}, ".", 0},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestEnvoyAsksForRateLimits(t *testing.T) {
 			}
 			after := s.Stats()
 			if after.RateLimit.Asked != before.RateLimit.Asked+1 || after.Descriptors-before.Descriptors != test.ignored {
-				t.Errorf("got %+v after %+v, want one question more and %d descriptors of nobody", after, before, test.ignored)
+				t.Errorf("got %+v after %+v, want one question more and %d descriptors without a caller", after, before, test.ignored)
 			}
 		})
 	}
@@ -182,10 +182,10 @@ func TestHitsAreRecorded(t *testing.T) {
 	}
 }
 
-// Of an IPv6 address only the network counts, if so told: the caller is who ingest makes of it.
+// Of an IPv6 address the network counts: the caller is the one that ingest makes of it.
 func TestNetworksAreOneCaller(t *testing.T) {
 	set := gatetest.Set(t, gatetest.Close("ip:2001:db8:1:2::", time.Minute), gatetest.Close("ip_path:2001:db8:1:2::|/a", time.Minute))
-	s := sidecar.New(sidecar.Options{Set: set, IPv6Bits: 64, Callers: []gatehttp.CallerFunc{gatehttp.ClientNetwork(loopback(), 64)}})
+	s := sidecar.New(sidecar.Options{Set: set, Callers: []gatehttp.CallerFunc{gatehttp.ClientIP(loopback())}})
 	conn := dial(t, s)
 	limits, authz := ratelimitv3.NewRateLimitServiceClient(conn), authv3.NewAuthorizationClient(conn)
 	for addr, want := range map[string]bool{"2001:db8:1:2::1": true, "2001:db8:1:2:ffff::": true, "2001:db8:1:3::1": false, "192.0.2.1": false, "::ffff:192.0.2.1": false} {
@@ -207,7 +207,7 @@ func TestNetworksAreOneCaller(t *testing.T) {
 	}
 }
 
-// Descriptors can name any kind; who makes up new ones does not use up the Set's, nor panic it.
+// Descriptors can name any kind. A proxy that makes up new kinds neither uses up the kinds of the Set nor makes it panic.
 func TestKindsThatDescriptorsMakeUpAreBounded(t *testing.T) {
 	s := newSidecar(t, nil, "tenant:acme")
 	client := ratelimitv3.NewRateLimitServiceClient(dial(t, s))
@@ -224,8 +224,8 @@ func TestKindsThatDescriptorsMakeUpAreBounded(t *testing.T) {
 	}
 }
 
-// What Envoy is told of the limit is in its units, or is left out.
-func TestTheLimitIsSaidInEnvoysUnits(t *testing.T) {
+// The answer contains the limit in a unit of Envoy, or no limit.
+func TestTheLimitIsInEnvoysUnits(t *testing.T) {
 	set := gatetest.Set(t, gatetest.Close("tenant:acme", time.Minute))
 	s := sidecar.New(sidecar.Options{Set: set, Callers: []gatehttp.CallerFunc{gatehttp.ClientIP(nil)}})
 	got, err := ratelimitv3.NewRateLimitServiceClient(dial(t, s)).ShouldRateLimit(t.Context(), &ratelimitv3.RateLimitRequest{

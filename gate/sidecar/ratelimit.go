@@ -3,6 +3,7 @@ package sidecar
 import (
 	"context"
 	"math"
+	"net/http"
 	"net/netip"
 	"strconv"
 	"sync"
@@ -32,14 +33,14 @@ type limiter struct {
 	ignored  atomic.Uint64 // descriptors that name no caller
 }
 
-// question is one descriptor: the caller that it names, and what its gate says.
+// question is one descriptor: the caller that it names, and the verdict of the caller's gate.
 type question struct {
 	caller  gate.Callers // at most one
 	verdict gate.Verdict
 }
 
-// ShouldRateLimit asks the gates of all callers that the descriptors name; one of them closed is over the limit. A
-// descriptor that names no caller passes, and is counted.
+// ShouldRateLimit asks the gates of all callers that the descriptors name. If one of them is closed, the answer is
+// OVER_LIMIT. A descriptor that names no caller passes, and is counted.
 func (l *limiter) ShouldRateLimit(_ context.Context, r *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
 	questions := make([]question, len(r.GetDescriptors()))
 	out := &ratelimitv3.RateLimitResponse{
@@ -55,14 +56,16 @@ func (l *limiter) ShouldRateLimit(_ context.Context, r *ratelimitv3.RateLimitReq
 			refused, wait = true, max(wait, v.RetryAfter)
 		}
 	}
+	status := http.StatusOK
 	if refused {
+		status = http.StatusTooManyRequests
 		out.OverallCode = ratelimitv3.RateLimitResponse_OVER_LIMIT
 		out.ResponseHeadersToAdd = []*corev3.HeaderValue{
 			{Key: "Retry-After", Value: strconv.FormatInt(front.WholeSeconds(wait), 10)},
 		}
 	}
 	l.record(r, questions, refused)
-	l.count(refused)
+	l.count(status)
 	return out, nil
 }
 
@@ -76,8 +79,8 @@ func (l *limiter) ask(q *question, d *descriptorv3.RateLimitDescriptor) gate.Ver
 	return q.verdict
 }
 
-// record counts the request for each caller, as often as Envoy says. As everywhere, one that was refused is charged to
-// those alone whose own gate was closed.
+// record records the request for each caller, as many times as Envoy says. A request that was refused is recorded only for
+// the callers whose own gate was closed, as with record.Recorder.Record.
 func (l *limiter) record(r *ratelimitv3.RateLimitRequest, questions []question, refused bool) {
 	if l.recorder == nil {
 		return
@@ -92,8 +95,8 @@ func (l *limiter) record(r *ratelimitv3.RateLimitRequest, questions []question, 
 	}
 }
 
-// hitsOf returns how many requests a descriptor stands for: its own number, or the request's, or 1. Budgets are not
-// given back: hits below 0 count as none.
+// hitsOf returns how many requests a descriptor stands for: its own number, or that of the request, or 1. A negative number,
+// by which Envoy would refund hits, counts as 0.
 func hitsOf(r *ratelimitv3.RateLimitRequest, d *descriptorv3.RateLimitDescriptor) uint32 {
 	switch {
 	case d.GetIsNegativeHits():
@@ -104,7 +107,7 @@ func hitsOf(r *ratelimitv3.RateLimitRequest, d *descriptorv3.RateLimitDescriptor
 	return max(r.GetHitsAddend(), 1)
 }
 
-// statusOf says a verdict in Envoy's words.
+// statusOf converts a verdict to Envoy's form.
 func statusOf(v gate.Verdict) *ratelimitv3.RateLimitResponse_DescriptorStatus {
 	s := &ratelimitv3.RateLimitResponse_DescriptorStatus{Code: ratelimitv3.RateLimitResponse_OK}
 	if !v.Closed {
@@ -116,7 +119,7 @@ func statusOf(v gate.Verdict) *ratelimitv3.RateLimitResponse_DescriptorStatus {
 	return s
 }
 
-// limitOf returns the rule's name and its limit, if that can be said in Envoy's units.
+// limitOf returns the rule's name and its limit, or nil if Envoy has no unit for the rule's window.
 func limitOf(v gate.Verdict) *ratelimitv3.RateLimitResponse_RateLimit {
 	unit, ok := units[v.Window]
 	if !ok || v.Limit <= 0 || v.Limit > math.MaxUint32 {
@@ -134,24 +137,23 @@ var units = map[time.Duration]ratelimitv3.RateLimitResponse_RateLimit_Unit{
 	7 * 24 * time.Hour: ratelimitv3.RateLimitResponse_RateLimit_WEEK,
 }
 
-// maxKinds is how many kinds descriptors can name. A Set has room for 256: decisions can fill half of them, and the
+// maxKinds is how many kinds descriptors can name. A Set has room for 256 kinds: decisions can use half of them, and the
 // caller functions need some.
 const maxKinds = 100
 
 // remoteAddress is the key of Envoy's descriptor entry for the address of a client.
 const remoteAddress = "remote_address"
 
-// kinds are the gates of the kinds that descriptors have named. Any goroutine may use them.
+// kinds holds the gates of the kinds that descriptors have named. Any goroutine may use it.
 type kinds struct {
-	set      *gate.Set
-	ipv6Bits int
-	gates    sync.Map // kind → *gate.Gate
+	set   *gate.Set
+	gates sync.Map // kind → *gate.Gate
 
 	mu sync.Mutex
 	n  int // guarded by mu
 }
 
-func newKinds(s *gate.Set, ipv6Bits int) *kinds { return &kinds{set: s, ipv6Bits: ipv6Bits} }
+func newKinds(s *gate.Set) *kinds { return &kinds{set: s} }
 
 // add adds the caller that a descriptor names to c, and reports whether it names one.
 func (k *kinds) add(c *gate.Callers, d *descriptorv3.RateLimitDescriptor) bool {
@@ -163,11 +165,11 @@ func (k *kinds) add(c *gate.Callers, d *descriptorv3.RateLimitDescriptor) bool {
 	return g != nil && c.Add(g, front.Join(len(entries), func(i int) string { return k.valueOf(entries[i]) }))
 }
 
-// valueOf returns an entry's part of the id: of an IPv6 address the network.
+// valueOf returns an entry's part of the id. For an IPv6 address that is its network.
 func (k *kinds) valueOf(e *descriptorv3.RateLimitDescriptor_Entry) string {
-	if e.GetKey() == remoteAddress && k.ipv6Bits > 0 {
+	if e.GetKey() == remoteAddress {
 		if a, err := netip.ParseAddr(e.GetValue()); err == nil {
-			return gatehttp.Network(schemas.CanonicalAddr(a), k.ipv6Bits).String()
+			return k.set.IDs().Addr(a).String()
 		}
 	}
 	return e.GetValue()
@@ -190,7 +192,7 @@ func kindOf(entries []*descriptorv3.RateLimitDescriptor_Entry) string {
 	return kind
 }
 
-// gate returns the gate of a kind, or nil if there can be none.
+// gate returns the gate of a kind, or nil if the kind is invalid or there are maxKinds already.
 func (k *kinds) gate(kind string) *gate.Gate {
 	if g, ok := k.gates.Load(kind); ok {
 		return g.(*gate.Gate) //nolint:errcheck,forcetypeassert // the map holds nothing else

@@ -14,47 +14,54 @@ import (
 
 // Paths of Handler.
 const (
-	PathAuth        = "/auth"         // refused with 429: Traefik, Caddy and others that pass a refusal on
-	PathAuthRequest = "/auth_request" // refused with 403, for nginx
+	PathAuth        = "/auth"         // refuses with 429: for Traefik, Caddy and other proxies that pass this status on
+	PathAuthRequest = "/auth_request" // refuses with 403: for nginx
 )
 
-// Options say what a Sidecar does. Set and Callers are required.
+// Options configure a Sidecar. Set and Callers are required.
 type Options struct {
 	Set      *gate.Set
-	Recorder gatehttp.Recorder     // nil records nothing: where the server's log is counted, the sidecar must not count too
+	Recorder gatehttp.Recorder     // nil records nothing: use nil if ingest counts the server's log already
 	Callers  []gatehttp.CallerFunc // of HTTP requests, at most gate.MaxCallers
 
-	// IPv6Bits is how much of an IPv6 address that descriptors name counts, as gatehttp.ClientNetwork has it; 0 is all.
-	IPv6Bits int
+	// RejectRepeated names fields of the header that an HTTP request may have only once, such as the one with an API key. A
+	// request that has one of them twice, or with a comma in it, is answered with 400, and on PathAuthRequest with 403. It is
+	// counted like any other: see gatehttp.Options.
+	RejectRepeated []string
 
-	// Resource says what an HTTP request asks for. nil is nothing: those who send requests choose the path, and each new one
-	// would be an entry of its own.
+	// Resource returns what an HTTP request asks for. If it is nil, the resource is empty. It is not the path: clients choose
+	// the path, and each new path would be an entry of its own.
 	Resource func(*http.Request) string
 }
 
-// Stats is what a Sidecar was asked since it was made.
+// Stats counts the requests that a Sidecar was asked about since it was made.
 type Stats struct {
 	HTTP        Answers // Handler
 	Authz       Answers // Envoy ext_authz
 	RateLimit   Answers // Envoy's rate limit service
-	Descriptors uint64  // of the rate limit service, that name no caller and were let pass
+	Descriptors uint64  // descriptors of the rate limit service that name no caller, and so passed
 }
 
-// Answers is how many requests were asked about, and how many of them were refused.
-type Answers struct{ Asked, Refused uint64 }
+// Answers counts requests: all that the sidecar was asked about, those that it refused because a gate was closed, and those
+// that it rejected because of Options.RejectRepeated.
+type Answers struct{ Asked, Refused, Rejected uint64 }
 
-type answers struct{ asked, refused atomic.Uint64 }
+type answers struct{ asked, refused, rejected atomic.Uint64 }
 
-func (a *answers) count(refused bool) {
+// count counts a request that the gates answered with this status.
+func (a *answers) count(status int) {
 	a.asked.Add(1)
-	if refused {
+	switch status {
+	case http.StatusTooManyRequests:
 		a.refused.Add(1)
+	case http.StatusBadRequest:
+		a.rejected.Add(1)
 	}
 }
 
 func (a *answers) snapshot() Answers {
-	refused := a.refused.Load() // first: never more than asked
-	return Answers{Asked: a.asked.Load(), Refused: refused}
+	refused, rejected := a.refused.Load(), a.rejected.Load() // before asked, so that they are never more than asked
+	return Answers{Asked: a.asked.Load(), Refused: refused, Rejected: rejected}
 }
 
 // Sidecar answers proxies. Make one with New; any goroutine may use it.
@@ -65,36 +72,40 @@ type Sidecar struct {
 	http              answers
 }
 
-// New returns a Sidecar. It does no I/O. It panics as gatehttp.New does: mistakes that show at the first start.
+// New returns a Sidecar. It does no I/O. It panics as gatehttp.New does.
 func New(o Options) *Sidecar {
 	if o.Resource == nil {
 		o.Resource = func(*http.Request) string { return "" }
 	}
 	gates := gatehttp.New(gatehttp.Options{
-		Set: o.Set, Recorder: arrivals(o.Recorder), Callers: o.Callers, Resource: o.Resource,
+		Set: o.Set, Recorder: arrivals(o.Recorder), Callers: o.Callers, Resource: o.Resource, RejectRepeated: o.RejectRepeated,
 		OnClosed: func(w http.ResponseWriter, _ *http.Request, _ gate.Verdict) {
 			w.WriteHeader(http.StatusTooManyRequests)
 		},
 	})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
 	s := &Sidecar{
 		authz:  authorizer{gates: gates},
-		limits: limiter{set: o.Set, recorder: o.Recorder, kinds: newKinds(o.Set, o.IPv6Bits)},
+		limits: limiter{set: o.Set, recorder: o.Recorder, kinds: newKinds(o.Set)},
 	}
 	s.auth = s.handler(gates, http.StatusTooManyRequests)
 	s.authRequest = s.handler(gates, http.StatusForbidden)
 	return s
 }
 
-// Handler answers on PathAuth and PathAuthRequest, whatever the method: with 200, or with the refusal's status and the
-// fields Retry-After, RateLimit and RateLimit-Policy. Bodies are not read.
+// Handler answers requests of any method on PathAuth and PathAuthRequest: with 200, or with the status of the refusal and the
+// fields Retry-After, RateLimit and RateLimit-Policy. It does not read bodies.
+//
+// GET on PathCaller with the parameter caller=kind:id answers with a gateview.Caller in JSON: what the gates hold about that caller. It
+// counts nothing. A caller that cannot be read is answered with 400.
 func (s *Sidecar) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(PathAuth, s.auth)
 	mux.Handle(PathAuthRequest, s.authRequest)
+	mux.HandleFunc("GET "+PathCaller, func(w http.ResponseWriter, r *http.Request) { serveCaller(s.limits.set, w, r) })
 	return mux
 }
 
-// Register offers envoy.service.auth.v3.Authorization and envoy.service.ratelimit.v3.RateLimitService on a gRPC server.
+// Register registers envoy.service.auth.v3.Authorization and envoy.service.ratelimit.v3.RateLimitService at a gRPC server.
 func (s *Sidecar) Register(r grpc.ServiceRegistrar) {
 	authv3.RegisterAuthorizationServer(r, &s.authz)
 	ratelimitv3.RegisterRateLimitServiceServer(r, &s.limits)
@@ -108,30 +119,31 @@ func (s *Sidecar) Stats() Stats {
 	}
 }
 
-// handler answers with this status where gates refuse.
+// handler returns a handler that answers with the status refused if the gates refuse.
 func (s *Sidecar) handler(gates http.Handler, refused int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a := refusal{ResponseWriter: w, status: refused}
+		a := refusal{ResponseWriter: w, refused: refused}
 		gates.ServeHTTP(&a, r)
-		s.http.count(a.refused)
+		s.http.count(a.status)
 	})
 }
 
-// refusal is a ResponseWriter that puts another status in the place of 429.
+// refusal is a ResponseWriter that replaces status 429 by another one. If that is 403, for nginx, it replaces 400 too.
 type refusal struct {
 	http.ResponseWriter
-	status  int
-	refused bool
+	refused int // the status instead of 429
+	status  int // the status of the gates
 }
 
 func (a *refusal) WriteHeader(status int) {
-	if status == http.StatusTooManyRequests {
-		a.refused, status = true, a.status
+	a.status = status
+	if status == http.StatusTooManyRequests || status == http.StatusBadRequest && a.refused == http.StatusForbidden {
+		status = a.refused
 	}
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// arrivals is a recorder of arrivals alone: a sidecar never learns how a request ended.
+// arrivals returns a Recorder that records arrivals only: a sidecar never learns how a request ended.
 func arrivals(r gatehttp.Recorder) gatehttp.Recorder {
 	if r == nil {
 		return nil

@@ -71,9 +71,9 @@ func TestProxiesAsk(t *testing.T) {
 		{"a proxy on a Unix socket", "/auth", "GET", "@", map[string]string{"X-Forwarded-For": closedIP}, 429},
 		{"a closed key from an open address", "/auth", "DELETE", "127.0.0.1:5", map[string]string{"X-Forwarded-For": "192.0.2.1", "X-Api-Key": closedKey}, 429},
 		{"the client's forgery before what the proxy wrote", "/auth", "GET", "127.0.0.1:5", map[string]string{"X-Forwarded-For": closedIP + ", 192.0.2.1"}, 200},
-		{"a stranger who claims to forward", "/auth", "GET", "192.0.2.7:5", map[string]string{"X-Forwarded-For": closedIP}, 200},
+		{"a client that is no proxy and sends X-Forwarded-For", "/auth", "GET", "192.0.2.7:5", map[string]string{"X-Forwarded-For": closedIP}, 200},
 		{"the same address in IPv6's words", "/auth", "GET", "127.0.0.1:5", map[string]string{"X-Forwarded-For": "::ffff:203.0.113.9"}, 429},
-		{"nobody", "/auth", "GET", "nonsense", nil, 200},
+		{"a peer that is no address", "/auth", "GET", "nonsense", nil, 200},
 		{"elsewhere", "/", "GET", "127.0.0.1:5", map[string]string{"X-Forwarded-For": closedIP}, 404},
 	}
 	for _, test := range tests {
@@ -107,8 +107,8 @@ func TestProxiesAsk(t *testing.T) {
 	}
 }
 
-// Where a recorder is given, what is asked counts: as blocked for whose own gate was closed.
-func TestASidecarRecordsIfItIsToldTo(t *testing.T) {
+// With a recorder, each request that the sidecar is asked about is recorded, as blocked for callers whose own gate was closed.
+func TestASidecarRecordsIfTheOptionSaysSo(t *testing.T) {
 	var rec gatetest.Recorder
 	s := newSidecar(t, &rec, "key:spent")
 	for _, key := range []string{"fresh", "spent"} {

@@ -179,8 +179,8 @@ func (*DecisionsRecord_Claim) isDecisionsRecord_Record() {}
 func (*DecisionsRecord_Heartbeat) isDecisionsRecord_Record() {}
 
 // Decision says that a caller is closed under a rule from close_at until until. It is absolute: applying it twice
-// changes nothing, and a newer one for the same rule and caller replaces it. until at or before close_at opens the
-// caller again.
+// changes nothing, and a newer one for the same rule and caller replaces all of it. until at or before close_at opens the
+// caller again; such a decision has no next.
 type Decision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the rule, at most 256 bytes.
@@ -201,8 +201,14 @@ type Decision struct {
 	// Readers drop records of another epoch than the highest that a claim or heartbeat announced.
 	Epoch uint64 `protobuf:"varint,9,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Per partition and epoch, rising, over decisions and heartbeats; readers drop what is not above the last.
-	Seq           uint64    `protobuf:"varint,10,opt,name=seq,proto3" json:"seq,omitempty"`
-	Evidence      *Evidence `protobuf:"bytes,11,opt,name=evidence,proto3" json:"evidence,omitempty"`
+	Seq      uint64    `protobuf:"varint,10,opt,name=seq,proto3" json:"seq,omitempty"`
+	Evidence *Evidence `protobuf:"bytes,11,opt,name=evidence,proto3" json:"evidence,omitempty"`
+	// The closure from close_at until until is predicted, and not counted yet.
+	Early bool `protobuf:"varint,12,opt,name=early,proto3" json:"early,omitempty"`
+	// The closure after that one. None where it is missing or says nothing.
+	Next *Span `protobuf:"bytes,13,opt,name=next,proto3" json:"next,omitempty"`
+	// Permits for the time that no span covers.
+	Share         *Share `protobuf:"bytes,14,opt,name=share,proto3" json:"share,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -314,6 +320,193 @@ func (x *Decision) GetEvidence() *Evidence {
 	return nil
 }
 
+func (x *Decision) GetEarly() bool {
+	if x != nil {
+		return x.Early
+	}
+	return false
+}
+
+func (x *Decision) GetNext() *Span {
+	if x != nil {
+		return x.Next
+	}
+	return nil
+}
+
+func (x *Decision) GetShare() *Share {
+	if x != nil {
+		return x.Share
+	}
+	return nil
+}
+
+// Span is a time in which a caller is closed. It does not overlap the closure before it, and readers clamp it as they
+// clamp that one.
+type Span struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Inclusive.
+	CloseAt int64 `protobuf:"fixed64,1,opt,name=close_at,json=closeAt,proto3" json:"close_at,omitempty"`
+	// Exclusive; above close_at.
+	Until int64 `protobuf:"fixed64,2,opt,name=until,proto3" json:"until,omitempty"`
+	// Predicted, and not counted yet: it ends by itself unless a newer decision confirms it.
+	Early         bool `protobuf:"varint,3,opt,name=early,proto3" json:"early,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Span) Reset() {
+	*x = Span{}
+	mi := &file_floodgate_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Span) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Span) ProtoMessage() {}
+
+func (x *Span) ProtoReflect() protoreflect.Message {
+	mi := &file_floodgate_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Span.ProtoReflect.Descriptor instead.
+func (*Span) Descriptor() ([]byte, []int) {
+	return file_floodgate_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Span) GetCloseAt() int64 {
+	if x != nil {
+		return x.CloseAt
+	}
+	return 0
+}
+
+func (x *Span) GetUntil() int64 {
+	if x != nil {
+		return x.Until
+	}
+	return 0
+}
+
+func (x *Span) GetEarly() bool {
+	if x != nil {
+		return x.Early
+	}
+	return false
+}
+
+// Share gives a caller permits, of which each gate takes a part by its own measure: permits × (the demand that this gate
+// saw of the caller from demand_from until demand_until) ÷ demand. No length is over 366 days.
+type Share struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Inclusive: the first period begins here.
+	From int64 `protobuf:"fixed64,1,opt,name=from,proto3" json:"from,omitempty"`
+	// Exclusive; above from.
+	Until int64 `protobuf:"fixed64,2,opt,name=until,proto3" json:"until,omitempty"`
+	// Nanoseconds, above 0: a gate's part is spent and given anew each period.
+	Period int64 `protobuf:"varint,3,opt,name=period,proto3" json:"period,omitempty"`
+	// Of all gates together in one period, in units of weight; 0 or more.
+	Permits int64 `protobuf:"varint,4,opt,name=permits,proto3" json:"permits,omitempty"`
+	// Inclusive: from here …
+	DemandFrom int64 `protobuf:"fixed64,5,opt,name=demand_from,json=demandFrom,proto3" json:"demand_from,omitempty"`
+	// … until here, exclusive and above demand_from, demand was measured.
+	DemandUntil int64 `protobuf:"fixed64,6,opt,name=demand_until,json=demandUntil,proto3" json:"demand_until,omitempty"`
+	// Of all gates together in that time: weight admitted and weight blocked; above 0.
+	Demand        int64 `protobuf:"varint,7,opt,name=demand,proto3" json:"demand,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Share) Reset() {
+	*x = Share{}
+	mi := &file_floodgate_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Share) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Share) ProtoMessage() {}
+
+func (x *Share) ProtoReflect() protoreflect.Message {
+	mi := &file_floodgate_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Share.ProtoReflect.Descriptor instead.
+func (*Share) Descriptor() ([]byte, []int) {
+	return file_floodgate_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Share) GetFrom() int64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *Share) GetUntil() int64 {
+	if x != nil {
+		return x.Until
+	}
+	return 0
+}
+
+func (x *Share) GetPeriod() int64 {
+	if x != nil {
+		return x.Period
+	}
+	return 0
+}
+
+func (x *Share) GetPermits() int64 {
+	if x != nil {
+		return x.Permits
+	}
+	return 0
+}
+
+func (x *Share) GetDemandFrom() int64 {
+	if x != nil {
+		return x.DemandFrom
+	}
+	return 0
+}
+
+func (x *Share) GetDemandUntil() int64 {
+	if x != nil {
+		return x.DemandUntil
+	}
+	return 0
+}
+
+func (x *Share) GetDemand() int64 {
+	if x != nil {
+		return x.Demand
+	}
+	return 0
+}
+
 // Evidence is why a decision was taken: enough to explain it, and to fill in RateLimit fields.
 type Evidence struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -331,14 +524,18 @@ type Evidence struct {
 	// … and that entry's time.
 	AsOfTime int64 `protobuf:"fixed64,7,opt,name=as_of_time,json=asOfTime,proto3" json:"as_of_time,omitempty"`
 	// The analyzer's measured lag then, in nanoseconds.
-	Lag           int64 `protobuf:"varint,8,opt,name=lag,proto3" json:"lag,omitempty"`
+	Lag int64 `protobuf:"varint,8,opt,name=lag,proto3" json:"lag,omitempty"`
+	// Overshoot to expect, as a share of the limit: 0.01 is 1 %.
+	Expected float64 `protobuf:"fixed64,9,opt,name=expected,proto3" json:"expected,omitempty"`
+	// Overshoot that at most one close in 200 exceeds while demand holds, as a share of the limit.
+	Bound         float64 `protobuf:"fixed64,10,opt,name=bound,proto3" json:"bound,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Evidence) Reset() {
 	*x = Evidence{}
-	mi := &file_floodgate_proto_msgTypes[2]
+	mi := &file_floodgate_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -350,7 +547,7 @@ func (x *Evidence) String() string {
 func (*Evidence) ProtoMessage() {}
 
 func (x *Evidence) ProtoReflect() protoreflect.Message {
-	mi := &file_floodgate_proto_msgTypes[2]
+	mi := &file_floodgate_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -363,7 +560,7 @@ func (x *Evidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
 func (*Evidence) Descriptor() ([]byte, []int) {
-	return file_floodgate_proto_rawDescGZIP(), []int{2}
+	return file_floodgate_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Evidence) GetCount() int64 {
@@ -422,8 +619,24 @@ func (x *Evidence) GetLag() int64 {
 	return 0
 }
 
+func (x *Evidence) GetExpected() float64 {
+	if x != nil {
+		return x.Expected
+	}
+	return 0
+}
+
+func (x *Evidence) GetBound() float64 {
+	if x != nil {
+		return x.Bound
+	}
+	return 0
+}
+
 // Claim is an owner's announcement that it takes over a partition under an epoch. Of equal epochs the first in the log
-// wins. Only claims and heartbeats raise the epoch that readers accept.
+// wins. Only claims and heartbeats raise the epoch that readers accept. Readers drop a claim or heartbeat whose epoch, as
+// Unix milliseconds, is more than 100 years ahead of its record's time, where a record counts as at most 2 hours ahead of
+// the reader's clock.
 type Claim struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Partition int32                  `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
@@ -438,7 +651,7 @@ type Claim struct {
 
 func (x *Claim) Reset() {
 	*x = Claim{}
-	mi := &file_floodgate_proto_msgTypes[3]
+	mi := &file_floodgate_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -450,7 +663,7 @@ func (x *Claim) String() string {
 func (*Claim) ProtoMessage() {}
 
 func (x *Claim) ProtoReflect() protoreflect.Message {
-	mi := &file_floodgate_proto_msgTypes[3]
+	mi := &file_floodgate_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -463,7 +676,7 @@ func (x *Claim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claim.ProtoReflect.Descriptor instead.
 func (*Claim) Descriptor() ([]byte, []int) {
-	return file_floodgate_proto_rawDescGZIP(), []int{3}
+	return file_floodgate_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Claim) GetPartition() int32 {
@@ -515,14 +728,21 @@ type Heartbeat struct {
 	// Fingerprint of the rules that count, …
 	RulesId uint64 `protobuf:"fixed64,10,opt,name=rules_id,json=rulesId,proto3" json:"rules_id,omitempty"`
 	// … since this offset of the requests partition.
-	RulesFrom     int64 `protobuf:"varint,11,opt,name=rules_from,json=rulesFrom,proto3" json:"rules_from,omitempty"`
+	RulesFrom int64 `protobuf:"varint,11,opt,name=rules_from,json=rulesFrom,proto3" json:"rules_from,omitempty"`
+	// Where the owner's API answers, host:port, at most 256 bytes; empty if it has none.
+	Api string `protobuf:"bytes,12,opt,name=api,proto3" json:"api,omitempty"`
+	// Next offset of the control topic to apply: the decisions that follow from all records before it are before this
+	// heartbeat in the log.
+	Control int64 `protobuf:"varint,13,opt,name=control,proto3" json:"control,omitempty"`
+	// Events of the messages of requests before this offset are in the topic of events; 0 if none are known to be.
+	Events        int64 `protobuf:"varint,14,opt,name=events,proto3" json:"events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_floodgate_proto_msgTypes[4]
+	mi := &file_floodgate_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -534,7 +754,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_floodgate_proto_msgTypes[4]
+	mi := &file_floodgate_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -547,7 +767,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_floodgate_proto_rawDescGZIP(), []int{4}
+	return file_floodgate_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Heartbeat) GetPartition() int32 {
@@ -627,6 +847,27 @@ func (x *Heartbeat) GetRulesFrom() int64 {
 	return 0
 }
 
+func (x *Heartbeat) GetApi() string {
+	if x != nil {
+		return x.Api
+	}
+	return ""
+}
+
+func (x *Heartbeat) GetControl() int64 {
+	if x != nil {
+		return x.Control
+	}
+	return 0
+}
+
+func (x *Heartbeat) GetEvents() int64 {
+	if x != nil {
+		return x.Events
+	}
+	return 0
+}
+
 // StateRecord is one message of the state topic. A snapshot is a cycle of begin, rows and end of one epoch; a cycle
 // without its end is not complete and counts for nothing.
 type StateRecord struct {
@@ -637,6 +878,8 @@ type StateRecord struct {
 	//	*StateRecord_Row
 	//	*StateRecord_End
 	//	*StateRecord_Rules
+	//	*StateRecord_Refused
+	//	*StateRecord_Control
 	Record        isStateRecord_Record `protobuf_oneof:"record"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -644,7 +887,7 @@ type StateRecord struct {
 
 func (x *StateRecord) Reset() {
 	*x = StateRecord{}
-	mi := &file_floodgate_proto_msgTypes[5]
+	mi := &file_floodgate_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -656,7 +899,7 @@ func (x *StateRecord) String() string {
 func (*StateRecord) ProtoMessage() {}
 
 func (x *StateRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_floodgate_proto_msgTypes[5]
+	mi := &file_floodgate_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -669,7 +912,7 @@ func (x *StateRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateRecord.ProtoReflect.Descriptor instead.
 func (*StateRecord) Descriptor() ([]byte, []int) {
-	return file_floodgate_proto_rawDescGZIP(), []int{5}
+	return file_floodgate_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *StateRecord) GetRecord() isStateRecord_Record {
@@ -715,6 +958,24 @@ func (x *StateRecord) GetRules() *StateRules {
 	return nil
 }
 
+func (x *StateRecord) GetRefused() *StateRefused {
+	if x != nil {
+		if x, ok := x.Record.(*StateRecord_Refused); ok {
+			return x.Refused
+		}
+	}
+	return nil
+}
+
+func (x *StateRecord) GetControl() *StateControl {
+	if x != nil {
+		if x, ok := x.Record.(*StateRecord_Control); ok {
+			return x.Control
+		}
+	}
+	return nil
+}
+
 type isStateRecord_Record interface {
 	isStateRecord_Record()
 }
@@ -735,6 +996,14 @@ type StateRecord_Rules struct {
 	Rules *StateRules `protobuf:"bytes,4,opt,name=rules,proto3,oneof"`
 }
 
+type StateRecord_Refused struct {
+	Refused *StateRefused `protobuf:"bytes,5,opt,name=refused,proto3,oneof"`
+}
+
+type StateRecord_Control struct {
+	Control *StateControl `protobuf:"bytes,6,opt,name=control,proto3,oneof"`
+}
+
 func (*StateRecord_Begin) isStateRecord_Record() {}
 
 func (*StateRecord_Row) isStateRecord_Record() {}
@@ -742,6 +1011,10 @@ func (*StateRecord_Row) isStateRecord_Record() {}
 func (*StateRecord_End) isStateRecord_Record() {}
 
 func (*StateRecord_Rules) isStateRecord_Record() {}
+
+func (*StateRecord_Refused) isStateRecord_Record() {}
+
+func (*StateRecord_Control) isStateRecord_Record() {}
 
 // StateBegin starts a cycle. It holds the table of duplicates as of offset; where that does not fit one message, parts
 // of the table follow each other as begins of the same cycle.
@@ -767,14 +1040,21 @@ type StateBegin struct {
 	// The last record folded before offset, …
 	TailOffset int64 `protobuf:"varint,10,opt,name=tail_offset,json=tailOffset,proto3" json:"tail_offset,omitempty"`
 	// … and the CRC-32C of its value: a log that was made anew has another there.
-	TailCrc       uint32 `protobuf:"fixed32,11,opt,name=tail_crc,json=tailCrc,proto3" json:"tail_crc,omitempty"`
+	TailCrc uint32 `protobuf:"fixed32,11,opt,name=tail_crc,json=tailCrc,proto3" json:"tail_crc,omitempty"`
+	// Next offset of the control topic to apply as of offset.
+	Control int64 `protobuf:"varint,12,opt,name=control,proto3" json:"control,omitempty"`
+	// Where the last control records before control were applied; missing if none were. Its epoch is not set.
+	Place *StateControl `protobuf:"bytes,13,opt,name=place,proto3" json:"place,omitempty"`
+	// Offset and checksum of the last control record that was read, whatever it is about; its checksum is 0 if none was.
+	ControlTail   int64  `protobuf:"varint,14,opt,name=control_tail,json=controlTail,proto3" json:"control_tail,omitempty"`
+	ControlCrc    uint32 `protobuf:"varint,15,opt,name=control_crc,json=controlCrc,proto3" json:"control_crc,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StateBegin) Reset() {
 	*x = StateBegin{}
-	mi := &file_floodgate_proto_msgTypes[6]
+	mi := &file_floodgate_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -786,7 +1066,7 @@ func (x *StateBegin) String() string {
 func (*StateBegin) ProtoMessage() {}
 
 func (x *StateBegin) ProtoReflect() protoreflect.Message {
-	mi := &file_floodgate_proto_msgTypes[6]
+	mi := &file_floodgate_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -799,7 +1079,7 @@ func (x *StateBegin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateBegin.ProtoReflect.Descriptor instead.
 func (*StateBegin) Descriptor() ([]byte, []int) {
-	return file_floodgate_proto_rawDescGZIP(), []int{6}
+	return file_floodgate_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *StateBegin) GetEpoch() uint64 {
@@ -879,6 +1159,34 @@ func (x *StateBegin) GetTailCrc() uint32 {
 	return 0
 }
 
+func (x *StateBegin) GetControl() int64 {
+	if x != nil {
+		return x.Control
+	}
+	return 0
+}
+
+func (x *StateBegin) GetPlace() *StateControl {
+	if x != nil {
+		return x.Place
+	}
+	return nil
+}
+
+func (x *StateBegin) GetControlTail() int64 {
+	if x != nil {
+		return x.ControlTail
+	}
+	return 0
+}
+
+func (x *StateBegin) GetControlCrc() uint32 {
+	if x != nil {
+		return x.ControlCrc
+	}
+	return 0
+}
+
 // DedupeRow is what an owner has seen of one producer or source.
 type DedupeRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -897,7 +1205,7 @@ type DedupeRow struct {
 
 func (x *DedupeRow) Reset() {
 	*x = DedupeRow{}
-	mi := &file_floodgate_proto_msgTypes[7]
+	mi := &file_floodgate_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -909,7 +1217,7 @@ func (x *DedupeRow) String() string {
 func (*DedupeRow) ProtoMessage() {}
 
 func (x *DedupeRow) ProtoReflect() protoreflect.Message {
-	mi := &file_floodgate_proto_msgTypes[7]
+	mi := &file_floodgate_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -922,7 +1230,7 @@ func (x *DedupeRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DedupeRow.ProtoReflect.Descriptor instead.
 func (*DedupeRow) Descriptor() ([]byte, []int) {
-	return file_floodgate_proto_rawDescGZIP(), []int{7}
+	return file_floodgate_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DedupeRow) GetProducer() []byte {
@@ -993,7 +1301,7 @@ type SeenFrames struct {
 
 func (x *SeenFrames) Reset() {
 	*x = SeenFrames{}
-	mi := &file_floodgate_proto_msgTypes[8]
+	mi := &file_floodgate_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1005,7 +1313,7 @@ func (x *SeenFrames) String() string {
 func (*SeenFrames) ProtoMessage() {}
 
 func (x *SeenFrames) ProtoReflect() protoreflect.Message {
-	mi := &file_floodgate_proto_msgTypes[8]
+	mi := &file_floodgate_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1018,7 +1326,7 @@ func (x *SeenFrames) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeenFrames.ProtoReflect.Descriptor instead.
 func (*SeenFrames) Descriptor() ([]byte, []int) {
-	return file_floodgate_proto_rawDescGZIP(), []int{8}
+	return file_floodgate_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SeenFrames) GetSeq() uint64 {
@@ -1046,7 +1354,7 @@ type SeenLines struct {
 
 func (x *SeenLines) Reset() {
 	*x = SeenLines{}
-	mi := &file_floodgate_proto_msgTypes[9]
+	mi := &file_floodgate_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1058,7 +1366,7 @@ func (x *SeenLines) String() string {
 func (*SeenLines) ProtoMessage() {}
 
 func (x *SeenLines) ProtoReflect() protoreflect.Message {
-	mi := &file_floodgate_proto_msgTypes[9]
+	mi := &file_floodgate_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1071,7 +1379,7 @@ func (x *SeenLines) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SeenLines.ProtoReflect.Descriptor instead.
 func (*SeenLines) Descriptor() ([]byte, []int) {
-	return file_floodgate_proto_rawDescGZIP(), []int{9}
+	return file_floodgate_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SeenLines) GetOffset() int64 {
@@ -1081,24 +1389,26 @@ func (x *SeenLines) GetOffset() int64 {
 	return 0
 }
 
-// StateRow is what one row of the owner's store was when the records before next had been folded. Rows follow each other
-// by next.
+// StateRow is what one row of the owner's store was when the records before next had been folded, and the control records
+// before control applied. Rows follow each other by next, and by control where next is the same.
 type StateRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Epoch uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Cycle uint64                 `protobuf:"varint,2,opt,name=cycle,proto3" json:"cycle,omitempty"`
-	// Next offset of the requests partition to fold into this row: what the records before it did to it is in it.
+	// Next offset of the requests partition to fold into this row: the records before it are counted in it.
 	Next int64  `protobuf:"varint,3,opt,name=next,proto3" json:"next,omitempty"`
 	Key  []byte `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
-	// Empty where the row has gone since the cycle began.
-	Value         []byte `protobuf:"bytes,5,opt,name=value,proto3" json:"value,omitempty"`
+	// Empty if the row was removed since the cycle began.
+	Value []byte `protobuf:"bytes,5,opt,name=value,proto3" json:"value,omitempty"`
+	// Next offset of the control topic to apply.
+	Control       int64 `protobuf:"varint,6,opt,name=control,proto3" json:"control,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StateRow) Reset() {
 	*x = StateRow{}
-	mi := &file_floodgate_proto_msgTypes[10]
+	mi := &file_floodgate_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1110,7 +1420,7 @@ func (x *StateRow) String() string {
 func (*StateRow) ProtoMessage() {}
 
 func (x *StateRow) ProtoReflect() protoreflect.Message {
-	mi := &file_floodgate_proto_msgTypes[10]
+	mi := &file_floodgate_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1123,7 +1433,7 @@ func (x *StateRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateRow.ProtoReflect.Descriptor instead.
 func (*StateRow) Descriptor() ([]byte, []int) {
-	return file_floodgate_proto_rawDescGZIP(), []int{10}
+	return file_floodgate_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StateRow) GetEpoch() uint64 {
@@ -1161,6 +1471,13 @@ func (x *StateRow) GetValue() []byte {
 	return nil
 }
 
+func (x *StateRow) GetControl() int64 {
+	if x != nil {
+		return x.Control
+	}
+	return 0
+}
+
 // StateEnd completes a cycle.
 type StateEnd struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1176,7 +1493,7 @@ type StateEnd struct {
 
 func (x *StateEnd) Reset() {
 	*x = StateEnd{}
-	mi := &file_floodgate_proto_msgTypes[11]
+	mi := &file_floodgate_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1188,7 +1505,7 @@ func (x *StateEnd) String() string {
 func (*StateEnd) ProtoMessage() {}
 
 func (x *StateEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_floodgate_proto_msgTypes[11]
+	mi := &file_floodgate_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1201,7 +1518,7 @@ func (x *StateEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateEnd.ProtoReflect.Descriptor instead.
 func (*StateEnd) Descriptor() ([]byte, []int) {
-	return file_floodgate_proto_rawDescGZIP(), []int{11}
+	return file_floodgate_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StateEnd) GetEpoch() uint64 {
@@ -1241,14 +1558,16 @@ type StateRules struct {
 	// First offset of the requests partition that they count.
 	From int64 `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`
 	// The rule file; empty if it does not fit a message.
-	Text          []byte `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	Text []byte `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	// Next offset of the control topic when they changed: the control records before it were applied by the rules before.
+	Control       int64 `protobuf:"varint,5,opt,name=control,proto3" json:"control,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StateRules) Reset() {
 	*x = StateRules{}
-	mi := &file_floodgate_proto_msgTypes[12]
+	mi := &file_floodgate_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1260,7 +1579,7 @@ func (x *StateRules) String() string {
 func (*StateRules) ProtoMessage() {}
 
 func (x *StateRules) ProtoReflect() protoreflect.Message {
-	mi := &file_floodgate_proto_msgTypes[12]
+	mi := &file_floodgate_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1273,7 +1592,7 @@ func (x *StateRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateRules.ProtoReflect.Descriptor instead.
 func (*StateRules) Descriptor() ([]byte, []int) {
-	return file_floodgate_proto_rawDescGZIP(), []int{12}
+	return file_floodgate_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StateRules) GetEpoch() uint64 {
@@ -1304,6 +1623,161 @@ func (x *StateRules) GetText() []byte {
 	return nil
 }
 
+func (x *StateRules) GetControl() int64 {
+	if x != nil {
+		return x.Control
+	}
+	return 0
+}
+
+// StateRefused says which messages of the requests partition are never folded, because they were further ahead of their
+// owner's clock than it allows. An owner that judges times writes one when it takes the partition over, which ends the
+// list of every lower epoch, and one before it folds anything that comes after a message it refuses.
+type StateRefused struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Epoch uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// The list is complete from this offset of the requests partition on.
+	Since int64 `protobuf:"varint,2,opt,name=since,proto3" json:"since,omitempty"`
+	// Offsets of the refused messages, in ascending order; none when the partition is taken over.
+	Offsets       []int64 `protobuf:"varint,3,rep,packed,name=offsets,proto3" json:"offsets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StateRefused) Reset() {
+	*x = StateRefused{}
+	mi := &file_floodgate_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StateRefused) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StateRefused) ProtoMessage() {}
+
+func (x *StateRefused) ProtoReflect() protoreflect.Message {
+	mi := &file_floodgate_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StateRefused.ProtoReflect.Descriptor instead.
+func (*StateRefused) Descriptor() ([]byte, []int) {
+	return file_floodgate_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *StateRefused) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *StateRefused) GetSince() int64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *StateRefused) GetOffsets() []int64 {
+	if x != nil {
+		return x.Offsets
+	}
+	return nil
+}
+
+// StateControl says which records of the control topic were applied at an offset of the requests partition: before the record
+// there, and after all before it. An owner writes it before it folds on. It also writes one when it takes the partition over,
+// with no records if it has applied none: what owners of lower epochs write after that does not count.
+type StateControl struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Epoch uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Offset of the requests partition.
+	From int64 `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"`
+	// Offsets of the control topic: from first on …
+	First int64 `protobuf:"varint,3,opt,name=first,proto3" json:"first,omitempty"`
+	// … until next, exclusive; none if that is first.
+	Next int64 `protobuf:"varint,4,opt,name=next,proto3" json:"next,omitempty"`
+	// Digest of all control records that were applied up to there, and of where.
+	Chain         uint64 `protobuf:"fixed64,5,opt,name=chain,proto3" json:"chain,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StateControl) Reset() {
+	*x = StateControl{}
+	mi := &file_floodgate_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StateControl) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StateControl) ProtoMessage() {}
+
+func (x *StateControl) ProtoReflect() protoreflect.Message {
+	mi := &file_floodgate_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StateControl.ProtoReflect.Descriptor instead.
+func (*StateControl) Descriptor() ([]byte, []int) {
+	return file_floodgate_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *StateControl) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *StateControl) GetFrom() int64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *StateControl) GetFirst() int64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *StateControl) GetNext() int64 {
+	if x != nil {
+		return x.Next
+	}
+	return 0
+}
+
+func (x *StateControl) GetChain() uint64 {
+	if x != nil {
+		return x.Chain
+	}
+	return 0
+}
+
 var File_floodgate_proto protoreflect.FileDescriptor
 
 const file_floodgate_proto_rawDesc = "" +
@@ -1313,7 +1787,7 @@ const file_floodgate_proto_rawDesc = "" +
 	"\bdecision\x18\x01 \x01(\v2\x16.floodgate.v1.DecisionH\x00R\bdecision\x12+\n" +
 	"\x05claim\x18\x02 \x01(\v2\x13.floodgate.v1.ClaimH\x00R\x05claim\x127\n" +
 	"\theartbeat\x18\x03 \x01(\v2\x17.floodgate.v1.HeartbeatH\x00R\theartbeatB\b\n" +
-	"\x06record\"\xb8\x02\n" +
+	"\x06record\"\xa1\x03\n" +
 	"\bDecision\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12!\n" +
 	"\frule_version\x18\x02 \x01(\x06R\vruleVersion\x12\x12\n" +
@@ -1326,7 +1800,23 @@ const file_floodgate_proto_rawDesc = "" +
 	"\x05epoch\x18\t \x01(\x04R\x05epoch\x12\x10\n" +
 	"\x03seq\x18\n" +
 	" \x01(\x04R\x03seq\x122\n" +
-	"\bevidence\x18\v \x01(\v2\x16.floodgate.v1.EvidenceR\bevidence\"\xd7\x01\n" +
+	"\bevidence\x18\v \x01(\v2\x16.floodgate.v1.EvidenceR\bevidence\x12\x14\n" +
+	"\x05early\x18\f \x01(\bR\x05early\x12&\n" +
+	"\x04next\x18\r \x01(\v2\x12.floodgate.v1.SpanR\x04next\x12)\n" +
+	"\x05share\x18\x0e \x01(\v2\x13.floodgate.v1.ShareR\x05share\"M\n" +
+	"\x04Span\x12\x19\n" +
+	"\bclose_at\x18\x01 \x01(\x10R\acloseAt\x12\x14\n" +
+	"\x05until\x18\x02 \x01(\x10R\x05until\x12\x14\n" +
+	"\x05early\x18\x03 \x01(\bR\x05early\"\xbf\x01\n" +
+	"\x05Share\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\x10R\x04from\x12\x14\n" +
+	"\x05until\x18\x02 \x01(\x10R\x05until\x12\x16\n" +
+	"\x06period\x18\x03 \x01(\x03R\x06period\x12\x18\n" +
+	"\apermits\x18\x04 \x01(\x03R\apermits\x12\x1f\n" +
+	"\vdemand_from\x18\x05 \x01(\x10R\n" +
+	"demandFrom\x12!\n" +
+	"\fdemand_until\x18\x06 \x01(\x10R\vdemandUntil\x12\x16\n" +
+	"\x06demand\x18\a \x01(\x03R\x06demand\"\x89\x02\n" +
 	"\bEvidence\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x03R\x05count\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x03R\x05limit\x12\x16\n" +
@@ -1337,12 +1827,15 @@ const file_floodgate_proto_rawDesc = "" +
 	"asOfOffset\x12\x1c\n" +
 	"\n" +
 	"as_of_time\x18\a \x01(\x10R\basOfTime\x12\x10\n" +
-	"\x03lag\x18\b \x01(\x03R\x03lag\"g\n" +
+	"\x03lag\x18\b \x01(\x03R\x03lag\x12\x1a\n" +
+	"\bexpected\x18\t \x01(\x01R\bexpected\x12\x14\n" +
+	"\x05bound\x18\n" +
+	" \x01(\x01R\x05bound\"g\n" +
 	"\x05Claim\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
 	"\x05nonce\x18\x03 \x01(\x06R\x05nonce\x12\x14\n" +
-	"\x05owner\x18\x04 \x01(\tR\x05owner\"\x94\x02\n" +
+	"\x05owner\x18\x04 \x01(\tR\x05owner\"\xd8\x02\n" +
 	"\tHeartbeat\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x10\n" +
@@ -1356,13 +1849,18 @@ const file_floodgate_proto_rawDesc = "" +
 	"\brules_id\x18\n" +
 	" \x01(\x06R\arulesId\x12\x1d\n" +
 	"\n" +
-	"rules_from\x18\v \x01(\x03R\trulesFrom\"\xd3\x01\n" +
+	"rules_from\x18\v \x01(\x03R\trulesFrom\x12\x10\n" +
+	"\x03api\x18\f \x01(\tR\x03api\x12\x18\n" +
+	"\acontrol\x18\r \x01(\x03R\acontrol\x12\x16\n" +
+	"\x06events\x18\x0e \x01(\x03R\x06events\"\xc3\x02\n" +
 	"\vStateRecord\x120\n" +
 	"\x05begin\x18\x01 \x01(\v2\x18.floodgate.v1.StateBeginH\x00R\x05begin\x12*\n" +
 	"\x03row\x18\x02 \x01(\v2\x16.floodgate.v1.StateRowH\x00R\x03row\x12*\n" +
 	"\x03end\x18\x03 \x01(\v2\x16.floodgate.v1.StateEndH\x00R\x03end\x120\n" +
-	"\x05rules\x18\x04 \x01(\v2\x18.floodgate.v1.StateRulesH\x00R\x05rulesB\b\n" +
-	"\x06record\"\xbc\x02\n" +
+	"\x05rules\x18\x04 \x01(\v2\x18.floodgate.v1.StateRulesH\x00R\x05rules\x126\n" +
+	"\arefused\x18\x05 \x01(\v2\x1a.floodgate.v1.StateRefusedH\x00R\arefused\x126\n" +
+	"\acontrol\x18\x06 \x01(\v2\x1a.floodgate.v1.StateControlH\x00R\acontrolB\b\n" +
+	"\x06record\"\xcc\x03\n" +
 	"\n" +
 	"StateBegin\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
@@ -1378,7 +1876,12 @@ const file_floodgate_proto_rawDesc = "" +
 	"\vtail_offset\x18\n" +
 	" \x01(\x03R\n" +
 	"tailOffset\x12\x19\n" +
-	"\btail_crc\x18\v \x01(\aR\atailCrc\"\xa8\x01\n" +
+	"\btail_crc\x18\v \x01(\aR\atailCrc\x12\x18\n" +
+	"\acontrol\x18\f \x01(\x03R\acontrol\x120\n" +
+	"\x05place\x18\r \x01(\v2\x1a.floodgate.v1.StateControlR\x05place\x12!\n" +
+	"\fcontrol_tail\x18\x0e \x01(\x03R\vcontrolTail\x12\x1f\n" +
+	"\vcontrol_crc\x18\x0f \x01(\rR\n" +
+	"controlCrc\"\xa8\x01\n" +
 	"\tDedupeRow\x12\x1a\n" +
 	"\bproducer\x18\x01 \x01(\fR\bproducer\x122\n" +
 	"\x06frames\x18\x02 \x01(\v2\x18.floodgate.v1.SeenFramesH\x00R\x06frames\x12/\n" +
@@ -1390,24 +1893,36 @@ const file_floodgate_proto_rawDesc = "" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05below\x18\x02 \x01(\x06R\x05below\"#\n" +
 	"\tSeenLines\x12\x16\n" +
-	"\x06offset\x18\x01 \x01(\x03R\x06offset\"r\n" +
+	"\x06offset\x18\x01 \x01(\x03R\x06offset\"\x8c\x01\n" +
 	"\bStateRow\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
 	"\x05cycle\x18\x02 \x01(\x04R\x05cycle\x12\x12\n" +
 	"\x04next\x18\x03 \x01(\x03R\x04next\x12\x10\n" +
 	"\x03key\x18\x04 \x01(\fR\x03key\x12\x14\n" +
-	"\x05value\x18\x05 \x01(\fR\x05value\"^\n" +
+	"\x05value\x18\x05 \x01(\fR\x05value\x12\x18\n" +
+	"\acontrol\x18\x06 \x01(\x03R\acontrol\"^\n" +
 	"\bStateEnd\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
 	"\x05cycle\x18\x02 \x01(\x04R\x05cycle\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\x03R\x04rows\x12\x12\n" +
-	"\x04from\x18\x04 \x01(\x03R\x04from\"e\n" +
+	"\x04from\x18\x04 \x01(\x03R\x04from\"\x7f\n" +
 	"\n" +
 	"StateRules\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x19\n" +
 	"\brules_id\x18\x02 \x01(\x06R\arulesId\x12\x12\n" +
 	"\x04from\x18\x03 \x01(\x03R\x04from\x12\x12\n" +
-	"\x04text\x18\x04 \x01(\fR\x04text*?\n" +
+	"\x04text\x18\x04 \x01(\fR\x04text\x12\x18\n" +
+	"\acontrol\x18\x05 \x01(\x03R\acontrol\"T\n" +
+	"\fStateRefused\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
+	"\x05since\x18\x02 \x01(\x03R\x05since\x12\x18\n" +
+	"\aoffsets\x18\x03 \x03(\x03R\aoffsets\"x\n" +
+	"\fStateControl\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\x03R\x04from\x12\x14\n" +
+	"\x05first\x18\x03 \x01(\x03R\x05first\x12\x12\n" +
+	"\x04next\x18\x04 \x01(\x03R\x04next\x12\x14\n" +
+	"\x05chain\x18\x05 \x01(\x06R\x05chain*?\n" +
 	"\x04Mode\x12\x14\n" +
 	"\x10MODE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fMODE_ENFORCE\x10\x01\x12\x0f\n" +
@@ -1426,41 +1941,50 @@ func file_floodgate_proto_rawDescGZIP() []byte {
 }
 
 var file_floodgate_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_floodgate_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_floodgate_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_floodgate_proto_goTypes = []any{
 	(Mode)(0),               // 0: floodgate.v1.Mode
 	(*DecisionsRecord)(nil), // 1: floodgate.v1.DecisionsRecord
 	(*Decision)(nil),        // 2: floodgate.v1.Decision
-	(*Evidence)(nil),        // 3: floodgate.v1.Evidence
-	(*Claim)(nil),           // 4: floodgate.v1.Claim
-	(*Heartbeat)(nil),       // 5: floodgate.v1.Heartbeat
-	(*StateRecord)(nil),     // 6: floodgate.v1.StateRecord
-	(*StateBegin)(nil),      // 7: floodgate.v1.StateBegin
-	(*DedupeRow)(nil),       // 8: floodgate.v1.DedupeRow
-	(*SeenFrames)(nil),      // 9: floodgate.v1.SeenFrames
-	(*SeenLines)(nil),       // 10: floodgate.v1.SeenLines
-	(*StateRow)(nil),        // 11: floodgate.v1.StateRow
-	(*StateEnd)(nil),        // 12: floodgate.v1.StateEnd
-	(*StateRules)(nil),      // 13: floodgate.v1.StateRules
+	(*Span)(nil),            // 3: floodgate.v1.Span
+	(*Share)(nil),           // 4: floodgate.v1.Share
+	(*Evidence)(nil),        // 5: floodgate.v1.Evidence
+	(*Claim)(nil),           // 6: floodgate.v1.Claim
+	(*Heartbeat)(nil),       // 7: floodgate.v1.Heartbeat
+	(*StateRecord)(nil),     // 8: floodgate.v1.StateRecord
+	(*StateBegin)(nil),      // 9: floodgate.v1.StateBegin
+	(*DedupeRow)(nil),       // 10: floodgate.v1.DedupeRow
+	(*SeenFrames)(nil),      // 11: floodgate.v1.SeenFrames
+	(*SeenLines)(nil),       // 12: floodgate.v1.SeenLines
+	(*StateRow)(nil),        // 13: floodgate.v1.StateRow
+	(*StateEnd)(nil),        // 14: floodgate.v1.StateEnd
+	(*StateRules)(nil),      // 15: floodgate.v1.StateRules
+	(*StateRefused)(nil),    // 16: floodgate.v1.StateRefused
+	(*StateControl)(nil),    // 17: floodgate.v1.StateControl
 }
 var file_floodgate_proto_depIdxs = []int32{
 	2,  // 0: floodgate.v1.DecisionsRecord.decision:type_name -> floodgate.v1.Decision
-	4,  // 1: floodgate.v1.DecisionsRecord.claim:type_name -> floodgate.v1.Claim
-	5,  // 2: floodgate.v1.DecisionsRecord.heartbeat:type_name -> floodgate.v1.Heartbeat
+	6,  // 1: floodgate.v1.DecisionsRecord.claim:type_name -> floodgate.v1.Claim
+	7,  // 2: floodgate.v1.DecisionsRecord.heartbeat:type_name -> floodgate.v1.Heartbeat
 	0,  // 3: floodgate.v1.Decision.mode:type_name -> floodgate.v1.Mode
-	3,  // 4: floodgate.v1.Decision.evidence:type_name -> floodgate.v1.Evidence
-	7,  // 5: floodgate.v1.StateRecord.begin:type_name -> floodgate.v1.StateBegin
-	11, // 6: floodgate.v1.StateRecord.row:type_name -> floodgate.v1.StateRow
-	12, // 7: floodgate.v1.StateRecord.end:type_name -> floodgate.v1.StateEnd
-	13, // 8: floodgate.v1.StateRecord.rules:type_name -> floodgate.v1.StateRules
-	8,  // 9: floodgate.v1.StateBegin.dedupe:type_name -> floodgate.v1.DedupeRow
-	9,  // 10: floodgate.v1.DedupeRow.frames:type_name -> floodgate.v1.SeenFrames
-	10, // 11: floodgate.v1.DedupeRow.lines:type_name -> floodgate.v1.SeenLines
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	5,  // 4: floodgate.v1.Decision.evidence:type_name -> floodgate.v1.Evidence
+	3,  // 5: floodgate.v1.Decision.next:type_name -> floodgate.v1.Span
+	4,  // 6: floodgate.v1.Decision.share:type_name -> floodgate.v1.Share
+	9,  // 7: floodgate.v1.StateRecord.begin:type_name -> floodgate.v1.StateBegin
+	13, // 8: floodgate.v1.StateRecord.row:type_name -> floodgate.v1.StateRow
+	14, // 9: floodgate.v1.StateRecord.end:type_name -> floodgate.v1.StateEnd
+	15, // 10: floodgate.v1.StateRecord.rules:type_name -> floodgate.v1.StateRules
+	16, // 11: floodgate.v1.StateRecord.refused:type_name -> floodgate.v1.StateRefused
+	17, // 12: floodgate.v1.StateRecord.control:type_name -> floodgate.v1.StateControl
+	10, // 13: floodgate.v1.StateBegin.dedupe:type_name -> floodgate.v1.DedupeRow
+	17, // 14: floodgate.v1.StateBegin.place:type_name -> floodgate.v1.StateControl
+	11, // 15: floodgate.v1.DedupeRow.frames:type_name -> floodgate.v1.SeenFrames
+	12, // 16: floodgate.v1.DedupeRow.lines:type_name -> floodgate.v1.SeenLines
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_floodgate_proto_init() }
@@ -1473,13 +1997,15 @@ func file_floodgate_proto_init() {
 		(*DecisionsRecord_Claim)(nil),
 		(*DecisionsRecord_Heartbeat)(nil),
 	}
-	file_floodgate_proto_msgTypes[5].OneofWrappers = []any{
+	file_floodgate_proto_msgTypes[7].OneofWrappers = []any{
 		(*StateRecord_Begin)(nil),
 		(*StateRecord_Row)(nil),
 		(*StateRecord_End)(nil),
 		(*StateRecord_Rules)(nil),
+		(*StateRecord_Refused)(nil),
+		(*StateRecord_Control)(nil),
 	}
-	file_floodgate_proto_msgTypes[7].OneofWrappers = []any{
+	file_floodgate_proto_msgTypes[9].OneofWrappers = []any{
 		(*DedupeRow_Frames)(nil),
 		(*DedupeRow_Lines)(nil),
 	}
@@ -1489,7 +2015,7 @@ func file_floodgate_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_floodgate_proto_rawDesc), len(file_floodgate_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   13,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -33,6 +33,7 @@ func newHeartbeat() *schemas.Heartbeat {
 	return &schemas.Heartbeat{
 		Partition: 3, Epoch: 1_700_000_000_000, Seq: 18, Time: 1_700_000_001_000_000_000, Watermark: 100,
 		LogTime: 1_700_000_000_990_000_000, Lag: 3_000_000, From: 42, State: 7, RulesID: math.MaxUint64, RulesFrom: 50,
+		API: "analyzer-1.example:9096", Control: 12, Events: 13,
 	}
 }
 
@@ -75,12 +76,31 @@ func records() map[string]Record {
 		"a shadow rule without evidence": decisionWith(func(d *schemas.Decision) { d.Mode, d.Evidence = schemas.ModeShadow, schemas.Evidence{} }),
 		"an opening":                     decisionWith(func(d *schemas.Decision) { d.Until = 0 }),
 		"until before 1970":              decisionWith(func(d *schemas.Decision) { d.CloseAt, d.Until = -5, math.MinInt64 }),
+		"early":                          decisionWith(func(d *schemas.Decision) { d.Early = true }),
+		"early, and a next one":          decisionWith(func(d *schemas.Decision) { d.Early, d.Next = true, nextOf(d) }),
+		"a next one that touches, and is counted": decisionWith(func(d *schemas.Decision) {
+			d.Next = schemas.Span{CloseAt: d.Until, Until: d.Until + 1}
+		}),
+		"a share":                          decisionWith(func(d *schemas.Decision) { d.Share = newShare() }),
+		"a share of a caller that is open": decisionWith(func(d *schemas.Decision) { d.Until, d.Share = 0, newShare() }),
+		"overshoot":                        decisionWith(func(d *schemas.Decision) { d.Evidence.Expected, d.Evidence.Bound = 0.0081, 0.065 }),
+		"everything": decisionWith(func(d *schemas.Decision) {
+			d.Early, d.Next, d.Share, d.Evidence.Expected, d.Evidence.Bound = true, nextOf(d), newShare(), 1, math.MaxFloat64
+		}),
+		"the longest share": decisionWith(func(d *schemas.Decision) {
+			year := int64(schemas.MaxClosure)
+			d.Share = &schemas.Share{From: math.MinInt64, Until: math.MinInt64 + year, Period: year, Permits: math.MaxInt64,
+				DemandFrom: math.MaxInt64 - year, DemandUntil: math.MaxInt64, Demand: math.MaxInt64}
+		}),
 		"the longest of all": decisionWith(func(d *schemas.Decision) {
 			d.Rule, d.Caller.ID = strings.Repeat("r", MaxRule), strings.Repeat("\xff", schemas.MaxCallerID)
 			d.Caller.Kind = strings.Repeat("k", schemas.MaxCallerKind)
-			d.CloseAt, d.Until = math.MaxInt64, math.MaxInt64
+			d.CloseAt, d.Until, d.Early = math.MinInt64, math.MinInt64+1, true
+			d.Next = schemas.Span{CloseAt: math.MaxInt64 - 1, Until: math.MaxInt64, Early: true}
+			d.Share = &schemas.Share{From: -2, Until: -1, Period: 1 << 54, Permits: math.MaxInt64, DemandFrom: -2, DemandUntil: -1, Demand: math.MaxInt64}
 			d.Partition, d.Epoch, d.Seq = math.MaxInt32, math.MaxUint64, math.MaxUint64
-			d.Evidence = schemas.Evidence{Count: -1, Limit: -1, Window: -1, WindowStart: -1, Rate: math.MaxFloat64, AsOfOffset: -1, AsOfTime: -1, Lag: -1}
+			d.Evidence = schemas.Evidence{Count: -1, Limit: -1, Window: -1, WindowStart: -1, Rate: math.MaxFloat64, AsOfOffset: -1, AsOfTime: -1, Lag: -1,
+				Expected: math.MaxFloat64, Bound: math.MaxFloat64}
 		}),
 	}
 }
@@ -227,9 +247,18 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 
 func TestEvidenceIsNoReasonToDropADecision(t *testing.T) {
 	for _, rate := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1} {
-		got, err := Decode(wire(t, func(m *Decision) { m.Evidence.Rate = rate }))
-		if err != nil || got.Decision.Evidence.Rate != 0 {
-			t.Errorf("rate %v: got %+v, %v, want rate 0", rate, got.Decision, err)
+		got, err := Decode(wire(t, func(m *Decision) { m.Evidence.Rate, m.Evidence.Expected, m.Evidence.Bound = rate, rate, rate }))
+		if err != nil {
+			t.Errorf("rate %v: got %v", rate, err)
+			continue
+		}
+		if e := got.Decision.Evidence; e.Rate != 0 || e.Expected != 0 || e.Bound != 0 {
+			t.Errorf("rate %v: got %+v, want 0 for rate, expected and bound", rate, e)
+		}
+		d := newDecision()
+		d.Evidence.Expected, d.Evidence.Bound = rate, rate
+		if b, want := encode(t, Record{Decision: d}), encode(t, Record{Decision: newDecision()}); string(b) != string(want) {
+			t.Errorf("rate %v: our encoder wrote %x, want expected and bound 0: %x", rate, b, want)
 		}
 	}
 	got, err := Decode(wire(t, func(m *Decision) { m.Evidence = nil }))

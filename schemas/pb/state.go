@@ -14,11 +14,14 @@ const (
 	MaxStateRules = 512 << 10 // text of rules
 )
 
-// maxStateParts is the most begins of one cycle.
+// MaxStateRefused is how many offsets one StateRefused has at most.
+const MaxStateRefused = 8192
+
+// maxStateParts is how many begins one cycle has at most.
 const maxStateParts = 1 << 16
 
-// AppendState appends a record of the state topic to dst. It returns dst as it was, and an error, where DecodeState would
-// refuse the record. Any goroutine may call it.
+// AppendState appends a record of the state topic to dst. If DecodeState would refuse the record, it returns dst as it was, and
+// an error. Any goroutine may call it.
 func AppendState(dst []byte, r *StateRecord) ([]byte, error) {
 	if err := validateState(r); err != nil {
 		return dst, err
@@ -33,8 +36,8 @@ func AppendState(dst []byte, r *StateRecord) ([]byte, error) {
 	return b, nil
 }
 
-// DecodeState reads a record of the state topic. It shares no memory with b. Exactly one of its one-of is set, no offset
-// is negative, and all ids are whole; whether epoch, cycle and order make sense is the reader's to judge.
+// DecodeState decodes a record of the state topic. The result shares no memory with b. Exactly one member of its one-of is
+// set, no offset is negative, and each producer's id has 16 bytes. The caller has to judge epoch, cycle and order.
 func DecodeState(b []byte) (*StateRecord, error) {
 	if len(b) > MaxState {
 		return nil, fmt.Errorf("%w: got %d bytes, want at most %d", ErrBounds, len(b), MaxState)
@@ -54,37 +57,63 @@ func validateState(r *StateRecord) error {
 	case *StateRecord_Begin:
 		return validateBegin(m.Begin)
 	case *StateRecord_Row:
-		if m.Row.GetNext() < 0 || len(m.Row.GetKey()) == 0 {
-			return fmt.Errorf("%w: got a row of key %q as of %d", ErrBounds, m.Row.GetKey(), m.Row.GetNext())
+		if m.Row.GetNext() < 0 || m.Row.GetControl() < 0 || len(m.Row.GetKey()) == 0 {
+			return fmt.Errorf("%w: got a row of key %q as of %d, control %d", ErrBounds, m.Row.GetKey(), m.Row.GetNext(), m.Row.GetControl())
 		}
 	case *StateRecord_End:
 		if m.End.GetRows() < 0 || m.End.GetFrom() < 0 {
 			return fmt.Errorf("%w: got an end of %d rows from %d", ErrBounds, m.End.GetRows(), m.End.GetFrom())
 		}
 	case *StateRecord_Rules:
-		if m.Rules.GetFrom() < 0 || len(m.Rules.GetText()) > MaxStateRules {
+		if m.Rules.GetFrom() < 0 || m.Rules.GetControl() < 0 || len(m.Rules.GetText()) > MaxStateRules {
 			return fmt.Errorf("%w: got rules of %d bytes from %d", ErrBounds, len(m.Rules.GetText()), m.Rules.GetFrom())
 		}
+	case *StateRecord_Refused:
+		return validateRefused(m.Refused)
+	case *StateRecord_Control:
+		return validatePlace(m.Control)
 	default:
 		return ErrUnknown
 	}
 	return nil
 }
 
+func validatePlace(c *StateControl) error {
+	if c.GetFrom() < 0 || c.GetFirst() < 0 || c.GetNext() < c.GetFirst() {
+		return fmt.Errorf("%w: got control records from %d until %d, applied at %d", ErrBounds, c.GetFirst(), c.GetNext(), c.GetFrom())
+	}
+	return nil
+}
+
+func validateRefused(r *StateRefused) error {
+	if n := len(r.GetOffsets()); r.GetSince() < 0 || n > MaxStateRefused {
+		return fmt.Errorf("%w: got %d refused offsets since %d, want at most %d", ErrBounds, n, r.GetSince(), MaxStateRefused)
+	}
+	last := int64(-1)
+	for _, offset := range r.GetOffsets() {
+		if offset <= last {
+			return fmt.Errorf("%w: got refused offset %d behind %d", ErrBounds, offset, last)
+		}
+		last = offset
+	}
+	return nil
+}
+
 func validateBegin(b *StateBegin) error {
 	switch {
-	case b.GetOffset() < 0 || b.GetRulesFrom() < 0 || b.GetTailOffset() < 0:
-		return fmt.Errorf("%w: got a begin at %d, rules from %d, tail %d", ErrBounds, b.GetOffset(), b.GetRulesFrom(), b.GetTailOffset())
+	case b.GetOffset() < 0 || b.GetRulesFrom() < 0 || b.GetTailOffset() < 0 || b.GetControl() < 0 || b.GetControlTail() < 0:
+		return fmt.Errorf("%w: got a begin at %d, rules from %d, tail %d, control %d with tail %d", ErrBounds,
+			b.GetOffset(), b.GetRulesFrom(), b.GetTailOffset(), b.GetControl(), b.GetControlTail())
 	case b.GetParts() < 1 || b.GetParts() > maxStateParts || b.GetPart() >= b.GetParts():
 		return fmt.Errorf("%w: got part %d of %d", ErrBounds, b.GetPart(), b.GetParts())
 	}
 	for _, d := range b.GetDedupe() {
 		if len(d.GetProducer()) != len(schemas.ProducerID{}) {
-			return fmt.Errorf("%w: got a sender's id of %d bytes", ErrBounds, len(d.GetProducer()))
+			return fmt.Errorf("%w: got a producer's id of %d bytes, want %d", ErrBounds, len(d.GetProducer()), len(schemas.ProducerID{}))
 		}
 		if d.GetSeen() == nil {
-			return fmt.Errorf("%w: got a sender of which nothing was seen", ErrMalformed)
+			return fmt.Errorf("%w: got producer %x without the frames or lines that were counted", ErrMalformed, d.GetProducer())
 		}
 	}
-	return nil
+	return validatePlace(b.GetPlace())
 }

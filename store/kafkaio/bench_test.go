@@ -3,6 +3,7 @@ package kafkaio
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -108,7 +109,7 @@ func BenchmarkLatency(b *testing.B) {
 	})
 	var took []time.Duration
 	for b.Loop() {
-		_ = pause(ctx, 5*time.Millisecond)
+		_ = Sleep(ctx, 5*time.Millisecond)
 		sent := time.Now()
 		if _, err := c.Produce(ctx, topic, 0, Message{Time: sent.UnixNano(), Value: []byte("x")}); err != nil {
 			b.Fatal(err)
@@ -143,4 +144,57 @@ func BenchmarkUnpack(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkUnpackLines is the decoder alone: a batch of 5,000 log lines, which fits, and one of 200,000, which comes in pieces.
+func BenchmarkUnpackLines(b *testing.B) {
+	for _, lines := range []int{5_000, 200_000} {
+		for name, c := range codecs {
+			raw := logLines(c.id, c.pack, lines)
+			b.Run(fmt.Sprintf("%s/%d", name, lines), func(b *testing.B) {
+				u := newUnpacker(DefaultMaxDecompressed)
+				defer u.close()
+				b.ReportAllocs()
+				for b.Loop() {
+					if n := unpackAll(b, u, raw, 0); n != lines {
+						b.Fatal(n)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*lines), "ns/line")
+			})
+		}
+	}
+}
+
+// BenchmarkGoOnInTheMiddle starts at the last line of a batch of 200,000, as after a restart: what that costs is one
+// unpacking of the batch.
+func BenchmarkGoOnInTheMiddle(b *testing.B) {
+	const lines = 200_000
+	for name, c := range codecs {
+		raw := logLines(c.id, c.pack, lines)
+		b.Run(name, func(b *testing.B) {
+			u := newUnpacker(DefaultMaxDecompressed)
+			defer u.close()
+			for b.Loop() {
+				if n := unpackAll(b, u, raw, lines-1); n != 1 {
+					b.Fatal(n)
+				}
+			}
+		})
+	}
+}
+
+// unpackAll unpacks one batch, in as many pieces as it takes, and returns how many records there are from an offset on.
+func unpackAll(b *testing.B, u *unpacker, raw []byte, from int64) (n int) {
+	b.Helper()
+	got := Batch{Next: from, HighWater: -1}
+	if _, err := u.unpack(&got, raw); err != nil || len(got.Skipped) > 0 {
+		b.Fatal(err, got.Skipped)
+	}
+	n = len(got.Records)
+	for o := got.open; o != nil && o.left > 0; n += len(got.Records) {
+		got = Batch{Next: got.Next, HighWater: -1}
+		o.fill(&got, u.piece())
+	}
+	return n
 }

@@ -18,7 +18,7 @@ type Finding struct {
 	Topic    string
 	Setting  string // "topic", "partitions", or the name of a setting
 	Got      string
-	Want     string // with "≥ " or "≤ " where it is a bound
+	Want     string // with ">= " or "<= " where it is a bound
 	Severity Severity
 	Why      string
 }
@@ -52,6 +52,7 @@ func (s Severity) String() string {
 // It returns the names of those it made. Existing topics are left as they are: see CheckTopics. Several processes may
 // call it at once.
 func (c *Client) EnsureTopics(ctx context.Context, specs ...TopicSpec) (created []string, err error) {
+	defer c.observe(OpOther)(&err)
 	ctx, done, err := c.begin(ctx, 4*c.config.Timeout)
 	if err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func (c *Client) EnsureTopics(ctx context.Context, specs ...TopicSpec) (created 
 	return created, nil
 }
 
-// ensure creates one topic unless it is there.
+// ensure creates one topic if it does not exist.
 func (c *Client) ensure(ctx context.Context, s TopicSpec) (made bool, err error) {
 	for optional := true; ; optional = false {
 		err := c.retry(ctx, fetchAttempts, func() error {
@@ -91,14 +92,14 @@ func (c *Client) ensure(ctx context.Context, s TopicSpec) (made bool, err error)
 	}
 }
 
-// create asks once. Optional settings are left out on demand.
+// create sends one request. Without optional, it leaves out the optional settings.
 func (c *Client) create(ctx context.Context, s TopicSpec, optional bool) error {
 	topic := kafka.TopicConfig{Topic: s.Name, NumPartitions: s.Partitions, ReplicationFactor: s.Replicas}
 	if s.Replicas <= 0 {
 		topic.ReplicationFactor = -1
 	}
 	for _, o := range s.Settings {
-		if optional || !o.Optional {
+		if !o.CheckOnly && (optional || !o.Optional) {
 			topic.ConfigEntries = append(topic.ConfigEntries, kafka.ConfigEntry{ConfigName: o.Name, ConfigValue: o.Value})
 		}
 	}
@@ -109,8 +110,8 @@ func (c *Client) create(ctx context.Context, s TopicSpec, optional bool) error {
 	return r.Errors[s.Name]
 }
 
-// awaitLeaders waits until every partition can be used. Kafka shows a leader in its metadata a moment before that one
-// knows; it answers NotLeader until then.
+// awaitLeaders waits until every partition can be used. Kafka shows a leader in its metadata a moment before that broker
+// knows that it leads; until then the broker answers NotLeader.
 func (c *Client) awaitLeaders(ctx context.Context, s TopicSpec) error {
 	for p := 0; ; {
 		era := c.currentEra()
@@ -128,20 +129,21 @@ func (c *Client) awaitLeaders(ctx context.Context, s TopicSpec) error {
 			return err
 		}
 		c.refresh(era)
-		if pause(ctx, retryPause) != nil {
+		if Sleep(ctx, retryPause) != nil {
 			return err
 		}
 	}
 }
 
-// CheckTopics compares topics with what they must be. Findings are sorted by topic, the worst first; none is good.
-func (c *Client) CheckTopics(ctx context.Context, specs ...TopicSpec) ([]Finding, error) {
+// CheckTopics compares topics with what they must be. Findings are sorted by topic, the worst of each first. No finding
+// means that all is well.
+func (c *Client) CheckTopics(ctx context.Context, specs ...TopicSpec) (all []Finding, err error) {
+	defer c.observe(OpOther)(&err)
 	ctx, done, err := c.begin(ctx, 4*c.config.Timeout)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	var all []Finding
 	for _, s := range specs {
 		var found []Finding
 		err := c.retry(ctx, fetchAttempts, func() error {
@@ -150,8 +152,8 @@ func (c *Client) CheckTopics(ctx context.Context, specs ...TopicSpec) ([]Finding
 			return err
 		})
 		if errors.Is(err, ErrNoTopic) {
-			found, err = []Finding{{Topic: s.Name, Setting: "topic", Got: "none", Want: "one of " + strconv.Itoa(s.Partitions) + " partitions",
-				Severity: Error, Why: "nothing can be written or read"}}, nil
+			found, err = []Finding{{Topic: s.Name, Setting: "topic", Got: "missing, or not yours to see", Want: "a topic of " + partitionsWanted(s.Partitions),
+				Severity: Error, Why: "nothing can be written or read: create it, or let this user describe it (ACL)"}}, nil
 		}
 		if err != nil {
 			return nil, c.failed("check topic", s.Name, 0, Unknown, err)
@@ -191,13 +193,13 @@ func (c *Client) check(ctx context.Context, s TopicSpec) ([]Finding, error) {
 // Check compares a topic's partitions and settings with what they must be. It is pure.
 func (s TopicSpec) Check(partitions int, settings map[string]string) []Finding {
 	var found []Finding
-	if partitions != s.Partitions {
+	if s.Partitions > 0 && partitions != s.Partitions {
 		found = append(found, Finding{Topic: s.Name, Setting: "partitions", Got: strconv.Itoa(partitions),
-			Want: strconv.Itoa(s.Partitions), Severity: Error, Why: "callers are spread over another number: their counts would split"})
+			Want: strconv.Itoa(s.Partitions), Severity: Error, Why: "producers spread callers over another number: counts would split"})
 	}
 	for _, o := range s.Settings {
 		got, known := settings[o.Name]
-		if known && o.holds(got) {
+		if known && o.holds(got) || !known && o.CheckOnly {
 			continue
 		}
 		if !known {
@@ -208,12 +210,19 @@ func (s TopicSpec) Check(partitions int, settings map[string]string) []Finding {
 	return found
 }
 
+func partitionsWanted(n int) string {
+	if n == 0 {
+		return "any number of partitions"
+	}
+	return strconv.Itoa(n) + " partitions"
+}
+
 func (s Setting) want() string {
 	switch s.Bound {
 	case AtLeast:
-		return "≥ " + s.Value
+		return ">= " + s.Value
 	case AtMost:
-		return "≤ " + s.Value
+		return "<= " + s.Value
 	case Equal:
 	}
 	return s.Value
@@ -238,7 +247,7 @@ func (s Setting) holds(got string) bool {
 	return g <= w
 }
 
-// limit reads a number of which Kafka says -1 for "no limit".
+// limit reads a number for which Kafka writes -1 to mean "no limit".
 func limit(s string) (int64, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if n == -1 {

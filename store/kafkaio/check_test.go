@@ -3,10 +3,12 @@ package kafkaio
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -16,7 +18,7 @@ import (
 
 // TestEachFindingIsProvoked breaks one setting of one topic at a time.
 func TestEachFindingIsProvoked(t *testing.T) {
-	names := DefaultTopicNames()
+	names := schemas.DefaultTopicNames()
 	specs := make(map[string]TopicSpec)
 	for _, s := range Specs(names, 8) {
 		specs[s.Name] = s
@@ -24,7 +26,7 @@ func TestEachFindingIsProvoked(t *testing.T) {
 			t.Errorf("%s as it is created: got %v, want nothing", s.Name, found)
 		}
 	}
-	const gone = "(gone)"
+	const absent = "(gone)"
 	for _, c := range []struct {
 		topic, setting, value string
 		want                  string // "" is fine
@@ -32,29 +34,32 @@ func TestEachFindingIsProvoked(t *testing.T) {
 		{names.Requests, "cleanup.policy", "compact", "error, want delete"},
 		{names.Requests, "cleanup.policy", "compact,delete", "error, want delete"},
 		{names.Requests, "message.timestamp.type", "LogAppendTime", "error, want CreateTime"},
-		{names.Requests, "message.timestamp.after.max.ms", "9223372036854775807", "error, want ≤ 2000"},
+		{names.Requests, "message.timestamp.after.max.ms", "9223372036854775807", "error, want <= 2000"},
 		{names.Requests, "message.timestamp.after.max.ms", "1000", ""},
-		{names.Requests, "message.timestamp.after.max.ms", gone, "error, want ≤ 2000"},
-		{names.Requests, "retention.ms", "3600000", "error, want ≥ 606000000"},
-		{names.Requests, "retention.ms", "604800000", "error, want ≥ 606000000"}, // Kafka's default: 7 days, and nothing for the cycles
+		{names.Requests, "message.timestamp.after.max.ms", absent, "error, want <= 2000"},
+		{names.Requests, "retention.ms", "3600000", "error, want >= 606000000"},
+		{names.Requests, "retention.ms", "604800000", "error, want >= 606000000"}, // Kafka's default: 7 days, and nothing for the cycles
 		{names.Requests, "retention.ms", "-1", ""},
 		{names.Requests, "retention.ms", "99999999999", ""},
-		{names.Requests, "retention.ms", "soon", "error, want ≥ 606000000"},
+		{names.Requests, "retention.ms", "soon", "error, want >= 606000000"},
 		{names.Requests, "retention.bytes", "1073741824", "error, want -1"},
-		{names.Requests, "max.message.bytes", "65536", "error, want ≥ 1048588"},
+		{names.Requests, "max.message.bytes", "65536", "error, want >= 1048588"},
 		{names.Requests, "max.message.bytes", "10485760", ""},
-		{names.Decisions, "segment.ms", "604800000", "warning, want ≤ 3600000"},
+		{names.Decisions, "segment.ms", "604800000", "warning, want <= 3600000"},
 		{names.Decisions, "segment.ms", "60000", ""},
-		{names.State, "segment.ms", "604800000", "warning, want ≤ 3600000"},
-		{names.State, "retention.ms", "86400000", "error, want ≥ 606000000"},
-		{names.Rejects, "retention.ms", "1000", "error, want ≥ 86400000"},
-		{names.Control, "retention.ms", "604800000", "error, want -1"},
+		{names.State, "segment.ms", "604800000", "warning, want <= 3600000"},
+		{names.State, "retention.ms", "86400000", "error, want >= 606000000"},
+		{names.Rejects, "retention.ms", "1000", "error, want >= 86400000"},
+		{names.Rejects, "cleanup.policy", "compact", "error, want delete"},
 		{names.Control, "cleanup.policy", "compact", "error, want delete"},
+		{names.Control, "retention.ms", "606000000", "error, want -1"},
+		{names.Events, "retention.ms", "604800000", "error, want >= 2592000000"},
+		{names.Events, "cleanup.policy", "compact", "error, want delete"},
 	} {
 		s := specs[c.topic]
 		config := maps.Clone(s.Config())
 		got := c.value
-		if config[c.setting] = c.value; c.value == gone {
+		if config[c.setting] = c.value; c.value == absent {
 			delete(config, c.setting)
 			got = "not known to the broker"
 		}
@@ -75,14 +80,14 @@ func TestEachFindingIsProvoked(t *testing.T) {
 		}
 	}
 	found := specs[names.State].Check(4, specs[names.State].Config())
-	if len(found) != 1 || found[0].String() != "error: floodgate.state: partitions: got 4, want 8: callers are spread over another number: their counts would split" {
+	if len(found) != 1 || found[0].String() != "error: floodgate.state: partitions: got 4, want 8: producers spread callers over another number: counts would split" {
 		t.Errorf("got %v, want the number of partitions", found)
 	}
 }
 
 // TestLayout makes retention follow the outage that must be survived.
 func TestLayout(t *testing.T) {
-	l := Layout{Names: DefaultTopicNames(), Partitions: 3, Replicas: 2, Outage: 24 * 3600e9, SnapshotCycle: 3600e9}
+	l := Layout{Names: schemas.DefaultTopicNames(), Partitions: 3, Replicas: 2, Outage: 24 * 3600e9, SnapshotCycle: 3600e9}
 	for _, s := range l.Specs() {
 		wantP, wantKeep := 3, "93600000" // a day and two cycles
 		switch s.Name {
@@ -90,6 +95,8 @@ func TestLayout(t *testing.T) {
 			wantP, wantKeep = 1, "86400000"
 		case l.Names.Control:
 			wantP, wantKeep = 1, "-1"
+		case l.Names.Events:
+			wantKeep = "2592000000" // 30 days
 		}
 		if s.Partitions != wantP || s.Replicas != 2 || s.Config()["retention.ms"] != wantKeep {
 			t.Errorf("%s: got %d partitions, %d replicas, kept %s, want %d, 2, %s", s.Name, s.Partitions, s.Replicas, s.Config()["retention.ms"], wantP, wantKeep)
@@ -101,8 +108,8 @@ func TestLayout(t *testing.T) {
 func TestCheckTopicsOnABroker(t *testing.T) {
 	b := startBroker(t, embedded.Options{})
 	c := startClient(t, Config{Brokers: b.Addrs()})
-	specs := Specs(DefaultTopicNames(), 2)
-	if _, err := c.EnsureTopics(t.Context(), specs[:4]...); err != nil {
+	specs := Specs(schemas.DefaultTopicNames(), 2)
+	if _, err := c.EnsureTopics(t.Context(), specs[:3]...); err != nil {
 		t.Fatal(err)
 	}
 	r, err := c.admin.IncrementalAlterConfigs(t.Context(), &kafka.IncrementalAlterConfigsRequest{
@@ -127,9 +134,11 @@ func TestCheckTopicsOnABroker(t *testing.T) {
 		got = append(got, f.Topic+" "+f.Setting+" "+f.Got+" "+f.Severity.String())
 	}
 	want := []string{
-		"floodgate.control topic none error",
+		"floodgate.control topic missing, or not yours to see error",
 		"floodgate.decisions cleanup.policy compact error",
 		"floodgate.decisions segment.ms 604800000 warning",
+		"floodgate.events topic missing, or not yours to see error",
+		"floodgate.rejects topic missing, or not yours to see error",
 		"floodgate.requests partitions 2 error",
 	}
 	if !slices.Equal(got, want) {
@@ -155,9 +164,9 @@ func TestEnsureTopicsOnAnOldBroker(t *testing.T) {
 		return nil, nil, false
 	})
 	c := startClient(t, Config{Brokers: b.Addrs()})
-	specs := Specs(DefaultTopicNames(), 1)
+	specs := Specs(schemas.DefaultTopicNames(), 1)
 	created, err := c.EnsureTopics(t.Context(), specs...)
-	if err != nil || len(created) != 5 {
+	if err != nil || len(created) != 6 {
 		t.Fatalf("got %v and %v, want all", created, err)
 	}
 	found, err := c.CheckTopics(t.Context(), specs...)
@@ -175,7 +184,7 @@ func TestEnsureTopicsTogether(t *testing.T) {
 	for range 6 {
 		c := startClient(t, Config{Brokers: b.Addrs()})
 		wg.Go(func() {
-			created, err := c.EnsureTopics(t.Context(), Specs(DefaultTopicNames(), 2)...)
+			created, err := c.EnsureTopics(t.Context(), Specs(schemas.DefaultTopicNames(), 2)...)
 			if err != nil {
 				t.Error(err)
 			}
@@ -187,7 +196,7 @@ func TestEnsureTopicsTogether(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	for _, s := range Specs(DefaultTopicNames(), 2) {
+	for _, s := range Specs(schemas.DefaultTopicNames(), 2) {
 		if made[s.Name] != 1 {
 			t.Errorf("%s: got made %d times, want 1", s.Name, made[s.Name])
 		}
@@ -201,5 +210,36 @@ func TestEnsureTopicsRefused(t *testing.T) {
 	created, err := c.EnsureTopics(t.Context(), TopicSpec{Name: "t", Partitions: 1})
 	if created != nil || err == nil || Temporary(err) || !strings.Contains(err.Error(), "create topic t") {
 		t.Errorf("got %v and %v, want a refusal that says what was refused", created, err)
+	}
+}
+
+// TestCheckSaysWhichBatchesAreNotRead tells of topics that take batches over MaxBatch, floodgate's own and others'.
+func TestCheckSaysWhichBatchesAreNotRead(t *testing.T) {
+	specs := append(Specs(schemas.DefaultTopicNames(), 2), ForeignSpec("access"))
+	for _, s := range specs {
+		for value, want := range map[string]string{
+			strconv.Itoa(MaxBatch): "", strconv.Itoa(MaxBatch + 1): "<= 67108864", "2147483647": "<= 67108864", "1048588": "",
+		} {
+			settings := s.Config()
+			settings["max.message.bytes"] = value
+			found := s.Check(s.Partitions, settings)
+			if want == "" && len(found) != 0 || want != "" && (len(found) != 1 || found[0].Want != want || found[0].Severity != Warning) {
+				t.Errorf("%s, %s: got %v, want %q", s.Name, value, found, want)
+			}
+		}
+		if found := s.Check(s.Partitions, s.Config()); len(found) != 0 {
+			t.Errorf("%s as it is made: got %v", s.Name, found)
+		}
+	}
+	foreign := specs[len(specs)-1]
+	if found := foreign.Check(17, map[string]string{}); len(found) != 0 {
+		t.Errorf("a broker that does not say: got %v, want nothing", found)
+	}
+	c := startClient(t, Config{Brokers: startBroker(t, embedded.Options{}).Addrs()})
+	roomyTopic(t, c, "access")
+	found, err := c.CheckTopics(t.Context(), foreign, ForeignSpec("missing"))
+	if err != nil || len(found) != 2 || found[0].Setting != "max.message.bytes" || found[0].Got != "100000000" ||
+		found[1].Want != "a topic of any number of partitions" {
+		t.Errorf("got %v and %v, want the size of its batches, and the missing one", found, err)
 	}
 }

@@ -20,9 +20,12 @@ import (
 const (
 	DefaultTimeout         = 5 * time.Second
 	DefaultMaxDecompressed = 16 << 20
-	// MaxResponse is the longest answer that is read from a broker, in bytes. Brokers cap batches at 1 MiB unless told
-	// otherwise; a longer answer is refused before it is read.
-	MaxResponse = 64 << 20
+	// MaxBatch is the largest size of a record batch that is read, in bytes as stored (compressed or not). Brokers cap
+	// batches at 1 MiB unless max.message.bytes says otherwise. Fetch passes over a longer one and reports it.
+	MaxBatch = 64 << 20
+	// MaxResponse is the largest size of an answer of a broker, in bytes: a batch of MaxBatch and the fields around it. Of
+	// a longer answer only the beginning is read.
+	MaxResponse = MaxBatch + peekBytes
 )
 
 // Config says which cluster to speak to. Brokers is needed; the zero value of the rest is a plain connection.
@@ -32,16 +35,23 @@ type Config struct {
 	TLS      *tls.Config
 	SASL     sasl.Mechanism
 
-	// Timeout bounds one call where its context does not bound it shorter; Fetch adds its MaxWait. 0 is DefaultTimeout.
+	// Timeout bounds each call whose context has no shorter bound; Fetch adds its MaxWait. 0 is DefaultTimeout.
 	Timeout time.Duration
 
-	// MaxDecompressed caps the memory that one record batch may take once unpacked, in bytes (64 a record count too). A
-	// batch over it is skipped and reported, never unpacked. One Fetch returns less than twice as much. 0 is
+	// MaxDecompressed caps the memory that the records of one Fetch take, in bytes: they take less than twice as much, with
+	// 64 bytes counted for each record. A batch that unpacks to more is returned in pieces of a quarter of MaxDecompressed,
+	// by one Fetch after the other. A longer record is skipped and reported; the records around it are returned. 0 is
 	// DefaultMaxDecompressed.
+	//
+	// No batch is unpacked beyond 256 MiB and 64 times its own length: the rest of its records are skipped and reported. This
+	// also bounds the time that a Fetch unpacks for, which its context does not interrupt.
 	MaxDecompressed int
 
 	// Dial opens connections; nil is TCP. TLS goes on top.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// Observe, if set, is called for each call that has ended, by many goroutines at once, which wait: it must return quickly.
+	Observe func(Call)
 }
 
 // Client speaks to a Kafka cluster. Its methods are safe for concurrent use. Make one with New.
@@ -51,6 +61,7 @@ type Client struct {
 	transport  *kafka.Transport
 	admin      *kafka.Client // the requests that kafka-go may answer: topics, offsets, metadata
 	unpacker   *unpacker
+	unfinished unfinished
 	correlator atomic.Int32
 
 	mu       sync.Mutex
@@ -103,6 +114,7 @@ func (c *Client) Close() {
 	c.mu.Unlock()
 	c.wg.Wait()
 	c.transport.CloseIdleConnections()
+	c.unfinished.close()
 	c.unpacker.close()
 }
 
@@ -130,15 +142,15 @@ func (c *Client) begin(ctx context.Context, timeout time.Duration) (_ context.Co
 	}, nil
 }
 
-// currentEra is to be read before a request and given to refresh after it failed.
+// currentEra returns the era. A caller reads it before a request, and passes it to refresh if the request failed.
 func (c *Client) currentEra() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.era
 }
 
-// refresh drops idle connections and what is known of the cluster, so that the next request asks anew who leads what.
-// Calls that failed in the same era cause one refresh, and requests in flight elsewhere are not disturbed.
+// refresh drops idle connections and the cached metadata, so that the next request asks again which broker leads which
+// partition. Calls that failed in the same era cause one refresh. Other requests in flight continue.
 func (c *Client) refresh(era uint64) {
 	c.mu.Lock()
 	first := era == c.era
@@ -151,8 +163,8 @@ func (c *Client) refresh(era uint64) {
 	}
 }
 
-// doubt is called after a request that found no connection, or no answer on a shared one. If time ran out over that, the
-// pool may be waiting for an answer that a silent network has swallowed, and so would the next call.
+// doubt is called after a request that found no connection, or got no answer on a shared one. If that took until the
+// time-out, the pool may still wait for an answer that the network has lost, and the next call would wait for it too.
 func (c *Client) doubt(ctx context.Context, era uint64) {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		c.refresh(era)
@@ -167,12 +179,12 @@ func (c *Client) retry(ctx context.Context, attempts int, f func() error) error 
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		// The layout may be old; and what is corrupt in flight is whole the next time.
+		// The cached metadata may be old; and a batch that was damaged on the network may be whole the next time.
 		again := Temporary(err) || errors.Is(err, ErrNoTopic) || errors.Is(err, ErrCorrupt)
 		if again {
 			c.refresh(era)
 		}
-		if !again || i+1 >= attempts || pause(ctx, retryPause<<i) != nil {
+		if !again || i+1 >= attempts || Sleep(ctx, retryPause<<i) != nil {
 			return err
 		}
 	}
@@ -181,20 +193,8 @@ func (c *Client) retry(ctx context.Context, attempts int, f func() error) error 
 // retryPause is the first wait between attempts; it doubles.
 const retryPause = 25 * time.Millisecond
 
-// pause waits for d or until ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// failed wraps err with what was asked for, and says ErrClosed where it was Close that ended the call, and
-// DeadlineExceeded where a connection noticed first: its deadline is the context's.
+// failed wraps err with what was asked for. The error is ErrClosed if Close ended the call, and DeadlineExceeded if a
+// connection noticed the deadline before the context did: both have the same deadline.
 func (c *Client) failed(op, topic string, partition int, outcome Outcome, err error) error {
 	c.mu.Lock()
 	closed := c.closed

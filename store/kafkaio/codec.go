@@ -3,11 +3,9 @@ package kafkaio
 import (
 	"bytes"
 	"compress/gzip"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"sync"
 
 	"github.com/klauspost/compress/snappy"
@@ -28,7 +26,8 @@ var errCodec = errors.New("batch does not unpack")
 
 // unpacker turns the bytes of record batches into records, in bounded memory. Its methods are safe for concurrent use.
 type unpacker struct {
-	limit int // bytes that one batch may take
+	limit int   // bytes that one batch may take at once
+	floor int64 // bytes that each batch may take in pieces, beside those that its length allows
 
 	gzips, lz4s sync.Pool
 
@@ -37,7 +36,7 @@ type unpacker struct {
 	zstdErr  error
 }
 
-func newUnpacker(limit int) *unpacker { return &unpacker{limit: limit} }
+func newUnpacker(limit int) *unpacker { return &unpacker{limit: limit, floor: unpackFloor} }
 
 func (u *unpacker) close() {
 	u.zstdOnce.Do(func() { u.zstdErr = ErrClosed })
@@ -46,8 +45,8 @@ func (u *unpacker) close() {
 	}
 }
 
-// decompress returns what packed holds, or ErrDecompressedTooLarge as soon as that is known to be over limit bytes. Memory
-// stays within limit and the codec's window, which is under 16 MiB.
+// decompress returns the unpacked content of packed, or ErrDecompressedTooLarge as soon as it knows that this is over limit
+// bytes. It takes at most limit bytes of memory and the codec's window, which is under 16 MiB.
 func (u *unpacker) decompress(codec int, packed []byte, limit int) ([]byte, error) {
 	switch codec {
 	case codecNone:
@@ -110,8 +109,8 @@ func (u *unpacker) unzstd(packed []byte, limit int) ([]byte, error) {
 	return out, nil
 }
 
-// readLimited reads all of r, which unpacks size bytes, unless it is over limit. Memory doubles, up to one byte more than
-// the limit.
+// readLimited reads all of r, which unpacks size bytes, unless the result is over limit. The buffer grows by doubling, up
+// to one byte more than the limit.
 func readLimited(r io.Reader, size, limit int) ([]byte, error) {
 	out := make([]byte, 0, min(4*size+512, limit+1))
 	for {
@@ -148,7 +147,7 @@ func unsnap(packed []byte, limit int) ([]byte, error) {
 		}
 	}
 	total := 0
-	for _, b := range blocks { // each says first how long it is
+	for _, b := range blocks { // each begins with its unpacked length
 		n, err := snappy.DecodedLen(b)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errCodec, err)
@@ -160,7 +159,7 @@ func unsnap(packed []byte, limit int) ([]byte, error) {
 	}
 	out := make([]byte, 0, total)
 	for _, b := range blocks {
-		plain, err := snappy.Decode(out[len(out):cap(out)], b) // into out: there is room
+		plain, err := snappy.Decode(out[len(out):cap(out)], b) // into out, which has room for it
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errCodec, err)
 		}
@@ -172,16 +171,11 @@ func unsnap(packed []byte, limit int) ([]byte, error) {
 // xerialBlocks cuts framed snappy into its blocks.
 func xerialBlocks(rest []byte) (blocks [][]byte, err error) {
 	for len(rest) > 0 {
-		if len(rest) < 4 {
-			return nil, fmt.Errorf("%w: got %d bytes of a snappy block's length", errCodec, len(rest))
+		var block []byte
+		if block, rest, err = xerialBlock(rest); err != nil {
+			return nil, err
 		}
-		n := binary.BigEndian.Uint32(rest)
-		rest = rest[4:]
-		if n > math.MaxInt32 || int(n) > len(rest) {
-			return nil, fmt.Errorf("%w: got a snappy block of %d in %d bytes", errCodec, n, len(rest))
-		}
-		blocks = append(blocks, rest[:n])
-		rest = rest[n:]
+		blocks = append(blocks, block)
 	}
 	return blocks, nil
 }

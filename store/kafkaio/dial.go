@@ -5,9 +5,10 @@ import (
 	"net"
 )
 
-// checkedDial makes connections that notice, before each write, that the other side has closed them. Pools hand out such
-// connections after a broker's restart: the write would succeed and the answer be end of file, which leaves a produce
-// unknown. Found before the write, it is known to be unsent and can be sent again.
+// checkedDial makes connections that notice, before each write, that the other side has closed them. After a broker's
+// restart, pools return such connections. A write on one would succeed, and the answer would be end of file: the outcome of
+// a produce would be unknown. If the closed connection is found before the write, the request is unsent and can be sent
+// again.
 func checkedDial(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)

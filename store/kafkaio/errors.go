@@ -20,27 +20,31 @@ var (
 	ErrNoBrokers = errors.New("no brokers given")
 	// ErrOffsetOutOfRange says that the partition does not hold the offset; the error is a *RangeError.
 	ErrOffsetOutOfRange = errors.New("offset out of range")
-	// ErrNoTopic says that the cluster has no such topic or partition.
-	ErrNoTopic = errors.New("no such topic or partition")
-	// ErrCorrupt says that a batch failed its checksum or cannot be what a broker would send; the error is a *CorruptError.
+	// ErrNoTopic says that the cluster shows us no such topic or partition: it is missing, or ACLs hide it from us.
+	ErrNoTopic = errors.New("no such topic or partition, or not yours to see (ACLs)")
+	// ErrCorrupt says that a batch has a wrong checksum, or a header that no broker would send; the error is a
+	// *CorruptError.
 	ErrCorrupt = errors.New("corrupt record batch")
-	// ErrTooLarge says that an answer is longer than MaxResponse, or a message longer than the topic takes.
+	// ErrTooLarge says that a message is longer than the topic allows. It is also the error of a Skip for a batch that is
+	// longer than MaxBatch.
 	ErrTooLarge = errors.New("too large")
-	// ErrDecompressedTooLarge is the reason of a Skip: the batch is over Config.MaxDecompressed once unpacked.
+	// ErrDecompressedTooLarge is the error of a Skip: a record is over Config.MaxDecompressed, or a batch unpacks to more
+	// than its length allows.
 	ErrDecompressedTooLarge = errors.New("batch too large once unpacked")
 	// ErrTimestamp says that the broker refused a message's time: the clock of this machine runs ahead of the broker's by
 	// more than message.timestamp.after.max.ms.
 	ErrTimestamp = errors.New("message time refused")
-	// ErrUnauthorized says that the broker knows us and does not let us.
+	// ErrUnauthorized says that the broker has identified the client, and that the client lacks the access right.
 	ErrUnauthorized = errors.New("not authorized")
 )
 
-// Errors that stay inside.
+// Errors that callers do not see by name.
 var (
-	errStale    = errors.New("connection was closed by the broker")
-	errNotAsked = errors.New("answer is not to what was asked")
-	errAborted  = errors.New("request was given up before it was sent")
-	errPartial  = errors.New("answer holds no whole batch")
+	errStale       = errors.New("connection was closed by the broker")
+	errWrongAnswer = errors.New("answer does not match the request")
+	errAborted     = errors.New("request was cancelled before it was sent")
+	errPartial     = errors.New("answer holds no whole batch")
+	errLong        = errors.New("batch is longer than MaxBatch")
 )
 
 // RangeError says that a partition holds [Start, End) and so not Offset. It is ErrOffsetOutOfRange.
@@ -48,7 +52,7 @@ type RangeError struct {
 	Offset, Start, End int64
 }
 
-// Error says which offset was asked for and which there are.
+// Error says which offset was requested and which offsets the partition holds.
 func (e *RangeError) Error() string {
 	return fmt.Sprintf("%v: got %d, want %d to %d", ErrOffsetOutOfRange, e.Offset, e.Start, e.End)
 }
@@ -56,8 +60,8 @@ func (e *RangeError) Error() string {
 // Unwrap makes a RangeError an ErrOffsetOutOfRange.
 func (*RangeError) Unwrap() error { return ErrOffsetOutOfRange }
 
-// CorruptError says where a batch is corrupt. It is ErrCorrupt. From was asked for; To is the last offset of the batch by
-// its own word, which is not to be trusted, or From. Whoever decides to go on does so at To+1, and reports the gap.
+// CorruptError says where a batch is corrupt. It is ErrCorrupt. From is the requested offset. To is the last offset of the
+// batch as its header says, which cannot be trusted, or From. A reader that continues does so at To+1, and reports the gap.
 type CorruptError struct {
 	From, To int64
 	Detail   string
@@ -71,16 +75,16 @@ func (e *CorruptError) Error() string {
 // Unwrap makes a CorruptError an ErrCorrupt.
 func (*CorruptError) Unwrap() error { return ErrCorrupt }
 
-// RequestError is a request that failed: what was asked of which partition, what is known of its effect, and why.
+// RequestError is a request that failed: which request, on which partition, what is known of its effect, and why it failed.
 type RequestError struct {
 	Op        string // "fetch", "produce", …
-	Topic     string // empty where it is about none
+	Topic     string // empty for a request that has no topic
 	Partition int
 	Outcome   Outcome
 	Err       error
 }
 
-// Error says what was asked and why it failed.
+// Error says which request failed and why.
 func (e *RequestError) Error() string {
 	if e.Topic == "" {
 		return fmt.Sprintf("%s: %v", e.Op, e.Err)
@@ -88,16 +92,16 @@ func (e *RequestError) Error() string {
 	return fmt.Sprintf("%s %s/%d: %v", e.Op, e.Topic, e.Partition, e.Err)
 }
 
-// Unwrap returns why.
+// Unwrap returns the cause.
 func (e *RequestError) Unwrap() error { return e.Err }
 
-// Outcome is what is known of a produce.
+// Outcome says what is known of the effect of a produce.
 type Outcome uint8
 
-// Outcomes. The zero value claims nothing.
+// Outcomes. The zero value is Unknown, which claims nothing.
 const (
 	Unknown Outcome = iota // it may be in the log, once
-	Unsent                 // no broker has seen all of it: it is not in the log
+	Unsent                 // no broker has received all of it: it is not in the log
 	Refused                // a broker answered that it was not appended
 	Acked                  // it is in the log
 )
@@ -131,14 +135,15 @@ func OutcomeOf(err error) Outcome {
 	return Unknown
 }
 
-// Temporary reports whether the same call may succeed later though nobody changes anything here: networks, elections,
-// restarts, timeouts. ErrNoTopic is not temporary (topics are made by people or at the start), nor is ErrCorrupt.
+// Temporary reports whether the same call may succeed later without any change in this program: after failures of the
+// network, elections, restarts, timeouts. ErrNoTopic is not temporary (topics are made by people or at the start), nor is
+// ErrCorrupt.
 func Temporary(err error) bool {
 	switch {
 	case err == nil, errors.Is(err, ErrNoTopic), errors.Is(err, ErrClosed), errors.Is(err, context.Canceled):
 		return false
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, errStale), errors.Is(err, errNotAsked),
-		errors.Is(err, errAborted), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, errStale), errors.Is(err, errWrongAnswer),
+		errors.Is(err, errAborted), errors.Is(err, ErrNoLease), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
 		errors.Is(err, io.ErrClosedPipe), errors.Is(err, net.ErrClosed), errors.Is(err, protocol.ErrNoLeader):
 		return true
 	}
@@ -146,16 +151,16 @@ func Temporary(err error) bool {
 		return code.Temporary() || temporaryGroup(code)
 	}
 	if _, ok := errors.AsType[syscall.Errno](err); ok {
-		return true // refused, reset, unreachable: the network's
+		return true // refused, reset, unreachable: errors of the network
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
-		return true // names come and go with their pods
+		return true // names appear and disappear with their pods
 	}
 	var n net.Error
 	return errors.As(err, &n) && n.Timeout()
 }
 
-// temporaryGroup reports whether joining again mends it.
+// temporaryGroup reports whether it helps to join again.
 func temporaryGroup(code kafka.Error) bool {
 	switch code {
 	case kafka.RebalanceInProgress, kafka.IllegalGeneration, kafka.UnknownMemberId, kafka.MemberIDRequired,
@@ -165,7 +170,8 @@ func temporaryGroup(code kafka.Error) bool {
 	return false
 }
 
-// brokerError turns an error code of a broker into an error that is both the code and, where there is one, ours.
+// brokerError turns an error code of a broker into an error that is both the code and, if this package has an error for
+// that code, that error.
 func brokerError(code int16) error {
 	if code == 0 {
 		return nil
@@ -184,7 +190,7 @@ func brokerError(code int16) error {
 	return e
 }
 
-// named adds our name to an error that kafka-go's own requests return, where we have one for it.
+// named wraps an error of kafka-go's own requests in this package's error for it, if there is one.
 func named(err error) error {
 	code, ok := errors.AsType[kafka.Error](err)
 	if !ok || errors.Is(err, ErrUnauthorized) {
@@ -198,8 +204,8 @@ func named(err error) error {
 }
 
 // produceOutcome says what a broker's answer to a produce means. Some errors come only from checks before the append.
-// Others come also from a leader that appended and then lost its place: Kafka keeps the base offset in those
-// (DelayedProduce sets the error alone), and answers -1 where nothing was appended.
+// Others also come from a broker that appended and then ceased to be the leader: in those answers Kafka keeps the base
+// offset (DelayedProduce sets the error alone). If nothing was appended the base offset is -1.
 func produceOutcome(code int16, base int64) Outcome {
 	switch kafka.Error(code) {
 	case 0:

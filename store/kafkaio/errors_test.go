@@ -24,7 +24,7 @@ func TestTemporary(t *testing.T) {
 		{&RangeError{}, false}, {&CorruptError{}, false},
 		{context.Canceled, false}, {context.DeadlineExceeded, true},
 		{io.EOF, true}, {io.ErrUnexpectedEOF, true}, {io.ErrClosedPipe, true}, {net.ErrClosed, true},
-		{errStale, true}, {errNotAsked, true}, {protocol.ErrNoLeader, true},
+		{errStale, true}, {errWrongAnswer, true}, {protocol.ErrNoLeader, true},
 		{&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, true}, {syscall.ECONNRESET, true},
 		{&net.DNSError{Name: "kafka-0", IsNotFound: true}, true},
 		{kafka.NotLeaderForPartition, true}, {kafka.NotEnoughReplicas, true}, {kafka.RequestTimedOut, true},
@@ -90,9 +90,9 @@ func TestEveryErrorCodeHasAnOutcome(t *testing.T) {
 
 func TestErrorsSayWhatAndWhere(t *testing.T) {
 	for _, c := range []struct {
-		err  error
-		want string
-		is   error
+		err     error
+		want    string
+		wantErr error
 	}{
 		{&RangeError{Offset: 9, Start: 1, End: 5}, "offset out of range: got 9, want 1 to 5", ErrOffsetOutOfRange},
 		{&CorruptError{From: 3, To: 4, Detail: "why"}, "corrupt record batch at offsets 3 to 4: why", ErrCorrupt},
@@ -100,8 +100,8 @@ func TestErrorsSayWhatAndWhere(t *testing.T) {
 		{brokerError(29), "not authorized: [29] Topic Authorization Failed: the client is not authorized to access the requested topic", ErrUnauthorized},
 		{brokerError(32), "message time refused: [32] Invalid Timestamp: the timestamp of the message is out of acceptable range", ErrTimestamp},
 	} {
-		if c.err.Error() != c.want || !errors.Is(c.err, c.is) {
-			t.Errorf("got %q, want %q, and that it is %v", c.err, c.want, c.is)
+		if c.err.Error() != c.want || !errors.Is(c.err, c.wantErr) {
+			t.Errorf("got %q, want %q, and that it is %v", c.err, c.want, c.wantErr)
 		}
 	}
 }

@@ -14,30 +14,39 @@ import (
 	"github.com/segmentio/kafka-go/protocol/metadata"
 )
 
-// exchange is one request and its answer, written and read by us on a connection of kafka-go's pool. It exists so that
-// the caller knows whether the request was written in full, gets the answer as bytes, and owns its buffers again as soon
-// as the call returns.
+// exchange is one request and its answer. This package writes and reads them itself, on a connection of kafka-go's pool. So
+// the caller knows whether the request was written in full, gets the answer as bytes, and owns its buffers again as soon as
+// the call returns.
 //
-// It goes from waiting to started when the pool has found a connection, and then to finished. A caller that gives up
-// either keeps it from starting, or breaks the connection and waits for the finish, which is then prompt.
+// An exchange is waiting, then started when the pool has found a connection, then finished. A caller that gives up either
+// prevents the start, or breaks the connection and waits until the exchange is finished, which then takes no time.
 type exchange struct {
 	request       protocol.Message
 	minVersion    int16
 	clientID      string
 	correlationID int32
 	version       int16 // negotiated; set before the exchange starts
+	keep          keep  // nil refuses an answer over MaxResponse
 
 	mu       sync.Mutex
 	state    exchangeState // guarded by mu
 	broken   bool          // guarded by mu: the connection must not be used again
-	conn     deadliner     // guarded by mu: not nil while an exchange is on
+	conn     deadliner     // guarded by mu: not nil while the exchange is started
 	finished chan struct{} // closed at the end of a started exchange
 
-	// What came of it; read after finished.
+	// The result; read it after finished is closed.
 	sent bool // the request was written in full
 	body []byte
+	cut  bool // body is the beginning of a longer answer; the connection is closed
 	err  error
 }
+
+// keep gets the first peekBytes of an answer that is longer than MaxResponse, and returns how many bytes of the answer to
+// read. The rest is not read.
+type keep func(head []byte, version int16) int64
+
+// peekBytes is enough for everything before the record set in a fetch answer for one partition, and for a batch's header.
+const peekBytes = 4 << 10
 
 type exchangeState uint8
 
@@ -57,7 +66,7 @@ var (
 // ApiKey says which API the request belongs to.
 func (x *exchange) ApiKey() protocol.ApiKey { return x.request.ApiKey() } //nolint:revive // the interface's name
 
-// Broker routes to the leader that the request says.
+// Broker routes to the leader of the request's partition.
 func (x *exchange) Broker(c protocol.Cluster) (protocol.Broker, error) {
 	m, ok := x.request.(protocol.BrokerMessage)
 	if !ok {
@@ -66,7 +75,7 @@ func (x *exchange) Broker(c protocol.Cluster) (protocol.Broker, error) {
 	return m.Broker(c)
 }
 
-// Required takes the negotiated version, and the exchange over from kafka-go.
+// Required stores the negotiated version, and returns true so that kafka-go calls RawExchange.
 func (x *exchange) Required(versions map[protocol.ApiKey]int16) bool {
 	x.version = versions[x.request.ApiKey()]
 	return true
@@ -84,7 +93,7 @@ func (x *exchange) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 		return nil, x.err
 	}
 	if broken {
-		return nil, errAborted // the answer is good, the connection is not
+		return nil, errAborted // the answer is good, but the connection was broken
 	}
 	return x, nil
 }
@@ -100,11 +109,12 @@ func (x *exchange) start(rw io.ReadWriter) bool {
 	return true
 }
 
-// finish publishes what came of the exchange, and reports whether a caller that gave up broke the connection.
+// finish publishes the result of the exchange, and reports whether a caller that gave up broke the connection.
 func (x *exchange) finish() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.conn = nil
+	x.broken = x.broken || x.cut
 	close(x.finished)
 	return x.broken
 }
@@ -114,17 +124,21 @@ func (x *exchange) do(rw io.ReadWriter) error {
 		return fmt.Errorf("broker speaks %s up to version %d; want %d or later: %w",
 			x.request.ApiKey(), x.version, x.minVersion, kafka.UnsupportedVersion)
 	}
-	if err := protocol.WriteRequest(rw, x.version, x.correlationID, x.clientID, x.request); err != nil {
+	if raw, ok := x.request.(*topicIDsRequest); ok {
+		if _, err := rw.Write(raw.encode(x.correlationID, x.clientID)); err != nil {
+			return err
+		}
+	} else if err := protocol.WriteRequest(rw, x.version, x.correlationID, x.clientID, x.request); err != nil {
 		return err
 	}
 	x.sent = true
-	body, err := readAnswer(rw, x.correlationID)
-	x.body = body
+	var err error
+	x.body, x.cut, err = x.readAnswer(rw)
 	return err
 }
 
-// abandon ends the caller's interest: afterwards nothing of the exchange is running. It returns errAborted if the
-// exchange never started, and else what came of it.
+// abandon is called by a caller that gives up: when it returns, nothing of the exchange is running. It returns errAborted
+// if the exchange never started, and else its result.
 func (x *exchange) abandon() error {
 	x.mu.Lock()
 	switch {
@@ -141,29 +155,48 @@ func (x *exchange) abandon() error {
 	return x.err
 }
 
-// readAnswer reads one size-delimited answer, without its correlation id.
-func readAnswer(r io.Reader, correlationID int32) ([]byte, error) {
+// readAnswer reads one size-delimited answer, without its correlation id. If cut is true, the answer has more bytes.
+func (x *exchange) readAnswer(r io.Reader) (body []byte, cut bool, err error) {
 	var head [8]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return nil, fmt.Errorf("read answer: %w", err)
+		return nil, false, fmt.Errorf("read answer: %w", err)
 	}
 	size := int64(int32(binary.BigEndian.Uint32(head[:4]))) - 4
-	if size < 0 || size > MaxResponse {
-		return nil, fmt.Errorf("read answer: %w: got %d bytes, want up to %d", ErrTooLarge, size, MaxResponse)
+	if size < 0 {
+		return nil, false, fmt.Errorf("read answer: %w: got %d bytes, want 0 or more", errWrongAnswer, size)
 	}
-	if id := int32(binary.BigEndian.Uint32(head[4:])); id != correlationID {
-		return nil, fmt.Errorf("read answer: %w: got id %d, want %d", errNotAsked, id, correlationID)
+	if cut = size > MaxResponse; cut && x.keep == nil {
+		return nil, false, fmt.Errorf("read answer: %w: got %d bytes, want up to %d", ErrTooLarge, size, MaxResponse)
 	}
-	// The size is a claim: memory follows the bytes that are there.
-	body := make([]byte, 0, min(size, 1<<20))
+	if id := int32(binary.BigEndian.Uint32(head[4:])); id != x.correlationID {
+		return nil, false, fmt.Errorf("read answer: %w: got id %d, want %d", errWrongAnswer, id, x.correlationID)
+	}
+	if cut {
+		if body, err = readUpTo(r, nil, peekBytes); err == nil {
+			body, err = readUpTo(r, body, min(x.keep(body, x.version), MaxResponse))
+		}
+	} else {
+		body, err = readUpTo(r, nil, size)
+	}
+	return body, cut, err
+}
+
+// readUpTo reads until body has size bytes. The size may be false, so the buffer grows only with the bytes that have come.
+func readUpTo(r io.Reader, body []byte, size int64) ([]byte, error) {
+	if body == nil {
+		body = make([]byte, 0, min(size, 1<<20))
+	}
 	for int64(len(body)) < size {
 		if len(body) == cap(body) {
-			grown := make([]byte, len(body), min(size, 4*int64(cap(body))))
+			grown := make([]byte, len(body), min(size, max(1<<20, 4*int64(cap(body)))))
 			copy(grown, body)
 			body = grown
 		}
-		n, err := io.ReadFull(r, body[len(body):cap(body)])
+		n, err := io.ReadFull(r, body[len(body):min(int64(cap(body)), size)])
 		body = body[:len(body)+n]
+		if errors.Is(err, io.EOF) && len(body) > 0 {
+			err = io.ErrUnexpectedEOF
+		}
 		if err != nil {
 			return nil, fmt.Errorf("read answer: %w", err)
 		}
@@ -171,19 +204,30 @@ func readAnswer(r io.Reader, correlationID int32) ([]byte, error) {
 	return body, nil
 }
 
-// exchange sends a request to the leader it names and returns the answer's body and version. A request that was provably
-// not sent because a pooled connection was stale is made and sent again (kafka-go's records can be written only once).
+// exchange sends a request to the leader of its partition and returns the answer's body and version. If a request was
+// certainly not sent, because a pooled connection was stale, it is built and sent again (kafka-go's records can be written
+// only once).
 func (c *Client) exchange(ctx context.Context, build func() protocol.Message, minVersion int16) (body []byte, version int16, sent bool, err error) {
+	x, err := c.exchangeKeeping(ctx, build, minVersion, nil)
+	if err != nil {
+		return nil, 0, x.sent, err
+	}
+	return x.body, x.version, true, nil
+}
+
+// exchangeKeeping is exchange, but it reads the beginning of an answer that is too long. The exchange that it returns is
+// finished, and never nil.
+func (c *Client) exchangeKeeping(ctx context.Context, build func() protocol.Message, minVersion int16, k keep) (*exchange, error) {
 	const attempts = 3 // the refresh after the first leaves no stale connection; brokers do restart twice
 	for i := 0; ; i++ {
 		era := c.currentEra()
 		x := &exchange{
 			request: build(), minVersion: minVersion, clientID: c.config.ClientID,
-			correlationID: c.correlator.Add(1), finished: make(chan struct{}),
+			correlationID: c.correlator.Add(1), finished: make(chan struct{}), keep: k,
 		}
 		_, err := c.transport.RoundTrip(ctx, c.addr, x)
-		if came := x.abandon(); !errors.Is(came, errAborted) {
-			err = came // what came of it, also where the context ended in the same instant
+		if result := x.abandon(); !errors.Is(result, errAborted) {
+			err = result // the result, even if the context ended at the same instant
 		} else {
 			c.doubt(ctx, era)
 			if err == nil {
@@ -191,17 +235,17 @@ func (c *Client) exchange(ctx context.Context, build func() protocol.Message, mi
 			}
 		}
 		if err == nil {
-			return x.body, x.version, true, nil
+			return x, nil
 		}
 		if x.sent || !errors.Is(err, errStale) || i+1 >= attempts || ctx.Err() != nil {
-			return nil, 0, x.sent, c.explain(ctx, x.request, err)
+			return x, c.explain(ctx, x.request, err)
 		}
 		c.refresh(era)
 	}
 }
 
-// explain finds the reason behind kafka-go's "no such topic", which it also says when no broker could be reached, and puts
-// our names on errors.
+// explain finds the reason behind kafka-go's "no such topic", which it also returns when no broker could be reached, and
+// wraps errors in those of this package.
 func (c *Client) explain(ctx context.Context, request protocol.Message, err error) error {
 	if ctxErr := ctx.Err(); ctxErr != nil && !errors.Is(err, ctxErr) {
 		return fmt.Errorf("%w: %w", ctxErr, err)
@@ -209,7 +253,7 @@ func (c *Client) explain(ctx context.Context, request protocol.Message, err erro
 	if !errors.Is(err, protocol.ErrNoTopic) && !errors.Is(err, protocol.ErrNoPartition) {
 		return err
 	}
-	// Answered from the pool's memory: the error of the last discovery, if it failed.
+	// The pool answers from its cache: the error of the last discovery, if it failed.
 	if _, discovery := c.transport.RoundTrip(ctx, c.addr, &metadata.Request{TopicNames: []string{}}); discovery != nil {
 		return fmt.Errorf("find %s leader: %w", request.ApiKey(), discovery)
 	}

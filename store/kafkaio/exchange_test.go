@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"runtime"
 	"sync"
@@ -38,17 +39,42 @@ func TestReadAnswer(t *testing.T) {
 		"cut in the size":       {answer(7, "body")[:3], "", io.ErrUnexpectedEOF},
 		"cut in the body":       {answer(7, "body")[:10], "", io.ErrUnexpectedEOF},
 		"cut in a long body":    {answer(7, long)[:2<<20], "", io.ErrUnexpectedEOF},
-		"another's answer":      {answer(8, "body"), "", errNotAsked},
+		"another's answer":      {answer(8, "body"), "", errWrongAnswer},
 		"a size of 2 GiB":       {[]byte{0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 7}, "", ErrTooLarge},
-		"a negative size":       {[]byte{0xff, 0xff, 0xff, 0xff, 0, 0, 0, 7}, "", ErrTooLarge},
-		"a size of less than 4": {[]byte{0, 0, 0, 3, 0, 0, 0, 7}, "", ErrTooLarge},
+		"a negative size":       {[]byte{0xff, 0xff, 0xff, 0xff, 0, 0, 0, 7}, "", errWrongAnswer},
+		"a size of less than 4": {[]byte{0, 0, 0, 3, 0, 0, 0, 7}, "", errWrongAnswer},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := readAnswer(bytes.NewReader(c.in), 7)
-			if string(got) != c.want || !errors.Is(err, c.err) {
-				t.Errorf("got %d bytes and %v, want %d and %v", len(got), err, len(c.want), c.err)
+			got, cut, err := (&exchange{correlationID: 7}).readAnswer(bytes.NewReader(c.in))
+			if string(got) != c.want || cut && err == nil || !errors.Is(err, c.err) {
+				t.Errorf("got %d bytes, cut %v, and %v, want %d and %v", len(got), cut, err, len(c.want), c.err)
 			}
 		})
+	}
+}
+
+// TestReadAnswerKeepsTheBeginning reads of an answer of 2 GiB only what it is asked to keep.
+func TestReadAnswerKeepsTheBeginning(t *testing.T) {
+	in := append([]byte{0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 7}, make([]byte, 1<<20)...)
+	copy(in[8:], "head")
+	for _, c := range []struct{ ask, want int64 }{
+		{0, peekBytes}, {-1, peekBytes}, {peekBytes, peekBytes}, {peekBytes + 1, peekBytes + 1}, {1 << 20, 1 << 20},
+	} {
+		r := bytes.NewReader(in)
+		x := &exchange{correlationID: 7, version: 9, keep: func(head []byte, version int16) int64 {
+			if len(head) != peekBytes || string(head[:4]) != "head" || version != 9 {
+				t.Errorf("got a head of %d bytes, version %d, want %d and 9", len(head), version, peekBytes)
+			}
+			return c.ask
+		}}
+		body, cut, err := x.readAnswer(r)
+		if err != nil || !cut || int64(len(body)) != c.want || int64(len(in)-r.Len()) != c.want+8 {
+			t.Errorf("keep %d: got %d bytes, cut %v, %v, and %d read; want %d", c.ask, len(body), cut, err, len(in)-r.Len(), c.want)
+		}
+	}
+	x := &exchange{correlationID: 7, keep: func([]byte, int16) int64 { return math.MaxInt64 }}
+	if _, _, err := x.readAnswer(bytes.NewReader(in)); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("got %v, want the end of what is there", err)
 	}
 }
 
@@ -58,7 +84,7 @@ func TestReadAnswerBelievesNoSize(t *testing.T) {
 	in = append(in, 0, 0, 0, 7)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if _, err := readAnswer(bytes.NewReader(in), 7); err == nil {
+	if _, _, err := (&exchange{correlationID: 7}).readAnswer(bytes.NewReader(in)); err == nil {
 		t.Error("got no error")
 	}
 	runtime.ReadMemStats(&after)
@@ -241,7 +267,7 @@ func TestPeerClosed(t *testing.T) {
 			}
 			break
 		}
-		if pause(ctx, time.Millisecond) != nil {
+		if Sleep(ctx, time.Millisecond) != nil {
 			t.Fatalf("got %d and %v, want errStale", n, err)
 		}
 	}

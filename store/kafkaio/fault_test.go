@@ -149,7 +149,7 @@ func TestBlackHole(t *testing.T) {
 	// Canceled instead, from outside: the goroutine of the connection ends too, and goleak would say if not.
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = pause(t.Context(), 50*time.Millisecond); cancel() })
+	wg.Go(func() { _ = Sleep(t.Context(), 50*time.Millisecond); cancel() })
 	within(t, 2*time.Second, "canceled", func() {
 		if _, err := c.Fetch(ctx, FetchRequest{Topic: "t", MaxWait: time.Second}); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want Canceled", err)
@@ -172,7 +172,7 @@ func TestCloseEndsCalls(t *testing.T) {
 			}
 		})
 	}
-	_ = pause(t.Context(), 50*time.Millisecond)
+	_ = Sleep(t.Context(), 50*time.Millisecond)
 	within(t, 2*time.Second, "close", c.Close)
 	wg.Wait()
 	c.Close() // again
@@ -191,7 +191,7 @@ func TestProduceFaults(t *testing.T) {
 	for _, f := range []struct {
 		fault    *kerr.Error
 		outcome  Outcome
-		is       error
+		wantErr  error
 		appended bool
 	}{
 		{kerr.RequestTimedOut, Unknown, kafka.RequestTimedOut, true},
@@ -210,7 +210,7 @@ func TestProduceFaults(t *testing.T) {
 		h := b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: f.fault, Count: -1})
 		_, err = c.Produce(t.Context(), "t", 0, Message{})
 		h.Remove()
-		if !errors.Is(err, f.is) || OutcomeOf(err) != f.outcome {
+		if !errors.Is(err, f.wantErr) || OutcomeOf(err) != f.outcome {
 			t.Errorf("%v: got %v, outcome %v, want %v", f.fault, err, OutcomeOf(err), f.outcome)
 		}
 		_, now, err := c.Range(t.Context(), "t", 0)
@@ -358,7 +358,7 @@ func TestCorruptOnDisk(t *testing.T) {
 
 // TestBombFromABroker is skipped and reported, and the fetch goes on behind it.
 func TestBombFromABroker(t *testing.T) {
-	bomb := packed(codecGzip, packGzip, 1, make([]byte, 4<<20))
+	bomb := packed(codecGzip, packGzip, 1, appendBatch(nil, []Message{{Value: make([]byte, 4<<20)}})[batchHeader:])
 	b := startBroker(t, embedded.Options{Cluster: []kfake.Opt{kfake.SyntheticFetch(kfake.SyntheticBatch{Batch: bomb})}})
 	c := startClient(t, Config{Brokers: b.Addrs(), MaxDecompressed: 1 << 20})
 	makeTopic(t, c, "t", 1)

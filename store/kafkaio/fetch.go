@@ -2,6 +2,7 @@ package kafkaio
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -13,24 +14,28 @@ import (
 	"github.com/segmentio/kafka-go/protocol/fetch"
 )
 
-// DefaultMaxBytes is how much a Fetch asks for unless told otherwise.
+// DefaultMaxBytes is how many bytes a Fetch asks for if FetchRequest.MaxBytes is 0.
 const DefaultMaxBytes = 1 << 20
 
-// FetchRequest says what to fetch. The broker answers once MinBytes are there or MaxWait is over.
+// FetchRequest says what to fetch. The broker answers when it has MinBytes or MaxWait has passed.
 type FetchRequest struct {
 	Topic     string
 	Partition int
-	Offset    int64         // the first one wanted, ≥ 0
+	Offset    int64         // of the first record wanted, ≥ 0
 	MaxWait   time.Duration // 0 answers at once. Whole milliseconds; a fraction waits for one more
 	MinBytes  int           // 0 is 1
 	MaxBytes  int           // 0 is DefaultMaxBytes. A single batch that is longer comes all the same
 }
 
 // Fetch returns records from r.Offset on, and waits for some if there are none; an empty Batch is no error. Checksums are
-// verified and the memory it takes is capped (see Config). It is safe to repeat, so short failures of the network or of a
-// leader are retried within the call. Errors: ErrOffsetOutOfRange (a *RangeError), ErrCorrupt (a *CorruptError),
-// ErrNoTopic, ErrTooLarge, and those of the context and the network, all within a *RequestError; see Temporary.
-func (c *Client) Fetch(ctx context.Context, r FetchRequest) (Batch, error) {
+// verified and the memory it takes is capped (see Config). A batch over MaxBatch is passed over when two fetches agree on
+// its header: exactly its offsets are in Batch.Skipped. A batch that unpacks to a large size is returned in pieces: the
+// Fetch that continues at Batch.Next neither asks the broker nor unpacks the earlier pieces again. A Fetch may be repeated,
+// so short failures of the network or of a leader are retried within the call. Errors: ErrOffsetOutOfRange (a *RangeError),
+// ErrCorrupt (a *CorruptError), ErrNoTopic, and those of the context and the network, all within a *RequestError; see
+// Temporary.
+func (c *Client) Fetch(ctx context.Context, r FetchRequest) (b Batch, err error) {
+	defer c.observe(OpFetch)(&err)
 	if r.Offset < 0 {
 		return Batch{}, c.failed("fetch", r.Topic, r.Partition, Unsent, &RangeError{Offset: r.Offset, Start: 0, End: math.MaxInt64})
 	}
@@ -39,7 +44,9 @@ func (c *Client) Fetch(ctx context.Context, r FetchRequest) (Batch, error) {
 		return Batch{}, err
 	}
 	defer end()
-	var b Batch
+	if b, ok := c.unfinished.resume(r, c.unpacker.piece(), time.Now()); ok {
+		return b, nil
+	}
 	err = c.retry(ctx, fetchAttempts, func() error {
 		var err error
 		b, err = c.fetchSure(ctx, r)
@@ -48,32 +55,54 @@ func (c *Client) Fetch(ctx context.Context, r FetchRequest) (Batch, error) {
 	if err != nil {
 		return Batch{}, c.failed("fetch", r.Topic, r.Partition, Unknown, err)
 	}
+	c.unfinished.keep(r, &b, time.Now())
 	return b, nil
 }
 
-// fetchAttempts is how often one Fetch tries; the caller paces what goes beyond.
+// fetchAttempts is how often one Fetch tries; a caller that tries again makes pauses of its own.
 const fetchAttempts = 3
 
-// fetchSure is fetchOnce, but for answers that a flipped bit could explain as well: those are asked for again. A batch's
-// base offset and format are not under its checksum. They are right if the batch begins where the last one ended, in the
-// format of today, as nearly all do.
+// fetchSure is fetchOnce, but it fetches a second time if a flipped bit could explain the answer. A batch's checksum does
+// not cover its base offset and its format. They are right if the batch begins where the one before ended, in the current
+// format, as nearly all batches do.
 func (c *Client) fetchSure(ctx context.Context, r FetchRequest) (Batch, error) {
-	b, doubts, err := c.fetchOnce(ctx, r)
+	b, d, err := c.fetchOnce(ctx, r)
 	if errors.Is(err, kafka.OffsetOutOfRange) {
 		return Batch{}, c.outOfRange(ctx, r, err)
 	}
-	if err != nil || len(doubts) == 0 {
+	if err != nil || d.none() {
 		return b, err
 	}
 	again, twice, err := c.fetchOnce(ctx, r)
 	if err != nil {
 		return Batch{}, err
 	}
-	if n := min(len(doubts), len(twice)); slices.Equal(doubts[:n], twice[:n]) {
+	if d.agrees(twice) {
 		return again, nil
 	}
-	return Batch{}, fmt.Errorf("%w: two fetches of offset %d disagree: got batches at %d, then %d",
-		errNotAsked, r.Offset, doubts, twice)
+	return Batch{}, fmt.Errorf("%w: two fetches of offset %d disagree: got %v, then %v", errWrongAnswer, r.Offset, d, twice)
+}
+
+// doubts are the parts of an answer that no checksum proves.
+type doubts struct {
+	bases []int64   // base offsets of batches that do not begin where the last one ended, or are of an old format
+	long  longBatch // the batch that was passed over unread
+}
+
+func (d doubts) none() bool { return len(d.bases) == 0 && d.long == longBatch{} }
+
+// agrees reports whether a second answer confirms the doubts of the first. It may contain more or fewer batches.
+func (d doubts) agrees(twice doubts) bool {
+	n := min(len(d.bases), len(twice.bases))
+	return d.long == twice.long && slices.Equal(d.bases[:n], twice.bases[:n])
+}
+
+// String says where the doubtful batches begin, and what the header of the unread one says.
+func (d doubts) String() string {
+	if d.long == (longBatch{}) {
+		return fmt.Sprintf("batches at %d", d.bases)
+	}
+	return d.long.String()
 }
 
 // outOfRange asks for the range before it believes that an offset is out of it: a new leader may lag for a moment.
@@ -88,30 +117,46 @@ func (c *Client) outOfRange(ctx context.Context, r FetchRequest, cause error) er
 	return &RangeError{Offset: r.Offset, Start: start, End: end}
 }
 
-// fetchOnce asks once, or more often with more room where not even one batch fits.
-func (c *Client) fetchOnce(ctx context.Context, r FetchRequest) (Batch, []int64, error) {
-	maxBytes := min(r.MaxBytes, MaxResponse/2)
+// fetchOnce makes one request. If not even one batch fits into its answer, it makes more, each with more room.
+func (c *Client) fetchOnce(ctx context.Context, r FetchRequest) (Batch, doubts, error) {
+	maxBytes := min(r.MaxBytes, MaxBatch/2)
 	if maxBytes <= 0 {
 		maxBytes = DefaultMaxBytes
 	}
 	for {
-		body, version, _, err := c.exchange(ctx, func() protocol.Message { return r.message(maxBytes) }, 4)
+		x, err := c.exchangeKeeping(ctx, func() protocol.Message { return r.message(maxBytes) }, 4, r.firstBatch)
 		if err != nil {
-			return Batch{}, nil, err
+			return Batch{}, doubts{}, err
 		}
-		b, set, err := parseFetch(body, version, r)
+		b, set, err := parseFetch(x.body, x.version, r, x.cut)
 		if err != nil {
-			return Batch{}, nil, err
+			return Batch{}, doubts{}, err
 		}
-		doubts, err := c.unpacker.unpack(&b, set)
-		if !errors.Is(err, errPartial) {
-			return b, doubts, err
+		bases, err := c.unpacker.unpack(&b, set)
+		partial := errors.Is(err, errPartial)
+		if errors.Is(err, errLong) || partial && maxBytes >= MaxBatch {
+			long, err := b.passOver(set)
+			return b, doubts{long: long}, err
 		}
-		if maxBytes >= MaxResponse/2 {
-			return Batch{}, nil, fmt.Errorf("%w: batch at offset %d", ErrTooLarge, r.Offset)
+		if !partial {
+			return b, doubts{bases: bases}, err
 		}
-		maxBytes = min(4*maxBytes, MaxResponse/2)
+		maxBytes = min(4*maxBytes, MaxBatch)
 	}
+}
+
+// firstBatch says how much to keep of an answer that is too long: its first batch, or only the header of a first batch that
+// is too long itself.
+func (r *FetchRequest) firstBatch(head []byte, version int16) int64 {
+	_, set, err := parseFetch(head, version, *r, true)
+	if err != nil || len(set) < batchPrefix {
+		return peekBytes
+	}
+	size := batchPrefix + int64(int32(binary.BigEndian.Uint32(set[batchLengthAt:])))
+	if size > MaxBatch {
+		return peekBytes
+	}
+	return int64(len(head)-len(set)) + size
 }
 
 // message is the request on the wire. Version 4 is the first that returns record batches as they are stored.
@@ -130,8 +175,9 @@ func (r *FetchRequest) message(maxBytes int) *fetch.Request {
 	}
 }
 
-// parseFetch returns a batch that is ready to be filled from the returned record set, which aliases body.
-func parseFetch(body []byte, version int16, r FetchRequest) (Batch, []byte, error) {
+// parseFetch returns a batch that is ready to be filled from the returned record set, which aliases body. If the answer is
+// cut, it returns the part of the set that has come.
+func parseFetch(body []byte, version int16, r FetchRequest, cut bool) (Batch, []byte, error) {
 	w := wire{b: body}
 	w.int32() // throttle time: the broker delays the answer itself
 	if version >= 7 {
@@ -156,12 +202,12 @@ func parseFetch(body []byte, version int16, r FetchRequest) (Batch, []byte, erro
 	if version >= 11 {
 		w.int32() // preferred replica: no rack was given
 	}
-	set := w.bytes()
+	set := w.set(cut)
 	switch {
 	case w.err != nil:
 		return Batch{}, nil, fmt.Errorf("read fetch answer: %w", w.err)
 	case topic != r.Topic || int(partition) != r.Partition:
-		return Batch{}, nil, fmt.Errorf("%w: got %s/%d", errNotAsked, topic, partition)
+		return Batch{}, nil, fmt.Errorf("%w: got %s/%d", errWrongAnswer, topic, partition)
 	}
 	return b, set, brokerError(code)
 }

@@ -5,35 +5,39 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/leavegroup"
 )
 
 // Defaults of GroupConfig.
 const (
-	// DefaultSessionTimeout is the shortest that Apache Kafka takes unless told otherwise.
+	// DefaultSessionTimeout is the shortest time-out that Apache Kafka accepts by default.
 	DefaultSessionTimeout = 6 * time.Second
 	DefaultHeartbeat      = 250 * time.Millisecond
 	DefaultJoinBackoff    = 250 * time.Millisecond
-	groupCloseTimeout     = 2 * time.Second
+	// DefaultGrowthCheck is how often a group that is to notice new partitions looks for them.
+	DefaultGrowthCheck = 10 * time.Second
+	groupCloseTimeout  = 2 * time.Second
 )
 
-// GroupConfig says which group to join. Client, Group and Topic are needed.
+// GroupConfig says which group to join, and how. Client, Group and Topic are needed.
 type GroupConfig struct {
-	Client *Client // whose brokers, TLS, SASL and timeout to use
+	Client *Client // the group uses its brokers, TLS, SASL and timeout
 	Group  string
 	Topic  string
 
 	// SessionTimeout is how long a member may be silent before its partitions go to others. 0 is DefaultSessionTimeout.
 	SessionTimeout time.Duration
-	// Heartbeat is how often a member speaks up, and so how soon it hears of a rebalance. 0 is DefaultHeartbeat.
+	// Heartbeat is the time between two heartbeats. A member hears of a rebalance in the answer to the next one. 0 is
+	// DefaultHeartbeat.
 	Heartbeat time.Duration
-	// RebalanceTimeout is how long the others wait for a member that has not yet let go. 0 is SessionTimeout.
+	// RebalanceTimeout is how long a rebalance waits for a member that has not rejoined yet. 0 is SessionTimeout.
 	RebalanceTimeout time.Duration
-	// JoinBackoff is the pause after a failed join. 0 is DefaultJoinBackoff and up to twice as much again, at random.
+	// JoinBackoff is the pause after a join that failed, unless it failed because the group is changing. 0 is
+	// DefaultJoinBackoff plus a random time of up to twice as much.
 	JoinBackoff time.Duration
 	// Balancers say how partitions are spread, in order of preference; all members must share one. Empty is Sticky with
 	// Held and Standby, then range, then round robin.
@@ -41,49 +45,60 @@ type GroupConfig struct {
 	// Held and Standby are those of Sticky.
 	Held    func() map[int]int64
 	Standby bool
+	// GrowthCheck is how often the group's leader looks whether the topic has more partitions than it has assigned. If so, it
+	// ends the generation, and the next one includes the new partitions. 0 is never: then partitions that are added, and a
+	// topic that is created after the members have joined, wait for the next change of the members.
+	GrowthCheck time.Duration
+	// MemberFile is the path of a file that keeps this member's id while the group runs. If a process was killed, the next
+	// process with the same file removes its member from the group. Without a file, the group would wait until the session
+	// of the killed process ends. Empty is no file.
+	MemberFile string
 }
 
 // Group is membership in a consumer group, and nothing else: it reads no records. Its methods are safe for concurrent
 // use, but Next is for one goroutine.
 type Group struct {
-	topic string
-	group *kafka.ConsumerGroup
-	conns *connSet
+	config      GroupConfig
+	coordinator *coordinator
+	next        chan *Generation
+	errs        chan error
+	stop        context.CancelFunc                           // ends joining, heartbeats and commits
+	bound       func() (context.Context, context.CancelFunc) // a context that stop ends, too
+	stopped     <-chan struct{}                              // closed by stop
+	wg          sync.WaitGroup                               // counts the goroutines and calls that stop ends
 
 	mu     sync.Mutex
-	last   *Generation // guarded by mu: not yet released
-	closed bool        // guarded by mu
+	member string               // guarded by mu: our id; empty: the coordinator knows no such member
+	former string               // guarded by mu: the id of the process before this one, if it must still leave
+	file   *memberFile          // guarded by mu
+	last   *Generation          // guarded by mu: what Next returned
+	proofs *proofs              // guarded by mu
+	proved func(sent time.Time) // guarded by mu
+	closed bool                 // guarded by mu
 }
 
-// NewGroup starts to join. Errors of joining come from Next; NewGroup fails only on a config that can't work.
+// NewGroup starts to join. Next returns errors of joining; NewGroup fails only if the config is invalid.
 func NewGroup(c GroupConfig) (*Group, error) {
 	if c.Client == nil || len(c.Client.config.Brokers) == 0 {
 		return nil, fmt.Errorf("join group: %w", ErrNoBrokers)
 	}
+	if c.Group == "" || c.Topic == "" {
+		return nil, fmt.Errorf("join group: got group %q and topic %q, want both", c.Group, c.Topic)
+	}
 	c.setDefaults()
-	// A coordinator that does not answer must not hold a member for longer than its lease.
+	// A member must not wait longer than its lease for a coordinator that does not answer.
 	timeout := min(c.Client.config.Timeout, c.SessionTimeout/2)
-	conns := newConnSet(c.Client.config.Dial)
-	group, err := kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
-		ID:      c.Group,
-		Brokers: c.Client.config.Brokers,
-		Topics:  []string{c.Topic},
-		Dialer: &kafka.Dialer{
-			ClientID: c.Client.config.ClientID, Timeout: timeout, DialFunc: conns.dial,
-			TLS: c.Client.config.TLS, SASLMechanism: c.Client.config.SASL,
-		},
-		GroupBalancers:    c.Balancers,
-		HeartbeatInterval: c.Heartbeat,
-		SessionTimeout:    c.SessionTimeout,
-		RebalanceTimeout:  c.RebalanceTimeout,
-		JoinGroupBackoff:  c.JoinBackoff,
-		StartOffset:       kafka.FirstOffset,
-		Timeout:           timeout,
-	})
+	file, former, err := openMemberFile(c.MemberFile)
 	if err != nil {
 		return nil, fmt.Errorf("join group: %w", err)
 	}
-	return &Group{topic: c.Topic, group: group, conns: conns}, nil
+	ctx, stop := context.WithCancel(context.Background())
+	g := &Group{
+		config: c, file: file, former: former, coordinator: newCoordinator(c.Client, c.Group, timeout), next: make(chan *Generation), errs: make(chan error),
+		stop: stop, stopped: ctx.Done(), bound: func() (context.Context, context.CancelFunc) { return context.WithCancel(ctx) },
+	}
+	g.wg.Go(func() { g.run(ctx) })
+	return g, nil
 }
 
 func (c *GroupConfig) setDefaults() {
@@ -97,8 +112,8 @@ func (c *GroupConfig) setDefaults() {
 		c.RebalanceTimeout = c.SessionTimeout
 	}
 	if c.JoinBackoff <= 0 {
-		// Not the same for all: two members whose attempts take turns can keep a coordinator waiting for ever, where each
-		// attempt begins its wait anew, as the embedded broker's do.
+		// The pause is random, so that members differ. With equal pauses, two members whose attempts alternate can keep a
+		// coordinator waiting for ever if each attempt restarts its wait, as in the embedded broker.
 		c.JoinBackoff = DefaultJoinBackoff + rand.N(2*DefaultJoinBackoff) //nolint:gosec // spreads attempts, no secret
 	}
 	if len(c.Balancers) == 0 {
@@ -106,103 +121,179 @@ func (c *GroupConfig) setDefaults() {
 	}
 }
 
-// Generation is the group's assignment between two rebalances. Its methods are safe for concurrent use.
-type Generation struct {
-	ID         int32
-	Member     string
-	Partitions []int         // of the group's topic, ascending; may be empty
-	Committed  map[int]int64 // per partition of Partitions: the offset last committed, or -1
-
-	topic    string
-	gen      *kafka.Generation
-	ended    chan struct{}
-	released chan struct{}
-	once     sync.Once
-}
-
-// Next releases the generation before, and waits for the next one. The member rejoins only then: call Next when the work
-// on the partitions of the generation before has stopped, within RebalanceTimeout, or the others go on without it. An
-// error for which Temporary holds means that joining failed and is being tried again: call Next again. After Close the
-// error is ErrClosed.
+// Next releases the previous generation, and waits for the next one. The member rejoins only when Next is called. So stop
+// the work on the previous partitions and call Next within RebalanceTimeout after Done was closed; otherwise the others
+// continue without this member. If the group changes during a join, that is no error: the member joins again, at once.
+// After any other error it waits for JoinBackoff and joins again. If Temporary holds for the error of Next, call Next
+// again. After Close the error is ErrClosed.
 func (g *Group) Next(ctx context.Context) (*Generation, error) {
-	g.release(nil)
-	gen, err := g.group.Next(ctx)
-	switch {
-	case errors.Is(err, kafka.ErrGroupClosed):
-		return nil, ErrClosed
-	case err != nil:
-		return nil, fmt.Errorf("join group: %w", named(err))
-	}
-	next := &Generation{
-		ID: gen.ID, Member: gen.MemberID, Committed: make(map[int]int64),
-		topic: g.topic, gen: gen, ended: make(chan struct{}), released: make(chan struct{}),
-	}
-	for _, a := range gen.Assignments[g.topic] {
-		next.Partitions = append(next.Partitions, a.ID)
-		next.Committed[a.ID] = max(a.Offset, -1) // kafka-go says -2, "the first", where nothing is committed
-	}
-	slices.Sort(next.Partitions)
-	gen.Start(next.hold)
-	g.release(next)
-	return next, nil
-}
-
-// release lets the last generation go and remembers the next.
-func (g *Group) release(next *Generation) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	if g.last != nil {
 		g.last.release()
 	}
-	g.last = next
-	if g.closed && next != nil {
-		next.release()
+	closed := g.closed
+	g.mu.Unlock()
+	if closed {
+		return nil, ErrClosed
 	}
-}
-
-// hold runs as part of the generation: kafka-go joins the next one only when it has returned.
-func (g *Generation) hold(ctx context.Context) {
 	select {
 	case <-ctx.Done():
-		close(g.ended)
-		<-g.released
-	case <-g.released:
-		close(g.ended)
+		return nil, ctx.Err()
+	case <-g.stopped:
+		return nil, ErrClosed
+	case err := <-g.errs:
+		return nil, fmt.Errorf("join group: %w", named(err))
+	case gen := <-g.next:
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.last = gen
+		gen.returned = true
+		if g.closed {
+			gen.end()
+		}
+		return gen, nil
 	}
 }
 
-func (g *Generation) release() { g.once.Do(func() { close(g.released) }) }
-
-// Done is closed when the generation is over: a rebalance began, the coordinator could not be reached, or Close. Stop
-// working on the partitions, then call Next.
-func (g *Generation) Done() <-chan struct{} { return g.ended }
-
-// Commit stores, per partition, the offset to go on from, and waits for the answer. Success means that the coordinator
-// still held this member to be the partitions' owner when it answered, which makes it the owner's lease: count it from
-// before the call. It fails once another generation has begun, also on a member that has not noticed yet.
-func (g *Generation) Commit(offsets map[int]int64) error {
-	for p := range offsets {
-		if _, ok := slices.BinarySearch(g.Partitions, p); !ok {
-			return fmt.Errorf("commit offsets: got partition %d, want one of %v", p, g.Partitions)
+// run joins, and joins again after each generation that Next has released, until ctx ends.
+func (g *Group) run(ctx context.Context) {
+	for {
+		gen, err := g.join(ctx)
+		if err != nil {
+			select {
+			case <-ctx.Done():
+				return
+			case g.errs <- err:
+			}
+			if Sleep(ctx, g.config.JoinBackoff) != nil {
+				return
+			}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case g.next <- gen:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-gen.released:
 		}
 	}
-	if err := g.gen.CommitOffsets(map[string]map[int]int64{g.topic: offsets}); err != nil {
-		return fmt.Errorf("commit offsets: %w", err)
+}
+
+// join joins until this member has a generation, or an error ends the attempts.
+func (g *Group) join(ctx context.Context) (*Generation, error) {
+	wait := time.Duration(0)
+	for try := 1; ; try++ {
+		gen, err := g.joinOnce(ctx)
+		if err == nil {
+			g.begun(ctx, gen)
+			if err = g.fetchCommitted(ctx, gen); err == nil {
+				return gen, nil
+			}
+			err = fmt.Errorf("fetch committed offsets: %w", err)
+		}
+		if !rejoins(err) || try == maxRejoins {
+			return nil, err
+		}
+		if err := Sleep(ctx, wait); err != nil {
+			return nil, err
+		}
+		wait = min(max(rejoinWait, 2*wait), g.config.JoinBackoff)
+	}
+}
+
+// begin bounds a call by Close. The caller defers done.
+func (g *Group) begin() (ctx context.Context, done func(), err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil, nil, ErrClosed
+	}
+	g.wg.Add(1)
+	ctx, cancel := g.bound()
+	return ctx, func() { cancel(); g.wg.Done() }, nil
+}
+
+func (g *Group) memberID() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.member
+}
+
+func (g *Group) setMemberID(id string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.member == id {
+		return nil
+	}
+	g.member = id
+	return g.file.save(id)
+}
+
+// Close leaves the group, so that the others take over at once, and ends the generation. It waits at most two seconds for
+// the broker's answer.
+func (g *Group) Close() error {
+	g.mu.Lock()
+	first := !g.closed
+	g.closed = true
+	if g.last != nil {
+		g.last.end()
+	}
+	g.mu.Unlock()
+	g.stop()
+	g.wg.Wait()
+	if !first {
+		return nil
+	}
+	defer g.coordinator.close()
+	ctx, cancel := context.WithTimeout(context.Background(), groupCloseTimeout)
+	defer cancel()
+	if id := g.memberID(); id != "" {
+		_ = g.leave(ctx, id) // without an answer, the member leaves when its session ends
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.file.close(); err != nil {
+		return fmt.Errorf("leave group: %w", err)
 	}
 	return nil
 }
 
-// Close leaves the group, so that the others take over at once, and ends the generation. It waits for the broker's
-// answer, but not longer than two seconds.
-func (g *Group) Close() error {
-	g.mu.Lock()
-	g.closed = true
-	g.mu.Unlock()
-	g.release(nil)
-	cut := time.AfterFunc(groupCloseTimeout, g.conns.close)
-	defer cut.Stop()
-	if err := g.group.Close(); err != nil {
-		return fmt.Errorf("leave group: %w", err)
+// leave removes a member from the group. If the coordinator does not know the member, that is no error.
+func (g *Group) leave(ctx context.Context, id string) error {
+	answer, err := g.coordinator.ask(ctx, &leavegroup.Request{GroupID: g.config.Group, MemberID: id}, leaveVersion, 0)
+	if err != nil {
+		return err
 	}
+	r, ok := answer.(*leavegroup.Response)
+	if !ok {
+		return fmt.Errorf("%w: got %T", errWrongAnswer, answer)
+	}
+	if err := g.coordinator.checked(r.ErrorCode); !errors.Is(err, kafka.UnknownMemberId) {
+		return err
+	}
+	return nil
+}
+
+// leaveFormer removes the member of the process before this one from the group, once. If the coordinator refuses, it knows
+// no such member or no such group, and there is nothing to leave.
+func (g *Group) leaveFormer(ctx context.Context) error {
+	g.mu.Lock()
+	id := g.former
+	g.mu.Unlock()
+	if id == "" {
+		return nil
+	}
+	if err := g.leave(ctx, id); err != nil {
+		if _, refused := errors.AsType[kafka.Error](err); !refused || rejoins(err) {
+			return err
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.former = ""
 	return nil
 }

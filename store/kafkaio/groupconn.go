@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// connSet remembers connections and attempts at them, to cut them all: kafka-go's group cannot be interrupted in another
-// way. Its methods are safe for concurrent use.
+// connSet remembers connections, and attempts to connect, so that close can cut them all. Its methods are safe for
+// concurrent use.
 type connSet struct {
 	open func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -34,14 +34,14 @@ func (s *connSet) dial(ctx context.Context, network, address string) (net.Conn, 
 		s.drop(id)
 		return nil, err
 	}
-	if _, ok := s.put(id, func() { _ = conn.Close() }); !ok { // cutting is all that is wanted
+	if _, ok := s.put(id, func() { _ = conn.Close() }); !ok { // it is cut on purpose, so its error says nothing
 		_ = conn.Close()
 		return nil, net.ErrClosed
 	}
 	return &trackedConn{Conn: conn, closing: func() { s.drop(id) }}, nil
 }
 
-// put files cut under id, or under a new id for 0. It reports false, and files nothing, once the set is closed.
+// put stores cut under id, or under a new id if id is 0. When the set is closed it stores nothing and reports false.
 func (s *connSet) put(id uint64, cut func()) (uint64, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +73,7 @@ func (s *connSet) close() {
 	clear(s.cuts)
 }
 
-// trackedConn says when it is closed.
+// trackedConn calls a function when it is closed.
 type trackedConn struct {
 	net.Conn
 	closing func()

@@ -12,6 +12,7 @@ import (
 // Range returns the first offset that a partition holds and the one that its next message will get; they are equal in an
 // empty partition. Short failures are retried. Errors are as those of Fetch.
 func (c *Client) Range(ctx context.Context, topic string, partition int) (start, end int64, err error) {
+	defer c.observe(OpRange)(&err)
 	ctx, done, err := c.begin(ctx, c.config.Timeout)
 	if err != nil {
 		return 0, 0, err
@@ -30,7 +31,7 @@ func (c *Client) Range(ctx context.Context, topic string, partition int) (start,
 
 func (c *Client) rangeOnce(ctx context.Context, topic string, partition int) (start, end int64, err error) {
 	if _, err := c.partitionsOnce(ctx, topic, partition); err != nil {
-		return 0, 0, err // kafka-go sends what it cannot route to any broker
+		return 0, 0, err // a request that kafka-go cannot route goes to any broker
 	}
 	era := c.currentEra()
 	r, err := c.admin.ListOffsets(ctx, &kafka.ListOffsetsRequest{
@@ -41,26 +42,26 @@ func (c *Client) rangeOnce(ctx context.Context, topic string, partition int) (st
 		return 0, 0, err
 	}
 	if len(r.Topics[topic]) != 1 {
-		return 0, 0, fmt.Errorf("%w: got %d partitions, want 1", errNotAsked, len(r.Topics[topic]))
+		return 0, 0, fmt.Errorf("%w: got %d partitions, want 1", errWrongAnswer, len(r.Topics[topic]))
 	}
 	p := r.Topics[topic][0]
 	if code, ok := errors.AsType[kafka.Error](p.Error); ok {
 		return 0, 0, brokerError(int16(code))
 	}
 	if p.FirstOffset < 0 || p.LastOffset < p.FirstOffset {
-		return 0, 0, fmt.Errorf("%w: got range %d to %d", errNotAsked, p.FirstOffset, p.LastOffset)
+		return 0, 0, fmt.Errorf("%w: got range %d to %d", errWrongAnswer, p.FirstOffset, p.LastOffset)
 	}
 	return p.FirstOffset, p.LastOffset, nil
 }
 
 // Partitions returns how many partitions a topic has, or ErrNoTopic.
-func (c *Client) Partitions(ctx context.Context, topic string) (int, error) {
+func (c *Client) Partitions(ctx context.Context, topic string) (n int, err error) {
+	defer c.observe(OpOther)(&err)
 	ctx, done, err := c.begin(ctx, c.config.Timeout)
 	if err != nil {
 		return 0, err
 	}
 	defer done()
-	var n int
 	err = c.retry(ctx, fetchAttempts, func() error {
 		var err error
 		n, err = c.partitionsOnce(ctx, topic, 0)
@@ -81,7 +82,7 @@ func (c *Client) partitionsOnce(ctx context.Context, topic string, partition int
 		return 0, err
 	}
 	if len(m.Topics) != 1 {
-		return 0, fmt.Errorf("%w: got %d topics, want 1", errNotAsked, len(m.Topics))
+		return 0, fmt.Errorf("%w: got %d topics, want 1", errWrongAnswer, len(m.Topics))
 	}
 	if code, ok := errors.AsType[kafka.Error](m.Topics[0].Error); ok {
 		return 0, brokerError(int16(code))
@@ -99,8 +100,9 @@ func (c *Client) partitionsOnce(ctx context.Context, topic string, partition int
 	return 0, fmt.Errorf("%w: got partition %d, want under %d", ErrNoTopic, partition, len(ps))
 }
 
-// Reachable returns nil once a broker answers, or why none did.
-func (c *Client) Reachable(ctx context.Context) error {
+// Reachable returns nil if a broker answers, else the reason why none did.
+func (c *Client) Reachable(ctx context.Context) (err error) {
+	defer c.observe(OpOther)(&err)
 	ctx, done, err := c.begin(ctx, c.config.Timeout)
 	if err != nil {
 		return err

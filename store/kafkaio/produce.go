@@ -12,14 +12,15 @@ import (
 	"github.com/segmentio/kafka-go/protocol/rawproduce"
 )
 
-// ErrNoMessages says that Produce was called without any.
+// ErrNoMessages says that Produce was called without messages.
 var ErrNoMessages = errors.New("no messages")
 
 // Produce appends msgs to a partition as one record batch, all or none, and returns the offset of the first. It waits
 // until all replicas in sync have them, for Config.Timeout or until ctx ends, and reads msgs only until it returns. A
-// failed produce may have happened all the same: see OutcomeOf. It is repeated only where it is known not to have been
-// sent. The batch must fit the topic's max.message.bytes (1 MiB by default), else the error is ErrTooLarge.
+// produce that failed may still be in the log: see OutcomeOf. Produce repeats a request only if it certainly was not sent.
+// The batch must fit the topic's max.message.bytes (1 MiB by default), else the error is ErrTooLarge.
 func (c *Client) Produce(ctx context.Context, topic string, partition int, msgs ...Message) (base int64, err error) {
+	defer c.observe(OpProduce)(&err)
 	if len(msgs) == 0 {
 		return -1, c.failed("produce", topic, partition, Unsent, ErrNoMessages)
 	}
@@ -37,12 +38,12 @@ func (c *Client) Produce(ctx context.Context, topic string, partition int, msgs 
 	return base, nil
 }
 
-// produceSet sends a record set with its length before it, and again where it is known not to be in the log: the layout
-// was old, a topic was just made, a connection was stale.
+// produceSet sends a record set with its length before it. It sends it again if it certainly is not in the log: the
+// metadata was old, the topic was just made, or the connection was stale.
 func (c *Client) produceSet(ctx context.Context, topic string, partition int, set []byte) (base int64, o Outcome, err error) {
 	for i := 0; ; i++ {
 		if err := ctx.Err(); err != nil {
-			return -1, Unsent, err // a write might be faster than the news that nobody wants it
+			return -1, Unsent, err // the write could begin before the end of ctx is noticed
 		}
 		era := c.currentEra()
 		// Version 3 is the first with record batches.
@@ -59,9 +60,9 @@ func (c *Client) produceSet(ctx context.Context, topic string, partition int, se
 		}
 		again := Temporary(err) || errors.Is(err, ErrNoTopic)
 		if again {
-			c.refresh(era) // also for the caller's next try
+			c.refresh(era) // also for the next call
 		}
-		if !again || o == Unknown || i+1 >= fetchAttempts || pause(ctx, retryPause<<i) != nil {
+		if !again || o == Unknown || i+1 >= fetchAttempts || Sleep(ctx, retryPause<<i) != nil {
 			return -1, o, err
 		}
 	}
@@ -110,19 +111,19 @@ func parseProduce(body []byte, version int16, topic string, partition int) (base
 	case w.err != nil:
 		return -1, Unknown, fmt.Errorf("read produce answer: %w", w.err)
 	case gotTopic != topic || int(gotPartition) != partition:
-		return -1, Unknown, fmt.Errorf("%w: got %s/%d", errNotAsked, gotTopic, gotPartition)
+		return -1, Unknown, fmt.Errorf("%w: got %s/%d", errWrongAnswer, gotTopic, gotPartition)
 	}
 	o, err = produceOutcome(code, base), brokerError(code)
 	if err != nil && detail != "" {
-		err = fmt.Errorf("%w: broker says %q", err, detail)
+		err = fmt.Errorf("%w: the broker answered %q", err, detail)
 	}
 	if err == nil && base < 0 {
-		return -1, Unknown, fmt.Errorf("%w: got base offset %d", errNotAsked, base)
+		return -1, Unknown, fmt.Errorf("%w: got base offset %d", errWrongAnswer, base)
 	}
 	return base, o, err
 }
 
-// batchSize is an upper bound of what appendBatch appends.
+// batchSize is an upper bound of the bytes that appendBatch appends.
 func batchSize(msgs []Message) int {
 	n := batchHeader
 	for i := range msgs {

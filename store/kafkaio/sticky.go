@@ -10,15 +10,15 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 )
 
-// Sticky spreads partitions evenly, and gives each to the member that already holds the newest state of it: who owns one
-// keeps it through a rebalance, and who owned one before takes over sooner than who never did. The zero value holds
-// nothing. See GroupConfig.
+// Sticky spreads partitions evenly, and gives each to the member that holds its newest state. So an owner keeps its
+// partition through a rebalance, and a former owner comes before a member that never had the partition. The zero value
+// holds no state. See GroupConfig.
 type Sticky struct {
-	// Held returns, by partition, the next offset of the state that this member holds, and one more if it owns the
-	// partition now, so that nothing moves for nothing. It is asked at every join, in a
-	// goroutine of the group; nil holds nothing.
+	// Held returns, by partition, the next offset of the state that this member holds, plus one if it owns the partition
+	// now, so that of two equal members the owner keeps it. It is called at every join, in a goroutine of the group; nil
+	// means no state.
 	Held func() map[int]int64
-	// Standby members get partitions only where there is no other member.
+	// Standby members get partitions only if there are no other members.
 	Standby bool
 }
 
@@ -30,7 +30,7 @@ func (s Sticky) ProtocolName() string { return "floodgate-sticky" }
 // User data: the version, 1 for a standby, the number of pairs, and the pairs, as varints.
 const stickyVersion = 1
 
-// UserData implements kafka.GroupBalancer: what this member holds.
+// UserData implements kafka.GroupBalancer: it returns which state this member holds.
 func (s Sticky) UserData() ([]byte, error) {
 	b := []byte{stickyVersion, 0}
 	if s.Standby {
@@ -48,7 +48,7 @@ func (s Sticky) UserData() ([]byte, error) {
 	return b, nil
 }
 
-// stickyMember is what a member said of itself.
+// stickyMember is the decoded user data of a member.
 type stickyMember struct {
 	id      string
 	standby bool
@@ -56,10 +56,10 @@ type stickyMember struct {
 	given   []int
 }
 
-// maxHeld bounds the pairs that one member may tell of.
+// maxHeld bounds the pairs of one member.
 const maxHeld = 1 << 20
 
-// readStickyMember reads what UserData wrote. Whoever writes something else holds nothing.
+// readStickyMember decodes the result of UserData. A member with any other user data counts as one without state.
 func readStickyMember(m kafka.GroupMember) *stickyMember {
 	s := &stickyMember{id: m.ID, held: make(map[int]int64)}
 	b := m.UserData
@@ -87,8 +87,8 @@ func readStickyMember(m kafka.GroupMember) *stickyMember {
 	return s
 }
 
-// AssignGroups implements kafka.GroupBalancer. No member gets more than one partition more than another, and partitions
-// are placed first where most would have to be folded again elsewhere.
+// AssignGroups implements kafka.GroupBalancer. The members' numbers of partitions differ by at most one. A partition that
+// other members would have to fold again from furthest back is placed first.
 func (s Sticky) AssignGroups(members []kafka.GroupMember, partitions []kafka.Partition) kafka.GroupMemberAssignments {
 	all := make(kafka.GroupMemberAssignments, len(members))
 	topics := make(map[string][]kafka.GroupMember)
@@ -120,13 +120,13 @@ func assignSticky(members []kafka.GroupMember, partitions []int) []*stickyMember
 	}
 	slices.Sort(partitions)
 	wishes := stickyWishes(active, partitions)
-	least, extra := len(partitions)/len(active), len(partitions)%len(active) // so many members get one more
+	share, extra := len(partitions)/len(active), len(partitions)%len(active) // extra is how many members get one more
 	placed := make(map[int]bool, len(partitions))
 	give := func(m *stickyMember, p int) bool {
-		if placed[p] || len(m.given) > least || len(m.given) == least && extra == 0 {
+		if placed[p] || len(m.given) > share || len(m.given) == share && extra == 0 {
 			return false
 		}
-		if len(m.given) == least {
+		if len(m.given) == share {
 			extra--
 		}
 		m.given = append(m.given, p)
@@ -136,7 +136,7 @@ func assignSticky(members []kafka.GroupMember, partitions []int) []*stickyMember
 	for _, w := range wishes {
 		give(w.member, w.partition)
 	}
-	for _, p := range partitions { // of which nobody with room holds anything
+	for _, p := range partitions { // those of which no member with room holds state
 		for _, m := range active {
 			if give(m, p) {
 				break
@@ -146,7 +146,7 @@ func assignSticky(members []kafka.GroupMember, partitions []int) []*stickyMember
 	return active
 }
 
-// wish is for a partition to go to a member that holds its state.
+// wish is a partition that could go to a member that holds its state.
 type wish struct {
 	member    *stickyMember
 	partition int
@@ -154,7 +154,7 @@ type wish struct {
 	gain      int64 // how much newer the state is than the next best member's
 }
 
-// stickyWishes returns what is worth most first.
+// stickyWishes returns all wishes, the one with the largest gain first.
 func stickyWishes(active []*stickyMember, partitions []int) []wish {
 	var all []wish
 	for _, p := range partitions {
@@ -174,7 +174,8 @@ func stickyWishes(active []*stickyMember, partitions []int) []wish {
 	return all
 }
 
-// activeMembers returns those that are to get partitions, by id: the standbys only where there is nobody else.
+// activeMembers returns the members that get partitions, by id: all that are not standbys, or the standbys if there are no
+// others.
 func activeMembers(members []kafka.GroupMember) []*stickyMember {
 	var active, standby []*stickyMember
 	for _, m := range members {

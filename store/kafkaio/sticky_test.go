@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// stickyGroup assigns partitions 0 to n−1 to members, each of which holds some.
+// stickyGroup assigns partitions 0 to n−1 to members, which hold state as given.
 func stickyGroup(t interface{ Fatal(args ...any) }, n int, members map[string]Sticky) map[string][]int {
 	var list []kafka.GroupMember
 	for id, m := range members {
@@ -40,7 +40,7 @@ func TestStickyStories(t *testing.T) {
 		members map[string]Sticky
 		want    map[string][]int
 	}{
-		"nobody holds anything": {
+		"no member holds state": {
 			map[string]Sticky{"a": {}, "b": {}},
 			map[string][]int{"a": {0, 1}, "b": {2, 3}},
 		},
@@ -48,15 +48,15 @@ func TestStickyStories(t *testing.T) {
 			map[string]Sticky{"a": holds(map[int]int64{1: 10, 3: 10}), "b": holds(map[int]int64{0: 10, 2: 10})},
 			map[string][]int{"a": {1, 3}, "b": {0, 2}},
 		},
-		"the fresher one gets it": {
+		"the member with the newer state gets the partition": {
 			map[string]Sticky{"a": holds(map[int]int64{0: 5, 1: 5, 2: 70, 3: 70}), "b": holds(map[int]int64{0: 60, 1: 60, 2: 6, 3: 6})},
 			map[string][]int{"a": {2, 3}, "b": {0, 1}},
 		},
-		"a new member takes its share of the stalest": {
+		"a new member takes its share, the partitions with the oldest state": {
 			map[string]Sticky{"a": holds(map[int]int64{0: 40, 1: 30, 2: 20, 3: 10}), "b": {}},
 			map[string][]int{"a": {0, 1}, "b": {2, 3}},
 		},
-		"who comes back gets what is left, and was its own": {
+		"a member that returns gets the free partition, which it had before": {
 			map[string]Sticky{"a": holds(map[int]int64{0: 99, 1: 99, 2: 99}), "b": holds(map[int]int64{3: 7, 2: 98})},
 			map[string][]int{"a": {0, 1}, "b": {2, 3}},
 		},
@@ -64,7 +64,7 @@ func TestStickyStories(t *testing.T) {
 			map[string]Sticky{"a": {}, "s": idle},
 			map[string][]int{"a": {0, 1, 2, 3}, "s": nil},
 		},
-		"a standby is all there is": {
+		"the only member is a standby": {
 			map[string]Sticky{"s": idle},
 			map[string][]int{"s": {0, 1, 2, 3}},
 		},
@@ -83,7 +83,8 @@ func TestStickyStories(t *testing.T) {
 	}
 }
 
-// TestStickyIsFair whatever is held: each partition has one owner, and no one has more than one more than another.
+// TestStickyIsFair: whatever state members hold, each partition has one owner, and members' numbers of partitions differ by
+// at most one.
 func TestStickyIsFair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 40).Draw(t, "partitions")
@@ -94,9 +95,9 @@ func TestStickyIsFair(t *testing.T) {
 		}
 		got := stickyGroup(t, n, members)
 		owner := make(map[int]string)
-		least, most := n, 0
+		smallest, largest := n, 0
 		for id, partitions := range got {
-			least, most = min(least, len(partitions)), max(most, len(partitions))
+			smallest, largest = min(smallest, len(partitions)), max(largest, len(partitions))
 			for _, p := range partitions {
 				if owner[p] != "" {
 					t.Fatalf("partition %d has two owners: %v", p, got)
@@ -104,8 +105,8 @@ func TestStickyIsFair(t *testing.T) {
 				owner[p] = id
 			}
 		}
-		if len(owner) != n || most-least > 1 {
-			t.Fatalf("got %d of %d partitions placed, %d to %d a member: %v", len(owner), n, least, most, got)
+		if len(owner) != n || largest-smallest > 1 {
+			t.Fatalf("got %d of %d partitions placed, %d to %d a member: %v", len(owner), n, smallest, largest, got)
 		}
 		again := make(map[string]Sticky)
 		for id, partitions := range got {
@@ -121,7 +122,7 @@ func TestStickyIsFair(t *testing.T) {
 	})
 }
 
-// FuzzStickyUserData: whatever another member sends, it is read without harm.
+// FuzzStickyUserData: any user data of another member is read without harm.
 func FuzzStickyUserData(f *testing.F) {
 	good, err := holds(map[int]int64{1: 2, 3: 1 << 40}).UserData()
 	if err != nil {

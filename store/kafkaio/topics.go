@@ -3,23 +3,9 @@ package kafkaio
 import (
 	"strconv"
 	"time"
+
+	"github.com/509da70d/floodgate/schemas"
 )
-
-// TopicNames are the names of floodgate's topics.
-type TopicNames struct {
-	Requests, Decisions, State, Rejects, Control string
-}
-
-// DefaultTopicNames returns floodgate.requests and so on.
-func DefaultTopicNames() TopicNames {
-	return TopicNames{
-		Requests:  "floodgate.requests",
-		Decisions: "floodgate.decisions",
-		State:     "floodgate.state",
-		Rejects:   "floodgate.rejects",
-		Control:   "floodgate.control",
-	}
-}
 
 // Defaults of Layout.
 const (
@@ -27,13 +13,23 @@ const (
 	DefaultSnapshotCycle = 10 * time.Minute
 )
 
-// Layout is an installation's topics. Names and Partitions are needed.
+// EventsRetention is how long the topic of events keeps them.
+const EventsRetention = 30 * 24 * time.Hour
+
+// SettingAhead is the setting of the topic of requests that makes a broker refuse messages from the future: those that are
+// more than MaxAhead ahead of its own clock. Apache Kafka has it since 3.6.
+const (
+	SettingAhead = "message.timestamp.after.max.ms"
+	MaxAhead     = 2 * time.Second
+)
+
+// Layout is an installation's topics: how brokers must keep them, which is why it is here and not beside their names. Names and Partitions are needed.
 type Layout struct {
-	Names      TopicNames
-	Partitions int // of requests, decisions and state
+	Names      schemas.TopicNames
+	Partitions int // of requests, decisions, state and events
 	Replicas   int // of each partition; 0 is the broker's default
 
-	// Outage is the longest time that no analyzer may run without losing counts; 0 is DefaultOutage.
+	// Outage is the longest time without a running analyzer after which no counts are lost; 0 is DefaultOutage.
 	Outage time.Duration
 	// SnapshotCycle is how long the owner takes to write its windows to state once; 0 is DefaultSnapshotCycle.
 	SnapshotCycle time.Duration
@@ -42,7 +38,7 @@ type Layout struct {
 // TopicSpec is what a topic must be.
 type TopicSpec struct {
 	Name       string
-	Partitions int
+	Partitions int // 0 accepts any number, and is not for topics that are created
 	Replicas   int // 0 is the broker's default
 	Settings   []Setting
 }
@@ -53,7 +49,8 @@ type Setting struct {
 	Bound       Bound
 	Severity    Severity // if it is not as wanted
 	Why         string   // what goes wrong then, in a sentence
-	Optional    bool     // brokers that don't know it may leave it out; it is still found missing
+	Optional    bool     // brokers that do not know it are left without it; CheckTopics still reports that
+	CheckOnly   bool     // topics are not created with it: it is a second bound on another Setting
 }
 
 // Bound says how a topic's value must relate to a Setting's. The zero value is Equal.
@@ -67,19 +64,20 @@ const (
 )
 
 // Specs returns the topics of an installation with default retention.
-func Specs(names TopicNames, partitions int) []TopicSpec {
+func Specs(names schemas.TopicNames, partitions int) []TopicSpec {
 	return Layout{Names: names, Partitions: partitions}.Specs()
 }
 
-// segmentTime is how long brokers write to one segment file. Retention deletes whole segments, so that short ones return
-// space sooner; but a broker keeps three files open for each, and at one repeat cycle (60 s) a week would be ten thousand
-// segments a partition. An hour is 168, and late by less than a hundredth of the retention.
+// segmentTime is how long brokers write to one segment file. Retention deletes whole segments, so short segments free their
+// space sooner. But a broker keeps three files open for each segment: with segments of one repeat cycle (60 s), a week
+// would be ten thousand segments a partition. With an hour it is 168, and space is freed late by less than a hundredth of
+// the retention.
 const segmentTime = time.Hour
 
 // maxMessage is Kafka's own default of max.message.bytes: four frames of the largest size to a batch.
 const maxMessage = 1048588
 
-// Specs returns the installation's topics: requests, decisions, state, rejects and control.
+// Specs returns the installation's topics: requests, decisions, state, rejects, and control and events if they have names.
 func (l Layout) Specs() []TopicSpec {
 	if l.Outage <= 0 {
 		l.Outage = DefaultOutage
@@ -87,20 +85,30 @@ func (l Layout) Specs() []TopicSpec {
 	if l.SnapshotCycle <= 0 {
 		l.SnapshotCycle = DefaultSnapshotCycle
 	}
-	keep := retention(l.Outage+2*l.SnapshotCycle, "after a longer outage what was not yet counted is gone")
-	cycles := retention(l.Outage+2*l.SnapshotCycle, "after a longer outage no whole cycle is left to start from")
+	keep := retention(l.Outage+2*l.SnapshotCycle, "after a longer outage, requests that were not yet counted are lost")
+	cycles := retention(l.Outage+2*l.SnapshotCycle, "after a longer outage, no complete cycle is left to start from")
 	segments := Setting{Name: "segment.ms", Value: ms(segmentTime), Bound: AtMost, Severity: Warning,
 		Why: "retention deletes whole segments: long ones keep the disk full"}
-	ahead := Setting{Name: "message.timestamp.after.max.ms", Value: ms(2 * time.Second), Bound: AtMost, Severity: Error, Optional: true,
-		Why: "a server whose clock runs ahead is then believed, and closes callers early (needs Kafka 3.6)"}
-	return []TopicSpec{
+	// Only requests have it. The times of messages in the other topics do not count, and an analyzer whose clock is ahead
+	// must still be able to publish its decisions.
+	ahead := Setting{Name: SettingAhead, Value: ms(MaxAhead), Bound: AtMost, Severity: Error, Optional: true,
+		Why: "one message from the future then ends the windows of all callers of its partition (Kafka 3.6 has it; before, see analyze --trust-clocks)"}
+	specs := []TopicSpec{
 		l.spec(l.Names.Requests, l.Partitions, keep, ahead),
 		l.spec(l.Names.Decisions, l.Partitions, cycles, segments),
 		l.spec(l.Names.State, l.Partitions, cycles, segments),
-		l.spec(l.Names.Rejects, 1, retention(24*time.Hour, "rejects vanish before anybody has looked")),
-		l.spec(l.Names.Control, 1, Setting{Name: "retention.ms", Value: "-1", Severity: Error,
-			Why: "a manual closure and the rules' versions must outlive any retention"}),
+		l.spec(l.Names.Rejects, 1, retention(24*time.Hour, "rejects are deleted before a person has read them")),
 	}
+	if l.Names.Control != "" {
+		forever := Setting{Name: "retention.ms", Value: "-1", Severity: Error,
+			Why: "a new owner could not apply again what people have decided, and who decided what would be forgotten"}
+		specs = append(specs, l.spec(l.Names.Control, 1, forever))
+	}
+	if l.Names.Events != "" {
+		specs = append(specs, l.spec(l.Names.Events, l.Partitions,
+			retention(EventsRetention, "events are deleted before a person or a program has read them"), segments))
+	}
+	return specs
 }
 
 // spec adds the settings that all topics share.
@@ -109,16 +117,29 @@ func (l Layout) spec(name string, partitions int, own ...Setting) TopicSpec {
 		{Name: "cleanup.policy", Value: "delete", Severity: Error,
 			Why: "compaction leaves gaps, and readers start from positions that it removes"},
 		{Name: "message.timestamp.type", Value: "CreateTime", Severity: Error,
-			Why: "entries are clamped to their message's time: with append time a backlog counts as a burst now"},
+			Why: "entries are clamped to their message's time: with append time, a backlog counts as a burst when it arrives"},
 		{Name: "retention.bytes", Value: "-1", Severity: Error,
-			Why: "a burst would push out what is still needed"},
+			Why: "a burst would delete records that are still needed"},
 		{Name: "max.message.bytes", Value: strconv.Itoa(maxMessage), Bound: AtLeast, Severity: Error,
 			Why: "batches of frames are refused"},
+		readable(),
 	}, own...)}
 }
 
-func retention(least time.Duration, why string) Setting {
-	return Setting{Name: "retention.ms", Value: ms(least), Bound: AtLeast, Severity: Error, Why: why}
+// readable is the bound on the batches of every topic that floodgate reads.
+func readable() Setting {
+	return Setting{Name: "max.message.bytes", Value: strconv.Itoa(MaxBatch), Bound: AtMost, Severity: Warning, CheckOnly: true,
+		Why: "a longer batch is not read: its records are skipped, counted and lost"}
+}
+
+// ForeignSpec returns what another program's topic must be so that floodgate can read all of it. It is for CheckTopics
+// only.
+func ForeignSpec(name string) TopicSpec {
+	return TopicSpec{Name: name, Settings: []Setting{readable()}}
+}
+
+func retention(minimum time.Duration, why string) Setting {
+	return Setting{Name: "retention.ms", Value: ms(minimum), Bound: AtLeast, Severity: Error, Why: why}
 }
 
 func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
@@ -127,7 +148,9 @@ func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10)
 func (s TopicSpec) Config() map[string]string {
 	m := make(map[string]string, len(s.Settings))
 	for _, o := range s.Settings {
-		m[o.Name] = o.Value
+		if !o.CheckOnly {
+			m[o.Name] = o.Value
+		}
 	}
 	return m
 }

@@ -2,53 +2,61 @@ package kafkaio
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 )
 
 // Batch is what one Fetch returned: records in offset order, none below the offset asked for. Records, Next and Skipped are
-// checked (see Fetch); HighWater and LogStart are the broker's word, which no checksum covers.
+// checked (see Fetch); HighWater and LogStart are as the broker says; no checksum covers them.
 type Batch struct {
 	Records   []Record
 	Next      int64  // the offset to fetch next: everything below it is in Records or in Skipped
 	HighWater int64  // the offset the next message will get; -1 where the broker did not say
 	LogStart  int64  // the first offset that the partition still holds; -1 where the broker did not say
 	Skipped   []Skip // in offset order; usually empty
+
+	open *openBatch // the batch that Next is in the middle of; nil outside of the package
 }
 
-// Skip is a stretch of offsets, From to To inclusive, that Fetch passed over.
+// Skip is a stretch of offsets, From to To inclusive, that was passed over.
 type Skip struct {
 	From, To int64
 	Reason   SkipReason
-	Err      error // what was wrong, where something was
+	Err      error // the cause; nil for SkipControl, SkipTransactional and SkipGap
 }
 
 // SkipReason says why offsets were passed over; it is also the label to count them under.
 type SkipReason string
 
-// Reasons of skips. SkipControl and SkipGap hold no records of anybody's; the others do.
+// Reasons of skips. Stretches of SkipControl and SkipGap hold no records of a producer; the others do. Fetch returns all
+// but SkipLost and SkipCorrupt, which a Cursor adds.
 const (
-	SkipTooLarge      SkipReason = "too_large"     // over Config.MaxDecompressed once unpacked: Err is ErrDecompressedTooLarge
-	SkipMalformed     SkipReason = "malformed"     // the checksum is right, the content is not: its producer wrote it so
+	SkipTooLarge      SkipReason = "too_large"     // a batch over MaxBatch (Err is ErrTooLarge), or ErrDecompressedTooLarge
+	SkipMalformed     SkipReason = "malformed"     // the checksum is right, but the content is not: the producer wrote it wrong
 	SkipCodec         SkipReason = "codec"         // does not unpack, or packed by an unknown codec
 	SkipTransactional SkipReason = "transactional" // may have been aborted; floodgate writes none
 	SkipFormat        SkipReason = "format"        // message formats 0 and 1, from before Kafka 0.11
 	SkipControl       SkipReason = "control"       // a transaction's marker
 	SkipGap           SkipReason = "gap"           // not in the log: compacted, or lost
+	SkipLost          SkipReason = "lost"          // removed from the log's beginning before a Cursor came to it (Err is a *RangeError)
+	SkipCorrupt       SkipReason = "corrupt"       // fetched as often as CursorConfig.CorruptTries says (Err is a *CorruptError)
 )
 
-// recordOverhead is what a Record costs beside its bytes, so that a cap on memory also caps many small records.
-const recordOverhead = 64
-
 // unpack appends to b the records in set, which holds whole batches and perhaps a part of one, from b.Next on. It moves
-// b.Next behind what it has dealt with. Doubts are the base offsets of batches that don't begin where the last one
-// ended, or are of an old format. The error is a *CorruptError if the first batch is corrupt (a later one ends the
-// unpacking, and is the first one of the next fetch), or errPartial if there is no whole batch.
+// b.Next behind the records that it has unpacked or skipped. It ends at a batch of which it unpacks only a piece: that
+// batch is in b.open. Doubts are the base offsets of batches that do not begin where the one before ended, or have an old
+// format. The error is a *CorruptError if the first batch is corrupt (a later one ends the unpacking, and is the first one
+// of the next fetch), errLong if the first one is longer than MaxBatch, or errPartial if there is no whole batch.
 func (u *unpacker) unpack(b *Batch, set []byte) (doubts []int64, err error) {
 	n, used, expected := 0, 0, b.Next
-	for ; len(set) >= batchPrefix && used < u.limit; n++ {
+	for ; len(set) >= batchPrefix && used < u.limit && b.open == nil; n++ {
 		size := int64(int32(binary.BigEndian.Uint32(set[batchLengthAt:])))
+		if batchPrefix+size > MaxBatch {
+			if n == 0 {
+				return nil, errLong
+			}
+			break
+		}
 		if size >= 0 && int64(len(set)-batchPrefix) < size {
 			break // the broker cut the answer at MaxBytes
 		}
@@ -93,10 +101,10 @@ type header struct {
 	baseTime, maxTime int64
 }
 
-// one deals with one whole batch. It returns the memory that its records take and the offset behind it.
+// one unpacks or skips one whole batch. It returns the memory that its records take, and the offset behind it.
 func (u *unpacker) one(b *Batch, raw []byte) (used int, end int64, err error) {
 	if magic := raw[batchMagicAt]; magic < 2 {
-		last := int64(binary.BigEndian.Uint64(raw)) // of those formats, the offset of the last message
+		last := int64(binary.BigEndian.Uint64(raw)) // in these formats it is the offset of the last message
 		if err := b.within(last); err != nil {
 			return 0, 0, err
 		}
@@ -108,7 +116,7 @@ func (u *unpacker) one(b *Batch, raw []byte) (used int, end int64, err error) {
 		return 0, 0, err
 	}
 	if h.last < b.Next {
-		return 0, h.last + 1, nil // all of it is below what was asked for
+		return 0, h.last + 1, nil // all of it is below the requested offset
 	}
 	b.skip(h.base-1, SkipGap, nil)
 	switch {
@@ -117,21 +125,29 @@ func (u *unpacker) one(b *Batch, raw []byte) (used int, end int64, err error) {
 	case h.attrs&attrTransactional != 0:
 		b.skip(h.last, SkipTransactional, nil)
 	default:
-		kept := len(b.Records)
-		used, err = u.records(b, h, raw[batchHeader:])
-		if err != nil {
-			clear(b.Records[kept:])
-			b.Records = b.Records[:kept]
-			b.skip(h.last, reasonOf(err), err)
-			return 0, h.last + 1, nil
+		o, budget := u.openBatch(h, raw[batchHeader:])
+		if used = o.fill(b, budget); o.left > 0 {
+			b.open = o
 		}
-		b.Next = h.last + 1
 	}
 	return used, h.last + 1, nil
 }
 
-// header checks what the checksum does not cover and then the checksum.
+// header checks the fields that the checksum does not cover, and then the checksum.
 func (b *Batch) header(raw []byte) (header, error) {
+	h, err := b.parseHeader(raw)
+	if err != nil {
+		return header{}, err
+	}
+	got, want := crc32.Checksum(raw[batchAttrsAt:], castagnoli()), binary.BigEndian.Uint32(raw[batchCRCAt:])
+	if got != want {
+		return header{}, b.corrupt(h.last, fmt.Sprintf("got checksum %08x, want %08x", got, want))
+	}
+	return h, b.within(h.last)
+}
+
+// parseHeader reads a header from the start of raw.
+func (b *Batch) parseHeader(raw []byte) (header, error) {
 	be := binary.BigEndian
 	if magic := raw[batchMagicAt]; magic != 2 || len(raw) < batchHeader {
 		return header{}, b.corrupt(b.Next, fmt.Sprintf("got %d bytes of format %d", len(raw), magic))
@@ -148,14 +164,10 @@ func (b *Batch) header(raw []byte) (header, error) {
 	if h.base < 0 || delta < 0 || h.last < h.base {
 		return header{}, b.corrupt(b.Next, fmt.Sprintf("got base offset %d and last delta %d", h.base, delta))
 	}
-	got, want := crc32.Checksum(raw[batchAttrsAt:], castagnoli()), be.Uint32(raw[batchCRCAt:])
-	if got != want {
-		return header{}, b.corrupt(h.last, fmt.Sprintf("got checksum %08x, want %08x", got, want))
-	}
-	return h, b.within(h.last)
+	return h, nil
 }
 
-// within refuses offsets that no consumer gets to see yet.
+// within refuses offsets at or above the high water mark, which consumers cannot see yet.
 func (b *Batch) within(last int64) error {
 	if last < 0 || b.HighWater >= 0 && last >= b.HighWater {
 		return b.corrupt(b.Next, fmt.Sprintf("got offset %d, want under the high water mark %d", last, b.HighWater))
@@ -170,116 +182,4 @@ func (b *Batch) skip(last int64, reason SkipReason, err error) {
 	}
 	b.Skipped = append(b.Skipped, Skip{From: b.Next, To: last, Reason: reason, Err: err})
 	b.Next = last + 1
-}
-
-// reasonOf sorts the errors of records.
-func reasonOf(err error) SkipReason {
-	switch {
-	case errors.Is(err, ErrDecompressedTooLarge):
-		return SkipTooLarge
-	case errors.Is(err, errCodec):
-		return SkipCodec
-	}
-	return SkipMalformed
-}
-
-// records unpacks a batch's records from b.Next on into b.Records.
-func (u *unpacker) records(b *Batch, h header, packed []byte) (used int, err error) {
-	// A record takes 7 bytes or more, but only unpacked ones can be counted against that; the cap serves for both.
-	if h.count < 0 || int64(h.count)*recordOverhead > int64(u.limit) {
-		return 0, fmt.Errorf("%w: got %d records", ErrDecompressedTooLarge, h.count)
-	}
-	limit := u.limit - int(h.count)*recordOverhead
-	body, err := u.decompress(int(h.attrs&attrCodec), packed, limit)
-	if err != nil {
-		return 0, err
-	}
-	p := recordParser{header: h, rest: body}
-	if b.Records == nil {
-		b.Records = make([]Record, 0, min(int(h.count), len(body)/7))
-	}
-	for range h.count {
-		r, err := p.next()
-		if err != nil {
-			return 0, err
-		}
-		if r.Offset >= b.Next {
-			b.Records = append(b.Records, r)
-		}
-	}
-	if len(p.rest) != 0 {
-		return 0, fmt.Errorf("%w: got %d bytes behind the last record", errRecord, len(p.rest))
-	}
-	return len(body) + int(h.count)*recordOverhead, nil
-}
-
-var errRecord = errors.New("malformed record")
-
-// recordParser reads the records of one unpacked batch.
-type recordParser struct {
-	header
-	rest []byte
-	seen int64 // delta of the last record + 1
-}
-
-// next reads one record. Offsets must rise within the batch's own range.
-func (p *recordParser) next() (Record, error) {
-	size, n := binary.Varint(p.rest)
-	if n <= 0 || size < 6 || size > int64(len(p.rest)-n) {
-		return Record{}, fmt.Errorf("%w: got a length of %d in %d bytes", errRecord, size, len(p.rest))
-	}
-	f := fields{b: p.rest[n : n+int(size)]}
-	p.rest = p.rest[n+int(size):]
-	f.skip(1) // attributes: none are defined
-	timeDelta, offsetDelta := f.varint(), f.varint()
-	r := Record{Offset: p.base + offsetDelta, Time: nanos(p.baseTime + timeDelta), Key: f.nullable(), Value: f.nullable()}
-	if f.bad { // what follows are headers, which nobody here reads
-		return Record{}, fmt.Errorf("%w: cut short", errRecord)
-	}
-	if offsetDelta < p.seen || r.Offset > p.last {
-		return Record{}, fmt.Errorf("%w: got offset delta %d, want %d to %d", errRecord, offsetDelta, p.seen, p.last-p.base)
-	}
-	p.seen = offsetDelta + 1
-	if p.attrs&attrAppendTime != 0 {
-		r.Time = nanos(p.maxTime)
-	}
-	return r, nil
-}
-
-// fields reads the fields of one record; bad says that one was out of bounds.
-type fields struct {
-	b   []byte
-	bad bool
-}
-
-func (f *fields) skip(n int) {
-	if n > len(f.b) {
-		f.b, f.bad = nil, true
-		return
-	}
-	f.b = f.b[n:]
-}
-
-func (f *fields) varint() int64 {
-	v, n := binary.Varint(f.b)
-	if n <= 0 {
-		f.bad = true
-		return 0
-	}
-	f.b = f.b[n:]
-	return v
-}
-
-func (f *fields) nullable() []byte {
-	n := f.varint()
-	if f.bad || n < 0 {
-		return nil
-	}
-	if n > int64(len(f.b)) {
-		f.bad = true
-		return nil
-	}
-	v := f.b[:n:n]
-	f.b = f.b[n:]
-	return v
 }

@@ -99,13 +99,13 @@ func TestUnpackAccountsForEveryOffset(t *testing.T) {
 		"a later batch lies behind":       {0, joined(stored(0, three()), stored(2, three())), "0-2 next 3", []int64{2}},
 		"unknown codec":                   {0, stored(0, sealed(three(), attrs(5))), "skip 0-2 codec next 3", nil},
 		"not what its codec says":         {0, stored(0, sealed(three(), attrs(codecGzip))), "skip 0-2 codec next 3", nil},
-		"fewer records than it says":      {0, stored(0, sealed(three(), count(4))), "skip 0-2 malformed next 3", nil},
-		"more records than it says":       {0, stored(0, sealed(three(), count(2))), "skip 0-2 malformed next 3", nil},
-		"a negative number of records":    {0, stored(0, sealed(three(), count(-1))), "skip 0-2 too_large next 3", nil},
-		"two thousand million records":    {0, stored(0, sealed(three(), count(math.MaxInt32))), "skip 0-2 too_large next 3", nil},
-		"a record outside of its batch":   {0, stored(0, sealed(three(), lastDelta(1))), "skip 0-1 malformed next 2", nil},
+		"fewer records than it says":      {0, stored(0, sealed(three(), count(4))), "0-2 next 3", nil},
+		"more records than it says":       {0, stored(0, sealed(three(), count(2))), "0-1 skip 2-2 malformed next 3", nil},
+		"a negative number of records":    {0, stored(0, sealed(three(), count(-1))), "skip 0-2 malformed next 3", nil},
+		"two thousand million records":    {0, stored(0, sealed(three(), count(math.MaxInt32))), "0-2 next 3", nil},
+		"a record outside of its batch":   {0, stored(0, sealed(three(), lastDelta(1))), "0-1 next 2", nil},
 		"holes that compaction left":      {0, stored(0, sealed(three(), lastDelta(9))), "0-2 next 10", nil},
-		"good, bad, good":                 {0, joined(stored(0, three()), stored(3, sealed(three(), count(2))), stored(6, three())), "0-2 6-8 skip 3-5 malformed next 9", nil},
+		"good, bad, good":                 {0, joined(stored(0, three()), stored(3, sealed(three(), count(2))), stored(6, three())), "0-4 6-8 skip 5-5 malformed next 9", nil},
 		"format 1":                        {4, joined(old(4, 1), stored(5, three())), "5-7 skip 4-4 format next 8", []int64{4}},
 		"format 0, packed":                {4, joined(old(9, 0), stored(10, three())), "10-12 skip 4-9 format next 13", []int64{9}},
 		"format 0, below":                 {4, joined(old(3, 0), stored(4, three())), "4-6 next 7", []int64{3}},
@@ -220,15 +220,28 @@ func TestUnpackEveryTruncation(t *testing.T) {
 	}
 }
 
-// TestUnpackEveryTruncationOfARecord cuts the records of a batch whose checksum fits: a hostile or broken producer's.
+// TestUnpackEveryTruncationOfARecord cuts the records of a batch whose checksum fits: a hostile or broken producer's. What
+// is whole before the cut is read.
 func TestUnpackEveryTruncationOfARecord(t *testing.T) {
-	whole := three()
+	whole, size := three(), []int{}
+	for rest := whole[batchHeader:]; len(rest) > 0; {
+		length, n := binary.Varint(rest)
+		size = append(size, n+int(length))
+		rest = rest[n+int(length):]
+	}
 	for n := batchHeader; n < len(whole); n++ {
+		want := "skip 0-2 malformed next 3"
+		switch left := n - batchHeader; {
+		case left >= size[0]+size[1]:
+			want = "0-1 skip 2-2 malformed next 3"
+		case left >= size[0]:
+			want = "0-0 skip 1-2 malformed next 3"
+		}
 		cut := sealed(whole[:n], func(b []byte) { binary.BigEndian.PutUint32(b[batchLengthAt:], uint32(n-batchPrefix)) })
 		b := Batch{HighWater: -1}
 		_, err := newUnpacker(DefaultMaxDecompressed).unpack(&b, cut)
-		if got := account(b); err != nil || got != "skip 0-2 malformed next 3" {
-			t.Fatalf("%d of %d bytes: got %q and %v", n, len(whole), got, err)
+		if got := account(b); err != nil || got != want {
+			t.Fatalf("%d of %d bytes: got %q and %v, want %q", n, len(whole), got, err, want)
 		}
 	}
 }
@@ -272,8 +285,8 @@ func TestUnpackStopsAtTheCap(t *testing.T) {
 	if _, err := u.unpack(&b, many); err != nil {
 		t.Fatal(err)
 	}
-	if got := account(b); got != "skip 0-29 too_large next 30" || !errors.Is(b.Skipped[0].Err, ErrDecompressedTooLarge) {
-		t.Errorf("got %q and %v, want records to count against the cap", got, b.Skipped[0].Err)
+	if got := account(b); got != "0-5 next 6" || b.open == nil {
+		t.Errorf("got %q, open %v, want records to count against the cap, and a piece of the batch", got, b.open != nil)
 	}
 }
 
@@ -310,6 +323,9 @@ func FuzzUnpack(f *testing.F) {
 		}
 		if used > 2*limit {
 			t.Fatalf("got %d bytes, want under %d", used, 2*limit)
+		}
+		if b.open != nil && b.Next > b.open.last {
+			t.Fatalf("got a batch that is open behind its last offset, %q", account(b))
 		}
 		at = from
 		for _, s := range b.Skipped {

@@ -11,42 +11,43 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 )
 
-// ErrVersion says that a broker is too old, or too new, for what floodgate asks of it.
-var ErrVersion = errors.New("broker does not speak the protocol's versions that are needed")
+// ErrVersion says that a broker is too old, or too new, for the requests of floodgate.
+var ErrVersion = errors.New("broker does not support the protocol versions that are needed")
 
-// OldestKafka is the first release of Apache Kafka that has all that is needed. Before 3.6 it can't refuse messages of
-// servers whose clocks run ahead; CheckTopics says so.
+// OldestKafka is the first release of Apache Kafka that has everything that is needed. Releases before 3.6 cannot refuse
+// messages from the future: CheckTopics reports that, and analyze then needs --trust-clocks.
 const OldestKafka = "2.4"
 
-// need is the versions of one request that are spoken here. A broker must know one of them.
+// need is one request, and the range of its versions that this package can use. A broker must support one of them.
 type need struct {
-	key         protocol.ApiKey
-	least, most int
-	why         string
+	key                    protocol.ApiKey
+	minVersion, maxVersion int
+	why                    string
 }
 
-// needs is what is asked of brokers, by this package and by kafka-go's groups.
+// needs returns the requests that this package sends to brokers.
 func needs() []need {
 	return []need{
 		{protocol.Produce, 3, 8, "records with checksums (Kafka 0.11)"},
 		{protocol.Fetch, 4, 11, "records with checksums (Kafka 0.11)"},
-		{protocol.ListOffsets, 1, 5, "where a log begins and ends (Kafka 0.10.1)"},
-		{protocol.Metadata, 1, 8, "who leads a partition"},
-		{protocol.FindCoordinator, 0, 0, "consumer groups"},
-		{protocol.JoinGroup, 1, 2, "consumer groups"},
-		{protocol.SyncGroup, 0, 0, "consumer groups"},
-		{protocol.Heartbeat, 0, 0, "consumer groups"},
-		{protocol.LeaveGroup, 0, 0, "consumer groups"},
-		{protocol.OffsetCommit, 2, 2, "consumer groups"},
-		{protocol.OffsetFetch, 1, 1, "consumer groups"},
-		{protocol.CreateTopics, 4, 5, "topics with as many replicas as the broker sees fit (Kafka 2.4)"},
+		{protocol.ListOffsets, 1, 5, "the first and last offset of a log (Kafka 0.10.1)"},
+		{protocol.Metadata, 1, 8, "the leader of a partition"},
+		{protocol.FindCoordinator, 0, 2, "consumer groups"},
+		{protocol.JoinGroup, 1, joinVersion, "consumer groups"},
+		{protocol.SyncGroup, 0, syncVersion, "consumer groups"},
+		{protocol.Heartbeat, 0, heartbeatVersion, "consumer groups"},
+		{protocol.LeaveGroup, 0, leaveVersion, "consumer groups"},
+		{protocol.OffsetCommit, 2, commitVersion, "consumer groups"},
+		{protocol.OffsetFetch, 1, offsetsVersion, "consumer groups"},
+		{protocol.CreateTopics, 4, 5, "topics with the broker's default number of replicas (Kafka 2.4)"},
 		{protocol.DescribeConfigs, 1, 3, "the settings of topics (Kafka 1.1)"},
 	}
 }
 
-// CheckBrokers asks every broker of the cluster which versions of the protocol it speaks. Where one lacks what is needed
-// the error is ErrVersion, and says what, for what, and from which release on it is there.
-func (c *Client) CheckBrokers(ctx context.Context) error {
+// CheckBrokers asks every broker of the cluster which versions of the protocol it supports. If a broker lacks a version
+// that is needed, the error is ErrVersion. It names the request, its purpose, and the release of Kafka that has it.
+func (c *Client) CheckBrokers(ctx context.Context) (err error) {
+	defer c.observe(OpOther)(&err)
 	ctx, done, err := c.begin(ctx, 4*c.config.Timeout)
 	if err != nil {
 		return err
@@ -84,7 +85,7 @@ func (c *Client) checkBroker(ctx context.Context, address string) error {
 	return nil
 }
 
-// lacking returns what a broker that speaks these versions lacks.
+// lacking returns an error for each request that a broker with these versions lacks.
 func lacking(has []kafka.ApiVersionsResponseApiKey) error {
 	versions := make(map[protocol.ApiKey]kafka.ApiVersionsResponseApiKey, len(has))
 	for _, v := range has {
@@ -95,11 +96,11 @@ func lacking(has []kafka.ApiVersionsResponseApiKey) error {
 		v, ok := versions[n.key]
 		switch {
 		case !ok:
-			errs = append(errs, fmt.Errorf("%w: got no %v, want versions %d to %d: %s; Apache Kafka %s and later have it", ErrVersion, n.key, n.least, n.most, n.why, OldestKafka))
-		case v.MaxVersion < n.least:
-			errs = append(errs, fmt.Errorf("%w: got %v up to version %d, want %d: %s; Apache Kafka %s and later have it", ErrVersion, n.key, v.MaxVersion, n.least, n.why, OldestKafka))
-		case v.MinVersion > n.most:
-			errs = append(errs, fmt.Errorf("%w: got %v from version %d, want %d: %s; this broker is newer than this floodgate", ErrVersion, n.key, v.MinVersion, n.most, n.why))
+			errs = append(errs, fmt.Errorf("%w: got no %v, want versions %d to %d: %s; Apache Kafka %s and later have it", ErrVersion, n.key, n.minVersion, n.maxVersion, n.why, OldestKafka))
+		case v.MaxVersion < n.minVersion:
+			errs = append(errs, fmt.Errorf("%w: got %v up to version %d, want %d: %s; Apache Kafka %s and later have it", ErrVersion, n.key, v.MaxVersion, n.minVersion, n.why, OldestKafka))
+		case v.MinVersion > n.maxVersion:
+			errs = append(errs, fmt.Errorf("%w: got %v from version %d, want %d: %s; this broker is newer than this floodgate", ErrVersion, n.key, v.MinVersion, n.maxVersion, n.why))
 		}
 	}
 	return errors.Join(errs...)

@@ -51,7 +51,7 @@ func TestOldestKafka(t *testing.T) {
 func TestWhatBrokersLack(t *testing.T) {
 	speaks := func(change func(key protocol.ApiKey, v *kafka.ApiVersionsResponseApiKey) bool) (all []kafka.ApiVersionsResponseApiKey) {
 		for _, n := range needs() {
-			v := kafka.ApiVersionsResponseApiKey{ApiKey: int(n.key), MinVersion: n.least, MaxVersion: n.most}
+			v := kafka.ApiVersionsResponseApiKey{ApiKey: int(n.key), MinVersion: n.minVersion, MaxVersion: n.maxVersion}
 			if change(n.key, &v) {
 				all = append(all, v)
 			}

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// wire reads Kafka's fixed-width encoding. After the first bound it meets, err is set and everything reads as zero.
+// wire reads Kafka's fixed-width encoding. After the first field that is out of bounds, err is set and everything reads as
+// zero.
 type wire struct {
 	b   []byte
 	err error
@@ -14,7 +15,7 @@ type wire struct {
 func (w *wire) take(n int) []byte {
 	if w.err != nil || n < 0 || n > len(w.b) {
 		if w.err == nil {
-			w.err = fmt.Errorf("%w: got %d bytes, want %d", errNotAsked, len(w.b), n)
+			w.err = fmt.Errorf("%w: got %d bytes, want %d", errWrongAnswer, len(w.b), n)
 		}
 		return nil
 	}
@@ -62,6 +63,15 @@ func (w *wire) bytes() []byte {
 	return w.take(int(n))
 }
 
+// set reads a record set; if the set is cut, it returns the part that is there.
+func (w *wire) set(cut bool) []byte {
+	if !cut {
+		return w.bytes()
+	}
+	n := int64(w.int32())
+	return w.take(int(min(max(n, 0), int64(len(w.b)))))
+}
+
 // count reads the length of an array whose elements take at least size bytes each; null is 0.
 func (w *wire) count(size int) int {
 	n := int(w.int32())
@@ -70,7 +80,7 @@ func (w *wire) count(size int) int {
 	}
 	if n > len(w.b)/size {
 		if w.err == nil {
-			w.err = fmt.Errorf("%w: got an array of %d in %d bytes", errNotAsked, n, len(w.b))
+			w.err = fmt.Errorf("%w: got an array of %d in %d bytes", errWrongAnswer, n, len(w.b))
 		}
 		return 0
 	}
@@ -80,6 +90,44 @@ func (w *wire) count(size int) int {
 // one reads the length of an array that must have one element, because one was asked for.
 func (w *wire) one(what string) {
 	if n := w.int32(); n != 1 && w.err == nil {
-		w.err = fmt.Errorf("%w: got %d %ss, want 1", errNotAsked, n, what)
+		w.err = fmt.Errorf("%w: got %d %ss, want 1", errWrongAnswer, n, what)
+	}
+}
+
+// uvarint reads an unsigned number of variable length.
+func (w *wire) uvarint() uint64 {
+	if w.err != nil {
+		return 0
+	}
+	v, n := binary.Uvarint(w.b)
+	if n <= 0 {
+		w.err = fmt.Errorf("%w: got %d bytes, want a number", errWrongAnswer, len(w.b))
+		return 0
+	}
+	w.b = w.b[n:]
+	return v
+}
+
+// compact reads a string or bytes of the newer encoding, in which a length is one more than it is; null is empty.
+func (w *wire) compact() []byte { return w.take(w.compactCount()) }
+
+// compactCount reads the length of an array of that encoding, whose elements take at least a byte each; null is 0.
+func (w *wire) compactCount() int {
+	n := w.uvarint()
+	if n > uint64(len(w.b))+1 && w.err == nil {
+		w.err = fmt.Errorf("%w: got a length of %d in %d bytes", errWrongAnswer, n-1, len(w.b))
+	}
+	if n == 0 || w.err != nil {
+		return 0
+	}
+	return int(n - 1)
+}
+
+// tags skips tagged fields.
+func (w *wire) tags() {
+	for n := w.uvarint(); n > 0 && w.err == nil; n-- {
+		w.uvarint()
+		size := w.uvarint()
+		w.take(int(min(size, uint64(len(w.b))+1)))
 	}
 }

@@ -46,7 +46,7 @@ func TestParseFetchOfEachVersion(t *testing.T) {
 	r := FetchRequest{Topic: "t", Partition: 2, Offset: 7}
 	for version := int16(4); version <= 11; version++ {
 		body := franzFetch(version)
-		b, set, err := parseFetch(body, version, r)
+		b, set, err := parseFetch(body, version, r, false)
 		start := int64(4)
 		if version < 5 {
 			start = -1
@@ -55,13 +55,13 @@ func TestParseFetchOfEachVersion(t *testing.T) {
 			t.Errorf("version %d: got %+v, %q and %v", version, b, set, err)
 		}
 		for n := range body {
-			if _, _, err := parseFetch(body[:n], version, r); !errors.Is(err, errNotAsked) {
-				t.Errorf("version %d, %d of %d bytes: got %v, want errNotAsked", version, n, len(body), err)
+			if _, _, err := parseFetch(body[:n], version, r, false); !errors.Is(err, errWrongAnswer) {
+				t.Errorf("version %d, %d of %d bytes: got %v, want errWrongAnswer", version, n, len(body), err)
 			}
 		}
 		for _, other := range []FetchRequest{{Topic: "u", Partition: 2}, {Topic: "t", Partition: 1}} {
-			if _, _, err := parseFetch(body, version, other); !errors.Is(err, errNotAsked) {
-				t.Errorf("version %d, asked for %v: got %v, want errNotAsked", version, other, err)
+			if _, _, err := parseFetch(body, version, other, false); !errors.Is(err, errWrongAnswer) {
+				t.Errorf("version %d, asked for %v: got %v, want errWrongAnswer", version, other, err)
 			}
 		}
 	}
@@ -76,15 +76,15 @@ func TestParseProduceOfEachVersion(t *testing.T) {
 		refusal := franzProduce(version, int16(kafka.InvalidTimestamp))
 		if _, o, err := parseProduce(refusal, version, "t", 2); o != Refused || !errors.Is(err, ErrTimestamp) {
 			t.Errorf("version %d: got %v and %v, want refused", version, o, err)
-		} else if version == 8 && err.Error() != `message time refused: [32] Invalid Timestamp: the timestamp of the message is out of acceptable range: broker says "this record"` {
+		} else if version == 8 && err.Error() != `message time refused: [32] Invalid Timestamp: the timestamp of the message is out of acceptable range: the broker answered "this record"` {
 			t.Errorf("got %q, want the broker's word", err)
 		}
 		for n := range len(body) - 4 { // the throttle time at the end is not read
-			if _, o, err := parseProduce(body[:n], version, "t", 2); !errors.Is(err, errNotAsked) || o != Unknown {
+			if _, o, err := parseProduce(body[:n], version, "t", 2); !errors.Is(err, errWrongAnswer) || o != Unknown {
 				t.Errorf("version %d, %d of %d bytes: got %v and %v, want unknown", version, n, len(body), o, err)
 			}
 		}
-		if _, o, err := parseProduce(body, version, "t", 3); !errors.Is(err, errNotAsked) || o != Unknown {
+		if _, o, err := parseProduce(body, version, "t", 3); !errors.Is(err, errWrongAnswer) || o != Unknown {
 			t.Errorf("version %d: got %v and %v for another partition, want unknown", version, o, err)
 		}
 	}
@@ -125,7 +125,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(franzFetch(4), int16(4))
 	f.Add(franzProduce(8, 32), int16(8))
 	f.Fuzz(func(t *testing.T, body []byte, version int16) {
-		b, set, err := parseFetch(body, version, FetchRequest{Topic: "t", Partition: 2, Offset: 7})
+		b, set, err := parseFetch(body, version, FetchRequest{Topic: "t", Partition: 2, Offset: 7}, false)
 		if err == nil && (len(set) > len(body) || b.Next != 7 || b.Records != nil) {
 			t.Fatalf("got %+v and %d bytes of %d", b, len(set), len(body))
 		}

@@ -23,23 +23,18 @@ const (
 	DefaultDrain    = 5 * time.Second
 )
 
-// Producer appends to a partition, as kafkaio.Client does.
-type Producer interface {
-	Produce(ctx context.Context, topic string, partition int, msgs ...kafkaio.Message) (int64, error)
-}
-
-// Config says what to feed. Producer, Requests, Rejects, Partitions, Format, Now and Logger are needed.
+// Config says what to feed. Producer, Requests, Rejects, Partitions, Format, Now and Logger are required.
 type Config struct {
-	Producer   Producer
+	Producer   kafkaio.Producer
 	Requests   string // topic of frames
-	Rejects    string // topic of what could not be read; its partition 0 is written
-	Partitions int    // of Requests
+	Rejects    string // topic of lines that could not be read; partition 0 is written
+	Partitions int    // of the topic Requests
 	Key        schemas.PartitionKey
 	Format     *ingest.Format
 	Now        func() time.Time
 	Logger     *slog.Logger
-	MaxBytes   int64         // of frames that wait for Kafka; 0 is DefaultMaxBytes
-	Drain      time.Duration // how long sources that end wait for Kafka; 0 is DefaultDrain
+	MaxBytes   int64         // that may wait for Kafka; 0 is DefaultMaxBytes
+	Drain      time.Duration // how long Source.Close waits for Kafka; 0 is DefaultDrain
 }
 
 // Feed sends frames of all sources. Make one with New; its methods are safe for concurrent use.
@@ -47,12 +42,14 @@ type Feed struct {
 	c       Config
 	kinds   []string
 	budget  *semaphore.Weighted
-	presses chan *press
-	lanes   []*lane // by partition; the last is that of rejects
+	framers chan *framer
+	senders []*sender // by partition; the last one sends rejects
 	count   counters
+	shown   shown
 
 	mu      sync.Mutex
-	sources map[*Source]struct{} // guarded by mu: those that are read
+	sources map[*Source]struct{} // guarded by mu: those that are open
+	topics  []*Topic             // guarded by mu: those that run, or did
 }
 
 // New returns a feed. It does no I/O before Run.
@@ -71,40 +68,40 @@ func New(c Config) (*Feed, error) {
 		c.Drain = DefaultDrain
 	}
 	f := &Feed{
-		c: c, kinds: c.Format.Kinds(), budget: semaphore.NewWeighted(c.MaxBytes), presses: make(chan *press, runtime.GOMAXPROCS(0)),
+		c: c, kinds: c.Format.Kinds(), budget: semaphore.NewWeighted(c.MaxBytes), framers: make(chan *framer, runtime.GOMAXPROCS(0)),
 		sources: make(map[*Source]struct{}),
 	}
 	for p := range c.Partitions {
-		f.lanes = append(f.lanes, newLane(f, c.Requests, p))
+		f.senders = append(f.senders, newSender(f, c.Requests, p))
 	}
-	f.lanes = append(f.lanes, newLane(f, c.Rejects, 0))
-	for range cap(f.presses) {
-		f.presses <- newPress(f)
+	f.senders = append(f.senders, newSender(f, c.Rejects, 0))
+	for range cap(f.framers) {
+		f.framers <- newFramer(f)
 	}
 	return f, nil
 }
 
-// Run sends what read feeds, and returns when read has and its sources are flushed or given up. Read is given a context
-// that ends with ctx or when nothing can be sent any more; it must return soon after that. The first error is returned.
+// Run sends what read feeds, until read returns. The context of read ends with ctx, or when nothing can be sent any more;
+// read must close its sources and return soon after that. Run returns the first error.
 func (f *Feed) Run(ctx context.Context, read func(ctx context.Context) error) error {
 	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	reading, cancel := context.WithCancel(ctx)
 	defer cancel()
-	lanes, sending := errgroup.WithContext(sending)
-	for _, l := range f.lanes {
-		lanes.Go(func() error {
-			err := l.run(sending)
+	senders, sending := errgroup.WithContext(sending)
+	for _, s := range f.senders {
+		senders.Go(func() error {
+			err := s.run(sending)
 			if err != nil {
-				cancel() // what is read can't be sent
+				cancel() // no use to read what can't be sent
 			}
 			return err
 		})
 	}
 	err := read(reading)
 	stop()
-	if sent := lanes.Wait(); sent != nil {
-		return sent // the reason why reading ended
+	if failed := senders.Wait(); failed != nil {
+		return failed // the reason why reading ended
 	}
 	return err
 }

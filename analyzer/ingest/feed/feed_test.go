@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,69 +16,75 @@ import (
 	"github.com/509da70d/floodgate/analyzer/ingest/reject"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
+	"github.com/509da70d/floodgate/store/kafkaio/kafkaiotest"
 )
 
 const testPartitions = 3
 
-// broker is a Kafka that keeps what it is sent, and fails on demand.
+// broker is a Kafka in memory that also checks the requests of a feed.
 type broker struct {
-	mu      sync.Mutex
-	logs    map[string]map[int][][]byte // guarded by mu: topic, partition
-	flying  map[string]int              // guarded by mu: requests in flight of a partition
-	fail    func(call int) (appended bool, err error)
-	calls   int // guarded by mu
-	largest int // guarded by mu
+	*kafkaiotest.Kafka
+
+	fail    func(kafkaiotest.Call) kafkaiotest.Fault // what goes wrong with a produce; nil is nothing
+	largest int                                      // bytes of a request; like wrong, of the fault's goroutine
 	wrong   []string
 }
 
 func newBroker() *broker {
-	return &broker{logs: make(map[string]map[int][][]byte), flying: make(map[string]int)}
+	b := &broker{Kafka: kafkaiotest.New()}
+	b.Create(testPartitions, "requests")
+	b.Create(1, "rejects")
+	b.SetFault(b.look)
+	return b
 }
 
-func (b *broker) Produce(ctx context.Context, topic string, partition int, msgs ...kafkaio.Message) (int64, error) {
-	lane := fmt.Sprint(topic, "/", partition)
-	b.mu.Lock()
-	b.calls++
-	call := b.calls
-	if b.flying[lane]++; b.flying[lane] > 1 {
-		b.wrong = append(b.wrong, lane+": two requests in flight")
+// look checks a call, and then lets it fail.
+func (b *broker) look(c kafkaiotest.Call) kafkaiotest.Fault {
+	if c.Op != kafkaiotest.OpProduce {
+		return kafkaiotest.Fault{}
 	}
-	b.mu.Unlock()
-	defer func() { b.mu.Lock(); b.flying[lane]--; b.mu.Unlock() }()
-	appended, err := true, error(nil)
-	if b.fail != nil {
-		appended, err = b.fail(call)
-	}
-	if ctx.Err() != nil {
-		return -1, ctx.Err()
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	size := 0
-	for _, m := range msgs {
+	for _, m := range c.Messages {
 		size += len(m.Value)
-		if appended {
-			if b.logs[topic] == nil {
-				b.logs[topic] = make(map[int][][]byte)
-			}
-			b.logs[topic][partition] = append(b.logs[topic][partition], bytes.Clone(m.Value))
-		}
 		if m.Time <= 0 {
-			b.wrong = append(b.wrong, lane+": no time")
+			b.wrong = append(b.wrong, fmt.Sprintf("%s/%d: no time", c.Topic, c.Partition))
 		}
 	}
 	b.largest = max(b.largest, size)
-	return 0, err
+	if c.InFlight > 1 {
+		b.wrong = append(b.wrong, fmt.Sprintf("%s/%d: two requests in flight", c.Topic, c.Partition))
+	}
+	if b.fail == nil {
+		return kafkaiotest.Fault{}
+	}
+	return b.fail(c)
+}
+
+// values returns what is in a partition.
+func (b *broker) values(topic string, partition int) (values [][]byte) {
+	for _, r := range b.Records(topic, partition) {
+		values = append(values, r.Value)
+	}
+	return values
+}
+
+// requests returns the frames of the partitions that have some.
+func (b *broker) requests() map[int][][]byte {
+	frames := make(map[int][][]byte)
+	for p := range testPartitions {
+		if values := b.values("requests", p); len(values) > 0 {
+			frames[p] = values
+		}
+	}
+	return frames
 }
 
 // count folds the frames of requests as the analyzer does: per caller, each line once. It checks what frames promise.
 func (b *broker) count(t testing.TB) map[string]int {
 	t.Helper()
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	counts := make(map[string]int)
 	key := schemas.DefaultPartitionKey()
-	for partition, frames := range b.logs["requests"] {
+	for partition, frames := range b.requests() {
 		last := make(map[schemas.ProducerID]int64)
 		for _, value := range frames {
 			var f schemas.Frame
@@ -115,9 +120,7 @@ func (b *broker) count(t testing.TB) map[string]int {
 // rejects returns what is in the topic of rejects.
 func (b *broker) rejects(t testing.TB) (all []reject.Reject) {
 	t.Helper()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, value := range b.logs["rejects"][0] {
+	for _, value := range b.values("rejects", 0) {
 		r, err := reject.Decode(value)
 		if err != nil {
 			t.Fatal(err)
@@ -220,16 +223,12 @@ func TestAnyFaultsCountEachLineOnce(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b, rnd := newBroker(), rand.New(rand.NewPCG(seed, 3))
 			faults := rand.New(rand.NewPCG(seed, 4))
-			var mu sync.Mutex
-			b.fail = func(int) (bool, error) {
-				mu.Lock()
-				took, failed, appended := time.Duration(faults.IntN(100))*time.Millisecond, faults.IntN(3) == 0, faults.IntN(2) == 0
-				mu.Unlock()
-				time.Sleep(took)
-				if failed {
-					return appended, errors.New("broker away")
+			b.fail = func(kafkaiotest.Call) kafkaiotest.Fault {
+				fault := kafkaiotest.Slow(time.Duration(faults.IntN(100)) * time.Millisecond)
+				if failed, appended := faults.IntN(3) == 0, faults.IntN(2) == 0; failed {
+					fault.Err, fault.Acted = errors.New("broker away"), appended
 				}
-				return true, nil
+				return fault
 			}
 			log, truth := text(rnd, 3000)
 			at := int64(0)
@@ -316,8 +315,8 @@ func TestRecordsOfAForeignTopic(t *testing.T) {
 			t.Errorf("%s: got %d rejects, want %d", want, reasons[want], n)
 		}
 	}
-	if s.Skipped != 3 {
-		t.Errorf("got %d records skipped, want 3", s.Skipped)
+	if len(s.Skipped) != 1 || s.Skipped["too_large"] != 3 {
+		t.Errorf("got %v skipped, want 3 records, too large", s.Skipped)
 	}
 }
 
@@ -326,16 +325,16 @@ func TestKafkaAwayHoldsReadersBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBroker()
 		back := time.Now().Add(time.Hour)
-		b.fail = func(int) (bool, error) {
+		b.fail = func(kafkaiotest.Call) kafkaiotest.Fault {
 			if time.Now().Before(back) {
-				return false, errors.New("connection refused")
+				return kafkaiotest.Down()
 			}
-			return true, nil
+			return kafkaiotest.Fault{}
 		}
 		c := config(t, b)
 		c.MaxBytes = 1 << 20
 		log, truth := text(rand.New(rand.NewPCG(5, 6)), 20_000)
-		most := int64(0)
+		bound := int64(0)
 		s := run(t, c, func(ctx context.Context, f *Feed) error {
 			s := f.Source(schemas.ProducerID{1}, "file:x", 0)
 			for at := 0; at < len(log); {
@@ -343,21 +342,21 @@ func TestKafkaAwayHoldsReadersBack(t *testing.T) {
 				if err := s.Text(ctx, log[at:end], int64(at), int64(end)); err != nil {
 					return err
 				}
-				most = max(most, f.Stats().Queued)
+				bound = max(bound, f.Stats().Queued)
 				at = end
 			}
 			return s.Close()
 		})
 		equal(t, b.count(t), truth)
-		if most > c.MaxBytes || most < c.MaxBytes/4 || s.Retries == 0 {
-			t.Errorf("got %d bytes waiting at most, want up to %d; %d retries", most, c.MaxBytes, s.Retries)
+		if bound > c.MaxBytes || bound < c.MaxBytes/4 || s.Retries == 0 {
+			t.Errorf("got %d bytes waiting at most, want up to %d; %d retries", bound, c.MaxBytes, s.Retries)
 		}
 	})
 }
 
-func TestWhatCannotBeMendedEndsTheFeed(t *testing.T) {
+func TestAPermanentErrorEndsTheFeed(t *testing.T) {
 	b := newBroker()
-	b.fail = func(int) (bool, error) { return false, kafkaio.ErrTooLarge }
+	b.fail = func(kafkaiotest.Call) kafkaiotest.Fault { return kafkaiotest.Returns(kafkaio.ErrTooLarge) }
 	f, err := New(config(t, b))
 	if err != nil {
 		t.Fatal(err)
@@ -378,7 +377,7 @@ func TestWhatCannotBeMendedEndsTheFeed(t *testing.T) {
 func TestSourcesKnowWhereTheyAre(t *testing.T) {
 	b := newBroker()
 	hold := make(chan struct{})
-	b.fail = func(int) (bool, error) { <-hold; return true, nil }
+	b.fail = func(kafkaiotest.Call) kafkaiotest.Fault { return kafkaiotest.Fault{Until: hold} }
 	c := config(t, b)
 	c.Drain = 20 * time.Millisecond
 	f, err := New(c)

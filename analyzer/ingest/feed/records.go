@@ -3,63 +3,72 @@ package feed
 import (
 	"bytes"
 	"context"
+	"fmt"
 
 	"github.com/509da70d/floodgate/analyzer/ingest"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// Shippers send one line in a record, or several. The offset of an entry is the record's with the number of the line below
-// it, so that each line has its own.
+// Shippers put one line into a record, or several. The offset of an entry is the record's offset, shifted by lineBits, plus
+// the number of the line in the record. So each line has an offset of its own.
 const (
 	lineBits = 16
-	maxLines = 1 << lineBits // of a record; what follows is refused
+	maxLines = 1 << lineBits // of a record; the rest is rejected
 )
 
 // records feeds what one fetch returned.
 func (s *Source) records(ctx context.Context, b kafkaio.Batch) error {
-	return s.batch(ctx, b.Next, func(p *press) {
+	return s.batch(ctx, b.Next, func(f *framer) {
 		for i := range b.Records {
-			p.record(ctx, &b.Records[i])
+			f.record(ctx, &b.Records[i])
 		}
 		for _, skip := range b.Skipped {
-			p.skipped(ctx, skip)
+			f.skipped(ctx, skip)
 		}
 	})
 }
 
 // record scans the lines of one record.
-func (p *press) record(ctx context.Context, r *kafkaio.Record) {
+func (f *framer) record(ctx context.Context, r *kafkaio.Record) {
 	offset := r.Offset << lineBits
 	text := bytes.TrimSuffix(r.Value, []byte("\n"))
 	if len(text) == 0 {
-		p.scan(ctx, nil, offset)
+		f.scan(ctx, nil, offset)
 		return
 	}
 	for n := 0; len(text) > 0; n++ {
 		if n == maxLines {
-			p.source.rejected[ingest.TooMany]++
-			p.source.lines++
-			p.reject(ctx, ingest.TooMany.String(), offset, text)
+			f.source.lines++
+			f.refuse(ctx, ingest.TooMany, offset, text)
 			return
 		}
 		line, skip := text, len(text)
 		if i := bytes.IndexByte(text, '\n'); i >= 0 {
 			line, skip = text[:i], i+1
 		}
-		p.scan(ctx, line, offset+int64(n))
+		f.scan(ctx, line, offset+int64(n))
 		text = text[skip:]
 	}
 }
 
-// skipped notes records that could not be read. Those of a transaction's markers and of compaction are nobody's.
-func (p *press) skipped(ctx context.Context, skip kafkaio.Skip) {
-	if skip.Reason == kafkaio.SkipControl || skip.Reason == kafkaio.SkipGap {
+// skipped reports records that could not be read. Transaction markers and offsets that compaction removed hold no lines.
+// Records that the topic deleted before they were read are counted, and there is no line to reject.
+func (f *framer) skipped(ctx context.Context, skip kafkaio.Skip) {
+	n := uint64(skip.To - skip.From + 1) // > 0
+	switch skip.Reason {
+	case kafkaio.SkipControl, kafkaio.SkipGap:
+		return
+	case kafkaio.SkipLost:
+		f.feed.count.lost.Add(n)
+		f.feed.c.Logger.Error("records were deleted before they were read", "source", f.source.name, "from", skip.From, "to", skip.To, "records", n)
 		return
 	}
-	p.feed.count.skipped.Add(uint64(skip.To - skip.From + 1))
-	text := ""
+	f.feed.count.skip(string(skip.Reason), n)
+	f.feed.c.Logger.Error("skipped records", "source", f.source.name, "from", skip.From, "to", skip.To, "records", n,
+		"reason", skip.Reason, "error", skip.Err)
+	text := fmt.Appendf(nil, "offsets %d to %d", skip.From, skip.To)
 	if skip.Err != nil {
-		text = skip.Err.Error()
+		text = fmt.Appendf(text, ": %v", skip.Err)
 	}
-	p.reject(ctx, "records "+string(skip.Reason), skip.From<<lineBits, []byte(text))
+	f.reject(ctx, "records "+string(skip.Reason), skip.From<<lineBits, text)
 }

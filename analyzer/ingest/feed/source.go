@@ -13,40 +13,40 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// ErrNotFlushed says that a source ended before all that was read of it was in Kafka. It is sent again by whoever reads
-// the source next.
+// ErrNotFlushed says that a source was closed before everything that was read from it was in Kafka. The next reader starts
+// at Acked and sends the rest again.
 var ErrNotFlushed = errors.New("not all is acknowledged")
 
-// Source is a log that is read in order. Its methods but Acked are for one goroutine. End it with Close.
+// Source is a log that is read in order. All its methods except Acked are for one goroutine. Close it after use.
 type Source struct {
 	feed      *Feed
 	id        schemas.ProducerID
 	name      string
 	scanner   ingest.Scanner
 	responses bool
-	shift     uint // of offsets of records: see Record
+	shift     uint // from an entry's offset to the log's own: lineBits for topics, 0 for files
 
 	lines, entries, frames uint64
 	rejected               [ingest.Reasons]uint64
 
 	mu      sync.Mutex
-	batches []*batch // guarded by mu: those not yet acknowledged, in order
-	acked   int64    // guarded by mu
-	read    int64    // guarded by mu
-	end     int64    // guarded by mu: of the log, as far as the reader knows
+	batches []*batch // guarded by mu: not yet acknowledged, in order
+	acked   int64    // guarded by mu: see Acked
+	read    int64    // guarded by mu: the position behind the last batch
+	end     int64    // guarded by mu: of the log, as the reader last reported it
 	moved   chan struct{}
 }
 
-// batch is what was read of a source at a time.
+// batch is a piece of a source that was read at once.
 type batch struct {
 	source  *Source
 	next    int64        // the position behind it
-	broken  bool         // some of it was never queued: guarded by source.mu
-	pending atomic.Int64 // parcels not yet acknowledged, and one until all are queued
+	broken  bool         // guarded by source.mu: a part of it was never queued
+	pending atomic.Int64 // parcels not yet acknowledged, plus one until all are queued
 }
 
-// Source returns a new source. Position is where it is read from; id must be the same whenever the same log is read, and
-// of no other log. Name is for people.
+// Source returns a new source, which is read from position on. The id must be the same whenever this log is read, and no
+// other log may have it. The name is for people.
 func (f *Feed) Source(id schemas.ProducerID, name string, position int64) *Source {
 	s := &Source{
 		feed: f, id: id, name: name, scanner: f.c.Format.Scanner(), responses: f.c.Format.Responses(),
@@ -58,7 +58,7 @@ func (f *Feed) Source(id schemas.ProducerID, name string, position int64) *Sourc
 	return s
 }
 
-// Head shows the source how its log begins, where it is not read from there: see ingest.Format.Headed.
+// Head gives the source the beginning of its log, where reading starts further on: see ingest.Format.Headed.
 func (s *Source) Head(text []byte) {
 	var l ingest.Line
 	for line := range bytes.Lines(text) {
@@ -66,17 +66,18 @@ func (s *Source) Head(text []byte) {
 	}
 }
 
-// Text feeds whole lines. The first stands at offset; next is the position behind the last, which may be more than their
-// length where something was skipped. It waits while Kafka is slow; the error is ctx's. Text may be overwritten afterwards.
+// Text feeds whole lines. The first begins at offset, and next is the position behind the last; between them may be more
+// than the length of text, where the reader skipped something. Text waits while Kafka is slow; its error is ctx's. The
+// caller may overwrite text afterwards.
 func (s *Source) Text(ctx context.Context, text []byte, offset, next int64) error {
-	return s.batch(ctx, next, func(p *press) { p.text(ctx, text, offset) })
+	return s.batch(ctx, next, func(f *framer) { f.text(ctx, text, offset) })
 }
 
-// batch runs fill with a press and queues what comes of it.
-func (s *Source) batch(ctx context.Context, next int64, fill func(*press)) error {
-	var p *press
+// batch runs fill with a framer and queues the frames.
+func (s *Source) batch(ctx context.Context, next int64, fill func(*framer)) error {
+	var f *framer
 	select {
-	case p = <-s.feed.presses:
+	case f = <-s.feed.framers:
 	case <-ctx.Done():
 		return fmt.Errorf("wait for room: %w", ctx.Err())
 	}
@@ -86,17 +87,17 @@ func (s *Source) batch(ctx context.Context, next int64, fill func(*press)) error
 	s.batches = append(s.batches, b)
 	s.read = next
 	s.mu.Unlock()
-	p.source, p.batch = s, b
-	fill(p)
-	err := p.flush(ctx)
-	s.feed.presses <- p
+	f.source, f.batch = s, b
+	fill(f)
+	err := f.flush(ctx)
+	s.feed.framers <- f
 	s.publish()
 	if err == nil {
 		b.release()
 		return nil
 	}
 	s.mu.Lock()
-	b.broken = true // and never done: pending keeps the one for the batch
+	b.broken = true // it never completes: pending keeps the one for the batch
 	s.mu.Unlock()
 	return err
 }
@@ -116,7 +117,7 @@ func (s *Source) publish() {
 	s.lines, s.entries, s.frames = 0, 0, 0
 }
 
-// release notes that a parcel of b, or b itself, needs no more.
+// release subtracts one from what b waits for: a parcel was acknowledged, or all of b is queued.
 func (b *batch) release() {
 	if b.pending.Add(-1) > 0 {
 		return
@@ -124,7 +125,7 @@ func (b *batch) release() {
 	s := b.source
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.batches) > 0 && s.batches[0].pending.Load() == 0 { // what is done behind one that is not has to wait
+	for len(s.batches) > 0 && s.batches[0].pending.Load() == 0 { // a complete batch waits for those before it
 		s.acked = s.batches[0].next
 		s.batches = s.batches[1:]
 	}
@@ -134,29 +135,29 @@ func (b *batch) release() {
 	}
 }
 
-// Acked returns the position up to which everything is in Kafka. Any goroutine may ask.
+// Acked returns the position up to which everything is in Kafka. Any goroutine may call it.
 func (s *Source) Acked() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.acked
 }
 
-// End notes where the log ends now, for the lag that Stats tells.
+// End sets where the log ends now, for SourceStats.Lag.
 func (s *Source) End(position int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.end = position
 }
 
-// Close waits until all that was fed is acknowledged, but not longer than Config.Drain; the error is then ErrNotFlushed.
+// Close waits until everything that was fed is acknowledged. After Config.Drain it returns ErrNotFlushed instead.
 func (s *Source) Close() error {
 	defer func() {
 		s.feed.mu.Lock()
 		delete(s.feed.sources, s)
 		s.feed.mu.Unlock()
 	}()
-	give := time.NewTimer(s.feed.c.Drain)
-	defer give.Stop()
+	deadline := time.NewTimer(s.feed.c.Drain)
+	defer deadline.Stop()
 	for {
 		s.mu.Lock()
 		done, broken := s.acked == s.read, len(s.batches) > 0 && s.batches[0].broken
@@ -169,11 +170,11 @@ func (s *Source) Close() error {
 		}
 		select {
 		case <-s.moved:
-		case <-give.C:
+		case <-deadline.C:
 			return fmt.Errorf("%s: %w", s.name, ErrNotFlushed)
 		}
 	}
 }
 
-// shown returns an offset of an entry as it stands in the log.
-func (s *Source) shown(offset int64) int64 { return offset >> s.shift }
+// logOffset returns the offset in the log that an entry's offset stands for.
+func (s *Source) logOffset(offset int64) int64 { return offset >> s.shift }

@@ -2,7 +2,9 @@ package feed
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/509da70d/floodgate/analyzer/ingest"
@@ -13,7 +15,25 @@ type counters struct {
 	lines, entries, frames, bytes, retries, lost atomic.Uint64
 	queued                                       atomic.Int64
 	rejected                                     [ingest.Reasons]atomic.Uint64
-	skipped                                      atomic.Uint64
+
+	mu      sync.Mutex
+	skipped map[string]uint64 // guarded by mu: records by reason; a handful
+}
+
+// skip counts records that could not be read.
+func (c *counters) skip(reason string, n uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.skipped == nil {
+		c.skipped = make(map[string]uint64)
+	}
+	c.skipped[reason] += n
+}
+
+func (c *counters) skips() map[string]uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.skipped)
 }
 
 // Stats is a snapshot of what a Feed has done. Lines = those that became entries + Rejected + Dropped.
@@ -24,18 +44,25 @@ type Stats struct {
 	Bytes    uint64            // queued for Kafka
 	Retries  uint64            // requests that failed and were sent again
 	Queued   int64             // bytes that wait for Kafka now
-	Dropped  uint64            // lines that a drop filter holds for, and headers
+	Dropped  uint64            // lines that a drop filter matches, and headers
 	Rejected map[string]uint64 // lines that could not be read, by reason
-	Skipped  uint64            // records of foreign topics that could not be read
-	Lost     uint64            // records that a foreign topic no longer held
-	Sources  []SourceStats     // those that are read now, by name
+	Skipped  map[string]uint64 // records of foreign topics that could not be read, by reason; nil is none
+	Lost     uint64            // records that a foreign topic had deleted before they were read
+	Sources  []SourceStats     // the open sources, by name
+	Topics   []TopicStats      // the topics that are read, in the order in which reading began
+}
+
+// TopicStats is a snapshot of one topic.
+type TopicStats struct {
+	Name       string
+	Partitions int // as counted last; 0: the topic is missing, or not yours to see, or was not counted yet
 }
 
 // SourceStats is a snapshot of one source.
 type SourceStats struct {
 	Name  string
-	Acked int64 // everything below is in Kafka
-	Lag   int64 // from there to the end of the log: bytes of a file, records of a partition
+	Acked int64 // everything before this position is in Kafka
+	Lag   int64 // from Acked to the end of the log: bytes of a file, records of a partition
 }
 
 // Stats returns a snapshot.
@@ -43,7 +70,7 @@ func (f *Feed) Stats() Stats {
 	c := &f.count
 	s := Stats{
 		Lines: c.lines.Load(), Entries: c.entries.Load(), Frames: c.frames.Load(), Bytes: c.bytes.Load(), Retries: c.retries.Load(),
-		Queued: c.queued.Load(), Skipped: c.skipped.Load(), Lost: c.lost.Load(), Rejected: make(map[string]uint64),
+		Queued: c.queued.Load(), Skipped: c.skips(), Lost: c.lost.Load(), Rejected: make(map[string]uint64),
 	}
 	for r := range ingest.Reasons {
 		switch n := c.rejected[r].Load(); {
@@ -60,6 +87,9 @@ func (f *Feed) Stats() Stats {
 		src.mu.Lock()
 		s.Sources = append(s.Sources, SourceStats{Name: src.name, Acked: src.acked, Lag: max(0, src.end-src.acked)})
 		src.mu.Unlock()
+	}
+	for _, t := range f.topics {
+		s.Topics = append(s.Topics, TopicStats{Name: t.Name, Partitions: t.presence.partitions()})
 	}
 	slices.SortFunc(s.Sources, func(a, b SourceStats) int { return cmp.Compare(a.Name, b.Name) })
 	return s

@@ -20,7 +20,7 @@ version: 1
 format: json
 callers: {key: "{k}"}
 drop: [{fields: {k: "health*"}}]
-`), "")
+`), "", schemas.IDs{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestFramesAreStamped(t *testing.T) {
 		s := f.Source(schemas.ProducerID{1}, "file:x", 0)
 		return errors.Join(s.Text(ctx, []byte(`{"time":1,"k":{"id":"a"}}`), 0, 26), s.Close())
 	})
-	for _, frames := range b.logs["requests"] {
+	for _, frames := range b.requests() {
 		var f schemas.Frame
 		if err := f.Decode(frames[0]); err != nil || f.Flushed != now.UnixNano() || f.Entries[0].Time != 1e9 {
 			t.Errorf("got %+v, %v", f, err)

@@ -19,32 +19,33 @@ import (
 const (
 	fetchWait   = 250 * time.Millisecond
 	commitEvery = time.Second
-	corruptTry  = 20 // fetches of a batch that stays corrupt, before it is skipped
+	joinPause   = time.Second
+	// corruptTries is how often a batch that stays corrupt is fetched before it is skipped. That takes some four seconds,
+	// because nobody sends the lines of a foreign topic again.
+	corruptTries = 10
 )
 
-// ErrRecreated says that a foreign topic ends before the position that the group has committed: it was made anew, and its
-// offsets mean other records now. Read it under another group, which starts at its beginning.
+// ErrRecreated says that a foreign topic ends before the position that the group has committed. The topic was deleted and
+// created again, and its offsets mean other records now. Read it under another group, which starts at its beginning.
 var ErrRecreated = errors.New("topic ends before the group's position: it was created anew; use another group")
 
-// Fetcher reads a partition, as kafkaio.Client does.
-type Fetcher interface {
-	Fetch(ctx context.Context, r kafkaio.FetchRequest) (kafkaio.Batch, error)
-	Range(ctx context.Context, topic string, partition int) (start, end int64, err error)
-}
-
-// Membership is a place in the consumer group of one topic, as kafkaio.Group has.
+// Membership is a place in the consumer group of one topic, as kafkaio.Group is.
 type Membership interface {
 	Next(ctx context.Context) (*kafkaio.Generation, error)
 	Close() error
 }
 
-// Topic is a foreign topic that is read by a consumer group: as many members as it has partitions can share it.
+// Topic is a foreign topic that a consumer group reads: as many members as it has partitions can share it.
 type Topic struct {
 	Feed    *Feed
-	Fetcher Fetcher
+	Fetcher kafkaio.Fetcher
 	Name    string
 	Group   string // part of the sources' identity: two groups that read one topic count its lines twice
 	Join    func() (Membership, error)
+	Count   func(ctx context.Context) (int, error) // of the topic's partitions, as kafkaio.Client.Partitions; nil: nobody looks
+
+	presence presence
+	every    time.Duration // between looks for the topic; 0 is lookEvery
 }
 
 // TopicSource returns the identity of a partition as a source.
@@ -53,13 +54,19 @@ func TopicSource(group, topic string, partition int) schemas.ProducerID {
 	return schemas.ProducerID(sum[:])
 }
 
-// Run reads the partitions that the group assigns, until ctx ends. It commits to the group what is in Kafka.
+// Run reads the partitions that the group assigns, until ctx ends. It commits Source.Acked of each to the group.
 func (t *Topic) Run(ctx context.Context) (err error) {
 	member, err := t.Join()
 	if err != nil {
 		return fmt.Errorf("topic %s: %w", t.Name, err)
 	}
 	defer func() { err = errors.Join(err, member.Close()) }()
+	ctx, stop := context.WithCancel(ctx)
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	defer stop()
+	t.Feed.addTopic(t)
+	looking.Go(func() { t.look(ctx) })
 	for {
 		gen, err := member.Next(ctx)
 		switch {
@@ -67,11 +74,16 @@ func (t *Topic) Run(ctx context.Context) (err error) {
 			return nil
 		case err != nil && kafkaio.Temporary(err):
 			t.Feed.c.Logger.Warn("cannot join group, trying again", "topic", t.Name, "error", err)
-			pause(ctx, time.Second)
+			_ = kafkaio.Sleep(ctx, joinPause) // whether ctx has ended is seen above
 			continue
 		case err != nil:
 			return fmt.Errorf("topic %s: %w", t.Name, err)
 		}
+		all, leader := gen.Assigned()
+		if !leader {
+			all = unknown
+		}
+		t.presence.joined(gen.Partitions, all)
 		t.Feed.c.Logger.Info("reading", "topic", t.Name, "partitions", gen.Partitions)
 		if err := t.generation(ctx, gen); err != nil {
 			return fmt.Errorf("topic %s: %w", t.Name, err)
@@ -107,12 +119,12 @@ func (t *Topic) generation(ctx context.Context, gen *kafkaio.Generation) error {
 	})
 	err := g.Wait()
 	if failed := c.commit(); failed != nil && err == nil {
-		t.Feed.c.Logger.Info("positions not committed: what was sent since is sent again", "topic", t.Name, "error", failed)
+		t.Feed.c.Logger.Info("cannot commit positions: lines since the last commit will be sent again", "topic", t.Name, "error", failed)
 	}
 	return err
 }
 
-// committer tells the group how far the sources of a generation are.
+// committer commits to the group how far each source of a generation is acknowledged.
 type committer struct {
 	gen       *kafkaio.Generation
 	mu        sync.Mutex
@@ -126,14 +138,14 @@ func (c *committer) add(partition int, s *Source, committed int64) {
 	c.sources[partition], c.committed[partition] = s, committed
 }
 
-// commit commits what has moved since the last time.
+// commit commits the positions that have moved since the last commit.
 func (c *committer) commit() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	moved := make(map[int]int64)
 	for p, s := range c.sources {
-		if at := s.Acked(); at != c.committed[p] {
-			moved[p] = at
+		if acked := s.Acked(); acked != c.committed[p] {
+			moved[p] = acked
 		}
 	}
 	if len(moved) == 0 {
@@ -154,69 +166,36 @@ func (t *Topic) partition(ctx context.Context, c *committer, partition int, comm
 	c.add(partition, s, committed)
 	defer func() {
 		if failed := s.Close(); failed != nil && err == nil {
-			t.Feed.c.Logger.Info("ended early", "error", failed)
+			t.Feed.c.Logger.Info("stopped before all lines were in Kafka", "error", failed)
 		}
 	}()
-	r := kafkaio.FetchRequest{Topic: t.Name, Partition: partition, Offset: max(committed, 0), MaxWait: fetchWait}
-	for corrupt := 0; ; {
-		b, err := t.Fetcher.Fetch(ctx, r)
-		if ctx.Err() != nil {
+	from := committed
+	if from <= 0 {
+		from = kafkaio.Earliest // nothing was read yet, so that nothing is lost before the first record
+	}
+	cursor := kafkaio.NewCursor(t.Fetcher, kafkaio.CursorConfig{
+		Topic: t.Name, Partition: partition, Offset: from, MaxWait: fetchWait, CorruptTries: corruptTries,
+		SameTopic: true, Retry: kafkaio.Always, Logger: t.Feed.c.Logger,
+	})
+	for {
+		b, err := cursor.Next(ctx)
+		switch {
+		case ctx.Err() != nil:
 			return nil
+		case errors.Is(err, kafkaio.ErrTruncated):
+			return fmt.Errorf("%w: partition %d: %w", ErrRecreated, partition, err)
+		case err != nil:
+			return fmt.Errorf("partition %d: %w", partition, err)
 		}
-		if err != nil {
-			if err := t.mend(ctx, s, &r, err, &corrupt); err != nil {
-				return err
-			}
-			continue
-		}
-		corrupt = 0
+		t.presence.reached(partition)
 		if b.HighWater >= 0 {
 			s.End(b.HighWater)
 		}
-		if b.Next == r.Offset {
+		if len(b.Records) == 0 && len(b.Skipped) == 0 {
 			continue
 		}
 		if s.records(ctx, b) != nil {
 			return nil // ctx has ended: what was read is read again
 		}
-		r.Offset = b.Next
-	}
-}
-
-// mend decides how to go on after a fetch that failed.
-func (t *Topic) mend(ctx context.Context, s *Source, r *kafkaio.FetchRequest, err error, corrupt *int) error {
-	var outside *kafkaio.RangeError
-	var broken *kafkaio.CorruptError
-	switch {
-	case errors.As(err, &outside) && r.Offset > outside.End:
-		return fmt.Errorf("%w: partition %d: got position %d, and it ends at %d", ErrRecreated, r.Partition, r.Offset, outside.End)
-	case errors.As(err, &outside):
-		if r.Offset > 0 {
-			t.Feed.count.lost.Add(uint64(outside.Start - r.Offset))
-			t.Feed.c.Logger.Error("records are gone before they were read", "source", s.name, "from", r.Offset, "to", outside.Start)
-		}
-		r.Offset = outside.Start
-	case errors.As(err, &broken) && *corrupt >= corruptTry:
-		b := kafkaio.Batch{Next: broken.To + 1, Skipped: []kafkaio.Skip{{From: broken.From, To: broken.To, Reason: "corrupt", Err: err}}}
-		if err := s.records(ctx, b); err != nil {
-			return nil //nolint:nilerr // ctx has ended
-		}
-		r.Offset, *corrupt = b.Next, 0
-	default:
-		if errors.As(err, &broken) {
-			*corrupt++
-		}
-		t.Feed.c.Logger.Warn("cannot read, trying again", "source", s.name, "error", err)
-		pause(ctx, time.Second/4)
-	}
-	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
 	}
 }

@@ -8,11 +8,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
+	"github.com/509da70d/floodgate/store/kafkaio/kafkaiotest"
 )
 
 func TestSourcesOfTopicsDiffer(t *testing.T) {
@@ -23,8 +25,8 @@ func TestSourcesOfTopicsDiffer(t *testing.T) {
 	}{{"g", "t", 0}, {"g", "t", 1}, {"g", "u", 0}, {"h", "t", 0}, {"gt", "", 0}, {"g", "t0", 0}, {"g", "t", 10}} {
 		name := fmt.Sprint(c)
 		id := TopicSource(c.group, c.topic, c.partition)
-		if was, known := seen[id]; known {
-			t.Errorf("%s is %s", name, was)
+		if first, known := seen[id]; known {
+			t.Errorf("%s is %s", name, first)
 		}
 		if id != TopicSource(c.group, c.topic, c.partition) {
 			t.Errorf("%s is another the second time", name)
@@ -33,122 +35,113 @@ func TestSourcesOfTopicsDiffer(t *testing.T) {
 	}
 }
 
-// script is a partition that answers fetches one after the other, and then has nothing more.
-type script struct {
-	mu      sync.Mutex
-	answers []answer // guarded by mu
-	offsets []int64  // guarded by mu: those asked for
-	done    func()   // called when there is nothing more
-}
-
-type answer struct {
-	batch kafkaio.Batch
-	err   error
-}
-
-func (s *script) Fetch(ctx context.Context, r kafkaio.FetchRequest) (kafkaio.Batch, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.offsets = append(s.offsets, r.Offset)
-	if len(s.answers) == 0 {
-		s.done()
-		return kafkaio.Batch{Next: r.Offset}, ctx.Err()
+// foreign returns a cluster whose topic "access" holds one line at each offset of partition 3.
+func foreign(lines int) *kafkaiotest.Kafka {
+	k := kafkaiotest.New()
+	k.Create(4, "access")
+	k.SetMaxRecords(3)
+	for i := range lines {
+		k.Append("access", 3, kafkaio.Message{Value: fmt.Appendf(nil, `{"time":1,"k":{"id":"a%d"}}`, i)})
 	}
-	a := s.answers[0]
-	s.answers = s.answers[1:]
-	return a.batch, a.err
+	return k
 }
 
-func (s *script) Range(context.Context, string, int) (int64, int64, error) { return 0, 0, nil }
-
-// records returns a batch of one line at each offset.
-func records(from, to int64) kafkaio.Batch {
-	b := kafkaio.Batch{Next: to, HighWater: to}
-	for o := from; o < to; o++ {
-		b.Records = append(b.Records, kafkaio.Record{Offset: o, Value: fmt.Appendf(nil, `{"time":1,"k":{"id":"a%d"}}`, o)})
-	}
-	return b
-}
-
-// partition reads a scripted partition from the committed offset and returns what came of it.
-func partition(t *testing.T, committed int64, answers ...answer) (b *broker, s *script, position int64, stats Stats, err error) {
+// partition reads partition 3 of the topic "access" from the committed offset to its end and returns what came of it. Call
+// it in a bubble.
+func partition(t *testing.T, k *kafkaiotest.Kafka, committed int64) (b *broker, position int64, stats Stats, err error) {
 	t.Helper()
 	b = newBroker()
 	f, newErr := New(config(t, b))
 	if newErr != nil {
 		t.Fatal(newErr)
 	}
+	_, end := k.Ends("access", 3)
 	_ = f.Run(t.Context(), func(ctx context.Context) error {
 		ctx, stop := context.WithCancel(ctx)
 		defer stop()
-		s = &script{answers: answers, done: stop}
 		c := &committer{sources: make(map[int]*Source), committed: make(map[int]int64)}
-		topic := &Topic{Feed: f, Fetcher: s, Name: "access", Group: "g"}
+		topic := &Topic{Feed: f, Fetcher: &stopAt{Fetcher: k, offset: max(end, committed+1), stop: stop}, Name: "access", Group: "g"}
 		err = topic.partition(ctx, c, 3, committed)
 		position = c.sources[3].Acked()
 		return err
 	})
-	return b, s, position, f.Stats(), err
+	return b, position, f.Stats(), err
 }
 
 func TestAPartitionIsReadFromWhereItWas(t *testing.T) {
 	for committed, first := range map[int64]int64{-1: 0, 0: 0, 5: 5} {
-		b, s, position, _, err := partition(t, committed, answer{batch: records(first, first+3)}, answer{batch: kafkaio.Batch{Next: first + 3}}, answer{batch: records(first+3, first+4)})
-		if err != nil || s.offsets[0] != first || position != first+4 || len(b.count(t)) != 4 {
-			t.Errorf("committed %d: got %v, fetches at %v, position %d, %d callers", committed, err, s.offsets, position, len(b.count(t)))
-		}
+		synctest.Test(t, func(t *testing.T) {
+			b, position, _, err := partition(t, foreign(9), committed)
+			if got := b.count(t); err != nil || position != 9 || len(got) != int(9-first) || got[fmt.Sprintf("key:a%d", first)] != 1 {
+				t.Errorf("committed %d: got %v, position %d, %v", committed, err, position, got)
+			}
+		})
 	}
 }
 
+// TestRetentionWasFaster: a group that has read before loses the records that retention removed. A new group loses nothing: it
+// begins where the topic begins.
 func TestRetentionWasFaster(t *testing.T) {
-	b, s, position, stats, err := partition(t, 5, answer{err: &kafkaio.RangeError{Offset: 5, Start: 100, End: 200}}, answer{batch: records(100, 102)})
-	if err != nil || stats.Lost != 95 || s.offsets[1] != 100 || position != 102 || len(b.count(t)) != 2 {
-		t.Errorf("got %v, %d lost, fetches at %v, position %d", err, stats.Lost, s.offsets, position)
-	}
-	// A new group has lost nothing: it only begins where the topic does.
-	_, s, _, stats, err = partition(t, -1, answer{err: &kafkaio.RangeError{Offset: 0, Start: 100, End: 200}}, answer{batch: records(100, 101)})
-	if err != nil || stats.Lost != 0 || s.offsets[1] != 100 {
-		t.Errorf("a new group: got %v, %d lost, fetches at %v", err, stats.Lost, s.offsets)
-	}
-}
-
-// TestATopicThatWasMadeAnewIsRefused: its offsets mean other records, all of which would count as read before.
-func TestATopicThatWasMadeAnewIsRefused(t *testing.T) {
-	_, _, _, _, err := partition(t, 500, answer{err: &kafkaio.RangeError{Offset: 500, Start: 0, End: 20}})
-	if !errors.Is(err, ErrRecreated) || !strings.Contains(err.Error(), "another group") {
-		t.Errorf("got %v", err)
+	for committed, lost := range map[int64]uint64{5: 95, -1: 0, 0: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			k := foreign(102)
+			k.Trim("access", 3, 100)
+			b, position, stats, err := partition(t, k, committed)
+			if err != nil || stats.Lost != lost || position != 102 || len(b.count(t)) != 2 || len(stats.Skipped) != 0 || len(b.rejects(t)) != 0 {
+				t.Errorf("committed %d: got %v, %d lost, position %d, %+v", committed, err, stats.Lost, position, stats)
+			}
+		})
 	}
 }
 
-func TestAShortFaultIsWaitedOut(t *testing.T) {
-	b, _, position, _, err := partition(t, 0, answer{err: errors.New("connection refused")}, answer{err: errors.New("timeout")}, answer{batch: records(0, 2)})
-	if err != nil || position != 2 || len(b.count(t)) != 2 {
-		t.Errorf("got %v, position %d", err, position)
-	}
-}
-
-func TestACorruptBatchIsTriedAgainAndThenSaid(t *testing.T) {
-	broken := answer{err: &kafkaio.CorruptError{From: 1, To: 4, Detail: "crc"}}
-	b := newBroker()
-	f, err := New(config(t, b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Run(t.Context(), func(ctx context.Context) error {
-		s := f.Source(schemas.ProducerID{1}, "kafka:t/0", 0)
-		s.shift = lineBits
-		topic := &Topic{Feed: f, Name: "t"}
-		r, corrupt := &kafkaio.FetchRequest{Topic: "t", Offset: 1}, corruptTry
-		if err := topic.mend(ctx, s, r, broken.err, &corrupt); err != nil || r.Offset != 5 || corrupt != 0 {
-			t.Errorf("got %v, offset %d, %d tries", err, r.Offset, corrupt)
+// TestATopicThatWasCreatedAgainIsRefused: its offsets mean other records, all of which would count as read before.
+func TestATopicThatWasCreatedAgainIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, _, _, err := partition(t, foreign(20), 500)
+		if !errors.Is(err, ErrRecreated) || !strings.Contains(err.Error(), "another group") || !strings.Contains(err.Error(), "got 500, want 0 to 20") {
+			t.Errorf("got %v", err)
 		}
-		return s.Close()
-	}); err != nil {
-		t.Fatal(err)
+	})
+}
+
+// TestAShortFaultIsWaitedOut, also that of a topic which is not there for a moment, as while a broker starts.
+func TestAShortFaultIsWaitedOut(t *testing.T) {
+	for name, faults := range map[string][]kafkaiotest.Fault{
+		"away": {kafkaiotest.Down(), kafkaiotest.Silent(), kafkaiotest.LostAnswer()}, "not ready": {kafkaiotest.Returns(kafkaio.ErrNoTopic), kafkaiotest.NotLeader()},
+		"not allowed yet": {kafkaiotest.Unauthorized()},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			k := foreign(8)
+			k.SetFault(func(c kafkaiotest.Call) kafkaiotest.Fault {
+				if n := c.N - 3; n >= 0 && n < len(faults) { // in the middle
+					return faults[n]
+				}
+				return kafkaiotest.Fault{}
+			})
+			b, position, stats, err := partition(t, k, -1)
+			if err != nil || position != 8 || len(b.count(t)) != 8 || stats.Lost != 0 || len(stats.Skipped) != 0 {
+				t.Errorf("%s: got %v, position %d, %+v", name, err, position, stats)
+			}
+		})
 	}
-	got := b.rejects(t)
-	if len(got) != 1 || got[0].Reason != "records corrupt" || got[0].Offset != 1 || f.Stats().Skipped != 4 {
-		t.Errorf("got %+v", got)
+}
+
+// TestACorruptBatchIsTriedAgainAndThenReported: a batch that is corrupt for some seconds is read, one that stays so is a reject.
+func TestACorruptBatchIsTriedAgainAndThenReported(t *testing.T) {
+	for fetches, lost := range map[int]uint64{1: 0, corruptTries - 1: 0, 0: 4} {
+		synctest.Test(t, func(t *testing.T) {
+			k := foreign(8)
+			k.Corrupt("access", 3, kafkaiotest.Corruption{From: 1, To: 4, Fetches: fetches})
+			began := time.Now()
+			b, position, stats, err := partition(t, k, 0)
+			took, got := time.Since(began), b.rejects(t)
+			if err != nil || position != 8 || len(b.count(t)) != int(8-lost) || stats.Skipped["corrupt"] != lost || took > 10*time.Second {
+				t.Errorf("%d fetches: got %v, position %d after %v, %+v", fetches, err, position, took, stats)
+			}
+			if lost == 0 && len(got) != 0 || lost > 0 && (len(got) != 1 || got[0].Reason != "records corrupt" || got[0].Offset != 1 || took < 2*time.Second) {
+				t.Errorf("%d fetches: got rejects %+v after %v", fetches, got, took)
+			}
+		})
 	}
 }
 
@@ -229,13 +222,5 @@ func TestAGroupThatCannotBeJoined(t *testing.T) {
 	topic := &Topic{Feed: f, Name: "access", Join: func() (Membership, error) { return nil, kafkaio.ErrNoBrokers }}
 	if err := f.Run(t.Context(), topic.Run); !errors.Is(err, kafkaio.ErrNoBrokers) {
 		t.Errorf("got %v", err)
-	}
-}
-
-// TestABatchThatIsNotYetCorruptForGood is asked for again, from the same place.
-func TestABatchThatIsNotYetCorruptForGood(t *testing.T) {
-	_, s, position, stats, err := partition(t, 1, answer{err: &kafkaio.CorruptError{From: 1, To: 4}}, answer{batch: records(1, 3)})
-	if err != nil || s.offsets[1] != 1 || position != 3 || stats.Skipped != 0 {
-		t.Errorf("got %v, fetches at %v, position %d", err, s.offsets, position)
 	}
 }

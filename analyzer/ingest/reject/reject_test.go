@@ -95,6 +95,19 @@ func TestLongLinesAreCut(t *testing.T) {
 	}
 }
 
+// TestSourcesDiffer also where JSON could not hold their names.
+func TestSourcesDiffer(t *testing.T) {
+	seen := make(map[string]string)
+	for _, source := range []string{"file:/a\xff.log", "file:/a\xfe.log", "file:/a\ufffd.log", `file:/a\xff.log`, "file:/\x1b[2J", `file:/\x1b[2J`} {
+		r := New(time.Unix(1, 0), source, 0, "empty", nil)
+		got, err := Decode(r.Encode())
+		if other, ok := seen[got.Source]; err != nil || ok || !printableOnly(got.Source) {
+			t.Errorf("%q: got %s, %v, as of %q", source, got.Source, err, other)
+		}
+		seen[got.Source] = source
+	}
+}
+
 func TestOffsetsAndTimesComeBack(t *testing.T) {
 	at := time.Date(2015, 5, 17, 12, 5, 3, 5, time.FixedZone("", 7200))
 	for _, offset := range []int64{0, 1, 1 << 53, 1<<63 - 1} {

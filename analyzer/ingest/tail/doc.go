@@ -1,23 +1,29 @@
-// Package tail follows log files as tail -F does, and knows after a restart where it was.
+// Package tail follows log files as tail -F does, and continues after a restart where it stopped.
 //
 //	path ─▶ Follower ─▶ Sink.Text(whole lines, offset, next)
 //	          │  ▲         one Sink for each log: a rotation begins a new one
 //	          ▼  └── Sink.Acked
 //	       Positions ─▶ DIR/positions.json, replaced whole and flushed to disk
 //
-// Its nouns: a Log is one file, whatever it is called now: it is known by its device, its inode and its first line, so that
-// it is found again after logrotate has renamed it, and a new file is not taken for it if the inode is used again.
-// A Follower follows the logs that have a path one after the other. Positions remembers how far each was read.
+// Its nouns: a Log is one file, under any name. It is identified by its device, its inode and its first line. So it is
+// found again after logrotate has renamed it, and it is not confused with a new file that has the same inode. A Follower
+// follows, one after the other, the logs that have had one path. Positions remembers how far each log was read.
 //
 // # Rotation
 //
-// When the path has another file, the old one is read until it has been silent for a while, because servers write to it
-// until they are told to open the new one. After a restart the old one is looked for under the path's name with something
-// behind it (access.log.1, access.log-20240102), and read to its end first; so are others that were rotated meanwhile.
-// Compressed files are not read: keep one rotation uncompressed (logrotate's delaycompress). What can't be found any more
-// is reported as lost. A file that shrank (copytruncate) is a new log: what was written between the copy and the last look
-// is lost, which is why rotation by renaming is better.
+// When there is another file at the path, the old one is read until nothing was added to it for a while, because servers
+// write to it until they get the signal to open the new one. After a restart, the old file is searched for under names that
+// begin with the path (access.log.1, access.log-20240102). It is read to its end first, and so are others that were rotated
+// meanwhile. Compressed files are not read (see ErrCompressed): keep one rotation uncompressed (delaycompress of logrotate). A
+// log that is not found any more is reported as lost. A file that shrank (copytruncate) is a new log: the lines that were
+// written between the last read and the truncation are lost. Rotation by renaming loses none.
 //
-// nxadm/tail and its like were looked at and not taken: they know neither exact offsets of lines through rotations nor a
-// file's identity, which is what counting once rests on.
+// Libraries such as nxadm/tail do not do this: they know neither the exact offset of a line through rotations nor the
+// identity of a file. Without these two a line cannot be counted once.
+//
+// # Chosen input
+//
+// Clients choose the lines of a log. This package reads only the first one for itself, up to 4 KiB, when it opens the log
+// and while nothing is added to it, because the first line identifies the log. At most 16 logs of a path are remembered,
+// and each of them is compared with each file in the directory. Clients do not choose the names or the inodes of files.
 package tail

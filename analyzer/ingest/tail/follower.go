@@ -17,10 +17,10 @@ import (
 
 // How a Follower waits.
 const (
-	look        = 250 * time.Millisecond // without events; some file systems send none
-	settle      = 5 * time.Millisecond   // after an event: lines come in bursts
-	silence     = time.Second            // of a rotated log, before it is over
-	absentAfter = 5 * time.Second        // without a file, before that is logged
+	look        = 250 * time.Millisecond // between two looks without events: some file systems send none
+	settle      = 5 * time.Millisecond   // after an event, because lines come in bursts
+	silence     = time.Second            // without new lines, after which a rotated log counts as finished
+	absentAfter = 5 * time.Second        // without a file, after which that is logged
 )
 
 // Sink takes the lines of one log, as feed.Source does.
@@ -32,22 +32,22 @@ type Sink interface {
 	Close() error
 }
 
-// Follower follows the logs that have Path one after the other. All fields but Once and Lost are needed.
+// Follower follows, one after the other, the logs that are at Path. All fields except Once and Lost are needed.
 type Follower struct {
 	Path      string // absolute
-	Host      string // part of what a log is known by, because other machines have the same inodes
+	Host      string // part of the identity of a log, because other machines use the same inodes
 	Positions *Positions
 	Open      func(source schemas.ProducerID, name string, position int64) Sink
 	Now       func() time.Time
 	Logger    *slog.Logger
-	Once      bool               // read to the end, and no further
-	Lost      func(offset int64) // told of a log that was gone before it was read to its end; nil is told nothing
-	wake      <-chan struct{}    // closed or sent to when something may have happened; nil is never
-	size      int                // of the buffer; 0 is bufferSize
+	Once      bool               // stop at the end of the log
+	Lost      func(offset int64) // called for a log that was deleted before it was read to its end; may be nil
+	wake      <-chan struct{}    // closed, or receives, when a file may have changed; nil for none
+	size      int                // of the buffer, in bytes; 0 is bufferSize
 }
 
-// Run follows until ctx ends, or with Once until the end of the log that has the path now. Only what can't be mended by
-// waiting is an error.
+// Run follows until ctx ends, or with Once until the end of the log that is at the path now. It returns only errors that do
+// not go away with time.
 func (f *Follower) Run(ctx context.Context) error {
 	events, err := fsnotify.NewWatcher()
 	if err == nil {
@@ -79,14 +79,14 @@ func (f *Follower) pass(events *fsnotify.Watcher, wake chan<- struct{}) {
 			if e.Name != f.Path {
 				continue
 			}
-		case _, more := <-events.Errors: // whatever it was, events were lost
+		case _, more := <-events.Errors: // every error means that events were lost
 			if !more {
 				return
 			}
 		}
 		select {
 		case wake <- struct{}{}:
-		default: // one is waiting already
+		default: // a wake-up is pending already
 		}
 	}
 }
@@ -96,7 +96,7 @@ func (f *Follower) run(ctx context.Context) error {
 		if some, err := f.rotated(ctx); err != nil || ctx.Err() != nil {
 			return err
 		} else if some {
-			continue // while it was read more may have been rotated
+			continue // other logs may have been rotated while this one was read
 		}
 		file, id, err := f.current(ctx)
 		if err != nil || ctx.Err() != nil {
@@ -115,7 +115,7 @@ func (f *Follower) run(ctx context.Context) error {
 	}
 }
 
-// missed reports whether a log that nobody has read was rotated between the last look and the opening of the current one.
+// missed reports whether a log that was never read was rotated between the last look and the opening of the current one.
 func (f *Follower) missed() (bool, error) {
 	c, err := siblings(f.Path)
 	if err != nil {
@@ -125,7 +125,8 @@ func (f *Follower) missed() (bool, error) {
 	return len(c.newer(f.Path, f.Positions.of(f.Path))) > 0, nil
 }
 
-// rotated reads what was rotated away before it was read to its end, the oldest first, and reports whether there was any.
+// rotated reads the logs that were rotated before they were read to their end, the oldest first, and reports whether there
+// were any.
 func (f *Follower) rotated(ctx context.Context) (some bool, err error) {
 	known := f.Positions.of(f.Path)
 	candidates, err := siblings(f.Path)
@@ -140,7 +141,7 @@ func (f *Follower) rotated(ctx context.Context) (some bool, err error) {
 		c := candidates.find(l)
 		switch {
 		case c == nil:
-			f.Logger.Error("a log is gone before it was read to its end", "path", f.Path, "position", l.Offset)
+			f.Logger.Error("a log was deleted before it was read to its end", "path", f.Path, "position", l.Offset)
 			if f.Lost != nil {
 				f.Lost(l.Offset)
 			}
@@ -162,11 +163,11 @@ func (f *Follower) rotated(ctx context.Context) (some bool, err error) {
 	return some, nil
 }
 
-// current waits for the log that has the path, and for its first line.
+// current waits for the log at the path, and for its first line.
 func (f *Follower) current(ctx context.Context) (*os.File, identity, error) {
 	for began := f.Now(); ; f.wait(ctx) {
 		if ctx.Err() != nil {
-			return nil, identity{}, nil //nolint:nilerr // whoever is stopped has not failed
+			return nil, identity{}, nil //nolint:nilerr // a stop is no failure
 		}
 		file, err := os.Open(f.Path)
 		if err == nil {
@@ -194,7 +195,7 @@ func (f *Follower) current(ctx context.Context) (*os.File, identity, error) {
 
 var errEmpty = errors.New("log is empty")
 
-// wait returns when something may have happened to the log.
+// wait returns when the log may have changed.
 func (f *Follower) wait(ctx context.Context) {
 	t := time.NewTimer(look)
 	defer t.Stop()

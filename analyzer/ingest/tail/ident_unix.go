@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// inode returns what the system knows a file by.
+// inode returns the device and the inode of a file.
 func inode(info os.FileInfo) (device, inode uint64) {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// maxFirst is how much of a first line is looked at.
+// maxFirst is how many bytes of the first line are part of an identity.
 const maxFirst = 4 << 10
 
-// identity is what a file is known by, whatever it is called.
+// identity identifies a file, under any name.
 type identity struct {
 	Device, Inode uint64
 	First         string
@@ -26,7 +26,8 @@ type identity struct {
 	Modified      time.Time
 }
 
-// identify returns what file is known by; whole is whether its first line was there to its end.
+// identify returns the identity of file; whole says whether the file has its first line to the end, or maxFirst bytes of
+// it.
 func identify(file *os.File) (id identity, whole bool, err error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -53,15 +54,15 @@ func digest(b []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// begins reports whether file begins as l did.
+// begins reports whether the first line of file is that of l.
 func (l *Log) begins(file *os.File) bool {
 	head := make([]byte, min(l.FirstLen, maxFirst))
 	n, err := file.ReadAt(head, 0)
 	return n == len(head) && (err == nil || errors.Is(err, io.EOF)) && digest(head) == l.First
 }
 
-// is reports whether file, known by id, is the log l, and not one that took its place.
-func (l *Log) is(file *os.File, id identity) bool {
+// matches reports whether file, which has the identity id, is the log l and not a file that replaced it.
+func (l *Log) matches(file *os.File, id identity) bool {
 	return l.Device == id.Device && l.Inode == id.Inode && id.Size >= l.Offset && l.begins(file)
 }
 
@@ -72,7 +73,7 @@ type candidate struct {
 	id   identity
 }
 
-// candidates are the files of a path: the one that has it and those whose names begin with it.
+// candidates are the files of a path: the one at the path and those whose names begin with it.
 type candidates []candidate
 
 // siblings opens the files of a path, the oldest first.
@@ -93,7 +94,7 @@ func siblings(path string) (candidates, error) {
 		name := filepath.Join(filepath.Dir(path), e.Name())
 		file, err := os.Open(name)
 		if err != nil {
-			continue // gone meanwhile, or not ours to read
+			continue // deleted since, or not readable for this user
 		}
 		id, _, err := identify(file)
 		if err != nil || id.FirstLen == 0 {
@@ -106,7 +107,7 @@ func siblings(path string) (candidates, error) {
 	return found, nil
 }
 
-// packed reports whether a name ends as compressed files do.
+// packed reports whether a name has the ending of a compressed file.
 func packed(name string) bool {
 	return slices.Contains([]string{".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip", ".lock", ".new"}, filepath.Ext(name))
 }
@@ -117,18 +118,18 @@ func (c candidates) close() {
 	}
 }
 
-// find returns the file that l is, or nil.
+// find returns the file of l, or nil.
 func (c candidates) find(l *Log) *candidate {
 	for i := range c {
-		if l.is(c[i].file, c[i].id) {
+		if l.matches(c[i].file, c[i].id) {
 			return &c[i]
 		}
 	}
 	return nil
 }
 
-// newer returns the files that were rotated after the newest of the known logs was last written to, and are none of them.
-// A file that begins as one of them is a copy.
+// newer returns the files that were modified after the newest of the known logs and are not known. A file with the first
+// line of a known log is a copy of it.
 func (c candidates) newer(path string, known []*Log) []candidate {
 	var last time.Time
 	for _, l := range known {
@@ -146,7 +147,7 @@ func (c candidates) newer(path string, known []*Log) []candidate {
 	return out
 }
 
-// log returns the log that a file with this identity is: a known one, or a new one.
+// log returns the log of a file with this identity: a known log, or a new one.
 func (f *Follower) log(file *os.File, id identity) *Log {
 	same := 0
 	for _, l := range f.Positions.of(f.Path) {
@@ -157,7 +158,7 @@ func (f *Follower) log(file *os.File, id identity) *Log {
 			f.Positions.change(func() { l.Finished = false })
 			return l
 		}
-		same++ // it shrank and begins as before
+		same++ // it shrank and has the same first line
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "floodgate ingest 1\x00file\x00%s\x00%s\x00%d\x00%d\x00%s\x00%d",
 		f.Host, f.Path, id.Device, id.Inode, id.First, same))

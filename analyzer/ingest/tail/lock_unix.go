@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock makes sure that one process at a time has dir. Closing the file unlocks it.
+// lock locks dir for this process. Closing the file unlocks it.
 func lock(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "ingest.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

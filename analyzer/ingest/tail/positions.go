@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -19,7 +21,7 @@ const keepLogs = 16
 
 // Errors of OpenPositions. Test with errors.Is.
 var (
-	ErrLocked    = errors.New("another process has the positions")
+	ErrLocked    = errors.New("another process uses the positions")
 	ErrPositions = errors.New("positions file is damaged")
 )
 
@@ -36,14 +38,15 @@ type Positions struct {
 
 // Log is one file that is or was read. Only its Follower changes it.
 type Log struct {
-	Path     string    `json:"path"` // the one it was found under first
+	Path     string    `json:"path"`                  // where the log was found first
+	Base64   string    `json:"path_base64,omitempty"` // the same, if it is not UTF-8
 	Device   uint64    `json:"device"`
 	Inode    uint64    `json:"inode"`
 	First    string    `json:"first"`     // hash of its first line
 	FirstLen int64     `json:"first_len"` // of that line, or of as much of it as was hashed
 	Source   sourceID  `json:"source"`
-	Offset   int64     `json:"offset"`   // everything before it is in Kafka
-	Modified time.Time `json:"modified"` // when it was last written to, as far as was seen
+	Offset   int64     `json:"offset"`   // all lines before it are in Kafka
+	Modified time.Time `json:"modified"` // when it was last written to, at the last look
 	Finished bool      `json:"finished,omitempty"`
 
 	sink Sink // nil unless it is read now
@@ -73,7 +76,7 @@ type positionsFile struct {
 
 const positionsName = "positions.json"
 
-// OpenPositions reads the positions in dir, which it makes if need be, and keeps other processes from using them.
+// OpenPositions reads the positions in dir, which it creates if it is missing, and locks them against other processes.
 func OpenPositions(dir string) (*Positions, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make directory for positions: %w", err)
@@ -108,6 +111,14 @@ func (p *Positions) load() error {
 		if l == nil || l.Offset < 0 || l.FirstLen < 0 {
 			return fmt.Errorf("%w: got a log at a negative position", ErrPositions)
 		}
+		if l.Base64 == "" {
+			continue
+		}
+		path, err := base64.StdEncoding.DecodeString(l.Base64)
+		if err != nil {
+			return fmt.Errorf("%w: path_base64: %w", ErrPositions, err)
+		}
+		l.Path = string(path)
 	}
 	p.logs = f.Logs
 	return nil
@@ -126,8 +137,9 @@ func (p *Positions) of(path string) []*Log {
 	return logs
 }
 
-// add remembers a new log, and forgets the oldest of its path that is finished if there are too many.
+// add remembers a new log. If its path then has too many, add removes the oldest one that is finished.
 func (p *Positions) add(l *Log) {
+	l.Base64 = printable.Base64(l.Path)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.logs = append(p.logs, l)
@@ -151,8 +163,8 @@ func (p *Positions) change(f func()) {
 	f()
 }
 
-// Save writes what the sinks have acknowledged, so that it survives a crash of the machine. Logs that are new
-// are saved before any of their lines is sent: after a crash they are looked for even if they were rotated away meanwhile.
+// Save writes the positions that the sinks have acknowledged to disk, so that they survive a crash of the machine. A new
+// log is saved before any of its lines is sent: so after a crash it is searched for even if it was rotated since.
 func (p *Positions) Save() error {
 	p.saving.Lock()
 	defer p.saving.Unlock()
@@ -173,7 +185,7 @@ func (p *Positions) Save() error {
 	return nil
 }
 
-// replace replaces a file by one that has data: whenever it is looked at, and after any crash, it is the old or the new.
+// replace replaces the content of a file by data. A reader sees the old content or the new one, also after a crash.
 func replace(path string, data []byte) (err error) {
 	next := path + ".new"
 	f, err := os.OpenFile(next, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
@@ -198,5 +210,5 @@ func replace(path string, data []byte) (err error) {
 	return dir.Sync()
 }
 
-// Close saves a last time and lets other processes have the positions.
+// Close saves a last time and unlocks the positions.
 func (p *Positions) Close() error { return errors.Join(p.Save(), p.lock.Close()) }

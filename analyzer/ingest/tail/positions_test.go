@@ -51,6 +51,31 @@ func TestPositionsComeBack(t *testing.T) {
 	}
 }
 
+// TestPositionsOfAnyPath: a path need not be UTF-8. What JSON can't hold comes back nevertheless, or its log would be
+// counted anew after each restart.
+func TestPositionsOfAnyPath(t *testing.T) {
+	dir := t.TempDir()
+	p := open(t, dir)
+	paths := []string{"/var/log/a\xff.log", "/var/log/a\xfe.log", "/var/log/a\ufffd.log", "/var/log/\x1b\n\u202e.log"}
+	for i, path := range paths {
+		p.add(&Log{Path: path, Offset: int64(i)})
+	}
+	for range 2 { // also of positions that were read from a file
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+		p = open(t, dir)
+		for i, path := range paths {
+			if got := p.of(path); len(got) != 1 || got[0].Offset != int64(i) {
+				t.Errorf("%q: got %+v, want it at %d", path, got, i)
+			}
+		}
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestTwoProcessesDoNotShare(t *testing.T) {
 	dir := t.TempDir()
 	p := open(t, dir)
@@ -72,6 +97,7 @@ func TestDamagedPositionsAreRefused(t *testing.T) {
 		"other version":   `{"version":2,"logs":[]}`,
 		"no version":      `{"logs":[]}`,
 		"negative":        `{"version":1,"logs":[{"path":"/a","offset":-1,"source":"00000000000000000000000000000000"}]}`,
+		"no base64":       `{"version":1,"logs":[{"path":"/a","path_base64":"?","source":"00000000000000000000000000000000"}]}`,
 		"negative length": `{"version":1,"logs":[{"path":"/a","first_len":-1,"source":"00000000000000000000000000000000"}]}`,
 		"no log":          `{"version":1,"logs":[null]}`,
 		"short source":    `{"version":1,"logs":[{"path":"/a","source":"00"}]}`,
@@ -114,7 +140,7 @@ func TestACrashLeavesTheOldOrTheNew(t *testing.T) {
 	}
 }
 
-func TestAFullDiskIsSaid(t *testing.T) {
+func TestAFullDiskIsReported(t *testing.T) {
 	dir := t.TempDir()
 	p := open(t, dir)
 	if err := os.Mkdir(filepath.Join(dir, positionsName+".new"), 0o700); err != nil { // where the new file should go
@@ -184,7 +210,7 @@ func TestAFileIsKnownByItsFirstLine(t *testing.T) {
 			t.Errorf("%.10q: got %+v, %v, %v", text, id, whole, err)
 		}
 		l := &Log{Device: id.Device, Inode: id.Inode, First: id.First, FirstLen: id.FirstLen}
-		if !l.is(f, id) || !l.begins(f) {
+		if !l.matches(f, id) || !l.begins(f) {
 			t.Errorf("%.10q: is not itself", text)
 		}
 	}
@@ -193,11 +219,11 @@ func TestAFileIsKnownByItsFirstLine(t *testing.T) {
 	l := &Log{Device: id.Device, Inode: id.Inode, First: id.First, FirstLen: id.FirstLen, Offset: 6}
 	other, _, _ := identify(b)
 	other.Inode = id.Inode // used again
-	if l.is(b, other) || l.begins(b) {
+	if l.matches(b, other) || l.begins(b) {
 		t.Error("an inode that is used again is taken for the old log")
 	}
 	l.Offset = 100
-	if l.is(a, id) {
+	if l.matches(a, id) {
 		t.Error("a log that shrank is taken for itself")
 	}
 	if _, _, err := identify(file(t, filepath.Join(dir, "gone"), "")); err != nil {
@@ -228,12 +254,12 @@ func TestWhichFilesArePartOfALog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		is := false
+		listed := false
 		for _, c := range found {
-			is = is || filepath.Base(c.path) == name
+			listed = listed || filepath.Base(c.path) == name
 		}
-		if found.close(); is != ours {
-			t.Errorf("%s: got %v", name, is)
+		if found.close(); listed != ours {
+			t.Errorf("%s: got %v", name, listed)
 		}
 	}
 	if err := os.Mkdir(filepath.Join(dir, "access.log.d"), 0o700); err != nil {
@@ -329,8 +355,8 @@ func TestSourcesDiffer(t *testing.T) {
 		for range 2 {
 			follower := &Follower{Path: c.path, Host: c.host, Positions: open(t, t.TempDir())}
 			got := follower.log(f, c.id).Source
-			if was, known := seen[got]; known && was != name {
-				t.Errorf("%s is %s", name, was)
+			if first, known := seen[got]; known && first != name {
+				t.Errorf("%s is %s", name, first)
 			}
 			seen[got] = name
 			follower.Positions.lock.Close()

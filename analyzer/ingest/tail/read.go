@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/ingest"
+	"github.com/509da70d/floodgate/analyzer/ingest/unpack"
+	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// bufferSize is how much is read at a time. It holds at least one line of ingest.MaxLine bytes.
+// bufferSize is how many bytes are read at a time. A line of ingest.MaxLine bytes fits into it.
 const bufferSize = 1 << 20
 
 // reader reads one log, line by line.
@@ -22,19 +24,22 @@ type reader struct {
 	file     *os.File
 	log      *Log
 	sink     Sink
-	rotated  bool // the path has another file
+	rotated  bool // there is another file at the path
 	buf      []byte
-	have     int   // bytes of buf that were read and are not yet fed
+	have     int   // bytes of buf that were read and not yet fed
 	offset   int64 // of buf in the file
 	skipping bool  // inside of a line that was too long: its start is fed
 }
 
-// read feeds a log from its position until it is over: it was rotated away and is silent, or it shrank, or Once. It
-// reports whether it is, which it is not if ctx ended.
+// read feeds a log from its position until the log is finished: it was rotated and gets no new lines, or it shrank, or its
+// end was reached with Once. It returns false if ctx ended before.
 func (f *Follower) read(ctx context.Context, file *os.File, l *Log, rotated bool) (over bool, err error) {
 	r := &reader{follower: f, file: file, log: l, rotated: rotated, offset: l.Offset, buf: make([]byte, max(f.size, bufferSize))}
 	if f.size > 0 {
 		r.buf = r.buf[:f.size]
+	}
+	if err := f.checkPlain(file); err != nil {
+		return false, err
 	}
 	sink := f.Open(schemas.ProducerID(l.Source), "file:"+f.Path, l.Offset)
 	r.sink = sink
@@ -47,7 +52,7 @@ func (f *Follower) read(ctx context.Context, file *os.File, l *Log, rotated bool
 	}
 	f.Logger.Info("reading", "path", file.Name(), "position", r.offset)
 	over, err = r.run(ctx)
-	// A log that is over is done with only when all of it is in Kafka.
+	// A finished log can be forgotten only when all its lines are in Kafka.
 	flushed := sink.Close()
 	for over && flushed != nil && ctx.Err() == nil {
 		flushed = sink.Close()
@@ -59,21 +64,51 @@ func (f *Follower) read(ctx context.Context, file *os.File, l *Log, rotated bool
 	return over, err
 }
 
-// prime shows the sink how the log begins, if it is not read from there.
+// ErrCompressed says that a file is compressed: the positions in it are no positions of lines. Test with errors.Is.
+var ErrCompressed = errors.New("is compressed")
+
+// checkPlain returns ErrCompressed with Once, and logs it otherwise: a client may have chosen how the log of a server starts, and must
+// not be able to stop the reading.
+func (f *Follower) checkPlain(file *os.File) error {
+	start := make([]byte, unpack.MaxMagic)
+	n, err := file.ReadAt(start, 0)
+	name := unpack.Name(start[:n])
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return fmt.Errorf("read log: %w", err)
+	case name == "":
+		return nil
+	case f.Once:
+		return fmt.Errorf("%s %w by %s: want the plain log; unpack it first, or read it with floodgate replay", printable.Of(file.Name()), ErrCompressed, name)
+	}
+	f.Logger.Error("log looks compressed, reading it as plain text", "path", file.Name(), "compression", name, "want", "the log as its server writes it")
+	return nil
+}
+
+// prime shows the sink how the log begins, if it is not read from there, and the line before the first one that is read.
 func (r *reader) prime() error {
 	head := make([]byte, min(r.offset, ingest.MaxLine))
 	if _, err := r.file.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("read log: %w", err)
 	}
 	r.sink.Head(head[:bytes.LastIndexByte(head, '\n')+1])
+	if r.offset == 0 {
+		return nil
+	}
+	before := head // no longer needed
+	if _, err := r.file.ReadAt(before, r.offset-int64(len(before))); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read log: %w", err)
+	}
+	before = bytes.TrimSuffix(before, []byte("\n"))
+	r.sink.Head(before[bytes.LastIndexByte(before, '\n')+1:])
 	return nil
 }
 
 func (r *reader) run(ctx context.Context) (over bool, err error) {
-	var quiet time.Time // since when there was nothing more; zero while there is
+	var quiet time.Time // since when the log has had no new lines; zero while it has
 	for ctx.Err() == nil {
 		if !quiet.IsZero() && !r.log.begins(r.file) {
-			r.follower.Logger.Warn("log was written anew", "path", r.file.Name())
+			r.follower.Logger.Warn("log was rewritten from the start", "path", r.file.Name())
 			return true, nil
 		}
 		n, err := r.file.ReadAt(r.buf[r.have:], r.offset+int64(r.have))
@@ -81,7 +116,7 @@ func (r *reader) run(ctx context.Context) (over bool, err error) {
 		if n > 0 {
 			quiet = time.Time{}
 			if r.feed(ctx) != nil {
-				return false, nil //nolint:nilerr // ctx has ended
+				return false, nil //nolint:nilerr // ctx has ended, and that is no failure
 			}
 			continue
 		}
@@ -107,7 +142,7 @@ func (r *reader) run(ctx context.Context) (over bool, err error) {
 	return false, nil
 }
 
-// feed feeds the whole lines that were read, and keeps the rest.
+// feed passes the whole lines that were read to the sink, and keeps the rest.
 func (r *reader) feed(ctx context.Context) error {
 	if r.skipping {
 		i := bytes.IndexByte(r.buf[:r.have], '\n')
@@ -124,7 +159,7 @@ func (r *reader) feed(ctx context.Context) error {
 		}
 		r.drop(end)
 	}
-	if r.have == len(r.buf) { // all of it is one line: its start counts, and the rest is passed over
+	if r.have == len(r.buf) { // one line fills the buffer: its start is fed, and the rest is skipped
 		if err := r.sink.Text(ctx, r.buf[:min(r.have, ingest.MaxLine+1)], r.offset, r.offset); err != nil {
 			return err
 		}
@@ -134,14 +169,14 @@ func (r *reader) feed(ctx context.Context) error {
 	return nil
 }
 
-// drop takes n bytes off the front of the buffer.
+// drop removes n bytes from the front of the buffer.
 func (r *reader) drop(n int) {
 	r.have = copy(r.buf, r.buf[n:r.have])
 	r.offset += int64(n)
 }
 
-// look notes how long the log is, and whether the path has another file by now. Shrunk is whether some of what was read is
-// not there any more.
+// look updates the size of the log, and whether there is another file at the path by now. shrunk says whether the log is
+// shorter than the part that was read.
 func (r *reader) look() (shrunk bool, err error) {
 	info, err := r.file.Stat()
 	if err != nil {
@@ -159,7 +194,7 @@ func (r *reader) look() (shrunk bool, err error) {
 	return false, nil
 }
 
-// last feeds the last line of a log that is over, if it has no line end.
+// last feeds the last line of a finished log, if it has no line end.
 func (r *reader) last(ctx context.Context) error {
 	if r.have == 0 || r.skipping {
 		return nil

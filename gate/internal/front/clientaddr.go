@@ -3,70 +3,19 @@ package front
 import (
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// Proxies are the addresses of proxies that append to X-Forwarded-For what they see, and of nobody else. The zero value
-// trusts nobody. Any goroutine may use them.
-type Proxies struct{ prefixes []netip.Prefix }
-
-// Trust returns proxies that have these addresses. IPv4-mapped IPv6 prefixes count as IPv4.
-func Trust(prefixes []netip.Prefix) Proxies {
-	p := Proxies{prefixes: make([]netip.Prefix, 0, len(prefixes))}
-	for _, prefix := range prefixes {
-		if a := prefix.Addr(); a.Is4In6() && prefix.Bits() >= 96 {
-			prefix = netip.PrefixFrom(a.Unmap(), prefix.Bits()-96)
-		}
-		p.prefixes = append(p.prefixes, prefix.Masked())
-	}
-	return p
+// Client returns the canonical address that a request came from: see schemas.ForwardedFor. It does not allocate for canonical
+// input.
+func Client(proxies schemas.Networks, peer netip.Addr, lines []string) netip.Addr {
+	return schemas.ForwardedFor(proxies, peer, lines, schemas.Networks.Contain, parseHop)
 }
 
-// Contain reports whether a proxy has this address, which is canonical.
-func (p Proxies) Contain(addr netip.Addr) bool {
-	for _, prefix := range p.prefixes {
-		if prefix.Contains(addr) {
-			return true
-		}
-	}
-	return false
-}
-
-// Client returns the canonical address that a request came from, given the proxy at the other end of the connection and
-// the lines of X-Forwarded-For. They are read from their end, where the nearest proxy wrote, past all proxies, to the
-// first address that is none. What stands before it may be forged and is not looked at. Where the lines end first, or
-// hold something that is no address, it is the last address found. It does not allocate for canonical input.
-func (p Proxies) Client(proxy netip.Addr, lines []string) netip.Addr {
-	addr := proxy
-	for _, line := range slices.Backward(lines) {
-		for line != "" {
-			var hop string
-			if line, hop = cutLast(line); hop == "" {
-				continue // RFC 9110, 5.6.1.2: empty elements are ignored
-			}
-			next := parseHop(hop)
-			if !next.IsValid() {
-				return addr
-			}
-			if addr = next; !p.Contain(addr) {
-				return addr
-			}
-		}
-	}
-	return addr
-}
-
-// cutLast cuts the last element, without space around it, off a list.
-func cutLast(list string) (rest, last string) {
-	i := strings.LastIndexByte(list, ',')
-	return list[:max(i, 0)], strings.Trim(list[i+1:], " \t")
-}
-
-// ParsePeer returns the canonical address of a connection's other end, given as host:port. A Unix socket, whose address
-// is empty, a path or begins with @, counts as 127.0.0.1. What is none of these is the zero Addr.
+// ParsePeer returns the canonical address of a connection's other end, given as host:port. A Unix socket counts as
+// 127.0.0.1; its address is empty, a path, or begins with @. For any other text ParsePeer returns the zero Addr.
 func ParsePeer(remote string) netip.Addr {
 	if remote == "" || strings.HasPrefix(remote, "@") || strings.HasPrefix(remote, "/") {
 		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
@@ -74,11 +23,12 @@ func ParsePeer(remote string) netip.Addr {
 	if addr, ok := parseIPv4Port(remote); ok {
 		return addr
 	}
-	return parseHop(remote)
+	addr, _ := parseHop(remote)
+	return addr
 }
 
-// parseIPv4Port parses what most servers have as the peer of most requests, an IPv4 address and a port, in half
-// the time of netip.ParseAddrPort. It takes nothing that netip refuses; what it does not take is for parseHop.
+// parseIPv4Port parses an IPv4 address and a port, which is the peer of most requests, in half the time of
+// netip.ParseAddrPort. It accepts nothing that netip refuses. parseHop parses what parseIPv4Port does not accept.
 func parseIPv4Port(remote string) (netip.Addr, bool) {
 	var octets [4]byte
 	at := 0
@@ -109,7 +59,7 @@ func parseIPv4Port(remote string) (netip.Addr, bool) {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// Peer is ParsePeer for an address as connections have it. It does not allocate for TCP. nil is the zero Addr.
+// Peer is ParsePeer for a net.Addr. It does not allocate for TCP. For nil it returns the zero Addr.
 func Peer(addr net.Addr) netip.Addr {
 	switch a := addr.(type) {
 	case nil:
@@ -122,23 +72,17 @@ func Peer(addr net.Addr) netip.Addr {
 	return ParsePeer(addr.String())
 }
 
-// parseHop returns the canonical address of a hop, without port, brackets and zone; or the zero Addr. It looks before it
-// parses, because the errors of netip cost more than its addresses.
-func parseHop(hop string) netip.Addr {
+// parseHop returns the canonical address of an element of X-Forwarded-For, without port, brackets and zone, and whether it is
+// one. It looks before it parses, because the errors of netip cost more than its addresses.
+func parseHop(hop string) (addr netip.Addr, ok bool) {
 	bracketed := strings.HasPrefix(hop, "[")
 	switch {
 	case bracketed && strings.HasSuffix(hop, "]"):
 		hop = hop[1 : len(hop)-1]
 	case bracketed, strings.Count(hop, ":") == 1:
 		ap, err := netip.ParseAddrPort(hop)
-		if err != nil {
-			return netip.Addr{}
-		}
-		return schemas.CanonicalAddr(ap.Addr())
+		return schemas.CanonicalAddr(ap.Addr()), err == nil
 	}
 	addr, err := netip.ParseAddr(hop)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return schemas.CanonicalAddr(addr)
+	return schemas.CanonicalAddr(addr), err == nil
 }

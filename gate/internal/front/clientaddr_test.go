@@ -1,11 +1,19 @@
 package front
 
 import (
+	"encoding/json"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
+
+	"github.com/509da70d/floodgate/schemas"
 )
+
+// cases are what clients forge and what proxies write, with the address that a request came from. Package ingest reads the
+// same file.
+const cases = "../../../testdata/forwarded/cases.json"
 
 func prefixes(t *testing.T, list string) (out []netip.Prefix) {
 	t.Helper()
@@ -16,70 +24,40 @@ func prefixes(t *testing.T, list string) (out []netip.Prefix) {
 }
 
 func TestClientIsNotFooled(t *testing.T) {
-	const proxies = "10.0.0.0/8 2001:db8:f::/48"
-	for _, p := range []struct {
-		name, trusted, peer string
-		forwarded           []string // lines of X-Forwarded-For
-		want                string   // "" is none
-	}{
-		{"nobody is trusted: the peer", "", "203.0.113.9:1234", []string{"198.51.100.1"}, "203.0.113.9"},
-		{"a peer that is not trusted says what it wants", proxies, "203.0.113.9:1234", []string{"198.51.100.1"}, "203.0.113.9"},
-		{"one proxy", proxies, "10.1.2.3:80", []string{"198.51.100.1"}, "198.51.100.1"},
-		{"two proxies", proxies, "10.1.2.3:80", []string{"198.51.100.1, 10.9.9.9"}, "198.51.100.1"},
-		{"forged on the left", proxies, "10.1.2.3:80", []string{"127.0.0.1, 198.51.100.1"}, "198.51.100.1"},
-		{"a trusted address forged on the left", proxies, "10.1.2.3:80", []string{"10.0.0.1, 198.51.100.1"}, "198.51.100.1"},
-		{"garbage forged on the left", proxies, "10.1.2.3:80", []string{"<script>, ,,\x00, 198.51.100.1"}, "198.51.100.1"},
-		{"lines are one list", proxies, "10.1.2.3:80", []string{"192.0.2.66", "198.51.100.1", "10.9.9.9"}, "198.51.100.1"},
-		{"a forged line before", proxies, "10.1.2.3:80", []string{"10.0.0.1, 10.0.0.2", "198.51.100.1"}, "198.51.100.1"},
-		{"an empty line after", proxies, "10.1.2.3:80", []string{"198.51.100.1", ""}, "198.51.100.1"},
-		{"empty elements", proxies, "10.1.2.3:80", []string{"198.51.100.1, ,\t,"}, "198.51.100.1"},
-		{"no field", proxies, "10.1.2.3:80", nil, "10.1.2.3"},
-		{"an empty field", proxies, "10.1.2.3:80", []string{""}, "10.1.2.3"},
-		{"all trusted: the first", proxies, "10.1.2.3:80", []string{"10.4.4.4, 10.5.5.5"}, "10.4.4.4"},
-		{"a proxy that does not know", proxies, "10.1.2.3:80", []string{"198.51.100.1, unknown"}, "10.1.2.3"},
-		{"garbage behind a known proxy", proxies, "10.1.2.3:80", []string{"198.51.100.1, nonsense, 10.5.5.5"}, "10.5.5.5"},
-		{"with a port", proxies, "10.1.2.3:80", []string{"198.51.100.1:4711"}, "198.51.100.1"},
-		{"IPv6", proxies, "[2001:db8:f::1]:80", []string{"2001:DB8:0::9"}, "2001:db8::9"},
-		{"IPv6 with a port", proxies, "10.1.2.3:80", []string{"[2001:db8::9]:4711"}, "2001:db8::9"},
-		{"IPv6 in brackets", proxies, "10.1.2.3:80", []string{"[2001:db8::9]"}, "2001:db8::9"},
-		{"a zone is dropped", proxies, "10.1.2.3:80", []string{"fe80::1%eth0"}, "fe80::1"},
-		{"a zone in brackets", "", "[fe80::1%eth0]:80", nil, "fe80::1"},
-		{"IPv4-mapped peer", proxies, "[::ffff:10.1.2.3]:80", []string{"198.51.100.1"}, "198.51.100.1"},
-		{"IPv4-mapped hop", proxies, "10.1.2.3:80", []string{"198.51.100.1, ::ffff:10.9.9.9"}, "198.51.100.1"},
-		{"IPv4-mapped client", proxies, "10.1.2.3:80", []string{"::ffff:198.51.100.1"}, "198.51.100.1"},
-		{"IPv4-mapped prefix", "::ffff:10.0.0.0/104", "10.1.2.3:80", []string{"198.51.100.1"}, "198.51.100.1"},
-		{"a mask over mapped addresses trusts no IPv4", "::/64", "10.1.2.3:80", []string{"198.51.100.1"}, "10.1.2.3"},
-		{"a prefix with host bits", "10.1.2.99/24", "10.1.2.3:80", []string{"198.51.100.1"}, "198.51.100.1"},
-		{"numbers that other parsers read as addresses", proxies, "10.1.2.3:80", []string{"0x7f.1, 2130706433, 010.0.0.1"}, "10.1.2.3"},
-		{"a host name", proxies, "10.1.2.3:80", []string{"localhost"}, "10.1.2.3"},
-		{"a Unix socket, trusted", "127.0.0.0/8", "@", []string{"198.51.100.1"}, "198.51.100.1"},
-		{"a Unix socket, not trusted", "", "@", []string{"198.51.100.1"}, "127.0.0.1"},
-		{"an unreadable peer", proxies, "pipe", []string{"198.51.100.1"}, ""},
-		{"a peer without a port", "", "203.0.113.9", nil, "203.0.113.9"},
-		{"trusting everything", "0.0.0.0/0 ::/0", "203.0.113.9:1", []string{"198.51.100.1, 2001:db8::1"}, "198.51.100.1"},
-	} {
-		t.Run(p.name, func(t *testing.T) {
-			got := client(prefixes(t, p.trusted), p.peer, p.forwarded...)
-			if p.want == "" {
-				if got.IsValid() {
-					t.Errorf("got %v, want none", got)
-				}
-				return
-			}
-			if got != netip.MustParseAddr(p.want) {
-				t.Errorf("got %v, want %v", got, p.want)
-			}
-		})
+	var all []struct {
+		Name, Trusted, Peer string
+		Lines               []string // of X-Forwarded-For
+		Want                string   // "" is none
+	}
+	data, err := os.ReadFile(cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &all); err != nil || len(all) < 40 {
+		t.Fatalf("got %d cases, %v", len(all), err)
+	}
+	for _, c := range all {
+		t.Run(c.Name, func(t *testing.T) { checkClient(t, c.Trusted, c.Peer, c.Lines, c.Want) })
+	}
+}
+
+// TestClientOnAUnixSocket, which counts as 127.0.0.1.
+func TestClientOnAUnixSocket(t *testing.T) {
+	checkClient(t, "127.0.0.0/8", "@", []string{"198.51.100.1"}, "198.51.100.1")
+	checkClient(t, "", "@", []string{"198.51.100.1"}, "127.0.0.1")
+}
+
+func checkClient(t *testing.T, trusted, peer string, lines []string, want string) {
+	t.Helper()
+	got := client(prefixes(t, trusted), peer, lines...)
+	if want == "" && got.IsValid() || want != "" && got != netip.MustParseAddr(want) {
+		t.Errorf("got %v, want %q", got, want)
 	}
 }
 
 // client finds the address of a request with this peer and X-Forwarded-For.
 func client(trusted []netip.Prefix, remote string, lines ...string) netip.Addr {
-	proxies, peer := Trust(trusted), ParsePeer(remote)
-	if !proxies.Contain(peer) {
-		return peer
-	}
-	return proxies.Client(peer, lines)
+	return Client(schemas.NewNetworks(trusted), ParsePeer(remote), lines)
 }
 
 // address is a net.Addr of no kind that net knows.
@@ -114,12 +92,12 @@ func TestPeer(t *testing.T) {
 }
 
 func TestClientDoesNotAllocate(t *testing.T) {
-	proxies := Trust(prefixes(t, "10.0.0.0/8 2001:db8::/32"))
+	proxies := schemas.NewNetworks(prefixes(t, "10.0.0.0/8 2001:db8::/32"))
 	lines := []string{"nonsense", "198.51.100.1:80, 10.9.9.9", "[2001:db8::1]:80, ::ffff:10.1.1.1"}
 	tcp := &net.TCPAddr{IP: net.ParseIP("10.1.2.3"), Port: 80}
 	want := netip.MustParseAddr("198.51.100.1")
 	if n := testing.AllocsPerRun(100, func() {
-		if peer := Peer(tcp); !proxies.Contain(peer) || proxies.Client(peer, lines) != want {
+		if peer := Peer(tcp); !proxies.Contain(peer) || Client(proxies, peer, lines) != want {
 			t.Error("got another address than the client's")
 		}
 	}); n != 0 {
@@ -139,7 +117,7 @@ func FuzzParsePeer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, remote string) {
 		fast, ok := parseIPv4Port(remote)
-		slow := parseHop(remote)
+		slow, _ := parseHop(remote)
 		if ok && (fast != slow || !fast.Is4()) {
 			t.Errorf("%q: got %v, want %v", remote, fast, slow)
 		}
@@ -173,6 +151,25 @@ func BenchmarkParsePeer(b *testing.B) {
 	}
 }
 
+func BenchmarkClient(b *testing.B) {
+	proxies := schemas.NewNetworks([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")})
+	peer := netip.MustParseAddr("10.1.2.3")
+	for name, lines := range map[string][]string{
+		"one":    {"198.51.100.1"},
+		"two":    {"198.51.100.1, 10.9.9.9"},
+		"forged": {"127.0.0.1, 10.0.0.1, 198.51.100.1, 10.9.9.9"},
+		"IPv6":   {"2001:db9:aaaa:bbbb::1, 2001:db8::1"},
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if !proxies.Contain(peer) || !Client(proxies, peer, lines).IsValid() {
+					b.Fatal("got no address")
+				}
+			}
+		})
+	}
+}
+
 // FuzzClient: whatever a client sends before the address that the proxy appends, the answer is that address; and
 // nothing of what it sends can be the answer if it is not behind a trusted proxy.
 func FuzzClient(f *testing.F) {
@@ -180,14 +177,14 @@ func FuzzClient(f *testing.F) {
 		f.Add(s)
 	}
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
-	who := netip.MustParseAddr("198.51.100.7")
+	host := netip.MustParseAddr("198.51.100.7")
 	f.Fuzz(func(t *testing.T, sent string) {
 		for how, got := range map[string]netip.Addr{
 			"a line of its own": client(trusted, "10.1.1.1:1", sent, "198.51.100.7"),
 			"appended":          client(trusted, "10.1.1.1:1", sent+", 198.51.100.7"),
 			"direct":            client(trusted, "198.51.100.7:1", sent),
 		} {
-			if got != who {
+			if got != host {
 				t.Errorf("sent %q, %s: got %v, want the address of who sent it", sent, how, got)
 			}
 		}

@@ -19,7 +19,8 @@ func TestJoin(t *testing.T) {
 		{[]string{"a|b"}, "a|b"},
 		{[]string{"a", "b", "c"}, "a|b|c"},
 		{[]string{"a", "b|c"}, "a|b|c"}, // the last may: where it begins is known
-		{[]string{"a|b", "c"}, ""},      // would be the one above
+		{[]string{"a|b", "c"}, "~0eab8a0a3380abf4c7d1fb0b43b66aaf|c"},                                                       // would be the one above
+		{[]string{"~0eab8a0a3380abf4c7d1fb0b43b66aaf", "c"}, schemas.Part("~0eab8a0a3380abf4c7d1fb0b43b66aaf", "|") + "|c"}, // would be the one above
 		{[]string{"", "b"}, ""},
 		{[]string{"a", ""}, ""},
 	} {
@@ -29,7 +30,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// FuzzJoin: parts can be told from the id, given how many there are; so no two callers share one.
+// FuzzJoin: an id determines its parts, or their hashes, if their number is known. So no two callers share an id.
 func FuzzJoin(f *testing.F) {
 	f.Add("a", "b", "c")
 	f.Add("a|", "b", "|c")
@@ -41,10 +42,24 @@ func FuzzJoin(f *testing.F) {
 			return
 		}
 		got := strings.SplitN(id, schemas.CompositeSeparator, 3)
-		if len(got) != 3 || got[0] != a || got[1] != b || got[2] != c {
+		if len(got) != 3 || got[0] != schemas.Part(a, "|") || got[1] != schemas.Part(b, "|") || got[2] != c {
 			t.Errorf("%q: got %q, which reads as %q", parts, id, got)
 		}
 	})
+}
+
+func TestRepeated(t *testing.T) {
+	for _, p := range []struct {
+		lines []string
+		want  bool
+	}{
+		{nil, false}, {[]string{""}, false}, {[]string{"a"}, false}, {[]string{"a b|c;d"}, false},
+		{[]string{"a,b"}, true}, {[]string{","}, true}, {[]string{"a", ""}, true}, {[]string{"a", "a"}, true},
+	} {
+		if got := Repeated(p.lines); got != p.want {
+			t.Errorf("%q: got %t, want %t", p.lines, got, p.want)
+		}
+	}
 }
 
 func TestWholeSeconds(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// Key is a secret. New draws one; the zero value hashes, but so that anybody can find strings that collide. A Key is not
-// written to, and any number of goroutines may use it.
+// Key is a secret. New draws one. The zero value hashes too, but everyone can find strings that collide under it. A Key does
+// not change, and any number of goroutines may use it.
 type Key struct{ a, b, c, d, e uint64 }
 
 // New draws a key at random.
@@ -16,8 +16,7 @@ func New() Key {
 	return Key{a: draw("a"), b: draw("b"), c: draw("c"), d: draw("d"), e: draw("e")}
 }
 
-// For returns the key by which those called name are hashed, so that the same strings of two names have nothing to do
-// with each other.
+// For returns another key, made of this one and a name. The hashes of a string under the keys of two names are independent.
 func (k Key) For(name string) Key {
 	k.e ^= k.Sum(name)
 	return k
@@ -29,7 +28,7 @@ func (k *Key) Sum(s string) uint64 {
 	var x, y uint64
 	switch {
 	case len(s) > 16:
-		tail := s[len(s)-16:] // some of it for the second time
+		tail := s[len(s)-16:] // may overlap with bytes that the loop hashes
 		h = fold(load8(s)^k.c, load8(s[8:])^k.d)
 		for s = s[16:]; len(s) > 16; s = s[16:] {
 			h = fold(load8(s)^k.c, load8(s[8:])^h)
@@ -54,7 +53,7 @@ func fold(x, y uint64) uint64 {
 	return hi ^ lo
 }
 
-// load8 returns the first eight bytes of s as a number: one load, the compiler sees to that.
+// load8 returns the first eight bytes of s as a number. The compiler makes one load of it.
 func load8(s string) uint64 {
 	_ = s[7]
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |

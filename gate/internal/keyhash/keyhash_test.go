@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// plain is Sum as one would write it down: whole numbers of any size, bytes one by one.
+// plain is Sum in its simplest form: with integers of any size, and byte by byte.
 func plain(k Key, s string) uint64 {
 	foldBig := func(x, y uint64) uint64 {
 		p := new(big.Int).Mul(new(big.Int).SetUint64(x), new(big.Int).SetUint64(y))

@@ -7,16 +7,16 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// Each calls visit with every entry and its hash, in order of arrival. The entry is one and the same each time, and its
-// strings are the table's own memory: they hold until visit returns and must be copied to live longer.
+// Each calls visit with every entry and its hash, in order of arrival. It uses the same Entry for each call, and its strings
+// are memory of the table: they are valid until visit returns. Copy them to keep them longer.
 func (t *Table) Each(visit func(hash uint64, e *schemas.Entry)) {
 	for i := range t.entries {
-		t.Read(i, &t.shown)
-		visit(t.entries[i].hash, &t.shown)
+		t.Read(i, &t.visited)
+		visit(t.entries[i].hash, &t.visited)
 	}
 }
 
-// Read sets *e to entry i, 0 ≤ i < Len. Its strings hold until the next call of a method of t.
+// Read sets *e to entry i, 0 ≤ i < Len. Its strings are valid until the next call of a method of t.
 func (t *Table) Read(i int, e *schemas.Entry) {
 	s := &t.entries[i]
 	kind := int(s.off) + s.shape.kind()
@@ -24,7 +24,7 @@ func (t *Table) Read(i int, e *schemas.Entry) {
 	*e = schemas.Entry{
 		Time: s.time, Kind: t.text(int(s.off), kind), ID: t.text(kind, id), Resource: t.text(id, id+s.shape.resource()),
 		Cost: s.cost, Count: s.count, Status: s.shape.status(),
-		Blocked: s.shape&flagBlocked != 0, Response: s.shape&flagResponse != 0,
+		Blocked: s.shape&flagBlocked != 0, Early: s.shape&flagEarly != 0, Response: s.shape&flagResponse != 0,
 	}
 	if s.shape&flagAddr != 0 {
 		e.ID = t.addrText([16]byte(t.arena[kind:id]))
@@ -37,7 +37,7 @@ func (t *Table) addrText(addr [16]byte) string {
 	return unsafe.String(&t.addr[0], len(b)) // valid until the next Read
 }
 
-// text returns arena[from:to] without a copy: a copy of each flush would be the recorder's only garbage.
+// text returns arena[from:to] without a copy. Copies would be the only garbage that the recorder makes.
 func (t *Table) text(from, to int) string {
 	if from == to {
 		return ""

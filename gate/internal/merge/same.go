@@ -7,16 +7,16 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// same reports whether a key in the arena, of which the lengths are e's, is e's. It is what three comparisons of strings
-// do, in line: keys are short, and to call the runtime took longer than to compare them.
+// same reports whether a key in the arena is the key of e. Its three lengths are equal to those of e. It compares three
+// strings in line: keys are short, and a call of the runtime takes longer than the comparison.
 func same(key []byte, e *schemas.Entry) bool {
 	kind, id := len(e.Kind), len(e.Kind)+len(e.ID)
-	key = key[:id+len(e.Resource)] // the only check of bounds
+	key = key[:id+len(e.Resource)] // the only bounds check
 	p := unsafe.Pointer(unsafe.SliceData(key))
 	return equal(unsafe.Add(p, kind), e.ID) && equal(unsafe.Add(p, id), e.Resource) && equal(p, e.Kind)
 }
 
-// equal reports whether s is what lies at p.
+// equal reports whether the bytes at p are s.
 func equal(p unsafe.Pointer, s string) bool {
 	q, n := unsafe.Pointer(unsafe.StringData(s)), len(s)
 	switch {

@@ -10,46 +10,50 @@ import (
 // keyBytes is the room for kind, id and resource that a Table sets aside per entry, on average.
 const keyBytes = 64
 
-// leastRoom is the least room that an entry has for its key.
-const leastRoom = 48
+// minRoom is how many bytes an entry has for its key at least.
+const minRoom = 48
 
 // maxKey is the longest kind, id and resource together, in bytes.
 const maxKey = schemas.MaxCallerKind + schemas.MaxCallerID + schemas.MaxResource
 
-// Table merges entries that are equal in kind, caller, resource, status, blocked and response, and whose times lie in
-// one aligned tick of schemas.MergeTick. It holds a fixed number of them. The zero value has no room; use New.
+// Table merges entries that are equal in kind, id, resource, status, blocked, early and response, and whose times lie in one
+// aligned tick of schemas.MergeTick. It holds a fixed number of entries. The zero value has no room; use New.
 //
 // One goroutine at a time may use a Table.
 type Table struct {
-	index    []uint32 // position in entries, plus one; 0 is empty. Linear probing, at most half full
-	entries  []entry  // dense, in order of arrival
-	arena    []byte
-	requests uint64
-	hand     int           // where Replace looks next
-	shown    schemas.Entry // what Each shows
-	addr     [39]byte      // the text of an address that Read shows
+	index      []uint32 // position in entries, plus one; 0 is empty. Linear probing, at most half full
+	entries    []entry  // dense, in order of arrival
+	arena      []byte
+	requests   uint64
+	nextVictim int           // where Replace looks next
+	visited    schemas.Entry // what Each shows
+	addr       [39]byte      // the text of an address that Read shows
 }
 
-// entry is one merged entry. Its key lies at arena[off:], kind, id and resource end to end.
+// entry is one merged entry. Its key lies at arena[off:]: kind, id and resource, one after the other.
 type entry struct {
-	hash  uint64
-	shape shape
-	time  int64 // of the last request
-	cost  int64
-	count uint32
-	into  uint32 // how far into its tick that is
-	off   uint32
-	room  uint16 // bytes of the arena that are this entry's own
+	hash       uint64
+	shape      shape
+	time       int64 // of the last request
+	cost       int64
+	count      uint32
+	tickOffset uint32 // how far into its tick that is
+	off        uint32
+	room       uint16 // bytes of the arena that are this entry's own
 }
 
-// shape is all of an entry but its strings, time and sums, so that one comparison tells most of those apart that share a
-// hash: from the top the lengths of id (16 bits), resource (16) and kind (8), the flags (8) and the status (16).
+// shape contains all of an entry except its strings, time and sums. One comparison of shapes distinguishes most entries that
+// have the same hash. From the top: the lengths of id (16 bits), resource (16) and kind (8), the flags (8) and the status
+// (16).
 type shape uint64
 
 func shapeOf(e *schemas.Entry, addr bool) shape {
 	s := shape(len(e.ID)<<48 | len(e.Resource)<<32 | len(e.Kind)<<24 | int(e.Status))
 	if e.Blocked {
 		s |= flagBlocked
+	}
+	if e.Early {
+		s |= flagEarly
 	}
 	if e.Response {
 		s |= flagResponse
@@ -69,10 +73,11 @@ const (
 	flagBlocked shape = 1 << (16 + iota)
 	flagResponse
 	flagAddr // the id is the 16 bytes of an address
+	flagEarly
 )
 
-// New returns an empty table for at most size entries (raised to 16). It takes about 120 bytes an entry, at once and
-// for good.
+// New returns an empty table for at most size entries (raised to 16). It allocates about 120 bytes an entry at once, and
+// never more.
 func New(size int) *Table {
 	size = min(max(size, 16), math.MaxInt32/(2*keyBytes))
 	return &Table{
@@ -85,18 +90,17 @@ func New(size int) *Table {
 // Len returns the number of entries.
 func (t *Table) Len() int { return len(t.entries) }
 
-// Cap returns the most entries that the table holds.
+// Cap returns how many entries the table can hold.
 func (t *Table) Cap() int { return cap(t.entries) }
 
 // Requests returns the sum of all counts.
 func (t *Table) Requests() uint64 { return t.requests }
 
-// Add merges e into an equal entry or else inserts it. It returns false, and changes nothing, where there is neither an
-// equal entry nor room for another. The hash must be equal for equal entries. e must be within the bounds of package
-// schemas, and its strings are copied.
+// Add merges e into an equal entry, or inserts it if there is none. If there is also no room, it returns false and changes
+// nothing. The hash must be equal for equal entries. e must be within the bounds of package schemas. Its strings are copied.
 func (t *Table) Add(hash uint64, e *schemas.Entry) bool { return t.AddKey(hash, e, false) }
 
-// AddKey is Add for an entry whose ID, if addr is set, is the 16 bytes of an address, of which Read makes text.
+// AddKey is Add for an entry whose ID, if addr is set, is the 16 bytes of an address. Read returns the text of that address.
 func (t *Table) AddKey(hash uint64, e *schemas.Entry, addr bool) bool {
 	shape := shapeOf(e, addr)
 	at, found := t.find(hash, shape, e)
@@ -107,12 +111,12 @@ func (t *Table) AddKey(hash uint64, e *schemas.Entry, addr bool) bool {
 	if len(t.entries) == cap(t.entries) {
 		return false
 	}
-	off, room := t.carve(keyLen(e))
+	off, room := t.allocKey(keyLen(e))
 	if room == 0 {
 		return false
 	}
 	t.entries = append(t.entries, t.write(hash, shape, e, off, room))
-	t.index[at] = uint32(len(t.entries))
+	t.place(len(t.entries)-1, at)
 	t.requests += uint64(e.Count)
 	return true
 }
@@ -120,10 +124,10 @@ func (t *Table) AddKey(hash uint64, e *schemas.Entry, addr bool) bool {
 // keyLen returns the bytes of e's key.
 func keyLen(e *schemas.Entry) int { return len(e.Kind) + len(e.ID) + len(e.Resource) }
 
-// carve takes room for a key of n bytes from the arena; room 0 says that there is none. Where it can it takes some more,
-// so that the room fits most keys that may replace this one.
-func (t *Table) carve(n int) (off, room int) {
-	off, room = len(t.arena), min(max(n, leastRoom), cap(t.arena)-len(t.arena))
+// allocKey takes room for a key of n bytes from the arena; it returns room 0 if there is none. It takes at least minRoom
+// bytes if there are as many, so that most keys that replace this one later fit.
+func (t *Table) allocKey(n int) (off, room int) {
+	off, room = len(t.arena), min(max(n, minRoom), cap(t.arena)-len(t.arena))
 	if room < n {
 		return 0, 0
 	}
@@ -138,40 +142,46 @@ func (t *Table) write(hash uint64, shape shape, e *schemas.Entry, off, room int)
 	n += copy(dst[n:], e.ID)
 	copy(dst[n:], e.Resource)
 	return entry{
-		hash: hash, shape: shape, time: e.Time, into: uint32(e.Time - Tick(e.Time)*schemas.MergeTick),
+		hash: hash, shape: shape, time: e.Time, tickOffset: uint32(e.Time - Tick(e.Time)*schemas.MergeTick),
 		cost: e.Cost, count: e.Count, off: uint32(off), room: uint16(room),
 	}
 }
 
-// find returns the place in the index where an entry is into which e, of this shape, can be merged, or where it would go.
+// find looks for an entry into which e, of this shape, can be merged. It returns the place of that entry in the index and
+// true. Otherwise it returns the place where e would go: an empty one, or the place of an equal entry whose sums have no
+// room for e.
 func (t *Table) find(hash uint64, shape shape, e *schemas.Entry) (at int, found bool) {
 	mask := len(t.index) - 1
 	for at = int(hash) & mask; t.index[at] != 0; at = (at + 1) & mask {
 		s := &t.entries[t.index[at]-1]
-		if s.hash == hash && s.shape == shape && s.fits(e) && same(t.arena[s.off:], e) {
-			return at, true
+		if s.hash == hash && s.shape == shape && s.sameTick(e) && same(t.arena[s.off:], e) {
+			return at, s.fits(e)
 		}
 	}
 	return at, false
 }
 
-// fits reports whether e is of the same tick as s, and the sums can hold it too.
+// sameTick reports whether e lies in the same tick as s.
+func (s *entry) sameTick(e *schemas.Entry) bool {
+	return uint64(e.Time-s.time+int64(s.tickOffset)) < schemas.MergeTick
+}
+
+// fits reports whether the sums of s have room for e.
 func (s *entry) fits(e *schemas.Entry) bool {
-	return uint64(e.Time-s.time+int64(s.into)) < schemas.MergeTick &&
-		s.count <= math.MaxUint32-e.Count && s.cost <= math.MaxInt64-e.Cost
+	return s.count <= math.MaxUint32-e.Count && s.cost <= math.MaxInt64-e.Cost
 }
 
 func (t *Table) merge(s *entry, e *schemas.Entry) {
 	if later := e.Time - s.time; later > 0 {
 		s.time = e.Time
-		s.into += uint32(later) // it stays within the tick: equal
+		s.tickOffset += uint32(later) // it stays within the tick, because e lies in the same one
 	}
 	s.count += e.Count
 	s.cost += e.Cost
 	t.requests += uint64(e.Count)
 }
 
-// Reset empties the table and keeps its memory. Entries that Each gave out are rewritten by later ones.
+// Reset empties the table and keeps its memory. Later entries overwrite the strings that Each and Read returned.
 func (t *Table) Reset() {
 	if len(t.entries) > len(t.index)/16 {
 		clear(t.index)
@@ -185,7 +195,7 @@ func (t *Table) Reset() {
 			t.index[at] = 0
 		}
 	}
-	t.entries, t.arena, t.requests, t.hand = t.entries[:0], t.arena[:0], 0, 0
+	t.entries, t.arena, t.requests, t.nextVictim = t.entries[:0], t.arena[:0], 0, 0
 }
 
 // Tick returns the number of the aligned tick that a time in Unix nanoseconds lies in.

@@ -19,7 +19,7 @@ var seed = maphash.MakeSeed()
 // hashOf is equal for equal entries, whatever their counts.
 func hashOf(e *schemas.Entry) uint64 {
 	return maphash.String(seed, fmt.Sprint(
-		e.Kind, "\x00", e.ID, "\x00", e.Resource, e.Status, e.Blocked, e.Response, Tick(e.Time)))
+		e.Kind, "\x00", e.ID, "\x00", e.Resource, e.Status, e.Blocked, e.Early, e.Response, Tick(e.Time)))
 }
 
 func request(id string, at int64) *schemas.Entry {
@@ -93,6 +93,7 @@ func TestWhatDiffersStaysApart(t *testing.T) {
 		"no resource":     func(e *schemas.Entry) { e.Resource = "" },
 		"status":          func(e *schemas.Entry) { e.Status = 200 },
 		"blocked":         func(e *schemas.Entry) { e.Blocked = true },
+		"blocked early":   func(e *schemas.Entry) { e.Blocked, e.Early = true, true },
 		"response":        func(e *schemas.Entry) { e.Response = true },
 		"tick":            func(e *schemas.Entry) { e.Time += tick },
 		"tick before":     func(e *schemas.Entry) { e.Time-- },
@@ -140,7 +141,7 @@ func TestAddressesAreKeptAsBytesAndReadAsText(t *testing.T) {
 	for tb.Add(2, request(fmt.Sprint("fill ", tb.Len()), 0)) {
 	}
 	addr := netip.MustParseAddr("192.0.2.7").As16()
-	tb.hand = 4 // past those that were counted twice
+	tb.nextVictim = 4 // past those that were counted twice
 	tb.ReplaceKey(1, request(string(addr[:]), 0), true)
 	if s := all(tb)[5]; s.ID != "192.0.2.7" {
 		t.Errorf("got %+v, want the newcomer's address", s)

@@ -1,11 +1,10 @@
-// Package meter says what code costs in processor time: user and system time of the whole process, divided by the
-// operations done. On a machine with other work the wall clock says little, and what a library leaves to goroutines of
-// its own, or to the garbage collector, is counted with it.
+// Package meter measures processor time: user and system time of the whole process, divided by the number of operations.
+// Wall time says little on a machine that does other work too. And processor time includes the work that a library leaves
+// to its own goroutines or to the garbage collector.
 //
 //	Spread(cpus, rounds, trials…) ──▶ round 1: trial a, trial b, …   a Series for each trial
 //	                                  round 2: trial b, …, trial a
 //
-// The nouns: a Work is what is measured, a Sample what one round of it took, and a Series its samples. Rounds of
-// different trials take turns, so that what disturbs the machine for a while disturbs all of them, and the median drops
-// it.
+// The nouns: a Work is the code that is measured, a Sample the figures of one round of it, and a Series its samples. Rounds of
+// different trials take turns. So a short disturbance of the machine hits all of them, and the median removes it.
 package meter

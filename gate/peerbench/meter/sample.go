@@ -11,7 +11,7 @@ import (
 // workers at once, which are numbered from 0.
 type Work func(worker int) (ops int)
 
-// Sample is what one measurement took. The zero value took nothing.
+// Sample is the result of one measurement. The zero value has no operations.
 type Sample struct {
 	Ops     int
 	CPU     time.Duration // processor time of the whole process, all its threads together
@@ -35,10 +35,10 @@ func (s Sample) Allocs() float64 {
 	return float64(s.Mallocs) / float64(s.Ops)
 }
 
-// glance is how often a worker looks at the clock. More often and looking would be measured too.
+// glance is how often a worker looks at the clock. If it looked more often, the looking would be measured too.
 const glance = time.Millisecond
 
-// Take runs work on as many processors as are said, one worker on each, for about d. It sets GOMAXPROCS meanwhile, so
+// Take runs work on the given number of processors, one worker on each, for about d. It sets GOMAXPROCS for this time, so
 // only one Take may run at a time.
 func Take(cpus int, d time.Duration, work Work) Sample {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cpus))
@@ -85,8 +85,8 @@ type Series []Sample
 // NS returns the median of the processor time of one operation, in nanoseconds.
 func (s Series) NS() float64 { return s.median(Sample.NS) }
 
-// Allocs returns the median of the allocations of one operation, cut to thousandths: what the runtime allocates now and
-// then by itself is no allocation of the operation's.
+// Allocs returns the median of the allocations of one operation, rounded down to thousandths: the occasional allocations of
+// the runtime are not those of the operation.
 func (s Series) Allocs() float64 { return float64(int(s.median(Sample.Allocs)*1000)) / 1000 }
 
 func (s Series) median(of func(Sample) float64) float64 {
@@ -97,8 +97,8 @@ func (s Series) median(of func(Sample) float64) float64 {
 	return Median(values)
 }
 
-// Over returns how many times the processor time of an operation of base that of s is: the median over rounds, each
-// compared with the same round of base. What changes slowly, such as a machine that gets busy, changes both.
+// Over returns the processor time of an operation of s divided by that of base: the median over rounds, each compared with
+// the same round of base. A slow change, such as a machine that gets busy, changes both.
 func (s Series) Over(base Series) float64 {
 	times := make([]float64, 0, len(s))
 	for i, b := range base {
@@ -109,7 +109,7 @@ func (s Series) Over(base Series) float64 {
 	return Median(times)
 }
 
-// Median returns the median of values, which it sorts; 0 of none.
+// Median sorts values and returns their median, or 0 without values.
 func Median(values []float64) float64 {
 	n := len(values)
 	if n == 0 {
@@ -119,7 +119,7 @@ func Median(values []float64) float64 {
 	return (values[(n-1)/2] + values[n/2]) / 2
 }
 
-// MiddleMean returns the mean of the middle half of values, which it sorts; 0 of none.
+// MiddleMean sorts values and returns the mean of their middle half, or 0 without values.
 func MiddleMean(values []float64) float64 {
 	slices.Sort(values)
 	middle := values[len(values)/4 : len(values)-len(values)/4]

@@ -11,9 +11,9 @@ type Plan struct {
 	Round  time.Duration // how long each takes, about
 }
 
-// Spread measures each trial in each round on so many processors, and returns a Series for each. Trials take turns, and
-// each round begins with another one, so that none always comes after the same other. A nil trial is left out. It ends early with ctx, and then
-// returns its error.
+// Spread measures each trial in each round on the given number of processors, and returns a Series for each trial. Trials
+// take turns. Each round begins with another trial, so that no trial always follows the same one. A nil trial is left out.
+// If ctx ends, Spread ends early and returns its error.
 func (p Plan) Spread(ctx context.Context, cpus int, trials ...Work) ([]Series, error) {
 	all := make([]Series, len(trials))
 	for round := range p.Rounds {

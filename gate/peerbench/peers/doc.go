@@ -1,9 +1,9 @@
-// Package peers has what the gate is measured beside, all asked in the same way: rival limiters, each holding its callers
-// as its own documentation would have it, and flags, which are the maps that somebody would use who builds a gate in an
-// afternoon.
+// Package peers contains the subjects that are measured beside the gate, with one interface for all. They are rival limiters,
+// each of which keeps its callers as its documentation recommends, and flags: the maps that a developer would use for a gate
+// that takes one afternoon.
 //
-// A limiter decides by itself and a gate is told, so the two are not the same thing; but on the path of a request they
-// are asked the same question: may this caller pass now?
+// A limiter decides by itself; a gate applies decisions of others. So the two are not the same. But a request asks both the
+// same question: may this caller pass now?
 //
-// Each rival needs a quota that it can handle. Where that took some care, its constructor says what.
+// Each rival needs a quota that it can handle. If that needs care, the comment on its constructor says which.
 package peers

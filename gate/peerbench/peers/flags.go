@@ -8,7 +8,7 @@ import (
 	"github.com/puzpuzpuz/xsync/v4"
 )
 
-// Flag is a baseline: a map from closed callers to when they reopen, and nothing else. New makes one in which these
+// Flag is a baseline: only a map from closed callers to the times when they reopen. New makes one in which the given
 // callers are closed for an hour.
 type Flag struct {
 	Name string

@@ -22,7 +22,7 @@ func names(from, to int) (out []string) {
 	return out
 }
 
-func TestFlagsRefuseWhoIsClosed(t *testing.T) {
+func TestFlagsRefuseClosedCallers(t *testing.T) {
 	for _, n := range []int{0, 1, 1000} {
 		for _, f := range flags(t) {
 			s := f.New(names(0, n))

@@ -1,7 +1,9 @@
 package peers
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"sync"
@@ -11,7 +13,7 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// Gate is floodgate's gate of one kind of caller, with its coarse clock running as a link would have it.
+// Gate is floodgate's gate of one kind of caller, with its coarse clock running, as a link runs it.
 type Gate struct {
 	Set  *gate.Set
 	Gate *gate.Gate
@@ -24,8 +26,24 @@ type Gate struct {
 const Kind = "key"
 
 // NewGate returns a gate that is closed for these callers, for an hour, with some room for more. Close ends its clock.
-func NewGate(closed []string) *Gate {
+func NewGate(closed []string) *Gate { return newGate(closed, schemas.IDs{}) }
+
+// NewHashingGate is NewGate for callers whose ids are hashed with a secret.
+func NewHashingGate(closed []string) (*Gate, error) {
+	hash, err := schemas.NewIDHasher([]string{Kind}, bytes.Repeat([]byte("s"), schemas.MinIDSecret))
+	if err != nil {
+		return nil, fmt.Errorf("hash ids: %w", err)
+	}
+	hashed := make([]string, len(closed))
+	for i, id := range closed {
+		hashed[i] = hash.Kind(Kind).ID(id)
+	}
+	return newGate(hashed, schemas.IDs{Hash: hash}), nil
+}
+
+func newGate(closed []string, ids schemas.IDs) *Gate {
 	s := gate.New(gate.Options{
+		IDs:       ids,
 		MaxClosed: len(closed)*21/20 + 1000,
 		Logger:    slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
@@ -37,7 +55,7 @@ func NewGate(closed []string) *Gate {
 	return g
 }
 
-// Close implements io.Closer. The gate goes on to answer, by another clock.
+// Close implements io.Closer. The gate still answers, by the exact clock.
 func (g *Gate) Close() error {
 	g.quit()
 	g.clock.Wait()

@@ -69,8 +69,8 @@ func (s *rateLocked) limiter(key string) *rate.Limiter {
 	return s.m[key]
 }
 
-// failsafeMap is failsafe-go's rate limiter, one for each caller in a sync.Map. The bursty kind, because only that
-// allows a quota's events at once; the smooth kind costs the same.
+// failsafeMap is failsafe-go's rate limiter, one for each caller in a sync.Map. It is the bursty kind, because only this
+// kind allows all events of a quota at once; the smooth kind costs the same.
 type failsafeMap struct {
 	quota Quota
 	m     sync.Map // of ratelimiter.RateLimiter[any]
@@ -92,8 +92,8 @@ func (s *failsafeMap) Ask(keys []string) (refused int) {
 	return refused
 }
 
-// uberMap is go.uber.org/ratelimit, one for each caller in a sync.Map. It refuses nobody: Take waits. An event a
-// nanosecond is the fastest that it knows, and with that it never waits.
+// uberMap is go.uber.org/ratelimit, one for each caller in a sync.Map. It refuses nobody: Take waits. Its fastest rate is
+// an event a nanosecond, and with that it never waits.
 type uberMap struct {
 	quota Quota
 	m     sync.Map // of ratelimit.Limiter

@@ -16,11 +16,11 @@ type Single struct {
 	New  func(Quota) Subject
 
 	Own    bool // floodgate's
-	Blocks bool // refuses nobody, but makes callers wait
+	Blocks bool // it never refuses, but makes callers wait
 }
 
-// Brisk is a quota that nobody can use up either, with as few events at once as a limiter that keeps each one's time can
-// hold: a limit like many have, only that its period is short.
+// Brisk is also a quota that cannot be used up. It allows few events at once, because some limiters keep the time of each
+// event: it is a common limit with a very short period.
 func Brisk() Quota { return Quota{Events: 1000, Per: 10 * time.Microsecond} }
 
 // Singles returns floodgate's limiters and their rivals.
@@ -48,7 +48,7 @@ func Singles() []Single {
 	}
 }
 
-// single asks one limiter, whoever the key is.
+// single asks one limiter, whatever the key is.
 type single[L interface{ Allow() bool }] struct{ limiter L }
 
 // Ask implements Subject.

@@ -15,7 +15,7 @@ import (
 	"github.com/ulule/limiter/v3/drivers/store/memory"
 )
 
-// must panics on the errors of constructors, which name a quota that no Quota of ours is.
+// must panics on the errors of constructors. They reject invalid quotas, and no Quota here is invalid.
 func must(err error) {
 	if err != nil {
 		panic(fmt.Sprintf("BUG: a rival refuses its quota: %v", err))
@@ -25,9 +25,9 @@ func must(err error) {
 // goLimiter is sethvargo/go-limiter with its memory store.
 type goLimiter struct{ store golimiter.Store }
 
-// newGoLimiter stretches large quotas to what is the same per year: version 0.7.1 refills a bucket with interval ÷ tokens
-// (in nanoseconds) tokens, not tokens, whenever an interval has passed; so above 31 622 tokens a second it refuses whom
-// it should allow. Within the first interval it is right.
+// newGoLimiter converts large quotas to the same rate per year. Whenever an interval has passed, version 0.7.1 refills a
+// bucket not with tokens tokens, but with interval ÷ tokens of them (in nanoseconds). So above 31 622 tokens a second it
+// refuses callers that it should allow. Within the first interval it is right.
 func newGoLimiter(q Quota) Subject {
 	const year = 365 * 24 * time.Hour
 	if refill := int(q.Per) / q.Events; refill < q.Events {
@@ -64,7 +64,7 @@ func newThrottled(q Quota) Subject {
 		MaxRate: throttled.PerDuration(q.Events, q.Per), MaxBurst: q.Events - 1,
 	})
 	must(err)
-	l.SetMaxCASAttemptsLimit(1 << 30) // or it gives up on a caller that two goroutines ask about
+	l.SetMaxCASAttemptsLimit(1 << 30) // otherwise it returns an error when two goroutines ask about one caller
 	return &throttledGCRA{l}
 }
 

@@ -2,20 +2,20 @@ package peers
 
 import "time"
 
-// Subject is what can be asked about callers.
+// Subject answers whether callers may pass.
 type Subject interface {
 	// Ask asks about each key once, one after the other, and returns how many may not pass. Any goroutine may call it. The
-	// loop is in here so that what is measured is called as users call it: directly.
+	// loop is part of Ask, so that the library is called directly, as users call it.
 	Ask(keys []string) (refused int)
 }
 
-// Quota is what a limiter allows each caller: so many events at once, and as many per period.
+// Quota is what a limiter allows each caller: a number of events at once, and the same number per period.
 type Quota struct {
 	Events int
 	Per    time.Duration
 }
 
-// Generous is a quota that nobody can use up: an event a nanosecond, for longer than any measurement takes.
+// Generous is a quota that cannot be used up: an event a nanosecond, for longer than any measurement takes.
 func Generous() Quota { return Quota{Events: int(time.Hour), Per: time.Hour} }
 
 // Spent is a quota that is used up by the first question and stays so.
@@ -26,7 +26,7 @@ type Limiter struct {
 	Name string
 	New  func(Quota) Subject
 
-	Blocks bool // refuses nobody, but makes callers wait
+	Blocks bool // it never refuses, but makes callers wait
 }
 
 // Limiters returns all rivals.
@@ -43,8 +43,8 @@ func Limiters() []Limiter {
 	}
 }
 
-// Loop asks nothing: it is what asking costs without the subject. It looks at each key, as its sender has, so that the
-// price of fetching keys from memory is not the subject's.
+// Loop is a Subject that looks nothing up: it measures the cost of asking. It reads each key, so that the cost of fetching
+// keys from memory does not count for the other subjects.
 type Loop struct{}
 
 // Ask implements Subject.

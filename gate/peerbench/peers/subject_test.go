@@ -73,7 +73,7 @@ func TestCallersDoNotShareTheirQuota(t *testing.T) {
 	}
 }
 
-func TestAskOfNobody(t *testing.T) {
+func TestAskWithoutKeys(t *testing.T) {
 	subjects := map[string]Subject{"loop": Loop{}}
 	for _, l := range Limiters() {
 		subjects[l.Name] = closing(t, l.New(Generous()))
@@ -106,5 +106,16 @@ func TestQuotasThatCasesNeed(t *testing.T) {
 	}
 	if q := Brisk(); q.Per/time.Duration(q.Events) > 10 {
 		t.Errorf("got %+v, want more than any limiter is asked for", q)
+	}
+}
+
+func TestAHashingGateClosesCallersGivenInClear(t *testing.T) {
+	g, err := NewHashingGate([]string{"a", "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	if got := g.Ask([]string{"a", "b", "c"}); got != 2 {
+		t.Errorf("got %d refused, want 2", got)
 	}
 }

@@ -37,10 +37,10 @@ func (r Row) cells() []string {
 	}
 }
 
-// figure writes a figure that may be too small to be told from nothing.
+// figure writes a figure that may be too small to be measured.
 func figure(v float64) string {
-	if 0 <= v && v < least {
-		return "<" + number(least)
+	if 0 <= v && v < smallest {
+		return "<" + number(smallest)
 	}
 	return number(v)
 }
@@ -57,7 +57,7 @@ func inUnit(v float64, unit string) string {
 }
 
 func (f Figure) timesText() string {
-	if f.Value < least {
+	if f.Value < smallest {
 		return ">" + number(f.Times())
 	}
 	return number(f.Times())
@@ -85,7 +85,7 @@ func (r Row) barText() string {
 	return strings.Join(parts, ", ")
 }
 
-// verdict says in a word whether the bar is met, and if allocations are why not, that.
+// verdict says whether the bar is met. If it is missed because of allocations, it says that.
 func (r Row) verdict() string {
 	for _, f := range r.Figures {
 		if f.Allocs > r.Bar.Allocs {
@@ -117,7 +117,7 @@ func (g Grid) table() table {
 	return t
 }
 
-// number writes a figure with as many digits as it deserves: about three.
+// number writes a figure with about three digits.
 func number(v float64) string {
 	switch {
 	case v < 0:

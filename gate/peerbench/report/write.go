@@ -39,7 +39,7 @@ func (t table) aligned() string {
 	return strings.Join(lines, "\n")
 }
 
-// WriteMarkdown writes the report for the README.
+// WriteMarkdown writes the report for a page of results.
 func (r *Report) WriteMarkdown(w io.Writer) error {
 	fmt.Fprintln(w, r.Machine)
 	for _, t := range r.tables() {
@@ -78,7 +78,7 @@ func (r *Report) tables() []table {
 	return ts
 }
 
-// notes returns what is to be said below the tables.
+// notes returns the lines below the tables.
 func (r *Report) notes() (notes []string) {
 	for _, row := range r.Rows {
 		if row.Note != "" {

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"crypto/rand"
 	"fmt"
 	"net"
 	"strconv"
@@ -16,14 +17,14 @@ const DefaultListen = "127.0.0.1:0"
 // Options says how to start a Broker. The zero value is one broker in memory on a free port of loopback.
 type Options struct {
 	Dir        string // where records and topics are kept; empty is memory only. One process at a time
-	Listen     string // host:port; empty is DefaultListen. Clients are told this address, so 0.0.0.0 serves loopback only
+	Listen     string // host:port; empty is DefaultListen. The broker announces this address to clients, so 0.0.0.0 serves loopback only
 	SyncWrites bool   // fsync every batch before it is acknowledged; needs Dir
 	Nodes      int    // brokers in the cluster, for tests of leadership; 0 is 1. More than one needs a port of 0
 
 	// MinSession is the shortest session timeout that group members may ask for; 0 is 6 s, as on Apache Kafka.
 	MinSession time.Duration
 
-	// Cluster is handed to kfake as it is: TLS, SASL, ACLs, virtual networks.
+	// Cluster is passed to kfake unchanged: TLS, SASL, ACLs, virtual networks.
 	Cluster []kfake.Opt
 }
 
@@ -37,8 +38,8 @@ type Broker struct {
 	closed  error
 }
 
-// Start listens and serves until Close. With Dir set it first loads what is there; a directory that another process
-// serves is refused with ErrLocked.
+// Start listens and serves until Close. With Dir set it first loads the directory. If another process serves the directory,
+// the error is ErrLocked.
 func Start(o Options) (*Broker, error) {
 	conns := &connections{open: make(map[*connection]struct{})}
 	opts, err := o.cluster(conns)
@@ -53,9 +54,10 @@ func Start(o Options) (*Broker, error) {
 	}
 	c, err := kfake.NewCluster(opts...)
 	if err != nil {
-		_ = unlock() // the cluster's error says more
+		_ = unlock() // the cluster's error is the cause
 		return nil, fmt.Errorf("start embedded broker: %w", err)
 	}
+	boundTimes(c)
 	return &Broker{cluster: c, conns: conns, addrs: c.ListenAddrs(), unlock: unlock}, nil
 }
 
@@ -71,6 +73,7 @@ func (o Options) cluster(conns *connections) ([]kfake.Opt, error) {
 	}
 	opts := []kfake.Opt{
 		kfake.NumBrokers(nodes),
+		kfake.ClusterID(rand.Text()), // of a directory that has one, that
 		kfake.DefaultNumPartitions(1),
 		kfake.ListenFn(func(network, address string) (net.Listener, error) {
 			_, p, err := net.SplitHostPort(address)
@@ -83,7 +86,7 @@ func (o Options) cluster(conns *connections) ([]kfake.Opt, error) {
 			}
 			return &listener{Listener: l, of: conns}, nil
 		}),
-		// Retention runs only where this is set; topics that ask for none keep everything.
+		// Retention runs only if this is set. Topics without retention keep everything.
 		kfake.BrokerConfigs(map[string]string{"log.cleaner.backoff.ms": "60000"}),
 	}
 	if port != 0 {
@@ -125,11 +128,11 @@ func (b *Broker) Addr() string { return b.addrs[0] }
 // Addrs returns the host:port of every broker.
 func (b *Broker) Addrs() []string { return append([]string(nil), b.addrs...) }
 
-// Cluster returns what is underneath, for faults in tests: Fault, ControlKey, MoveTopicPartition.
+// Cluster returns the cluster of kfake, for faults in tests: Fault, ControlKey, MoveTopicPartition.
 func (b *Broker) Cluster() *kfake.Cluster { return b.cluster }
 
-// Close stops the broker: what is in memory of a Dir is written, and all connections are cut when it returns. Later calls
-// return the first one's error.
+// Close stops the broker. When it returns, all data of a Dir is written, and all connections are cut. Later calls return
+// the error of the first one.
 func (b *Broker) Close() error {
 	b.once.Do(func() {
 		b.cluster.Close()

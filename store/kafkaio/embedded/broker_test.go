@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 	"go.uber.org/goleak"
@@ -192,7 +193,7 @@ func TestRestartKeepsTopicsSettingsAndOffsets(t *testing.T) {
 	dir := t.TempDir()
 	b := start(t, embedded.Options{Dir: dir, SyncWrites: true})
 	c := client(t, b.Addr())
-	specs := kafkaio.Specs(kafkaio.DefaultTopicNames(), 3)
+	specs := kafkaio.Specs(schemas.DefaultTopicNames(), 3)
 	if _, err := c.EnsureTopics(t.Context(), specs...); err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
-// Package embedded is a Kafka broker inside the process, for the demo and for tests: kfake of the franz-go project behind a
-// small door. It speaks the Kafka protocol over real TCP, to kafka-go and to anything else.
+// Package embedded is a Kafka broker inside the process, for the demo and for tests: kfake of the franz-go project with a
+// small interface. It speaks the Kafka protocol over real TCP, with kafka-go and any other client.
 //
 //	Start ──▶ Broker ──Addr──▶ store/kafkaio, kcat, …
 //	            │
@@ -8,6 +8,9 @@
 // With Dir set, what was acknowledged survives kill -9 of the process (the operating system has it), and with SyncWrites
 // also the loss of power. Without Dir everything is in memory.
 //
-// It is not Apache Kafka. It takes protocol versions that Kafka 4 refuses, does not enforce message.timestamp.*, waits for
-// no initial rebalance and compacts in its own way: a test that passes here has not passed there.
+// A topic with message.timestamp.after.max.ms refuses messages that are further ahead of the broker's clock, as it does on
+// Apache Kafka. Such a topic refuses compressed batches here, because the broker cannot see their times.
+//
+// It is not Apache Kafka. It takes protocol versions that Kafka 4 refuses, does not enforce the other message.timestamp.*
+// settings, waits for no initial rebalance and compacts in its own way. A test that passes here may fail with Apache Kafka.
 package embedded

@@ -2,7 +2,7 @@
 
 package embedded
 
-// lock keeps no one out: the embedded broker is for demos and tests, and those run on unix.
+// lock does nothing on this system: the embedded broker is for demos and tests, and those run on unix.
 func lock(dir string) (unlock func() error, err error) {
 	f, err := openLock(dir)
 	if err != nil {

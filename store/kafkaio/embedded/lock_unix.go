@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// lock takes the directory for this process until unlock, or returns ErrLocked at once.
+// lock locks the directory for this process until unlock is called, or returns ErrLocked at once.
 func lock(dir string) (unlock func() error, err error) {
 	f, err := openLock(dir)
 	if err != nil {

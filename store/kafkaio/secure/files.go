@@ -23,7 +23,8 @@ type keyPair struct {
 	last *tls.Certificate // guarded by mu: the newest that could be read
 }
 
-// load reads the files. While they can't be used, as amid being replaced, it returns what they held before.
+// load reads the files. While they cannot be used, for example during a replacement, it returns the last pair that it could
+// read.
 func (p *keyPair) load() (*tls.Certificate, error) {
 	c, err := tls.LoadX509KeyPair(p.cert, p.key)
 	p.mu.Lock()
@@ -42,7 +43,7 @@ type mechanism struct {
 	name, user, file string
 }
 
-// Name returns the mechanism's name as Kafka has it.
+// Name returns Kafka's name of the mechanism.
 func (m *mechanism) Name() string { return strings.ToUpper(m.name) }
 
 // Start begins to authenticate with the password that the file holds now.

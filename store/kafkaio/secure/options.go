@@ -17,21 +17,21 @@ const (
 	ScramSHA512 = "scram-sha-512"
 )
 
-// ErrPlaintext says that a password would cross the network unencrypted, and that nobody allowed it.
+// ErrPlaintext says that a password would cross the network unencrypted, and that Options.Insecure does not allow it.
 var ErrPlaintext = errors.New("SASL without TLS shows the password to the network")
 
-// Options says how to reach brokers that want to know whom they speak to. The zero value is a plain connection.
+// Options says how to connect to brokers with TLS and SASL. The zero value is a plain connection.
 type Options struct {
 	TLS        bool   // speak TLS 1.2 or later, and verify the broker's certificate and host name
 	CA         string // PEM file of the authorities to trust; empty is the system's
 	Cert, Key  string // PEM files of our own certificate and key, for brokers that ask (mTLS); both or none
-	ServerName string // to expect in the brokers' certificates; empty is the host that was dialled
+	ServerName string // name in the brokers' certificates; empty is the host that was dialled
 
 	SASL         string // Plain, ScramSHA256 or ScramSHA512; empty is none
 	User         string
 	PasswordFile string // holds the password; a newline at its end is not part of it
 
-	// Insecure allows SASL without TLS. For tests, and for networks that encrypt below.
+	// Insecure allows SASL without TLS. It is for tests, and for networks that are encrypted at a lower layer.
 	Insecure bool
 }
 
@@ -39,11 +39,11 @@ type Options struct {
 func (o *Options) Check() error {
 	switch {
 	case !o.TLS && (o.CA != "" || o.Cert != "" || o.Key != "" || o.ServerName != ""):
-		return errors.New("TLS files or a server name are given, but TLS is not asked for")
+		return errors.New("got TLS files or a server name without TLS")
 	case (o.Cert == "") != (o.Key == ""):
 		return errors.New("certificate and key: got one, want both or none")
 	case o.SASL == "" && (o.User != "" || o.PasswordFile != ""):
-		return errors.New("user or password file is given, but no SASL mechanism")
+		return errors.New("got a user or a password file without a SASL mechanism")
 	case o.SASL == "":
 		return nil
 	case o.SASL != Plain && o.SASL != ScramSHA256 && o.SASL != ScramSHA512:
@@ -56,8 +56,8 @@ func (o *Options) Check() error {
 	return nil
 }
 
-// Load checks the options and reads the files once, so that what is wrong with them shows at the start. The results are
-// nil where nothing was asked for, and may be used by any number of clients.
+// Load checks the options and reads the files once, so that errors in them appear at the start. The results are nil if the
+// options do not ask for TLS or SASL. Any number of clients may use them.
 func (o *Options) Load() (*tls.Config, sasl.Mechanism, error) {
 	if err := o.Check(); err != nil {
 		return nil, nil, err

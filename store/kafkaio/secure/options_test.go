@@ -32,10 +32,10 @@ func TestOptionsThatCannotWork(t *testing.T) {
 		o    Options
 		want string
 	}{
-		"files without TLS":      {Options{CA: "ca.pem"}, "TLS is not asked for"},
-		"name without TLS":       {Options{ServerName: "kafka"}, "TLS is not asked for"},
+		"files without TLS":      {Options{CA: "ca.pem"}, "without TLS"},
+		"name without TLS":       {Options{ServerName: "kafka"}, "without TLS"},
 		"half a pair":            {Options{TLS: true, Cert: "c.pem"}, "both or none"},
-		"user without SASL":      {Options{TLS: true, User: "bob"}, "no SASL mechanism"},
+		"user without SASL":      {Options{TLS: true, User: "bob"}, "without a SASL mechanism"},
 		"unknown mechanism":      {Options{TLS: true, SASL: "gssapi", User: "bob", PasswordFile: password}, `got "gssapi"`},
 		"no user":                {Options{TLS: true, SASL: Plain, PasswordFile: password}, "want a user"},
 		"no password":            {Options{TLS: true, SASL: Plain, User: "bob"}, "password file"},

@@ -43,8 +43,8 @@ func New(t testing.TB) *Authority {
 	return a
 }
 
-// Issue writes a certificate and its key, for the given common name, and returns their PEM files. Issued again under one
-// name, they replace those before.
+// Issue writes a certificate and its key, for the given common name, and returns their PEM files. A second call with the
+// same name replaces the files of the first.
 func (a *Authority) Issue(name string) (cert, key string) {
 	a.t.Helper()
 	c := template(name)
@@ -65,8 +65,8 @@ func (a *Authority) Issue(name string) (cert, key string) {
 	return cert, key
 }
 
-// Server returns the settings of a server with a new certificate. With mutual it lets nobody in who has none of this
-// authority's.
+// Server returns the settings of a server with a new certificate. With mutual it refuses clients without a certificate of
+// this authority.
 func (a *Authority) Server(mutual bool) *tls.Config {
 	a.t.Helper()
 	pair, err := tls.LoadX509KeyPair(a.Issue("server"))

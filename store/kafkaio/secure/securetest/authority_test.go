@@ -50,7 +50,7 @@ func pool(t *testing.T, path string) *x509.CertPool {
 	return p
 }
 
-func TestCertificatesAreTakenByWhoTrustsTheAuthority(t *testing.T) {
+func TestClientsThatTrustTheAuthorityAcceptItsCertificates(t *testing.T) {
 	a, other := New(t), New(t)
 	trust := &tls.Config{RootCAs: pool(t, a.CA), ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}
 	if c, s := shake(t, trust, a.Server(false)); c != nil || s != nil {

@@ -1,0 +1,64 @@
+package analyzerprom
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/schemas/metric"
+)
+
+// newManual describes what is in force by hand.
+func newManual() *prometheus.Desc {
+	return metric.Desc("manual", "Control records in force in the partitions of this analyzer, by action. Those of action mode hold in every partition, and are counted once.", "action")
+}
+
+// collectManual sends what is in force in all partitions together, and nothing if there are none.
+func collectManual(out chan<- prometheus.Metric, desc *prometheus.Desc, owners []stats) {
+	var all fold.ManualCounts
+	for i := range owners {
+		for action, n := range owners[i].Fold.ManualBy {
+			if schemas.ControlAction(action) == schemas.ControlMode {
+				all[action] = max(all[action], n)
+			} else {
+				all[action] += n
+			}
+		}
+	}
+	for _, a := range []schemas.ControlAction{schemas.ControlClose, schemas.ControlOpen, schemas.ControlLimit, schemas.ControlMode} {
+		if len(owners) > 0 {
+			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(all[a]), a.String())
+		}
+	}
+}
+
+// controlNumbers are the metrics about what people decide by hand without a further label.
+func controlNumbers() metric.Numbers[stats] {
+	return metric.Numbers[stats]{
+		counter("control_guessed_total", "Control records applied again by their time, because nothing says where they were applied at first.",
+			func(s *stats) uint64 { return s.Control.Guessed }),
+		counter("control_read_again_total", "How often the topic of control was made anew or lost its end, and was read from its start.",
+			func(s *stats) uint64 { return s.Control.Again }),
+		gauge("control_in_force", "Control records in force.",
+			func(s *stats) float64 { return float64(s.Fold.Manual) }),
+		gauge("control_lag_records", "Records of the topic of control that are not applied yet.",
+			func(s *stats) float64 { return float64(max(0, s.Control.End-s.Control.Next)) }),
+		gauge("control_unreadable", "1 while the topic of control cannot be read: nobody can close or open callers by hand.",
+			func(s *stats) float64 {
+				if s.Control.Trouble != nil {
+					return 1
+				}
+				return 0
+			}),
+	}
+}
+
+// eventNumbers are the metrics about the topic of events without a further label.
+func eventNumbers() metric.Numbers[stats] {
+	return metric.Numbers[stats]{
+		gauge("events_pending", "Events that the topic of events has not acknowledged.",
+			func(s *stats) float64 { return float64(s.Events.Pending) }),
+		counter("events_lost_total", "Events that did not fit while the topic of events took none: a gap event stands for them.",
+			func(s *stats) uint64 { return s.Events.Lost }),
+	}
+}

@@ -1,0 +1,73 @@
+package analyzerprom_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/509da70d/floodgate/analyzer"
+	"github.com/509da70d/floodgate/analyzer/analyzerprom"
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/schemas/event"
+)
+
+// One who must act by hand at night needs to know whether that will work.
+func TestTheMetricsSayWhetherAPersonCanAct(t *testing.T) {
+	for name, c := range map[string]struct {
+		stats            analyzer.ControlStats
+		unreadable, rest string
+	}{
+		"all is applied":       {analyzer.ControlStats{Next: 7, End: 7}, "0", "0"},
+		"some wait":            {analyzer.ControlStats{Next: 7, End: 9}, "0", "2"},
+		"the topic is away":    {analyzer.ControlStats{Next: 7, End: 7, Trouble: errors.New("away")}, "1", "0"},
+		"it was made anew":     {analyzer.ControlStats{Next: 7, End: 3, Again: 1}, "0", "0"},
+		"away, and some wait":  {analyzer.ControlStats{Next: 7, End: 9, Trouble: errors.New("away")}, "1", "2"},
+		"its end is not known": {analyzer.ControlStats{Next: 7}, "0", "0"},
+	} {
+		want := "# HELP floodgate_control_lag_records Records of the topic of control that are not applied yet.\n" +
+			"# TYPE floodgate_control_lag_records gauge\nfloodgate_control_lag_records{partition=\"0\"} " + c.rest + "\n" +
+			"# HELP floodgate_control_unreadable 1 while the topic of control cannot be read: nobody can close or open callers by hand.\n" +
+			"# TYPE floodgate_control_unreadable gauge\nfloodgate_control_unreadable{partition=\"0\"} " + c.unreadable + "\n"
+		err := testutil.CollectAndCompare(analyzerprom.New(analyzerOf{{Control: c.stats}}), strings.NewReader(want),
+			"floodgate_control_lag_records", "floodgate_control_unreadable")
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Somebody who waits for events needs to know whether the topic takes them.
+func TestTheMetricsSayWhetherEventsAreWritten(t *testing.T) {
+	s := analyzer.OwnerStats{}
+	s.Events.Pending, s.Events.Lost, s.Events.Written = 3, 5, map[event.Type]uint64{event.Closed: 7, event.Gap: 1}
+	want := "# HELP floodgate_events_lost_total Events that did not fit while the topic of events took none: a gap event stands for them.\n" +
+		"# TYPE floodgate_events_lost_total counter\nfloodgate_events_lost_total{partition=\"0\"} 5\n" +
+		"# HELP floodgate_events_pending Events that the topic of events has not acknowledged.\n" +
+		"# TYPE floodgate_events_pending gauge\nfloodgate_events_pending{partition=\"0\"} 3\n" +
+		"# HELP floodgate_events_total Events in the topic of events, by type; copies after a restart count again.\n# TYPE floodgate_events_total counter\n"
+	for _, of := range []event.Type{"closed", "ended", "extended", "gap", "manual", "opened", "rules_changed", "warned"} {
+		want += fmt.Sprintf("floodgate_events_total{type=%q} %d\n", of, s.Events.Written[of])
+	}
+	err := testutil.CollectAndCompare(analyzerprom.New(analyzerOf{s}), strings.NewReader(want),
+		"floodgate_events_total", "floodgate_events_pending", "floodgate_events_lost_total")
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// The command line and the API show actions by these names.
+func TestEachActionIsShownFromTheStart(t *testing.T) {
+	const metric = "floodgate_control_applied_total"
+	want := "# HELP " + metric + " Control records applied, by action; those of action mode once in each partition.\n# TYPE " + metric + " counter\n"
+	for _, action := range []string{"close", "limit", "mode", "open", "reset", "undo"} {
+		want += metric + `{action="` + action + `"} ` + map[bool]string{true: "3", false: "0"}[action == "undo"] + "\n"
+	}
+	s := analyzer.OwnerStats{}
+	s.Control.Applied[schemas.ControlUndo] = 3
+	if err := testutil.CollectAndCompare(analyzerprom.New(analyzerOf{s}), strings.NewReader(want), metric); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,162 @@
+package apiv1
+
+import "time"
+
+// CallerState is the answer of GET /v1/caller: what the owner of the caller's partition counts of it.
+type CallerState struct {
+	At     At          `json:"at"`
+	Now    time.Time   `json:"now"` // the owner's clock: windows are drawn as of this time, or of log time if that is later
+	Caller Caller      `json:"caller"`
+	Rules  []RuleState `json:"rules"` // of the caller's kind, in the order of the file; empty: no rule counts this kind
+	Manual *ByHand     `json:"closed_by_hand,omitempty"`
+}
+
+// RuleState is one rule of a caller's kind, and what it has counted of the caller.
+type RuleState struct {
+	Rule       string  `json:"rule"`
+	Version    string  `json:"version"`                // of the rule: 16 hexadecimal digits
+	Mode       string  `json:"mode"`                   // enforce or shadow: what holds now
+	ModeByHand *ByHand `json:"mode_by_hand,omitempty"` // who put the rule into mode shadow
+	Window     string  `json:"window"`                 // as people write it, such as "1m sliding"
+	WindowNS   int64   `json:"window_ns"`
+	Measure    string  `json:"measure"` // requests, responses or cost
+
+	Counted    bool      `json:"counted"`               // there is a row: the fields below it are of that
+	NotCounted Uncounted `json:"not_counted,omitempty"` // why there is none
+	Match      string    `json:"match,omitempty"`       // the rule counts only these resources and statuses, such as "/a; status 5xx"
+
+	Limit      Limit     `json:"limit"`
+	Count      int64     `json:"count"`               // weight in the window
+	Share      float64   `json:"share"`               // of the capacity of the limit; may be more than 1
+	Remaining  int64     `json:"remaining"`           // weight until it closes; 0 if it is full, or unlimited
+	LowerBound bool      `json:"lower_bound"`         // weight may be missing from count
+	MissingTo  time.Time `json:"missing_to,omitzero"` // of a lower bound: weight up to this log time may be missing
+	WindowFrom time.Time `json:"window_from,omitzero"`
+	FreeAt     time.Time `json:"free_at,omitzero"`     // the window is full until then
+	EmptyAt    time.Time `json:"empty_at,omitzero"`    // if nothing more comes, the window is empty from then on; zero: it is empty
+	Parts      []Part    `json:"parts,omitempty"`      // the window, oldest part first
+	MoreParts  int       `json:"more_parts,omitempty"` // parts that were left out: the oldest ones
+
+	Closure *Closure      `json:"closure,omitempty"` // the latest; it may be over
+	Early   *EarlyClosure `json:"early,omitempty"`   // predicted: gates know of it, and it ends by itself
+	Shared  bool          `json:"shared,omitempty"`  // gates give it permits, by a share
+	Rate    float64       `json:"rate,omitempty"`    // demand, weight per second; 0 where it is not measured
+}
+
+// Uncounted says why a caller has no row under a rule.
+type Uncounted string
+
+// Reasons of RuleState.NotCounted.
+const (
+	UncountedPattern Uncounted = "pattern" // the rule's pattern of ids leaves this id out
+	UncountedWaiting Uncounted = "waiting" // the table is full: the caller waits, and count is a coarse one, never too high
+	UncountedFull    Uncounted = "full"    // the table is full, or was: what the caller sent may be lost
+	UncountedMatch   Uncounted = "match"   // the rule counts only certain resources or statuses, and none has come
+	UncountedNothing Uncounted = "nothing" // nothing has come that is still in the window
+)
+
+// Limit is a caller's limit under a rule, and where it comes from.
+type Limit struct {
+	Limit     int64       `json:"limit"`     // in units of the rule's measure
+	Capacity  int64       `json:"capacity"`  // the weight at which the window is full: the limit, or a bucket's burst
+	Unlimited bool        `json:"unlimited"` // nothing closes the caller: limit is the rule's own
+	Source    LimitSource `json:"source"`
+	Override  string      `json:"override,omitempty"` // the id or the network of an override of the rule
+	ByHand    *ByHand     `json:"by_hand,omitempty"`
+}
+
+// LimitSource says where a limit comes from.
+type LimitSource string
+
+// Sources of limits. By hand comes before an override, an override of an id before one of a network.
+const (
+	LimitOfRule   LimitSource = "rule"
+	LimitOfID     LimitSource = "override_id"
+	LimitOfPrefix LimitSource = "override_network"
+	LimitByHand   LimitSource = "by_hand"
+)
+
+// ByHand is a control record that is in force.
+type ByHand struct {
+	ID     string    `json:"id"` // 32 hexadecimal digits
+	Action string    `json:"action"`
+	Author string    `json:"author"`
+	Reason string    `json:"reason"`
+	Time   time.Time `json:"time"`
+	Until  time.Time `json:"until,omitzero"`
+	Rule   string    `json:"rule,omitempty"` // empty: all rules
+	Limit  int64     `json:"limit,omitempty"`
+	Offset int64     `json:"offset"` // of requests[partition]: it counts from here on
+}
+
+// Part is a piece of a window: a slot, an entry of a log, or what is in a bucket.
+type Part struct {
+	From   time.Time `json:"from"`   // its entries came at this time or later, …
+	Until  time.Time `json:"until"`  // … and before this one
+	Leaves time.Time `json:"leaves"` // the window holds it until then
+	Weight int64     `json:"weight"`
+}
+
+// Closure is a time in which a rule closes a caller, as counted.
+type Closure struct {
+	CloseAt time.Time `json:"close_at"`
+	Until   time.Time `json:"until"`
+	Nth     int64     `json:"nth"`                 // closes in a row
+	Demand  bool      `json:"by_demand,omitempty"` // what gates blocked early counts as if it had been admitted
+	Peak    int64     `json:"peak"`                // the largest weight that the window held
+	InForce bool      `json:"in_force"`
+}
+
+// EarlyClosure is a predicted closure.
+type EarlyClosure struct {
+	CloseAt time.Time `json:"close_at"`
+	Until   time.Time `json:"until"`
+}
+
+// CallerList is the answer of GET /v1/callers: a page, or a line of the whole list for each piece of the walk.
+type CallerList struct {
+	At      []At         `json:"at"` // one for each partition that has answered
+	Sort    string       `json:"sort"`
+	Total   int          `json:"total"` // rows that the filter lets through, of all partitions
+	Callers []CallerLine `json:"callers"`
+	Next    string       `json:"next,omitempty"`    // the cursor of the next page; empty: this is the last one
+	Missing []int        `json:"missing,omitempty"` // partitions that have not answered
+}
+
+// CallerLine is one rule and caller of a list.
+type CallerLine struct {
+	Partition  int       `json:"partition"`
+	Offset     int64     `json:"offset"` // the line is the truth at this offset of requests[partition]
+	Rule       string    `json:"rule"`
+	Caller     Caller    `json:"caller"`
+	Mode       string    `json:"mode"`
+	Count      int64     `json:"count"`
+	Limit      int64     `json:"limit"`
+	Unlimited  bool      `json:"unlimited,omitempty"`
+	Share      float64   `json:"share"` // of the capacity of the limit
+	LowerBound bool      `json:"lower_bound,omitempty"`
+	Closed     bool      `json:"closed"`
+	CloseAt    time.Time `json:"close_at,omitzero"`
+	Until      time.Time `json:"until,omitzero"`
+	Nth        int64     `json:"nth,omitempty"`
+}
+
+// Busy is the answer of GET /v1/callers?sort=rate or blocked: the busiest callers, counted by rule or not.
+type Busy struct {
+	At      []At         `json:"at"`
+	Sort    string       `json:"sort"`
+	HalfNS  int64        `json:"half_ns"` // after so much log time, weight counts half
+	Callers []BusyCaller `json:"callers"`
+	Missing []int        `json:"missing,omitempty"`
+}
+
+// BusyCaller is one of the busiest callers of a partition. The true weight lies between weight − error and weight, but
+// for chance: weight is estimated from a sample.
+type BusyCaller struct {
+	Partition    int     `json:"partition"`
+	Caller       Caller  `json:"caller"`
+	Admitted     float64 `json:"admitted"`       // requests per second
+	Blocked      float64 `json:"blocked"`        // requests per second
+	AdmittedOver float64 `json:"admitted_error"` // admitted may be too high by this
+	BlockedOver  float64 `json:"blocked_error"`
+}

@@ -1,0 +1,77 @@
+package apiv1
+
+import "time"
+
+// Explanation is the answer of GET /v1/explain: one verdict about a caller, and the numbers behind it.
+type Explanation struct {
+	At        *At               `json:"at,omitempty"` // nil: nobody could be asked
+	Now       time.Time         `json:"now"`
+	Caller    Caller            `json:"caller"`
+	Verdict   Verdict           `json:"verdict"`
+	Sentence  string            `json:"sentence"`       // the verdict for people: one plain sentence
+	Rule      string            `json:"rule,omitempty"` // that the verdict is of
+	Until     time.Time         `json:"until,omitzero"` // of a closure, or of what was done by hand
+	Partition PartitionView     `json:"partition"`
+	Rules     []RuleExplanation `json:"rules"`     // of the caller's kind
+	Decisions []DecisionView    `json:"decisions"` // about the caller, that gates hold now
+	Gate      *GateComparison   `json:"gate,omitempty"`
+}
+
+// RuleExplanation is what one rule says of a caller.
+type RuleExplanation struct {
+	RuleState
+	Verdict  Verdict       `json:"verdict"`
+	Sentence string        `json:"sentence"`
+	Decision *DecisionView `json:"decision,omitempty"` // what gates hold of this rule now
+}
+
+// DecisionView is a decision about a caller that is in force or comes into force, with its evidence.
+type DecisionView struct {
+	Rule    string    `json:"rule"`
+	Version string    `json:"version"` // of the rule: 16 hexadecimal digits
+	Caller  Caller    `json:"caller"`
+	Mode    string    `json:"mode"`
+	CloseAt time.Time `json:"close_at"`
+	Until   time.Time `json:"until"`
+	Early   bool      `json:"early,omitempty"`  // predicted
+	NextAt  time.Time `json:"next_at,omitzero"` // the predicted closure after that one
+	NextTo  time.Time `json:"next_until,omitzero"`
+	Shared  bool      `json:"shared,omitempty"` // it gives the caller a share
+	InForce bool      `json:"in_force"`         // closed now
+
+	Partition int    `json:"partition"`
+	Epoch     uint64 `json:"epoch"`
+	Seq       uint64 `json:"seq"`
+
+	Count      int64     `json:"count"` // of the limit, when it was taken
+	Limit      int64     `json:"limit"`
+	WindowNS   int64     `json:"window_ns"`
+	WindowFrom time.Time `json:"window_from"`
+	Rate       float64   `json:"rate,omitempty"` // demand, weight per second
+	Offset     int64     `json:"offset"`         // of the record whose entry decided
+	EntryTime  time.Time `json:"entry_time"`     // of that entry
+	LagNS      int64     `json:"lag_ns"`         // measured then
+	Expected   float64   `json:"expected_overshoot,omitempty"`
+	Bound      float64   `json:"overshoot_bound,omitempty"`
+}
+
+// PartitionView is how far the partition of a caller is, as its owner's heartbeats say.
+type PartitionView struct {
+	Partition int       `json:"partition"`
+	State     string    `json:"state"` // of the owner: running, memory-only, restoring, …; none if no owner is known
+	Epoch     uint64    `json:"epoch,omitempty"`
+	Offset    int64     `json:"offset,omitempty"` // the next to be counted
+	LogTime   time.Time `json:"log_time,omitzero"`
+	Beat      time.Time `json:"heartbeat,omitzero"` // when its owner was heard of last; zero: never
+	Stale     bool      `json:"stale"`              // that was too long ago
+	LagNS     int64     `json:"lag_ns,omitempty"`
+	RulesID   string    `json:"rules_id,omitempty"`
+}
+
+// GateComparison is what one gate holds of a caller, beside what its analyzer holds.
+type GateComparison struct {
+	URL      string   `json:"url,omitempty"`
+	Agrees   bool     `json:"agrees"`
+	Sentence string   `json:"sentence"`
+	Findings []string `json:"findings,omitempty"` // what differs, one plain sentence each
+}

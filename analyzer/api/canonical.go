@@ -1,0 +1,114 @@
+package api
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/509da70d/floodgate/analyzer/api/apiv1"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// canon makes the callers that recorders count of those that people write. The errors of its methods are problems; status and
+// pointer say where the caller was written.
+type canon struct{ ids schemas.IDs }
+
+// text returns the caller that a parameter names. The id is everything behind the first colon.
+func (c canon) text(name, text string) (schemas.Caller, error) {
+	kind, id, found := strings.Cut(text, ":")
+	if !found {
+		return schemas.Caller{}, badQuery(name, text, "kind:id, such as ip:203.0.113.9 or key:abc, percent-encoded")
+	}
+	return c.caller(schemas.Caller{Kind: kind, ID: id}, func(got, want string) error { return badQuery(name, got, want) })
+}
+
+// body returns the caller at a place of a body. With exact it refuses a pattern, which looks like one by a star. An id that has a
+// star can be given in base64.
+func (c canon) body(pointer string, v *apiv1.Caller, exact bool) (schemas.Caller, error) {
+	wrong := func(got, want string) error { return badBody(pointer, got, want) }
+	if exact && len(v.IDBase64) == 0 && v.Kind != schemas.KindIP && strings.Contains(v.ID, "*") {
+		return schemas.Caller{}, wrong(v.ID, "one whole id: gates compare whole ids, and know no patterns. "+
+			"Write an override or a rule into the rules file for many callers. If the id itself has a *, give it as id_base64")
+	}
+	if len(v.IDBase64) == 0 && strings.ContainsRune(v.ID, utf8.RuneError) {
+		return schemas.Caller{}, wrong(v.ID, "an id of characters. It has the one that stands for a wrong byte: give the bytes as id_base64")
+	}
+	if len(v.IDBase64) > 0 && v.ID != "" && v.ID != string([]rune(string(v.IDBase64))) { // wrong bytes become the character for them
+		return schemas.Caller{}, wrong(v.ID, "one id: id_base64 has another one. Leave id empty, or as an answer has both")
+	}
+	return c.caller(v.Caller(), wrong)
+}
+
+// caller returns the caller as recorders count it.
+func (c canon) caller(v schemas.Caller, wrong func(got, want string) error) (schemas.Caller, error) {
+	if err := schemas.ValidateKind(v.Kind); err != nil {
+		return v, wrong(v.Kind, fmt.Sprintf("a kind of 1 to %d of a-z, 0-9, _ and -", schemas.MaxCallerKind))
+	}
+	if v.Kind == schemas.KindCanary {
+		return v, wrong(v.Kind, "a kind that is counted: canaries are probes")
+	}
+	if v.ID == "" {
+		return v, wrong("", fmt.Sprintf("an id of 1 to %d bytes; longer ones are hashed", schemas.MaxCallerID))
+	}
+	if v.Kind == schemas.KindIP {
+		addr, want := c.address(v.ID)
+		if want != "" {
+			return v, wrong(v.ID, want)
+		}
+		v.ID = addr.String()
+		return v, nil
+	}
+	v.ID = c.parts(v.Kind, v.ID)
+	v.ID = c.ids.Overridden(v.Kind, v.ID)[0]
+	return v, nil
+}
+
+// address returns the address under which a client is counted, or what should be written in place of text.
+func (c canon) address(text string) (addr netip.Addr, want string) {
+	if strings.Contains(text, "/") {
+		return c.network(text)
+	}
+	addr, err := netip.ParseAddr(text)
+	if err != nil {
+		if strings.ContainsAny(text, "*?[]") {
+			return addr, "one address: gates compare whole ids, and know no patterns. For many addresses write an override of their network into the rules file"
+		}
+		return addr, "an IP address, such as 203.0.113.9 or 2001:db8::1"
+	}
+	return c.ids.Addr(addr), ""
+}
+
+// network accepts a network that is one client.
+func (c canon) network(text string) (addr netip.Addr, want string) {
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		return addr, "an IP address, such as 203.0.113.9 or 2001:db8::1"
+	}
+	addr, bits := p.Addr().WithZone(""), p.Bits()
+	if addr.Is4In6() && bits >= 96 {
+		addr, bits = addr.Unmap(), bits-96
+	}
+	client := 32
+	if addr.Is6() {
+		client = c.ids.Prefix()
+	}
+	if bits < client {
+		return addr, fmt.Sprintf("one client, which is an address or a network of %d bits: gates compare whole ids. "+
+			"For a wider network write an override of %s into the rules file", client, p.Masked())
+	}
+	return c.ids.Addr(addr), ""
+}
+
+// parts makes the address canonical that a composite id of a kind such as ip_route begins with, as recorders do.
+func (c canon) parts(kind, id string) string {
+	if !strings.HasPrefix(kind, schemas.KindIP+"_") {
+		return id
+	}
+	first, rest, found := strings.Cut(id, schemas.CompositeSeparator)
+	addr, err := netip.ParseAddr(first)
+	if !found || err != nil {
+		return id
+	}
+	return c.ids.Addr(addr).String() + schemas.CompositeSeparator + rest
+}

@@ -1,0 +1,136 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// decodeBody reads one JSON object into v. Fields that v does not have are refused, and so is anything behind the object.
+func decodeBody(body []byte, v any) error {
+	if len(body) == 0 || body[0] != '{' {
+		return wrong(http.StatusBadRequest, "body", string(body[:min(len(body), maxGot)]), "a JSON object")
+	}
+	if !utf8.Valid(body) {
+		return wrong(http.StatusBadRequest, "body", "bytes that are not UTF-8", "UTF-8; the bytes of an id as id_base64")
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return jsonProblem(err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return wrong(http.StatusBadRequest, "body", "more behind the object", "one JSON object")
+	}
+	return oneOfEach(json.NewDecoder(bytes.NewReader(body)), "")
+}
+
+// oneOfEach refuses a field that an object has twice: readers of JSON do not agree which one counts. Package json also takes a field
+// whose name has other capitals than described. The value was decoded before, so it is as deep as what it was decoded into.
+func oneOfEach(d *json.Decoder, pointer string) error {
+	t, err := d.Token()
+	if err != nil {
+		return jsonProblem(err)
+	}
+	if t != json.Delim('{') && t != json.Delim('[') {
+		return nil
+	}
+	seen := make(map[string]bool)
+	for i := 0; d.More(); i++ {
+		name := integer(i)
+		if t == json.Delim('{') {
+			key, err := d.Token()
+			if err != nil {
+				return jsonProblem(err)
+			}
+			name, _ = key.(string)
+			if name != strings.ToLower(name) {
+				return badBody(pointer+"/"+name, name, "no other field than those that are described")
+			}
+		}
+		at := pointer + "/" + name
+		if seen[name] {
+			return badBody(at, "the field twice", "once")
+		}
+		seen[name] = true
+		if err := oneOfEach(d, at); err != nil {
+			return err
+		}
+	}
+	_, err = d.Token() // the end, which Decode has seen
+	return err
+}
+
+// jsonProblem says where a body is wrong, as far as package json says it.
+func jsonProblem(err error) error {
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return badBody("/"+strings.ReplaceAll(e.Field, ".", "/"), e.Value, e.Type.String())
+	}
+	if field, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		if name, err := strconv.Unquote(field); err == nil {
+			field = name
+		}
+		return badBody("/"+field, field, "no other field than those that are described")
+	}
+	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return wrong(http.StatusBadRequest, "body", e.Error()+" at byte "+strconv.FormatInt(e.Offset, 10), "JSON")
+	}
+	if _, ok := errors.AsType[*time.ParseError](err); ok || strings.HasPrefix(err.Error(), "Time.UnmarshalJSON:") {
+		return badBody("body", err.Error(), "times such as 2026-01-02T15:04:05Z")
+	}
+	return wrong(http.StatusBadRequest, "body", err.Error(), "JSON")
+}
+
+// query returns the parameters, which were parsed before.
+func (c *call) query() url.Values { return c.values }
+
+// parseQuery reads the query, and refuses parameters that the route does not have.
+func (c *call) parseQuery() error {
+	values, err := url.ParseQuery(c.URL.RawQuery)
+	if err != nil {
+		return wrong(http.StatusBadRequest, "query", c.URL.RawQuery, "parameters, percent-encoded")
+	}
+	for name := range values {
+		if !slices.Contains(c.route.params, name) {
+			return badQuery(name, name, "one of the parameters "+strings.Join(c.route.params, ", "))
+		}
+	}
+	c.values = values
+	return nil
+}
+
+// number returns a parameter that is a number, or otherwise.
+func (c *call) number(name string, otherwise, least, most int64) (int64, error) {
+	text, found, err := c.optional(name)
+	if err != nil || !found {
+		return otherwise, err
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < least || n > most {
+		return 0, badQuery(name, text, "a number from "+strconv.FormatInt(least, 10)+" to "+strconv.FormatInt(most, 10))
+	}
+	return n, nil
+}
+
+// choice returns a parameter that is one of some words, or otherwise.
+func (c *call) choice(name, otherwise string, words ...string) (string, error) {
+	text, found, err := c.optional(name)
+	if err != nil || !found {
+		return otherwise, err
+	}
+	if !slices.Contains(words, text) {
+		return "", badQuery(name, text, "one of "+strings.Join(words, ", "))
+	}
+	return text, nil
+}
+
+// integer returns an integer in digits.
+func integer[T int | int64](n T) string { return strconv.FormatInt(int64(n), 10) }

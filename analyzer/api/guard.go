@@ -1,0 +1,241 @@
+package api
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/509da70d/floodgate/analyzer/api/apiv1"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// maxBody is the longest body of a request, in bytes.
+const maxBody = 1 << 20
+
+// who is the person, program or analyzer that a request comes from.
+type who struct {
+	name      string
+	role      Role
+	redact    bool              // sees hashes in place of ids
+	forwarded bool              // another analyzer asks on behalf of name
+	token     bool              // it came with the token of sum
+	sum       [sha256.Size]byte // of its token
+}
+
+// checkHost refuses a request for a name that is not this server's: a page of a stranger, whose name was made to point to this
+// server, would otherwise be of one origin with it.
+func (s *Server) checkHost(r *http.Request) error {
+	host := r.Host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
+	if s.hosts[host] {
+		return nil
+	}
+	// Nobody but this server can have the address at which the connection arrived.
+	if addr, err := netip.ParseAddr(host); err == nil {
+		if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+			if at, err := netip.ParseAddrPort(local.String()); err == nil && at.Addr().Unmap().WithZone("") == addr.Unmap() {
+				return nil
+			}
+		}
+	}
+	return wrong(http.StatusMisdirectedRequest, "Host", r.Host, "a name of this server: see --api-allowed-hosts")
+}
+
+// names returns the names that Host may have.
+func (c *Config) names() map[string]bool {
+	names := make(map[string]bool)
+	if local, err := loopback(c.Address); err == nil && local {
+		names["localhost"] = true
+	}
+	if host, _, err := net.SplitHostPort(c.Advertise); err == nil {
+		names[strings.ToLower(host)] = true
+	}
+	for _, host := range c.AllowedHosts {
+		names[strings.ToLower(strings.Trim(host, "[]"))] = true
+	}
+	return names
+}
+
+// identify returns whose request it is. It reads the body of a request that another analyzer has forwarded.
+func (s *Server) identify(c *call) (*who, error) {
+	if c.Header.Get(headerSignature) != "" {
+		return s.identifyForwarded(c)
+	}
+	if err := s.limitClient(c); err != nil {
+		return nil, err
+	}
+	scheme, text, _ := strings.Cut(c.Header.Get("Authorization"), " ")
+	sent := strings.EqualFold(scheme, "Bearer") && len(c.Header.Values("Authorization")) == 1
+	now := s.config.Clock()
+	t, ok := token{}, false
+	if sent {
+		t, ok = s.findToken(text, now)
+	}
+	switch {
+	case ok:
+	case !s.needsToken():
+		return s.identifyLoopback(c)
+	case !sent:
+		return nil, problem(http.StatusUnauthorized, "the request has no token: send it as Authorization: Bearer TOKEN")
+	default:
+		return nil, problem(http.StatusUnauthorized, "the token is not known")
+	}
+	if l := s.config.ByToken; l != nil && !l.AllowN(now, string(t.sum[:]), 1) {
+		return nil, problem(http.StatusTooManyRequests, "too many requests with this token")
+	}
+	return &who{name: t.name, role: t.role, redact: s.config.Redact && t.role == RoleRead, token: true, sum: t.sum}, nil
+}
+
+// limitClient refuses a request if too many come from its address.
+func (s *Server) limitClient(c *call) error {
+	if l := s.config.ByClient; l != nil && !l.AllowN(s.config.Clock(), s.client(c.Request), 1) {
+		return problem(http.StatusTooManyRequests, "too many requests from this address")
+	}
+	return nil
+}
+
+// identifyLoopback is for a server without tokens: New has made sure that it listens on loopback.
+func (s *Server) identifyLoopback(c *call) (*who, error) {
+	addr, err := netip.ParseAddrPort(c.RemoteAddr)
+	if err != nil || !addr.Addr().Unmap().IsLoopback() {
+		return nil, problem(http.StatusForbidden, "this server has no tokens, and answers its own machine only")
+	}
+	if s.config.LoopbackActs {
+		return &who{name: "loopback", role: RoleAdmin}, nil
+	}
+	return &who{name: "loopback", role: RoleRead, redact: s.config.Redact}, nil
+}
+
+// identifyForwarded believes another analyzer, which has made sure who asks.
+func (s *Server) identifyForwarded(c *call) (*who, error) {
+	if s.signer == nil || s.config.Advertise == "" {
+		return nil, problem(http.StatusUnauthorized, "this analyzer accepts no forwarded requests: see --api-cluster-key-file and --api-advertise")
+	}
+	if !c.route.forward {
+		return nil, problem(http.StatusForbidden, "requests of this route are never forwarded")
+	}
+	body, err := c.readBody()
+	if err != nil {
+		return nil, err
+	}
+	w, err := s.signer.verify(c.Request, body, s.config.Advertise, s.config.Clock())
+	if err == nil {
+		return w, nil
+	}
+	if err := s.limitClient(c); err != nil {
+		return nil, err
+	}
+	s.logger.Warn("refused a forwarded request", "address", c.RemoteAddr, "path", c.URL.Path, "error", err)
+	if errors.Is(err, errForwardMany) {
+		return nil, problem(http.StatusServiceUnavailable, "%v", err)
+	}
+	return nil, problem(http.StatusUnauthorized, "%v", err)
+}
+
+// client returns the key under which a Limiter counts an address: all of IPv4, the network of one client of IPv6.
+func (s *Server) client(r *http.Request) string {
+	addr, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return s.config.IDs.Addr(addr.Addr()).String()
+}
+
+// call is one request on its way through the server.
+type call struct {
+	*http.Request
+
+	w       http.ResponseWriter
+	server  *Server
+	backend *Backend
+	route   *route
+	who     *who
+
+	values url.Values // of the query
+	body   []byte
+	read   bool // the body was
+	status int  // of the answer; 0 before
+	log    []any
+}
+
+// readBody returns the body of a request. It reads it once.
+func (c *call) readBody() ([]byte, error) {
+	if c.read {
+		return c.body, nil
+	}
+	c.read = true
+	if c.Method == http.MethodGet {
+		return nil, nil
+	}
+	kind, _, err := mime.ParseMediaType(c.Header.Get("Content-Type"))
+	if err != nil || kind != "application/json" {
+		return nil, wrong(http.StatusUnsupportedMediaType, "Content-Type", c.Header.Get("Content-Type"), "application/json")
+	}
+	c.body, err = io.ReadAll(http.MaxBytesReader(c.w, c.Body, maxBody))
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, problem(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", maxBody)
+	}
+	if err != nil {
+		return nil, problem(http.StatusBadRequest, "the body ends early")
+	}
+	return c.body, nil
+}
+
+// decode reads a body into v, which is a pointer to a struct of apiv1.
+func (c *call) decode(v any) error {
+	body, err := c.readBody()
+	if err != nil {
+		return err
+	}
+	return decodeBody(bytes.TrimSpace(body), v)
+}
+
+// note adds to the line that the log has of a POST.
+func (c *call) note(pairs ...any) { c.log = append(c.log, pairs...) }
+
+// caller returns the caller that the query names.
+func (c *call) caller() (schemas.Caller, error) {
+	text, err := c.one("caller")
+	if err != nil {
+		return schemas.Caller{}, err
+	}
+	return c.server.canon.text("caller", text)
+}
+
+// one returns a parameter that a query must have once.
+func (c *call) one(name string) (string, error) {
+	text, found, err := c.optional(name)
+	if err == nil && !found {
+		err = badQuery(name, "", "one value")
+	}
+	return text, err
+}
+
+// optional returns a parameter that a query may have once.
+func (c *call) optional(name string) (text string, found bool, err error) {
+	values := c.query()[name]
+	if len(values) > 1 {
+		return "", false, badQuery(name, strings.Join(values, ", "), "one value")
+	}
+	if len(values) == 0 {
+		return "", false, nil
+	}
+	return values[0], true, nil
+}
+
+// refused says that a role may not do what a route does.
+func (c *call) refused() *apiv1.Problem {
+	p := problem(http.StatusForbidden, "the token of %s may %s, and this needs %s", c.who.name, c.who.role, c.route.role)
+	p.Got, p.Want = c.who.role.String(), c.route.role.String()
+	return p
+}

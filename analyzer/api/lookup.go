@@ -1,0 +1,116 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/509da70d/floodgate/analyzer"
+	"github.com/509da70d/floodgate/analyzer/api/apiv1"
+	"github.com/509da70d/floodgate/analyzer/explain"
+	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// askTimeout is how long a question waits for an owner of this analyzer.
+const askTimeout = 2 * time.Second
+
+// ask asks the owner of a partition, if it is here.
+func (c *call) ask(partition int, f func(*fold.Fold, analyzer.At)) error {
+	ctx, cancel := context.WithTimeout(c.Context(), askTimeout)
+	defer cancel()
+	return c.backend.Analyzer.Ask(ctx, partition, f)
+}
+
+// notHere reports whether an error of ask says that another analyzer owns the partition.
+func notHere(err error) bool {
+	_, ok := errors.AsType[*analyzer.NotOwnerError](err)
+	return ok
+}
+
+// atOf returns an At as the API shows it.
+func atOf(at analyzer.At, logTime int64) apiv1.At {
+	return apiv1.At{Partition: at.Partition, Epoch: at.Epoch, Offset: at.Offset, Control: at.Control, LogTime: timeOf(logTime)}
+}
+
+// look copies what the owner of a partition holds about a caller.
+func (c *call) look(caller schemas.Caller) (look *fold.Look, at apiv1.At, err error) {
+	now := c.now().UnixNano()
+	err = c.ask(c.backend.partition(caller), func(f *fold.Fold, a analyzer.At) {
+		l := f.Look(caller, now)
+		look, at = &l, atOf(a, a.LogTime)
+	})
+	return look, at, err
+}
+
+// getCaller says what is counted of a caller.
+func (s *Server) getCaller(c *call) error {
+	caller, err := c.caller()
+	if err != nil {
+		return err
+	}
+	look, at, err := c.look(caller)
+	if notHere(err) {
+		return relay(c, caller, func(v *apiv1.CallerState, partition int) bool {
+			return v.At.Partition == partition && v.Caller.Kind == caller.Kind && v.Rules != nil
+		})
+	}
+	if err != nil {
+		return err
+	}
+	v := explain.Caller(look, at)
+	c.hideState(&v, caller)
+	return c.answer(http.StatusOK, v)
+}
+
+// getExplain says why a caller is closed, or why not.
+func (s *Server) getExplain(c *call) error {
+	caller, err := c.caller()
+	if err != nil {
+		return err
+	}
+	look, at, err := c.look(caller)
+	if notHere(err) {
+		err = relay(c, caller, func(v *apiv1.Explanation, partition int) bool {
+			return v.Partition.Partition == partition && v.Caller.Kind == caller.Kind && v.Verdict != "" && v.Rules != nil && v.Decisions != nil
+		})
+		if c.status != 0 || c.who.forwarded {
+			return err
+		}
+	}
+	if err != nil && s.explained(err).Status != http.StatusServiceUnavailable {
+		return err
+	}
+	// Nobody can be asked: what gates hold is known all the same.
+	in := explain.Input{
+		Caller: caller, Now: c.now().UnixNano(), Look: look, At: at, Decisions: c.backend.Board.Of(caller),
+		Partition: c.partitionView(c.backend.partition(caller)),
+	}
+	v := explain.Explain(&in)
+	c.hideExplanation(&v, caller)
+	return c.answer(http.StatusOK, v)
+}
+
+// relay asks the analyzer that owns the caller's partition, and answers what it answers, if that is an answer to this question.
+func relay[T any](c *call, caller schemas.Caller, answers func(v *T, partition int) bool) error {
+	partition := c.backend.partition(caller)
+	if c.who.forwarded {
+		return problem(http.StatusLoopDetected, "a forwarded request is not forwarded again: this analyzer does not own partition %d", partition)
+	}
+	address, err := c.ownerOf(partition)
+	if err != nil {
+		return err
+	}
+	body, err := c.forward(c.Context(), address, url.Values{"caller": {caller.String()}}, nil)
+	if err != nil {
+		return err
+	}
+	var v T
+	if json.Unmarshal(body, &v) != nil || !answers(&v, partition) {
+		return problem(http.StatusBadGateway, "the owner of the partition answered something else than what was asked")
+	}
+	return c.answer(http.StatusOK, v)
+}

@@ -1,0 +1,85 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/509da70d/floodgate/analyzer"
+	"github.com/509da70d/floodgate/analyzer/api/apiv1"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// getStatus says what all analyzers do, as their heartbeats say, and what this one does.
+func (s *Server) getStatus(c *call) error {
+	b, now := c.backend, c.now()
+	board, in := b.Board.Status(), b.Analyzer.RulesStatus(now)
+	v := apiv1.Status{
+		Now: now.UTC(), Version: s.config.Version, Who: c.who.name, Role: c.who.role.String(), Tokens: s.needsToken(), API: s.config.Advertise,
+		Board:   apiv1.BoardStatus{Ready: board.Ready, Decisions: board.Decisions, Incomplete: board.Incomplete},
+		Control: apiv1.ControlStatus{Ready: b.Records.Ready(), Next: b.Records.Next()},
+		Rules:   apiv1.RulesStatus{ID: hexID(in.Set.ID()), Count: len(in.Set.Rules)}, RulesAgree: true,
+		Partitions: make([]apiv1.PartitionStatus, 0, b.Partitions),
+	}
+	if in.Refused != nil {
+		if v.Rules.Refused = in.Refused.Error(); c.who.redact {
+			v.Rules.Refused = "the newest version of the file cannot be used: the log says why" // the error may repeat an id of an override
+		}
+	}
+	if s.tokens != nil {
+		v.TokensBad = s.tokens.refused(now)
+	}
+	for _, u := range in.Unused {
+		v.Rules.Unused = append(v.Rules.Unused, u.String())
+	}
+	rulesID := ""
+	for p := range b.Partitions {
+		view := c.partitionStatus(p)
+		if view.RulesID != "" && !view.Stale {
+			if rulesID != "" && rulesID != view.RulesID {
+				v.RulesAgree = false
+			}
+			rulesID = view.RulesID
+		}
+		v.Partitions = append(v.Partitions, view)
+	}
+	return c.answer(http.StatusOK, v)
+}
+
+// partitionStatus returns one partition, as its heartbeats and this analyzer say.
+func (c *call) partitionStatus(p int) apiv1.PartitionStatus {
+	v := apiv1.PartitionStatus{PartitionView: c.partitionView(p)}
+	if h, ok := c.backend.Board.Heartbeat(p); ok {
+		v.API, v.Control, v.RulesFrom = h.API, h.Control, h.RulesFrom
+	}
+	for _, o := range c.backend.Analyzer.Stats() {
+		if o.Partition == p && o.State != analyzer.Idle {
+			v.Here, v.Closed, v.Counted = true, o.Publish.InForce, o.Fold.Requests
+		}
+	}
+	return v
+}
+
+// partitionView returns how far a partition is. The state is the owner's own, if that is here: heartbeats have none, and say that
+// it runs.
+func (c *call) partitionView(p int) apiv1.PartitionView {
+	v := apiv1.PartitionView{Partition: p, State: "none", Stale: true}
+	if h, ok := c.backend.Board.Heartbeat(p); ok {
+		v = viewOf(&h, !c.backend.Board.Heard(p, c.now()))
+	}
+	for _, o := range c.backend.Analyzer.Stats() {
+		if o.Partition == p && o.State != analyzer.Idle {
+			v.State = o.State.String()
+		}
+	}
+	return v
+}
+
+func viewOf(h *schemas.Heartbeat, stale bool) apiv1.PartitionView {
+	v := apiv1.PartitionView{
+		Partition: int(h.Partition), State: analyzer.Running.String(), Epoch: h.Epoch, Offset: h.Watermark, LogTime: timeOf(h.LogTime), Beat: timeOf(h.Time),
+		Stale: stale, LagNS: h.Lag, RulesID: hexID(h.RulesID),
+	}
+	if stale {
+		v.State = "silent"
+	}
+	return v
+}

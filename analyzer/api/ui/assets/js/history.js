@@ -1,0 +1,95 @@
+// What happened to one caller: its closures, and what people did by hand, the newest first.
+
+import { h, panel } from "./element.js";
+import { get } from "./api.js";
+import { known, time, utc } from "./format.js";
+
+const lines = 50;
+const kinds = { closed: "Closed", changed: "Extended", opened: "Opened", ended: "Ended" };
+
+// History is the panel. undo(record) asks a person to end a record's effect.
+export class History {
+  constructor(id, closures, undo, may) {
+    Object.assign(this, { id, closures, undo, may });
+    this.list = h("ol", { class: "history" });
+    this.element = panel("History");
+    this.element.dataset.panel = "history";
+    this.element.body.append(this.list);
+    this.actions = [];
+    this.counted = [];
+    this.draw();
+  }
+
+  async ask(signal) {
+    try {
+      const answer = await get("actions", `caller=${this.id}&limit=${lines}`, signal);
+      this.actions = answer.actions;
+      this.draw();
+    } catch (error) {
+      if (!signal.aborted) this.element.title = error.sentence;
+    }
+  }
+
+  // showClosures takes the closures that the rules of explain's answer tell of.
+  showClosures(rules) {
+    this.counted = rules.filter((rule) => rule.closure).map((rule) => ({ kind: "closed", at: Date.parse(rule.closure.close_at), rule: rule.rule, until: Date.parse(rule.closure.until), mode: rule.mode }));
+    this.draw();
+  }
+
+  // undoNewest is for the key u.
+  undoNewest() {
+    const record = this.actions.find((action) => action.state === "in_force" && action.action !== "undo");
+    if (!record || !this.may()) return false;
+    this.undo(record);
+    return true;
+  }
+
+  draw() {
+    const changes = this.closures.changes(this.id);
+    const seen = new Set(changes.map((change) => `${change.kind} ${change.rule} ${change.at}`));
+    const counted = this.counted.filter((c) => !changes.some((change) => change.kind === "closed" && change.rule === c.rule && Math.abs(change.at - c.at) < 1000) && !seen.has(`${c.kind} ${c.rule} ${c.at}`));
+    const all = [...changes, ...counted, ...this.actions.map((action) => ({ at: Date.parse(action.time), action }))];
+    all.sort((a, b) => b.at - a.at);
+    const shown = all.filter((item, i) => !repeats(item, all[i - 1])).slice(0, lines);
+    const text = JSON.stringify([shown, this.may()]);
+    if (text === this.drawn) return;
+    this.drawn = text;
+    if (shown.length === 0) this.list.replaceChildren(h("li", { class: "empty" }, "Nothing has happened that is still known."));
+    else this.list.replaceChildren(...shown.map((item) => (item.action ? this.byHand(item.action) : ofRules(item))));
+  }
+
+  byHand(action) {
+    const can = action.state === "in_force" && this.may() && action.action !== "undo";
+    return h("li", { class: "by-hand", "data-record": action.id }, moment(Date.parse(action.time)),
+      h("span", { class: "what" }, h("strong", {}, `${actionWord(action)} by ${action.author}`), `: ${action.reason}`),
+      h("span", { class: "state", "data-level": action.state === "in_force" ? "warn" : "" }, stateWord(action.state)),
+      can && h("button", { type: "button", class: "small", onclick: () => this.undo(action) }, "Undo"));
+  }
+}
+
+// repeats reports whether a closure was extended once more right after: the last end is the one that counts.
+function repeats(item, newer) {
+  return item.kind === "changed" && newer?.kind === "changed" && newer.rule === item.rule;
+}
+
+function ofRules(item) {
+  const until = item.kind !== "ended" && item.kind !== "opened" && known(item.until) ? ` until ${time(item.until)}` : "";
+  const words = [kinds[item.kind] ?? item.kind, until, item.rule === "_manual" ? " by hand" : ` by rule ${item.rule}`, item.early ? ", predicted" : "", item.mode === "shadow" ? ", in shadow mode" : ""];
+  return h("li", {}, moment(item.at), h("span", { class: "what" }, words.join("")));
+}
+
+function moment(at) {
+  return h("time", { datetime: utc(at), title: utc(at) }, time(at));
+}
+
+// actionWord names an action with its object: "Limit 50 of per-key".
+export function actionWord(action) {
+  const names = { close: "Close", open: "Open", limit: `Limit ${action.limit ?? ""}`, reset: "Reset", mode: "Shadow mode", undo: "Undo" };
+  const rule = action.rule ? ` (${action.rule})` : "";
+  return (names[action.action] ?? action.action) + rule;
+}
+
+// stateWord writes the state of a record for people.
+export function stateWord(state) {
+  return state.replace("_", " ");
+}

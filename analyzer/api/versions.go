@@ -1,0 +1,152 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/509da70d/floodgate/analyzer/api/apiv1"
+	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/analyzer/rules/rulesdiff"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// getVersions lists the versions of the rules that analyzers have noted.
+func (s *Server) getVersions(c *call) error {
+	list := apiv1.RulesVersions{Versions: []apiv1.RulesVersion{}}
+	current := c.backend.Analyzer.RulesStatus(c.now()).Set.ID()
+	counting := c.counting()
+	for _, r := range c.backend.Records.Versions() {
+		list.Versions = append(list.Versions, apiv1.RulesVersion{
+			ID: hexID(r.RulesID), Time: timeOf(r.Time), Author: r.Author, Reason: r.Reason, Offset: r.Offset,
+			InUse: r.RulesID == current, Partitions: counting[r.RulesID],
+		})
+	}
+	return c.answer(http.StatusOK, list)
+}
+
+// counting returns the partitions whose owners count by the rules of an id. Partitions that were not heard of lately are not there.
+func (c *call) counting() map[uint64][]int {
+	by := make(map[uint64][]int)
+	for p := range c.backend.Partitions {
+		if h, ok := c.backend.Board.Heartbeat(p); ok && c.backend.Board.Heard(p, c.now()) {
+			by[h.RulesID] = append(by[h.RulesID], p)
+		}
+	}
+	return by
+}
+
+// version is a version of the rules as this analyzer can show it.
+type version struct {
+	id      uint64
+	text    []byte
+	set     *rules.Set // nil if the text cannot be read
+	problem string     // empty if set has the id
+}
+
+// getRules shows the rules of this analyzer, or a version that was noted.
+func (s *Server) getRules(c *call) error {
+	v, err := c.versionOf("version")
+	if err != nil {
+		return err
+	}
+	answer := apiv1.Rules{ID: hexID(v.id), Text: string(v.text), Rules: []apiv1.Rule{}, Problem: v.problem}
+	if v.set != nil {
+		answer.Rules = ruleViews(v.set)
+	}
+	if c.who.redact { // overrides have ids, and what is wrong with a text may repeat it
+		answer.Text = ""
+		if answer.Problem != "" {
+			answer.Problem = "the text is not that of the id"
+		}
+		for i := range answer.Rules {
+			answer.Rules[i].Overrides = nil
+		}
+	}
+	return c.answer(http.StatusOK, answer)
+}
+
+// getDiff says what differs between two versions of the rules.
+func (s *Server) getDiff(c *call) error {
+	from, err := c.comparable("from")
+	if err != nil {
+		return err
+	}
+	to, err := c.comparable("to")
+	if err != nil {
+		return err
+	}
+	d := rulesdiff.Compare(from, to)
+	if c.who.redact {
+		hideOverrides(d)
+	}
+	return c.answer(http.StatusOK, d)
+}
+
+// hideOverrides takes ids out of a difference: that overrides differ, and how, stays.
+func hideOverrides(d *apiv1.RulesDiff) {
+	for i := range d.Rules {
+		for j := range d.Rules[i].Overrides {
+			d.Rules[i].Overrides[j].Of = redactedMark
+		}
+	}
+}
+
+// comparable returns a version whose text can be believed.
+func (c *call) comparable(parameter string) (*rules.Set, error) {
+	v, err := c.versionOf(parameter)
+	if err != nil {
+		return nil, err
+	}
+	if v.problem != "" {
+		return nil, wrong(http.StatusNotFound, parameter, hexID(v.id), "a version whose text was noted and can be read")
+	}
+	return v.set, nil
+}
+
+// versionOf returns the version that a parameter names: the rules of this analyzer if it is not there, or one that was noted.
+func (c *call) versionOf(parameter string) (version, error) {
+	set := c.backend.Analyzer.RulesStatus(c.now()).Set
+	current := version{id: set.ID(), text: set.Text(), set: set}
+	text, found, err := c.optional(parameter)
+	if err != nil || !found {
+		return current, err
+	}
+	id, err := strconv.ParseUint(text, 16, 64)
+	if err != nil || hexID(id) != text {
+		return version{}, badQuery(parameter, text, "16 hexadecimal digits, as rules/versions shows them")
+	}
+	if id == set.ID() {
+		return current, nil
+	}
+	note, found := c.backend.Records.Version(id)
+	if !found {
+		return version{}, wrong(http.StatusNotFound, parameter, text, "the id of a version that an analyzer has noted")
+	}
+	b, err := c.backend.Records.Text(c.Context(), note.Offset)
+	if err != nil {
+		c.server.logger.Error("cannot read a note of rules", "offset", note.Offset, "error", err)
+		return version{}, problem(http.StatusServiceUnavailable, "the text cannot be read from the control topic now")
+	}
+	return c.parsed(id, b), nil
+}
+
+// parsed reads the text of a note, and compares what it says with the id: who may write the topic can write anything.
+func (c *call) parsed(id uint64, text []byte) version {
+	v := version{id: id, text: text}
+	if len(text) == 0 {
+		v.problem = fmt.Sprintf("the file had more than %d bytes, and was noted without its text", schemas.MaxControlText)
+		return v
+	}
+	// A text that was noted has hashes in place of secret ids: it is read without secrets.
+	set, err := rules.ParseWith("version "+hexID(id), text, schemas.IDs{IPv6Prefix: c.server.config.IDs.IPv6Prefix})
+	switch {
+	case err != nil:
+		v.problem = err.Error()
+		return v
+	case set.ID() != id:
+		v.problem = "the text is that of the rules " + hexID(set.ID())
+	}
+	v.set = set
+	return v
+}

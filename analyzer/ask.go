@@ -1,0 +1,185 @@
+package analyzer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/509da70d/floodgate/analyzer/fold"
+)
+
+// At says of which prefix of the log an answer is the truth.
+type At struct {
+	Partition int
+	Epoch     uint64
+	Offset    int64 // the next record of requests[p] to be counted
+	Control   int64 // the next record of the control topic to be applied
+	LogTime   int64 // Unix nanoseconds: the newest time that was counted; math.MinInt64 if there was none
+}
+
+// NotOwnerError says that this analyzer does not own a partition.
+type NotOwnerError struct{ Partition int }
+
+// Error implements error.
+func (e *NotOwnerError) Error() string {
+	return fmt.Sprintf("this analyzer does not own partition %d", e.Partition)
+}
+
+// NotRunningError says that the owner of a partition cannot answer now.
+type NotRunningError struct {
+	Partition int
+	State     State
+	NoLease   bool // the group has not confirmed for too long that the partition is ours: another may have it
+}
+
+// Error implements error.
+func (e *NotRunningError) Error() string {
+	if e.NoLease {
+		return fmt.Sprintf("partition %d may have another owner by now: the lease has run out", e.Partition)
+	}
+	return fmt.Sprintf("partition %d: got state %s, want running or memory-only", e.Partition, e.State)
+}
+
+// ErrBusy says that as many questions wait for an owner as may.
+var ErrBusy = errors.New("too many questions wait for the owner of the partition: try again")
+
+// ErrQuestion says that a question has panicked: it is a bug in the question. The owner counts on.
+var ErrQuestion = errors.New("the question failed, which is a bug: the log has its stack")
+
+const (
+	// maxAsks is how many questions may wait for an owner.
+	maxAsks = 64
+	// askTurn is about how long an owner answers questions before it folds the next record, if many wait. The last question
+	// comes on top of it.
+	askTurn = 500 * time.Microsecond
+)
+
+// Ask calls f with what the owner of a partition has counted, in the owner's goroutine between two records, and returns when f has
+// returned. f must be short, tens of microseconds, since nothing is counted meanwhile. It may change nothing, and may keep
+// nothing that it was given. Any goroutine may call Ask, but not f.
+//
+// If ctx ends first, f is not called. The error is ctx's, a *NotOwnerError, a *NotRunningError, ErrBusy or ErrQuestion: an owner
+// answers while it runs, with its store or in memory only, and holds the lease.
+func (a *Analyzer) Ask(ctx context.Context, partition int, f func(*fold.Fold, At)) error {
+	a.mu.Lock()
+	run := a.owners[partition]
+	var owner *Owner
+	if run != nil {
+		owner = run.owner
+	}
+	a.mu.Unlock()
+	if owner == nil {
+		return &NotOwnerError{Partition: partition}
+	}
+	return owner.Ask(ctx, f)
+}
+
+// Ask is Analyzer.Ask for the partition of this owner.
+func (o *Owner) Ask(ctx context.Context, f func(*fold.Fold, At)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := o.mayAnswer(); err != nil {
+		return err
+	}
+	q := &question{f: f, answered: make(chan error, 1)}
+	select {
+	case o.asks.waiting <- q:
+	default:
+		return ErrBusy
+	}
+	select {
+	case err := <-q.answered:
+		return err
+	case <-ctx.Done():
+		if q.withdraw() {
+			return ctx.Err()
+		}
+	case <-o.asks.over:
+		if q.withdraw() {
+			return &NotRunningError{Partition: o.config.Fold.Partition, State: stateDraining}
+		}
+	}
+	return <-q.answered // f is being called
+}
+
+// mayAnswer returns why the owner answers nobody now, or nil.
+func (o *Owner) mayAnswer() error {
+	p := o.config.Fold.Partition
+	if state := o.state(); !state.Decides() {
+		return &NotRunningError{Partition: p, State: state}
+	} else if !o.config.Lease(time.Now()) {
+		return &NotRunningError{Partition: p, State: state, NoLease: true}
+	}
+	return nil
+}
+
+// asks is the questions that wait for an owner. Only the owner's goroutine may use it, but for its channels.
+type asks struct {
+	waiting chan *question
+	over    chan struct{} // closed when the owner answers no more
+	ledger  *ledger
+}
+
+func newAsks(l *ledger) *asks {
+	return &asks{waiting: make(chan *question, maxAsks), over: make(chan struct{}), ledger: l}
+}
+
+// question is one question that waits, or is being answered.
+type question struct {
+	f        func(*fold.Fold, At)
+	taken    atomic.Bool // by the owner, or by the asker who withdraws it
+	answered chan error  // has room, so that the owner never waits
+}
+
+// withdraw reports whether the question will not be answered any more.
+func (q *question) withdraw() bool { return q.taken.CompareAndSwap(false, true) }
+
+// wait reports whether any question waits. It is asked before each record, so it must cost next to nothing.
+func (a *asks) wait() bool { return len(a.waiting) > 0 }
+
+// turn answers those that wait, but not for long.
+func (a *asks) turn() {
+	for begun := time.Now(); ; {
+		select {
+		case q := <-a.waiting:
+			a.answer(q)
+		default:
+			return
+		}
+		if time.Since(begun) >= askTurn {
+			return
+		}
+	}
+}
+
+// answer answers one question. A panic in it is logged and answered, and the owner counts on: a question reads only, so that
+// what is counted is as good as before. If it stopped the owner, whoever finds such a question could stop counting again and
+// again.
+func (a *asks) answer(q *question) {
+	if !q.taken.CompareAndSwap(false, true) {
+		return
+	}
+	l := a.ledger
+	if !l.config.Lease(time.Now()) {
+		q.answered <- &NotRunningError{Partition: l.config.Fold.Partition, State: l.current(), NoLease: true}
+		return
+	}
+	failed := ErrQuestion
+	defer func() {
+		if p := recover(); p != nil {
+			l.logger.Error("a question about the counts has panicked, which is a bug", "panic", p, "stack", string(debug.Stack()))
+		}
+		q.answered <- failed
+	}()
+	q.f(l.fold, l.at())
+	failed = nil
+}
+
+// at returns where the owner is, between two records.
+func (l *ledger) at() At {
+	return At{Partition: l.config.Fold.Partition, Epoch: l.epoch, Offset: l.next.Load(), Control: l.control.Load(), LogTime: l.fold.LogTime()}
+}

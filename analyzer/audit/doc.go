@@ -1,0 +1,9 @@
+// Package audit counts a partition's log once more and compares the result with its store, row by row.
+//
+//	requests[p] ──from the first record that it retains──▶ fold ──▶ rows ──┐
+//	                                                                       ├─compare─▶ Report
+//	store of p, read-only ─────────────────────────────────────────────────┘
+//
+// It counts with package fold, as the owner of the partition does, by the rules that state[p] says were in force, and obeys
+// the store's list of refused messages.
+package audit

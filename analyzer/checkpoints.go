@@ -1,0 +1,117 @@
+package analyzer
+
+import (
+	"errors"
+	"time"
+
+	"github.com/509da70d/floodgate/store"
+)
+
+// unrestored is the epoch of a store whose owner has not yet folded everything that earlier owners had counted. It does not
+// know yet by which rules they counted the rest.
+const unrestored = 0
+
+// checkpoint returns the checkpoint of the ledger's present state.
+func (l *ledger) checkpoint() store.Checkpoint {
+	epoch := l.epoch
+	if l.current() <= stateRestoring {
+		epoch = unrestored
+	}
+	return store.Checkpoint{
+		Next: l.next.Load(), RulesID: l.fold.Rules().ID(), RulesFrom: l.rulesFrom, Epoch: epoch,
+		LogTime: l.fold.LogTime(), TailOffset: l.tailOffset, TailCRC: l.tailCRC,
+		Control: l.control.Load(), Place: l.place, ControlTail: l.controlTail,
+	}
+}
+
+// allCommitted reports whether all that was folded and applied is in the store.
+func (l *ledger) allCommitted() bool {
+	at := l.store.Checkpoint()
+	return l.next.Load() == at.Next && l.control.Load() == at.Control && l.commits.rest.changes == nil && !l.events.Dirty()
+}
+
+// commitIfDue starts a checkpoint if one is due and none is being written.
+func (l *ledger) commitIfDue(now time.Time) {
+	if l.commits.busy || now.Sub(l.committed) < l.config.Checkpoint {
+		return
+	}
+	if l.allCommitted() {
+		return
+	}
+	l.committed = now
+	l.commits.start(l.job())
+}
+
+// job is the next checkpoint: the one that a full disk has refused, or the changes since the last one.
+func (l *ledger) job() job {
+	if l.commits.rest.changes != nil {
+		return l.commits.rest
+	}
+	return l.withEvents(job{at: l.checkpoint(), changes: l.fold.TakeDirty()})
+}
+
+// commitEnded handles the result of a checkpoint. With a full disk, decisions go on.
+func (l *ledger) commitEnded(r result) error {
+	l.commits.busy, l.commits.rest = false, r.rest
+	state := l.current()
+	if r.err == nil {
+		l.durable.Store(l.store.Checkpoint().Next)
+	}
+	switch {
+	case r.err == nil && state.Decides():
+		l.enter(stateRunning)
+	case errors.Is(r.err, store.ErrNoSpace) && state != stateDraining:
+		if state != stateMemoryOnly { // log it once
+			l.config.Logger.Error("cannot checkpoint: counting goes on in memory", "error", r.err)
+		}
+		if state.Decides() {
+			l.enter(stateMemoryOnly)
+		}
+		return nil
+	}
+	return r.err
+}
+
+// commitNow waits for the checkpoint that is being written, and for one more. With the disk full it does nothing.
+func (l *ledger) commitNow() error {
+	if err := l.settle(); err != nil || l.commits.rest.changes != nil {
+		return err
+	}
+	l.commits.start(l.job())
+	l.committed = time.Now()
+	return l.settle()
+}
+
+// settle waits for the checkpoint that is being written, if there is one.
+func (l *ledger) settle() error {
+	if !l.commits.busy {
+		return nil
+	}
+	return l.commitEnded(<-l.commits.done)
+}
+
+// commitAll commits everything, or returns an error.
+func (l *ledger) commitAll() error {
+	if err := l.settle(); err != nil {
+		return err
+	}
+	for !l.allCommitted() {
+		l.commits.start(l.job())
+		if err := l.settle(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commitRestored commits that restoring has ended, and the rules in use, unless the store has that already.
+func (l *ledger) commitRestored() error {
+	if err := l.settle(); err != nil {
+		return err
+	}
+	at := l.store.Checkpoint()
+	if at == (store.Checkpoint{}) || at.Epoch != unrestored && at.RulesID == l.fold.Rules().ID() {
+		return nil
+	}
+	return l.commitNow()
+}

@@ -1,0 +1,95 @@
+package analyzer
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store"
+	"github.com/509da70d/floodgate/store/kafkaio"
+)
+
+// Defaults of OwnerConfig.
+const (
+	DefaultCheckpoint = 500 * time.Millisecond
+	DefaultHeartbeat  = time.Second
+	DefaultRepeat     = time.Minute
+	DefaultSnapshot   = 10 * time.Minute
+)
+
+// OwnerConfig configures the owner of a partition. Zero durations are the defaults.
+type OwnerConfig struct {
+	Fold       fold.Options // Partition and Partitions say which one is owned
+	Requests   string       // topic
+	Decisions  string       // topic
+	State      string       // topic of snapshots; empty: none are written or read
+	Rejects    string       // topic of records that could not be read; empty: they are only counted
+	Control    string       // topic of what people decide by hand; empty: nobody can
+	Events     string       // topic of what has happened (see package schemas/event); empty: none is written
+	API        string       // address of this analyzer's API, host:port, for heartbeats; empty: it has none
+	Dir        string       // of the partition's store
+	Rules      *rules.Set
+	Name       string                         // of this analyzer, for people
+	Lease      func(now time.Time) bool       // whether the partition is still ours to publish for; nil is always
+	Checkpoint time.Duration                  // at most this long between commits while entries come
+	Heartbeat  time.Duration                  // between heartbeats
+	Repeat     time.Duration                  // between cycles that republish all closures in force
+	Snapshot   time.Duration                  // between cycles that write all rows to State
+	JudgeTimes bool                           // refuse messages from the future: the brokers take them (see package timejudge)
+	Clock      func() time.Time               // to judge messages' times by; nil is time.Now
+	Store      store.Options                  //
+	Logger     *slog.Logger                   // nil discards
+	Observe    func(c fold.Change, lag int64) // called for each close published or spared, with the lag in nanoseconds; nil: not called
+
+	closeLog *closeLog // shared by the owners of an analyzer; nil: one of its own
+}
+
+func (c OwnerConfig) withDefaults() OwnerConfig {
+	if c.Lease == nil {
+		c.Lease = func(time.Time) bool { return true }
+	}
+	if c.Checkpoint == 0 {
+		c.Checkpoint = DefaultCheckpoint
+	}
+	if c.Heartbeat == 0 {
+		c.Heartbeat = DefaultHeartbeat
+	}
+	if c.Repeat == 0 {
+		c.Repeat = DefaultRepeat
+	}
+	if c.Snapshot == 0 {
+		c.Snapshot = DefaultSnapshot
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	if c.Fold.Key == (schemas.PartitionKey{}) {
+		c.Fold.Key = schemas.DefaultPartitionKey()
+	}
+	if c.Fold.MaxRows == 0 {
+		c.Fold.MaxRows = fold.DefaultMaxRows
+	}
+	c.Fold.Talkers = true
+	c.Fold.Ends = c.Events != ""
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.closeLog == nil {
+		c.closeLog = newCloseLog(c.Logger)
+	}
+	return c
+}
+
+// fetchBytes is how much of a topic is fetched at a time.
+const fetchBytes = 1 << 20
+
+// cursor returns a cursor at an offset of the owner's partition of a topic. It waits for as long as the topic cannot be
+// read, whatever the reason is: a person may mend it.
+func (c *OwnerConfig) cursor(log kafkaio.Fetcher, topic string, offset int64) *kafkaio.Cursor {
+	return kafkaio.NewCursor(log, kafkaio.CursorConfig{
+		Topic: topic, Partition: c.Fold.Partition, Offset: offset, MaxBytes: fetchBytes,
+		SameTopic: true, Retry: kafkaio.Always, Logger: c.Logger,
+	})
+}

@@ -1,0 +1,147 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/kafkaio"
+)
+
+// Follower reads the topic ahead of an owner, for as long as that runs. Make one with NewFollower and call Run once. Status may be
+// called from any goroutine.
+type Follower struct {
+	topic   Topic
+	log     kafkaio.Fetcher
+	logger  *slog.Logger
+	cursor  *kafkaio.Cursor
+	batches chan Batch
+	trouble atomic.Pointer[error]
+	end     atomic.Int64
+	again   atomic.Uint64
+	tail    schemas.ControlTail // the last record that was read of the topic
+}
+
+// Status says how far a Follower is.
+type Status struct {
+	End     int64  // the offset behind the topic's last record, as of the last answer
+	Again   uint64 // how often the topic began anew
+	Trouble error  // why it cannot be read now, or nil
+}
+
+// Missing reports whether the topic is not there, or may not be read: nothing but a person can mend that.
+func (s *Status) Missing() bool { return s.Trouble != nil && !kafkaio.Temporary(s.Trouble) }
+
+// fetchBytes is how much of the topic is fetched at a time.
+const fetchBytes = 1 << 20
+
+// NewFollower returns a follower that begins at an offset. tail is the last record that was read before it: where the topic has another
+// one in its place, the topic was made anew, and all of it is read. A nil logger discards. NewFollower does no I/O.
+func NewFollower(log kafkaio.Fetcher, t Topic, offset int64, tail schemas.ControlTail, logger *slog.Logger) *Follower {
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	f := &Follower{topic: t, log: log, logger: logger.With("topic", t.name), batches: make(chan Batch, 1), tail: tail}
+	f.cursor = kafkaio.NewCursor(log, kafkaio.CursorConfig{
+		Topic: t.name, Offset: offset, MaxBytes: fetchBytes, SameTopic: true, Retry: f.retry,
+	})
+	return f
+}
+
+// Batches returns what was read, in order. It is closed when Run returns.
+func (f *Follower) Batches() <-chan Batch { return f.batches }
+
+// Status returns how far the follower is.
+func (f *Follower) Status() Status {
+	s := Status{End: f.end.Load(), Again: f.again.Load()}
+	if err := f.trouble.Load(); err != nil {
+		s.Trouble = *err
+	}
+	return s
+}
+
+// retry notes why an attempt failed, logs the first of several, and lets the cursor try again: whatever the reason is, a person
+// may mend it.
+func (f *Follower) retry(err error) bool {
+	if old := f.trouble.Swap(&err); old == nil && !errors.Is(err, context.Canceled) {
+		f.logger.Warn("cannot read what people have decided by hand: counting goes on without it", "error", err)
+	}
+	return true
+}
+
+// Run reads until ctx ends.
+func (f *Follower) Run(ctx context.Context) {
+	defer close(f.batches)
+	again := false
+	for ctx.Err() == nil {
+		first := f.cursor.Offset()
+		b, err := f.cursor.Next(ctx)
+		if errors.Is(err, kafkaio.ErrTruncated) {
+			f.startAgain(err)
+			again = true
+			continue
+		}
+		if err != nil {
+			continue // ctx has ended
+		}
+		if err := f.verify(ctx, &b); errors.Is(err, ErrOtherTopic) {
+			f.startAgain(err)
+			again = true
+			continue
+		} else if err != nil {
+			continue // likewise
+		}
+		if f.trouble.Swap(nil) != nil {
+			f.logger.Info("what people have decided by hand can be read again")
+		}
+		f.end.Store(b.HighWater)
+		if len(b.Records) == 0 && len(b.Skipped) == 0 && !again {
+			continue
+		}
+		out := f.topic.read(&b)
+		if len(b.Records) > 0 {
+			f.tail = out.Tail
+		}
+		if out.First = first; first == kafkaio.Earliest {
+			out.First = start(&b)
+		}
+		out.Again, again = again, false
+		if n := out.Skipped.Sum(); n > 0 {
+			f.logger.Error("skipped control records", "before", out.Next, "later_version", out.Skipped.Later, "unreadable", out.Skipped.Unreadable, "lost", out.Skipped.Lost)
+		}
+		select {
+		case f.batches <- out:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// startAgain makes the follower read all of the topic once more.
+func (f *Follower) startAgain(why error) {
+	f.logger.Error("the topic of control was made anew, or has lost records: reading all of it once more", "error", why)
+	f.again.Add(1)
+	f.tail = schemas.ControlTail{}
+	f.cursor.MoveTo(kafkaio.Earliest)
+}
+
+// verify checks, before what was fetched is believed, that the topic is the one whose last record is known. The error is ErrOtherTopic,
+// or that of ctx.
+func (f *Follower) verify(ctx context.Context, b *kafkaio.Batch) error {
+	if len(b.Records) == 0 && len(b.Skipped) == 0 {
+		return nil
+	}
+	return Verify(ctx, f.log, f.topic.name, f.tail)
+}
+
+// start returns the offset at which a batch starts that was fetched from the start of the topic.
+func start(b *kafkaio.Batch) int64 {
+	switch {
+	case len(b.Skipped) > 0:
+		return b.Skipped[0].From
+	case len(b.Records) > 0:
+		return b.Records[0].Offset
+	}
+	return b.Next
+}

@@ -1,0 +1,56 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/kafkaio"
+)
+
+// ErrOtherTopic says that a topic was made anew, and has grown past what was read of the old one: another record is in the place of the
+// last one that was read. Test with errors.Is.
+var ErrOtherTopic = errors.New("the topic was made anew")
+
+// TailOf returns what a topic is known again by: the last record of a batch; the zero value if it has none.
+func TailOf(b *kafkaio.Batch) (tail schemas.ControlTail) {
+	if n := len(b.Records); n > 0 {
+		tail.Offset, tail.CRC = b.Records[n-1].Offset, checksum(b.Records[n-1].Value)
+	}
+	return tail
+}
+
+// checksum returns that of a record's value. It is never 0, which says that there is no record.
+func checksum(value []byte) uint32 {
+	return max(1, crc32.Checksum(value, crc32.MakeTable(crc32.Castagnoli)))
+}
+
+// verifyBytes is how much is fetched to verify one record: brokers return the batch that holds it, however long that is.
+const verifyBytes = 4 << 10
+
+// Verify checks that a topic is the one in which the last record was read that tail says. It fetches that record once more, which costs
+// nothing that counts: people write the topic. A tail without a record, and one that the topic no longer holds, prove nothing. While
+// the brokers are away it waits. The error is ErrOtherTopic, or that of ctx.
+func Verify(ctx context.Context, log kafkaio.Fetcher, topic string, tail schemas.ControlTail) error {
+	if tail.CRC == 0 {
+		return nil
+	}
+	cursor := kafkaio.NewCursor(log, kafkaio.CursorConfig{
+		Topic: topic, Offset: tail.Offset, MaxWait: -1, MaxBytes: verifyBytes, SameTopic: true, Retry: kafkaio.Always,
+	})
+	b, err := cursor.Next(ctx)
+	switch {
+	case errors.Is(err, kafkaio.ErrTruncated):
+		return fmt.Errorf("%w: %w", ErrOtherTopic, err)
+	case err != nil:
+		return err
+	}
+	for i := range b.Records {
+		if r := &b.Records[i]; r.Offset == tail.Offset && checksum(r.Value) != tail.CRC {
+			return fmt.Errorf("%w: another record is at offset %d, the last that was read", ErrOtherTopic, r.Offset)
+		}
+	}
+	return nil
+}

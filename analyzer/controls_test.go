@@ -1,0 +1,343 @@
+package analyzer
+
+import (
+	"os"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/schemas/pb"
+	"github.com/509da70d/floodgate/store/kafkaio"
+)
+
+// decide writes a decision about a caller of kind key, for an hour, and returns its offset. The first byte of the id is given.
+func (w *world) decide(id byte, a schemas.ControlAction, key string) int64 {
+	w.t.Helper()
+	now := time.Now()
+	c := schemas.Control{
+		ID: schemas.ControlID{id}, Time: now.UnixNano(), Author: "ann", Reason: "ticket 4711", Action: a,
+		Caller: schemas.Caller{Kind: "key", ID: key}, Until: now.Add(time.Hour).UnixNano(), Target: schemas.ControlID{id - 1},
+	}
+	offset, err := NewControlWriter(w.log, "control", nil).Append(w.t.Context(), &c)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return offset
+}
+
+// wantClosed wants that gates which start now believe that these are closed.
+func (w *world) wantClosed(when string, want ...string) {
+	w.t.Helper()
+	got := w.log.follow(w.t, time.Now().UnixNano()).closed
+	for _, key := range want {
+		if _, ok := got[key]; !ok {
+			w.t.Errorf("%s: got closed %v, want %q", when, got, key)
+		}
+	}
+	if len(got) != len(want) {
+		w.t.Errorf("%s: got closed %v, want %q and no others", when, got, want)
+	}
+}
+
+func TestWhatAPersonDecidesIsPublishedWithAHeartbeatBehindIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.conf.API = "192.0.2.7:9096"
+		w.start()
+		w.prod.send(time.Now(), "a", "a", "a")
+		time.Sleep(1300 * time.Millisecond) // between two heartbeats
+		before := len(w.log.decisions(t))
+		offset := w.decide(1, schemas.ControlOpen, "a")
+		w.decide(2, schemas.ControlClose, "b")
+		time.Sleep(50 * time.Millisecond)
+		w.wantClosed("at once", schemas.ManualRule+" key:b")
+		opened, known := false, false
+		for _, r := range w.log.decisions(t)[before:] {
+			switch {
+			case r.Decision != nil && r.Decision.Caller.ID == "a":
+				opened = true
+				if d := r.Decision; d.Until > d.CloseAt {
+					t.Errorf("got %+v, want it open without the delay of gates", d)
+				}
+			case r.Heartbeat != nil && r.Heartbeat.Control > offset:
+				known = true
+				if !opened || r.Heartbeat.API != "192.0.2.7:9096" {
+					t.Errorf("got heartbeat %+v, opened before it: %v; want it behind the decision, with the address", r.Heartbeat, opened)
+				}
+			}
+		}
+		if !opened || !known {
+			t.Errorf("got opened %v, heartbeat %v within 50 ms, want both", opened, known)
+		}
+		w.end()
+		if at := w.checkpoint(); at.Control != 2 || at.Place.Next != 2 || at.Place.From != 1 {
+			t.Errorf("store: got %+v, want both records applied before offset 1", at)
+		}
+	})
+}
+
+func TestRecordsAboutOtherPartitionsOnlyMoveTheOffset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.conf.Fold.Partitions = 2
+		other := "x0"
+		for schemas.Partition(schemas.DefaultPartitionKey().Hash("key", other), 2) == 0 {
+			other += "x"
+		}
+		w.start()
+		time.Sleep(time.Second)
+		w.decide(1, schemas.ControlClose, other)
+		time.Sleep(3 * time.Second)
+		w.end()
+		if at := w.checkpoint(); at.Control != 1 || at.Place != (schemas.ControlPlace{}) || at.Rows != 1 {
+			t.Errorf("got %+v, want the offset moved on and nothing else, but the row that says that no event is missing", at)
+		}
+		for _, rec := range w.log.state(t) {
+			if c := rec.GetControl(); c.GetNext() > 0 {
+				t.Errorf("state: got %v, want no place", c)
+			}
+		}
+	})
+}
+
+func TestWithoutALeaseNothingIsApplied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var lost atomic.Bool
+		w.conf.Lease = func(time.Time) bool { return !lost.Load() }
+		w.start()
+		time.Sleep(time.Second)
+		lost.Store(true)
+		w.decide(1, schemas.ControlClose, "a")
+		time.Sleep(30 * time.Second)
+		if s := w.owner.Stats(); s.Control.Next != 0 || s.Control.End != 1 || s.Control.Applied[schemas.ControlClose] != 0 {
+			t.Errorf("without a lease: got %+v, want nothing applied", s.Control)
+		}
+		lost.Store(false)
+		time.Sleep(time.Second)
+		w.wantClosed("with the lease", schemas.ManualRule+" key:a")
+		w.end()
+	})
+}
+
+func TestAFullDiskDoesNotStopAPerson(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var full atomic.Bool
+		w := newWorld(t)
+		w.setup = func(o *Owner) { o.ledger.openStore = fullDisks(&full) }
+		w.start()
+		w.prod.send(time.Now(), "a", "b")
+		time.Sleep(time.Second)
+		full.Store(true)
+		w.decide(1, schemas.ControlClose, "a")
+		time.Sleep(3 * time.Second)
+		w.wantClosed("disk full", schemas.ManualRule+" key:a")
+		if s := w.owner.Stats().State; s != stateMemoryOnly {
+			t.Errorf("got %v, want %v", s, stateMemoryOnly)
+		}
+		w.prod.send(time.Now(), "a", "b", "b")
+		time.Sleep(time.Second)
+		w.stop()
+		<-w.done // its counts are not committed
+		full.Store(false)
+		w.atRest()
+		if at := w.checkpoint(); at.Place != (schemas.ControlPlace{From: 1, Next: 1, Chain: at.Place.Chain}) {
+			t.Errorf("got %+v, want the record where it was applied in memory", at)
+		}
+	})
+}
+
+func TestWithoutTheTopicCountingGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.log.Delete("control")
+		w.start()
+		w.prod.send(time.Now(), "a", "a", "a")
+		time.Sleep(5 * time.Second)
+		w.wantClosed("without the topic", "r key:a")
+		if s := w.owner.Stats(); s.Control.Trouble == nil || s.State != Running {
+			t.Errorf("got %v in state %v, want it running, and what the trouble is", s.Control.Trouble, s.State)
+		}
+		w.log.Create(1, "control")
+		w.decide(1, schemas.ControlClose, "b")
+		time.Sleep(10 * time.Second)
+		w.wantClosed("with the topic", "r key:a", schemas.ManualRule+" key:b")
+		if s := w.owner.Stats(); s.Control.Trouble != nil {
+			t.Errorf("got %v, want no trouble", s.Control.Trouble)
+		}
+		w.end()
+		w.log.Delete("control") // while nobody runs, and the store has records of it
+		w.start()
+		time.Sleep(10 * time.Second)
+		w.wantClosed("after a restart without it", schemas.ManualRule+" key:b", "r key:a")
+		w.end()
+	})
+}
+
+// A topic that was made anew is read from its start. What was decided in the old one stays in force, and its copies change nothing.
+func TestATopicThatWasMadeAnewIsReadOnceMore(t *testing.T) {
+	for name, running := range map[string]bool{"while an owner runs": true, "while nobody runs": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.start()
+				for i := range byte(5) {
+					w.decide(10+i, schemas.ControlClose, "a")
+				}
+				w.decide(1, schemas.ControlClose, "b")
+				time.Sleep(time.Second)
+				old := w.log.Records("control", 0)
+				if !running {
+					w.end()
+				}
+				w.log.Recreate("control")
+				if !running {
+					w.start()
+				}
+				time.Sleep(3 * time.Second)
+				w.log.Append("control", 0, kafkaio.Message{Time: old[5].Time, Value: old[5].Value}) // somebody copies it
+				w.decide(2, schemas.ControlUndo, "")
+				w.decide(3, schemas.ControlClose, "c")
+				time.Sleep(3 * time.Second)
+				w.wantClosed("", schemas.ManualRule+" key:a", schemas.ManualRule+" key:c")
+				if s := w.owner.Stats().Control; s.Again != 1 || s.Next != 3 || s.End != 3 {
+					t.Errorf("got %+v, want the topic read once more, up to 3", s)
+				}
+				w.end()
+			})
+		})
+	}
+}
+
+func TestWhatCannotBeReadIsSkippedAndCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		later, err := pb.AppendControl(nil, &schemas.Control{
+			ID: schemas.ControlID{1}, Time: 1, Author: "ann", Reason: "r", Action: schemas.ControlUndo, Target: schemas.ControlID{2},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		later = append(later[:len(later)-20], 0xf2, 0x01, 0x00) // field 30 in place of field 10
+		w.start()
+		time.Sleep(time.Second)
+		w.log.Append("control", 0, kafkaio.Message{Value: later}, kafkaio.Message{Value: []byte("garbage")}, kafkaio.Message{})
+		w.decide(3, schemas.ControlClose, "a")
+		time.Sleep(time.Second)
+		w.wantClosed("", schemas.ManualRule+" key:a")
+		if s := w.owner.Stats().Control; s.Later != 1 || s.Unreadable != 2 || s.Next != 4 {
+			t.Errorf("got %+v, want one of a later version, two that cannot be read, and all passed over", s)
+		}
+		w.end()
+	})
+}
+
+// An owner dies between its store and state[p]. The one after it notes the place, so that a third one without a store knows it.
+func TestAPlaceThatOnlyTheStoreKnowsIsNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start()
+		w.prod.send(time.Now(), "a", "a")
+		time.Sleep(time.Second)
+		w.decide(1, schemas.ControlReset, "a")
+		time.Sleep(time.Second)
+		w.prod.send(time.Now(), "a")
+		time.Sleep(time.Second)
+		w.end()
+		w.log.Edit("state", 0, func(records []kafkaio.Record) (kept []kafkaio.Record) {
+			for _, r := range records {
+				if rec, err := pb.DecodeState(r.Value); err == nil && rec.GetControl().GetNext() > 0 {
+					continue
+				}
+				r.Offset = int64(len(kept))
+				kept = append(kept, r)
+			}
+			return kept
+		})
+		w.atRest()
+		if err := os.RemoveAll(w.conf.Dir); err != nil {
+			t.Fatal(err)
+		}
+		w.atRest()
+		w.wantCounts(map[string]int64{"a": 1})
+		if n := w.owner.Stats().Control.Guessed; n != 0 {
+			t.Errorf("got %d records applied by their time, want their place known", n)
+		}
+	})
+}
+
+// With store and state lost, records are applied where the log reaches their time, and the owner says so.
+func TestWithoutAnyPlaceRecordsAreAppliedByTheirTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start()
+		w.prod.send(time.Now(), "a", "a")
+		time.Sleep(time.Minute)
+		w.decide(1, schemas.ControlReset, "a")
+		time.Sleep(time.Minute)
+		w.prod.send(time.Now(), "a")
+		time.Sleep(time.Second)
+		w.end()
+		w.log.Recreate("state")
+		if err := os.RemoveAll(w.conf.Dir); err != nil {
+			t.Fatal(err)
+		}
+		w.atRest()
+		w.wantCounts(map[string]int64{"a": 1})
+		if n := w.owner.Stats().Control.Guessed; n != 1 {
+			t.Errorf("got %d records applied by their time, want 1", n)
+		}
+	})
+}
+
+// What was decided while nobody ran holds before gates learn anything: nobody is closed for a moment whom a person has opened.
+func TestWhatWasDecidedWhileNobodyRanHoldsBeforeAnythingIsPublished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.atRest()
+		w.prod.send(time.Now(), "a", "a", "a")
+		w.decide(1, schemas.ControlOpen, "a")
+		before := len(w.log.decisions(t))
+		w.atRest()
+		for _, r := range w.log.decisions(t)[before:] {
+			if d := r.Decision; d != nil && d.Until > d.CloseAt {
+				t.Errorf("got %+v, want nobody closed", d)
+			}
+		}
+	})
+}
+
+// manual returns how many control records the store remembers.
+func (w *world) manual() (n int) {
+	w.t.Helper()
+	f, _, err := Inspect(w.conf.Dir, w.conf.Rules, w.conf.Fold)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	f.Manual(func(fold.Manual) bool { n++; return true })
+	return n
+}
+
+func TestARecordThatIsDeliveredTwiceCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start()
+		w.prod.send(time.Now(), "a", "a")
+		time.Sleep(time.Second)
+		w.decide(1, schemas.ControlReset, "a")
+		time.Sleep(time.Second)
+		w.prod.send(time.Now(), "a", "a")
+		time.Sleep(time.Second)
+		again := w.log.Records("control", 0)[0]
+		w.log.Append("control", 0, kafkaio.Message{Time: again.Time, Value: again.Value})
+		time.Sleep(time.Second)
+		w.end()
+		w.wantCounts(map[string]int64{"a": 2})
+		if n := w.manual(); n != 1 {
+			t.Errorf("got %d records remembered, want 1", n)
+		}
+	})
+}

@@ -1,0 +1,39 @@
+package analyzer
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/schemas/pb"
+	"github.com/509da70d/floodgate/store/kafkaio"
+)
+
+// ControlWriter writes to the topic of what people decide by hand. Any number of goroutines may use it.
+type ControlWriter struct {
+	log    kafkaio.Producer
+	topic  string
+	logger *slog.Logger
+}
+
+// NewControlWriter returns a writer to a topic. A nil logger discards. It does no I/O.
+func NewControlWriter(log kafkaio.Producer, topic string, logger *slog.Logger) *ControlWriter {
+	return &ControlWriter{log: log, topic: topic, logger: logger}
+}
+
+// Append appends a record, and returns its offset. It tries again until ctx ends where that may help, so that the record may be in
+// the topic more than once: owners apply the first one of an id, and offset is that of the last. An error that a record itself is
+// to blame for is pb.ErrBounds or pb.ErrMalformed; after others kafkaio.OutcomeOf says whether it may be in the topic all the same.
+func (w *ControlWriter) Append(ctx context.Context, c *schemas.Control) (offset int64, err error) {
+	value, err := pb.AppendControl(nil, c)
+	if err != nil {
+		return -1, fmt.Errorf("encode control record: %w", err)
+	}
+	var key []byte // none for what is about all partitions
+	if !c.Global() {
+		key = []byte(c.Caller.Kind + ":" + c.Caller.ID)
+	}
+	appender := kafkaio.NewAppender(w.log, kafkaio.AppenderConfig{Topic: w.topic, Logger: w.logger})
+	return appender.Append(ctx, kafkaio.Message{Time: c.Time, Key: key, Value: value})
+}

@@ -1,0 +1,17 @@
+package analyzer
+
+import "errors"
+
+// Errors of an owner. An Analyzer logs them and starts another owner.
+var (
+	// errFenced says that another owner has claimed the partition.
+	errFenced = errors.New("partition was claimed by another owner")
+	// errStale says that a store is good, but that it is quicker or more exact to start from a snapshot.
+	errStale = errors.New("store is older than the last snapshot")
+	// errOtherLog says that the store was counted from another log.
+	errOtherLog = errors.New("the last record counted is not the log's")
+	// errRoom says that an owner without a store may have one now.
+	errRoom = errors.New("there is room for a store again")
+	// errUnsent says that the owner stops, and that its last decisions could not be published: the next owner repeats them.
+	errUnsent = errors.New("stopped with decisions unsent")
+)

@@ -1,0 +1,109 @@
+package eventlog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/schemas/event"
+	"github.com/509da70d/floodgate/store/rows"
+)
+
+// Rows of the store, all with keys that begin with fold.EventRow. The key alone has the version: where it is, all events before the
+// checkpoint are in the topic or in the store. The others end in the number of an event, and hold its JSON.
+const sinceVersion = 1
+
+var errRow = errors.New("bad row of events in store")
+
+// since is the row that says that the store is complete.
+type since struct {
+	known  bool   // the store was committed together with events
+	stored uint64 // rows.Sum of the row; 0 if the store has none
+}
+
+func sinceKey() []byte { return []byte{byte(fold.EventRow)} }
+
+func keyOf(number uint64) []byte { return binary.BigEndian.AppendUint64(sinceKey(), number) }
+
+// TakeDirty returns the rows that the next checkpoint commits: first those that it sets, and then those that it deletes.
+func (q *Queue) TakeDirty() (set, removed []rows.Change) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.since.stored == 0 {
+		c := rows.Change{Key: sinceKey(), Value: []byte{sinceVersion}}
+		q.since.stored = rows.Sum(c.Key, c.Value)
+		set = append(set, c)
+	}
+	for i := range q.items {
+		it := &q.items[i]
+		if !it.dirty {
+			continue
+		}
+		e := it.identified()
+		c := rows.Change{Key: keyOf(it.number), Value: e.Encode(), Old: it.stored}
+		it.stored, it.dirty = rows.Sum(c.Key, c.Value), false
+		set = append(set, c)
+	}
+	removed, q.removed = q.removed, nil
+	return set, removed
+}
+
+// Forget empties the queue, where there is no topic any more, and returns the rows that the next checkpoint deletes.
+func (q *Queue) Forget() (removed []rows.Change) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.since.stored != 0 {
+		q.removed = append(q.removed, rows.Change{Key: sinceKey(), Old: q.since.stored})
+	}
+	for len(q.items) > 0 {
+		q.drop()
+	}
+	removed, q.removed, q.since = q.removed, nil, since{}
+	return removed
+}
+
+// Dirty reports whether the store has rows of events that are acknowledged by now.
+func (q *Queue) Dirty() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.removed) > 0
+}
+
+// Restore takes a row of the store, in any order. Begin follows the last one.
+func (q *Queue) Restore(key, value []byte) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	sum := rows.Sum(key, value)
+	switch len(key) {
+	case 1:
+		if len(value) == 0 || value[0] != sinceVersion {
+			return fmt.Errorf("%w: got version %v, want %d", errRow, value, sinceVersion)
+		}
+		q.since = since{known: true, stored: sum}
+		return nil
+	case 9:
+	default:
+		return fmt.Errorf("%w: got a key of %d bytes, want 1 or 9", errRow, len(key))
+	}
+	e, err := event.Decode(value)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errRow, err)
+	}
+	it := item{number: binary.BigEndian.Uint64(key[1:]), event: e, low: e.Offset, bytes: sizeOf(&e), stored: sum}
+	if e.Type == event.Gap {
+		it.low = e.From
+	}
+	q.items = append(q.items, it)
+	q.bytes += it.bytes
+	q.next = max(q.next, it.number+1)
+	return nil
+}
+
+// Complete reports whether the store that was restored has all events before its checkpoint that are not in the topic. One that was
+// written while there was no topic of events does not.
+func (q *Queue) Complete() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.since.known
+}

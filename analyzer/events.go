@@ -1,0 +1,137 @@
+package analyzer
+
+import (
+	"fmt"
+
+	"github.com/509da70d/floodgate/analyzer/eventlog"
+	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/analyzer/snapshot"
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store"
+)
+
+// This file is how a ledger fills its queue of events. Package eventlog says why none is missing.
+
+// inPlace is for changes that a message of the log has made: they are events of its offset.
+const inPlace = -1
+
+// describe queues the events of what the fold has changed since it was last called. Changes that were made between two messages, by
+// rules or people, are events of the offset that follows: from.
+func (l *ledger) describe(from int64) {
+	changes := l.fold.Changes()
+	defer func() { l.described = len(changes) }()
+	if l.config.Events == "" || l.partial { // while rows of a snapshot are missing, its changes are none; all of them are in the topic
+		return
+	}
+	for i := l.described; i < len(changes); i++ {
+		e, ok := eventlog.Describe(&changes[i], l.config.Fold.Partition, from)
+		if ok {
+			l.events.Add(&e)
+		}
+	}
+	l.events.Reach(l.next.Load())
+}
+
+// describeControl queues the event of a control record that was applied before an offset. What is about all partitions is an event of
+// partition 0.
+func (l *ledger) describeControl(c *schemas.Control, from int64) {
+	if l.config.Events == "" || l.partial || c.Action == schemas.ControlRules || c.Global() && l.config.Fold.Partition != 0 {
+		return
+	}
+	e := eventlog.DescribeControl(c, l.config.Fold.Partition, from)
+	l.events.Add(&e)
+}
+
+// setRules changes the rules of the fold from an offset on.
+func (l *ledger) setRules(set *rules.Set, from int64) {
+	before := l.fold.Rules().ID()
+	l.describe(inPlace)
+	l.fold.SetRules(set)
+	l.setRulesFrom(from)
+	l.describeRules(before, from)
+}
+
+// describeRules queues the events of a change of rules. That they have changed is an event of partition 0.
+func (l *ledger) describeRules(before uint64, from int64) {
+	if l.config.Events != "" && !l.partial && l.config.Fold.Partition == 0 {
+		e := eventlog.DescribeRules(before, l.fold.Rules().ID(), 0, from, l.fold.LogTime())
+		l.events.Add(&e)
+	}
+	l.describe(from)
+}
+
+// restore takes a row of the store.
+func (l *ledger) restore(key, value []byte) error {
+	if fold.KindOf(key) != fold.EventRow {
+		return l.fold.Restore(key, value)
+	}
+	if err := l.events.Restore(key, value); err != nil {
+		return fmt.Errorf("restore events: %w", err)
+	}
+	return nil
+}
+
+// withEvents adds to a checkpoint what is not acknowledged of the events before its offset.
+func (l *ledger) withEvents(j job) job {
+	if l.config.Events == "" {
+		j.changes = append(j.changes, l.events.Forget()...)
+		return j
+	}
+	l.describe(inPlace)
+	set, removed := l.events.TakeDirty()
+	if len(set) > 0 {
+		j.changes = append(set, j.changes...)
+	}
+	j.changes = append(j.changes, removed...) // deletions come last
+	return j
+}
+
+// beginEvents makes the queue take events, when it is known what the fold begins with. mark is the offset before which owners before this
+// one have written all events, and end is that of the log; s is the snapshot to start from, or nil. Offsets whose events nobody may have
+// written get a gap.
+func (l *ledger) beginEvents(mark, end int64, s *snapshot.Snapshot) {
+	if l.config.Events == "" {
+		return
+	}
+	if mark > end {
+		mark = 0 // it is about another log
+	}
+	at := l.store.Checkpoint()
+	from := l.next.Load() // what is folded from here on can be written
+	switch {
+	case s != nil:
+		from = s.Last // likewise: before it, rows are missing
+	case at != (store.Checkpoint{}) && l.events.Complete():
+		from = 0 // the store has the rest
+	}
+	l.events.Begin(max(mark, from))
+	if mark < from {
+		l.logger.Warn("events may be missing from the topic", "from", mark, "to", from)
+		l.events.AddGap(l.config.Fold.Partition, mark, from, l.fold.LogTime())
+	}
+	if s == nil && at != (store.Checkpoint{}) && at.RulesID != l.fold.Rules().ID() { // load has changed them
+		l.events.Hold() // until they are committed
+		l.describeRules(at.RulesID, at.Next)
+	}
+}
+
+// lost queues a gap for offsets that the log no longer has and that are not folded: an owner before this one may have counted them, and
+// not have written their events.
+func (l *ledger) lost(from, to int64) {
+	if l.config.Events == "" || l.partial {
+		return
+	}
+	l.describe(inPlace)
+	if from = max(from, l.events.Mark()); from < to {
+		l.events.AddGap(l.config.Fold.Partition, from, to, l.fold.LogTime())
+	}
+}
+
+// eventsMark returns the offset before which all events are in the topic; 0 without a topic. Any goroutine may call it.
+func (l *ledger) eventsMark() int64 {
+	if l.config.Events == "" {
+		return 0
+	}
+	return l.events.Mark()
+}

@@ -1,0 +1,91 @@
+package analyzer
+
+import (
+	"context"
+	"time"
+
+	"github.com/509da70d/floodgate/analyzer/eventlog"
+	"github.com/509da70d/floodgate/analyzer/failpoint"
+	"github.com/509da70d/floodgate/schemas/event"
+	"github.com/509da70d/floodgate/store/kafkaio"
+)
+
+const (
+	maxEventsSent = 512         // at a time: some 200 KiB
+	maxEventBytes = 512 << 10   // in one produce: a topic takes 1 MiB, and an event has up to 8 KiB where JSON escapes its texts
+	lastEvents    = time.Second // how long an owner that ends waits for the topic of events; what is left is in its store
+	drainPoll     = 2 * time.Millisecond
+)
+
+// eventWriter is the only writer of events[p]. It writes what the queue has, in order, for as long as the topic does not take it, and
+// nothing without a lease. The fold never waits for it. A copy after a lost answer does no harm: it has the same id.
+type eventWriter struct {
+	topic    string
+	appender *kafkaio.Appender
+	queue    *eventlog.Queue
+}
+
+func newEventWriter(log kafkaio.Producer, c OwnerConfig, q *eventlog.Queue) *eventWriter {
+	return &eventWriter{topic: c.Events, queue: q, appender: kafkaio.NewAppender(log, kafkaio.AppenderConfig{
+		Topic: c.Events, Partition: c.Fold.Partition, Lease: c.Lease, Retry: kafkaio.Always, Logger: c.Logger,
+		Stamp: func() int64 { return time.Now().UnixNano() },
+	})}
+}
+
+// run writes until ctx ends.
+func (w *eventWriter) run(ctx context.Context) {
+	for w.topic != "" && ctx.Err() == nil {
+		list, last := w.queue.Batch(maxEventsSent)
+		if len(list) == 0 {
+			select {
+			case <-ctx.Done():
+			case <-w.queue.Wake():
+			}
+			continue
+		}
+		for messages := eventMessages(list); len(messages) > 0; {
+			n := fittingEvents(messages)
+			if _, err := w.appender.Append(ctx, messages[:n]...); err != nil {
+				return // ctx has ended
+			}
+			messages = messages[n:]
+		}
+		failpoint.Here(failpoint.EventsWritten)
+		w.queue.Ack(last)
+	}
+}
+
+// eventMessages returns the messages of events. Those of a caller have it as their key.
+func eventMessages(list []event.Event) []kafkaio.Message {
+	messages := make([]kafkaio.Message, len(list))
+	for i := range list {
+		messages[i].Value = list[i].Encode()
+		if c := list[i].Caller.Caller(); c.Kind != "" {
+			messages[i].Key = []byte(c.String())
+		}
+	}
+	return messages
+}
+
+// fittingEvents returns how many of the messages one produce takes, at least 1.
+func fittingEvents(messages []kafkaio.Message) int {
+	const head = 64 // of a record, about
+	bytes := 0
+	for i := range messages {
+		if bytes += head + len(messages[i].Key) + len(messages[i].Value); bytes > maxEventBytes {
+			return max(1, i)
+		}
+	}
+	return len(messages)
+}
+
+// drain waits a moment until all is written. ctx is that of an owner that ends, and may be over.
+func (w *eventWriter) drain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastEvents)
+	defer cancel()
+	for w.topic != "" && !w.queue.Empty() {
+		if kafkaio.Sleep(ctx, drainPoll) != nil {
+			return
+		}
+	}
+}

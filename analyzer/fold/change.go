@@ -1,0 +1,107 @@
+package fold
+
+import (
+	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/analyzer/window"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// Change is what one entry did to one rule and caller: it closed the gate, moved its end, opened it, or crossed a warning. Or it moved
+// log time past the end of a closure.
+type Change struct {
+	Rule    *rules.Rule
+	Caller  schemas.Caller
+	Kind    policy.Transition // Same for a warning, and for an end
+	Warn    float64           // the share of the limit that was crossed, or 0
+	Ended   bool              // the closure has ended by log time, at At; Kind is Same. Only if Options.Ends says so
+	Before  policy.Closure    // what it was before: the close before this one, with its final peak
+	Closure policy.Closure
+	Count   window.Count
+	Limit   int64 // as it applies to this caller
+	At      int64 // Unix nanoseconds: the entry's time
+	Offset  int64 // of the record whose entry this was
+
+	Next            schemas.Span     // the predicted closure after this one, if it was published and still holds
+	Share           *schemas.Share   // the caller's newest, if it has one; nobody changes it
+	Covered         bool             // its share lets no more pass than its limit: gates need not know of the closure
+	Rate            float64          // the caller's demand, weight per second; 0 where it is not measured, as are the next two
+	Expected, Bound float64          // of a close: its overshoot, as in schemas.Evidence
+	By              policy.Mechanism // of a close: what held the caller to its limit
+}
+
+// staysOpen reports whether a row is open at an entry's time and stays so, as nearly all do: then the policy has nothing to decide.
+func (r *row) staysOpen(count window.Count, t int64) bool {
+	return r.closure.Until <= t && !count.Full(t) && r.beside&hasDemand == 0
+}
+
+// step lets the policy decide on what was counted.
+func (f *Fold) step(r *rules.Rule, row *row, e *schemas.Entry, count window.Count, limit, weight int64) {
+	before := row.closure
+	if before.ClosedAt(e.Time) && r.Window.Traits().Truncates {
+		count.Total = max(count.Total, before.Peak+weight) // what is over the limit is not in the state; its overshoot must show
+	}
+	closure, change := policy.Step(r, before, f.stepsOf(row), e.Time, count)
+	if row.beside&hasDemand != 0 && change == policy.Same {
+		closure, change = f.stepDemand(r, row, e, count, limit, weight)
+	}
+	row.closure = closure
+	if change == policy.Closed {
+		f.putSteps(row, policy.Steps(f.stepsOf(row), before, closure))
+	}
+	if closure.Nth > 0 && e.Time < closure.Until {
+		over := closure.Overshoot(r, limit)
+		f.stats.Overshoot = max(f.stats.Overshoot, over)
+		f.overs.note(overshootKey{int32(row.rule), row.id}, closure, over, e.Time)
+		if full := r.Window.Capacity(limit); count.Total > full {
+			f.tally(int32(row.rule)).Over += uint64(min(count.Total-full, weight)) // > 0, or 0 of a request that was blocked early
+		}
+	}
+	if change != policy.Same {
+		f.changed(Change{
+			Rule: r, Caller: schemas.Caller{Kind: r.Kind, ID: row.id}, Kind: change,
+			Before: before, Closure: closure, Count: count, Limit: limit, At: e.Time, Offset: f.offset,
+		}, row)
+	}
+}
+
+// changed takes note of a change of a row's closure.
+func (f *Fold) changed(c Change, row *row) {
+	if c.Kind == policy.Closed {
+		f.forgetDemand(row)
+		row.setClosedByDemand(!c.Count.Full(c.At))
+		f.closed(int32(row.rule))
+		if row.since != never && c.Rule.Mode == schemas.ModeShadow {
+			row.since = max(row.since, c.Closure.Until) // what it counts depends on this closure
+		}
+	}
+	if row.beside&hasTracker != 0 {
+		f.tellTracker(row, &c)
+	}
+	f.changes = append(f.changes, c)
+	f.awaitEnd(row, c.Before.Until)
+}
+
+// warn reports the highest share of the limit that this entry's weight crossed.
+func (f *Fold) warn(r *rules.Rule, row *row, e *schemas.Entry, count window.Count, limit, weight int64) {
+	share := policy.Warning(r, limit, count, weight)
+	if share == 0 {
+		return
+	}
+	f.stats.Warnings++
+	f.tally(int32(row.rule)).Warnings++
+	f.changes = append(f.changes, Change{
+		Rule: r, Caller: schemas.Caller{Kind: r.Kind, ID: row.id}, Warn: share,
+		Closure: row.closure, Count: count, Limit: limit, At: e.Time, Offset: f.offset,
+	})
+}
+
+// Changes returns the changes since TakeChanges was last called, and leaves them there. The slice is good until the next entry.
+func (f *Fold) Changes() []Change { return f.changes }
+
+// TakeChanges returns the changes since it was last called, in log order. The slice is good until the next entry.
+func (f *Fold) TakeChanges() []Change {
+	changes := f.changes
+	f.changes = f.changes[:0]
+	return changes
+}

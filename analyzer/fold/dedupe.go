@@ -1,0 +1,243 @@
+package fold
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// Bounds of the dedupe table, in log time.
+const (
+	dedupeExpiry = 24 * time.Hour   // a producer silent for longer is forgotten
+	dedupeGrace  = 10 * time.Minute // and never sooner than this, however full the table is
+)
+
+// seen is what dedupe knows of a frame.
+type seen uint8
+
+const (
+	fresh     seen = iota // not seen before: fold it
+	duplicate             // seen before
+	tooOld                // older than the bitmap reaches: not folded, so that a count is never too high
+	crowded               // the table is full of producers that are all alive
+)
+
+// sender is one row of the dedupe table. For a producer, high is the highest sequence number seen and below a bitmap of
+// high (bit 0) and the 63 before it. For a source, high is the last offset folded, and below is 1 once there is one. The
+// key of both is 16 bytes.
+type sender struct {
+	high   uint64
+	below  uint64
+	last   int64  // when it was last heard of: the newest of its messages' times and log time then, in Unix nanoseconds
+	from   uint64 // gaps above this sequence number are in dedupe.gaps; not stored
+	stored uint64 // rows.Sum of the row as last committed; 0 if it never was
+	dirty  bool
+}
+
+// senderID tells producers and sources apart.
+type senderID struct {
+	id     schemas.ProducerID
+	source bool
+}
+
+// dedupe remembers what has been folded from each producer and source. Use newDedupe. One goroutine may use it.
+//
+// What it holds is a function of the log: rows expire and are evicted by log time. A sender's own times may be ahead of
+// that, so that no frame ever expires its own sender.
+type dedupe struct {
+	rows    map[senderID]*sender
+	idle    idleHeap // of all rows: the one that was silent for longest comes first
+	max     int
+	gaps    uint64 // sequence numbers skipped and not filled since, as far as this process saw
+	changed []senderID
+	removed removals
+}
+
+// removals is the rows that were dropped while the store still holds them: by key, their rows.Sum. A row that comes
+// back before the next checkpoint takes its sum from here, so that each key is changed once in a transaction.
+type removals map[string]uint64
+
+func (r removals) add(key []byte, stored uint64) {
+	if stored != 0 {
+		r[string(key)] = stored
+	}
+}
+
+// take returns the sum under which the store still holds key, or 0.
+func (r removals) take(key []byte) uint64 {
+	stored := r[string(key)]
+	delete(r, string(key))
+	return stored
+}
+
+func newDedupe(limit int) *dedupe {
+	return &dedupe{rows: make(map[senderID]*sender), max: limit, removed: make(removals)}
+}
+
+// row returns the row of id, which was heard of at the given time; new if need be; nil if there is no room at log time
+// now.
+func (d *dedupe) row(id senderID, now, at int64) *sender {
+	s := d.rows[id]
+	if s == nil {
+		if len(d.rows) >= d.max && !d.evict(now) {
+			return nil
+		}
+		s = &sender{last: at}
+		if len(d.removed) > 0 {
+			s.stored = d.removed.take(id.key())
+		}
+		d.put(id, s)
+	}
+	s.last = max(s.last, at)
+	if !s.dirty {
+		s.dirty = true
+		d.change(id)
+	}
+	return s
+}
+
+// put adds a row, or replaces one.
+func (d *dedupe) put(id senderID, s *sender) {
+	if old := d.rows[id]; old != nil {
+		s.last = max(s.last, old.last) // its place in the heap stays
+	} else {
+		d.idle.add(idleSender{s.last, id})
+	}
+	d.rows[id] = s
+}
+
+// change puts a sender on the list of the next checkpoint. Senders that were dropped since leave the list when it is twice
+// as long as the table: while nothing can be committed, senders that come and go must not make it grow.
+func (d *dedupe) change(id senderID) {
+	if len(d.changed) >= 2*max(d.max, len(d.rows)) {
+		slices.SortFunc(d.changed, senderID.compare)
+		d.changed = slices.DeleteFunc(slices.Compact(d.changed), func(id senderID) bool { return d.rows[id] == nil })
+	}
+	d.changed = append(d.changed, id)
+}
+
+// frame says whether the frame seq of a producer is to be folded, at log time now and message time recorded, and
+// remembers it.
+func (d *dedupe) frame(id schemas.ProducerID, seq uint64, now, recorded int64) seen {
+	s := d.row(senderID{id: id}, now, max(now, recorded))
+	if s == nil {
+		return crowded
+	}
+	switch {
+	case s.high == 0: // a new producer, or one that was here before this log begins
+		s.high, s.below, s.from = seq, 1, seq
+	case seq > s.high:
+		ahead := seq - s.high
+		d.gaps += ahead - 1
+		s.below = shiftLeft(s.below, ahead) | 1
+		s.high = seq
+	case s.high-seq >= 64:
+		return tooOld
+	default:
+		bit := uint64(1) << (s.high - seq)
+		if s.below&bit != 0 {
+			return duplicate
+		}
+		s.below |= bit
+		if seq > s.from {
+			d.gaps--
+		}
+	}
+	return fresh
+}
+
+func shiftLeft(v, n uint64) uint64 {
+	if n >= 64 {
+		return 0
+	}
+	return v << n
+}
+
+// offset says whether the line at offset of a source is to be folded, and remembers it.
+func (s *sender) offset(offset int64) seen {
+	if offset < 0 || (s.below != 0 && uint64(offset) <= s.high) {
+		return duplicate
+	}
+	s.high, s.below = uint64(offset), 1
+	return fresh
+}
+
+// expire forgets senders that were silent for a day of log time.
+func (d *dedupe) expire(now int64) {
+	for d.removeIdle(ago(now, dedupeExpiry)) {
+	}
+}
+
+// evict makes room: it removes the tenth that was idle for longest, but no sender that was heard of within the grace period.
+// The order does not depend on the map's, so that it is a function of the log. It reports whether any sender was removed.
+func (d *dedupe) evict(now int64) bool {
+	before, removed := ago(now, dedupeGrace), 0
+	for removed <= d.max/10 && d.removeIdle(before) {
+		removed++
+	}
+	return removed > 0
+}
+
+// removeIdle removes the sender that was silent for longest, if it was last heard of before a time, and reports whether it did.
+func (d *dedupe) removeIdle(before int64) bool {
+	for {
+		first, ok := d.idle.first()
+		if !ok || first.last >= before {
+			return false
+		}
+		s := d.rows[first.id]
+		if s.last == first.last {
+			d.idle.removeFirst()
+			d.remove(first.id, s)
+			return true
+		}
+		d.idle.renewFirst(s.last)
+	}
+}
+
+// ago returns the time that lies d before t, or the first of all times.
+func ago(t int64, d time.Duration) int64 { return max(t, math.MinInt64+int64(d)) - int64(d) }
+
+func (d *dedupe) remove(id senderID, s *sender) {
+	delete(d.rows, id)
+	d.removed.add(id.key(), s.stored)
+}
+
+func (id senderID) key() []byte { return append([]byte{id.prefix()}, id.id[:]...) }
+
+func (id senderID) prefix() byte {
+	if id.source {
+		return byte(SourceRow)
+	}
+	return byte(ProducerRow)
+}
+
+func (s *sender) value() []byte {
+	b := []byte{rowVersion}
+	b = binary.AppendUvarint(b, s.high)
+	b = binary.AppendUvarint(b, s.below)
+	return binary.AppendVarint(b, s.last)
+}
+
+// restore puts a stored row back.
+func (d *dedupe) restore(key, value []byte, sum uint64) error {
+	if len(key) != 17 || key[0] != byte(ProducerRow) && key[0] != byte(SourceRow) || len(value) < 1 || value[0] != rowVersion {
+		return fmt.Errorf("%w: got a sender of %d + %d bytes", errRow, len(key), len(value))
+	}
+	s := &sender{stored: sum}
+	b := value[1:]
+	var n [3]int
+	s.high, n[0] = binary.Uvarint(b)
+	s.below, n[1] = binary.Uvarint(b[max(0, n[0]):])
+	s.last, n[2] = binary.Varint(b[max(0, n[0])+max(0, n[1]):])
+	if n[0] <= 0 || n[1] <= 0 || n[2] <= 0 || n[0]+n[1]+n[2] != len(b) || s.high > math.MaxInt64 && key[0] == byte(SourceRow) {
+		return fmt.Errorf("%w: got a sender cut short", errRow)
+	}
+	s.from = s.high
+	d.put(senderID{id: schemas.ProducerID(key[1:]), source: key[0] == byte(SourceRow)}, s)
+	return nil
+}

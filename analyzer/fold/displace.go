@@ -1,0 +1,186 @@
+package fold
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// victimOf says which rows a newcomer may displace: of rules that have more than their part, or of its own.
+type victimOf struct {
+	newcomer int32   // its rule, or −1 if that rule is below its part and takes from others only
+	share    float64 // of its limit, which it has surely sent: open rows with a smaller share may go, …
+	anyOpen  bool    // … or all open ones
+	closed   bool    // and closed ones: the newcomer is to be closed itself
+}
+
+// Classes of rows, by how much they matter.
+const (
+	rowExpired     = iota // nothing depends on it
+	rowOpen               // its count matters
+	rowRemembering        // its window is empty, but it makes its caller's next close last longer
+	rowClosed
+)
+
+// rank is how much a row matters. Of two in one class the one further from its limit matters less, in eighths; of those
+// the one with the shorter window; of closed ones the one that opens first.
+type rank struct {
+	class  int
+	eighth int
+	length int64
+	share  float64
+	until  int64
+}
+
+func (a rank) compare(b rank) int {
+	return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.until, b.until), cmp.Compare(a.eighth, b.eighth),
+		cmp.Compare(a.length, b.length), cmp.Compare(a.share, b.share))
+}
+
+// rank returns how much a row matters now.
+func (f *Fold) rank(r *row) rank {
+	rule := f.set.Rules[r.rule]
+	switch {
+	case f.expires(r) <= f.now:
+		return rank{class: rowExpired}
+	case r.closure.ClosedAt(f.now):
+		return rank{class: rowClosed, until: r.closure.Until}
+	}
+	limit, unlimited := f.limitOf(rule, r)
+	total := rule.Window.View(r.state, limit, f.now).Total
+	if total == 0 && r.closure.Nth > 0 {
+		return rank{class: rowRemembering}
+	}
+	share := float64(total) / float64(rule.Window.Capacity(limit))
+	if unlimited {
+		share = 0
+	}
+	return rank{class: rowOpen, eighth: int(min(share, 1) * 8), length: rule.Window.Length(f.now), share: share}
+}
+
+// victim draws some rows and returns the one with the lowest rank, if it may lose its place.
+func (f *Fold) victim(v victimOf) (uint32, bool) {
+	var worst uint32
+	lowest := rank{class: math.MaxInt}
+	for drawn, seen := 0, 0; drawn < tries && seen < candidates; drawn++ {
+		i := f.draw()
+		r := f.table.row(i)
+		if r.rule < 0 || int32(r.rule) != v.newcomer && f.accounts[r.rule].rows <= f.guaranteed() {
+			continue
+		}
+		seen++
+		if k := f.rank(r); k.compare(lowest) < 0 {
+			worst, lowest = i, k
+		}
+	}
+	switch lowest.class {
+	case rowExpired:
+		return worst, true
+	case rowOpen:
+		return worst, v.anyOpen || lowest.share < v.share
+	case rowRemembering:
+		return worst, v.anyOpen
+	case rowClosed:
+		return worst, v.closed
+	}
+	return 0, false
+}
+
+// draw returns the index of a row, in use or not. The numbers are those of SplitMix64 (Steele, Lea, Flood: Fast Splittable
+// Pseudorandom Number Generators, 2014) from a fixed seed: what is drawn is a function of what was folded.
+func (f *Fold) draw() uint32 {
+	return uint32(drawn(&f.random) % uint64(f.table.made)) // < 2^32
+}
+
+// drawn returns the next number of SplitMix64.
+func drawn(random *uint64) uint64 {
+	*random += 0x9e3779b97f4a7c15
+	z := *random
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// displace takes the row at index i from its caller. An open caller waits from then on, with a lower bound of its count. A
+// closed one stays closed: gates keep what they were sent, and so does the publisher.
+func (f *Fold) displace(i uint32) {
+	r := f.table.row(i)
+	rule := int32(r.rule)
+	if f.expires(r) <= f.now {
+		f.dropExpired(i, r)
+		return
+	}
+	def := f.set.Rules[rule]
+	limit, unlimited := f.limitOf(def, r)
+	count := def.Window.View(r.state, limit, f.now)
+	f.stats.Displaced++
+	f.lose(rule, count.Total)
+	if count.Total > 0 && !unlimited && !r.closure.ClosedAt(f.now) {
+		if s := f.accounts[rule].coarse.Coarsen(r.state, f.now); len(s) > 0 {
+			f.waiting.add(rowHash(f.ids.hash(r.id), rule), rule, s, units(def, def.Window.Capacity(limit), count.Total))
+		}
+	}
+	f.drop(i, r)
+	f.leaveBuckets()
+}
+
+// leaveBuckets notes that a dropped row is still in its bucket of the wheel, which may be months away. Once there are half as
+// many of them as rows, all buckets are filled anew.
+func (f *Fold) leaveBuckets() {
+	f.left++
+	if f.left > f.opts.MaxRows/2 {
+		f.reschedule()
+	}
+}
+
+// reschedule puts each row into one bucket of the wheel, and awaits the end of each closure.
+func (f *Fold) reschedule() {
+	f.left = 0
+	f.wheel = wheel{minute: f.wheel.minute, started: f.wheel.started}
+	f.table.each(func(i uint32, r *row) bool {
+		f.wheel.schedule(i, f.expiry(r))
+		return true
+	})
+	f.awaitEnds()
+}
+
+// trim displaces the rows of the lowest rank until there are at most MaxRows: a store or a snapshot may hold more. The
+// caller must fill the wheel again after it.
+func (f *Fold) trim() {
+	surplus := f.table.used - f.opts.MaxRows
+	if surplus <= 0 {
+		return
+	}
+	type ranked struct {
+		rank
+		i uint32
+	}
+	rows := make([]ranked, 0, f.table.used)
+	f.table.each(func(i uint32, r *row) bool {
+		rows = append(rows, ranked{f.rank(r), i})
+		return true
+	})
+	slices.SortFunc(rows, func(a, b ranked) int { return cmp.Or(a.compare(b.rank), cmp.Compare(a.i, b.i)) })
+	for _, r := range rows[:surplus] {
+		f.displace(r.i)
+		f.left = 0
+	}
+	f.compact()
+}
+
+// compact moves the rows together, so that draws find rows in use. The caller must fill the wheel again after it.
+func (f *Fold) compact() {
+	old, beside := f.table, f.asides()
+	f.table, f.dirty, f.next = table{}, nil, 0
+	old.each(func(_ uint32, r *row) bool {
+		i := f.table.insert(rowHash(f.ids.hash(r.id), int32(r.rule)), int32(r.rule), r.id)
+		to := f.table.row(i)
+		to.flagByHand(r.beside&hasHand != 0)
+		to.take(&StoredRow{since: r.since, Closure: r.closure, State: r.state})
+		f.adopt(to, r, &beside, true)
+		if to.stored = r.stored; r.dirty {
+			f.markDirty(i, to)
+		}
+		return true
+	})
+}

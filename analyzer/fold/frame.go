@@ -1,0 +1,130 @@
+package fold
+
+import (
+	"hash/crc32"
+	"math"
+
+	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// Record is one message of requests[p].
+type Record struct {
+	Offset int64
+	Time   int64 // Unix nanoseconds: the message's, which bounds its entries'
+	Value  []byte
+}
+
+// Checksum returns the CRC-32C of the record's value, by which a checkpoint or snapshot knows the last record it counts.
+func (r *Record) Checksum() uint32 { return crc32.Checksum(r.Value, crc32.MakeTable(crc32.Castagnoli)) }
+
+// Frame folds one record. A record that cannot be read, or that is not for this partition, is refused whole and counted
+// by reason; the error says why, and the fold is as good as before. A duplicate is no error.
+func (f *Fold) Frame(rec Record) error {
+	f.offset = rec.Offset
+	if f.refused.Has(rec.Offset) {
+		return f.reject(ReasonFuture, "message is from the future")
+	}
+	if err := f.frame.Decode(rec.Value); err != nil {
+		f.stats.Rejected[schemas.Reason(err)]++
+		return err
+	}
+	fr := &f.frame
+	switch {
+	case fr.Fingerprint != f.fingerprint:
+		return f.reject(ReasonKey, "frame has another partition key")
+	case int(fr.Partitions) != f.opts.Partitions:
+		return f.reject(ReasonPartitions, "frame was made for another number of partitions")
+	case !fr.Source && fr.Seq == 0:
+		return f.reject(ReasonSequence, "frame has no sequence number")
+	}
+	if fr.Source {
+		return f.foldSource(rec)
+	}
+	switch f.dedupe.frame(fr.Producer, fr.Seq, f.now, rec.Time) {
+	case duplicate:
+		f.stats.Duplicate++
+		return nil
+	case tooOld:
+		f.stats.TooOld++
+		return nil
+	case crowded:
+		return f.reject(ReasonSenders, "too many producers")
+	}
+	f.stats.Frames++
+	newest := int64(math.MinInt64)
+	for i := range fr.Entries {
+		f.place(&fr.Entries[i], rec.Time)
+		newest = max(newest, fr.Entries[i].Time)
+	}
+	if f.opts.Predict >= rules.PredictShares && len(fr.Entries) > 0 {
+		f.heard.note(fr.Producer, newest, f.now)
+	}
+	return nil
+}
+
+// foldSource folds the lines of a source that were not folded before. All entries of one line share its offset and its
+// frame.
+func (f *Fold) foldSource(rec Record) error {
+	s := f.dedupe.row(senderID{id: f.frame.Producer, source: true}, f.now, max(f.now, rec.Time))
+	if s == nil {
+		return f.reject(ReasonSenders, "too many sources")
+	}
+	f.stats.Frames++
+	f.sourced = true
+	defer func() { f.sourced = false }()
+	line := int64(-1)
+	for i := range f.frame.Entries {
+		e := &f.frame.Entries[i]
+		if e.Offset != line {
+			if s.offset(e.Offset) != fresh {
+				f.stats.Duplicate++
+				continue
+			}
+			line = e.Offset
+		}
+		f.place(e, rec.Time)
+	}
+	return nil
+}
+
+// place folds an entry if its caller belongs to this partition. Its time is bounded by its message's.
+func (f *Fold) place(e *schemas.Entry, recorded int64) {
+	hash := f.ids.hash(e.ID)
+	if f.opts.Partitions > 1 && !f.knows(e, hash) && schemas.Partition(f.opts.Key.Hash(e.Kind, e.ID), f.opts.Partitions) != f.opts.Partition {
+		f.stats.Rejected[ReasonMisplaced]++
+		return
+	}
+	e.Time = min(e.Time, recorded)
+	if e.Kind == schemas.KindCanary {
+		f.canaries = append(f.canaries, *e)
+		if e.Cost > 0 {
+			f.Measure(e.Time, e.Cost)
+		}
+		return
+	}
+	if f.opts.Each != nil {
+		f.opts.Each(e)
+	}
+	f.entry(e, hash)
+}
+
+// knows reports whether an entry's caller has a row. Its partition was checked when the row was made.
+func (f *Fold) knows(e *schemas.Entry, hash uint64) bool {
+	for k := range f.kinds {
+		if f.kinds[k].kind == e.Kind {
+			rule := f.kinds[k].rules[0]
+			_, ok := f.table.find(rowHash(hash, rule), rule, e.ID)
+			return ok
+		}
+	}
+	return false
+}
+
+// TakeCanaries returns the canary entries folded since it was last called. They count nowhere; the owner answers them,
+// so that their senders learn the lag. The slice is good until the next frame.
+func (f *Fold) TakeCanaries() []schemas.Entry {
+	canaries := f.canaries
+	f.canaries = f.canaries[:0]
+	return canaries
+}

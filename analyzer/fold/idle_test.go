@@ -1,0 +1,178 @@
+package fold
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+)
+
+// TestProducersThatComeAndGoCostNoSearch: whoever may write frames fills the table with producers that are a moment
+// apart, so that one of them can be evicted at a time. Then each new producer needs room, and finds it without a look at
+// the others.
+func TestProducersThatComeAndGoCostNoSearch(t *testing.T) {
+	const limit, sources = 20_000, 20_000
+	apart := int64(dedupeGrace) / limit
+	tests := map[string]func(d *dedupe, n int, now int64){
+		"nobody returns": func(*dedupe, int, int64) {},
+		"the oldest return just before they can be evicted": func(d *dedupe, n int, now int64) {
+			if n%2 == 0 {
+				d.frame(foldtest.Producer(n-limit+1), 2, now, now)
+			}
+		},
+		"one returns all the time": func(d *dedupe, n int, now int64) {
+			d.frame(foldtest.Producer(0), uint64(n), now, now)
+		},
+	}
+	for name, returns := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := newDedupe(limit)
+			for n := range limit {
+				d.frame(foldtest.Producer(n), 1, int64(n)*apart, 0)
+			}
+			before, evicted := d.idle.moves, 0
+			for n := limit; n < limit+sources; n++ {
+				now := int64(n+2) * apart
+				returns(d, n, now)
+				size := len(d.rows)
+				if d.frame(foldtest.Producer(n), 1, now, now) == fresh && len(d.rows) <= size {
+					evicted++
+				}
+				if len(d.idle.items) != len(d.rows) {
+					t.Fatalf("got %d senders in the heap, want %d", len(d.idle.items), len(d.rows))
+				}
+			}
+			if evicted < sources/4 {
+				t.Fatalf("got %d producers that took another's place, want %d or more", evicted, sources/4)
+			}
+			perFrame := (d.idle.moves - before) / sources
+			if bound := uint64(4 * bits.Len(limit)); perFrame > bound {
+				t.Errorf("got %d moves for each new producer, want at most %d: four ways through a heap of %d", perFrame, bound, limit)
+			}
+		})
+	}
+}
+
+// TestExpiryLooksAtThoseThatExpire: a minute that passes costs nothing for senders that are still alive.
+func TestExpiryLooksAtThoseThatExpire(t *testing.T) {
+	const limit = 10_000
+	d := newDedupe(limit)
+	for n := range limit {
+		d.frame(foldtest.Producer(n), 1, int64(n), 0)
+	}
+	d.frame(foldtest.Producer(0), 2, hour, hour)
+	before := d.idle.moves
+	for m := range int64(24 * 60) {
+		d.expire(m * minute)
+	}
+	if got := d.idle.moves - before; got != 0 {
+		t.Errorf("got %d moves on a day without an expiry, want none", got)
+	}
+	if d.expire(24*hour + limit); len(d.rows) != 1 || len(d.idle.items) != 1 {
+		t.Errorf("got %d senders and %d in the heap, want the one that was heard of later", len(d.rows), len(d.idle.items))
+	}
+}
+
+// TestSendersThatComeAndGoDoNotFillTheListOfChanges: while nothing can be committed, the list of what is to be committed
+// stays as long as the table, and has each sender that is there.
+func TestSendersThatComeAndGoDoNotFillTheListOfChanges(t *testing.T) {
+	const limit = 100
+	d := newDedupe(limit)
+	for n := range 200 * limit {
+		now := int64(n) * int64(time.Minute)
+		d.frame(foldtest.Producer(n), 1, now, now)
+		d.frame(foldtest.Producer(0), uint64(n), now, now)
+		if len(d.changed) > 2*limit {
+			t.Fatalf("after %d producers: got a list of %d, want at most %d", n, len(d.changed), 2*limit)
+		}
+	}
+	rows := len(d.rows)
+	if changes := d.take(nil); len(changes) != rows {
+		t.Errorf("got %d changes, want one for each of %d senders", len(changes), rows)
+	}
+}
+
+// BenchmarkChosenInputOfSenders has a new producer in a full table, of which nobody can be evicted, many at a time, or one at
+// a time.
+func BenchmarkChosenInputOfSenders(b *testing.B) {
+	const limit = 100_000
+	for name, apart := range map[string]int64{"nobody idle": 0, "idle at once": 2 * int64(dedupeGrace), "idle one by one": int64(dedupeGrace) / limit} {
+		b.Run(name, func(b *testing.B) {
+			d := newDedupe(limit)
+			now := int64(0)
+			for n := range limit {
+				if name == "idle one by one" {
+					now += apart
+				}
+				d.frame(foldtest.Producer(n), 1, now, now)
+			}
+			d.take(nil)
+			for n := limit; b.Loop(); n++ {
+				if now += apart; name == "idle at once" && n%(limit/10) != 0 {
+					now -= apart
+				}
+				d.frame(foldtest.Producer(n), 1, now, now)
+				if n%1000 == 0 {
+					d.take(nil) // as at a checkpoint
+					clear(d.removed)
+				}
+			}
+		})
+	}
+}
+
+// TestTheHeapIsASort: senders leave the heap in the order of a sort, whatever was renewed in between.
+func TestTheHeapIsASort(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var h idleHeap
+		var want []idleSender
+		for range rapid.IntRange(0, 60).Draw(t, "steps") {
+			switch s := drawIdle(t); {
+			case len(want) == 0 || rapid.Bool().Draw(t, "add"):
+				h.add(s)
+				want = append(want, s)
+			case rapid.Bool().Draw(t, "renew"):
+				want[0].last += int64(rapid.IntRange(0, 5).Draw(t, "later"))
+				h.renewFirst(want[0].last)
+			default:
+				h.removeFirst()
+				want = want[1:]
+			}
+			slices.SortFunc(want, func(a, b idleSender) int {
+				return cmp.Or(cmp.Compare(a.last, b.last), slices.Compare(a.id.key(), b.id.key()))
+			})
+			if got, ok := h.first(); ok != (len(want) > 0) || ok && got != want[0] {
+				t.Fatalf("got %+v, want the first of %+v", got, want)
+			}
+		}
+	})
+}
+
+func drawIdle(t *rapid.T) idleSender {
+	return idleSender{
+		last: int64(rapid.IntRange(-3, 3).Draw(t, "last")),
+		id:   senderID{id: foldtest.Producer(rapid.IntRange(0, 9).Draw(t, "producer")), source: rapid.Bool().Draw(t, "source")},
+	}
+}
+
+// A snapshot that has a sender twice leaves one row and one place in the heap.
+func TestASenderThatIsThereTwice(t *testing.T) {
+	d := newDedupe(4)
+	for _, last := range []int64{hour, 2 * hour, minute} {
+		id := senderID{id: foldtest.Producer(1)}
+		if err := d.restore(id.key(), (&sender{high: 5, below: 1, last: last}).value(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := d.rows[senderID{id: foldtest.Producer(1)}].last; len(d.idle.items) != 1 || got != 2*hour {
+		t.Errorf("got %d in the heap, last heard of at %v, want one at 2h", len(d.idle.items), time.Duration(got))
+	}
+	if d.expire(100 * hour); len(d.rows)+len(d.idle.items) != 0 {
+		t.Errorf("got %d rows and %d in the heap, want none", len(d.rows), len(d.idle.items))
+	}
+}

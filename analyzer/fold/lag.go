@@ -1,0 +1,87 @@
+package fold
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// lags is the newest measurements of the lag. They come with the log: a canary carries what its sender measured last. So what is
+// predicted is a function of the log, too.
+type lags struct {
+	newest [lagsKept]measuredLag // a ring
+	at     int                   // of the next one
+	until  int64                 // log time from which on none of them is new enough
+	lag    policy.Lag            // of those that are
+	ticks  int64                 // how many ticks of a recorder it is, and at least 1
+}
+
+// measuredLag is one measurement, and when it came.
+type measuredLag struct{ time, lag int64 }
+
+const (
+	lagsKept = 6
+	lagsLive = int64(10 * time.Second)
+
+	// maxLag bounds one measurement, so that a forged one can stop prediction, and nothing else.
+	maxLag = int64(time.Hour)
+)
+
+func newLags() lags {
+	l := lags{until: math.MinInt64}
+	for i := range l.newest {
+		l.newest[i].time = math.MinInt64
+	}
+	return l
+}
+
+// Measure notes that a lag was measured, in nanoseconds, and came into the log at t, in Unix nanoseconds. Frame does so for each
+// canary.
+func (f *Fold) Measure(t, lag int64) {
+	l := &f.lags
+	l.newest[l.at] = measuredLag{t, min(max(lag, 0), maxLag)}
+	l.at = (l.at + 1) % lagsKept
+	l.sum(max(f.now, t))
+}
+
+// sum computes the lag as of log time now: the median of the measurements, and the median of what they are apart from it. So a
+// server whose clock jumps, or whose path to Kafka is slow, says little about all others.
+func (l *lags) sum(now int64) {
+	var kept [lagsKept]int64
+	n, oldest := 0, ago(now, time.Duration(lagsLive))
+	l.until = math.MinInt64
+	for _, m := range l.newest {
+		if m.time > oldest {
+			kept[n], l.until = m.lag, max(l.until, saturatingAdd(m.time, lagsLive))
+			n++
+		}
+	}
+	if n == 0 {
+		return
+	}
+	median := medianOf(kept[:n])
+	for i, lag := range kept[:n] {
+		kept[i] = max(lag-median, median-lag)
+	}
+	l.lag, l.ticks = policy.Lag{Mean: median, Deviation: medianOf(kept[:n])}, max(1, median/schemas.MergeTick)
+}
+
+// medianOf returns the median of some integers of at least 0, which it sorts: of an even number of them, the middle of the two in
+// the middle.
+func medianOf(x []int64) int64 {
+	slices.Sort(x)
+	low, high := x[(len(x)-1)/2], x[len(x)/2]
+	return low + (high-low)/2
+}
+
+// Lag returns the median of the newest measurements of the lag and their median deviation from it, in nanoseconds. ok is false if
+// there are none of the last 10 s of log time.
+func (f *Fold) Lag() (mean, deviation int64, ok bool) {
+	if f.now >= f.lags.until {
+		return 0, 0, false
+	}
+	return f.lags.lag.Mean, f.lags.lag.Deviation, true
+}

@@ -1,0 +1,136 @@
+package fold
+
+import (
+	"math"
+
+	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/analyzer/window"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// Absence says why a caller has no row under a rule. The zero value is that it has one.
+type Absence uint8
+
+// Absences. The first that fits is the one that is given.
+const (
+	Present        Absence = iota
+	PatternAbsence         // the rule's pattern of ids leaves the id out
+	Waiting                // the table was full: the caller waits, and is counted coarsely
+	TableFull              // the table was full, so that what the caller sent may be lost
+	MatchAbsence           // the rule counts only certain resources or statuses, or responses, and none of them has come
+	NothingCame            // nothing has come that anything could still depend on
+)
+
+// maxParts is how many parts of a window a Look shows.
+const maxParts = 256
+
+// Look is what a fold holds about one caller. It shares no memory with the fold that is ever written to.
+type Look struct {
+	Caller schemas.Caller
+	Now    int64      // Unix nanoseconds: the time of the windows
+	Rules  []RuleLook // of the caller's kind, in the order of the file
+	Hand   HandLook
+}
+
+// RuleLook is what a fold holds about one caller under one rule.
+type RuleLook struct {
+	Rule    *rules.Rule // as it counts: in mode shadow while a control record says so
+	Brake   *Manual     // the control record that puts the rule into mode shadow; nil if none does
+	Absence Absence
+
+	Limit     int64   // that the caller is counted under: see LimitFor
+	Capacity  int64   // the weight at which the window is full
+	Unlimited bool    // nothing closes the caller
+	Override  string  // what an override of the rule for the caller is written for, the id or a network; empty if there is none
+	Exact     bool    // it is written for the id
+	LimitBy   *Manual // the control record that gives the limit, before any override; nil if none does
+	OpenedBy  *Manual // the control record that takes the limit away; nil if none does
+
+	Count   window.Count  // at Now. Of a caller that waits, a coarse one, which is never too high
+	Since   int64         // log time up to which weight may be missing from Count; math.MinInt64 if it is exact
+	Parts   []window.Part // what Count.Total is made of, the newest
+	More    int           // older parts
+	Early   int64         // weight that gates blocked early of late, and that closes the caller as if it had been admitted
+	Closure policy.Closure
+
+	ByDemand bool           // the closure is of weight that gates blocked early
+	Span     schemas.Span   // the predicted closure that was published, if it still holds; zero if there is none
+	Share    *schemas.Share // the newest; nil if there is none
+	Rate     float64        // demand, weight per second; 0 where it is not measured
+}
+
+// LowerBound reports whether weight may be missing from Count.
+func (l *RuleLook) LowerBound() bool { return l.Since != never }
+
+// Look returns what the fold holds about a caller, with windows as of now in Unix nanoseconds, or of log time if that is
+// later. It changes nothing. It takes about a microsecond for each rule of the caller's kind, and more if a log has many entries.
+func (f *Fold) Look(c schemas.Caller, now int64) Look {
+	l := Look{Caller: c, Now: max(now, f.now), Hand: f.lookHand(c)}
+	hash := f.ids.hash(c.ID)
+	for _, i := range f.rulesOf(c.Kind) {
+		l.Rules = append(l.Rules, f.lookRule(i, rowHash(hash, i), c.ID, l.Now))
+	}
+	return l
+}
+
+// lookRule returns what the fold holds about a caller of the rule's kind.
+func (f *Fold) lookRule(rule int32, hash uint64, id string, now int64) RuleLook {
+	r := f.set.Rules[rule]
+	l := RuleLook{Rule: r, Since: never}
+	l.Limit, l.Unlimited = f.limitByHand(r, id)
+	l.Override, l.Exact, _ = r.Override(id)
+	l.LimitBy, l.OpenedBy = f.lookLimit(schemas.Caller{Kind: r.Kind, ID: id}, r.Name)
+	l.Brake = f.modeBy(r.Name)
+	l.Capacity = r.Window.Capacity(l.Limit)
+	i, ok := f.table.find(hash, rule, id)
+	if !ok {
+		f.lookAbsent(&l, rule, hash, id, now)
+		return l
+	}
+	row := f.table.row(i)
+	l.Since, l.Closure, l.ByDemand = row.since, row.closure, row.beside&closedByDemand != 0
+	l.Count = r.Window.View(row.state, l.Limit, now)
+	l.Parts, l.More = r.Window.Parts(row.state, l.Limit, now, maxParts)
+	l.Early = f.early(r, row, l.Limit, now, l.Count)
+	if tr := f.trackers.find(row); tr != nil {
+		pace := tr.pace
+		pace.Advance(now, f.lags.lag.Mean)
+		l.Rate = float64(pace.Rate()) / 1000
+		if a := &tr.announced; a.Holds(now) {
+			l.Span = schemas.Span{CloseAt: a.CloseAt, Until: a.Until, Early: true}
+		}
+		if tr.share != nil {
+			l.Share = tr.share.Share(r, l.Limit, now)
+		}
+	}
+	return l
+}
+
+// lookAbsent says why there is no row, and what is known all the same.
+func (f *Fold) lookAbsent(l *RuleLook, rule int32, hash uint64, id string, now int64) {
+	r := l.Rule
+	l.Count = r.Window.View(nil, l.Limit, now)
+	w, waits := f.waiting.find(hash, rule)
+	switch {
+	case !r.Pattern.Match(id):
+		l.Absence = PatternAbsence
+	case waits:
+		l.Absence, l.Since = Waiting, f.accounts[rule].lost
+		l.Count.Total = f.accounts[rule].coarse.View(f.waiting.callers[w].state(), l.Limit, now).Total
+	case f.lowerBoundSince(rule, l.Limit, now) != never:
+		l.Absence, l.Since = TableFull, f.lowerBoundSince(rule, l.Limit, now)
+	case r.ReadsResponses() || len(r.Match.Resources) > 0:
+		l.Absence = MatchAbsence
+	default:
+		l.Absence = NothingCame
+	}
+}
+
+// EmptyAt returns when the window is empty if nothing more comes, in Unix nanoseconds; math.MinInt64 if it is empty.
+func (l *RuleLook) EmptyAt() int64 {
+	if len(l.Parts) == 0 {
+		return math.MinInt64
+	}
+	return l.Parts[len(l.Parts)-1].Leaves
+}

@@ -1,0 +1,36 @@
+package fold
+
+import (
+	"testing"
+
+	"github.com/509da70d/floodgate/analyzer/policy"
+)
+
+// TestOvershootsCountByMechanism: each close counts once, for what held its caller to its limit, with its largest overshoot. What is
+// marked after it has ended, or of a caller who is not closed, changes nothing.
+func TestOvershootsCountByMechanism(t *testing.T) {
+	o := newOvershoots()
+	a, b, c := overshootKey{0, "a"}, overshootKey{0, "b"}, overshootKey{1, "a"}
+	closed := func(from, until int64) policy.Closure { return policy.Closure{CloseAt: from, Until: until, Nth: 1} }
+	o.note(a, closed(10, 20), 0.125, 10)
+	o.mark(a, policy.Shared)
+	o.note(a, closed(10, 20), 0.375, 12)
+	o.note(a, closed(10, 22), 0.2, 13) // its end moves
+	o.note(b, closed(14, 30), 0.5, 14)
+	o.mark(c, policy.Predicted)
+	o.note(c, closed(15, 25), 0.25, 15)
+	o.note(c, closed(16, 25), 0.75, 16) // another close: the one before ended early
+	o.mark(c, policy.Predicted)
+	o.settle(22)
+	o.mark(a, policy.Predicted)
+	if want := [policy.Mechanisms]Sum{policy.Reactive: {1, 0.25}, policy.Shared: {1, 0.375}}; o.by != want {
+		t.Errorf("got %+v so far, want %+v", o.by, want)
+	}
+	o.all()
+	if want := [policy.Mechanisms]Sum{{2, 0.75}, {1, 0.75}, {1, 0.375}}; o.by != want {
+		t.Errorf("got %+v, want %+v", o.by, want)
+	}
+	if s := o.seen.Snapshot(); s.Count != 4 || s.Sum != 1.875 {
+		t.Errorf("got %+v, want all four together", s)
+	}
+}

@@ -1,0 +1,119 @@
+package fold
+
+import (
+	"math"
+
+	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// SetRules changes the rules between two records. Rules with the same name and shape keep their counts, and their closures
+// are computed again at once. The counts of other rules start at zero, and the callers that they had closed open. The
+// changes are added to what TakeChanges returns, by rule and caller. Control records stay in force; one about a rule that was not
+// there takes force with it.
+//
+// The offset at which rules change is part of what the fold depends on: the owner commits it before it folds on.
+func (f *Fold) SetRules(set *rules.Set) {
+	old, rows, accounts := f.set, f.table, f.accounts // the rules in the modes that counted
+	beside := f.asides()
+	f.EndScan()
+	f.moves++
+	f.overs.all()
+	f.setRules(set)
+	set = f.set
+	f.table, f.wheel, f.dirty = table{}, wheel{minute: f.wheel.minute, started: f.wheel.started}, nil
+	f.losses = nil
+	f.waiting, f.next, f.left = waiting{max: f.waiting.max}, 0, 0
+	first := len(f.changes)
+	moved := make([]int32, len(old.Rules))
+	for i, r := range old.Rules {
+		moved[i] = f.ruleIndex(r.Name)
+		if to := moved[i]; to >= 0 && (set.Rules[to].Shape() != r.Shape() || set.Rules[to].Kind != r.Kind) {
+			moved[i] = -1
+		}
+	}
+	f.moveAccounts(accounts, old, moved)
+	rows.each(func(_ uint32, r *row) bool {
+		if to := moved[r.rule]; to >= 0 && set.Rules[to].Pattern.Match(r.id) {
+			f.rederive(old.Rules[r.rule], r, to, &beside)
+		} else {
+			f.endShare(old.Rules[r.rule], r, beside.trackers.find(r))
+			f.abandon(old.Rules[r.rule], r)
+		}
+		return true
+	})
+	f.awaitEnds()
+	sortChanges(f.changes[first:])
+}
+
+// abandon drops a row whose rule was removed or no longer counts its caller, and opens what it had closed.
+func (f *Fold) abandon(rule *rules.Rule, r *row) {
+	f.removed.add(AppendRowKey(nil, rule.Name, rule.Kind, r.id), r.stored)
+	if r.closure.ClosedAt(f.now) {
+		r.closure.Until = f.now
+		f.derived(rule, r, policy.Opened)
+	}
+}
+
+// rederive moves a row to the rule at index to, and lets that rule decide.
+func (f *Fold) rederive(before *rules.Rule, r *row, to int32, beside *asides) {
+	rule := f.set.Rules[to]
+	i, row := f.insert(to, r.id)
+	row.set(r.state)
+	row.stored, row.closure, row.since = r.stored, r.closure, r.since
+	if r.since != never && before.Fingerprint() != rule.Fingerprint() {
+		row.since = max(r.since, f.now) // as for the losses of the rule
+	}
+	same := before.Fingerprint() == rule.Fingerprint()
+	f.adopt(row, r, beside, same) // else it has announced a close under another limit, perhaps
+	closed := r.closure
+	if !same {
+		allowed, unlimited := LimitFor(rule, row.id) // by the rules alone: a control record undoes nothing that has ended
+		var steps []policy.Closure
+		closed, steps = policy.Recount(rule, allowed, unlimited, closed, f.stepsOf(row), f.now)
+		f.putSteps(row, steps)
+	}
+	limit, unlimited := f.limitOf(rule, row)
+	closure, change := policy.Derive(rule, limit, unlimited, row.beside&closedByDemand != 0, closed, f.stepsOf(row), f.now,
+		rule.Window.View(r.state, limit, f.now))
+	row.closure = closure
+	if change == policy.Closed {
+		f.putSteps(row, policy.Steps(f.stepsOf(row), closed, closure))
+	}
+	if r.dirty || closure != r.closure {
+		f.markDirty(i, row)
+	}
+	f.wheel.schedule(i, f.expiry(row))
+	if change == policy.Same && before.Mode != rule.Mode && closure.ClosedAt(f.now) {
+		change = policy.Moved // the same closure, but gates must learn its mode
+	}
+	if change != policy.Same {
+		f.derived(rule, row, change)
+	}
+	if !same {
+		f.endShare(before, row, beside.trackers.find(r))
+	}
+}
+
+// derived reports a change that no entry made.
+func (f *Fold) derived(rule *rules.Rule, r *row, kind policy.Transition) {
+	limit, _ := f.limitOf(rule, r)
+	if kind == policy.Closed {
+		f.forgetDemand(r)
+		r.setClosedByDemand(false)
+		f.closed(int32(r.rule))
+		if r.since != never && rule.Mode == schemas.ModeShadow {
+			r.since = max(r.since, r.closure.Until) // as in changed
+		}
+	}
+	f.changes = append(f.changes, Change{
+		Rule: rule, Caller: schemas.Caller{Kind: rule.Kind, ID: r.id}, Kind: kind, Closure: r.closure,
+		Count: rule.Window.View(r.state, limit, f.now), Limit: limit, At: f.now, Offset: f.offset,
+	})
+	if kind == policy.Opened {
+		r.beside &^= hasEnd
+	} else {
+		f.awaitEnd(r, math.MaxInt64)
+	}
+}

@@ -1,0 +1,264 @@
+package fold
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/window"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+func TestRowKeysRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rule := rapid.StringMatching(`[a-zA-Z0-9][a-zA-Z0-9_.-]{0,10}`).Draw(t, "rule")
+		kind := rapid.StringMatching(`[a-z0-9_-]{1,5}`).Draw(t, "kind")
+		id := rapid.OneOf(rapid.String(), rapid.Just("a:b:c"), rapid.Just("\x00"), rapid.Just("\xff\xfe")).Draw(t, "id")
+		gotRule, gotKind, gotID, err := ParseRowKey(string(AppendRowKey(nil, rule, kind, id)))
+		if err != nil || gotRule != rule || gotKind != kind || gotID != id {
+			t.Fatalf("got %q, %q, %q, %v, want %q, %q, %q", gotRule, gotKind, gotID, err, rule, kind, id)
+		}
+	})
+}
+
+func TestRowKeysThatCannotBeRead(t *testing.T) {
+	for _, key := range []string{"", "w", "x", "wrule", "wrule\x00", "wrule\x00kind", "rule\x00kind:id", "wrule:kind:id"} {
+		if _, _, _, err := ParseRowKey(key); !errors.Is(err, errRow) {
+			t.Errorf("%q: got %v, want %v", key, err, errRow)
+		}
+	}
+}
+
+func TestRowValuesRoundTrip(t *testing.T) {
+	number := rapid.OneOf(rapid.Int64(), rapid.SampledFrom([]int64{math.MinInt64, -1, 0, 1, math.MaxInt64}))
+	count := rapid.Int64Range(0, math.MaxInt64)
+	rapid.Check(t, func(t *rapid.T) {
+		since := rapid.OneOf(rapid.Just[int64](never), rapid.Int64Range(never+1, math.MaxInt64)).Draw(t, "since")
+		r := row{since: since, closure: policy.Closure{
+			CloseAt: number.Draw(t, "close at"), Until: number.Draw(t, "until"), Nth: count.Draw(t, "nth"), Peak: count.Draw(t, "peak"),
+		}}
+		v0 := r.value(rapid.Uint64().Draw(t, "shape"))
+		switch rapid.IntRange(0, 2).Draw(t, "early") {
+		case 1:
+			v0.byDemand = true
+		case 2:
+			v0.demand.newest = rapid.Int64Range(-maxSlotNumber, maxSlotNumber).Draw(t, "newest slot")
+			for i := range v0.demand.weights {
+				v0.demand.weights[i] = count.Draw(t, "weight")
+			}
+			v0.demand.weights[0] = max(1, v0.demand.weights[0])
+		}
+		for range rapid.IntRange(0, policy.MaxSteps).Draw(t, "closes before") {
+			v0.steps = append(v0.steps, policy.Closure{
+				CloseAt: number.Draw(t, "close at"), Until: number.Draw(t, "until"),
+				Nth: max(1, count.Draw(t, "nth")), Peak: max(1, count.Draw(t, "peak")),
+			})
+		}
+		for range rapid.IntRange(0, 5).Draw(t, "numbers") {
+			r.state = append(r.state, number.Draw(t, "number"))
+		}
+		v0.State = r.state
+		value := v0.AppendTo([]byte("before"))[len("before"):]
+		v, err := ParseRow(value)
+		if err != nil || !slices.Equal(v.State, v0.State) {
+			t.Fatalf("got %+v, %v, want %+v", v, err, v0)
+		}
+		if v.State, v0.State = nil, nil; !reflect.DeepEqual(v, v0) {
+			t.Fatalf("got %+v, want %+v", v, v0)
+		}
+		if want := versionOf(&v0); value[0] != want {
+			t.Fatalf("got version %d of %+v, want %d", value[0], v0, want)
+		}
+		for n := range value {
+			if cut, err := ParseRow(value[:n]); err == nil && (n < 13 || slices.Equal(cut.State, r.state) && cut.Closure == v0.Closure && len(cut.steps) == len(v0.steps)) {
+				t.Fatalf("cut to %d of %d bytes: got %+v and no error", n, len(value), cut)
+			}
+		}
+	})
+}
+
+// versionOf returns the lowest version that has room for what a row says.
+func versionOf(v *StoredRow) byte {
+	switch {
+	case len(v.steps) > 0:
+		return stepsVersion
+	case v.byDemand || v.demand != (demand{}):
+		return demandVersion
+	case v.since != never:
+		return markedVersion
+	}
+	return rowVersion
+}
+
+func TestRowValuesThatCannotBeRead(t *testing.T) {
+	good := appended(nil, 7, &row{since: never, closure: policy.Closure{CloseAt: 1, Until: 2, Nth: 3, Peak: 4}, state: window.State{5}})
+	numbers := func(n ...int64) []byte {
+		b := bytes.Clone(good[:9])
+		for _, v := range n {
+			b = binary.AppendVarint(b, v)
+		}
+		return b
+	}
+	for name, value := range map[string][]byte{
+		"nothing":               nil,
+		"another version":       append([]byte{stepsVersion + 1}, good[1:]...),
+		"no early weight":       append([]byte{demandVersion}, numbers(never, 0, 1, 2, 3, 4, 5)[1:]...),
+		"negative early weight": append([]byte{demandVersion}, numbers(never, 2, 7, -1, 4, 1, 2, 3, 4)[1:]...),
+		"a first slot of none":  append([]byte{demandVersion}, numbers(never, 2, 7, 0, 4, 1, 2, 3, 4)[1:]...),
+		"a last slot of none":   append([]byte{demandVersion}, numbers(never, 2, 7, 4, 0, 1, 2, 3, 4)[1:]...),
+		"too many slots":        append([]byte{demandVersion}, numbers(never, 9, 7, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3, 4)[1:]...),
+		"a slot beyond time":    append([]byte{demandVersion}, numbers(never, 1, math.MaxInt64, 4, 1, 2, 3, 4)[1:]...),
+		"early, no closure":     append([]byte{demandVersion}, numbers(never, 1, 7, 4, 1, 2, 3)[1:]...),
+		"early, and two":        append([]byte{demandVersion}, numbers(never, 1)[1:]...),
+		"another mark":          append([]byte{demandVersion}, numbers(never, -2, 1, 2, 3, 4)[1:]...),
+		"no closes before":      append([]byte{stepsVersion}, numbers(never, 0, 0, 1, 2, 3, 4)[1:]...),
+		"fewer than none":       append([]byte{stepsVersion}, numbers(never, 0, -1, 1, 2, 3, 4)[1:]...),
+		"too many closes":       append([]byte{stepsVersion}, numbers(append([]int64{never, 0, 9}, make([]int64, 40)...)...)[1:]...),
+		"two closes of one":     append([]byte{stepsVersion}, numbers(never, 0, 2, 1, 2, 1, 4, 1, 2, 2)[1:]...),
+		"a close before, alone": append([]byte{stepsVersion}, numbers(never, 0, 1, 1, 2, 1, 4)[1:]...),
+		"a close of no number":  append([]byte{stepsVersion}, numbers(never, 0, 1, 1, 2, 0, 4, 1, 2, 3, 4)[1:]...),
+		"a close of no peak":    append([]byte{stepsVersion}, numbers(never, 0, 1, 1, 2, 1, 0, 1, 2, 3, 4)[1:]...),
+		"closes, and no mark":   append([]byte{stepsVersion}, numbers()[1:]...),
+		"a mark, and three":     append([]byte{markedVersion}, numbers(9, 1, 2, 3)[1:]...),
+		"a mark of never":       append([]byte{markedVersion}, numbers(never, 1, 2, 3, 4)[1:]...),
+		"no closure":            good[:9],
+		"three numbers":         numbers(1, 2, 3),
+		"a negative nth":        numbers(1, 2, -3, 4),
+		"a negative peak":       numbers(1, 2, 3, -4),
+		"a number cut short":    append(bytes.Clone(good), 0x80),
+		"a number of 80 bits":   append(bytes.Clone(good), bytes.Repeat([]byte{0xff}, 11)...),
+		"a number of 10 bytes":  append(bytes.Clone(good), append(bytes.Repeat([]byte{0xff}, 9), 2)...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := ParseRow(value); !errors.Is(err, errRow) {
+				t.Errorf("got %v, want %v", err, errRow)
+			}
+		})
+	}
+}
+
+// restoreSet has a rule of each algorithm, named by it.
+var restoreSet = []string{
+	"{name: fixed, callers: key, limit: 6, window: 1m, algorithm: fixed, close_for: 1m}",
+	"{name: sliding, callers: key, limit: 8, window: 5m, slots: 5, escalate: {factor: 2, max: 20m}, close_for: 2m}",
+	"{name: log, callers: key, limit: 5, window: 10m, algorithm: log}",
+	"{name: gcra, callers: key, limit: 10, window: 1m, algorithm: gcra, burst: 4}",
+	"{name: calendar, callers: key, limit: 10, window: month, timezone: Europe/Berlin}",
+}
+
+func TestRestoreRefusesStatesThatCannotBe(t *testing.T) {
+	set := foldtest.Rules(t, restoreSet...)
+	for name, state := range map[string]window.State{
+		"fixed": {1}, "sliding": {1, 0, 0}, "log": {5, 1, 2}, "gcra": {1}, "calendar": {5, 4, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := New(set, Options{})
+			rule := set.Rules[f.ruleIndex(name)]
+			key := AppendRowKey(nil, name, "key", "a")
+			err := f.Restore(key, appended(nil, rule.Shape(), &row{state: state}))
+			if !errors.Is(err, errRow) || f.table.used != 0 {
+				t.Errorf("got %v and %d rows, want %v and none", err, f.table.used, errRow)
+			}
+		})
+	}
+}
+
+// TestRestoreDropsWhatNoRuleCounts: the next checkpoint deletes it.
+func TestRestoreDropsWhatNoRuleCounts(t *testing.T) {
+	set := foldtest.Rules(t, restoreSet...)
+	f := New(set, Options{})
+	rowEntry(f, 0, "a", 5)
+	var kept fakeStore
+	kept.commit(t, f)
+	for name, lines := range map[string][]string{
+		"the rule is gone":     restoreSet[1:],
+		"it counts otherwise":  append([]string{strings.Replace(restoreSet[0], "1m, algo", "2m, algo", 1)}, restoreSet[1:]...),
+		"it counts others now": append([]string{strings.Replace(restoreSet[0], "key", "ip", 1)}, restoreSet[1:]...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			held := kept.clone()
+			f := held.restore(t, foldtest.Rules(t, lines...), Options{})
+			held.commit(t, f)
+			if len(held.rows) != len(restoreSet)-1 {
+				t.Errorf("got %d rows, want %d", len(held.rows), len(restoreSet)-1)
+			}
+		})
+	}
+}
+
+// FuzzRestore reads rows as a store might hold them. Whatever is accepted is held and stored as it was, and can be
+// counted on.
+func FuzzRestore(f *testing.F) {
+	set := foldtest.Rules(f, restoreSet...)
+	seed := New(set, Options{})
+	for n := range uint32(8) {
+		rowEntry(seed, int64(n)*7*second, "a", n)
+	}
+	seed.Entry(&schemas.Entry{Time: 49 * second, Kind: "key", ID: "a", Count: 1, Blocked: true, Early: true})
+	if err := seed.Frame(Record{Time: minute, Value: foldtest.Encode(f, foldtest.Frame(5, 0))}); err != nil {
+		f.Fatal(err)
+	}
+	if err := seed.Frame(Record{Time: minute, Value: foldtest.Encode(f, sourceFrame(seed.opts))}); err != nil {
+		f.Fatal(err)
+	}
+	if err := seed.Control(closeRecord(1, "a"), 1, 1); err != nil {
+		f.Fatal(err)
+	}
+	for _, at := range []int64{4000, 5000, 6000} { // closes in a row
+		rowEntry(seed, at*second, "again", 20)
+	}
+	for _, c := range seed.TakeDirty() {
+		f.Add(c.Key, c.Value)
+	}
+	f.Fuzz(func(t *testing.T, key, value []byte) {
+		if kind := KindOf(key); kind == RefusalRow || kind == LossRow {
+			return // they are no rows of callers or senders
+		}
+		fold := New(set, Options{})
+		if err := fold.Restore(key, value); err != nil {
+			if !errors.Is(err, errRow) || fold.table.used+len(fold.dedupe.rows) != 0 {
+				t.Fatalf("got %v and %d rows", err, fold.table.used)
+			}
+			return
+		}
+		fold.Resume(hour)
+		rows := rowsOf(fold)
+		if len(rows)+len(fold.dedupe.rows)+len(fold.removed)+len(fold.manual.byID) != 1 {
+			t.Fatalf("got rows %q and %d senders of one row", rows, len(fold.dedupe.rows))
+		}
+		for _, row := range rows { // numbers have but one shortest form, so a longer one is not what was stored
+			if name, _, _ := strings.Cut(row, "\x00"); !strings.HasPrefix(string(key), name) {
+				t.Fatalf("got %q of key %q", row, key)
+			}
+			again := New(set, Options{})
+			if err := again.Restore(key, []byte(row[len(key)+1:])); err != nil || !slices.Equal(rowsOf(again), rows) {
+				t.Fatalf("got %q again, %v, want %q", rowsOf(again), err, rows)
+			}
+		}
+		for _, at := range []int64{math.MinInt64, 0, hour, 2 * hour, math.MaxInt64} {
+			_, _, id, _ := ParseRowKey(string(key))
+			fold.Entry(&schemas.Entry{Time: at, Kind: "key", ID: id, Count: 3})
+			fold.SetRules(set)
+			fold.Digest(at)
+		}
+		for _, c := range fold.TakeChanges() {
+			if c.Kind != policy.Same && c.Closure.Peak < 0 {
+				t.Fatalf("got %+v", c)
+			}
+		}
+	})
+}
+
+func appended(dst []byte, shape uint64, r *row) []byte {
+	v := r.value(shape)
+	return v.AppendTo(dst)
+}

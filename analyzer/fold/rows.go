@@ -1,0 +1,210 @@
+package fold
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/rows"
+)
+
+// Dirty returns how many rows the next TakeDirty returns at most.
+func (f *Fold) Dirty() int {
+	return len(f.dirty) + len(f.losses) + len(f.removed) + len(f.dedupe.changed) + len(f.dedupe.removed) + f.refused.dirty() + len(f.manual.dirty)
+}
+
+// TakeDirty returns what has changed since it was last called, for the store to commit with the next offset. Deletions
+// come last: a store that does them later still holds nothing but rows that have expired.
+func (f *Fold) TakeDirty() []rows.Change {
+	changes := make([]rows.Change, 0, f.Dirty())
+	var room []byte
+	for _, i := range f.dirty {
+		r := f.table.row(i)
+		if r.rule < 0 || !r.dirty {
+			r.dirty = false
+			continue // dropped since
+		}
+		if cap(room) < commonRow {
+			room = make([]byte, 0, 64<<10)
+		}
+		key, value := f.encode(room, r)
+		room, value = value[len(value):], slices.Clip(value)
+		changes = append(changes, rows.Change{Key: key, Value: value, Old: r.stored})
+		r.stored, r.dirty = rows.Sum(key, value), false
+	}
+	f.dirty = f.dirty[:0]
+	changes = f.takeManual(f.takeLosses(changes))
+	changes = f.refused.take(f.dedupe.take(changes))
+	for _, removed := range []removals{f.removed, f.dedupe.removed, f.refused.removed} {
+		for key, stored := range removed {
+			changes = append(changes, rows.Change{Key: []byte(key), Old: stored})
+		}
+		clear(removed)
+	}
+	return changes
+}
+
+// commonRow is as many bytes as most rows take: a quick guess is enough, as others get room of their own.
+const commonRow = 256
+
+// encode encodes a row behind dst, and leaves what room there is to be had behind the value.
+func (f *Fold) encode(dst []byte, r *row) (key, value []byte) {
+	return f.encodeWith(dst, r, f.demandOf(r), f.stepsOf(r))
+}
+
+// encodeWith encodes a row with a demand and with closes before its closure, which may both be nil.
+func (f *Fold) encodeWith(dst []byte, r *row, d *demand, steps []policy.Closure) (key, value []byte) {
+	rule := f.set.Rules[r.rule]
+	v := r.value(rule.Shape())
+	if d != nil {
+		v.demand = *d
+	}
+	v.steps = steps
+	start := len(dst)
+	dst = AppendRowKey(dst, rule.Name, rule.Kind, r.id)
+	end := len(dst)
+	dst = v.AppendTo(dst)
+	return dst[start:end:end], dst[end:]
+}
+
+// take appends the senders that changed.
+func (d *dedupe) take(changes []rows.Change) []rows.Change {
+	for _, id := range d.changed {
+		s := d.rows[id]
+		if s == nil || !s.dirty {
+			continue // evicted since
+		}
+		key, value := id.key(), s.value()
+		changes = append(changes, rows.Change{Key: key, Value: value, Old: s.stored})
+		s.stored, s.dirty = rows.Sum(key, value), false
+	}
+	d.changed = d.changed[:0]
+	return changes
+}
+
+// Restore puts a stored row back into a fold that has folded nothing yet; Resume follows the last one. A row whose rule
+// is gone or counts otherwise now is dropped, and deleted from the store by the next checkpoint.
+func (f *Fold) Restore(key, value []byte) error {
+	sum := rows.Sum(key, value)
+	switch KindOf(key) {
+	case EventRow:
+		return nil
+	case RefusalRow:
+		return f.refused.Restore(key, value, sum)
+	case LossRow:
+		return f.restoreLoss(key, value, sum)
+	case ManualRow:
+		return f.restoreManual(key, value, sum)
+	case ProducerRow, SourceRow:
+		return f.dedupe.restore(key, value, sum)
+	}
+	name, kind, id, err := ParseRowKey(string(key))
+	if err != nil {
+		return err
+	}
+	rule := f.ruleIndex(name)
+	if rule >= 0 && f.set.Rules[rule].Kind != kind {
+		rule = -1
+	}
+	v, err := f.readRow(key, value, rule)
+	if err != nil {
+		return err
+	}
+	if v.State == nil {
+		f.removed.add(key, sum)
+		return nil
+	}
+	_, row := f.insert(rule, strings.Clone(id))
+	f.takeRow(row, &v)
+	row.stored = sum
+	return nil
+}
+
+func (f *Fold) ruleIndex(name string) int32 {
+	for i, r := range f.set.Rules {
+		if r.Name == name {
+			return int32(i)
+		}
+	}
+	return -1
+}
+
+// Resume ends restoring: it sets log time to what it was when the restored rows were committed.
+func (f *Fold) Resume(logTime int64) {
+	if logTime > math.MinInt64 {
+		f.now = logTime
+		f.wheel.start(logTime)
+	}
+	f.manual.sort()
+	f.trim()
+	f.reschedule()
+}
+
+// Digest sums up all rows that anything can still depend on at the given log time, in any order: folds of several
+// partitions of one log add up (modulo 2^64) to the digest of one fold over the whole log, if none of them lost any weight. Control
+// records that are about all partitions are in the digest of partition 0.
+func (f *Fold) Digest(at int64) uint64 {
+	sum := f.digestManual(at)
+	f.table.each(func(_ uint32, r *row) bool {
+		if f.expiry(r) <= at {
+			return true
+		}
+		live, steps := *r, f.stepsOf(r)
+		if r.closure.Expiry(f.set.Rules[r.rule]) <= at {
+			live.closure = policy.Closure{} // gone with its row, where another fold's log time went ahead
+			live.setClosedByDemand(false)
+			steps = nil
+		}
+		d := f.demandOf(r)
+		if d != nil {
+			d = f.liveDemand(r, d, at)
+		}
+		sum += rows.Sum(f.encodeWith(nil, &live, d, steps))
+		return true
+	})
+	return sum
+}
+
+// Closures returns all closures that end after now, those by hand included, as changes that moved them there, without offsets.
+func (f *Fold) Closures(now int64) []Change {
+	var list []Change
+	f.table.each(func(_ uint32, r *row) bool {
+		if now >= r.closure.Until {
+			return true
+		}
+		rule := f.set.Rules[r.rule]
+		limit, _ := f.limitOf(rule, r)
+		list = append(list, Change{
+			Rule: rule, Caller: schemas.Caller{Kind: rule.Kind, ID: r.id}, Kind: policy.Moved, Closure: r.closure,
+			Count: rule.Window.View(r.state, limit, f.now), Limit: limit, At: r.closure.CloseAt,
+		})
+		return true
+	})
+	return f.handClosures(list, now)
+}
+
+// LowerBound reports whether weight may be missing from Total.
+func (r *Row) LowerBound() bool { return r.Since != never }
+
+// Row is one rule and caller as the fold holds it.
+type Row struct {
+	Rule      *rules.Rule
+	ID        string
+	Closure   policy.Closure
+	Total     int64 // weight in the window at the time that was asked about
+	Limit     int64 // that the caller is counted under: see LimitFor, and control records before it
+	Unlimited bool  // by an override or a control record: nothing closes the caller
+	Since     int64 // log time up to which weight may be missing from Total: a lower bound; math.MinInt64 if it is exact
+}
+
+// Rows calls yield with every row, as of at in Unix nanoseconds, in no particular order, until it returns false.
+func (f *Fold) Rows(at int64, yield func(Row) bool) {
+	var v Row
+	f.table.each(func(_ uint32, r *row) bool {
+		f.view(r, at, &v)
+		return yield(v)
+	})
+}

@@ -1,0 +1,113 @@
+package fold
+
+import (
+	"hash/maphash"
+
+	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/window"
+)
+
+// row is what is kept of one rule and caller: 128 bytes, two lines of cache.
+type row struct {
+	since   int64 // log time up to which its count may lack weight (see loss.go); never if it is exact
+	id      string
+	home    uint32   // the lower half of its hash; see rowHash
+	rule    int16    // index into the fold's rules; -1 while the row is free
+	dirty   bool     // on the list of the next checkpoint, also while the row is free
+	beside  beside   // what is kept of it outside the table
+	words   [4]int64 // where most states live
+	state   window.State
+	closure policy.Closure
+	stored  uint64 // rows.Sum of the row as last committed; 0 if it never was
+}
+
+// beside says what is kept of a row outside the table (see asides), and two things more.
+type beside uint8
+
+const (
+	hasDemand      beside = 1 << iota // Fold.demands
+	hasTracker                        // Fold.trackers
+	closedByDemand                    // of its latest close
+	hasHand                           // Fold.manual.hands, of its caller
+	hasSteps                          // Fold.steps
+	hasEnd                            // Fold.ends: its closure is not reported as ended yet
+)
+
+// set makes the state a copy of s. States of four integers need no memory beside the row.
+func (r *row) set(s window.State) { r.state = append(window.State(r.words[:0]), s...) }
+
+// table finds the row of a rule and caller: an index by rowHash, and the full id compared on a match. Rows never move, so that their
+// indexes stay good. The zero value is empty. One goroutine may use a table.
+type table struct {
+	slab[row]
+
+	index index
+	used  int // rows in use
+}
+
+// idHasher hashes the ids of callers by a key that is random in each process, so that nobody can choose ids that collide.
+// Nothing that decides a count or an order, or that leaves the process, may depend on it. The partition key is no
+// substitute: it is public by default, and every server knows it.
+type idHasher struct{ seed maphash.Seed }
+
+func newIDHasher() idHasher { return idHasher{maphash.MakeSeed()} }
+
+func (h idHasher) hash(id string) uint64 { return maphash.String(h.seed, id) }
+
+// rowHash mixes the rule into the hash of a caller's id; one caller has a row for each rule that counts it.
+func rowHash(id uint64, rule int32) uint64 {
+	h := (id ^ uint64(rule)*0x9e3779b97f4a7c15) * 0xd6e8feb86659fd93 // rule ≥ 0
+	return h ^ h>>32
+}
+
+// row returns the row at index i, which is in use.
+func (t *table) row(i uint32) *row { return t.at(i) }
+
+func (t *table) home(i uint32) uint32 { return t.row(i).home }
+
+// find returns the index of the row of rule and id, or false.
+func (t *table) find(hash uint64, rule int32, id string) (uint32, bool) {
+	if t.used == 0 {
+		return 0, false
+	}
+	slots, mask := t.index.slots, t.index.mask()
+	tag := uint32(hash >> 32) // the upper half
+	for at := uint32(hash) & mask; slots[at].number != 0; at = (at + 1) & mask {
+		if slots[at].tag != tag {
+			continue
+		}
+		r := t.row(slots[at].number - 1)
+		if r.home == uint32(hash) && int32(r.rule) == rule && r.id == id { // the lower half
+			return slots[at].number - 1, true
+		}
+	}
+	return 0, false
+}
+
+// insert adds a row that find did not find, and returns its index.
+func (t *table) insert(hash uint64, rule int32, id string) uint32 {
+	i := t.take()
+	r := t.row(i)
+	*r = row{since: never, home: uint32(hash), rule: int16(rule), id: id, dirty: r.dirty} // the lower half; rules.MaxRules
+	r.set(nil)
+	t.used++
+	t.index.add(hash, i, t.home)
+	return i
+}
+
+// remove frees the row at index i. If it is on the list of the next checkpoint, it stays there, once.
+func (t *table) remove(i uint32) {
+	t.index.remove(i, t.home)
+	*t.row(i) = row{rule: -1, dirty: t.row(i).dirty}
+	t.give(i)
+	t.used--
+}
+
+// each calls f with every row in use, in no meaningful order, until it returns false. f may remove the row it is given.
+func (t *table) each(f func(i uint32, r *row) bool) {
+	for i := range t.made {
+		if r := t.row(i); r.rule >= 0 && !f(i, r) {
+			return
+		}
+	}
+}

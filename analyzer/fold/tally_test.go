@@ -1,0 +1,100 @@
+package fold
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/analyzer/histogram"
+	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// entries folds entries in order.
+func (f *Fold) entries(es ...schemas.Entry) {
+	for i := range es {
+		f.Entry(&es[i])
+	}
+}
+
+// byRule returns what was done under each rule, without what it could have counted.
+func byRule(f *Fold) map[string]RuleStats {
+	rules := make(map[string]RuleStats)
+	for _, r := range f.Stats().Rules {
+		r.Requests, r.Shape, r.Unmatched, r.Sample, r.Counted, r.Blocked = 0, 0, 0, "", 0, 0
+		rules[r.Rule] = r
+	}
+	return rules
+}
+
+// TestClosesAreCountedByRuleAndMode: a rule on trial counts what it would have done, apart from one that enforces, and what
+// a rule did before its mode changed stays where it was.
+func TestClosesAreCountedByRuleAndMode(t *testing.T) {
+	const (
+		enforced = "{name: a, callers: key, limit: 10, window: 1m, algorithm: fixed, warn: [0.5]}"
+		onTrial  = "{name: b, callers: key, limit: 5, window: 1m, algorithm: fixed, mode: shadow, warn: [0.5]}"
+	)
+	f := New(foldtest.Rules(t, enforced, onTrial), Options{})
+	f.entries(at(1, "x", 4), at(2, "x", 1), at(3, "x", 3), at(4, "x", 2), at(5, "y", 5), at(6, "z", 1))
+	got := byRule(f)
+	want := map[string]RuleStats{
+		"a": {Rule: "a", Mode: schemas.ModeEnforce, Enforced: Tally{Closes: 1, Warnings: 2}},
+		"b": {Rule: "b", Mode: schemas.ModeShadow, Shadowed: Tally{Closes: 2, Warnings: 2}, WouldBlock: 5},
+	}
+	for name := range want {
+		if got[name] != want[name] {
+			t.Errorf("got %+v, want %+v", got[name], want[name])
+		}
+	}
+	f.SetRules(foldtest.Rules(t, enforced, "{name: b, callers: key, limit: 5, window: 1m, algorithm: fixed, warn: [0.5]}"))
+	f.entries(at(70, "x", 5))
+	if got, want := byRule(f)["b"], (RuleStats{
+		Rule: "b", Mode: schemas.ModeEnforce, Shadowed: Tally{Closes: 2, Warnings: 2}, Enforced: Tally{Closes: 1, Warnings: 1}, WouldBlock: 5,
+	}); got != want {
+		t.Errorf("after the trial: got %+v, want %+v", got, want)
+	}
+	sum := uint64(0)
+	for _, r := range byRule(f) {
+		sum += r.Enforced.Closes + r.Shadowed.Closes
+	}
+	if s := f.Stats(); s.Closes != sum {
+		t.Errorf("got %d closes, and %d of all rules", s.Closes, sum)
+	}
+}
+
+// TestOvershootsAreSeenOnceAClosureHasEnded, at their largest: more comes until gates have closed.
+func TestOvershootsAreSeenOnceAClosureHasEnded(t *testing.T) {
+	f := New(foldtest.Rules(t, "{name: a, callers: key, limit: 10, window: 1m, algorithm: fixed}"), Options{})
+	f.entries(at(1, "x", 10), at(2, "x", 2), at(3, "x", 1), at(4, "y", 40), at(5, "z", 9))
+	if s := f.Stats().Overs; s.Count != 0 {
+		t.Errorf("before the ends: got %+v", s)
+	}
+	f.entries(at(61, "w", 1))
+	if s := f.Stats().Overs; s.Count != 2 || s.Within[0.2] != 0 || s.Within[0.5] != 1 || s.Within[5] != 2 || s.Sum != 0.3+3 {
+		t.Errorf("after the ends: got %+v, want 30 %% and 300 %%", s)
+	}
+	f.entries(at(62, "x", 10))
+	f.SetRules(foldtest.Rules(t, "{name: b, callers: key, limit: 10, window: 1m, algorithm: fixed}"))
+	if s := f.Stats().Overs; s.Count != 3 || s.Within[0] != 1 {
+		t.Errorf("other rules: got %+v, want the open closure seen", s)
+	}
+}
+
+// TestOvershootsHaveABound: any number of callers may be closed at once, and each is seen once.
+func TestOvershootsHaveABound(t *testing.T) {
+	o := newOvershoots()
+	const callers = maxOvershoots + 100
+	for i := range callers {
+		for range 3 {
+			o.note(overshootKey{0, fmt.Sprint(i)}, policy.Closure{CloseAt: int64(i), Until: 1 << 40}, 0.1, int64(i))
+			o.note(overshootKey{0, fmt.Sprint(i)}, policy.Closure{CloseAt: int64(i), Until: 1 << 40}, 0.3, int64(i)+1)
+		}
+		if len(o.open) > maxOvershoots {
+			t.Fatalf("got %d in memory, want %d at most", len(o.open), maxOvershoots)
+		}
+	}
+	o.all()
+	if s := o.seen.Snapshot(); s.Count < callers || len(o.open) != 0 || s.Within[histogram.Ratios()[6]] != s.Count {
+		t.Errorf("got %+v and %d left, want %d or more", s, len(o.open), callers)
+	}
+}

@@ -1,0 +1,245 @@
+package fold
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/rows"
+)
+
+// MaxTrial is how many requests a Trial may have.
+const MaxTrial = 10_000
+
+// Draft is a copy of what a fold holds about one caller, on which requests can be tried: see Try. It does not change, and any
+// number of goroutines may use one.
+type Draft struct {
+	Caller  schemas.Caller
+	LogTime int64
+
+	set   *rules.Set
+	rows  []rows.Change
+	spans map[string]earlySpan // by rule: the predicted closures that gates know
+}
+
+// earlySpan is a predicted closure, and the version of the rule that it was predicted under.
+type earlySpan struct {
+	span    schemas.Span
+	version uint64
+}
+
+// Draft copies what the fold holds about a caller. It changes nothing, and takes a few microseconds for each rule of the kind.
+func (f *Fold) Draft(c schemas.Caller) *Draft {
+	d := &Draft{Caller: c, LogTime: f.now, set: f.file, spans: make(map[string]earlySpan)}
+	records := f.manual.modes
+	if h := f.manual.hands[c]; h != nil {
+		records = slices.Concat(records, h.records)
+	}
+	for _, m := range records {
+		d.rows = append(d.rows, rows.Change{Key: m.key(), Value: m.value()})
+	}
+	hash := f.ids.hash(c.ID)
+	for _, i := range f.rulesOf(c.Kind) {
+		n, ok := f.table.find(rowHash(hash, i), i, c.ID)
+		if !ok {
+			continue
+		}
+		r, rule := f.table.row(n), f.set.Rules[i]
+		key, value := f.encode(nil, r)
+		d.rows = append(d.rows, rows.Change{Key: key, Value: value})
+		if tr := f.trackers.find(r); tr != nil && tr.announced.Until > 0 {
+			a := &tr.announced
+			d.spans[rule.Name] = earlySpan{schemas.Span{CloseAt: a.CloseAt, Until: a.Until, Early: true}, rule.Fingerprint()}
+		}
+	}
+	return d
+}
+
+// Trial is some equal requests, one right after the other.
+type Trial struct {
+	Resource string
+	Status   uint16     // of the responses; 0 is 200
+	Cost     int64      // of each response; less than 0 is 0
+	Count    int        // of requests: 0 is 1, and more than MaxTrial is MaxTrial
+	At       int64      // Unix nanoseconds; log time if that is later
+	Rules    *rules.Set // to try them by; nil: those that count
+}
+
+// Outcome is what would come of a Trial.
+type Outcome struct {
+	At       int64 // Unix nanoseconds: when the requests would come
+	Requests int
+	Admitted int // of the requests: all of them, or those before the first that is refused
+	Callers  []CallerOutcome
+}
+
+// CallerOutcome is what would come of a Trial for one caller.
+type CallerOutcome struct {
+	Caller schemas.Caller
+	Hand   HandLook      // a closure by hand may refuse it, too
+	Open   bool          // it is open before the first request
+	Closes bool          // it was open, and would be closed after the last
+	Rules  []RuleOutcome // of the caller's kind
+}
+
+// RuleOutcome is what would come of a Trial for one caller under one rule.
+type RuleOutcome struct {
+	Counts   bool         // the rule counts such requests, or their responses
+	Weight   int64        // of all that are admitted
+	Admitted int          // requests that come while the rule has not closed the caller
+	Before   RuleLook     // the trial
+	After    RuleLook     // it
+	Early    schemas.Span // a predicted closure that gates know of and that covers the time; zero if none does
+}
+
+// ClosedAt reports whether the rule closes the caller then, after the trial, enforced or not.
+func (o *RuleOutcome) ClosedAt(t int64) bool { return o.After.Closure.ClosedAt(t) || o.Early.Covers(t) }
+
+// Try says what would become of requests if they came now, each of all the callers given, of one partition or of several. Decisions
+// take no time in it: the request that reaches a limit is the last one that is admitted. Shares are left out. It counts nothing:
+// a copy is folded, so that a request that comes does what the trial has said.
+func Try(t Trial, drafts ...*Draft) (*Outcome, error) {
+	out := &Outcome{At: t.At, Requests: min(max(t.Count, 1), MaxTrial)}
+	for _, d := range drafts {
+		out.At = max(out.At, d.LogTime)
+	}
+	tried := make([]*trialFold, len(drafts))
+	for i, d := range drafts {
+		var err error
+		if tried[i], err = d.fold(&t, out.At); err != nil {
+			return nil, fmt.Errorf("try requests of %s: %w", d.Caller, err)
+		}
+	}
+	for out.Admitted < out.Requests && !slices.ContainsFunc(tried, (*trialFold).closed) {
+		out.Admitted++
+		for _, f := range tried {
+			f.admit()
+		}
+	}
+	for _, f := range tried {
+		f.refuse(out.Requests - out.Admitted)
+		out.Callers = append(out.Callers, f.end())
+	}
+	return out, nil
+}
+
+// trialFold is a fold of one caller, and what has become of the requests.
+type trialFold struct {
+	fold    *Fold
+	draft   *Draft
+	at      int64
+	arrival schemas.Entry
+	answer  schemas.Entry
+	rules   []int32 // of the caller's kind
+	outcome CallerOutcome
+}
+
+// fold returns a fold of what the draft holds, by the rules of the trial.
+func (d *Draft) fold(t *Trial, at int64) (*trialFold, error) {
+	f := New(d.set, Options{NoStore: true, MaxRows: 16 + 4*len(d.set.Rules)})
+	for _, r := range d.rows {
+		if err := f.Restore(r.Key, r.Value); err != nil {
+			return nil, err
+		}
+	}
+	f.Resume(d.LogTime)
+	f.Advance(at)
+	if t.Rules != nil {
+		f.opts.MaxRows = 16 + 4*len(t.Rules.Rules)
+		f.SetRules(t.Rules)
+	}
+	e := schemas.Entry{Time: at, Kind: d.Caller.Kind, ID: d.Caller.ID, Resource: t.Resource, Count: 1}
+	tried := &trialFold{fold: f, draft: d, at: at, arrival: e, answer: e, rules: f.rulesOf(d.Caller.Kind)}
+	tried.answer.Response, tried.answer.Status, tried.answer.Cost = true, cmp.Or(t.Status, 200), max(t.Cost, 0)
+	before := f.Look(d.Caller, at)
+	tried.outcome = CallerOutcome{Caller: d.Caller, Hand: before.Hand, Rules: make([]RuleOutcome, len(tried.rules))}
+	tried.outcome.Open = !tried.closed()
+	for n, l := range before.Rules {
+		o := &tried.outcome.Rules[n]
+		o.Before, o.Early = l, tried.early(l.Rule)
+		o.Counts = l.Rule.Matches(&tried.arrival) || l.Rule.Matches(&tried.answer)
+	}
+	return tried, nil
+}
+
+// early returns the predicted closure of a rule that gates know of, if it covers the time of the trial.
+func (f *trialFold) early(r *rules.Rule) schemas.Span {
+	if e := f.draft.spans[r.Name]; e.version == r.Fingerprint() && e.span.Covers(f.at) {
+		return e.span
+	}
+	return schemas.Span{}
+}
+
+// closedBy reports whether a rule has closed the caller, in its own mode, and whether only by prediction.
+func (f *trialFold) closedBy(rule int32) (closed, early bool) {
+	hash := rowHash(f.fold.ids.hash(f.draft.Caller.ID), rule)
+	if i, ok := f.fold.table.find(hash, rule, f.draft.Caller.ID); ok && f.fold.table.row(i).closure.ClosedAt(f.at) {
+		return true, false
+	}
+	early = f.early(f.fold.set.Rules[rule]).Until > 0
+	return early, early
+}
+
+// closedByHand reports whether a person has closed the caller.
+func (f *trialFold) closedByHand() bool {
+	h := &f.outcome.Hand
+	return h.Mode == schemas.ModeEnforce && h.Closure.ClosedAt(f.at)
+}
+
+// closed reports whether gates refuse the caller.
+func (f *trialFold) closed() bool {
+	return f.closedByHand() || slices.ContainsFunc(f.rules, func(rule int32) bool {
+		closed, _ := f.closedBy(rule)
+		return closed && f.fold.set.Rules[rule].Mode == schemas.ModeEnforce
+	})
+}
+
+// admit folds one request that has passed, and its response.
+func (f *trialFold) admit() {
+	for n, rule := range f.rules {
+		o := &f.outcome.Rules[n]
+		if closed, _ := f.closedBy(rule); !closed {
+			o.Admitted++
+		}
+		for _, e := range []*schemas.Entry{&f.arrival, &f.answer} {
+			if r := f.fold.set.Rules[rule]; r.Matches(e) {
+				o.Weight = saturatingAdd(o.Weight, r.Weight(e, false))
+			}
+		}
+	}
+	f.fold.Entry(&f.arrival)
+	f.fold.Entry(&f.answer)
+}
+
+// refuse folds requests that were refused, if it was this caller that was closed: gates record no others. They come one by one, as a
+// rule in shadow mode counts by its own closes.
+func (f *trialFold) refuse(requests int) {
+	e := f.arrival
+	e.Blocked = true
+	for n := requests; n > 0; n-- {
+		refuses := f.closedByHand()
+		e.Early = !refuses
+		for i, rule := range f.rules {
+			closed, early := f.closedBy(rule)
+			if !closed {
+				f.outcome.Rules[i].Admitted++
+			} else if f.fold.set.Rules[rule].Mode == schemas.ModeEnforce {
+				refuses, e.Early = true, e.Early && early
+			}
+		}
+		if refuses {
+			f.fold.Entry(&e)
+		}
+	}
+}
+
+// end returns what has become of the caller.
+func (f *trialFold) end() CallerOutcome {
+	f.outcome.Closes = f.outcome.Open && f.closed()
+	for n, l := range f.fold.Look(f.draft.Caller, f.at).Rules {
+		f.outcome.Rules[n].After = l
+	}
+	return f.outcome
+}

@@ -1,0 +1,95 @@
+package fold
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/509da70d/floodgate/analyzer/document"
+	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// use is what came that a rule might have counted: it shows rules that count nothing, and that nobody notices for it.
+type use struct {
+	requests  uint64 // of callers of the rule's kind: arrivals, or responses where the rule reads those
+	unmatched uint64 // bit i is set while pattern i of the rule's Match.Resources has matched none of them
+	sample    string // the resource of the first of them, while there is such a pattern
+}
+
+// newUse returns the use of a rule before anything came. MaxGlobs is 64, so that each pattern has a bit.
+func newUse(r *rules.Rule) use { return use{unmatched: 1<<len(r.Match.Resources) - 1} }
+
+// note notes an entry about a caller of the rule's kind.
+func (u *use) note(r *rules.Rule, e *schemas.Entry) {
+	if e.Response != r.ReadsResponses() {
+		return
+	}
+	u.requests += uint64(e.Count)
+	if u.unmatched == 0 {
+		return
+	}
+	if u.unmatched = r.Match.UnmatchedBy(e.Resource, u.unmatched); u.unmatched == 0 {
+		u.sample = ""
+	} else if u.sample == "" {
+		u.sample = strings.Clone(e.Resource)
+	}
+}
+
+// UnusedRule is a rule of which some part has had no effect. Its String says that to people.
+type UnusedRule struct {
+	Rule     *rules.Rule
+	Requests uint64   // that it could have counted
+	Patterns []string // of resources, that have matched none of those requests; empty if there were no requests
+	Sample   string   // the resource of one of those requests
+}
+
+// String says what is unused, and what can be done. It has no line end.
+func (u UnusedRule) String() string {
+	what := "requests"
+	if u.Rule.ReadsResponses() {
+		what = "responses"
+	}
+	if u.Requests == 0 && u.Rule.ReadsResponses() {
+		return fmt.Sprintf("rule %s counts responses of callers of kind %q, and none have come: servers send them with record.Options{Responses: true}, "+
+			"ingest unless its mapping has responses: false; kinds are those of a server's Callers, or of --callers and mappings", u.Rule.Name, u.Rule.Kind)
+	}
+	if u.Requests == 0 {
+		return fmt.Sprintf("rule %s counts callers of kind %q, and none have come: kinds are those of a server's Callers, or of --callers and mappings",
+			u.Rule.Name, u.Rule.Kind)
+	}
+	return fmt.Sprintf("rule %s: no resource of %d %s of callers of kind %q matches %s: one is %q", u.Rule.Name, u.Requests, what, u.Rule.Kind,
+		document.Clip(strings.Join(u.Patterns, ", ")), document.Clip(u.Sample))
+}
+
+// Unused returns the rules of which none or not all parts had an effect, in the order of the set: rules whose kind of caller has not
+// come, and rules with a pattern that has matched none of at least patience requests. The stats may be of several folds.
+func Unused(set *rules.Set, patience uint64, folds ...*Stats) []UnusedRule {
+	var list []UnusedRule
+	for i, r := range set.Rules {
+		u, unmatched := UnusedRule{Rule: r}, newUse(r).unmatched
+		for _, s := range folds {
+			at := i
+			if at >= len(s.Rules) || s.Rules[at].Rule != r.Name {
+				at = slices.IndexFunc(s.Rules, func(o RuleStats) bool { return o.Rule == r.Name })
+			}
+			if at < 0 || s.Rules[at].Shape != r.Shape() {
+				continue // it counts by other rules yet
+			}
+			u.Requests += s.Rules[at].Requests
+			unmatched &= s.Rules[at].Unmatched
+			if u.Sample == "" {
+				u.Sample = s.Rules[at].Sample
+			}
+		}
+		for i, g := range r.Match.Resources {
+			if unmatched&(1<<i) != 0 && u.Requests > 0 {
+				u.Patterns = append(u.Patterns, g.String())
+			}
+		}
+		if u.Requests == 0 || len(u.Patterns) > 0 && u.Requests >= patience {
+			list = append(list, u)
+		}
+	}
+	return list
+}

@@ -1,0 +1,175 @@
+package feed
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/509da70d/floodgate/analyzer/ingest"
+	"github.com/509da70d/floodgate/analyzer/ingest/reject"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// The room that one line may need in a frame: an arrival and a response for each caller, with strings of their own.
+const (
+	lineEntries = 2 * ingest.MaxCallers
+	lineBytes   = lineEntries * (64 + schemas.MaxCallerKind + schemas.MaxCallerID + schemas.MaxResource)
+)
+
+// framer turns lines into frames. One batch at a time uses it.
+type framer struct {
+	feed     *Feed
+	encoders []*schemas.FrameEncoder // by partition; empty between batches
+	dirty    []int                   // the partitions whose encoders hold entries
+	line     ingest.Line             // Lasting: encoders keep views of its strings until they are empty
+	entry    schemas.Entry
+	rejects  [][]byte
+	size     int // bytes of rejects
+
+	source *Source
+	batch  *batch
+	err    error // of sending; the rest of the batch is dropped
+}
+
+func newFramer(feed *Feed) *framer {
+	f := &framer{feed: feed, encoders: make([]*schemas.FrameEncoder, feed.c.Partitions), line: ingest.Line{Lasting: true}}
+	for i := range f.encoders {
+		f.encoders[i] = new(schemas.FrameEncoder)
+		f.encoders[i].Reset(true)
+	}
+	return f
+}
+
+// text scans whole lines. The first one begins at offset in the source.
+func (f *framer) text(ctx context.Context, text []byte, offset int64) {
+	for len(text) > 0 && f.err == nil {
+		line, skip := text, len(text)
+		if i := bytes.IndexByte(text, '\n'); i >= 0 {
+			line, skip = text[:i], i+1
+		}
+		f.scan(ctx, line, offset)
+		text, offset = text[skip:], offset+int64(skip)
+	}
+}
+
+// scan reads one line and adds its entries, or its reject.
+func (f *framer) scan(ctx context.Context, line []byte, offset int64) {
+	s, l := f.source, &f.line
+	s.lines++
+	switch r := ingest.Scan(s.scanner, line, l); {
+	case r == ingest.OK:
+		f.add(ctx, l, offset)
+	case r.Rejected():
+		f.refuse(ctx, r, offset, line)
+	default:
+		s.rejected[r]++
+	}
+}
+
+// refuse counts a line that could not be read, shows it if it is one of the first, and adds its reject.
+func (f *framer) refuse(ctx context.Context, r ingest.Reason, offset int64, line []byte) {
+	s := f.source
+	s.rejected[r]++
+	if n := f.feed.shown.add(r, line); n > 0 {
+		f.feed.c.Logger.Warn("cannot read a line", "reason", r.String(), "source", s.name, "offset", s.logOffset(offset), "bytes", len(line),
+			"line", string(line[:min(len(line), ingest.MaxSample)]), "shown", fmt.Sprintf("%d of at most %d of this reason", n, ingest.MaxSamples))
+	}
+	f.reject(ctx, r.String(), offset, line)
+}
+
+// add adds the entries of a line. All entries for one partition go into one frame, so that no frame ends within a line.
+func (f *framer) add(ctx context.Context, l *ingest.Line, offset int64) {
+	var partitions [ingest.MaxCallers + 1]int // of each caller
+	for i, id := range l.IDs {
+		if id == "" {
+			continue
+		}
+		partitions[i] = schemas.Partition(f.feed.c.Key.Hash(f.feed.kinds[i], id), len(f.encoders))
+		switch enc := f.encoders[partitions[i]]; {
+		case enc.Len() == 0:
+			f.dirty = append(f.dirty, partitions[i])
+		case enc.Len() > schemas.MaxFrameEntries-lineEntries, enc.Size() > schemas.MaxFrame-lineBytes:
+			f.cut(ctx, partitions[i])
+			f.dirty = append(f.dirty, partitions[i])
+		}
+	}
+	e := &f.entry
+	e.Time, e.Resource, e.Count, e.Blocked, e.Offset = l.Time, l.Resource, 1, l.Blocked, offset
+	for i, id := range l.IDs {
+		if id == "" {
+			continue
+		}
+		e.Kind, e.ID, e.Response, e.Status, e.Cost = f.feed.kinds[i], id, false, 0, 0
+		f.put(partitions[i])
+		if f.source.responses {
+			e.Response, e.Status, e.Cost = true, l.Status, l.Cost
+			f.put(partitions[i])
+		}
+	}
+}
+
+func (f *framer) put(partition int) {
+	if err := f.encoders[partition].Add(&f.entry); err != nil {
+		panic(fmt.Sprintf("BUG: entry of a line refused: %v", err)) // the scanner keeps all bounds, and add made room
+	}
+	f.source.entries++
+}
+
+// cut sends the frame of one partition. The encoder is empty afterwards.
+func (f *framer) cut(ctx context.Context, partition int) {
+	enc := f.encoders[partition]
+	if enc.Len() == 0 {
+		return
+	}
+	head := schemas.Frame{
+		Producer: f.source.id, Source: true, Flushed: f.feed.c.Now().UnixNano(), Partitions: uint32(len(f.encoders)),
+		Fingerprint: f.feed.c.Key.Fingerprint(),
+	}
+	value, err := enc.AppendTo(make([]byte, 0, enc.Size()), &head)
+	if err != nil {
+		panic(fmt.Sprintf("BUG: frame refused: %v", err))
+	}
+	enc.Reset(true)
+	f.source.frames++
+	f.send(ctx, f.feed.senders[partition], [][]byte{value}, int64(len(value)))
+}
+
+// reject adds one line to the lines that could not be read.
+func (f *framer) reject(ctx context.Context, reason string, offset int64, line []byte) {
+	r := reject.New(f.feed.c.Now(), f.source.name, f.source.logOffset(offset), reason, line)
+	b := r.Encode()
+	if f.size+len(b) > maxParcel {
+		f.cutRejects(ctx)
+	}
+	f.rejects, f.size = append(f.rejects, b), f.size+len(b)
+}
+
+func (f *framer) cutRejects(ctx context.Context) {
+	if len(f.rejects) > 0 {
+		f.send(ctx, f.feed.senders[len(f.encoders)], f.rejects, int64(f.size))
+	}
+	f.rejects, f.size = nil, 0
+}
+
+func (f *framer) send(ctx context.Context, to *sender, values [][]byte, size int64) {
+	if f.err != nil {
+		return
+	}
+	f.batch.pending.Add(1)
+	if f.err = to.put(ctx, parcel{values: values, size: size, batch: f.batch}); f.err == nil {
+		f.feed.count.bytes.Add(uint64(size))
+	}
+}
+
+// flush sends what the framer still holds, and empties it for the next batch.
+func (f *framer) flush(ctx context.Context) error {
+	for _, partition := range f.dirty {
+		f.cut(ctx, partition)
+	}
+	f.dirty = f.dirty[:0]
+	f.cutRejects(ctx)
+	err := f.err
+	f.source, f.batch, f.err = nil, nil, nil
+	f.line = ingest.Line{IDs: f.line.IDs[:0], Lasting: true} // frees the strings of this batch
+	return err
+}

@@ -1,0 +1,118 @@
+package analyzer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/509da70d/floodgate/analyzer/failpoint"
+	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/analyzer/outbox"
+	"github.com/509da70d/floodgate/store/kafkaio"
+)
+
+// intake takes batches of requests[p] to the ledger, what cannot be counted to the topic of rejects, and what changed to
+// the publisher.
+type intake struct {
+	ledger    *ledger
+	guard     *clockGuard
+	rejects   *rejectWriter
+	publisher *publisher
+	asks      *asks
+	controls  *controls
+}
+
+// take takes a batch that was fetched.
+func (i *intake) take(ctx context.Context, b *kafkaio.Batch) error {
+	if err := i.admit(ctx, b); err != nil {
+		return err
+	}
+	for n := range b.Records {
+		if i.asks.wait() {
+			i.asks.turn()
+			if err := i.controls.turn(ctx); err != nil {
+				return err
+			}
+		}
+		if err := i.count(&b.Records[n]); err != nil {
+			return err
+		}
+	}
+	i.ledger.next.Store(max(i.ledger.next.Load(), b.Next))
+	failpoint.Here(failpoint.BatchFolded)
+	i.publish(false)
+	i.ledger.showStats()
+	return nil
+}
+
+// admit reports what is missing in a batch, and puts messages from the future on the list of refusals, before any of it is
+// folded.
+func (i *intake) admit(ctx context.Context, b *kafkaio.Batch) error {
+	for _, s := range b.Skipped {
+		i.report(s)
+	}
+	return i.guard.admit(ctx, b)
+}
+
+// report counts what could not be read of the log.
+func (i *intake) report(s kafkaio.Skip) {
+	n := uint64(max(1, s.To-s.From+1)) // ≥ 1
+	switch s.Reason {
+	case kafkaio.SkipControl: // holds no records
+	case kafkaio.SkipLost:
+		i.ledger.fold.CountLost(n)
+		i.ledger.lost(s.From, s.To+1)
+		i.ledger.logger.Error("log no longer holds records that were not counted", "lost", n)
+	default:
+		i.ledger.fold.CountRejected(string(s.Reason), n)
+		i.rejects.offer(time.Now(), s.From, string(s.Reason), skipText(s))
+		i.ledger.logger.Error("skipped records", "from", s.From, "to", s.To, "reason", s.Reason, "error", s.Err)
+	}
+}
+
+// skipText says in a reject which offsets were skipped, and why.
+func skipText(s kafkaio.Skip) []byte {
+	text := fmt.Appendf(nil, "offsets %d to %d", s.From, s.To)
+	if s.Err != nil {
+		text = fmt.Appendf(text, ": %v", s.Err)
+	}
+	return text
+}
+
+// count counts one record. One that is refused goes to the topic of rejects.
+func (i *intake) count(r *kafkaio.Record) error {
+	if err := i.controls.applyBefore(r.Offset, r.Time); err != nil {
+		return err
+	}
+	refused, err := i.ledger.count(r)
+	if refused != nil {
+		i.rejects.offer(time.Now(), r.Offset, fold.Reason(refused), r.Value)
+		i.ledger.logger.Debug("refused record", "offset", r.Offset, "error", refused)
+	}
+	return err
+}
+
+// publishControl publishes what control records have changed, if any were applied, and up to which of them all is published.
+func (i *intake) publishControl(applied bool) {
+	if applied {
+		i.publish(true)
+	}
+	i.publisher.applyControl(i.ledger.control.Load(), applied)
+}
+
+// publish gives the publisher what the fold has changed and predicted. While the owner restores, nothing is published. urgent
+// says that the changes follow from new rules, or from what a person has decided.
+func (i *intake) publish(urgent bool) {
+	l := i.ledger
+	l.describe(inPlace)
+	l.described = 0
+	changes, plans, canaries := l.fold.TakeChanges(), l.fold.TakePlans(), l.fold.TakeCanaries()
+	if l.current().Decides() {
+		t := outbox.Terms{AsOf: l.fold.LogTime(), Urgent: urgent}
+		if mean, deviation, ok := l.fold.Lag(); ok {
+			t.Lag, t.Margin = mean, outbox.MarginOf(deviation)
+		}
+		i.publisher.offer(changes, plans, canaries, t)
+		l.config.closeLog.add(l.config.Fold.Partition, changes, time.Now())
+	}
+}

@@ -1,0 +1,75 @@
+package lister
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/509da70d/floodgate/analyzer"
+	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// clocked measures the time that the thread of each question runs, which leaves out that other processes run in its place.
+type clocked struct {
+	*owner
+	ran []time.Duration
+}
+
+func (c *clocked) Ask(ctx context.Context, partition int, f func(*fold.Fold, analyzer.At)) error {
+	return c.owner.Ask(ctx, partition, func(fold *fold.Fold, at analyzer.At) {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		begun := threadTime()
+		f(fold, at)
+		c.ran = append(c.ran, threadTime()-begun)
+	})
+}
+
+// threadTime returns for how long this thread has run.
+func threadTime() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		panic(err)
+	}
+	return time.Duration(t.Nano())
+}
+
+// BenchmarkTopOfAMillionRows reports for how long one question of a list of a million rows holds counting up, by the wall clock and by
+// that of the thread: what the first has more, other processes have had.
+func BenchmarkTopOfAMillionRows(b *testing.B) {
+	o := &owner{mu: make(turn, 1), fold: fold.New(foldtest.Rules(b, "{name: r, callers: ip, limit: 1000000, window: 1m}"), fold.Options{MaxRows: 1 << 20, NoStore: true})}
+	for i := range int64(1 << 20) {
+		o.fold.Entry(&schemas.Entry{Time: now + i*1000, Kind: "ip", ID: fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255), Count: uint32(1 + i%7)})
+	}
+	for _, queries := range []int{1, maxQueries} {
+		b.Run(fmt.Sprint(queries, " queries"), func(b *testing.B) {
+			c := &clocked{owner: o}
+			o.asked, o.took = 0, nil
+			for b.Loop() {
+				l := New(c)
+				var batch []Query
+				for i := range queries { // long pages, in orders that differ
+					batch = append(batch, Query{Limit: MaxLines - i, Sort: Sort(i % 2)})
+				}
+				if w := newWalk(l, 0, batch); w.run() != nil || w.pages[0].Total != 1<<20 {
+					b.Fatalf("got %+v", w.pages)
+				}
+				l.Close()
+			}
+			for clock, took := range map[string][]time.Duration{"wall": o.took, "ran": c.ran} {
+				slices.Sort(took)
+				for name, share := range map[string]float64{"median": 0.5, "p99": 0.99, "longest": 1} {
+					b.ReportMetric(float64(took[int(share*float64(len(took)-1))].Microseconds()), "µs-"+clock+"-"+name)
+				}
+			}
+			b.ReportMetric(float64(o.asked)/float64(b.N), "questions")
+		})
+	}
+}

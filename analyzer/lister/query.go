@@ -1,0 +1,89 @@
+package lister
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/509da70d/floodgate/analyzer/api/apiv1"
+	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// MaxLines is how many lines a page has at most.
+const MaxLines = 1000
+
+// Sort is what a list is ordered by, the largest first.
+type Sort uint8
+
+// Orders.
+const (
+	ByShare Sort = iota // of the limit's capacity; callers without a limit come last
+	ByCount             // weight in the window
+)
+
+// Filter says which rows are listed. The zero value lists all.
+type Filter struct {
+	Rule     string  // only rows of this rule; empty: of all
+	Kind     string  // only callers of this kind; empty: of all
+	Prefix   string  // only ids that begin so
+	MinShare float64 // only rows with at least this share of their capacity
+}
+
+// holds reports whether a row is listed.
+func (f *Filter) holds(r *fold.Row, share float64) bool {
+	return (f.Rule == "" || f.Rule == r.Rule.Name) && (f.Kind == "" || f.Kind == r.Rule.Kind) && share >= f.MinShare && strings.HasPrefix(r.ID, f.Prefix)
+}
+
+// Key is the place of a line in its order. Two rows have different ones.
+type Key struct {
+	Value float64 // what the list is ordered by
+	Rule  string
+	Kind  string
+	ID    string
+}
+
+// compare orders keys as lists do: it is negative if k comes before o.
+func (k *Key) compare(o *Key) int {
+	return cmp.Or(cmp.Compare(o.Value, k.Value), strings.Compare(k.Rule, o.Rule), strings.Compare(k.Kind, o.Kind), strings.Compare(k.ID, o.ID))
+}
+
+// Query asks for a page of a list.
+type Query struct {
+	Filter
+
+	Sort  Sort
+	Limit int  // lines: less than 1 is 1, and more than MaxLines is MaxLines
+	Paged bool // the page begins behind After, which is a line's Key
+	After Key
+}
+
+// Line is one rule and caller of a list.
+type Line struct {
+	Key
+
+	Partition  int
+	Offset     int64 // the line is the truth at this offset of requests[p]
+	Now        int64 // Unix nanoseconds: the time of the window
+	Definition *rules.Rule
+	Total      int64
+	Limit      int64
+	Share      float64 // of the capacity
+	Unlimited  bool
+	LowerBound bool
+	Closure    policy.Closure
+}
+
+// View returns the line as the API writes it.
+func (l *Line) View() apiv1.CallerLine {
+	v := apiv1.CallerLine{
+		Partition: l.Partition, Offset: l.Offset, Rule: l.Rule, Caller: apiv1.CallerOf(schemas.Caller{Kind: l.Kind, ID: l.ID}),
+		Mode: l.Definition.Mode.String(), Count: l.Total, Limit: l.Limit, Unlimited: l.Unlimited, Share: l.Share, LowerBound: l.LowerBound,
+		Closed: l.Closure.ClosedAt(l.Now),
+	}
+	if v.Closed {
+		v.CloseAt, v.Until, v.Nth = utc(l.Closure.CloseAt), utc(l.Closure.Until), l.Closure.Nth
+	}
+	return v
+}

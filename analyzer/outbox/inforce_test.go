@@ -1,0 +1,170 @@
+package outbox
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// now is when these tests happen, in Unix nanoseconds.
+const now = int64(1_700_000_000_000_000_000)
+
+const (
+	ms  = int64(time.Millisecond)
+	sec = int64(time.Second)
+)
+
+// about returns a decision about a caller.
+func about(id string, closeAt, until int64) schemas.Decision {
+	return schemas.Decision{Rule: "r", Caller: schemas.Caller{Kind: "key", ID: id}, Mode: schemas.ModeEnforce, CloseAt: closeAt, Until: until}
+}
+
+// TestClosuresRepeatedAreBounded: an attacker that gets ever more callers closed fills no memory. Those that open first are
+// no longer repeated; expired ones go before.
+func TestClosuresRepeatedAreBounded(t *testing.T) {
+	f := NewInForce(80)
+	for n := range 1000 {
+		d := about(fmt.Sprint(n), now-1, now+int64(n+1)*sec)
+		if n%10 == 0 {
+			d.Until = now - 1
+		}
+		f.put(KeyOf(&d), d)
+		f.bound(now)
+		if f.Len() > 91 {
+			t.Fatalf("after %d: got %d closures, want at most 9/8 of 80 rows", n, f.Len())
+		}
+	}
+	for key := range f.decisions {
+		if f.decisions[key].Until < now+850*sec {
+			t.Errorf("got %s, which opens at %v, kept before those that open later", key.Caller, time.Duration(f.decisions[key].Until-now))
+		}
+	}
+	if f.Len() < 70 {
+		t.Errorf("got %d closures left, want most of the bound", f.Len())
+	}
+}
+
+// TestWhatIsPredictedIsNotRepeated by itself: it ends by itself. But a repeat replaces all that gates know, so it carries what
+// is still to come.
+func TestWhatIsPredictedIsNotRepeated(t *testing.T) {
+	with := func(first, next schemas.Span) schemas.Decision {
+		d := about("a", first.CloseAt, first.Until)
+		d.Early, d.Next = first.Early, next
+		return d
+	}
+	countedNext := schemas.Span{CloseAt: next.CloseAt, Until: next.Until}
+	for name, test := range map[string]struct {
+		d    schemas.Decision
+		at   int64
+		want []([2]schemas.Span)
+	}{
+		"counted":                              {with(counted, none), now, [][2]schemas.Span{{counted, none}}},
+		"counted, and over":                    {with(counted, none), counted.Until, nil},
+		"predicted":                            {with(early, none), now, nil},
+		"both":                                 {with(counted, next), now, [][2]schemas.Span{{counted, next}}},
+		"both, the counted one is over":        {with(counted, next), counted.Until, nil},
+		"both, and both are over":              {with(counted, next), next.Until, nil},
+		"predicted, and then counted":          {with(early, countedNext), now, [][2]schemas.Span{{early, countedNext}}},
+		"predicted and over, and then counted": {with(early, countedNext), next.CloseAt, [][2]schemas.Span{{early, countedNext}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := NewInForce(10)
+			f.Set(&test.d, now)
+			f.BeginCycle(test.at, 1)
+			var got [][2]schemas.Span
+			for _, d := range f.Next(f.Left(), test.at) {
+				got = append(got, spans(&d))
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("got %+v repeated, want %+v", got, test.want)
+			}
+		})
+	}
+	f := NewInForce(10)
+	long := with(schemas.Span{CloseAt: now, Until: now + 3600*sec}, none)
+	long.Next = schemas.Span{CloseAt: long.Until, Until: long.Until, Early: true}
+	f.Set(&long, now)
+	f.BeginCycle(now, 1)
+	if got := f.Next(1, long.Until); len(got) != 1 || got[0].Next != none {
+		t.Errorf("got %+v, want it without what is over", got)
+	}
+}
+
+// TestAPredictionReplacesWhatWasInForce, because gates take it so.
+func TestAPredictionReplacesWhatWasInForce(t *testing.T) {
+	f := NewInForce(10)
+	d := about("a", now, now+sec)
+	f.Set(&d, now)
+	d.CloseAt, d.Early = now+10*ms, true
+	f.Set(&d, now)
+	if f.Len() != 0 {
+		t.Errorf("got %d in force, want none", f.Len())
+	}
+}
+
+// TestPredictionsFillNoMemory: they neither count in the bound nor displace closures.
+func TestPredictionsFillNoMemory(t *testing.T) {
+	f := NewInForce(80)
+	for n := range 80 {
+		d := about(fmt.Sprint("counted-", n), now, now+sec)
+		f.Set(&d, now)
+	}
+	for n := range 1000 {
+		d := about(fmt.Sprint("early-", n), now, now+3600*sec)
+		d.Early = true
+		f.Set(&d, now)
+	}
+	if f.Len() != 80 {
+		t.Errorf("got %d in force, want the 80 that were counted", f.Len())
+	}
+}
+
+// TestReconcileLeavesWhatEndsByItself: of what gates believe only the counted closure is compared.
+func TestReconcileLeavesWhatEndsByItself(t *testing.T) {
+	w := newTeller(t)
+	opened := [2]schemas.Span{{CloseAt: now, Until: now}, none}
+	longer := schemas.Span{CloseAt: now, Until: next.CloseAt + 50*ms}
+	for name, test := range map[string]struct {
+		believed       [2]schemas.Span
+		counted        int64 // until
+		keep           bool
+		open, repeated [][2]schemas.Span
+	}{
+		"predicted, and nothing counted":          {[2]schemas.Span{early, none}, 0, false, nil, nil},
+		"predicted, and a rule that lost weight":  {[2]schemas.Span{early, none}, 0, true, nil, nil},
+		"predicted, and counted since":            {[2]schemas.Span{early, none}, counted.Until, false, nil, [][2]schemas.Span{{counted, none}}},
+		"closed, and nothing counted":             {[2]schemas.Span{counted, none}, 0, false, [][2]schemas.Span{opened}, nil},
+		"closed with a next, and nothing counted": {[2]schemas.Span{counted, next}, 0, false, [][2]schemas.Span{opened}, nil},
+		"the same, of a rule that lost weight":    {[2]schemas.Span{counted, next}, 0, true, nil, [][2]schemas.Span{{counted, next}}},
+		"closed with a next, and counted so":      {[2]schemas.Span{counted, next}, counted.Until, false, nil, [][2]schemas.Span{{counted, next}}},
+		"a next that is over when this one ends":  {[2]schemas.Span{counted, next}, next.Until, false, nil, [][2]schemas.Span{{{CloseAt: now, Until: next.Until}, none}}},
+		"a move that was lost with the publisher": {[2]schemas.Span{counted, next}, longer.Until, false, nil, [][2]schemas.Span{{longer, {CloseAt: longer.Until, Until: next.Until, Early: true}}}},
+		"a close that was lost with it":           {[2]schemas.Span{}, counted.Until, false, nil, [][2]schemas.Span{{counted, none}}},
+		"a next that is over":                     {[2]schemas.Span{counted, {CloseAt: now - 1, Until: now, Early: true}}, counted.Until, false, nil, [][2]schemas.Span{{counted, none}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := NewInForce(10)
+			p := w.plan(test.believed[0], test.believed[1]).Decision
+			believed := map[Key]schemas.Decision{KeyOf(&p): p}
+			var changes []fold.Change
+			if test.counted > 0 {
+				changes = []fold.Change{w.closed(test.counted, none)}
+			}
+			var open, repeated [][2]schemas.Span
+			for _, d := range f.Reconcile(believed, changes, now, func(*schemas.Decision) bool { return test.keep }) {
+				open = append(open, spans(&d))
+			}
+			f.BeginCycle(now, 0)
+			for _, d := range f.Next(f.Left(), now) {
+				repeated = append(repeated, spans(&d))
+			}
+			if !slices.Equal(open, test.open) || !slices.Equal(repeated, test.repeated) {
+				t.Errorf("got opened %+v and repeated %+v, want %+v and %+v", open, repeated, test.open, test.repeated)
+			}
+		})
+	}
+}

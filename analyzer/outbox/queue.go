@@ -1,0 +1,258 @@
+package outbox
+
+import (
+	"container/heap"
+
+	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// Item is a decision that was not published yet.
+type Item struct {
+	Decision schemas.Decision
+	Kind     Kind
+	Closes   []fold.Change // the closes that it is about: several if they came faster than they were published
+	Spared   bool          // nothing is to be sent: the decision would be over when gates learn of it. Its Closes count
+}
+
+// MaxCloses is how many closes of one rule and caller an Item holds, while decisions cannot be published.
+const MaxCloses = 64
+
+// Queue is what waits to be published, at most one decision for each rule and caller. The zero value is empty. One goroutine
+// at a time may use a Queue.
+type Queue struct {
+	pending map[Key]*entry // the newest for each key
+	ready   []*entry       // those to be published at once, in order
+	waiting delayed        // those that gates do not need yet
+	recent  recent
+	offers  uint64
+	seq     uint64
+}
+
+// entry is an Item that waits.
+type entry struct {
+	Item
+
+	due    int64  // the clock's time at which it must go out, in Unix nanoseconds
+	seq    uint64 // orders those of one time
+	index  int    // in Queue.waiting; −1: it is ready
+	must   bool   // gates must learn of it: it opens, predicts, or follows from new rules
+	plan   bool   // the newest word is a plan
+	offer  uint64 // the call of Offer that the newest word came with
+	offset int64  // of the log: the newest word's
+}
+
+// OpenTogether is how many callers a change of rules may open at once in a partition. Their decisions end when they begin, which
+// gates open without delay. Where there are more, gates spread them over up to 10 s, as those that reopen together by themselves.
+const OpenTogether = 100
+
+// Offer puts in line what the fold has changed and what it predicts; both were taken from the fold after the same entry. The
+// newest decision about each rule and caller replaces older ones. Warnings are passed over. Offer returns how many decisions it
+// dropped because they would be over when gates learn of them; their closes are still in an Item.
+func (q *Queue) Offer(changes []fold.Change, plans []fold.Plan, t Terms) (spared int) {
+	q.offers++
+	few := openings(changes) <= OpenTogether
+	for i := range changes {
+		c := &changes[i]
+		if c.Kind == policy.Same {
+			continue
+		}
+		d := DecisionOf(c)
+		if c.Kind == policy.Opened && few {
+			d.Until = min(d.Until, d.CloseAt)
+		}
+		d.Evidence.Lag = t.Measured
+		if q.change(c, d, &t) {
+			spared++
+		}
+	}
+	for i := range plans {
+		if q.plan(&plans[i], &t) {
+			spared--
+		}
+	}
+	return spared
+}
+
+// openings returns how many of the changes open a caller ahead of time.
+func openings(changes []fold.Change) (n int) {
+	for i := range changes {
+		if changes[i].Kind == policy.Opened {
+			n++
+		}
+	}
+	return n
+}
+
+// change takes in what was counted, and reports whether it is spared.
+func (q *Queue) change(c *fold.Change, d schemas.Decision, t *Terms) (spared bool) {
+	key, kind := KeyOf(&d), kindOf(c.Kind)
+	if c.Covered && !t.Urgent && q.covered(key, c, &d, kind) {
+		return true
+	}
+	must := t.Urgent || kind == Opened
+	e := q.pending[key]
+	spared = !must && (e == nil || !e.must) && t.over(&d, c.Rule.Window.Length(c.At)) && !q.recent.outlasts(key, &d)
+	due := t.Now
+	switch {
+	case spared:
+		q.recent.spare(key, t.Now)
+		if e == nil && kind == Moved {
+			return true
+		}
+	case !must:
+		due = q.recent.due(key, kind, c.Before.Until, t)
+	}
+	e = q.put(key, d, kind, due, t.Now)
+	e.Spared, e.must, e.plan, e.offset = spared, e.must || must, false, c.Offset
+	if c.Kind == policy.Closed && len(e.Closes) < MaxCloses {
+		e.Closes = append(e.Closes, *c)
+	}
+	return spared
+}
+
+// covered takes in a close that a caller's share covers: gates need not learn of it, and a word that waits is not replaced. ok is
+// false if it is not a close.
+func (q *Queue) covered(key Key, c *fold.Change, d *schemas.Decision, kind Kind) (ok bool) {
+	if kind == Opened {
+		return false
+	}
+	if kind == Moved {
+		return true
+	}
+	e := q.pending[key]
+	if e == nil {
+		e = q.put(key, *d, kind, 0, 0)
+		e.Spared, e.must, e.plan, e.offset = true, false, false, c.Offset
+	}
+	if len(e.Closes) < MaxCloses {
+		e.Closes = append(e.Closes, *c)
+	}
+	return true
+}
+
+// plan takes in what is predicted, unless what was counted after it says more. It reports whether that was spared, and is not any
+// more, because it carries the plan.
+func (q *Queue) plan(p *fold.Plan, t *Terms) (unspared bool) {
+	d := separated(p.Decision)
+	d.Evidence.Lag = t.Measured
+	key, kind := KeyOf(&d), Early
+	if p.Shares {
+		kind = Share
+	}
+	e := q.pending[key]
+	if e != nil && e.offer == q.offers && !p.Shares && e.after(p) {
+		if e.Decision.Next == (schemas.Span{}) {
+			return false
+		}
+		unspared = e.Spared // gates do not know what is next
+		e.Spared, e.must = false, true
+		q.hurry(e)
+		return unspared
+	}
+	unspared = e != nil && e.Spared && e.offer == q.offers
+	e = q.put(key, d, kind, t.Now, t.Now)
+	e.Spared, e.must, e.plan, e.offset = false, true, true, p.Offset
+	return unspared
+}
+
+// after reports whether the entry, which came with the same Offer as the plan, was counted after the plan was made. If both are
+// of one record, it was if the plan's first closure is another one.
+func (e *entry) after(p *fold.Plan) bool {
+	if e.plan || e.offset != p.Offset {
+		return e.offset > p.Offset
+	}
+	return p.Decision.Early || p.Decision.CloseAt != e.Decision.CloseAt || p.Decision.Until != e.Decision.Until
+}
+
+// Add puts a decision in line that is published at once, in place of an older one about the same rule and caller.
+func (q *Queue) Add(d schemas.Decision, kind Kind) {
+	e := q.put(KeyOf(&d), d, kind, 0, 0)
+	e.Spared, e.must, e.plan = false, true, false
+}
+
+// put makes a decision the newest one about its rule and caller. It replaces an older one that waits and takes
+// its place, or goes out at once if it is due.
+func (q *Queue) put(key Key, d schemas.Decision, kind Kind, due, now int64) *entry {
+	e, ok := q.pending[key]
+	if !ok {
+		if q.pending == nil {
+			q.pending = make(map[Key]*entry)
+		}
+		e = &entry{Item: Item{Kind: kind}, due: due, seq: q.seq, index: -1}
+		q.seq++
+		q.pending[key] = e
+		if due > now {
+			heap.Push(&q.waiting, e)
+		} else {
+			q.ready = append(q.ready, e)
+		}
+	} else if due <= now {
+		q.hurry(e)
+	}
+	if kind == Opened || len(e.Closes) == 0 {
+		e.Kind = kind
+	}
+	e.Decision, e.offer = d, q.offers
+	return e
+}
+
+// hurry puts an entry that waits among those to be published at once.
+func (q *Queue) hurry(e *entry) {
+	if e.index >= 0 {
+		heap.Remove(&q.waiting, e.index)
+		q.ready = append(q.ready, e)
+	}
+}
+
+// Len returns how many decisions wait, those included that are only observed.
+func (q *Queue) Len() int { return len(q.pending) }
+
+// Due returns when the next decision must go out, by the clock of Terms.Now, in Unix nanoseconds; 0 is at once. ok is false if
+// none waits.
+func (q *Queue) Due() (at int64, ok bool) {
+	switch {
+	case len(q.ready) > 0:
+		return 0, true
+	case len(q.waiting) > 0:
+		return q.waiting[0].due, true
+	}
+	return 0, false
+}
+
+// Take removes the decisions that are due at now, by the clock of Terms.Now, and returns them in the order in which they came in
+// line: at most n of them, or all if n is 0.
+func (q *Queue) Take(now int64, n int) []Item {
+	for len(q.waiting) > 0 && isDue(q.waiting[0].due, now) {
+		q.hurry(q.waiting[0])
+	}
+	if n <= 0 || n > len(q.ready) {
+		n = len(q.ready)
+	}
+	list := make([]Item, n)
+	for i, e := range q.ready[:n] {
+		list[i] = e.Item
+		key := KeyOf(&e.Decision)
+		delete(q.pending, key)
+		if !e.Spared {
+			q.recent.sent(key, &e.Item, now)
+		}
+	}
+	clear(q.ready[:n])
+	if q.ready = q.ready[n:]; len(q.ready) == 0 {
+		q.ready = nil
+	}
+	if len(q.pending) == 0 {
+		q.pending = nil // a map does not shrink
+	}
+	return list
+}
+
+// TakeAll is Take of all decisions, whether they are due or not: for a publisher that stops.
+func (q *Queue) TakeAll(now int64) []Item {
+	for len(q.waiting) > 0 {
+		q.hurry(q.waiting[0])
+	}
+	return q.Take(now, 0)
+}

@@ -1,0 +1,183 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/analyzer/window"
+)
+
+// Flush is how long a server collects requests before it sends them, at most, unless it is configured otherwise; an analyzer
+// reads about as often.
+const Flush = 5 * time.Millisecond
+
+// MaxHold is the longest that an early close lasts.
+const MaxHold = 2 * time.Second
+
+// Lag is what was measured of the time from a request until a decision about it holds at a gate, in nanoseconds: how long it is in the
+// middle of all measurements, and their deviation from that in the middle of all deviations.
+type Lag struct{ Mean, Deviation int64 }
+
+// Margin is what is added to the lag to be sure of it.
+func (l Lag) Margin() int64 { return 2*l.Deviation + 2*int64(Flush) }
+
+// Hold is how long an early close lasts under a window of a length, unless it is confirmed.
+func (l Lag) Hold(length int64) int64 {
+	return max(0, min(l.Mean+l.Mean/2+l.Margin(), int64(MaxHold), length/2))
+}
+
+// Announced is the last early close of a caller that was published. The zero value is none.
+type Announced struct {
+	CloseAt, Until int64 // Unix nanoseconds; Until is 0 if there is none that may still be confirmed
+	Rest           int64 // Unix nanoseconds: before, nothing is predicted, …
+	Demand         int64 // … unless the demand is more than a quarter above this, in thousandths a second
+}
+
+// Holds reports whether an early close was announced that is neither confirmed nor over at t.
+func (a *Announced) Holds(t int64) bool { return a.Until > t }
+
+// Outlook is what an early close is predicted from. Times are Unix nanoseconds of log time.
+type Outlook struct {
+	Rule    *rules.Rule
+	Limit   int64
+	State   window.State // what a synchronous limiter would hold: admitted weight, and early-blocked weight
+	Closure Closure
+	Pace    *Pace
+	Now     int64
+	Lag     Lag
+	LagCap  int64 // nothing is predicted if the lag and its deviation are more
+	Room    window.State
+}
+
+// asOf returns the time that the window is complete for: log time is the newest entry's, and those of other servers are older.
+func (o *Outlook) asOf() int64 { return o.Now - o.Pace.Age() - int64(Flush)/2 }
+
+// hold is how long an early close lasts. Where the cap of the lag was raised above a quarter of the window, it lasts for one and a
+// half lags however long they are, and for two caps at most: else it would often be over when gates hear of it.
+func (o *Outlook) hold(length int64) int64 {
+	if o.LagCap <= length/4 {
+		return o.Lag.Hold(length)
+	}
+	return max(0, min(o.Lag.Mean+o.Lag.Mean/2+o.Lag.Margin(), saturatingAdd(o.LagCap, o.LagCap)))
+}
+
+// Predict decides whether an early close is to be published now. It returns what is announced then; publish says whether that
+// is news. The caller's Pace must have been advanced to Now.
+func (o *Outlook) Predict(last Announced) (next Announced, publish bool) {
+	length, asOf := o.Rule.Window.Length(o.Now), o.asOf()
+	rate, jumps := o.rate(last)
+	hold := o.hold(length)
+	if jumps {
+		hold -= min(hold, o.Lag.Mean/2)
+	}
+	if last.Until != 0 && last.Until <= asOf {
+		last = o.settle(last, rate, hold)
+	}
+	if saturatingAdd(o.Lag.Mean, o.Lag.Deviation) > o.LagCap || o.Now < last.Rest && rate <= saturatingAdd(last.Demand, last.Demand/4) || !o.worth(rate, last) {
+		return last, false
+	}
+	from, to := asOf, max(asOf+o.Lag.Mean+o.Lag.Margin(), o.Now+o.Lag.Mean+2*o.Lag.Deviation)
+	if o.Closure.before(o.Now) {
+		if from = o.Closure.Until; from < to {
+			to = max(to, saturatingAdd(from, reopensLate(o.Closure)))
+		}
+	}
+	if from >= to || !o.reaches(from, to, rate) {
+		return last, false
+	}
+	c, ok, room := Cross(o.Rule, o.State, o.Limit, from, to, rate, o.Room)
+	o.Room = room
+	if o.Closure.before(o.Now) {
+		c.CloseAt = max(c.CloseAt, saturatingAdd(o.Closure.Until, 1))
+	}
+	next = Announced{CloseAt: c.CloseAt, Until: min(saturatingAdd(c.CloseAt, hold), c.Until), Rest: last.Rest, Demand: rate}
+	inForce := o.Now + o.Lag.Mean // when gates have it
+	if !ok || next.Until <= max(next.CloseAt, inForce) || o.byChance(c, rate) {
+		return last, false
+	}
+	if last.Until != 0 && !o.news(last.CloseAt, next.CloseAt, rate, inForce) {
+		return last, false
+	}
+	return next, true
+}
+
+// rate returns the demand. A jump that will fill the window within a lag is believed before it is measured well: then it would be
+// too late. It is not while an early close is announced or the caller rests after one: else pulses that fall short would close it for
+// longer.
+func (o *Outlook) rate(last Announced) (rate int64, jumps bool) {
+	rate = o.Pace.Rate()
+	if o.Closure.before(o.Now) || last.Until != 0 || o.Now < last.Rest {
+		return rate, false
+	}
+	missing := o.Rule.Window.Capacity(o.Limit) - o.Rule.Window.View(o.State, o.Limit, o.Now).Total
+	if jump := o.Pace.Jump(o.Now, o.Lag.Mean); jump > rate && weightIn(jump, o.Lag.Mean)/1000 >= missing {
+		return jump, true
+	}
+	return rate, false
+}
+
+// byChance reports whether a close is so near to the end of its window that chance decides whether the window is full before it
+// ends. A bucket has no such end.
+func (o *Outlook) byChance(c Crossing, rate int64) bool {
+	return weightIn(rate, c.Until-c.CloseAt) < deviation(rate, o.Lag.Mean) && !o.Rule.Window.Traits().Endless
+}
+
+// reopensLate returns by how much later than decided gates reopen after a closure at most, if they know of no next one (see
+// schemas/DECISIONS.md, Jitter). A close that is predicted for that time must be known before they reopen.
+func reopensLate(c Closure) int64 {
+	const from, longest = 10 * time.Second, 10 * time.Second
+	length := c.Until - c.CloseAt
+	switch {
+	case length < 0: // it overflowed
+		return int64(longest)
+	case length < int64(from):
+		return 0
+	}
+	return min(length/10, int64(longest))
+}
+
+// worth reports whether enough comes during a lag to be worth predicting: a hundredth of the limit, and two requests. Half of that is
+// enough for a caller that was predicted before, so that one who sends about as much is not predicted now and then. With one request
+// from the start, each caller of a fleet would pass in the end: the rate is known by what came in a few lags.
+func (o *Outlook) worth(rate int64, last Announced) bool {
+	comes, capacity := weightIn(rate, o.Lag.Mean), o.Rule.Window.Capacity(o.Limit)
+	if last.Demand > 0 {
+		return comes >= 1000 && 2*comes >= 10*capacity
+	}
+	return comes >= 2000 && comes >= 10*capacity
+}
+
+// reaches reports whether the window can be full by then at all. It is quick: nothing leaves the window.
+func (o *Outlook) reaches(from, to, rate int64) bool {
+	total := o.Rule.Window.View(o.State, o.Limit, from).Total
+	return weightIn(rate, to-from)/1000 >= o.Rule.Window.Capacity(o.Limit)-total-1
+}
+
+// news reports whether a close that was announced for one time must be announced for another: if it moves by more than half a
+// hundredth of the limit, twice the deviation of what comes during a lag, and one request; and if gates hear of it before
+// the later of both.
+func (o *Outlook) news(before, now, rate, inForce int64) bool {
+	if max(before, now) <= inForce {
+		return false
+	}
+	return weightIn(rate, max(now-before, before-now)) > o.tolerance(rate)
+}
+
+// tolerance is by how much weight a prediction may be wrong without being wrong, in thousandths.
+func (o *Outlook) tolerance(rate int64) int64 {
+	return max(5*o.Rule.Window.Capacity(o.Limit), 2*deviation(rate, o.Lag.Mean), 1000)
+}
+
+// deviation is the standard deviation of what comes in a time at a rate, if it comes at random, in thousandths.
+func deviation(rate, length int64) int64 { return rootOfProduct(weightIn(rate, length), 1000) }
+
+// settle ends an early close that was not confirmed. If the demand that came is far from the limit, it fell short: then nothing
+// is predicted for twice the time.
+func (o *Outlook) settle(last Announced, rate, hold int64) Announced {
+	missing := o.Rule.Window.Capacity(o.Limit) - o.Rule.Window.View(o.State, o.Limit, last.Until-1).Total
+	if missing > o.tolerance(max(rate, last.Demand))/1000 {
+		last.Rest = saturatingAdd(last.Until, 2*hold)
+	}
+	last.CloseAt, last.Until = 0, 0
+	return last
+}

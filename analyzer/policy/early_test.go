@@ -1,0 +1,227 @@
+package policy
+
+import (
+	"testing"
+	"time"
+
+	"github.com/509da70d/floodgate/analyzer/rules"
+)
+
+// outlook is that of a caller who has sent 2000 a second for ten seconds, of whom so much is in the window at 10.3 s.
+func outlook(r *rules.Rule, weight int64, lag Lag) *Outlook {
+	var p Pace
+	stream(&p, 0, 10_300*ms, 2000, lag.Mean, evenly)
+	return &Outlook{Rule: r, Limit: r.Limit, State: held(r, 10_300, weight), Pace: &p, Now: 10_300 * ms, Lag: lag, LagCap: 250 * ms}
+}
+
+// TestPredict: a caller at twice a limit of 1000 in each second, 300 ms into one, with a lag of 100 ms. Times are milliseconds.
+// lateInTheWindow lets demand go on until 120 ms before the end of the window.
+func lateInTheWindow(o *Outlook) {
+	stream(o.Pace, 10_300*ms, 10_880*ms, 2_000, o.Lag.Mean, evenly)
+	o.Now = 10_880 * ms
+}
+
+func TestPredict(t *testing.T) {
+	lag := Lag{100 * ms, 5 * ms} // a margin of 20 ms, a hold of 170 ms
+	at := func(closeAt, until int64) Announced { return Announced{CloseAt: closeAt * ms, Until: until * ms} }
+	for name, test := range map[string]struct {
+		weight         int64
+		set            func(o *Outlook)
+		last           Announced
+		closeAt, until int64 // 0 is nothing new
+	}{
+		"in time":                              {770, func(*Outlook) {}, Announced{}, 10_412, 10_582},
+		"too early":                            {700, func(*Outlook) {}, Announced{}, 0, 0},
+		"too late, but it helps":               {990, func(*Outlook) {}, Announced{}, 10_302, 10_472},
+		"the lag is above the cap":             {770, func(o *Outlook) { o.LagCap = 99 * ms }, Announced{}, 0, 0},
+		"announced as it is":                   {770, func(*Outlook) {}, at(10_413, 10_580), 0, 0},
+		"announced a little otherwise":         {770, func(*Outlook) {}, at(10_420, 10_590), 0, 0},
+		"announced much later":                 {770, func(*Outlook) {}, at(10_440, 10_610), 10_412, 10_582},
+		"announced much earlier, and in force": {790, func(*Outlook) {}, at(10_330, 10_500), 10_402, 10_572},
+		"in force as long as may be":           {830, func(*Outlook) {}, at(10_330, 10_500), 0, 0},
+		"it rests":                             {770, func(*Outlook) {}, Announced{Rest: 10_301 * ms, Demand: 2000_000}, 0, 0},
+		"it has rested":                        {770, func(*Outlook) {}, Announced{Rest: 10_300 * ms, Demand: 2000_000}, 10_412, 10_582},
+		"it rests, and demand rose":            {770, func(*Outlook) {}, Announced{Rest: 20_000 * ms, Demand: 1500_000}, 10_412, 10_582},
+		"it fell short just now":               {100, func(*Outlook) {}, at(10_100, 10_200), 0, 0},
+		"the next window, while closed": {1000, func(o *Outlook) {
+			o.Closure = Closure{CloseAt: 10_290 * ms, Until: 11_000 * ms, Nth: 1}
+			o.Now, o.State = 10_900*ms, nil
+			o.Pace = outlook(o.Rule, 0, lag).Pace
+			stream(o.Pace, 10_300*ms, 10_900*ms, 20_000, lag.Mean, evenly)
+			o.Lag, o.LagCap = Lag{200 * ms, 5 * ms}, 250*ms
+		}, Announced{}, 11_050, 11_370},
+		"full before the window ends":               {783, lateInTheWindow, Announced{}, 10_986, 11_000},
+		"chance decides whether it is full in time": {763, lateInTheWindow, Announced{}, 0, 0}, // ± 7 ms of the 100 to come
+		"the next window is far":                    {1000, func(o *Outlook) { o.Closure = Closure{CloseAt: 10_290 * ms, Until: 11_000 * ms, Nth: 1} }, Announced{}, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := outlook(rule(t, "limit: 1000, window: 1s, algorithm: fixed"), test.weight, lag)
+			test.set(o)
+			got, news := o.Predict(test.last)
+			if news != (test.closeAt != 0) {
+				t.Fatalf("got news %v, %+v, want %v", news, got, test.closeAt != 0)
+			}
+			near := func(got, want int64) bool { return got >= (want-2)*ms && got <= (want+2)*ms }
+			if news && (!near(got.CloseAt, test.closeAt) || !near(got.Until, test.until) || got.Demand < 1990_000) {
+				t.Errorf("got %d to %d ms at %d a second, want %d to %d", got.CloseAt/ms, got.Until/ms, got.Demand/1000, test.closeAt, test.until)
+			}
+		})
+	}
+}
+
+// TestAJumpThatFillsTheWindowWithinALag: a caller at 10 a second asks for 2000 a second for 25 ms. Its early close is announced at
+// once, and lasts for a lag and the margin; a jump that leaves time to measure it better is not.
+func TestAJumpThatFillsTheWindowWithinALag(t *testing.T) {
+	lag := Lag{100 * ms, 5 * ms}
+	jumps := func(weight int64) *Outlook {
+		var p Pace
+		at := stream(&p, stream(&p, 0, 10_275*ms, 10, lag.Mean, evenly), 10_300*ms, 2000, lag.Mean, evenly)
+		r := rule(t, "limit: 1000, window: 1s, algorithm: fixed")
+		return &Outlook{Rule: r, Limit: 1000, State: held(r, 10_300, weight), Pace: &p, Now: at, Lag: lag, LagCap: 250 * ms}
+	}
+	for name, test := range map[string]struct {
+		weight int64
+		set    func(o *Outlook)
+		last   Announced
+		hold   int64 // ms; 0 is nothing new
+		most   int64 // of the demand, in thousandths a second
+	}{
+		"it fills the window":             {900, func(*Outlook) {}, Announced{}, 120, 2000_000},
+		"it does not, by itself":          {800, func(*Outlook) {}, Announced{}, 0, 0},
+		"a close is announced: no jump":   {900, func(*Outlook) {}, Announced{CloseAt: 10_200 * ms, Until: 10_370 * ms}, 170, 900_000},
+		"the caller rests":                {900, func(*Outlook) {}, Announced{Rest: 10_400 * ms, Demand: 1_000_000}, 0, 0},
+		"a close before it was confirmed": {1000, func(o *Outlook) { o.Closure = Closure{CloseAt: 10_299 * ms, Until: 11_000 * ms, Nth: 1} }, Announced{}, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := jumps(test.weight)
+			test.set(o)
+			got, news := o.Predict(test.last)
+			if news != (test.hold != 0) {
+				t.Fatalf("got news %v, %+v, want %v", news, got, test.hold != 0)
+			}
+			if news && (got.Until-got.CloseAt != test.hold*ms || got.Demand > test.most) {
+				t.Errorf("got an early close of %d ms at %d a second, want %d ms and at most %d", (got.Until-got.CloseAt)/ms, got.Demand/1000, test.hold, test.most/1000)
+			}
+		})
+	}
+}
+
+// TestAfterAnEarlyCloseFellShort: the caller rests for twice as long as an early close lasts; if the window is all but full, it does not.
+func TestAfterAnEarlyCloseFellShort(t *testing.T) {
+	r := rule(t, "limit: 1000, window: 1s, algorithm: fixed")
+	last := Announced{CloseAt: 10_100 * ms, Until: 10_200 * ms, Demand: 2000_000}
+	o := outlook(r, 500, Lag{100 * ms, 5 * ms})
+	if got, _ := o.Predict(last); got.Until != 0 || got.Rest != 10_200*ms+2*170*ms {
+		t.Errorf("got %+v, want a rest of 340 ms", got)
+	}
+	o = outlook(r, 980, Lag{100 * ms, 5 * ms})
+	if got, news := o.Predict(last); got.Rest != 0 || !news {
+		t.Errorf("got %+v, news %v, want the next close and no rest: what is missing is chance", got, news)
+	}
+}
+
+func TestHoldsAndMargins(t *testing.T) {
+	for name, test := range map[string]struct {
+		lag          Lag
+		window       int64
+		margin, hold int64 // ms
+	}{
+		"200 ms":            {Lag{200 * ms, 10 * ms}, 60_000 * ms, 30, 330},
+		"half a window":     {Lag{200 * ms, 10 * ms}, 500 * ms, 30, 250},
+		"two seconds":       {Lag{10_000 * ms, 0}, 60_000 * ms, 10, 2000},
+		"nothing":           {Lag{}, 60_000 * ms, 10, 10},
+		"an unsteady lag":   {Lag{100 * ms, 100 * ms}, 60_000 * ms, 210, 360},
+		"no window at all":  {Lag{100 * ms, 0}, 0, 10, 0},
+		"the longest known": {Lag{3600_000 * ms, 3600_000 * ms}, 1 << 62, 7200_010, 2000},
+	} {
+		if m, h := test.lag.Margin()/ms, test.lag.Hold(test.window)/ms; m != test.margin || h != test.hold {
+			t.Errorf("%s: got margin %d and hold %d ms, want %d and %d", name, m, h, test.margin, test.hold)
+		}
+	}
+}
+
+// TestBounds: by hand, for a limit of 1000.
+func TestBounds(t *testing.T) {
+	lag := Lag{200 * ms, 10 * ms}
+	for name, test := range map[string]struct {
+		rule            string
+		rate            int64
+		by              Mechanism
+		expected, bound float64
+	}{
+		"reactive":                 {"limit: 1000, window: 1s, algorithm: fixed", 2000, Reactive, 0.4, 0.481},    // 400; 420 + 3·20 + 1
+		"early":                    {"limit: 1000, window: 1s, algorithm: fixed", 2000, Predicted, 0.008, 0.111}, // 0.4·20; 3·20 + 2000·25 ms + 1
+		"slots shorter than lags":  {"limit: 1000, window: 1s, slots: 20", 2000, Predicted, 0.4, 0.481},          // as reactive
+		"slots that are longer":    {"limit: 1000, window: 10s, slots: 20", 2000, Predicted, 0.008, 0.111},       // as fixed
+		"a log":                    {"limit: 1000, window: 10s, algorithm: log", 2000, Predicted, 0.4, 0.481},    // has no slots
+		"nobody":                   {"limit: 1000, window: 1s, algorithm: fixed", 0, Reactive, 0, 0},
+		"relative to the capacity": {"limit: 1000, window: 1s, algorithm: gcra, burst: 100", 2000, Reactive, 4, 4.81},
+	} {
+		got := BoundOf(rule(t, test.rule), 1000, test.rate*1000, lag, test.by)
+		if d := got.Expected - test.expected; d > 1e-9 || d < -1e-9 || got.Bound-test.bound > 1e-9 || test.bound-got.Bound > 1e-9 {
+			t.Errorf("%s: got %+v, want %v and %v", name, got, test.expected, test.bound)
+		}
+	}
+}
+
+// TestWorth: with a lag of 200 ms a caller is predicted from 10/s on, and from 5/s on once it was; and with a limit of 1000 from a
+// hundredth and half of that.
+func TestWorth(t *testing.T) {
+	for name, test := range map[string]struct {
+		limit, rate int64
+		known       bool
+		want        bool
+	}{
+		"one and a half requests":              {100, 7500, false, false},
+		"two requests":                         {100, 10_000, false, true},
+		"less than one, of who was predicted":  {100, 4900, true, false},
+		"one, of who was predicted":            {100, 5000, true, true},
+		"below a hundredth":                    {1000, 49_000, false, false},
+		"a hundredth":                          {1000, 50_000, false, true},
+		"below half a hundredth, known before": {1000, 24_000, true, false},
+		"half a hundredth, known before":       {1000, 25_000, true, true},
+	} {
+		o := Outlook{Rule: rule(t, "limit: 1000, window: 1m, algorithm: fixed"), Limit: test.limit, Lag: Lag{Mean: 200 * ms}}
+		var last Announced
+		if test.known {
+			last.Demand = test.rate
+		}
+		if got := o.worth(test.rate, last); got != test.want {
+			t.Errorf("%s: got %t, want %t", name, got, test.want)
+		}
+	}
+}
+
+// TestStepDemand: a close by demand is a close like any other: of the same length, one more in a row, at the time of its entry. An entry
+// before the end of the last close makes none.
+func TestStepDemand(t *testing.T) {
+	r := rule(t, "limit: 10, window: 1m, algorithm: fixed, close_for: 30s, escalate: {factor: 2, max: 10m, forget: 5m}")
+	prev := Closure{CloseAt: int64(10 * sec), Until: int64(60 * sec), Nth: 1, Peak: 12}
+	c := Crossing{CloseAt: int64(70 * sec), Until: int64(2 * minu)}
+	got, change := StepDemand(r, prev, nil, 10, c)
+	want := Closure{CloseAt: int64(70 * sec), Until: int64(130 * sec), Nth: 2, Peak: 10}
+	if change != Closed || got != want {
+		t.Errorf("got %v %+v, want %+v", change, got, want)
+	}
+	c.CloseAt = int64(60*sec - time.Nanosecond)
+	if got, change := StepDemand(r, prev, nil, 10, c); change != Same || got != prev {
+		t.Errorf("before the end: got %v %+v, want nothing new", change, got)
+	}
+}
+
+// TestARaisedCapOfTheLagLiftsTheLengthOfEarlyCloses: at a lag of 5 s a close of 2 s would be over before it can be confirmed.
+func TestARaisedCapOfTheLagLiftsTheLengthOfEarlyCloses(t *testing.T) {
+	r := rule(t, "limit: 1000, window: 60s, algorithm: fixed")
+	for name, test := range map[string]struct{ lag, lagCap, want int64 }{ // in ms
+		"as it is":                {5_000, 15_000, 2_000},
+		"half of the window":      {5_000, 30_000, 7_510},
+		"a lag of half of it":     {30_000, 30_000, 45_010},
+		"no longer than two caps": {60_000, 31_000, 62_000},
+	} {
+		o := outlook(r, 500, Lag{test.lag * ms, 0})
+		o.LagCap = test.lagCap * ms
+		if got := o.hold(60_000*ms) / ms; got != test.want {
+			t.Errorf("%s: got %d ms, want %d", name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,238 @@
+package policy
+
+import (
+	"math"
+	"time"
+
+	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/analyzer/window"
+)
+
+// Sharing is what is known of a caller that may get a share: what it demands, and the newest share that was published. The zero
+// value has measured nothing and gives nothing. One goroutine may use a Sharing.
+//
+// Gates begin to measure a caller's demand when they get its first decision with a share. So that one only announces: it never comes
+// into force. The next one, which gates have measured for, does, and is renewed from then on.
+type Sharing struct {
+	measured Meter // demand by sub-period, as gates measure it
+	asked    Meter // demand by quarters of the window
+	used     used  // admitted weight
+
+	from      int64 // of the newest share
+	counts    int64 // the end of the time in which its demand was measured
+	next      int64 // when the next share is to come into force
+	since     int64 // permits hold without a gap from here on; never if none do yet
+	start     int64 // gates measure from here on; without a share: until here they may refuse by the one before
+	rest      int64 // nothing is announced before
+	published int64 // until here gates hold a closure, so that permits may be left over
+	demand    uint32
+	length    uint8 // of the time in which demand is measured, see measuring; 0: there is no share
+	inRow     uint8 // closes, each of which followed the one before within a window
+	moves     uint8 // shares in a row that were in force for a short time only
+	judged    bool  // what was left over of the permits before the newest
+}
+
+const never = math.MaxInt64
+
+const (
+	// renewal is how often shares are renewed at most.
+	renewal = int64(time.Second)
+	// minHold is for how long a share holds at least if nobody renews it.
+	minHold = 6 * int64(time.Second)
+	// minMeasured is the shortest time in which demand is measured, and subPeriods in how many parts.
+	minMeasured = int64(time.Second)
+	subPeriods  = 4
+	// longestMeasured is Sharing.length of 17 hours.
+	longestMeasured = 17
+	// sooner is by how much earlier than needed a share is published: analyzers look at a caller when they hear of it.
+	sooner = 20 * int64(time.Millisecond)
+	// shortLived is how many renewals a share lasts at least if traffic moves no faster than shares follow; longestRest is how often
+	// the rest after one that does not is doubled at most.
+	shortLived  = 3
+	longestRest = 4
+	// floods is the ratio from which on a caller need not be closed a second time to be taken for one that goes on.
+	floods = 4000
+	// silent is how long a server may be silent before what it may still say is not waited for.
+	silent = 200 * int64(time.Millisecond)
+)
+
+// ShareOutlook is what a share is decided on. Times are Unix nanoseconds of log time.
+type ShareOutlook struct {
+	Rule    *rules.Rule
+	Limit   int64
+	State   window.State
+	Closure Closure
+	Rate    int64 // thousandths of weight a second
+	Now     int64
+	AsOf    int64 // what came before has been folded, on average
+	Heard   int64 // what came before has been folded, of all servers
+	Gates   int64 // that were heard of late
+	Lag     Lag
+	LagCap  int64 // nothing is decided above this lag
+}
+
+// lead is how long a decision is under way, to be sure of it.
+func (o *ShareOutlook) lead() int64 { return o.Lag.Mean + o.Lag.Margin() }
+
+// Silence returns how long a server may be silent at a lag before the others' word is enough.
+func (l Lag) Silence() int64 { return max(silent, l.Mean+l.Margin()) }
+
+// Step decides whether the caller gets a share, a new one, or none any more. It reports whether that is news for gates: Share says
+// what it is then.
+func (s *Sharing) Step(o *ShareOutlook) bool {
+	p := PermitsOf(o.Rule, o.Limit)
+	if o.Lag.Mean > o.LagCap || p.Whole == 0 || o.Gates == 0 {
+		return false
+	}
+	if s.length > 0 && s.until(p) <= o.Now {
+		s.stop() // nobody could renew it, and it has ended by itself
+	}
+	switch {
+	case s.length == 0:
+		if !s.deserves(o, p) {
+			return false
+		}
+		s.announce(o, p)
+		return true
+	case !s.keeps(o, p):
+		return s.end(o)
+	case s.leftOver(o, p):
+		s.restAfter(o, p)
+		return s.end(o)
+	}
+	return s.renew(o, p)
+}
+
+// restAfter lets a caller that left permits over rest for two renewals, and for twice as long each time that its share had been in
+// force for a few renewals only: its traffic moves between servers faster than shares follow.
+func (s *Sharing) restAfter(o *ShareOutlook, p Permits) {
+	every := p.renewal()
+	if o.Now-s.since < shortLived*every {
+		s.moves = min(s.moves+1, longestRest)
+	} else {
+		s.moves = 0
+	}
+	s.rest = saturatingAdd(o.Now, saturatingMul(2*every, 1<<s.moves))
+}
+
+// stop ends the share.
+func (s *Sharing) stop() { s.length, s.since = 0, never }
+
+// end ends the share ahead of time, and reports whether gates must know: one that only announces ends by itself.
+func (s *Sharing) end(o *ShareOutlook) (news bool) {
+	news = s.since != never
+	s.stop()
+	s.start = saturatingAdd(o.Now, 2*o.lead())
+	return news
+}
+
+// measuring returns the length of the time in which demand is measured, in nanoseconds: minMeasured doubled length − 1 times. It is a
+// multiple of subPeriods whole ticks of recorders.
+func (s *Sharing) measuring() int64 { return minMeasured << (s.length - 1) }
+
+// deserves reports whether a caller without a share gets one.
+func (s *Sharing) deserves(o *ShareOutlook, p Permits) bool {
+	if s.inRow == 0 || o.Now < s.rest || o.Now >= saturatingAdd(o.Closure.Until, o.Rule.Window.Length(o.Now)) {
+		return false
+	}
+	if s.inRow < 2 && s.ratio(o, p) < floods {
+		return false
+	}
+	slot := o.Rule.Window.Traits().Slot
+	return (p.Aligned || slot <= 4*o.Lag.Mean) && weightIn(s.least(o, p), o.Lag.Mean) >= max(saturatingMul(p.limit, 10), 1000) && s.spends(o, p) >= 4_000_000
+}
+
+// keeps reports whether a caller keeps its share. What comes within a few ticks says little about that.
+func (s *Sharing) keeps(o *ShareOutlook, p Permits) bool {
+	calm := *o
+	calm.Rate = s.half(o, p)
+	return weightIn(calm.Rate, o.Lag.Mean) >= saturatingMul(p.limit, 5) && s.spends(&calm, p) >= 1_000_000 && s.ratio(&calm, p) >= 900
+}
+
+// half returns what was asked for over half a window, in thousandths of weight a second.
+func (s *Sharing) half(o *ShareOutlook, p Permits) int64 {
+	return s.asked.rate(max(1, p.window/4), 2, o.AsOf)
+}
+
+// least returns the least of what is demanded now, over half a window, and over two, in thousandths of weight a second.
+func (s *Sharing) least(o *ShareOutlook, p Permits) int64 {
+	return min(o.Rate, s.half(o, p), s.asked.rate(max(1, p.window/4), 7, o.AsOf))
+}
+
+// ratio returns how much is demanded of what the limit allows, in thousandths.
+func (s *Sharing) ratio(o *ShareOutlook, p Permits) int64 {
+	allowed := mulDiv(saturatingMul(p.limit, 1000), int64(time.Second), p.window)
+	return mulDiv(s.least(o, p), 1000, max(1, allowed))
+}
+
+// spends returns how surely each gate spends its part: (ρ − 1)² K / N in millionths, where ρ is the ratio. The part of a gate is
+// K / N, and its demand deviates from ρ K / N by the root of that.
+func (s *Sharing) spends(o *ShareOutlook, p Permits) int64 {
+	over := min(max(s.ratio(o, p)-1000, 0), 1_000_000)
+	return mulDiv(over*over, p.Whole, o.Gates)
+}
+
+// announce lets gates measure.
+func (s *Sharing) announce(o *ShareOutlook, p Permits) {
+	lead := o.lead()
+	s.length = measuredFor(o, p, s.ratio(o, p))
+	s.measured = Meter{}
+	s.start = saturatingAdd(o.Now, lead)
+	first := up(s.start, s.measuring()/subPeriods) + s.measuring()
+	s.counts, s.demand, s.since = first, 1, never
+	s.next = up(saturatingAdd(first, 2*lead), p.Period)
+	s.from = saturatingAdd(s.next, 2*p.renewal())
+}
+
+// measuredFor returns Sharing.length for a caller: so long that gates remember the demand when they hear of it, and that each of
+// them knows its part as well as it will spend it.
+func measuredFor(o *ShareOutlook, p Permits, ratio int64) uint8 {
+	length, doubled, enough := minMeasured, uint8(1), 4*o.lead()
+	over := min(max(ratio-1000, 0), 1_000_000)
+	for doubled < longestMeasured &&
+		(length < enough || length < p.Period && mulDiv(over*over, weightIn(o.Rate, length)/1000, o.Gates) < 16_000_000) {
+		length, doubled = 2*length, doubled+1
+	}
+	return doubled
+}
+
+// renew decides on the next share.
+func (s *Sharing) renew(o *ShareOutlook, p Permits) bool {
+	lead := o.lead()
+	if saturatingAdd(o.Now, lead+sooner) < s.next {
+		return false
+	}
+	length := s.measuring()
+	part := length / subPeriods
+	end := floorDiv(o.Heard, part) * part
+	if end-length < s.start || o.Now+lead-end >= length {
+		return false // gates have not measured it, or do not remember
+	}
+	demand, ok := s.measured.sum(part, end-length, end)
+	if !ok || demand == 0 {
+		return false
+	}
+	from := s.next
+	if saturatingAdd(o.Now, o.Lag.Mean) > from {
+		from = up(o.Now+lead, p.Period)
+	}
+	if s.since == never {
+		if !p.fits(o, from) {
+			s.next = up(o.Now+lead, p.Period)
+			return false
+		}
+		s.since = from
+	}
+	s.from, s.counts, s.demand, s.next = from, end, uint32(min(p.demand(demand), math.MaxUint32)), from+p.renewal() // > 0
+	return true
+}
+
+// leftOver reports whether more than a tenth of the permits of a renewal's time was not spent.
+func (s *Sharing) leftOver(o *ShareOutlook, p Permits) bool {
+	every := p.renewal()
+	if s.judged || o.Heard < s.used.number*every {
+		return false
+	}
+	s.judged = true
+	return (s.used.number-1)*every >= max(s.since, s.published) && int64(s.used.before) < mulDiv(p.limit, 9*every, 10*p.span)
+}

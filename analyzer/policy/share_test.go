@@ -1,0 +1,276 @@
+package policy
+
+import (
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"pgregory.net/rapid"
+
+	"github.com/509da70d/floodgate/analyzer/rules"
+)
+
+const second = 1000 * ms
+
+// asker is a caller whose Sharing is asked each 10 ms.
+type asker struct {
+	s        Sharing
+	o        ShareOutlook
+	admitted float64 // of what is demanded
+	news     []int64 // when there was news, in milliseconds
+}
+
+func newAsker(r *rules.Rule, gates int64) *asker {
+	a := &asker{admitted: 0.5}
+	a.o = ShareOutlook{Rule: r, Limit: r.Limit, Gates: gates, Lag: Lag{Mean: 100 * ms, Deviation: 5 * ms}, LagCap: 250 * ms, Now: 1_790_000_000_000 * ms}
+	return a
+}
+
+// close notes n closes, each a window after the other.
+func (a *asker) close(n int) *asker {
+	for range n {
+		before := a.o.Closure
+		a.o.Closure = Closure{CloseAt: a.o.Now, Until: a.o.Now + a.o.Rule.Window.Length(0)/2, Nth: 1}
+		a.s.Closed(a.o.Rule, before, a.o.Closure)
+	}
+	return a
+}
+
+// ask lets a caller demand so much a second for so many milliseconds.
+func (a *asker) ask(rate int64, length int64) *asker {
+	for end := a.o.Now + length*ms; a.o.Now < end; {
+		a.o.Now += 10 * ms
+		admitted := int64(float64(rate) / 100 * a.admitted)
+		a.s.Asked(a.o.Rule, a.o.Limit, a.o.Now, admitted, true)
+		a.s.Asked(a.o.Rule, a.o.Limit, a.o.Now, rate/100-admitted, false)
+		a.o.Rate, a.o.AsOf, a.o.Heard = rate*1000, a.o.Now, a.o.Now-20*ms
+		a.o.Closure.Until = max(a.o.Closure.Until, a.o.Now+ms) // it is closed
+		if a.s.Step(&a.o) {
+			a.news = append(a.news, a.o.Now/ms)
+		}
+	}
+	return a
+}
+
+// inForce reports whether permits hold, or will.
+func (a *asker) inForce() bool { return a.s.Since() != never }
+
+// TestWhoGetsAShare: a caller that asks for twice its limit of 1000 a second gets a share, in force in the fourth second; and others
+// do not.
+func TestWhoGetsAShare(t *testing.T) {
+	const fixed = "limit: 1000, window: 1s, algorithm: fixed"
+	for name, test := range map[string]struct {
+		rule         string
+		closes       int
+		rate, before int64 // of requests a second, and before the last four seconds
+		gates        int64
+		lag          int64 // in milliseconds
+		want         bool
+	}{
+		"twice its limit":                         {fixed, 2, 2000, 2000, 2, 100, true},
+		"an exact log":                            {"limit: 1000, window: 1s, algorithm: log", 2, 2000, 2000, 2, 100, true},
+		"slots":                                   {"limit: 1000, window: 1s", 2, 2000, 2000, 2, 100, true},
+		"was closed once":                         {fixed, 1, 2000, 2000, 2, 100, false},
+		"was closed once, but floods":             {fixed, 1, 5000, 5000, 2, 100, true},
+		"was never closed":                        {fixed, 0, 5000, 5000, 2, 100, false},
+		"barely over its limit":                   {fixed, 2, 1050, 1050, 4, 100, false},
+		"the same for one gate and a great limit": {"limit: 100000, window: 1s, algorithm: fixed", 2, 105000, 105000, 1, 100, true},
+		"too many gates":                          {fixed, 2, 2000, 2000, 500, 100, false},
+		"no gates":                                {fixed, 2, 2000, 2000, 0, 100, false},
+		"too little comes in a lag":               {fixed, 2, 2000, 2000, 2, 4, false},
+		"the lag is too long":                     {fixed, 2, 2000, 2000, 2, 251, false},
+		"slots longer than four lags":             {"limit: 1000, window: 1s, slots: 2", 2, 2000, 2000, 2, 100, false},
+		"a bucket":                                {"limit: 1000, window: 1s, algorithm: gcra", 2, 2000, 2000, 2, 100, false},
+		"a calendar":                              {"limit: 1000, window: hour", 2, 2000, 2000, 2, 100, false},
+		"closures that last":                      {fixed + ", close_for: 3s", 2, 2000, 2000, 2, 100, false},
+		"closures that grow":                      {fixed + ", close_for: 3s, escalate: {factor: 2, max: 1m}", 2, 2000, 2000, 2, 100, false},
+		"blocked requests count":                  {fixed + ", count_blocked: true", 2, 2000, 2000, 2, 100, false},
+		"some resources only":                     {fixed + ", match: {resource: /a}", 2, 2000, 2000, 2, 100, false},
+		"a status":                                {fixed + ", match: {status: 404}", 2, 2000, 2000, 2, 100, false},
+		"costs":                                   {fixed + ", measure: cost", 2, 2000, 2000, 2, 100, false},
+		"predicts only early closes":              {fixed + ", predict: early", 2, 2000, 2000, 2, 100, false},
+		"very short windows":                      {"limit: 1000, window: 5ms, algorithm: fixed", 2, 2000, 2000, 2, 100, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAsker(rule(t, test.rule), test.gates)
+			a.o.Lag = Lag{Mean: test.lag * ms}
+			a.close(test.closes).ask(test.before, 1000).ask(test.rate, 4000)
+			if a.inForce() != test.want {
+				t.Errorf("got %v, want %v; news at %v", a.inForce(), test.want, a.news)
+			}
+			if s := a.s.Share(a.o.Rule, a.o.Limit, a.o.Now); (s != nil) != test.want {
+				t.Errorf("got share %+v", s)
+			}
+		})
+	}
+}
+
+// TestAShareBeginsAndEnds tells of one caller.
+func TestAShareBeginsAndEnds(t *testing.T) {
+	r := rule(t, "limit: 1000, window: 1s, algorithm: fixed")
+	a := newAsker(r, 2)
+	begin := a.o.Now
+	a.close(2).ask(2000, 3000)
+	if len(a.news) < 1 || len(a.news) > 2 {
+		t.Fatalf("got news at %v, want that gates are to measure, and perhaps the first share", a.news)
+	}
+	a.ask(2000, 5000)
+	s := a.s.Share(r, 1000, a.o.Now)
+	if s == nil || s.Permits != 1000 || s.Period != second || s.From%second != 0 || s.Until != s.From+6*second || s.DemandUntil-s.DemandFrom != second || s.Demand != 2000 {
+		t.Fatalf("got %+v, want 1000 permits a second by a demand of 2000", s)
+	}
+	if n := len(a.news); n < 5 || n > 8 {
+		t.Errorf("got news at %v, want a renewal a second", a.news)
+	}
+	if since := a.s.Since(); since < begin+2*second || since > begin+4*second || !a.s.Covers(r, 1000, since) || a.s.Covers(r, 1000, since-1) {
+		t.Errorf("got permits from %v ms on", (since-begin)/ms)
+	}
+	t.Run("nobody renews it", func(t *testing.T) {
+		b := *a
+		b.o.LagCap = b.o.Lag.Mean - 1
+		last := *b.s.Share(r, 1000, b.o.Now)
+		if b.ask(2000, 4000); len(b.news) != len(a.news) || *b.s.Share(r, 1000, b.o.Now) != last {
+			t.Errorf("got news at %v, want the share as it was", b.news)
+		}
+		if b.ask(2000, 4000); b.s.Share(r, 1000, b.o.Now) != nil || b.s.Covers(r, 1000, b.o.Now) {
+			t.Error("got a share after its end, want none")
+		}
+	})
+	t.Run("less is demanded", func(t *testing.T) {
+		b := *a
+		if b.ask(850, 1500); b.inForce() || len(b.news) > len(a.news)+3 {
+			t.Errorf("got news at %v, in force %v, want that it ended", b.news, b.inForce())
+		}
+		if !b.s.Refuses(r, 1000, b.news[len(b.news)-1]*ms) {
+			t.Error("gates that do not know yet refuse requests, but that is not noticed")
+		}
+	})
+	t.Run("permits are left over", func(t *testing.T) {
+		b := *a
+		b.admitted = 0.4
+		ended := int64(0)
+		for i := 0; i < 300 && ended == 0; i++ {
+			if b.ask(2000, 10); !b.inForce() {
+				ended = b.o.Now
+			}
+		}
+		n := len(b.news)
+		b.close(2).ask(2000, 1900)
+		if ended == 0 || len(b.news) != n {
+			t.Errorf("ended after %v ms, then news at %v, want the end within 3 s, and rest for two renewals", (ended-a.o.Now)/ms, b.news[n:])
+		}
+		b.admitted = 0.5
+		if b.close(2).ask(2000, 4000); !b.inForce() {
+			t.Error("got no share after the rest, want one")
+		}
+	})
+	t.Run("gates hold a closure, and so permits are left over", func(t *testing.T) {
+		b := *a
+		b.admitted = 0.4
+		b.s.Published(b.o.Now + 5*second)
+		if b.ask(2000, 3000); !b.inForce() {
+			t.Error("the share has ended, want it to go on")
+		}
+	})
+}
+
+// TestNoShareUnderTheHysteresis: whatever a caller asks for, and when, gates never get permits for one that by an independent count
+// asks for too little.
+func TestNoShareUnderTheHysteresis(t *testing.T) {
+	r := rule(t, "limit: 1000, window: 1s, algorithm: fixed")
+	rapid.Check(t, func(t *rapid.T) {
+		gates := rapid.Int64Range(1, 20).Draw(t, "gates")
+		a := newAsker(r, gates)
+		a.close(2)
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		var asked []int64 // by 10 ms
+		for range rapid.IntRange(1, 12).Draw(t, "phases") {
+			rate := rng.Int64N(3000) / 100 * 100
+			for range 1 + rng.IntN(120) {
+				before := len(a.news)
+				a.ask(rate, 10)
+				asked = append(asked, rate/100)
+				last := asked[max(0, len(asked)-75):]
+				sum := int64(0)
+				for _, n := range last {
+					sum += n
+				}
+				if len(a.news) > before && a.inForce() && sum <= 500 {
+					t.Fatalf("got a share for %d in %d ms, where 1000 are allowed a second", sum, 10*len(last))
+				}
+				if s := a.s.Share(r, 1000, a.o.Now); s != nil && (s.From >= s.Until || s.DemandFrom >= s.DemandUntil || s.Demand < 1 || s.Permits != 1000) {
+					t.Fatalf("got %+v", s)
+				}
+			}
+		}
+	})
+}
+
+// TestPermits: what all gates together are given a period.
+func TestPermits(t *testing.T) {
+	for text, want := range map[string]struct{ period, whole, measured, demand int64 }{
+		"limit: 1000, window: 1s, algorithm: fixed":  {second, 1000, 777, 777},
+		"limit: 5, window: 1m, algorithm: fixed":     {60 * second, 5, 777, 777},
+		"limit: 500, window: 1s":                     {50 * ms, 24, 10_000, 10_080}, // 23.81
+		"limit: 500, window: 1s, slots: 100":         {50 * ms, 25, 10_000, 10_100}, // 24.75
+		"limit: 500, window: 1s, slots: 7":           {142_857_143, 63, 777, 784},   // 62.5
+		"limit: 500, window: 1s, algorithm: log":     {50 * ms, 25, 777, 777},
+		"limit: 10, window: 1m, algorithm: log":      {3 * second, 1, 1000, 2000}, // 0.5
+		"limit: 500, window: 100ms, algorithm: log":  {10 * ms, 50, 777, 777},
+		"limit: 500, window: 100ms, slots: 20":       {10 * ms, 48, 10_000, 10_080},
+		"limit: 500, window: 10ms, algorithm: log":   {},
+		"limit: 500, window: 1s, algorithm: gcra":    {},
+		"limit: 500, window: month":                  {},
+		"limit: 500, window: 1s, close_for: 1s":      {},
+		"limit: 500, window: 1s, predict: off":       {},
+		"limit: 500, window: 1s, predict: early":     {},
+		"limit: 500, window: 1s, measure: responses": {},
+	} {
+		p := PermitsOf(rule(t, text), rule(t, text).Limit)
+		if p.Period != want.period || p.Whole != want.whole {
+			t.Errorf("%s: got %d permits in %d ns, want %d in %d", text, p.Whole, p.Period, want.whole, want.period)
+		}
+		if p.Whole > 0 && p.demand(want.measured) != want.demand {
+			t.Errorf("%s: got a demand of %d for %d, want %d", text, p.demand(want.measured), want.measured, want.demand)
+		}
+	}
+}
+
+// TestAShareIsSmall: a row with a share takes 320 bytes with its tracker, which takes up to 160.
+func TestAShareIsSmall(t *testing.T) {
+	if size := unsafe.Sizeof(Sharing{}); size > 160 {
+		t.Errorf("got %d bytes, want at most 160", size)
+	}
+}
+
+// TestShareBound: what a share exceeds the limit by at most.
+func TestShareBound(t *testing.T) {
+	for text, want := range map[string]float64{
+		"limit: 1000, window: 1s, algorithm: fixed": 0.003, // 2 gates, a request and a fifth each
+		"limit: 500, window: 1s":                    0.008, // 4 of 500, in 21 periods
+		"limit: 500, window: 1s, algorithm: log":    0.058, // and 25
+		"limit: 500, window: 1s, algorithm: gcra":   0,
+	} {
+		if got := ShareBound(rule(t, text), rule(t, text).Limit, 2); got.Bound < want-1e-9 || got.Bound > want+1e-9 || got.Expected != 0 {
+			t.Errorf("%s: got %v, want %v", text, got, want)
+		}
+	}
+}
+
+// TestSharesThatEndSoonComeBackLater: a caller rests for two renewals of a second; for twice as long each time that its share had been in
+// force for less than three, but not forever; and for two again after one that lasted.
+func TestSharesThatEndSoonComeBackLater(t *testing.T) {
+	r := rule(t, "limit: 1000, window: 1s, algorithm: fixed")
+	p, o := PermitsOf(r, 1000), &ShareOutlook{Rule: r, Limit: 1000, Now: 100 * second}
+	var s Sharing
+	for n, test := range []struct{ lasted, rest int64 }{ // seconds
+		{10, 2}, {2, 4}, {1, 8}, {2, 16}, {0, 32}, {2, 32}, {1, 32}, {3, 2}, {1, 4},
+	} {
+		s.since = o.Now - test.lasted*second
+		s.restAfter(o, p)
+		if got := s.rest - o.Now; got != test.rest*second {
+			t.Errorf("share %d, which lasted %d s: got a rest of %d s, want %d", n, test.lasted, got/second, test.rest)
+		}
+		o.Now += 100 * second
+	}
+}

@@ -1,0 +1,52 @@
+package analyzer
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/analyzer/histogram"
+	"github.com/509da70d/floodgate/analyzer/outbox"
+	"github.com/509da70d/floodgate/store"
+)
+
+// TestEachCloseHasItsLag in the histogram: one that was late long ago does not look late for ever. A clock that is behind
+// the entry's makes no negative lag.
+func TestEachCloseHasItsLag(t *testing.T) {
+	n := newPublishCounters()
+	now := time.Now().UnixNano()
+	observed := 0
+	for _, lag := range []time.Duration{90 * time.Second, 3 * time.Millisecond, 20 * time.Millisecond, -time.Second} {
+		n.acknowledged(&batch{changed: 1, closes: []fold.Change{{At: now - int64(lag)}}}, outbox.NewInForce(1), now, func(fold.Change, int64) { observed++ })
+	}
+	n.acknowledged(&batch{repeated: 5}, outbox.NewInForce(1), now, nil)
+	s := n.stats()
+	if s.Lags.Count != 4 || s.Lags.Within[0.001] != 1 || s.Lags.Within[0.005] != 2 || s.Lags.Within[60] != 3 || s.Lags.Within[300] != 4 || observed != 4 {
+		t.Errorf("got %+v, observed %d", s.Lags, observed)
+	}
+}
+
+// failing is a store that commits nothing.
+type failing struct{ err error }
+
+func (f failing) Commit(store.Checkpoint, []store.Change) error { return f.err }
+func (failing) MaxChanges() int                                 { return 10 }
+func (failing) MaxBytes() int                                   { return 1 << 20 }
+
+// TestCheckpointsAreTimed, also those that fail: a slow disk shows.
+func TestCheckpointsAreTimed(t *testing.T) {
+	took := histogram.New(histogram.Seconds())
+	for i, want := range []error{nil, store.ErrNoSpace} {
+		c := newCommitter(failing{want}, took)
+		c.start(job{})
+		c.close()
+		c.run()
+		if r := <-c.done; !errors.Is(r.err, want) {
+			t.Errorf("got %v, want %v", r.err, want)
+		}
+		if n := took.Snapshot().Count; n != uint64(i)+1 {
+			t.Errorf("got %d checkpoints timed, want %d", n, i+1)
+		}
+	}
+}

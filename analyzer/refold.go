@@ -1,0 +1,114 @@
+package analyzer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/509da70d/floodgate/analyzer/failpoint"
+	"github.com/509da70d/floodgate/schemas/pb"
+	"github.com/509da70d/floodgate/store/kafkaio"
+)
+
+// refold folds what the log holds beyond the store or the snapshot, up to its end as it is now.
+func (r *recovery) refold(ctx context.Context, f *fetcher) error {
+	l := r.ledger
+	if r.snapshot != nil {
+		if err := r.restoreSnapshot(ctx, f); err != nil {
+			return fmt.Errorf("restore snapshot: %w", err)
+		}
+	}
+	_, end, err := r.requests().Range(ctx)
+	if err != nil {
+		return err
+	}
+	for l.next.Load() < end {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case b, ok := <-f.batches:
+			if !ok {
+				return f.err(ctx)
+			}
+			if err := r.intake.take(ctx, &b); err != nil {
+				return err
+			}
+			failpoint.Here(failpoint.BatchRefolded)
+		case result := <-l.commits.done:
+			if err := l.commitEnded(result); err != nil {
+				return err
+			}
+		}
+		l.commitIfDue(time.Now())
+	}
+	if err := r.intake.controls.applyRest(); err != nil {
+		return err
+	}
+	if err := l.changeRulesBefore(l.next.Load() + 1); err != nil {
+		return err
+	}
+	l.history = nil
+	l.showStats()
+	return nil
+}
+
+// restoreSnapshot folds the log from where the snapshot began, and makes each row what the snapshot says it was as soon as
+// the log has been folded up to there. So a row holds what it has counted, once, and the dedupe table and log time are
+// those of the log. Nothing is committed before the last row is in place: until then the fold is of no prefix of the log.
+func (r *recovery) restoreSnapshot(ctx context.Context, f *fetcher) error {
+	l := r.ledger
+	var ahead kafkaio.Batch
+	err := r.snapshots.EachRow(ctx, r.snapshot, func(row *pb.StateRow) error {
+		if err := r.foldUpTo(ctx, f, &ahead, row.GetNext()); err != nil {
+			return err
+		}
+		if err := r.intake.controls.applyUpTo(row.GetControl(), row.GetNext()); err != nil {
+			return err
+		}
+		err := l.fold.Put(row.GetKey(), row.GetValue())
+		failpoint.Here(failpoint.RowRestored)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	l.fold.EndPuts()
+	failpoint.Here(failpoint.SnapshotRestored)
+	r.snapshot, l.partial = nil, false
+	return r.intake.take(ctx, &ahead)
+}
+
+// foldUpTo folds the records before an offset. What was fetched beyond it stays in ahead, which was admitted.
+func (r *recovery) foldUpTo(ctx context.Context, f *fetcher, ahead *kafkaio.Batch, to int64) error {
+	l := r.ledger
+	for l.next.Load() < to {
+		for len(ahead.Records) > 0 && ahead.Records[0].Offset < to {
+			if err := r.intake.count(&ahead.Records[0]); err != nil {
+				return err
+			}
+			ahead.Records = ahead.Records[1:]
+		}
+		if len(ahead.Records) > 0 {
+			return nil // the log has none in between
+		}
+		l.next.Store(max(l.next.Load(), ahead.Next))
+		r.intake.publish(false) // nothing, but it empties the fold's list of changes
+		if l.next.Load() >= to {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case b, ok := <-f.batches:
+			if !ok {
+				return f.err(ctx)
+			}
+			if err := r.intake.admit(ctx, &b); err != nil {
+				return err
+			}
+			*ahead = b
+			ahead.Skipped = nil // reported
+		}
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package snapshot
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/schemas/pb"
+)
+
+// Snapshot is a complete cycle of state[p], and what follows it there. Its rows are read again by Reader.EachRow: a table
+// of them need not fit into memory twice.
+type Snapshot struct {
+	Begin   *pb.StateBegin // without senders
+	Senders []fold.Sender
+	Last    int64    // the newest offset of requests[p] that a row is as of, …
+	Control int64    // … and the newest of the control topic
+	Rows    int64    // how many rows it has
+	History History  // the changes of rules from the snapshot to the end of state[p]
+	Refused *Refused // the refused messages, likewise
+	Places  Places   // where control records were applied, likewise
+
+	from int64 // offset in state[p] of its rules and begin
+	end  int64 // offset in state[p] behind its end
+}
+
+// At reads the snapshot that begins at an offset of state[p], and what follows it. The error is ErrIncomplete where there is
+// no complete one.
+func (r *Reader) At(ctx context.Context, from int64) (*Snapshot, error) {
+	start, end, err := r.Range(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if from < start || from >= end {
+		return nil, fmt.Errorf("%w: it begins at %d, but the log is %d to %d", ErrIncomplete, from, start, end)
+	}
+	f := finder{Snapshot: Snapshot{from: from, Refused: NewRefused()}, parts: make(map[uint32]bool)}
+	err = r.each(ctx, from, end, func(offset int64, rec *pb.StateRecord) error {
+		f.take(offset, rec)
+		return f.err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case !f.ended:
+		return nil, fmt.Errorf("%w: it has no end", ErrIncomplete)
+	}
+	return &f.Snapshot, nil
+}
+
+// EachRow reads a snapshot again and calls f for each of its rows, in the order of the offsets that they are as of. Copies
+// that came late are passed over.
+func (r *Reader) EachRow(ctx context.Context, s *Snapshot, f func(row *pb.StateRow) error) error {
+	last := asOf{s.Begin.GetOffset(), s.Begin.GetControl()}
+	return r.each(ctx, s.from, s.end, func(_ int64, rec *pb.StateRecord) error {
+		row := rec.GetRow()
+		if row == nil || !inCycle(s.Begin, row) || !last.reach(row) {
+			return nil
+		}
+		return f(row)
+	})
+}
+
+// asOf is what a row is as of: offsets of requests[p] and of the control topic.
+type asOf struct{ next, control int64 }
+
+// reach moves on to a row, and reports whether that row does not come from before: a copy that came late does.
+func (a *asOf) reach(row *pb.StateRow) bool {
+	next, control := row.GetNext(), row.GetControl()
+	if next < a.next || next == a.next && control < a.control {
+		return false
+	}
+	*a = asOf{next, control}
+	return true
+}
+
+// finder finds out whether a snapshot is complete. Only records of one cycle count: that of the first begin. Records of a
+// replaced owner in between, and copies, do no harm.
+type finder struct {
+	Snapshot
+
+	last       asOf
+	parts      map[uint32]bool
+	unreadable bool // some record before the end could not be read
+	ended      bool
+	err        error
+}
+
+// take adds a record.
+func (f *finder) take(offset int64, rec *pb.StateRecord) {
+	f.Refused.take(rec)
+	f.Places.take(rec)
+	switch m := rec.GetRecord().(type) {
+	case nil:
+		f.unreadable = true
+	case *pb.StateRecord_Rules:
+		f.History.add(m.Rules)
+	case *pb.StateRecord_Begin:
+		f.takeBegin(m.Begin)
+	case *pb.StateRecord_Row:
+		if !f.ended && f.inCycle(m.Row) && f.last.reach(m.Row) {
+			f.Last, f.Control = f.last.next, max(f.Control, f.last.control)
+			f.Rows++
+		}
+	case *pb.StateRecord_End:
+		if !f.ended && f.inCycle(m.End) {
+			f.ended, f.end = true, offset+1
+			f.err = f.missing(m.End)
+		}
+	}
+}
+
+// takeBegin takes the senders of each part once.
+func (f *finder) takeBegin(b *pb.StateBegin) {
+	if f.Begin == nil {
+		f.Begin, f.Last, f.Control = b, b.GetOffset(), b.GetControl()
+		f.last = asOf{f.Last, f.Control}
+	}
+	if f.ended || !f.inCycle(b) || b.GetOffset() != f.Begin.GetOffset() || f.parts[b.GetPart()] {
+		return
+	}
+	f.parts[b.GetPart()] = true
+	for _, row := range b.GetDedupe() {
+		f.Senders = append(f.Senders, decodeSender(row))
+	}
+	b.Dedupe = nil
+}
+
+// missing returns an ErrIncomplete if something is missing before the end of the snapshot.
+func (f *finder) missing(end *pb.StateEnd) error {
+	switch {
+	case len(f.parts) != int(f.Begin.GetParts()): // bounded by DecodeState
+		return fmt.Errorf("%w: got %d of %d begins", ErrIncomplete, len(f.parts), f.Begin.GetParts())
+	case f.Rows < end.GetRows():
+		return fmt.Errorf("%w: got %d of %d rows", ErrIncomplete, f.Rows, end.GetRows())
+	case f.unreadable:
+		return fmt.Errorf("%w: some of it cannot be read", ErrIncomplete)
+	}
+	return nil
+}
+
+// cycled is any record of a cycle.
+type cycled interface {
+	GetEpoch() uint64
+	GetCycle() uint64
+}
+
+func (f *finder) inCycle(m cycled) bool { return f.Begin != nil && inCycle(f.Begin, m) }
+
+func inCycle(b *pb.StateBegin, m cycled) bool {
+	return m.GetEpoch() == b.GetEpoch() && m.GetCycle() == b.GetCycle()
+}

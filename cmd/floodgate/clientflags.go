@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/509da70d/floodgate/analyzer/api/apiv1"
+	"github.com/509da70d/floodgate/analyzer/printable"
+	"github.com/509da70d/floodgate/cmd/floodgate/client"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// clientFlags is the flags of all subcommands that ask an analyzer.
+type clientFlags struct {
+	config client.Config
+	output outputFlag
+}
+
+func (f *clientFlags) add(flags *pflag.FlagSet) {
+	f.addAddress(flags)
+	flags.Var(&f.output, "output", "table or json")
+}
+
+func (f *clientFlags) addAddress(flags *pflag.FlagSet) {
+	flags.StringVar(&f.config.URL, "api", "http://127.0.0.1:9096", "`URL` of the API of any analyzer")
+	flags.StringVar(&f.config.TokenFile, "token-file", "", "`file` with a token, as floodgate token prints it")
+	flags.StringVar(&f.config.CA, "api-ca", "", "PEM `file` of the authorities to trust (default: the system's)")
+	flags.StringVar(&f.config.Cert, "api-client-cert", "", "PEM `file` of this client's certificate, for analyzers that ask for one")
+	flags.StringVar(&f.config.Key, "api-client-key", "", "PEM `file` of its key")
+}
+
+// client returns a client. A mistake in the flags is a usage error.
+func (f *clientFlags) client() (*client.Client, error) {
+	c, err := client.New(f.config)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return c, nil
+}
+
+// apiError says what the API's answer is, in the words of the subcommand. A mistake of the command line is a usage error.
+func apiError(what string, err error) error {
+	var p *apiv1.Problem
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &p):
+		return fmt.Errorf("%s: %w", what, err)
+	case p.Status == http.StatusBadRequest || p.Status == http.StatusUnprocessableEntity:
+		return usagef("%s: %s", what, client.Explain(p))
+	}
+	return fmt.Errorf("%s: %s", what, client.Explain(p))
+}
+
+// get asks the API, and says in an error what was asked.
+func (f *clientFlags) get(ctx context.Context, what, path string, query url.Values, out any) error {
+	c, err := f.client()
+	if err != nil {
+		return err
+	}
+	return apiError(what, c.Get(ctx, path, query, out))
+}
+
+// callerArg returns the caller that a person wrote, as a table prints it or plainly.
+func callerArg(what, text string) (schemas.Caller, error) {
+	raw, err := printable.Parse(text)
+	if err != nil {
+		return schemas.Caller{}, usagef("%s: %w", what, err)
+	}
+	kind, id, found := strings.Cut(raw, ":")
+	if !found || id == "" || schemas.ValidateKind(kind) != nil {
+		return schemas.Caller{}, usagef("%s: got caller %q, want kind:id, such as key:k9 or ip:203.0.113.9", what, text)
+	}
+	return schemas.Caller{Kind: kind, ID: id}, nil
+}
+
+// untilFlags is --for and --until, of which one is needed.
+type untilFlags struct {
+	length time.Duration
+	until  string
+}
+
+func (u *untilFlags) add(flags *pflag.FlagSet) {
+	flags.DurationVar(&u.length, "for", 0, "how long it holds, such as 90s, 30m or 12h; or give --until")
+	flags.StringVar(&u.until, "until", "", "`time` at which it ends, such as 2026-03-02T18:00:00Z, or \"2026-03-02 18:00\" in UTC; or give --for")
+}
+
+// time returns the end.
+func (u *untilFlags) time(what string, now time.Time) (time.Time, error) {
+	if (u.length != 0) == (u.until != "") {
+		return time.Time{}, usagef("%s: want either --for DURATION or --until TIME: what is done by hand ends by itself", what)
+	}
+	end := now.Add(u.length)
+	if u.until != "" {
+		var err error
+		for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05", "2006-01-02 15:04"} {
+			if end, err = time.Parse(layout, u.until); err == nil {
+				break
+			}
+		}
+		if err != nil {
+			return time.Time{}, usagef("--until: got %q, want a time such as 2026-03-02T18:00:00Z, or \"2026-03-02 18:00\" in UTC", u.until)
+		}
+	}
+	if d := end.Sub(now); d <= 0 || d > schemas.MaxClosure {
+		return time.Time{}, usagef("%s: got an end in %v, want one that is to come, in %v at most", what, d.Round(time.Second), schemas.MaxClosure)
+	}
+	return end.UTC(), nil
+}
+
+// callerText returns a caller of the API as people see it.
+func callerText(c apiv1.Caller) string { return c.Caller().String() }
+
+// when returns a time for people; "-" for none.
+func when(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(stamp)
+}

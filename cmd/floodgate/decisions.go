@@ -1,0 +1,206 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/509da70d/floodgate/gate/board"
+	"github.com/509da70d/floodgate/gate/kafkalink"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// decisionsConfig is the flags of decisions.
+type decisionsConfig struct {
+	kafka kafkaFlags
+	api   clientFlags
+	watch bool
+	since string // how long ago, or a time; empty: what is in force now
+}
+
+func parseDecisions(p process, args []string) (decisionsConfig, error) {
+	var c decisionsConfig
+	flags := newFlags("decisions [flags]\n\nPrints which callers are closed now, by which rule and until when. It asks the API or, with --brokers, reads the topic of\n" +
+		"decisions, and needs no analyzer then. Gates reopen up to 10 s later than printed, not all at once. Callers are escaped, so that they cannot act on a terminal.")
+	c.kafka.addFollower(flags)
+	flags.BoolVar(&c.watch, "watch", false, "go on, and print each change: closed, changed, opened by a decision, or ended by its time; also print which partitions have no owner")
+	flags.StringVar(&c.since, "since", "", "print instead what has happened since a `time`, such as 24h: closes, their ends, warnings, what people decided. It asks the API\n"+
+		"of an analyzer, which reads the topic of events")
+	c.api.add(flags)
+	if err := parseFlags(p, flags, args); err != nil {
+		return c, err
+	}
+	if err := flagsOnly(flags); err != nil {
+		return c, err
+	}
+	api, brokers := given(args, "api"), given(args, "brokers")
+	if api && brokers {
+		return c, usagef("decisions: got --api and --brokers, want one of them")
+	}
+	switch _, err := sinceTime(c.since, time.Now()); {
+	case c.since == "":
+	case err != nil:
+		return c, err
+	case c.watch || brokers:
+		return c, usagef("decisions: got --since with --watch or --brokers, want it alone: it asks the API")
+	}
+	if api || c.since != "" { // the command line goes before the environment
+		c.kafka.brokers = nil
+	}
+	if len(c.kafka.brokers) == 0 {
+		return c, nil
+	}
+	return c, c.kafka.check()
+}
+
+// given reports whether a flag is on the command line.
+func given(args []string, flag string) bool {
+	return slices.ContainsFunc(args, func(arg string) bool { return arg == "--"+flag || strings.HasPrefix(arg, "--"+flag+"=") })
+}
+
+// runDecisions prints the closures in force and, with --watch, each change.
+func runDecisions(ctx context.Context, p process, args []string) error {
+	c, err := parseDecisions(p, args)
+	if err != nil {
+		return err
+	}
+	if c.since != "" {
+		return decisionsSince(ctx, p, &c)
+	}
+	if len(c.kafka.brokers) == 0 {
+		return decisionsOfAPI(ctx, p, &c)
+	}
+	tls, sasl, err := c.kafka.secure.Load()
+	if err != nil {
+		return fmt.Errorf("prepare the link to Kafka: %w", err)
+	}
+	follow := kafkalink.FollowConfig{
+		Brokers: c.kafka.brokers, ClientID: "floodgate", TLS: tls, SASL: sasl, Topic: c.kafka.names.Decisions, Logger: p.logger(),
+		Once: !c.watch, // a person waits
+	}
+	w, err := newDecisionsWatch(decisionsView{out: p.stdout, json: c.api.output.json}, board.New(board.Options{}))
+	if err != nil {
+		return err
+	}
+	defer w.changes.Close()
+	if err := w.run(ctx, follow); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("decisions: %w", err)
+	}
+	return nil
+}
+
+// decisionsWatch prints what a board holds, and how that changes. One goroutine uses it.
+type decisionsWatch struct {
+	view    decisionsView
+	board   *board.Board
+	changes *board.Subscription
+	held    map[board.Key]schemas.Decision // what is in force, until it is printed
+	shown   bool
+	silent  []int // partitions without an owner, as last printed
+}
+
+func newDecisionsWatch(v decisionsView, b *board.Board) (*decisionsWatch, error) {
+	changes, err := b.Subscribe(0)
+	return &decisionsWatch{view: v, board: b, changes: changes, held: map[board.Key]schemas.Decision{}}, err
+}
+
+// lookEvery is how often silent partitions are looked for.
+const lookEvery = 250 * time.Millisecond
+
+// run reads all partitions, and prints. If follow.Once is set, it prints what is in force, once.
+func (w *decisionsWatch) run(ctx context.Context, follow kafkalink.FollowConfig) error {
+	if follow.Once {
+		if err := w.board.Run(ctx, follow); err != nil || ctx.Err() != nil {
+			return err
+		}
+		return w.turn(time.Now())
+	}
+	working, ctx := errgroup.WithContext(ctx)
+	working.Go(func() error { return w.board.Run(ctx, follow) })
+	working.Go(func() error {
+		for ctx.Err() == nil {
+			if err := w.wait(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return working.Wait()
+}
+
+// wait prints what happens until it is time to look for silent partitions, and these.
+func (w *decisionsWatch) wait(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, lookEvery)
+	defer cancel()
+	for {
+		e, err := w.changes.Next(ctx)
+		if err != nil { // the time is over
+			return w.owners(time.Now())
+		}
+		if err := w.event(&e, time.Now()); err != nil {
+			return err
+		}
+	}
+}
+
+// turn prints what there is to print now.
+func (w *decisionsWatch) turn(now time.Time) error {
+	done, cancel := context.WithCancel(context.Background())
+	cancel()
+	for {
+		e, err := w.changes.Next(done)
+		if err != nil {
+			return w.owners(now)
+		}
+		if err := w.event(&e, now); err != nil {
+			return err
+		}
+	}
+}
+
+// event prints a change. Until all is known that is in force, it only collects.
+func (w *decisionsWatch) event(e *board.Event, now time.Time) error {
+	switch {
+	case e.Kind == board.Lost:
+		w.shown, w.held = false, map[board.Key]schemas.Decision{}
+		return w.view.lost(e.Missed, now)
+	case e.Kind == board.Current:
+		w.shown = true
+		list := slices.SortedFunc(maps.Values(w.held), before)
+		w.held = nil
+		w.silent = silentPartitions(w.board, now)
+		unread := uint64(0)
+		for _, n := range w.board.Status().Refused {
+			unread += n
+		}
+		return w.view.all(list, w.silent, w.board.Partitions(), unread, now)
+	case w.shown:
+		return w.view.change(e, now)
+	}
+	board.Collect(w.held, e)
+	return nil
+}
+
+// owners prints the partitions whose owners fell silent or are heard again.
+func (w *decisionsWatch) owners(now time.Time) error {
+	if !w.shown {
+		return nil
+	}
+	silent := silentPartitions(w.board, now)
+	if slices.Equal(silent, w.silent) {
+		return nil
+	}
+	w.silent = silent
+	return w.view.owners(silent, now)
+}
+
+// before orders decisions by their beginning, then by caller and rule.
+func before(x, y schemas.Decision) int {
+	return cmp.Or(cmp.Compare(x.CloseAt, y.CloseAt), cmp.Compare(x.Caller.Kind, y.Caller.Kind), cmp.Compare(x.Caller.ID, y.Caller.ID), cmp.Compare(x.Rule, y.Rule))
+}

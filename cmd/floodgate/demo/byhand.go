@@ -1,0 +1,41 @@
+package demo
+
+import (
+	"context"
+
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/schemas/pb"
+	"github.com/509da70d/floodgate/store/kafkaio"
+)
+
+// byHand is which callers a person has decided about over the demo's API, so that the audit does not take it for a fault.
+type byHand struct {
+	reset  map[string]bool // by id: their counts in the store have started again
+	closed map[string]bool // by id: they were closed, or had another limit, and may be closed without having reached the demo's
+}
+
+// readByHand reads what was decided by hand.
+func readByHand(ctx context.Context, client *kafkaio.Client) (byHand, error) {
+	h := byHand{make(map[string]bool), make(map[string]bool)}
+	cursor := kafkaio.NewCursor(client, kafkaio.CursorConfig{Topic: schemas.DefaultTopicNames().Control, Offset: kafkaio.Earliest, MaxBytes: 4 << 20})
+	_, end, err := cursor.Range(ctx)
+	if err != nil {
+		return h, err
+	}
+	return h, cursor.Scan(ctx, end, func(b *kafkaio.Batch) error {
+		for _, r := range b.Records {
+			c, err := pb.DecodeControl(r.Value)
+			if err != nil || c.Caller.Kind != "key" {
+				continue // the owners count what they cannot read
+			}
+			switch c.Action {
+			case schemas.ControlReset:
+				h.reset[c.Caller.ID] = true
+			case schemas.ControlClose, schemas.ControlLimit:
+				h.closed[c.Caller.ID] = true
+			case schemas.ControlOpen, schemas.ControlMode, schemas.ControlUndo, schemas.ControlRules: // these close nobody, and lose no count
+			}
+		}
+		return nil
+	})
+}

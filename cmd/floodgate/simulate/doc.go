@@ -1,0 +1,55 @@
+// Package simulate runs servers, the log and the analyzer in virtual time, and measures how well callers are held to their
+// limits: by what lag, under what traffic, and while what fails. A replay with a lag runs in the same world: see Circuit.
+//
+//	Scenario ──Request──▶ server (gate.Set, record.Recorder) ──frames──▶ log ──▶ analyzer (fold.Fold, outbox)
+//	    │                    ▲                                                        │
+//	    │                    └──────────────── decisions ◀── log ◀────────────────────┘
+//	    └───────▶ reference (the rule's algorithm and the exact log, both at once) ──▶ Result
+//
+// What decides is the code that runs in production: gate.Set.CheckAt and ApplyAt, record.Recorder, frames by
+// schemas.FrameEncoder, fold.Fold, and the publisher's coalescing. What is simulated is the world around it: time, clocks, the
+// network, and Kafka. Of kafkalink the simulation has the flush, one frame for each partition and flush, and the canaries, whose
+// cost is the lag that their sender has measured last. Heartbeats and repeats of decisions are left out: nothing is lost here.
+//
+// # Determinism
+//
+// The same Config and the same requests give the same Result, to the byte. There is one goroutine and no clock. Set, Recorder and
+// Fold use hashes under random keys: a Set compares whole ids, and a Fold with room for all rows does the same, so the keys
+// change no answer. The order in which a Recorder gives its entries, and which of them it has merged, depends on the process.
+// So the simulation sorts them, and merges them again (inOrder). A Recorder or Fold without room would depend on chance: the run
+// fails then.
+//
+// # Replays
+//
+// Circuit is the same world for analyzer/replay: one server and one partition. All ways take no time, but for the one to the gates: it
+// takes the whole lag. The analyzer knows the lag, so servers send no canaries, and a log that is silent for days costs nothing. What
+// happens is reported to replay.Events instead of being measured here, and memory does not grow with the length of the log. Callers
+// beyond MaxRows are not counted, and the run goes on.
+//
+// # What is measured
+//
+// All is measured for each enforcing rule apart, and from the end of the warm-up on.
+//
+// Before the first request of a scenario or log, servers measure the lag for 10 s, or before a log for three lags if that is longer, as
+// those of a deployment always do. Nothing of that time is measured.
+//
+//   - A period is a window of the rule. Where windows move (sliding, log, gcra), time is cut into stretches of a window's length.
+//     Only periods that lie in the run as a whole count. A caller has a period where it sent a request in it.
+//   - Times are those of the servers' clocks, as the analyzer sees them. The references use true time.
+//   - Overshoot of a period: by how much its peak exceeds what the rule allows, relative to the limit, floor 0. The peak is, for
+//     fixed windows, what was admitted in the window. For sliding windows and logs it is the largest number of requests that were
+//     admitted in any interval of the window's length that ends with a request of the period: what an exact log sees. For gcra
+//     it is the highest fill of a bucket that counts what was admitted.
+//   - Mean, p99 and maximum are over the periods of all callers, whether they reach their limits or not.
+//   - First is the overshoot of each caller's first period whose demand reached the limit; later is that of the periods after it.
+//   - Admitted per limit: the requests admitted in periods whose demand reached the limit, by the limits of these periods. The
+//     same for the references.
+//   - Lost: what the rule's own algorithm, deciding at once, admits in a period and we do not, summed up over the periods in which
+//     it admits more, by all that it admits.
+//   - An innocent is a caller that the rule's own algorithm, deciding at once, never closes. It was closed if a decision closed
+//     it at a server for any time at all. Longest is the longest time at one server without a gap, by the times of decisions.
+//   - Bounds are what decisions state of the overshoot of their closes: of a period the newest decision's counts, by when its closures
+//     and its share begin. It is exceeded if the period's overshoot is larger.
+//   - Decisions per second are those that were published, without answers to canaries.
+//   - Lag is what the canaries measured.
+package simulate

@@ -1,0 +1,115 @@
+package simulate
+
+import (
+	"fmt"
+
+	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/analyzer/outbox"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// partition is one partition of the log with its analyzer.
+type partition struct {
+	w          *world
+	index      int
+	fold       *fold.Fold
+	offset     int64 // of the next record
+	toAnalyzer lane
+	queue      outbox.Queue
+	canaries   []schemas.Entry // to be answered
+	nudged     int64           // when a look at the queue is planned, in Unix nanoseconds; 0: none is
+	producing  bool
+	measured   int64 // when the analyzer was told the lag, if it is known
+}
+
+// published is what one produce has put into the topic of decisions.
+type published struct {
+	decisions []schemas.Decision
+	canaries  []schemas.Entry
+}
+
+// append puts a frame into the log now. clock is what its server's clock showed when it was sent.
+func (p *partition) append(clock int64, value []byte) {
+	rec := fold.Record{Offset: p.offset, Time: clock, Value: value}
+	p.offset++
+	at := p.toAnalyzer.arrive(p.w.ways.running(p.w.now + p.w.ways.take(p.w.ways.ToAnalyzer, p.w.now)))
+	p.w.at(at, func() { p.receive(rec) })
+}
+
+// receive folds a record. All records that arrive at one instant are one batch.
+func (p *partition) receive(rec fold.Record) {
+	if lag := p.w.lagKnown; lag > 0 && (p.measured == 0 || rec.Time-p.measured >= int64(canaryEvery)) {
+		p.fold.Measure(rec.Time, lag)
+		p.measured = rec.Time
+	}
+	if err := p.fold.Frame(rec); err != nil {
+		p.w.fail(fmt.Errorf("fold: %w", err))
+		return
+	}
+	p.canaries = append(p.canaries, p.fold.TakeCanaries()...)
+	p.nudge(p.w.now)
+}
+
+// nudge plans a look at the queue, unless an earlier one is planned.
+func (p *partition) nudge(at int64) {
+	if p.nudged != 0 && p.nudged <= at {
+		return
+	}
+	p.nudged = at
+	p.w.at(at, func() {
+		if p.nudged == at {
+			p.nudged = 0
+			p.publish()
+		}
+	})
+}
+
+// publish sends what is due, unless a produce is under way: then it follows when that is acknowledged.
+func (p *partition) publish() {
+	p.offer()
+	if p.producing {
+		return
+	}
+	b := &published{canaries: p.canaries}
+	p.canaries = nil
+	items := p.queue.Take(p.w.now, maxProduce)
+	p.w.watch.took(items)
+	for _, item := range items {
+		if !item.Spared {
+			b.decisions = append(b.decisions, item.Decision)
+		}
+	}
+	if len(b.decisions)+len(b.canaries) == 0 {
+		if at, ok := p.queue.Due(); ok {
+			p.nudge(p.w.ways.running(max(at, p.w.now+1)))
+		}
+		return
+	}
+	p.producing = true
+	p.w.at(p.w.ways.running(p.w.now+p.w.ways.take(p.w.ways.Publish, p.w.now)), func() { p.acknowledged(b) })
+}
+
+// maxProduce is how many decisions one produce holds at most.
+const maxProduce = 1000
+
+// offer puts in line what the fold has changed and predicted. The analyzer's clock shows virtual time.
+func (p *partition) offer() {
+	t := outbox.Terms{Now: p.w.now, AsOf: p.fold.LogTime()}
+	if mean, deviation, ok := p.fold.Lag(); ok {
+		t.Lag, t.Margin, t.Measured = mean, outbox.MarginOf(deviation), mean
+	}
+	changes := p.fold.TakeChanges()
+	p.w.watch.counted(changes)
+	p.queue.Offer(changes, p.fold.TakePlans(), t)
+}
+
+// acknowledged lets servers read what is in the log now.
+func (p *partition) acknowledged(b *published) {
+	p.w.watch.published(p.w.now, b)
+	for _, s := range p.w.servers {
+		at := s.toGate[p.index].arrive(p.w.now + p.w.ways.take(p.w.ways.ToGate, p.w.now))
+		p.w.at(at, func() { s.receive(b) })
+	}
+	p.producing = false
+	p.nudge(p.w.now)
+}

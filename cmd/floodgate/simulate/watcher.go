@@ -1,0 +1,55 @@
+package simulate
+
+import (
+	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/analyzer/outbox"
+	"github.com/509da70d/floodgate/gate"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// watcher sees what happens in a world, in the order in which it happens. It changes nothing there, and keeps nothing that it is
+// given.
+type watcher interface {
+	requested(r *Request, at *server, v *gate.Verdict) // a server has decided on a request
+	sent(entries []schemas.Entry)                      // a server has sent entries to a partition
+	counted(changes []fold.Change)                     // an analyzer has counted entries
+	took(items []outbox.Item)                          // an analyzer publishes decisions; those that are spared are among them
+	published(now int64, b *published)                 // the log has acknowledged them
+	applied(at *server, ds []schemas.Decision)         // a server has applied them
+	measured(now, lag int64)                           // a server's canary has come back
+}
+
+// measuring is a watcher that measures.
+type measuring struct {
+	reference *reference
+	result    *Result
+}
+
+func newMeasuring(c *Config) *measuring { return &measuring{newReference(c), newResult(c)} }
+
+func (m *measuring) requested(r *Request, at *server, v *gate.Verdict) {
+	m.reference.request(r, at, v)
+	m.result.Requests++
+	if !v.Closed {
+		m.result.Admitted++
+	}
+}
+
+func (*measuring) sent([]schemas.Entry) {}
+
+func (*measuring) counted([]fold.Change) {}
+
+func (*measuring) took([]outbox.Item) {}
+
+func (m *measuring) published(now int64, b *published) {
+	m.result.published(now, b)
+	m.reference.foreseen(b.decisions)
+}
+
+func (*measuring) applied(at *server, ds []schemas.Decision) {
+	for i := range ds {
+		at.closures.apply(&ds[i], at.clock())
+	}
+}
+
+func (m *measuring) measured(now, lag int64) { m.result.lag(now, lag) }

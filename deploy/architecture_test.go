@@ -1,0 +1,132 @@
+package deploy
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const packagesPage = "../.github/PACKAGES.md"
+
+// updatePackages writes the table as the source has it. A new package gets the first sentence of its documentation:
+//
+//	go test ./deploy -run TestPackages -packages.update
+var updatePackages = flag.Bool("packages.update", false, "rewrite the table in .github/PACKAGES.md")
+
+// packageRow is a line of the table of packages: a package's name, what it is for, and what it imports.
+var packageRow = regexp.MustCompile("(?m)^\\| `([a-z0-9/]+)` \\| ([^|]+) \\| ([^|]+) \\|\n")
+
+// TestPackagesNamesEveryPackage compares the table of packages with the source, so that nobody adds a package or an
+// import without a look at the whole.
+func TestPackagesNamesEveryPackage(t *testing.T) {
+	page := readFile(t, packagesPage)
+	purpose := map[string]string{}
+	for _, m := range packageRow.FindAllStringSubmatch(page, -1) {
+		purpose[m[1]] = m[2]
+	}
+	var table strings.Builder
+	packages := imports(t)
+	for _, name := range slices.Sorted(maps.Keys(packages)) {
+		p := packages[name]
+		uses := "–"
+		if len(p.uses) > 0 {
+			uses = "`" + strings.Join(p.uses, "`, `") + "`"
+		}
+		if purpose[name] == "" {
+			purpose[name] = p.purpose
+		}
+		row := "| `" + name + "` | " + purpose[name] + " | " + uses + " |\n"
+		table.WriteString(row)
+		if n := strings.Count(page, row); n != 1 && !*updatePackages {
+			t.Errorf("PACKAGES.md: got %d times what it must say of %s, want once\n%s(-packages.update writes it)", n, name, row)
+		}
+	}
+	for name := range purpose {
+		if packages[name] == nil && !*updatePackages {
+			t.Errorf("PACKAGES.md: got a row for %s, want none: there is no such package", name)
+		}
+	}
+	if !*updatePackages {
+		return
+	}
+	rows := packageRow.FindAllStringIndex(page, -1)
+	if len(rows) == 0 {
+		t.Fatal("PACKAGES.md: got no table of packages, want one to rewrite")
+	}
+	page = page[:rows[0][0]] + table.String() + page[rows[len(rows)-1][1]:]
+	if err := os.WriteFile(packagesPage, []byte(page), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestArchitectureHasFloors holds the picture in ARCHITECTURE.md: which side may know which.
+func TestArchitectureHasFloors(t *testing.T) {
+	below := func(dir, name string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
+	never := map[string][]string{
+		"analyzer": {"gate", "cmd", "deploy"},
+		"gate":     {"analyzer", "store", "cmd", "deploy"},
+		"store":    {"analyzer", "gate", "cmd", "deploy"},
+		"schemas":  {"analyzer", "gate", "store", "cmd", "deploy"},
+	}
+	for name, p := range imports(t) {
+		top, _, _ := strings.Cut(name, "/")
+		for _, use := range p.uses {
+			if below("gate/kafkalink", name) && below("store/kafkaio", use) {
+				continue // the gate's end of Kafka
+			}
+			if slices.ContainsFunc(never[top], func(dir string) bool { return below(dir, use) }) {
+				t.Errorf("got %s importing %s, want nothing of %s to import any of %v", name, use, top, never[top])
+			}
+		}
+	}
+}
+
+// imported is what a package says that it is for, and what it imports of the repository without its tests.
+type imported struct {
+	purpose string
+	uses    []string
+}
+
+// imports returns all packages of the repository, by names without the module's.
+func imports(t *testing.T) map[string]*imported {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Doc,Imports,Module", "./...")
+	c.Dir = ".."
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	packages := map[string]*imported{}
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p struct {
+			ImportPath, Doc string
+			Imports         []string
+			Module          struct{ Path string }
+		}
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("go list: %v", err)
+		}
+		i := &imported{purpose: strings.Trim(regexp.MustCompile(`^(Package|Command) \w+ `).ReplaceAllString(p.Doc, ""), ".")}
+		for _, path := range p.Imports {
+			if name, ok := strings.CutPrefix(path, p.Module.Path+"/"); ok {
+				i.uses = append(i.uses, name)
+			}
+		}
+		slices.Sort(i.uses)
+		packages[strings.TrimPrefix(p.ImportPath, p.Module.Path+"/")] = i
+	}
+	if len(packages) < 20 {
+		t.Fatalf("got %d packages, want all of them", len(packages))
+	}
+	return packages
+}

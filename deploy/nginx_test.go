@@ -1,0 +1,54 @@
+package deploy
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/509da70d/floodgate/analyzer/ingest"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// nginxLine returns a line that nginx writes with the log format of floodgate.conf, for these values of variables.
+func nginxLine(t *testing.T, values map[string]string) string {
+	t.Helper()
+	parts := regexp.MustCompile(`(?s)log_format floodgate escape=json(.*?);`).FindStringSubmatch(readFile(t, "nginx/floodgate.conf"))
+	if parts == nil {
+		t.Fatal("got no log_format in floodgate.conf")
+	}
+	text := ""
+	for _, quoted := range regexp.MustCompile(`'([^']*)'`).FindAllStringSubmatch(parts[1], -1) {
+		text += quoted[1]
+	}
+	return regexp.MustCompile(`\$\w+`).ReplaceAllStringFunc(text, func(v string) string { return values[v[1:]] })
+}
+
+// TestNginxCountsAnAddressAndAKey: the README's commands count both, by the log that floodgate.conf describes, and the sidecar asks about
+// both. A key that only one side knows is never refused, and nobody says so.
+func TestNginxCountsAnAddressAndAKey(t *testing.T) {
+	format, err := ingest.LoadMapping("nginx/mapping.yaml", "", schemas.IDs{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kinds := format.Kinds(); !slices.Equal(kinds, []string{"ip", "key"}) {
+		t.Fatalf("got callers of kind %v, want ip and key", kinds)
+	}
+	for key, want := range map[string]string{"abc": `[203.0.113.9 abc] "GET /search" 200`, "": `[203.0.113.9 ] "GET /search" 200`} {
+		line := nginxLine(t, map[string]string{
+			"msec": "1773478800.123", "remote_addr": "203.0.113.9", "request_method": "GET", "uri": "/search", "status": "200", "http_x_api_key": key,
+		})
+		var l ingest.Line
+		reason := ingest.Scan(format.Scanner(), []byte(line), &l)
+		if got := fmt.Sprintf("%v %q %d", l.IDs, l.Resource, l.Status); reason != ingest.OK || got != want {
+			t.Errorf("%s: got %v, %s, want %s", line, reason, got, want)
+		}
+	}
+	readme := readFile(t, "../README.md")
+	for _, command := range []string{"--topic nginx --mapping deploy/nginx/mapping.yaml", "--callers key=X-Api-Key"} {
+		if !strings.Contains(readme, command) || !strings.Contains(readFile(t, "nginx/mapping.yaml"), command) {
+			t.Errorf("got no %q in README.md and nginx/mapping.yaml, want it in both", command)
+		}
+	}
+}

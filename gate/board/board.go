@@ -1,0 +1,268 @@
+package board
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unique"
+
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// Defaults and bounds.
+const (
+	DefaultMaxClosures    = 1 << 20
+	DefaultMaxSubscribers = 256
+	MaxChanges            = 4096 // changes that are kept
+)
+
+// Options are the options of a Board. The zero value is ready to use.
+type Options struct {
+	MaxClosures    int // callers, counted once for each rule that closes them; 0 is DefaultMaxClosures, at most 1 << 30
+	MaxSubscribers int // 0 is DefaultMaxSubscribers
+
+	// FirstChange is the number of the first change, less one. With the process's start in Unix nanoseconds, a subscriber that
+	// comes from another process is not mistaken for one that has read this board.
+	FirstChange uint64
+}
+
+// Board holds the closures in force. New makes one. All methods may be called from any goroutine. Each works in
+// pieces of at most 1024 decisions, and lets the others in between two of them.
+type Board struct {
+	options Options
+	lost    atomic.Uint64 // how often a subscriber lost changes
+
+	mu      sync.RWMutex // protects what follows
+	table   table
+	parts   []partition
+	loaded  int                // of parts
+	changes [MaxChanges]change // a ring: change number n is at n % MaxChanges
+	changed uint64             // the number of the newest change
+	floor   uint64             // changes up to this one are not in the ring: there were other partitions then
+	wake    chan struct{}      // closed and replaced after each change
+	beats   chan struct{}      // the same after each heartbeat
+	counts  counts
+}
+
+// change is an Event as the ring holds it.
+type change struct {
+	kind     Kind
+	at       time.Time
+	decision schemas.Decision
+}
+
+// counts are what Status reports.
+type counts struct {
+	dropped, outdated, foreign, restarts uint64
+	subscribers                          int
+	refused                              map[string]uint64
+}
+
+// New returns an empty Board.
+func New(o Options) *Board {
+	o.MaxClosures = min(cmp.Or(max(o.MaxClosures, 0), DefaultMaxClosures), 1<<30)
+	o.MaxSubscribers = cmp.Or(max(o.MaxSubscribers, 0), DefaultMaxSubscribers)
+	return &Board{
+		options: o, table: newTable(0), changed: o.FirstChange, floor: o.FirstChange,
+		wake: make(chan struct{}), beats: make(chan struct{}),
+	}
+}
+
+// Apply applies decisions that schemas.Fence has let pass, in the order of the log. A decision is absolute: to apply it again
+// changes nothing. It is in force as long as any of its two closures or its share is not over. Decisions of partitions that
+// Resize did not announce are dropped and counted, and so are those that are older than what is held.
+//
+// While a partition is loading, its decisions are what was in force before, and no changes.
+func (b *Board) Apply(ds []schemas.Decision, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before := b.changed
+	for i := range ds {
+		d := ds[i]
+		if d.Partition < 0 || int(d.Partition) >= len(b.parts) {
+			b.counts.foreign++
+			continue
+		}
+		clamp(&d, now.UnixNano())
+		if kind := b.apply(&d, now.UnixNano()); kind != None && b.parts[d.Partition].loaded {
+			b.note(kind, d, now)
+		}
+	}
+	if b.changed != before {
+		b.notify(&b.wake)
+	}
+}
+
+// apply applies one decision, and says what that changed.
+func (b *Board) apply(d *schemas.Decision, now int64) Kind {
+	of, rule := callerOf(d.Caller), unique.Make(d.Rule)
+	slot := b.table.find(of, rule)
+	over := Until(d) <= now
+	if slot == noSlot {
+		switch {
+		case over:
+			return None
+		case b.table.len() >= b.options.MaxClosures:
+			b.drop(d.Partition)
+			return None
+		}
+		b.table.insert(of, rule, d)
+		return Closed
+	}
+	c := b.table.at(slot)
+	switch {
+	case c.newerThan(d):
+		b.counts.outdated++
+		return None
+	case over:
+		b.table.remove(slot)
+		return Opened
+	}
+	old := c.decision()
+	b.table.update(slot, d)
+	if same(&old, d) {
+		return None
+	}
+	return Changed
+}
+
+// note adds a change to the ring. The caller notifies.
+func (b *Board) note(kind Kind, d schemas.Decision, now time.Time) {
+	b.changed++
+	d.Rule, d.Caller.Kind = unique.Make(d.Rule).Value(), unique.Make(d.Caller.Kind).Value() // they pin no memory of a batch
+	d.Caller.ID = strings.Clone(d.Caller.ID)
+	b.changes[b.changed%MaxChanges] = change{kind, now, d}
+}
+
+// notify wakes everybody who waits at a channel.
+func (*Board) notify(c *chan struct{}) {
+	close(*c)
+	*c = make(chan struct{})
+}
+
+// expireAtOnce is how many closures Expire removes before it lets others in.
+const expireAtOnce = 1024
+
+// Expire removes the closures whose time is over at now, and notes that they have ended, the first that ended first.
+func (b *Board) Expire(now time.Time) {
+	for b.expire(now) {
+	}
+}
+
+// expire reports whether there are more.
+func (b *Board) expire(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for n := range expireAtOnce {
+		slot, ok := b.table.firstEnd()
+		if !ok || b.table.at(slot).until() > now.UnixNano() {
+			if n > 0 {
+				b.notify(&b.wake)
+			}
+			return false
+		}
+		d := b.table.at(slot).decision()
+		b.table.remove(slot)
+		b.note(Ended, d, now)
+	}
+	b.notify(&b.wake)
+	return true
+}
+
+// Of returns the decisions in force about a caller, those that begin later too, by the names of their rules. The caller is
+// canonical, as recorders write it.
+func (b *Board) Of(c schemas.Caller) []schemas.Decision {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	var ds []schemas.Decision
+	for slot := b.table.first(callerOf(c)); slot != noSlot; slot = b.table.at(slot).sibling {
+		ds = append(ds, b.table.at(slot).decision())
+	}
+	slices.SortFunc(ds, func(x, y schemas.Decision) int { return cmp.Compare(x.Rule, y.Rule) })
+	return ds
+}
+
+// Len returns how many decisions are in force.
+func (b *Board) Len() int {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.table.len()
+}
+
+// Numbered is a decision in force with its number: closures are numbered in the order in which the board learnt of them, and
+// keep their numbers while they are in force.
+type Numbered struct {
+	Number   uint64
+	Decision schemas.Decision
+}
+
+// pieces is how many places are looked at before others are let in.
+const pieces = 1024
+
+// After returns the decisions in force that arrived behind a number, in their order: at most limit of them, and 1024. The
+// number to go on behind is that of the last one; there are no more if none is returned.
+func (b *Board) After(number uint64, limit int) (page []Numbered) {
+	limit = min(limit, pieces)
+	for more := limit > 0; more && len(page) == 0; {
+		number, more = b.piece(number, func(n Numbered) bool {
+			page = append(page, n)
+			return len(page) < limit
+		})
+	}
+	return page
+}
+
+func (b *Board) piece(number uint64, each func(Numbered) bool) (uint64, bool) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.table.after(number, pieces, func(c *closure) bool { return each(Numbered{c.number, c.decision()}) })
+}
+
+// All calls yield for the decisions in force, in the order in which the board learnt of them, until it returns false. The board
+// goes on meanwhile: what is in force from the beginning to the end comes exactly once, as it is when its turn comes. What
+// arrives later than the call does not come.
+func (b *Board) All(yield func(schemas.Decision) bool) {
+	b.mu.RLock()
+	last, number := b.table.arrived, uint64(0)
+	b.mu.RUnlock()
+	for {
+		page := b.After(number, pieces)
+		for i := range page {
+			number = page[i].Number
+			if number > last || !yield(page[i].Decision) {
+				return
+			}
+		}
+		if len(page) == 0 {
+			return
+		}
+	}
+}
+
+// Changes returns the newest changes, at most limit and MaxChanges of them, the newest first.
+func (b *Board) Changes(limit int) []Event {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	var list []Event
+	for n := b.changed; n > b.oldest() && len(list) < limit; n-- {
+		list = append(list, b.event(n))
+	}
+	return list
+}
+
+// oldest returns the number behind which the ring has all changes.
+func (b *Board) oldest() uint64 {
+	if b.changed-b.floor > MaxChanges {
+		return b.changed - MaxChanges
+	}
+	return b.floor
+}
+
+// event returns a change of the ring.
+func (b *Board) event(number uint64) Event {
+	c := &b.changes[number%MaxChanges]
+	return Event{Kind: c.kind, Number: number, At: c.at, Decision: c.decision}
+}

@@ -1,0 +1,82 @@
+package board
+
+import (
+	"math"
+	"time"
+
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// Kind says what an Event is.
+type Kind uint8
+
+// Kinds of events. The zero value is none. The first four are changes.
+const (
+	None    Kind = iota
+	Closed       // nothing was in force for the caller under the rule
+	Changed      // something of the decision is other than before: a closure, its mode, or the share
+	Opened       // a decision ended it before its time
+	Ended        // its time was over
+	InForce      // it was in force when the subscription began, or after changes were lost
+	Current      // all that is in force has come; from here on there are changes only
+	Lost         // changes were missed: forget all. What is in force comes again
+)
+
+// String returns "none", "closed", "changed", "opened", "ended", "in_force", "current" or "lost".
+func (k Kind) String() string {
+	return [...]string{"none", "closed", "changed", "opened", "ended", "in_force", "current", "lost"}[min(k, Lost)]
+}
+
+// Event is one change of what is in force, or tells a subscriber what it needs to know.
+type Event struct {
+	Kind     Kind
+	Number   uint64           // of the newest change that this event, with those before it, contains. A subscription can begin behind it
+	At       time.Time        // of a change: when the board learnt of it
+	Decision schemas.Decision // of a change, and of InForce: the newest one about its rule and caller, or the one that has ended
+	Missed   uint64           // of Lost: how many changes were missed at least
+}
+
+// Until returns when the last part of a decision is over, in Unix nanoseconds: its closures and its share. It returns
+// math.MinInt64 for a decision that closes nothing.
+func Until(d *schemas.Decision) int64 {
+	return lastOf([2]int64{d.CloseAt, d.Until}, [2]int64{d.Next.CloseAt, d.Next.Until}, d.Share)
+}
+
+func lastOf(first, next [2]int64, share *schemas.Share) int64 {
+	until := int64(math.MinInt64)
+	if first[1] > first[0] {
+		until = first[1]
+	}
+	if next[1] > next[0] {
+		until = max(until, next[1])
+	}
+	if share != nil {
+		until = max(until, share.Until)
+	}
+	return until
+}
+
+// clamp shortens closures that are longer than schemas.MaxClosure, from their beginning or from now.
+func clamp(d *schemas.Decision, now int64) {
+	d.Until = clamped(d.CloseAt, d.Until, now)
+	d.Next.Until = clamped(d.Next.CloseAt, d.Next.Until, now)
+}
+
+func clamped(from, until, now int64) int64 {
+	until = min(until, now+int64(schemas.MaxClosure))
+	if last := from + int64(schemas.MaxClosure); last > from { // else the sum does not fit
+		until = min(until, last)
+	}
+	return until
+}
+
+// same reports whether two decisions about one rule and caller do the same.
+func same(a, b *schemas.Decision) bool {
+	if a.CloseAt != b.CloseAt || a.Until != b.Until || a.Early != b.Early || a.Mode != b.Mode || a.Next != b.Next {
+		return false
+	}
+	if a.Share == nil || b.Share == nil {
+		return a.Share == b.Share
+	}
+	return *a.Share == *b.Share
+}

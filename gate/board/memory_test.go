@@ -1,0 +1,96 @@
+package board
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// TestAMillionClosuresAtTheStart: a board that starts in the middle of an attack, by a client that chooses ids, takes all of them
+// and at most 400 bytes for each. Then they all end at the same moment, and the memory comes back.
+func TestAMillionClosuresAtTheStart(t *testing.T) {
+	const wanted = 400 // bytes for a closure
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	b := New(Options{})
+	b.Resize(4)
+	empty := heap()
+	batch := make([]schemas.Decision, 0, 1024)
+	for i := range DefaultMaxClosures {
+		d := closing("requests-per-minute", fmt.Sprintf("client-%025d", i), 0, 60) // 32 bytes
+		d.Partition, d.Epoch, d.Seq = int32(i%4), 1, uint64(i+1)
+		d.Evidence = schemas.Evidence{Count: int64(i), Limit: 100, Window: 60e9}
+		if batch = append(batch, d); len(batch) < cap(batch) {
+			continue
+		}
+		b.Apply(batch, at(1))
+		batch = batch[:0]
+		if n := b.Len(); n&(1<<18-1) == 0 { // tables have just grown, or soon will
+			each := float64(heap()-empty) / float64(n)
+			t.Logf("%d closures: %.0f bytes for each", n, each)
+			if each > wanted {
+				t.Errorf("got %.0f bytes for a closure, of %d closures, want at most %d", each, n, wanted)
+			}
+		}
+	}
+	b.Apply([]schemas.Decision{closing("r", strings.Repeat("x", 256), 0, 60)}, at(1))
+	for p := range 4 {
+		b.Loaded(p)
+	}
+	if s := b.Status(); s.Closures != DefaultMaxClosures || s.Dropped != 1 || s.Changes != 0 || len(s.Incomplete) != 1 {
+		t.Errorf("got %+v, want %d closures, and one that found no room", s, DefaultMaxClosures)
+	}
+	n := 0
+	for range b.All {
+		n++
+	}
+	if n != DefaultMaxClosures {
+		t.Errorf("got %d listed, want %d", n, DefaultMaxClosures)
+	}
+	b.Expire(at(60))
+	if s := b.Status(); s.Closures != 0 || s.Callers != 0 || s.Changes != DefaultMaxClosures {
+		t.Errorf("got %+v, want nothing in force, and as many changes", s)
+	}
+	if left := int64(heap()) - int64(empty); left > 4<<20 {
+		t.Errorf("got %d bytes for nothing, want at most 4 MiB", left)
+	}
+	runtime.KeepAlive(b)
+}
+
+// BenchmarkApply measures decisions about new callers, and repeats of them.
+func BenchmarkApply(b *testing.B) {
+	for _, n := range []int{1000, 1 << 18} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			board := ready(1, Options{})
+			ds := make([]schemas.Decision, n)
+			for i := range ds {
+				ds[i] = closing("r", fmt.Sprint("client-", i), 0, 60)
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				board.Apply(ds[i%n:i%n+1], at(1))
+			}
+		})
+	}
+}
+
+// BenchmarkOf measures look-ups of callers that are closed, among a quarter of a million.
+func BenchmarkOf(b *testing.B) {
+	board := ready(1, Options{})
+	for i := range 1 << 18 {
+		board.Apply([]schemas.Decision{closing("r", fmt.Sprint("client-", i), 0, 60)}, at(1))
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if ds := board.Of(schemas.Caller{Kind: "key", ID: fmt.Sprint("client-", i%(1<<18))}); len(ds) != 1 {
+			b.Fatal(ds)
+		}
+	}
+}

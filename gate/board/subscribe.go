@@ -1,0 +1,187 @@
+package board
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// Errors of subscriptions. Test with errors.Is.
+var (
+	ErrSubscribers = errors.New("too many subscribers")
+	ErrClosed      = errors.New("subscription is closed")
+)
+
+// Subscription gives what is in force and each change, in an order that leads to what is in force: Subscribe makes one. One
+// goroutine may use it; Close may be called by any, and once more.
+type Subscription struct {
+	board  *Board
+	closed chan struct{}
+	once   sync.Once
+
+	at      uint64 // the number of the newest change that was given
+	lost    bool   // Lost is due
+	missed  uint64
+	begun   []bool // partitions whose closures were given, or are
+	loaded  int    // of begun
+	walk    walk
+	current bool // Current was given
+}
+
+// walk is how far the closures in force are given.
+type walk struct {
+	parts        []bool // of these partitions
+	number, last uint64 // behind number, up to last
+}
+
+// Subscribe begins behind the change with the number after, if the board still has all changes since; otherwise, and with 0,
+// with all that is in force. Of a number that is not 0 and cannot be continued the first event is Lost, without a count.
+//
+// Call Close at the end. The error is ErrSubscribers.
+func (b *Board) Subscribe(after uint64) (*Subscription, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.counts.subscribers >= b.options.MaxSubscribers {
+		return nil, fmt.Errorf("%w: got %d already, want at most %d", ErrSubscribers, b.counts.subscribers, b.options.MaxSubscribers)
+	}
+	b.counts.subscribers++
+	s := &Subscription{board: b, closed: make(chan struct{}), at: b.changed}
+	switch {
+	case after == 0:
+	case b.ready() && b.oldest() <= after && after <= b.changed:
+		s.at = after
+		s.begin()
+		s.walk = walk{}
+	default:
+		s.lost = true
+	}
+	return s, nil
+}
+
+// Close ends the subscription.
+func (s *Subscription) Close() {
+	s.once.Do(func() {
+		close(s.closed)
+		s.board.mu.Lock()
+		defer s.board.mu.Unlock()
+		s.board.counts.subscribers--
+	})
+}
+
+// Next returns the next event, and waits for it until ctx ends. The error is that of ctx, and then Next may be called again;
+// or ErrClosed.
+//
+// First comes all that is in force, as InForce, in the order in which the board learnt of it, with the changes that are made
+// meanwhile; then Current, once the board is ready; then changes. A subscriber that was so slow that the board has forgotten
+// changes gets Lost, and then all of this again.
+func (s *Subscription) Next(ctx context.Context) (Event, error) {
+	for {
+		e, wake := s.next()
+		if e.Kind != None {
+			return e, nil
+		}
+		if wake == nil {
+			continue
+		}
+		select {
+		case <-wake:
+		case <-s.closed:
+			return Event{}, ErrClosed
+		case <-ctx.Done():
+			return Event{}, ctx.Err()
+		}
+	}
+}
+
+// next returns the next event. If there is none, it returns a channel to wait at, or nil if it has only looked at a piece.
+func (s *Subscription) next() (Event, <-chan struct{}) {
+	b := s.board
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	if oldest := b.oldest(); s.at < oldest {
+		s.lost, s.missed = true, oldest-max(s.at, min(b.floor, oldest))
+	}
+	switch {
+	case s.lost:
+		return s.restart(), nil
+	case s.at < b.changed: // first: what is in force is given as of the newest change
+		s.at++
+		return b.event(s.at), nil
+	case s.walk.parts != nil:
+		return s.step(), nil
+	case s.loaded < b.loaded:
+		s.begin()
+		return Event{}, nil
+	case !s.current && b.ready():
+		s.current = true
+		return Event{Kind: Current, Number: s.at}, nil
+	}
+	return Event{}, b.wake
+}
+
+// restart begins again with all that is in force.
+func (s *Subscription) restart() Event {
+	s.board.lost.Add(1)
+	e := Event{Kind: Lost, Number: s.board.changed, Missed: s.missed}
+	s.at, s.lost, s.missed, s.current = s.board.changed, false, 0, false
+	s.begun, s.loaded, s.walk = nil, 0, walk{}
+	return e
+}
+
+// begin begins to give the closures of the partitions that were loaded since. Changes of these partitions are in the ring from
+// then on.
+func (s *Subscription) begin() {
+	b := s.board
+	s.walk = walk{parts: make([]bool, len(b.parts)), last: b.table.arrived}
+	begun := make([]bool, len(b.parts))
+	s.loaded = 0
+	for i := range b.parts {
+		if begun[i] = b.parts[i].loaded; begun[i] {
+			s.walk.parts[i] = i >= len(s.begun) || !s.begun[i]
+			s.loaded++
+		}
+	}
+	s.begun = begun
+}
+
+// step gives the next closure of the walk.
+func (s *Subscription) step() (e Event) {
+	var more bool
+	s.walk.number, more = s.board.table.after(s.walk.number, pieces, func(c *closure) bool {
+		if c.number > s.walk.last {
+			s.walk.parts = nil
+			return false
+		}
+		if p := int(c.partition); p < len(s.walk.parts) && s.walk.parts[p] {
+			e = Event{Kind: InForce, Number: s.at, Decision: c.decision()}
+			return false
+		}
+		return true
+	})
+	if !more {
+		s.walk.parts = nil
+	}
+	return e
+}
+
+// Collect applies an event to what a subscriber holds: by rule and caller, what is in force.
+func Collect(held map[Key]schemas.Decision, e *Event) {
+	key := Key{e.Decision.Rule, e.Decision.Caller}
+	switch e.Kind {
+	case Closed, Changed, InForce:
+		held[key] = e.Decision
+	case Opened, Ended:
+		delete(held, key)
+	case Lost:
+		clear(held)
+	}
+}
+
+// Key names a closure: a caller is closed once at most under each rule.
+type Key struct {
+	Rule   string
+	Caller schemas.Caller
+}

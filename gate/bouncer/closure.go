@@ -1,0 +1,101 @@
+package bouncer
+
+import (
+	"math"
+	"net/netip"
+	"time"
+
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// never is the time at which nothing happens.
+const never = math.MaxInt64
+
+// closing is the closure that a bouncer enforces. The zero value is none.
+type closing struct {
+	until     int64 // Unix nanoseconds
+	rule      string
+	partition int32
+}
+
+// Reasons for which closures are left out, as Stats counts them.
+const (
+	leftKind    = iota // the caller is of another kind than ip
+	leftAddress        // the id is no address in canonical form
+	leftShadow         // the mode is shadow
+	leftEarly          // it is predicted only
+	leftShort          // shorter than Options.MinClosure
+	leftReasons
+)
+
+// addressOf returns the address of a caller, and whether it has one: a canonical one, so that no two callers have the same.
+func addressOf(c schemas.Caller) (netip.Addr, bool) {
+	if c.Kind != schemas.KindIP {
+		return netip.Addr{}, false
+	}
+	addr, err := netip.ParseAddr(c.ID)
+	return addr, err == nil && addr.Zone() == "" && schemas.CanonicalAddr(addr) == addr && addr.String() == c.ID
+}
+
+// spans returns the counted closures of a decision, as one where the second follows the first at once. Unused ones are zero.
+func spans(d *schemas.Decision) (all [2]schemas.Span) {
+	if !d.Early && d.Until > d.CloseAt {
+		all[0] = schemas.Span{CloseAt: d.CloseAt, Until: d.Until}
+	}
+	if next := d.Next; !next.Early && next.Until > next.CloseAt {
+		if all[0].Until > 0 && next.CloseAt <= all[0].Until {
+			all[0].Until = max(all[0].Until, next.Until)
+		} else {
+			all[1] = next
+		}
+	}
+	return all
+}
+
+// long reports whether a span lasts at least so long.
+func long(s schemas.Span, shortest time.Duration) bool {
+	return s.Until > s.CloseAt && (s.CloseAt < 0 || s.Until-s.CloseAt >= int64(shortest))
+}
+
+// choose returns the closure that lasts longest, of those in force at now by decisions about one caller, and when there may be
+// another one although no decision comes: when this one ends, or when another begins.
+func choose(ds []schemas.Decision, now int64, shortest time.Duration, rules ruleFilter) (best closing, again int64) {
+	again = never
+	for i := range ds {
+		d := &ds[i]
+		if d.Mode != schemas.ModeEnforce || !rules.pass(d.Rule) {
+			continue
+		}
+		for _, s := range spans(d) {
+			switch {
+			case !long(s, shortest) || s.Until <= now:
+			case s.CloseAt > now:
+				again = min(again, s.CloseAt)
+			case s.Until > best.until:
+				best = closing{s.Until, d.Rule, d.Partition}
+			}
+		}
+	}
+	if best.until > 0 {
+		again = min(again, best.until)
+	}
+	return best, again
+}
+
+// leftOut returns why a decision gives bouncers nothing, at any time; ok is false if it gives them something.
+func leftOut(d *schemas.Decision, shortest time.Duration) (reason int, ok bool) {
+	if d.Caller.Kind != schemas.KindIP {
+		return leftKind, true
+	}
+	if _, isAddress := addressOf(d.Caller); !isAddress {
+		return leftAddress, true
+	}
+	if d.Mode != schemas.ModeEnforce {
+		return leftShadow, true
+	}
+	all := spans(d)
+	if all == ([2]schemas.Span{}) {
+		return leftEarly, true
+	}
+	return leftShort, !long(all[0], shortest) && !long(all[1], shortest)
+}

@@ -1,0 +1,35 @@
+// Package bouncer lets CrowdSec's bouncers enforce floodgate's closures: it answers them as CrowdSec's local API does, in its
+// version 1. Firewalls, proxies and scripts for which there is a bouncer then need no gate.
+//
+//	board.Board ──Run──▶ views: one item for each closed address ──▶ GET /v1/decisions/stream: all, then what changed
+//	    └──────────────────────────────────────────────────────────▶ GET /v1/decisions?ip=: one address
+//
+// # What a bouncer sees
+//
+// Callers of kind ip that a counted closure in mode enforce closes now: one item for each address, with the end of the closure
+// that lasts longest. An IPv6 network that is one client is an item of scope Range, all others are of scope Ip. These
+// are left out, and Stats counts them: other kinds, mode shadow, ids that are no address, what is only predicted (early closures, shares),
+// and closures shorter than Options.MinClosure. A bouncer asks about every ten seconds, so a shorter closure is usually over by then.
+//
+// # What bouncers need
+//
+//   - An address is in "deleted" when nothing closes it any more, and not before.
+//   - An address whose closure got another end is in "deleted" and in "new" of one answer: bouncers skip what they hold.
+//   - No duration is below a second: firewalls take a time-out of zero for no time-out.
+//   - A delta always has status 200, because bouncers forget all addresses when one request fails. While decisions are stale, a delta is
+//     empty, because nobody knows what the owner of a partition would have decided.
+//   - A bouncer that starts gets 503 with a message if the server has not read all decisions within ten seconds. It then tries again.
+//
+// # Instances
+//
+// What an answer must contain depends on the answers before it. An instance is a key, the client's address and its User-Agent.
+// Instances with the same filter of scenarios share a view, which numbers changes. Of each instance, the view keeps only the number of
+// the newest change that the instance has. An instance that is new, was away for ten minutes, or did not take its answer gets
+// everything, in "deleted" and in "new". Two bouncers of one kind on one machine need two keys.
+//
+// # Bounds
+//
+// An address takes 200 bytes at most in each view. There are at most MaxViews views and MaxInstances instances in each; the one
+// that was used least recently is removed to make room. A view keeps at most MaxGone addresses that are open again and that some instance
+// does not know of.
+package bouncer

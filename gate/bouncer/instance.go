@@ -1,0 +1,131 @@
+package bouncer
+
+import (
+	"crypto/sha256"
+	"slices"
+	"time"
+)
+
+// identity is an instance of a bouncer: the SHA-256 of what tells it from others.
+type identity [sha256.Size]byte
+
+// instance is what is known of it.
+type instance struct {
+	has  uint64 // it has all changes up to this one; or, if lost, up to this one at least, and perhaps up to a later one
+	lost bool   // it may not have got its last answer
+	seen time.Time
+}
+
+// answer is what a bouncer is given: which slots, and how they are judged.
+type answer struct {
+	slots   []int32
+	startup bool   // the bouncer holds nothing
+	all     bool   // everything that is closed, not only changes
+	since   uint64 // else: changes behind this one
+	upTo    uint64 // and up to this one. What changes meanwhile comes with the next answer
+}
+
+// deleted reports whether an entry is in "deleted": the bouncer may hold it, and not as it is now.
+func (a *answer) deleted(e *entry) bool {
+	switch {
+	case e.version == 0 || e.version <= a.since || e.version > a.upTo || a.startup:
+		return false
+	case a.all:
+		return true
+	case e.closed && e.born <= a.since:
+		return true
+	}
+	return e.gone > a.since && e.first <= a.since
+}
+
+// added reports whether an entry is in "new".
+func (a *answer) added(e *entry, now int64) bool {
+	return e.closed && e.version > a.since && e.version <= a.upTo && e.until-now >= int64(shortestDuration)
+}
+
+// begin says what an instance must be given.
+func (v *view) begin(id identity, startup bool, now time.Time) (a answer) {
+	v.advance(now)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	i := v.instances[id]
+	a.startup, a.upTo = startup, v.changed
+	a.all = startup || i == nil || i.lost || i.has < v.floor || now.Sub(i.seen) > instanceIdle
+	if !a.all {
+		a.since = i.has
+	}
+	if !startup {
+		a.slots = v.table.since(opened, a.since, nil)
+	}
+	a.slots = v.table.since(closed, a.since, slices.Grow(a.slots, v.growth(a.all)))
+	return a
+}
+
+// growth is how many closed addresses an answer has at most, if it has all.
+func (v *view) growth(all bool) int {
+	if all {
+		return v.table.closed
+	}
+	return 0
+}
+
+// end notes that an instance has been given an answer, or that it perhaps was not.
+func (v *view) end(id identity, a answer, given bool, now time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	i := v.instances[id]
+	if i == nil {
+		v.makeRoom(now)
+		i = &instance{has: a.upTo}
+		v.instances[id] = i
+	}
+	i.seen = now
+	if i.lost = !given; given || a.startup {
+		i.has = a.upTo
+	}
+	v.forget(now)
+}
+
+// makeRoom removes the instance that was seen least recently if there are too many.
+func (v *view) makeRoom(now time.Time) {
+	if len(v.instances) < MaxInstances {
+		return
+	}
+	var oldest identity
+	at := now.Add(1)
+	for id, i := range v.instances {
+		if i.seen.Before(at) {
+			oldest, at = id, i.seen
+		}
+	}
+	delete(v.instances, oldest)
+}
+
+// forget removes instances that are away, and opened addresses of which all others know, or of which there are too many.
+func (v *view) forget(now time.Time) {
+	known := v.changed
+	for id, i := range v.instances {
+		if now.Sub(i.seen) > instanceIdle {
+			delete(v.instances, id)
+		} else {
+			known = min(known, i.has)
+		}
+	}
+	for range pieces {
+		slot := v.table.lists[opened].oldest
+		if slot == none {
+			return
+		}
+		e := v.table.at(slot)
+		if e.version > known && len(v.table.slots)-v.table.closed <= v.maxGone {
+			return
+		}
+		v.floor = max(v.floor, e.version)
+		if e.again == never {
+			v.table.remove(slot)
+		} else { // it will be closed again later
+			v.table.unlink(slot)
+			e.first, e.gone = 0, 0
+		}
+	}
+}

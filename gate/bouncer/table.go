@@ -1,0 +1,198 @@
+package bouncer
+
+import (
+	"container/heap"
+	"net/netip"
+	"slices"
+	"unique"
+)
+
+// none is no slot.
+const none = int32(-1)
+
+const pageSize = 256
+
+// entry is what a view knows of an address. The zero value is a free one.
+type entry struct {
+	addr      [16]byte // as netip.Addr.As16
+	until     int64    // of its closure, if it is closed
+	again     int64    // when to look at it again
+	first     uint64   // the number of the change by which it was closed first, since it is in the table; 0: never closed
+	born      uint64   // … by which it was closed
+	gone      uint64   // … by which it was opened last; 0: never
+	version   uint64   // … of the newest one
+	rule      unique.Handle[string]
+	newer     int32 // the next slot in the order of versions, and the one before
+	older     int32
+	due       int32 // its index in table.ends
+	partition int32
+	closed    bool
+	list      int8 // its list of table.lists, plus one; 0: none, as it was never closed
+}
+
+// Lists of a table.
+const (
+	opened = iota // addresses that are open again
+	closed
+)
+
+// list is entries in the order of their versions.
+type list struct{ oldest, newest int32 }
+
+// table holds entries, and finds them by address, in the order of their versions, and by the time to look again. An entry keeps
+// its slot until it is removed.
+type table struct {
+	pages  []*[pageSize]entry
+	slots  map[[16]byte]int32
+	free   []int32
+	ends   []int32 // a heap of slots, by again
+	lists  [2]list // opened, closed
+	closed int     // how many are closed
+}
+
+func newTable() table {
+	return table{slots: map[[16]byte]int32{}, lists: [2]list{{none, none}, {none, none}}}
+}
+
+func (t *table) at(slot int32) *entry { return &t.pages[slot/pageSize][slot%pageSize] }
+
+// end returns how many slots there are, free ones too.
+func (t *table) end() int32 { return int32(len(t.pages)) * pageSize }
+
+// find returns the slot of an address, or none.
+func (t *table) find(addr netip.Addr) int32 {
+	if slot, ok := t.slots[addr.As16()]; ok {
+		return slot
+	}
+	return none
+}
+
+// insert adds an address that is not there, as one that is not closed.
+func (t *table) insert(addr netip.Addr) int32 {
+	if len(t.free) == 0 {
+		first := t.end()
+		t.pages = append(t.pages, new([pageSize]entry))
+		for slot := t.end() - 1; slot >= first; slot-- {
+			t.free = append(t.free, slot)
+		}
+	}
+	slot := t.free[len(t.free)-1]
+	t.free = t.free[:len(t.free)-1]
+	*t.at(slot) = entry{addr: addr.As16(), again: never, newer: none, older: none, due: int32(len(t.ends))}
+	t.slots[addr.As16()] = slot
+	t.ends = append(t.ends, slot)
+	return slot // its time to look again is the latest of all: the heap is in order
+}
+
+// remove frees a slot. When the last one is free, the table gives back its memory.
+func (t *table) remove(slot int32) {
+	e := t.at(slot)
+	t.unlink(slot)
+	due, last := int(e.due), len(t.ends)-1
+	(*byTime)(t).Swap(due, last)
+	t.ends = t.ends[:last]
+	if due < last {
+		heap.Fix((*byTime)(t), due)
+	}
+	delete(t.slots, e.addr)
+	if e.closed {
+		t.closed--
+	}
+	*e = entry{}
+	t.free = append(t.free, slot)
+	if len(t.slots) == 0 {
+		*t = newTable()
+	}
+}
+
+// wake sets when to look at an entry again.
+func (t *table) wake(slot int32, again int64) {
+	if e := t.at(slot); e.again != again {
+		e.again = again
+		heap.Fix((*byTime)(t), int(e.due))
+	}
+}
+
+// touch gives an entry the newest version, in the list of those that are closed or of those that are open again.
+func (t *table) touch(slot int32, version uint64) {
+	t.unlink(slot)
+	e := t.at(slot)
+	of := opened
+	if e.closed {
+		of = closed
+	}
+	l := &t.lists[of]
+	e.list, e.version, e.older = int8(of+1), version, l.newest
+	if l.newest != none {
+		t.at(l.newest).newer = slot
+	} else {
+		l.oldest = slot
+	}
+	l.newest = slot
+}
+
+// unlink takes an entry out of its list, if it is in one.
+func (t *table) unlink(slot int32) {
+	e := t.at(slot)
+	if e.list == 0 {
+		return
+	}
+	l := &t.lists[e.list-1]
+	if e.older != none {
+		t.at(e.older).newer = e.newer
+	} else {
+		l.oldest = e.newer
+	}
+	if e.newer != none {
+		t.at(e.newer).older = e.older
+	} else {
+		l.newest = e.older
+	}
+	e.list, e.newer, e.older = 0, none, none
+}
+
+// since appends the slots of a list whose version is behind a number, in their order.
+func (t *table) since(of int, version uint64, slots []int32) []int32 {
+	from := len(slots)
+	for slot := t.lists[of].newest; slot != none && t.at(slot).version > version; slot = t.at(slot).older {
+		slots = append(slots, slot)
+	}
+	slices.Reverse(slots[from:])
+	return slots
+}
+
+// used reports whether a slot is in use.
+func (t *table) used(slot int32) bool {
+	due := int(t.at(slot).due)
+	return due < len(t.ends) && t.ends[due] == slot
+}
+
+// first returns the slot to look at first, and when.
+func (t *table) first() (slot int32, at int64) {
+	if len(t.ends) == 0 {
+		return none, never
+	}
+	return t.ends[0], t.at(t.ends[0]).again
+}
+
+// address returns the address of an entry.
+func (e *entry) address() netip.Addr { return netip.AddrFrom16(e.addr).Unmap() }
+
+// byTime is the heap of table.ends. heap.Fix needs no Push and no Pop.
+type byTime table
+
+func (h *byTime) Len() int { return len(h.ends) }
+
+func (h *byTime) Less(i, j int) bool {
+	t := (*table)(h)
+	return t.at(h.ends[i]).again < t.at(h.ends[j]).again
+}
+
+func (h *byTime) Swap(i, j int) {
+	t := (*table)(h)
+	h.ends[i], h.ends[j] = h.ends[j], h.ends[i]
+	t.at(h.ends[i]).due, t.at(h.ends[j]).due = int32(i), int32(j)
+}
+
+func (*byTime) Push(any) {}
+func (*byTime) Pop() any { return nil }

@@ -1,0 +1,183 @@
+package bouncer
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+	"unique"
+
+	"github.com/509da70d/floodgate/gate"
+	"github.com/509da70d/floodgate/gate/board"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// Bounds of a view.
+const (
+	MaxInstances = 4096    // bouncers that deltas are kept for
+	MaxGone      = 1 << 20 // addresses that are open again
+
+	instanceIdle = 10 * time.Minute // a bouncer that asked nothing for so long gets everything
+	pieces       = 1024             // entries that are looked at before others are let in
+	frozenFor    = int64(time.Second)
+)
+
+// view is the closed addresses by the rules that a filter passes. It numbers their changes.
+type view struct {
+	board    *board.Board
+	rules    ruleFilter
+	shortest time.Duration
+	filled   chan struct{} // closed when all that the board held was looked at
+	maxGone  int           // MaxGone, but in tests
+
+	mu        sync.Mutex // protects what follows. Whoever holds it may ask the board, so that what is applied later is newer
+	table     table
+	changed   uint64 // the number of the newest change
+	floor     uint64 // addresses that were opened by a change up to this one may be forgotten
+	instances map[identity]*instance
+	latest    time.Time // the latest time that advance has seen
+	used      time.Time // when a bouncer asked last
+}
+
+func newView(b *board.Board, rules ruleFilter, shortest time.Duration, start uint64) *view {
+	return &view{
+		board: b, rules: rules, shortest: shortest, filled: make(chan struct{}), maxGone: MaxGone, table: newTable(),
+		changed: start, floor: start, instances: map[identity]*instance{},
+	}
+}
+
+// look looks at what closes an address now, whose text is id. filling is true as long as the board tells what was in force before.
+func (v *view) look(addr netip.Addr, id string, now time.Time, filling bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.lookAt(addr, id, now, filling)
+}
+
+func (v *view) lookAt(addr netip.Addr, id string, now time.Time, filling bool) {
+	ds := v.board.Of(schemas.Caller{Kind: schemas.KindIP, ID: id})
+	best, again := choose(ds, now.UnixNano(), v.shortest, v.rules)
+	before := v.changed
+	defer func() {
+		if v.changed != before && v.changed%pieces == 0 { // also while no bouncer asks
+			v.forget(now)
+		}
+	}()
+	slot := v.table.find(addr)
+	if slot == none {
+		if again == never {
+			return
+		}
+		slot = v.table.insert(addr)
+	}
+	e := v.table.at(slot)
+	closed := best.until > 0
+	if same := closed == e.closed && (!closed || best.until == e.until); !same && !filling && v.frozen(e, best, now) {
+		v.table.wake(slot, now.UnixNano()+frozenFor)
+		return
+	}
+	v.apply(slot, best)
+	if again == never && e.first == 0 {
+		v.table.remove(slot)
+		return
+	}
+	v.table.wake(slot, again)
+}
+
+// lookAgain is lookAt of an address that is in the table.
+func (v *view) lookAgain(slot int32, now time.Time) {
+	addr := v.table.at(slot).address()
+	v.lookAt(addr, addr.String(), now, false)
+}
+
+// frozen reports whether the decisions about an address are stale: nothing is changed then, not even by time.
+func (v *view) frozen(e *entry, best closing, now time.Time) bool {
+	partition := e.partition
+	if best.until > 0 {
+		partition = best.partition
+	}
+	return v.board.Freshness(int(partition), now) != gate.Fresh
+}
+
+// apply makes an entry hold a closure, or none.
+func (v *view) apply(slot int32, best closing) {
+	e := v.table.at(slot)
+	switch {
+	case best.until == 0 && !e.closed, best.until == e.until && e.closed:
+		return
+	case best.until == 0:
+		v.changed++
+		e.closed, e.gone = false, v.changed
+		v.table.closed--
+	default:
+		v.changed++
+		if !e.closed {
+			e.closed, e.born = true, v.changed
+			v.table.closed++
+		}
+		if e.first == 0 {
+			e.first = v.changed
+		}
+		e.until, e.partition, e.rule = best.until, best.partition, unique.Make(best.rule)
+	}
+	v.table.touch(slot, v.changed)
+}
+
+// advance looks at all entries whose time has come. If the clock was put back, it looks at all.
+func (v *view) advance(now time.Time) {
+	v.mu.Lock()
+	back := now.Before(v.latest)
+	v.latest = now
+	v.mu.Unlock()
+	if back {
+		v.lookAtAll(now)
+	}
+	for v.advancePiece(now) {
+	}
+}
+
+// advancePiece reports whether there is more.
+func (v *view) advancePiece(now time.Time) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for range pieces {
+		slot, at := v.table.first()
+		if slot == none || at > now.UnixNano() {
+			return false
+		}
+		v.lookAgain(slot, now)
+	}
+	return true
+}
+
+// lookAtAll looks at all entries, and at all that the board holds: changes may have been missed.
+func (v *view) lookAtAll(now time.Time) {
+	for from, more := int32(0), true; more; from += pieces {
+		more = v.piece(from, func(slot int32) { v.lookAgain(slot, now) })
+	}
+	v.lookAtBoard(now, false)
+}
+
+// piece calls each for the slots from one on that are in use, and reports whether there are more.
+func (v *view) piece(from int32, each func(slot int32)) (more bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for slot := from; slot < from+pieces && slot < v.table.end(); slot++ {
+		if v.table.used(slot) {
+			each(slot)
+		}
+	}
+	return from+pieces < v.table.end()
+}
+
+// fill looks at all that the board holds, for the first time.
+func (v *view) fill(now time.Time) {
+	defer close(v.filled)
+	v.lookAtBoard(now, true)
+}
+
+func (v *view) lookAtBoard(now time.Time, filling bool) {
+	for d := range v.board.All {
+		if addr, ok := addressOf(d.Caller); ok {
+			v.look(addr, d.Caller.ID, now, filling)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package event
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"math"
+	"time"
+)
+
+// idBytes is how much of the SHA-256 an id has.
+const idBytes = 16
+
+// Identify sets the id: the first 16 bytes, in hexadecimal digits, of the SHA-256 over what the event is about. That is its type,
+// partition, offset, times, rule, caller and share, the control record, the rules, and the offsets of a gap. Texts are preceded by
+// their length, so that no two events share an input. One message may close a caller twice, therefore the times are part of it.
+//
+// An owner that counts the same message again makes the same id. Counts are not part of it: the rows of a table that is too small may
+// lack weight after a restart. The id of a manual event is that of its control record, wherever an owner applied it.
+func (e *Event) Identify() {
+	if e.Type == Manual {
+		e.ID = identify(&Event{Type: Manual, Record: e.Record})
+		return
+	}
+	e.ID = identify(e)
+}
+
+// IdentifyWithin sets an id that the event shares with equal ones of the same time, rounded down to a multiple of d, whatever their
+// offsets are. It is for what may happen with each message: one event of many is written.
+func (e *Event) IdentifyWithin(d time.Duration) {
+	same := *e
+	same.Offset, same.Time = 0, e.Time.Truncate(d)
+	e.ID = identify(&same)
+}
+
+func identify(e *Event) string {
+	h := sha256.New()
+	var number [8]byte
+	add := func(n uint64) {
+		binary.BigEndian.PutUint64(number[:], n)
+		h.Write(number[:])
+	}
+	caller := e.Caller.Caller()
+	for _, text := range []string{string(e.Type), e.Rule, caller.Kind, caller.ID, e.Mode, e.Record, e.RulesFrom, e.RulesTo} {
+		add(uint64(len(text)))
+		h.Write([]byte(text))
+	}
+	for _, n := range []int64{int64(e.Partition), e.Offset, nanos(e.Time), nanos(e.CloseAt), nanos(e.Until), e.From, e.To} {
+		add(uint64(n))
+	}
+	add(math.Float64bits(e.Share))
+	return hex.EncodeToString(h.Sum(nil)[:idBytes])
+}
+
+// nanos returns t in Unix nanoseconds, and the lowest number for no time.
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return math.MinInt64
+	}
+	return t.UnixNano()
+}

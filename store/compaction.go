@@ -1,0 +1,86 @@
+package store
+
+import (
+	"fmt"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// compactionBudget is how many bytes of pages are compacted after a commit, at most, for each byte of the commit. It is more
+// than is needed in the long run, so that no bucket falls behind, and little enough that the work is spread over commits.
+const compactionBudget = 4
+
+// compact compacts buckets that are due, one after the other, until it has read budget bytes. Rows, digest and checkpoint
+// stay the same: it is safe to stop anywhere, and to lose all writes after some point. A bucket for which the disk has no
+// room stays due. That is no error, because the commit before it is on disk.
+func (s *Store) compact(budget int) error {
+	return s.inSplitTxn(func(t *splitTxn) error {
+		for range buckets {
+			if budget <= 0 {
+				break
+			}
+			index := s.nextBucket
+			s.nextBucket = (s.nextBucket + 1) % buckets
+			b := &s.buckets[index]
+			size := b.base + b.delta
+			if !b.isDue() || s.room(s.minFree+int64(size)) != nil {
+				continue
+			}
+			budget -= size
+			compacted, err := s.compactBucket(t, index, b)
+			if err != nil {
+				return fmt.Errorf("compact bucket %d: %w", index, err)
+			}
+			*b = compacted
+		}
+		return nil
+	})
+}
+
+// compactBucket writes the rows of a bucket to new pages, and deletes the old pages from the oldest on. So at no point does a
+// row reappear that a newer page has deleted. It returns the bucket of the new pages.
+func (s *Store) compactBucket(t *splitTxn, index int, b *bucket) (bucket, error) {
+	contents, err := s.compactedPages(index, b)
+	if err != nil {
+		return bucket{}, err
+	}
+	var compacted bucket
+	for _, content := range contents {
+		p := page{number: s.number, size: len(content), compacted: true}
+		s.number++
+		compacted.add(p)
+		e := badger.NewEntry(pageKey(index, p.number), content).WithMeta(compactedPage)
+		if err := t.do(func(txn *badger.Txn) error { return txn.SetEntry(e) }); err != nil {
+			return bucket{}, err
+		}
+	}
+	for _, p := range b.pages {
+		key := p.key(index)
+		if err := t.do(func(txn *badger.Txn) error { return txn.Delete(key) }); err != nil {
+			return bucket{}, err
+		}
+	}
+	return compacted, nil
+}
+
+// compactedPages returns the contents of the pages that take the place of a bucket's pages: each row once, in its newest
+// version.
+func (s *Store) compactedPages(index int, b *bucket) (contents [][]byte, err error) {
+	var content []byte
+	err = s.db.View(func(txn *badger.Txn) error {
+		return s.reader.newest(txn, index, b, func(key, value []byte) error {
+			if content == nil {
+				content = make([]byte, 0, min(pageSize, b.base+b.delta))
+			}
+			content = appendRow(content, key, value)
+			if len(content) >= pageSize {
+				contents, content = append(contents, content), nil
+			}
+			return nil
+		})
+	})
+	if len(content) > 0 {
+		contents = append(contents, content)
+	}
+	return contents, err
+}

@@ -1,0 +1,6 @@
+// Package kafkaprom shows the calls of a kafkaio.Client to Prometheus: how many, with which result, and how long they took.
+//
+//	kafkaio.Config.Observe ──▶ Calls ◀──scrape── Prometheus
+//
+// There is no label that names a topic, a partition or a broker, so the number of series is fixed.
+package kafkaprom
