@@ -219,8 +219,10 @@ func FuzzRestore(f *testing.F) {
 	for _, c := range seed.TakeDirty() {
 		f.Add(c.Key, c.Value)
 	}
+	f.Add([]byte{byte(EventRow)}, []byte("an event"))
 	f.Fuzz(func(t *testing.T, key, value []byte) {
-		if kind := KindOf(key); kind == RefusalRow || kind == LossRow {
+		switch KindOf(key) {
+		case RefusalRow, LossRow, EventRow:
 			return // they are no rows of callers or senders
 		}
 		fold := New(set, Options{})
