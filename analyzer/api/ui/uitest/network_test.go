@@ -63,7 +63,7 @@ func TestPagesOpenedOffline(t *testing.T) {
 	b := newBrowser(t)
 	c := newCluster(t, 1)
 	c.closeByHand("abuser")
-	v := visit(t, b, c.page("operate", "/"), view{})
+	v := visit(t, b, c.page("admin", "/"), view{})
 	v.live()
 	for _, page := range []struct{ route, says, ready string }{
 		{"#/", "[data-panel=busiest] .empty", row("key:abuser")},
@@ -79,6 +79,7 @@ func TestPagesOpenedOffline(t *testing.T) {
 			v.reads(".sentence", "No answer about this caller")
 		} else {
 			v.reads(page.says, "No answer")
+			v.is(`![...document.querySelectorAll("main button")].some((e) => e.offsetParent !== null)`, "no button that needs what is not known at "+page.route)
 		}
 		v.offline(false)
 		v.sees(page.ready)

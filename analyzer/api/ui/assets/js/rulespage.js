@@ -21,7 +21,7 @@ class RulesPage {
     this.inUse = panel("In force", h("button", { type: "button", class: "small", hidden: true, "data-action": "mode", onclick: () => this.brake("") }, "Shadow mode for all…"));
     this.versions = panel("Versions");
     this.difference = panel("Difference");
-    for (const part of [this.inUse, this.versions, this.difference]) part.body.append(h("p", { class: "empty" }, "Reading …"));
+    this.sayInstead("empty", "Reading …");
     this.text = h("pre", { class: "rules-text", tabindex: "0", "aria-label": "Text of the rules file" });
     this.element = h("div", { class: "page rules-page" }, h("h1", { tabindex: "-1" }, "Rules"), this.inUse, h("div", { class: "columns even" }, this.versions, this.difference),
       h("details", { class: "panel" }, h("summary", {}, "The text of the file"), this.text));
@@ -45,8 +45,13 @@ class RulesPage {
       if (!same) this.show(rules, versions.versions);
       this.compared = await this.compare(versions.versions);
     } catch (error) {
-      if (!this.signal.aborted && !this.rules) this.versions.body.replaceChildren(h("p", { class: "empty error" }, `No answer: ${error.sentence}.`));
+      if (!this.signal.aborted && !this.rules) this.sayInstead("empty error", `No answer: ${error.sentence}.`);
     }
+  }
+
+  // sayInstead writes why the panels have nothing to show.
+  sayInstead(look, text) {
+    for (const part of [this.inUse, this.versions, this.difference]) part.body.replaceChildren(h("p", { class: look }, text));
   }
 
   show(rules, versions) {
@@ -66,9 +71,9 @@ class RulesPage {
       h("td", {}, h("span", { class: "state", "data-level": level }, rule.mode)), h("td", {}, rule.close || "until it is below its limit"), h("td", {}, brake));
   }
 
-  // allow shows the brake to those who may use it.
+  // allow shows the brake to those who may use it, when the rules are there that its dialog needs.
   allow() {
-    for (const button of this.inUse.querySelectorAll("[data-action=mode]")) button.hidden = !this.status.may("admin");
+    for (const button of this.inUse.querySelectorAll("[data-action=mode]")) button.hidden = !this.rules || !this.status.may("admin");
   }
 
   brake(rule) {
