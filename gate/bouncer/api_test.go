@@ -207,6 +207,19 @@ func TestFiltersAreBounded(t *testing.T) {
 	})
 }
 
+// TestNoAnswerIsKeptByACache: a proxy before the listener would give a delta that was one bouncer's to another one, also to one without a key.
+func TestNoAnswerIsKeptByACache(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		for _, path := range []string{"/v1/decisions/stream?startup=true", "/v1/decisions/stream", "/v1/decisions", "/v1/decisions?ip=x", "/health", "/"} {
+			rec := httptest.NewRecorder()
+			w.ServeHTTP(rec, request(path))
+			if got := rec.Header(); got.Get("Cache-Control") != "no-store" || got.Get("X-Content-Type-Options") != "nosniff" {
+				t.Errorf("%s: got %d with %v, want no-store and nosniff", path, rec.Code, got)
+			}
+		}
+	})
+}
+
 // TestMoreFiltersThanViews: bouncers that have a filter each take turns, and displace each other at every poll. Each of them gets what is
 // closed all the same.
 func TestMoreFiltersThanViews(t *testing.T) {

@@ -31,6 +31,8 @@ const nothingChanged = `{"new":null,"deleted":null}`
 // ServeHTTP answers a bouncer. It implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begun := s.options.Clock()
+	w.Header().Set("Cache-Control", "no-store") // an answer is for one bouncer, and holds for one moment
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	route := s.route(w, r)
 	s.stats.requests[route].note(s.options.Clock().Sub(begun))
 }
