@@ -26,9 +26,11 @@ const walStart = 64 << 10
 // mmapper is the start of unix.mremapMmapper.
 type mmapper struct {
 	sync.Mutex
-	active map[*byte][]byte
-	mmap   func(addr, length uintptr, prot, flags, fd int, offset int64) (uintptr, error)
+	_    map[*byte][]byte // active maps
+	mmap mmapFunc
 }
+
+type mmapFunc func(addr, length uintptr, prot, flags, fd int, offset int64) (uintptr, error)
 
 //go:linkname mapper golang.org/x/sys/unix.mapper
 var mapper *mmapper //nolint:gochecknoglobals // it is the one of package unix
@@ -36,8 +38,9 @@ var mapper *mmapper //nolint:gochecknoglobals // it is the one of package unix
 // The function is wrapped before main starts, so that no goroutine maps files meanwhile.
 var _ = wrapMmap()
 
-// wrapMmap makes package unix reserve the blocks of a file before it maps the file to be written.
-func wrapMmap() struct{} {
+// wrapMmap makes package unix reserve the blocks of a file before it maps the file to be written. It returns the function that it
+// has wrapped.
+func wrapMmap() mmapFunc {
 	mmap := mapper.mmap
 	mapper.mmap = func(addr, length uintptr, prot, flags, fd int, offset int64) (uintptr, error) {
 		if fd >= 0 && prot&unix.PROT_WRITE != 0 && flags&unix.MAP_TYPE == unix.MAP_SHARED {
@@ -47,7 +50,7 @@ func wrapMmap() struct{} {
 		}
 		return mmap(addr, length, prot, flags, fd, offset)
 	}
-	return struct{}{}
+	return mmap
 }
 
 // reserve gives part of a file the blocks that it lacks. It does nothing on filesystems that cannot reserve blocks. If there is no

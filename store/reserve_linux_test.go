@@ -94,12 +94,13 @@ func TestOpenOnADiskThatFillsUp(t *testing.T) {
 	dir := filepath.Join(disk, "store")
 	for _, name := range []string{"a new store", "a store with rows"} {
 		fill(t, disk, 0)
-		s, err := Open(dir, unguarded())
+		_, err := Open(dir, unguarded())
 		if wantNoRoom(t, err); !errors.Is(err, ErrNoSpace) {
 			t.Errorf("%s: got %v, want %v", name, err, ErrNoSpace)
 		}
 		unfill(t, disk)
-		if s, err = Open(dir, unguarded()); err != nil {
+		s, err := Open(dir, unguarded())
+		if err != nil {
 			t.Fatalf("%s, with room again: %v", name, err)
 		}
 		if got := s.Checkpoint().Next; got != 0 && rowsOf(t, s) != "a=1" {
