@@ -73,6 +73,9 @@ func (c *call) lastEvent() (uint64, error) {
 	return n, nil
 }
 
+// stillHere is a comment: it says only that the stream goes on.
+const stillHere = ": still here\n\n"
+
 // stream is one client of getStream.
 type stream struct {
 	call  *call
@@ -107,11 +110,13 @@ func (st *stream) run(keep func(*Event) bool) error {
 			if st.text.Len() == 0 && c.now().Sub(st.quiet) < keepAlive {
 				continue
 			}
-			err = st.send([]byte(": still here\n\n"))
+			err = st.send([]byte(stillHere))
 		case err != nil:
 			return nil //nolint:nilerr // the subscription is over: the client comes again
 		case keep(&e):
 			err = st.event(&e)
+		case c.now().Sub(st.quiet) >= keepAlive: // all that happens is about what the client did not ask for
+			err = st.send([]byte(stillHere))
 		}
 		if err != nil {
 			return err

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/notify/webhook"
+	"github.com/509da70d/floodgate/schemas/event"
+	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
 // TestAMistakeInTheSettingsKeepsThoseFromBefore, and says so until it is mended.
@@ -164,4 +166,22 @@ func (silent) Send(ctx context.Context, _ webhook.Message, _ time.Time) webhook.
 	defer stop()
 	<-ctx.Done()
 	return webhook.Answer{Err: ctx.Err()}
+}
+
+// TestAReachedQuotaIsToldOnce (openmeter 94): there, whoever wanted to know that a customer had reached a quota had to ask again and again. Here
+// an endpoint that wants warnings gets each of them once, also if the topic has it twice, and nothing else.
+func TestAReachedQuotaIsToldOnce(t *testing.T) {
+	story(t, strings.Replace(settingsText, "digest: off", "digest: off, routes: [{types: [warned]}]", 1), func(w *world) {
+		time.Sleep(time.Second)
+		w.happens(0, "a") // a close
+		warning := closed("a", 1)
+		warning.Type = event.Warned
+		warning.Identify()
+		for range 2 {
+			w.kafka.Append(topic, 0, kafkaio.Message{Time: time.Now().UnixNano(), Value: warning.Encode()})
+		}
+		time.Sleep(time.Second)
+		w.wantTried(warning.ID)
+		w.wantCommitted(0, 3)
+	})
 }

@@ -203,9 +203,68 @@ func TestFiltersAreBounded(t *testing.T) {
 			t.Errorf("got %d views, want %d", n, MaxViews)
 		}
 		check(t, "without a filter", w.poll(), "")
-		w.get("scenarios_containing=login") // nothing yet: it is being filled
-		w.settle()
 		check(t, "displaced", w.get("scenarios_containing=login").String(), "+192.0.2.7 10m0s, -192.0.2.7")
+	})
+}
+
+// TestNoAnswerIsKeptByACache: a proxy before the listener would give a delta that was one bouncer's to another one, also to one without a key.
+func TestNoAnswerIsKeptByACache(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		for _, path := range []string{"/v1/decisions/stream?startup=true", "/v1/decisions/stream", "/v1/decisions", "/v1/decisions?ip=x", "/health", "/"} {
+			rec := httptest.NewRecorder()
+			w.ServeHTTP(rec, request(path))
+			if got := rec.Header(); got.Get("Cache-Control") != "no-store" || got.Get("X-Content-Type-Options") != "nosniff" {
+				t.Errorf("%s: got %d with %v, want no-store and nosniff", path, rec.Code, got)
+			}
+		}
+	})
+}
+
+// TestMoreFiltersThanViews: bouncers that have a filter each take turns, and displace each other at every poll. Each of them gets what is
+// closed all the same.
+func TestMoreFiltersThanViews(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		w.decide("login", "192.0.2.7", 0, 600)
+		for range 3 {
+			for i := range MaxViews {
+				w.beat()
+				check(t, fmt.Sprint("filter ", i), w.get(fmt.Sprint("scenarios_not_containing=x", i)).String(), "+192.0.2.7 10m0s, -192.0.2.7")
+				time.Sleep(time.Millisecond)
+			}
+		}
+	})
+}
+
+// TestViewsThatAreBeingFilledStay: whoever changes its filter faster than views are filled waits. Without that, each of its views would take
+// memory until it is filled, and nothing bounds how many these are.
+func TestViewsThatAreBeingFilledStay(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		w.decide("login", "192.0.2.7", 0, 600)
+		w.start()
+		filled := make(chan struct{})
+		for i := range MaxViews - 1 {
+			v := w.newView(ruleFilter{without: []string{fmt.Sprint("x", i)}})
+			v.filled = filled
+			w.views[v.rules.key()] = v
+		}
+		begun := time.Now()
+		check(t, "a delta", w.get("scenarios_containing=login").String(), "")
+		if took := time.Since(begun); took != deltaWait {
+			t.Errorf("got an empty delta after %v, want it after %v", took, deltaWait)
+		}
+		if status, _ := w.ask(http.MethodGet, "/v1/decisions/stream?startup=true&scenarios_containing=login"); status != http.StatusServiceUnavailable {
+			t.Errorf("got status %d at the start, want 503", status)
+		}
+		w.beat()
+		check(t, "without a filter nobody waits", w.poll(), "")
+		if n := w.Stats().Views; n != MaxViews {
+			t.Errorf("got %d views, want %d", n, MaxViews)
+		}
+		time.AfterFunc(time.Second, func() { close(filled) })
+		check(t, "when one is filled", w.get("scenarios_containing=login").String(), "+192.0.2.7 9m44s, -192.0.2.7")
+		if n := w.Stats().Views; n != MaxViews {
+			t.Errorf("got %d views, want %d", n, MaxViews)
+		}
 	})
 }
 

@@ -38,9 +38,10 @@ func (a *answer) deleted(e *entry) bool {
 	return e.gone > a.since && e.first <= a.since
 }
 
-// added reports whether an entry is in "new".
+// added reports whether an entry is in "new". One whose closure got another end while the answer was written is in it, as it may have
+// been in "deleted" before that: the next answer has it once more.
 func (a *answer) added(e *entry, now int64) bool {
-	return e.closed && e.version > a.since && e.version <= a.upTo && e.until-now >= int64(shortestDuration)
+	return e.closed && e.version > a.since && e.born <= a.upTo && e.until-now >= int64(shortestDuration)
 }
 
 // begin says what an instance must be given.

@@ -72,8 +72,8 @@ func (s *Server) lookupOne(out *writer, q *query, addr netip.Addr) {
 
 // lookupAll writes all items that are asked for.
 func (s *Server) lookupAll(ctx context.Context, out *writer, q *query) {
-	v := s.view(q.rules, s.options.Clock())
-	if !isFilled(ctx, v) {
+	v, ok := s.filled(ctx, q.rules)
+	if !ok {
 		return // the bouncer has gone away
 	}
 	v.advance(s.options.Clock())

@@ -25,9 +25,14 @@ const (
 // maxUsageBytes is the longest report of a bouncer about itself.
 const maxUsageBytes = 1 << 20
 
+// nothingChanged is a delta without items.
+const nothingChanged = `{"new":null,"deleted":null}`
+
 // ServeHTTP answers a bouncer. It implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begun := s.options.Clock()
+	w.Header().Set("Cache-Control", "no-store") // an answer is for one bouncer, and holds for one moment
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	route := s.route(w, r)
 	s.stats.requests[route].note(s.options.Clock().Sub(begun))
 }
@@ -126,13 +131,17 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, key string) int 
 		w.WriteHeader(http.StatusOK)
 		return route
 	}
-	v := s.view(q.rules, s.options.Clock())
-	if q.startup && !s.complete(r.Context(), v) {
-		s.refuse(w, http.StatusServiceUnavailable, "floodgate has not read all decisions yet: try again")
+	if !q.startup && !s.fresh() {
+		send(w, http.StatusOK, nothingChanged)
 		return route
 	}
-	if !q.startup && !s.fresh(v) {
-		send(w, http.StatusOK, `{"new":null,"deleted":null}`)
+	v, ok := s.complete(r.Context(), &q)
+	switch {
+	case !ok && q.startup:
+		s.refuse(w, http.StatusServiceUnavailable, "floodgate has not read all decisions yet: try again")
+		return route
+	case !ok:
+		send(w, http.StatusOK, nothingChanged)
 		return route
 	}
 	id := identify(r, key, &q)
@@ -145,34 +154,25 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, key string) int 
 	return route
 }
 
-// complete waits until a view is complete, at most StartupWait, and reports whether it is.
-func (s *Server) complete(ctx context.Context, v *view) bool {
-	ctx, cancel := context.WithTimeout(ctx, StartupWait)
+// complete returns the view of a question when it has all that is in force. A bouncer that starts waits for that as long as StartupWait,
+// another one as long as deltaWait.
+func (s *Server) complete(ctx context.Context, q *query) (*view, bool) {
+	wait := deltaWait
+	if q.startup {
+		wait = StartupWait
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	return s.await(ctx) == nil && isFilled(ctx, v)
+	if q.startup && s.await(ctx) != nil {
+		return nil, false
+	}
+	return s.filled(ctx, q.rules)
 }
 
-// isFilled waits until a view is filled, and reports whether it was in time.
-func isFilled(ctx context.Context, v *view) bool {
-	select {
-	case <-v.filled:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// fresh reports whether a delta may say something: the view is complete, and the decisions of some partition are fresh.
-func (s *Server) fresh(v *view) bool {
-	select {
-	case <-v.filled:
-	default:
-		return false
-	}
-	if current, _ := s.isCurrent(); !current {
-		return false
-	}
-	return s.anyFresh()
+// fresh reports whether a delta may say something: all is read, and the decisions of some partition are fresh.
+func (s *Server) fresh() bool {
+	current, _ := s.isCurrent()
+	return current && s.anyFresh()
 }
 
 // identify returns which instance of a bouncer asks.

@@ -190,21 +190,6 @@ func TestChangesDuringAnAnswerComeWithTheNext(t *testing.T) {
 	check(t, "the next answer", got.String(), "+10.0.0.2 2h0m0s, +192.0.2.1 30m0s, -10.0.0.1, -10.0.0.2, -10.0.79.254")
 }
 
-// meanwhile does something when the first piece is sent.
-type meanwhile struct {
-	sink
-
-	do func()
-}
-
-func (m *meanwhile) Write(b []byte) (int, error) {
-	if m.do != nil {
-		m.do()
-		m.do = nil
-	}
-	return m.sink.Write(b)
-}
-
 // BenchmarkStartup: 100,000 closures for a bouncer that starts.
 func BenchmarkStartup(b *testing.B) {
 	s, _, stop := large(b, 100_000)

@@ -21,6 +21,8 @@ const (
 	DefaultMinClosure = 10 * time.Second
 	MaxViews          = 8                // filters of scenarios that are served at a time
 	StartupWait       = 10 * time.Second // that a bouncer waits at most until all decisions are read
+
+	deltaWait = 5 * time.Second // that a delta waits at most until its view is filled, which was dropped for another filter's
 )
 
 // Bounds on connections.
@@ -198,8 +200,24 @@ func (s *Server) await(ctx context.Context) error {
 	}
 }
 
+// filled returns the view of a filter when it is filled, or false if ctx ends before.
+func (s *Server) filled(ctx context.Context, f ruleFilter) (*view, bool) {
+	for {
+		v := s.view(f, s.options.Clock())
+		select {
+		case <-v.filled:
+		case <-ctx.Done():
+			return nil, false
+		}
+		if v.rules.key() == f.key() {
+			return v, true
+		}
+	}
+}
+
 // view returns the view of a filter. If there is none it makes one, in the place of the one that was used least recently if there
-// are too many. It is filled when its channel is closed.
+// are too many. It is filled when its channel is closed. A view that is being filled stays, so that no more than MaxViews take memory:
+// if all of them are, view returns one of these, for the caller to wait until it is filled.
 func (s *Server) view(f ruleFilter, now time.Time) *view {
 	f = s.rules(f)
 	s.mu.Lock()
@@ -207,7 +225,9 @@ func (s *Server) view(f ruleFilter, now time.Time) *view {
 	v, ok := s.views[f.key()]
 	if !ok {
 		if len(s.views) >= MaxViews {
-			s.dropView()
+			if busy := s.dropView(); busy != nil {
+				return busy
+			}
 		}
 		v = s.newView(f)
 		s.views[f.key()] = v
@@ -217,15 +237,24 @@ func (s *Server) view(f ruleFilter, now time.Time) *view {
 	return v
 }
 
-// dropView drops the view that was used least recently. The one without a filter stays: Run fills it.
-func (s *Server) dropView() {
+// dropView drops the view that was used least recently, of those that are filled. The one without a filter stays: Run fills it. If no
+// other one is filled, dropView returns one that will be.
+func (s *Server) dropView() (busy *view) {
 	var oldest string
 	for key, v := range s.views {
-		if len(v.rules.containing)+len(v.rules.without) > 0 && (oldest == "" || v.used.Before(s.views[oldest].used)) {
+		switch {
+		case key == (ruleFilter{}).key():
+		case !v.isFilled():
+			busy = v
+		case oldest == "" || v.used.Before(s.views[oldest].used):
 			oldest = key
 		}
 	}
+	if oldest == "" {
+		return busy
+	}
 	delete(s.views, oldest)
+	return nil
 }
 
 // Serve answers on a listener until ctx ends and running requests have their answers, which may take a second more. It closes

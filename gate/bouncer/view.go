@@ -174,6 +174,16 @@ func (v *view) fill(now time.Time) {
 	v.lookAtBoard(now, true)
 }
 
+// isFilled reports whether all that the board held was looked at.
+func (v *view) isFilled() bool {
+	select {
+	case <-v.filled:
+		return true
+	default:
+		return false
+	}
+}
+
 func (v *view) lookAtBoard(now time.Time, filling bool) {
 	for d := range v.board.All {
 		if addr, ok := addressOf(d.Caller); ok {

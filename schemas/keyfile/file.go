@@ -64,10 +64,11 @@ func (f *File[T]) read() ([]byte, error) {
 	return text, nil
 }
 
-// refresh reads the file again, if the last time is a second ago.
+// refresh reads the file again, if the last time is a second ago, or if the clock was set back since.
 func (f *File[T]) refresh(now time.Time) {
 	next := f.next.Load()
-	if now.UnixNano() < next || !f.next.CompareAndSwap(next, now.Add(Checked).UnixNano()) {
+	early := now.UnixNano() < next && now.Add(Checked).UnixNano() >= next
+	if early || !f.next.CompareAndSwap(next, now.Add(Checked).UnixNano()) {
 		return
 	}
 	f.mu.Lock()

@@ -1,6 +1,7 @@
 package keyfile_test
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -56,5 +57,39 @@ func TestAFileWithAMistakeRevokesAndAddsNothing(t *testing.T) {
 	}
 	if strings.Contains(log.String(), sum("a")) {
 		t.Errorf("got a sum in the log:\n%s", log.String())
+	}
+}
+
+// TestAClockThatWasSetBackRevokesToo: the file was read last while the clock was a year ahead. That year is not waited for.
+func TestAClockThatWasSetBackRevokesToo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys")
+	write := func(name string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(name+" 1 "+sum(name)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Unix(1000, 0)
+	write("anna")
+	f, err := keyfile.Open(path, levels(), now, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, now := range []time.Time{now.AddDate(1, 0, 0), now, now.Add(-time.Hour)} {
+		before, after := fmt.Sprint("user", i), fmt.Sprint("user", i+1)
+		if i == 0 {
+			before = "anna"
+		}
+		if _, ok := f.Find(before, now); !ok {
+			t.Errorf("%v: %s is refused, want it to be known", now, before)
+		}
+		write(after)
+		now = now.Add(keyfile.Checked)
+		if _, ok := f.Find(before, now); ok {
+			t.Errorf("%v: %s is still known, want it to be revoked", now, before)
+		}
+		if _, ok := f.Find(after, now); !ok {
+			t.Errorf("%v: %s is refused, want it to be known", now, after)
+		}
 	}
 }

@@ -152,6 +152,11 @@ func (t *tab) until(expression string) error {
 	}
 }
 
+// rest waits until nothing on the page moves: colours on their way are not those that people read.
+func (t *tab) rest() error {
+	return t.until(`document.getAnimations().every((a) => a.playState !== "running")`)
+}
+
 // value returns what an expression of JavaScript is. A promise is waited for.
 func value[T any](t *tab, expression string) (T, error) {
 	ctx, cancel := context.WithTimeout(t.ctx, patience)

@@ -18,6 +18,7 @@ type fake struct {
 	closures int
 	every    time.Duration // from one change to the next; 0: there are none
 	begun    time.Time
+	status   func(*apiv1.Status) // changes the answer of /v1/status; nil: it does not
 }
 
 // serve returns its address.
@@ -30,7 +31,11 @@ func (f *fake) serve(t *testing.T) string {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(v()) })
 	}
 	answer("/v1/status", func() any {
-		return apiv1.Status{Now: time.Now(), Who: "fake", Role: "read", RulesAgree: true, Board: apiv1.BoardStatus{Ready: true, Decisions: f.closures}, Partitions: []apiv1.PartitionStatus{}}
+		s := apiv1.Status{Now: time.Now(), Who: "fake", Role: "read", RulesAgree: true, Board: apiv1.BoardStatus{Ready: true, Decisions: f.closures}, Partitions: []apiv1.PartitionStatus{}}
+		if f.status != nil {
+			f.status(&s)
+		}
+		return s
 	})
 	answer("/v1/rules", func() any { return apiv1.Rules{Rules: []apiv1.Rule{}} })
 	answer("/v1/callers", func() any { return apiv1.Busy{} })
@@ -80,7 +85,8 @@ func (f *fake) stream(w http.ResponseWriter, r *http.Request) {
 
 // change sends changes until ctx ends.
 func (f *fake) change(ctx context.Context, w http.ResponseWriter, send func(kind string, i int)) {
-	began := time.Now()
+	began, tick := time.Now(), time.NewTicker(f.every)
+	defer tick.Stop()
 	for sent := 0; ctx.Err() == nil; {
 		for due := int(time.Since(began) / f.every); sent < due; sent++ {
 			if sent%2 == 0 {
@@ -90,7 +96,10 @@ func (f *fake) change(ctx context.Context, w http.ResponseWriter, send func(kind
 			}
 		}
 		_ = http.NewResponseController(w).Flush()
-		time.Sleep(f.every)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
 	}
 }
 

@@ -165,7 +165,7 @@ func TestAnOwnerIsKilledWhileWatched(t *testing.T) {
 	v.is(`document.querySelector("#connection").dataset.state === "live"`, "the stream live all the time")
 }
 
-// TestRulesDiffer: the page shows the versions of the rules and what differs between the newest two.
+// TestRulesDiffer: the page that is open shows a new version of the rules, and what differs between the newest two.
 func TestRulesDiffer(t *testing.T) {
 	b := newBrowser(t)
 	c := newCluster(t, 1)
@@ -175,9 +175,6 @@ func TestRulesDiffer(t *testing.T) {
 	if err := c.analyzers[0].command.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "two versions are noted", func() bool { return strings.Count(c.get(c.analyzers[0], "/v1/rules/versions"), `"offset"`) == 2 })
-	v.goes("#/")
-	v.goes("#/rules")
 	v.reads(".difference[data-rule=per-key] del", "5")
 	v.reads(".difference[data-rule=per-key] ins", "7")
 	v.reads(".difference[data-rule=per-key]", "counts stay")

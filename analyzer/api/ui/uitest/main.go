@@ -89,7 +89,9 @@ func (t *tab) take(p picture, path string) error {
 	if err := t.until(p.ready); err != nil {
 		return err
 	}
-	time.Sleep(300 * time.Millisecond) // what moves comes to rest
+	if err := t.rest(); err != nil {
+		return err
+	}
 	png, err := t.picture()
 	if err != nil {
 		return err

@@ -58,6 +58,35 @@ func TestAPageThatWasOffline(t *testing.T) {
 	v.sees(`!document.querySelector("[data-banner=unanswered]")`)
 }
 
+// TestPagesOpenedOffline say that there is no answer, claim nothing else, and fill themselves when the network is back.
+func TestPagesOpenedOffline(t *testing.T) {
+	b := newBrowser(t)
+	c := newCluster(t, 1)
+	c.closeByHand("abuser")
+	v := visit(t, b, c.page("admin", "/"), view{})
+	v.live()
+	for _, page := range []struct{ route, says, ready string }{
+		{"#/", "[data-panel=busiest] .empty", row("key:abuser")},
+		{"#/rules", "[aria-label=Versions] .error", `document.querySelector("tr[data-rule=per-key]")`},
+		{"#/actions", ".actions-page .empty", `document.querySelector("tr[data-record]")`},
+		{"#/caller/key:abuser", "[data-panel=history] .empty", `document.querySelector(".history .by-hand")`},
+	} {
+		v.goes("#/actions/undone")
+		v.offline(true)
+		v.sees(`document.querySelector("main.old")`)
+		v.goes(page.route)
+		if page.route == "#/caller/key:abuser" { // its closure is known, and stands in the history
+			v.reads(".sentence", "No answer about this caller")
+		} else {
+			v.reads(page.says, "No answer")
+			v.is(`![...document.querySelectorAll("main button")].some((e) => e.offsetParent !== null)`, "no button that needs what is not known at "+page.route)
+		}
+		v.offline(false)
+		v.sees(page.ready)
+		v.sees(`!document.querySelector("main.old")`)
+	}
+}
+
 // TestAnAnalyzerThatComesBack on the same address is followed again, and what was open meanwhile is not shown as closed.
 func TestAnAnalyzerThatComesBack(t *testing.T) {
 	b := newBrowser(t)

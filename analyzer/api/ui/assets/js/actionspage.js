@@ -77,7 +77,7 @@ class ActionsPage {
     this.records = records;
     this.empty.hidden = records.length > 0;
     setText(this.empty, this.state ? `No record is ${stateWord(this.state)}.` : "Nobody has decided anything by hand.");
-    this.table.body.replaceChildren(...records.map((record) => this.row(record)));
+    this.table.body.replaceChildren(...records.map((record) => this.table.label(this.row(record))));
   }
 
   row(record) {

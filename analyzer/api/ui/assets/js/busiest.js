@@ -13,7 +13,7 @@ const lines = 10;
 export class Busiest {
   constructor() {
     this.table = table("Busiest callers", ["Caller", "#Admitted/s", "#Blocked/s", "Of its limit"]);
-    this.empty = h("p", { class: "empty" }, "Nobody sends requests now.");
+    this.empty = h("p", { class: "empty" }, "Reading who is busy …");
     this.element = panel("Busiest callers");
     this.element.body.append(h("div", { class: "wide", tabindex: "0" }, this.table), this.empty);
     this.element.dataset.panel = "busiest";
@@ -48,7 +48,7 @@ export class Busiest {
     setText(this.empty, "Nobody sends requests now.");
     const rows = callers.map((line, i) => {
       const id = encoded(line.caller);
-      const row = this.rows.get(id) ?? makeRow(line.caller);
+      const row = this.rows.get(id) ?? this.makeRow(line.caller);
       fillRow(row, line, nearest(states[i]));
       return [id, row];
     });
@@ -57,6 +57,12 @@ export class Busiest {
     if (elements.some((element, i) => this.table.body.children[i] !== element) || this.table.body.children.length !== elements.length) {
       this.table.body.replaceChildren(...elements);
     }
+  }
+
+  makeRow(caller) {
+    const row = { admitted: h("td", { class: "number" }), blocked: h("td", { class: "number" }), share: meter() };
+    row.element = this.table.label(h("tr", {}, h("td", { class: "id" }, h("a", { href: address(caller) }, h("bdi", {}, label(caller)))), row.admitted, row.blocked, h("td", {}, row.share.element)));
+    return row;
   }
 }
 
@@ -71,12 +77,6 @@ function busiestOf(callers) {
 function nearest(state) {
   const counted = (state?.rules ?? []).filter((rule) => rule.counted && !rule.limit.unlimited);
   return counted.sort((a, b) => Number(b.mode === "enforce") - Number(a.mode === "enforce") || b.share - a.share)[0];
-}
-
-function makeRow(caller) {
-  const row = { admitted: h("td", { class: "number" }), blocked: h("td", { class: "number" }), share: meter() };
-  row.element = h("tr", {}, h("td", { class: "id" }, h("a", { href: address(caller) }, h("bdi", {}, label(caller)))), row.admitted, row.blocked, h("td", {}, row.share.element));
-  return row;
 }
 
 function fillRow(row, line, rule) {

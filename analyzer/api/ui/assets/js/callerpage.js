@@ -4,7 +4,7 @@ import { h, panel, setText } from "./element.js";
 import { get, now } from "./api.js";
 import { poll, throttle } from "./poll.js";
 import { label } from "./callerid.js";
-import { known, number, percent, span, time, utc } from "./format.js";
+import { known, number, percent, sentenceHere, span, time, utc } from "./format.js";
 import { drawWindow } from "./windowchart.js";
 import { meter } from "./busiest.js";
 import { History } from "./history.js";
@@ -96,16 +96,17 @@ class CallerPage {
   }
 
   show(answer) {
-    setText(this.name.firstChild, label(answer.caller));
-    document.title = `${label(answer.caller)} · floodgate`;
+    const name = label(answer.caller);
+    setText(this.name.firstChild, name);
+    document.title = `${name} · floodgate`;
     setText(this.verdict, verdictWords[answer.verdict] ?? answer.verdict);
     this.verdict.dataset.level = verdictLevels[answer.verdict] ?? "";
     this.verdict.dataset.verdict = answer.verdict;
-    setText(this.sentence, answer.sentence);
+    setText(this.sentence, sentenceHere(answer.sentence, name));
     const p = answer.partition;
     setText(this.place, `Partition ${p.partition}, ${p.stale ? "stale" : p.state}${answer.at ? `, counted up to offset ${number(answer.at.offset)}` : ""}.`);
     this.countDown();
-    for (const rule of answer.rules) this.card(rule).show(rule, Date.parse(answer.now), answer.sentence);
+    for (const rule of answer.rules) this.card(rule).show(rule, Date.parse(answer.now), answer);
     for (const [name, card] of this.cards) {
       if (answer.rules.some((rule) => rule.rule === name)) continue;
       card.element.remove();
@@ -147,7 +148,7 @@ class RuleCard {
   }
 
   // show draws the rule as of a time. What is said above the cards already, it does not repeat.
-  show(rule, at, said) {
+  show(rule, at, { caller, sentence }) {
     setText(this.about, `${rule.window} · ${rule.measure}${rule.match ? ` · ${rule.match}` : ""}`);
     setText(this.mode, rule.mode === "shadow" ? "shadow" : "enforces");
     this.mode.dataset.level = rule.mode === "shadow" ? "warn" : "good";
@@ -156,8 +157,8 @@ class RuleCard {
     const picture = drawWindow(rule, at);
     if (picture) this.picture.replaceChildren(picture);
     else this.picture.replaceChildren(h("p", { class: "muted small empty-window" }, rule.count > 0 ? "The window is one slot." : "The window is empty."));
-    setText(this.sentence, rule.sentence);
-    this.sentence.hidden = rule.sentence === said;
+    setText(this.sentence, sentenceHere(rule.sentence, label(caller)));
+    this.sentence.hidden = rule.sentence === sentence;
     this.facts.replaceChildren(...facts(rule).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
   }
 }

@@ -46,11 +46,20 @@ export class ClosedList {
     this.list.update(items);
     this.list.element.hidden = items.length === 0;
     this.empty.hidden = items.length > 0;
-    const closed = this.text ? `${number(items.length)} of ${number(this.closures.byKey.size)}` : number(items.length);
+    const inForce = number(countInForce(items));
+    const closed = this.text ? `${inForce} of ${number(countInForce(this.closures.list()))}` : inForce;
     setText(this.count, this.closures.complete ? closed : `${closed} …`);
     if (!this.closures.complete) setText(this.empty, "Reading what is closed …");
     else setText(this.empty, this.text ? `No closed caller has “${this.text}” in it.` : "Nobody is closed.");
   }
+}
+
+// countInForce leaves out what has opened, and stays in the list for a moment.
+function countInForce(items) {
+  const at = now();
+  let n = 0;
+  for (const c of items) if (!c.endedAt && c.until > at) n++;
+  return n;
 }
 
 function cell(name, ...children) {

@@ -51,11 +51,16 @@ export function panel(title, ...extra) {
   return section;
 }
 
-// table returns a table with these columns, and its tbody as table.body. A column that begins with # holds numbers.
+// table returns a table with these columns, and its tbody as table.body. A column that begins with # holds numbers. table.label(row) gives
+// the name of its column to each cell of a row: a narrow screen shows names there, and no head.
 export function table(caption, columns) {
   const head = columns.map((name) => h("th", { scope: "col", class: name.startsWith("#") && "number" }, name.replace("#", "")));
   const body = h("tbody");
   const element = h("table", {}, h("caption", { class: "unseen" }, caption), h("thead", {}, h("tr", {}, head)), body);
   element.body = body;
+  element.label = (row) => {
+    columns.forEach((name, i) => { row.children[i].dataset.column = name.replace("#", ""); });
+    return row;
+  };
   return element;
 }

@@ -3,6 +3,7 @@
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const tenths = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 const clockTime = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const longName = 60; // characters
 const dayAndTime = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
 
 // number writes 12345 as 12,345, and numbers under 10 with one decimal.
@@ -48,6 +49,14 @@ export function time(ms, now = Date.now()) {
 // utc writes a moment as logs and the API have it.
 export function utc(ms) {
   return known(ms) ? new Date(ms).toISOString() : "";
+}
+
+// sentenceHere writes a sentence of the API about a caller for this page: times by the browser's zone, as everywhere on the page, and a
+// name that fills lines as "This caller", since it stands above. name is how the API begins the sentence.
+export function sentenceHere(sentence, name) {
+  const named = sentence.startsWith(name);
+  const rest = (named ? sentence.slice(name.length) : sentence).replace(/\b\d{4}-\d\d-\d\dT[\d:.]+Z/g, (moment) => time(Date.parse(moment)));
+  return (named ? (name.length > longName ? "This caller" : name) : "") + rest;
 }
 
 // known reports whether a time of the API, in milliseconds, is not Go's zero time or missing.

@@ -15,6 +15,7 @@ export class History {
     this.element = panel("History");
     this.element.dataset.panel = "history";
     this.element.body.append(this.list);
+    this.nothing = "Reading what has happened …"; // is said while there is no line
     this.actions = [];
     this.counted = [];
     this.draw();
@@ -24,10 +25,12 @@ export class History {
     try {
       const answer = await get("actions", `caller=${this.id}&limit=${lines}`, signal);
       this.actions = answer.actions;
-      this.draw();
+      this.nothing = "Nothing has happened that is still known.";
     } catch (error) {
-      if (!signal.aborted) this.element.title = error.sentence;
+      if (signal.aborted) return;
+      this.nothing = `No answer: ${error.sentence}.`;
     }
+    this.draw();
   }
 
   // showClosures takes the closures that the rules of explain's answer tell of.
@@ -51,10 +54,10 @@ export class History {
     const all = [...changes, ...counted, ...this.actions.map((action) => ({ at: Date.parse(action.time), action }))];
     all.sort((a, b) => b.at - a.at);
     const shown = all.filter((item, i) => !repeats(item, all[i - 1])).slice(0, lines);
-    const text = JSON.stringify([shown, this.may()]);
+    const text = JSON.stringify([shown, this.nothing, this.may()]);
     if (text === this.drawn) return;
     this.drawn = text;
-    if (shown.length === 0) this.list.replaceChildren(h("li", { class: "empty" }, "Nothing has happened that is still known."));
+    if (shown.length === 0) this.list.replaceChildren(h("li", { class: "empty" }, this.nothing));
     else this.list.replaceChildren(...shown.map((item) => (item.action ? this.byHand(item.action) : ofRules(item))));
   }
 

@@ -87,6 +87,7 @@ class Session {
   }
 
   drawBanners() {
+    byID("content").classList.toggle("old", Boolean(this.status.error));
     drawBanners(byID("banners"), bannersOf(this.status.value, this.status.error, this.rules, this.connection));
   }
 
@@ -206,6 +207,7 @@ async function main() {
     session = null;
     if (why === null) continue; // another token came by a link
     drawBanners(byID("banners"), []);
+    byID("content").classList.remove("old");
     byID("who").hidden = true;
     await askForToken(why);
   }

@@ -22,7 +22,7 @@ export class Partitions {
       const cells = Array.from({ length: 7 }, (_, i) => h("td", { class: [0, 3, 4, 5].includes(i) ? "number" : "" }));
       const state = h("span", { class: "state" });
       cells[2].append(state);
-      this.rows.push({ cells, state, element: h("tr", {}, cells) });
+      this.rows.push({ cells, state, element: this.table.label(h("tr", {}, cells)) });
       this.table.body.append(this.rows.at(-1).element);
     }
     while (this.rows.length > list.length) this.rows.pop().element.remove();

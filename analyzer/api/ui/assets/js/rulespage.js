@@ -2,7 +2,10 @@
 
 import { h, panel, setText, table } from "./element.js";
 import { get } from "./api.js";
+import { poll } from "./poll.js";
 import { time, utc } from "./format.js";
+
+const every = 5000; // milliseconds
 
 const fates = { kept: "counts stay", kept_of_matching: "counts of callers that still match stay", start_at_zero: "counts start at zero", dropped: "counts are dropped" };
 
@@ -18,6 +21,7 @@ class RulesPage {
     this.inUse = panel("In force", h("button", { type: "button", class: "small", hidden: true, "data-action": "mode", onclick: () => this.brake("") }, "Shadow mode for all…"));
     this.versions = panel("Versions");
     this.difference = panel("Difference");
+    this.sayInstead("empty", "Reading …");
     this.text = h("pre", { class: "rules-text", tabindex: "0", "aria-label": "Text of the rules file" });
     this.element = h("div", { class: "page rules-page" }, h("h1", { tabindex: "-1" }, "Rules"), this.inUse, h("div", { class: "columns even" }, this.versions, this.difference),
       h("details", { class: "panel" }, h("summary", {}, "The text of the file"), this.text));
@@ -25,7 +29,7 @@ class RulesPage {
   }
 
   start() {
-    this.load();
+    poll(() => this.load(), every, this.signal);
     this.status.addEventListener("change", () => this.allow(), { signal: this.signal });
     window.addEventListener("floodgate:acted", () => this.load(), { signal: this.signal });
   }
@@ -33,17 +37,26 @@ class RulesPage {
   async load() {
     try {
       const [rules, versions] = await Promise.all([get("rules", "", this.signal), get("rules/versions", "", this.signal)]);
+      const text = JSON.stringify([rules, versions]);
+      const same = text === this.drawn;
+      if (this.signal.aborted || (same && this.compared)) return;
+      this.drawn = text;
       this.rules = rules;
-      this.show(rules, versions.versions);
-      await this.compare(versions.versions);
+      if (!same) this.show(rules, versions.versions);
+      this.compared = await this.compare(versions.versions);
     } catch (error) {
-      if (!this.signal.aborted) this.versions.body.replaceChildren(h("p", { class: "error" }, `No answer: ${error.sentence}.`));
+      if (!this.signal.aborted && !this.rules) this.sayInstead("empty error", `No answer: ${error.sentence}.`);
     }
+  }
+
+  // sayInstead writes why the panels have nothing to show.
+  sayInstead(look, text) {
+    for (const part of [this.inUse, this.versions, this.difference]) part.body.replaceChildren(h("p", { class: look }, text));
   }
 
   show(rules, versions) {
     const list = table("Rules in force", ["Rule", "Callers", "#Limit", "Window", "Mode", "Closes", "Act"]);
-    list.body.append(...rules.rules.map((rule) => this.ruleRow(rule)));
+    list.body.append(...rules.rules.map((rule) => list.label(this.ruleRow(rule))));
     this.inUse.body.replaceChildren(h("div", { class: "wide", tabindex: "0" }, list));
     setText(this.text, rules.text);
     this.showVersions(versions);
@@ -58,9 +71,9 @@ class RulesPage {
       h("td", {}, h("span", { class: "state", "data-level": level }, rule.mode)), h("td", {}, rule.close || "until it is below its limit"), h("td", {}, brake));
   }
 
-  // allow shows the brake to those who may use it.
+  // allow shows the brake to those who may use it, when the rules are there that its dialog needs.
   allow() {
-    for (const button of this.inUse.querySelectorAll("[data-action=mode]")) button.hidden = !this.status.may("admin");
+    for (const button of this.inUse.querySelectorAll("[data-action=mode]")) button.hidden = !this.rules || !this.status.may("admin");
   }
 
   brake(rule) {
@@ -85,18 +98,20 @@ class RulesPage {
       to && h("a", { href: to, class: "small" }, "compare with the one before"));
   }
 
-  // compare shows the difference of the versions in the address; without them, of the two newest.
+  // compare shows the difference of the versions in the address; without them, of the two newest. It reports whether it could.
   async compare(versions) {
     const to = this.to || versions[0]?.id;
     const from = this.from || versions[1]?.id;
     if (!from || !to) {
       this.difference.body.replaceChildren(h("p", { class: "empty" }, "There is one version, so nothing differs."));
-      return;
+      return true;
     }
     try {
       this.showDifference(await get("rules/diff", { from, to }, this.signal));
+      return true;
     } catch (error) {
-      if (!this.signal.aborted) this.difference.body.replaceChildren(h("p", { class: "error" }, error.sentence));
+      if (!this.signal.aborted) this.difference.body.replaceChildren(h("p", { class: "empty error" }, `No answer: ${error.sentence}.`));
+      return false;
     }
   }
 

@@ -24,7 +24,8 @@ export class Series {
     this.charts = charts.map((chart) => new Chart({ ...chart, sync: "overview" }));
     this.samples = new Samples();
     this.missing = h("p", { class: "muted small", hidden: true });
-    this.element = h("div", { class: "charts-block" }, h("div", { class: "charts" }, this.charts.map((chart) => chart.element)), this.missing);
+    this.element = h("div", { class: "charts-block" }, h("div", { class: "charts" }, this.charts.map((chart) => chart.element)),
+      h("p", { class: "muted small" }, "The last 15 minutes, second by second."), this.missing);
   }
 
   run(signal) {

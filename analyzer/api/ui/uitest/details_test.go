@@ -1,0 +1,99 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/509da70d/floodgate/analyzer/api/apiv1"
+)
+
+// TestKeysCanBeSwitchedOff in their dialog, and on again. The browser remembers it. The keys that are longer than one sign still work.
+func TestKeysCanBeSwitchedOff(t *testing.T) {
+	b := newBrowser(t)
+	f := &fake{closures: 3}
+	v := visit(t, b, f.serve(t)+"/ui/", view{width: 360, height: 740})
+	v.live()
+	v.presses("?")
+	v.sees(`document.querySelector("#keys-on").checked`)
+	v.clicks("#keys-on")
+	v.clicks("dialog[open] button.primary")
+	if _, err := value[bool](v.tab, `(window.before = true, location.reload(), true)`); err != nil {
+		t.Fatal(err)
+	}
+	v.sees(`!window.before && performance.getEntriesByName("floodgate-live").length > 0`)
+	v.presses("j?/")
+	v.is(`!document.querySelector("[aria-selected=true], dialog, #find:focus")`, "keys that do nothing")
+
+	v.clicks("#help")
+	v.sees(`document.querySelector("#keys-on") && !document.querySelector("#keys-on").checked`)
+	v.clicks("#keys-on")
+	v.clicks("dialog[open] button.primary")
+	v.presses("j")
+	v.sees(`document.querySelector("[role=row][aria-selected=true]")`)
+	v.is(`localStorage.length === 0`, "nothing kept of what everybody has")
+}
+
+// TestBanners of partitions that cannot write to the disk, and of analyzers whose rules differ; both go when all is well.
+func TestBanners(t *testing.T) {
+	b := newBrowser(t)
+	well := make(chan struct{})
+	f := &fake{status: func(s *apiv1.Status) {
+		for i := range 2 {
+			s.Partitions = append(s.Partitions, apiv1.PartitionStatus{PartitionView: apiv1.PartitionView{Partition: i, State: "running", Beat: s.Now}})
+		}
+		select {
+		case <-well:
+		default:
+			s.Partitions[1].State, s.RulesAgree = "memory-only", false
+		}
+	}}
+	v := visit(t, b, f.serve(t)+"/ui/", view{})
+	v.reads("[data-banner=memory]", "partition 1 cannot write to the disk")
+	v.reads("[data-banner=rules]", "count by different rules")
+	v.reads("[data-partition='1'] .state[data-level=warn]", "memory-only")
+	close(well)
+	v.sees(`document.querySelectorAll(".banner").length === 0`)
+}
+
+// TestWhatHasOpenedIsNotCounted: it stays in the list for a moment, so that lines do not jump.
+func TestWhatHasOpenedIsNotCounted(t *testing.T) {
+	b := newBrowser(t)
+	v := visit(t, b, new(fake).serve(t)+"/ui/", view{})
+	v.live()
+	got, err := value[string](v.tab, `import("/ui/js/closedlist.js").then(({ClosedList}) => {
+		const made = (key, until, endedAt) => ({key, caller: {kind: "key", id: key}, label: key, rule: "r", until, endedAt, closeAt: 0});
+		const items = [made("closed", Date.now() + 1e6, 0), made("over", Date.now() - 1, 0), made("opened", Date.now() + 1e6, Date.now())];
+		const list = new ClosedList({complete: true, byKey: new Map(), list: () => items}, () => {});
+		list.draw();
+		return list.count.textContent;
+	})`)
+	v.check(err)
+	if got != "1" {
+		t.Errorf("got %s closed callers, want 1", got)
+	}
+}
+
+// TestALongName does not hide what the page says of the caller, and times are those of the browser's zone, as everywhere on the page.
+func TestALongName(t *testing.T) {
+	b := newBrowser(t)
+	c := newCluster(t, 1)
+	name := strings.Repeat("eyJhbGciOiJIUzI1NiJ9.", 12)
+	c.send("Key", name, 8)
+	v := visit(t, b, c.page("operate", "/"), view{width: 360, height: 740})
+	v.live()
+	v.sees(row("key:" + name[:20]))
+	v.presses("j\r")
+	v.sees(`document.querySelector(".verdict").dataset.verdict === "closed"`)
+	v.is(`/^This caller is closed until \d\d:\d\d:\d\d, /.test(document.querySelector(".sentence").textContent)`, "a sentence without the name, and a time of day")
+	v.is(`document.querySelector("h1").textContent.length > 200`, "the whole name above it")
+
+	got, err := value[string](v.tab, `import("/ui/js/format.js").then(({sentenceHere, time}) => {
+		const at = "2026-01-02T03:04:05Z";
+		return [sentenceHere("key:" + at + " is closed until " + at + ".", "key:" + at), time(Date.parse(at))].join("|");
+	})`)
+	v.check(err)
+	sentence, at, _ := strings.Cut(got, "|")
+	if want := "key:2026-01-02T03:04:05Z is closed until " + at + "."; sentence != want {
+		t.Errorf("got %q, want %q: a name stays as it is", sentence, want)
+	}
+}
