@@ -90,7 +90,7 @@ func TestDashboards(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"overview", "rules", "partitions", "gates"} {
+	for _, name := range []string{"overview", "rules", "partitions", "gates", "events"} {
 		if uids["floodgate-"+name] == "" {
 			t.Errorf("got no dashboard %s, want one", name)
 		}

@@ -255,7 +255,7 @@ func (w *watched) questions() map[string]string {
 		}
 	}
 	if len(all) < 100 {
-		w.t.Fatalf("got %d expressions, want those of four dashboards and all alerts", len(all))
+		w.t.Fatalf("got %d expressions, want those of five dashboards and all alerts", len(all))
 	}
 	return all
 }

@@ -47,7 +47,8 @@
 // The directory of a store is accessible to its owner only (0700), and so are the files (0600) that Open or Close has seen:
 // rows contain client addresses and API keys.
 //
-// The store protects Badger from two conditions that end the process. A full disk kills it by SIGBUS, because Badger writes
-// files through memory maps; see Options.MinFree. Damaged tables make Badger exit; Open reads and verifies them first. If a
-// store fails, its owner moves it aside with Quarantine and rebuilds the rows from the log.
+// The store protects Badger from two conditions that end the process. On a full disk Badger would die by SIGBUS, because it
+// writes files through memory maps. Options.MinFree stops commits before the disk is full. For the case that others fill it
+// faster than that, tables get their blocks before they are mapped, on Linux (reserve_linux.go). Damaged tables make Badger exit;
+// Open reads and verifies them first. If a store fails, its owner moves it aside with Quarantine and rebuilds the rows from the log.
 package store

@@ -17,7 +17,7 @@ import (
 var (
 	// ErrLocked says that another process, or another Store of this process, uses the directory.
 	ErrLocked = errors.New("store is in use")
-	// ErrNoSpace says that fewer than Options.MinFree bytes are free. Nothing was written; try again later.
+	// ErrNoSpace says that fewer than Options.MinFree bytes are free, or that the disk is full. Nothing was committed; try again later.
 	ErrNoSpace = errors.New("too little disk space")
 	// ErrCorrupt says that files of the store are damaged: Quarantine it.
 	ErrCorrupt = errors.New("store is damaged")
@@ -150,11 +150,17 @@ func (s *Store) openBadger(bo badger.Options) (err error) {
 	return nil
 }
 
-// damage wraps an error of reading the store. It is ErrCorrupt, unless the system refused something that it may grant at
-// another time. It compares texts, because Badger passes on the text of an error and not the error.
+// damage wraps an error of reading the store. It is ErrNoSpace if the disk is full, and otherwise ErrCorrupt, unless the system
+// refused something that it may grant at another time. It compares texts, because Badger passes on the text of an error and not
+// the error.
 func damage(what string, err error) error {
+	for _, full := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
+		if strings.Contains(err.Error(), full.Error()) {
+			return fmt.Errorf("%w: %s: %w", ErrNoSpace, what, err)
+		}
+	}
 	for _, refused := range []syscall.Errno{
-		syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EACCES, syscall.EPERM, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT,
+		syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EACCES, syscall.EPERM, syscall.EROFS,
 	} {
 		if strings.Contains(err.Error(), refused.Error()) {
 			return fmt.Errorf("%s: %w", what, err)

@@ -88,7 +88,7 @@ func (c *call) waits(r *Record) bool {
 // action returns a record as the API shows it.
 func (c *call) action(r *Record, waits bool) apiv1.Action {
 	a := apiv1.Action{
-		ID: r.ID.String(), Offset: r.Offset, Time: timeOf(r.Time), Author: r.Author, Reason: r.Reason,
+		ID: r.ID.String(), Offset: r.Offset, Time: timeOf(r.Time), Author: r.Author, Reason: c.hide(r.Reason),
 		Action: r.Action.String(), Rule: r.Rule, Limit: r.Limit, Until: timeOf(r.Until),
 	}
 	if r.Caller.Kind != "" {
@@ -98,12 +98,11 @@ func (c *call) action(r *Record, waits bool) apiv1.Action {
 	if r.Action == schemas.ControlUndo {
 		a.Target = r.Target.String()
 	}
-	a.Reason = c.hideIn(a.Reason, r.Caller)
 	by, undone := c.backend.Records.Undone(r.ID)
 	switch {
 	case undone:
 		a.State = apiv1.StateUndone
-		a.UndoneBy = &apiv1.ByWhom{ID: by.ID.String(), Time: timeOf(by.Time), Author: by.Author, Reason: c.hideIn(by.Reason, r.Caller)}
+		a.UndoneBy = &apiv1.ByWhom{ID: by.ID.String(), Time: timeOf(by.Time), Author: by.Author, Reason: c.hide(by.Reason)}
 	case waits:
 		a.State = apiv1.StateWaiting
 	case r.Until == 0:

@@ -98,8 +98,9 @@ func (c *call) event(e *event.Event) apiv1.Event {
 		Reason: e.Reason, Record: e.Record, Target: e.Target, RulesFrom: e.RulesFrom, RulesTo: e.RulesTo, From: e.From, To: e.To, Lost: e.Lost,
 	}
 	if caller := e.Caller.Caller(); caller.Kind != "" {
-		shown := c.shown(caller)
-		v.Caller, v.Reason = &shown, c.hideIn(v.Reason, caller)
+		shown := apiv1.CallerOf(caller)
+		v.Caller = &shown
 	}
+	c.hideEvent(&v)
 	return v
 }

@@ -61,8 +61,8 @@ func (s *Server) getCaller(c *call) error {
 	if err != nil {
 		return err
 	}
+	c.hideLook(look)
 	v := explain.Caller(look, at)
-	c.hideState(&v, caller)
 	return c.answer(http.StatusOK, v)
 }
 
@@ -89,8 +89,9 @@ func (s *Server) getExplain(c *call) error {
 		Caller: caller, Now: c.now().UnixNano(), Look: look, At: at, Decisions: c.backend.Board.Of(caller),
 		Partition: c.partitionView(c.backend.partition(caller)),
 	}
+	c.hideInput(&in)
 	v := explain.Explain(&in)
-	c.hideExplanation(&v, caller)
+	c.hidePatterns(&v, look)
 	return c.answer(http.StatusOK, v)
 }
 

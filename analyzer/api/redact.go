@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
+	"github.com/509da70d/floodgate/analyzer/explain"
+	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -99,47 +101,90 @@ func (s *Server) aead() cipher.AEAD {
 	return aead
 }
 
-// hideState takes ids out of an answer for a reader who must not see them.
-func (c *call) hideState(v *apiv1.CallerState, caller schemas.Caller) {
-	if !c.who.redact {
-		return
+// hiddenText stands in an answer in place of a text that may contain ids: what a person has written, the id or the network of an override,
+// and the path of a request or of a file.
+const hiddenText = "redacted"
+
+// hide returns a text as its reader may see it.
+func (c *call) hide(text string) string {
+	if !c.who.redact || text == "" {
+		return text
 	}
-	v.Caller = c.shown(caller)
-	for i := range v.Rules {
-		v.Rules[i].Limit.Override = ""
-	}
+	return hiddenText
 }
 
-func (c *call) hideExplanation(v *apiv1.Explanation, caller schemas.Caller) {
+// hideLook replaces the ids and the reasons in what an owner holds about a caller, for a reader who must not see them. It changes no
+// record that the look shares with the owner.
+func (c *call) hideLook(l *fold.Look) {
 	if !c.who.redact {
 		return
 	}
-	v.Caller, v.Sentence = c.shown(caller), c.hideIn(v.Sentence, caller)
-	for i := range v.Decisions {
-		v.Decisions[i].Caller = v.Caller
-	}
-	for i := range v.Rules {
-		r := &v.Rules[i]
-		r.Sentence, r.Limit.Override = c.hideIn(r.Sentence, caller), ""
-		if r.Decision != nil {
-			r.Decision.Caller = v.Caller
+	l.Caller = c.shown(l.Caller).Caller()
+	c.hideRecord(&l.Hand.Record)
+	c.hideRecord(&l.Hand.Brake)
+	for i := range l.Rules {
+		r := &l.Rules[i]
+		r.Override = c.hide(r.Override)
+		for _, m := range []**fold.Manual{&r.Brake, &r.LimitBy, &r.OpenedBy} {
+			c.hideRecord(m)
 		}
 	}
 }
 
-// shortID is the length in bytes from which on an id is taken out of a sentence where it stands without its kind. Shorter ones are
-// parts of other words and numbers.
-const shortID = 4
+// hideRecord replaces a record with a copy that has no reason.
+func (c *call) hideRecord(m **fold.Manual) {
+	if *m != nil {
+		v := **m
+		v.Control.Reason = c.hide(v.Control.Reason)
+		*m = &v
+	}
+}
 
-// hideIn takes a caller's id out of a sentence, for a reader who must not see it.
-func (c *call) hideIn(sentence string, caller schemas.Caller) string {
+// hideInput replaces the ids and the reasons in what an explanation is made from.
+func (c *call) hideInput(in *explain.Input) {
 	if !c.who.redact {
-		return sentence
+		return
 	}
-	hidden := c.shown(caller)
-	sentence = strings.ReplaceAll(sentence, string(printable.Of(caller.String())), caller.Kind+":"+hidden.ID)
-	if len(caller.ID) < shortID {
-		return sentence
+	in.Caller = c.shown(in.Caller).Caller()
+	for i := range in.Decisions {
+		in.Decisions[i].Caller = c.shown(in.Decisions[i].Caller).Caller()
 	}
-	return strings.ReplaceAll(sentence, string(printable.Of(caller.ID)), hidden.ID)
+	if in.Look != nil {
+		c.hideLook(in.Look)
+	}
+}
+
+// hidePatterns replaces the pattern of a rule in the sentence that says which ids the rule counts: a pattern may be an id.
+func (c *call) hidePatterns(v *apiv1.Explanation, l *fold.Look) {
+	if !c.who.redact || l == nil {
+		return
+	}
+	for i := range l.Rules {
+		if l.Rules[i].Absence == fold.PatternAbsence {
+			pattern := string(printable.Of(l.Rules[i].Rule.CallersText()))
+			v.Rules[i].Sentence = strings.Replace(v.Rules[i].Sentence, pattern, c.hidePattern(pattern), 1)
+		}
+	}
+}
+
+// hidePattern returns which callers a rule counts as its reader may see it: the kind, and that there is a pattern of ids.
+func (c *call) hidePattern(callers string) string {
+	kind, pattern, _ := strings.Cut(callers, ":")
+	if pattern == "" {
+		return callers
+	}
+	return kind + ":" + c.hide(pattern)
+}
+
+// hideEvent replaces what tells the caller's id in an event. The id of an event is a hash of the caller's id and of fields that the
+// answer shows: who knows them can try all addresses. So the reader sees a keyed hash of it, and copies of one event still have one id.
+func (c *call) hideEvent(v *apiv1.Event) {
+	if !c.who.redact {
+		return
+	}
+	v.ID = hex.EncodeToString(derive(derive(c.server.secret, "ids of events"), v.ID)[:16])
+	v.Reason = c.hide(v.Reason)
+	if v.Caller != nil {
+		c.redact(v.Caller)
+	}
 }

@@ -25,9 +25,10 @@ func (s *Server) getStatus(c *call) error {
 		}
 	}
 	if s.tokens != nil {
-		v.TokensBad = s.tokens.refused(now)
+		v.TokensBad = c.hide(s.tokens.refused(now)) // the error has the path of the file
 	}
 	for _, u := range in.Unused {
+		u.Sample = c.hide(u.Sample)
 		v.Rules.Unused = append(v.Rules.Unused, u.String())
 	}
 	rulesID := ""

@@ -55,13 +55,10 @@ func (s *Server) postTry(c *call) error {
 		if err != nil {
 			return badBody("/callers", err.Error(), "requests that can be tried")
 		}
-		v := explain.Try(o, at)
-		for i := range v.Callers {
-			plain := v.Callers[i].Caller.Caller()
-			c.redact(&v.Callers[i].Caller)
-			v.Sentence = c.hideIn(v.Sentence, plain)
+		for i := range o.Callers {
+			o.Callers[i].Caller = c.shown(o.Callers[i].Caller).Caller()
 		}
-		answers = append(answers, v)
+		answers = append(answers, explain.Try(o, at))
 	}
 	return c.answer(http.StatusOK, joinTries(answers))
 }

@@ -18,7 +18,7 @@ func (s *Server) getVersions(c *call) error {
 	counting := c.counting()
 	for _, r := range c.backend.Records.Versions() {
 		list.Versions = append(list.Versions, apiv1.RulesVersion{
-			ID: hexID(r.RulesID), Time: timeOf(r.Time), Author: r.Author, Reason: r.Reason, Offset: r.Offset,
+			ID: hexID(r.RulesID), Time: timeOf(r.Time), Author: r.Author, Reason: c.hide(r.Reason), Offset: r.Offset,
 			InUse: r.RulesID == current, Partitions: counting[r.RulesID],
 		})
 	}
@@ -54,13 +54,13 @@ func (s *Server) getRules(c *call) error {
 	if v.set != nil {
 		answer.Rules = ruleViews(v.set)
 	}
-	if c.who.redact { // overrides have ids, and what is wrong with a text may repeat it
+	if c.who.redact { // patterns and overrides have ids, and what is wrong with a text may repeat it
 		answer.Text = ""
 		if answer.Problem != "" {
 			answer.Problem = "the text is not that of the id"
 		}
 		for i := range answer.Rules {
-			answer.Rules[i].Overrides = nil
+			answer.Rules[i].Callers, answer.Rules[i].Overrides = c.hidePattern(answer.Rules[i].Callers), nil
 		}
 	}
 	return c.answer(http.StatusOK, answer)
@@ -78,14 +78,19 @@ func (s *Server) getDiff(c *call) error {
 	}
 	d := rulesdiff.Compare(from, to)
 	if c.who.redact {
-		hideOverrides(d)
+		c.hideDiff(d)
 	}
 	return c.answer(http.StatusOK, d)
 }
 
-// hideOverrides takes ids out of a difference: that overrides differ, and how, stays.
-func hideOverrides(d *apiv1.RulesDiff) {
+// hideDiff takes ids out of a difference: that patterns of callers and overrides differ, and how limits do, stays.
+func (c *call) hideDiff(d *apiv1.RulesDiff) {
 	for i := range d.Rules {
+		for j := range d.Rules[i].Fields {
+			if f := &d.Rules[i].Fields[j]; f.Field == "callers" {
+				f.Before, f.After = c.hidePattern(f.Before), c.hidePattern(f.After)
+			}
+		}
 		for j := range d.Rules[i].Overrides {
 			d.Rules[i].Overrides[j].Of = redactedMark
 		}

@@ -45,7 +45,7 @@ func (f *apiFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.key, "api-key", "", "PEM `file` of its key")
 	flags.StringVar(&f.clientCA, "api-client-ca", "", "PEM `file` of authorities. Clients and other analyzers then need a certificate that one of these has signed")
 	flags.StringVar(&f.cluster, "api-cluster-key-file", "", "`file` with a secret of 32 bytes or more, the same for all analyzers, with which analyzers sign the questions that they forward; without it, each analyzer answers only for its own partitions")
-	flags.BoolVar(&f.redact, "api-redact", false, "show hashes in place of ids to tokens of role read")
+	flags.BoolVar(&f.redact, "api-redact", false, "show hashes in place of ids, and no reasons, to tokens of role read")
 	flags.StringSliceVar(&f.hosts, "api-allowed-hosts", nil, "`names` under which the API is reached, besides the addresses of this machine and localhost")
 }
 

@@ -75,12 +75,17 @@ func (b *byHand) send(ctx context.Context, p process, body any, until time.Time)
 	}
 	var answer apiv1.ActionAnswer
 	status := 0
+	sent := b.id != "" // by an earlier command, perhaps
 	for range attempts {
 		status, err = c.Post(ctx, "/v1/"+b.name, body, &id, &answer)
+		sent = sent || !unreachable(err)
 		var problem *apiv1.Problem
 		if err == nil || ctx.Err() != nil || errors.As(err, &problem) && problem.Status != http.StatusServiceUnavailable {
 			break
 		}
+	}
+	if err != nil && !sent {
+		return fmt.Errorf("%w. Nothing was sent", apiError(b.name, err))
 	}
 	if err != nil {
 		return b.failed(err, id, until)

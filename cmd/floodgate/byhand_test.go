@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -43,6 +44,31 @@ func TestARecordIsSentAgainWithItsId(t *testing.T) {
 	}
 }
 
+// TestWithoutAConnectionNothingIsSent: the error says so, unless an earlier command with the same id may have sent the record.
+func TestWithoutAConnectionNothingIsSent(t *testing.T) {
+	refuses, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := "http://" + refuses.Addr().String()
+	if err := refuses.Close(); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"close", "key:a", "--for", "1h", "--reason", "r", "--api", api}
+	_, err = runCommand(args...)
+	if err == nil || isUsage(err) || !strings.HasSuffix(err.Error(), "; --api names the analyzer to ask. Nothing was sent") || strings.Contains(err.Error(), "may be in force") {
+		t.Errorf("got %v, want that nothing was sent", err)
+	}
+	_, err = runCommand(append(args, "--id", strings.Repeat("1", 32))...)
+	if err == nil || isUsage(err) || !strings.Contains(err.Error(), "it may be in force or not") {
+		t.Errorf("got %v, want that the earlier command may have sent it", err)
+	}
+	_, err = runCommand("explain", "key:a", "--api", api)
+	if err == nil || isUsage(err) || !strings.HasSuffix(err.Error(), "; --api names the analyzer to ask") {
+		t.Errorf("got %v, want which flag names the analyzer", err)
+	}
+}
+
 // TestWhatARecordDoes in words, also what a later version may send.
 func TestWhatARecordDoes(t *testing.T) {
 	for want, a := range map[string]apiv1.Action{
@@ -76,7 +102,7 @@ func TestUntil(t *testing.T) {
 		{0, "2026-03-02 12:00", ""},
 		{time.Hour, "2026-03-02 18:00", ""},
 	} {
-		u := untilFlags{test.length, test.until}
+		u := untilFlags{durationFlag(test.length), test.until}
 		got, err := u.time("open", apiNoon)
 		if test.want == "" && !isUsage(err) || test.want != "" && (err != nil || got.Format(time.RFC3339) != test.want) {
 			t.Errorf("%v %q: got %v and %v, want %q", test.length, test.until, got, err, test.want)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
+	"github.com/509da70d/floodgate/analyzer/document"
 	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/cmd/floodgate/client"
 	"github.com/509da70d/floodgate/schemas"
@@ -51,12 +53,20 @@ func apiError(what string, err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case unreachable(err):
+		return fmt.Errorf("%s: %w; --api names the analyzer to ask", what, err)
 	case !errors.As(err, &p):
 		return fmt.Errorf("%s: %w", what, err)
 	case p.Status == http.StatusBadRequest || p.Status == http.StatusUnprocessableEntity:
 		return usagef("%s: %s", what, client.Explain(p))
 	}
 	return fmt.Errorf("%s: %s", what, client.Explain(p))
+}
+
+// unreachable reports whether no connection to the API was made, so that nothing was sent.
+func unreachable(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
 }
 
 // get asks the API, and says in an error what was asked.
@@ -83,12 +93,12 @@ func callerArg(what, text string) (schemas.Caller, error) {
 
 // untilFlags is --for and --until, of which one is needed.
 type untilFlags struct {
-	length time.Duration
+	length durationFlag
 	until  string
 }
 
 func (u *untilFlags) add(flags *pflag.FlagSet) {
-	flags.DurationVar(&u.length, "for", 0, "how long it holds, such as 90s, 30m or 12h; or give --until")
+	flags.Var(&u.length, "for", "how long it holds, such as 90s, 12h or 7d; or give --until")
 	flags.StringVar(&u.until, "until", "", "`time` at which it ends, such as 2026-03-02T18:00:00Z, or \"2026-03-02 18:00\" in UTC; or give --for")
 }
 
@@ -97,7 +107,7 @@ func (u *untilFlags) time(what string, now time.Time) (time.Time, error) {
 	if (u.length != 0) == (u.until != "") {
 		return time.Time{}, usagef("%s: want either --for DURATION or --until TIME: what is done by hand ends by itself", what)
 	}
-	end := now.Add(u.length)
+	end := now.Add(time.Duration(u.length))
 	if u.until != "" {
 		var err error
 		for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05", "2006-01-02 15:04"} {
@@ -110,7 +120,7 @@ func (u *untilFlags) time(what string, now time.Time) (time.Time, error) {
 		}
 	}
 	if d := end.Sub(now); d <= 0 || d > schemas.MaxClosure {
-		return time.Time{}, usagef("%s: got an end in %v, want one that is to come, in %v at most", what, d.Round(time.Second), schemas.MaxClosure)
+		return time.Time{}, usagef("%s: got an end in %v, want one that is to come, in %v at most", what, document.FormatDuration(d.Round(time.Second)), document.FormatDuration(schemas.MaxClosure))
 	}
 	return end.UTC(), nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
+	"github.com/509da70d/floodgate/analyzer/document"
 	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 	"github.com/509da70d/floodgate/schemas/event"
@@ -16,12 +17,12 @@ import (
 
 // sinceTime returns the time that --since says: a time, or how long ago.
 func sinceTime(text string, now time.Time) (time.Time, error) {
-	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+	if ago, err := document.ParseDuration(text); err == nil {
 		return now.Add(-ago), nil
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, usagef("decisions: --since: got %q, want how long ago, such as 24h, or a time, such as 2026-01-31T12:00:00Z", text)
+		return at, usagef("decisions: --since: got %q, want how long ago, such as 24h or 7d, or a time, such as 2026-01-31T12:00:00Z", text)
 	}
 	return at, nil
 }

@@ -62,7 +62,7 @@ func TestDecisionsSincePrintsWhatHasHappened(t *testing.T) {
 func TestSinceIsATimeOrALength(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Time{
-		"90m": apiNoon.Add(-90 * time.Minute), "0s": apiNoon, "2026-01-31T12:00:00+01:00": time.Date(2026, 1, 31, 11, 0, 0, 0, time.UTC),
+		"90m": apiNoon.Add(-90 * time.Minute), "7d": apiNoon.Add(-7 * 24 * time.Hour), "0s": apiNoon, "2026-01-31T12:00:00+01:00": time.Date(2026, 1, 31, 11, 0, 0, 0, time.UTC),
 	} {
 		if got, err := sinceTime(text, apiNoon); err != nil || !got.Equal(want) {
 			t.Errorf("%s: got %v, %v, want %v", text, got, err, want)

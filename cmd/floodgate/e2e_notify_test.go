@@ -36,14 +36,15 @@ type hook struct {
 	flaky  func(w http.ResponseWriter) (bad bool) // nil: never
 
 	mu       sync.Mutex
-	first    map[string]time.Time // guarded by mu: by id of the event
-	order    map[string][]int64   // guarded by mu: offsets, by caller, as events came first
-	requests int                  // guarded by mu
+	first    map[string]time.Time   // guarded by mu: by id of the event
+	events   map[string]event.Event // guarded by mu: by id
+	order    map[string][]int64     // guarded by mu: offsets, by caller, as events came first
+	requests int                    // guarded by mu
 }
 
 func newHook(t *testing.T) *hook {
 	t.Helper()
-	h := &hook{t: t, first: make(map[string]time.Time), order: make(map[string][]int64)}
+	h := &hook{t: t, first: make(map[string]time.Time), events: make(map[string]event.Event), order: make(map[string][]int64)}
 	h.Server = httptest.NewServer(h)
 	t.Cleanup(h.Close)
 	return h
@@ -73,7 +74,7 @@ func (h *hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if _, known := h.first[m.Data.ID]; !known {
-		h.first[m.Data.ID] = time.Now()
+		h.first[m.Data.ID], h.events[m.Data.ID] = time.Now(), m.Data
 		h.order[m.Data.Caller.String()] = append(h.order[m.Data.Caller.String()], m.Data.Offset)
 	}
 	w.WriteHeader(http.StatusNoContent)

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/509da70d/floodgate/analyzer/document"
 )
 
 // newFlags returns an empty flag set for a subcommand; usage is its synopsis after the word "floodgate".
@@ -79,3 +82,27 @@ func (o *outputFlag) Set(s string) error {
 }
 
 func (o *outputFlag) Type() string { return "format" }
+
+// durationFlag is a duration of a flag. It takes days and weeks too, as rules files do: 90s, 7d.
+type durationFlag time.Duration
+
+// String implements pflag.Value. It is empty for zero.
+func (d *durationFlag) String() string {
+	if *d == 0 {
+		return ""
+	}
+	return document.FormatDuration(time.Duration(*d))
+}
+
+// Set implements pflag.Value.
+func (d *durationFlag) Set(text string) error {
+	length, err := document.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("got %q, %w", text, err)
+	}
+	*d = durationFlag(length)
+	return nil
+}
+
+// Type implements pflag.Value.
+func (d *durationFlag) Type() string { return "duration" }

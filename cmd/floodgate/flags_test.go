@@ -242,3 +242,19 @@ func TestVersion(t *testing.T) {
 		t.Errorf("with it: got %q and %v, want it", out, err)
 	}
 }
+
+// TestDurationFlag: durations have days and weeks, as in rules files, and no sign.
+func TestDurationFlag(t *testing.T) {
+	for text, want := range map[string]string{"90s": "1m30s", "12h": "12h", "7d": "7d", "2w": "14d", "1d12h": "36h", "0s": ""} {
+		var d durationFlag
+		if err := d.Set(text); err != nil || d.String() != want || d.Type() != "duration" {
+			t.Errorf("%s: got %q and %v, want %q", text, d.String(), err, want)
+		}
+	}
+	for _, text := range []string{"", "7", "-7d", "1y", "a week"} {
+		d := durationFlag(time.Hour)
+		if err := d.Set(text); err == nil || d != durationFlag(time.Hour) {
+			t.Errorf("%q: got %v and %v, want an error and no change", text, d, err)
+		}
+	}
+}

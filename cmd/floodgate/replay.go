@@ -165,7 +165,7 @@ func runReplay(ctx context.Context, p process, args []string) error {
 		_ = bar.Finish()
 	}
 	if ctx.Err() != nil {
-		return errors.Join(out.Flush(), fmt.Errorf("replay: %w after %d lines", ctx.Err(), sum.Lines))
+		return errors.Join(out.Flush(), fmt.Errorf("replay: %w after %d lines", context.Cause(ctx), sum.Lines))
 	}
 	if f.output.json {
 		err = errors.Join(err, printable.JSON(out).Encode(sum))

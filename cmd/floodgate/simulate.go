@@ -217,7 +217,7 @@ func (f *simulateFlags) logs(ctx context.Context, p process, view *simulateView,
 		if bar != nil {
 			_ = bar.Finish()
 		}
-		if err := errors.Join(err, ctx.Err(), allRejected(sum, format)); err != nil {
+		if err := errors.Join(err, context.Cause(ctx), allRejected(sum, format)); err != nil {
 			return err
 		}
 		r, err := sim.Finish()

@@ -18,13 +18,13 @@ func runTopics(ctx context.Context, p process, args []string) error {
 	var out outputFlag
 	var create, repair bool
 	var foreign []string
-	layout := kafkaio.Layout{}
+	layout := kafkaio.Layout{Outage: kafkaio.DefaultOutage}
 	k.add(flags)
 	flags.BoolVar(&create, "create", false, "create the topics that are missing")
 	flags.StringArrayVar(&foreign, "topic", nil, "foreign `topic` that ingest reads, to create or check too; can be given several times")
 	flags.StringVar(&key.path, "partition-key-file", "", "`file` with the partition key to check; with --create, a random key is made if there is no file; no file is ever changed")
 	flags.IntVar(&layout.Replicas, "replicas", 0, "replicas of topics that are created (default: the broker's own)")
-	flags.DurationVar(&layout.Outage, "outage", kafkaio.DefaultOutage, "longest time without an analyzer that must not lose counts")
+	flags.Var((*durationFlag)(&layout.Outage), "outage", "longest time without an analyzer that must not lose counts")
 	flags.BoolVar(&repair, "repair-epochs", false, "instead, read the whole topic of decisions, and claim a higher epoch for partitions whose owner gates refuse, because somebody else claimed a higher one")
 	flags.Var(&out, "output", "table or json")
 	if err := parseFlags(p, flags, args); err != nil {

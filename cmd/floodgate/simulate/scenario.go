@@ -69,7 +69,7 @@ func (s *Scenario) Run(ctx context.Context, o Options) (*Result, error) {
 			passed = min(length, time.Duration(r.At-start))
 		}
 		for ; next <= passed; next += tick {
-			if err := ctx.Err(); err != nil {
+			if err := context.Cause(ctx); err != nil {
 				return nil, err
 			}
 			if o.Progress != nil {

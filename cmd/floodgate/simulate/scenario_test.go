@@ -82,10 +82,11 @@ func TestARunThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestARunEndsWithItsContext, soon, and says how far it is meanwhile.
+// TestARunEndsWithItsContext, soon, with the cause of the end, and says how far it is meanwhile.
 func TestARunEndsWithItsContext(t *testing.T) {
 	a, _ := Find("A")
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancelCause(t.Context())
+	interrupted := errors.New("interrupt signal received")
 	var last time.Duration
 	calls := 0
 	_, err := a.Run(ctx, Options{Seed: 1, Progress: func(passed, of time.Duration) {
@@ -93,11 +94,11 @@ func TestARunEndsWithItsContext(t *testing.T) {
 			t.Errorf("got %v of %v after %v", passed, of, last)
 		}
 		if last, calls = passed, calls+1; passed >= time.Second {
-			cancel()
+			cancel(interrupted)
 		}
 	}})
-	if !errors.Is(err, context.Canceled) || calls != 10 {
-		t.Errorf("got %v after %d calls, want it canceled after the tenth", err, calls)
+	if !errors.Is(err, interrupted) || calls != 10 {
+		t.Errorf("got %v after %d calls, want it interrupted after the tenth", err, calls)
 	}
 }
 
