@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/509da70d/floodgate/analyzer"
@@ -44,10 +45,7 @@ func threadTime() time.Duration {
 // BenchmarkTopOfAMillionRows reports for how long one question of a list of a million rows holds counting up, by the wall clock and by
 // that of the thread: what the first has more, other processes have had.
 func BenchmarkTopOfAMillionRows(b *testing.B) {
-	o := &owner{mu: make(turn, 1), fold: fold.New(foldtest.Rules(b, "{name: r, callers: ip, limit: 1000000, window: 1m}"), fold.Options{MaxRows: 1 << 20, NoStore: true})}
-	for i := range int64(1 << 20) {
-		o.fold.Entry(&schemas.Entry{Time: now + i*1000, Kind: "ip", ID: fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255), Count: uint32(1 + i%7)})
-	}
+	o := ownerOf(b, 1<<20)
 	for _, queries := range []int{1, maxQueries} {
 		b.Run(fmt.Sprint(queries, " queries"), func(b *testing.B) {
 			c := &clocked{owner: o}
@@ -71,5 +69,51 @@ func BenchmarkTopOfAMillionRows(b *testing.B) {
 			}
 			b.ReportMetric(float64(o.asked)/float64(b.N), "questions")
 		})
+	}
+}
+
+// ownerOf returns the owner of a partition with so many rows.
+func ownerOf(b *testing.B, rows int64) *owner {
+	b.Helper()
+	set := foldtest.Rules(b, "{name: r, callers: ip, limit: 1000000, window: 1m}")
+	o := &owner{mu: make(turn, 1), fold: fold.New(set, fold.Options{MaxRows: int(rows), NoStore: true})}
+	for i := range rows {
+		o.fold.Entry(&schemas.Entry{Time: now + i*1000, Kind: "ip", ID: fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255), Count: uint32(1 + i%7)})
+	}
+	return o
+}
+
+// owners are those of several partitions.
+type owners []*owner
+
+func (o owners) Ask(ctx context.Context, partition int, f func(*fold.Fold, analyzer.At)) error {
+	return o[partition].Ask(ctx, partition, f)
+}
+
+// BenchmarkTopOfFourPartitions lists the hundred busiest of a million callers in four partitions, as the API does: of all partitions at
+// once. A new Lister for each list: it would answer from what it has for a second.
+//
+//	go test ./analyzer/lister -run '^$' -bench FourPartitions -benchtime 9x
+func BenchmarkTopOfFourPartitions(b *testing.B) {
+	var all owners
+	for range 4 {
+		all = append(all, ownerOf(b, 1<<18))
+	}
+	for b.Loop() {
+		l := New(all)
+		var g errgroup.Group
+		for p := range all {
+			g.Go(func() error {
+				page, err := l.Top(b.Context(), p, Query{Limit: 100})
+				if err == nil && (page.Total != 1<<18 || len(page.Lines) != 100) {
+					err = fmt.Errorf("got %d of %d callers", len(page.Lines), page.Total)
+				}
+				return err
+			})
+		}
+		if err := g.Wait(); err != nil {
+			b.Fatal(err)
+		}
+		l.Close()
 	}
 }

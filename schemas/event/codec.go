@@ -46,6 +46,7 @@ func Decode(value []byte) (Event, error) {
 	if err := e.validate(); err != nil {
 		return Event{}, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
+	e.Caller = CallerOf(e.Caller.Caller()) // one form of each caller
 	return e, nil
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/509da70d/floodgate/schemas"
 )
 
 const head = `{"id":"00112233445566778899aabbccddeeff","type":"closed","time":"2026-11-22T12:00:00Z","partition":1,"offset":2`
@@ -31,6 +33,22 @@ func TestTimesAreUTC(t *testing.T) {
 	e, err := Decode([]byte(strings.Replace(head, "12:00:00Z", "13:00:00+01:00", 1) + `}`))
 	if err != nil || !reflect.DeepEqual(e.Time, noon(0)) {
 		t.Errorf("got %v, %v, want %v", e.Time, err, noon(0))
+	}
+}
+
+// TestACallerHasOneForm: two programs that write the same caller in two ways mean one event.
+func TestACallerHasOneForm(t *testing.T) {
+	t.Parallel()
+	for caller, want := range map[string]schemas.Caller{
+		`{"id_base64":""}`:                          {},
+		`{"kind":"ip","id":"x","id_base64":""}`:     {Kind: "ip", ID: "x"},
+		`{"kind":"ip","id":"?","id_base64":"eA=="}`: {Kind: "ip", ID: "x"},
+		`{"kind":"ip","id":"?","id_base64":"/w=="}`: {Kind: "ip", ID: "\xff"},
+	} {
+		e, err := Decode([]byte(head + `,"caller":` + caller + `}`))
+		if err != nil || !reflect.DeepEqual(e.Caller, CallerOf(want)) {
+			t.Errorf("%s: got %+v, %v, want %+v", caller, e.Caller, err, CallerOf(want))
+		}
 	}
 }
 
@@ -88,6 +106,7 @@ func FuzzDecode(f *testing.F) {
 	for _, e := range samples() {
 		f.Add(e.Encode())
 	}
+	f.Add([]byte(head + `,"caller":{"id_base64":""}}`))
 	f.Add([]byte(head + `,"caller":{"kind":"ip","id":"\ud800"},"until":"9999-12-31T23:59:59-01:00"}`))
 	f.Fuzz(func(t *testing.T, value []byte) {
 		e, err := Decode(value)
