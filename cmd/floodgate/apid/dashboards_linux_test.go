@@ -42,6 +42,7 @@ type counting struct {
 	folded int                        // guarded by mu
 	asked  time.Duration              // guarded by mu: time that questions took
 	stats  atomic.Pointer[fold.Stats] // as of the last batch
+	closes chan *eventlog.Queue       // a caller is to be closed, and the events are for this queue; nil: none ever
 }
 
 // Entries of a frame, and frames of a batch, as an owner takes them.
@@ -74,6 +75,11 @@ func (c *counting) count(until time.Time) (entries int) {
 	for time.Now().Before(until) {
 		for range batchFrames {
 			c.frame()
+			select {
+			case q := <-c.closes:
+				c.close(q)
+			default:
+			}
 		}
 		c.mu.Lock()
 		s := c.fold.Stats()
@@ -114,7 +120,8 @@ const (
 //	go test ./cmd/floodgate/apid -run '^$' -bench Dashboards -benchtime 9x
 func BenchmarkDashboards(b *testing.B) {
 	const rows = 250_000
-	c := &counting{set: foldtest.Rules(b, "{name: r, callers: ip, limit: 1000000000, window: 1m}", "{name: noisy, callers: key, limit: 1, window: 1m}")}
+	c := &counting{closes: make(chan *eventlog.Queue, 1)}
+	c.set = foldtest.Rules(b, "{name: r, callers: ip, limit: 1000000000, window: 1m}", "{name: noisy, callers: key, limit: 1, window: 1m}")
 	c.fold = fold.New(c.set, fold.Options{MaxRows: 2 * rows, NoStore: true, Ends: true})
 	c.stats.Store(&fold.Stats{})
 	for i := range rows {
@@ -200,7 +207,10 @@ func (e *events) start(ctx context.Context, c *counting, closeOne func()) (stop 
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
 		for ; ctx.Err() == nil; <-tick.C {
-			c.close(e.queue)
+			select {
+			case c.closes <- e.queue:
+			case <-ctx.Done():
+			}
 			closeOne()
 		}
 	})
