@@ -87,7 +87,7 @@ func (s *Server) getExplain(c *call) error {
 	// Nobody can be asked: what gates hold is known all the same.
 	in := explain.Input{
 		Caller: caller, Now: c.now().UnixNano(), Look: look, At: at, Decisions: c.backend.Board.Of(caller),
-		Partition: c.partitionView(c.backend.partition(caller)),
+		Partition: c.partitionView(c.backend.partition(caller), c.backend.Analyzer.Stats()),
 	}
 	c.hideInput(&in)
 	v := explain.Explain(&in)

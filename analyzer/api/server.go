@@ -37,6 +37,7 @@ type Server struct {
 	writes   writes
 	ending   chan struct{} // closed when the server stops
 	backend  atomic.Pointer[Backend]
+	changes  atomic.Pointer[changeTexts] // of the newest backend that was attached
 }
 
 // New returns a server that does not listen yet, or why this Config is not safe or not right: see ErrExposed, ErrConfig and
@@ -77,7 +78,10 @@ func New(config Config) (*Server, error) {
 }
 
 // Attach makes the server answer from a backend, in place of the one before. nil is none: it answers 503 again.
-func (s *Server) Attach(b *Backend) { s.backend.Store(b) }
+func (s *Server) Attach(b *Backend) {
+	s.changes.Store(&changeTexts{of: b})
+	s.backend.Store(b)
+}
 
 // route is one operation.
 type route struct {

@@ -31,9 +31,9 @@ func (s *Server) getStatus(c *call) error {
 		u.Sample = c.hide(u.Sample)
 		v.Rules.Unused = append(v.Rules.Unused, u.String())
 	}
-	rulesID := ""
+	rulesID, owners := "", b.Analyzer.Stats()
 	for p := range b.Partitions {
-		view := c.partitionStatus(p)
+		view := c.partitionStatus(p, owners)
 		if view.RulesID != "" && !view.Stale {
 			if rulesID != "" && rulesID != view.RulesID {
 				v.RulesAgree = false
@@ -46,12 +46,13 @@ func (s *Server) getStatus(c *call) error {
 }
 
 // partitionStatus returns one partition, as its heartbeats and this analyzer say.
-func (c *call) partitionStatus(p int) apiv1.PartitionStatus {
-	v := apiv1.PartitionStatus{PartitionView: c.partitionView(p)}
+func (c *call) partitionStatus(p int, owners []analyzer.OwnerStats) apiv1.PartitionStatus {
+	v := apiv1.PartitionStatus{PartitionView: c.partitionView(p, owners)}
 	if h, ok := c.backend.Board.Heartbeat(p); ok {
 		v.API, v.Control, v.RulesFrom = h.API, h.Control, h.RulesFrom
 	}
-	for _, o := range c.backend.Analyzer.Stats() {
+	for i := range owners {
+		o := &owners[i]
 		if o.Partition == p && o.State != analyzer.Idle {
 			v.Here, v.Closed, v.Counted = true, o.Publish.InForce, o.Fold.Requests
 		}
@@ -61,12 +62,13 @@ func (c *call) partitionStatus(p int) apiv1.PartitionStatus {
 
 // partitionView returns how far a partition is. The state is the owner's own, if that is here: heartbeats have none, and say that
 // it runs.
-func (c *call) partitionView(p int) apiv1.PartitionView {
+func (c *call) partitionView(p int, owners []analyzer.OwnerStats) apiv1.PartitionView {
 	v := apiv1.PartitionView{Partition: p, State: "none", Stale: true}
 	if h, ok := c.backend.Board.Heartbeat(p); ok {
 		v = viewOf(&h, !c.backend.Board.Heard(p, c.now()))
 	}
-	for _, o := range c.backend.Analyzer.Stats() {
+	for i := range owners {
+		o := &owners[i]
 		if o.Partition == p && o.State != analyzer.Idle {
 			v.State = o.State.String()
 		}

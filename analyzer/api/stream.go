@@ -4,16 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"time"
 
-	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/flate"
 
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
-	"github.com/509da70d/floodgate/analyzer/printable"
 )
 
 // Bounds of streams.
@@ -25,6 +22,9 @@ const (
 	streamCheck = time.Second      // a token that was revoked ends its streams so soon
 	streamWrite = 10 * time.Second // a client that reads nothing for so long is cut off
 )
+
+// inForce is the Kind of an Event that tells a new subscriber what is in force.
+const inForce = "in_force"
 
 // getStream sends all decisions in force, and then each change, as server-sent events.
 func (s *Server) getStream(c *call) error {
@@ -49,12 +49,15 @@ func (s *Server) getStream(c *call) error {
 	c.status = http.StatusOK
 	c.w.Header().Set("Content-Type", "text/event-stream")
 	c.w.Header().Set("Vary", "Accept-Encoding")
-	st := stream{call: c, sub: sub, out: c.w, rc: http.NewResponseController(c.w), quiet: c.now()}
-	if acceptsGzip(c.Header.Values("Accept-Encoding")) {
+	st := stream{call: c, sub: sub, rc: http.NewResponseController(c.w), quiet: c.now(), changes: s.changes.Load()}
+	if st.changes == nil || st.changes.of != c.backend {
+		st.changes = new(changeTexts) // another backend was attached meanwhile: this stream ends soon
+	}
+	if c.who.redact {
+		st.redact = c.redact
+	}
+	if st.packed = acceptsGzip(c.Header.Values("Accept-Encoding")); st.packed {
 		c.w.Header().Set("Content-Encoding", "gzip")
-		if st.out, err = gzip.NewWriterLevel(c.w, gzip.StatelessCompression); err != nil {
-			return err
-		}
 	}
 	c.w.WriteHeader(http.StatusOK)
 	return st.run(func(e *Event) bool { return e.Decision.Rule == "" || keep(&e.Decision) })
@@ -78,48 +81,61 @@ const stillHere = ": still here\n\n"
 
 // stream is one client of getStream.
 type stream struct {
-	call  *call
-	sub   Subscription
-	out   io.Writer // what is written arrives compressed, if the client takes that. No memory is kept between two writes
-	rc    *http.ResponseController
-	quiet time.Time    // since when nothing was sent
-	text  bytes.Buffer // events that are not sent yet
+	call    *call
+	sub     Subscription
+	changes *changeTexts
+	redact  func(*apiv1.Caller) // nil: the client may see ids
+	packed  bool                // what is written is compressed, piece by piece. No memory is kept between two writes
+	rc      *http.ResponseController
+	quiet   time.Time    // since when nothing was sent
+	text    bytes.Buffer // events that are not sent yet
 }
+
+// gzipHeader begins a file of gzip without name and time (RFC 1952, section 2.3). A stream is broken off, so no trailer follows.
+const gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
 // run sends events until the client leaves, its token is revoked, another backend is attached, or the server stops.
 func (st *stream) run(keep func(*Event) bool) error {
-	c := st.call
-	if err := st.flush(); err != nil { // the header, which says that the stream has begun
+	if err := st.begin(); err != nil {
 		return err
 	}
 	for {
-		ctx, cancel := context.WithTimeout(c.Context(), streamCheck)
-		e, err := st.sub.Next(ctx)
-		cancel()
+		if over, err := st.forSecond(keep); over || err != nil {
+			return err
+		}
+	}
+}
+
+// forSecond sends the events of about a second. It reports whether the stream is over.
+func (st *stream) forSecond(keep func(*Event) bool) (over bool, err error) {
+	c := st.call
+	ctx, cancel := context.WithTimeout(c.Context(), streamCheck) // one timer a second, not one for each event
+	defer cancel()
+	for {
+		e, failed := st.sub.Next(ctx)
 		select {
 		case <-c.server.ending:
-			return nil
+			return true, nil
 		default:
 		}
 		switch {
 		case c.Context().Err() != nil || c.server.backend.Load() != c.backend:
-			return nil //nolint:nilerr // whatever Next says: nobody reads it
+			return true, nil // whatever Next says: nobody reads it
 		case !c.stillAllowed():
-			return st.end("revoked")
-		case errors.Is(err, context.DeadlineExceeded):
-			if st.text.Len() == 0 && c.now().Sub(st.quiet) < keepAlive {
-				continue
+			return true, st.end("revoked")
+		case errors.Is(failed, context.DeadlineExceeded):
+			if st.text.Len() > 0 || c.now().Sub(st.quiet) >= keepAlive {
+				err = st.send([]byte(stillHere))
 			}
-			err = st.send([]byte(stillHere))
-		case err != nil:
-			return nil //nolint:nilerr // the subscription is over: the client comes again
+		case failed != nil:
+			return true, nil // the subscription is over: the client comes again
 		case keep(&e):
 			err = st.event(&e)
 		case c.now().Sub(st.quiet) >= keepAlive: // all that happens is about what the client did not ask for
 			err = st.send([]byte(stillHere))
 		}
-		if err != nil {
-			return err
+		if err != nil || ctx.Err() != nil {
+			return false, err
 		}
 	}
 }
@@ -135,20 +151,18 @@ func (c *call) stillAllowed() bool {
 
 // event sends one event.
 func (st *stream) event(e *Event) error {
-	v := apiv1.DecisionEvent{Kind: e.Kind, Number: e.Number, At: e.At.UTC(), Missed: e.Missed}
-	if e.At.IsZero() {
-		v.At = time.Time{}
+	v := eventOf(e, st.call.now())
+	if v.Decision != nil && e.Kind != inForce && st.text.Len() == 0 {
+		text, err := st.changes.get(&v, st.redact, st.packed)
+		if err != nil {
+			return err
+		}
+		return st.write(text)
 	}
-	if e.Decision.Rule != "" {
-		d := st.call.decision(&e.Decision)
-		v.Decision = &d
-	}
-	fmt.Fprintf(&st.text, "event: %s\nid: %d\ndata: ", e.Kind, e.Number)
-	if err := printable.JSON(&st.text).Encode(v); err != nil { // ends the line
+	if err := writeEvent(&st.text, &v, st.redact); err != nil {
 		return err
 	}
-	st.text.WriteByte('\n')
-	if e.Kind == "in_force" && st.text.Len() < streamPiece {
+	if e.Kind == inForce && st.text.Len() < streamPiece {
 		return nil // current follows, or a second without events
 	}
 	return st.flush()
@@ -165,15 +179,39 @@ func (st *stream) send(b []byte) error {
 	return st.flush()
 }
 
-// flush sends all that is not sent yet. The time that an answer has begins anew.
-func (st *stream) flush() error {
-	if err := st.rc.SetWriteDeadline(time.Now().Add(streamWrite)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
+// begin sends the header, which says that the stream has begun.
+func (st *stream) begin() error {
+	if st.packed {
+		return st.write([]byte(gzipHeader))
 	}
-	if _, err := st.out.Write(st.text.Bytes()); err != nil {
+	return st.write(nil)
+}
+
+// flush sends all that is not sent yet.
+func (st *stream) flush() error {
+	text := st.text.Bytes()
+	if st.packed {
+		var b bytes.Buffer
+		if err := flate.StatelessDeflate(&b, text, false, nil); err != nil {
+			return err
+		}
+		text = b.Bytes()
+	}
+	if err := st.write(text); err != nil {
 		return err
 	}
 	st.text.Reset()
+	return nil
+}
+
+// write sends bytes as they are. The time that an answer has begins anew.
+func (st *stream) write(b []byte) error {
+	if err := st.rc.SetWriteDeadline(time.Now().Add(streamWrite)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	if _, err := st.call.w.Write(b); err != nil {
+		return err
+	}
 	st.quiet = st.call.now()
 	return st.rc.Flush()
 }

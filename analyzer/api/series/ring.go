@@ -61,16 +61,25 @@ func (r *Ring) Run(ctx context.Context, stats func() []analyzer.OwnerStats) erro
 	}
 }
 
-// Take adds the sample of the second that ends at a time. If the call before was longer ago than that, the sample has the mean of a
-// second since then, and the seconds between have none.
+// maxJitter is by how much the time between two calls of Take may differ from a second without being noticed: what was counted then is
+// the sample as it is. So small delays lose no counts.
+const maxJitter = Step / 10
+
+// Take adds the sample of the second that ends at a time. If the call before was longer ago than that, or less long because it was late,
+// the sample has the mean of a second since then. Seconds between two calls have no sample. A call so soon after a late one that both
+// are for the same second does nothing: what was counted meanwhile is in the next sample.
 func (r *Ring) Take(at time.Time, owners []analyzer.OwnerStats) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	seconds := 1.0
-	if elapsed := at.Sub(r.at); elapsed > 3*Step/2 {
-		seconds = elapsed.Seconds()
-	}
+	elapsed := at.Sub(r.at)
 	s := sample{second: at.Round(Step).Unix() - 1}
+	if s.second == r.at.Round(Step).Unix()-1 && elapsed >= 0 && elapsed < Step {
+		return
+	}
+	seconds := 1.0
+	if elapsed > 0 && (elapsed-Step).Abs() > maxJitter { // not where a clock without a monotonic reading was set back
+		seconds = max(elapsed, maxJitter).Seconds()
+	}
 	last := make(map[int]counters, len(owners))
 	for i := range owners {
 		o := &owners[i]

@@ -102,6 +102,50 @@ func TestAPauseIsNoPeak(t *testing.T) {
 	}
 }
 
+// TestALateTickIsNoPeak: a process was stopped for three seconds, and its ticks come late, whatever part of a second. Requests come at
+// 100 a second all the time, so no sample has more or fewer. Then the ticks are on time again.
+func TestALateTickIsNoPeak(t *testing.T) {
+	for late := time.Duration(0); late < 3*time.Second; late += 50 * time.Millisecond {
+		r := series.New()
+		take := func(at time.Time) { r.Take(at, owners(owner(0, 7, uint64(at.Sub(noon)/(10*time.Millisecond))))) }
+		take(at(1))
+		take(at(2))
+		take(at(3).Add(late))
+		for next := at(3).Add(late).Truncate(time.Second).Add(time.Second); !next.After(at(9)); next = next.Add(time.Second) {
+			take(next)
+		}
+		v, samples := newest(r, 9, 8), 0
+		for i, n := range v.Requests {
+			if v.Covered[i] == 0 {
+				continue
+			}
+			if samples++; n < 90 || n > 110 {
+				t.Errorf("late by %v: got %v of %v, want about 100 in each sample", late, v.Requests, v.Covered)
+				break
+			}
+		}
+		if want := 8 - int((late+time.Second/2)/time.Second); samples < want-1 {
+			t.Errorf("late by %v: got %d samples %v, want at least %d", late, samples, v.Covered, want-1)
+		}
+	}
+}
+
+// TestALittleLateLosesNothing: what ticks count that are a few milliseconds late adds up to all that was counted.
+func TestALittleLateLosesNothing(t *testing.T) {
+	r, sum := series.New(), int64(0)
+	for i := range 101 {
+		at := at(i).Add(time.Duration(i*37%80) * time.Millisecond)
+		r.Take(at, owners(owner(0, 7, uint64(at.Sub(noon)/time.Millisecond))))
+	}
+	v := newest(r, 100, 100)
+	for _, n := range v.Requests {
+		sum += n
+	}
+	if want := int64(100_000 + 100*37%80); sum != want {
+		t.Errorf("got %d requests, want %d", sum, want)
+	}
+}
+
 // TestTheOldestMakeRoom: a quarter of an hour is kept, whatever the clock does.
 func TestTheOldestMakeRoom(t *testing.T) {
 	r := series.New()
