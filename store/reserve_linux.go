@@ -12,7 +12,7 @@ import (
 // when a page is written first, the kernel sends SIGBUS, and the process ends: Badger writes on goroutines of its own, so that nobody
 // can recover. Badger has no option for this. So the store wraps the function with which package unix maps files: it gives a file
 // its blocks before the file is mapped for writing. If the disk has no room for them, the map fails with ENOSPC. Badger returns that
-// error, or logs it and tries again.
+// error, or logs it and tries again each second. It leaves the file open, empty, until the garbage collector closes it.
 //
 // TestAFullDiskIsAnErrorAndNoSignal fails if a later version of Badger, or of package unix, maps files in another way.
 

@@ -6,7 +6,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,11 +21,23 @@ func newDisk(t *testing.T, size string) string {
 		t.Skipf("a small filesystem to fill up cannot be mounted here: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
+		if err := unmount(dir); err != nil {
 			t.Errorf("unmount: %v", err)
 		}
 	})
 	return dir
+}
+
+// unmount waits until the garbage collector has closed the files that Badger could not map, and leaves open.
+func unmount(dir string) error {
+	for deadline := time.Now().Add(time.Minute); ; {
+		err := unix.Unmount(dir, 0)
+		if !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
+			return err
+		}
+		runtime.GC()
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // fill takes space on the disk until only so many bytes are left.
