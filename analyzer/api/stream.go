@@ -15,12 +15,13 @@ import (
 
 // Bounds of streams.
 const (
-	maxStreams  = 1024             // in all
-	maxOwn      = 64               // with one token, or without tokens from one address
-	streamPiece = 32 << 10         // what is in force is sent in pieces of about so many bytes; a change is sent at once
-	keepAlive   = 10 * time.Second // a comment is sent so often when nothing happens
-	streamCheck = time.Second      // a token that was revoked ends its streams so soon
-	streamWrite = 10 * time.Second // a client that reads nothing for so long is cut off
+	maxStreams  = 1024                  // in all
+	maxOwn      = 64                    // with one token, or without tokens from one address
+	streamPiece = 32 << 10              // what is sent together has about so many bytes at most
+	streamGap   = 50 * time.Millisecond // changes that come so soon after another one was sent wait until then, and are sent together
+	keepAlive   = 10 * time.Second      // a comment is sent so often when nothing happens
+	streamCheck = time.Second           // a token that was revoked ends its streams so soon
+	streamWrite = 10 * time.Second      // a client that reads nothing for so long is cut off
 )
 
 // inForce is the Kind of an Event that tells a new subscriber what is in force.
@@ -85,10 +86,11 @@ type stream struct {
 	sub     Subscription
 	changes *changeTexts
 	redact  func(*apiv1.Caller) // nil: the client may see ids
-	packed  bool                // what is written is compressed, piece by piece. No memory is kept between two writes
+	packed  bool                // what is written is compressed, piece by piece
 	rc      *http.ResponseController
 	quiet   time.Time    // since when nothing was sent
-	text    bytes.Buffer // events that are not sent yet
+	text    bytes.Buffer // events that are in force, which are not sent yet
+	out     bytes.Buffer // changes that are not sent yet, as they are sent
 }
 
 // gzipHeader begins a file of gzip without name and time (RFC 1952, section 2.3). A stream is broken off, so no trailer follows.
@@ -100,16 +102,21 @@ func (st *stream) run(keep func(*Event) bool) error {
 		return err
 	}
 	for {
-		if over, err := st.forSecond(keep); over || err != nil {
+		wait := streamCheck
+		if st.out.Len() > 0 {
+			wait = min(streamGap, streamGap-st.call.now().Sub(st.quiet)) // a clock may be set back
+		}
+		if over, err := st.listen(wait, keep); over || err != nil {
 			return err
 		}
 	}
 }
 
-// forSecond sends the events of about a second. It reports whether the stream is over.
-func (st *stream) forSecond(keep func(*Event) bool) (over bool, err error) {
-	c := st.call
-	ctx, cancel := context.WithTimeout(c.Context(), streamCheck) // one timer a second, not one for each event
+// listen takes events for so long, or until the first one that has to wait, and sends what is to be sent then. It reports whether the
+// stream is over. It makes one timer for all its events.
+func (st *stream) listen(wait time.Duration, keep func(*Event) bool) (over bool, err error) {
+	c, waiting := st.call, st.out.Len() > 0
+	ctx, cancel := context.WithTimeout(c.Context(), wait)
 	defer cancel()
 	for {
 		e, failed := st.sub.Next(ctx)
@@ -123,18 +130,16 @@ func (st *stream) forSecond(keep func(*Event) bool) (over bool, err error) {
 			return true, nil // whatever Next says: nobody reads it
 		case !c.stillAllowed():
 			return true, st.end("revoked")
-		case errors.Is(failed, context.DeadlineExceeded):
-			if st.text.Len() > 0 || c.now().Sub(st.quiet) >= keepAlive {
-				err = st.send([]byte(stillHere))
-			}
-		case failed != nil:
+		case failed != nil && !errors.Is(failed, context.DeadlineExceeded):
 			return true, nil // the subscription is over: the client comes again
-		case keep(&e):
+		case failed == nil && keep(&e):
 			err = st.event(&e)
-		case c.now().Sub(st.quiet) >= keepAlive: // all that happens is about what the client did not ask for
-			err = st.send([]byte(stillHere))
+		case waiting && ctx.Err() != nil:
+			err = st.write()
+		case st.text.Len() > 0 && failed != nil, c.now().Sub(st.quiet) >= keepAlive: // perhaps all that happens is not for this client
+			err = st.send(stillHere)
 		}
-		if err != nil || ctx.Err() != nil {
+		if err != nil || ctx.Err() != nil || st.out.Len() > 0 != waiting {
 			return false, err
 		}
 	}
@@ -149,7 +154,7 @@ func (c *call) stillAllowed() bool {
 	return ok && t.role >= c.route.role && t.role >= c.who.role
 }
 
-// event sends one event.
+// event sends one event. If another one was sent just now, it only gets it ready.
 func (st *stream) event(e *Event) error {
 	v := eventOf(e, st.call.now())
 	if v.Decision != nil && e.Kind != inForce && st.text.Len() == 0 {
@@ -157,7 +162,11 @@ func (st *stream) event(e *Event) error {
 		if err != nil {
 			return err
 		}
-		return st.write(text)
+		st.out.Write(text)
+		if st.call.now().Sub(st.quiet) < streamGap && st.out.Len() < streamPiece {
+			return nil
+		}
+		return st.write()
 	}
 	if err := writeEvent(&st.text, &v, st.redact); err != nil {
 		return err
@@ -170,48 +179,45 @@ func (st *stream) event(e *Event) error {
 
 // end sends why the stream ends.
 func (st *stream) end(why string) error {
-	return st.send([]byte("event: end\ndata: {\"why\":\"" + why + "\"}\n\n"))
+	return st.send("event: end\ndata: {\"why\":\"" + why + "\"}\n\n")
 }
 
 // send sends a text behind what is not sent yet.
-func (st *stream) send(b []byte) error {
-	st.text.Write(b)
+func (st *stream) send(text string) error {
+	st.text.WriteString(text)
 	return st.flush()
 }
 
 // begin sends the header, which says that the stream has begun.
 func (st *stream) begin() error {
 	if st.packed {
-		return st.write([]byte(gzipHeader))
+		st.out.WriteString(gzipHeader)
 	}
-	return st.write(nil)
+	return st.write()
 }
 
 // flush sends all that is not sent yet.
 func (st *stream) flush() error {
-	text := st.text.Bytes()
 	if st.packed {
-		var b bytes.Buffer
-		if err := flate.StatelessDeflate(&b, text, false, nil); err != nil {
+		if err := flate.StatelessDeflate(&st.out, st.text.Bytes(), false, nil); err != nil {
 			return err
 		}
-		text = b.Bytes()
-	}
-	if err := st.write(text); err != nil {
-		return err
+	} else {
+		st.out.Write(st.text.Bytes())
 	}
 	st.text.Reset()
-	return nil
+	return st.write()
 }
 
-// write sends bytes as they are. The time that an answer has begins anew.
-func (st *stream) write(b []byte) error {
+// write sends what is ready. The time that an answer has begins anew.
+func (st *stream) write() error {
 	if err := st.rc.SetWriteDeadline(time.Now().Add(streamWrite)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
-	if _, err := st.call.w.Write(b); err != nil {
+	if _, err := st.call.w.Write(st.out.Bytes()); err != nil {
 		return err
 	}
+	st.out.Reset()
 	st.quiet = st.call.now()
 	return st.rc.Flush()
 }
