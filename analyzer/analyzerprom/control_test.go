@@ -14,7 +14,7 @@ import (
 	"github.com/509da70d/floodgate/schemas/event"
 )
 
-// One who must act by hand at night needs to know whether that will work.
+// TestTheMetricsSayWhetherAPersonCanAct: a person on call needs to know at night whether that will work.
 func TestTheMetricsSayWhetherAPersonCanAct(t *testing.T) {
 	for name, c := range map[string]struct {
 		stats            analyzer.ControlStats

@@ -47,6 +47,31 @@ func (d *Document) Top(known ...string) (m Mapping, ok bool) {
 	return d.Mapping("file", d.root, known...)
 }
 
+// List returns the mapping that the file is, and the list that it holds: a file has version: 1, the list, and nothing else. It reports
+// what is wrong, and whether there is a list.
+func (d *Document) List(field string) (top Mapping, list []Value, ok bool) {
+	if top, ok = d.Top("version", field); !ok {
+		return top, nil, false
+	}
+	if top.Lacks("version") {
+		top.Fail("version", "missing, want 1")
+	} else if top.Has("version") {
+		if v, ok := top.Value("version").Integer(); !ok || v != 1 {
+			top.Wrong("version", "1")
+		}
+	}
+	if top.Lacks(field) {
+		top.Fail(field, "missing, want a list")
+	}
+	if !top.Has(field) {
+		return top, nil, false
+	}
+	if list, ok = top.Value(field).List(); !ok {
+		top.Wrong(field, "a list")
+	}
+	return top, list, ok
+}
+
 // Err returns what was reported so far as Errors, in the order of the file, or nil. Of more than 50 errors it returns the
 // first 50 and the number of the others.
 func (d *Document) Err() error {

@@ -43,6 +43,36 @@ func TestErrorsAreInTheOrderOfTheFile(t *testing.T) {
 	}
 }
 
+// TestAFileIsAVersionAndAList, and each mistake about that is named with its place.
+func TestAFileIsAVersionAndAList(t *testing.T) {
+	for text, want := range map[string]struct {
+		things int // -1: no list
+		err    string
+	}{
+		"version: 1\nthings: [a, b]\n":          {2, ""},
+		"version: 1\nthings: []\n":              {0, ""},
+		"things: [a, b]\n":                      {2, "f:1:1: version: missing, want 1"},
+		"version: 2\nthings: [a, b]\n":          {2, "f:1:10: version: got 2, want 1"},
+		"version: one\nthings: [a]\n":           {1, `f:1:10: version: got "one", want 1`},
+		"version: 1\n":                          {-1, "f:1:1: things: missing, want a list"},
+		"version: 1\nthings: a\n":               {-1, `f:2:9: things: got "a", want a list`},
+		"version: 1\nthings: [a]\nthing: [b]\n": {1, "f:3:1: thing: unknown field, did you mean things?"},
+	} {
+		d := Parse("f", []byte(text), "things")
+		_, list, ok := d.List("things")
+		got, things := "", -1
+		if d.Err() != nil {
+			got = d.Err().Error()
+		}
+		if ok {
+			things = len(list)
+		}
+		if got != want.err || things != want.things {
+			t.Errorf("%q: got %d things and %q, want %d and %q", text, things, got, want.things, want.err)
+		}
+	}
+}
+
 func TestNoMoreThanFiftyErrors(t *testing.T) {
 	d := Parse("f", []byte("a: 1\n"), "anything")
 	for i := range 450 {

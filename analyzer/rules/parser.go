@@ -39,26 +39,8 @@ func ParseWith(name string, data []byte, ids schemas.IDs) (*Set, error) {
 
 // rules reads the whole file. What it returns is only good where no error was reported.
 func (p *parser) rules() []*Rule {
-	top, ok := p.doc.Top("version", "rules")
+	top, list, ok := p.doc.List("rules")
 	if !ok {
-		return nil
-	}
-	if top.Lacks("version") {
-		top.Fail("version", "missing, want 1")
-	} else if top.Has("version") {
-		if v, ok := top.Value("version").Integer(); !ok || v != 1 {
-			top.Wrong("version", "1")
-		}
-	}
-	if top.Lacks("rules") {
-		top.Fail("rules", "missing, want a list")
-	}
-	if !top.Has("rules") {
-		return nil
-	}
-	list, ok := top.Value("rules").List()
-	if !ok {
-		top.Wrong("rules", "a list")
 		return nil
 	}
 	if len(list) > MaxRules {

@@ -18,26 +18,8 @@ type parser struct {
 
 // endpoints reads the whole file. What it returns is only good where no error was reported.
 func (p *parser) endpoints() []*Endpoint {
-	top, ok := p.doc.Top("version", "endpoints")
+	top, list, ok := p.doc.List("endpoints")
 	if !ok {
-		return nil
-	}
-	if top.Lacks("version") {
-		top.Fail("version", "missing, want 1")
-	} else if top.Has("version") {
-		if v, ok := top.Value("version").Integer(); !ok || v != 1 {
-			top.Wrong("version", "1")
-		}
-	}
-	if top.Lacks("endpoints") {
-		top.Fail("endpoints", "missing, want a list")
-	}
-	if !top.Has("endpoints") {
-		return nil
-	}
-	list, ok := top.Value("endpoints").List()
-	if !ok {
-		top.Wrong("endpoints", "a list")
 		return nil
 	}
 	if len(list) == 0 || len(list) > MaxEndpoints {
