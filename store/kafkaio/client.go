@@ -87,10 +87,9 @@ func New(c Config) *Client {
 		c.Dial = (&net.Dialer{Timeout: c.Timeout}).DialContext
 	}
 	transport := &kafka.Transport{
-		Dial:        checkedDial(c.Dial),
+		Dial:        checkedDial(c.Dial, c.TLS),
 		DialTimeout: c.Timeout,
 		ClientID:    c.ClientID,
-		TLS:         c.TLS,
 		SASL:        c.SASL,
 	}
 	addr := kafka.TCP(c.Brokers...)

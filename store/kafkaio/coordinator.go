@@ -37,7 +37,7 @@ func newCoordinator(c *Client, group string, timeout time.Duration) *coordinator
 	return &coordinator{
 		group: group, clientID: c.config.ClientID, timeout: timeout, addr: c.addr, conns: conns, observe: c.config.observe,
 		transport: &kafka.Transport{
-			Dial: checkedDial(conns.dial), DialTimeout: timeout, ClientID: c.config.ClientID, TLS: c.config.TLS, SASL: c.config.SASL,
+			Dial: checkedDial(conns.dial, c.config.TLS), DialTimeout: timeout, ClientID: c.config.ClientID, SASL: c.config.SASL,
 		},
 	}
 }

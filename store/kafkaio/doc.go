@@ -46,6 +46,10 @@
 // because a broker acts on whole requests only. A connection that is stale after a broker's restart is found before
 // anything is written to it. And when a canceled call returns, no goroutine reads its buffers any more.
 //
+// kafka-go still decodes the small answers: versions, metadata, groups, topics, SASL. Its decoder allocates an array by the
+// length in the answer, before it reads the first element: one flipped bit asks for terabytes, and the process ends. So each
+// connection checks the lengths in such an answer before kafka-go sees its first byte (answerConn).
+//
 // # Sizes
 //
 // Memory is bounded whatever a topic contains. A batch over MaxBatch is not read: Fetch reads its header, twice, and passes

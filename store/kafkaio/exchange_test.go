@@ -229,7 +229,7 @@ func TestPeerClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	conn, err := checkedDial((&net.Dialer{}).DialContext)(t.Context(), "tcp", listener.Addr().String())
+	conn, err := checkedDial((&net.Dialer{}).DialContext, nil)(t.Context(), "tcp", listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
