@@ -144,6 +144,14 @@ func (m Mapping) Text(field, want string) (text string, ok bool) {
 	return text, ok
 }
 
+// Filled is Text for a field that must not be empty.
+func (m Mapping) Filled(field, want string) (text string, ok bool) {
+	if text, ok = m.Text(field, want); ok && text == "" {
+		m.Wrong(field, want)
+	}
+	return text, text != ""
+}
+
 // Required is Text for a field that must be there.
 func (m Mapping) Required(field, want string) (text string, ok bool) {
 	if m.Lacks(field) {

@@ -64,7 +64,7 @@ func (f *mappingFile) read() (m Mapping) {
 	f.client(&m)
 	if d, ok := f.Nested("time", "field", "layout"); ok {
 		m.Time = f.field(d, "field")
-		if text, _ := d.Text("layout", "one of "+strings.Join(layoutNames(), ", ")); text != "" {
+		if text, ok := d.Filled("layout", "one of "+strings.Join(layoutNames(), ", ")); ok {
 			var err error
 			if m.Layout, err = ParseTimeLayout(text); err != nil {
 				d.Fail("layout", "got %q, want one of %s", text, strings.Join(layoutNames(), ", "))
@@ -99,8 +99,8 @@ func (f *mappingFile) unwrap() []string {
 
 // findFormat reads which format the log has, and so which fields there are.
 func (f *mappingFile) findFormat(m Mapping) {
-	text, _ := f.Text("format", "one of "+strings.Join(Formats(), ", "))
-	if text != "" && !KnownFormat(text) {
+	text, ok := f.Filled("format", "one of "+strings.Join(Formats(), ", "))
+	if ok && !KnownFormat(text) {
 		f.Fail("format", "got %q, want one of %s", text, strings.Join(Formats(), ", "))
 		return
 	}
@@ -119,8 +119,8 @@ func (f *mappingFile) findFormat(m Mapping) {
 
 // field reads the name of a field of the log.
 func (f *mappingFile) field(d document.Mapping, name string) string {
-	text, _ := d.Text(name, "the name of a field")
-	if text != "" {
+	text, ok := d.Filled(name, "the name of a field")
+	if ok {
 		f.known(d, name, text)
 	}
 	return text
@@ -142,8 +142,8 @@ func (f *mappingFile) known(d document.Mapping, at, field string) {
 func (f *mappingFile) callers(m *Mapping) {
 	m.OnlyCallers = f.Has("callers")
 	f.Each("callers", MaxCallers, func(kind string, d document.Mapping) {
-		text, _ := d.Text(kind, `a template such as "{remote_addr}"`)
-		if text == "" {
+		text, ok := d.Filled(kind, `a template such as "{remote_addr}"`)
+		if !ok {
 			return
 		}
 		if err := schemas.ValidateKind(kind); err != nil || kind == schemas.KindCanary {
@@ -186,7 +186,7 @@ func (f *mappingFile) resource(m *Mapping) {
 	}
 	m.Resource, m.Method = f.field(d, "field"), f.field(d, "method")
 	m.Routes = d.Texts("templates", "a path such as /users/{id}", MaxRoutes)
-	m.OtherRoute, _ = d.Text("other", "a name for paths that fit no template")
+	m.OtherRoute, _ = d.Filled("other", "a name for paths that fit no template")
 	if _, err := newRoutes(m.Routes, m.OtherRoute); err != nil {
 		d.Fail("templates", "%v", err)
 	}

@@ -1,114 +1,101 @@
 package ingest
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/509da70d/floodgate/analyzer/document"
+	"github.com/509da70d/floodgate/analyzer/document/documenttest"
 	"github.com/509da70d/floodgate/schemas"
 )
 
-const mappingSchema = "../../schemas/mapping.schema.json"
-
-// unknowable lists the files that the schema accepts and the loader does not: a schema knows no fields of formats, no
-// networks, not how YAML wrote a value, and compiles no text of a configuration.
-func unknowable() []string {
-	return []string{
-		"rejects_anchor", "rejects_field_of_another_format", "rejects_drop_unknown_field",
-		"rejects_no_callers_in_json", "rejects_templates_that_say_the_same", "rejects_time_of_combined",
-		"rejects_two_documents", "rejects_nginx_text_escape_none", "rejects_nginx_text_without_a_client",
-		"rejects_apache_text_cut", "rejects_apache_text_without_the_field", "rejects_drop_method",
+// unknowable lists the files that the schema accepts and the loader does not.
+func unknowable() map[string]string {
+	const (
+		formats  = "a schema knows no fields of formats"
+		networks = "a schema knows no networks"
+		values   = "a schema sees values, not how YAML wrote them"
+		texts    = "a schema compiles no text of a configuration"
+	)
+	return map[string]string{
+		"rejects_anchor":                        values,
+		"rejects_caller_twice":                  values,
+		"rejects_apache_text_cut":               texts,
+		"rejects_apache_text_without_the_field": texts,
+		"rejects_drop_method":                   formats,
+		"rejects_drop_unknown_field":            formats,
+		"rejects_field_of_another_format":       formats,
+		"rejects_nginx_text_escape_none":        texts,
+		"rejects_nginx_text_without_a_client":   texts,
+		"rejects_no_callers_in_json":            formats,
+		"rejects_templates_that_say_the_same":   "a schema compares no templates",
+		"rejects_time_of_combined":              formats,
+		"rejects_two_documents":                 "an editor checks each document by itself",
 	}
 }
 
-// mappings returns the mapping files, by name.
-func mappings(t testing.TB) map[string][]byte {
-	t.Helper()
-	paths, err := filepath.Glob("../../testdata/mappings/*.yaml")
-	if err != nil || len(paths) < 20 {
-		t.Fatalf("got %d mapping files, %v", len(paths), err)
-	}
-	files := make(map[string][]byte)
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[strings.TrimSuffix(filepath.Base(path), ".yaml")] = data
-	}
-	return files
-}
-
-// Each file's name says its verdict, and its comments say every error, in order.
-func TestEachMappingGetsTheVerdictOfItsName(t *testing.T) {
-	for name, data := range mappings(t) {
-		_, err := ParseMapping("m", data, "", schemas.IDs{})
-		if accepted := err == nil; accepted != strings.HasPrefix(name, "accepts_") {
-			t.Errorf("%s: got %v", name, err)
-			continue
-		}
-		var want, got []string
-		for line := range strings.Lines(string(data)) {
-			if text, ok := strings.CutPrefix(line, "# want: "); ok {
-				want = append(want, "m:"+strings.TrimSpace(text))
-			}
-		}
-		var errs document.Errors
-		if err != nil && !errors.As(err, &errs) {
-			t.Errorf("%s: got %T, want document.Errors", name, err)
-		}
-		for _, e := range errs {
-			got = append(got, e.Error())
-		}
-		if len(data) > 0 && !slices.Equal(got, want) {
-			t.Errorf("%s: got\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
+// mappingReader is how mapping files are read.
+func mappingReader() *documenttest.Reader {
+	return &documenttest.Reader{
+		Folder: "../../testdata/mappings", Least: 20, Schema: "../../schemas/mapping.schema.json", Semantic: unknowable(),
+		Parse: func(data []byte) ([]*document.Error, error) {
+			_, err := ParseMapping("file", data, "", schemas.IDs{})
+			return nil, err
+		},
 	}
 }
 
-// The schema, which editors use, gives each file the same verdict as the loader, but for the listed ones.
-func TestMappingSchemaAndLoaderAgree(t *testing.T) {
-	schema, err := jsonschema.NewCompiler().Compile(mappingSchema)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, data := range mappings(t) {
-		accepted := schemaAccepts(t, schema, data)
-		want := strings.HasPrefix(name, "accepts_") || slices.Contains(unknowable(), name)
-		if accepted != want {
-			t.Errorf("%s: the schema accepts it: %v", name, accepted)
-		}
-	}
-}
+func TestEachMappingGetsTheVerdictOfItsName(t *testing.T) { mappingReader().Verdicts(t) }
 
-func schemaAccepts(t testing.TB, schema *jsonschema.Schema, data []byte) bool {
-	t.Helper()
-	var v any
-	if err := yaml.Unmarshal(data, &v); err != nil {
-		return false
-	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		return false
-	}
-	value, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
-	return err == nil && schema.Validate(value) == nil
+func TestMappingSchemaAndLoaderAgree(t *testing.T) { mappingReader().SchemaAgrees(t) }
+
+// TestMappingSchemaAndLoaderAgreeOnWhatNobodyWrote puts the fields of a mapping of JSON together.
+func TestMappingSchemaAndLoaderAgreeOnWhatNobodyWrote(t *testing.T) {
+	type object = map[string]any
+	list := func(v ...any) []any { return v }
+	mappingReader().Combinations(t, documenttest.Form{
+		Good: object{"version": 1, "format": "json", "callers": object{"ip": "{addr}"}},
+		Choices: map[string][]any{
+			"version": {1, 2, "1", nil},
+			"format":  {"json", "combined", "auto", "csv", "nginx: $remote_addr $status", "nginx:", "apache:%h", "xml", "", 1, nil},
+			"callers": {
+				object{"ip": "{addr}"}, object{"key": "{who}-{where|site}"}, object{"ip": "{a}{b}"}, object{"ip": "x{a}"}, object{"key": "{}"}, object{"key": "x"}, object{"KEY": "{a}"},
+				object{"_canary": "{a}"}, object{"k": 1}, object{}, list(), "ip", nil,
+			},
+			"client": {
+				object{"address": "addr"}, object{"address": "addr", "forwarded": "xff", "trusted": "10.0.0.0/8", "ipv6_prefix": 64}, object{"trusted": list("10.0.0.1", "::1")}, object{"trusted": list()},
+				object{"ipv6_prefix": 0}, object{"ipv6_prefix": 129}, object{"address": ""}, object{"more": 1}, object{}, "addr", nil,
+			},
+			"time":     {object{"field": "ts"}, object{"field": "ts", "layout": "unix"}, object{"layout": "clf"}, object{"layout": "Unix"}, object{"field": 1}, object{}, "ts", nil},
+			"resource": {object{"field": "path"}, object{"field": "path", "templates": "/a/{id}", "other": "else"}, object{"templates": list("/a", "b")}, object{"templates": list()}, object{"other": strings.Repeat("x", 1025)}, object{}, 1, nil},
+			"status":   {"code", "", 200, nil},
+			"cost":     {object{"field": "ms"}, object{"field": "s", "scale": 1000}, object{"scale": 7}, object{"scale": "10"}, object{}, "ms", nil},
+			"blocked":  {"none", 429, list(429, "5xx"), list(), 99, "all", nil},
+			"drop": {
+				object{"status": 200}, list(object{"client": "10.0.0.1"}, object{"resource": list("/health", "*")}), object{"fields": object{"who": "bot-*"}}, object{"fields": object{}},
+				object{"status": "7xx"}, object{"path": "/"}, object{}, list(), "all", nil,
+			},
+			"columns":   {"a", list("a", "b"), list(), "", 1, nil},
+			"unwrap":    {"docker", list("syslog", "docker"), list("docker", "docker", "docker", "docker"), "gzip", list(), nil},
+			"responses": {true, false, "true", nil},
+			"more":      {1},
+		},
+		Within: func(mapping any) any { return mapping },
+		Loader: regexp.MustCompile(`^format: (.*: )?bad mapping: |^\w+: got field "`),
+	})
 }
 
 // TestEachMappingReadsItsLog: the log beside a mapping is read as its .want says. Those of unwrap and of compiled formats have one.
 // -update writes what is read.
 func TestEachMappingReadsItsLog(t *testing.T) {
 	var with []string
-	for name, data := range mappings(t) {
+	for name, data := range mappingReader().Files(t) {
 		path := filepath.Join("../../testdata/mappings", name)
 		log, err := os.ReadFile(path + ".log")
 		if errors.Is(err, os.ErrNotExist) {
@@ -207,7 +194,7 @@ func TestAFlagGoesBeforeTheFile(t *testing.T) {
 }
 
 func FuzzParseMapping(f *testing.F) {
-	for _, data := range mappings(f) {
+	for _, data := range mappingReader().Files(f) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -1,18 +1,15 @@
 package rules
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 
-	"github.com/509da70d/floodgate/analyzer/document"
+	"github.com/509da70d/floodgate/analyzer/document/documenttest"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -57,60 +54,14 @@ var onlyTheLoader = regexp.MustCompile(strings.Join([]string{
 	`^overrides: got .* in .*, want at most one in`, `^overrides: got .*(first address|an address, or a network|only callers of kind ip)`, `^warn: got .*rising`,
 }, "|"))
 
-// TestSchemaAndLoaderAgreeOnWhatNobodyWrote puts fields together at random. What the loader takes, the schema takes too:
-// no editor marks a good file. What only the schema takes is wrong in a way that a schema can't see.
+// TestSchemaAndLoaderAgreeOnWhatNobodyWrote puts fields of a rule together.
 func TestSchemaAndLoaderAgreeOnWhatNobodyWrote(t *testing.T) {
-	schema, err := jsonschema.NewCompiler().Compile(schemaFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	good := map[string]any{"name": "r", "callers": "ip", "limit": 10, "window": "1m"}
-	of := choices()
-	accepted, both := 0, 0
-	rapid.Check(t, func(t *rapid.T) {
-		rule := make(map[string]any)
-		for field, value := range good {
-			if rapid.IntRange(0, 19).Draw(t, "keeps "+field) > 0 {
-				rule[field] = value
-			}
-		}
-		for range rapid.IntRange(0, 5).Draw(t, "fields") {
-			field := rapid.SampledFrom(fieldNames).Draw(t, "field")
-			rule[field] = rapid.SampledFrom(of[field]).Draw(t, field)
-		}
-		text, err := json.Marshal(map[string]any{"version": 1, "rules": []any{rule}}) // JSON is YAML
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, wrong := Parse("r", text)
-		invalid := validate(schema, text)
-		switch {
-		case wrong == nil && invalid != nil:
-			t.Fatalf("%s\nis loaded, but an editor says %v", text, invalid)
-		case wrong == nil:
-			accepted++
-		case invalid != nil:
-			both++
-		default:
-			var errs document.Errors
-			if !errors.As(wrong, &errs) {
-				t.Fatal(wrong)
-			}
-			for _, e := range errs {
-				if !onlyTheLoader.MatchString(e.Msg) {
-					t.Fatalf("%s\nis good to an editor, and the loader says %v", text, e)
-				}
-			}
-		}
+	reader().Combinations(t, documenttest.Form{
+		Good:    map[string]any{"name": "r", "callers": "ip", "limit": 10, "window": "1m"},
+		Choices: choices(),
+		Within:  func(rule any) any { return map[string]any{"version": 1, "rules": []any{rule}} },
+		Loader:  onlyTheLoader,
 	})
-	if accepted < 5 || both < 5 {
-		t.Errorf("got %d accepted and %d refused, want both kinds tried", accepted, both)
-	}
-}
-
-var fieldNames = []string{
-	"name", "callers", "match", "limit", "window", "algorithm", "slots", "burst", "timezone", "anchor", "measure", "count_blocked",
-	"close_for", "escalate", "mode", "overrides", "warn",
 }
 
 // TestLimitForIsWhatAPersonWouldLookUp: overrides written in any of their forms, against a search through the list.

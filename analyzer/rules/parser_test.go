@@ -125,15 +125,7 @@ func TestErrorsCarryNoControlCharacters(t *testing.T) {
 
 // FuzzParse never panics, and what is accepted can be relied on.
 func FuzzParse(f *testing.F) {
-	paths, err := filepath.Glob(ruleFiles)
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
+	for _, data := range reader().Files(f) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -3,9 +3,10 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -105,20 +106,21 @@ const askID = "FLOODGATE_TEST_RULE_IDS"
 // maps, whose order is another in each run.
 func TestIDsAreTheSameInEveryProcess(t *testing.T) {
 	var ids strings.Builder
-	for _, path := range files(t) {
-		if !strings.HasPrefix(filepath.Base(path), "accepts_") {
+	files := reader().Files(t)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if !strings.HasPrefix(name, "accepts_") {
 			continue
 		}
-		data := contents(t, path)
-		first, err := Parse(path, data)
+		data := files[name]
+		first, err := Parse(name, data)
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&ids, "id %s %016x\n", filepath.Base(path), first.ID())
+		fmt.Fprintf(&ids, "id %s %016x\n", name, first.ID())
 		for range 20 {
 			again, err := Parse("another name", data)
 			if err != nil || again.ID() != first.ID() {
-				t.Fatalf("%s: got %x and %v, want %x again", path, again.ID(), err, first.ID())
+				t.Fatalf("%s: got %x and %v, want %x again", name, again.ID(), err, first.ID())
 			}
 		}
 	}
@@ -140,15 +142,15 @@ func TestIDsAreTheSameInEveryProcess(t *testing.T) {
 // No two of the accepted files say the same, so no two have one ID.
 func TestNoTwoFilesShareAnID(t *testing.T) {
 	seen := make(map[uint64]string)
-	for _, path := range files(t) {
-		set, err := Load(path)
+	for name, data := range reader().Files(t) {
+		set, err := Parse(name, data)
 		if err != nil {
 			continue
 		}
 		if other, taken := seen[set.ID()]; taken {
-			t.Errorf("%s has the ID of %s", path, other)
+			t.Errorf("%s has the ID of %s", name, other)
 		}
-		seen[set.ID()] = path
+		seen[set.ID()] = name
 	}
 	if len(seen) < 20 {
 		t.Errorf("got %d files, want more", len(seen))

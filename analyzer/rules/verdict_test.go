@@ -1,26 +1,17 @@
 package rules
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"maps"
 	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/509da70d/floodgate/analyzer/document"
+	"github.com/509da70d/floodgate/analyzer/document/documenttest"
 )
 
 const (
-	schemaFile = "../../schemas/rules.schema.json"
-	ruleFiles  = "../../testdata/rules/*.yaml"
+	schemaFile  = "../../schemas/rules.schema.json"
+	rulesFolder = "../../testdata/rules"
 )
 
 // semantic lists the files that the schema accepts and the loader does not, and why a schema can't tell.
@@ -64,92 +55,23 @@ func semantic() map[string]string {
 	}
 }
 
-// Each file's name says its verdict, and its comments say every error or warning that it gives, in order.
-func TestEachFileGetsTheVerdictOfItsName(t *testing.T) {
-	for _, path := range files(t) {
-		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
-		t.Run(name, func(t *testing.T) {
-			data := contents(t, path)
-			set, err := Parse("rules.yaml", data)
-			if accepted := err == nil; accepted != strings.HasPrefix(name, "accepts_") {
-				t.Fatalf("got %v", err)
+// reader is how rules are read.
+func reader() *documenttest.Reader {
+	return &documenttest.Reader{
+		Folder: rulesFolder, Least: 100, Schema: schemaFile, Semantic: semantic(),
+		Parse: func(data []byte) ([]*document.Error, error) {
+			set, err := Parse("file", data)
+			if err != nil {
+				return nil, err
 			}
-			if err == nil {
-				compare(t, "warning", set.Warnings, data)
-				return
-			}
-			var errs document.Errors
-			if !errors.As(err, &errs) || len(errs) == 0 {
-				t.Fatalf("got %T, want Errors", err)
-			}
-			if len(data) > 0 {
-				compare(t, "want", errs, data)
-			}
-		})
+			return set.Warnings, nil
+		},
 	}
 }
 
-// compare checks errs against the comments that begin with word.
-func compare(t *testing.T, word string, errs []*document.Error, data []byte) {
-	t.Helper()
-	var want, got []string
-	for line := range strings.Lines(string(data)) {
-		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "# "+word+": "); ok {
-			want = append(want, "rules.yaml:"+text)
-		}
-	}
-	for _, e := range errs {
-		got = append(got, e.Error())
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-}
+func TestEachFileGetsTheVerdictOfItsName(t *testing.T) { reader().Verdicts(t) }
 
-// The schema gives each file the same verdict as the loader, but for the listed ones.
-func TestSchemaAndLoaderAgree(t *testing.T) {
-	schema, err := jsonschema.NewCompiler().Compile(schemaFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	unused := semantic()
-	for _, path := range files(t) {
-		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
-		why, listed := unused[name]
-		delete(unused, name)
-		t.Run(name, func(t *testing.T) {
-			verdict := validate(schema, contents(t, path))
-			want := strings.HasPrefix(name, "accepts_")
-			switch accepted := verdict == nil; {
-			case listed && !accepted:
-				t.Errorf("listed as %q, but the schema refuses it too: %v", why, verdict)
-			case !listed && accepted != want:
-				t.Errorf("got %v from the schema", verdict)
-			}
-		})
-	}
-	if len(unused) > 0 {
-		t.Errorf("no such files: %v", slices.Sorted(maps.Keys(unused)))
-	}
-}
-
-// validate says what an editor with the schema would say to a file.
-func validate(schema *jsonschema.Schema, data []byte) error {
-	// An editor takes a key twice, and reports it itself.
-	var value any
-	if err := yaml.UnmarshalWithOptions(data, &value, yaml.AllowDuplicateMapKey()); err != nil {
-		return err
-	}
-	text, err := yaml.MarshalWithOptions(value, yaml.JSON())
-	if err != nil {
-		return err
-	}
-	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		return fmt.Errorf("%s: %w", text, err)
-	}
-	return schema.Validate(instance)
-}
+func TestSchemaAndLoaderAgree(t *testing.T) { reader().SchemaAgrees(t) }
 
 // Every example of the schema loads where it stands, so that an editor offers nothing wrong.
 func TestExamplesOfTheSchemaLoad(t *testing.T) {
@@ -200,15 +122,6 @@ func TestExamplesOfTheSchemaLoad(t *testing.T) {
 	if n < 15 {
 		t.Errorf("got %d examples, want more", n)
 	}
-}
-
-func files(t *testing.T) []string {
-	t.Helper()
-	paths, err := filepath.Glob(ruleFiles)
-	if err != nil || len(paths) < 100 {
-		t.Fatalf("got %d files and %v, want a hundred", len(paths), err)
-	}
-	return paths
 }
 
 func contents(t *testing.T, path string) []byte {

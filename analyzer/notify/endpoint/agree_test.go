@@ -2,15 +2,11 @@ package endpoint
 
 import (
 	"encoding/json"
-	"errors"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"pgregory.net/rapid"
-
-	"github.com/509da70d/floodgate/analyzer/document"
+	"github.com/509da70d/floodgate/analyzer/document/documenttest"
 )
 
 // choices are values for a field of an endpoint, good and bad ones.
@@ -56,56 +52,14 @@ var onlyTheLoader = regexp.MustCompile(strings.Join([]string{
 	`^allow_addresses: got `, `^template: (line|cannot be filled|got no JSON)`, `^url: got no URL`,
 }, "|"))
 
-// TestSchemaAndLoaderAgreeOnWhatNobodyWrote puts fields together at random. What the loader takes, the schema takes too:
-// no editor marks a good file. What only the schema takes is wrong in a way that a schema can't see.
+// TestSchemaAndLoaderAgreeOnWhatNobodyWrote puts fields of an endpoint together.
 func TestSchemaAndLoaderAgreeOnWhatNobodyWrote(t *testing.T) {
-	schema, err := jsonschema.NewCompiler().Compile(schemaFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	good := map[string]any{"name": "ops", "url": "https://a.example.com", "secret_files": "ops.secret"}
-	of := choices()
-	fields := []string{"name", "url", "url_file", "secret_files", "allow_addresses", "timeout", "template", "content_type", "digest", "routes", "retries"}
-	accepted, both := 0, 0
-	rapid.Check(t, func(t *rapid.T) {
-		e := make(map[string]any)
-		for field, value := range good {
-			if rapid.IntRange(0, 19).Draw(t, "keeps "+field) > 0 {
-				e[field] = value
-			}
-		}
-		for range rapid.IntRange(0, 4).Draw(t, "fields") {
-			field := rapid.SampledFrom(fields).Draw(t, "field")
-			e[field] = rapid.SampledFrom(of[field]).Draw(t, field)
-		}
-		text, err := json.Marshal(map[string]any{"version": 1, "endpoints": []any{e}}) // JSON is YAML
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, wrong := Parse("n", text, caseFolder)
-		invalid := validate(schema, text)
-		switch {
-		case wrong == nil && invalid != nil:
-			t.Fatalf("%s\nis loaded, but an editor says %v", text, invalid)
-		case wrong == nil:
-			accepted++
-		case invalid != nil:
-			both++
-		default:
-			var errs document.Errors
-			if !errors.As(wrong, &errs) {
-				t.Fatal(wrong)
-			}
-			for _, e := range errs {
-				if !onlyTheLoader.MatchString(e.Msg) {
-					t.Fatalf("%s\nis good to an editor, and the loader says %v", text, e)
-				}
-			}
-		}
+	reader().Combinations(t, documenttest.Form{
+		Good:    map[string]any{"name": "ops", "url": "https://a.example.com", "secret_files": "ops.secret"},
+		Choices: choices(),
+		Within:  func(endpoint any) any { return map[string]any{"version": 1, "endpoints": []any{endpoint}} },
+		Loader:  onlyTheLoader,
 	})
-	if accepted < 5 || both < 5 {
-		t.Errorf("got %d accepted and %d refused, want both kinds tried", accepted, both)
-	}
 }
 
 // Every example of the schema loads where it stands, so that an editor offers nothing wrong.

@@ -2,19 +2,11 @@ package endpoint
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
-	"maps"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/509da70d/floodgate/analyzer/document"
+	"github.com/509da70d/floodgate/analyzer/document/documenttest"
 )
 
 const (
@@ -59,123 +51,45 @@ func semantic() map[string]string {
 	}
 }
 
-// cases returns the files of testdata/notify, by name.
-func cases(t *testing.T) map[string][]byte {
-	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(caseFolder, "*.yaml"))
-	if err != nil || len(paths) < 60 {
-		t.Fatalf("got %d files and %v, want sixty", len(paths), err)
+// reader is how endpoints are read.
+func reader() *documenttest.Reader {
+	return &documenttest.Reader{
+		Folder: caseFolder, Least: 60, Schema: schemaFile, Semantic: semantic(),
+		Parse: func(data []byte) ([]*document.Error, error) {
+			c, err := Parse("file", data, caseFolder)
+			if err != nil {
+				return nil, err
+			}
+			return c.Warnings, nil
+		},
 	}
-	files := make(map[string][]byte)
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
+}
+
+func TestEachFileGetsTheVerdictOfItsName(t *testing.T) { reader().Verdicts(t) }
+
+func TestSchemaAndLoaderAgree(t *testing.T) { reader().SchemaAgrees(t) }
+
+func TestErrorsShowNoSecret(t *testing.T) {
+	failed := 0
+	for name, data := range reader().Files(t) {
+		_, err := Parse("file", data, caseFolder)
+		if err == nil {
+			continue
 		}
-		files[strings.TrimSuffix(filepath.Base(path), ".yaml")] = data
-	}
-	return files
-}
-
-// Each file's name says its verdict, and its comments say every error or warning that it gives, in order.
-func TestEachFileGetsTheVerdictOfItsName(t *testing.T) {
-	for name, data := range cases(t) {
-		t.Run(name, func(t *testing.T) {
-			c, err := Parse("notify.yaml", data, caseFolder)
-			if accepted := err == nil; accepted != strings.HasPrefix(name, "accepts_") {
-				t.Fatalf("got %v", err)
+		failed++
+		for _, secret := range []string{"hunter2", "services", "c3Nz", "xxxxx"} {
+			if strings.Contains(err.Error(), secret) {
+				t.Errorf("%s: got %v, want nothing of a file of a secret or a URL in it", name, err)
 			}
-			if err == nil {
-				compare(t, "warning", c.Warnings, data)
-				return
-			}
-			var errs document.Errors
-			if !errors.As(err, &errs) || len(errs) == 0 {
-				t.Fatalf("got %T, want Errors", err)
-			}
-			if len(data) > 0 {
-				compare(t, "want", errs, data)
-			}
-			for _, secret := range []string{"hunter2", "services", "c3Nz", "xxxxx"} {
-				if strings.Contains(err.Error(), secret) {
-					t.Errorf("got %v, want nothing of a file of a secret or a URL in it", err)
-				}
-			}
-		})
-	}
-}
-
-// compare checks errs against the comments that begin with word.
-func compare(t *testing.T, word string, errs []*document.Error, data []byte) {
-	t.Helper()
-	var want, got []string
-	for line := range strings.Lines(string(data)) {
-		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "# "+word+": "); ok {
-			want = append(want, "notify.yaml:"+text)
 		}
 	}
-	for _, e := range errs {
-		got = append(got, strings.ReplaceAll(e.Error(), caseFolder, "DIR"))
+	if failed < 40 {
+		t.Errorf("got %d files with errors, want more", failed)
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-}
-
-// The schema gives each file the same verdict as the loader, but for the listed ones.
-func TestSchemaAndLoaderAgree(t *testing.T) {
-	schema, err := jsonschema.NewCompiler().Compile(schemaFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	unused := semantic()
-	for name, data := range cases(t) {
-		why, listed := unused[name]
-		delete(unused, name)
-		t.Run(name, func(t *testing.T) {
-			verdict := validate(schema, data)
-			want := strings.HasPrefix(name, "accepts_")
-			switch accepted := verdict == nil; {
-			case listed && !accepted:
-				t.Errorf("listed as %q, but the schema refuses it too: %v", why, verdict)
-			case !listed && accepted != want:
-				t.Errorf("got %v from the schema", verdict)
-			}
-		})
-	}
-	if len(unused) > 0 {
-		t.Errorf("no such files: %v", slices.Sorted(maps.Keys(unused)))
-	}
-}
-
-// validate says what an editor with the schema would say to a file.
-func validate(schema *jsonschema.Schema, data []byte) error {
-	// An editor takes a key twice, and reports it itself.
-	var value any
-	if err := yaml.UnmarshalWithOptions(data, &value, yaml.AllowDuplicateMapKey()); err != nil {
-		return err
-	}
-	text, err := yaml.MarshalWithOptions(value, yaml.JSON())
-	if err != nil {
-		return err
-	}
-	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		return fmt.Errorf("%s: %w", text, err)
-	}
-	return schema.Validate(instance)
 }
 
 func FuzzParse(f *testing.F) {
-	paths, err := filepath.Glob(filepath.Join(caseFolder, "*.yaml"))
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
+	for _, data := range reader().Files(f) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
