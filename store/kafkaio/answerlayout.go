@@ -33,7 +33,7 @@ type layoutKey struct{ api, version int16 }
 // answerLayouts are the layouts of the answers that kafka-go decodes, without the correlation id. They are built from the
 // struct tags that kafka-go's decoder is built from, so that both read the same bytes as lengths. They are safe for
 // concurrent use.
-var answerLayouts = sync.OnceValue(func() map[layoutKey]layout {
+var answerLayouts = sync.OnceValue(func() map[layoutKey]layout { //nolint:gochecknoglobals // a table of constants
 	all := make(map[layoutKey]layout)
 	for _, answer := range []protocol.Message{
 		new(apiversions.Response), new(createtopics.Response), new(describeconfigs.Response), new(findcoordinator.Response),
@@ -102,10 +102,10 @@ func arrayLayout(element layout, flexible bool) layout {
 
 func structLayout(t reflect.Type, version int16, flexible bool) layout {
 	var fields []layout
-	for i := range t.NumField() {
-		for _, tag := range fieldTags(t.Field(i)) {
+	for f := range t.Fields() {
+		for _, tag := range fieldTags(f) {
 			if !tag.tagged && tag.first <= version && version <= tag.last {
-				fields = append(fields, layoutOf(t.Field(i).Type, version, flexible))
+				fields = append(fields, layoutOf(f.Type, version, flexible))
 			}
 		}
 	}
@@ -124,8 +124,8 @@ func structLayout(t reflect.Type, version int16, flexible bool) layout {
 func versionsOf(t reflect.Type) (first, last, flexible int16) {
 	first, last = -1, -1
 	flexible = 1<<15 - 1
-	for i := range t.NumField() {
-		for _, tag := range fieldTags(t.Field(i)) {
+	for f := range t.Fields() {
+		for _, tag := range fieldTags(f) {
 			if first < 0 {
 				first = tag.first
 			}

@@ -151,9 +151,9 @@ func fill(rng *rand.Rand, v reflect.Value) {
 			fill(rng, v.Index(i))
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Field(i).CanSet() {
-				fill(rng, v.Field(i))
+		for _, field := range v.Fields() {
+			if field.CanSet() {
+				fill(rng, field)
 			}
 		}
 	}

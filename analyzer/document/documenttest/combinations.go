@@ -26,6 +26,7 @@ type Form struct {
 // more at random. What Parse accepts, the schema accepts too: no editor marks a good file. What only the schema accepts is
 // wrong in a way that a schema can't see.
 func (r *Reader) Combinations(t *testing.T, f Form) {
+	t.Helper()
 	c := &combiner{Reader: r, Form: f, schema: compile(t, r.Schema)}
 	fields := slices.Sorted(maps.Keys(f.Choices))
 	for i, first := range fields {

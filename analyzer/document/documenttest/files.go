@@ -49,6 +49,7 @@ func (r *Reader) Files(t testing.TB) map[string][]byte {
 // Verdicts parses each file. Its name says whether it is accepted. Its comments "# want: 4:7: text" say every error, in
 // order, or "# warning: 4:7: text" every warning of an accepted one.
 func (r *Reader) Verdicts(t *testing.T) {
+	t.Helper()
 	for name, data := range r.Files(t) {
 		t.Run(name, func(t *testing.T) {
 			if wrong := r.verdict(name, data); wrong != "" {
@@ -96,24 +97,30 @@ func (r *Reader) compare(word string, errs []*document.Error, data []byte) strin
 
 // SchemaAgrees holds the schema against each file: it gives the verdict of the file's name, but for those in Semantic.
 func (r *Reader) SchemaAgrees(t *testing.T) {
-	s := compile(t, r.Schema)
-	unused := maps.Clone(r.Semantic)
-	for name, data := range r.Files(t) {
-		why, listed := unused[name]
-		delete(unused, name)
-		t.Run(name, func(t *testing.T) {
-			verdict := s.validate(data)
-			switch accepted := verdict == nil; {
-			case listed && !accepted:
-				t.Errorf("listed as %q, but the schema refuses it too: %v", why, verdict)
-			case !listed && accepted != strings.HasPrefix(name, "accepts_"):
-				t.Errorf("got %s from the schema", text(verdict))
-			}
-		})
+	t.Helper()
+	for _, wrong := range r.disagreements(compile(t, r.Schema), r.Files(t)) {
+		t.Error(wrong)
 	}
-	if len(unused) > 0 {
-		t.Errorf("listed, and no such files: %v", slices.Sorted(maps.Keys(unused)))
+}
+
+// disagreements says where the schema's verdicts are not those of the files' names, in the order of the names.
+func (r *Reader) disagreements(s schema, files map[string][]byte) (all []string) {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		verdict := s.validate(files[name])
+		why, listed := r.Semantic[name]
+		switch accepted := verdict == nil; {
+		case listed && !accepted:
+			all = append(all, name+": listed as \""+why+"\", but the schema refuses it too: "+text(verdict))
+		case !listed && accepted != strings.HasPrefix(name, "accepts_"):
+			all = append(all, name+": got "+text(verdict)+" from the schema")
+		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(r.Semantic)) {
+		if _, found := files[name]; !found {
+			all = append(all, name+": listed, and there is no such file")
+		}
+	}
+	return all
 }
 
 func text(err error) string {

@@ -1,6 +1,7 @@
 package documenttest
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -102,28 +103,6 @@ func TestAVerdictThatIsNotTheNames(t *testing.T) {
 	}
 }
 
-// stop is a failer that notes the first failure, and panics as Fatal would end the test.
-type stop struct{ said string }
-
-func (s *stop) Helper() {}
-func (s *stop) Fatal(args ...any) {
-	s.said = fmt.Sprint(args...)
-	panic(s)
-}
-
-// said returns what the test of one entry fails with, or nothing.
-func said(c *combiner, entry map[string]any) (text string) {
-	s := new(stop)
-	defer func() {
-		if r := recover(); r != nil && r != any(s) {
-			panic(r)
-		}
-		text = s.said
-	}()
-	c.try(s, entry)
-	return ""
-}
-
 func TestASchemaThatSaysOtherwise(t *testing.T) {
 	for _, c := range []struct {
 		maximum int
@@ -136,7 +115,8 @@ func TestASchemaThatSaysOtherwise(t *testing.T) {
 		{12, map[string]any{"amount": 10}, "is good to an editor, and the loader says file:1:11: amount: got 10"},
 	} {
 		r := reader(t, c.maximum, good())
-		got := said(&combiner{Reader: r, Form: form(), schema: compile(t, r.Schema)}, c.entry)
+		tried := &combiner{Reader: r, Form: form(), schema: compile(t, r.Schema)}
+		got := failure(t, func(t testing.TB) { tried.try(t, c.entry) })
 		if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
 			t.Errorf("at most %d, %v: got %q, want %q", c.maximum, c.entry, got, c.want)
 		}
@@ -149,6 +129,106 @@ func TestValidateReadsYAML(t *testing.T) {
 	for text, want := range map[string]bool{"amount: 1": true, "amount: 1\namount: 2\n": true, "amount: 10": false, "{": false} {
 		if err := s.validate([]byte(text)); (err == nil) != want {
 			t.Errorf("%q: got %v, want accepted %v", text, err, want)
+		}
+	}
+}
+
+// catcher is a testing.TB that notes the first failure.
+type catcher struct {
+	testing.TB
+	said string
+}
+
+func (c *catcher) Helper() {}
+
+func (c *catcher) Fatalf(format string, args ...any) {
+	c.said = fmt.Sprintf(format, args...)
+	panic(c)
+}
+
+func (c *catcher) Fatal(args ...any) { c.Fatalf("%s", fmt.Sprint(args...)) }
+
+// failure returns what f fails with, or nothing.
+func failure(t *testing.T, f func(t testing.TB)) (text string) {
+	t.Helper()
+	c := &catcher{TB: t}
+	defer func() {
+		if r := recover(); r != nil && r != any(c) {
+			panic(r)
+		}
+		text = c.said
+	}()
+	f(c)
+	return ""
+}
+
+// A test that finds no files tests nothing: that is a failure, as is a schema that is none.
+func TestNothingToTestIsAFailure(t *testing.T) {
+	r := reader(t, 9, good())
+	if files := r.Files(t); len(files) != 5 || string(files["accepts_one"]) != "amount: 1\n" {
+		t.Errorf("got %q, want the five by name", files)
+	}
+	r.Least = 6
+	if got := failure(t, func(t testing.TB) { r.Files(t) }); got != "got 5 files and <nil>, want at least 6" {
+		t.Errorf("got %q", got)
+	}
+	bad := filepath.Join(t.TempDir(), "schema.json")
+	write(t, bad, `{"type": "shop"}`)
+	if got := failure(t, func(t testing.TB) { compile(t, bad) }); !strings.Contains(got, "type") {
+		t.Errorf("got %q, want what is wrong with the schema", got)
+	}
+}
+
+// TestEachDisagreementAboutAFileIsSaid: a schema that is too wide, one that is too narrow, and lists that are out of date.
+func TestEachDisagreementAboutAFileIsSaid(t *testing.T) {
+	for name, c := range map[string]struct {
+		maximum  int
+		semantic map[string]string
+		want     []string
+	}{
+		"right":             {9, map[string]string{"rejects_bob": "people"}, nil},
+		"not listed":        {9, nil, []string{"rejects_bob: got it accepted from the schema"}},
+		"too wide":          {10, map[string]string{"rejects_bob": "people"}, []string{"rejects_amount: got it accepted"}},
+		"too narrow":        {6, map[string]string{"rejects_bob": "people"}, []string{"accepts_seven: got jsonschema validation failed"}},
+		"listed for naught": {9, map[string]string{"rejects_bob": "people", "rejects_amount": "numbers"}, []string{`rejects_amount: listed as "numbers", but the schema refuses it too`}},
+		"no such file":      {9, map[string]string{"rejects_bob": "people", "rejects_tom": "people"}, []string{"rejects_tom: listed, and there is no such file"}},
+	} {
+		r := reader(t, c.maximum, good())
+		r.Semantic = c.semantic
+		got := r.disagreements(compile(t, r.Schema), r.Files(t))
+		if len(got) != len(c.want) {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+			continue
+		}
+		for i := range got {
+			if !strings.HasPrefix(got[i], c.want[i]) {
+				t.Errorf("%s: got %q, want %q", name, got[i], c.want[i])
+			}
+		}
+	}
+}
+
+// TestEachPairIsTried: each value alone, and each with each of another field.
+func TestEachPairIsTried(t *testing.T) {
+	r := reader(t, 9, good())
+	tried := make(map[string]bool)
+	r.Parse = func(data []byte) ([]*document.Error, error) {
+		tried[string(data)] = true
+		return shop(data)
+	}
+	f := form()
+	r.Combinations(t, f)
+	for i, amount := range f.Choices["amount"] {
+		for j, name := range f.Choices["name"] {
+			for _, entry := range []map[string]any{{"amount": amount}, {"amount": 1, "name": name}, {"amount": amount, "name": name}, {"amount": amount, "more": 1}} {
+				data, err := json.Marshal(entry)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !tried[string(data)] {
+					t.Errorf("amount %d, name %d: %s was not tried", i, j, data)
+				}
+			}
 		}
 	}
 }
