@@ -7,8 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/509da70d/floodgate/analyzer/document"
 )
@@ -116,7 +119,7 @@ func TestASchemaThatSaysOtherwise(t *testing.T) {
 	} {
 		r := reader(t, c.maximum, good())
 		tried := &combiner{Reader: r, Form: form(), schema: compile(t, r.Schema)}
-		got := failure(t, func(t testing.TB) { tried.try(t, c.entry) })
+		got := failure(t, func(t testing.TB) { t.Helper(); tried.try(t, c.entry) })
 		if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
 			t.Errorf("at most %d, %v: got %q, want %q", c.maximum, c.entry, got, c.want)
 		}
@@ -169,12 +172,12 @@ func TestNothingToTestIsAFailure(t *testing.T) {
 		t.Errorf("got %q, want the five by name", files)
 	}
 	r.Least = 6
-	if got := failure(t, func(t testing.TB) { r.Files(t) }); got != "got 5 files and <nil>, want at least 6" {
+	if got := failure(t, func(t testing.TB) { t.Helper(); r.Files(t) }); got != "got 5 files and <nil>, want at least 6" {
 		t.Errorf("got %q", got)
 	}
 	bad := filepath.Join(t.TempDir(), "schema.json")
 	write(t, bad, `{"type": "shop"}`)
-	if got := failure(t, func(t testing.TB) { compile(t, bad) }); !strings.Contains(got, "type") {
+	if got := failure(t, func(t testing.TB) { t.Helper(); compile(t, bad) }); !strings.Contains(got, "type") {
 		t.Errorf("got %q, want what is wrong with the schema", got)
 	}
 }
@@ -230,5 +233,59 @@ func TestEachPairIsTried(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestWhatASchemaCouldSee: an error that Loader does not match, wherever it stands among others, and one without a position.
+func TestWhatASchemaCouldSee(t *testing.T) {
+	person, amount := &document.Error{Msg: "name: got bob"}, &document.Error{Msg: "amount: got 10, want 1 to 9"}
+	plain := errors.New("plain")
+	c := &combiner{Form: form()}
+	for name, test := range map[string]struct{ err, want error }{
+		"what no schema knows": {document.Errors{person, person}, nil},
+		"a number":             {document.Errors{amount}, amount},
+		"a number behind it":   {document.Errors{person, amount}, amount},
+		"no position":          {plain, plain},
+	} {
+		if got := c.seen(test.err); !errors.Is(got, test.want) {
+			t.Errorf("%s: got %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// TestDrawsAreOfTheChoices: an entry that is drawn has good values and choices, and lacks a good one now and then.
+func TestDrawsAreOfTheChoices(t *testing.T) {
+	f := form()
+	f.Good["name"] = "ann"
+	c := &combiner{Form: f}
+	lacking, most := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		entry := c.draw(t)
+		for field, value := range entry {
+			if f.Good[field] != value && !slices.Contains(f.Choices[field], value) {
+				t.Fatalf("got %s: %v, want a good value or a choice", field, value)
+			}
+		}
+		if _, ok := entry["amount"]; !ok {
+			lacking++
+		}
+		most = max(most, len(entry))
+	})
+	if lacking == 0 || most < 3 {
+		t.Errorf("got %d entries without an amount, and at most %d fields, want some and all three", lacking, most)
+	}
+}
+
+// TestErrorsNameTheFolderInOneWay, wherever the tests run.
+func TestErrorsNameTheFolderInOneWay(t *testing.T) {
+	r := reader(t, 9, nil)
+	r.Parse = func([]byte) ([]*document.Error, error) {
+		return nil, document.Errors{{File: "file", Line: 1, Column: 2, Msg: "open " + r.Folder + "/x: no such file"}}
+	}
+	if got := r.verdict("rejects_missing", []byte("# want: 1:2: open DIR/x: no such file\n")); got != "" {
+		t.Error(got)
+	}
+	if got := r.verdict("rejects_missing", []byte("# want: 1:2: open /x: no such file\n")); !strings.Contains(got, "open DIR/x") {
+		t.Errorf("got %q, want DIR in it", got)
 	}
 }
