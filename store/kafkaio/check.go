@@ -58,6 +58,7 @@ func (c *Client) EnsureTopics(ctx context.Context, specs ...TopicSpec) (created 
 		return nil, err
 	}
 	defer done()
+	c.refresh(c.currentEra()) // the cached metadata may have a topic that was deleted since
 	for _, s := range specs {
 		made, err := c.ensure(ctx, s)
 		if err != nil {

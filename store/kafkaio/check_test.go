@@ -243,3 +243,17 @@ func TestCheckSaysWhichBatchesAreNotRead(t *testing.T) {
 		t.Errorf("got %v and %v, want the size of its batches, and the missing one", found, err)
 	}
 }
+
+// TestEnsureTopicsMakesWhatAnotherHasDeleted a moment ago, although this client's metadata still has the topic.
+func TestEnsureTopicsMakesWhatAnotherHasDeleted(t *testing.T) {
+	b, c := withTopic(t, 1, Config{})
+	produce(t, c, "t", 0, "one")
+	other := startClient(t, Config{Brokers: b.Addrs()})
+	if r, err := other.admin.DeleteTopics(t.Context(), &kafka.DeleteTopicsRequest{Topics: []string{"t"}}); err != nil || r.Errors["t"] != nil {
+		t.Fatal(err, r.Errors)
+	}
+	created, err := c.EnsureTopics(t.Context(), TopicSpec{Name: "t", Partitions: 2})
+	if n, _ := c.Partitions(t.Context(), "t"); err != nil || !slices.Equal(created, []string{"t"}) || n != 2 {
+		t.Errorf("got %q, %v and %d partitions, want the topic made anew with 2", created, err, n)
+	}
+}

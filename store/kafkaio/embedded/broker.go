@@ -58,6 +58,7 @@ func Start(o Options) (*Broker, error) {
 		return nil, fmt.Errorf("start embedded broker: %w", err)
 	}
 	boundTimes(c)
+	slowDeletions(c)
 	return &Broker{cluster: c, conns: conns, addrs: c.ListenAddrs(), unlock: unlock}, nil
 }
 

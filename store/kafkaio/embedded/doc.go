@@ -11,6 +11,8 @@
 // A topic with message.timestamp.after.max.ms refuses messages that are further ahead of the broker's clock, as it does on
 // Apache Kafka. Such a topic refuses compressed batches here, because the broker cannot see their times.
 //
+// A topic takes DeletionTime to be deleted: until then a request that makes one of the same name waits.
+//
 // It is not Apache Kafka. It takes protocol versions that Kafka 4 refuses, does not enforce the other message.timestamp.*
 // settings, waits for no initial rebalance and compacts in its own way. A test that passes here may fail with Apache Kafka.
 package embedded
