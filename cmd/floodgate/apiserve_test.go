@@ -48,14 +48,14 @@ func TestAnUnsafeAPIDoesNotStart(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	if err := realMain(t.Context(), []string{"demo", "--api", "0.0.0.0:9096"}, inside(&out, nil)); !isUsage(err) || !strings.Contains(err.Error(), "loopback") {
+	if err := realMain(t.Context(), []string{"demo", "--api-listen", "0.0.0.0:9096"}, inside(&out, nil)); !isUsage(err) || !strings.Contains(err.Error(), "loopback") {
 		t.Errorf("demo for all: got %v, want a usage error", err)
 	}
 }
 
 // TestTheDemosAPISaysWhoMay, answers while it runs, and lets its own machine decide.
 func TestTheDemosAPISaysWhoMay(t *testing.T) {
-	p := start(t, "demo", "--api", "127.0.0.1:0", "--duration", "8s")
+	p := start(t, "demo", "--api-listen", "127.0.0.1:0", "--duration", "8s")
 	address := p.waitFor(`the API is at (\S+): this machine may do everything there, without a token`, 30*time.Second)
 	var status apiv1.Status
 	for deadline := time.Now().Add(30 * time.Second); status.Role != "admin" || !status.Control.Ready; time.Sleep(10 * time.Millisecond) {

@@ -23,6 +23,9 @@ func runBroker(ctx context.Context, p process, args []string) (err error) {
 	if err := flagsOnly(flags); err != nil {
 		return err
 	}
+	if err := o.Check(); err != nil {
+		return usagef("broker: %w", err)
+	}
 	defer log.report(p, &err)
 	logger := log.logger(p)
 	logStart(logger, "broker")

@@ -39,7 +39,7 @@ func parseDemo(p process, args []string) (demo.Config, error) {
 	flags.IntVar(&c.Servers, "servers", 3, "web servers with a gate")
 	flags.IntVar(&c.Partitions, "partitions", 4, "partitions of the topics")
 	c.predict.add(flags)
-	flags.StringVar(&c.API, "api", "", "`host:port` on loopback of the API, where this machine may do everything without a token (default: none)")
+	flags.StringVar(&c.API, "api-listen", "", "`host:port` on loopback of the API, where this machine may do everything without a token (default: none)")
 	flags.BoolVar(&c.Dashboard, "dashboard", false, "print a link to the dashboard, which works once, and go on until interrupted, or for --duration if that is set")
 	flags.StringVar(&c.Data, "data", "", "`directory` to keep the log and the counts in (default: a temporary one)")
 	flags.Var(&c.out, "output", "table or json")
@@ -96,7 +96,7 @@ func (c *demoFlags) checkAPI() error {
 	}
 	at, err := netip.ParseAddrPort(c.API)
 	if err != nil || !at.Addr().IsLoopback() {
-		return usagef("--api: got %q, want an address of loopback such as 127.0.0.1:9096: nobody needs a token there", c.API)
+		return usagef("--api-listen: got %q, want an address of loopback such as 127.0.0.1:9096: nobody needs a token there", c.API)
 	}
 	return nil
 }

@@ -81,7 +81,7 @@ func TestDemoWhoseReaderGoesAwayCleansUp(t *testing.T) {
 // TestADashboardIsThereUntilItIsStopped, unless somebody says for how long.
 func TestADashboardIsThereUntilItIsStopped(t *testing.T) {
 	for want, args := range map[time.Duration][]string{
-		10 * time.Second: {}, maxDemo: {"--dashboard"}, 10 * time.Minute: {"--duration", "10m", "--dashboard"}, time.Minute: {"--duration", "1m", "--api", "127.0.0.1:0"},
+		10 * time.Second: {}, maxDemo: {"--dashboard"}, 10 * time.Minute: {"--duration", "10m", "--dashboard"}, time.Minute: {"--duration", "1m", "--api-listen", "127.0.0.1:0"},
 	} {
 		c, err := parseDemo(process{stdout: io.Discard, stderr: io.Discard, lookup: func(string) (string, bool) { return "", false }}, args)
 		if err != nil || c.Duration != want || c.Dashboard != slices.Contains(args, "--dashboard") {

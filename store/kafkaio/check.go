@@ -62,7 +62,7 @@ func (c *Client) EnsureTopics(ctx context.Context, specs ...TopicSpec) (created 
 	for _, s := range specs {
 		made, err := c.ensure(ctx, s)
 		if err != nil {
-			return created, c.failed("create topic", s.Name, 0, Unknown, err)
+			return created, c.failed("create topic", s.Name, wholeTopic, Unknown, err)
 		}
 		if made {
 			created = append(created, s.Name)
@@ -157,7 +157,7 @@ func (c *Client) CheckTopics(ctx context.Context, specs ...TopicSpec) (all []Fin
 				Severity: Error, Why: "nothing can be written or read: create it, or let this user describe it (ACL)"}}, nil
 		}
 		if err != nil {
-			return nil, c.failed("check topic", s.Name, 0, Unknown, err)
+			return nil, c.failed("check topic", s.Name, wholeTopic, Unknown, err)
 		}
 		all = append(all, found...)
 	}

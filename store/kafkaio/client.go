@@ -192,12 +192,16 @@ func (c *Client) retry(ctx context.Context, attempts int, f func() error) error 
 // retryPause is the first wait between attempts; it doubles.
 const retryPause = 25 * time.Millisecond
 
+// wholeTopic is the partition of a request about a topic.
+const wholeTopic = -1
+
 // failed wraps err with what was asked for. The error is ErrClosed if Close ended the call, and DeadlineExceeded if a
 // connection noticed the deadline before the context did: both have the same deadline.
 func (c *Client) failed(op, topic string, partition int, outcome Outcome, err error) error {
 	c.mu.Lock()
 	closed := c.closed
 	c.mu.Unlock()
+	err = withoutMethod(err)
 	switch {
 	case closed && errors.Is(err, context.Canceled):
 		err = ErrClosed

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"syscall"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -79,15 +80,18 @@ func (*CorruptError) Unwrap() error { return ErrCorrupt }
 type RequestError struct {
 	Op        string // "fetch", "produce", …
 	Topic     string // empty for a request that has no topic
-	Partition int
+	Partition int    // less than 0 for a request about the whole topic
 	Outcome   Outcome
 	Err       error
 }
 
 // Error says which request failed and why.
 func (e *RequestError) Error() string {
-	if e.Topic == "" {
+	switch {
+	case e.Topic == "":
 		return fmt.Sprintf("%s: %v", e.Op, e.Err)
+	case e.Partition < 0:
+		return fmt.Sprintf("%s %s: %v", e.Op, e.Topic, e.Err)
 	}
 	return fmt.Sprintf("%s %s/%d: %v", e.Op, e.Topic, e.Partition, e.Err)
 }
@@ -188,6 +192,14 @@ func brokerError(code int16) error {
 		return fmt.Errorf("%w: %w", ErrUnauthorized, e)
 	}
 	return e
+}
+
+// withoutMethod returns an error of kafka-go without the name of the Go method that it begins with.
+func withoutMethod(err error) error {
+	if inner := errors.Unwrap(err); inner != nil && strings.HasPrefix(err.Error(), "kafka.(*Client).") {
+		return inner
+	}
+	return err
 }
 
 // named wraps an error of kafka-go's own requests in this package's error for it, if there is one.

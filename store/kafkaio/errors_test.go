@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -120,6 +122,23 @@ func TestRefusalsHaveOneName(t *testing.T) {
 	for _, err := range []error{nil, io.EOF, kafka.LeaderNotAvailable} {
 		if got := named(err); got != err { //nolint:errorlint // the same one
 			t.Errorf("%v: got %v, want it as it is", err, got)
+		}
+	}
+}
+
+// TestErrorsAreInPlainWords: no name of a Go method, and a partition only where one was asked for.
+func TestErrorsAreInPlainWords(t *testing.T) {
+	c := startClient(t, Config{Brokers: []string{"127.0.0.1:1"}, Timeout: 200 * time.Millisecond})
+	_, count := c.Partitions(t.Context(), "t")
+	_, create := c.EnsureTopics(t.Context(), TopicSpec{Name: "t", Partitions: 1})
+	_, check := c.CheckTopics(t.Context(), TopicSpec{Name: "t", Partitions: 1})
+	_, identify := c.Identity(t.Context(), "t")
+	_, fetch := c.Fetch(t.Context(), FetchRequest{Topic: "t", Partition: 3, Offset: 1})
+	for want, err := range map[string]error{
+		"count partitions of t: ": count, "create topic t: ": create, "check topic t: ": check, "identify: ": identify, "fetch t/3: ": fetch,
+	} {
+		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "kafka.(") || !strings.Contains(err.Error(), "connection refused") {
+			t.Errorf("got %v, want it to begin with %q, and why", err, want)
 		}
 	}
 }

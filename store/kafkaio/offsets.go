@@ -68,7 +68,7 @@ func (c *Client) Partitions(ctx context.Context, topic string) (n int, err error
 		return err
 	})
 	if err != nil {
-		return 0, c.failed("count partitions of", topic, 0, Unknown, err)
+		return 0, c.failed("count partitions of", topic, wholeTopic, Unknown, err)
 	}
 	return n, nil
 }

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -41,6 +42,9 @@ type Broker struct {
 // Start listens and serves until Close. With Dir set it first loads the directory. If another process serves the directory,
 // the error is ErrLocked.
 func Start(o Options) (*Broker, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
 	conns := &connections{open: make(map[*connection]struct{})}
 	opts, err := o.cluster(conns)
 	if err != nil {
@@ -62,6 +66,20 @@ func Start(o Options) (*Broker, error) {
 	return &Broker{cluster: c, conns: conns, addrs: c.ListenAddrs(), unlock: unlock}, nil
 }
 
+// Check returns what is wrong with the options by themselves. It opens nothing.
+func (o *Options) Check() error {
+	_, port, err := splitListen(o.Listen)
+	switch {
+	case err != nil:
+		return err
+	case o.Nodes > 1 && port != 0:
+		return fmt.Errorf("listen: got port %d for %d nodes, want port 0", port, o.Nodes)
+	case o.SyncWrites && o.Dir == "":
+		return errors.New("sync writes: got no directory, want one")
+	}
+	return nil
+}
+
 // cluster translates the options for kfake.
 func (o Options) cluster(conns *connections) ([]kfake.Opt, error) {
 	host, port, err := splitListen(o.Listen)
@@ -69,9 +87,6 @@ func (o Options) cluster(conns *connections) ([]kfake.Opt, error) {
 		return nil, err
 	}
 	nodes := max(o.Nodes, 1)
-	if nodes > 1 && port != 0 {
-		return nil, fmt.Errorf("listen: got port %d for %d nodes, want port 0", port, nodes)
-	}
 	opts := []kfake.Opt{
 		kfake.NumBrokers(nodes),
 		kfake.ClusterID(rand.Text()), // of a directory that has one, that
@@ -100,9 +115,6 @@ func (o Options) cluster(conns *connections) ([]kfake.Opt, error) {
 		opts = append(opts, kfake.DataDir(o.Dir))
 	}
 	if o.SyncWrites {
-		if o.Dir == "" {
-			return nil, fmt.Errorf("sync writes: got no directory, want one")
-		}
 		opts = append(opts, kfake.SyncWrites())
 	}
 	return append(opts, o.Cluster...), nil
@@ -115,7 +127,7 @@ func splitListen(listen string) (host string, port int, err error) {
 	}
 	host, p, err := net.SplitHostPort(listen)
 	if err != nil {
-		return "", 0, fmt.Errorf("listen: %w", err)
+		return "", 0, fmt.Errorf("listen: got %q, want host:port: %w", listen, err)
 	}
 	if port, err = strconv.Atoi(p); err != nil || port < 0 || port > 65535 {
 		return "", 0, fmt.Errorf("listen: got port %q, want 0 to 65535", p)

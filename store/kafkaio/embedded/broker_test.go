@@ -278,17 +278,23 @@ func TestStartRefuses(t *testing.T) {
 	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, o := range map[string]embedded.Options{
-		"no port":                   {Listen: "127.0.0.1"},
-		"a port that is none":       {Listen: "127.0.0.1:kafka"},
-		"a port out of range":       {Listen: "127.0.0.1:70000"},
-		"a taken port":              {Listen: taken.Addr().String()},
-		"several nodes on one port": {Listen: "127.0.0.1:9092", Nodes: 2},
-		"sync without a directory":  {SyncWrites: true},
-		"a file for a directory":    {Dir: file},
-		"a taken port, with a dir":  {Listen: taken.Addr().String(), Dir: t.TempDir()},
+	for name, c := range map[string]struct {
+		options embedded.Options
+		seen    bool // by Check, which opens nothing
+	}{
+		"no port":                   {embedded.Options{Listen: "127.0.0.1"}, true},
+		"a port that is none":       {embedded.Options{Listen: "127.0.0.1:kafka"}, true},
+		"a port out of range":       {embedded.Options{Listen: "127.0.0.1:70000"}, true},
+		"a taken port":              {embedded.Options{Listen: taken.Addr().String()}, false},
+		"several nodes on one port": {embedded.Options{Listen: "127.0.0.1:9092", Nodes: 2}, true},
+		"sync without a directory":  {embedded.Options{SyncWrites: true}, true},
+		"a file for a directory":    {embedded.Options{Dir: file}, false},
+		"a taken port, with a dir":  {embedded.Options{Listen: taken.Addr().String(), Dir: t.TempDir()}, false},
 	} {
-		if b, err := embedded.Start(o); err == nil {
+		if err := c.options.Check(); (err != nil) != c.seen {
+			t.Errorf("%s: got %v from Check, want an error: %v", name, err, c.seen)
+		}
+		if b, err := embedded.Start(c.options); err == nil {
 			t.Errorf("%s: got a broker at %s", name, b.Addr())
 			b.Close()
 		}
