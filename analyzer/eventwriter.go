@@ -2,6 +2,7 @@ package analyzer
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/eventlog"
@@ -11,9 +12,10 @@ import (
 )
 
 const (
-	maxEventsSent = 512         // at a time: some 200 KiB
-	maxEventBytes = 512 << 10   // in one produce: a topic takes 1 MiB, and an event has up to 8 KiB where JSON escapes its texts
-	lastEvents    = time.Second // how long an owner that ends waits for the topic of events; what is left is in its store
+	maxEventsSent = 512                    // at a time: some 200 KiB
+	maxEventBytes = 512 << 10              // in one produce: a topic takes 1 MiB, and an event has up to 8 KiB where JSON escapes its texts
+	lastEvents    = time.Second            // how long an owner that ends waits for the topic of events; what is left is in its store
+	awayEvents    = 250 * time.Millisecond // a topic that has refused for so long is away: nobody waits for it
 	drainPoll     = 2 * time.Millisecond
 )
 
@@ -23,13 +25,23 @@ type eventWriter struct {
 	topic    string
 	appender *kafkaio.Appender
 	queue    *eventlog.Queue
+	failing  atomic.Pointer[time.Time] // when the topic began to fail; nil while it takes what is written
 }
 
 func newEventWriter(log kafkaio.Producer, c OwnerConfig, q *eventlog.Queue) *eventWriter {
-	return &eventWriter{topic: c.Events, queue: q, appender: kafkaio.NewAppender(log, kafkaio.AppenderConfig{
-		Topic: c.Events, Partition: c.Fold.Partition, Lease: c.Lease, Retry: kafkaio.Always, Logger: c.Logger,
+	w := &eventWriter{topic: c.Events, queue: q}
+	w.appender = kafkaio.NewAppender(log, kafkaio.AppenderConfig{
+		Topic: c.Events, Partition: c.Fold.Partition, Lease: c.Lease, Retry: w.retry, Logger: c.Logger,
 		Stamp: func() int64 { return time.Now().UnixNano() },
-	})}
+	})
+	return w
+}
+
+// retry notes that an attempt has failed. There is always another one.
+func (w *eventWriter) retry(error) bool {
+	now := time.Now()
+	w.failing.CompareAndSwap(nil, &now)
+	return true
 }
 
 // run writes until ctx ends.
@@ -48,6 +60,7 @@ func (w *eventWriter) run(ctx context.Context) {
 			if _, err := w.appender.Append(ctx, messages[:n]...); err != nil {
 				return // ctx has ended
 			}
+			w.failing.Store(nil)
 			messages = messages[n:]
 		}
 		failpoint.Here(failpoint.EventsWritten)
@@ -79,13 +92,19 @@ func fittingEvents(messages []kafkaio.Message) int {
 	return len(messages)
 }
 
-// drain waits a moment until all is written. ctx is that of an owner that ends, and may be over.
+// drain waits a moment until all is written, but not for a topic that is away. ctx is that of an owner that ends, and may be over.
 func (w *eventWriter) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastEvents)
 	defer cancel()
-	for w.topic != "" && !w.queue.Empty() {
+	for w.topic != "" && !w.queue.Empty() && !w.away(time.Now()) {
 		if kafkaio.Sleep(ctx, drainPoll) != nil {
 			return
 		}
 	}
+}
+
+// away reports whether the topic has failed for awayEvents.
+func (w *eventWriter) away(now time.Time) bool {
+	since := w.failing.Load()
+	return since != nil && now.Sub(*since) >= awayEvents
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"github.com/509da70d/floodgate/schemas/event"
 	"github.com/509da70d/floodgate/store"
 	"github.com/509da70d/floodgate/store/kafkaio"
+	"github.com/509da70d/floodgate/store/kafkaio/kafkaiotest"
 )
 
 // TestEventsOfALogThatWasMadeAnewAreWritten: what heartbeats say is about the old log, although the new one has grown as long.
@@ -172,6 +175,60 @@ func TestIDsThatJSONEscapesDoNotStopEvents(t *testing.T) {
 				time.Sleep(time.Minute)
 				if !q.Empty() || topic.written != 2*maxEventsSent || topic.refused > 0 {
 					t.Errorf("got %d events written, and %d produces refused; want %d and none", topic.written, topic.refused, 2*maxEventsSent)
+				}
+			})
+		})
+	}
+}
+
+// TestAnOwnerWaitsForNoTopicThatIsAway: it ends at once if events have been refused for a while, after awayEvents if they just began
+// to be, and when they are written if the topic is only slow.
+func TestAnOwnerWaitsForNoTopicThatIsAway(t *testing.T) {
+	events := func(f kafkaiotest.Fault) func(kafkaiotest.Call) kafkaiotest.Fault {
+		return func(c kafkaiotest.Call) kafkaiotest.Fault {
+			if c.Op == kafkaiotest.OpProduce && c.Topic == "events" {
+				return f
+			}
+			return kafkaiotest.Fault{}
+		}
+	}
+	for name, c := range map[string]struct {
+		fault   kafkaiotest.Fault
+		failing time.Duration // before the owner ends
+		longest time.Duration // that it takes to end
+		told    bool
+	}{
+		"fine":         {kafkaiotest.Fault{}, 0, 100 * time.Millisecond, true},
+		"slow":         {kafkaiotest.Slow(700 * time.Millisecond), 0, 900 * time.Millisecond, true},
+		"just refused": {kafkaiotest.Down(), time.Millisecond, awayEvents + 100*time.Millisecond, false},
+		"long refused": {kafkaiotest.Down(), time.Minute, 100 * time.Millisecond, false},
+		"no answer":    {kafkaiotest.Silent(), 0, lastEvents + 100*time.Millisecond, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.start()
+				time.Sleep(time.Second)
+				w.log.SetFault(events(c.fault))
+				w.prod.send(time.Now(), "z", "z", "z")
+				time.Sleep(100 * time.Microsecond)
+				synctest.Wait()
+				time.Sleep(c.failing)
+				began := time.Now()
+				w.end()
+				if took := time.Since(began); took > c.longest {
+					t.Errorf("got an end after %v, want at most %v", took, c.longest)
+				}
+				all, _ := eventsIn(t, w.log, "events")
+				closed := func(e event.Event) bool { return e.Type == event.Closed && e.Caller.ID == "z" }
+				told := slices.ContainsFunc(slices.Collect(maps.Values(all)), closed)
+				if told != c.told {
+					t.Errorf("got the closure told: %t, want %t", told, c.told)
+				}
+				w.log.SetFault(nil)
+				w.atRest()
+				if all, _ = eventsIn(t, w.log, "events"); !slices.ContainsFunc(slices.Collect(maps.Values(all)), closed) {
+					t.Errorf("got %d events in the end, want the closure among them: it was in the store", len(all))
 				}
 			})
 		})
