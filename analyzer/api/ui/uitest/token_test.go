@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"testing"
+
+	"github.com/chromedp/chromedp/kb"
 )
 
 // TestATokenStaysOutOfTheAddress: the page takes it from the link, keeps it in the tab, and asks for one that works when it does not.
@@ -18,7 +20,8 @@ func TestATokenStaysOutOfTheAddress(t *testing.T) {
 	}
 	v.reads("#who", "read-person · read")
 
-	v.clicks("#who") // forgets the token
+	v.clicks("#who")
+	v.clicks(`dialog button[value="forget"]`)
 	v.reads("#token-why", "forgotten")
 	v.writes("#token", "wrong")
 	v.presses("\r")
@@ -46,6 +49,29 @@ func TestWithoutATokenAFormAsks(t *testing.T) {
 		v.reads("#who", role+"-person · "+role)
 		v.is(fmt.Sprintf(`location.hash === "#%s"`, to), "the page that the link names, and no token")
 	}
+}
+
+// TestThePageAsksBeforeItForgetsAToken: the button with the person's name is easily hit.
+func TestThePageAsksBeforeItForgetsAToken(t *testing.T) {
+	b := newBrowser(t)
+	c := newCluster(t, 1)
+	v := visit(t, b, c.page("read", "/"), view{})
+	v.reads("#who", "read-person · read")
+	const kept = `sessionStorage.getItem("floodgate.token") !== null && !document.querySelector("dialog")`
+	for name, leave := range map[string]func(){
+		"Cancel": func() { v.clicks(`dialog button[value="keep"]`) },
+		"Escape": func() { v.presses(kb.Escape) },
+	} {
+		v.clicks("#who")
+		v.reads("dialog h2", "Forget the token of this tab?")
+		leave()
+		v.sees(kept)
+		v.is(kept, "the token after "+name)
+	}
+	v.clicks("#who")
+	v.clicks(`dialog button[value="forget"]`)
+	v.reads("#token-why", "The token of this tab is forgotten.")
+	v.is(`sessionStorage.getItem("floodgate.token") === null`, "no token")
 }
 
 // TestTheDemosLinkWorksOnce: the second person who uses it reads that, and can give a token.

@@ -1,7 +1,7 @@
 // The page's start: token, stream, status, which page is shown, and keys.
 
 import { byID, h, setText } from "./element.js";
-import { askForToken, redeem, store, takeFromAddress, token } from "./token.js";
+import { askForToken, askToForget, redeem, store, takeFromAddress, token } from "./token.js";
 import { get } from "./api.js";
 import { poll } from "./poll.js";
 import { span } from "./format.js";
@@ -184,10 +184,10 @@ function wire() {
     find.blur();
   });
   byID("help").addEventListener("click", showKeys);
-  byID("who").addEventListener("click", () => {
-    if (!session?.status.value?.tokens) return;
+  byID("who").addEventListener("click", async () => {
+    if (!session?.status.value?.tokens || !await askToForget()) return;
     store("");
-    session.refuse("The token of this tab is forgotten.");
+    session?.refuse("The token of this tab is forgotten.");
   });
   const pageKey = (name) => () => session?.page?.keys[name]?.() ?? false;
   listen({

@@ -82,3 +82,20 @@ export function askForToken(why) {
     input.focus();
   });
 }
+
+// askToForget shows a dialog, and resolves with whether the person wants the tab to forget its token.
+export function askToForget() {
+  return new Promise((resolve) => {
+    const dialog = h("dialog", { "aria-labelledby": "forget-name" },
+      h("h2", { id: "forget-name" }, "Forget the token of this tab?"),
+      h("p", {}, "The page then asks for one. Other tabs keep theirs, and the token stays good."),
+      h("form", { method: "dialog", class: "buttons" },
+        h("button", { value: "keep", autofocus: true }, "Cancel"), h("button", { value: "forget", class: "primary" }, "Forget")));
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve(dialog.returnValue === "forget");
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
