@@ -24,7 +24,8 @@
 //     none beyond the end of the partition.
 //   - A partition that ends before the offset to read is ErrTruncated: it is another log than before.
 //   - A topic that was missing and exists again is ErrTopicAway, because it may be a new topic of the same name.
-//     CursorConfig.SameTopic turns that off.
+//     CursorConfig.SameTopic turns that off. A reader whose process stands still while its topic is deleted, made anew and
+//     filled beyond its offset has not seen that it was missing: it goes on in the new topic.
 //   - CursorConfig.Retry says after which other errors a Cursor tries again: Temporary, Always, Never, or a function of the
 //     caller.
 //
