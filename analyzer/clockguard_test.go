@@ -73,6 +73,7 @@ func (w *futureWorld) serve(seconds, n int, forged func() time.Time) {
 			w.forger.send(forged(), "a", "z")
 		}
 	}
+	synctest.Wait() // until the owner has them: the test may set its clock next
 }
 
 // digest is what the store holds that anything depends on.
