@@ -22,6 +22,7 @@ type answerConn struct {
 	left    int64  // of that request, to be written
 	pending layout // of the answer that comes next, if it is to be checked
 	answer  []byte // checked, and not yet read
+	err     error  // of the last Read: kafka-go reads once more after an error, and nothing more will come
 }
 
 // requestHead is the length of a request's size, API, and version, in bytes.
@@ -62,27 +63,31 @@ func (c *answerConn) expect() error {
 	api, version := int16(binary.BigEndian.Uint16(c.head[4:])), int16(binary.BigEndian.Uint16(c.head[6:]))
 	if api == int16(protocol.SaslHandshake) && version == 0 {
 		// What follows it has no head, and kafka-go trusts its length.
-		return fmt.Errorf("%w: got a SASL handshake of version 0, want 1 (Kafka 1.0)", ErrVersion)
+		return fmt.Errorf("%w: %w: got a SASL handshake of version 0, want 1 (Kafka 1.0)", errWrongAnswer, ErrVersion)
 	}
 	c.left = int64(binary.BigEndian.Uint32(c.head)) - (requestHead - 4)
 	c.pending = answerLayouts()[layoutKey{api, version}]
 	return nil
 }
 
-// Read returns the next bytes of an answer, or an error before any byte of a wrong one.
+// Read returns the next bytes of an answer, or an error before any byte of a wrong one. The connection is of no use after that error.
 func (c *answerConn) Read(b []byte) (int, error) {
-	if c.pending != nil {
-		answer, err := readChecked(c.Conn, c.pending)
-		if err != nil {
-			return 0, err
-		}
-		c.answer, c.pending = answer, nil
+	if c.err != nil {
+		return 0, c.err
 	}
-	if len(c.answer) == 0 {
+	if c.pending != nil {
+		if c.answer, c.err = readChecked(c.Conn, c.pending); c.err != nil {
+			return 0, c.err
+		}
+		c.pending = nil
+	}
+	if c.answer == nil {
 		return c.Conn.Read(b)
 	}
 	n := copy(b, c.answer)
-	c.answer = c.answer[n:]
+	if c.answer = c.answer[n:]; len(c.answer) == 0 {
+		c.answer = nil // an idle connection keeps no memory
+	}
 	return n, nil
 }
 

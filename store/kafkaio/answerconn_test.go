@@ -2,12 +2,14 @@ package kafkaio
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
@@ -104,9 +106,11 @@ func TestWrongAnswersAreNotShown(t *testing.T) {
 		if err := ask(t, c, 0, &apiversions.Request{}, 64); err != nil {
 			t.Fatal(err)
 		}
-		n, err := c.Read(make([]byte, 64))
-		if n != 0 || err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: got %d bytes and %v, want %q", name, n, err, test.want)
+		for range 2 { // kafka-go reads again after an error
+			n, err := c.Read(make([]byte, 64))
+			if n != 0 || err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%s: got %d bytes and %v, want %q", name, n, err, test.want)
+			}
 		}
 	}
 }
@@ -149,4 +153,28 @@ func TestABrokerThatIsNone(t *testing.T) {
 			t.Errorf("got %v, want that %s", err, want)
 		}
 	}
+}
+
+// TestAWrongAnswerIsKnownAtOnce, although the broker keeps the connection open: no time-out passes.
+func TestAWrongAnswerIsKnownAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broker := func() net.Conn {
+			ours, theirs := net.Pipe()
+			go func() {
+				defer theirs.Close()
+				if _, err := theirs.Read(make([]byte, 256)); err == nil {
+					_, _ = io.WriteString(theirs, "\x00\x00\x00\x0e\x00\x00\x00\x01\x00\x00\x61\x74\x65\x00\x00\x00\x00\x00")
+				}
+				_, _ = theirs.Read(make([]byte, 256)) // until the client hangs up
+			}()
+			return ours
+		}
+		c := New(Config{Brokers: []string{"broker:9092"}, Dial: func(context.Context, string, string) (net.Conn, error) { return broker(), nil }})
+		defer c.Close()
+		began := time.Now()
+		_, err := c.Partitions(t.Context(), "t")
+		if took := time.Since(began); !errors.Is(err, errWrongAnswer) || took > time.Second {
+			t.Errorf("got %v after %v, want that the answer is wrong, after the pauses between three attempts", err, took)
+		}
+	})
 }

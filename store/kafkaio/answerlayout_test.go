@@ -82,12 +82,23 @@ func FuzzAnswer(f *testing.F) {
 		f.Add(key.api, key.version, randomAnswer(f, rng, key))
 	}
 	f.Add(int16(protocol.ApiVersions), int16(0), []byte("\x00\x00\x30\x30\x20\x42ad Request"))
+	f.Add(int16(protocol.CreateTopics), int16(5), taggedAsMarker)
 	f.Fuzz(func(t *testing.T, api, version int16, body []byte) {
 		key := layoutKey{api, version}
 		if answerLayouts()[key] != nil {
 			decodes(t, key, body)
 		}
 	})
+}
+
+// taggedAsMarker is an answer to CreateTopics with a tagged field of number 2⁶⁴−1, whose bytes kafka-go would decode: as a tagged
+// field of 2⁶³−1 bytes.
+var taggedAsMarker = []byte("\x00" + "\x00\x00\x00\x00" + "\x01" + "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x0b" + "\x01\x00\xff\xff\xff\xff\xff\xff\xff\xff\x7f")
+
+func TestATagThatIsKafkaGosOwnMarkerIsRefused(t *testing.T) {
+	if decodes(t, layoutKey{int16(protocol.CreateTopics), 5}, taggedAsMarker) {
+		t.Error("got it decoded, want a refusal")
+	}
 }
 
 // decodes reports whether the layout of an answer lets it through. If so, kafka-go gets it.

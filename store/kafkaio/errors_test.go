@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -128,7 +127,7 @@ func TestRefusalsHaveOneName(t *testing.T) {
 
 // TestErrorsAreInPlainWords: no name of a Go method, and a partition only where one was asked for.
 func TestErrorsAreInPlainWords(t *testing.T) {
-	c := startClient(t, Config{Brokers: []string{"127.0.0.1:1"}, Timeout: 200 * time.Millisecond})
+	c := startClient(t, Config{Brokers: []string{"127.0.0.1:1"}})
 	_, count := c.Partitions(t.Context(), "t")
 	_, create := c.EnsureTopics(t.Context(), TopicSpec{Name: "t", Partitions: 1})
 	_, check := c.CheckTopics(t.Context(), TopicSpec{Name: "t", Partitions: 1})

@@ -3,6 +3,7 @@ package kafkaio
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 )
 
 // wire reads Kafka's fixed-width encoding. After the first field that is out of bounds, err is set and everything reads as
@@ -123,10 +124,13 @@ func (w *wire) compactCount() int {
 	return int(n - 1)
 }
 
-// tags skips tagged fields.
+// tags skips tagged fields. No protocol has one with a high number; kafka-go would take the highest for its own marker of such
+// fields, which has number -1, and decode its bytes.
 func (w *wire) tags() {
 	for n := w.uvarint(); n > 0 && w.err == nil; n-- {
-		w.uvarint()
+		if id := w.uvarint(); id > math.MaxInt32 && w.err == nil {
+			w.err = fmt.Errorf("%w: got a field with the tag %d", errWrongAnswer, id)
+		}
 		size := w.uvarint()
 		w.take(int(min(size, uint64(len(w.b))+1)))
 	}

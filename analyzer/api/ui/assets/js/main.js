@@ -185,7 +185,8 @@ function wire() {
   });
   byID("help").addEventListener("click", showKeys);
   byID("who").addEventListener("click", async () => {
-    if (!session?.status.value?.tokens || !await askToForget()) return;
+    const asked = token();
+    if (!session?.status.value?.tokens || !await askToForget() || token() !== asked) return; // a link may have brought another one
     store("");
     session?.refuse("The token of this tab is forgotten.");
   });
