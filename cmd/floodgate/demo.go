@@ -96,7 +96,7 @@ func (c *demoFlags) checkAPI() error {
 	}
 	at, err := netip.ParseAddrPort(c.API)
 	if err != nil || !at.Addr().IsLoopback() {
-		return usagef("--api-listen: got %q, want an address of loopback such as 127.0.0.1:9096: nobody needs a token there", c.API)
+		return usagef("--api-listen: got %q, want an address of loopback such as 127.0.0.1:9096: this API asks for no token", c.API)
 	}
 	return nil
 }

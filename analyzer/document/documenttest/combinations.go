@@ -22,8 +22,8 @@ type Form struct {
 	Loader  *regexp.Regexp      // matches the errors about what a schema can't see
 }
 
-// Combinations puts values together as nobody would: each value of each field alone, each with each of another field, and
-// more at random. What Parse accepts, the schema accepts too: no editor marks a good file. What only the schema accepts is
+// Combinations tries entries that no file has: each value of each field alone, each pair of values of two fields, and more
+// at random. What Parse accepts, the schema accepts too: no editor marks a good file. What only the schema accepts is
 // wrong in a way that a schema can't see.
 func (r *Reader) Combinations(t *testing.T, f Form) {
 	t.Helper()

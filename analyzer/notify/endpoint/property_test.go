@@ -13,7 +13,7 @@ import (
 	"github.com/509da70d/floodgate/schemas/event"
 )
 
-// anyEvent draws an event, also one that no analyzer makes: who writes to the topic may write anything.
+// anyEvent draws an event, also one that no analyzer makes: a program that may write to the topic can write any event.
 func anyEvent(t *rapid.T) *event.Event {
 	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "\x1b[2J", "a\nb", "\u202e", "<!channel>", "\xff"}))
 	e := &event.Event{
