@@ -24,15 +24,10 @@ func (f *Frame) Decode(b []byte) error {
 // FrameProducer returns the producer or source that the header of a frame names, and whether b may be a frame at all. It
 // looks at nothing else: what it accepts Decode may still refuse.
 func FrameProducer(b []byte) (id ProducerID, ok bool) {
-	if len(b) < frameHeader || string(b[:len(frameMagic)]) != frameMagic || !readsVersion(binary.LittleEndian.Uint16(b[frameVersionAt:])) {
+	if len(b) < frameHeader || string(b[:len(frameMagic)]) != frameMagic || binary.LittleEndian.Uint16(b[frameVersionAt:]) != frameVersion {
 		return ProducerID{}, false
 	}
 	return ProducerID(b[frameProducerAt:frameSeqAt]), true
-}
-
-// readsVersion reports whether Decode reads frames of a version.
-func readsVersion(version uint16) bool {
-	return version >= frameFirstVersion && version <= frameVersion
 }
 
 func (f *Frame) decode(b []byte) error {
@@ -73,7 +68,6 @@ type frameParts struct {
 	entries []byte // count entries
 	count   int
 	source  bool
-	version uint16
 }
 
 // splitFrame checks the header, the checksum, and that the sections fill b exactly.
@@ -84,13 +78,11 @@ func splitFrame(b []byte) (frameParts, error) {
 		return p, fmt.Errorf("%w: got %d bytes, want %d for the header", ErrFrameShort, len(b), frameHeader)
 	case string(b[:len(frameMagic)]) != frameMagic:
 		return p, fmt.Errorf("%w: got %q, want %q", ErrFrameMagic, b[:len(frameMagic)], frameMagic)
-	case !readsVersion(binary.LittleEndian.Uint16(b[frameVersionAt:])):
-		return p, fmt.Errorf("%w: got %d, want %d to %d", ErrFrameVersion,
-			binary.LittleEndian.Uint16(b[frameVersionAt:]), frameFirstVersion, frameVersion)
+	case binary.LittleEndian.Uint16(b[frameVersionAt:]) != frameVersion:
+		return p, fmt.Errorf("%w: got %d, want %d", ErrFrameVersion, binary.LittleEndian.Uint16(b[frameVersionAt:]), frameVersion)
 	case len(b) > MaxFrame:
 		return p, fmt.Errorf("%w: got %d bytes, want at most %d", ErrFrameBounds, len(b), MaxFrame)
 	}
-	p.version = binary.LittleEndian.Uint16(b[frameVersionAt:])
 	p.source = b[frameFlagsAt]&frameFlagSource != 0
 	p.strings = int(binary.LittleEndian.Uint16(b[frameStringsAt:]))
 	p.count = int(binary.LittleEndian.Uint16(b[frameEntriesAt:]))

@@ -10,7 +10,6 @@ import (
 func (p *frameParts) decodeEntries(entries []Entry) error {
 	text, rows, step := string(p.text), p.entries, stride(p.source)
 	offsets, strings := p.offsets, uint(p.strings)
-	allowed := flagsOf(p.version)
 	var kinds knownKinds
 	for i := range entries {
 		e, row := &entries[i], (*[frameEntry]byte)(rows)
@@ -18,7 +17,7 @@ func (p *frameParts) decodeEntries(entries []Entry) error {
 		resource := uint(binary.LittleEndian.Uint16(row[entryResourceAt:]))
 		kind := uint(binary.LittleEndian.Uint16(row[entryKindAt:]))
 		flags := binary.LittleEndian.Uint32(row[entryFlagsAt:]) // and the three reserved bytes
-		if id >= strings || resource >= strings || kind >= strings || !allowed.has(flags) {
+		if id >= strings || resource >= strings || kind >= strings || !allowedFlags.has(flags) {
 			return p.refuse(i, e, row)
 		}
 		known := &kinds[kind%uint(len(kinds))]
@@ -86,13 +85,13 @@ func (p *frameParts) validateRow(row *[frameEntry]byte) error {
 		}
 	}
 	flags := binary.LittleEndian.Uint32(row[entryFlagsAt:])
-	if flagsOf(p.version).has(flags) {
+	if allowedFlags.has(flags) {
 		return nil
 	}
-	if p.version != frameFirstVersion && flags <= entryFlags {
+	if flags <= entryFlags {
 		return fmt.Errorf("%w: got flags %#x", errEntryEarly, flags)
 	}
-	return fmt.Errorf("%w: got %#x in a frame of version %d", errEntryFlags, flags, p.version)
+	return fmt.Errorf("%w: got %#x", errEntryFlags, flags)
 }
 
 // valid is validate for an entry whose flags go together, without the reason.

@@ -5,9 +5,7 @@ import "hash/crc32"
 // The layout of FRAME.md: where the numbers are.
 const (
 	frameMagic   = "fg"
-	frameVersion = 2 // that encoders write
-
-	frameFirstVersion = 1 // that decoders still read: entries have no early flag
+	frameVersion = 1
 
 	frameVersionAt     = 2
 	frameCRCAt         = 4
@@ -42,26 +40,16 @@ const (
 
 	entryFlagBlocked  = 1 << 0
 	entryFlagResponse = 1 << 1
-	entryFlagEarly    = 1 << 2 // since version 2, and only with entryFlagBlocked
+	entryFlagEarly    = 1 << 2 // only with entryFlagBlocked
 	entryFlags        = entryFlagBlocked | entryFlagResponse | entryFlagEarly
 )
 
 // flagSet is a set of values that the flags of an entry may have: value v is in it if bit v is set.
 type flagSet uint32
 
-// Which flags go together in an entry of a frame of the first version, and of a later one.
-const (
-	flagsFirst flagSet = 1 | 1<<entryFlagBlocked | 1<<entryFlagResponse | 1<<(entryFlagBlocked|entryFlagResponse)
-	flagsLater flagSet = flagsFirst | 1<<(entryFlagBlocked|entryFlagEarly) | 1<<entryFlags
-)
-
-// flagsOf returns the set for a version that is read.
-func flagsOf(version uint16) flagSet {
-	if version == frameFirstVersion {
-		return flagsFirst
-	}
-	return flagsLater
-}
+// allowedFlags is which flags go together in an entry.
+const allowedFlags flagSet = 1 | 1<<entryFlagBlocked | 1<<entryFlagResponse | 1<<(entryFlagBlocked|entryFlagResponse) |
+	1<<(entryFlagBlocked|entryFlagEarly) | 1<<entryFlags
 
 // has reports whether flags, and the reserved bytes above them, are in the set.
 func (s flagSet) has(flags uint32) bool { return s>>flags&1 != 0 }

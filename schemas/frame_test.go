@@ -1,7 +1,6 @@
 package schemas
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -22,6 +21,17 @@ func newFrame() Frame {
 			{Time: 1_700_000_000_121_000_000, Kind: "ip", ID: "203.0.113.9", Resource: "/v1/search", Count: 2, Status: 503, Cost: 17, Response: true},
 		},
 	}
+}
+
+// newEarlyFrame returns a frame of requests that early closures blocked, between others. The last entry is one of them.
+func newEarlyFrame() Frame {
+	f := newFrame()
+	f.Entries = append(f.Entries,
+		Entry{Time: 1_700_000_000_121_000_001, Kind: "key", ID: "abc", Resource: "/v1/search", Count: 4, Blocked: true},
+		Entry{Time: 1_700_000_000_122_000_000, Kind: "ip", ID: "203.0.113.9", Resource: "/v1/search", Count: 1, Status: 429, Blocked: true, Response: true, Early: true},
+		Entry{Time: 1_700_000_000_122_000_001, Kind: "key", ID: "abc", Resource: "/v1/search", Count: 2, Blocked: true, Early: true},
+	)
+	return f
 }
 
 // newSourceFrame returns a frame as ingest writes it.
@@ -137,7 +147,6 @@ func TestEveryTruncationOfAFrameIsRefused(t *testing.T) {
 func TestEveryFlippedBitOfAFrameIsFound(t *testing.T) {
 	for _, b := range [][]byte{
 		encode(t, newFrame()), encode(t, newSourceFrame()), encode(t, newEarlyFrame()),
-		firstVersion(encode(t, newFrame())), firstVersion(encode(t, newSourceFrame())),
 	} {
 		for bit := range 8 * len(b) {
 			b[bit/8] ^= 1 << (bit % 8)
@@ -159,7 +168,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}{
 		"nothing":                {func([]byte) []byte { return nil }, ErrFrameShort},
 		"another magic":          {func(b []byte) []byte { b[0] = 'F'; return b }, ErrFrameMagic},
-		"a later version":        {func(b []byte) []byte { b[frameVersionAt] = 3; return b }, ErrFrameVersion},
+		"a later version":        {func(b []byte) []byte { b[frameVersionAt] = 2; return b }, ErrFrameVersion},
 		"no version":             {func(b []byte) []byte { b[frameVersionAt] = 0; return b }, ErrFrameVersion},
 		"a later, short version": {func(b []byte) []byte { b[frameVersionAt+1] = 1; return b[:frameHeader] }, ErrFrameVersion},
 		"a wrong checksum":       {func(b []byte) []byte { b[frameCRCAt]++; return b }, ErrFrameCRC},
@@ -193,8 +202,6 @@ func TestDecodeRefuses(t *testing.T) {
 		"an unknown entry flag":   {func(b []byte) []byte { firstEntry(b)[entryFlagsAt] = 8; return reseal(b) }, errEntryFlags},
 		"early but not blocked":   {func(b []byte) []byte { firstEntry(b)[entryFlagsAt] = 4; return reseal(b) }, errEntryEarly},
 		"an early answer":         {func(b []byte) []byte { firstEntry(b)[entryFlagsAt] = 6; return reseal(b) }, errEntryEarly},
-		"early in version 1":      {func(b []byte) []byte { firstEntry(b)[entryFlagsAt] = 5; return firstVersion(b) }, errEntryFlags},
-		"half early in version 1": {func(b []byte) []byte { firstEntry(b)[entryFlagsAt] = 4; return firstVersion(b) }, errEntryFlags},
 		"a reserved entry byte":   {func(b []byte) []byte { firstEntry(b)[entryReservedAt+2] = 1; return reseal(b) }, errEntryFlags},
 		"an entry without string": {func([]byte) []byte { return reseal(entryWithoutString(t)) }, errEntryString},
 	} {
@@ -208,6 +215,47 @@ func TestDecodeRefuses(t *testing.T) {
 				t.Errorf("reason for %v: got %q", err, reason)
 			}
 		})
+	}
+}
+
+// All values of the flags: an entry has those that it may have, and all others refuse the frame.
+func TestFlagsOfAnEntry(t *testing.T) {
+	const allowed = "\x00\x01\x02\x03\x05\x07"
+	for flags := range 256 {
+		b := encode(t, newFrame())
+		b[len(b)-frameEntry+entryFlagsAt] = byte(flags)
+		var f Frame
+		err := f.Decode(reseal(b))
+		if !strings.Contains(allowed, string([]byte{byte(flags)})) {
+			if !errors.Is(err, ErrFrameEntry) || Reason(err) != "entry" || len(f.Entries) != 0 {
+				t.Errorf("flags %#x: got %v and %+v, want reason entry", flags, err, f)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("flags %#x: got %v", flags, err)
+			continue
+		}
+		e := f.Entries[len(f.Entries)-1]
+		if e.Blocked != (flags&1 != 0) || e.Response != (flags&2 != 0) || e.Early != (flags&4 != 0) {
+			t.Errorf("flags %#x: got %+v", flags, e)
+		}
+	}
+}
+
+// The error says which entry is wrong, and what was wanted.
+func TestAnEarlyEntryThatWasNotBlockedIsNamed(t *testing.T) {
+	b := encode(t, newEarlyFrame())
+	b[len(b)-frameEntry+entryFlagsAt] = entryFlagEarly
+	var f Frame
+	err := f.Decode(reseal(b))
+	const want = "bad entry in frame 5: early but not blocked, want early only together with blocked: got flags 0x4"
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	var enc FrameEncoder
+	if err := enc.Add(&Entry{Kind: "ip", ID: "::1", Count: 1, Early: true}); !errors.Is(err, errEntryEarly) || enc.Len() != 0 {
+		t.Errorf("encoder: got %v and %d entries, want %v and none", err, enc.Len(), errEntryEarly)
 	}
 }
 
@@ -252,8 +300,8 @@ func TestFrameProducer(t *testing.T) {
 		ok    bool
 	}{
 		"a frame": {b, true}, "its header alone": {b[:frameHeader], true}, "cut short": {b[:frameHeader-1], false}, "nothing": {nil, false},
-		"another magic": {append([]byte("gf"), b[2:]...), false}, "another version": {append([]byte("fg\x03\x00"), b[4:]...), false},
-		"the version before": {firstVersion(bytes.Clone(b)), true}, "no version": {append([]byte("fg\x00\x00"), b[4:]...), false},
+		"another magic": {append([]byte("gf"), b[2:]...), false}, "another version": {append([]byte("fg\x02\x00"), b[4:]...), false},
+		"no version": {append([]byte("fg\x00\x00"), b[4:]...), false},
 	} {
 		id, ok := FrameProducer(c.frame)
 		if ok != c.ok || ok != (id == f.Producer) {

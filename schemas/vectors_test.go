@@ -43,10 +43,10 @@ type entryJSON struct {
 	Status   uint16 `json:"status"`
 	Blocked  bool   `json:"blocked"`
 	Response bool   `json:"response"`
-	Early    bool   `json:"early,omitempty"` // in frames of version 1 there is none
+	Early    bool   `json:"early"`
 }
 
-// vectorFrames are the frames of version 1 that must be read.
+// vectorFrames are the frames that must be read.
 func vectorFrames() map[string]Frame {
 	extremes := Frame{
 		Producer: ProducerID(bytes.Repeat([]byte{0xff}, 16)), Source: true,
@@ -55,39 +55,49 @@ func vectorFrames() map[string]Frame {
 			{Time: math.MinInt64, Kind: "0", ID: "\x00\xff", Count: 1},
 			{Time: math.MaxInt64, Kind: strings.Repeat("k", MaxCallerKind), ID: strings.Repeat("i", MaxCallerID),
 				Resource: strings.Repeat("r", MaxResource), Cost: math.MaxInt64, Offset: math.MaxInt64,
-				Count: math.MaxUint32, Status: math.MaxUint16, Blocked: true, Response: true},
+				Count: math.MaxUint32, Status: math.MaxUint16, Blocked: true, Response: true, Early: true},
+			{Kind: "_", ID: strings.Repeat("\xff", MaxCallerID), Count: 1, Blocked: true, Early: true},
 		},
 	}
+	earlySource := newEarlyFrame()
+	earlySource.Source, earlySource.Seq = true, 0
 	return map[string]Frame{
 		"reads_producer": newFrame(), "reads_source": newSourceFrame(), "reads_extremes": extremes,
-		"reads_empty": {Seq: math.MaxUint64},
+		"reads_early": newEarlyFrame(), "reads_early_source": earlySource, "reads_empty": {Seq: math.MaxUint64},
 	}
 }
 
-// vectorRejects are changes to the producer frame of version 1 after which it must be refused, by reason and name. All but crc
-// are sealed again.
+// vectorRejects are changes to the frame of early entries after which it must be refused, by reason and name. All but crc are
+// sealed again.
 func vectorRejects() map[string]func(b []byte) []byte {
 	entry := func(b []byte) []byte { return b[len(b)-frameEntry:] }
+	flags := func(v byte) func(b []byte) []byte {
+		return func(b []byte) []byte { entry(b)[entryFlagsAt] = v; return b }
+	}
 	return map[string]func(b []byte) []byte{
-		"short header":      func(b []byte) []byte { return b[:frameHeader-1] },
-		"short entries":     func(b []byte) []byte { return b[:len(b)-1] },
-		"magic":             func(b []byte) []byte { b[1] = 'G'; return b },
-		"version":           func(b []byte) []byte { b[frameVersionAt] = frameVersion + 1; return b },
-		"crc":               func(b []byte) []byte { b[frameProducerAt] ^= 1; return b },
-		"bounds trailing":   func(b []byte) []byte { return append(b, 0) },
-		"bounds seq":        func(b []byte) []byte { clear(b[frameSeqAt:][:8]); return b },
-		"bounds flag":       func(b []byte) []byte { b[frameFlagsAt] = 2; return b },
-		"bounds reserved":   func(b []byte) []byte { b[frameReservedAt] = 1; return b },
-		"bounds offset":     func(b []byte) []byte { b[frameHeader+frameOffset] = 0xff; return b },
-		"entry string":      func(b []byte) []byte { entry(b)[entryIDAt] = 200; return b },
-		"entry kind":        func(b []byte) []byte { copy(entry(b)[entryKindAt:], entry(b)[entryResourceAt:][:2]); return b },
-		"entry count":       func(b []byte) []byte { clear(entry(b)[entryCountAt:][:4]); return b },
-		"entry cost":        func(b []byte) []byte { entry(b)[entryCostAt+7] = 0xff; return b },
-		"entry flag":        func(b []byte) []byte { entry(b)[entryFlagsAt] |= 4; return b },
-		"entry early":       func(b []byte) []byte { entry(b)[entryFlagsAt] |= entryFlagBlocked | entryFlagEarly; return b },
-		"entry reserved":    func(b []byte) []byte { entry(b)[entryReservedAt] = 1; return b },
-		"short huge text":   func(b []byte) []byte { copy(b[frameTextAt:], "\xff\xff\xff\xff"); return b },
-		"short many string": func(b []byte) []byte { copy(b[frameStringsAt:], "\xff\xff"); return b },
+		"short header":       func(b []byte) []byte { return b[:frameHeader-1] },
+		"short entries":      func(b []byte) []byte { return b[:len(b)-1] },
+		"magic":              func(b []byte) []byte { b[1] = 'G'; return b },
+		"version 0":          func(b []byte) []byte { b[frameVersionAt] = 0; return b },
+		"version 2":          func(b []byte) []byte { b[frameVersionAt] = 2; return b },
+		"version 257":        func(b []byte) []byte { b[frameVersionAt+1] = 1; return b },
+		"crc":                func(b []byte) []byte { b[frameProducerAt] ^= 1; return b },
+		"bounds trailing":    func(b []byte) []byte { return append(b, 0) },
+		"bounds seq":         func(b []byte) []byte { clear(b[frameSeqAt:][:8]); return b },
+		"bounds flag":        func(b []byte) []byte { b[frameFlagsAt] = 2; return b },
+		"bounds reserved":    func(b []byte) []byte { b[frameReservedAt] = 1; return b },
+		"bounds offset":      func(b []byte) []byte { b[frameHeader+frameOffset] = 0xff; return b },
+		"entry string":       func(b []byte) []byte { entry(b)[entryIDAt] = 200; return b },
+		"entry kind":         func(b []byte) []byte { copy(entry(b)[entryKindAt:], entry(b)[entryResourceAt:][:2]); return b },
+		"entry count":        func(b []byte) []byte { clear(entry(b)[entryCountAt:][:4]); return b },
+		"entry cost":         func(b []byte) []byte { entry(b)[entryCostAt+7] = 0xff; return b },
+		"entry flag":         flags(entryFlags + 1),
+		"entry flags":        flags(math.MaxUint8),
+		"entry early alone":  flags(entryFlagEarly),
+		"entry early answer": flags(entryFlagEarly | entryFlagResponse),
+		"entry reserved":     func(b []byte) []byte { entry(b)[entryReservedAt] = 1; return b },
+		"short huge text":    func(b []byte) []byte { copy(b[frameTextAt:], "\xff\xff\xff\xff"); return b },
+		"short many string":  func(b []byte) []byte { copy(b[frameStringsAt:], "\xff\xff"); return b },
 	}
 }
 
@@ -111,15 +121,9 @@ func TestVectors(t *testing.T) {
 		want["rejects_"+strings.ReplaceAll(name, " ", "_")+".hex"] = "# reason: " + reason + "\n" + hexLines(b)
 	}
 	for name, f := range vectorFrames() {
-		reads(name, f, firstVersion(encode(t, f)))
-	}
-	for name, change := range vectorRejects() {
-		rejects(name, change(firstVersion(encode(t, newFrame()))))
-	}
-	for name, f := range vectorFrames2() {
 		reads(name, f, encode(t, f))
 	}
-	for name, change := range vectorRejects2() {
+	for name, change := range vectorRejects() {
 		rejects(name, change(encode(t, newEarlyFrame())))
 	}
 	if *update {
@@ -171,11 +175,7 @@ func TestVectorsDecode(t *testing.T) {
 			if got := toJSON(f); !reflect.DeepEqual(got, want) {
 				t.Errorf("got  %+v\nwant %+v", got, want)
 			}
-			again := encode(t, f)
-			if b[frameVersionAt] == frameFirstVersion {
-				again = firstVersion(again)
-			}
-			if !bytes.Equal(again, b) {
+			if again := encode(t, f); !bytes.Equal(again, b) {
 				t.Errorf("encoded again: got\n%swant\n%s", annotate(again), annotate(b))
 			}
 		})
