@@ -35,9 +35,8 @@ type Checkpoint struct {
 	Rows   int64  // number of rows
 }
 
-// Format 2 has no Control and no Place, and format 3 no Chain and no ControlTail. Their stores are rebuilt.
 const (
-	checkpointFormat  = 4
+	checkpointFormat  = 1
 	checkpointNumbers = 14
 	checkpointSize    = 1 + 8*checkpointNumbers + 4 + 4 + 8 // format, numbers, the checksums of both tails, checksum
 )

@@ -55,7 +55,7 @@ func (s *Store) compactBucket(t *splitTxn, index int, b *bucket) (bucket, error)
 		}
 	}
 	for _, p := range b.pages {
-		key := p.key(index)
+		key := pageKey(index, p.number)
 		if err := t.do(func(txn *badger.Txn) error { return txn.Delete(key) }); err != nil {
 			return bucket{}, err
 		}

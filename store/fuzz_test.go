@@ -52,13 +52,13 @@ func TestEveryTruncationAndFlipOfACheckpointIsRefused(t *testing.T) {
 	}
 }
 
-// A store of an earlier version is not taken for one in which no control record was applied: its owner rebuilds it.
-func TestACheckpointOfFormat2IsRefused(t *testing.T) {
-	old := (&Checkpoint{Next: 1, TailCRC: 2}).append(nil)[:1+8*8+4]
-	old[0] = 2
-	old = binary.LittleEndian.AppendUint64(old, xxhash.Sum64(old))
+// A checkpoint of another format is refused, also if its checksum is right: its owner rebuilds the store.
+func TestACheckpointOfAnotherFormatIsRefused(t *testing.T) {
+	b := (&Checkpoint{Next: 1, TailCRC: 2}).append(nil)
+	b[0] = checkpointFormat + 1
+	b = binary.LittleEndian.AppendUint64(b[:len(b)-8], xxhash.Sum64(b[:len(b)-8]))
 	var c Checkpoint
-	if err := c.decode(old); !errors.Is(err, ErrCorrupt) || c != (Checkpoint{}) {
+	if err := c.decode(b); !errors.Is(err, ErrCorrupt) || c != (Checkpoint{}) {
 		t.Errorf("got %+v and %v, want %v", c, err, ErrCorrupt)
 	}
 }

@@ -41,10 +41,9 @@ func (s *Store) Check() error {
 	if err != nil {
 		return err
 	}
-	for i := range stored.pages {
-		if !slices.Equal(stored.pages[i].pages, s.buckets[i].pages) || len(stored.old[i].pages) > 0 {
-			return fmt.Errorf("%w: bucket %d: got pages %+v, and pages %+v of old buckets, want %+v", ErrCorrupt, i,
-				stored.pages[i].pages, stored.old[i].pages, s.buckets[i].pages)
+	for i := range stored.buckets {
+		if !slices.Equal(stored.buckets[i].pages, s.buckets[i].pages) {
+			return fmt.Errorf("%w: bucket %d: got pages %+v, want %+v", ErrCorrupt, i, stored.buckets[i].pages, s.buckets[i].pages)
 		}
 	}
 	if s.bucketHash.stored && (stored.bucketHash == nil || *stored.bucketHash != s.bucketHash) {

@@ -56,8 +56,7 @@ func cutBytes(b []byte, maxSize uint64) (head, rest []byte, err error) {
 const (
 	checkpointKey = "c"
 	bucketHashKey = "k"
-	oldPagePrefix = 'p' // pages of a store that was made before the bucket hash had a key
-	pagePrefix    = 'q'
+	pagePrefix    = 'p'
 	pageKeySize   = 1 + 1 + 8
 )
 
@@ -77,18 +76,9 @@ type page struct {
 	number    uint64 // the higher of two numbers is that of the newer page
 	size      int
 	compacted bool
-	old       bool // of a store that was made before the bucket hash had a key
 }
 
-// key returns the page's key in Badger.
-func (p page) key(bucket int) []byte {
-	key := pageKey(bucket, p.number)
-	if p.old {
-		key[0] = oldPagePrefix
-	}
-	return key
-}
-
+// pageKey returns a page's key in Badger.
 func pageKey(bucket int, number uint64) []byte {
 	key := make([]byte, 0, pageKeySize)
 	key = append(key, pagePrefix, byte(bucket))
@@ -98,9 +88,8 @@ func pageKey(bucket int, number uint64) []byte {
 // contents is what Badger contains.
 type contents struct {
 	bucketHash *bucketHash // nil if the store has no key for it
-	pages      [buckets]bucket
-	old        [buckets]bucket // pages of a store that was made before the bucket hash had a key
-	next       uint64          // the highest number of a page, plus 1
+	buckets    [buckets]bucket
+	next       uint64 // the highest number of a page, plus 1
 }
 
 // readContents returns what Badger contains.
@@ -129,25 +118,18 @@ func (c *contents) add(item *badger.Item) error {
 	case string(key) == bucketHashKey:
 		c.bucketHash = new(bucketHash)
 		return item.Value(c.bucketHash.decode)
-	case len(key) != pageKeySize || key[0] != pagePrefix && key[0] != oldPagePrefix:
+	case len(key) != pageKeySize || key[0] != pagePrefix:
 		return fmt.Errorf("%w: foreign key %q", ErrCorrupt, key)
 	}
-	p := page{
-		number: binary.BigEndian.Uint64(key[2:]), size: int(item.ValueSize()), compacted: item.UserMeta() == compactedPage,
-		old: key[0] == oldPagePrefix,
-	}
-	if p.old {
-		c.old[key[1]].add(p)
-	} else {
-		c.pages[key[1]].add(p)
-	}
+	p := page{number: binary.BigEndian.Uint64(key[2:]), size: int(item.ValueSize()), compacted: item.UserMeta() == compactedPage}
+	c.buckets[key[1]].add(p)
 	c.next = max(c.next, p.number+1)
 	return nil
 }
 
 // readPage calls use with the content of a page, which is valid until the transaction ends.
 func readPage(txn *badger.Txn, bucket int, p page, use func(content []byte) error) error {
-	item, err := txn.Get(p.key(bucket))
+	item, err := txn.Get(pageKey(bucket, p.number))
 	if err != nil {
 		return damage(fmt.Sprintf("page %d of bucket %d", p.number, bucket), err)
 	}

@@ -135,6 +135,20 @@ func (s *Store) open(o Options) error {
 	return s.adopt(&c)
 }
 
+// adopt takes over what Badger contains. A new store gets a key of the bucket hash, which the first commit writes.
+func (s *Store) adopt(c *contents) error {
+	s.buckets, s.number = c.buckets, c.next
+	switch {
+	case c.bucketHash != nil:
+		s.bucketHash = *c.bucketHash
+	case c.next > 0:
+		return fmt.Errorf("%w: got pages, and no key of the bucket hash", ErrCorrupt)
+	default:
+		s.bucketHash = newBucketHash()
+	}
+	return nil
+}
+
 // openBadger opens Badger. Some damage makes Badger panic: then openBadger returns ErrCorrupt.
 func (s *Store) openBadger(bo badger.Options) (err error) {
 	defer func() {

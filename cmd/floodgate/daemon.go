@@ -80,8 +80,8 @@ func (d *daemon) prepareTopics(ctx context.Context) (partitions int, err error) 
 	return partitions, nil
 }
 
-// prepareControl creates the topic of control if it is missing, and logs what is wrong with it. Counting goes on without it: an
-// analyzer of an earlier version had no such topic, and may have no right to create one.
+// prepareControl creates the topic of control if it is missing, and logs what is wrong with it. Counting goes on without it: the
+// analyzer may have no right to create it.
 func (d *daemon) prepareControl(ctx context.Context) {
 	specs := kafkaio.Layout{Names: schemas.TopicNames{Control: d.kafka.names.Control}, Partitions: 1}.Specs()
 	control := specs[len(specs)-1]
