@@ -56,7 +56,7 @@ func TestAnUnsafeAPIDoesNotStart(t *testing.T) {
 // TestTheDemosAPISaysWhoMay, answers while it runs, and lets its own machine decide.
 func TestTheDemosAPISaysWhoMay(t *testing.T) {
 	p := start(t, "demo", "--api-listen", "127.0.0.1:0", "--duration", "8s")
-	address := p.waitFor(`the API is at (\S+): this machine may do everything there, without a token`, 30*time.Second)
+	address := p.WaitFor(`the API is at (\S+): this machine may do everything there, without a token`, 30*time.Second)
 	var status apiv1.Status
 	for deadline := time.Now().Add(30 * time.Second); status.Role != "admin" || !status.Control.Ready; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {

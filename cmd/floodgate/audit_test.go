@@ -6,44 +6,27 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/509da70d/floodgate/analyzer/audit"
 	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store"
 	"github.com/509da70d/floodgate/store/rows"
 )
 
 // auditArgs is how to audit what the analyzer has counted.
-func (d *deployment) auditArgs(more ...string) []string {
-	return append([]string{"audit", "--brokers", d.broker, "--rules", d.rulesPath(), "--data", filepath.Join(d.dir, "counts")}, more...)
-}
-
-// counted waits until the analyzer has counted all, then stops it.
-func (d *deployment) counted() {
-	d.t.Helper()
-	_, end, err := d.client.Range(d.t.Context(), "floodgate.requests", 0)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	eventually(d.t, 30*time.Second, "all counted", func() bool {
-		metrics, _ := get(d.t.Context(), d.url+"/metrics")
-		return metricSum(metrics, "floodgate_next_offset") == float64(end)
-	})
-	if code := d.prog.stop(syscall.SIGTERM); code != 0 {
-		d.t.Fatalf("SIGTERM: got exit code %d, want 0:\n%s", code, d.prog.text())
-	}
+func auditArgs(d *processtest.Deployment, more ...string) []string {
+	return append([]string{"audit", "--brokers", d.Broker, "--rules", d.RulesPath(), "--data", d.Counts()}, more...)
 }
 
 // tamper adds one to the last digit of the count of a caller, as a hand would that also keeps the store's digest right.
-func (d *deployment) tamper(caller string) {
-	d.t.Helper()
-	s, err := store.Open(filepath.Join(d.dir, "counts", "0"), store.Options{NoSync: true})
+func tamper(d *processtest.Deployment, caller string) {
+	d.T.Helper()
+	s, err := store.Open(filepath.Join(d.Dir, "counts", "0"), store.Options{NoSync: true})
 	if err != nil {
-		d.t.Fatal(err)
+		d.T.Fatal(err)
 	}
 	var change store.Change
 	err = s.Load(func(key, value []byte) error {
@@ -53,45 +36,45 @@ func (d *deployment) tamper(caller string) {
 		return nil
 	})
 	if err != nil || change.Key == nil {
-		d.t.Fatalf("find row of %s: %v", caller, err)
+		d.T.Fatalf("find row of %s: %v", caller, err)
 	}
 	change.Value[len(change.Value)-1] += 2 // a varint of a small count, zigzag: one more
 	if err := errors.Join(s.Commit(s.Checkpoint(), []store.Change{change}), s.Close()); err != nil {
-		d.t.Fatal(err)
+		d.T.Fatal(err)
 	}
 }
 
 func TestAuditOfAnAnalyzerThatWasKilled(t *testing.T) {
-	d := newDeployment(t)
-	d.writeRules(strings.ReplaceAll(daemonRules, "LIMIT", "1000"))
-	d.start()
-	if _, err := runCommand(d.auditArgs()...); err == nil || !strings.Contains(err.Error(), "stop its analyzer first") {
+	d := processtest.NewDeployment(t, start)
+	d.WriteRules(processtest.Rules("1000"))
+	d.Start()
+	if _, err := runCommand(auditArgs(d)...); err == nil || !strings.Contains(err.Error(), "stop its analyzer first") {
 		t.Errorf("a store in use: got %v, want to be told to stop the analyzer", err)
 	}
 	for i := range 20 {
-		d.send([]string{"a", "b", "c"}[i%3], 1)
+		d.Send([]string{"a", "b", "c"}[i%3], 1)
 		if i%7 == 6 {
-			d.seq-- // the next is taken for a duplicate
+			d.Seq-- // the next is taken for a duplicate
 		}
 		if i == 10 {
-			d.prog.kill()
-			d.start()
+			d.Analyzer.Kill()
+			d.Start()
 		}
 	}
-	d.counted()
+	d.Counted()
 
-	out, err := runCommand(d.auditArgs()...)
+	out, err := runCommand(auditArgs(d)...)
 	if err != nil || !strings.Contains(out, "18 requests") || !strings.Contains(out, "2 duplicates") || !strings.Contains(out, "to the unit") {
 		t.Errorf("audit: got %v,\n%s\nwant 18 requests without the 2 duplicates, to the unit", err, out)
 	}
 
-	d.tamper("b")
-	out, err = runCommand(d.auditArgs()...)
+	tamper(d, "b")
+	out, err = runCommand(auditArgs(d)...)
 	if exitCode(err, &strings.Builder{}) != 1 || !strings.Contains(out, "key:b") || !strings.Contains(out, "+1") || !strings.Contains(out, "counts differ") ||
 		strings.Contains(out, "key:a") {
 		t.Errorf("audit of a changed row: got %v,\n%s\nwant key:b with one too many, alone", err, out)
 	}
-	out, err = runCommand(d.auditArgs("--output", "json")...)
+	out, err = runCommand(auditArgs(d, "--output", "json")...)
 	if err == nil {
 		t.Error("audit as JSON: got no error, want one")
 	}
@@ -110,23 +93,23 @@ func TestAuditOfAnAnalyzerThatWasKilled(t *testing.T) {
 }
 
 func TestAuditSaysWhatItCannotCompare(t *testing.T) {
-	d := newDeployment(t)
-	d.start()
-	d.send("a", 3)
-	d.counted()
-	d.writeRules(strings.ReplaceAll(daemonRules, "LIMIT", "7"))
-	if _, err := runCommand(d.auditArgs()...); !errors.Is(err, audit.ErrOtherRules) {
+	d := processtest.NewDeployment(t, start)
+	d.Start()
+	d.Send("a", 3)
+	d.Counted()
+	d.WriteRules(processtest.Rules("7"))
+	if _, err := runCommand(auditArgs(d)...); !errors.Is(err, audit.ErrOtherRules) {
 		t.Errorf("other rules: got %v, want %v", err, audit.ErrOtherRules)
 	}
-	d.writeRules(strings.ReplaceAll(daemonRules, "LIMIT", "5"))
-	if _, err := runCommand(d.auditArgs("--topic-requests", "nobody's")...); err == nil {
+	d.WriteRules(processtest.Rules("5"))
+	if _, err := runCommand(auditArgs(d, "--topic-requests", "nobody's")...); err == nil {
 		t.Error("no such topic: got no error")
 	}
-	if _, err := runCommand("audit", "--brokers", d.broker, "--rules", d.rulesPath(), "--data", t.TempDir()); err == nil || !strings.Contains(err.Error(), "holds no partition") {
+	if _, err := runCommand("audit", "--brokers", d.Broker, "--rules", d.RulesPath(), "--data", t.TempDir()); err == nil || !strings.Contains(err.Error(), "holds no partition") {
 		t.Errorf("an empty directory: got %v, want it said", err)
 	}
 	for _, args := range [][]string{
-		{"audit", "--brokers", "x:1"}, {"audit", "--data", "d", "--rules", "r"}, d.auditArgs("--skew", "0"), d.auditArgs("more"),
+		{"audit", "--brokers", "x:1"}, {"audit", "--data", "d", "--rules", "r"}, auditArgs(d, "--skew", "0"), auditArgs(d, "more"),
 	} {
 		if _, err := runCommand(args...); !isUsage(err) {
 			t.Errorf("%v: got %v, want a usage error", args, err)
@@ -212,18 +195,18 @@ func TestLongTablesAreCut(t *testing.T) {
 // TestAuditGoesOnBesideAStalePartition: of four stores one was counted by other rules, one is of a partition that the topic
 // does not have, one is in use, and one is right. Each is reported, and the exit code says that not all could be audited.
 func TestAuditGoesOnBesideAStalePartition(t *testing.T) {
-	d := newDeployment(t)
-	if out, err := runCommand("topics", "--brokers", d.broker, "--create", "--partitions", "3"); err != nil {
+	d := processtest.NewDeployment(t, start)
+	if out, err := runCommand("topics", "--brokers", d.Broker, "--create", "--partitions", "3"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	d.start() // with as many partitions as there are
+	d.Start() // with as many partitions as there are
 	key := 0
 	for schemas.Partition(schemas.DefaultPartitionKey().Hash("key", strconv.Itoa(key)), 3) != 0 {
 		key++
 	}
-	sendTo(t, d.broker, strconv.Itoa(key), 3, 1)
-	d.counted()
-	counts := filepath.Join(d.dir, "counts")
+	sendTo(t, d.Broker, strconv.Itoa(key), 3, 1)
+	d.Counted()
+	counts := filepath.Join(d.Dir, "counts")
 	for p, rules := range map[string]uint64{"1": 42, "2": 43, "7": 44} {
 		s, err := store.Open(filepath.Join(counts, p), store.Options{NoSync: true})
 		if err != nil {
@@ -238,7 +221,7 @@ func TestAuditGoesOnBesideAStalePartition(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	text, code := shown(d.auditArgs()...)
+	text, code := shown(auditArgs(d)...)
 	for _, want := range []string{
 		"partition 0: offsets 0 to 1,", "partition 1: NOT AUDITED: store was counted by other rules", "partition 2: NOT AUDITED: ", "stop its analyzer first",
 		"partition 7: NOT AUDITED: topic floodgate.requests has 3 partitions", "3 MORE PARTITIONS COULD NOT BE AUDITED", "floodgate: audit: partition 1: store was counted by other rules", "    audit: partition 7: ",
@@ -250,11 +233,11 @@ func TestAuditGoesOnBesideAStalePartition(t *testing.T) {
 	if code != 1 || strings.Contains(text, "to the unit") {
 		t.Errorf("got exit code %d and\n%s\nwant 1", code, text)
 	}
-	_, err := runCommand(d.auditArgs()...)
+	_, err := runCommand(auditArgs(d)...)
 	if !errors.Is(err, audit.ErrOtherRules) || !errors.Is(err, store.ErrLocked) {
 		t.Errorf("got %v, want both errors", err)
 	}
-	text, _ = shown(d.auditArgs("--output", "json")...)
+	text, _ = shown(auditArgs(d, "--output", "json")...)
 	var sum auditSummary
 	failed := 0
 	for line := range strings.Lines(text) {

@@ -10,6 +10,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
 
@@ -67,8 +68,8 @@ func TestCountsOfAnotherClusterAreRefused(t *testing.T) {
 	}
 	for range 2 { // of its own cluster it is never refused
 		a := begin(t, args(home.Addr())...)
-		awaitReady(t, "http://"+a.waitFor(`msg=listening address=(\S+)`, 10*time.Second), 200, "ok")
-		if _, err := a.end(); err != nil {
+		processtest.AwaitReady(t, "http://"+a.WaitFor(`msg=listening address=(\S+)`, 10*time.Second), 200, "ok")
+		if _, err := a.End(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,8 +87,8 @@ func TestCountsOfAnotherClusterAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := begin(t, args(other.Addr())...)
-	awaitReady(t, "http://"+a.waitFor(`msg=listening address=(\S+)`, 10*time.Second), 200, "ok")
-	if _, err := a.end(); err != nil {
+	processtest.AwaitReady(t, "http://"+a.WaitFor(`msg=listening address=(\S+)`, 10*time.Second), 200, "ok")
+	if _, err := a.End(); err != nil {
 		t.Errorf("after the note was deleted: got %v, want the other cluster", err)
 	}
 	if err := os.WriteFile(filepath.Join(data, clusterNoteName), []byte("{"), 0o600); err != nil {
@@ -105,8 +106,8 @@ func TestATopicMadeAnewWhileItIsCountedIsNoReasonToStop(t *testing.T) {
 	data, rules := filepath.Join(t.TempDir(), "counts"), rulesFile(t)
 	args := []string{"analyze", "--brokers", b.Addr(), "--rules", rules, "--data", data, "--partitions", "1", "--session-timeout", "2s", "--listen", "127.0.0.1:0"}
 	a := begin(t, args...)
-	url := "http://" + a.waitFor(`msg=listening address=(\S+)`, 10*time.Second)
-	awaitReady(t, url, 200, "ok")
+	url := "http://" + a.WaitFor(`msg=listening address=(\S+)`, 10*time.Second)
+	processtest.AwaitReady(t, url, 200, "ok")
 	old, _, err := readClusterNote(data)
 	if err != nil || old.Cluster == "" || len(old.TopicID) != 32 {
 		t.Fatalf("got the note %+v, %v, want a cluster and a topic", old, err)
@@ -115,16 +116,16 @@ func TestATopicMadeAnewWhileItIsCountedIsNoReasonToStop(t *testing.T) {
 	if r, err := admin.DeleteTopics(t.Context(), &kafka.DeleteTopicsRequest{Topics: []string{"floodgate.requests"}}); err != nil || r.Errors["floodgate.requests"] != nil {
 		t.Fatal(err, r)
 	}
-	eventually(t, 40*time.Second, "a note of the new topic", func() bool {
+	processtest.Eventually(t, 40*time.Second, "a note of the new topic", func() bool {
 		note, _, err := readClusterNote(data)
 		return err == nil && note.TopicID != old.TopicID && note.Cluster == old.Cluster
 	})
-	if _, err := a.end(); err != nil {
+	if _, err := a.End(); err != nil {
 		t.Fatal(err)
 	}
 	a = begin(t, args...)
-	awaitReady(t, "http://"+a.waitFor(`msg=listening address=(\S+)`, 10*time.Second), 200, "ok")
-	if _, err := a.end(); err != nil {
+	processtest.AwaitReady(t, "http://"+a.WaitFor(`msg=listening address=(\S+)`, 10*time.Second), 200, "ok")
+	if _, err := a.End(); err != nil {
 		t.Error(err)
 	}
 }

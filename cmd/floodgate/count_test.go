@@ -6,6 +6,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
@@ -16,28 +17,7 @@ func sendTo(t *testing.T, broker, key string, partitions int, seq uint64) {
 	t.Helper()
 	client := kafkaio.New(kafkaio.Config{Brokers: []string{broker}})
 	defer client.Close()
-	now := time.Now().UnixNano()
-	f := schemas.Frame{
-		Producer: schemas.ProducerID{8}, Seq: seq, Flushed: now, Partitions: uint32(partitions), Fingerprint: schemas.DefaultPartitionKey().Fingerprint(),
-		Entries: []schemas.Entry{{Time: now, Kind: "key", ID: key, Count: 1}},
-	}
-	value, err := f.AppendTo(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := schemas.Partition(schemas.DefaultPartitionKey().Hash("key", key), partitions)
-	if _, err := client.Produce(t.Context(), "floodgate.requests", p, kafkaio.Message{Time: now, Value: value}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// keyIn returns a key of a partition of so many.
-func keyIn(partition, partitions int) string {
-	for key := "k"; ; key += "x" {
-		if schemas.Partition(schemas.DefaultPartitionKey().Hash("key", key), partitions) == partition {
-			return key
-		}
-	}
+	processtest.SendFrame(t, client, &schemas.Frame{Producer: schemas.ProducerID{8}, Seq: seq, Partitions: uint32(partitions)}, key, 1)
 }
 
 // TestMorePartitionsAreOwnedWithoutARestart: servers send to all partitions that there are. An analyzer that stays with
@@ -46,7 +26,7 @@ func TestMorePartitionsAreOwnedWithoutARestart(t *testing.T) {
 	t.Parallel()
 	b := serveKafka(t, embedded.Options{MinSession: time.Second})
 	a, url := beginAnalyze(t, b.Addr(), t.TempDir()) // 2 partitions
-	awaitReady(t, url, 200, "ok")
+	processtest.AwaitReady(t, url, 200, "ok")
 	admin := kafka.Client{Addr: kafka.TCP(b.Addr())}
 	var more kafka.CreatePartitionsRequest
 	for _, topic := range []string{"requests", "decisions", "state"} {
@@ -55,17 +35,17 @@ func TestMorePartitionsAreOwnedWithoutARestart(t *testing.T) {
 	if r, err := admin.CreatePartitions(t.Context(), &more); err != nil || r.Errors["floodgate.requests"] != nil {
 		t.Fatalf("got %v, %+v", err, r)
 	}
-	eventually(t, 40*time.Second, "the third partition owned", func() bool {
-		metrics, _ := get(t.Context(), url+"/metrics")
+	processtest.Eventually(t, 40*time.Second, "the third partition owned", func() bool {
+		metrics, _ := processtest.Get(t.Context(), url+"/metrics")
 		return matches(`floodgate_partition_state\{partition="2",state="running"\} 1`, metrics)
 	})
-	sendTo(t, b.Addr(), keyIn(2, 3), 3, 1)
-	eventually(t, 10*time.Second, "a request of the third partition counted", func() bool {
-		metrics, _ := get(t.Context(), url+"/metrics")
+	sendTo(t, b.Addr(), processtest.KeyIn(2, 3), 3, 1)
+	processtest.Eventually(t, 10*time.Second, "a request of the third partition counted", func() bool {
+		metrics, _ := processtest.Get(t.Context(), url+"/metrics")
 		return matches(`floodgate_requests_total\{partition="2"\} 1`, metrics)
 	})
-	awaitReady(t, url, 200, "ok")
-	if _, err := a.end(); err != nil {
+	processtest.AwaitReady(t, url, 200, "ok")
+	if _, err := a.End(); err != nil {
 		t.Errorf("got %v, want a clean end", err)
 	}
 }
@@ -76,24 +56,24 @@ func TestTopicsThatAreCreatedAgainAreCounted(t *testing.T) {
 	options := embedded.Options{Listen: freeAddress(t), MinSession: time.Second} // in memory only
 	b := serveKafka(t, options)
 	a, url := beginAnalyze(t, b.Addr(), t.TempDir())
-	awaitReady(t, url, 200, "ok")
+	processtest.AwaitReady(t, url, 200, "ok")
 	sendTo(t, b.Addr(), "before", 2, 1)
-	eventually(t, 10*time.Second, "a request counted", func() bool {
-		metrics, _ := get(t.Context(), url+"/metrics")
-		return metricSum(metrics, "floodgate_requests_total") == 1
+	processtest.Eventually(t, 10*time.Second, "a request counted", func() bool {
+		metrics, _ := processtest.Get(t.Context(), url+"/metrics")
+		return processtest.MetricSum(metrics, "floodgate_requests_total") == 1
 	})
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
 	b = serveKafka(t, options)
-	a.waitFor(`level=WARN msg="the topic of requests has changed, starting a new analyzer"`, 60*time.Second)
-	awaitReady(t, url, 200, "ok")
+	a.WaitFor(`level=WARN msg="the topic of requests has changed, starting a new analyzer"`, 60*time.Second)
+	processtest.AwaitReady(t, url, 200, "ok")
 	sendTo(t, b.Addr(), "after", 2, 1)
-	eventually(t, 10*time.Second, "a request of the new topic counted", func() bool {
-		metrics, _ := get(t.Context(), url+"/metrics")
-		return metricSum(metrics, "floodgate_requests_total") == 1
+	processtest.Eventually(t, 10*time.Second, "a request of the new topic counted", func() bool {
+		metrics, _ := processtest.Get(t.Context(), url+"/metrics")
+		return processtest.MetricSum(metrics, "floodgate_requests_total") == 1
 	})
-	if _, err := a.end(); err != nil {
+	if _, err := a.End(); err != nil {
 		t.Errorf("got %v, want a clean end", err)
 	}
 }
@@ -104,28 +84,28 @@ func TestASpareAnalyzerIsReadyAndTakesOver(t *testing.T) {
 	t.Parallel()
 	b := serveKafka(t, embedded.Options{MinSession: time.Second})
 	first, url1 := beginAnalyze(t, b.Addr(), t.TempDir(), "--partitions", "1")
-	awaitReady(t, url1, 200, "ok")
+	processtest.AwaitReady(t, url1, 200, "ok")
 	second, url2 := beginAnalyze(t, b.Addr(), t.TempDir(), "--partitions", "1")
-	second.waitFor(`msg="joined group"`, 20*time.Second)
-	awaitReady(t, url2, 200, "ok")
-	awaitReady(t, url1, 200, "ok")
+	second.WaitFor(`msg="joined group"`, 20*time.Second)
+	processtest.AwaitReady(t, url2, 200, "ok")
+	processtest.AwaitReady(t, url1, 200, "ok")
 	owned := func(url string) float64 {
-		metrics, _ := get(t.Context(), url+"/metrics")
-		return metricSum(metrics, "floodgate_partition_state")
+		metrics, _ := processtest.Get(t.Context(), url+"/metrics")
+		return processtest.MetricSum(metrics, "floodgate_partition_state")
 	}
-	eventually(t, 20*time.Second, "one owner", func() bool { return owned(url1)+owned(url2) == 1 })
+	processtest.Eventually(t, 20*time.Second, "one owner", func() bool { return owned(url1)+owned(url2) == 1 })
 	owner, spare, url := first, second, url2
 	if owned(url2) == 1 {
 		owner, spare, url = second, first, url1
 	}
-	if _, err := owner.end(); err != nil {
+	if _, err := owner.End(); err != nil {
 		t.Fatal(err)
 	}
-	spare.waitFor(`msg=owner partition=0 state=running`, 20*time.Second)
-	awaitReady(t, url, 200, "ok")
+	spare.WaitFor(`msg=owner partition=0 state=running`, 20*time.Second)
+	processtest.AwaitReady(t, url, 200, "ok")
 	sendTo(t, b.Addr(), "k", 1, 1)
-	eventually(t, 10*time.Second, "a request counted by the spare one", func() bool {
-		metrics, _ := get(t.Context(), url+"/metrics")
-		return metricSum(metrics, "floodgate_requests_total") == 1
+	processtest.Eventually(t, 10*time.Second, "a request counted by the spare one", func() bool {
+		metrics, _ := processtest.Get(t.Context(), url+"/metrics")
+		return processtest.MetricSum(metrics, "floodgate_requests_total") == 1
 	})
 }

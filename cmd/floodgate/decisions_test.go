@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/gate/board"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
@@ -18,29 +19,29 @@ func TestDecisionsPrintsWhatIsInForce(t *testing.T) {
 	t.Parallel()
 	b := serveKafka(t, embedded.Options{MinSession: time.Second})
 	a, url := beginAnalyze(t, b.Addr(), t.TempDir())
-	awaitReady(t, url, 200, "ok")
+	processtest.AwaitReady(t, url, 200, "ok")
 	watch := begin(t, "decisions", "--brokers", b.Addr(), "--watch")
-	watch.waitFor("0 closures in force, of 2 partitions(;|$)", 30*time.Second) // a slow machine may not have heard of the owners in time
+	watch.WaitFor("0 closures in force, of 2 partitions(;|$)", 30*time.Second) // a slow machine may not have heard of the owners in time
 	noisy := "noisy\x1b[2J"
 	for seq := range uint64(6) {
 		sendTo(t, b.Addr(), noisy, 2, seq+1)
 	}
-	watch.waitFor(`closed +key:noisy\\x1b\[2J by r until .*: \d+ of 5 in`, 20*time.Second)
+	watch.WaitFor(`closed +key:noisy\\x1b\[2J by r until .*: \d+ of 5 in`, 20*time.Second)
 	out, err := runCommand("decisions", "--brokers", b.Addr())
 	if err != nil || !matches(`\| key:noisy\\x1b\[2J +\| r +\| enforce`, out) || !strings.Contains(out, "1 closure in force, of 2 partitions\n") {
 		t.Errorf("got %v,\n%s", err, out)
 	}
-	if _, err := a.end(); err != nil {
+	if _, err := a.End(); err != nil {
 		t.Error(err)
 	}
-	eventually(t, 30*time.Second, "said that no owner is left", func() bool {
+	processtest.Eventually(t, 30*time.Second, "said that no owner is left", func() bool {
 		out, err = runCommand("decisions", "--brokers", b.Addr(), "--output", "json")
 		return err == nil && strings.Contains(out, `"silent_partitions":[0,1]`)
 	})
 	if !strings.Contains(out, `"caller":"key:noisy\u001b[2J"`) || strings.Contains(out, "\x1b") {
 		t.Errorf("got\n%s\nwant the closure, which is in force without an analyzer", out)
 	}
-	if _, err := watch.end(); err != nil {
+	if _, err := watch.End(); err != nil {
 		t.Errorf("watch: got %v, want a clean end", err)
 	}
 }

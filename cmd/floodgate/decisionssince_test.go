@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
+	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
 
@@ -82,12 +83,12 @@ func TestAnAnalyzerTellsWhatHasHappened(t *testing.T) {
 	t.Parallel()
 	b := serveKafka(t, embedded.Options{MinSession: time.Second})
 	a, url := beginAnalyze(t, b.Addr(), t.TempDir(), "--api-listen", "127.0.0.1:0")
-	api := "http://" + a.waitFor(`listening for the API.* address=(\S+)`, 30*time.Second)
-	awaitReady(t, url, 200, "ok")
+	api := "http://" + a.WaitFor(`listening for the API.* address=(\S+)`, 30*time.Second)
+	processtest.AwaitReady(t, url, 200, "ok")
 	for seq := range uint64(6) {
 		sendTo(t, b.Addr(), "noisy", 2, seq+1)
 	}
-	eventually(t, 30*time.Second, "told of the close", func() bool {
+	processtest.Eventually(t, 30*time.Second, "told of the close", func() bool {
 		out, err := runCommand("decisions", "--api", api, "--since", "1h")
 		return err == nil && matches(`closed key:noisy by r until .*: \d+ of 5`, out)
 	})

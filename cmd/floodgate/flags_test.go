@@ -13,13 +13,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/pflag"
+
+	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 )
 
 // inside returns a process that exists only in the test: its output, and an environment.
 func inside(out io.Writer, env map[string]string) process {
 	return process{stdin: strings.NewReader(""), stdout: out, stderr: out, lookup: func(name string) (string, bool) {
 		v, ok := env[name]
-		return v, ok || name+"=" == noAPI
+		return v, ok || name+"=" == processtest.NoAPI
 	}}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
 
@@ -210,13 +211,13 @@ func TestDaemonsSayWhatTheyAre(t *testing.T) {
 		"ingest":  {[]string{"--file", log, "--data", filepath.Join(dir, "positions")}, ""},
 	} {
 		p := begin(t, append([]string{name, "--brokers", b.Addr(), "--listen", "127.0.0.1:0"}, test.args...)...)
-		p.waitFor(`msg="(starting `+name+` ?)" version=\S+ revision=\S+`+strings.TrimSuffix(" "+test.line, " "), 10*time.Second)
-		url := "http://" + p.waitFor(`msg=listening address=(\S+)`, 10*time.Second)
-		metrics, _ := get(t.Context(), url+"/metrics")
+		p.WaitFor(`msg="(starting `+name+` ?)" version=\S+ revision=\S+`+strings.TrimSuffix(" "+test.line, " "), 10*time.Second)
+		url := "http://" + p.WaitFor(`msg=listening address=(\S+)`, 10*time.Second)
+		metrics, _ := processtest.Get(t.Context(), url+"/metrics")
 		if !matches(`(?m)^floodgate_build_info\{go="go1\.\S+",revision="\w*",version="\S+"\} 1$`, metrics) {
 			t.Errorf("%s: got\n%s\nwant floodgate_build_info", name, metrics)
 		}
-		if _, err := p.end(); err != nil {
+		if _, err := p.End(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -114,10 +115,13 @@ func byLog(t *testing.T, ids schemas.IDs, v visit) map[string]string {
 	return out
 }
 
+// testSecret hashes ids.
+const testSecret = "0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0"
+
 // secretIDs are ids of which those of users are hashed with a secret.
 func secretIDs(t *testing.T) schemas.IDs {
 	t.Helper()
-	h, err := schemas.NewIDHasher([]string{"user", "user_ip"}, []byte(oldSecret))
+	h, err := schemas.NewIDHasher([]string{"user", "user_ip"}, []byte(testSecret))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,5 +212,54 @@ func TestTheIPv6PrefixIsTheSameByDefault(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil || !strings.Contains(string(readme), "by their /64 (`--ipv6-prefix`)") {
 		t.Errorf("got error %v, or a README without the default prefix", err)
+	}
+}
+
+// A secret that cannot be used stops every command that takes one, and no message shows it.
+func TestASecretThatCannotBeUsedIsNotShown(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	good, short := write("good", testSecret), write("short", "hunter2hunter2hunter2hunter2hun\n")
+	long := write("long", strings.Repeat("hunter2", 200))
+	rulesFile := write("rules.yaml", "version: 1\nrules: [{name: r, callers: 'key:hunter2*', limit: 1, window: 1m}]\n")
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--hash-kinds", "key"}, "got one of them, want both or neither"},
+		{[]string{"--hash-secret-file", good}, "got one of them, want both or neither"},
+		{[]string{"--hash-kinds", "key", "--hash-secret-file", short}, "secret 1: got 31 bytes, want 32 to 1024"},
+		{[]string{"--hash-kinds", "key", "--hash-secret-file", long}, "bytes, want 32 to 1024"},
+		{[]string{"--hash-kinds", "key", "--hash-secret-file", filepath.Join(dir, "none")}, "no such file"},
+		{[]string{"--hash-kinds", "ip", "--hash-secret-file", good}, "kind ip cannot be hashed"},
+		{[]string{"--hash-kinds", "key", "--hash-secret-file", good + "," + good}, "one secret twice"},
+		{[]string{"--hash-kinds", "key", "--hash-secret-file", good}, "rules.yaml:2:28: callers: got a pattern of ids"},
+	} {
+		for _, command := range [][]string{
+			{"rules", "check", rulesFile}, {"replay", "--rules", rulesFile, os.DevNull},
+			{"analyze", "--brokers", "127.0.0.1:1", "--rules", rulesFile, "--data", filepath.Join(dir, "data")},
+			{"audit", "--brokers", "127.0.0.1:1", "--rules", rulesFile, "--data", dir}, {"store", "--rules", rulesFile, "--data", dir},
+			{"ingest", "--brokers", "127.0.0.1:1", "--file", os.DevNull, "--data", dir}, {"sidecar", "--brokers", "127.0.0.1:1"},
+		} {
+			readsRules := command[0] != "ingest" && command[0] != "sidecar"
+			if strings.Contains(test.want, "pattern") && !readsRules {
+				continue
+			}
+			var out strings.Builder
+			err := realMain(t.Context(), append(command, test.args...), inside(&out, nil))
+			text := out.String()
+			if err != nil {
+				text += err.Error()
+			}
+			if err == nil || !strings.Contains(text, test.want) || strings.Contains(text, "hunter2") || strings.Contains(text, testSecret) {
+				t.Errorf("%v: got %v\n%s\nwant %q and no secret", append(command, test.args...), err, out.String(), test.want)
+			}
+		}
 	}
 }

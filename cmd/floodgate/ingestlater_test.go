@@ -7,6 +7,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
@@ -19,9 +20,9 @@ func TestIngestBeforeItsTopic(t *testing.T) {
 	client := kafkaio.New(kafkaio.Config{Brokers: []string{b.Addr()}})
 	t.Cleanup(client.Close)
 	in := begin(t, "ingest", "--brokers", b.Addr(), "--topic", "nginx", "--format", "combined", "--listen", "127.0.0.1:0", "--session-timeout", "2s")
-	url := "http://" + in.waitFor(`msg=listening address=(\S+)`, 10*time.Second)
-	awaitReady(t, url, 503, "topic nginx: no such topic")
-	in.waitFor(`level=WARN msg="nothing to read: topic is missing, or not yours to see \(ACLs\); looking again" topic=nginx`, 10*time.Second)
+	url := "http://" + in.WaitFor(`msg=listening address=(\S+)`, 10*time.Second)
+	processtest.AwaitReady(t, url, 503, "topic nginx: no such topic")
+	in.WaitFor(`level=WARN msg="nothing to read: topic is missing, or not yours to see \(ACLs\); looking again" topic=nginx`, 10*time.Second)
 	if out, err := runCommand("topics", "--brokers", b.Addr(), "--create", "--partitions", "2", "--topic", "nginx"); err == nil {
 		t.Errorf("got %s, want ingest's 4 partitions found wrong", out)
 	}
@@ -37,27 +38,27 @@ func TestIngestBeforeItsTopic(t *testing.T) {
 	ship(2)
 	positions := func(want float64) func() bool {
 		return func() bool {
-			metrics, _ := get(t.Context(), url+"/metrics")
-			return metricSum(metrics, "floodgate_ingest_position") == want && metricSum(metrics, "floodgate_ingest_lag") == 0
+			metrics, _ := processtest.Get(t.Context(), url+"/metrics")
+			return processtest.MetricSum(metrics, "floodgate_ingest_position") == want && processtest.MetricSum(metrics, "floodgate_ingest_lag") == 0
 		}
 	}
-	eventually(t, 30*time.Second, "two lines read", positions(2))
-	awaitReady(t, url, 200, "ok")
+	processtest.Eventually(t, 30*time.Second, "two lines read", positions(2))
+	processtest.AwaitReady(t, url, 200, "ok")
 	admin := kafka.Client{Addr: kafka.TCP(b.Addr())}
 	more := &kafka.CreatePartitionsRequest{Topics: []kafka.TopicPartitionsConfig{{Name: "nginx", Count: 6}}}
 	if r, err := admin.CreatePartitions(t.Context(), more); err != nil || r.Errors["nginx"] != nil {
 		t.Fatalf("got %v, %+v", err, r)
 	}
 	ship(6)
-	eventually(t, 30*time.Second, "lines of new partitions read", positions(8))
-	awaitReady(t, url, 200, "ok")
-	metrics, _ := get(t.Context(), url+"/metrics")
+	processtest.Eventually(t, 30*time.Second, "lines of new partitions read", positions(8))
+	processtest.AwaitReady(t, url, 200, "ok")
+	metrics, _ := processtest.Get(t.Context(), url+"/metrics")
 	for p := range 6 {
 		if !matches(fmt.Sprintf(`floodgate_ingest_lag\{source="kafka:nginx/%d"\} 0`, p), metrics) {
 			t.Errorf("partition %d has no lag", p)
 		}
 	}
-	if _, err := in.end(); err != nil {
+	if _, err := in.End(); err != nil {
 		t.Errorf("got %v, want a clean end", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
@@ -46,16 +47,16 @@ func TestIngestShowsRejectedLines(t *testing.T) {
 			}
 			in := begin(t, args...)
 			for n := range 3 {
-				in.waitFor(fmt.Sprintf(`level=WARN msg="cannot read a line" reason="client address" source=\S+ offset=\d+ bytes=\d+ line="(.*)\\x1b\[31mnonsense %d" shown="%d of at most 3`, n, n+1), 20*time.Second)
+				in.WaitFor(fmt.Sprintf(`level=WARN msg="cannot read a line" reason="client address" source=\S+ offset=\d+ bytes=\d+ line="(.*)\\x1b\[31mnonsense %d" shown="%d of at most 3`, n, n+1), 20*time.Second)
 			}
-			eventually(t, 20*time.Second, "five rejects", func() bool {
+			processtest.Eventually(t, 20*time.Second, "five rejects", func() bool {
 				out, err := runCommand("rejects", "--brokers", b.Addr())
 				return err == nil && strings.Count(out, "nonsense") == 5
 			})
-			if _, err := in.end(); err != nil {
+			if _, err := in.End(); err != nil {
 				t.Errorf("got %v, want a clean end", err)
 			}
-			if text := in.text(); strings.Contains(text, "\x1b") || strings.Count(text, "cannot read a line") != 3 {
+			if text := in.Text(); strings.Contains(text, "\x1b") || strings.Count(text, "cannot read a line") != 3 {
 				t.Errorf("got %q, want three lines shown", text)
 			}
 		})

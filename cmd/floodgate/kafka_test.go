@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 	"github.com/509da70d/floodgate/store/kafkaio/secure/securetest"
 )
@@ -29,7 +30,7 @@ func TestSubcommandsReachABrokerWithTLSAndSASL(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := a.Issue("analyzer")
 	password, rules := filepath.Join(dir, "password"), filepath.Join(dir, "rules.yaml")
-	for path, text := range map[string]string{password: "secret\n", rules: killRules} {
+	for path, text := range map[string]string{password: "secret\n", rules: processtest.Rules("5")} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -44,10 +45,10 @@ func TestSubcommandsReachABrokerWithTLSAndSASL(t *testing.T) {
 	}
 	counts := []string{"--rules", rules, "--data", filepath.Join(dir, "counts")}
 	p := start(t, append(append([]string{"analyze", "--listen", "127.0.0.1:0", "--session-timeout", "2s"}, secure...), counts...)...)
-	url := "http://" + p.waitFor(`msg=listening address=(\S+)`, 30*time.Second)
-	eventually(t, 30*time.Second, "ready", func() bool { _, status := get(t.Context(), url+"/readyz"); return status == 200 })
-	if code := p.stop(syscall.SIGTERM); code != 0 {
-		t.Errorf("analyze: got exit code %d:\n%s", code, p.text())
+	url := "http://" + p.WaitFor(`msg=listening address=(\S+)`, 30*time.Second)
+	processtest.Eventually(t, 30*time.Second, "ready", func() bool { _, status := processtest.Get(t.Context(), url+"/readyz"); return status == 200 })
+	if code := p.Stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("analyze: got exit code %d:\n%s", code, p.Text())
 	}
 	if out, err := runCommand(append(append([]string{"audit"}, secure...), counts...)...); err != nil || !strings.Contains(out, "4 partitions") {
 		t.Errorf("audit: got %v,\n%s", err, out)

@@ -57,14 +57,14 @@ func TestDaemonsLogJSON(t *testing.T) {
 		"broker":  nil,
 	} {
 		s := begin(t, append([]string{name, "--listen", "127.0.0.1:0", "--log-format", "json", "--log-level", "debug"}, args...)...)
-		s.waitFor(`"msg":"listening"(.*)`, 10*time.Second)
+		s.WaitFor(`"msg":"listening"(.*)`, 10*time.Second)
 		if name == "ingest" {
-			s.waitFor(`"msg":"(could not read|unreadable|rejected|line)?[^"]*".*not a line`, 10*time.Second)
+			s.WaitFor(`"msg":"(could not read|unreadable|rejected|line)?[^"]*".*not a line`, 10*time.Second)
 		}
-		if _, err := s.end(); err != nil {
+		if _, err := s.End(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		lines := logLines(t, s.lines(), "serving Kafka on ")
+		lines := logLines(t, s.Lines(), "serving Kafka on ")
 		if len(lines) < 2 || lines[0].Msg != "starting "+name {
 			t.Errorf("%s: got %+v, want the start first", name, lines)
 		}
@@ -83,8 +83,8 @@ func TestAnErrorThatEndsADaemonIsInItsLog(t *testing.T) {
 		"broker":  nil,
 	} {
 		s := begin(t, append([]string{name, "--listen", taken, "--log-format", "json"}, args...)...)
-		err := s.wait(10 * time.Second)
-		lines := logLines(t, s.lines(), "")
+		err := s.Wait(10 * time.Second)
+		lines := logLines(t, s.Lines(), "")
 		if err == nil || len(lines) == 0 || lines[len(lines)-1].Level != "ERROR" || !strings.Contains(lines[len(lines)-1].Error, "address already in use") {
 			t.Errorf("%s: got %v and %+v, want the error last", name, err, lines)
 		}
@@ -100,11 +100,11 @@ func TestALevelHidesWhatIsBelow(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"text", "json"} {
 		s := begin(t, "broker", "--listen", "127.0.0.1:0", "--log-level", "warn", "--log-format", format)
-		s.waitFor(`(serving Kafka) on`, 10*time.Second)
-		if _, err := s.end(); err != nil {
+		s.WaitFor(`(serving Kafka) on`, 10*time.Second)
+		if _, err := s.End(); err != nil {
 			t.Error(err)
 		}
-		if lines := s.lines(); len(lines) != 1 {
+		if lines := s.Lines(); len(lines) != 1 {
 			t.Errorf("%s: got %q, want no line of level info", format, lines)
 		}
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,46 +11,16 @@ import (
 	"testing"
 	"time"
 
-	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
-
 	"github.com/509da70d/floodgate/analyzer/notify/webhook"
+	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 )
-
-// notifySettings writes a file of settings for an endpoint ops on loopback, and returns its path and the secret. more is more
-// fields of the endpoint.
-func notifySettings(t *testing.T, url, more string) (path, secret string) {
-	t.Helper()
-	dir := t.TempDir()
-	secret = webhook.NewSecret()
-	path = filepath.Join(dir, "notify.yaml")
-	text := fmt.Sprintf("version: 1\nendpoints:\n  - name: ops\n    url: %q\n    secret_files: ops.secret\n    allow_addresses: 127.0.0.0/8\n%s", url, more)
-	for file, text := range map[string]string{path: text, filepath.Join(dir, "ops.secret"): secret + "\n"} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return path, secret
-}
-
-// verified reads a request, and says whether its signature is right.
-func verified(r *http.Request, secret string) ([]byte, error) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
-	}
-	w, err := standardwebhooks.NewWebhook(secret)
-	if err != nil {
-		return nil, err
-	}
-	return body, w.Verify(body, r.Header)
-}
 
 func TestNotifyTestSendsOneMessage(t *testing.T) {
 	t.Parallel()
 	var secret string
 	requests := make(chan string, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := verified(r, secret)
+		body, err := processtest.Verified(r, secret)
 		if err != nil {
 			t.Errorf("got %v, want it verified", err)
 		}
@@ -60,7 +29,7 @@ func TestNotifyTestSendsOneMessage(t *testing.T) {
 		fmt.Fprint(w, "thanks\x1b[31m")
 	}))
 	defer server.Close()
-	path, s := notifySettings(t, server.URL, "")
+	path, s := processtest.NotifySettings(t, server.URL, "")
 	secret = s
 	out, err := runCommand("notify", "test", "ops", "--config", path)
 	if err != nil || !strings.Contains(out, "answered  202 after ") || !strings.Contains(out, `body      thanks\x1b[31m`) {
@@ -88,13 +57,13 @@ func TestNotifyTestSaysWhatIsWrong(t *testing.T) {
 		"http://127.0.0.1:1/": "connection refused",
 		"http://localhost:1/": "connection refused",
 	} {
-		path, _ := notifySettings(t, url, "")
+		path, _ := processtest.NotifySettings(t, url, "")
 		text, code := shown("notify", "test", "ops", "--config", path)
 		if code != 1 || !strings.Contains(text, want) {
 			t.Errorf("%s: got %d and %s, want %q", url, code, text, want)
 		}
 	}
-	path, _ := notifySettings(t, refuse.URL, "")
+	path, _ := processtest.NotifySettings(t, refuse.URL, "")
 	if text, code := shown("notify", "test", "chat", "--config", path); code != 2 || !strings.Contains(text, `got "chat", want one of the endpoints ops`) {
 		t.Errorf("got %d and %s, want the names that there are", code, text)
 	}
@@ -158,16 +127,16 @@ func TestNotifySaysHowItIsCalled(t *testing.T) {
 // TestNotifyIsReadyOnceItHasJoined, and says before what it waits for.
 func TestNotifyIsReadyOnceItHasJoined(t *testing.T) {
 	t.Parallel()
-	path, _ := notifySettings(t, "https://ops.example.com/", "")
+	path, _ := processtest.NotifySettings(t, "https://ops.example.com/", "")
 	away := begin(t, "notify", "--brokers", "127.0.0.1:1", "--config", path, "--listen", "127.0.0.1:0")
-	url := "http://" + away.waitFor(`msg=listening address=(\S+)`, 30*time.Second)
-	if text, code := get(t.Context(), url+"/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(text, "waiting for the group of endpoint ops") {
+	url := "http://" + away.WaitFor(`msg=listening address=(\S+)`, 30*time.Second)
+	if text, code := processtest.Get(t.Context(), url+"/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(text, "waiting for the group of endpoint ops") {
 		t.Errorf("got %d and %s, want what it waits for", code, text)
 	}
-	if text, code := get(t.Context(), url+"/healthz"); code != http.StatusOK {
+	if text, code := processtest.Get(t.Context(), url+"/healthz"); code != http.StatusOK {
 		t.Errorf("got %d and %s, want it alive", code, text)
 	}
-	if _, err := away.end(); err != nil {
+	if _, err := away.End(); err != nil {
 		t.Errorf("got %v, want a stop without an error", err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/cmd/floodgate/demo"
+	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store"
@@ -134,11 +135,11 @@ func mustBeInJSON(t *testing.T, text, kind string, ids []string) {
 }
 
 // tamperAll adds one to the count of each caller, so that audit names all of them.
-func (d *deployment) tamperAll() {
-	d.t.Helper()
-	s, err := store.Open(filepath.Join(d.dir, "counts", "0"), store.Options{NoSync: true})
+func tamperAll(d *processtest.Deployment) {
+	d.T.Helper()
+	s, err := store.Open(filepath.Join(d.Dir, "counts", "0"), store.Options{NoSync: true})
 	if err != nil {
-		d.t.Fatal(err)
+		d.T.Fatal(err)
 	}
 	var changes []store.Change
 	err = s.Load(func(key, value []byte) error {
@@ -150,7 +151,7 @@ func (d *deployment) tamperAll() {
 		return nil
 	})
 	if err := errors.Join(err, s.Commit(s.Checkpoint(), changes), s.Close()); err != nil {
-		d.t.Fatal(err)
+		d.T.Fatal(err)
 	}
 }
 
@@ -158,60 +159,60 @@ func (d *deployment) tamperAll() {
 // counted, warned of, closed, stored, audited and refused, and each command that prints them does so harmlessly: one row
 // each, and no two alike.
 func TestNoCommandPrintsWhatClientsWrote(t *testing.T) {
-	d := newDeployment(t)
-	d.writeRules("version: 1\nrules: [{name: r, callers: key, limit: 8, window: 8760h, algorithm: fixed, warn: [0.5]}]\n")
-	d.start()
+	d := processtest.NewDeployment(t, start)
+	d.WriteRules("version: 1\nrules: [{name: r, callers: key, limit: 8, window: 8760h, algorithm: fixed, warn: [0.5]}]\n")
+	d.Start()
 	ids := hostileIDs()
 	for _, id := range ids {
-		d.send(id, 5)
+		d.Send(id, 5)
 	}
 	for _, value := range append(ids, "no frame") {
-		if _, err := d.client.Produce(t.Context(), "floodgate.requests", 0, kafkaio.Message{Time: time.Now().UnixNano(), Value: []byte(value)}); err != nil {
+		if _, err := d.Client.Produce(t.Context(), "floodgate.requests", 0, kafkaio.Message{Time: time.Now().UnixNano(), Value: []byte(value)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	d.counted()
-	logs := d.prog.text()
+	d.Counted()
+	logs := d.Analyzer.Text()
 	mustBeSafe(t, "analyze", logs)
 	if n := strings.Count(logs, "msg=warning partition=0 rule=r caller="); n != len(ids) {
 		t.Errorf("analyze: got %d warnings, want %d:\n%s", n, len(ids), logs)
 	}
 
-	data := filepath.Join(d.dir, "counts")
-	text, code := shown("store", "--data", data, "--rules", d.rulesPath(), "--most", "0")
+	data := filepath.Join(d.Dir, "counts")
+	text, code := shown("store", "--data", data, "--rules", d.RulesPath(), "--most", "0")
 	mustBeSafe(t, "store", text)
 	mustBeCallers(t, "store", column(t, text, "|", "CALLER"), ids)
 	if code != 0 || !strings.HasSuffix(text, fmt.Sprintf("\n%d of %d rows\n", len(ids), len(ids))) {
 		t.Errorf("store: got %d and\n%s", code, text)
 	}
-	text, _ = shown("store", "--data", data, "--rules", d.rulesPath(), "--most", "0", "--output", "json")
+	text, _ = shown("store", "--data", data, "--rules", d.RulesPath(), "--most", "0", "--output", "json")
 	mustBeSafe(t, "store as JSON", text)
 	mustBeInJSON(t, text, "row", ids)
 	for _, id := range []string{"\x1b[2J\x1b[H", `\x1b[2J`, "\xff", "a ", "│ forged │"} { // what was printed can be asked for
-		text, code := shown("store", "--data", data, "--rules", d.rulesPath(), "--caller", string(terminal.Caller("key:"+id)))
+		text, code := shown("store", "--data", data, "--rules", d.RulesPath(), "--caller", string(terminal.Caller("key:"+id)))
 		mustBeCallers(t, "store --caller", column(t, text, "|", "CALLER"), []string{id})
 		if code != 0 || !strings.HasSuffix(text, "\n1 of 1 rows\n") {
 			t.Errorf("store --caller %q: got %d and\n%s", id, code, text)
 		}
 	}
 
-	d.tamperAll()
-	text, code = shown(d.auditArgs("--most", "0")...)
+	tamperAll(d)
+	text, code = shown(auditArgs(d, "--most", "0")...)
 	mustBeSafe(t, "audit", text)
 	mustBeCallers(t, "audit", column(t, text, "|", "CALLER"), ids)
 	if code != 1 {
 		t.Errorf("audit: got exit code %d, want 1:\n%s", code, text)
 	}
-	text, _ = shown(d.auditArgs("--output", "json")...)
+	text, _ = shown(auditArgs(d, "--output", "json")...)
 	mustBeSafe(t, "audit as JSON", text)
 	mustBeInJSON(t, text, "difference", ids)
 
-	text, _ = shown("rejects", "--brokers", d.broker)
+	text, _ = shown("rejects", "--brokers", d.Broker)
 	mustBeSafe(t, "rejects", text)
 	if rows := column(t, text, "|", "LINE"); len(rows) != len(ids)+1 {
 		t.Errorf("rejects: got %d rows, want %d:\n%s", len(rows), len(ids)+1, text)
 	}
-	text, _ = shown("rejects", "--brokers", d.broker, "--output", "json")
+	text, _ = shown("rejects", "--brokers", d.Broker, "--output", "json")
 	mustBeSafe(t, "rejects as JSON", text)
 }
 
@@ -350,15 +351,15 @@ func TestIngestOfAFileWithAnyName(t *testing.T) {
 		args = append(args, "--file", path)
 	}
 	s := begin(t, args...)
-	url := "http://" + s.waitFor(`msg=listening address=(\S+)`, 10*time.Second)
+	url := "http://" + s.WaitFor(`msg=listening address=(\S+)`, 10*time.Second)
 	var metrics string
-	eventually(t, 20*time.Second, "all files read to their ends", func() bool {
+	processtest.Eventually(t, 20*time.Second, "all files read to their ends", func() bool {
 		var status int
-		metrics, status = get(t.Context(), url+"/metrics")
+		metrics, status = processtest.Get(t.Context(), url+"/metrics")
 		if status != 200 {
 			t.Fatalf("got %d and\n%s\nwant metrics", status, metrics)
 		}
-		return metricSum(metrics, "floodgate_ingest_position") == float64(len(names)*len("no log\x1b[2J\n")) && metricSum(metrics, "floodgate_ingest_lag") == 0
+		return processtest.MetricSum(metrics, "floodgate_ingest_position") == float64(len(names)*len("no log\x1b[2J\n")) && processtest.MetricSum(metrics, "floodgate_ingest_lag") == 0
 	})
 	mustBeSafe(t, "metrics", metrics)
 	for _, label := range []string{`/a\\xff.log"`, `/a\\xfe.log"`, `/a\\ufffd.log"`, `/a\\\\xff.log"`, `/\\x1b[2J\\n\\u202e.log"`, `/plain.log"`} {
@@ -366,10 +367,10 @@ func TestIngestOfAFileWithAnyName(t *testing.T) {
 			t.Errorf("want a source %s in\n%s", label, metrics)
 		}
 	}
-	if _, err := s.end(); err != nil {
+	if _, err := s.End(); err != nil {
 		t.Fatal(err)
 	}
-	mustBeSafe(t, "ingest", s.text())
+	mustBeSafe(t, "ingest", s.Text())
 	text, code := shown("rejects", "--brokers", b.Addr())
 	mustBeSafe(t, "rejects", text)
 	if rows := column(t, text, "|", "SOURCE"); code != 0 || len(slices.Compact(slices.Sorted(slices.Values(rows)))) != len(names) {

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,6 +12,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 )
 
 func TestSidecarFlags(t *testing.T) {
@@ -53,93 +53,10 @@ func TestSidecarFlags(t *testing.T) {
 	}
 }
 
-// beside is a sidecar and its analyzer, which closes addresses at the tenth request, and a server behind a proxy.
-type beside struct {
-	*deployment
-
-	sidecar *program
-	url     string // of the sidecar
-	envoy   string // its gRPC address
-	backend *httptest.Server
-}
-
-func newBeside(t *testing.T, args ...string) *beside {
-	t.Helper()
-	b := &beside{deployment: newDeployment(t)}
-	b.writeRules("version: 1\nrules:\n  - {name: per-ip, callers: ip, limit: 10, window: 1h}\n")
-	b.start()
-	b.sidecar = start(t, append([]string{"sidecar", "--brokers", b.broker, "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0"}, args...)...)
-	b.url = "http://" + b.sidecar.waitFor(`msg=listening address=(\S+)`, 10*time.Second)
-	b.envoy = b.sidecar.waitFor(`msg="listening for Envoy" address=(\S+)`, 10*time.Second)
-	eventually(t, 20*time.Second, "the sidecar is ready", func() bool {
-		_, status := get(t.Context(), b.url+"/readyz")
-		return status == 200
-	})
-	b.backend = newBackend(t)
-	return b
-}
-
-// newBackend returns a server for proxies to stand before.
-func newBackend(t *testing.T) *httptest.Server {
-	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("served")) }))
-	t.Cleanup(s.Close)
-	return s
-}
-
-// from asks a URL from a loopback address of one's own, so that a proxy sees several clients, and claims another.
-func from(t *testing.T, addr, claim, url string) *http.Response {
-	t.Helper()
-	client := &http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true, DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(addr)}}).DialContext,
-	}}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("X-Forwarded-For", claim)
-	resp, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = resp.Body.Close()
-	return resp
-}
-
-// floodsThrough sends requests through a proxy from one address until it is refused, and sees that another is not.
-func (b *beside) floodsThrough(url, noisyClaim, quietClaim string) {
-	b.t.Helper()
-	admitted := 0
-	eventually(b.t, 20*time.Second, "the noisy client refused", func() bool {
-		resp := from(b.t, "127.0.0.2", noisyClaim, url)
-		switch resp.StatusCode {
-		case http.StatusOK:
-			admitted++
-			return false
-		case http.StatusTooManyRequests:
-			if resp.Header.Get("Retry-After") == "" || !strings.Contains(resp.Header.Get("RateLimit"), "per-ip") ||
-				!strings.Contains(resp.Header.Get("RateLimit-Policy"), "per-ip") {
-				b.t.Errorf("got %v, want Retry-After, RateLimit and RateLimit-Policy", resp.Header)
-			}
-			return true
-		}
-		b.t.Fatalf("got %s, want 200 or 429", resp.Status)
-		return false
-	})
-	if admitted < 10 {
-		b.t.Errorf("got %d admitted, want 10 at least", admitted)
-	}
-	for range 9 {
-		if resp := from(b.t, "127.0.0.3", quietClaim, url); resp.StatusCode != http.StatusOK {
-			b.t.Fatalf("the quiet client: got %s, want 200", resp.Status)
-		}
-	}
-}
-
 func TestSidecarAnswersWithoutAProxyToo(t *testing.T) {
-	b := newBeside(t, "--record")
-	b.floodsThrough(b.url+"/auth", "203.0.113.1", "203.0.113.2")
-	conn, err := grpc.NewClient(b.envoy, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	b := processtest.NewSidecar(t, start, "--record")
+	b.FloodsThrough(b.URL+"/auth", "203.0.113.1", "203.0.113.2")
+	conn, err := grpc.NewClient(b.Envoy, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,14 +72,14 @@ func TestSidecarAnswersWithoutAProxyToo(t *testing.T) {
 	if h, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil || h.GetStatus() != healthpb.HealthCheckResponse_SERVING {
 		t.Errorf("health: got %v and %v, want serving", h, err)
 	}
-	metrics, _ := get(t.Context(), b.url+"/metrics")
-	if metricSum(metrics, "floodgate_sidecar_refused_total") < 2 || metricSum(metrics, "floodgate_gate_closed_callers") < 1 {
+	metrics, _ := processtest.Get(t.Context(), b.URL+"/metrics")
+	if processtest.MetricSum(metrics, "floodgate_sidecar_refused_total") < 2 || processtest.MetricSum(metrics, "floodgate_gate_closed_callers") < 1 {
 		t.Errorf("got metrics\n%s\nwant 2 refused and a closed gate", metrics)
 	}
-	if metricSum(metrics, `floodgate_gate_requests_refused_total{mode="enforce",rule="per-ip"}`) < 2 {
+	if processtest.MetricSum(metrics, `floodgate_gate_requests_refused_total{mode="enforce",rule="per-ip"}`) < 2 {
 		t.Errorf("got metrics\n%s\nwant 2 refused by the rule per-ip", metrics)
 	}
-	if code := b.sidecar.stop(syscall.SIGTERM); code != 0 {
+	if code := b.Program.Stop(syscall.SIGTERM); code != 0 {
 		t.Errorf("SIGTERM: got exit code %d, want 0", code)
 	}
 }
@@ -170,13 +87,13 @@ func TestSidecarAnswersWithoutAProxyToo(t *testing.T) {
 // A sidecar starts and lets pass whether Kafka is there or not, and says that it is not ready.
 func TestSidecarWithoutKafkaLetsPass(t *testing.T) {
 	p := start(t, "sidecar", "--brokers", "127.0.0.1:1", "--listen", "127.0.0.1:0")
-	url := "http://" + p.waitFor(`msg=listening address=(\S+)`, 10*time.Second)
+	url := "http://" + p.WaitFor(`msg=listening address=(\S+)`, 10*time.Second)
 	for path, want := range map[string]int{"/auth": 200, "/auth_request": 200, "/healthz": 200, "/readyz": 503, "/": 404} {
-		if text, status := get(t.Context(), url+path); status != want {
+		if text, status := processtest.Get(t.Context(), url+path); status != want {
 			t.Errorf("%s: got %d, %s, want %d", path, status, text, want)
 		}
 	}
-	if code := p.stop(syscall.SIGTERM); code != 0 {
+	if code := p.Stop(syscall.SIGTERM); code != 0 {
 		t.Errorf("SIGTERM: got exit code %d, want 0", code)
 	}
 }

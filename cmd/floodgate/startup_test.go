@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
 
@@ -43,28 +43,19 @@ func serveKafka(t *testing.T, o embedded.Options) *embedded.Broker {
 func rulesFile(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "rules.yaml")
-	if err := os.WriteFile(path, []byte(strings.ReplaceAll(daemonRules, "LIMIT", "5")), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(processtest.Rules("5")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
 // beginAnalyze runs an analyzer in this process and returns it with its URL.
-func beginAnalyze(t *testing.T, broker, data string, more ...string) (*session, string) {
+func beginAnalyze(t *testing.T, broker, data string, more ...string) (*processtest.Session, string) {
 	t.Helper()
 	s := begin(t, append([]string{
 		"analyze", "--brokers", broker, "--rules", rulesFile(t), "--data", data, "--listen", "127.0.0.1:0", "--partitions", "2", "--session-timeout", "2s",
 	}, more...)...)
-	return s, "http://" + s.waitFor(`msg=listening address=(\S+)`, 10*time.Second)
-}
-
-// awaitReady waits until /readyz gives the status, and text.
-func awaitReady(t *testing.T, url string, status int, text string) {
-	t.Helper()
-	eventually(t, 30*time.Second, fmt.Sprintf("readyz %d %s", status, text), func() bool {
-		body, got := get(t.Context(), url+"/readyz")
-		return got == status && strings.Contains(body, text)
-	})
+	return s, "http://" + s.WaitFor(`msg=listening address=(\S+)`, 10*time.Second)
 }
 
 // TestAnalyzeThroughTheLifeOfItsBroker: a broker that appears late, goes away and comes back. The daemon lives through
@@ -73,40 +64,40 @@ func TestAnalyzeThroughTheLifeOfItsBroker(t *testing.T) {
 	t.Parallel()
 	address, log := freeAddress(t), filepath.Join(t.TempDir(), "log")
 	a, url := beginAnalyze(t, address, t.TempDir())
-	awaitReady(t, url, 503, "not ready: waiting for Kafka")
-	if body, status := get(t.Context(), url+"/healthz"); status != 200 || body != "ok\n" {
+	processtest.AwaitReady(t, url, 503, "not ready: waiting for Kafka")
+	if body, status := processtest.Get(t.Context(), url+"/healthz"); status != 200 || body != "ok\n" {
 		t.Errorf("healthz while waiting: got %d, %q, want 200, ok", status, body)
 	}
-	if body, status := get(t.Context(), url+"/metrics"); status != 200 || !strings.Contains(body, "go_goroutines") {
+	if body, status := processtest.Get(t.Context(), url+"/metrics"); status != 200 || !strings.Contains(body, "go_goroutines") {
 		t.Errorf("metrics while waiting: got %d, %q, want the process's own", status, body)
 	}
-	a.waitFor(`level=WARN msg="cannot reach Kafka, trying again" error=.*refused`, 10*time.Second)
+	a.WaitFor(`level=WARN msg="cannot reach Kafka, trying again" error=.*refused`, 10*time.Second)
 
 	options := embedded.Options{Listen: address, Dir: log, MinSession: time.Second}
 	b := serveKafka(t, options)
-	awaitReady(t, url, 200, "ok")
-	a.waitFor(`msg="created topics" topics="\[floodgate.requests floodgate.decisions`, time.Second)
+	processtest.AwaitReady(t, url, 200, "ok")
+	a.WaitFor(`msg="created topics" topics="\[floodgate.requests floodgate.decisions`, time.Second)
 
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	awaitReady(t, url, 503, "see floodgate_partition_state")
-	if _, status := get(t.Context(), url+"/healthz"); status != 200 {
+	processtest.AwaitReady(t, url, 503, "see floodgate_partition_state")
+	if _, status := processtest.Get(t.Context(), url+"/healthz"); status != 200 {
 		t.Errorf("healthz with the broker gone: got %d, want 200", status)
 	}
 	b = serveKafka(t, options)
-	awaitReady(t, url, 200, "ok")
+	processtest.AwaitReady(t, url, 200, "ok")
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	awaitReady(t, url, 503, "")
-	if took, err := a.end(); err != nil || took > 15*time.Second {
+	processtest.AwaitReady(t, url, 503, "")
+	if took, err := a.End(); err != nil || took > 15*time.Second {
 		t.Errorf("stopped with the broker gone: got %v after %v, want no error soon", err, took)
 	}
-	if n := strings.Count(a.text(), "trying again"); n > 4 {
-		t.Errorf("got %d warnings that Kafka is away, want one at each outage, and no more before a minute is over:\n%s", n, a.text())
+	if n := strings.Count(a.Text(), "trying again"); n > 4 {
+		t.Errorf("got %d warnings that Kafka is away, want one at each outage, and no more before a minute is over:\n%s", n, a.Text())
 	}
-	if text := a.text(); !strings.HasSuffix(strings.TrimSpace(text), "msg=stopped") || strings.Contains(text, "panic") {
+	if text := a.Text(); !strings.HasSuffix(strings.TrimSpace(text), "msg=stopped") || strings.Contains(text, "panic") {
 		t.Errorf("got log\n%s\nwant it to end with stopped", text)
 	}
 }
@@ -125,9 +116,9 @@ func TestAnalyzeIsStoppedWhileItWaitsForKafka(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a, url := beginAnalyze(t, broker, t.TempDir())
-			awaitReady(t, url, 503, "waiting for Kafka")
-			if took, err := a.end(); err != nil || took > 3*time.Second {
-				t.Errorf("got %v after %v, want no error at once:\n%s", err, took, a.text())
+			processtest.AwaitReady(t, url, 503, "waiting for Kafka")
+			if took, err := a.End(); err != nil || took > 3*time.Second {
+				t.Errorf("got %v after %v, want no error at once:\n%s", err, took, a.Text())
 			}
 		})
 	}
@@ -171,12 +162,12 @@ func TestAnalyzeFindsWhatIsWrongBeforeItStarts(t *testing.T) {
 			t.Parallel()
 			args := append([]string{"analyze", "--brokers", freeAddress(t), "--rules", good, "--data", filepath.Join(t.TempDir(), "data"), "--listen", ""}, test.args...)
 			a := begin(t, args...)
-			err := a.wait(5 * time.Second)
+			err := a.Wait(5 * time.Second)
 			if err == nil || !matches(test.want, err.Error()) {
 				t.Errorf("got %v, want %s", err, test.want)
 			}
-			if exitCode(err, io.Discard) != 1 || strings.Contains(a.text(), "Kafka") {
-				t.Errorf("got exit code %d and\n%s\nwant 1 before Kafka is asked", exitCode(err, io.Discard), a.text())
+			if exitCode(err, io.Discard) != 1 || strings.Contains(a.Text(), "Kafka") {
+				t.Errorf("got exit code %d and\n%s\nwant 1 before Kafka is asked", exitCode(err, io.Discard), a.Text())
 			}
 		})
 	}
@@ -187,8 +178,8 @@ func TestMetricsAreLinted(t *testing.T) {
 	t.Parallel()
 	b := serveKafka(t, embedded.Options{MinSession: time.Second})
 	a, url := beginAnalyze(t, b.Addr(), t.TempDir())
-	awaitReady(t, url, 200, "ok")
-	body, _ := get(t.Context(), url+"/metrics")
+	processtest.AwaitReady(t, url, 200, "ok")
+	body, _ := processtest.Get(t.Context(), url+"/metrics")
 	problems, err := promlint.New(strings.NewReader(body)).Lint()
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +204,7 @@ func TestMetricsAreLinted(t *testing.T) {
 			t.Errorf("got no line that matches %s", want)
 		}
 	}
-	if took, err := a.end(); err != nil || took > 5*time.Second {
+	if took, err := a.End(); err != nil || took > 5*time.Second {
 		t.Errorf("got %v after %v, want a clean end", err, took)
 	}
 }
@@ -227,23 +218,23 @@ func TestTheSecondInterruptEndsAtOnce(t *testing.T) {
 	}
 	defer w.Close()
 	p := startWith(t, r, "replay", "--rules", rulesFile(t), "-")
-	eventually(t, 10*time.Second, "replay to read", func() bool { _, err := w.WriteString("x\n"); return err == nil })
-	p.waitFor(`warning: rule r counts callers of kind "key"`, 10*time.Second)
+	processtest.Eventually(t, 10*time.Second, "replay to read", func() bool { _, err := w.WriteString("x\n"); return err == nil })
+	p.WaitFor(`warning: rule r counts callers of kind "key"`, 10*time.Second)
 	for range 100 {
-		if err := p.cmd.Process.Signal(syscall.SIGINT); errors.Is(err, os.ErrProcessDone) {
+		if err := p.Cmd.Process.Signal(syscall.SIGINT); errors.Is(err, os.ErrProcessDone) {
 			break
 		}
 		select {
-		case <-p.exited:
+		case <-p.Exited:
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
 	select {
-	case <-p.exited:
+	case <-p.Exited:
 	case <-time.After(5 * time.Second):
-		t.Fatalf("still running:\n%s", p.text())
+		t.Fatalf("still running:\n%s", p.Text())
 	}
-	if code := p.cmd.ProcessState.ExitCode(); code == 0 {
+	if code := p.Cmd.ProcessState.ExitCode(); code == 0 {
 		t.Error("got exit code 0, want a failure: the log was not read to its end")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
@@ -22,8 +23,8 @@ func counted(t *testing.T, requests map[string]uint32) (data, rules string) {
 	b := serveKafka(t, embedded.Options{MinSession: time.Second})
 	data, rules = filepath.Join(t.TempDir(), "counts"), rulesFile(t)
 	a := begin(t, "analyze", "--brokers", b.Addr(), "--rules", rules, "--data", data, "--listen", "127.0.0.1:0", "--partitions", "2", "--session-timeout", "2s")
-	url := "http://" + a.waitFor(`msg=listening address=(\S+)`, 10*time.Second)
-	awaitReady(t, url, 200, "ok")
+	url := "http://" + a.WaitFor(`msg=listening address=(\S+)`, 10*time.Second)
+	processtest.AwaitReady(t, url, 200, "ok")
 	client := kafkaio.New(kafkaio.Config{Brokers: []string{b.Addr()}})
 	defer client.Close()
 	seq, sum := uint64(0), 0.0
@@ -44,14 +45,14 @@ func counted(t *testing.T, requests map[string]uint32) (data, rules string) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, 20*time.Second, "requests counted", func() bool {
-		metrics, _ := get(t.Context(), url+"/metrics")
-		return metricSum(metrics, "floodgate_requests_total") == sum
+	processtest.Eventually(t, 20*time.Second, "requests counted", func() bool {
+		metrics, _ := processtest.Get(t.Context(), url+"/metrics")
+		return processtest.MetricSum(metrics, "floodgate_requests_total") == sum
 	})
 	if out, err := runCommand("store", "--data", data, "--rules", rules); err == nil || !strings.Contains(err.Error(), "store is in use") {
 		t.Errorf("while the analyzer runs: got %v and\n%s\nwant that it is in use", err, out)
 	}
-	if _, err := a.end(); err != nil {
+	if _, err := a.End(); err != nil {
 		t.Fatal(err)
 	}
 	return data, rules
@@ -218,21 +219,21 @@ func TestNobodyElseReadsTheData(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := begin(t, "broker", "--listen", "127.0.0.1:0", "--data", topics, "--min-session-timeout", "1s")
-	broker := b.waitFor(`serving Kafka on (\S+)`, 10*time.Second)
+	broker := b.WaitFor(`serving Kafka on (\S+)`, 10*time.Second)
 	a := begin(t, "analyze", "--brokers", broker, "--rules", rulesFile(t), "--data", data, "--listen", "127.0.0.1:0", "--partitions", "1", "--session-timeout", "2s")
-	url := "http://" + a.waitFor(`msg=listening address=(\S+)`, 10*time.Second)
-	awaitReady(t, url, 200, "ok")
+	url := "http://" + a.WaitFor(`msg=listening address=(\S+)`, 10*time.Second)
+	processtest.AwaitReady(t, url, 200, "ok")
 	if out, err := runCommand("ingest", "--brokers", broker, "--file", log, "--data", positions, "--once", "--listen", ""); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	eventually(t, 20*time.Second, "a commit, and the offsets that are held", func() bool {
-		metrics, _ := get(t.Context(), url+"/metrics")
+	processtest.Eventually(t, 20*time.Second, "a commit, and the offsets that are held", func() bool {
+		metrics, _ := processtest.Get(t.Context(), url+"/metrics")
 		held, err := filepath.Glob(filepath.Join(data, "*"))
-		return metricSum(metrics, "floodgate_committed_offset") > 0 && err == nil && len(held) > 1
+		return processtest.MetricSum(metrics, "floodgate_committed_offset") > 0 && err == nil && len(held) > 1
 	})
 	for _, ended := range []bool{false, true} {
 		if ended {
-			if _, err := a.end(); err != nil {
+			if _, err := a.End(); err != nil {
 				t.Fatal(err)
 			}
 		}

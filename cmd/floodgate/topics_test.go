@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
@@ -121,9 +122,9 @@ func TestAnalyzeTakesTheTopicsAsTheyAre(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	a, url := beginAnalyze(t, b.Addr(), t.TempDir()) // with --partitions 2
-	awaitReady(t, url, 200, "ok")
-	a.waitFor(`level=WARN msg="topic is not as it should be" topic=floodgate.requests setting=retention.ms got=\S+ want=`, time.Second)
-	if text := a.text(); strings.Contains(text, "setting=partitions") || !strings.Contains(text, `partitions="[0 1 2]"`) {
+	processtest.AwaitReady(t, url, 200, "ok")
+	a.WaitFor(`level=WARN msg="topic is not as it should be" topic=floodgate.requests setting=retention.ms got=\S+ want=`, time.Second)
+	if text := a.Text(); strings.Contains(text, "setting=partitions") || !strings.Contains(text, `partitions="[0 1 2]"`) {
 		t.Errorf("got\n%s\nwant the 3 partitions that there are, and no word about 2", text)
 	}
 }
@@ -149,11 +150,11 @@ func TestTopicsThatTakeBatchesWhichAreNotRead(t *testing.T) {
 		t.Errorf("topics: got %v,\n%s\nwant a warning, which is no failure", err, out)
 	}
 	a, url := beginAnalyze(t, b.Addr(), t.TempDir())
-	awaitReady(t, url, 200, "ok")
+	processtest.AwaitReady(t, url, 200, "ok")
 	warning := `level=WARN msg="topic is not as it should be" topic=%s setting=max.message.bytes got=%s want="<= 67108864"`
-	a.waitFor(fmt.Sprintf(warning, "floodgate.requests", "100000000"), time.Second)
+	a.WaitFor(fmt.Sprintf(warning, "floodgate.requests", "100000000"), time.Second)
 	in := start(t, "ingest", "--brokers", b.Addr(), "--topic", "access", "--format", "combined")
-	in.waitFor(fmt.Sprintf(warning, "access", "67108865"), 10*time.Second)
+	in.WaitFor(fmt.Sprintf(warning, "access", "67108865"), 10*time.Second)
 }
 
 // TestTopicsMakeAPartitionKey that is random, readable by its owner alone, made once, and then used by all.
@@ -202,20 +203,20 @@ func TestTopicsMakeAPartitionKey(t *testing.T) {
 	counts := []string{"--rules", rules, "--data", filepath.Join(dir, "counts")}
 	keyed := []string{"--brokers", b.Addr(), "--partition-key-file", path}
 	a := begin(t, append(append([]string{"analyze", "--listen", "127.0.0.1:0", "--session-timeout", "2s"}, keyed...), counts...)...)
-	url := "http://" + a.waitFor(`msg=listening address=(\S+)`, 10*time.Second)
+	url := "http://" + a.WaitFor(`msg=listening address=(\S+)`, 10*time.Second)
 	for _, args := range [][]string{keyed, {"--brokers", b.Addr()}} { // the second one has no key, and is refused
 		ingest := append([]string{"ingest", "--once", "--listen", "", "--file", log, "--data", filepath.Join(dir, strconv.Itoa(len(args)))}, args...)
 		if out, err := runCommand(ingest...); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	eventually(t, 20*time.Second, "seven lines counted, and a frame refused", func() bool {
-		metrics, _ := get(t.Context(), url+"/metrics")
-		return metricSum(metrics, "floodgate_requests_total") == 7 && // and not once more for their responses
-			metricSum(metrics, "floodgate_responses_total") == 7 &&
-			metricSum(metrics, "floodgate_rejected_total") > 0
+	processtest.Eventually(t, 20*time.Second, "seven lines counted, and a frame refused", func() bool {
+		metrics, _ := processtest.Get(t.Context(), url+"/metrics")
+		return processtest.MetricSum(metrics, "floodgate_requests_total") == 7 && // and not once more for their responses
+			processtest.MetricSum(metrics, "floodgate_responses_total") == 7 &&
+			processtest.MetricSum(metrics, "floodgate_rejected_total") > 0
 	})
-	if _, err := a.end(); err != nil {
+	if _, err := a.End(); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := runCommand(append(append([]string{"audit"}, keyed...), counts...)...); err != nil || !strings.Contains(out, " 7 requests and 7 responses in 14 entries") {

@@ -1,0 +1,193 @@
+//go:build lab
+
+package lab
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
+	"github.com/509da70d/floodgate/store/kafkaio"
+)
+
+// TestChain is the way of those who write no code, with the programs that they run: nginx writes its log to rsyslog,
+// rsyslog to Kafka, ingest makes entries of it, the analyzer counts and decides, and the sidecar answers nginx, which
+// refuses the noisy client with 429 and nobody else. The topics are on Apache Kafka where there is one.
+func TestChain(t *testing.T) {
+	for _, name := range []string{"nginx", "rsyslogd"} {
+		needs(t, name)
+	}
+	needsRsyslogKafka(t)
+	t.Run("embedded", func(t *testing.T) { newChain(t, "").run() })
+	t.Run("Apache", func(t *testing.T) {
+		if os.Getenv("FLOODGATE_KAFKA") == "" {
+			t.Skip("FLOODGATE_KAFKA does not name an Apache Kafka")
+		}
+		newChain(t, os.Getenv("FLOODGATE_KAFKA")).run()
+	})
+}
+
+func needsRsyslogKafka(t *testing.T) {
+	t.Helper()
+	if found, err := filepath.Glob("/usr/lib/*/rsyslog/omkafka.so"); err != nil || len(found) == 0 {
+		t.Skip("needs rsyslog-kafka")
+	}
+}
+
+// chain is the programs, and where they are.
+type chain struct {
+	*processtest.Sidecar
+
+	dir   string // short enough for a Unix socket
+	log   string // topic of nginx's lines
+	names []string
+}
+
+func newChain(t *testing.T, kafka string) *chain {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "chain")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil { // nginx's workers are other users
+		t.Fatal(err)
+	}
+	suffix := fmt.Sprintf(".chain-%x", rand.Uint32())
+	c := &chain{dir: dir, log: "nginx" + suffix, Sidecar: &processtest.Sidecar{Deployment: &processtest.Deployment{T: t, Dir: dir, Broker: kafka}}}
+	if kafka == "" {
+		c.Broker = start(t, "broker", "--listen", "127.0.0.1:0", "--min-session-timeout", "1s").WaitFor(`serving Kafka on (\S+)`, 10*time.Second)
+	}
+	c.Client = kafkaio.New(kafkaio.Config{Brokers: []string{c.Broker}})
+	t.Cleanup(c.Client.Close)
+	if _, err := c.Client.EnsureTopics(t.Context(), kafkaio.TopicSpec{Name: c.log, Partitions: 2}); err != nil {
+		t.Fatal(err)
+	}
+	c.names = []string{"--brokers", c.Broker, "--topic-requests", "requests" + suffix, "--topic-decisions", "decisions" + suffix}
+	all := append(c.names, "--topic-state", "state"+suffix, "--topic-rejects", "rejects"+suffix, "--topic-control", "control"+suffix,
+		"--topic-events", "events"+suffix, "--partitions", "2")
+	c.WriteRules("version: 1\nrules:\n  - {name: per-ip, callers: ip, limit: 10, window: 1h}\n")
+	analyzer := start(t, append([]string{"analyze", "--rules", c.RulesPath(), "--data", filepath.Join(dir, "counts"), "--listen", "127.0.0.1:0", "--group", "analyze" + suffix}, all...)...)
+	c.ready("http://" + analyzer.WaitFor(`msg=listening address=(\S+)`, 30*time.Second))
+	c.Program = start(t, append([]string{"sidecar", "--listen", "127.0.0.1:0"}, c.names...)...)
+	c.URL = "http://" + c.Program.WaitFor(`msg=listening address=(\S+)`, 10*time.Second)
+	c.ready(c.URL)
+	ingest := start(t, append([]string{"ingest", "--topic", c.log, "--format", "nginx", "--listen", "127.0.0.1:0", "--group", "ingest" + suffix}, all...)...)
+	c.ready("http://" + ingest.WaitFor(`msg=listening address=(\S+)`, 30*time.Second))
+	c.Backend = processtest.NewBackend(t)
+	return c
+}
+
+func (c *chain) ready(url string) {
+	c.T.Helper()
+	processtest.Eventually(c.T, 30*time.Second, "ready", func() bool {
+		_, status := processtest.Get(c.T.Context(), url+"/readyz")
+		return status == http.StatusOK
+	})
+}
+
+func (c *chain) run() {
+	c.T.Helper()
+	c.FloodsThrough(beginNginxLogging(c.T, asks(c.Sidecar), "syslog:server=unix:"+c.beginRsyslog()+",facility=local7,tag=nginx,nohostname"), "203.0.113.1", "203.0.113.1")
+	c.rejects()
+}
+
+// TestHAProxyIsCounted is the same way with HAProxy, which does not ask: its log closes the noisy client for those who do.
+func TestHAProxyIsCounted(t *testing.T) {
+	for _, name := range []string{"haproxy", "rsyslogd"} {
+		needs(t, name)
+	}
+	needsRsyslogKafka(t)
+	c := newChain(t, "")
+	port := freePort(t)
+	file := writeIn(t, c.dir, "haproxy.cfg", configured(t, "haproxy/haproxy.cfg",
+		"/dev/log", c.beginRsyslog(), "bind :8080", "bind 127.0.0.1:"+port, "127.0.0.1:3000", c.Backend.Listener.Addr().String()))
+	url := begun(t, "http://127.0.0.1:"+port+"/", "haproxy", "-db", "-f", file)
+	for range 10 {
+		if resp := processtest.GetFrom(t, "127.0.0.2", "203.0.113.1", url); resp.StatusCode != http.StatusOK {
+			t.Fatalf("got %s, want 200", resp.Status)
+		}
+		forged := "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX-Api-Key: \",\"remote_addr\":\"127.0.0.4\r\n\r\n"
+		if status := sendRaw(t, url, "127.0.0.3", forged); status != http.StatusOK {
+			t.Fatalf("got %d, want 200", status)
+		}
+	}
+	ask := func(addr string) int { return processtest.GetFrom(t, "127.0.0.1", addr, c.URL+"/auth").StatusCode }
+	processtest.Eventually(t, 20*time.Second, "the clients closed", func() bool {
+		return ask("127.0.0.2") == http.StatusTooManyRequests && ask("127.0.0.3") == http.StatusTooManyRequests
+	})
+	for _, addr := range []string{"127.0.0.4", "203.0.113.1"} {
+		if status := ask(addr); status != http.StatusOK {
+			t.Errorf("%s: got %d, want 200: it was only claimed", addr, status)
+		}
+	}
+}
+
+// debianHAProxy is /etc/rsyslog.d/49-haproxy.conf of Debian, without its socket: it keeps HAProxy's lines from the files behind it.
+const debianHAProxy = ":programname, startswith, \"haproxy\" {\n  %s\n  stop\n}\n"
+
+// beginRsyslog runs rsyslog as Debian sets it up, with deploy/nginx/rsyslog.conf under the name that the file asks for, and returns
+// the socket that it reads.
+func (c *chain) beginRsyslog() string {
+	c.T.Helper()
+	socket := filepath.Join(c.dir, "log")
+	conf := filepath.Join(c.dir, "rsyslog.conf")
+	ours := configured(c.T, "nginx/rsyslog.conf", `["kafka:9092"]`, fmt.Sprintf("[%q]", c.Broker), `topic="nginx"`, fmt.Sprintf("topic=%q", c.log), "/var/spool/rsyslog", c.dir)
+	name := regexp.MustCompile(`/etc/(rsyslog\.d/\S+\.conf)`).FindStringSubmatch(ours)
+	if name == nil {
+		c.T.Fatalf("got no name for rsyslog.d in\n%s", ours)
+	}
+	if err := os.MkdirAll(filepath.Join(c.dir, "rsyslog.d"), 0o700); err != nil {
+		c.T.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"rsyslog.conf":              fmt.Sprintf("global(workDirectory=%q)\nmodule(load=\"imuxsock\" SysSock.Use=\"off\")\ninput(type=\"imuxsock\" Socket=%q RateLimit.Interval=\"0\")\n$IncludeConfig %s/rsyslog.d/*.conf\n", c.dir, socket, c.dir),
+		"rsyslog.d/49-haproxy.conf": fmt.Sprintf(debianHAProxy, filepath.Join(c.dir, "haproxy.log")),
+		name[1]:                     ours,
+	} {
+		if err := os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600); err != nil {
+			c.T.Fatal(err)
+		}
+	}
+	runForeign(c.T, "rsyslogd", "-n", "-f", conf, "-i", filepath.Join(c.dir, "pid"))
+	processtest.Eventually(c.T, 10*time.Second, "rsyslog listens", func() bool { _, err := os.Stat(socket); return err == nil })
+	return socket
+}
+
+// rejects sends through kcat what no nginx writes, and expects to be shown it.
+func (c *chain) rejects() {
+	c.T.Helper()
+	if _, err := exec.LookPath("kcat"); err != nil {
+		c.T.Skipf("needs kcat: %v", err)
+	}
+	cmd := exec.CommandContext(c.T.Context(), "kcat", "-P", "-b", c.Broker, "-t", c.log)
+	cmd.Stdin = strings.NewReader("{\"remote_addr\":\"\x1b[31mroot\",\"msec\":\"1.0\"}\nnot JSON\n")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		c.T.Fatalf("kcat: %v: %s", err, out)
+	}
+	suffix := strings.TrimPrefix(c.log, "nginx")
+	processtest.Eventually(c.T, 20*time.Second, "two rejects shown", func() bool {
+		out, err := runCommand("rejects", "--brokers", c.Broker, "--topic-rejects", "rejects"+suffix, "--output", "json")
+		if err != nil {
+			return false
+		}
+		lines := 0
+		for line := range bytes.Lines([]byte(out)) {
+			if !json.Valid(line) {
+				c.T.Fatalf("got %q, want JSON", line)
+			}
+			lines++
+		}
+		return lines >= 2 && !strings.Contains(out, "\x1b") && strings.Contains(out, c.log)
+	})
+}

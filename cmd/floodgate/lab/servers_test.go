@@ -1,0 +1,210 @@
+//go:build lab
+
+package lab
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
+)
+
+// question is where a server asks and what it stands before.
+type question struct {
+	sidecar string // host:port of /auth and /auth_request
+	envoy   string // host:port of the gRPC services
+	backend string // host:port
+
+	patience string // how long the server waits for the sidecar, where it is not as shipped
+}
+
+// shipped is a server with its configuration in deploy/.
+type shipped struct {
+	name, program string
+	begin         func(*testing.T, question) (url string)
+}
+
+func shippedServers() []shipped {
+	return []shipped{
+		{"nginx", "nginx", beginNginx},
+		{"Caddy", "caddy", beginCaddy},
+		{"Traefik", "traefik", beginTraefik},
+		{"Envoy", "envoy", beginEnvoy},
+	}
+}
+
+// asks is what a server needs to know of a sidecar and its backend.
+func asks(b *processtest.Sidecar) question {
+	return question{sidecar: strings.TrimPrefix(b.URL, "http://"), envoy: b.Envoy, backend: b.Backend.Listener.Addr().String()}
+}
+
+// TestServersAskTheSidecar: behind each shipped configuration the noisy client is refused, whatever address it claims, and
+// the quiet one is not.
+func TestServersAskTheSidecar(t *testing.T) {
+	for _, s := range shippedServers() {
+		t.Run(s.name, func(t *testing.T) {
+			needs(t, s.program)
+			b := processtest.NewSidecar(t, start, "--record", "--trusted", "127.0.0.1/32") // clients are 127.0.0.2 and 127.0.0.3
+			url := s.begin(t, asks(b))
+			b.FloodsThrough(url, "203.0.113.1", "203.0.113.1")
+		})
+	}
+}
+
+// TestNginxLogsTheRefusal reads the log that ingest reads.
+func TestNginxLogsTheRefusal(t *testing.T) {
+	needs(t, "nginx")
+	b := processtest.NewSidecar(t, start, "--record", "--trusted", "127.0.0.1/32") // clients are 127.0.0.2 and 127.0.0.3
+	log := filepath.Join(t.TempDir(), "access.log")
+	url := beginNginxLogging(t, asks(b), log)
+	b.FloodsThrough(url, "203.0.113.1", "203.0.113.1")
+	text, err := os.ReadFile(log)
+	if err != nil || !strings.Contains(string(text), `"remote_addr":"127.0.0.2"`) || !strings.Contains(string(text), `"status":"429"`) {
+		t.Errorf("got %v and log\n%s\nwant the refusal in it", err, text)
+	}
+}
+
+// beginNginx is beginNginxLogging for those who don't read the log.
+func beginNginx(t *testing.T, q question) string {
+	t.Helper()
+	return beginNginxLogging(t, q, filepath.Join(t.TempDir(), "access.log"))
+}
+
+// beginNginxLogging runs nginx with deploy/nginx. It takes a header of up to 1 MiB, as the other servers do.
+func beginNginxLogging(t *testing.T, q question, accessLog string) string {
+	t.Helper()
+	dir, port := t.TempDir(), freePort(t)
+	site := writeIn(t, dir, "floodgate.conf", configured(t, "nginx/floodgate.conf",
+		"127.0.0.1:9091", q.sidecar, "127.0.0.1:3000", q.backend, "listen 8080", "listen 127.0.0.1:"+port,
+		"syslog:server=unix:/dev/log,facility=local7,tag=nginx,nohostname", accessLog, "50ms", cmp.Or(q.patience, "50ms")))
+	main := writeIn(t, dir, "nginx.conf", "daemon off;\nworker_processes 1;\npid "+dir+"/pid;\nerror_log stderr;\nevents {}\nhttp {\n"+
+		"client_body_temp_path "+dir+";\nproxy_temp_path "+dir+";\nfastcgi_temp_path "+dir+";\nuwsgi_temp_path "+dir+";\nscgi_temp_path "+dir+";\n"+
+		"large_client_header_buffers 4 1m;\ninclude "+site+";\n}\n")
+	return begun(t, "http://127.0.0.1:"+port+"/", "nginx", "-p", dir, "-c", main)
+}
+
+// beginCaddy runs Caddy with deploy/caddy.
+func beginCaddy(t *testing.T, q question) string {
+	t.Helper()
+	port := freePort(t)
+	file := writeIn(t, t.TempDir(), "Caddyfile", "{\n\tadmin off\n\tauto_https off\n}\n"+configured(t, "caddy/Caddyfile",
+		":8080 {", ":"+port+" {\n\tbind 127.0.0.1", "127.0.0.1:9091", q.sidecar, ":9099", ":"+freePort(t), "127.0.0.1:3000", q.backend,
+		"50ms", cmp.Or(q.patience, "50ms")))
+	return begun(t, "http://127.0.0.1:"+port+"/", "caddy", "run", "--adapter", "caddyfile", "--config", file)
+}
+
+// beginTraefik runs Traefik with both files of deploy/traefik, and a router to protect.
+func beginTraefik(t *testing.T, q question) string {
+	t.Helper()
+	dir, port, inner := t.TempDir(), freePort(t), "127.0.0.1:"+freePort(t)
+	routes := filepath.Join(dir, "routes")
+	if err := os.Mkdir(routes, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeIn(t, routes, "floodgate.yaml", configured(t, "traefik/floodgate.yaml", "127.0.0.1:9091", q.sidecar, "127.0.0.1:9099", inner,
+		"50ms", cmp.Or(q.patience, "50ms")))
+	writeIn(t, routes, "backend.yaml", "http:\n  routers:\n    backend: {rule: \"PathPrefix(`/`)\", middlewares: [floodgate], service: backend}\n"+
+		"  services:\n    backend: {loadBalancer: {servers: [{url: \"http://"+q.backend+"\"}]}}\n")
+	file := writeIn(t, dir, "traefik.yaml", configured(t, "traefik/traefik.yaml", `":8080"`, "127.0.0.1:"+port, "127.0.0.1:9099", inner,
+		"/etc/traefik/routes", routes))
+	return begun(t, "http://127.0.0.1:"+port+"/", "traefik", "--configFile="+file)
+}
+
+// beginEnvoy runs Envoy with deploy/envoy. It takes a header of up to 1 MiB, as the other servers do.
+func beginEnvoy(t *testing.T, q question) string {
+	t.Helper()
+	port := freePort(t)
+	_, sidecar, _ := net.SplitHostPort(q.envoy)
+	_, backend, _ := net.SplitHostPort(q.backend)
+	file := writeIn(t, t.TempDir(), "envoy.yaml", configured(t, "envoy/envoy.yaml", "0.0.0.0", "127.0.0.1",
+		"port_value: 8080", "port_value: "+port, "port_value: 9094", "port_value: "+sidecar, "port_value: 3000", "port_value: "+backend,
+		"stat_prefix: public", "stat_prefix: public\n                max_request_headers_kb: 1024",
+		"0.05s", cmp.Or(q.patience, "0.05s")))
+	return begun(t, "http://127.0.0.1:"+port+"/", "envoy", "-c", file, "--use-dynamic-base-id", "--concurrency", "1", "-l", "warning")
+}
+
+// begun runs a server and waits until it serves.
+func begun(t *testing.T, url, program string, args ...string) string {
+	t.Helper()
+	runForeign(t, program, args...)
+	processtest.Eventually(t, 60*time.Second, program+" serves", func() bool {
+		_, status := processtest.Get(context.Background(), url)
+		return status == http.StatusOK
+	})
+	return url
+}
+
+func writeIn(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func needs(t *testing.T, name string) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		t.Skipf("needs %s: %v", name, err)
+	}
+}
+
+// freePort returns a port on which nobody listens, for programs that take no 0.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+// configured returns a file of deploy/ with its addresses and paths replaced, by turns.
+func configured(t *testing.T, path string, replace ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../../deploy", path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(replace); i += 2 {
+		if !strings.Contains(string(text), replace[i]) {
+			t.Fatalf("%s: got no %q to replace", path, replace[i])
+		}
+	}
+	return strings.NewReplacer(replace...).Replace(string(text))
+}
+
+// program of another maker, which is killed when the test ends.
+func runForeign(t *testing.T, name string, args ...string) {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("needs %s: %v", name, err)
+	}
+	cmd := exec.CommandContext(t.Context(), path, args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Wait() // it was told to end
+		if t.Failed() {
+			t.Logf("%s said: %s", name, out.String())
+		}
+	})
+}
