@@ -90,3 +90,9 @@ func (a *Appender) once(ctx context.Context, msgs []Message) (int64, error) {
 func (a *Appender) failed(o Outcome, err error) error {
 	return &RequestError{Op: "append to", Topic: a.config.Topic, Partition: a.config.Partition, Outcome: o, Err: err}
 }
+
+// Producer appends to partitions. A *Client is a Producer. Produce is safe for concurrent use, and returns the errors that
+// Client.Produce returns.
+type Producer interface {
+	Produce(ctx context.Context, topic string, partition int, msgs ...Message) (base int64, err error)
+}

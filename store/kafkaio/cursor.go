@@ -275,3 +275,10 @@ func (c *Cursor) Run(ctx context.Context, batches chan<- Batch) error {
 
 // Err returns why Run has ended. It may be called once the channel of Run is closed.
 func (c *Cursor) Err() error { return c.err }
+
+// Fetcher reads partitions. A *Client is a Fetcher, and so is the cluster in memory of package kafkaiotest. Its methods are
+// safe for concurrent use, and return the errors that the methods of Client return.
+type Fetcher interface {
+	Fetch(ctx context.Context, r FetchRequest) (Batch, error)
+	Range(ctx context.Context, topic string, partition int) (start, end int64, err error)
+}

@@ -1,8 +1,17 @@
 package kafkaio
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -153,4 +162,248 @@ func (s TopicSpec) Config() map[string]string {
 		}
 	}
 	return m
+}
+
+// Finding is one way in which a topic is not as it must be.
+type Finding struct {
+	Topic    string
+	Setting  string // "topic", "partitions", or the name of a setting
+	Got      string
+	Want     string // with ">= " or "<= " where it is a bound
+	Severity Severity
+	Why      string
+}
+
+// String returns the finding as one line.
+func (f Finding) String() string {
+	return fmt.Sprintf("%s: %s: %s: got %s, want %s: %s", f.Severity, f.Topic, f.Setting, f.Got, f.Want, f.Why)
+}
+
+// Severity says how bad a Finding is.
+type Severity uint8
+
+// Severities. The zero value says nothing.
+const (
+	Warning Severity = 1 + iota // works, but not as well as it should
+	Error                       // counts or closures will be wrong or lost
+)
+
+// String returns "warning" or "error".
+func (s Severity) String() string {
+	switch s {
+	case Warning:
+		return "warning"
+	case Error:
+		return "error"
+	}
+	return fmt.Sprintf("severity %d", uint8(s))
+}
+
+// EnsureTopics creates those topics that are missing, with their settings, and waits until their partitions have leaders.
+// It returns the names of those it made. Existing topics are left as they are: see CheckTopics. Several processes may
+// call it at once.
+func (c *Client) EnsureTopics(ctx context.Context, specs ...TopicSpec) (created []string, err error) {
+	defer c.observe(OpOther)(&err)
+	ctx, done, err := c.begin(ctx, 4*c.config.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	c.refresh(c.currentEra()) // the cached metadata may have a topic that was deleted since
+	for _, s := range specs {
+		made, err := c.ensure(ctx, s)
+		if err != nil {
+			return created, c.failed("create topic", s.Name, wholeTopic, Unknown, err)
+		}
+		if made {
+			created = append(created, s.Name)
+		}
+	}
+	return created, nil
+}
+
+// ensure creates one topic if it does not exist.
+func (c *Client) ensure(ctx context.Context, s TopicSpec) (made bool, err error) {
+	for optional := true; ; optional = false {
+		err := c.retry(ctx, fetchAttempts, func() error {
+			if _, err := c.partitionsOnce(ctx, s.Name, 0); !errors.Is(err, ErrNoTopic) {
+				return err
+			}
+			made = true
+			return c.create(ctx, s, optional)
+		})
+		switch {
+		case errors.Is(err, kafka.TopicAlreadyExists):
+			made = false // another process was faster
+		case optional && errors.Is(err, kafka.InvalidConfiguration):
+			continue // a broker that does not know all of the settings
+		case err != nil:
+			return false, err
+		}
+		return made, c.awaitLeaders(ctx, s)
+	}
+}
+
+// create sends one request. Without optional, it leaves out the optional settings.
+func (c *Client) create(ctx context.Context, s TopicSpec, optional bool) error {
+	topic := kafka.TopicConfig{Topic: s.Name, NumPartitions: s.Partitions, ReplicationFactor: s.Replicas}
+	if s.Replicas <= 0 {
+		topic.ReplicationFactor = -1
+	}
+	for _, o := range s.Settings {
+		if !o.CheckOnly && (optional || !o.Optional) {
+			topic.ConfigEntries = append(topic.ConfigEntries, kafka.ConfigEntry{ConfigName: o.Name, ConfigValue: o.Value})
+		}
+	}
+	r, err := c.admin.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{topic}})
+	if err != nil {
+		return err
+	}
+	return r.Errors[s.Name]
+}
+
+// awaitLeaders waits until every partition can be used. Kafka shows a leader in its metadata a moment before that broker
+// knows that it leads; until then the broker answers NotLeader.
+func (c *Client) awaitLeaders(ctx context.Context, s TopicSpec) error {
+	for p := 0; ; {
+		era := c.currentEra()
+		n, err := c.partitionsOnce(ctx, s.Name, p)
+		if err == nil {
+			_, _, err = c.rangeOnce(ctx, s.Name, p)
+		}
+		switch {
+		case err == nil && p+1 >= n:
+			return nil
+		case err == nil:
+			p++
+			continue
+		case !Temporary(err) && !errors.Is(err, ErrNoTopic):
+			return err
+		}
+		c.refresh(era)
+		if Sleep(ctx, retryPause) != nil {
+			return err
+		}
+	}
+}
+
+// CheckTopics compares topics with what they must be. Findings are sorted by topic, the worst of each first. No finding
+// means that all is well.
+func (c *Client) CheckTopics(ctx context.Context, specs ...TopicSpec) (all []Finding, err error) {
+	defer c.observe(OpOther)(&err)
+	ctx, done, err := c.begin(ctx, 4*c.config.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	for _, s := range specs {
+		var found []Finding
+		err := c.retry(ctx, fetchAttempts, func() error {
+			var err error
+			found, err = c.check(ctx, s)
+			return err
+		})
+		if errors.Is(err, ErrNoTopic) {
+			found, err = []Finding{{Topic: s.Name, Setting: "topic", Got: "missing, or not yours to see", Want: "a topic of " + partitionsWanted(s.Partitions),
+				Severity: Error, Why: "nothing can be written or read: create it, or let this user describe it (ACL)"}}, nil
+		}
+		if err != nil {
+			return nil, c.failed("check topic", s.Name, wholeTopic, Unknown, err)
+		}
+		all = append(all, found...)
+	}
+	slices.SortStableFunc(all, func(a, b Finding) int {
+		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(b.Severity, a.Severity))
+	})
+	return all, nil
+}
+
+// check compares one topic.
+func (c *Client) check(ctx context.Context, s TopicSpec) ([]Finding, error) {
+	n, err := c.partitionsOnce(ctx, s.Name, 0)
+	if err != nil {
+		return nil, err
+	}
+	r, err := c.admin.DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{
+		Resources: []kafka.DescribeConfigRequestResource{{ResourceType: kafka.ResourceTypeTopic, ResourceName: s.Name}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	got := make(map[string]string)
+	for _, res := range r.Resources {
+		if res.Error != nil {
+			return nil, res.Error
+		}
+		for _, e := range res.ConfigEntries {
+			got[e.ConfigName] = e.ConfigValue
+		}
+	}
+	return s.Check(n, got), nil
+}
+
+// Check compares a topic's partitions and settings with what they must be. It is pure.
+func (s TopicSpec) Check(partitions int, settings map[string]string) []Finding {
+	var found []Finding
+	if s.Partitions > 0 && partitions != s.Partitions {
+		found = append(found, Finding{Topic: s.Name, Setting: "partitions", Got: strconv.Itoa(partitions),
+			Want: strconv.Itoa(s.Partitions), Severity: Error, Why: "producers spread callers over another number: counts would split"})
+	}
+	for _, o := range s.Settings {
+		got, known := settings[o.Name]
+		if known && o.holds(got) || !known && o.CheckOnly {
+			continue
+		}
+		if !known {
+			got = "not known to the broker"
+		}
+		found = append(found, Finding{Topic: s.Name, Setting: o.Name, Got: got, Want: o.want(), Severity: o.Severity, Why: o.Why})
+	}
+	return found
+}
+
+func partitionsWanted(n int) string {
+	if n == 0 {
+		return "any number of partitions"
+	}
+	return strconv.Itoa(n) + " partitions"
+}
+
+func (s Setting) want() string {
+	switch s.Bound {
+	case AtLeast:
+		return ">= " + s.Value
+	case AtMost:
+		return "<= " + s.Value
+	case Equal:
+	}
+	return s.Value
+}
+
+// holds reports whether a topic's value is as wanted.
+func (s Setting) holds(got string) bool {
+	if s.Bound == Equal {
+		return got == s.Value
+	}
+	g, err := limit(got)
+	if err != nil {
+		return false
+	}
+	w, err := limit(s.Value)
+	if err != nil {
+		panic("BUG: setting " + s.Name + " wants " + strconv.Quote(s.Value) + ", which is no number")
+	}
+	if s.Bound == AtLeast {
+		return g >= w
+	}
+	return g <= w
+}
+
+// limit reads a number for which Kafka writes -1 to mean "no limit".
+func limit(s string) (int64, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if n == -1 {
+		n = math.MaxInt64
+	}
+	return n, err
 }
