@@ -205,19 +205,3 @@ func apacheStyle(text string) (style, error) {
 	s.make = func(Mapping) (fieldNames, func() decoder, error) { return y.makes() }
 	return s, nil
 }
-
-// compiled returns the style of a format whose name is a prefix and the text of a configuration, and whether it has such a name.
-func compiled(format string) (s style, found bool) {
-	var err error
-	if text, nginx := strings.CutPrefix(format, prefixNginx); nginx {
-		s, err = nginxStyle(text)
-	} else if text, apache := strings.CutPrefix(format, prefixApache); apache {
-		s, err = apacheStyle(text)
-	} else {
-		return style{}, false
-	}
-	if err != nil {
-		s.make = func(Mapping) (fieldNames, func() decoder, error) { return nil, nil, err }
-	}
-	return s, true
-}

@@ -21,14 +21,6 @@ type decoder interface {
 // noTime is the time of a line that has none.
 const noTime = -1
 
-// fieldNames turns names of fields into indices of values. It is used while a Format is made.
-type fieldNames interface {
-	// slot returns the index of the field's value, or an error that says which fields there are.
-	slot(field string) (int, error)
-	// size returns how many values there are, once all names were asked for.
-	size() int
-}
-
 // ref is a field in a mapping.
 type ref struct {
 	what  refKind

@@ -64,3 +64,11 @@ func (f *freeNames) slot(field string) (int, error) {
 }
 
 func (f *freeNames) size() int { return len(f.order) }
+
+// fieldNames turns names of fields into indices of values. It is used while a Format is made.
+type fieldNames interface {
+	// slot returns the index of the field's value, or an error that says which fields there are.
+	slot(field string) (int, error)
+	// size returns how many values there are, once all names were asked for.
+	size() int
+}

@@ -8,12 +8,6 @@ import (
 	"strings"
 )
 
-// Prefixes of the formats that are compiled from the text of a configuration.
-const (
-	prefixNginx  = "nginx:"
-	prefixApache = "apache:"
-)
-
 // nginxClass returns what nginx can write for a variable. What is not known here may be a client's.
 func nginxClass(variable string) class {
 	switch variable {
