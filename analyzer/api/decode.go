@@ -6,8 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -88,49 +86,3 @@ func jsonProblem(err error) error {
 	}
 	return wrong(http.StatusBadRequest, "body", err.Error(), "JSON")
 }
-
-// query returns the parameters, which were parsed before.
-func (c *call) query() url.Values { return c.values }
-
-// parseQuery reads the query, and refuses parameters that the route does not have.
-func (c *call) parseQuery() error {
-	values, err := url.ParseQuery(c.URL.RawQuery)
-	if err != nil {
-		return wrong(http.StatusBadRequest, "query", c.URL.RawQuery, "parameters, percent-encoded")
-	}
-	for name := range values {
-		if !slices.Contains(c.route.params, name) {
-			return badQuery(name, name, "one of the parameters "+strings.Join(c.route.params, ", "))
-		}
-	}
-	c.values = values
-	return nil
-}
-
-// number returns a parameter that is a number, or otherwise.
-func (c *call) number(name string, otherwise, least, most int64) (int64, error) {
-	text, found, err := c.optional(name)
-	if err != nil || !found {
-		return otherwise, err
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < least || n > most {
-		return 0, badQuery(name, text, "a number from "+strconv.FormatInt(least, 10)+" to "+strconv.FormatInt(most, 10))
-	}
-	return n, nil
-}
-
-// choice returns a parameter that is one of some words, or otherwise.
-func (c *call) choice(name, otherwise string, words ...string) (string, error) {
-	text, found, err := c.optional(name)
-	if err != nil || !found {
-		return otherwise, err
-	}
-	if !slices.Contains(words, text) {
-		return "", badQuery(name, text, "one of "+strings.Join(words, ", "))
-	}
-	return text, nil
-}
-
-// integer returns an integer in digits.
-func integer[T int | int64](n T) string { return strconv.FormatInt(int64(n), 10) }

@@ -2,21 +2,18 @@ package api
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"mime"
 	"net/http"
-	"slices"
-	"sync"
+	"strings"
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer"
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
-	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/lister"
 	"github.com/509da70d/floodgate/analyzer/printable"
-	"github.com/509da70d/floodgate/schemas"
 )
 
 // contentLines is the content type of a list in lines.
@@ -24,78 +21,6 @@ const contentLines = "application/x-ndjson"
 
 // maxListLine is how long a line of another analyzer may be, in bytes.
 const maxListLine = 4 << 20
-
-// busiest lists the busiest callers.
-func (c *call) busiest(q *wanted) error {
-	list := apiv1.Busy{At: []apiv1.At{}, Sort: q.sort, HalfNS: int64(fold.TalkHalf), Callers: []apiv1.BusyCaller{}}
-	var mu sync.Mutex // guards list
-	add := func(part *apiv1.Busy) {
-		mu.Lock()
-		defer mu.Unlock()
-		list.At, list.Callers, list.Missing = append(list.At, part.At...), append(list.Callers, part.Callers...), append(list.Missing, part.Missing...)
-	}
-	missing, err := gather(c, q, func(ctx context.Context, p int) error {
-		b, err := c.backend.Lists.Busy(ctx, p)
-		if err != nil {
-			return err
-		}
-		part := busyOf(b, q)
-		add(&part)
-		return nil
-	}, func(v *apiv1.Busy, asked []int) bool {
-		if !answersAll(asked, v.At, v.Missing) {
-			return false
-		}
-		add(v)
-		return true
-	})
-	if err != nil {
-		return err
-	}
-	list.Missing = sorted(append(list.Missing, missing...))
-	slices.SortFunc(list.At, func(a, b apiv1.At) int { return cmp.Compare(a.Partition, b.Partition) })
-	slices.SortFunc(list.Callers, func(a, b apiv1.BusyCaller) int {
-		order := cmp.Compare(b.Admitted, a.Admitted)
-		if q.sort == sortBlocked {
-			order = cmp.Compare(b.Blocked, a.Blocked)
-		}
-		return cmp.Or(order, cmp.Compare(a.Caller.Kind, b.Caller.Kind), cmp.Compare(a.Caller.ID, b.Caller.ID))
-	})
-	list.Callers = list.Callers[:min(len(list.Callers), q.query.Limit)]
-	for i := range list.Callers {
-		c.redact(&list.Callers[i].Caller)
-	}
-	return c.answer(http.StatusOK, list)
-}
-
-// busyOf returns one partition's part of the list.
-func busyOf(b *lister.Busy, q *wanted) apiv1.Busy {
-	part := apiv1.Busy{At: []apiv1.At{atOf(b.At, b.At.LogTime)}}
-	first, second := b.Admitted, b.Blocked
-	if q.sort == sortBlocked {
-		first, second = second, first
-	}
-	others := make(map[schemas.Caller]*fold.Talker, len(second))
-	for i := range second {
-		others[schemas.Caller{Kind: second[i].Kind, ID: second[i].ID}] = &second[i]
-	}
-	for i := range first {
-		t := &first[i]
-		caller := schemas.Caller{Kind: t.Kind, ID: t.ID}
-		if q.query.Kind != "" && q.query.Kind != t.Kind || len(t.ID) < len(q.query.Prefix) || t.ID[:len(q.query.Prefix)] != q.query.Prefix {
-			continue
-		}
-		v := apiv1.BusyCaller{Partition: b.At.Partition, Caller: apiv1.CallerOf(caller), Admitted: t.Rate, AdmittedOver: t.Over}
-		if o := others[caller]; o != nil {
-			v.Blocked, v.BlockedOver = o.Rate, o.Over
-		}
-		if q.sort == sortBlocked {
-			v.Admitted, v.Blocked, v.AdmittedOver, v.BlockedOver = v.Blocked, v.Admitted, v.BlockedOver, v.AdmittedOver
-		}
-		part.Callers = append(part.Callers, v)
-	}
-	return part
-}
 
 // all sends all callers, in lines of a piece of one partition each. A line with missing partitions says that they are not in the list,
 // or not all of them.
@@ -187,4 +112,14 @@ func (l *lines) relay(p int) error {
 		silent.Reset(forwardTimeout)
 	}
 	return r.Err()
+}
+
+// wantsAll reports whether the client asks for the whole list, a piece in each line.
+func (c *call) wantsAll() bool {
+	for part := range strings.SplitSeq(c.Header.Get("Accept"), ",") {
+		if kind, _, err := mime.ParseMediaType(strings.TrimSpace(part)); err == nil && kind == contentLines {
+			return true
+		}
+	}
+	return false
 }

@@ -1,23 +1,13 @@
 package api
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"errors"
-	"io"
-	"mime"
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"strings"
-
-	"github.com/509da70d/floodgate/analyzer/api/apiv1"
-	"github.com/509da70d/floodgate/schemas"
 )
-
-// maxBody is the longest body of a request, in bytes.
-const maxBody = 1 << 20
 
 // who is the person, program or analyzer that a request comes from.
 type who struct {
@@ -149,93 +139,4 @@ func (s *Server) client(r *http.Request) string {
 		return r.RemoteAddr
 	}
 	return s.config.IDs.Addr(addr.Addr()).String()
-}
-
-// call is one request on its way through the server.
-type call struct {
-	*http.Request
-
-	w       http.ResponseWriter
-	server  *Server
-	backend *Backend
-	route   *route
-	who     *who
-
-	values url.Values // of the query
-	body   []byte
-	read   bool // the body was
-	status int  // of the answer; 0 before
-	log    []any
-}
-
-// readBody returns the body of a request. It reads it once.
-func (c *call) readBody() ([]byte, error) {
-	if c.read {
-		return c.body, nil
-	}
-	c.read = true
-	if c.Method == http.MethodGet {
-		return nil, nil
-	}
-	kind, _, err := mime.ParseMediaType(c.Header.Get("Content-Type"))
-	if err != nil || kind != "application/json" {
-		return nil, wrong(http.StatusUnsupportedMediaType, "Content-Type", c.Header.Get("Content-Type"), "application/json")
-	}
-	c.body, err = io.ReadAll(http.MaxBytesReader(c.w, c.Body, maxBody))
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, problem(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", maxBody)
-	}
-	if err != nil {
-		return nil, problem(http.StatusBadRequest, "the body ends early")
-	}
-	return c.body, nil
-}
-
-// decode reads a body into v, which is a pointer to a struct of apiv1.
-func (c *call) decode(v any) error {
-	body, err := c.readBody()
-	if err != nil {
-		return err
-	}
-	return decodeBody(bytes.TrimSpace(body), v)
-}
-
-// note adds to the line that the log has of a POST.
-func (c *call) note(pairs ...any) { c.log = append(c.log, pairs...) }
-
-// caller returns the caller that the query names.
-func (c *call) caller() (schemas.Caller, error) {
-	text, err := c.one("caller")
-	if err != nil {
-		return schemas.Caller{}, err
-	}
-	return c.server.canon.text("caller", text)
-}
-
-// one returns a parameter that a query must have once.
-func (c *call) one(name string) (string, error) {
-	text, found, err := c.optional(name)
-	if err == nil && !found {
-		err = badQuery(name, "", "one value")
-	}
-	return text, err
-}
-
-// optional returns a parameter that a query may have once.
-func (c *call) optional(name string) (text string, found bool, err error) {
-	values := c.query()[name]
-	if len(values) > 1 {
-		return "", false, badQuery(name, strings.Join(values, ", "), "one value")
-	}
-	if len(values) == 0 {
-		return "", false, nil
-	}
-	return values[0], true, nil
-}
-
-// refused says that a role may not do what a route does.
-func (c *call) refused() *apiv1.Problem {
-	p := problem(http.StatusForbidden, "the token of %s may %s, and this needs %s", c.who.name, c.who.role, c.route.role)
-	p.Got, p.Want = c.who.role.String(), c.route.role.String()
-	return p
 }

@@ -1,0 +1,86 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/509da70d/floodgate/analyzer/api/apiv1"
+	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/analyzer/lister"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// busiest lists the busiest callers.
+func (c *call) busiest(q *wanted) error {
+	list := apiv1.Busy{At: []apiv1.At{}, Sort: q.sort, HalfNS: int64(fold.TalkHalf), Callers: []apiv1.BusyCaller{}}
+	var mu sync.Mutex // guards list
+	add := func(part *apiv1.Busy) {
+		mu.Lock()
+		defer mu.Unlock()
+		list.At, list.Callers, list.Missing = append(list.At, part.At...), append(list.Callers, part.Callers...), append(list.Missing, part.Missing...)
+	}
+	missing, err := gather(c, q, func(ctx context.Context, p int) error {
+		b, err := c.backend.Lists.Busy(ctx, p)
+		if err != nil {
+			return err
+		}
+		part := busyOf(b, q)
+		add(&part)
+		return nil
+	}, func(v *apiv1.Busy, asked []int) bool {
+		if !answersAll(asked, v.At, v.Missing) {
+			return false
+		}
+		add(v)
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	list.Missing = sorted(append(list.Missing, missing...))
+	slices.SortFunc(list.At, func(a, b apiv1.At) int { return cmp.Compare(a.Partition, b.Partition) })
+	slices.SortFunc(list.Callers, func(a, b apiv1.BusyCaller) int {
+		order := cmp.Compare(b.Admitted, a.Admitted)
+		if q.sort == sortBlocked {
+			order = cmp.Compare(b.Blocked, a.Blocked)
+		}
+		return cmp.Or(order, cmp.Compare(a.Caller.Kind, b.Caller.Kind), cmp.Compare(a.Caller.ID, b.Caller.ID))
+	})
+	list.Callers = list.Callers[:min(len(list.Callers), q.query.Limit)]
+	for i := range list.Callers {
+		c.redact(&list.Callers[i].Caller)
+	}
+	return c.answer(http.StatusOK, list)
+}
+
+// busyOf returns one partition's part of the list.
+func busyOf(b *lister.Busy, q *wanted) apiv1.Busy {
+	part := apiv1.Busy{At: []apiv1.At{atOf(b.At, b.At.LogTime)}}
+	first, second := b.Admitted, b.Blocked
+	if q.sort == sortBlocked {
+		first, second = second, first
+	}
+	others := make(map[schemas.Caller]*fold.Talker, len(second))
+	for i := range second {
+		others[schemas.Caller{Kind: second[i].Kind, ID: second[i].ID}] = &second[i]
+	}
+	for i := range first {
+		t := &first[i]
+		caller := schemas.Caller{Kind: t.Kind, ID: t.ID}
+		if q.query.Kind != "" && q.query.Kind != t.Kind || len(t.ID) < len(q.query.Prefix) || t.ID[:len(q.query.Prefix)] != q.query.Prefix {
+			continue
+		}
+		v := apiv1.BusyCaller{Partition: b.At.Partition, Caller: apiv1.CallerOf(caller), Admitted: t.Rate, AdmittedOver: t.Over}
+		if o := others[caller]; o != nil {
+			v.Blocked, v.BlockedOver = o.Rate, o.Over
+		}
+		if q.sort == sortBlocked {
+			v.Admitted, v.Blocked, v.AdmittedOver, v.BlockedOver = v.Blocked, v.Admitted, v.BlockedOver, v.AdmittedOver
+		}
+		part.Callers = append(part.Callers, v)
+	}
+	return part
+}
