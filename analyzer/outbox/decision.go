@@ -6,17 +6,17 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// Key is what decisions replace each other by.
+// Key identifies what a decision is about. A decision replaces an older one with the same key.
 type Key struct {
 	Rule   string
 	Caller schemas.Caller
 }
 
-// KeyOf returns what a decision replaces others by.
+// KeyOf returns the key of a decision.
 func KeyOf(d *schemas.Decision) Key { return Key{d.Rule, d.Caller} }
 
-// DecisionOf returns the decision that a change leads to; partition, lag, epoch and sequence number are set later.
-func DecisionOf(c *fold.Change) schemas.Decision {
+// decisionOf returns the decision that a change leads to. Partition, lag, epoch and sequence number are set later.
+func decisionOf(c *fold.Change) schemas.Decision {
 	d := policy.Decision(c.Rule, c.Caller, c.Closure, c.At, c.Limit, c.Count)
 	d.Evidence.AsOfOffset, d.Evidence.Rate = c.Offset, c.Rate
 	d.Evidence.Expected, d.Evidence.Bound = c.Expected, c.Bound
@@ -26,8 +26,9 @@ func DecisionOf(c *fold.Change) schemas.Decision {
 	return separated(d)
 }
 
-// separated returns the decision with a next closure that begins no earlier than the first one ends, and with none if nothing
-// of it is left then. The first may have been moved since the next was predicted, and readers refuse spans that overlap.
+// separated returns the decision with a next closure that begins no earlier than the first one ends. If nothing of the next closure
+// is left then, the result has none. The first closure may have moved since the next one was predicted, and readers refuse
+// closures that overlap.
 func separated(d schemas.Decision) schemas.Decision {
 	d.Next.CloseAt = max(d.Next.CloseAt, d.Until)
 	if d.Until <= d.CloseAt || d.Next.Until <= d.Next.CloseAt {
@@ -36,7 +37,7 @@ func separated(d schemas.Decision) schemas.Decision {
 	return d
 }
 
-// countedUntil returns when the last counted closure of the decision ends; ok is false if all it has is predicted.
+// countedUntil returns when the last counted closure of the decision ends. ok is false if the decision has only predicted closures.
 func countedUntil(d *schemas.Decision) (until int64, ok bool) {
 	switch {
 	case d.Next != schemas.Span{} && !d.Next.Early:
@@ -61,7 +62,7 @@ func earlySpan(d *schemas.Decision) schemas.Span {
 // Kind says what a decision does.
 type Kind uint8
 
-// Kinds. A plan that carries a close which was not published yet is Closed.
+// Kinds. A plan that carries an unpublished close is Closed.
 const (
 	Closed Kind = iota // closes a caller that was counted to its limit
 	Moved              // moves the end of a closure

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/509da70d/floodgate/analyzer/fold"
@@ -36,7 +37,7 @@ func (f *InForce) Set(d *schemas.Decision, now int64) {
 	f.bound(now)
 }
 
-// ended reports whether no counted closure of the decision is left at now.
+// ended reports whether all counted closures of the decision are over at now.
 func ended(d *schemas.Decision, now int64) bool {
 	until, ok := countedUntil(d)
 	return !ok || until <= now
@@ -57,8 +58,7 @@ func (f *InForce) Left() int { return len(f.cycle) }
 // From returns the offset of decisions[p] where the last complete cycle began.
 func (f *InForce) From() int64 { return f.from }
 
-// Next returns those of the next n decisions of the cycle that were in force when it began and were not replaced since, as they
-// are at now.
+// Next returns the next n decisions of the cycle, as they are at now. It leaves out those that are no longer held.
 func (f *InForce) Next(n int, now int64) (list []schemas.Decision) {
 	for _, key := range f.cycle[:n] {
 		d, ok := f.decisions[key]
@@ -81,8 +81,8 @@ func (f *InForce) Repeated(n int) {
 	}
 }
 
-// BeginCycle starts to repeat the decisions in force at now, from offset end of decisions[p] on, and forgets those that
-// have ended. If a cycle is not complete yet, it continues, and From does not change.
+// BeginCycle starts to repeat the decisions in force at now, and forgets those that have ended. end is the end of decisions[p],
+// where the cycle begins. If a cycle is not complete yet, it continues, and From does not change.
 func (f *InForce) BeginCycle(now, end int64) {
 	if len(f.cycle) > 0 {
 		return
@@ -104,9 +104,9 @@ func (f *InForce) BeginCycle(now, end int64) {
 // for callers that were displaced from theirs.
 const inForceShare = 9.0 / 8
 
-// bound forgets closures if there are too many: those that have ended, and then those that end first, until there is room
-// for an eighth more. So one search is enough for that many new closures. Gates keep closures that they have received;
-// gates that start later do not learn of the forgotten ones.
+// bound forgets closures if there are too many: first those that have ended, then those that end first. It makes room for an
+// eighth of the limit, so that the next search comes only after that many new closures. Gates keep the closures that they have
+// received. Gates that start later do not learn of the forgotten ones.
 func (f *InForce) bound(now int64) {
 	limit := int(inForceShare*float64(f.maxRows)) + 1
 	if len(f.decisions) <= limit {
@@ -138,15 +138,15 @@ func (f *InForce) bound(now int64) {
 	}
 }
 
-// Reconcile holds what is counted when an owner takes a partition over: changes are the closures in force at now. It returns
-// decisions that open those callers whom gates believe closed and who are not. keep reports which decisions that are not counted
-// here stay in force.
+// Reconcile stores the counted closures when an owner takes a partition over. changes are the closures in force at now, and
+// believed is what gates hold. It returns decisions that open the callers that gates hold closed and that are not closed by
+// count. keep reports which of these decisions stay in force nevertheless.
 //
-// Only counted closures are compared. What the owner before has predicted ends by itself: it is not opened, and a closure that
-// is repeated carries it.
+// Only counted closures are compared. The predictions of the owner before end by themselves. So Reconcile does not end them, and
+// a closure that is repeated carries them.
 func (f *InForce) Reconcile(believed map[Key]schemas.Decision, changes []fold.Change, now int64, keep func(*schemas.Decision) bool) (open []schemas.Decision) {
 	for i := range changes {
-		d := DecisionOf(&changes[i])
+		d := decisionOf(&changes[i])
 		b, ok := believed[KeyOf(&d)]
 		if ok && d.Next == (schemas.Span{}) && b.Next.Early && b.Next.Until > now {
 			d.Next = b.Next
@@ -169,4 +169,46 @@ func (f *InForce) Reconcile(believed map[Key]schemas.Decision, changes []fold.Ch
 	}
 	f.bound(now)
 	return open
+}
+
+// RuleMode is a rule by its name, and the mode in which it decided.
+type RuleMode struct {
+	Rule string
+	Mode schemas.Mode
+}
+
+func ruleModeOf(d *schemas.Decision) RuleMode { return RuleMode{d.Rule, d.Mode} }
+
+// tally counts the decisions that an InForce holds, by rule and mode. No count is 0.
+type tally map[RuleMode]int
+
+func (t tally) add(r RuleMode, n int) {
+	if t[r] += n; t[r] == 0 {
+		delete(t, r)
+	}
+}
+
+// ByRule returns how many decisions are held, by rule and mode. No count is 0, and their sum is Len. The caller may keep the map.
+func (f *InForce) ByRule() map[RuleMode]int { return maps.Clone(f.tally) }
+
+// put stores a decision, in place of an older one.
+func (f *InForce) put(key Key, d schemas.Decision) {
+	old, ok := f.decisions[key]
+	f.decisions[key] = d
+	before, after := ruleModeOf(&old), ruleModeOf(&d)
+	if ok && before == after {
+		return
+	}
+	if ok {
+		f.tally.add(before, -1)
+	}
+	f.tally.add(after, 1)
+}
+
+// drop forgets a decision, if it is held.
+func (f *InForce) drop(key Key) {
+	if d, ok := f.decisions[key]; ok {
+		delete(f.decisions, key)
+		f.tally.add(ruleModeOf(&d), -1)
+	}
 }

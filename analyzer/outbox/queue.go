@@ -1,11 +1,10 @@
 package outbox
 
 import (
-	"container/heap"
-
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/schemas/heap"
 )
 
 // Item is a decision that was not published yet.
@@ -13,18 +12,18 @@ type Item struct {
 	Decision schemas.Decision
 	Kind     Kind
 	Closes   []fold.Change // the closes that it is about: several if they came faster than they were published
-	Spared   bool          // nothing is to be sent: the decision would be over when gates learn of it. Its Closes count
+	Spared   bool          // do not publish it: the decision would be over when gates learn of it. Its Closes count all the same
 }
 
-// MaxCloses is how many closes of one rule and caller an Item holds, while decisions cannot be published.
+// MaxCloses is how many closes of one rule and caller an Item holds. Further ones are dropped.
 const MaxCloses = 64
 
-// Queue is what waits to be published, at most one decision for each rule and caller. The zero value is empty. One goroutine
-// at a time may use a Queue.
+// Queue holds the decisions that wait to be published, at most one for each rule and caller. The zero value is empty. One
+// goroutine at a time may use a Queue.
 type Queue struct {
-	pending map[Key]*entry // the newest for each key
-	ready   []*entry       // those to be published at once, in order
-	waiting delayed        // those that gates do not need yet
+	pending map[Key]*entry    // the newest for each key
+	ready   []*entry          // to publish at once, in order
+	waiting heap.Heap[*entry] // to publish later, by the time at which they are due
 	recent  recent
 	offers  uint64
 	seq     uint64
@@ -34,22 +33,28 @@ type Queue struct {
 type entry struct {
 	Item
 
-	due    int64  // the clock's time at which it must go out, in Unix nanoseconds
-	seq    uint64 // orders those of one time
+	due    int64  // when to publish it, by the publisher's clock in Unix nanoseconds
+	seq    uint64 // orders entries that are due at the same time
 	index  int    // in Queue.waiting; −1: it is ready
-	must   bool   // gates must learn of it: it opens, predicts, or follows from new rules
-	plan   bool   // the newest word is a plan
-	offer  uint64 // the call of Offer that the newest word came with
-	offset int64  // of the log: the newest word's
+	must   bool   // never spare it: it opens, predicts, or follows from new rules
+	plan   bool   // Decision is of a plan, and not of a change
+	offer  uint64 // the call of Offer that Decision came with
+	offset int64  // the offset in the log that Decision came with
 }
 
-// OpenTogether is how many callers a change of rules may open at once in a partition. Their decisions end when they begin, which
-// gates open without delay. Where there are more, gates spread them over up to 10 s, as those that reopen together by themselves.
+// before orders entries that wait.
+func (e *entry) before(other *entry) bool {
+	return e.due < other.due || e.due == other.due && e.seq < other.seq
+}
+
+// OpenTogether is how many callers a change of rules may open in a partition without delay. Gates open a closure without delay if its
+// decision ends when it begins. If there are more callers, gates spread their openings over up to 10 s, as they do with closures
+// that end together.
 const OpenTogether = 100
 
-// Offer puts in line what the fold has changed and what it predicts; both were taken from the fold after the same entry. The
-// newest decision about each rule and caller replaces older ones. Warnings are passed over. Offer returns how many decisions it
-// dropped because they would be over when gates learn of them; their closes are still in an Item.
+// Offer adds the decisions that follow from the fold's changes and plans. Both were taken from the fold after the same entry. The
+// newest decision about each rule and caller replaces older ones. Offer ignores warnings. It returns how many decisions it spared
+// because they would be over when gates learn of them. Their closes are still in an Item.
 func (q *Queue) Offer(changes []fold.Change, plans []fold.Plan, t Terms) (spared int) {
 	q.offers++
 	few := openings(changes) <= OpenTogether
@@ -58,7 +63,7 @@ func (q *Queue) Offer(changes []fold.Change, plans []fold.Plan, t Terms) (spared
 		if c.Kind == policy.Same {
 			continue
 		}
-		d := DecisionOf(c)
+		d := decisionOf(c)
 		if c.Kind == policy.Opened && few {
 			d.Until = min(d.Until, d.CloseAt)
 		}
@@ -85,7 +90,7 @@ func openings(changes []fold.Change) (n int) {
 	return n
 }
 
-// change takes in what was counted, and reports whether it is spared.
+// change adds the decision d of a change. It reports whether the decision is spared.
 func (q *Queue) change(c *fold.Change, d schemas.Decision, t *Terms) (spared bool) {
 	key, kind := KeyOf(&d), kindOf(c.Kind)
 	if c.Covered && !t.Urgent && q.covered(key, c, &d, kind) {
@@ -112,8 +117,8 @@ func (q *Queue) change(c *fold.Change, d schemas.Decision, t *Terms) (spared boo
 	return spared
 }
 
-// covered takes in a close that a caller's share covers: gates need not learn of it, and a word that waits is not replaced. ok is
-// false if it is not a close.
+// covered adds a change that a caller's share covers. Gates need not learn of it, so it does not replace a decision that waits. ok is
+// false for an opening, which a share never covers.
 func (q *Queue) covered(key Key, c *fold.Change, d *schemas.Decision, kind Kind) (ok bool) {
 	if kind == Opened {
 		return false
@@ -132,8 +137,8 @@ func (q *Queue) covered(key Key, c *fold.Change, d *schemas.Decision, kind Kind)
 	return true
 }
 
-// plan takes in what is predicted, unless what was counted after it says more. It reports whether that was spared, and is not any
-// more, because it carries the plan.
+// plan adds the decision of a plan, unless a change that was counted after the plan already carries it. It returns true if the decision
+// about the rule and caller was spared by this Offer, and is now sent because it carries the plan.
 func (q *Queue) plan(p *fold.Plan, t *Terms) (unspared bool) {
 	d := separated(p.Decision)
 	d.Evidence.Lag = t.Measured
@@ -146,7 +151,7 @@ func (q *Queue) plan(p *fold.Plan, t *Terms) (unspared bool) {
 		if e.Decision.Next == (schemas.Span{}) {
 			return false
 		}
-		unspared = e.Spared // gates do not know what is next
+		unspared = e.Spared // gates do not know its next closure
 		e.Spared, e.must = false, true
 		q.hurry(e)
 		return unspared
@@ -157,8 +162,8 @@ func (q *Queue) plan(p *fold.Plan, t *Terms) (unspared bool) {
 	return unspared
 }
 
-// after reports whether the entry, which came with the same Offer as the plan, was counted after the plan was made. If both are
-// of one record, it was if the plan's first closure is another one.
+// after reports whether the entry was counted after the plan was made. Both came with the same Offer. If both are of one record, the
+// entry is newer if the plan's first closure is another one.
 func (e *entry) after(p *fold.Plan) bool {
 	if e.plan || e.offset != p.Offset {
 		return e.offset > p.Offset
@@ -166,25 +171,27 @@ func (e *entry) after(p *fold.Plan) bool {
 	return p.Decision.Early || p.Decision.CloseAt != e.Decision.CloseAt || p.Decision.Until != e.Decision.Until
 }
 
-// Add puts a decision in line that is published at once, in place of an older one about the same rule and caller.
+// Add adds a decision that is published at once, in place of an older one about the same rule and caller.
 func (q *Queue) Add(d schemas.Decision, kind Kind) {
 	e := q.put(KeyOf(&d), d, kind, 0, 0)
 	e.Spared, e.must, e.plan = false, true, false
 }
 
-// put makes a decision the newest one about its rule and caller. It replaces an older one that waits and takes
-// its place, or goes out at once if it is due.
+// put makes a decision the newest one about its rule and caller. It takes the place of an older one that waits. If it is due, it is
+// ready at once.
 func (q *Queue) put(key Key, d schemas.Decision, kind Kind, due, now int64) *entry {
 	e, ok := q.pending[key]
 	if !ok {
 		if q.pending == nil {
 			q.pending = make(map[Key]*entry)
+			q.waiting.Less = (*entry).before
+			q.waiting.Moved = func(e *entry, at int) { e.index = at }
 		}
 		e = &entry{Item: Item{Kind: kind}, due: due, seq: q.seq, index: -1}
 		q.seq++
 		q.pending[key] = e
 		if due > now {
-			heap.Push(&q.waiting, e)
+			q.waiting.Push(e)
 		} else {
 			q.ready = append(q.ready, e)
 		}
@@ -198,34 +205,35 @@ func (q *Queue) put(key Key, d schemas.Decision, kind Kind, due, now int64) *ent
 	return e
 }
 
-// hurry puts an entry that waits among those to be published at once.
+// hurry makes an entry ready, if it is not.
 func (q *Queue) hurry(e *entry) {
 	if e.index >= 0 {
-		heap.Remove(&q.waiting, e.index)
+		q.waiting.Remove(e.index)
+		e.index = -1
 		q.ready = append(q.ready, e)
 	}
 }
 
-// Len returns how many decisions wait, those included that are only observed.
+// Len returns how many decisions wait, with those that are spared.
 func (q *Queue) Len() int { return len(q.pending) }
 
-// Due returns when the next decision must go out, by the clock of Terms.Now, in Unix nanoseconds; 0 is at once. ok is false if
-// none waits.
+// Due returns when to publish the next decision, by the clock of Terms.Now in Unix nanoseconds; 0 is at once. ok is false if none
+// waits.
 func (q *Queue) Due() (at int64, ok bool) {
 	switch {
 	case len(q.ready) > 0:
 		return 0, true
-	case len(q.waiting) > 0:
-		return q.waiting[0].due, true
+	case len(q.waiting.Items) > 0:
+		return q.waiting.Items[0].due, true
 	}
 	return 0, false
 }
 
-// Take removes the decisions that are due at now, by the clock of Terms.Now, and returns them in the order in which they came in
-// line: at most n of them, or all if n is 0.
+// Take removes the decisions that are due at now, by the clock of Terms.Now, and returns them in the order in which they became
+// ready: at most n of them, or all if n is 0.
 func (q *Queue) Take(now int64, n int) []Item {
-	for len(q.waiting) > 0 && isDue(q.waiting[0].due, now) {
-		q.hurry(q.waiting[0])
+	for len(q.waiting.Items) > 0 && isDue(q.waiting.Items[0].due, now) {
+		q.hurry(q.waiting.Items[0])
 	}
 	if n <= 0 || n > len(q.ready) {
 		n = len(q.ready)
@@ -249,10 +257,10 @@ func (q *Queue) Take(now int64, n int) []Item {
 	return list
 }
 
-// TakeAll is Take of all decisions, whether they are due or not: for a publisher that stops.
+// TakeAll is Take of all decisions, due or not. It is for a publisher that stops.
 func (q *Queue) TakeAll(now int64) []Item {
-	for len(q.waiting) > 0 {
-		q.hurry(q.waiting[0])
+	for len(q.waiting.Items) > 0 {
+		q.hurry(q.waiting.Items[0])
 	}
 	return q.Take(now, 0)
 }

@@ -264,7 +264,7 @@ func TestOneDecisionAFlush(t *testing.T) {
 	w := newTeller(t)
 	for lag, most := range map[int64]int{0: 101, 100 * ms: 12} {
 		var q Queue
-		margin, known, sent := 2*Flush, int64(0), 0
+		margin, known, sent := 2*minInterval, int64(0), 0
 		before := now + 300*ms
 		take := func(at int64) {
 			for _, i := range q.Take(at, 0) {
@@ -321,7 +321,7 @@ func TestGatesLearnOfAMoveInTime(t *testing.T) {
 			take(at)
 			to := until + rapid.Int64Range(1, 300).Draw(t, "by")*ms
 			if known == until {
-				deadline = max(at, until-lag-margin) + Flush
+				deadline = max(at, until-lag-margin) + minInterval
 			}
 			c := w.moved(at, until, to)
 			until = to

@@ -6,24 +6,24 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// recent remembers for a while what was published about closures, and what was spared.
+// recent remembers for a while which decisions about closures were published or spared.
 type recent struct {
 	counted generations[int64]        // when a counted closure was published, by the publisher's clock
-	early   generations[schemas.Span] // what was predicted last
+	early   generations[schemas.Span] // the last predicted closure that was published
 	spared  generations[bool]         // whether the last decision about a closure was spared
 }
 
 const (
-	// keepEarly is longer than an early closure holds from the moment at which it is published, at any lag that is predicted at.
+	// keepEarly is longer than any early closure lasts after it was published.
 	keepEarly = int64(2 * time.Minute)
-	// keepSpared is longer than a closure holds that was spared.
+	// keepSpared is longer than any spared closure lasts.
 	keepSpared = 2 * maxSpared
 )
 
-// sent notes a decision that goes out at now.
+// sent notes a decision that is published at now.
 func (g *recent) sent(key Key, i *Item, now int64) {
 	if i.Kind == Closed || i.Kind == Moved {
-		g.counted.put(key, now, now, Flush)
+		g.counted.put(key, now, now, minInterval)
 	}
 	span := earlySpan(&i.Decision)
 	if _, ok := g.early.get(key); ok || span != (schemas.Span{}) {
@@ -34,41 +34,42 @@ func (g *recent) sent(key Key, i *Item, now int64) {
 	}
 }
 
-// spare notes at now that gates do not learn of a closure.
+// spare notes that a closure is not published.
 func (g *recent) spare(key Key, now int64) { g.spared.put(key, true, now, keepSpared) }
 
-// outlasts reports whether gates hold a predicted closure that the decision ends or changes: then they have to learn of it.
+// outlasts reports whether gates hold a predicted closure that ends after the decision's first closure, and is not its next one. Then
+// gates must get the decision.
 func (g *recent) outlasts(key Key, d *schemas.Decision) bool {
 	span := g.early.of(key)
 	return span.Until > d.Until && span.Until != d.Next.Until
 }
 
-// due returns when a counted closure must go out. If it only moves an end that gates know of, before, that is in time for them
-// to learn of it earlier. Within Flush, nothing about closures goes out twice for a key.
+// due returns when to publish a counted closure. A moved end waits, but gates get it before the end that they know of, which is
+// before. Two decisions about closures of one key are at least minInterval apart.
 func (g *recent) due(key Key, kind Kind, before int64, t *Terms) int64 {
 	due := t.Now
 	if kind == Moved && t.Lag > 0 && !g.spared.of(key) {
 		due += min(max(before-t.Margin-t.Lag-t.AsOf, 0), maxWait)
 	}
 	if at, ok := g.counted.get(key); ok && at <= t.Now {
-		due = max(due, at+Flush)
+		due = max(due, at+minInterval)
 	}
 	return due
 }
 
-// generations is a map that forgets what was put long ago, without looking at each. The zero value is empty.
+// generations is a map that forgets old values many at a time. The zero value is empty.
 type generations[V any] struct {
 	young, old map[Key]V
-	began      int64 // when young was begun
+	began      int64 // when young began
 }
 
-// maxYoung is how many keys a generation holds. What comes then begins another one, however young this one is.
+// maxYoung is how many keys a generation holds. The next key begins another generation, whatever the age of this one.
 const maxYoung = 1 << 15
 
-// put keeps a value for at least so long, in nanoseconds, unless there are too many.
+// put keeps a value for at least keep nanoseconds, unless there are too many.
 func (g *generations[V]) put(key Key, v V, now, keep int64) {
 	switch age := now - g.began; {
-	case age < 0 || age >= 2*keep: // the clock was put back, or all is old
+	case age < 0 || age >= 2*keep: // the clock was put back, or all values are old
 		g.young, g.old, g.began = nil, nil, now
 	case age >= keep || len(g.young) >= maxYoung:
 		g.young, g.old, g.began = nil, g.young, now

@@ -87,7 +87,7 @@ func TestRepeatsCarryTheShare(t *testing.T) {
 	w := newTeller(t)
 	c := w.closed(now+sec, none)
 	c.Share = aShare(now)
-	d := DecisionOf(&c)
+	d := decisionOf(&c)
 	f := NewInForce(10)
 	f.Set(&d, now)
 	f.BeginCycle(now, 1)
