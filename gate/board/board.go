@@ -36,7 +36,7 @@ type Board struct {
 	lost    atomic.Uint64 // how often a subscriber lost changes
 
 	mu      sync.RWMutex // protects what follows
-	table   table
+	table   *table
 	parts   []partition
 	loaded  int                // of parts
 	changes [MaxChanges]change // a ring: change number n is at n % MaxChanges

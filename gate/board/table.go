@@ -2,11 +2,11 @@ package board
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 	"unique"
 
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/schemas/heap"
 )
 
 // table holds closures, and finds them by caller, by the order of their arrival, and by their ends. A closure stays in its slot
@@ -15,10 +15,10 @@ type table struct {
 	pages   []*[pageSize]closure
 	free    int32 // the first slot of the free list
 	callers map[caller]int32
-	order   []place // by number
-	holes   int     // places in order whose closure was removed
-	ends    []int32 // a heap of slots, by until
-	arrived uint64  // the number of the newest closure
+	order   []place          // by number
+	holes   int              // places in order whose closure was removed
+	ends    heap.Heap[int32] // slots, by until
+	arrived uint64           // the number of the newest closure
 }
 
 const pageSize = 256
@@ -29,14 +29,24 @@ type place struct {
 	slot   int32
 }
 
-func newTable(arrived uint64) table {
-	return table{free: noSlot, callers: map[caller]int32{}, arrived: arrived}
+func newTable(arrived uint64) *table {
+	t := &table{free: noSlot, callers: map[caller]int32{}, arrived: arrived}
+	t.ends.Less, t.ends.Moved = t.endsBefore, t.endMoved
+	return t
 }
+
+// endsBefore reports whether the closure in slot a ends before that in slot b. Of equal ends, the one that arrived first comes first.
+func (t *table) endsBefore(a, b int32) bool {
+	x, y := t.at(a), t.at(b)
+	return cmp.Or(cmp.Compare(x.until(), y.until()), cmp.Compare(x.number, y.number)) < 0
+}
+
+func (t *table) endMoved(slot int32, at int) { t.at(slot).endsAt = int32(at) } // MaxClosures is below
 
 func (t *table) at(slot int32) *closure { return &t.pages[slot/pageSize][slot%pageSize] }
 
 // len returns how many closures there are.
-func (t *table) len() int { return len(t.ends) }
+func (t *table) len() int { return len(t.ends.Items) }
 
 // find returns the slot of a closure, or noSlot.
 func (t *table) find(of caller, rule unique.Handle[string]) int32 {
@@ -67,12 +77,11 @@ func (t *table) insert(of caller, rule unique.Handle[string], d *schemas.Decisio
 	}
 	slot := t.alloc()
 	c := t.at(slot)
-	*c = closure{caller: of, rule: rule, number: t.arrived, sibling: sibling, endsAt: int32(len(t.ends))} // MaxClosures is below
+	*c = closure{caller: of, rule: rule, number: t.arrived, sibling: sibling}
 	c.set(d)
 	t.callers[of] = slot
 	t.order = append(t.order, place{t.arrived, slot})
-	t.ends = append(t.ends, slot)
-	heap.Fix((*byEnd)(t), len(t.ends)-1)
+	t.ends.Push(slot)
 }
 
 // alloc returns a free slot.
@@ -94,19 +103,14 @@ func (t *table) alloc() int32 {
 func (t *table) update(slot int32, d *schemas.Decision) {
 	c := t.at(slot)
 	c.set(d)
-	heap.Fix((*byEnd)(t), int(c.endsAt))
+	t.ends.Fix(int(c.endsAt))
 }
 
 // remove removes a closure.
 func (t *table) remove(slot int32) {
 	c := t.at(slot)
 	t.unlink(slot)
-	end, last := int(c.endsAt), len(t.ends)-1
-	(*byEnd)(t).Swap(end, last)
-	t.ends = t.ends[:last]
-	if end < last {
-		heap.Fix((*byEnd)(t), end)
-	}
+	t.ends.Remove(int(c.endsAt))
 	if i, found := t.search(c.number); found {
 		t.order[i].slot = noSlot
 		t.holes++
@@ -139,12 +143,12 @@ func (t *table) unlink(slot int32) {
 	}
 }
 
-// rebuild gives back the memory of a time when there were many more closures. The heap of ends stays a heap, as each closure
-// keeps its index there.
+// rebuild frees the memory of a time when there were many more closures. The heap of ends stays a heap, as each closure keeps its
+// index there.
 func (t *table) rebuild() {
 	old := *t
-	*t = newTable(old.arrived)
-	t.ends = make([]int32, len(old.ends))
+	t.pages, t.free, t.callers, t.order, t.holes = nil, noSlot, map[caller]int32{}, nil, 0
+	t.ends.Items = make([]int32, old.len())
 	for _, p := range old.order {
 		if p.slot == noSlot {
 			continue
@@ -154,7 +158,7 @@ func (t *table) rebuild() {
 		*c = *old.at(p.slot)
 		c.sibling = t.first(c.caller)
 		t.callers[c.caller] = slot
-		t.ends[c.endsAt] = slot
+		t.ends.Items[c.endsAt] = slot
 		t.order = append(t.order, place{c.number, slot})
 	}
 }
@@ -183,30 +187,10 @@ func (t *table) after(number uint64, places int, each func(*closure) bool) (last
 	return number, false
 }
 
-// byEnd is the heap of ends. heap.Fix needs no Push and no Pop: the table itself appends and shortens, without boxes.
-type byEnd table
-
-func (h *byEnd) Len() int { return len(h.ends) }
-
-func (h *byEnd) Less(i, j int) bool {
-	t := (*table)(h)
-	x, y := t.at(h.ends[i]), t.at(h.ends[j])
-	return cmp.Or(cmp.Compare(x.until(), y.until()), cmp.Compare(x.number, y.number)) < 0
-}
-
-func (h *byEnd) Swap(i, j int) {
-	t := (*table)(h)
-	h.ends[i], h.ends[j] = h.ends[j], h.ends[i]
-	t.at(h.ends[i]).endsAt, t.at(h.ends[j]).endsAt = int32(i), int32(j) // MaxClosures is below
-}
-
-func (*byEnd) Push(any) {}
-func (*byEnd) Pop() any { return nil }
-
 // firstEnd returns the slot of the closure that ends first, and whether there is one.
 func (t *table) firstEnd() (int32, bool) {
-	if len(t.ends) == 0 {
+	if t.len() == 0 {
 		return noSlot, false
 	}
-	return t.ends[0], true
+	return t.ends.Items[0], true
 }

@@ -1,10 +1,11 @@
 package bouncer
 
 import (
-	"container/heap"
 	"net/netip"
 	"slices"
 	"unique"
+
+	"github.com/509da70d/floodgate/schemas/heap"
 )
 
 // none is no slot.
@@ -45,13 +46,23 @@ type table struct {
 	pages  []*[pageSize]entry
 	slots  map[[16]byte]int32
 	free   []int32
-	ends   []int32 // a heap of slots, by again
-	lists  [2]list // opened, closed
-	closed int     // how many are closed
+	ends   heap.Heap[int32] // slots, by again
+	lists  [2]list          // opened, closed
+	closed int              // how many are closed
 }
 
-func newTable() table {
-	return table{slots: map[[16]byte]int32{}, lists: [2]list{{none, none}, {none, none}}}
+func newTable() *table {
+	t := &table{}
+	t.ends.Less = func(a, b int32) bool { return t.at(a).again < t.at(b).again }
+	t.ends.Moved = func(slot int32, at int) { t.at(slot).due = int32(at) }
+	t.clear()
+	return t
+}
+
+// clear frees all memory.
+func (t *table) clear() {
+	t.pages, t.free, t.closed, t.ends.Items = nil, nil, 0, nil
+	t.slots, t.lists = map[[16]byte]int32{}, [2]list{{none, none}, {none, none}}
 }
 
 func (t *table) at(slot int32) *entry { return &t.pages[slot/pageSize][slot%pageSize] }
@@ -78,22 +89,17 @@ func (t *table) insert(addr netip.Addr) int32 {
 	}
 	slot := t.free[len(t.free)-1]
 	t.free = t.free[:len(t.free)-1]
-	*t.at(slot) = entry{addr: addr.As16(), again: never, newer: none, older: none, due: int32(len(t.ends))}
+	*t.at(slot) = entry{addr: addr.As16(), again: never, newer: none, older: none}
 	t.slots[addr.As16()] = slot
-	t.ends = append(t.ends, slot)
-	return slot // its time to look again is the latest of all: the heap is in order
+	t.ends.Push(slot)
+	return slot
 }
 
 // remove frees a slot. When the last one is free, the table gives back its memory.
 func (t *table) remove(slot int32) {
 	e := t.at(slot)
 	t.unlink(slot)
-	due, last := int(e.due), len(t.ends)-1
-	(*byTime)(t).Swap(due, last)
-	t.ends = t.ends[:last]
-	if due < last {
-		heap.Fix((*byTime)(t), due)
-	}
+	t.ends.Remove(int(e.due))
 	delete(t.slots, e.addr)
 	if e.closed {
 		t.closed--
@@ -101,7 +107,7 @@ func (t *table) remove(slot int32) {
 	*e = entry{}
 	t.free = append(t.free, slot)
 	if len(t.slots) == 0 {
-		*t = newTable()
+		t.clear()
 	}
 }
 
@@ -109,7 +115,7 @@ func (t *table) remove(slot int32) {
 func (t *table) wake(slot int32, again int64) {
 	if e := t.at(slot); e.again != again {
 		e.again = again
-		heap.Fix((*byTime)(t), int(e.due))
+		t.ends.Fix(int(e.due))
 	}
 }
 
@@ -164,35 +170,17 @@ func (t *table) since(of int, version uint64, slots []int32) []int32 {
 // used reports whether a slot is in use.
 func (t *table) used(slot int32) bool {
 	due := int(t.at(slot).due)
-	return due < len(t.ends) && t.ends[due] == slot
+	return due < len(t.ends.Items) && t.ends.Items[due] == slot
 }
 
 // first returns the slot to look at first, and when.
 func (t *table) first() (slot int32, at int64) {
-	if len(t.ends) == 0 {
+	if len(t.ends.Items) == 0 {
 		return none, never
 	}
-	return t.ends[0], t.at(t.ends[0]).again
+	slot = t.ends.Items[0]
+	return slot, t.at(slot).again
 }
 
 // address returns the address of an entry.
 func (e *entry) address() netip.Addr { return netip.AddrFrom16(e.addr).Unmap() }
-
-// byTime is the heap of table.ends. heap.Fix needs no Push and no Pop.
-type byTime table
-
-func (h *byTime) Len() int { return len(h.ends) }
-
-func (h *byTime) Less(i, j int) bool {
-	t := (*table)(h)
-	return t.at(h.ends[i]).again < t.at(h.ends[j]).again
-}
-
-func (h *byTime) Swap(i, j int) {
-	t := (*table)(h)
-	h.ends[i], h.ends[j] = h.ends[j], h.ends[i]
-	t.at(h.ends[i]).due, t.at(h.ends[j]).due = int32(i), int32(j)
-}
-
-func (*byTime) Push(any) {}
-func (*byTime) Pop() any { return nil }

@@ -50,7 +50,7 @@ func TestTableIsItsModel(t *testing.T) {
 				m.version = version
 				tab.touch(slot, version)
 			}
-			compareTables(t, &tab, model, uint64(random.IntN(int(version)+1)))
+			compareTables(t, tab, model, uint64(random.IntN(int(version)+1)))
 		}
 	}
 }

@@ -30,7 +30,7 @@ type view struct {
 	maxGone  int           // MaxGone, but in tests
 
 	mu        sync.Mutex // protects what follows. Whoever holds it may ask the board, so that what is applied later is newer
-	table     table
+	table     *table
 	changed   uint64 // the number of the newest change
 	floor     uint64 // addresses that were opened by a change up to this one may be forgotten
 	instances map[identity]*instance
