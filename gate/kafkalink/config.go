@@ -37,8 +37,8 @@ type Config struct {
 	Retry    time.Duration // after this time a frame that could not be sent is dropped; 0 is DefaultRetry
 	Canary   time.Duration // between two measurements of the lag; 0 is DefaultCanary, negative is never
 
-	// Observe, if set, is called for each decision after it was applied. The follower of the partition calls it and waits: it
-	// must return quickly.
+	// Observe, if set, is called for each decision after it was applied. The reader of the partition calls it and waits: it must
+	// return quickly.
 	Observe func(d schemas.Decision, applied time.Time)
 
 	// Calls, if set, is called for each call to Kafka that has ended, by many goroutines at once, which wait: it must return quickly.

@@ -3,7 +3,7 @@
 //
 //	Recorder ─Drain─▶ flush ─▶ queue of p ─▶ sender of p ─frames─▶ requests[p]
 //	                                                                  │ analyzer
-//	Set ◀─Apply, Heartbeat─ follower of p ◀──────decisions[p] ◀───────┘
+//	Set ◀─Apply, Heartbeat─ reader of p ◀────────decisions[p] ◀───────┘
 //
 // A Link never delays a request: requests use the Recorder and the Set only, and these need no Kafka. When Kafka is away or
 // slow, the Link tries again with growing pauses. Entries that find no room meanwhile are dropped and counted; callers that
@@ -15,9 +15,9 @@
 // load and with the delay. If the outcome of a produce is unknown, the same frame is sent again with the same sequence
 // number, and the analyzer drops the copy. A frame that Kafka will never accept is dropped and counted.
 //
-// # Following
+// # Reading
 //
-// A follower reads one partition of decisions, by the rules of schemas/DECISIONS.md. It searches for the newest heartbeat from
+// A reader reads one partition of decisions, by the rules of schemas/DECISIONS.md. It searches for the newest heartbeat from
 // the end of the log and starts where the last complete cycle of repeats began. It applies nothing that schemas.Fence
 // refuses: an owner that was replaced while it was paused changes nothing when it goes on. Follow does the same without a Set
 // and a Recorder, for programs that look on, such as package board.

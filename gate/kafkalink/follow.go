@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -17,29 +15,29 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// Handler takes what followers read. Each partition has a follower of its own, so calls about several partitions may come at
-// the same time; those about one partition come one after the other, in the order of the log. The follower waits for each
-// call: it must return quickly.
+// Handler gets what readers of partitions find in the decisions topic. Each partition has a reader of its own. So calls about several
+// partitions may come at the same time; those about one partition come one after the other, in the order of the log. The reader waits
+// for each call: it must return quickly.
 type Handler interface {
 	// Partitions says how many partitions there are: before all other calls, and when the number has changed.
 	Partitions(n int)
 
-	// Decisions are the next ones of a partition that count: schemas.Fence has refused those of replaced owners, and canaries
-	// are left out. There are 1 to 1024, and the slice is valid during the call only. now is when they were read; no decision
-	// lasts longer than schemas.MaxClosure after it.
+	// Decisions gets the next decisions of a partition that count, 1 to 1024 of them: without those of replaced owners, which
+	// schemas.Fence refuses, and without answers to canaries. The slice is valid during the call only. now is when they were read; no
+	// decision lasts longer than schemas.MaxClosure after it.
 	Decisions(partition int, ds []schemas.Decision, now time.Time)
 
-	// Heartbeat is one that counts. It comes after the decisions before it.
+	// Heartbeat gets a heartbeat that counts, after the decisions before it.
 	Heartbeat(h *schemas.Heartbeat, now time.Time)
 
-	// CaughtUp says that all was read that the partition held when its follower began. It is called once for each partition
+	// CaughtUp says that everything was read that the partition held when its reader began. It is called once for each partition
 	// after Partitions, for an empty one too.
 	CaughtUp(partition int)
 
 	// Refused says that n records do not count; reason is of decisions.Reason, or a kafkaio.SkipReason.
 	Refused(partition int, reason string, n uint64)
 
-	// Restarted says that a follower lost its place, and looks for the newest heartbeat again. Decisions may then come again.
+	// Restarted says that a reader lost its place, and looks for the newest heartbeat again. Decisions may then come again.
 	Restarted(partition int)
 }
 
@@ -56,14 +54,6 @@ type FollowConfig struct {
 	Once bool
 
 	Logger *slog.Logger // for changes of state; nil is slog.Default()
-}
-
-// followRun is one run of Follow.
-type followRun struct {
-	FollowConfig
-	client  client
-	handler Handler
-	health  *health
 }
 
 // Follow reads all partitions of decisions until ctx ends, by the rules of schemas/DECISIONS.md, and gives what counts to h. It
@@ -85,87 +75,49 @@ func follow(ctx context.Context, c FollowConfig, k client, h Handler) error {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
-	f := &followRun{FollowConfig: c, client: k, handler: h, health: &health{logger: c.Logger, name: "follower of decisions"}}
-	if err := f.loop(ctx); ctx.Err() == nil {
+	t := &topics{
+		client: k, names: []string{c.Topic}, once: c.Once,
+		health: &health{logger: c.Logger, name: "follower of decisions"},
+	}
+	if err := readTopic(ctx, t, h); ctx.Err() == nil {
 		return err
 	}
 	return nil
 }
 
-// loop follows, with as many followers as there are partitions. When ctx ends it returns an error or not.
-func (f *followRun) loop(ctx context.Context) error {
+// readTopic reads the decisions of a topic, also after its number of partitions has changed. When ctx ends it returns an error or not.
+func readTopic(ctx context.Context, t *topics, h Handler) error {
 	for announced := 0; ; {
-		n, err := f.partitions(ctx)
+		n, err := t.partitions(ctx)
 		if err != nil {
 			return err
 		}
 		if n != announced {
 			announced = n
-			f.handler.Partitions(n)
+			h.Partitions(n)
 		}
-		if err := f.run(ctx, n); f.Once || ctx.Err() != nil {
+		if err := readPartitions(ctx, t, n, h); t.once || ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-// partitions returns how many partitions the topic has. Unless Once is set it waits until Kafka can be reached.
-func (f *followRun) partitions(ctx context.Context) (int, error) {
-	var wait kafkaio.Backoff
-	for {
-		n, err := f.askPartitions(ctx)
-		if ctx.Err() != nil {
-			return 0, ctx.Err()
-		}
-		f.health.note("find topics", err)
-		if err == nil || f.Once {
-			return n, err
-		}
-		if err := wait.Pause(ctx); err != nil {
-			return 0, err
-		}
-	}
-}
-
-var errNoPartition = errors.New("topic without partitions")
-
-func (f *followRun) askPartitions(ctx context.Context) (int, error) {
-	n, err := f.client.Partitions(ctx, f.Topic)
-	if err == nil && n <= 0 {
-		err = fmt.Errorf("%w: got %d in %s", errNoPartition, n, f.Topic)
-	}
-	return n, err
-}
-
-// run follows n partitions until ctx ends, the number changes or, with Once, all have caught up.
-func (f *followRun) run(ctx context.Context, n int) error {
+// readPartitions reads n partitions, each with a reader of its own, until ctx ends, the number changes or, with once, all have caught up.
+func readPartitions(ctx context.Context, t *topics, n int, h Handler) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	var watching sync.WaitGroup
-	if !f.Once {
-		watching.Go(func() { f.watch(ctx, n, end) })
+	if !t.once {
+		watching.Go(func() { t.watch(ctx, n, end) })
 	}
 	reading, each := errgroup.WithContext(ctx)
 	for p := range n {
 		reading.Go(func() error {
-			return newFollower(f.client, followerConfig{
-				topic: f.Topic, partition: p, handler: f.handler, health: f.health, logger: f.Logger, once: f.Once,
-			}).run(each)
+			return newReader(t.client, readerConfig{topic: t.names[0], partition: p, handler: h, health: t.health, once: t.once}).run(each)
 		})
 	}
 	err := reading.Wait()
 	end()
 	watching.Wait()
 	return err
-}
-
-// watch ends a run when the topic has another number of partitions.
-func (f *followRun) watch(ctx context.Context, n int, end func()) {
-	for kafkaio.Sleep(ctx, watchInterval) == nil {
-		if now, err := f.askPartitions(ctx); err == nil && now != n {
-			f.Logger.Info("topic of decisions changed", "partitions", now, "before", n)
-			end()
-			return
-		}
-	}
 }

@@ -19,7 +19,7 @@ type health struct {
 	clockAhead bool
 }
 
-// task is the name of a kind of call of a follower or sender.
+// task is the name of a kind of call of a reader or sender.
 func task(what string, partition int) string { return fmt.Sprintf("%s %d", what, partition) }
 
 // note stores the outcome of a task's last call.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/gate/record"
@@ -69,13 +69,14 @@ func (l *Link) Run(ctx context.Context) error {
 	c := l.connect()
 	defer c.Close()
 	defer l.health.forget()
+	topics := &topics{client: c, names: []string{l.config.Topics.Requests, l.config.Topics.Decisions}, health: &l.health}
 	for {
-		n, err := l.partitions(ctx, c)
+		n, err := topics.partitions(ctx)
 		if err != nil {
 			break
 		}
 		l.grow(n)
-		s := newSession(l, c, n)
+		s := newSession(l, topics, n)
 		l.counts.setQueues(s.queues)
 		s.run(ctx)
 	}
@@ -83,41 +84,6 @@ func (l *Link) Run(ctx context.Context) error {
 		l.rec.Dropped(record.Shutdown, n)
 	}
 	return nil
-}
-
-// partitions returns how many partitions both topics have. It waits until Kafka can be reached; the error is ctx's.
-func (l *Link) partitions(ctx context.Context, c client) (int, error) {
-	var wait kafkaio.Backoff
-	for {
-		n, err := l.askPartitions(ctx, c)
-		if ctx.Err() != nil {
-			return 0, ctx.Err()
-		}
-		l.health.note("find topics", err)
-		if err == nil {
-			return n, nil
-		}
-		if err := wait.Pause(ctx); err != nil {
-			return 0, err
-		}
-	}
-}
-
-var errPartitions = errors.New("the topics of requests and decisions differ in partitions")
-
-func (l *Link) askPartitions(ctx context.Context, c client) (int, error) {
-	n, err := c.Partitions(ctx, l.config.Topics.Requests)
-	if err != nil {
-		return 0, err
-	}
-	m, err := c.Partitions(ctx, l.config.Topics.Decisions)
-	if err != nil {
-		return 0, err
-	}
-	if n != m || n <= 0 {
-		return 0, fmt.Errorf("%w: got %d in %s and %d in %s", errPartitions, n, l.config.Topics.Requests, m, l.config.Topics.Decisions)
-	}
-	return n, nil
 }
 
 // grow makes room for the sequence numbers of n partitions. Numbers that exist stay, because the producer is the same.
@@ -137,3 +103,41 @@ func (l *Link) Ready(ctx context.Context) error {
 		return ctx.Err()
 	}
 }
+
+// applier is the Handler of a Link: it applies decisions to the Set.
+type applier struct {
+	*Link
+	behind atomic.Int64 // readers that have not caught up yet
+}
+
+func (a *applier) Partitions(n int) {
+	a.behind.Store(int64(n))
+	a.set.Partitions(n)
+	a.counts.partitions.Store(int64(n))
+}
+
+func (a *applier) Decisions(_ int, ds []schemas.Decision, _ time.Time) {
+	a.set.Apply(ds)
+	a.counts.decisions.Add(uint64(len(ds)))
+	if a.config.Observe != nil {
+		now := time.Now()
+		for i := range ds {
+			a.config.Observe(ds[i], now)
+		}
+	}
+}
+
+func (a *applier) Heartbeat(h *schemas.Heartbeat, now time.Time) {
+	a.counts.heartbeats.Add(1)
+	a.set.Heartbeat(*h, now)
+}
+
+func (a *applier) CaughtUp(int) {
+	if a.behind.Add(-1) == 0 {
+		a.readyOnce.Do(func() { close(a.ready) })
+	}
+}
+
+func (a *applier) Refused(_ int, reason string, n uint64) { a.counts.refuse(reason, n) }
+
+func (a *applier) Restarted(int) { a.counts.restarts.Add(1) }

@@ -5,21 +5,24 @@ import (
 	"sync"
 	"time"
 
+	"github.com/509da70d/floodgate/gate/record"
+	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
 // session is a Link's work while the number of partitions stays the same.
 type session struct {
 	*Link
+	topics     *topics
 	client     client
 	partitions int
 	queues     []*queue
 	canaryIDs  []string // by partition
 }
 
-func newSession(l *Link, c client, partitions int) *session {
+func newSession(l *Link, t *topics, partitions int) *session {
 	s := &session{
-		Link: l, client: c, partitions: partitions,
+		Link: l, topics: t, client: t.client, partitions: partitions,
 		queues: make([]*queue, partitions), canaryIDs: l.canaries.ids(l.config.PartitionKey, partitions),
 	}
 	for p := range s.queues {
@@ -41,12 +44,12 @@ func (s *session) run(ctx context.Context) {
 	var following, sending sync.WaitGroup
 	following.Go(func() { s.tick(ctx) })
 	following.Go(func() { s.set.RunClock(ctx) })
-	following.Go(func() { s.watch(ctx, end) })
+	following.Go(func() { s.topics.watch(ctx, s.partitions, end) })
 	sending.Go(func() { s.flush(ctx) })
 	handler := &applier{Link: s.Link}
 	handler.Partitions(s.partitions)
 	for p := range s.partitions {
-		following.Go(func() { s.follow(ctx, p, handler) })
+		following.Go(func() { s.readDecisions(ctx, p, handler) })
 		sending.Go(func() { newSender(s, p).run(sendCtx) })
 	}
 	following.Go(func() {
@@ -76,23 +79,72 @@ func (s *session) tick(ctx context.Context) {
 	}
 }
 
-// watchInterval is the time between two checks of the number of partitions.
-const watchInterval = 30 * time.Second
+// readDecisions reads one partition of decisions until ctx ends.
+func (s *session) readDecisions(ctx context.Context, partition int, h Handler) {
+	_ = newReader(s.client, readerConfig{ // it ends with ctx only
+		topic: s.config.Topics.Decisions, partition: partition, handler: h, canary: s.canaries.answer, health: &s.health,
+	}).run(ctx)
+}
 
-// watch ends the session when the topics have another number of partitions, because callers then hash elsewhere.
-func (s *session) watch(ctx context.Context, end func()) {
-	for kafkaio.Sleep(ctx, watchInterval) == nil {
-		if n, err := s.askPartitions(ctx, s.client); err == nil && n != s.partitions {
-			s.config.Logger.Info("kafka topics changed", "partitions", n, "before", s.partitions)
-			end()
-			return
+// minDelay is how long a flush waits for more requests when there are few. Under load the delay doubles up to Config.MaxDelay,
+// because each produce costs tens of microseconds of CPU, however large it is.
+const minDelay = time.Millisecond
+
+// flush moves entries from the Recorder to the queues until ctx ends, and then closes the queues. While nothing is recorded
+// it sleeps.
+func (s *session) flush(ctx context.Context) {
+	var canary <-chan time.Time
+	if s.config.Canary > 0 {
+		t := time.NewTicker(s.config.Canary)
+		defer t.Stop()
+		canary = t.C
+	}
+	var last time.Time
+	var delay time.Duration
+	for probe := 0; ; {
+		var canaryAt time.Time
+		select {
+		case <-s.rec.Wake():
+		case <-canary:
+			canaryAt = time.Now()
+			probe++
+		case <-ctx.Done():
 		}
+		delay = s.delay(delay, time.Since(last))
+		if kafkaio.Sleep(ctx, delay) != nil {
+			break
+		}
+		last = time.Now()
+		if !canaryAt.IsZero() {
+			s.queues[probe%s.partitions].putCanary(canaryAt.UnixNano())
+		}
+		s.route()
+	}
+	s.route()
+	for _, q := range s.queues {
+		q.close()
 	}
 }
 
-// follow follows one partition of decisions until ctx ends.
-func (s *session) follow(ctx context.Context, partition int, h Handler) {
-	_ = newFollower(s.client, followerConfig{ // it ends with ctx only
-		topic: s.config.Topics.Decisions, partition: partition, handler: h, canary: s.canaries.answer, health: &s.health, logger: s.config.Logger,
-	}).run(ctx)
+// delay returns how long to wait for more requests. last is the delay before, and since is the time since that flush.
+func (s *session) delay(last, since time.Duration) time.Duration {
+	if since > 2*s.config.MaxDelay {
+		return minDelay
+	}
+	return min(max(2*last, minDelay), s.config.MaxDelay)
+}
+
+// route empties the Recorder into the queues.
+func (s *session) route() {
+	var dropped uint64
+	s.rec.Drain(func(hash uint64, e *schemas.Entry) {
+		p := schemas.Partition(s.config.PartitionKey.Hash(e.Kind, e.ID), s.partitions)
+		dropped += s.queues[p].put(hash, e)
+	})
+	if dropped > 0 {
+		s.rec.Dropped(record.Backlog, dropped)
+	}
+	for _, q := range s.queues {
+		q.signal()
+	}
 }

@@ -11,7 +11,7 @@ import (
 
 // Stats is a snapshot of a Link.
 type Stats struct {
-	Connected  bool // the last call to Kafka of each follower and sender succeeded
+	Connected  bool // the last call to Kafka of each reader and sender succeeded
 	Partitions int  // 0 until Kafka was reached once
 	Lag        Lag
 	Age        time.Duration // time since the newest heartbeat, of the partition where that is longest ago
@@ -24,7 +24,7 @@ type Stats struct {
 	Decisions  uint64            // applied
 	Heartbeats uint64            // accepted
 	Refused    map[string]uint64 // records of the decisions topic that were not, by decisions.Reason or kafkaio.SkipReason
-	Restarts   uint64            // how often a follower lost its place and searched for the newest heartbeat again
+	Restarts   uint64            // how often a reader lost its place and searched for the newest heartbeat again
 
 	Requests record.Stats // the outcomes of the Recorder's requests
 }
