@@ -45,10 +45,10 @@ func TestNginxCountsAnAddressAndAKey(t *testing.T) {
 			t.Errorf("%s: got %v, %s, want %s", line, reason, got, want)
 		}
 	}
-	readme := readFile(t, "../README.md")
+	walk := readFile(t, "nginx/README.md")
 	for _, command := range []string{"--topic nginx --mapping deploy/nginx/mapping.yaml", "--callers key=X-Api-Key"} {
-		if !strings.Contains(readme, command) || !strings.Contains(readFile(t, "nginx/mapping.yaml"), command) {
-			t.Errorf("got no %q in README.md and nginx/mapping.yaml, want it in both", command)
+		if !strings.Contains(walk, command) || !strings.Contains(readFile(t, "nginx/mapping.yaml"), command) {
+			t.Errorf("got no %q in nginx/README.md and nginx/mapping.yaml, want it in both", command)
 		}
 	}
 }

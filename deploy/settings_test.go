@@ -80,17 +80,23 @@ func testSettings(t *testing.T, floodgate *image) {
 	}
 }
 
-// testSubcommands compares the README's table of subcommands with what the binary says of itself.
+// testSubcommands compares the page of subcommands with what the binary says of itself: each once, and no other.
 func testSubcommands(t *testing.T, usage string) {
 	t.Helper()
-	readme := readFile(t, "../README.md")
-	commands := regexp.MustCompile(`(?m)^  ([a-z]+) +(\S.*)$`).FindAllStringSubmatch(usage, -1)
-	if len(commands) < 10 {
-		t.Fatalf("got %d subcommands in\n%s\nwant all of them", len(commands), usage)
+	printed := map[string]string{}
+	for _, c := range regexp.MustCompile(`(?m)^  ([a-z]+) +(\S.*)$`).FindAllStringSubmatch(usage, -1) {
+		printed[c[1]] = c[2]
 	}
-	for _, c := range commands {
-		if cell := "| `" + c[1] + "` | " + c[2] + " |"; strings.Count(readme, cell) != 1 {
-			t.Errorf("README.md: got no %q, want it once in the table of subcommands", cell)
+	if len(printed) < 10 {
+		t.Fatalf("got %d subcommands in\n%s\nwant all of them", len(printed), usage)
+	}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (.*) \\|$").FindAllStringSubmatch(readFile(t, "../.github/COMMANDS.md"), -1) {
+		if printed[row[1]] != row[2] {
+			t.Errorf("COMMANDS.md: got %s: %q, want %q, once", row[1], row[2], printed[row[1]])
 		}
+		delete(printed, row[1])
+	}
+	if len(printed) > 0 {
+		t.Errorf("COMMANDS.md: got no rows for %v, want one for each subcommand", printed)
 	}
 }

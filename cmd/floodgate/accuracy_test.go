@@ -16,7 +16,7 @@ import (
 
 const accuracyPage = "../../.github/ACCURACY.md"
 
-// updateAccuracy writes the tables and pictures of ACCURACY.md, and the rows of the README that are copies of theirs:
+// updateAccuracy writes the tables and pictures of ACCURACY.md:
 //
 //	go test ./cmd/floodgate -run Accuracy -timeout 1h -accuracy.update
 var updateAccuracy = flag.Bool("accuracy.update", false, "rewrite the tables and pictures of .github/ACCURACY.md")
@@ -63,37 +63,6 @@ func TestAccuracyPageIsTrue(t *testing.T) {
 	}
 	if *updateAccuracy {
 		write(t, accuracyPage, page)
-	}
-}
-
-// TestReadmeHasTheAccuracyOfThePage: the rows of the README's chapter are rows of ACCURACY.md.
-func TestReadmeHasTheAccuracyOfThePage(t *testing.T) {
-	const readme = "../../README.md"
-	page, err := os.ReadFile(accuracyPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(readme)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, chapter, _ := strings.Cut(string(text), "\n## Accuracy\n")
-	chapter, _, _ = strings.Cut(chapter, "\n## ")
-	rows := regexp.MustCompile(`(?m)^\| [^|\n]*\d ms \|.*\|$`).FindAllString(chapter, -1)
-	if len(rows) < 3 {
-		t.Errorf("got %d rows in the README, want 3 or more\n%s", len(rows), chapter)
-	}
-	updated := string(text)
-	for _, row := range rows {
-		label, _, _ := strings.Cut(strings.TrimPrefix(row, "| "), " | ")
-		want := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(label) + ` \|.*\|$`).FindString(string(page))
-		if row != want && !*updateAccuracy {
-			t.Errorf("README.md: got\n%s\nwant the row of ACCURACY.md\n%s\n(-accuracy.update writes it)", row, want)
-		}
-		updated = strings.Replace(updated, row, want, 1)
-	}
-	if *updateAccuracy {
-		write(t, readme, updated)
 	}
 }
 

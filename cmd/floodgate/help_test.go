@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -220,23 +219,5 @@ func TestDaemonsSayWhatTheyAre(t *testing.T) {
 		if _, err := p.End(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-}
-
-// TestReadmeHasEachSubcommand with its summary, once, and no other.
-func TestReadmeHasEachSubcommand(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(readme), "\n## Subcommands, each with `--help`\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	for _, c := range subcommands() {
-		if n := strings.Count(section, fmt.Sprintf("| `%s` | %s |", c.name, c.summary)); n != 1 {
-			t.Errorf("%s: got %d cells with %q in the README, want 1", c.name, n, c.summary)
-		}
-	}
-	if got, want := strings.Count(section, "| `"), len(subcommands())+4; got != want { // 4 of the head
-		t.Errorf("got %d names in the README's table, want %d", got, want)
 	}
 }
