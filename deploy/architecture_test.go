@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -24,47 +25,58 @@ var updatePackages = flag.Bool("packages.update", false, "rewrite the table in .
 // packageRow is a line of the table of packages: a package's name, what it is for, and what it imports.
 var packageRow = regexp.MustCompile("(?m)^\\| `([a-z0-9/]+)` \\| ([^|]+) \\| ([^|]+) \\|\n")
 
-// TestPackagesNamesEveryPackage compares the table of packages with the source, so that nobody adds a package or an
-// import without a look at the whole.
+// tableHead ends what people write on the page. All that follows is the table, as the source has it.
+const tableHead = "| package | for | imports, of floodgate |\n|---|---|---|\n"
+
+// TestPackagesNamesEveryPackage compares the whole table of packages with the source, so that nobody adds a package or an
+// import without a look at the whole, and no other line gets between them.
 func TestPackagesNamesEveryPackage(t *testing.T) {
 	page := readFile(t, packagesPage)
+	head, got, found := strings.Cut(page, tableHead)
+	if !found {
+		t.Fatalf("PACKAGES.md: got no table with the head\n%s", tableHead)
+	}
+	want := packageTable(t, got)
+	if *updatePackages {
+		if err := os.WriteFile(packagesPage, []byte(head+tableHead+want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	gotLines, wantLines := strings.SplitAfter(got, "\n"), strings.SplitAfter(want, "\n")
+	for i := range max(len(gotLines), len(wantLines)) {
+		g, w := lineAt(gotLines, i), lineAt(wantLines, i)
+		if g != w {
+			t.Fatalf("PACKAGES.md, line %d of the table: got\n%swant\n%s(-packages.update writes it)", i+1, g, w)
+		}
+	}
+}
+
+// packageTable returns the rows as the source has them. What a package is for stays as the rows before say it.
+func packageTable(t *testing.T, before string) string {
+	t.Helper()
 	purpose := map[string]string{}
-	for _, m := range packageRow.FindAllStringSubmatch(page, -1) {
+	for _, m := range packageRow.FindAllStringSubmatch(before, -1) {
 		purpose[m[1]] = m[2]
 	}
 	var table strings.Builder
 	packages := imports(t)
 	for _, name := range slices.Sorted(maps.Keys(packages)) {
-		p := packages[name]
 		uses := "–"
-		if len(p.uses) > 0 {
-			uses = "`" + strings.Join(p.uses, "`, `") + "`"
+		if len(packages[name].uses) > 0 {
+			uses = "`" + strings.Join(packages[name].uses, "`, `") + "`"
 		}
-		if purpose[name] == "" {
-			purpose[name] = p.purpose
-		}
-		row := "| `" + name + "` | " + purpose[name] + " | " + uses + " |\n"
-		table.WriteString(row)
-		if n := strings.Count(page, row); n != 1 && !*updatePackages {
-			t.Errorf("PACKAGES.md: got %d times what it must say of %s, want once\n%s(-packages.update writes it)", n, name, row)
-		}
+		table.WriteString("| `" + name + "` | " + cmp.Or(purpose[name], packages[name].purpose) + " | " + uses + " |\n")
 	}
-	for name := range purpose {
-		if packages[name] == nil && !*updatePackages {
-			t.Errorf("PACKAGES.md: got a row for %s, want none: there is no such package", name)
-		}
+	return table.String()
+}
+
+// lineAt returns a line, or an empty one behind the last.
+func lineAt(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
 	}
-	if !*updatePackages {
-		return
-	}
-	rows := packageRow.FindAllStringIndex(page, -1)
-	if len(rows) == 0 {
-		t.Fatal("PACKAGES.md: got no table of packages, want one to rewrite")
-	}
-	page = page[:rows[0][0]] + table.String() + page[rows[len(rows)-1][1]:]
-	if err := os.WriteFile(packagesPage, []byte(page), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	return "\n"
 }
 
 // TestArchitectureHasFloors holds the picture in ARCHITECTURE.md: which side may know which.
