@@ -163,7 +163,7 @@ func TestABackendThatIsAwaySaysWhenToComeAgain(t *testing.T) {
 	w := newWorld(t)
 	n := w.node(nil, acting)
 	for _, o := range rightRequests() {
-		if n.server.routes[o.path][o.method].alone {
+		if n.server.routes[o.path][o.method].standalone {
 			continue
 		}
 		if a := n.do(o.method, o.url(), o.body); a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") != "1" {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"sync"
 
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/fold"
@@ -14,34 +13,26 @@ import (
 )
 
 // busiest lists the busiest callers.
-func (c *call) busiest(q *wanted) error {
+func (c *call) busiest(q *listRequest) error {
 	list := apiv1.Busy{At: []apiv1.At{}, Sort: q.sort, HalfNS: int64(fold.TalkHalf), Callers: []apiv1.BusyCaller{}}
-	var mu sync.Mutex // guards list
-	add := func(part *apiv1.Busy) {
-		mu.Lock()
-		defer mu.Unlock()
-		list.At, list.Callers, list.Missing = append(list.At, part.At...), append(list.Callers, part.Callers...), append(list.Missing, part.Missing...)
-	}
-	missing, err := gather(c, q, func(ctx context.Context, p int) error {
+	missing, err := gather(c, q.partitions, func(ctx context.Context, p int) (*apiv1.Busy, error) {
 		b, err := c.backend.Lists.Busy(ctx, p)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		part := busyOf(b, q)
-		add(&part)
-		return nil
-	}, func(v *apiv1.Busy, asked []int) bool {
-		if !answersAll(asked, v.At, v.Missing) {
+		return busyOf(b, q), nil
+	}, func(part *apiv1.Busy, asked []int) bool {
+		if !answersAll(asked, part.At, part.Missing) {
 			return false
 		}
-		add(v)
+		list.At, list.Callers, list.Missing = append(list.At, part.At...), append(list.Callers, part.Callers...), append(list.Missing, part.Missing...)
 		return true
 	})
 	if err != nil {
 		return err
 	}
 	list.Missing = sorted(append(list.Missing, missing...))
-	slices.SortFunc(list.At, func(a, b apiv1.At) int { return cmp.Compare(a.Partition, b.Partition) })
+	slices.SortFunc(list.At, comparePartitions)
 	slices.SortFunc(list.Callers, func(a, b apiv1.BusyCaller) int {
 		order := cmp.Compare(b.Admitted, a.Admitted)
 		if q.sort == sortBlocked {
@@ -51,14 +42,14 @@ func (c *call) busiest(q *wanted) error {
 	})
 	list.Callers = list.Callers[:min(len(list.Callers), q.query.Limit)]
 	for i := range list.Callers {
-		c.redact(&list.Callers[i].Caller)
+		c.redactor.replace(&list.Callers[i].Caller)
 	}
 	return c.answer(http.StatusOK, list)
 }
 
 // busyOf returns one partition's part of the list.
-func busyOf(b *lister.Busy, q *wanted) apiv1.Busy {
-	part := apiv1.Busy{At: []apiv1.At{atOf(b.At, b.At.LogTime)}}
+func busyOf(b *lister.Busy, q *listRequest) *apiv1.Busy {
+	part := &apiv1.Busy{At: []apiv1.At{atOf(b.At, b.At.LogTime)}}
 	first, second := b.Admitted, b.Blocked
 	if q.sort == sortBlocked {
 		first, second = second, first

@@ -147,7 +147,7 @@ func TestStreamsOfAllRolesAtOnce(t *testing.T) {
 			id := fmt.Sprintf("caller-%d", i)
 			w.board.close(closing(id, 0))
 			hidden := apiv1.Caller{Kind: "key", ID: id}
-			(&call{server: s, who: &who{redact: true}}).redact(&hidden)
+			redactor{on: true, secret: s.secret}.replace(&hidden)
 			for j := range 2 {
 				readers[j].want("closed", hidden.ID)
 				operators[j].want("closed", id)

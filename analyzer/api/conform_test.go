@@ -98,7 +98,7 @@ func TestEachRouteIsDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var routes []string
-	for _, r := range s.table() {
+	for _, r := range s.routeTable() {
 		routes = append(routes, r.method+" "+r.path)
 	}
 	slices.Sort(routes)

@@ -11,10 +11,10 @@ import (
 
 // getDecisions lists the decisions that gates hold, or those about one caller; with since, what has happened.
 func (s *Server) getDecisions(c *call) error {
-	if c.values.Has("since") {
+	if c.query.has("since") {
 		return s.getEvents(c)
 	}
-	limit, err := c.number("limit", defaultPage, 1, maxPage)
+	limit, err := c.query.number("limit", defaultPage, 1, maxPage)
 	if err != nil {
 		return err
 	}
@@ -24,7 +24,7 @@ func (s *Server) getDecisions(c *call) error {
 	}
 	b := c.backend.Board.Status()
 	list := apiv1.DecisionList{Now: c.now().UTC(), Ready: b.Ready, Incomplete: b.Incomplete, Decisions: []apiv1.DecisionView{}}
-	if c.values.Has("caller") {
+	if c.query.has("caller") {
 		caller, err := c.caller()
 		if err != nil {
 			return err
@@ -47,7 +47,7 @@ func (s *Server) getDecisions(c *call) error {
 		}
 		for i := range page {
 			if len(list.Decisions) == int(limit) {
-				list.Next = s.seal(ofDecisions, after)
+				list.Next = s.cursors.seal(decisionPages, after)
 				return c.answer(http.StatusOK, list)
 			}
 			after.Number = page[i].Number
@@ -57,7 +57,7 @@ func (s *Server) getDecisions(c *call) error {
 		}
 		looked += len(page)
 	}
-	list.Next = s.seal(ofDecisions, after)
+	list.Next = s.cursors.seal(decisionPages, after)
 	return c.answer(http.StatusOK, list)
 }
 
@@ -69,15 +69,15 @@ type decisionCursor struct {
 
 // decisionsAfter returns where a page begins.
 func (c *call) decisionsAfter() (after decisionCursor, err error) {
-	after.Server = c.server.life
-	text, found, err := c.optional("cursor")
+	after.Server = c.server.instance
+	text, found, err := c.query.optional("cursor")
 	if err != nil || !found {
 		return after, err
 	}
-	if err := c.server.unseal(ofDecisions, text, &after); err != nil {
+	if err := c.server.cursors.unseal(decisionPages, text, &after); err != nil {
 		return after, err
 	}
-	if after.Server != c.server.life {
+	if after.Server != c.server.instance {
 		return after, badQuery("cursor", text, "next of an earlier answer of this analyzer: begin again without a cursor")
 	}
 	return after, nil
@@ -85,23 +85,23 @@ func (c *call) decisionsAfter() (after decisionCursor, err error) {
 
 // decisionFilter returns what the query wants to see.
 func (c *call) decisionFilter() (func(*schemas.Decision) bool, error) {
-	rule, _, err := c.optional("rule")
+	rule, _, err := c.query.optional("rule")
 	if err != nil {
 		return nil, err
 	}
-	kind, _, err := c.optional("kind")
+	kind, _, err := c.query.optional("kind")
 	if err != nil {
 		return nil, err
 	}
-	mode, err := c.choice("mode", "", schemas.ModeEnforce.String(), schemas.ModeShadow.String())
+	mode, err := c.query.choice("mode", "", schemas.ModeEnforce.String(), schemas.ModeShadow.String())
 	if err != nil {
 		return nil, err
 	}
-	prefix, found, err := c.optional("prefix")
+	prefix, found, err := c.query.optional("prefix")
 	if err != nil {
 		return nil, err
 	}
-	if found && c.who.redact {
+	if found && c.redactor.on {
 		return nil, problem(http.StatusForbidden, "ids are shown as hashes: they have no prefix")
 	}
 	return func(d *schemas.Decision) bool {
@@ -113,6 +113,6 @@ func (c *call) decisionFilter() (func(*schemas.Decision) bool, error) {
 // decision returns a decision as the API shows it.
 func (c *call) decision(d *schemas.Decision) apiv1.DecisionView {
 	v := explain.Decision(d, c.now().UnixNano())
-	c.redact(&v.Caller)
+	c.redactor.replace(&v.Caller)
 	return v
 }

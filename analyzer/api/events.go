@@ -22,12 +22,12 @@ const eventsWait = 10 * time.Second
 
 // getEvents lists what has happened since a time, the oldest first.
 func (s *Server) getEvents(c *call) error {
-	limit, err := c.number("limit", defaultPage, 1, maxPage)
+	limit, err := c.query.number("limit", defaultPage, 1, maxPage)
 	if err != nil {
 		return err
 	}
 	q := history.Query{Limit: int(limit)}
-	text, err := c.one("since")
+	text, err := c.query.required("since")
 	if err != nil {
 		return err
 	}
@@ -37,12 +37,8 @@ func (s *Server) getEvents(c *call) error {
 	if q.Keep, err = c.eventFilter(); err != nil {
 		return err
 	}
-	if text, found, err := c.optional("cursor"); err != nil {
+	if _, _, err := c.cursor(eventPages, &q.After); err != nil {
 		return err
-	} else if found {
-		if err := s.unseal(ofEvents, text, &q.After); err != nil {
-			return err
-		}
 	}
 	if c.backend.Events == nil {
 		return problem(http.StatusServiceUnavailable, "there is no topic of events")
@@ -59,7 +55,7 @@ func (s *Server) getEvents(c *call) error {
 		list.Events = append(list.Events, c.event(&page.Events[i]))
 	}
 	if page.Next != nil {
-		list.Next = s.seal(ofEvents, page.Next)
+		list.Next = s.cursors.seal(eventPages, page.Next)
 	}
 	return c.answer(http.StatusOK, list)
 }
@@ -71,12 +67,15 @@ func (c *call) eventFilter() (func(*event.Event) bool, error) {
 		return nil, err
 	}
 	var caller schemas.Caller
-	if c.values.Has("caller") {
+	if c.query.has("caller") {
 		if caller, err = c.caller(); err != nil {
 			return nil, err
 		}
 	}
-	mode := c.values.Get("mode")
+	mode, _, err := c.query.optional("mode")
+	if err != nil {
+		return nil, err
+	}
 	return func(e *event.Event) bool {
 		switch e.Type {
 		case event.Gap, event.RulesChanged:
@@ -101,6 +100,6 @@ func (c *call) event(e *event.Event) apiv1.Event {
 		shown := apiv1.CallerOf(caller)
 		v.Caller = &shown
 	}
-	c.hideEvent(&v)
+	c.redactor.event(&v)
 	return v
 }

@@ -62,7 +62,7 @@ func TestTheExaminerKnowsEachRoute(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want, got []string
-	for _, r := range s.table() {
+	for _, r := range s.routeTable() {
 		want = append(want, fmt.Sprint(r.method, r.path, r.role))
 	}
 	for _, o := range rightRequests() {

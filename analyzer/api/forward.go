@@ -71,7 +71,7 @@ func (c *call) ownerOf(partition int) (string, error) {
 	return h.API, nil
 }
 
-// forward asks the analyzer at an address what this call asks, with another query or body. It returns an answer of status 200.
+// forwardable asks the analyzer at an address what this call asks, with another query or body. It returns an answer of status 200.
 func (c *call) forward(ctx context.Context, address string, query url.Values, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, forwardTimeout)
 	defer cancel()
@@ -92,7 +92,7 @@ func (c *call) forward(ctx context.Context, address string, query url.Values, bo
 
 // send forwards the call once.
 func (c *call) send(ctx context.Context, address string, query url.Values, body []byte) (*http.Response, error) {
-	if c.who.forwarded {
+	if c.identity.forwarded {
 		return nil, problem(http.StatusLoopDetected, "a forwarded request is not forwarded again: the partition has another owner by now")
 	}
 	u := url.URL{Scheme: "http", Host: address, Path: c.route.path, RawQuery: query.Encode()}
@@ -108,7 +108,7 @@ func (c *call) send(ctx context.Context, address string, query url.Values, body 
 	}
 	r.Header.Set("Accept", c.Header.Get("Accept"))
 	r.Header.Set("User-Agent", "floodgate")
-	asks := *c.who
+	asks := *c.identity
 	if c.route.path == "/v1/callers" {
 		asks.redact = false // lists are put together by their ids, which are then hidden here
 	}
@@ -137,8 +137,8 @@ func badForward(status int, body []byte) *apiv1.Problem {
 	return problem(http.StatusBadGateway, "the owner of the partition answered with status %d", status)
 }
 
-// explained returns the problem that any error of a handler is.
-func (s *Server) explained(err error) *apiv1.Problem {
+// problemFor returns the problem that any error of a handler is.
+func (s *Server) problemFor(err error) *apiv1.Problem {
 	if e, ok := errors.AsType[*analyzer.NotRunningError](err); ok {
 		return problem(http.StatusServiceUnavailable, "%v", e)
 	}

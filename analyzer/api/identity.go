@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// who is the person, program or analyzer that a request comes from.
-type who struct {
+// identity is the person, program or analyzer that a request comes from.
+type identity struct {
 	name      string
 	role      Role
 	redact    bool              // sees hashes in place of ids
@@ -57,7 +57,7 @@ func (c *Config) names() map[string]bool {
 }
 
 // identify returns whose request it is. It reads the body of a request that another analyzer has forwarded.
-func (s *Server) identify(c *call) (*who, error) {
+func (s *Server) identify(c *call) (*identity, error) {
 	if c.Header.Get(headerSignature) != "" {
 		return s.identifyForwarded(c)
 	}
@@ -83,7 +83,7 @@ func (s *Server) identify(c *call) (*who, error) {
 	if l := s.config.ByToken; l != nil && !l.AllowN(now, string(t.sum[:]), 1) {
 		return nil, problem(http.StatusTooManyRequests, "too many requests with this token")
 	}
-	return &who{name: t.name, role: t.role, redact: s.config.Redact && t.role == RoleRead, token: true, sum: t.sum}, nil
+	return &identity{name: t.name, role: t.role, redact: s.config.Redact && t.role == RoleRead, token: true, sum: t.sum}, nil
 }
 
 // limitClient refuses a request if too many come from its address.
@@ -95,23 +95,23 @@ func (s *Server) limitClient(c *call) error {
 }
 
 // identifyLoopback is for a server without tokens: New has made sure that it listens on loopback.
-func (s *Server) identifyLoopback(c *call) (*who, error) {
+func (s *Server) identifyLoopback(c *call) (*identity, error) {
 	addr, err := netip.ParseAddrPort(c.RemoteAddr)
 	if err != nil || !addr.Addr().Unmap().IsLoopback() {
 		return nil, problem(http.StatusForbidden, "this server has no tokens, and answers its own machine only")
 	}
 	if s.config.LoopbackActs {
-		return &who{name: "loopback", role: RoleAdmin}, nil
+		return &identity{name: "loopback", role: RoleAdmin}, nil
 	}
-	return &who{name: "loopback", role: RoleRead, redact: s.config.Redact}, nil
+	return &identity{name: "loopback", role: RoleRead, redact: s.config.Redact}, nil
 }
 
 // identifyForwarded believes another analyzer, which has made sure who asks.
-func (s *Server) identifyForwarded(c *call) (*who, error) {
+func (s *Server) identifyForwarded(c *call) (*identity, error) {
 	if s.signer == nil || s.config.Advertise == "" {
 		return nil, problem(http.StatusUnauthorized, "this analyzer accepts no forwarded requests: see --api-cluster-key-file and --api-advertise")
 	}
-	if !c.route.forward {
+	if !c.route.forwardable {
 		return nil, problem(http.StatusForbidden, "requests of this route are never forwarded")
 	}
 	body, err := c.readBody()

@@ -22,9 +22,9 @@ const contentLines = "application/x-ndjson"
 // maxListLine is how long a line of another analyzer may be, in bytes.
 const maxListLine = 4 << 20
 
-// all sends all callers, in lines of a piece of one partition each. A line with missing partitions says that they are not in the list,
+// sendLines sends all callers, in lines of a piece of one partition each. A line with missing partitions says that they are not in the list,
 // or not all of them.
-func (c *call) all(q *wanted) error {
+func (c *call) sendLines(q *listRequest) error {
 	c.status = http.StatusOK
 	c.w.Header().Set("Content-Type", contentLines)
 	c.w.WriteHeader(http.StatusOK)
@@ -37,22 +37,22 @@ func (c *call) all(q *wanted) error {
 			}
 			return l.send(&part)
 		})
-		if notHere(err) && !c.who.forwarded {
+		if notHere(err) && !c.identity.forwarded {
 			err = l.relay(p)
 		}
-		if err != nil && !errors.Is(err, errGone) {
+		if err != nil && !errors.Is(err, errClientLeft) {
 			c.server.logger.Warn("a list in lines lacks a partition", "partition", p, "error", err)
 			err = l.send(&apiv1.CallerList{At: []apiv1.At{}, Callers: []apiv1.CallerLine{}, Missing: []int{p}})
 		}
-		if errors.Is(err, errGone) {
+		if errors.Is(err, errClientLeft) {
 			return nil
 		}
 	}
 	return nil
 }
 
-// errGone says that the client is no longer there, or that its token was revoked.
-var errGone = errors.New("the client is no longer there")
+// errClientLeft says that the client is no longer there, or that its token was revoked.
+var errClientLeft = errors.New("the client is no longer there")
 
 // lines writes a list in lines.
 type lines struct {
@@ -65,14 +65,14 @@ type lines struct {
 func (l *lines) send(part *apiv1.CallerList) error {
 	part.Sort, part.Total = l.sort, len(part.Callers)
 	for i := range part.Callers {
-		l.call.redact(&part.Callers[i].Caller)
+		l.call.redactor.replace(&part.Callers[i].Caller)
 	}
 	if !l.call.stillAllowed() {
-		return errGone
+		return errClientLeft
 	}
 	_ = l.rc.SetWriteDeadline(time.Now().Add(streamWrite)) // not supported: the server's own holds
 	if printable.JSON(l.call.w).Encode(part) != nil || l.rc.Flush() != nil {
-		return errGone
+		return errClientLeft
 	}
 	return nil
 }
@@ -114,8 +114,8 @@ func (l *lines) relay(p int) error {
 	return r.Err()
 }
 
-// wantsAll reports whether the client asks for the whole list, a piece in each line.
-func (c *call) wantsAll() bool {
+// acceptsLines reports whether the client asks for the whole list, a piece in each line.
+func (c *call) acceptsLines() bool {
 	for part := range strings.SplitSeq(c.Header.Get("Accept"), ",") {
 		if kind, _, err := mime.ParseMediaType(strings.TrimSpace(part)); err == nil && kind == contentLines {
 			return true

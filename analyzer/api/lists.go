@@ -34,12 +34,11 @@ const (
 	sortBlocked = "blocked"
 )
 
-// wanted is what the query of a list asks for.
-type wanted struct {
+// listRequest is what the query of a list asks for.
+type listRequest struct {
 	sort       string
 	query      lister.Query
 	partitions []int
-	chosen     bool // the query names partitions
 }
 
 // listCursor is the place behind a page.
@@ -51,46 +50,39 @@ type listCursor struct {
 
 // getCallers lists callers of all partitions: those of this analyzer, and by one forwarded request each those of the others.
 func (s *Server) getCallers(c *call) error {
-	q, err := c.wanted()
+	q, err := c.listRequest()
 	if err != nil {
 		return err
 	}
 	switch {
-	case c.wantsAll():
-		return c.all(q)
+	case c.acceptsLines():
+		return c.sendLines(q)
 	case q.sort == sortRate || q.sort == sortBlocked:
 		return c.busiest(q)
 	}
 	page := apiv1.CallerList{At: []apiv1.At{}, Sort: q.sort, Callers: []apiv1.CallerLine{}}
-	var mu sync.Mutex // guards page
-	add := func(part *apiv1.CallerList) {
-		mu.Lock()
-		defer mu.Unlock()
-		page.At, page.Callers, page.Total = append(page.At, part.At...), append(page.Callers, part.Callers...), page.Total+part.Total
-		page.Missing = append(page.Missing, part.Missing...)
-	}
-	missing, err := gather(c, q, func(ctx context.Context, p int) error {
+	missing, err := gather(c, q.partitions, func(ctx context.Context, p int) (*apiv1.CallerList, error) {
 		top, err := c.backend.Lists.Top(ctx, p, q.query)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		part := apiv1.CallerList{At: []apiv1.At{atOf(top.At, top.At.LogTime)}, Total: top.Total}
+		part := &apiv1.CallerList{At: []apiv1.At{atOf(top.At, top.At.LogTime)}, Total: top.Total}
 		for i := range top.Lines {
 			part.Callers = append(part.Callers, top.Lines[i].View())
 		}
-		add(&part)
-		return nil
-	}, func(v *apiv1.CallerList, asked []int) bool {
-		if !answersAll(asked, v.At, v.Missing) {
+		return part, nil
+	}, func(part *apiv1.CallerList, asked []int) bool {
+		if !answersAll(asked, part.At, part.Missing) {
 			return false
 		}
-		add(v)
+		page.At, page.Callers, page.Total = append(page.At, part.At...), append(page.Callers, part.Callers...), page.Total+part.Total
+		page.Missing = append(page.Missing, part.Missing...)
 		return true
 	})
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(page.At, func(a, b apiv1.At) int { return cmp.Compare(a.Partition, b.Partition) })
+	slices.SortFunc(page.At, comparePartitions)
 	page.Missing = sorted(append(page.Missing, missing...))
 	slices.SortFunc(page.Callers, func(a, b apiv1.CallerLine) int { return compareLines(q.sort, &a, &b) })
 	if len(page.Callers) > q.query.Limit {
@@ -98,10 +90,10 @@ func (s *Server) getCallers(c *call) error {
 	}
 	if n := len(page.Callers); n == q.query.Limit && n > 0 {
 		last := &page.Callers[n-1]
-		page.Next = s.seal(ofCallers, listCursor{q.sort, last.Rule, last.Caller.Kind, valueOf(q.sort, last), []byte(last.Caller.Caller().ID)})
+		page.Next = s.cursors.seal(callerPages, listCursor{q.sort, last.Rule, last.Caller.Kind, valueOf(q.sort, last), []byte(last.Caller.Caller().ID)})
 	}
 	for i := range page.Callers {
-		c.redact(&page.Callers[i].Caller)
+		c.redactor.replace(&page.Callers[i].Caller)
 	}
 	return c.answer(http.StatusOK, page)
 }
@@ -129,17 +121,17 @@ func compareLines(sort string, a, b *apiv1.CallerLine) int {
 		cmp.Compare(a.Caller.Caller().ID, b.Caller.Caller().ID))
 }
 
-// wanted reads the query of a list.
-func (c *call) wanted() (*wanted, error) {
-	q := &wanted{}
+// listRequest reads the query of a list.
+func (c *call) listRequest() (*listRequest, error) {
+	q := &listRequest{}
 	var err error
-	if q.sort, err = c.choice("sort", sortShare, sortShare, sortCount, sortRate, sortBlocked); err != nil {
+	if q.sort, err = c.query.choice("sort", sortShare, sortShare, sortCount, sortRate, sortBlocked); err != nil {
 		return nil, err
 	}
 	if q.sort == sortCount {
 		q.query.Sort = lister.ByCount
 	}
-	limit, err := c.number("limit", defaultPage, 1, maxPage)
+	limit, err := c.query.number("limit", defaultPage, 1, maxPage)
 	if err != nil {
 		return nil, err
 	}
@@ -147,55 +139,98 @@ func (c *call) wanted() (*wanted, error) {
 	if q.query.Filter, err = c.listFilter(); err != nil {
 		return nil, err
 	}
-	if text, found, err := c.optional("cursor"); err != nil {
+	var at listCursor
+	text, found, err := c.cursor(callerPages, &at)
+	switch {
+	case err != nil:
 		return nil, err
-	} else if found {
-		var at listCursor
-		if err := c.server.unseal(ofCallers, text, &at); err != nil {
-			return nil, err
-		}
-		if at.Sort != q.sort {
-			return nil, badQuery("cursor", text, "next of a page with sort="+q.sort)
-		}
+	case found && at.Sort != q.sort:
+		return nil, badQuery("cursor", text, "next of a page with sort="+q.sort)
+	case found:
 		q.query.Paged, q.query.After = true, lister.Key{Value: at.Value, Rule: at.Rule, Kind: at.Kind, ID: string(at.ID)}
 	}
-	return q, c.partitionsOf(q)
+	q.partitions, err = c.partitions()
+	return q, err
 }
 
 // gathering is a list that is put together of the answers of several analyzers.
-type gathering struct {
-	call    *call
-	mu      sync.Mutex
-	away    map[string][]int // guarded by mu: partitions of other analyzers, by address
-	missing []int            // guarded by mu: partitions that have not answered
-	why     error            // guarded by mu: the first reason
+type gathering[T any] struct {
+	call *call
+	add  func(part *T, asked []int) bool // called by one goroutine at a time
+
+	mu        sync.Mutex
+	elsewhere map[string][]int // guarded by mu: partitions of other analyzers, by address
+	missing   []int            // guarded by mu: partitions that have not answered
+	why       error            // guarded by mu: the first reason
 }
 
-func (g *gathering) miss(why error, ps ...int) {
+// gather asks this analyzer for each of its partitions, by here, and forwards the request once to each owner of the others. Add gets
+// each part with the partitions that it was asked for, and reports whether the part answers the request. A part that is nil is not
+// added. gather returns the partitions that have not answered, and an error if none has.
+func gather[T any](c *call, partitions []int, here func(ctx context.Context, p int) (*T, error), add func(part *T, asked []int) bool) (missing []int, err error) {
+	g := &gathering[T]{call: c, add: add, elsewhere: make(map[string][]int)}
+	ctx, cancel := context.WithTimeout(c.Context(), forwardTimeout)
+	defer cancel()
+	var asked sync.WaitGroup
+	for _, p := range partitions {
+		asked.Go(func() {
+			part, err := here(ctx, p)
+			g.answered(p, part, err)
+		})
+	}
+	asked.Wait()
+	for address, ps := range g.elsewhere {
+		slices.Sort(ps)
+		asked.Go(func() { g.forward(ctx, address, ps) })
+	}
+	asked.Wait()
+	if len(g.missing) < len(partitions) {
+		return g.missing, nil
+	}
+	return g.missing, g.why
+}
+
+// answered takes the answer of this analyzer about a partition. If another analyzer owns the partition, it notes the owner's address.
+func (g *gathering[T]) answered(p int, part *T, err error) {
+	var address string
+	if notHere(err) && !g.call.identity.forwarded {
+		address, err = g.call.ownerOf(p)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	switch {
+	case err != nil:
+		g.miss(err, p)
+	case address != "":
+		g.elsewhere[address] = append(g.elsewhere[address], p)
+	case part != nil:
+		g.add(part, []int{p})
+	}
+}
+
+// forward asks the analyzer at an address for its partitions.
+func (g *gathering[T]) forward(ctx context.Context, address string, ps []int) {
+	body, err := g.call.forward(ctx, address, g.call.queryFor(ps), nil)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	part := new(T)
+	if err == nil && (json.Unmarshal(body, part) != nil || !g.add(part, ps)) {
+		err = problem(http.StatusBadGateway, "the owner of a partition answered something that is not a list of it")
+	}
+	if err != nil {
+		g.miss(err, ps...)
+	}
+}
+
+// miss notes that partitions have not answered. The caller has the lock.
+func (g *gathering[T]) miss(why error, ps ...int) {
 	if g.missing = append(g.missing, ps...); g.why == nil {
 		g.why = why
 	}
 }
 
-// one asks for one partition here, or finds who owns it.
-func (g *gathering) one(ctx context.Context, p int, here func(ctx context.Context, p int) error) {
-	err := here(ctx, p)
-	var address string
-	if notHere(err) && !g.call.who.forwarded {
-		address, err = g.call.ownerOf(p)
-	}
-	if err != nil {
-		g.miss(err, p)
-		return
-	}
-	if address != "" {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.away[address] = append(g.away[address], p)
-	}
-}
+// comparePartitions orders what several analyzers say by partition.
+func comparePartitions(a, b apiv1.At) int { return cmp.Compare(a.Partition, b.Partition) }
 
 // answersAll reports whether an answer of another analyzer is about the partitions that it was asked for, and no others.
 func answersAll(asked []int, at []apiv1.At, missing []int) bool {
@@ -207,41 +242,10 @@ func answersAll(asked []int, at []apiv1.At, missing []int) bool {
 	return slices.Equal(got, asked)
 }
 
-// gather calls here for each partition of this analyzer, and lets the owners of the others answer the same query: there gets what
-// they answer, and reports whether it is an answer. It returns the partitions that have not answered, and an error if none has.
-func gather[T any](c *call, q *wanted, here func(ctx context.Context, p int) error, there func(v *T, asked []int) bool) (missing []int, err error) {
-	g := &gathering{call: c, away: make(map[string][]int)}
-	ctx, cancel := context.WithTimeout(c.Context(), forwardTimeout)
-	defer cancel()
-	var asked sync.WaitGroup
-	for _, p := range q.partitions {
-		asked.Go(func() { g.one(ctx, p, here) })
-	}
-	asked.Wait()
-	for address, ps := range g.away {
-		slices.Sort(ps)
-		asked.Go(func() {
-			body, err := c.forward(ctx, address, c.queryFor(ps), nil)
-			var v T
-			if err == nil && (json.Unmarshal(body, &v) != nil || !there(&v, ps)) {
-				err = problem(http.StatusBadGateway, "the owner of a partition answered something that is not a list of it")
-			}
-			if err != nil {
-				g.miss(err, ps...)
-			}
-		})
-	}
-	asked.Wait()
-	if len(g.missing) < len(q.partitions) {
-		return g.missing, nil
-	}
-	return g.missing, g.why
-}
-
 // queryFor returns the query of this call for some partitions.
 func (c *call) queryFor(partitions []int) url.Values {
 	values := make(url.Values)
-	maps.Copy(values, c.values)
+	maps.Copy(values, c.query)
 	values.Del("partition")
 	for _, p := range partitions {
 		values.Add("partition", integer(p))
@@ -249,46 +253,46 @@ func (c *call) queryFor(partitions []int) url.Values {
 	return values
 }
 
-// partitionsOf reads which partitions a list is of.
-func (c *call) partitionsOf(q *wanted) error {
-	for _, text := range c.values["partition"] {
+// partitions returns the partitions that a list is of: those in the query, or all.
+func (c *call) partitions() (ps []int, err error) {
+	for _, text := range c.query["partition"] {
 		p, err := strconv.Atoi(text)
 		if err != nil || p < 0 || p >= c.backend.Partitions {
-			return badQuery("partition", text, "a number from 0 to "+integer(c.backend.Partitions-1))
+			return nil, badQuery("partition", text, "a number from 0 to "+integer(c.backend.Partitions-1))
 		}
-		q.partitions, q.chosen = append(q.partitions, p), true
+		ps = append(ps, p)
 	}
-	if !q.chosen {
+	if ps == nil {
 		for p := range c.backend.Partitions {
-			q.partitions = append(q.partitions, p)
+			ps = append(ps, p)
 		}
 	}
-	q.partitions = sorted(q.partitions)
-	return nil
+	return sorted(ps), nil
 }
 
+// listFilter returns which callers a list has.
 func (c *call) listFilter() (f lister.Filter, err error) {
-	if f.Rule, _, err = c.optional("rule"); err != nil {
+	if f.Rule, _, err = c.query.optional("rule"); err != nil {
 		return f, err
 	}
 	if err := c.checkListRule(f.Rule); err != nil {
 		return f, err
 	}
-	if f.Kind, _, err = c.optional("kind"); err != nil {
+	if f.Kind, _, err = c.query.optional("kind"); err != nil {
 		return f, err
 	}
-	prefix, found, err := c.optional("prefix")
+	prefix, found, err := c.query.optional("prefix")
 	if err != nil {
 		return f, err
 	}
-	if found && c.who.redact {
+	if found && c.redactor.on {
 		return f, problem(http.StatusForbidden, "ids are shown as hashes: they have no prefix")
 	}
 	if len(prefix) > schemas.MaxCallerID {
 		return f, badQuery("prefix", prefix, integer(schemas.MaxCallerID)+" bytes at most")
 	}
 	f.Prefix = prefix
-	text, found, err := c.optional("min_share")
+	text, found, err := c.query.optional("min_share")
 	if err != nil || !found {
 		return f, err
 	}
@@ -301,7 +305,7 @@ func (c *call) listFilter() (f lister.Filter, err error) {
 // checkListRule refuses a rule that does not exist: the list of a mistaken name would be empty, and look as if nobody were near a
 // limit. A forwarded list is taken as it is, since another analyzer may count by another file for a while.
 func (c *call) checkListRule(name string) error {
-	if name == "" || c.who.forwarded {
+	if name == "" || c.identity.forwarded {
 		return nil
 	}
 	var names []string

@@ -61,7 +61,7 @@ func (s *Server) getCaller(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.hideLook(look)
+	c.redactor.look(look)
 	v := explain.Caller(look, at)
 	return c.answer(http.StatusOK, v)
 }
@@ -77,11 +77,11 @@ func (s *Server) getExplain(c *call) error {
 		err = relay(c, caller, func(v *apiv1.Explanation, partition int) bool {
 			return v.Partition.Partition == partition && v.Caller.Kind == caller.Kind && v.Verdict != "" && v.Rules != nil && v.Decisions != nil
 		})
-		if c.status != 0 || c.who.forwarded {
+		if c.status != 0 || c.identity.forwarded {
 			return err
 		}
 	}
-	if err != nil && s.explained(err).Status != http.StatusServiceUnavailable {
+	if err != nil && s.problemFor(err).Status != http.StatusServiceUnavailable {
 		return err
 	}
 	// Nobody can be asked: what gates hold is known all the same.
@@ -89,16 +89,16 @@ func (s *Server) getExplain(c *call) error {
 		Caller: caller, Now: c.now().UnixNano(), Look: look, At: at, Decisions: c.backend.Board.Of(caller),
 		Partition: c.partitionView(c.backend.partition(caller), c.backend.Analyzer.Stats()),
 	}
-	c.hideInput(&in)
+	c.redactor.input(&in)
 	v := explain.Explain(&in)
-	c.hidePatterns(&v, look)
+	c.redactor.patterns(&v, look)
 	return c.answer(http.StatusOK, v)
 }
 
 // relay asks the analyzer that owns the caller's partition, and answers what it answers, if that is an answer to this question.
 func relay[T any](c *call, caller schemas.Caller, answers func(v *T, partition int) bool) error {
 	partition := c.backend.partition(caller)
-	if c.who.forwarded {
+	if c.identity.forwarded {
 		return problem(http.StatusLoopDetected, "a forwarded request is not forwarded again: this analyzer does not own partition %d", partition)
 	}
 	address, err := c.ownerOf(partition)

@@ -17,18 +17,18 @@ import (
 func (s *Server) getVersions(c *call) error {
 	list := apiv1.RulesVersions{Versions: []apiv1.RulesVersion{}}
 	current := c.backend.Analyzer.RulesStatus(c.now()).Set.ID()
-	counting := c.counting()
+	counting := c.partitionsByRules()
 	for _, r := range c.backend.Records.Versions() {
 		list.Versions = append(list.Versions, apiv1.RulesVersion{
-			ID: hexID(r.RulesID), Time: timeOf(r.Time), Author: r.Author, Reason: c.hide(r.Reason), Offset: r.Offset,
+			ID: hexID(r.RulesID), Time: timeOf(r.Time), Author: r.Author, Reason: c.redactor.text(r.Reason), Offset: r.Offset,
 			InUse: r.RulesID == current, Partitions: counting[r.RulesID],
 		})
 	}
 	return c.answer(http.StatusOK, list)
 }
 
-// counting returns the partitions whose owners count by the rules of an id. Partitions that were not heard of lately are not there.
-func (c *call) counting() map[uint64][]int {
+// partitionsByRules returns the partitions whose owners count by the rules of an id. Partitions that were not heard of lately are not there.
+func (c *call) partitionsByRules() map[uint64][]int {
 	by := make(map[uint64][]int)
 	for p := range c.backend.Partitions {
 		if h, ok := c.backend.Board.Heartbeat(p); ok && c.backend.Board.Heard(p, c.now()) {
@@ -56,13 +56,13 @@ func (s *Server) getRules(c *call) error {
 	if v.set != nil {
 		answer.Rules = ruleViews(v.set)
 	}
-	if c.who.redact { // patterns and overrides have ids, and what is wrong with a text may repeat it
+	if c.redactor.on { // patterns and overrides have ids, and what is wrong with a text may repeat it
 		answer.Text = ""
 		if answer.Problem != "" {
 			answer.Problem = "the text is not that of the id"
 		}
 		for i := range answer.Rules {
-			answer.Rules[i].Callers, answer.Rules[i].Overrides = c.hidePattern(answer.Rules[i].Callers), nil
+			answer.Rules[i].Callers, answer.Rules[i].Overrides = c.redactor.pattern(answer.Rules[i].Callers), nil
 		}
 	}
 	return c.answer(http.StatusOK, answer)
@@ -79,24 +79,8 @@ func (s *Server) getDiff(c *call) error {
 		return err
 	}
 	d := rulesdiff.Compare(from, to)
-	if c.who.redact {
-		c.hideDiff(d)
-	}
+	c.redactor.diff(d)
 	return c.answer(http.StatusOK, d)
-}
-
-// hideDiff takes ids out of a difference: that patterns of callers and overrides differ, and how limits do, stays.
-func (c *call) hideDiff(d *apiv1.RulesDiff) {
-	for i := range d.Rules {
-		for j := range d.Rules[i].Fields {
-			if f := &d.Rules[i].Fields[j]; f.Field == "callers" {
-				f.Before, f.After = c.hidePattern(f.Before), c.hidePattern(f.After)
-			}
-		}
-		for j := range d.Rules[i].Overrides {
-			d.Rules[i].Overrides[j].Of = redactedMark
-		}
-	}
 }
 
 // comparable returns a version whose text can be believed.
@@ -115,7 +99,7 @@ func (c *call) comparable(parameter string) (*rules.Set, error) {
 func (c *call) versionOf(parameter string) (version, error) {
 	set := c.backend.Analyzer.RulesStatus(c.now()).Set
 	current := version{id: set.ID(), text: set.Text(), set: set}
-	text, found, err := c.optional(parameter)
+	text, found, err := c.query.optional(parameter)
 	if err != nil || !found {
 		return current, err
 	}

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer"
@@ -19,24 +18,21 @@ type Series interface {
 // getSeries adds the samples of this analyzer and, by one forwarded request each, those of the owners of all other partitions. The
 // answer is never an error because a partition has no owner: it names that partition, and has what others count and have counted.
 func (s *Server) getSeries(c *call) error {
-	var q wanted
-	seconds, err := c.number("seconds", series.Samples, 1, series.Samples)
+	seconds, err := c.query.number("seconds", series.Samples, 1, series.Samples)
 	if err != nil {
 		return err
 	}
-	if err := c.partitionsOf(&q); err != nil {
+	partitions, err := c.partitions()
+	if err != nil {
 		return err
 	}
 	all := c.backend.Series.Newest(c.now(), int(seconds))
 	all.Partitions = c.backend.Partitions
-	var mu sync.Mutex // guards all
 	var others []int
-	here := c.partitionsHere()
-	missing, _ := gather(c, &q, func(_ context.Context, p int) error {
-		return here(p)
+	here := c.ownersHere()
+	missing, _ := gather(c, partitions, func(_ context.Context, p int) (*apiv1.Series, error) {
+		return nil, here(p) // all has the samples of this analyzer already
 	}, func(v *apiv1.Series, asked []int) bool {
-		mu.Lock()
-		defer mu.Unlock()
 		if !contains(asked, v.Missing) || series.Add(&all, v) != nil {
 			return false
 		}
@@ -47,8 +43,8 @@ func (s *Server) getSeries(c *call) error {
 	return c.answer(http.StatusOK, all)
 }
 
-// partitionsHere returns a function that says of a partition whether its owner is here and counts, as Ask would.
-func (c *call) partitionsHere() func(p int) error {
+// ownersHere returns a function that says of a partition whether its owner is here and counts, as Ask would.
+func (c *call) ownersHere() func(p int) error {
 	states := make(map[int]analyzer.State)
 	for _, o := range c.backend.Analyzer.Stats() {
 		if o.State != analyzer.Idle {

@@ -27,7 +27,7 @@ func atOneTime() func(*Config) {
 	return func(c *Config) { clustered(c); c.Clock = func() time.Time { return now } }
 }
 
-// counting starts two analyzers that own two partitions each and count 100 and 300 requests a second, and returns their nodes.
+// partitionsByRules starts two analyzers that own two partitions each and count 100 and 300 requests a second, and returns their nodes.
 func (w *world) counting(change func(*Config)) (one, two *node) {
 	w.t.Helper()
 	a, b := w.analyzer(0, 1), w.analyzer(2, 3)

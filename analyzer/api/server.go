@@ -18,24 +18,25 @@ import (
 
 // Server is the API. New makes one; it answers 503 until Attach gives it what it answers from. Any goroutine may use it.
 type Server struct {
-	config   Config
-	logger   *slog.Logger
-	tokens   *tokenFile // nil: there are none
-	signer   *signer    // nil: nothing is forwarded
-	secret   []byte     // of redacted ids and of cursors
-	life     string     // names this server among others, and among those before it
-	canon    canon
-	hosts    map[string]bool
-	routes   map[string]map[string]*route // by path and method
-	origin   *http.CrossOriginProtection
-	tls      *certificates // nil: plain
-	peers    *http.Client
-	streams  streams
-	counters *counters
-	writes   writes
-	ending   chan struct{} // closed when the server stops
-	backend  atomic.Pointer[Backend]
-	changes  atomic.Pointer[changeTexts] // of the newest backend that was attached
+	config       Config
+	logger       *slog.Logger
+	tokens       *tokenFile // nil: there are none
+	signer       *signer    // nil: nothing is forwarded
+	secret       []byte     // of redacted ids
+	cursors      cursors
+	instance     string // names this server among others, and among those before it
+	callerParser callerParser
+	hosts        map[string]bool
+	routes       map[string]map[string]*route // by path and method
+	origin       *http.CrossOriginProtection
+	tls          *certificates // nil: plain
+	peers        *http.Client
+	streams      streams
+	counters     *counters
+	pending      pendingRecords
+	ending       chan struct{} // closed when the server stops
+	backend      atomic.Pointer[Backend]
+	changes      atomic.Pointer[changeTexts] // of the newest backend that was attached
 }
 
 // New returns a server that does not listen yet, or why this Config is not safe or not right: see ErrExposed, ErrConfig and
@@ -45,9 +46,10 @@ func New(config Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	secret := newSecret(config.ClusterKey)
 	s := &Server{
-		config: config, logger: config.Logger, canon: canon{config.IDs}, hosts: config.names(),
-		origin: http.NewCrossOriginProtection(), ending: make(chan struct{}), secret: newSecret(config.ClusterKey), life: rand.Text(),
+		config: config, logger: config.Logger, callerParser: callerParser{config.IDs}, hosts: config.names(),
+		origin: http.NewCrossOriginProtection(), ending: make(chan struct{}), secret: secret, cursors: newCursors(secret), instance: rand.Text(),
 	}
 	if config.TokenFile != "" {
 		if s.tokens, err = openTokens(config.TokenFile, config.Clock(), s.logger); err != nil {
@@ -64,7 +66,7 @@ func New(config Config) (*Server, error) {
 		s.peers = s.newPeers()
 	}
 	s.routes = make(map[string]map[string]*route)
-	table := s.table()
+	table := s.routeTable()
 	s.counters = newCounters(table)
 	for _, r := range table {
 		if s.routes[r.path] == nil {
@@ -86,9 +88,9 @@ type route struct {
 	method, path string
 	role         Role
 	params       []string // of the query
-	forward      bool     // other analyzers may forward it to here
-	alone        bool     // needs no backend
-	lasts        bool     // it answers until its client leaves
+	forwardable  bool     // other analyzers may forward it to here
+	standalone   bool     // needs no backend
+	endless      bool     // it answers until its client leaves
 	serve        func(c *call) error
 }
 
@@ -155,17 +157,17 @@ func (s *Server) serve(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.who = w
+	c.identity, c.redactor = w, redactor{on: w.redact, secret: s.secret}
 	if w.role < c.route.role {
 		return c.refused()
 	}
-	if err := c.parseQuery(); err != nil {
+	if c.query, err = parseQuery(c.URL.RawQuery, c.route.params); err != nil {
 		return err
 	}
 	if _, err := c.readBody(); err != nil {
 		return err
 	}
-	if c.backend = s.backend.Load(); c.backend == nil && !c.route.alone {
+	if c.backend = s.backend.Load(); c.backend == nil && !c.route.standalone {
 		return problem(http.StatusServiceUnavailable, "this analyzer waits for Kafka")
 	}
 	return c.route.serve(c)
@@ -187,7 +189,7 @@ func (s *Server) find(c *call) error {
 
 // fail answers with the problem that an error is, unless an answer has begun already.
 func (s *Server) fail(c *call, err error) *apiv1.Problem {
-	p := s.explained(err)
+	p := s.problemFor(err)
 	if p.Status == http.StatusInternalServerError && c.Context().Err() == nil {
 		s.logger.Error("the API failed", "method", c.Method, "path", c.URL.Path, "error", err)
 	}
@@ -201,8 +203,8 @@ func (s *Server) fail(c *call, err error) *apiv1.Problem {
 // logCall writes the line of a POST, also of one that was refused. Who asked and what was wanted are in it; secrets are not.
 func (s *Server) logCall(c *call, p *apiv1.Problem) {
 	name, role := "", ""
-	if c.who != nil {
-		name, role = c.who.name, c.who.role.String()
+	if c.identity != nil {
+		name, role = c.identity.name, c.identity.role.String()
 	}
 	pairs := []any{"method", clip(c.Method), "path", clip(c.URL.Path), "status", c.status, "who", name, "role", role, "address", c.RemoteAddr}
 	pairs = append(pairs, c.log...)
@@ -213,27 +215,27 @@ func (s *Server) logCall(c *call, p *apiv1.Problem) {
 	s.logger.Info("API", pairs...)
 }
 
-// table returns all operations. schemas/openapi.yaml describes each.
-func (s *Server) table() []route {
+// routeTable returns all operations. schemas/openapi.yaml describes each.
+func (s *Server) routeTable() []route {
 	get, post := http.MethodGet, http.MethodPost
 	return []route{
-		{method: get, path: "/v1/openapi.yaml", role: RoleRead, alone: true, serve: getDescription},
+		{method: get, path: "/v1/openapi.yaml", role: RoleRead, standalone: true, serve: getDescription},
 		{method: get, path: "/v1/status", role: RoleRead, serve: s.getStatus},
-		{method: get, path: "/v1/caller", role: RoleRead, params: []string{"caller"}, forward: true, serve: s.getCaller},
-		{method: get, path: "/v1/explain", role: RoleRead, params: []string{"caller"}, forward: true, serve: s.getExplain},
+		{method: get, path: "/v1/caller", role: RoleRead, params: []string{"caller"}, forwardable: true, serve: s.getCaller},
+		{method: get, path: "/v1/explain", role: RoleRead, params: []string{"caller"}, forwardable: true, serve: s.getExplain},
 		{
-			method: get, path: "/v1/callers", role: RoleRead, forward: true, serve: s.getCallers,
+			method: get, path: "/v1/callers", role: RoleRead, forwardable: true, serve: s.getCallers,
 			params: []string{"sort", "rule", "kind", "prefix", "min_share", "limit", "cursor", "partition"},
 		},
-		{method: get, path: "/v1/series", role: RoleRead, params: []string{"seconds", "partition"}, forward: true, serve: s.getSeries},
-		{method: post, path: "/v1/try", role: RoleRead, forward: true, serve: s.postTry},
+		{method: get, path: "/v1/series", role: RoleRead, params: []string{"seconds", "partition"}, forwardable: true, serve: s.getSeries},
+		{method: post, path: "/v1/try", role: RoleRead, forwardable: true, serve: s.postTry},
 		{method: get, path: "/v1/decisions", role: RoleRead, params: []string{"caller", "rule", "kind", "mode", "prefix", "since", "limit", "cursor"}, serve: s.getDecisions},
-		{method: get, path: "/v1/decisions/stream", role: RoleRead, params: []string{"rule", "kind", "mode", "prefix"}, lasts: true, serve: s.getStream},
+		{method: get, path: "/v1/decisions/stream", role: RoleRead, params: []string{"rule", "kind", "mode", "prefix"}, endless: true, serve: s.getStream},
 		{method: get, path: "/v1/actions", role: RoleRead, params: []string{"caller", "action", "state", "limit", "cursor"}, serve: s.getActions},
 		{method: get, path: "/v1/rules", role: RoleRead, params: []string{"version"}, serve: s.getRules},
 		{method: get, path: "/v1/rules/versions", role: RoleRead, serve: s.getVersions},
 		{method: get, path: "/v1/rules/diff", role: RoleRead, params: []string{"from", "to"}, serve: s.getDiff},
-		{method: post, path: "/v1/rules/check", role: RoleRead, alone: true, serve: s.postRulesCheck},
+		{method: post, path: "/v1/rules/check", role: RoleRead, standalone: true, serve: s.postRulesCheck},
 		{method: post, path: "/v1/close", role: RoleOperate, serve: s.postClose},
 		{method: post, path: "/v1/open", role: RoleOperate, serve: s.postOpen},
 		{method: post, path: "/v1/limit", role: RoleOperate, serve: s.postLimit},

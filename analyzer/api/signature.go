@@ -66,7 +66,7 @@ func (s *signer) sum(f *forwarded, r *http.Request, body []byte) []byte {
 }
 
 // sign adds the header to a request that somebody with this role asked for.
-func (s *signer) sign(r *http.Request, body []byte, target string, w *who, now time.Time) {
+func (s *signer) sign(r *http.Request, body []byte, target string, w *identity, now time.Time) {
 	f := forwarded{target: target, time: now.UnixNano(), redact: w.redact, role: w.role, author: w.name}
 	_, _ = rand.Read(f.nonce[:]) // never fails
 	r.Header.Set(headerSignature, strings.Join([]string{
@@ -76,7 +76,7 @@ func (s *signer) sign(r *http.Request, body []byte, target string, w *who, now t
 }
 
 // verify returns for whom another analyzer forwarded a request to this one, which is target. It accepts each request once.
-func (s *signer) verify(r *http.Request, body []byte, target string, now time.Time) (*who, error) {
+func (s *signer) verify(r *http.Request, body []byte, target string, now time.Time) (*identity, error) {
 	f, mac, err := parseForwarded(r.Header.Values(headerSignature))
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (s *signer) verify(r *http.Request, body []byte, target string, now time.Ti
 	if err := s.nonces.add(f.nonce, age); err != nil {
 		return nil, err
 	}
-	return &who{name: f.author, role: f.role, redact: f.redact, forwarded: true}, nil
+	return &identity{name: f.author, role: f.role, redact: f.redact, forwarded: true}, nil
 }
 
 // forwardError is why a forwarded request is refused.

@@ -54,7 +54,7 @@ func newCounters(routes []route) *counters {
 func (n *counters) note(c *call, took time.Duration) {
 	path, lasts := otherLabel, false
 	if c.route != nil {
-		path, lasts = c.route.path, c.route.lasts
+		path, lasts = c.route.path, c.route.endless
 	}
 	n.requests[path].Add(1)
 	if c.status >= http.StatusBadRequest {

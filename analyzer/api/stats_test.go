@@ -63,7 +63,7 @@ func TestRequestsAreCountedByRoute(t *testing.T) {
 func TestEachRouteIsThereFromTheStart(t *testing.T) {
 	w := newWorld(t)
 	v := w.node(nil, nil).server.Stats()
-	for _, r := range (&Server{}).table() {
+	for _, r := range (&Server{}).routeTable() {
 		if n, ok := v.Requests[strings.TrimPrefix(r.path, "/v1/")]; !ok || n != 0 {
 			t.Errorf("%s: got %d, %v, want 0 from the start", r.path, n, ok)
 		}

@@ -13,22 +13,22 @@ func (s *Server) getStatus(c *call) error {
 	b, now := c.backend, c.now()
 	board, in := b.Board.Status(), b.Analyzer.RulesStatus(now)
 	v := apiv1.Status{
-		Now: now.UTC(), Version: s.config.Version, Who: c.who.name, Role: c.who.role.String(), Tokens: s.needsToken(), API: s.config.Advertise,
+		Now: now.UTC(), Version: s.config.Version, Who: c.identity.name, Role: c.identity.role.String(), Tokens: s.needsToken(), API: s.config.Advertise,
 		Board:   apiv1.BoardStatus{Ready: board.Ready, Decisions: board.Decisions, Incomplete: board.Incomplete},
 		Control: apiv1.ControlStatus{Ready: b.Records.Ready(), Next: b.Records.Next()},
 		Rules:   apiv1.RulesStatus{ID: hexID(in.Set.ID()), Count: len(in.Set.Rules)}, RulesAgree: true,
 		Partitions: make([]apiv1.PartitionStatus, 0, b.Partitions),
 	}
 	if in.Refused != nil {
-		if v.Rules.Refused = in.Refused.Error(); c.who.redact {
+		if v.Rules.Refused = in.Refused.Error(); c.redactor.on {
 			v.Rules.Refused = "the newest version of the file cannot be used: the log says why" // the error may repeat an id of an override
 		}
 	}
 	if s.tokens != nil {
-		v.TokensBad = c.hide(s.tokens.refused(now)) // the error has the path of the file
+		v.TokensBad = c.redactor.text(s.tokens.refused(now)) // the error has the path of the file
 	}
 	for _, u := range in.Unused {
-		u.Sample = c.hide(u.Sample)
+		u.Sample = c.redactor.text(u.Sample)
 		v.Rules.Unused = append(v.Rules.Unused, u.String())
 	}
 	rulesID, owners := "", b.Analyzer.Stats()

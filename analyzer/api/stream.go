@@ -17,13 +17,13 @@ import (
 
 // Bounds of streams.
 const (
-	maxStreams  = 1024                  // in all
-	maxOwn      = 64                    // with one token, or without tokens from one address
-	streamPiece = 32 << 10              // what is sent together has about so many bytes at most
-	streamGap   = 50 * time.Millisecond // changes that come so soon after another one was sent wait until then, and are sent together
-	keepAlive   = 10 * time.Second      // a comment is sent so often when nothing happens
-	streamCheck = time.Second           // a token that was revoked ends its streams so soon
-	streamWrite = 10 * time.Second      // a client that reads nothing for so long is cut off
+	maxStreams    = 1024                  // in all
+	maxOwnStreams = 64                    // with one token, or without tokens from one address
+	streamPiece   = 32 << 10              // what is sent together has about so many bytes at most
+	streamGap     = 50 * time.Millisecond // changes that come so soon after another one was sent wait until then, and are sent together
+	keepAlive     = 10 * time.Second      // a comment is sent so often when nothing happens
+	streamCheck   = time.Second           // a token that was revoked ends its streams so soon
+	streamWrite   = 10 * time.Second      // a client that reads nothing for so long is cut off
 )
 
 // inForce is the Kind of an Event that tells a new subscriber what is in force.
@@ -52,12 +52,12 @@ func (s *Server) getStream(c *call) error {
 	c.status = http.StatusOK
 	c.w.Header().Set("Content-Type", "text/event-stream")
 	c.w.Header().Set("Vary", "Accept-Encoding")
-	st := stream{call: c, sub: sub, rc: http.NewResponseController(c.w), quiet: c.now(), changes: s.changes.Load()}
+	st := stream{call: c, sub: sub, rc: http.NewResponseController(c.w), lastSent: c.now(), changes: s.changes.Load()}
 	if st.changes == nil || st.changes.of != c.backend {
 		st.changes = new(changeTexts) // another backend was attached meanwhile: this stream ends soon
 	}
-	if c.who.redact {
-		st.redact = c.redact
+	if c.redactor.on {
+		st.redact = c.redactor.replace
 	}
 	if st.packed = acceptsGzip(c.Header.Values("Accept-Encoding")); st.packed {
 		c.w.Header().Set("Content-Encoding", "gzip")
@@ -79,20 +79,20 @@ func (c *call) lastEvent() (uint64, error) {
 	return n, nil
 }
 
-// stillHere is a comment: it says only that the stream goes on.
-const stillHere = ": still here\n\n"
+// keepAliveComment is a comment: it says only that the stream goes on.
+const keepAliveComment = ": still here\n\n"
 
 // stream is one client of getStream.
 type stream struct {
-	call    *call
-	sub     Subscription
-	changes *changeTexts
-	redact  func(*apiv1.Caller) // nil: the client may see ids
-	packed  bool                // what is written is compressed, piece by piece
-	rc      *http.ResponseController
-	quiet   time.Time    // since when nothing was sent
-	text    bytes.Buffer // events that are in force, which are not sent yet
-	out     bytes.Buffer // changes that are not sent yet, as they are sent
+	call     *call
+	sub      Subscription
+	changes  *changeTexts
+	redact   func(*apiv1.Caller) // nil: the client may see ids
+	packed   bool                // what is written is compressed, piece by piece
+	rc       *http.ResponseController
+	lastSent time.Time    // since when nothing was sent
+	text     bytes.Buffer // events that are in force, which are not sent yet
+	out      bytes.Buffer // changes that are not sent yet, as they are sent
 }
 
 // gzipHeader begins a file of gzip without name and time (RFC 1952, section 2.3). A stream is broken off, so no trailer follows.
@@ -106,7 +106,7 @@ func (st *stream) run(keep func(*Event) bool) error {
 	for {
 		wait := streamCheck
 		if st.out.Len() > 0 {
-			wait = min(streamGap, streamGap-st.call.now().Sub(st.quiet)) // a clock may be set back
+			wait = min(streamGap, streamGap-st.call.now().Sub(st.lastSent)) // a clock may be set back
 		}
 		if over, err := st.listen(wait, keep); over || err != nil {
 			return err
@@ -138,8 +138,8 @@ func (st *stream) listen(wait time.Duration, keep func(*Event) bool) (over bool,
 			err = st.event(&e)
 		case waiting && ctx.Err() != nil:
 			err = st.write()
-		case st.text.Len() > 0 && failed != nil, c.now().Sub(st.quiet) >= keepAlive: // perhaps all that happens is not for this client
-			err = st.send(stillHere)
+		case st.text.Len() > 0 && failed != nil, c.now().Sub(st.lastSent) >= keepAlive: // perhaps all that happens is not for this client
+			err = st.send(keepAliveComment)
 		}
 		if err != nil || ctx.Err() != nil || st.out.Len() > 0 != waiting {
 			return false, err
@@ -149,11 +149,11 @@ func (st *stream) listen(wait time.Duration, keep func(*Event) bool) (over bool,
 
 // stillAllowed reports whether the token of the call still has the role for it.
 func (c *call) stillAllowed() bool {
-	if !c.who.token {
+	if !c.identity.token {
 		return true
 	}
-	t, ok := c.server.findSum(c.who.sum, c.now())
-	return ok && t.role >= c.route.role && t.role >= c.who.role
+	t, ok := c.server.findSum(c.identity.sum, c.now())
+	return ok && t.role >= c.route.role && t.role >= c.identity.role
 }
 
 // event sends one event. If another one was sent just now, it only gets it ready.
@@ -165,7 +165,7 @@ func (st *stream) event(e *Event) error {
 			return err
 		}
 		st.out.Write(text)
-		if st.call.now().Sub(st.quiet) < streamGap && st.out.Len() < streamPiece {
+		if st.call.now().Sub(st.lastSent) < streamGap && st.out.Len() < streamPiece {
 			return nil
 		}
 		return st.write()
@@ -211,7 +211,7 @@ func (st *stream) flush() error {
 	return st.write()
 }
 
-// write sends what is ready. The time that an answer has begins anew.
+// appendRecord sends what is ready. The time that an answer has begins anew.
 func (st *stream) write() error {
 	if err := st.rc.SetWriteDeadline(time.Now().Add(streamWrite)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
@@ -220,7 +220,7 @@ func (st *stream) write() error {
 		return err
 	}
 	st.out.Reset()
-	st.quiet = st.call.now()
+	st.lastSent = st.call.now()
 	return st.rc.Flush()
 }
 
@@ -236,8 +236,8 @@ func (s *streams) open(owner string) (done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.of[owner] >= maxOwn:
-		return nil, problem(http.StatusTooManyRequests, "%d streams are open already with this token, or from this address: close one first", maxOwn)
+	case s.of[owner] >= maxOwnStreams:
+		return nil, problem(http.StatusTooManyRequests, "%d streams are open already with this token, or from this address: close one first", maxOwnStreams)
 	case s.all >= maxStreams:
 		return nil, problem(http.StatusServiceUnavailable, "%d streams are open already", maxStreams)
 	}
@@ -267,8 +267,8 @@ func (s *streams) count() int {
 
 // streamOwner returns under which name the streams of a client are counted: its token, or without tokens its address.
 func (c *call) streamOwner() string {
-	if c.who.token {
-		return "token " + string(c.who.sum[:])
+	if c.identity.token {
+		return "token " + string(c.identity.sum[:])
 	}
 	return "address " + c.server.client(c.Request)
 }

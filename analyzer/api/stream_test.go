@@ -226,7 +226,7 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 // have is refused, and the streams of other tokens are not touched.
 func TestAThousandStreams(t *testing.T) {
 	var names []string
-	for i := range maxStreams/maxOwn + 1 {
+	for i := range maxStreams/maxOwnStreams + 1 {
 		names = append(names, fmt.Sprintf("user-%d:read", i))
 	}
 	path, toks := tokens(t, names...)
@@ -247,16 +247,16 @@ func TestAThousandStreams(t *testing.T) {
 		}
 		var all []*events
 		for i := range maxStreams {
-			c := dial(i / maxOwn)
+			c := dial(i / maxOwnStreams)
 			defer c.Close()
 			e := open(t, c)
 			e.want("current", "")
 			all = append(all, e)
-			if i == maxOwn-1 {
+			if i == maxOwnStreams-1 {
 				refused(0, http.StatusTooManyRequests, "64 streams are open already with this token")
 			}
 		}
-		refused(maxStreams/maxOwn, http.StatusServiceUnavailable, "1024 streams are open already")
+		refused(maxStreams/maxOwnStreams, http.StatusServiceUnavailable, "1024 streams are open already")
 		w.board.close(closing("k", 0))
 		for _, e := range all {
 			e.want("closed", "k")
@@ -272,7 +272,7 @@ func TestWithoutTokensAnAddressHasSoManyStreams(t *testing.T) {
 	inBubble(t, nil, func(w *world, s *Server, p *pipes) {
 		t := w.t
 		var first net.Conn
-		for range maxOwn {
+		for range maxOwnStreams {
 			c := p.dial(t, streamRequest())
 			defer c.Close()
 			first = c
@@ -286,7 +286,7 @@ func TestWithoutTokensAnAddressHasSoManyStreams(t *testing.T) {
 		_ = more.Close()
 		_ = first.Close()
 		time.Sleep(2 * streamCheck)
-		if n := s.streams.count(); n != maxOwn-1 {
+		if n := s.streams.count(); n != maxOwnStreams-1 {
 			t.Errorf("got %d streams, want one to have ended", n)
 		}
 		c := p.dial(t, streamRequest())

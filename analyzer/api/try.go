@@ -35,7 +35,7 @@ func (s *Server) postTry(c *call) error {
 		})
 		if notHere(err) {
 			var address string
-			if c.who.forwarded {
+			if c.identity.forwarded {
 				return err
 			}
 			if address, err = c.ownerOf(c.backend.partition(caller)); err == nil {
@@ -56,7 +56,7 @@ func (s *Server) postTry(c *call) error {
 			return badBody("/callers", err.Error(), "requests that can be tried")
 		}
 		for i := range o.Callers {
-			o.Callers[i].Caller = c.shown(o.Callers[i].Caller).Caller()
+			o.Callers[i].Caller = c.redactor.caller(o.Callers[i].Caller).Caller()
 		}
 		answers = append(answers, explain.Try(o, at))
 	}
@@ -82,7 +82,7 @@ func (c *call) trial(q *apiv1.TryRequest) (callers []schemas.Caller, t fold.Tria
 		return nil, t, badBody("/resource", integer(len(q.Resource))+" bytes", integer(schemas.MaxResource)+" bytes at most")
 	}
 	for i := range q.Callers {
-		caller, err := c.server.canon.body("/callers/"+integer(i), &q.Callers[i], false)
+		caller, err := c.server.callerParser.body("/callers/"+integer(i), &q.Callers[i], false)
 		if err != nil {
 			return nil, t, err
 		}

@@ -313,7 +313,7 @@ type fakeTopic struct {
 	after     func(offset int64) // what follows from a record
 	entered   chan struct{}      // not nil: each Append says here that it began, and waits for goOn
 	goOn      chan struct{}
-	lags      atomic.Bool // who follows the topic does not get on
+	lags      atomic.Bool // identity follows the topic does not get on
 }
 
 func (f *fakeTopic) Append(_ context.Context, c *schemas.Control) (int64, error) {

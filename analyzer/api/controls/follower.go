@@ -33,15 +33,15 @@ type Config struct {
 type Follower struct {
 	config Config
 
-	mu      sync.RWMutex
-	records []api.Record              // guarded by mu: by offset, without Text
-	gone    int                       // guarded by mu: how many records were forgotten
-	byID    map[schemas.ControlID]int // guarded by mu: the first record with the id: gone + its place in records
-	undone  map[schemas.ControlID]int // guarded by mu: by target, the first record that undoes it
-	next    int64                     // guarded by mu
-	ready   bool                      // guarded by mu
-	skipped control.Skipped           // guarded by mu
-	wake    chan struct{}             // guarded by mu: closed when next changes
+	mu        sync.RWMutex
+	records   []api.Record              // guarded by mu: by offset, without Text
+	forgotten int                       // guarded by mu: how many records were forgotten
+	byID      map[schemas.ControlID]int // guarded by mu: the first record with the id: gone + its place in records
+	undone    map[schemas.ControlID]int // guarded by mu: by target, the first record that undoes it
+	next      int64                     // guarded by mu
+	ready     bool                      // guarded by mu
+	skipped   control.Skipped           // guarded by mu
+	wake      chan struct{}             // guarded by mu: closed when next changes
 
 	versions versions // guarded by mu
 }
@@ -60,7 +60,7 @@ func New(c Config) *Follower {
 }
 
 func (f *Follower) clear() {
-	f.records, f.gone, f.next, f.ready, f.versions = nil, 0, 0, false, versions{}
+	f.records, f.forgotten, f.next, f.ready, f.versions = nil, 0, 0, false, versions{}
 	f.byID, f.undone = make(map[schemas.ControlID]int), make(map[schemas.ControlID]int)
 }
 
@@ -154,7 +154,7 @@ func (f *Follower) add(r api.Record) {
 	if len(f.records) >= f.config.Max {
 		f.forget(f.config.Max/8 + 1)
 	}
-	place := f.gone + len(f.records)
+	place := f.forgotten + len(f.records)
 	f.records = append(f.records, r)
 	if _, twice := f.byID[r.ID]; !twice {
 		f.byID[r.ID] = place
@@ -171,15 +171,15 @@ func (f *Follower) forget(n int) {
 	n = min(n, len(f.records))
 	for i := range f.records[:n] {
 		r := &f.records[i]
-		if f.byID[r.ID] == f.gone+i {
+		if f.byID[r.ID] == f.forgotten+i {
 			delete(f.byID, r.ID)
 		}
-		if place, ok := f.undone[r.Target]; ok && place == f.gone+i {
+		if place, ok := f.undone[r.Target]; ok && place == f.forgotten+i {
 			delete(f.undone, r.Target)
 		}
 	}
 	f.records = append(make([]api.Record, 0, f.config.Max), f.records[n:]...)
-	f.gone += n
+	f.forgotten += n
 }
 
 // Ready reports whether all is known that the topic held when Run began.
@@ -211,7 +211,7 @@ func (f *Follower) Find(id schemas.ControlID) (api.Record, bool) {
 	if !ok {
 		return api.Record{}, false
 	}
-	return f.records[place-f.gone], true
+	return f.records[place-f.forgotten], true
 }
 
 // Undone returns the first record that undoes the record with an id.
@@ -222,7 +222,7 @@ func (f *Follower) Undone(id schemas.ControlID) (api.Record, bool) {
 	if !ok {
 		return api.Record{}, false
 	}
-	return f.records[place-f.gone], true
+	return f.records[place-f.forgotten], true
 }
 
 // pieceRecords is how many records Before copies at a time.

@@ -33,7 +33,7 @@ func TestCallersAreThoseThatRecordersCount(t *testing.T) {
 		"ip_route:::ffff:192.0.2.1|GET /": "ip_route:192.0.2.1|GET /",
 		"ip_route:no address|GET /":       "ip_route:no address|GET /",
 	} {
-		got, err := canon{}.text("caller", text)
+		got, err := callerParser{}.text("caller", text)
 		if err != nil || got.String() != want {
 			t.Errorf("%.80q: got %.80q, %v, want %.80q", text, got, err, want)
 		}
@@ -56,7 +56,7 @@ func TestCallersAreThoseThatRecordersCount(t *testing.T) {
 		"ip:203.0.113.9/":    "an IP address",
 		"ip:203.0.113.9/333": "an IP address",
 	} {
-		_, err := canon{}.text("caller", text)
+		_, err := callerParser{}.text("caller", text)
 		p, ok := errors.AsType[*apiv1.Problem](err)
 		if !ok || p.Status != http.StatusBadRequest || p.Pointer != "caller" || !strings.Contains(p.Want, want) {
 			t.Errorf("%q: got %+v, want a problem that says %q", text, p, want)
@@ -69,7 +69,7 @@ func signed(s *signer, now time.Time) (*http.Request, []byte) {
 	body := []byte(`{"count":5}`)
 	r := httptest.NewRequest(http.MethodPost, "http://10.0.0.2:9096/v1/try?caller=key%3Aabc", nil)
 	r.Header.Set("Accept", "application/json")
-	s.sign(r, body, "10.0.0.2:9096", &who{name: "anna", role: RoleRead, redact: true}, now)
+	s.sign(r, body, "10.0.0.2:9096", &identity{name: "anna", role: RoleRead, redact: true}, now)
 	return r, body
 }
 

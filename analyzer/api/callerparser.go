@@ -10,12 +10,12 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// canon makes the callers that recorders count of those that people write. The errors of its methods are problems; status and
+// callerParser makes the callers that recorders count of those that people write. The errors of its methods are problems; status and
 // pointer say where the caller was written.
-type canon struct{ ids schemas.IDs }
+type callerParser struct{ ids schemas.IDs }
 
 // text returns the caller that a parameter names. The id is everything behind the first colon.
-func (c canon) text(name, text string) (schemas.Caller, error) {
+func (c callerParser) text(name, text string) (schemas.Caller, error) {
 	kind, id, found := strings.Cut(text, ":")
 	if !found {
 		return schemas.Caller{}, badQuery(name, text, "kind:id, such as ip:203.0.113.9 or key:abc, percent-encoded")
@@ -25,7 +25,7 @@ func (c canon) text(name, text string) (schemas.Caller, error) {
 
 // body returns the caller at a place of a body. With exact it refuses a pattern, which looks like one by a star. An id that has a
 // star can be given in base64.
-func (c canon) body(pointer string, v *apiv1.Caller, exact bool) (schemas.Caller, error) {
+func (c callerParser) body(pointer string, v *apiv1.Caller, exact bool) (schemas.Caller, error) {
 	wrong := func(got, want string) error { return badBody(pointer, got, want) }
 	if exact && len(v.IDBase64) == 0 && v.Kind != schemas.KindIP && strings.Contains(v.ID, "*") {
 		return schemas.Caller{}, wrong(v.ID, "one whole id: gates compare whole ids, and know no patterns. "+
@@ -41,7 +41,7 @@ func (c canon) body(pointer string, v *apiv1.Caller, exact bool) (schemas.Caller
 }
 
 // caller returns the caller as recorders count it.
-func (c canon) caller(v schemas.Caller, wrong func(got, want string) error) (schemas.Caller, error) {
+func (c callerParser) caller(v schemas.Caller, wrong func(got, want string) error) (schemas.Caller, error) {
 	if err := schemas.ValidateKind(v.Kind); err != nil {
 		return v, wrong(v.Kind, fmt.Sprintf("a kind of 1 to %d of a-z, 0-9, _ and -", schemas.MaxCallerKind))
 	}
@@ -65,7 +65,7 @@ func (c canon) caller(v schemas.Caller, wrong func(got, want string) error) (sch
 }
 
 // address returns the address under which a client is counted, or what should be written in place of text.
-func (c canon) address(text string) (addr netip.Addr, want string) {
+func (c callerParser) address(text string) (addr netip.Addr, want string) {
 	if strings.Contains(text, "/") {
 		return c.network(text)
 	}
@@ -80,7 +80,7 @@ func (c canon) address(text string) (addr netip.Addr, want string) {
 }
 
 // network accepts a network that is one client.
-func (c canon) network(text string) (addr netip.Addr, want string) {
+func (c callerParser) network(text string) (addr netip.Addr, want string) {
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
 		return addr, "an IP address, such as 203.0.113.9 or 2001:db8::1"
@@ -101,7 +101,7 @@ func (c canon) network(text string) (addr netip.Addr, want string) {
 }
 
 // parts makes the address canonical that a composite id of a kind such as ip_route begins with, as recorders do.
-func (c canon) parts(kind, id string) string {
+func (c callerParser) parts(kind, id string) string {
 	if !strings.HasPrefix(kind, schemas.KindIP+"_") {
 		return id
 	}
