@@ -109,7 +109,7 @@ func (o *Owner) Ask(ctx context.Context, f func(*fold.Fold, At)) error {
 // mayAnswer returns why the owner answers nobody now, or nil.
 func (o *Owner) mayAnswer() error {
 	p := o.config.Fold.Partition
-	if state := o.state(); !state.Decides() {
+	if state := o.ledger.current(); !state.Decides() {
 		return &NotRunningError{Partition: p, State: state}
 	} else if !o.config.Lease(time.Now()) {
 		return &NotRunningError{Partition: p, State: state, NoLease: true}

@@ -37,8 +37,6 @@ type OwnerConfig struct {
 	Heartbeat  time.Duration                  // between heartbeats
 	Repeat     time.Duration                  // between cycles that republish all closures in force
 	Snapshot   time.Duration                  // between cycles that write all rows to State
-	JudgeTimes bool                           // refuse messages from the future: the brokers take them (see package timejudge)
-	Clock      func() time.Time               // to judge messages' times by; nil is time.Now
 	Store      store.Options                  //
 	Logger     *slog.Logger                   // nil discards
 	Observe    func(c fold.Change, lag int64) // called for each close published or spared, with the lag in nanoseconds; nil: not called
@@ -61,9 +59,6 @@ func (c OwnerConfig) withDefaults() OwnerConfig {
 	}
 	if c.Snapshot == 0 {
 		c.Snapshot = DefaultSnapshot
-	}
-	if c.Clock == nil {
-		c.Clock = time.Now
 	}
 	if c.Fold.Key == (schemas.PartitionKey{}) {
 		c.Fold.Key = schemas.DefaultPartitionKey()

@@ -26,21 +26,16 @@ func newDecisionsReader(log kafkaio.Fetcher, c *OwnerConfig, offset int64) *deci
 
 // gateView is what a gate that starts now learns from the decisions log.
 type gateView struct {
-	beat   schemas.Heartbeat // the newest; the zero value if there is none
-	judge  decisions.Follower
-	next   int64 // the offset behind what was read
-	folded int64 // what comes before this offset of requests was folded by the owners whose records count
+	beat  schemas.Heartbeat // the newest; the zero value if there is none
+	judge decisions.Follower
+	next  int64 // the offset behind what was read
 
 	published map[outbox.Key]schemas.Decision // the newest for each key: what gates believe
 }
 
-// take takes note of a record that counts.
+// take takes note of a decision that counts.
 func (v *gateView) take(rec *pb.Record) {
-	switch d := rec.Decision; {
-	case rec.Heartbeat != nil:
-		v.folded = rec.Heartbeat.Watermark
-	case d != nil && d.Caller.Kind != schemas.KindCanary:
-		v.folded = max(v.folded, d.Evidence.AsOfOffset+1)
+	if d := rec.Decision; d != nil && d.Caller.Kind != schemas.KindCanary {
 		v.published[outbox.KeyOf(d)] = *d
 	}
 }
@@ -57,7 +52,7 @@ func (r *decisionsReader) view(ctx context.Context) (gateView, error) {
 		if err != nil {
 			return v, err
 		}
-		v.beat, v.next, v.folded, v.published = place.Beat, place.End, 0, make(map[outbox.Key]schemas.Decision)
+		v.beat, v.next, v.published = place.Beat, place.End, make(map[outbox.Key]schemas.Decision)
 		v.judge.Start(place)
 		if err := v.judge.Replay(ctx, r, gateClock, v.take); !errors.Is(err, decisions.ErrMoved) {
 			return v, err

@@ -16,7 +16,6 @@
 //   - recovery: verifies the store, decides whether to start from the store, a snapshot (start.go) or the log alone, and
 //     folds the records from there to the end that the log has at that time (refold.go).
 //   - intake: passes batches from the fetcher to the ledger, and changes from the ledger to the publisher.
-//   - clockGuard: refuses messages from the future; refusalLog is the list of them.
 //   - controls: applies what people decide by hand (package control reads it), between two records of requests[p]; in
 //     controlrestore.go again where an owner had applied it.
 //   - snapshotter: writes the ledger to state[p], in cycles. Package snapshot has the records.
@@ -44,19 +43,6 @@
 // While an owner restores, it applies each record at its place again. Places that it only guessed, or that only its store knew, it
 // writes to state[p] itself. It begins with a mark in state[p]: what a replaced owner writes there after that does not count. Without
 // the topic owners count as before, and say that nobody can act.
-//
-// Where the brokers take messages from the future, an owner refuses those that are ahead of its own clock, before the fold
-// sees them (OwnerConfig.JudgeTimes). One such message would otherwise move log time, and end the window of each caller.
-// The fold judges nothing: it passes over the offsets of a list, which is one of its inputs.
-//
-//	requests[p] ──batch──▶ timejudge ──offsets──▶ state[p], acknowledged ──▶ the fold's list ──▶ fold ──▶ store, snapshots
-//
-// An offset is in state[p] before any record behind it is folded, and so before a decision or a heartbeat that depends on
-// it. An owner that takes over marks state[p] first: records that a replaced owner still writes there do not count. Then it
-// obeys the list. It folds without judging all messages about which other owners have published, and judges by its own
-// clock only those that follow. A store whose list is not that of state[p] belongs to an owner that was replaced, and is
-// not used. If there were at least three producers in the last minute and more than half of them are ahead, the owner takes
-// its own clock to be wrong, and folds nothing until the clock is right.
 //
 // An Analyzer runs the owners of the partitions that its consumer group assigns to it. An Analyzer without a partition
 // stands by, and is ready. Packages audit and repartition read the same topics, but use no Owner.

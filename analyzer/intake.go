@@ -15,7 +15,6 @@ import (
 // the publisher.
 type intake struct {
 	ledger    *ledger
-	guard     *clockGuard
 	rejects   *rejectWriter
 	publisher *publisher
 	asks      *asks
@@ -24,9 +23,7 @@ type intake struct {
 
 // take takes a batch that was fetched.
 func (i *intake) take(ctx context.Context, b *kafkaio.Batch) error {
-	if err := i.admit(ctx, b); err != nil {
-		return err
-	}
+	i.admit(b)
 	for n := range b.Records {
 		if i.asks.wait() {
 			i.asks.turn()
@@ -45,13 +42,11 @@ func (i *intake) take(ctx context.Context, b *kafkaio.Batch) error {
 	return nil
 }
 
-// admit reports what is missing in a batch, and puts messages from the future on the list of refusals, before any of it is
-// folded.
-func (i *intake) admit(ctx context.Context, b *kafkaio.Batch) error {
+// admit reports what is missing in a batch, before any of it is folded.
+func (i *intake) admit(b *kafkaio.Batch) {
 	for _, s := range b.Skipped {
 		i.report(s)
 	}
-	return i.guard.admit(ctx, b)
 }
 
 // report counts what could not be read of the log.

@@ -28,8 +28,6 @@ type Owner struct {
 	ledger    *ledger       // what is counted
 	intake    *intake       // takes batches to the ledger
 	asks      *asks         // answers questions about the ledger
-	guard     *clockGuard   // judges messages' times
-	refusals  *refusalLog   // what it refused
 	controls  *controls     // applies what people have decided by hand
 	snapshots *snapshotter  // writes state[p]
 	publisher *publisher    // writes decisions[p]
@@ -49,11 +47,7 @@ func NewOwner(log kafkaio.Log, c OwnerConfig) *Owner {
 	o.rejects = newRejectWriter(log, c)
 	o.events = newEventWriter(log, c, o.ledger.events)
 	o.publisher = newPublisher(log, c, o.fillHeartbeat)
-	o.refusals = &refusalLog{
-		ledger: o.ledger, snapshots: o.snapshots, reader: o.snapshotReader(), requests: c.cursor(log, c.Requests, 0),
-	}
-	o.guard = &clockGuard{ledger: o.ledger, log: log, refusals: o.refusals, born: time.Now()}
-	o.intake = &intake{ledger: o.ledger, guard: o.guard, rejects: o.rejects, publisher: o.publisher, asks: o.asks}
+	o.intake = &intake{ledger: o.ledger, rejects: o.rejects, publisher: o.publisher, asks: o.asks}
 	o.controls = &controls{log: log, ledger: o.ledger, intake: o.intake, snapshots: o.snapshots}
 	o.intake.controls = o.controls
 	return o
@@ -123,23 +117,17 @@ func (o *Owner) prepare(ctx context.Context) (*recovery, error) {
 	o.snapshots.events.begin(claim.view.beat.State)
 	l.enter(stateVerifying)
 	r := &recovery{
-		ledger: l, intake: o.intake, refusals: o.refusals, log: o.log, snapshots: o.snapshotReader(),
-		beat: claim.view.beat, claimed: claim.before, folded: claim.view.folded, published: claim.view.published,
+		ledger: l, intake: o.intake, log: o.log, snapshots: o.snapshotReader(),
+		beat: claim.view.beat, claimed: claim.before, published: claim.view.published,
 	}
 	if err := r.verify(ctx); err != nil {
 		return nil, fmt.Errorf("verify store: %w", err)
-	}
-	if err := o.refusals.takeOver(ctx); err != nil {
-		return nil, fmt.Errorf("take over the list of refusals: %w", err)
 	}
 	if r.mark, err = o.snapshots.mark(ctx); err != nil {
 		return nil, fmt.Errorf("take over the places of control records: %w", err)
 	}
 	if err := r.prepare(ctx); err != nil {
 		return nil, fmt.Errorf("look for a snapshot: %w", err)
-	}
-	if o.guard.from, err = o.refusals.obey(ctx, r.snapshot, r.folded, r.beat.State-1); err != nil {
-		return nil, fmt.Errorf("read the list of refusals: %w", err)
 	}
 	_, end, err := r.requests().Range(ctx)
 	l.beginEvents(r.beat.Events, end, r.snapshot)
@@ -245,7 +233,6 @@ func (o *Owner) loop(ctx context.Context, f *fetcher) error {
 		case now := <-tick.C:
 			o.snapshots.step(now)
 			o.config.closeLog.flush(now)
-			o.guard.poll()
 			if err := o.controls.turn(ctx); err != nil { // what came when there was no lease
 				return err
 			}
@@ -257,19 +244,10 @@ func (o *Owner) loop(ctx context.Context, f *fetcher) error {
 // Next returns the next offset to fold.
 func (o *Owner) Next() int64 { return o.ledger.next.Load() }
 
-// state returns what the owner is doing, as others see it.
-func (o *Owner) state() State {
-	state := o.ledger.current()
-	if state != stateIdle && o.guard.wrong.Load() {
-		return stateClock
-	}
-	return state
-}
-
 // Stats returns a snapshot; the fold's part is as of the last batch.
 func (o *Owner) Stats() OwnerStats {
 	return OwnerStats{
-		Partition: o.config.Fold.Partition, State: o.state(), Next: o.Next(), Committed: o.ledger.durable.Load(),
+		Partition: o.config.Fold.Partition, State: o.ledger.current(), Next: o.Next(), Committed: o.ledger.durable.Load(),
 		Fold: *o.ledger.stats.Load(), Publish: o.publisher.numbers.stats(), Snapshots: o.snapshots.writer.Cycles(),
 		SnapshotAge: o.snapshots.age(time.Now()), Restore: time.Duration(o.ledger.restored.Load()),
 		Unshown: o.rejects.dropped.Load(), Commits: o.ledger.took.Snapshot(),

@@ -19,13 +19,11 @@ import (
 type recovery struct {
 	ledger    *ledger
 	intake    *intake
-	refusals  *refusalLog
 	log       kafkaio.Fetcher
 	snapshots *snapshot.Reader
 
 	beat      schemas.Heartbeat               // the newest before our claim
 	claimed   uint64                          // the highest epoch that was claimed before ours
-	folded    int64                           // what comes before this offset was folded by the owners before us
 	published map[outbox.Key]schemas.Decision // what gates believed before our claim
 
 	snapshot *snapshot.Snapshot // to start from, or nil
@@ -98,7 +96,7 @@ func (r *recovery) prepare(ctx context.Context) error {
 		return nil
 	}
 	at := l.store.Checkpoint()
-	otherList, places := false, agrees
+	places := agrees
 	if at != (store.Checkpoint{}) {
 		var err error
 		if places, err = r.standing(ctx, at); err != nil {
@@ -111,10 +109,7 @@ func (r *recovery) prepare(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if otherList, err = r.refusals.differs(ctx, at, r.beat.State-1); err != nil {
-			return err
-		}
-		if !stale && !otherList && places == agrees && !r.otherRules(at) {
+		if !stale && places == agrees && !r.otherRules(at) {
 			return r.startWithoutSnapshot(ctx, at)
 		}
 	}
@@ -122,7 +117,7 @@ func (r *recovery) prepare(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case s == nil && (otherList || places != agrees && r.whole(ctx)):
+	case s == nil && places != agrees && r.whole(ctx):
 		if err := l.quarantine(errStale); err != nil {
 			return err
 		}

@@ -103,9 +103,7 @@ func (r *recovery) foldUpTo(ctx context.Context, f *fetcher, ahead *kafkaio.Batc
 			if !ok {
 				return f.err(ctx)
 			}
-			if err := r.intake.admit(ctx, &b); err != nil {
-				return err
-			}
+			r.intake.admit(&b)
 			*ahead = b
 			ahead.Skipped = nil // reported
 		}

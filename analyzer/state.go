@@ -10,8 +10,7 @@ import (
 type State int32
 
 // States, in the order in which a healthy owner passes them. stateMemoryOnly stands beside stateRunning: the disk is full,
-// so that decisions go on, but a restart would count from the last checkpoint in the log. stateClock stands for any of them
-// while the owner's own clock seems to be behind: see OwnerConfig.JudgeTimes.
+// so that decisions go on, but a restart would count from the last checkpoint in the log.
 const (
 	stateIdle State = iota
 	stateOpening
@@ -22,7 +21,6 @@ const (
 	stateRunning
 	stateMemoryOnly
 	stateDraining
-	stateClock
 )
 
 // States that others tell apart: Idle is that of an owner that has not started or has ended, Running that of one that counts
@@ -34,7 +32,7 @@ const (
 
 // String returns the state's name in lower case.
 func (s State) String() string {
-	return [...]string{"idle", "opening", "claiming", "verifying", "restoring", "reconciling", "running", "memory-only", "draining", "clock"}[s]
+	return [...]string{"idle", "opening", "claiming", "verifying", "restoring", "reconciling", "running", "memory-only", "draining"}[s]
 }
 
 // Decides reports whether an owner in this state folds what comes and publishes decisions.

@@ -21,15 +21,6 @@ func (f *Frame) Decode(b []byte) error {
 	return nil
 }
 
-// FrameProducer returns the producer or source that the header of a frame names, and whether b may be a frame at all. It
-// looks at nothing else: what it accepts Decode may still refuse.
-func FrameProducer(b []byte) (id ProducerID, ok bool) {
-	if len(b) < frameHeader || string(b[:len(frameMagic)]) != frameMagic || binary.LittleEndian.Uint16(b[frameVersionAt:]) != frameVersion {
-		return ProducerID{}, false
-	}
-	return ProducerID(b[frameProducerAt:frameSeqAt]), true
-}
-
 func (f *Frame) decode(b []byte) error {
 	parts, err := splitFrame(b)
 	if err != nil {

@@ -287,25 +287,3 @@ func TestReason(t *testing.T) {
 		}
 	}
 }
-
-// TestFrameProducer reads the producer off a header, and nothing off what is no frame.
-func TestFrameProducer(t *testing.T) {
-	f := Frame{Producer: ProducerID{1, 2, 15: 3}, Seq: 9, Partitions: 1, Entries: []Entry{{Kind: "key", ID: "a", Count: 1}}}
-	b, err := f.AppendTo(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]struct {
-		frame []byte
-		ok    bool
-	}{
-		"a frame": {b, true}, "its header alone": {b[:frameHeader], true}, "cut short": {b[:frameHeader-1], false}, "nothing": {nil, false},
-		"another magic": {append([]byte("gf"), b[2:]...), false}, "another version": {append([]byte("fg\x02\x00"), b[4:]...), false},
-		"no version": {append([]byte("fg\x00\x00"), b[4:]...), false},
-	} {
-		id, ok := FrameProducer(c.frame)
-		if ok != c.ok || ok != (id == f.Producer) {
-			t.Errorf("%s: got %x and %v, want the producer %v", name, id, ok, c.ok)
-		}
-	}
-}

@@ -111,9 +111,6 @@ func (a *audit) run(ctx context.Context, s *store.Store) (Report, error) {
 		return report, err
 	}
 	a.fold = fold.New(a.config.Rules, a.config.Fold)
-	if err := a.obey(s, &report); err != nil {
-		return report, err
-	}
 	if err := a.history(ctx); err != nil {
 		return report, err
 	}

@@ -26,7 +26,6 @@ type Report struct {
 	LowerBounds int        // rows of the store that may lack weight, and say so; none counts more than the log holds
 	Differences []Difference
 	Unaudited   []Difference // differences that prove nothing, by rule and caller; Why says what is missing
-	Doubt       int64        // which messages from the future were refused before this offset was judged anew; 0: nowhere
 	Guessed     uint64       // control records that were applied by their time: where the analyzer did is not known
 	// LostControls says that the analyzer has applied control records that could not be read.
 	LostControls bool
@@ -36,9 +35,9 @@ type Report struct {
 // Exact reports whether nothing was found.
 func (r *Report) Exact() bool { return len(r.Differences) == 0 && r.Damage == nil }
 
-// Approximate reports whether the log was counted by a list of refusals that is not the one that gates got decisions by, since it
-// was lost with the topic of state; or with control records at other places, or without some of them.
-func (r *Report) Approximate() bool { return r.Doubt > r.From || r.Guessed > 0 || r.LostControls }
+// Approximate reports whether the log was counted with control records at other places than those that gates got decisions by, or
+// without some of them.
+func (r *Report) Approximate() bool { return r.Guessed > 0 || r.LostControls }
 
 // Difference is one rule and caller of whom the store says otherwise than the log.
 type Difference struct {
@@ -68,8 +67,8 @@ const (
 // compare goes over both sets of rows.
 func (a *audit) compare(s *store.Store, report *Report) error {
 	err := s.Load(func(key, value []byte) error {
-		if kind := fold.KindOf(key); kind == fold.RefusalRow || kind == fold.EventRow {
-			return nil // the recount has obeyed the one; the other is no count
+		if fold.KindOf(key) == fold.EventRow {
+			return nil // it is no count
 		}
 		counted, ok := a.rows[string(key)]
 		if ok && counted == string(value) {

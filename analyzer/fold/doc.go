@@ -20,7 +20,6 @@
 //   - table.go, index.go, wheel.go, expiry.go: the rows, how they are found, and when they are dropped.
 //   - admit.go, waiting.go, displace.go, loss.go: which callers have a row when the table is full, and what is not counted.
 //   - rows.go, rowcodec.go, scan.go: rows of stores and snapshots. reload.go: a change of rules.
-//   - refusals.go: messages from the future that an owner refused.
 //   - control.go, hand.go, manual.go, manualcodec.go: what people decide by hand.
 //
 // # Control records

@@ -52,7 +52,6 @@ type Fold struct {
 	table       table
 	dedupe      *dedupe
 	wheel       wheel
-	refused     Refusals
 	waiting     waiting
 	moves       uint64                  // how often all rows have moved to another table
 	next        uint32                  // the row that sweep looks at next
@@ -246,9 +245,6 @@ func LimitFor(r *rules.Rule, id string) (limit int64, unlimited bool) {
 	}
 	return limit, unlimited
 }
-
-// Refusals returns the list of messages that the fold ignores because an owner refused them for their time.
-func (f *Fold) Refusals() *Refusals { return &f.refused }
 
 // CountLost counts records that the log no longer held when they were to be folded.
 func (f *Fold) CountLost(n uint64) { f.stats.Lost += n }

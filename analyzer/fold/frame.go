@@ -22,9 +22,6 @@ func (r *Record) Checksum() uint32 { return crc32.Checksum(r.Value, crc32.MakeTa
 // by reason; the error says why, and the fold is as good as before. A duplicate is no error.
 func (f *Fold) Frame(rec Record) error {
 	f.offset = rec.Offset
-	if f.refused.Has(rec.Offset) {
-		return f.reject(ReasonFuture, "message is from the future")
-	}
 	if err := f.frame.Decode(rec.Value); err != nil {
 		f.stats.Rejected[schemas.Reason(err)]++
 		return err

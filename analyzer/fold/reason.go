@@ -14,7 +14,6 @@ const (
 	ReasonMisplaced  = "misplaced"     // the entry's caller belongs to another partition
 	ReasonSequence   = "sequence"      // a sequence number or source offset that no producer sends
 	ReasonSenders    = "producers"     // too many producers at once
-	ReasonFuture     = "future"        // the message was ahead of its owner's clock, which refused it
 )
 
 // rejection is why the fold refused a frame that could be read.

@@ -21,7 +21,6 @@ const (
 	ProducerRow RowKind = 'p' // sequence numbers of a producer
 	SourceRow   RowKind = 's' // offsets of a source of lines
 	LossRow     RowKind = 'l' // what a rule could not count
-	RefusalRow  RowKind = 'f' // messages from the future; see Refusals
 	ManualRow   RowKind = 'm' // a control record; see Manual
 	EventRow    RowKind = 'e' // an owner's: events that are to be written. A Fold has none, and passes over them
 )

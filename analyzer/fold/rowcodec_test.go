@@ -222,7 +222,7 @@ func FuzzRestore(f *testing.F) {
 	f.Add([]byte{byte(EventRow)}, []byte("an event"))
 	f.Fuzz(func(t *testing.T, key, value []byte) {
 		switch KindOf(key) {
-		case RefusalRow, LossRow, EventRow:
+		case LossRow, EventRow:
 			return // they are no rows of callers or senders
 		}
 		fold := New(set, Options{})

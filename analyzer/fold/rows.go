@@ -13,7 +13,7 @@ import (
 
 // Dirty returns how many rows the next TakeDirty returns at most.
 func (f *Fold) Dirty() int {
-	return len(f.dirty) + len(f.losses) + len(f.removed) + len(f.dedupe.changed) + len(f.dedupe.removed) + f.refused.dirty() + len(f.manual.dirty)
+	return len(f.dirty) + len(f.losses) + len(f.removed) + len(f.dedupe.changed) + len(f.dedupe.removed) + len(f.manual.dirty)
 }
 
 // TakeDirty returns what has changed since it was last called, for the store to commit with the next offset. Deletions
@@ -37,8 +37,8 @@ func (f *Fold) TakeDirty() []rows.Change {
 	}
 	f.dirty = f.dirty[:0]
 	changes = f.takeManual(f.takeLosses(changes))
-	changes = f.refused.take(f.dedupe.take(changes))
-	for _, removed := range []removals{f.removed, f.dedupe.removed, f.refused.removed} {
+	changes = f.dedupe.take(changes)
+	for _, removed := range []removals{f.removed, f.dedupe.removed} {
 		for key, stored := range removed {
 			changes = append(changes, rows.Change{Key: []byte(key), Old: stored})
 		}
@@ -92,8 +92,6 @@ func (f *Fold) Restore(key, value []byte) error {
 	switch KindOf(key) {
 	case EventRow:
 		return nil
-	case RefusalRow:
-		return f.refused.Restore(key, value, sum)
 	case LossRow:
 		return f.restoreLoss(key, value, sum)
 	case ManualRow:

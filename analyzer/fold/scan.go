@@ -21,8 +21,7 @@ type Scan struct {
 	dropped    []droppedRow
 	overflowed bool
 
-	refused []rows.Change   // the list of refusals as it was when the scan began
-	manual  []scannedManual // control records as they were then
+	manual []scannedManual // control records as they were then
 }
 
 // scannedManual is a control record and what had undone it; all else of it never changes.
@@ -60,7 +59,7 @@ func (f *Fold) Scan() *Scan { return f.scan }
 // BeginScan starts a scan, in place of one that was under way, and returns the whole dedupe table and all losses as they
 // are now.
 func (f *Fold) BeginScan() ([]Sender, []rows.Change) {
-	f.scan = &Scan{end: f.table.made, refused: f.refused.rows()}
+	f.scan = &Scan{end: f.table.made}
 	for _, m := range f.manual.byID {
 		f.scan.manual = append(f.scan.manual, scannedManual{m, m.undo})
 	}
@@ -99,9 +98,6 @@ func (f *Fold) ScanRows(n int) (piece []rows.Change, more bool) {
 		return piece, true
 	}
 	piece = f.scanLosses() // before the rows that they explain
-	for ; len(s.refused) > 0 && !full(); s.refused = s.refused[1:] {
-		add(s.refused[0].Key, s.refused[0].Value)
-	}
 	for last := len(s.dropped) - 1; last >= 0 && !full(); last-- {
 		g := s.dropped[last]
 		s.dropped = s.dropped[:last]
@@ -117,7 +113,7 @@ func (f *Fold) ScanRows(n int) (piece []rows.Change, more bool) {
 			add(f.encode(nil, r))
 		}
 	}
-	return piece, s.at < s.end || len(s.dropped)+len(s.refused) > 0
+	return piece, s.at < s.end || len(s.dropped) > 0
 }
 
 // noteDropped notes for the scan under way a row that is being dropped.
@@ -136,8 +132,6 @@ func (f *Fold) noteDropped(i uint32, r *row) {
 // here; without a value it had been dropped. The fold's store must be empty. Rows that no rule counts are ignored.
 func (f *Fold) Put(key, value []byte) error {
 	switch KindOf(key) {
-	case RefusalRow:
-		return f.refused.Restore(key, value, 0)
 	case LossRow:
 		return f.restoreLoss(key, value, 0)
 	case ManualRow:

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/rules"
-	"github.com/509da70d/floodgate/analyzer/timejudge"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
@@ -76,9 +74,7 @@ func (p *partition) run(ctx context.Context) error {
 func (p *partition) take(ctx context.Context, b *kafkaio.Batch) error {
 	p.report(b.Skipped)
 	for i := range b.Records {
-		if err := p.record(&b.Records[i]); err != nil {
-			return err
-		}
+		p.record(&b.Records[i])
 	}
 	return p.send(ctx)
 }
@@ -97,22 +93,14 @@ func (p *partition) report(skipped []kafkaio.Skip) {
 	}
 }
 
-// record folds one record, and passes over one from the future if it may.
-func (p *partition) record(r *kafkaio.Record) error {
-	if now := p.config.Clock(); timejudge.Ahead(r.Time, now.UnixNano()) {
-		if !p.config.SkipFuture {
-			return fmt.Errorf("%w: offset %d bears %v, at most %v is wanted", ErrFuture, r.Offset, time.Unix(0, r.Time).UTC(), now.UTC().Add(kafkaio.MaxAhead))
-		}
-		p.config.Logger.Warn("passed over a message from the future", "partition", p.number, "offset", r.Offset, "time", time.Unix(0, r.Time).UTC())
-		return nil
-	}
+// record folds one record.
+func (p *partition) record(r *kafkaio.Record) {
 	p.offset, p.index = r.Offset, 0
 	p.time = max(p.time, r.Time)
 	if err := p.fold.Frame(fold.Record{Offset: r.Offset, Time: r.Time, Value: r.Value}); err != nil {
 		p.config.Logger.Warn("refused record, as an analyzer does", "partition", p.number, "offset", r.Offset, "error", err)
 	}
 	p.fold.TakeCanaries()
-	return nil
 }
 
 // add collects an entry for the partition that it belongs to in the new topic. Its offset orders it among all entries of

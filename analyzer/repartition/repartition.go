@@ -2,11 +2,9 @@ package repartition
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -23,14 +21,7 @@ type Config struct {
 	Targets int          // partitions of To
 	Follow  bool         // go on when all that From held at the start is written
 	Logger  *slog.Logger // nil discards
-
-	SkipFuture bool             // pass over messages from the future, which are an error otherwise
-	Clock      func() time.Time // that they are ahead of; nil is time.Now
 }
-
-// ErrFuture says that the log holds a message from the future, which the topic to write to would not take. Test with
-// errors.Is.
-var ErrFuture = errors.New("message is from the future")
 
 // Repartitioner writes the requests of one topic to another with another number of partitions, each entry that would be
 // counted there once. Make one with New and call Run once; Behind may be called from any goroutine.
@@ -44,9 +35,6 @@ type Repartitioner struct {
 func New(log kafkaio.Log, c Config) *Repartitioner {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Clock == nil {
-		c.Clock = time.Now
 	}
 	c.Fold.Partitions = max(c.Fold.Partitions, 1)
 	if c.Fold.Key == (schemas.PartitionKey{}) {
@@ -67,7 +55,7 @@ func (r *Repartitioner) Behind() int64 {
 // Run reads all partitions until ctx ends, or without Config.Follow until everything is written that was there at the
 // start. It waits for as long as the brokers are away.
 //
-// Errors: ErrFuture, kafkaio.ErrTruncated and kafkaio.ErrTopicAway where the topic is no longer the one that was read, and
+// Errors: kafkaio.ErrTruncated and kafkaio.ErrTopicAway where the topic is no longer the one that was read, and
 // what the brokers answer that is not temporary.
 func (r *Repartitioner) Run(ctx context.Context) error {
 	if r.config.From == r.config.To || r.config.Targets < 1 {

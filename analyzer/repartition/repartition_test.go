@@ -2,7 +2,6 @@ package repartition
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -216,36 +215,6 @@ func TestRefusedConfigurations(t *testing.T) {
 	if err := w.repartitioner(false).Run(t.Context()); err == nil {
 		t.Error("no broker: got no error")
 	}
-}
-
-// TestAMessageFromTheFuture: it is an error that says where, or is passed over; what comes behind it is written
-// with its own time, not with that of 2100.
-func TestAMessageFromTheFuture(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		time.Sleep(time.Hour) // into the year, which is the clock's first
-		w.prod.send(time.Now(), "a")
-		(&producer{t: t, log: w.log, id: schemas.ProducerID{0xff}}).send(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), "a")
-		w.prod.send(time.Now(), "a", "b")
-		if err := w.repartitioner(false).Run(t.Context()); !errors.Is(err, ErrFuture) || !strings.Contains(err.Error(), "offset 1 bears 2100-01-01") {
-			t.Errorf("got %v, want %v and where", err, ErrFuture)
-		}
-		m := w.repartitioner(false)
-		m.config.SkipFuture = true
-		if err := m.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if counts, _ := w.grown(); counts["a"] != 2 || counts["b"] != 1 {
-			t.Errorf("got %v, want a 2 and b 1", counts)
-		}
-		for p := range targets {
-			for _, r := range w.log.Records("grown", p) {
-				if r.Time > time.Now().UnixNano() {
-					t.Errorf("partition %d: got a message of %v, want none from the future", p, time.Unix(0, r.Time))
-				}
-			}
-		}
-	})
 }
 
 // TestRecordsThatTheLogNoLongerHoldsAreLogged: records that retention removes while they are read are missing in the new topic, and an

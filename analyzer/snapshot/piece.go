@@ -69,10 +69,6 @@ func controlRecord(epoch uint64, place schemas.ControlPlace) *pb.StateRecord {
 	return &pb.StateRecord{Record: &pb.StateRecord_Control{Control: c}}
 }
 
-func refusedRecord(epoch uint64, since int64, offsets []int64) *pb.StateRecord {
-	return &pb.StateRecord{Record: &pb.StateRecord_Refused{Refused: &pb.StateRefused{Epoch: epoch, Since: since, Offsets: offsets}}}
-}
-
 // encodeSender turns a sender into a row of a begin; decodeSender undoes it.
 func encodeSender(s *fold.Sender) *pb.DedupeRow {
 	row := &pb.DedupeRow{Producer: s.ID[:], Last: s.Last}

@@ -40,8 +40,6 @@ func epochOf(rec *pb.StateRecord) (epoch uint64, ok bool) {
 		return m.End.GetEpoch(), true
 	case *pb.StateRecord_Rules:
 		return m.Rules.GetEpoch(), true
-	case *pb.StateRecord_Refused:
-		return m.Refused.GetEpoch(), true
 	case *pb.StateRecord_Control:
 		return m.Control.GetEpoch(), true
 	}

@@ -139,17 +139,3 @@ func (r *Reader) Rules(ctx context.Context) (History, error) {
 	})
 	return h, err
 }
-
-// Refused returns the list of refused messages, from one offset of state[p] up to another. Where these cannot be read the
-// list is empty, and nothing says that it is complete.
-func (r *Reader) Refused(ctx context.Context, from, to int64) (*Refused, error) {
-	l := NewRefused()
-	err := r.each(ctx, from, to, func(_ int64, rec *pb.StateRecord) error {
-		l.take(rec)
-		return nil
-	})
-	if err != nil {
-		return NewRefused(), IgnoreIncomplete(err)
-	}
-	return l, nil
-}

@@ -13,12 +13,11 @@ import (
 type Snapshot struct {
 	Begin   *pb.StateBegin // without senders
 	Senders []fold.Sender
-	Last    int64    // the newest offset of requests[p] that a row is as of, …
-	Control int64    // … and the newest of the control topic
-	Rows    int64    // how many rows it has
-	History History  // the changes of rules from the snapshot to the end of state[p]
-	Refused *Refused // the refused messages, likewise
-	Places  Places   // where control records were applied, likewise
+	Last    int64   // the newest offset of requests[p] that a row is as of, …
+	Control int64   // … and the newest of the control topic
+	Rows    int64   // how many rows it has
+	History History // the changes of rules from the snapshot to the end of state[p]
+	Places  Places  // where control records were applied, likewise
 
 	from int64 // offset in state[p] of its rules and begin
 	end  int64 // offset in state[p] behind its end
@@ -34,7 +33,7 @@ func (r *Reader) At(ctx context.Context, from int64) (*Snapshot, error) {
 	if from < start || from >= end {
 		return nil, fmt.Errorf("%w: it begins at %d, but the log is %d to %d", ErrIncomplete, from, start, end)
 	}
-	f := finder{Snapshot: Snapshot{from: from, Refused: NewRefused()}, parts: make(map[uint32]bool)}
+	f := finder{Snapshot: Snapshot{from: from}, parts: make(map[uint32]bool)}
 	err = r.each(ctx, from, end, func(offset int64, rec *pb.StateRecord) error {
 		f.take(offset, rec)
 		return f.err
@@ -88,7 +87,6 @@ type finder struct {
 
 // take adds a record.
 func (f *finder) take(offset int64, rec *pb.StateRecord) {
-	f.Refused.take(rec)
 	f.Places.take(rec)
 	switch m := rec.GetRecord().(type) {
 	case nil:

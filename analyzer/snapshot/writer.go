@@ -23,7 +23,7 @@ type WriterConfig struct {
 // Writer is the only writer of state[p]. It writes one Piece at a time, with one request in flight, and nothing without a
 // lease. What it gets was copied out of the fold, so that the fold never waits for it.
 //
-// One goroutine calls Run. Another one, the owner's, calls SetEpoch before that, then Start, Busy, Mark and WriteRefused.
+// One goroutine calls Run. Another one, the owner's, calls SetEpoch before that, then Start, Busy and Mark.
 // Complete, CompleteSince and Cycles may be called from any goroutine.
 type Writer struct {
 	appender *kafkaio.Appender
@@ -105,23 +105,6 @@ func (w *Writer) Run(ctx context.Context) {
 			}
 		}
 	}
-}
-
-// WriteRefused appends to the list of refused messages, and returns the offset in state[p] where its last record is. The
-// Writer must not be busy.
-func (w *Writer) WriteRefused(ctx context.Context, since int64, offsets []int64) (base int64, err error) {
-	for first := true; first || len(offsets) > 0; first = false {
-		n := min(len(offsets), pb.MaxStateRefused)
-		var b batch // one record each: all together may be more than the topic takes at once
-		if err := b.add(refusedRecord(w.epoch, since, offsets[:n])); err != nil {
-			return 0, err
-		}
-		if base, err = w.appender.Append(ctx, b.messages...); err != nil {
-			return 0, err
-		}
-		offsets = offsets[n:]
-	}
-	return base, nil
 }
 
 // Mark ends what owners of lower epochs still say of control records, and returns the offset in state[p] behind the mark. The

@@ -35,7 +35,6 @@ type analyzeConfig struct {
 	maxRows    int
 	predict    predictFlags
 	standby    bool
-	trust      bool // start although brokers do not bound the times of messages
 	status     *statusPage
 	api        apiFlags
 	log        logFlags
@@ -56,7 +55,6 @@ func parseAnalyze(p process, args []string) (analyzeConfig, error) {
 	flags.DurationVar(&c.repeat, "repeat", analyzer.DefaultRepeat, "time between repeats of all closures in force")
 	flags.DurationVar(&c.snapshot, "snapshot", analyzer.DefaultSnapshot, "time between snapshots of all counts, from which another analyzer can continue")
 	flags.BoolVar(&c.standby, "standby", false, "get partitions only while no other analyzer of the group runs")
-	flags.BoolVar(&c.trust, "trust-clocks", false, "start although the topic of requests lacks "+kafkaio.SettingAhead+": refuse messages from the future by this machine's clock")
 	flags.IntVar(&c.maxRows, "max-rows", fold.DefaultMaxRows, "rules × callers with an exact count in one partition, at some 200 bytes each; further callers wait, and offenders among them take the rows of others")
 	c.predict.add(flags)
 	c.api.add(flags)
@@ -154,8 +152,8 @@ func prepareData(dir string) error {
 }
 
 // analyzer builds the analyzer that the flags describe.
-func (c *analyzeConfig) analyzer(d *daemon, set *rules.Set, t requestsTopic) *analyzer.Analyzer {
-	counting := fold.Options{Key: d.key, Partitions: t.partitions, MaxRows: c.maxRows}
+func (c *analyzeConfig) analyzer(d *daemon, set *rules.Set, partitions int) *analyzer.Analyzer {
+	counting := fold.Options{Key: d.key, Partitions: partitions, MaxRows: c.maxRows}
 	c.predict.set(&counting)
 	var a *analyzer.Analyzer
 	a = analyzer.New(d.client, analyzer.Config{
@@ -168,7 +166,7 @@ func (c *analyzeConfig) analyzer(d *daemon, set *rules.Set, t requestsTopic) *an
 		},
 		Owner: analyzer.OwnerConfig{
 			Fold: counting, Requests: c.kafka.names.Requests, Decisions: c.kafka.names.Decisions, State: c.kafka.names.State,
-			Rejects: c.kafka.names.Rejects, Control: c.kafka.names.Control, Events: c.kafka.names.Events, API: c.api.advertised(), JudgeTimes: t.unbounded,
+			Rejects: c.kafka.names.Rejects, Control: c.kafka.names.Control, Events: c.kafka.names.Events, API: c.api.advertised(),
 			Rules: set, Name: ownerName(), Checkpoint: c.checkpoint, Repeat: c.repeat, Snapshot: c.snapshot,
 			Store: store.Options{Logger: d.logger}, Logger: d.logger,
 		},

@@ -148,9 +148,6 @@ func renderAudit(p process, reports []audit.Report, sum auditSummary, maxPrinted
 
 // doubts says why a report is approximate.
 func doubts(r *audit.Report) (list []string) {
-	if r.Doubt > r.From {
-		list = append(list, fmt.Sprintf("the list of messages from the future that were refused before offset %d was lost, and these messages were judged a second time", r.Doubt))
-	}
 	if r.Guessed > 0 {
 		list = append(list, fmt.Sprintf("nothing says where %d control records were applied: they were applied where the log reaches their time", r.Guessed))
 	}

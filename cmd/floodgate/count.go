@@ -25,49 +25,49 @@ var errPartitions = errors.New("number of partitions has changed")
 func (c *analyzeConfig) count(ctx context.Context, d *daemon, set *rules.Set) error {
 	note := noted{daemon: d, dir: c.data, what: "counts"}
 	for again := false; ; again = true {
-		t, err := c.prepare(ctx, d, note, again)
+		partitions, err := c.prepare(ctx, d, note, again)
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // a stop during the wait is no failure
 		}
 		if err != nil {
 			return err
 		}
-		if err := c.countOn(ctx, d, set, t); !errors.Is(err, errPartitions) {
+		if err := c.countOn(ctx, d, set, partitions); !errors.Is(err, errPartitions) {
 			return err
 		}
-		d.logger.Warn("the topic of requests has changed, starting a new analyzer", "topic", c.kafka.names.Requests, "partitions", t.partitions)
+		d.logger.Warn("the topic of requests has changed, starting a new analyzer", "topic", c.kafka.names.Requests, "partitions", partitions)
 		if newest, err := c.ids.rules(c.rules); err == nil {
 			set = newest // a bad file changes nothing here either
 		}
 	}
 }
 
-// prepare waits for Kafka, makes the topics that are missing, and returns what there is to know of the topic of requests. Again is
-// whether an analyzer of this process has run before.
-func (c *analyzeConfig) prepare(ctx context.Context, d *daemon, note noted, again bool) (t requestsTopic, err error) {
+// prepare waits for Kafka, makes the topics that are missing, and returns how many partitions there are. Again is whether an
+// analyzer of this process has run before.
+func (c *analyzeConfig) prepare(ctx context.Context, d *daemon, note noted, again bool) (partitions int, err error) {
 	if !again {
 		err = note.checkCluster(ctx)
 	}
 	if err == nil {
-		t.partitions, err = d.prepareTopics(ctx)
+		partitions, err = d.prepareTopics(ctx)
 	}
 	if err == nil {
 		d.prepareControl(ctx)
-		d.prepareEvents(ctx, t.partitions)
+		d.prepareEvents(ctx, partitions)
 	}
 	if err == nil {
 		err = note.checkTopic(ctx, again)
 	}
 	if err == nil {
-		t.unbounded, err = c.unbounded(ctx, d, t.partitions)
+		err = c.checkTimes(ctx, d, partitions)
 	}
-	return t, err
+	return partitions, err
 }
 
 // countOn runs an analyzer until the number of partitions changes.
-func (c *analyzeConfig) countOn(ctx context.Context, d *daemon, set *rules.Set, t requestsTopic) error {
-	a := c.analyzer(d, set, t)
-	heard, metrics := c.api.board(t.partitions)
+func (c *analyzeConfig) countOn(ctx context.Context, d *daemon, set *rules.Set, partitions int) error {
+	a := c.analyzer(d, set, partitions)
+	heard, metrics := c.api.board(partitions)
 	notes := apid.NewNotes(d.client, c.kafka.names.Control, ownerName(), c.rules, d.logger)
 	notes.Taken(set)
 	d.http.Report(func(now time.Time) string {
@@ -78,7 +78,7 @@ func (c *analyzeConfig) countOn(ctx context.Context, d *daemon, set *rules.Set, 
 	}, append(metrics, analyzerprom.New(a), analyzerprom.NewRules(a), analyzerprom.NewDisk(c.data))...)
 	c.status.show(a)
 	g, ctx := errgroup.WithContext(ctx)
-	if err := c.api.answer(ctx, g, d, a, t.partitions, heard, notes); err != nil {
+	if err := c.api.answer(ctx, g, d, a, partitions, heard, notes); err != nil {
 		return err
 	}
 	g.Go(func() error { return a.Run(ctx) })
@@ -88,7 +88,7 @@ func (c *analyzeConfig) countOn(ctx context.Context, d *daemon, set *rules.Set, 
 		notes.Taken(next)
 	}
 	g.Go(func() error { return c.followRules(ctx, d, set, take, a.RefuseRules) })
-	g.Go(func() error { return watchRequests(ctx, d.client, c.kafka.names.Requests, c.data, t.partitions) })
+	g.Go(func() error { return watchRequests(ctx, d.client, c.kafka.names.Requests, c.data, partitions) })
 	return g.Wait()
 }
 

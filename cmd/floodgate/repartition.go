@@ -19,10 +19,9 @@ func runRepartition(ctx context.Context, p process, args []string) error {
 	var k kafkaFlags
 	var key keyFlag
 	var to string
-	var follow, skip bool
+	var follow bool
 	flags.StringVar(&to, "to-requests", "", "`topic` to write to, which must exist and have the new number of partitions")
 	flags.BoolVar(&follow, "follow", false, "when everything that was there at the start is written, continue until stopped")
-	flags.BoolVar(&skip, "trust-clocks", false, "pass over messages more than 2s ahead of this machine's clock, as analyze --trust-clocks does; without it they are an error")
 	k.add(flags)
 	key.add(flags)
 	if err := parseFlags(p, flags, args); err != nil {
@@ -49,7 +48,7 @@ func runRepartition(ctx context.Context, p process, args []string) error {
 		return err
 	}
 	defer client.Close()
-	c := repartition.Config{From: k.names.Requests, To: to, Follow: follow, SkipFuture: skip, Logger: p.logger()}
+	c := repartition.Config{From: k.names.Requests, To: to, Follow: follow, Logger: p.logger()}
 	c.Fold.Key = secret
 	if c.Fold.Partitions, err = client.Partitions(ctx, c.From); err != nil {
 		return fmt.Errorf("repartition: %w", err)

@@ -878,7 +878,6 @@ type StateRecord struct {
 	//	*StateRecord_Row
 	//	*StateRecord_End
 	//	*StateRecord_Rules
-	//	*StateRecord_Refused
 	//	*StateRecord_Control
 	Record        isStateRecord_Record `protobuf_oneof:"record"`
 	unknownFields protoimpl.UnknownFields
@@ -958,15 +957,6 @@ func (x *StateRecord) GetRules() *StateRules {
 	return nil
 }
 
-func (x *StateRecord) GetRefused() *StateRefused {
-	if x != nil {
-		if x, ok := x.Record.(*StateRecord_Refused); ok {
-			return x.Refused
-		}
-	}
-	return nil
-}
-
 func (x *StateRecord) GetControl() *StateControl {
 	if x != nil {
 		if x, ok := x.Record.(*StateRecord_Control); ok {
@@ -996,12 +986,8 @@ type StateRecord_Rules struct {
 	Rules *StateRules `protobuf:"bytes,4,opt,name=rules,proto3,oneof"`
 }
 
-type StateRecord_Refused struct {
-	Refused *StateRefused `protobuf:"bytes,5,opt,name=refused,proto3,oneof"`
-}
-
 type StateRecord_Control struct {
-	Control *StateControl `protobuf:"bytes,6,opt,name=control,proto3,oneof"`
+	Control *StateControl `protobuf:"bytes,5,opt,name=control,proto3,oneof"`
 }
 
 func (*StateRecord_Begin) isStateRecord_Record() {}
@@ -1011,8 +997,6 @@ func (*StateRecord_Row) isStateRecord_Record() {}
 func (*StateRecord_End) isStateRecord_Record() {}
 
 func (*StateRecord_Rules) isStateRecord_Record() {}
-
-func (*StateRecord_Refused) isStateRecord_Record() {}
 
 func (*StateRecord_Control) isStateRecord_Record() {}
 
@@ -1630,71 +1614,6 @@ func (x *StateRules) GetControl() int64 {
 	return 0
 }
 
-// StateRefused says which messages of the requests partition are never folded, because they were further ahead of their
-// owner's clock than it allows. An owner that judges times writes one when it takes the partition over, which ends the
-// list of every lower epoch, and one before it folds anything that comes after a message it refuses.
-type StateRefused struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Epoch uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// The list is complete from this offset of the requests partition on.
-	Since int64 `protobuf:"varint,2,opt,name=since,proto3" json:"since,omitempty"`
-	// Offsets of the refused messages, in ascending order; none when the partition is taken over.
-	Offsets       []int64 `protobuf:"varint,3,rep,packed,name=offsets,proto3" json:"offsets,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StateRefused) Reset() {
-	*x = StateRefused{}
-	mi := &file_floodgate_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StateRefused) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StateRefused) ProtoMessage() {}
-
-func (x *StateRefused) ProtoReflect() protoreflect.Message {
-	mi := &file_floodgate_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StateRefused.ProtoReflect.Descriptor instead.
-func (*StateRefused) Descriptor() ([]byte, []int) {
-	return file_floodgate_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *StateRefused) GetEpoch() uint64 {
-	if x != nil {
-		return x.Epoch
-	}
-	return 0
-}
-
-func (x *StateRefused) GetSince() int64 {
-	if x != nil {
-		return x.Since
-	}
-	return 0
-}
-
-func (x *StateRefused) GetOffsets() []int64 {
-	if x != nil {
-		return x.Offsets
-	}
-	return nil
-}
-
 // StateControl says which records of the control topic were applied at an offset of the requests partition: before the record
 // there, and after all before it. An owner writes it before it folds on. It also writes one when it takes the partition over,
 // with no records if it has applied none: what owners of lower epochs write after that does not count.
@@ -1715,7 +1634,7 @@ type StateControl struct {
 
 func (x *StateControl) Reset() {
 	*x = StateControl{}
-	mi := &file_floodgate_proto_msgTypes[16]
+	mi := &file_floodgate_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +1646,7 @@ func (x *StateControl) String() string {
 func (*StateControl) ProtoMessage() {}
 
 func (x *StateControl) ProtoReflect() protoreflect.Message {
-	mi := &file_floodgate_proto_msgTypes[16]
+	mi := &file_floodgate_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +1659,7 @@ func (x *StateControl) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateControl.ProtoReflect.Descriptor instead.
 func (*StateControl) Descriptor() ([]byte, []int) {
-	return file_floodgate_proto_rawDescGZIP(), []int{16}
+	return file_floodgate_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StateControl) GetEpoch() uint64 {
@@ -1852,14 +1771,13 @@ const file_floodgate_proto_rawDesc = "" +
 	"rules_from\x18\v \x01(\x03R\trulesFrom\x12\x10\n" +
 	"\x03api\x18\f \x01(\tR\x03api\x12\x18\n" +
 	"\acontrol\x18\r \x01(\x03R\acontrol\x12\x16\n" +
-	"\x06events\x18\x0e \x01(\x03R\x06events\"\xc3\x02\n" +
+	"\x06events\x18\x0e \x01(\x03R\x06events\"\x8b\x02\n" +
 	"\vStateRecord\x120\n" +
 	"\x05begin\x18\x01 \x01(\v2\x18.floodgate.v1.StateBeginH\x00R\x05begin\x12*\n" +
 	"\x03row\x18\x02 \x01(\v2\x16.floodgate.v1.StateRowH\x00R\x03row\x12*\n" +
 	"\x03end\x18\x03 \x01(\v2\x16.floodgate.v1.StateEndH\x00R\x03end\x120\n" +
 	"\x05rules\x18\x04 \x01(\v2\x18.floodgate.v1.StateRulesH\x00R\x05rules\x126\n" +
-	"\arefused\x18\x05 \x01(\v2\x1a.floodgate.v1.StateRefusedH\x00R\arefused\x126\n" +
-	"\acontrol\x18\x06 \x01(\v2\x1a.floodgate.v1.StateControlH\x00R\acontrolB\b\n" +
+	"\acontrol\x18\x05 \x01(\v2\x1a.floodgate.v1.StateControlH\x00R\acontrolB\b\n" +
 	"\x06record\"\xcc\x03\n" +
 	"\n" +
 	"StateBegin\x12\x14\n" +
@@ -1912,11 +1830,7 @@ const file_floodgate_proto_rawDesc = "" +
 	"\brules_id\x18\x02 \x01(\x06R\arulesId\x12\x12\n" +
 	"\x04from\x18\x03 \x01(\x03R\x04from\x12\x12\n" +
 	"\x04text\x18\x04 \x01(\fR\x04text\x12\x18\n" +
-	"\acontrol\x18\x05 \x01(\x03R\acontrol\"T\n" +
-	"\fStateRefused\x12\x14\n" +
-	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
-	"\x05since\x18\x02 \x01(\x03R\x05since\x12\x18\n" +
-	"\aoffsets\x18\x03 \x03(\x03R\aoffsets\"x\n" +
+	"\acontrol\x18\x05 \x01(\x03R\acontrol\"x\n" +
 	"\fStateControl\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\x03R\x04from\x12\x14\n" +
@@ -1941,7 +1855,7 @@ func file_floodgate_proto_rawDescGZIP() []byte {
 }
 
 var file_floodgate_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_floodgate_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_floodgate_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_floodgate_proto_goTypes = []any{
 	(Mode)(0),               // 0: floodgate.v1.Mode
 	(*DecisionsRecord)(nil), // 1: floodgate.v1.DecisionsRecord
@@ -1959,8 +1873,7 @@ var file_floodgate_proto_goTypes = []any{
 	(*StateRow)(nil),        // 13: floodgate.v1.StateRow
 	(*StateEnd)(nil),        // 14: floodgate.v1.StateEnd
 	(*StateRules)(nil),      // 15: floodgate.v1.StateRules
-	(*StateRefused)(nil),    // 16: floodgate.v1.StateRefused
-	(*StateControl)(nil),    // 17: floodgate.v1.StateControl
+	(*StateControl)(nil),    // 16: floodgate.v1.StateControl
 }
 var file_floodgate_proto_depIdxs = []int32{
 	2,  // 0: floodgate.v1.DecisionsRecord.decision:type_name -> floodgate.v1.Decision
@@ -1974,17 +1887,16 @@ var file_floodgate_proto_depIdxs = []int32{
 	13, // 8: floodgate.v1.StateRecord.row:type_name -> floodgate.v1.StateRow
 	14, // 9: floodgate.v1.StateRecord.end:type_name -> floodgate.v1.StateEnd
 	15, // 10: floodgate.v1.StateRecord.rules:type_name -> floodgate.v1.StateRules
-	16, // 11: floodgate.v1.StateRecord.refused:type_name -> floodgate.v1.StateRefused
-	17, // 12: floodgate.v1.StateRecord.control:type_name -> floodgate.v1.StateControl
-	10, // 13: floodgate.v1.StateBegin.dedupe:type_name -> floodgate.v1.DedupeRow
-	17, // 14: floodgate.v1.StateBegin.place:type_name -> floodgate.v1.StateControl
-	11, // 15: floodgate.v1.DedupeRow.frames:type_name -> floodgate.v1.SeenFrames
-	12, // 16: floodgate.v1.DedupeRow.lines:type_name -> floodgate.v1.SeenLines
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	16, // 11: floodgate.v1.StateRecord.control:type_name -> floodgate.v1.StateControl
+	10, // 12: floodgate.v1.StateBegin.dedupe:type_name -> floodgate.v1.DedupeRow
+	16, // 13: floodgate.v1.StateBegin.place:type_name -> floodgate.v1.StateControl
+	11, // 14: floodgate.v1.DedupeRow.frames:type_name -> floodgate.v1.SeenFrames
+	12, // 15: floodgate.v1.DedupeRow.lines:type_name -> floodgate.v1.SeenLines
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_floodgate_proto_init() }
@@ -2002,7 +1914,6 @@ func file_floodgate_proto_init() {
 		(*StateRecord_Row)(nil),
 		(*StateRecord_End)(nil),
 		(*StateRecord_Rules)(nil),
-		(*StateRecord_Refused)(nil),
 		(*StateRecord_Control)(nil),
 	}
 	file_floodgate_proto_msgTypes[9].OneofWrappers = []any{
@@ -2015,7 +1926,7 @@ func file_floodgate_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_floodgate_proto_rawDesc), len(file_floodgate_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   17,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -14,9 +14,6 @@ const (
 	MaxStateRules = 512 << 10 // text of rules
 )
 
-// MaxStateRefused is how many offsets one StateRefused has at most.
-const MaxStateRefused = 8192
-
 // maxStateParts is how many begins one cycle has at most.
 const maxStateParts = 1 << 16
 
@@ -68,8 +65,6 @@ func validateState(r *StateRecord) error {
 		if m.Rules.GetFrom() < 0 || m.Rules.GetControl() < 0 || len(m.Rules.GetText()) > MaxStateRules {
 			return fmt.Errorf("%w: got rules of %d bytes from %d", ErrBounds, len(m.Rules.GetText()), m.Rules.GetFrom())
 		}
-	case *StateRecord_Refused:
-		return validateRefused(m.Refused)
 	case *StateRecord_Control:
 		return validatePlace(m.Control)
 	default:
@@ -81,20 +76,6 @@ func validateState(r *StateRecord) error {
 func validatePlace(c *StateControl) error {
 	if c.GetFrom() < 0 || c.GetFirst() < 0 || c.GetNext() < c.GetFirst() {
 		return fmt.Errorf("%w: got control records from %d until %d, applied at %d", ErrBounds, c.GetFirst(), c.GetNext(), c.GetFrom())
-	}
-	return nil
-}
-
-func validateRefused(r *StateRefused) error {
-	if n := len(r.GetOffsets()); r.GetSince() < 0 || n > MaxStateRefused {
-		return fmt.Errorf("%w: got %d refused offsets since %d, want at most %d", ErrBounds, n, r.GetSince(), MaxStateRefused)
-	}
-	last := int64(-1)
-	for _, offset := range r.GetOffsets() {
-		if offset <= last {
-			return fmt.Errorf("%w: got refused offset %d behind %d", ErrBounds, offset, last)
-		}
-		last = offset
 	}
 	return nil
 }

@@ -27,8 +27,6 @@ func stateRecords() map[string]*StateRecord {
 		"end":                {Record: &StateRecord_End{End: &StateEnd{Epoch: 7, Cycle: 3, Rows: 2, From: 12}}},
 		"an end of nothing":  {Record: &StateRecord_End{End: &StateEnd{}}},
 		"rules":              {Record: &StateRecord_Rules{Rules: &StateRules{Epoch: 7, RulesId: 1, From: 50, Text: []byte("version: 1\n")}}},
-		"refused":            {Record: &StateRecord_Refused{Refused: &StateRefused{Epoch: 7, Since: 5, Offsets: []int64{0, 9, math.MaxInt64}}}},
-		"none refused yet":   {Record: &StateRecord_Refused{Refused: &StateRefused{Epoch: math.MaxUint64, Since: math.MaxInt64}}},
 		"control":            {Record: &StateRecord_Control{Control: &StateControl{Epoch: 7, From: 90, First: 12, Next: math.MaxInt64, Chain: 1}}},
 		"no control yet":     {Record: &StateRecord_Control{Control: &StateControl{Epoch: math.MaxUint64}}},
 		"rules without text": {Record: &StateRecord_Rules{Rules: &StateRules{}}},
@@ -52,9 +50,6 @@ func TestStateRecordsRoundTrip(t *testing.T) {
 
 func TestStateRecordsThatAreRefused(t *testing.T) {
 	begin := func(b *StateBegin) *StateRecord { return &StateRecord{Record: &StateRecord_Begin{Begin: b}} }
-	refused := func(since int64, offsets ...int64) *StateRecord {
-		return &StateRecord{Record: &StateRecord_Refused{Refused: &StateRefused{Since: since, Offsets: offsets}}}
-	}
 	controlled := func(from, first, next int64) *StateRecord {
 		return &StateRecord{Record: &StateRecord_Control{Control: &StateControl{From: from, First: first, Next: next}}}
 	}
@@ -79,11 +74,6 @@ func TestStateRecordsThatAreRefused(t *testing.T) {
 		"an end from nowhere":        {&StateRecord{Record: &StateRecord_End{End: &StateEnd{From: -1}}}, ErrBounds},
 		"rules from nowhere":         {&StateRecord{Record: &StateRecord_Rules{Rules: &StateRules{From: -1}}}, ErrBounds},
 		"rules that fit no message":  {&StateRecord{Record: &StateRecord_Rules{Rules: &StateRules{Text: make([]byte, MaxStateRules+1)}}}, ErrBounds},
-		"a list since nowhere":       {refused(-1), ErrBounds},
-		"a refusal before the log":   {refused(0, -1), ErrBounds},
-		"a refusal twice":            {refused(0, 4, 4), ErrBounds},
-		"refusals out of order":      {refused(0, 5, 4), ErrBounds},
-		"too many refusals":          {refused(0, make([]int64, MaxStateRefused+1)...), ErrBounds},
 		"control before the log":     {controlled(-1, 0, 1), ErrBounds},
 		"control before its topic":   {controlled(0, -1, 1), ErrBounds},
 		"control backwards":          {controlled(0, 2, 1), ErrBounds},

@@ -101,7 +101,7 @@ func (l Layout) Specs() []TopicSpec {
 	// Only requests have it. The times of messages in the other topics do not count, and an analyzer whose clock is ahead
 	// must still be able to publish its decisions.
 	ahead := Setting{Name: SettingAhead, Value: ms(MaxAhead), Bound: AtMost, Severity: Error, Optional: true,
-		Why: "one message from the future then ends the windows of all callers of its partition (Kafka 3.6 has it; before, see analyze --trust-clocks)"}
+		Why: "one message from the future then ends the windows of all callers of its partition (Kafka 3.6 and later has it)"}
 	specs := []TopicSpec{
 		l.spec(l.Names.Requests, l.Partitions, keep, ahead),
 		l.spec(l.Names.Decisions, l.Partitions, cycles, segments),

@@ -9,26 +9,21 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/509da70d/floodgate/analyzer"
-	"github.com/509da70d/floodgate/analyzer/fold"
-	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// unbounded is topics whose brokers take every time, and an analyzer of them in a process of its own.
+// unbounded is topics whose brokers take every time.
 type unbounded struct {
 	t      *testing.T
 	broker string
 	names  schemas.TopicNames
 	client *kafkaio.Client
 	dir    string
-	seq    map[byte]uint64
 }
 
 // onUnbounded runs a story on the embedded broker, in a process of its own, and on the Apache Kafka of FLOODGATE_KAFKA.
@@ -51,7 +46,7 @@ func onUnbounded(t *testing.T, story func(u *unbounded)) {
 func newUnbounded(t *testing.T, broker, ahead string) *unbounded {
 	t.Helper()
 	prefix := fmt.Sprintf("unbounded-%x.", rand.Uint64())
-	u := &unbounded{t: t, broker: broker, dir: t.TempDir(), seq: make(map[byte]uint64), names: schemas.TopicNames{
+	u := &unbounded{t: t, broker: broker, dir: t.TempDir(), names: schemas.TopicNames{
 		Requests: prefix + "requests", Decisions: prefix + "decisions", State: prefix + "state", Rejects: prefix + "rejects",
 		Control: prefix + "control", Events: prefix + "events",
 	}}
@@ -75,90 +70,17 @@ func newUnbounded(t *testing.T, broker, ahead string) *unbounded {
 func (u *unbounded) rules() string { return filepath.Join(u.dir, "rules.yaml") }
 func (u *unbounded) data() string  { return filepath.Join(u.dir, "counts") }
 
-// args is a command line for these topics.
-func (u *unbounded) args(command string, more ...string) []string {
-	return append([]string{
-		command, "--brokers", u.broker, "--rules", u.rules(), "--data", u.data(), "--topic-requests", u.names.Requests,
-		"--topic-decisions", u.names.Decisions, "--topic-state", u.names.State, "--topic-rejects", u.names.Rejects,
-		"--topic-control", u.names.Control, "--topic-events", u.names.Events,
-	}, more...)
-}
-
-// analyze starts an analyzer that trusts no broker, and waits until it decides.
-func (u *unbounded) analyze() (*processtest.Program, string) {
-	u.t.Helper()
-	p := start(u.t, u.args("analyze", "--listen", "127.0.0.1:0", "--partitions", "1", "--group", u.names.Requests, "--snapshot", "2s", "--trust-clocks")...)
-	url := "http://" + p.WaitFor(`msg=listening address=(\S+)`, 30*time.Second)
-	processtest.Eventually(u.t, 60*time.Second, "ready", func() bool { _, status := processtest.Get(u.t.Context(), url+"/readyz"); return status == 200 })
-	return p, url
-}
-
-// send sends n requests of a key by a server, at a time.
-func (u *unbounded) send(server byte, at time.Time, key string, n uint32) {
-	u.t.Helper()
-	u.seq[server]++
-	f := schemas.Frame{
-		Producer: schemas.ProducerID{server}, Seq: u.seq[server], Flushed: at.UnixNano(), Partitions: 1,
-		Fingerprint: schemas.DefaultPartitionKey().Fingerprint(), Entries: []schemas.Entry{{Time: at.UnixNano(), Kind: "key", ID: key, Count: n}},
-	}
-	value, err := f.AppendTo(nil)
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	if _, err := u.client.Produce(u.t.Context(), u.names.Requests, 0, kafkaio.Message{Time: at.UnixNano(), Value: value}); err != nil {
-		u.t.Fatal(err)
-	}
-}
-
-// folded waits until an analyzer has come to the log's end.
-func (u *unbounded) folded(url string) {
-	u.t.Helper()
-	_, end, err := u.client.Range(u.t.Context(), u.names.Requests, 0)
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	processtest.Eventually(u.t, 60*time.Second, "all folded", func() bool {
-		metrics, _ := processtest.Get(u.t.Context(), url+"/metrics")
-		return processtest.MetricSum(metrics, "floodgate_next_offset") == float64(end)
-	})
-}
-
-// wantCounts stops an analyzer and compares what its store holds.
-func (u *unbounded) wantCounts(when string, p *processtest.Program, url string, want map[string]int64) {
-	u.t.Helper()
-	u.folded(url)
-	if code := p.Stop(syscall.SIGTERM); code != 0 {
-		u.t.Errorf("%s: got exit code %d:\n%s", when, code, p.Text())
-	}
-	set, err := rules.Load(u.rules())
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	f, _, err := analyzer.Inspect(filepath.Join(u.data(), "0"), set, fold.Options{})
-	if err != nil {
-		u.t.Fatal(err)
-	}
-	got := make(map[string]int64)
-	f.Rows(f.LogTime(), func(r fold.Row) bool { got[r.ID] = r.Total; return true })
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		u.t.Errorf("%s: got counts %v, want %v", when, got, want)
-	}
-	if out, err := runCommand(u.args("audit")...); err != nil || !strings.Contains(out, "to the unit") {
-		u.t.Errorf("%s: audit: %v\n%s", when, err, out)
-	}
-}
-
-// TestAnalyzeWhereBrokersTakeEveryTime: it does not start, and says which topic lacks what; with --trust-clocks a message
-// from 2100 changes nobody's count, whatever the analyzer starts from, and its sender is named.
+// TestAnalyzeWhereBrokersTakeEveryTime: it does not start, and says which topic lacks what, and the command that mends it.
 func TestAnalyzeWhereBrokersTakeEveryTime(t *testing.T) {
 	onUnbounded(t, func(u *unbounded) {
-		p := start(u.t, u.args("analyze", "--listen", "")...)
-		p.WaitFor(`(--trust-clocks)`, 30*time.Second)
+		p := start(u.t, "analyze", "--brokers", u.broker, "--rules", u.rules(), "--data", u.data(), "--listen", "", "--topic-requests", u.names.Requests,
+			"--topic-decisions", u.names.Decisions, "--topic-state", u.names.State, "--topic-rejects", u.names.Rejects,
+			"--topic-control", u.names.Control, "--topic-events", u.names.Events)
 		<-p.Exited
 		if code := p.Cmd.ProcessState.ExitCode(); code != 2 {
-			u.t.Errorf("without --trust-clocks: got exit code %d, want 2", code)
+			u.t.Errorf("got exit code %d, want 2", code)
 		}
-		for _, word := range []string{u.names.Requests, u.broker, kafkaio.SettingAhead} {
+		for _, word := range []string{u.names.Requests, u.broker, kafkaio.SettingAhead, "kafka-configs.sh"} {
 			if !strings.Contains(p.Text(), word) {
 				u.t.Errorf("got\n%s\nwant a word about %s", p.Text(), word)
 			}
@@ -167,39 +89,10 @@ func TestAnalyzeWhereBrokersTakeEveryTime(t *testing.T) {
 		if err == nil || !strings.Contains(out, kafkaio.SettingAhead) {
 			u.t.Errorf("topics: got %v,\n%s\nwant the setting found missing", err, out)
 		}
-
-		p, url := u.analyze()
-		u.send(1, time.Now(), "bad", 3)
-		u.send(2, time.Now(), "good", 2)
-		u.folded(url)
-		u.send(9, time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), "good", 9)
-		u.send(1, time.Now(), "bad", 1)
-		u.folded(url)
-		metrics, _ := processtest.Get(u.t.Context(), url+"/metrics")
-		if !matches(`floodgate_rejected_total\{reason="future"\} 1`, metrics) {
-			u.t.Errorf("got\n%s\nwant one message refused as from the future", metrics)
-		}
-		p.WaitFor(`refused a message from the future.*producer=(09000000)`, 10*time.Second)
-		p.Kill()
-
-		u.send(9, time.Now().Add(5*time.Hour), "good", 9)
-		p, url = u.analyze()
-		u.send(1, time.Now(), "bad", 1)
-		u.wantCounts("killed and started again", p, url, map[string]int64{"bad": 5, "good": 2})
-
-		if err := os.RemoveAll(u.data()); err != nil {
-			u.t.Fatal(err)
-		}
-		p, url = u.analyze()
-		u.wantCounts("from a snapshot", p, url, map[string]int64{"bad": 5, "good": 2})
-		if out, err := runCommand("rejects", "--brokers", u.broker, "--topic-rejects", u.names.Rejects); err != nil || strings.Count(out, "future") < 2 {
-			u.t.Errorf("rejects: got %v,\n%s\nwant both messages from the future", err, out)
-		}
 	})
 }
 
-// TestTheEmbeddedBrokerTakesNoMessageFromTheFuture of topics as they are created: nothing of analyze --trust-clocks is
-// needed, or active.
+// TestTheEmbeddedBrokerTakesNoMessageFromTheFuture of topics as they are created.
 func TestTheEmbeddedBrokerTakesNoMessageFromTheFuture(t *testing.T) {
 	t.Parallel()
 	d := processtest.NewDeployment(t, start)
@@ -209,8 +102,5 @@ func TestTheEmbeddedBrokerTakesNoMessageFromTheFuture(t *testing.T) {
 		if !errors.Is(err, kafkaio.ErrTimestamp) {
 			t.Errorf("%v ahead: got %v, want %v", ahead, err, kafkaio.ErrTimestamp)
 		}
-	}
-	if text := d.Analyzer.Text(); strings.Contains(text, "from the future") {
-		t.Errorf("got\n%s\nwant no word about the future", text)
 	}
 }

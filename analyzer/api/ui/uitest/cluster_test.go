@@ -134,7 +134,7 @@ func (c *cluster) analyze(flags ...string) *process {
 	p := &process{log: new(lockedBuilder)}
 	args := append([]string{
 		"analyze", "--brokers", c.broker.Addr(), "--rules", filepath.Join(c.dir, "rules.yaml"), "--data", data, "--listen", "127.0.0.1:0",
-		"--partitions", "4", "--session-timeout", "2s", "--trust-clocks", "--api-listen", "127.0.0.1:0", "--api-tokens", filepath.Join(c.dir, "tokens"),
+		"--partitions", "4", "--session-timeout", "2s", "--api-listen", "127.0.0.1:0", "--api-tokens", filepath.Join(c.dir, "tokens"),
 		"--api-cluster-key-file", filepath.Join(c.dir, "cluster-key"),
 	}, flags...)
 	p.command = exec.Command(program, args...)
