@@ -66,7 +66,7 @@ func (c OwnerConfig) withDefaults() OwnerConfig {
 	if c.Fold.MaxRows == 0 {
 		c.Fold.MaxRows = fold.DefaultMaxRows
 	}
-	c.Fold.Talkers = true
+	c.Fold.Busiest = true
 	c.Fold.Ends = c.Events != ""
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

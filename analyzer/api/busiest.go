@@ -7,14 +7,14 @@ import (
 	"slices"
 
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
-	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/analyzer/busiest"
 	"github.com/509da70d/floodgate/analyzer/lister"
 	"github.com/509da70d/floodgate/schemas"
 )
 
 // busiest lists the busiest callers.
 func (c *call) busiest(q *listRequest) error {
-	list := apiv1.Busy{At: []apiv1.At{}, Sort: q.sort, HalfNS: int64(fold.TalkHalf), Callers: []apiv1.BusyCaller{}}
+	list := apiv1.Busy{At: []apiv1.At{}, Sort: q.sort, HalfNS: int64(busiest.HalfLife), Callers: []apiv1.BusyCaller{}}
 	missing, err := gather(c, q.partitions, func(ctx context.Context, p int) (*apiv1.Busy, error) {
 		b, err := c.backend.Lists.Busy(ctx, p)
 		if err != nil {
@@ -54,7 +54,7 @@ func busyOf(b *lister.Busy, q *listRequest) *apiv1.Busy {
 	if q.sort == sortBlocked {
 		first, second = second, first
 	}
-	others := make(map[schemas.Caller]*fold.Talker, len(second))
+	others := make(map[schemas.Caller]*busiest.Caller, len(second))
 	for i := range second {
 		others[schemas.Caller{Kind: second[i].Kind, ID: second[i].ID}] = &second[i]
 	}

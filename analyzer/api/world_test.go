@@ -105,7 +105,7 @@ func (w *world) analyzer(owns ...int) *fakeAnalyzer {
 	w.t.Helper()
 	a := &fakeAnalyzer{world: w, folds: make(map[int]*fold.Fold), next: make(map[int]int64)}
 	for _, p := range owns {
-		a.folds[p] = fold.New(w.set, fold.Options{Key: w.key, Partition: p, Partitions: w.partitions, MaxRows: 1000, Talkers: true})
+		a.folds[p] = fold.New(w.set, fold.Options{Key: w.key, Partition: p, Partitions: w.partitions, MaxRows: 1000, Busiest: true})
 	}
 	w.analyzers = append(w.analyzers, a)
 	return a

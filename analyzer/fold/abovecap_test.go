@@ -113,7 +113,7 @@ func (c *cramped) bounded() {
 			c.t.Fatalf("rule %d: got %d rows by its account, want %d", i, f.accounts[i].rows, rows[i])
 		}
 	}
-	if f.table.used > crampedRows || len(f.waiting.callers) > crampedRows*3/8 || places > 2*crampedRows || len(f.dirty) > int(f.table.made) {
+	if f.table.used > crampedRows || len(f.waiting.callers) > crampedRows*3/8 || places > 2*crampedRows || len(f.dirty) > int(f.table.Made()) {
 		c.t.Fatalf("got %d rows, %d waiting, %d places in the wheel and %d dirty", f.table.used, len(f.waiting.callers), places, len(f.dirty))
 	}
 }

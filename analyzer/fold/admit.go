@@ -87,8 +87,8 @@ func (f *Fold) callIn(n *newcomer) {
 
 // sweep checks the next rows in turn, and drops at once those that have expired.
 func (f *Fold) sweep() {
-	for range min(sweptRows, f.table.made) {
-		if f.next >= f.table.made {
+	for range min(sweptRows, f.table.Made()) {
+		if f.next >= f.table.Made() {
 			f.next = 0
 		}
 		i := f.next

@@ -234,8 +234,8 @@ func TestATableThatMustShrink(t *testing.T) {
 	var kept fakeStore
 	kept.commit(t, f)
 	g := kept.restore(t, set, Options{MaxRows: 100})
-	if s := g.Stats(); s.Rows != 100 || g.table.made != 100 || s.Displaced != 900 {
-		t.Fatalf("got %d rows of %d, %d displaced; want 100 side by side", s.Rows, g.table.made, s.Displaced)
+	if s := g.Stats(); s.Rows != 100 || g.table.Made() != 100 || s.Displaced != 900 {
+		t.Fatalf("got %d rows of %d, %d displaced; want 100 side by side", s.Rows, g.table.Made(), s.Displaced)
 	}
 	for id, total := range totals(g) {
 		if total < 91 {

@@ -130,7 +130,7 @@ func (f *Fold) endEffect(m *manual, byHand bool, note func()) {
 // what follows does not depend on when the next entry comes.
 func (f *Fold) expireManual(t int64) {
 	s := &f.manual
-	for len(s.ends) > 0 && s.next <= t {
+	for s.next <= t && s.ends.Len() > 0 {
 		m := s.takeFirst()
 		f.now = max(f.now, m.end())
 		s.forget(m)

@@ -76,7 +76,7 @@ func TestControlIsBounded(t *testing.T) {
 				t.Fatalf("undo where there is no room: got %v", err)
 			}
 			rowEntry(f, 2*hour, "y", 1)
-			if f.Stats().Manual != 0 || len(f.manual.byID)+len(f.manual.list) != 0 || len(f.manual.hands) != 0 || len(f.manual.modes) != 0 || len(f.manual.ends) != 0 {
+			if f.Stats().Manual != 0 || len(f.manual.byID)+len(f.manual.list) != 0 || len(f.manual.hands) != 0 || len(f.manual.modes) != 0 || f.manual.ends.Len() != 0 {
 				t.Errorf("when all are over: got %d in force, want nothing left of any", f.Stats().Manual)
 			}
 			again := test.next(test.most + 1)
@@ -288,7 +288,7 @@ func FuzzPutManual(f *testing.F) {
 		fold.SetRules(set)
 		fold.Digest(second)
 		fold.Advance(math.MaxInt64)
-		if len(fold.manual.byID)+len(fold.manual.list)+len(fold.manual.hands)+len(fold.manual.modes)+len(fold.manual.ends) != 0 || fold.Stats().Manual != 0 {
+		if len(fold.manual.byID)+len(fold.manual.list)+len(fold.manual.hands)+len(fold.manual.modes)+fold.manual.ends.Len() != 0 || fold.Stats().Manual != 0 {
 			t.Fatalf("got %+v left when all is over", fold.manual)
 		}
 	})

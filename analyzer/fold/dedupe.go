@@ -75,7 +75,7 @@ func (r removals) take(key []byte) uint64 {
 }
 
 func newDedupe(limit int) *dedupe {
-	return &dedupe{rows: make(map[senderID]*sender), max: limit, removed: make(removals)}
+	return &dedupe{rows: make(map[senderID]*sender), idle: newIdleHeap(), max: limit, removed: make(removals)}
 }
 
 // row returns the row of id, which was heard of at the given time; new if need be; nil if there is no room at log time
@@ -105,7 +105,7 @@ func (d *dedupe) put(id senderID, s *sender) {
 	if old := d.rows[id]; old != nil {
 		s.last = max(s.last, old.last) // its place in the heap stays
 	} else {
-		d.idle.add(idleSender{s.last, id})
+		d.idle.Add(idleSender{s.last, id})
 	}
 	d.rows[id] = s
 }
@@ -184,19 +184,20 @@ func (d *dedupe) evict(now int64) bool {
 
 // removeIdle removes the sender that was silent for longest, if it was last heard of before a time, and reports whether it did.
 func (d *dedupe) removeIdle(before int64) bool {
-	for {
-		first, ok := d.idle.first()
-		if !ok || first.last >= before {
+	for d.idle.Len() > 0 {
+		first := d.idle.At(0)
+		if first.last >= before {
 			return false
 		}
 		s := d.rows[first.id]
 		if s.last == first.last {
-			d.idle.removeFirst()
-			d.remove(first.id, s)
+			d.remove(d.idle.Remove(0).id, s)
 			return true
 		}
-		d.idle.renewFirst(s.last)
+		first.last = s.last // heard of since
+		d.idle.Fix(0)
 	}
+	return false
 }
 
 // ago returns the time that lies d before t, or the first of all times.

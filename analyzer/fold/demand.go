@@ -1,6 +1,7 @@
 package fold
 
 import (
+	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/analyzer/window"
@@ -32,7 +33,7 @@ func demandSlot(r *rules.Rule, t int64) int64 {
 
 // add adds weight at t, and reports whether that is not too old.
 func (d *demand) add(slot, t, weight int64) bool {
-	n := slotOf(t, slot)
+	n := integer.FloorDiv(t, slot)
 	if n > d.newest {
 		d.shift(n)
 	}
@@ -40,7 +41,7 @@ func (d *demand) add(slot, t, weight int64) bool {
 		return false
 	}
 	w := &d.weights[d.newest-n]
-	*w = saturatingAdd(*w, weight)
+	*w = integer.Add(*w, weight)
 	return true
 }
 
@@ -58,7 +59,7 @@ func (d *demand) shift(n int64) {
 // as returns what counts of the demand at t in a window that begins at start: no slots that are too old, or that begin before it.
 func (d *demand) as(slot, t, start int64) demand {
 	live := *d
-	oldest := max(slotOf(t, slot)-demandSlots, slotOf(start-1, slot)) + 1
+	oldest := max(integer.FloorDiv(t, slot)-demandSlots, integer.FloorDiv(start-1, slot)) + 1
 	for i := range live.weights {
 		if live.newest-int64(i) < oldest {
 			live.weights[i] = 0
@@ -71,17 +72,9 @@ func (d *demand) as(slot, t, start int64) demand {
 func (d *demand) total() int64 {
 	var sum int64
 	for _, w := range d.weights {
-		sum = saturatingAdd(sum, w)
+		sum = integer.Add(sum, w)
 	}
 	return sum
-}
-
-func slotOf(t, slot int64) int64 {
-	n := t / slot
-	if t%slot < 0 {
-		n--
-	}
-	return n
 }
 
 // liveDemand returns what counts of a row's demand at a time, or nil. When the row's own window is over, nothing does: then the
@@ -137,11 +130,11 @@ func (f *Fold) ask(r *rules.Rule, i uint32, e *schemas.Entry, limit, weight int6
 	}
 	count, slot := r.Window.View(row.state, limit, e.Time), demandSlot(r, e.Time)
 	d := f.demandOf(row)
-	if count.Place != window.Newest || d != nil && slotOf(e.Time, slot) <= d.newest-demandSlots {
+	if count.Place != window.Newest || d != nil && integer.FloorDiv(e.Time, slot) <= d.newest-demandSlots {
 		return
 	}
 	if d == nil {
-		d = &demand{newest: slotOf(e.Time, slot)}
+		d = &demand{newest: integer.FloorDiv(e.Time, slot)}
 		f.putDemand(row, d)
 		row.setClosedByDemand(false) // that closure is over
 	}

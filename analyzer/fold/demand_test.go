@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
@@ -230,12 +231,12 @@ func TestDemandAgainstAListOfEntries(t *testing.T) {
 		for range rapid.IntRange(1, 30).Draw(t, "entries") {
 			at, weight := rapid.Int64Range(-20*slot, 20*slot).Draw(t, "at"), rapid.Int64Range(1, 9).Draw(t, "weight")
 			if d.add(slot, at, weight) {
-				all = append(all, added{slotOf(at, slot), weight})
+				all = append(all, added{integer.FloorDiv(at, slot), weight})
 			}
 			now, start := at+rapid.Int64Range(-slot, 10*slot).Draw(t, "asked at"), at-rapid.Int64Range(-slot, 10*slot).Draw(t, "start")
 			var want int64
 			for _, a := range all {
-				if a.n > d.newest-demandSlots && a.n > slotOf(now, slot)-demandSlots && a.n*slot >= start {
+				if a.n > d.newest-demandSlots && a.n > integer.FloorDiv(now, slot)-demandSlots && a.n*slot >= start {
 					want += a.weight
 				}
 			}

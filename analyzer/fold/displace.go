@@ -86,19 +86,9 @@ func (f *Fold) victim(v victimOf) (uint32, bool) {
 	return 0, false
 }
 
-// draw returns the index of a row, in use or not. The numbers are those of SplitMix64 (Steele, Lea, Flood: Fast Splittable
-// Pseudorandom Number Generators, 2014) from a fixed seed: what is drawn is a function of what was folded.
+// draw returns the index of a row, in use or not: a function of what was folded.
 func (f *Fold) draw() uint32 {
-	return uint32(drawn(&f.random) % uint64(f.table.made)) // < 2^32
-}
-
-// drawn returns the next number of SplitMix64.
-func drawn(random *uint64) uint64 {
-	*random += 0x9e3779b97f4a7c15
-	z := *random
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
+	return uint32(f.random.Next() % uint64(f.table.Made())) // < 2^32
 }
 
 // displace takes the row at index i from its caller. An open caller waits from then on, with a lower bound of its count. A

@@ -32,7 +32,7 @@ func (f *Fold) Advance(t int64) {
 	if t >= f.manual.next {
 		f.expireManual(t)
 	}
-	if len(f.ends.heap) > 0 && t >= f.ends.next {
+	if f.ends.due(t) {
 		f.reportEnds(t)
 	}
 	f.now = t

@@ -3,6 +3,8 @@ package fold
 import (
 	"math"
 
+	"github.com/509da70d/floodgate/analyzer/busiest"
+	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/analyzer/window"
@@ -26,7 +28,7 @@ type Options struct {
 	MaxSenders int                    // producers and sources remembered; 0 is DefaultMaxSenders
 	NoStore    bool                   // nothing will be committed: TakeDirty has nothing to give
 	Ends       bool                   // report closures that end by log time as changes: see Change.Ended. The counts are the same
-	Talkers    bool                   // keep a tally of the busiest callers: see Talkers. The counts are the same
+	Busiest    bool                   // sample the busiest callers: see Busiest. The counts are the same
 	Each       func(e *schemas.Entry) // called with each entry of a frame that is counted, in log order; may be nil
 
 	// Predict is the most that any rule predicts. The zero value is off: TakePlans has nothing to give then, and the counts,
@@ -52,12 +54,12 @@ type Fold struct {
 	table       table
 	dedupe      *dedupe
 	wheel       wheel
-	waiting     waiting
+	waiting     *waiting
 	moves       uint64                  // how often all rows have moved to another table
 	next        uint32                  // the row that sweep looks at next
 	left        int                     // rows that were dropped and are still in a bucket of the wheel
 	credit      int                     // what may be spent on looking for victims (see admit.go)
-	random      uint64                  // of draw
+	random      integer.Random          // of draw
 	scratch     [window.MaxCoarse]int64 // a coarse state that is not kept yet
 	now         int64                   // log time: the newest entry's, in Unix nanoseconds
 	offset      int64                   // of the record being folded
@@ -70,7 +72,7 @@ type Fold struct {
 	scan        *Scan // the pass over the rows that is under way, or nil
 	stats       Stats
 	overs       overshoots
-	talk        talk
+	busiest     busiest.Callers
 	manual      manuals
 	limits      []ruleLimit // of changeHand
 
@@ -112,11 +114,11 @@ func New(set *rules.Set, o Options) *Fold {
 	}
 	f := &Fold{
 		opts: o, fingerprint: o.Key.Fingerprint(), dedupe: newDedupe(o.MaxSenders), ids: newIDHasher(),
-		waiting: waiting{max: max(1, int(waitingShare*float64(o.MaxRows)))},
-		now:     math.MinInt64, removed: make(removals), stats: Stats{Rejected: make(map[string]uint64)}, overs: newOvershoots(),
+		waiting: newWaiting(max(1, int(waitingShare*float64(o.MaxRows)))), ends: newEnds(),
+		now: math.MinInt64, removed: make(removals), stats: Stats{Rejected: make(map[string]uint64)}, overs: newOvershoots(),
 		lags: newLags(), manual: newManuals(),
 	}
-	f.talk = newTalk(o.Talkers, f.ids.hash(""))
+	f.busiest = busiest.New(o.Busiest, f.ids.hash(""))
 	f.setRules(set)
 	return f
 }
@@ -149,11 +151,9 @@ func (f *Fold) entry(e *schemas.Entry, hash uint64) {
 		f.stats.Requests += uint64(e.Count)
 		if e.Blocked {
 			f.stats.Blocked += uint64(e.Count)
-			if f.talk.nextBlocked -= int64(e.Count); f.talk.nextBlocked <= 0 {
-				f.talk.refused(e, hash, f.now)
-			}
-		} else if f.talk.next--; f.talk.next <= 0 {
-			f.talk.passed(e, hash, f.now)
+			f.busiest.Blocked(e, hash, f.now)
+		} else {
+			f.busiest.Admitted(e, hash, f.now)
 		}
 	}
 	for k := range f.kinds {
@@ -251,6 +251,9 @@ func (f *Fold) CountLost(n uint64) { f.stats.Lost += n }
 
 // CountRejected counts messages that could not be read, by reason.
 func (f *Fold) CountRejected(reason string, n uint64) { f.stats.Rejected[reason] += n }
+
+// Busiest returns the busiest callers: see busiest.Callers. Without Options.Busiest there are none.
+func (f *Fold) Busiest() *busiest.Callers { return &f.busiest }
 
 // LogTime returns the newest time folded, in Unix nanoseconds; math.MinInt64 if there was none.
 func (f *Fold) LogTime() int64 { return f.now }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -55,7 +56,7 @@ func (l *lags) sum(now int64) {
 	l.until = math.MinInt64
 	for _, m := range l.newest {
 		if m.time > oldest {
-			kept[n], l.until = m.lag, max(l.until, saturatingAdd(m.time, lagsLive))
+			kept[n], l.until = m.lag, max(l.until, integer.Add(m.time, lagsLive))
 			n++
 		}
 	}

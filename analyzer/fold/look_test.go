@@ -31,7 +31,7 @@ func TestALookIsTheRefold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		log := randomLog(t)
 		change := changeOfRules{before: rapid.IntRange(0, len(log)).Draw(t, "rules change before"), set: sets[1]}
-		plain, asked := New(sets[0], Options{}), New(sets[0], Options{Talkers: true})
+		plain, asked := New(sets[0], Options{}), New(sets[0], Options{Busiest: true})
 		var kept fakeStore
 		for i := range log {
 			want := foldOne(plain, log, i, change, func([]Change) {})
@@ -51,7 +51,7 @@ func TestALookIsTheRefold(t *testing.T) {
 				checkLook(t, plain, &want)
 				asked.Draft(c)
 			}
-			asked.Talkers(now)
+			asked.Busiest().Lists(now)
 			asked.WalkRows(new(Walk), MaxWalk, now, func(*Row) {})
 		}
 		if got, want := asked.Digest(plain.LogTime()), plain.Digest(plain.LogTime()); got != want {

@@ -61,7 +61,7 @@ func TestALookWithAnOperatorIsTheRefold(t *testing.T) {
 	sets := foldtest.VariedRules(t)
 	rapid.Check(t, func(t *rapid.T) {
 		log := randomLog(t)
-		plain, asked := New(sets[0], Options{}), New(sets[0], Options{Talkers: true})
+		plain, asked := New(sets[0], Options{}), New(sets[0], Options{Busiest: true})
 		var kept fakeStore
 		var o drawnOperator
 		for i := range log {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/analyzer/window"
@@ -87,9 +88,9 @@ func (f *Fold) lowerBoundSince(rule int32, limit, t int64) int64 {
 // forgets returns the time from which on neither counts nor closures under a rule depend on an entry at or before lost
 // that s lacks. A rule in shadow mode counts by its own closures, so that what it counts must be forgotten once more.
 func forgets(r *rules.Rule, s window.State, limit, lost int64) int64 {
-	at := saturatingAdd(r.Window.Forgets(s, limit, lost), policy.Reach(r))
+	at := integer.Add(r.Window.Forgets(s, limit, lost), policy.Reach(r))
 	if r.Mode == schemas.ModeShadow {
-		at = saturatingAdd(r.Window.Forgets(s, limit, at), policy.Reach(r))
+		at = integer.Add(r.Window.Forgets(s, limit, at), policy.Reach(r))
 	}
 	return at
 }

@@ -2,11 +2,12 @@ package fold
 
 import (
 	"cmp"
-	"container/heap"
 	"math"
 	"slices"
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer/heap"
+	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/analyzer/window"
@@ -37,7 +38,7 @@ type manual struct {
 // end returns the log time from which on the record is forgotten.
 func (m *manual) end() int64 {
 	if m.Action == schemas.ControlReset {
-		return saturatingAdd(m.Time, int64(ResetMemory))
+		return integer.Add(m.Time, int64(ResetMemory))
 	}
 	return m.Until
 }
@@ -64,7 +65,7 @@ type manuals struct {
 	hands   map[schemas.Caller]*hand      // in force, about a caller
 	modes   []*manual                     // in force, by offset
 	list    []*manual                     // all by offset, unless unsorted, and some that are gone
-	ends    manualHeap                    // all, the first to end first
+	ends    heap.Heap[*manual]            // all, the first to end first; of two, the older one
 	next    int64                         // log time at which the first one ends; math.MaxInt64 if there is none
 	dirty   []*manual
 	rules   map[manualRule]*rules.Rule
@@ -92,6 +93,9 @@ func newManuals() manuals {
 	return manuals{
 		byID: make(map[schemas.ControlID]*manual), hands: make(map[schemas.Caller]*hand), next: math.MaxInt64,
 		rules: make(map[manualRule]*rules.Rule), refused: make(map[string]uint64),
+		ends: heap.New(func(a, b **manual) bool {
+			return cmp.Or(cmp.Compare((*a).end(), (*b).end()), cmp.Compare((*a).offset, (*b).offset)) < 0
+		}, nil),
 	}
 }
 
@@ -100,9 +104,8 @@ func (s *manuals) remember(m *manual) {
 	s.byID[m.ID] = m
 	s.unsorted = s.unsorted || len(s.list) > 0 && s.list[len(s.list)-1].offset > m.offset
 	s.list = append(s.list, m)
-	s.ends = append(s.ends, m)
-	heap.Fix(&s.ends, len(s.ends)-1)
-	s.next = s.ends[0].end()
+	s.ends.Add(m)
+	s.next = (*s.ends.At(0)).end()
 	if m.inForce() {
 		s.inForce[m.Action]++
 	}
@@ -110,17 +113,17 @@ func (s *manuals) remember(m *manual) {
 
 // takeFirst takes the record that ends first out of the heap. There must be one.
 func (s *manuals) takeFirst() *manual {
-	m := s.ends[0]
+	m := *s.ends.At(0)
 	s.takeEnd(0)
 	return m
 }
 
 // takeEnd takes the record at an index out of the heap.
 func (s *manuals) takeEnd(i int) {
-	heap.Remove(&s.ends, i)
+	s.ends.Remove(i)
 	s.next = math.MaxInt64
-	if len(s.ends) > 0 {
-		s.next = s.ends[0].end()
+	if s.ends.Len() > 0 {
+		s.next = (*s.ends.At(0)).end()
 	}
 }
 
@@ -245,27 +248,4 @@ func (f *Fold) ManualFrom(offset int64, yield func(Manual) bool) {
 // shown returns the record as others see it.
 func (m *manual) shown() Manual {
 	return Manual{Control: m.Control, Offset: m.offset, From: m.from, At: m.at, Undone: m.undo != nil, UndoneBy: m.undo}
-}
-
-// manualHeap is a heap (container/heap) of records, the one that ends first before the others; of two, the older one.
-type manualHeap []*manual
-
-func (h manualHeap) Len() int { return len(h) }
-
-func (h manualHeap) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(h[i].end(), h[j].end()), cmp.Compare(h[i].offset, h[j].offset)) < 0
-}
-
-func (h manualHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-
-// Push panics: remember puts records in place without it.
-func (h *manualHeap) Push(any) { panic("BUG: push into the heap of control records") }
-
-// Pop removes the last one. The heap calls it.
-func (h *manualHeap) Pop() any {
-	last := len(*h) - 1
-	m := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	return m
 }

@@ -3,7 +3,6 @@ package fold
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
 
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/rows"
@@ -230,7 +229,12 @@ func (f *Fold) forgetManual(id schemas.ControlID) {
 	if m == nil {
 		return
 	}
-	s.takeEnd(slices.Index(s.ends, m)) // only while a snapshot is restored
+	for i := range s.ends.Len() { // only while a snapshot is restored
+		if *s.ends.At(i) == m {
+			s.takeEnd(i)
+			break
+		}
+	}
 	s.forget(m)
 	f.removed.add(m.key(), m.stored)
 	if !m.inForce() {

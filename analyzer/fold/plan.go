@@ -1,6 +1,7 @@
 package fold
 
 import (
+	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
@@ -56,7 +57,7 @@ func (f *Fold) plan(tr *tracker) {
 	tr.pace.Advance(f.now, f.lags.lag.Mean)
 	shares := f.planShare(tr, rule, limit)
 	publish := false
-	if s := tr.share; s == nil || saturatingAdd(f.now, f.lags.lag.Mean) < s.Since() {
+	if s := tr.share; s == nil || integer.Add(f.now, f.lags.lag.Mean) < s.Since() {
 		var next policy.Announced
 		next, publish = o.Predict(tr.announced)
 		if f.room = o.Room; s != nil && publish && next.CloseAt >= s.Since() {
@@ -74,7 +75,7 @@ func (f *Fold) plan(tr *tracker) {
 		rate = tr.pace.Rate()
 	}
 	bound := policy.BoundOf(rule, limit, rate, f.lags.lag, policy.Predicted)
-	if s := tr.share; s != nil && s.Since() < saturatingAdd(f.now, f.lags.lag.Mean) {
+	if s := tr.share; s != nil && s.Since() < integer.Add(f.now, f.lags.lag.Mean) {
 		bound = policy.ShareBound(rule, limit, f.gates())
 	}
 	d.Evidence.Rate, d.Evidence.Expected, d.Evidence.Bound = float64(rate)/1000, bound.Expected, bound.Bound

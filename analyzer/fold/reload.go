@@ -24,7 +24,8 @@ func (f *Fold) SetRules(set *rules.Set) {
 	set = f.set
 	f.table, f.wheel, f.dirty = table{}, wheel{minute: f.wheel.minute, started: f.wheel.started}, nil
 	f.losses = nil
-	f.waiting, f.next, f.left = waiting{max: f.waiting.max}, 0, 0
+	f.waiting.clear()
+	f.next, f.left = 0, 0
 	first := len(f.changes)
 	moved := make([]int32, len(old.Rules))
 	for i, r := range old.Rules {

@@ -59,7 +59,7 @@ func (f *Fold) Scan() *Scan { return f.scan }
 // BeginScan starts a scan, in place of one that was under way, and returns the whole dedupe table and all losses as they
 // are now.
 func (f *Fold) BeginScan() ([]Sender, []rows.Change) {
-	f.scan = &Scan{end: f.table.made}
+	f.scan = &Scan{end: f.table.Made()}
 	for _, m := range f.manual.byID {
 		f.scan.manual = append(f.scan.manual, scannedManual{m, m.undo})
 	}

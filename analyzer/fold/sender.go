@@ -48,6 +48,5 @@ func SenderExpired(key, value []byte, now int64) (bool, error) {
 	if err := d.restore(key, value, 1); err != nil {
 		return false, err
 	}
-	first, _ := d.idle.first()
-	return first.last < ago(now, dedupeGrace), nil
+	return d.idle.At(0).last < ago(now, dedupeGrace), nil
 }

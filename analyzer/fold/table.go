@@ -3,6 +3,7 @@ package fold
 import (
 	"hash/maphash"
 
+	"github.com/509da70d/floodgate/analyzer/index"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/window"
 )
@@ -39,9 +40,9 @@ func (r *row) set(s window.State) { r.state = append(window.State(r.words[:0]), 
 // table finds the row of a rule and caller: an index by rowHash, and the full id compared on a match. Rows never move, so that their
 // indexes stay good. The zero value is empty. One goroutine may use a table.
 type table struct {
-	slab[row]
+	index.Slab[row]
 
-	index index
+	index index.Index
 	used  int // rows in use
 }
 
@@ -61,51 +62,44 @@ func rowHash(id uint64, rule int32) uint64 {
 }
 
 // row returns the row at index i, which is in use.
-func (t *table) row(i uint32) *row { return t.at(i) }
+func (t *table) row(i uint32) *row { return t.At(i) }
 
 func (t *table) home(i uint32) uint32 { return t.row(i).home }
 
 // find returns the index of the row of rule and id, or false.
 func (t *table) find(hash uint64, rule int32, id string) (uint32, bool) {
-	if t.used == 0 {
-		return 0, false
-	}
-	slots, mask := t.index.slots, t.index.mask()
-	tag := uint32(hash >> 32) // the upper half
-	for at := uint32(hash) & mask; slots[at].number != 0; at = (at + 1) & mask {
-		if slots[at].tag != tag {
-			continue
-		}
-		r := t.row(slots[at].number - 1)
-		if r.home == uint32(hash) && int32(r.rule) == rule && r.id == id { // the lower half
-			return slots[at].number - 1, true
+	p := t.index.Probe(hash)
+	i, ok := p.Next()
+	for ; ok; i, ok = p.Next() {
+		if r := t.row(i); r.home == index.Home(hash) && int32(r.rule) == rule && r.id == id {
+			break
 		}
 	}
-	return 0, false
+	return i, ok
 }
 
 // insert adds a row that find did not find, and returns its index.
 func (t *table) insert(hash uint64, rule int32, id string) uint32 {
-	i := t.take()
+	i := t.Take()
 	r := t.row(i)
-	*r = row{since: never, home: uint32(hash), rule: int16(rule), id: id, dirty: r.dirty} // the lower half; rules.MaxRules
+	*r = row{since: never, home: index.Home(hash), rule: int16(rule), id: id, dirty: r.dirty} // rules.MaxRules
 	r.set(nil)
 	t.used++
-	t.index.add(hash, i, t.home)
+	t.index.Add(hash, i, t.home)
 	return i
 }
 
 // remove frees the row at index i. If it is on the list of the next checkpoint, it stays there, once.
 func (t *table) remove(i uint32) {
-	t.index.remove(i, t.home)
+	t.index.Remove(i, t.home)
 	*t.row(i) = row{rule: -1, dirty: t.row(i).dirty}
-	t.give(i)
+	t.Give(i)
 	t.used--
 }
 
 // each calls f with every row in use, in no meaningful order, until it returns false. f may remove the row it is given.
 func (t *table) each(f func(i uint32, r *row) bool) {
-	for i := range t.made {
+	for i := range t.Made() {
 		if r := t.row(i); r.rule >= 0 && !f(i, r) {
 			return
 		}

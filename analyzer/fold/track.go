@@ -3,6 +3,7 @@ package fold
 import (
 	"math"
 
+	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
@@ -73,8 +74,8 @@ func (f *Fold) trackRefused(r *row, t, weight int64) {
 		return
 	}
 	c, a := &r.closure, &tr.announced
-	counted := c.Nth > 0 && t >= c.CloseAt && t < saturatingAdd(c.Until, (c.Until-c.CloseAt)/8+f.lags.lag.Mean)
-	early := a.Until > 0 && t >= a.CloseAt && t < saturatingAdd(a.Until, f.lags.lag.Mean)
+	counted := c.Nth > 0 && t >= c.CloseAt && t < integer.Add(c.Until, (c.Until-c.CloseAt)/8+f.lags.lag.Mean)
+	early := a.Until > 0 && t >= a.CloseAt && t < integer.Add(a.Until, f.lags.lag.Mean)
 	if counted || early || f.refusesShare(tr, t) {
 		tr.pace.Add(f.now, f.now-t, weight, f.lags.lag.Mean)
 	}
@@ -90,7 +91,7 @@ func (f *Fold) tellTracker(r *row, c *Change) {
 	rate := tr.pace.Rate()
 	c.Rate = float64(rate) / 1000
 	by := policy.Reactive
-	if a.Until > 0 && a.CloseAt <= saturatingAdd(c.At, f.lags.lag.Mean) {
+	if a.Until > 0 && a.CloseAt <= integer.Add(c.At, f.lags.lag.Mean) {
 		by = policy.Predicted // its time is right or a little late, and gates hold it by then
 	}
 	if c.Kind == policy.Closed && f.now < f.lags.until {

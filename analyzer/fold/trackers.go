@@ -3,6 +3,8 @@ package fold
 import (
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer/index"
+	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/rules"
 )
@@ -21,14 +23,14 @@ type tracker struct {
 // trackers is the table of trackers, found by their rows. If it is full, a row takes the tracker of another that is further from
 // its limit. A tracker takes 16 bytes more for the index, and 8 on the list of those that were touched. The zero value is empty.
 type trackers struct {
-	slab[tracker]
+	index.Slab[tracker]
 
-	index   index
+	index   index.Index
 	used    int        // trackers with a row
 	touched []*tracker // since the last TakePlans, in log order; some of them may be free
 	next    uint32     // the one that sweep looks at next
-	random  uint64     // of draws
-	shares  int        // trackers with a share
+	random  integer.Random
+	shares  int // trackers with a share
 }
 
 const (
@@ -45,16 +47,16 @@ const (
 // emptied returns an empty table that draws on.
 func (t *trackers) emptied() trackers { return trackers{random: t.random} }
 
-func (t *trackers) home(i uint32) uint32 { return t.at(i).row.home }
+func (t *trackers) home(i uint32) uint32 { return t.At(i).row.home }
 
 // place returns the number of the tracker of a row, which must have one.
 func (t *trackers) place(r *row) uint32 {
-	mask := t.index.mask()
-	at := r.home & mask
-	for t.at(t.index.slots[at].number-1).row != r {
-		at = (at + 1) & mask
+	p := t.index.Probe(uint64(r.home)) // whole homes are compared in place
+	i, _ := p.Next()
+	for t.At(i).row != r {
+		i, _ = p.Next()
 	}
-	return t.index.slots[at].number - 1
+	return i
 }
 
 // find returns the tracker of a row, or nil.
@@ -62,17 +64,17 @@ func (t *trackers) find(r *row) *tracker {
 	if r.beside&hasTracker == 0 {
 		return nil
 	}
-	return t.at(t.place(r))
+	return t.At(t.place(r))
 }
 
 // add gives a row a tracker, which it must not have.
 func (t *trackers) add(r *row) *tracker {
-	i := t.take()
-	tr := t.at(i)
+	i := t.Take()
+	tr := t.At(i)
 	*tr = tracker{row: r, touched: tr.touched}
 	r.beside |= hasTracker
 	t.used++
-	t.index.add(uint64(r.home), i, t.home) // whole homes are compared in place
+	t.index.Add(uint64(r.home), i, t.home) // whole homes are compared in place
 	return tr
 }
 
@@ -82,13 +84,13 @@ func (t *trackers) remove(r *row) {
 		return
 	}
 	i := t.place(r)
-	if t.at(i).share != nil {
+	if t.At(i).share != nil {
 		t.shares--
 	}
-	t.index.remove(i, t.home)
-	*t.at(i) = tracker{touched: t.at(i).touched}
+	t.index.Remove(i, t.home)
+	*t.At(i) = tracker{touched: t.At(i).touched}
 	r.beside &^= hasTracker
-	t.give(i)
+	t.Give(i)
 	t.used--
 }
 
@@ -118,7 +120,7 @@ func (f *Fold) makeTrackerRoom(r *row) bool {
 	t := &f.trackers
 	least, lowest := (*row)(nil), f.rank(r)
 	for range trackerTries {
-		other := t.at(uint32(drawn(&t.random) % uint64(t.made))).row // < 2^32
+		other := t.At(uint32(t.random.Next() % uint64(t.Made()))).row // < 2^32
 		if other == nil {
 			continue
 		}
@@ -135,11 +137,11 @@ func (f *Fold) makeTrackerRoom(r *row) bool {
 // sweepTrackers checks the next n trackers, and frees those whose rows have been far from their limits for long.
 func (f *Fold) sweepTrackers(n int) {
 	t := &f.trackers
-	for range min(n, int(t.made)) {
-		if t.next >= t.made {
+	for range min(n, int(t.Made())) {
+		if t.next >= t.Made() {
 			t.next = 0
 		}
-		tr := t.at(t.next)
+		tr := t.At(t.next)
 		t.next++
 		if tr.row == nil {
 			continue

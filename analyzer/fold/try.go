@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/rows"
@@ -205,7 +206,7 @@ func (f *trialFold) admit() {
 		}
 		for _, e := range []*schemas.Entry{&f.arrival, &f.answer} {
 			if r := f.fold.set.Rules[rule]; r.Matches(e) {
-				o.Weight = saturatingAdd(o.Weight, r.Weight(e, false))
+				o.Weight = integer.Add(o.Weight, r.Weight(e, false))
 			}
 		}
 	}

@@ -15,15 +15,12 @@ import (
 // check fails unless heap, index and callers of a waiting room agree.
 func (w *waiting) check(t foldtest.T) {
 	t.Helper()
-	if len(w.heap) != len(w.callers) || w.index.used != len(w.callers) || len(w.callers) > w.max {
-		t.Fatalf("got %d in the heap, %d in the index and %d callers of %d", len(w.heap), w.index.used, len(w.callers), w.max)
+	if w.heap.Len() != len(w.callers) || len(w.callers) > w.max {
+		t.Fatalf("got %d in the heap and %d callers of %d", w.heap.Len(), len(w.callers), w.max)
 	}
-	for at, n := range w.heap {
-		if int(w.callers[n].at) != at {
+	for at := range w.heap.Len() {
+		if n := w.heap.At(at).number; int(w.callers[n].at) != at {
 			t.Fatalf("caller %d: got place %d, want %d", n, w.callers[n].at, at)
-		}
-		if parent := w.heap[(at-1)/2*min(at, 1)]; w.callers[parent].estimate > w.callers[n].estimate {
-			t.Fatalf("the heap has %d above %d", w.callers[parent].estimate, w.callers[n].estimate)
 		}
 	}
 	for n := range w.callers {
@@ -42,7 +39,7 @@ func TestWaitingIsAMap(t *testing.T) {
 		rule int32
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		w := waiting{max: rapid.IntRange(1, 12).Draw(t, "room")}
+		w := newWaiting(rapid.IntRange(1, 12).Draw(t, "room"))
 		sent := make(map[key]int64)
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			n := rapid.Uint64Range(0, 20).Draw(t, "caller")
@@ -84,7 +81,7 @@ func TestWaitingIsAMap(t *testing.T) {
 func TestSpaceSavingKeepsTheHeavy(t *testing.T) {
 	const room = 256
 	for seed := range uint64(4) {
-		w := waiting{max: room}
+		w := newWaiting(room)
 		rng := rand.New(rand.NewPCG(seed, 1))
 		exact := make(map[uint64]int64)
 		var total int64
@@ -105,9 +102,10 @@ func TestSpaceSavingKeepsTheHeavy(t *testing.T) {
 		w.check(t)
 		var sum int64
 		for _, c := range w.callers {
-			sum += c.estimate
-			if c.estimate < exact[c.hash] {
-				t.Errorf("caller %d: estimated at %d, sent %d", c.hash, c.estimate, exact[c.hash])
+			estimate := w.heap.At(int(c.at)).weight
+			sum += estimate
+			if estimate < exact[c.hash] {
+				t.Errorf("caller %d: estimated at %d, sent %d", c.hash, estimate, exact[c.hash])
 			}
 		}
 		if sum != total {
@@ -125,7 +123,7 @@ func TestSpaceSavingKeepsTheHeavy(t *testing.T) {
 // however many others come, each once.
 func TestACallerThatSendsMoreThanItsShareStays(t *testing.T) {
 	const room = 100
-	w := waiting{max: room}
+	w := newWaiting(room)
 	const steady = math.MaxUint64
 	w.add(steady, 0, nil, 1)
 	for n := range uint64(200 * room) {
@@ -141,7 +139,7 @@ func TestACallerThatSendsMoreThanItsShareStays(t *testing.T) {
 }
 
 func TestWaitingSweepsEndedEntries(t *testing.T) {
-	w := waiting{max: 10}
+	w := newWaiting(10)
 	for n := range uint64(10) {
 		w.add(n, 0, window.State{int64(n)}, 5)
 	}
@@ -154,12 +152,12 @@ func TestWaitingSweepsEndedEntries(t *testing.T) {
 		t.Errorf("got %d callers, want the five that are not over", len(w.callers))
 	}
 	w.sweep(5, func(*waiter) bool { return true })
-	if len(w.callers) != 0 || w.callers != nil || w.index.slots != nil {
+	if len(w.callers) != 0 || w.callers != nil {
 		t.Errorf("got %+v, want an empty room without memory", w)
 	}
 	w.add(1, 0, nil, 1)
 	w.check(t)
-	var none waiting
+	none := newWaiting(0)
 	none.add(1, 0, nil, 1)
 	if _, ok := none.find(1, 0); ok {
 		t.Error("a waiting room of no places let somebody in")
@@ -167,12 +165,12 @@ func TestWaitingSweepsEndedEntries(t *testing.T) {
 }
 
 func TestEstimatesSaturate(t *testing.T) {
-	w := waiting{max: 1}
+	w := newWaiting(1)
 	w.add(1, 0, nil, math.MaxInt64-1)
 	w.add(2, 0, nil, 5)
 	n, _ := w.find(2, 0)
 	w.update(n, nil, 5)
-	if got := w.callers[n].estimate; got != math.MaxInt64 {
+	if got := w.heap.At(int(w.callers[n].at)).weight; got != math.MaxInt64 {
 		t.Errorf("got %d, want the largest number", got)
 	}
 }

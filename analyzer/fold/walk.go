@@ -29,7 +29,7 @@ func (f *Fold) Moved(w *Walk) bool { return w.begun && w.moves != f.moves }
 func (f *Fold) WalkRows(w *Walk, n int, at int64, yield func(*Row)) (more, again bool) {
 	again = f.Moved(w)
 	if !w.begun || again || w.at >= w.end {
-		*w = Walk{begun: true, moves: f.moves, end: f.table.made}
+		*w = Walk{begun: true, moves: f.moves, end: f.table.Made()}
 	}
 	for last := min(w.end, w.at+uint32(min(n, MaxWalk))); w.at < last; w.at++ {
 		if r := f.table.row(w.at); r.rule >= 0 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer"
+	"github.com/509da70d/floodgate/analyzer/busiest"
 	"github.com/509da70d/floodgate/analyzer/fold"
 )
 
@@ -101,7 +102,7 @@ func (l *Lister) Top(ctx context.Context, partition int, q Query) (*Page, error)
 // Busy is the busiest callers of a partition: those that are admitted, and those that are blocked, by falling rate.
 type Busy struct {
 	At                analyzer.At
-	Admitted, Blocked []fold.Talker
+	Admitted, Blocked []busiest.Caller
 }
 
 // Busy returns the busiest callers of a partition. It is shared: it must not be changed.

@@ -71,7 +71,7 @@ func newOwner(t foldtest.T) (*owner, *Lister) {
 	o := &owner{mu: make(turn, 1), fold: fold.New(foldtest.Rules(t,
 		"{name: ten, callers: key, limit: 10, window: 1h, algorithm: fixed, overrides: {vip: unlimited}}",
 		"{name: daily, callers: key, limit: 1000, window: day, timezone: UTC}",
-		"{name: bucket, callers: ip, limit: 60, window: 1h, algorithm: gcra, burst: 20}"), fold.Options{Talkers: true})}
+		"{name: bucket, callers: ip, limit: 60, window: 1h, algorithm: gcra, burst: 20}"), fold.Options{Busiest: true})}
 	l := New(o)
 	l.now = func() time.Time { return time.Unix(0, now) }
 	return o, l

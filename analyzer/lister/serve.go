@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer"
+	"github.com/509da70d/floodgate/analyzer/busiest"
 	"github.com/509da70d/floodgate/analyzer/fold"
 )
 
@@ -155,11 +156,11 @@ func (w *walk) hear(ctx context.Context) error {
 	err := w.steps.ask(ctx, func(f *fold.Fold, at analyzer.At) {
 		begun := time.Now()
 		w.busy.At, w.steps.at = at, at
-		w.busy.Admitted, w.busy.Blocked = f.Talkers(w.lister.now().UnixNano())
+		w.busy.Admitted, w.busy.Blocked = f.Busiest().Lists(w.lister.now().UnixNano())
 		w.steps.held += time.Since(begun)
 	})
-	for _, list := range [][]fold.Talker{w.busy.Admitted, w.busy.Blocked} {
-		slices.SortFunc(list, func(a, b fold.Talker) int {
+	for _, list := range [][]busiest.Caller{w.busy.Admitted, w.busy.Blocked} {
+		slices.SortFunc(list, func(a, b busiest.Caller) int {
 			return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
 		})
 	}

@@ -37,12 +37,3 @@ func rootOfProduct(a, b int64) int64 {
 	}
 	return root(a) * root(b)
 }
-
-// floorDiv returns the largest k with k·step ≤ t, for a step over 0.
-func floorDiv(t, step int64) int64 {
-	k := t / step
-	if t%step < 0 {
-		k--
-	}
-	return k
-}

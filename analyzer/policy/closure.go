@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/analyzer/window"
 )
@@ -83,7 +84,7 @@ func closeAt(r *rules.Rule, prev Closure, steps []Closure, t int64, count window
 	nth := follows(r, standing(prev, steps), t)
 	return Closure{
 		CloseAt: t,
-		Until:   max(count.Until, saturatingAdd(t, penalty(r, nth))),
+		Until:   max(count.Until, integer.Add(t, penalty(r, nth))),
 		Nth:     nth,
 		Peak:    count.Total,
 	}
@@ -111,7 +112,7 @@ func Reach(r *rules.Rule) int64 {
 	if r.Escalate.Factor <= 0 {
 		return int64(r.CloseFor)
 	}
-	return saturatingAdd(int64(max(r.Escalate.Max, r.CloseFor)), int64(r.Escalate.Forget))
+	return integer.Add(int64(max(r.Escalate.Max, r.CloseFor)), int64(r.Escalate.Forget))
 }
 
 // Derive returns the closure under changed rules at now, the newest time folded, where count is the window's View under
@@ -139,10 +140,10 @@ func Derive(
 	case prev.Peak < r.Window.Capacity(limit):
 		next.Until, next.Peak = count.Until, 0
 	default:
-		next.Until = max(count.Until, saturatingAdd(prev.CloseAt, penalty(r, prev.Nth)))
+		next.Until = max(count.Until, integer.Add(prev.CloseAt, penalty(r, prev.Nth)))
 		if byDemand {
 			length := r.Window.Length(now)
-			next.Until = max(next.Until, min(prev.Until, saturatingAdd(now, saturatingAdd(length, length))))
+			next.Until = max(next.Until, min(prev.Until, integer.Add(now, integer.Add(length, length))))
 		}
 	}
 	switch {
@@ -164,7 +165,7 @@ func (c Closure) Expiry(r *rules.Rule) int64 {
 	if r.Escalate.Factor <= 0 {
 		return c.Until
 	}
-	return saturatingAdd(c.Until, int64(r.Escalate.Forget))
+	return integer.Add(c.Until, int64(r.Escalate.Forget))
 }
 
 // Overshoot returns by how much the window went over what its limit allows, as a share of it, floor 0.
@@ -183,12 +184,4 @@ func Warning(r *rules.Rule, limit int64, count window.Count, weight int64) float
 		}
 	}
 	return 0
-}
-
-// saturatingAdd adds b ≥ 0 to a and stops at the largest time.
-func saturatingAdd(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
 }

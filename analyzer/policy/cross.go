@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/analyzer/window"
 )
@@ -28,9 +29,9 @@ func Cross(r *rules.Rule, s window.State, limit, from, to, rate int64, room wind
 		if now.Full(t) {
 			return Crossing{t, now.Until}, true, room
 		}
-		next, left := min(saturatingAdd(t, step), to), now.Total
+		next, left := min(integer.Add(t, step), to), now.Total
 		if slot > 0 {
-			next = min(saturatingAdd(floorDiv(t, slot)*slot, step), to)
+			next = min(integer.Add(integer.FloorDiv(t, slot)*slot, step), to)
 		}
 		if ends := r.Window.Expiry(room); ends > t {
 			next = min(next, ends)

@@ -3,6 +3,7 @@ package policy
 import (
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/analyzer/window"
 )
@@ -58,7 +59,7 @@ func (o *Outlook) hold(length int64) int64 {
 	if o.LagCap <= length/4 {
 		return o.Lag.Hold(length)
 	}
-	return max(0, min(o.Lag.Mean+o.Lag.Mean/2+o.Lag.Margin(), saturatingAdd(o.LagCap, o.LagCap)))
+	return max(0, min(o.Lag.Mean+o.Lag.Mean/2+o.Lag.Margin(), integer.Add(o.LagCap, o.LagCap)))
 }
 
 // Predict decides whether an early close is to be published now. It returns what is announced then; publish says whether that
@@ -73,13 +74,13 @@ func (o *Outlook) Predict(last Announced) (next Announced, publish bool) {
 	if last.Until != 0 && last.Until <= asOf {
 		last = o.settle(last, rate, hold)
 	}
-	if saturatingAdd(o.Lag.Mean, o.Lag.Deviation) > o.LagCap || o.Now < last.Rest && rate <= saturatingAdd(last.Demand, last.Demand/4) || !o.worth(rate, last) {
+	if integer.Add(o.Lag.Mean, o.Lag.Deviation) > o.LagCap || o.Now < last.Rest && rate <= integer.Add(last.Demand, last.Demand/4) || !o.worth(rate, last) {
 		return last, false
 	}
 	from, to := asOf, max(asOf+o.Lag.Mean+o.Lag.Margin(), o.Now+o.Lag.Mean+2*o.Lag.Deviation)
 	if o.Closure.before(o.Now) {
 		if from = o.Closure.Until; from < to {
-			to = max(to, saturatingAdd(from, reopensLate(o.Closure)))
+			to = max(to, integer.Add(from, reopensLate(o.Closure)))
 		}
 	}
 	if from >= to || !o.reaches(from, to, rate) {
@@ -88,9 +89,9 @@ func (o *Outlook) Predict(last Announced) (next Announced, publish bool) {
 	c, ok, room := Cross(o.Rule, o.State, o.Limit, from, to, rate, o.Room)
 	o.Room = room
 	if o.Closure.before(o.Now) {
-		c.CloseAt = max(c.CloseAt, saturatingAdd(o.Closure.Until, 1))
+		c.CloseAt = max(c.CloseAt, integer.Add(o.Closure.Until, 1))
 	}
-	next = Announced{CloseAt: c.CloseAt, Until: min(saturatingAdd(c.CloseAt, hold), c.Until), Rest: last.Rest, Demand: rate}
+	next = Announced{CloseAt: c.CloseAt, Until: min(integer.Add(c.CloseAt, hold), c.Until), Rest: last.Rest, Demand: rate}
 	inForce := o.Now + o.Lag.Mean // when gates have it
 	if !ok || next.Until <= max(next.CloseAt, inForce) || o.byChance(c, rate) {
 		return last, false
@@ -176,7 +177,7 @@ func deviation(rate, length int64) int64 { return rootOfProduct(weightIn(rate, l
 func (o *Outlook) settle(last Announced, rate, hold int64) Announced {
 	missing := o.Rule.Window.Capacity(o.Limit) - o.Rule.Window.View(o.State, o.Limit, last.Until-1).Total
 	if missing > o.tolerance(max(rate, last.Demand))/1000 {
-		last.Rest = saturatingAdd(last.Until, 2*hold)
+		last.Rest = integer.Add(last.Until, 2*hold)
 	}
 	last.CloseAt, last.Until = 0, 0
 	return last

@@ -3,6 +3,8 @@ package policy
 import (
 	"math"
 	"time"
+
+	"github.com/509da70d/floodgate/analyzer/integer"
 )
 
 // Meter counts weight by slots of time, and forgets all but the newest of them. The zero value has counted nothing.
@@ -15,7 +17,7 @@ const meterSlots = 8
 
 // add adds weight at t.
 func (m *Meter) add(slot, t, weight int64) {
-	n := floorDiv(t, slot)
+	n := integer.FloorDiv(t, slot)
 	if n > m.newest {
 		m.shift(n)
 	}
@@ -50,7 +52,7 @@ func (m *Meter) sum(slot, from, until int64) (sum int64, ok bool) {
 
 // rate returns the mean of so many slots and the one that t lies in, in thousandths of weight a second.
 func (m *Meter) rate(slot, slots, t int64) int64 {
-	n := floorDiv(t, slot)
+	n := integer.FloorDiv(t, slot)
 	first, sum := n-slots, int64(0)
 	for i := range int64(meterSlots) {
 		if m.newest-i >= first {
@@ -68,7 +70,7 @@ type used struct {
 
 // add adds weight at t, and reports whether another time has become the newest.
 func (u *used) add(every, t, weight int64) (begins bool) {
-	n := floorDiv(t, every)
+	n := integer.FloorDiv(t, every)
 	if begins = n > u.number; begins {
 		if u.before = 0; n == u.number+1 {
 			u.before = u.now

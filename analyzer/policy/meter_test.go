@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/509da70d/floodgate/analyzer/integer"
 )
 
 // TestMeterAgainstAList: a Meter says of its newest eight slots what a list of all weights says, in whatever order they come.
@@ -18,10 +20,10 @@ func TestMeterAgainstAList(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "entries") {
 			e := entry{base + rapid.Int64Range(0, 20*slot).Draw(t, "at"), rapid.Int64Range(0, 1<<33).Draw(t, "weight")}
 			kept := min(e.weight, 1<<32-1)
-			if m.add(slot, e.t, kept); floorDiv(e.t, slot) > newest-meterSlots {
+			if m.add(slot, e.t, kept); integer.FloorDiv(e.t, slot) > newest-meterSlots {
 				list = append(list, entry{e.t, kept})
 			}
-			newest = max(newest, floorDiv(e.t, slot))
+			newest = max(newest, integer.FloorDiv(e.t, slot))
 		}
 		from := (newest - rapid.Int64Range(0, 9).Draw(t, "from")) * slot
 		until := from + rapid.Int64Range(0, 5).Draw(t, "slots")*slot
@@ -35,7 +37,7 @@ func TestMeterAgainstAList(t *testing.T) {
 		want := make(map[int64]int64)
 		for _, e := range list {
 			if e.t >= from && e.t < until {
-				n := floorDiv(e.t, slot)
+				n := integer.FloorDiv(e.t, slot)
 				want[n] = min(want[n]+e.weight, 1<<32-1)
 			}
 		}

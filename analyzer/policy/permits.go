@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/rules"
 )
 
@@ -49,7 +50,7 @@ func PermitsOf(r *rules.Rule, limit int64) (p Permits) {
 func (p Permits) renewal() int64 { return up(max(p.Period, renewal), p.Period) }
 
 // hold returns how long a share holds if it is not renewed.
-func (p Permits) hold() int64 { return max(saturatingAdd(p.Period, 2*p.Period), minHold) }
+func (p Permits) hold() int64 { return max(integer.Add(p.Period, 2*p.Period), minHold) }
 
 // demand returns the demand to be published for one that was measured. Permits a period are whole, and so more than the limit
 // allows by less than one: the demand is more by as much, so that what each gate gets of them is not.
@@ -73,12 +74,12 @@ func (p Permits) fits(o *ShareOutlook, from int64) bool {
 	} else {
 		unseen = min(weightIn(o.Rate, from-o.AsOf)/1000, max(0, p.limit-w.View(o.State, o.Limit, o.Now).Total))
 	}
-	allowed := saturatingAdd(p.limit, max(p.limit/100, o.Gates))
+	allowed := integer.Add(p.limit, max(p.limit/100, o.Gates))
 	given := unseen
-	for at := begins; at < saturatingAdd(begins, p.span); {
-		at = saturatingAdd(at, p.Period)
+	for at := begins; at < integer.Add(begins, p.span); {
+		at = integer.Add(at, p.Period)
 		given += mulDiv(p.limit, p.Period, p.span)
-		if saturatingAdd(w.View(o.State, o.Limit, at).Total, given) > allowed {
+		if integer.Add(w.View(o.State, o.Limit, at).Total, given) > allowed {
 			return false
 		}
 	}
@@ -100,7 +101,7 @@ func saturatingMul(a, b int64) int64 { return mulDiv(a, b, 1) }
 
 // up returns the first multiple of step at or after t.
 func up(t, step int64) int64 {
-	k := floorDiv(t, step)
+	k := integer.FloorDiv(t, step)
 	if k*step < t {
 		k++
 	}

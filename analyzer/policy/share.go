@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/analyzer/window"
 )
@@ -112,7 +113,7 @@ func (s *Sharing) restAfter(o *ShareOutlook, p Permits) {
 	} else {
 		s.moves = 0
 	}
-	s.rest = saturatingAdd(o.Now, saturatingMul(2*every, 1<<s.moves))
+	s.rest = integer.Add(o.Now, saturatingMul(2*every, 1<<s.moves))
 }
 
 // stop ends the share.
@@ -122,7 +123,7 @@ func (s *Sharing) stop() { s.length, s.since = 0, never }
 func (s *Sharing) end(o *ShareOutlook) (news bool) {
 	news = s.since != never
 	s.stop()
-	s.start = saturatingAdd(o.Now, 2*o.lead())
+	s.start = integer.Add(o.Now, 2*o.lead())
 	return news
 }
 
@@ -132,7 +133,7 @@ func (s *Sharing) measuring() int64 { return minMeasured << (s.length - 1) }
 
 // deserves reports whether a caller without a share gets one.
 func (s *Sharing) deserves(o *ShareOutlook, p Permits) bool {
-	if s.inRow == 0 || o.Now < s.rest || o.Now >= saturatingAdd(o.Closure.Until, o.Rule.Window.Length(o.Now)) {
+	if s.inRow == 0 || o.Now < s.rest || o.Now >= integer.Add(o.Closure.Until, o.Rule.Window.Length(o.Now)) {
 		return false
 	}
 	if s.inRow < 2 && s.ratio(o, p) < floods {
@@ -177,11 +178,11 @@ func (s *Sharing) announce(o *ShareOutlook, p Permits) {
 	lead := o.lead()
 	s.length = measuredFor(o, p, s.ratio(o, p))
 	s.measured = Meter{}
-	s.start = saturatingAdd(o.Now, lead)
+	s.start = integer.Add(o.Now, lead)
 	first := up(s.start, s.measuring()/subPeriods) + s.measuring()
 	s.counts, s.demand, s.since = first, 1, never
-	s.next = up(saturatingAdd(first, 2*lead), p.Period)
-	s.from = saturatingAdd(s.next, 2*p.renewal())
+	s.next = up(integer.Add(first, 2*lead), p.Period)
+	s.from = integer.Add(s.next, 2*p.renewal())
 }
 
 // measuredFor returns Sharing.length for a caller: so long that gates remember the demand when they hear of it, and that each of
@@ -199,12 +200,12 @@ func measuredFor(o *ShareOutlook, p Permits, ratio int64) uint8 {
 // renew decides on the next share.
 func (s *Sharing) renew(o *ShareOutlook, p Permits) bool {
 	lead := o.lead()
-	if saturatingAdd(o.Now, lead+sooner) < s.next {
+	if integer.Add(o.Now, lead+sooner) < s.next {
 		return false
 	}
 	length := s.measuring()
 	part := length / subPeriods
-	end := floorDiv(o.Heard, part) * part
+	end := integer.FloorDiv(o.Heard, part) * part
 	if end-length < s.start || o.Now+lead-end >= length {
 		return false // gates have not measured it, or do not remember
 	}
@@ -213,7 +214,7 @@ func (s *Sharing) renew(o *ShareOutlook, p Permits) bool {
 		return false
 	}
 	from := s.next
-	if saturatingAdd(o.Now, o.Lag.Mean) > from {
+	if integer.Add(o.Now, o.Lag.Mean) > from {
 		from = up(o.Now+lead, p.Period)
 	}
 	if s.since == never {

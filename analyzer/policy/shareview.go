@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -8,9 +9,9 @@ import (
 // until returns when the newest share ends. One that only announces holds for the shortest time.
 func (s *Sharing) until(p Permits) int64 {
 	if s.since == never {
-		return saturatingAdd(s.from, 1)
+		return integer.Add(s.from, 1)
 	}
-	return saturatingAdd(s.from, p.hold())
+	return integer.Add(s.from, p.hold())
 }
 
 // Share returns the newest share, or nil if there is none, or if it has ended at t.
@@ -53,9 +54,9 @@ func (s *Sharing) Covered(o *ShareOutlook, total int64) bool {
 	if o.Rule.Window.Traits().Truncates {
 		return o.Closure.Until-o.Now <= p.Period+p.window/100
 	}
-	allowed := saturatingAdd(p.limit, max(p.limit/100, o.Gates))
+	allowed := integer.Add(p.limit, max(p.limit/100, o.Gates))
 	if !p.Aligned && o.Rule.Window.Traits().Slot < p.Period {
-		allowed = saturatingAdd(allowed, p.Whole)
+		allowed = integer.Add(allowed, p.Whole)
 	}
 	return total <= allowed
 }
@@ -65,7 +66,7 @@ func (s *Sharing) Published(t int64) { s.published = max(s.published, t) }
 
 // Closed notes a close. before is the closure before it.
 func (s *Sharing) Closed(r *rules.Rule, before, c Closure) {
-	if before.Nth == 0 || c.CloseAt >= saturatingAdd(before.Until, r.Window.Length(c.CloseAt)) {
+	if before.Nth == 0 || c.CloseAt >= integer.Add(before.Until, r.Window.Length(c.CloseAt)) {
 		s.inRow = 0
 	}
 	s.inRow = min(s.inRow+1, 2)

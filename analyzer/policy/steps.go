@@ -3,6 +3,7 @@ package policy
 import (
 	"slices"
 
+	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/rules"
 )
 
@@ -36,8 +37,8 @@ func standing(prev Closure, steps []Closure) Closure {
 // follows returns the number of a close at t if last is the latest close before it that stands. It is another close in a row unless
 // the caller has stayed open long enough to be forgiven.
 func follows(r *rules.Rule, last Closure, t int64) int64 {
-	if r.Escalate.Factor > 0 && last.Nth > 0 && t < saturatingAdd(last.Until, int64(r.Escalate.Forget)) {
-		return saturatingAdd(last.Nth, 1)
+	if r.Escalate.Factor > 0 && last.Nth > 0 && t < integer.Add(last.Until, int64(r.Escalate.Forget)) {
+		return integer.Add(last.Nth, 1)
 	}
 	return 1
 }

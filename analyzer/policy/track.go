@@ -3,6 +3,8 @@ package policy
 import (
 	"math"
 	"math/bits"
+
+	"github.com/509da70d/floodgate/analyzer/integer"
 )
 
 // Pace measures what one caller demands under one rule: the weight of its requests, admitted and blocked, by log time. It
@@ -60,12 +62,12 @@ func (p *Pace) Add(now, age, weight, lag int64) {
 	weight = min(weight, math.MaxUint32)
 	p.pending = uint32(min(int64(p.pending)+weight, math.MaxUint32))
 	micros := min(max(age, 0)/1000, maxAge)
-	p.late = min(saturatingAdd(p.late, mulDiv(weight, micros, 1)), maxSum)
+	p.late = min(integer.Add(p.late, mulDiv(weight, micros, 1)), maxSum)
 }
 
 // Advance moves the pace to log time now.
 func (p *Pace) Advance(now, lag int64) {
-	tick := floorDiv(now, paceTick)
+	tick := integer.FloorDiv(now, paceTick)
 	if p.started() && tick <= p.tick {
 		return
 	}

@@ -1,4 +1,4 @@
-package fold
+package index
 
 import (
 	"testing"
@@ -11,35 +11,35 @@ import (
 func TestASlabNeverMovesWhatItHolds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		var s slab[int]
+		var s Slab[int]
 		places := make(map[uint32]*int) // of the numbers in use
 		most := 0
-		for n := range rapid.IntRange(1, 3*pageRows).Draw(t, "steps") {
+		for n := range rapid.IntRange(1, 3*pageSize).Draw(t, "steps") {
 			if len(places) > 0 && rapid.IntRange(0, 3).Draw(t, "gives") == 0 {
 				for i, at := range places { // any
 					if *at != int(i) {
 						t.Fatalf("step %d: got %d at number %d", n, *at, i)
 					}
 					delete(places, i)
-					s.give(i)
+					s.Give(i)
 					break
 				}
 				continue
 			}
-			i := s.take()
+			i := s.Take()
 			if places[i] != nil {
 				t.Fatalf("step %d: number %d is in use already", n, i)
 			}
-			places[i] = s.at(i)
-			*s.at(i) = int(i)
+			places[i] = s.At(i)
+			*s.At(i) = int(i)
 			most = max(most, len(places))
 		}
 		for i, at := range places {
-			if s.at(i) != at || *at != int(i) {
+			if s.At(i) != at || *at != int(i) {
 				t.Fatalf("got %d at number %d, or it has moved", *at, i)
 			}
 		}
-		if int(s.made) != most || len(places)+len(s.free) != most || len(s.pages) != (most+pageRows-1)/pageRows {
+		if int(s.made) != most || len(places)+len(s.free) != most || len(s.pages) != (most+pageSize-1)/pageSize {
 			t.Errorf("got %d numbers, %d of them free, in %d pages, want %d", s.made, len(s.free), len(s.pages), most)
 		}
 	})

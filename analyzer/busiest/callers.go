@@ -1,0 +1,82 @@
+package busiest
+
+import (
+	"math"
+
+	"github.com/509da70d/floodgate/analyzer/integer"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+const (
+	sampleEvery = 32              // one of so many is sampled, on average, and counts for all of them: of entries that were admitted, of requests that were blocked
+	exactFrom   = 2 * sampleEvery // an entry of so many blocked requests is always sampled, and counts exactly
+)
+
+// Callers is a sample of what callers of a partition send, whether rules count them or not: the busiest of those that are admitted, and
+// of those that are blocked. New makes one. One goroutine may use it.
+type Callers struct {
+	next        int   // admitted entries until the next that is sampled
+	nextBlocked int64 // blocked requests until the next that is sampled
+	random      integer.Random
+	admitted    *tally // nil if nothing is sampled
+	blocked     *tally
+}
+
+// New returns an empty sample, which stays empty unless it is on. Nobody else may know the seed.
+func New(on bool, seed uint64) Callers {
+	if !on {
+		return Callers{next: math.MaxInt, nextBlocked: math.MaxInt64}
+	}
+	return Callers{next: 1, nextBlocked: 1, random: integer.Random(seed), admitted: newTally(), blocked: newTally()}
+}
+
+// distance draws how far away the next sampled entry is: if it were always as far, it would always be the same one of the callers of
+// a request.
+func (c *Callers) distance() int64 { return 1 + int64(c.random.Next()%(2*sampleEvery-1)) } // 1 to 63, 32 on average
+
+// Admitted samples an entry that was admitted, at log time now. hash is of the caller's id, and nobody else can compute it.
+func (c *Callers) Admitted(e *schemas.Entry, hash uint64, now int64) {
+	if c.next--; c.next <= 0 {
+		c.sampleAdmitted(e, hash, now)
+	}
+}
+
+// Blocked samples an entry that was blocked. Its arguments are those of Admitted.
+func (c *Callers) Blocked(e *schemas.Entry, hash uint64, now int64) {
+	if c.nextBlocked -= int64(e.Count); c.nextBlocked <= 0 {
+		c.sampleBlocked(e, hash, now)
+	}
+}
+
+// sampleAdmitted adds an entry that counts for sampleEvery of its size.
+func (c *Callers) sampleAdmitted(e *schemas.Entry, hash uint64, now int64) {
+	c.next = int(c.distance())
+	c.admitted.add(hash, e.Kind, e.ID, sampleEvery*float64(e.Count), now)
+}
+
+// sampleBlocked adds an entry of blocked requests. Gates put many requests of a caller that they block into one entry. A large entry is
+// always sampled, and counts exactly.
+func (c *Callers) sampleBlocked(e *schemas.Entry, hash uint64, now int64) {
+	if c.blocked == nil {
+		c.nextBlocked = math.MaxInt64
+		return
+	}
+	weight := float64(e.Count)
+	if e.Count >= exactFrom {
+		c.nextBlocked += int64(e.Count) // the draws of smaller entries do not depend on large ones
+	} else {
+		for weight = 0; c.nextBlocked <= 0; weight += sampleEvery {
+			c.nextBlocked += c.distance()
+		}
+	}
+	c.blocked.add(hash, e.Kind, e.ID, weight, now)
+}
+
+// Lists returns the busiest callers, admitted and blocked ones, in no particular order: their rates are as of now in Unix
+// nanoseconds, or of log time if that is later. Kinds that no rule counts are among them.
+//
+// Rates are of a sample: that of a caller with r requests a second is off by about √(16 r / 29), which is 4 % of 350 a second. Blocked
+// requests that came in entries of exactFrom or more are counted exactly. Each list has at most maxCallers.
+func (c *Callers) Lists(now int64) (admitted, blocked []Caller) {
+	return c.admitted.list(now), c.blocked.list(now)
+}

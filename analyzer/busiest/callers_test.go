@@ -1,0 +1,264 @@
+package busiest
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// send gives an entry to a sample, under a hash of its id.
+func send(c *Callers, e *schemas.Entry) {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(e.ID))
+	hash := h.Sum64() * 0x9e3779b97f4a7c15
+	if e.Blocked {
+		c.Blocked(e, hash, e.Time)
+	} else {
+		c.Admitted(e, hash, e.Time)
+	}
+}
+
+// plainIDs returns n addresses.
+func plainIDs(n int) []string {
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&0xff, i&0xff)
+	}
+	return ids
+}
+
+// Times of tests, in nanoseconds.
+const (
+	second = int64(time.Second)
+	minute = int64(time.Minute)
+	hour   = int64(time.Hour)
+)
+
+// exactTally is what a tally of any size would say.
+type exactTally struct {
+	weights map[string]float64
+	at      int64
+}
+
+func (x *exactTally) add(name string, weight float64, now int64) {
+	x.decay(now)
+	x.weights[name] += weight
+}
+
+func (x *exactTally) decay(now int64) {
+	for name := range x.weights {
+		x.weights[name] *= math.Exp2(-float64(now-x.at) / float64(HalfLife))
+	}
+	x.at = now
+}
+
+// TestTheTallyKeepsItsBounds: whatever comes, and with whatever pauses, no caller with more than its share of the places is missing,
+// and no weight is too low, or too high by more than that share.
+func TestTheTallyKeepsItsBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		ids := rapid.SampledFrom([]int{10, maxCallers, 3 * maxCallers, 1 << 30}).Draw(t, "ids")
+		pause := rapid.SampledFrom([]int64{0, 1000, 10 * second / 1000, second}).Draw(t, "pause")
+		tally, exact := newTally(), exactTally{weights: make(map[string]float64)}
+		now := rapid.Int64Range(-hour, hour).Draw(t, "begin")
+		for range rapid.IntRange(1, 4000).Draw(t, "entries") {
+			id := fmt.Sprint(rng.IntN(ids))
+			if rng.IntN(4) == 0 {
+				id = fmt.Sprint("heavy-", rng.IntN(3))
+			}
+			weight := float64(1 + rng.IntN(3))
+			tally.add(uint64(len(id))*0x9e3779b97f4a7c15+uint64(id[0]), "key", id, weight, now) // hashes that collide
+			exact.add(id, weight, now)
+			if now += pause; rng.IntN(500) == 0 {
+				now += rng.Int64N(20 * hour)
+			}
+		}
+		exact.decay(now)
+		checkTally(t, tally, &exact, now)
+	})
+}
+
+func checkTally(t *rapid.T, tally *tally, exact *exactTally, now int64) {
+	var all float64
+	for _, w := range exact.weights {
+		all += w
+	}
+	bound := all/maxCallers*1.001 + 1e-9
+	held := make(map[string]Caller)
+	for _, l := range tally.list(now) {
+		held[l.ID] = l
+	}
+	if len(held) != min(len(exact.weights), maxCallers) {
+		t.Fatalf("got %d callers of %d", len(held), len(exact.weights))
+	}
+	seen := -math.Expm1(-float64(max(now-tally.begun, second)) / timeConst)
+	perSecond := float64(second) / timeConst / seen
+	for id, w := range exact.weights {
+		l, ok := held[id]
+		got, over := l.Rate/perSecond, l.Over/perSecond
+		switch {
+		case !ok && w > bound:
+			t.Fatalf("%s with %g of %g is missing", id, w, all)
+		case ok && (got < w*0.999-1e-9 || got-over > w*1.001+1e-9 || over > bound):
+			t.Fatalf("%s: got %g with an error of %g, want %g and an error of at most %g", id, got, over, w, bound)
+		}
+	}
+	for i := range tally.heap.Len() {
+		if got := tally.places[tally.heap.At(i).number]; got != i {
+			t.Fatalf("a caller is at %d of the heap, and got %d", i, got)
+		}
+	}
+}
+
+// A rate is requests per second, soon after the begin as well as later, and falls when its caller is silent.
+func TestARateIsOfTheLastMinute(t *testing.T) {
+	tally := newTally()
+	rate := func(now int64) float64 {
+		for _, l := range tally.list(now) {
+			if l.ID == "a" {
+				return l.Rate
+			}
+		}
+		return 0
+	}
+	now := int64(0)
+	for tick := range int64(3000) { // 300 s of 50 a second
+		now = tick * second / 10
+		tally.add(1, "key", "a", 5, now)
+		if got := rate(now); tick > 20 && math.Abs(got-50) > 5 {
+			t.Fatalf("after %d ticks: got %g a second, want 50", tick, got)
+		}
+	}
+	if got := rate(now + int64(HalfLife)); math.Abs(got-25) > 1 {
+		t.Errorf("after 20 s of silence: got %g, want 25", got)
+	}
+	if got := rate(now + 10*minute); got > 0.01 {
+		t.Errorf("after 10 minutes of silence: got %g, want next to nothing", got)
+	}
+	if got := rate(0); math.Abs(got-50) > 5 {
+		t.Errorf("asked about a time before the newest: got %g, want 50", got)
+	}
+}
+
+// TestAFloodOfIDsDoesNotHideTheHeavyOnes: an attacker sends a hundred thousand ids. Callers that send a two-hundredth
+// each of all that comes are named all the same, those who are admitted and those who are blocked.
+func TestAFloodOfIDsDoesNotHideTheHeavyOnes(t *testing.T) {
+	c := New(true, 1)
+	ids := plainIDs(100_000)
+	rng := rand.New(rand.NewPCG(1, 2))
+	now := int64(0)
+	for i := range 1_200_000 {
+		e := schemas.Entry{Time: now, Kind: "ip", ID: ids[i%len(ids)], Count: 1, Blocked: i&1 == 0}
+		if rng.IntN(20) == 0 {
+			e.ID, e.Kind = fmt.Sprint("heavy-", rng.IntN(10)), "tenant" // which no rule counts
+		}
+		send(&c, &e)
+		now += 50_000 // 20 000 a second
+	}
+	admitted, blocked := c.Lists(now)
+	for name, list := range map[string][]Caller{"admitted": admitted, "blocked": blocked} {
+		slices.SortFunc(list, func(a, b Caller) int { return int(math.Copysign(1, b.Rate-a.Rate)) })
+		if len(list) != maxCallers {
+			t.Fatalf("%s: got %d callers, want %d", name, len(list), maxCallers)
+		}
+		for _, l := range list[:10] {
+			if l.Kind != "tenant" || l.Rate-l.Over > 85 || l.Rate < 15 {
+				t.Errorf("%s: got %+v among the first ten, want heavy ones at about 50 a second", name, l)
+			}
+		}
+	}
+}
+
+// Each request is told of two callers, one after the other: a sample of every second, fourth or thirty-second entry would never hear of one of them.
+func TestTheSampleHasAllCallersOfARequest(t *testing.T) {
+	c := New(true, 1)
+	for i := range int64(100_000) {
+		at := i * second / 1000
+		send(&c, &schemas.Entry{Time: at, Kind: "ip", ID: "a", Count: 1})
+		send(&c, &schemas.Entry{Time: at, Kind: "key", ID: "a", Count: 1})
+	}
+	admitted, blocked := c.Lists(0)
+	if len(admitted) != 2 || len(blocked) != 0 {
+		t.Fatalf("got %+v and %+v, want two callers that are admitted", admitted, blocked)
+	}
+	for _, l := range admitted {
+		if math.Abs(l.Rate-1000) > 200 || l.Over != 0 {
+			t.Errorf("got %+v, want about 1000 a second", l)
+		}
+	}
+}
+
+// TestBlockedRequestsAreSampledByTheirNumber: a caller's rate is the same, whether its requests come one by one or many in an entry, and
+// also when entries of another size come between; entries of many are counted exactly.
+func TestBlockedRequestsAreSampledByTheirNumber(t *testing.T) {
+	c := New(true, 1)
+	sizes := []uint32{1, 3, 31, 32, 33, exactFrom - 1, exactFrom, 1000}
+	const total = exactFrom * 31 * 33 * 5 // a second, of each: nearly a whole number of entries
+	sent := make(map[uint32]int64)
+	for at := range int64(1000) {
+		for _, size := range sizes {
+			for ; sent[size] < total/1000*(at+1); sent[size] += int64(size) {
+				send(&c, &schemas.Entry{Time: at * second / 1000, Kind: "ip", ID: fmt.Sprint(size), Count: size, Blocked: true})
+			}
+		}
+	}
+	admitted, blocked := c.Lists(second)
+	if len(admitted) != 0 || len(blocked) != len(sizes) {
+		t.Fatalf("got %+v and %+v, want %d callers that are blocked", admitted, blocked, len(sizes))
+	}
+	for _, l := range blocked {
+		if math.Abs(l.Rate-total)/total > 0.03 || l.Over != 0 {
+			t.Errorf("entries of %s: got %+v, want %d a second", l.ID, l, total)
+		}
+	}
+	if len(c.blocked.callers) != len(sizes) || c.nextBlocked <= 0 || c.nextBlocked > 2*sampleEvery {
+		t.Errorf("got the next after %d requests, want 1 to %d", c.nextBlocked, 2*sampleEvery-1)
+	}
+}
+
+// TestASampleThatIsOffStaysOff, however much is blocked: the distance to the next sampled entry never runs out.
+func TestASampleThatIsOffStaysOff(t *testing.T) {
+	c := New(false, 1)
+	c.nextBlocked = 3
+	for i := range int64(5) {
+		send(&c, &schemas.Entry{Time: i, Kind: "ip", ID: "a", Count: math.MaxUint32, Blocked: true})
+	}
+	if admitted, blocked := c.Lists(0); len(admitted)+len(blocked) != 0 || c.nextBlocked < math.MaxInt64/2 {
+		t.Errorf("got %+v and %+v, and %d left", admitted, blocked, c.nextBlocked)
+	}
+}
+
+func TestATallyThatIsFullDoesNotAllocate(t *testing.T) {
+	tally := newTally()
+	ids := plainIDs(4 * maxCallers)
+	n := 0
+	add := func() {
+		tally.add(uint64(n)*0x9e3779b97f4a7c15, "ip", ids[n%len(ids)], 1, int64(n))
+		n++
+	}
+	for range 2 * len(ids) {
+		add()
+	}
+	if got := testing.AllocsPerRun(1000, add); got != 0 {
+		t.Errorf("got %v allocations, want 0", got)
+	}
+}
+
+// BenchmarkFlood is one blocked entry of a caller that is not in the tally: the most that it costs.
+func BenchmarkFlood(b *testing.B) {
+	tally := newTally()
+	ids := plainIDs(1 << 16)
+	n := 0
+	for b.Loop() {
+		tally.add(uint64(n)*0x9e3779b97f4a7c15, "ip", ids[n&(1<<16-1)], 1, int64(n)*1000)
+		n++
+	}
+}
