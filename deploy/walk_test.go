@@ -13,7 +13,7 @@ import (
 )
 
 // walkPages are the pages that a newcomer follows command by command.
-var walkPages = []string{"../README.md", "nginx/README.md"}
+var walkPages = []string{"../README.md", "nginx/README.md", "../.github/OPERATING.md"}
 
 // shellCommands returns the commands that a page shows in blocks, without their comments.
 func shellCommands(t *testing.T, page string) []string {
@@ -36,12 +36,12 @@ func TestCommandsCanBePasted(t *testing.T) {
 		installed := false
 		for _, command := range shellCommands(t, page) {
 			words := strings.Fields(command)
-			installed = installed || words[0] == "go" && slices.Contains([]string{"build", "install"}, words[1]) && words[len(words)-1] == "./cmd/floodgate"
+			installed = installed || strings.HasPrefix(command, "go install ./cmd/floodgate") || strings.HasPrefix(command, "go build -o /usr/local/bin/floodgate")
 			if words[0] == "floodgate" {
 				if !installed {
 					t.Errorf("%s: got %q before floodgate is installed", page, command)
 				}
-				daemon := slices.Contains([]string{"analyze", "ingest", "sidecar", "notify", "broker"}, words[1])
+				daemon := slices.Contains([]string{"analyze", "ingest", "sidecar", "broker"}, words[1]) || words[1] == "notify" && words[2] == "--brokers"
 				if (daemon || slices.Contains(words, "--watch")) && !strings.HasSuffix(command, "&") {
 					t.Errorf("%s: got %q, which never ends, want it in the background", page, command)
 				}
