@@ -6,51 +6,68 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/spf13/cobra"
+
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/printable"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 )
 
-// runActions lists what was done by hand.
-func runActions(ctx context.Context, p process, args []string) error {
-	flags := newFlags("actions [flags]\n\nLists what was done by hand, by whom and why, the newest first.")
+// Actions lists what was done by hand.
+func Actions(p command.Process) *cobra.Command {
 	var api clientFlags
-	var caller, action, state string
-	var limit int
-	flags.StringVar(&caller, "caller", "", "only about this `caller`")
-	flags.StringVar(&action, "action", "", "only this action: close, open, limit, reset, mode or undo")
-	flags.StringVar(&state, "state", "", "only actions in this state: waiting, in_force, done, ended or undone")
-	flags.IntVar(&limit, "limit", 50, "how many to list, 1 to 1000")
-	api.add(flags)
-	if err := parseFlags(p, flags, args); err != nil {
-		return err
+	var q actionsQuery
+	cmd := &cobra.Command{
+		Use:     "actions [flags]",
+		Short:   "list what was done by hand, by whom and why",
+		Long:    "Lists what was done by hand, by whom and why, the newest first.",
+		Example: "floodgate actions --state in_force",
+		Args:    command.FlagsOnly,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return q.run(cmd.Context(), p, &api) },
 	}
-	if err := flagsOnly(flags); err != nil {
-		return err
-	}
-	query := url.Values{"limit": {strconv.Itoa(limit)}}
-	if caller != "" {
-		c, err := callerArg("--caller", caller)
+	flags := cmd.Flags()
+	flags.StringVar(&q.caller, "caller", "", "only about this `caller`")
+	flags.StringVar(&q.action, "action", "", "only this action: close, open, limit, reset, mode or undo")
+	flags.StringVar(&q.state, "state", "", "only actions in this state: waiting, in_force, done, ended or undone")
+	flags.IntVar(&q.limit, "limit", 50, "how many to list, 1 to 1000")
+	api.add(cmd)
+	command.Complete(cmd, "caller", api.completing(p, closedCallers))
+	command.Words(cmd, "action", "close", "open", "limit", "reset", "mode", "undo")
+	command.Words(cmd, "state", apiv1.StateWaiting, apiv1.StateInForce, apiv1.StateDone, apiv1.StateEnded, apiv1.StateUndone)
+	return cmd
+}
+
+// actionsQuery is which actions to list.
+type actionsQuery struct {
+	caller, action, state string
+	limit                 int
+}
+
+func (q *actionsQuery) run(ctx context.Context, p command.Process, api *clientFlags) error {
+	query := url.Values{"limit": {strconv.Itoa(q.limit)}}
+	if q.caller != "" {
+		c, err := callerArg("--caller", q.caller)
 		if err != nil {
 			return err
 		}
 		query.Set("caller", c.String())
 	}
-	if action != "" {
-		query.Set("action", action)
+	if q.action != "" {
+		query.Set("action", q.action)
 	}
-	if state != "" {
-		query.Set("state", state)
+	if q.state != "" {
+		query.Set("state", q.state)
 	}
 	var list apiv1.ActionList
 	if err := api.get(ctx, "actions", "/v1/actions", query, &list); err != nil {
 		return err
 	}
-	if api.output.json {
-		return printable.JSON(p.stdout).Encode(list)
+	if api.output.JSON {
+		return printable.JSON(p.Stdout).Encode(list)
 	}
 	if len(list.Actions) > 0 {
-		t := terminal.NewTable(p.stdout, "time (UTC)", "who", "what", "state", "why", "id")
+		t := terminal.NewTable(p.Stdout, "time (UTC)", "who", "what", "state", "why", "id")
 		for i := range list.Actions {
 			a := &list.Actions[i]
 			t.AppendRow(terminal.Cells(when(a.Time), a.Author, printable.Text(actionText(a)), stateText(a), a.Reason, a.ID))
@@ -61,7 +78,7 @@ func runActions(ctx context.Context, p process, args []string) error {
 	if list.Next != "" {
 		text += "; there are more: see --limit"
 	}
-	return printLines(p.stdout, text)
+	return printLines(p.Stdout, text)
 }
 
 // stateText says how a record stands, and who undid it.

@@ -10,21 +10,25 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/509da70d/floodgate/analyzer"
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
+	"github.com/509da70d/floodgate/cmd/floodgate/option"
+	"github.com/509da70d/floodgate/cmd/floodgate/version"
 	"github.com/509da70d/floodgate/store"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
 // analyzeConfig is the flags of analyze.
 type analyzeConfig struct {
-	kafka      kafkaFlags
-	key        keyFlag
+	kafka      option.Kafka
+	key        option.Key
 	rules      string
-	ids        idFlags
+	ids        option.IDs
 	data       string
 	listen     string
 	group      string
@@ -33,21 +37,33 @@ type analyzeConfig struct {
 	repeat     time.Duration
 	snapshot   time.Duration
 	maxRows    int
-	predict    predictFlags
+	predict    option.Predict
 	standby    bool
 	status     *statusPage
 	api        apiFlags
-	log        logFlags
+	log        command.Log
 }
 
-func parseAnalyze(p process, args []string) (analyzeConfig, error) {
+// Analyze runs an analyzer until it is stopped.
+func Analyze(p command.Process) *cobra.Command {
 	c := analyzeConfig{status: new(statusPage)}
-	flags := newFlags("analyze --brokers HOST:PORT... --rules FILE --data DIR [flags]")
-	c.kafka.add(flags)
-	c.key.add(flags)
+	cmd := &cobra.Command{
+		Use:     "analyze --brokers HOST:PORT... --rules FILE --data DIR [flags]",
+		Short:   "count requests from Kafka and publish decisions",
+		Example: "floodgate analyze --brokers kafka:9092 --rules rules.yaml --data /var/lib/floodgate",
+		Args:    command.FlagsOnly,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.check(); err != nil {
+				return err
+			}
+			return c.run(cmd.Context(), p)
+		},
+	}
+	c.kafka.Add(cmd)
+	flags := cmd.Flags()
 	flags.StringVar(&c.rules, "rules", "", "rules `file`; read again when it changes and on SIGHUP")
-	c.ids.add(flags)
 	flags.StringVar(&c.data, "data", "", "`directory` for the counts")
+	c.key.Add(cmd)
 	flags.StringVar(&c.listen, "listen", "127.0.0.1:9090", "`host:port` of /metrics, /healthz, /readyz and /status; empty: none")
 	flags.StringVar(&c.group, "group", "floodgate", "consumer group whose members share the partitions")
 	flags.DurationVar(&c.session, "session-timeout", kafkaio.DefaultSessionTimeout, "how long a silent analyzer keeps its partitions")
@@ -56,49 +72,39 @@ func parseAnalyze(p process, args []string) (analyzeConfig, error) {
 	flags.DurationVar(&c.snapshot, "snapshot", analyzer.DefaultSnapshot, "time between snapshots of all counts, from which another analyzer can continue")
 	flags.BoolVar(&c.standby, "standby", false, "get partitions only while no other analyzer of the group runs")
 	flags.IntVar(&c.maxRows, "max-rows", fold.DefaultMaxRows, "rules × callers with an exact count in one partition, at some 200 bytes each; further callers wait, and offenders among them take the rows of others")
-	c.predict.add(flags)
-	c.api.add(flags)
-	c.log.add(flags)
-	if err := parseFlags(p, flags, args); err != nil {
-		return c, err
-	}
-	if err := flagsOnly(flags); err != nil {
-		return c, err
-	}
-	return c, c.check()
+	c.predict.Add(cmd)
+	c.api.add(cmd)
+	c.ids.Add(cmd)
+	c.log.Add(cmd)
+	return cmd
 }
 
 func (c *analyzeConfig) check() error {
 	switch {
 	case c.rules == "":
-		return usagef("--rules: got none, want a file")
+		return command.Usagef("--rules: got none, want a file")
 	case c.data == "":
-		return usagef("--data: got none, want a directory")
+		return command.Usagef("--data: got none, want a directory")
 	case c.session < 2*time.Second:
-		return usagef("--session-timeout: got %v, want 2s or more", c.session)
+		return command.Usagef("--session-timeout: got %v, want 2s or more", c.session)
 	case c.checkpoint < time.Millisecond || c.checkpoint > time.Minute:
-		return usagef("--checkpoint: got %v, want 1ms to 1m", c.checkpoint)
+		return command.Usagef("--checkpoint: got %v, want 1ms to 1m", c.checkpoint)
 	case c.repeat < time.Second:
-		return usagef("--repeat: got %v, want 1s or more", c.repeat)
+		return command.Usagef("--repeat: got %v, want 1s or more", c.repeat)
 	case c.snapshot < time.Second:
-		return usagef("--snapshot: got %v, want 1s or more", c.snapshot)
+		return command.Usagef("--snapshot: got %v, want 1s or more", c.snapshot)
 	case c.maxRows < 1:
-		return usagef("--max-rows: got %d, want 1 or more", c.maxRows)
+		return command.Usagef("--max-rows: got %d, want 1 or more", c.maxRows)
 	}
-	if err := c.predict.check(); err != nil {
+	if err := c.predict.Check(); err != nil {
 		return err
 	}
-	return c.kafka.check()
+	return c.kafka.Check()
 }
 
-// runAnalyze runs an analyzer until it is stopped.
-func runAnalyze(ctx context.Context, p process, args []string) (err error) {
-	c, err := parseAnalyze(p, args)
-	if err != nil {
-		return err
-	}
-	defer c.log.report(p, &err)
-	set, err := c.ids.rules(c.rules)
+func (c *analyzeConfig) run(ctx context.Context, p command.Process) (err error) {
+	defer c.log.Report(p, &err)
+	set, err := c.ids.Rules(c.rules)
 	if err != nil {
 		return fmt.Errorf("load rules: %w", err)
 	}
@@ -110,7 +116,7 @@ func runAnalyze(ctx context.Context, p process, args []string) (err error) {
 	if err := c.api.make(d, &c.ids); err != nil {
 		return err
 	}
-	logStart(d.logger, "analyze", "rules", fmt.Sprintf("%016x", set.ID()), "rule_count", len(set.Rules), "file", c.rules)
+	version.LogStart(d.logger, "analyze", "rules", fmt.Sprintf("%016x", set.ID()), "rule_count", len(set.Rules), "file", c.rules)
 	logWarnings(d.logger, set)
 	if err := prepareData(c.data); err != nil {
 		return err
@@ -154,20 +160,20 @@ func prepareData(dir string) error {
 // analyzer builds the analyzer that the flags describe.
 func (c *analyzeConfig) analyzer(d *daemon, set *rules.Set, partitions int) *analyzer.Analyzer {
 	counting := fold.Options{Key: d.key, Partitions: partitions, MaxRows: c.maxRows}
-	c.predict.set(&counting)
+	counting.Predict, counting.PredictLagCap = c.predict.Most(), c.predict.LagCap
 	var a *analyzer.Analyzer
 	a = analyzer.New(d.client, analyzer.Config{
 		Dir: c.data, SessionTimeout: c.session,
 		Join: func() (analyzer.Membership, error) {
 			return kafkaio.NewGroup(kafkaio.GroupConfig{
-				Client: d.client, Group: c.group, Topic: c.kafka.names.Requests, SessionTimeout: c.session,
+				Client: d.client, Group: c.group, Topic: c.kafka.Names.Requests, SessionTimeout: c.session,
 				Held: func() map[int]int64 { return a.Held() }, Standby: c.standby, MemberFile: filepath.Join(c.data, "member"),
 			})
 		},
 		Owner: analyzer.OwnerConfig{
-			Fold: counting, Requests: c.kafka.names.Requests, Decisions: c.kafka.names.Decisions, State: c.kafka.names.State,
-			Rejects: c.kafka.names.Rejects, Control: c.kafka.names.Control, Events: c.kafka.names.Events, API: c.api.advertised(),
-			Rules: set, Name: ownerName(), Checkpoint: c.checkpoint, Repeat: c.repeat, Snapshot: c.snapshot,
+			Fold: counting, Requests: c.kafka.Names.Requests, Decisions: c.kafka.Names.Decisions, State: c.kafka.Names.State,
+			Rejects: c.kafka.Names.Rejects, Control: c.kafka.Names.Control, Events: c.kafka.Names.Events, API: c.api.advertised(),
+			Rules: set, Name: command.Name(), Checkpoint: c.checkpoint, Repeat: c.repeat, Snapshot: c.snapshot,
 			Store: store.Options{Logger: d.logger}, Logger: d.logger,
 		},
 	})
@@ -177,7 +183,7 @@ func (c *analyzeConfig) analyzer(d *daemon, set *rules.Set, partitions int) *ana
 // followRules calls take with new rules when their file changes or on SIGHUP. If the file cannot be used it calls refuse, and the
 // rules in use stay.
 func (c *analyzeConfig) followRules(ctx context.Context, d *daemon, set *rules.Set, take func(*rules.Set), refuse func(error)) error {
-	ids, err := c.ids.load()
+	ids, err := c.ids.Load()
 	if err != nil {
 		return err
 	}

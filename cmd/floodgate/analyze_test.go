@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
@@ -148,7 +149,7 @@ func TestTwoAnalyzersOnOneDataDirectory(t *testing.T) {
 		processtest.AwaitReady(t, "http://"+first.WaitFor(`msg=listening address=(\S+)`, 10*time.Second), 200, "ok")
 		_, err := runCommand(args...)
 		want := fmt.Sprintf(`--data: store is in use by "process %d on `, first.Cmd.Process.Pid)
-		if err == nil || exitCode(err, io.Discard) != 1 || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), data+"; want a directory for each analyzer") {
+		if err == nil || command.ExitCode(err, io.Discard) != 1 || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), data+"; want a directory for each analyzer") {
 			t.Errorf("got %v, want exit code 1 and %q", err, want)
 		}
 		end(first)
@@ -158,8 +159,8 @@ func TestTwoAnalyzersOnOneDataDirectory(t *testing.T) {
 // runCommand runs a subcommand in this process and returns its standard output.
 func runCommand(args ...string) (string, error) {
 	var out, logs strings.Builder
-	err := realMain(context.Background(), args, process{
-		stdin: strings.NewReader(""), stdout: &out, stderr: &logs, lookup: func(string) (string, bool) { return "", false },
+	err := realMain(context.Background(), args, command.Process{
+		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &logs, Lookup: func(string) (string, bool) { return "", false },
 	})
 	return out.String(), err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/api"
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 )
 
 // TestAnUnsafeAPIDoesNotStart: exit 2, before anything connects.
@@ -43,12 +44,12 @@ func TestAnUnsafeAPIDoesNotStart(t *testing.T) {
 		var out strings.Builder
 		args := append([]string{"analyze", "--brokers", "127.0.0.1:1", "--rules", rules, "--data", filepath.Join(dir, "data"), "--listen", "", "--api-listen", "127.0.0.1:0"}, c.flags...)
 		err := realMain(t.Context(), args, inside(&out, nil))
-		if !isUsage(err) || !strings.Contains(err.Error(), c.want) {
+		if !command.IsUsage(err) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want a usage error with %q", name, err, c.want)
 		}
 	}
 	var out strings.Builder
-	if err := realMain(t.Context(), []string{"demo", "--api-listen", "0.0.0.0:9096"}, inside(&out, nil)); !isUsage(err) || !strings.Contains(err.Error(), "loopback") {
+	if err := realMain(t.Context(), []string{"demo", "--api-listen", "0.0.0.0:9096"}, inside(&out, nil)); !command.IsUsage(err) || !strings.Contains(err.Error(), "loopback") {
 		t.Errorf("demo for all: got %v, want a usage error", err)
 	}
 }

@@ -9,10 +9,13 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
 
 	"github.com/509da70d/floodgate/analyzer/audit"
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
+	"github.com/509da70d/floodgate/cmd/floodgate/option"
 	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store"
@@ -21,57 +24,63 @@ import (
 
 // auditConfig is the flags of audit.
 type auditConfig struct {
-	kafka      kafkaFlags
-	key        keyFlag
+	kafka      option.Kafka
+	key        option.Key
 	rules      string
-	ids        idFlags
+	ids        option.IDs
 	data       string
 	skew       time.Duration
 	maxPrinted int
-	out        outputFlag
+	output     command.Output
 }
 
-func parseAudit(p process, args []string) (auditConfig, error) {
+// Audit counts the retained log once more and compares it with the counts of a stopped analyzer, to the unit.
+func Audit(p command.Process) *cobra.Command {
 	var c auditConfig
-	flags := newFlags("audit --brokers HOST:PORT... --rules FILE --data DIR [flags]")
+	cmd := &cobra.Command{
+		Use:     "audit --brokers HOST:PORT... --rules FILE --data DIR [flags]",
+		Short:   "count the log once more and compare it with a stopped analyzer's counts",
+		Example: "floodgate audit --brokers kafka:9092 --rules rules.yaml --data /var/lib/floodgate",
+		Args:    command.FlagsOnly,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.check(); err != nil {
+				return err
+			}
+			return c.run(cmd.Context(), p)
+		},
+	}
+	c.kafka.Add(cmd)
+	flags := cmd.Flags()
 	flags.StringVar(&c.rules, "rules", "", "rules `file` of the analyzer")
-	c.ids.add(flags)
 	flags.StringVar(&c.data, "data", "", "`directory` of the counts; its analyzer must not be running")
-	c.kafka.add(flags)
-	c.key.add(flags)
+	c.key.Add(cmd)
 	flags.DurationVar(&c.skew, "skew", audit.DefaultSkew, "by how much time a message may be older than its neighbours in the log")
 	flags.IntVar(&c.maxPrinted, "most", 50, "number of rows to print of each table; 0 is all")
-	flags.Var(&c.out, "output", "table or json")
-	if err := parseFlags(p, flags, args); err != nil {
-		return c, err
-	}
-	if err := flagsOnly(flags); err != nil {
-		return c, err
-	}
-	switch {
-	case c.data == "" || c.rules == "":
-		return c, usagef("audit: got --data %q and --rules %q, want both", c.data, c.rules)
-	case c.skew <= 0:
-		return c, usagef("--skew: got %v, want more than 0", c.skew)
-	}
-	return c, c.kafka.check()
+	c.output.Add(cmd)
+	c.ids.Add(cmd)
+	return cmd
 }
 
-// runAudit counts the retained log once more and compares it with the counts of a stopped analyzer, to the unit.
-func runAudit(ctx context.Context, p process, args []string) error {
-	c, err := parseAudit(p, args)
-	if err != nil {
-		return err
+func (c *auditConfig) check() error {
+	switch {
+	case c.data == "" || c.rules == "":
+		return command.Usagef("audit: got --data %q and --rules %q, want both", c.data, c.rules)
+	case c.skew <= 0:
+		return command.Usagef("--skew: got %v, want more than 0", c.skew)
 	}
-	set, err := c.ids.rules(c.rules)
+	return c.kafka.Check()
+}
+
+func (c *auditConfig) run(ctx context.Context, p command.Process) error {
+	set, err := c.ids.Rules(c.rules)
 	if err != nil {
 		return fmt.Errorf("load rules: %w", err)
 	}
-	key, err := c.key.key()
+	key, err := c.key.Load()
 	if err != nil {
 		return err
 	}
-	client, err := c.kafka.client()
+	client, err := c.kafka.Client()
 	if err != nil {
 		return err
 	}
@@ -82,7 +91,7 @@ func runAudit(ctx context.Context, p process, args []string) error {
 	}
 	sum := sumAudit(reports)
 	sum.fail(failed)
-	if c.out.json {
+	if c.output.JSON {
 		err = encodeAudit(p, reports, sum)
 	} else {
 		err = renderAudit(p, reports, sum, c.maxPrinted)
@@ -97,7 +106,7 @@ type failedAudit struct {
 }
 
 // audit audits one partition after the other. If one cannot be audited, it continues with the next.
-func (c *auditConfig) audit(ctx context.Context, p process, client *kafkaio.Client, set *rules.Set, key schemas.PartitionKey) (reports []audit.Report, failed []failedAudit, err error) {
+func (c *auditConfig) audit(ctx context.Context, p command.Process, client *kafkaio.Client, set *rules.Set, key schemas.PartitionKey) (reports []audit.Report, failed []failedAudit, err error) {
 	numbers, err := storeNumbers(c.data)
 	if err != nil {
 		return nil, nil, err
@@ -105,7 +114,7 @@ func (c *auditConfig) audit(ctx context.Context, p process, client *kafkaio.Clie
 	if len(numbers) == 0 {
 		return nil, nil, fmt.Errorf("audit: %s holds no partition, want the --data of an analyzer", c.data)
 	}
-	partitions, err := client.Partitions(ctx, c.kafka.names.Requests)
+	partitions, err := client.Partitions(ctx, c.kafka.Names.Requests)
 	if err != nil {
 		return nil, nil, fmt.Errorf("audit: %w", err)
 	}
@@ -123,14 +132,14 @@ func (c *auditConfig) audit(ctx context.Context, p process, client *kafkaio.Clie
 	return reports, failed, nil
 }
 
-func (c *auditConfig) auditPartition(ctx context.Context, p process, client *kafkaio.Client, set *rules.Set, fold fold.Options) (audit.Report, error) {
+func (c *auditConfig) auditPartition(ctx context.Context, p command.Process, client *kafkaio.Client, set *rules.Set, fold fold.Options) (audit.Report, error) {
 	if fold.Partition >= fold.Partitions {
 		return audit.Report{}, fmt.Errorf("topic %s has %d partitions, but %s holds this one: name the topic that it was counted from, or move the old store away",
-			c.kafka.names.Requests, fold.Partitions, c.data)
+			c.kafka.Names.Requests, fold.Partitions, c.data)
 	}
-	logger := p.logger()
+	logger := p.Logger()
 	r, err := audit.Run(ctx, client, audit.Config{
-		Fold: fold, Requests: c.kafka.names.Requests, State: c.kafka.names.State, Control: c.kafka.names.Control,
+		Fold: fold, Requests: c.kafka.Names.Requests, State: c.kafka.Names.State, Control: c.kafka.Names.Control,
 		Dir: filepath.Join(c.data, strconv.Itoa(fold.Partition)), Rules: set, Skew: c.skew,
 		Store: store.Options{Logger: logger}, Logger: logger, Progress: newAuditBar(p, fold.Partition),
 	})
@@ -141,11 +150,11 @@ func (c *auditConfig) auditPartition(ctx context.Context, p process, client *kaf
 }
 
 // newAuditBar returns a progress bar, or nil if standard error is no terminal.
-func newAuditBar(p process, partition int) func(folded, records int64) {
-	if !terminal.Interactive(p.stderr) {
+func newAuditBar(p command.Process, partition int) func(folded, records int64) {
+	if !terminal.Interactive(p.Stderr) {
 		return nil
 	}
-	bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(p.stderr), progressbar.OptionThrottle(200*time.Millisecond),
+	bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(p.Stderr), progressbar.OptionThrottle(200*time.Millisecond),
 		progressbar.OptionClearOnFinish(), progressbar.OptionSetDescription(fmt.Sprintf("partition %d", partition)))
 	return func(folded, records int64) {
 		bar.ChangeMax64(records)

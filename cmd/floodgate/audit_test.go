@@ -10,6 +10,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/audit"
 	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store"
@@ -70,7 +71,7 @@ func TestAuditOfAnAnalyzerThatWasKilled(t *testing.T) {
 
 	tamper(d, "b")
 	out, err = runCommand(auditArgs(d)...)
-	if exitCode(err, &strings.Builder{}) != 1 || !strings.Contains(out, "key:b") || !strings.Contains(out, "+1") || !strings.Contains(out, "counts differ") ||
+	if command.ExitCode(err, &strings.Builder{}) != 1 || !strings.Contains(out, "key:b") || !strings.Contains(out, "+1") || !strings.Contains(out, "counts differ") ||
 		strings.Contains(out, "key:a") {
 		t.Errorf("audit of a changed row: got %v,\n%s\nwant key:b with one too many, alone", err, out)
 	}
@@ -111,7 +112,7 @@ func TestAuditSaysWhatItCannotCompare(t *testing.T) {
 	for _, args := range [][]string{
 		{"audit", "--brokers", "x:1"}, {"audit", "--data", "d", "--rules", "r"}, auditArgs(d, "--skew", "0"), auditArgs(d, "more"),
 	} {
-		if _, err := runCommand(args...); !isUsage(err) {
+		if _, err := runCommand(args...); !command.IsUsage(err) {
 			t.Errorf("%v: got %v, want a usage error", args, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/audit"
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/printable"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 )
 
@@ -101,33 +102,33 @@ func auditTime(ns int64) string {
 	return time.Unix(0, ns).UTC().Format(time.RFC3339Nano)
 }
 
-func renderAudit(p process, reports []audit.Report, sum auditSummary, maxPrinted int) error {
+func renderAudit(p command.Process, reports []audit.Report, sum auditSummary, maxPrinted int) error {
 	renderRows(p, "differences", reports, maxPrinted, func(r *audit.Report) []audit.Difference { return r.Differences })
 	renderRows(p, "can't be audited", reports, maxPrinted, func(r *audit.Report) []audit.Difference { return r.Unaudited })
 	for i := range reports {
 		r := &reports[i]
-		fmt.Fprintf(p.stdout, "partition %d: offsets %d to %d, %d requests and %d responses in %d entries, %d duplicates, %d late; %d rows agree, %d differ, %d can't be audited\n",
+		fmt.Fprintf(p.Stdout, "partition %d: offsets %d to %d, %d requests and %d responses in %d entries, %d duplicates, %d late; %d rows agree, %d differ, %d can't be audited\n",
 			r.Partition, r.From, r.To, r.Log.Requests, r.Log.Responses, r.Log.Entries, r.Log.Duplicate, r.Log.Late, r.Agreed, len(r.Differences), len(r.Unaudited))
 		if r.Damage != nil {
-			fmt.Fprintf(p.stdout, "partition %d: %s\n", r.Partition, printable.Error(r.Damage))
+			fmt.Fprintf(p.Stdout, "partition %d: %s\n", r.Partition, printable.Error(r.Damage))
 		}
 	}
 	for _, r := range reports {
 		for _, why := range doubts(&r) {
-			fmt.Fprintf(p.stdout, "partition %d: approximate: %s\n", r.Partition, why)
+			fmt.Fprintf(p.Stdout, "partition %d: approximate: %s\n", r.Partition, why)
 		}
 	}
 	if sum.LowerBounds > 0 {
-		fmt.Fprintf(p.stdout, "%d rows are marked as lower bounds: the table was full (--max-rows) when they were made; none counts more than the log\n", sum.LowerBounds)
+		fmt.Fprintf(p.Stdout, "%d rows are marked as lower bounds: the table was full (--max-rows) when they were made; none counts more than the log\n", sum.LowerBounds)
 	}
 	for _, f := range sum.failed {
-		fmt.Fprintf(p.stdout, "partition %d: NOT AUDITED: %s\n", f.partition, printable.Error(f.err))
+		fmt.Fprintf(p.Stdout, "partition %d: NOT AUDITED: %s\n", f.partition, printable.Error(f.err))
 	}
 	if sum.Uncounted > 0 || sum.Rejected > 0 {
-		fmt.Fprintf(p.stdout, "the log also holds %d records or entries that were refused, and a weight of %d of callers that have no row (--max-rows)\n", sum.Rejected, sum.Uncounted)
+		fmt.Fprintf(p.Stdout, "the log also holds %d records or entries that were refused, and a weight of %d of callers that have no row (--max-rows)\n", sum.Rejected, sum.Uncounted)
 	}
 	if sum.OtherKey > 0 {
-		fmt.Fprintf(p.stdout, "%d of the refused records are under another partition key than this audit has: see --partition-key-file\n", sum.OtherKey)
+		fmt.Fprintf(p.Stdout, "%d of the refused records are under another partition key than this audit has: see --partition-key-file\n", sum.OtherKey)
 	}
 	verdict := "the store agrees with the log, to the unit"
 	switch {
@@ -142,7 +143,7 @@ func renderAudit(p process, reports []audit.Report, sum auditSummary, maxPrinted
 	case sum.Unaudited > 0:
 		verdict = "the store agrees with the log, as far back as the log reaches"
 	}
-	_, err := fmt.Fprintf(p.stdout, "%d partitions, %d requests, %d rows: %s\n", sum.Partitions, sum.Requests, sum.Agreed+sum.LowerBounds+sum.Differences+sum.Unaudited, verdict)
+	_, err := fmt.Fprintf(p.Stdout, "%d partitions, %d requests, %d rows: %s\n", sum.Partitions, sum.Requests, sum.Agreed+sum.LowerBounds+sum.Differences+sum.Unaudited, verdict)
 	return err
 }
 
@@ -158,8 +159,8 @@ func doubts(r *audit.Report) (list []string) {
 }
 
 // renderRows prints one kind of finding of all partitions as a table, or nothing.
-func renderRows(p process, title string, reports []audit.Report, maxPrinted int, rows func(*audit.Report) []audit.Difference) {
-	t := terminal.NewTable(p.stdout, "rule", "caller", "store", "log", "difference", "window from", "why", "partition")
+func renderRows(p command.Process, title string, reports []audit.Report, maxPrinted int, rows func(*audit.Report) []audit.Difference) {
+	t := terminal.NewTable(p.Stdout, "rule", "caller", "store", "log", "difference", "window from", "why", "partition")
 	t.SetTitle(title)
 	all, shown := 0, 0
 	for i := range reports {
@@ -176,7 +177,7 @@ func renderRows(p process, title string, reports []audit.Report, maxPrinted int,
 	}
 	t.Render()
 	if shown < all {
-		fmt.Fprintf(p.stdout, "%d of %d rows; --most 0 prints all\n", shown, all)
+		fmt.Fprintf(p.Stdout, "%d of %d rows; --most 0 prints all\n", shown, all)
 	}
 }
 
@@ -193,8 +194,8 @@ type auditLine struct {
 	Why       string `json:"why"`
 }
 
-func encodeAudit(p process, reports []audit.Report, sum auditSummary) error {
-	enc := printable.JSON(p.stdout)
+func encodeAudit(p command.Process, reports []audit.Report, sum auditSummary) error {
+	enc := printable.JSON(p.Stdout)
 	for i := range reports {
 		r := &reports[i]
 		for kind, list := range map[string][]audit.Difference{"difference": r.Differences, "unaudited": r.Unaudited} {

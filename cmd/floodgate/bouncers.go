@@ -8,9 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/httpd"
 	"github.com/509da70d/floodgate/gate/board"
 	"github.com/509da70d/floodgate/gate/bouncer"
@@ -25,22 +27,24 @@ type bouncerFlags struct {
 	shortest time.Duration
 }
 
-func (f *bouncerFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.listen, "bouncer-listen", "",
-		"`address` at which CrowdSec's bouncers find closed addresses, as from CrowdSec's local API: host:port, or unix:PATH; empty: none")
-	flags.StringVar(&f.keys, "bouncer-keys", "", "`file` with a line NAME SHA256 for the key of each bouncer; it is read again when it changes")
-	flags.DurationVar(&f.shortest, "bouncer-min", bouncer.DefaultMinClosure,
-		"shortest `closure` that bouncers are given, 1s at least: how often they ask, as a shorter one is mostly over before")
+func (f *bouncerFlags) add(cmd *cobra.Command) {
+	command.Section(cmd, "CrowdSec's bouncers", func(flags *pflag.FlagSet) {
+		flags.StringVar(&f.listen, "bouncer-listen", "",
+			"`address` at which CrowdSec's bouncers find closed addresses, as from CrowdSec's local API: host:port, or unix:PATH; empty: none")
+		flags.StringVar(&f.keys, "bouncer-keys", "", "`file` with a line NAME SHA256 for the key of each bouncer; it is read again when it changes")
+		flags.DurationVar(&f.shortest, "bouncer-min", bouncer.DefaultMinClosure,
+			"shortest `closure` that bouncers are given, 1s at least: how often they ask, as a shorter one is mostly over before")
+	})
 }
 
 func (f *bouncerFlags) check() error {
 	switch {
 	case f.listen != "" && f.keys == "":
-		return usagef("--bouncer-keys: got none, want a file of lines NAME SHA256 with --bouncer-listen")
+		return command.Usagef("--bouncer-keys: got none, want a file of lines NAME SHA256 with --bouncer-listen")
 	case f.listen == "" && f.keys != "":
-		return usagef("--bouncer-listen: got none, want host:port or unix:PATH with --bouncer-keys")
+		return command.Usagef("--bouncer-listen: got none, want host:port or unix:PATH with --bouncer-keys")
 	case f.shortest < time.Second:
-		return usagef("--bouncer-min: got %v, want 1s at least", f.shortest)
+		return command.Usagef("--bouncer-min: got %v, want 1s at least", f.shortest)
 	}
 	return nil
 }
@@ -61,7 +65,7 @@ func (f *bouncerFlags) build(follow kafkalink.FollowConfig, ids schemas.IDs, sha
 	}
 	keys, err := bouncer.OpenKeys(f.keys, now, follow.Logger)
 	if err != nil {
-		return nil, usagef("--bouncer-keys: %w", err)
+		return nil, command.Usagef("--bouncer-keys: %w", err)
 	}
 	b := board.New(board.Options{FirstChange: uint64(max(0, now.UnixNano()))})
 	return &bouncers{

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -39,7 +40,7 @@ func TestARecordIsSentAgainWithItsId(t *testing.T) {
 	f.fails = 100
 	_, err = runCommand("close", "key:a", "--for", "1h", "--reason", "r", "--api", f.URL)
 	last := f.keys[len(f.keys)-1]
-	if err == nil || isUsage(err) || !strings.Contains(err.Error(), "it may be in force or not") || !strings.Contains(err.Error(), "--id "+last+" --until ") {
+	if err == nil || command.IsUsage(err) || !strings.Contains(err.Error(), "it may be in force or not") || !strings.Contains(err.Error(), "--id "+last+" --until ") {
 		t.Errorf("got %v, want how to try again with %s", err, last)
 	}
 }
@@ -56,15 +57,15 @@ func TestWithoutAConnectionNothingIsSent(t *testing.T) {
 	}
 	args := []string{"close", "key:a", "--for", "1h", "--reason", "r", "--api", api}
 	_, err = runCommand(args...)
-	if err == nil || isUsage(err) || !strings.HasSuffix(err.Error(), "; --api names the analyzer to ask. Nothing was sent") || strings.Contains(err.Error(), "may be in force") {
+	if err == nil || command.IsUsage(err) || !strings.HasSuffix(err.Error(), "; --api names the analyzer to ask. Nothing was sent") || strings.Contains(err.Error(), "may be in force") {
 		t.Errorf("got %v, want that nothing was sent", err)
 	}
 	_, err = runCommand(append(args, "--id", strings.Repeat("1", 32))...)
-	if err == nil || isUsage(err) || !strings.Contains(err.Error(), "it may be in force or not") {
+	if err == nil || command.IsUsage(err) || !strings.Contains(err.Error(), "it may be in force or not") {
 		t.Errorf("got %v, want that the earlier command may have sent it", err)
 	}
 	_, err = runCommand("explain", "key:a", "--api", api)
-	if err == nil || isUsage(err) || !strings.HasSuffix(err.Error(), "; --api names the analyzer to ask") {
+	if err == nil || command.IsUsage(err) || !strings.HasSuffix(err.Error(), "; --api names the analyzer to ask") {
 		t.Errorf("got %v, want which flag names the analyzer", err)
 	}
 }
@@ -102,9 +103,9 @@ func TestUntil(t *testing.T) {
 		{0, "2026-03-02 12:00", ""},
 		{time.Hour, "2026-03-02 18:00", ""},
 	} {
-		u := untilFlags{durationFlag(test.length), test.until}
+		u := untilFlags{command.Duration(test.length), test.until}
 		got, err := u.time("open", apiNoon)
-		if test.want == "" && !isUsage(err) || test.want != "" && (err != nil || got.Format(time.RFC3339) != test.want) {
+		if test.want == "" && !command.IsUsage(err) || test.want != "" && (err != nil || got.Format(time.RFC3339) != test.want) {
 			t.Errorf("%v %q: got %v and %v, want %q", test.length, test.until, got, err, test.want)
 		}
 	}
@@ -115,7 +116,7 @@ func TestUntil(t *testing.T) {
 func TestAWatchOfTheAPI(t *testing.T) {
 	f := serveAPI(t)
 	out, err := runCommand("decisions", "--watch", "--api", f.URL)
-	if err == nil || isUsage(err) || err.Error() != "decisions: the token was taken away" {
+	if err == nil || command.IsUsage(err) || err.Error() != "decisions: the token was taken away" {
 		t.Errorf("got %v, want the end of the token", err)
 	}
 	for _, want := range []string{
@@ -162,10 +163,10 @@ func TestTopIsSafeToPrintWhenItFails(t *testing.T) {
 	}))
 	defer s.Close()
 	var out bytes.Buffer
-	err := runTop(ctx, inside(writerFunc(func(b []byte) (int, error) {
+	err := realMain(ctx, []string{"top", "--api", s.URL}, inside(writerFunc(func(b []byte) (int, error) {
 		cancel()
 		return out.Write(b)
-	}), nil), []string{"--api", s.URL})
+	}), nil))
 	if err != nil || !strings.Contains(out.String(), "away") || strings.ContainsAny(out.String(), "\x1b\x07\u202e") {
 		t.Errorf("got %q and %v, want the problem without escape codes", out.String(), err)
 	}

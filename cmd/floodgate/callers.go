@@ -9,10 +9,11 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/printable"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 )
 
@@ -27,13 +28,16 @@ type callersQuery struct {
 	all      bool // page by page
 }
 
-func (q *callersQuery) add(flags *pflag.FlagSet, sort string, limit int) {
+func (q *callersQuery) add(p command.Process, cmd *cobra.Command, api *clientFlags, sort string, limit int) {
+	flags := cmd.Flags()
 	flags.StringVar(&q.sort, "sort", sort, "order: share (of the limit), count, rate (of requests) or blocked (requests)")
 	flags.StringVar(&q.rule, "rule", "", "only callers under this rule; needs --sort share or count")
 	flags.StringVar(&q.kind, "kind", "", "only callers of this kind, such as ip or key")
 	flags.StringVar(&q.prefix, "prefix", "", "only callers whose id begins with this text")
 	flags.Float64Var(&q.minShare, "min-share", 0, "only callers that have used at least this share of their limit: 0.8 is 80 %; needs --sort share or count")
 	flags.IntVar(&q.limit, "limit", limit, "how many to list, 1 to 1000")
+	command.Words(cmd, "sort", sorts()...)
+	command.Complete(cmd, "rule", api.completing(p, rulesNames))
 }
 
 // sorts are the orders of lists of callers.
@@ -44,13 +48,13 @@ func (q *callersQuery) byDemand() bool { return q.sort == "rate" || q.sort == "b
 
 func (q *callersQuery) check() error {
 	if !slices.Contains(sorts(), q.sort) {
-		return usagef("--sort: got %q, want share, count, rate or blocked", q.sort)
+		return command.Usagef("--sort: got %q, want share, count, rate or blocked", q.sort)
 	}
 	if q.limit < 1 || q.limit > 1000 {
-		return usagef("--limit: got %d, want 1 to 1000", q.limit)
+		return command.Usagef("--limit: got %d, want 1 to 1000", q.limit)
 	}
 	if q.byDemand() && (q.rule != "" || q.minShare != 0) {
-		return usagef("--rule, --min-share: got them with --sort %s, want --sort share or count: demand is measured for callers, whatever rules count", q.sort)
+		return command.Usagef("--rule, --min-share: got them with --sort %s, want --sort share or count: demand is measured for callers, whatever rules count", q.sort)
 	}
 	return nil
 }
@@ -68,33 +72,38 @@ func (q *callersQuery) values(cursor string) url.Values {
 	return v
 }
 
-// runCallers lists callers.
-func runCallers(ctx context.Context, p process, args []string) error {
-	flags := newFlags("callers [flags]\n\nLists the callers of all partitions that are nearest to their limits, or that are busiest.")
+// Callers lists callers.
+func Callers(p command.Process) *cobra.Command {
 	var query callersQuery
 	var api clientFlags
-	query.add(flags, "share", 50)
-	flags.BoolVar(&query.all, "all", false, "list all callers, page by page; needs --sort share or count")
-	api.add(flags)
-	if err := parseFlags(p, flags, args); err != nil {
+	cmd := &cobra.Command{
+		Use:     "callers [flags]",
+		Short:   "list callers by share of their limits, count, rate or blocked requests",
+		Long:    "Lists the callers of all partitions that are nearest to their limits, or that are busiest.",
+		Example: "floodgate callers --sort share --min-share 0.8",
+		Args:    command.FlagsOnly,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return query.run(cmd.Context(), p, &api) },
+	}
+	query.add(p, cmd, &api, "share", 50)
+	cmd.Flags().BoolVar(&query.all, "all", false, "list all callers, page by page; needs --sort share or count")
+	api.add(cmd)
+	return cmd
+}
+
+func (q *callersQuery) run(ctx context.Context, p command.Process, api *clientFlags) error {
+	if err := q.check(); err != nil {
 		return err
 	}
-	if err := flagsOnly(flags); err != nil {
-		return err
-	}
-	if err := query.check(); err != nil {
-		return err
-	}
-	if query.all && query.byDemand() {
-		return usagef("--all: got it with --sort %s, want --sort share or count: only the busiest callers are known by demand", query.sort)
+	if q.all && q.byDemand() {
+		return command.Usagef("--all: got it with --sort %s, want --sort share or count: only the busiest callers are known by demand", q.sort)
 	}
 	for cursor := ""; ; {
 		var raw json.RawMessage
-		if err := api.get(ctx, "callers", "/v1/callers", query.values(cursor), &raw); err != nil {
+		if err := api.get(ctx, "callers", "/v1/callers", q.values(cursor), &raw); err != nil {
 			return err
 		}
 		var err error
-		if cursor, err = printCallers(p.stdout, &query, raw, api.output.json); err != nil || !query.all || cursor == "" {
+		if cursor, err = printCallers(p.Stdout, q, raw, api.output.JSON); err != nil || !q.all || cursor == "" {
 			return err
 		}
 	}

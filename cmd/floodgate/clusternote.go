@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
@@ -44,7 +45,7 @@ func (n noted) checkCluster(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return n.compare(note, clusterNote{Cluster: id.Cluster, Topic: n.daemon.kafka.names.Requests})
+	return n.compare(note, clusterNote{Cluster: id.Cluster, Topic: n.daemon.kafka.Names.Requests})
 }
 
 // checkTopic returns a usage error if the directory belongs to another cluster or topic of requests, and otherwise notes what it belongs
@@ -54,7 +55,7 @@ func (n noted) checkTopic(ctx context.Context, again bool) error {
 	if err != nil {
 		return err
 	}
-	topic := n.daemon.kafka.names.Requests
+	topic := n.daemon.kafka.Names.Requests
 	id, err := n.identity(ctx, topic)
 	if err != nil {
 		return err
@@ -82,13 +83,13 @@ func (n noted) compare(note, now clusterNote) error {
 	path := filepath.Join(n.dir, clusterNoteName)
 	switch {
 	case differ(note.Cluster, now.Cluster):
-		return usagef("--data: the %s in %s are of the cluster %s, and --brokers %v is the cluster %s: give the brokers of that cluster or another --data; "+
-			"nothing was changed. If these %[1]s may be lost, delete %[6]s", n.what, n.dir, note.Cluster, n.daemon.kafka.brokers, now.Cluster, path)
+		return command.Usagef("--data: the %s in %s are of the cluster %s, and --brokers %v is the cluster %s: give the brokers of that cluster or another --data; "+
+			"nothing was changed. If these %[1]s may be lost, delete %[6]s", n.what, n.dir, note.Cluster, n.daemon.kafka.Brokers, now.Cluster, path)
 	case differ(note.Topic, now.Topic):
-		return usagef("--data: the %s in %s are of the topic %s, got the topic %s: give that one or another --data; nothing was changed. "+
+		return command.Usagef("--data: the %s in %s are of the topic %s, got the topic %s: give that one or another --data; nothing was changed. "+
 			"If these %[1]s may be lost, delete %[5]s", n.what, n.dir, note.Topic, now.Topic, path)
 	case differ(note.TopicID, now.TopicID):
-		return usagef("--data: the %s in %s are of the topic %s with the id %s, got one with the id %s: it was deleted and made anew; nothing was changed. "+
+		return command.Usagef("--data: the %s in %s are of the topic %s with the id %s, got one with the id %s: it was deleted and made anew; nothing was changed. "+
 			"If these %[1]s may be lost, delete %[6]s, else give another --data", n.what, n.dir, note.Topic, note.TopicID, now.TopicID, path)
 	}
 	return nil

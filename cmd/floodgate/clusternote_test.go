@@ -10,6 +10,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
@@ -36,7 +37,7 @@ func wantForeign(t *testing.T, dir, want string, args ...string) {
 	t.Helper()
 	before := listing(t, dir)
 	_, err := runCommand(args...)
-	if err == nil || exitCode(err, io.Discard) != 2 || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "nothing was changed") {
+	if err == nil || command.ExitCode(err, io.Discard) != 2 || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("%v: got %v, want exit code 2 and %q", args, err, want)
 	}
 	if after := listing(t, dir); after != before {

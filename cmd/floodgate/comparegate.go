@@ -12,6 +12,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/explain"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/schemas/gateview"
 )
 
@@ -22,13 +23,13 @@ const maxGateAnswer = 1 << 20
 func compareGate(ctx context.Context, base string, e *apiv1.Explanation) (*apiv1.GateComparison, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, usagef("--sidecar: got %q, want a URL such as http://127.0.0.1:9091", base)
+		return nil, command.Usagef("--sidecar: got %q, want a URL such as http://127.0.0.1:9091", base)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(base, "/")+"/caller?"+url.Values{"caller": {callerText(e.Caller)}}.Encode(), http.NoBody)
 	if err != nil {
-		return nil, usagef("--sidecar: %w", err)
+		return nil, command.Usagef("--sidecar: %w", err)
 	}
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/analyzerprom"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/cmd/floodgate/apid"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
@@ -35,8 +36,8 @@ func (c *analyzeConfig) count(ctx context.Context, d *daemon, set *rules.Set) er
 		if err := c.countOn(ctx, d, set, partitions); !errors.Is(err, errPartitions) {
 			return err
 		}
-		d.logger.Warn("the topic of requests has changed, starting a new analyzer", "topic", c.kafka.names.Requests, "partitions", partitions)
-		if newest, err := c.ids.rules(c.rules); err == nil {
+		d.logger.Warn("the topic of requests has changed, starting a new analyzer", "topic", c.kafka.Names.Requests, "partitions", partitions)
+		if newest, err := c.ids.Rules(c.rules); err == nil {
 			set = newest // a bad file changes nothing here either
 		}
 	}
@@ -68,7 +69,7 @@ func (c *analyzeConfig) prepare(ctx context.Context, d *daemon, note noted, agai
 func (c *analyzeConfig) countOn(ctx context.Context, d *daemon, set *rules.Set, partitions int) error {
 	a := c.analyzer(d, set, partitions)
 	heard, metrics := c.api.board(partitions)
-	notes := apid.NewNotes(d.client, c.kafka.names.Control, ownerName(), c.rules, d.logger)
+	notes := apid.NewNotes(d.client, c.kafka.Names.Control, command.Name(), c.rules, d.logger)
 	notes.Taken(set)
 	d.http.Report(func(now time.Time) string {
 		if !a.Ready(now) {
@@ -88,7 +89,7 @@ func (c *analyzeConfig) countOn(ctx context.Context, d *daemon, set *rules.Set, 
 		notes.Taken(next)
 	}
 	g.Go(func() error { return c.followRules(ctx, d, set, take, a.RefuseRules) })
-	g.Go(func() error { return watchRequests(ctx, d.client, c.kafka.names.Requests, c.data, partitions) })
+	g.Go(func() error { return watchRequests(ctx, d.client, c.kafka.Names.Requests, c.data, partitions) })
 	return g.Wait()
 }
 

@@ -4,13 +4,15 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/httpd"
+	"github.com/509da70d/floodgate/cmd/floodgate/option"
+	"github.com/509da70d/floodgate/cmd/floodgate/version"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/kafkaprom"
@@ -19,20 +21,20 @@ import (
 // daemon is the common part of analyze, ingest and notify, which run until they are stopped.
 type daemon struct {
 	logger *slog.Logger
-	kafka  kafkaFlags
+	kafka  option.Kafka
 	client *kafkaio.Client
 	key    schemas.PartitionKey
 	http   *httpd.Server
 }
 
 // newDaemon reads the files that the flags name; nothing connects or listens yet.
-func newDaemon(p process, log logFlags, kafka kafkaFlags, key keyFlag) (d *daemon, err error) {
+func newDaemon(p command.Process, log command.Log, kafka option.Kafka, key option.Key) (d *daemon, err error) {
 	calls := kafkaprom.New()
-	d = &daemon{logger: log.logger(p), kafka: kafka, http: httpd.New(httpd.Config{Metrics: []prometheus.Collector{buildMetric(), calls}})}
-	if d.key, err = key.key(); err != nil {
+	d = &daemon{logger: log.Logger(p), kafka: kafka, http: httpd.New(httpd.Config{Metrics: []prometheus.Collector{version.Metric(), calls}})}
+	if d.key, err = key.Load(); err != nil {
 		return nil, err
 	}
-	d.client, err = kafka.observedClient(calls.Observe)
+	d.client, err = kafka.ObservedClient(calls.Observe)
 	return d, err
 }
 
@@ -54,9 +56,9 @@ func (d *daemon) listen(ctx context.Context, g *errgroup.Group, address string) 
 // prepareTopics creates the topics that are missing, but for those of control and events, logs what is wrong with the others, and returns
 // the number of partitions of requests. While Kafka is away it tries again.
 func (d *daemon) prepareTopics(ctx context.Context) (partitions int, err error) {
-	names := d.kafka.names
+	names := d.kafka.Names
 	names.Control, names.Events = "", ""
-	specs := kafkaio.Specs(names, d.kafka.partitions)
+	specs := kafkaio.Specs(names, d.kafka.Partitions)
 	for ; ; _ = kafkaio.Sleep(ctx, time.Second) {
 		var created []string
 		if err = d.client.CheckBrokers(ctx); err == nil {
@@ -66,7 +68,7 @@ func (d *daemon) prepareTopics(ctx context.Context) (partitions int, err error) 
 			if len(created) > 0 {
 				d.logger.Info("created topics", "topics", created)
 			}
-			partitions, err = d.client.Partitions(ctx, d.kafka.names.Requests)
+			partitions, err = d.client.Partitions(ctx, d.kafka.Names.Requests)
 		}
 		if err == nil {
 			break
@@ -83,7 +85,7 @@ func (d *daemon) prepareTopics(ctx context.Context) (partitions int, err error) 
 // prepareControl creates the topic of control if it is missing, and logs what is wrong with it. Counting goes on without it: the
 // analyzer may have no right to create it.
 func (d *daemon) prepareControl(ctx context.Context) {
-	specs := kafkaio.Layout{Names: schemas.TopicNames{Control: d.kafka.names.Control}, Partitions: 1}.Specs()
+	specs := kafkaio.Layout{Names: schemas.TopicNames{Control: d.kafka.Names.Control}, Partitions: 1}.Specs()
 	control := specs[len(specs)-1]
 	created, err := d.client.EnsureTopics(ctx, control)
 	switch {
@@ -98,7 +100,7 @@ func (d *daemon) prepareControl(ctx context.Context) {
 
 // prepareEvents is prepareControl for the topic of events: counting goes on without it, too.
 func (d *daemon) prepareEvents(ctx context.Context, partitions int) {
-	specs := kafkaio.Layout{Names: schemas.TopicNames{Events: d.kafka.names.Events}, Partitions: partitions}.Specs()
+	specs := kafkaio.Layout{Names: schemas.TopicNames{Events: d.kafka.Names.Events}, Partitions: partitions}.Specs()
 	events := specs[len(specs)-1]
 	created, err := d.client.EnsureTopics(ctx, events)
 	switch {
@@ -126,13 +128,4 @@ func (d *daemon) warnOfTopics(ctx context.Context, specs ...kafkaio.TopicSpec) {
 			d.logger.Warn("topic is not as it should be", "topic", f.Topic, "setting", f.Setting, "got", f.Got, "want", f.Want, "because", f.Why)
 		}
 	}
-}
-
-// ownerName is the name under which this process claims partitions: host name and process id.
-func ownerName() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	return fmt.Sprintf("%s/%d", host, os.Getpid())
 }

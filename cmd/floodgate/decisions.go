@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
+	"github.com/509da70d/floodgate/cmd/floodgate/option"
 	"github.com/509da70d/floodgate/gate/board"
 	"github.com/509da70d/floodgate/gate/kafkalink"
 	"github.com/509da70d/floodgate/schemas"
@@ -18,73 +21,75 @@ import (
 
 // decisionsConfig is the flags of decisions.
 type decisionsConfig struct {
-	kafka kafkaFlags
+	kafka option.Kafka
 	api   clientFlags
 	watch bool
 	since string // how long ago, or a time; empty: what is in force now
 }
 
-func parseDecisions(p process, args []string) (decisionsConfig, error) {
+// Decisions prints the closures in force and, with --watch, each change.
+func Decisions(p command.Process) *cobra.Command {
 	var c decisionsConfig
-	flags := newFlags("decisions [flags]\n\nPrints which callers are closed now, by which rule and until when. It asks the API or, with --brokers, reads the topic of\n" +
-		"decisions, and needs no analyzer then. Gates reopen up to 10 s later than printed, not all at once. Callers are escaped, so that they cannot act on a terminal.")
-	c.kafka.addFollower(flags)
+	cmd := &cobra.Command{
+		Use:   "decisions [flags]",
+		Short: "print the closed callers and, with --watch, each change",
+		Long: "Prints which callers are closed now, by which rule and until when. It asks the API or, with --brokers, reads the topic of " +
+			"decisions, and needs no analyzer then. Gates reopen up to 10 s later than printed, not all at once. Callers are escaped, so that they cannot act on a terminal.",
+		Example: "floodgate decisions --watch",
+		Args:    command.FlagsOnly,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.check(cmd.Flags()); err != nil {
+				return err
+			}
+			return c.run(cmd.Context(), p)
+		},
+	}
+	flags := cmd.Flags()
 	flags.BoolVar(&c.watch, "watch", false, "go on, and print each change: closed, changed, opened by a decision, or ended by its time; also print which partitions have no owner")
-	flags.StringVar(&c.since, "since", "", "print instead what has happened since a `time`, such as 24h: closes, their ends, warnings, what people decided. It asks the API\n"+
+	flags.StringVar(&c.since, "since", "", "print instead what has happened since a `time`, such as 24h: closes, their ends, warnings, what people decided. It asks the API "+
 		"of an analyzer, which reads the topic of events")
-	c.api.add(flags)
-	if err := parseFlags(p, flags, args); err != nil {
-		return c, err
-	}
-	if err := flagsOnly(flags); err != nil {
-		return c, err
-	}
-	api, brokers := given(args, "api"), given(args, "brokers")
+	c.api.add(cmd)
+	c.kafka.AddFollower(cmd)
+	return cmd
+}
+
+func (c *decisionsConfig) check(flags *pflag.FlagSet) error {
+	api, brokers := command.Given(flags, "api"), command.Given(flags, "brokers")
 	if api && brokers {
-		return c, usagef("decisions: got --api and --brokers, want one of them")
+		return command.Usagef("decisions: got --api and --brokers, want one of them")
 	}
 	switch _, err := sinceTime(c.since, time.Now()); {
 	case c.since == "":
 	case err != nil:
-		return c, err
+		return err
 	case c.watch || brokers:
-		return c, usagef("decisions: got --since with --watch or --brokers, want it alone: it asks the API")
+		return command.Usagef("decisions: got --since with --watch or --brokers, want it alone: it asks the API")
 	}
 	if api || c.since != "" { // the command line goes before the environment
-		c.kafka.brokers = nil
+		c.kafka.Brokers = nil
 	}
-	if len(c.kafka.brokers) == 0 {
-		return c, nil
+	if len(c.kafka.Brokers) == 0 {
+		return nil
 	}
-	return c, c.kafka.check()
+	return c.kafka.Check()
 }
 
-// given reports whether a flag is on the command line.
-func given(args []string, flag string) bool {
-	return slices.ContainsFunc(args, func(arg string) bool { return arg == "--"+flag || strings.HasPrefix(arg, "--"+flag+"=") })
-}
-
-// runDecisions prints the closures in force and, with --watch, each change.
-func runDecisions(ctx context.Context, p process, args []string) error {
-	c, err := parseDecisions(p, args)
-	if err != nil {
-		return err
-	}
+func (c *decisionsConfig) run(ctx context.Context, p command.Process) error {
 	if c.since != "" {
-		return decisionsSince(ctx, p, &c)
+		return decisionsSince(ctx, p, c)
 	}
-	if len(c.kafka.brokers) == 0 {
-		return decisionsOfAPI(ctx, p, &c)
+	if len(c.kafka.Brokers) == 0 {
+		return decisionsOfAPI(ctx, p, c)
 	}
-	tls, sasl, err := c.kafka.secure.Load()
+	tls, sasl, err := c.kafka.Secure.Load()
 	if err != nil {
 		return fmt.Errorf("prepare the link to Kafka: %w", err)
 	}
 	follow := kafkalink.FollowConfig{
-		Brokers: c.kafka.brokers, ClientID: "floodgate", TLS: tls, SASL: sasl, Topic: c.kafka.names.Decisions, Logger: p.logger(),
+		Brokers: c.kafka.Brokers, ClientID: "floodgate", TLS: tls, SASL: sasl, Topic: c.kafka.Names.Decisions, Logger: p.Logger(),
 		Once: !c.watch, // a person waits
 	}
-	w, err := newDecisionsWatch(decisionsView{out: p.stdout, json: c.api.output.json}, board.New(board.Options{}))
+	w, err := newDecisionsWatch(decisionsView{out: p.Stdout, json: c.api.output.JSON}, board.New(board.Options{}))
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/gate/board"
 	"github.com/509da70d/floodgate/schemas"
@@ -55,7 +56,7 @@ func TestDecisionsWithoutATopic(t *testing.T) {
 	for _, args := range [][]string{
 		{"--brokers", "nonsense"}, {"--brokers", b.Addr(), "more"}, {"--brokers", b.Addr(), "--output", "xml"}, {"--brokers", b.Addr(), "--api=http://127.0.0.1:1"},
 	} {
-		if _, err := runCommand(append([]string{"decisions"}, args...)...); !isUsage(err) {
+		if _, err := runCommand(append([]string{"decisions"}, args...)...); !command.IsUsage(err) {
 			t.Errorf("%q: got %v, want a usage error", args, err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/cmd/floodgate/client"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 	"github.com/509da70d/floodgate/gate/board"
 	"github.com/509da70d/floodgate/schemas"
@@ -21,7 +22,7 @@ import (
 const decisionsPage = 1000
 
 // decisionsOfAPI prints what an analyzer knows of decisions and, with --watch, each change.
-func decisionsOfAPI(ctx context.Context, p process, c *decisionsConfig) error {
+func decisionsOfAPI(ctx context.Context, p command.Process, c *decisionsConfig) error {
 	asker, err := c.api.client()
 	if err != nil {
 		return err
@@ -43,7 +44,7 @@ func decisionsOfAPI(ctx context.Context, p process, c *decisionsConfig) error {
 		query.Set("cursor", list.Next)
 	}
 	slices.SortFunc(all, before)
-	return decisionsView{out: p.stdout, json: c.api.output.json}.listed(all, &list, time.Now())
+	return decisionsView{out: p.Stdout, json: c.api.output.JSON}.listed(all, &list, time.Now())
 }
 
 // listed prints decisions that the API lists.
@@ -68,9 +69,9 @@ func (v decisionsView) listed(all []schemas.Decision, list *apiv1.DecisionList, 
 }
 
 // watchAPI prints all that is in force, and then each change.
-func watchAPI(ctx context.Context, p process, c *decisionsConfig, asker *client.Client) error {
-	w := streamView{view: decisionsView{out: p.stdout, json: c.api.output.json}, held: map[board.Key]schemas.Decision{}}
-	logger := p.logger()
+func watchAPI(ctx context.Context, p command.Process, c *decisionsConfig, asker *client.Client) error {
+	w := streamView{view: decisionsView{out: p.Stdout, json: c.api.output.JSON}, held: map[board.Key]schemas.Decision{}}
+	logger := p.Logger()
 	err := asker.Stream(ctx, nil, func(e *apiv1.DecisionEvent) error { return w.event(e, time.Now()) }, func(err error) {
 		logger.Warn("the stream of decisions broke; it goes on behind the last change", "error", err)
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/document"
 	"github.com/509da70d/floodgate/analyzer/printable"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 	"github.com/509da70d/floodgate/schemas/event"
 )
@@ -22,13 +23,13 @@ func sinceTime(text string, now time.Time) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, usagef("decisions: --since: got %q, want how long ago, such as 24h or 7d, or a time, such as 2026-01-31T12:00:00Z", text)
+		return at, command.Usagef("decisions: --since: got %q, want how long ago, such as 24h or 7d, or a time, such as 2026-01-31T12:00:00Z", text)
 	}
 	return at, nil
 }
 
 // decisionsSince prints what has happened since a time, page by page.
-func decisionsSince(ctx context.Context, p process, c *decisionsConfig) error {
+func decisionsSince(ctx context.Context, p command.Process, c *decisionsConfig) error {
 	since, err := sinceTime(c.since, time.Now())
 	if err != nil {
 		return err
@@ -45,7 +46,7 @@ func decisionsSince(ctx context.Context, p process, c *decisionsConfig) error {
 			return apiError("decisions", err)
 		}
 		for i := range list.Events {
-			if err := printEvent(p, &list.Events[i], c.api.output.json); err != nil {
+			if err := printEvent(p, &list.Events[i], c.api.output.JSON); err != nil {
 				return err
 			}
 		}
@@ -53,17 +54,17 @@ func decisionsSince(ctx context.Context, p process, c *decisionsConfig) error {
 		query.Set("cursor", list.Next)
 		more = list.Next != ""
 	}
-	if c.api.output.json {
-		return printable.JSON(p.stdout).Encode(map[string]any{"type": "summary", "events": events, "since": since.UTC()})
+	if c.api.output.JSON {
+		return printable.JSON(p.Stdout).Encode(map[string]any{"type": "summary", "events": events, "since": since.UTC()})
 	}
-	return printLines(p.stdout, fmt.Sprintf("%s since %s", terminal.Amount(events, "event"), when(since)))
+	return printLines(p.Stdout, fmt.Sprintf("%s since %s", terminal.Amount(events, "event"), when(since)))
 }
 
-func printEvent(p process, e *apiv1.Event, asJSON bool) error {
+func printEvent(p command.Process, e *apiv1.Event, asJSON bool) error {
 	if asJSON {
-		return printable.JSON(p.stdout).Encode(e)
+		return printable.JSON(p.Stdout).Encode(e)
 	}
-	return printLines(p.stdout, when(e.Time)+" "+eventText(e))
+	return printLines(p.Stdout, when(e.Time)+" "+eventText(e))
 }
 
 // eventText says what has happened.

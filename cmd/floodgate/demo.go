@@ -10,25 +10,46 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/spf13/cobra"
+
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/demo"
+	"github.com/509da70d/floodgate/cmd/floodgate/option"
 )
 
 // demoFlags is the flags of demo.
 type demoFlags struct {
 	demo.Config
 
-	predict predictFlags
-	out     outputFlag
+	predict option.Predict
+	out     command.Output
 	verbose bool
 }
 
 // maxDemo is the longest demo.
 const maxDemo = 24 * time.Hour
 
-func parseDemo(p process, args []string) (demo.Config, error) {
+// Demo starts a broker, an analyzer and servers, sends load, shows what happens, and audits itself.
+func Demo(p command.Process) *cobra.Command {
 	var c demoFlags
-	flags := newFlags("demo [flags]")
+	cmd := &cobra.Command{
+		Use:     "demo [flags]",
+		Short:   "run everything in one process: broker, analyzer, three servers, load",
+		Example: "floodgate demo --duration 30s --noisy 3",
+		Args:    command.FlagsOnly,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.check(cmd.Flags().Changed("duration")); err != nil {
+				return err
+			}
+			return c.run(cmd.Context(), p)
+		},
+	}
+	c.add(cmd)
+	return cmd
+}
+
+func (c *demoFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
 	flags.DurationVar(&c.Duration, "duration", 10*time.Second, "how long to send requests")
 	flags.IntVar(&c.Quiet, "quiet", 50, "callers that keep to the limit")
 	flags.IntVar(&c.Noisy, "noisy", 1, "callers that don't")
@@ -38,53 +59,42 @@ func parseDemo(p process, args []string) (demo.Config, error) {
 	flags.DurationVar(&c.Window, "window", 2*time.Second, "length of the window")
 	flags.IntVar(&c.Servers, "servers", 3, "web servers with a gate")
 	flags.IntVar(&c.Partitions, "partitions", 4, "partitions of the topics")
-	c.predict.add(flags)
+	c.predict.Add(cmd)
 	flags.StringVar(&c.API, "api-listen", "", "`host:port` on loopback of the API, where this machine may do everything without a token (default: none)")
 	flags.BoolVar(&c.Dashboard, "dashboard", false, "print a link to the dashboard, which works once, and go on until interrupted, or for --duration if that is set")
 	flags.StringVar(&c.Data, "data", "", "`directory` to keep the log and the counts in (default: a temporary one)")
-	flags.Var(&c.out, "output", "table or json")
+	c.out.Add(cmd)
 	flags.BoolVar(&c.verbose, "verbose", false, "log what all parts do")
-	if err := parseFlags(p, flags, args); err != nil {
-		return c.Config, err
-	}
-	if err := flagsOnly(flags); err != nil {
-		return c.Config, err
-	}
-	if c.Dashboard && !flags.Changed("duration") {
-		c.Duration = maxDemo
-	}
-	c.Predict, c.PredictLagCap = rules.Predict(c.predict.most), c.predict.lagCap
-	c.Out, c.JSON, c.Logger = p.stdout, c.out.json, slog.New(slog.DiscardHandler)
-	if c.verbose {
-		c.Logger = p.logger()
-	}
-	return c.Config, c.check()
 }
 
-func (c *demoFlags) check() error {
+// check returns a usage error if the flags are invalid. timed is whether somebody says how long it is to be.
+func (c *demoFlags) check(timed bool) error {
+	if c.Dashboard && !timed {
+		c.Duration = maxDemo
+	}
 	switch {
 	case c.Duration <= 0 || c.Duration > maxDemo:
-		return usagef("--duration: got %v, want up to 24h", c.Duration)
+		return command.Usagef("--duration: got %v, want up to 24h", c.Duration)
 	case c.Quiet < 0 || c.Noisy < 0 || c.Quiet+c.Noisy == 0 || c.Quiet+c.Noisy > 10_000:
-		return usagef("--quiet, --noisy: got %d and %d callers, want 1 to 10000 in all", c.Quiet, c.Noisy)
+		return command.Usagef("--quiet, --noisy: got %d and %d callers, want 1 to 10000 in all", c.Quiet, c.Noisy)
 	case !(c.QuietRate > 0 && c.NoisyRate > 0 && c.QuietRate <= 1e5 && c.NoisyRate <= 1e5):
-		return usagef("--quiet-rate, --noisy-rate: got %v and %v, want more than 0, up to 100000", c.QuietRate, c.NoisyRate)
+		return command.Usagef("--quiet-rate, --noisy-rate: got %v and %v, want more than 0, up to 100000", c.QuietRate, c.NoisyRate)
 	case c.Servers < 1 || c.Servers > 100:
-		return usagef("--servers: got %d, want 1 to 100", c.Servers)
+		return command.Usagef("--servers: got %d, want 1 to 100", c.Servers)
 	case c.Partitions < 1 || c.Partitions > 100:
-		return usagef("--partitions: got %d, want 1 to 100", c.Partitions)
+		return command.Usagef("--partitions: got %d, want 1 to 100", c.Partitions)
 	}
-	if err := c.predict.check(); err != nil {
+	if err := c.predict.Check(); err != nil {
 		return err
 	}
 	if err := c.checkAPI(); err != nil {
 		return err
 	}
 	if _, err := c.Rules(); err != nil {
-		return usagef("--limit, --window: %w", err)
+		return command.Usagef("--limit, --window: %w", err)
 	}
 	if entries, err := os.ReadDir(c.Data); c.Data != "" && err == nil && len(entries) > 0 {
-		return usagef("--data: %s is not empty; the audit counts from nothing", c.Data)
+		return command.Usagef("--data: %s is not empty; the audit counts from nothing", c.Data)
 	}
 	return nil
 }
@@ -96,21 +106,21 @@ func (c *demoFlags) checkAPI() error {
 	}
 	at, err := netip.ParseAddrPort(c.API)
 	if err != nil || !at.Addr().IsLoopback() {
-		return usagef("--api-listen: got %q, want an address of loopback such as 127.0.0.1:9096: this API asks for no token", c.API)
+		return command.Usagef("--api-listen: got %q, want an address of loopback such as 127.0.0.1:9096: this API asks for no token", c.API)
 	}
 	return nil
 }
 
-// runDemo starts a broker, an analyzer and servers, sends load, shows what happens, and audits itself.
-func runDemo(ctx context.Context, p process, args []string) error {
-	c, err := parseDemo(p, args)
-	if err != nil {
-		return err
+func (c *demoFlags) run(ctx context.Context, p command.Process) error {
+	c.Predict, c.PredictLagCap = c.predict.Most(), c.predict.LagCap
+	c.Out, c.JSON, c.Logger = p.Stdout, c.out.JSON, slog.New(slog.DiscardHandler)
+	if c.verbose {
+		c.Logger = p.Logger()
 	}
 	signal.Ignore(syscall.SIGPIPE) // if the reader of the output ends, the demo still ends normally and removes its directory
-	sum, err := demo.Run(ctx, c)
+	sum, err := demo.Run(ctx, c.Config)
 	if err != nil {
 		return err
 	}
-	return errors.Join(sum.Print(p.stdout, c.JSON), sum.Verdict())
+	return errors.Join(sum.Print(p.Stdout, c.JSON), sum.Verdict())
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/demo"
 )
 
@@ -44,7 +46,7 @@ func TestDemoRefusesWhatItCannotRun(t *testing.T) {
 		{"--limit", "0"}, {"--limit", "-1"}, {"--limit", "1000000000000000000"}, {"--window", "0s"}, {"--window", "-1s"}, {"--window", "1us"}, {"--window", "9000h"}, {"--output", "xml"}, {"--limit", "many"}, {"more"},
 	} {
 		out, err := runCommand(append([]string{"demo"}, args...)...)
-		if !isUsage(err) || out != "" {
+		if !command.IsUsage(err) || out != "" {
 			t.Errorf("%v: got %v and %q, want a usage error", args, err, out)
 		}
 	}
@@ -83,7 +85,13 @@ func TestADashboardIsThereUntilItIsStopped(t *testing.T) {
 	for want, args := range map[time.Duration][]string{
 		10 * time.Second: {}, maxDemo: {"--dashboard"}, 10 * time.Minute: {"--duration", "10m", "--dashboard"}, time.Minute: {"--duration", "1m", "--api-listen", "127.0.0.1:0"},
 	} {
-		c, err := parseDemo(process{stdout: io.Discard, stderr: io.Discard, lookup: func(string) (string, bool) { return "", false }}, args)
+		var c demoFlags
+		var cmd cobra.Command
+		c.add(&cmd)
+		err := cmd.ParseFlags(args)
+		if err == nil {
+			err = c.check(cmd.Flags().Changed("duration"))
+		}
 		if err != nil || c.Duration != want || c.Dashboard != slices.Contains(args, "--dashboard") {
 			t.Errorf("%v: got %v and %v, want %v", args, c.Duration, err, want)
 		}

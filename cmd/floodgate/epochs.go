@@ -8,19 +8,20 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/509da70d/floodgate/analyzer"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
 // repairEpochs is topics --repair-epochs. For each partition of decisions it prints the epochs that it found, and whether
 // it claimed a higher one.
-func repairEpochs(ctx context.Context, p process, asJSON bool, client *kafkaio.Client, decisions string) error {
+func repairEpochs(ctx context.Context, p command.Process, asJSON bool, client *kafkaio.Client, decisions string) error {
 	partitions, err := client.Partitions(ctx, decisions)
 	if err != nil {
 		return fmt.Errorf("repair epochs: %w", err)
 	}
 	var reports []analyzer.EpochReport
 	for i := range partitions {
-		c := analyzer.OwnerConfig{Decisions: decisions, Name: "topics --repair-epochs of " + ownerName(), Logger: p.logger()}
+		c := analyzer.OwnerConfig{Decisions: decisions, Name: "topics --repair-epochs of " + command.Name(), Logger: p.Logger()}
 		c.Fold.Partition = i
 		r, err := analyzer.RepairEpochs(ctx, client, c)
 		if err != nil {
@@ -34,9 +35,9 @@ func repairEpochs(ctx context.Context, p process, asJSON bool, client *kafkaio.C
 	return renderEpochs(p, reports)
 }
 
-func renderEpochs(p process, reports []analyzer.EpochReport) error {
+func renderEpochs(p command.Process, reports []analyzer.EpochReport) error {
 	t := table.NewWriter()
-	t.SetOutputMirror(p.stdout)
+	t.SetOutputMirror(p.Stdout)
 	t.AppendHeader(table.Row{"partition", "owner's epoch", "highest epoch", "claimed by", "refused", "now claimed"})
 	repaired := 0
 	for _, r := range reports {
@@ -52,12 +53,12 @@ func renderEpochs(p process, reports []analyzer.EpochReport) error {
 		t.AppendRow(table.Row{r.Partition, r.Owner, r.Highest, by, r.Refused, claimed})
 	}
 	t.Render()
-	_, err := fmt.Fprintf(p.stdout, "%d partitions, %d taken back\n", len(reports), repaired)
+	_, err := fmt.Fprintf(p.Stdout, "%d partitions, %d taken back\n", len(reports), repaired)
 	return err
 }
 
-func encodeEpochs(p process, reports []analyzer.EpochReport) error {
-	enc := json.NewEncoder(p.stdout)
+func encodeEpochs(p command.Process, reports []analyzer.EpochReport) error {
+	enc := json.NewEncoder(p.Stdout)
 	repaired := 0
 	for _, r := range reports {
 		if r.Claimed != 0 {

@@ -8,25 +8,36 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/printable"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 )
 
-// runExplain says what holds of a caller, and why.
-func runExplain(ctx context.Context, p process, args []string) error {
-	flags := newFlags("explain CALLER [flags]\n\nSays whether a caller is closed, by what, until when, and why, or how near it is to each limit.")
+// Explain says what holds of a caller, and why.
+func Explain(p command.Process) *cobra.Command {
 	var api clientFlags
 	var sidecar string
-	flags.StringVar(&sidecar, "sidecar", "", "`URL` of a sidecar, to compare what its gates do with what the analyzer says")
-	api.add(flags)
-	if err := parseFlags(p, flags, args); err != nil {
-		return err
+	cmd := &cobra.Command{
+		Use:     "explain CALLER [flags]",
+		Short:   "say whether a caller is closed, by what, until when, and why",
+		Long:    "Says whether a caller is closed, by what, until when, and why, or how near it is to each limit.",
+		Example: "floodgate explain key:noisy-1",
+		Args:    command.Arguments(1, 1, "one caller, such as key:k9 or ip:203.0.113.9"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return explainCaller(cmd.Context(), p, &api, args[0], sidecar)
+		},
+		ValidArgsFunction: api.completingArguments(p, closedCallers),
 	}
-	if flags.NArg() != 1 {
-		return usagef("explain: got %q, want one caller, such as key:k9 or ip:203.0.113.9", flags.Args())
-	}
-	caller, err := callerArg("explain", flags.Arg(0))
+	cmd.Flags().StringVar(&sidecar, "sidecar", "", "`URL` of a sidecar, to compare what its gates do with what the analyzer says")
+	api.add(cmd)
+	return cmd
+}
+
+func explainCaller(ctx context.Context, p command.Process, api *clientFlags, name, sidecar string) error {
+	caller, err := callerArg("explain", name)
 	if err != nil {
 		return err
 	}
@@ -39,10 +50,10 @@ func runExplain(ctx context.Context, p process, args []string) error {
 			return err
 		}
 	}
-	if api.output.json {
-		return printable.JSON(p.stdout).Encode(e)
+	if api.output.JSON {
+		return printable.JSON(p.Stdout).Encode(e)
 	}
-	return printExplanation(p.stdout, &e)
+	return printExplanation(p.Stdout, &e)
 }
 
 func printExplanation(w io.Writer, e *apiv1.Explanation) error {

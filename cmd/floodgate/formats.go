@@ -1,19 +1,20 @@
 package main
 
 import (
-	"context"
+	"github.com/spf13/cobra"
 
 	"github.com/509da70d/floodgate/analyzer/ingest"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 )
 
-// runFormats prints the formats of logs, with the fields that mappings can name.
-func runFormats(_ context.Context, p process, args []string) error {
-	flags := newFlags("formats\n\nPrints the formats of logs that ingest and replay read, and the fields of each for mappings, as Markdown.")
-	if err := parseFlags(p, flags, args); err != nil {
-		return err
+// Formats prints the formats of logs, with the fields that mappings can name.
+func Formats(p command.Process) *cobra.Command {
+	return &cobra.Command{
+		Use:     "formats",
+		Short:   "print the formats of logs and their fields",
+		Long:    "Prints the formats of logs that ingest and replay read, and the fields of each for mappings, as Markdown.",
+		Example: "floodgate formats",
+		Args:    command.FlagsOnly,
+		RunE:    func(*cobra.Command, []string) error { return ingest.WriteFormats(p.Stdout) },
 	}
-	if err := flagsOnly(flags); err != nil {
-		return err
-	}
-	return ingest.WriteFormats(p.stdout)
 }

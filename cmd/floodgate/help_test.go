@@ -2,99 +2,136 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
 
-// TestHelpHasAnExampleThatWorks: each subcommand has one, and it parses: no flag in it was renamed or taken away.
-func TestHelpHasAnExampleThatWorks(t *testing.T) {
-	var names []string
-	for _, c := range subcommands() {
-		names = append(names, c.name)
-		example := examples()[c.name]
-		args := strings.Fields(example)
-		if len(args) < 2 || args[0] != "floodgate" || args[1] != c.name {
-			t.Errorf("%s: got example %q, want a command line of it", c.name, example)
-			continue
-		}
-		p, parsed := inside(&strings.Builder{}, nil), false
-		p.describe = func(flags *pflag.FlagSet) {
-			parsed = true
-			if err := flags.Parse(args[2:]); err != nil {
-				t.Errorf("%s: %v", example, err)
-			}
-		}
-		if err := c.run(t.Context(), p, nil); !errors.Is(err, pflag.ErrHelp) || !parsed {
-			t.Errorf("%s: got %v, want its flags described and nothing run", c.name, err)
-		}
-		out, err := runCommand(c.name, "--help")
-		if !errors.Is(err, pflag.ErrHelp) || strings.Count(out, "\nExample:\n  "+example+"\n") != 1 {
-			t.Errorf("%s: got %v and\n%s\nwant one example", c.name, err, out)
-		}
-	}
-	for name := range examples() {
-		if !slices.Contains(names, name) {
-			t.Errorf("got an example of %s, which is no subcommand", name)
+// inside returns a process that exists only in the test: its output, and an environment.
+func inside(out io.Writer, env map[string]string) command.Process {
+	return command.Process{Stdin: strings.NewReader(""), Stdout: out, Stderr: out, Lookup: func(name string) (string, bool) {
+		v, ok := env[name]
+		return v, ok || name+"=" == processtest.NoAPI
+	}}
+}
+
+// all returns each subcommand, and the subcommands of these, by its name as a person types it.
+func all() map[string]*cobra.Command {
+	list := make(map[string]*cobra.Command)
+	p := inside(io.Discard, nil)
+	command.New(p, subcommands(p)...).Each(func(c *cobra.Command) { list[strings.TrimPrefix(c.CommandPath(), "floodgate ")] = c })
+	delete(list, "help")
+	return list
+}
+
+func TestFlagsOnly(t *testing.T) {
+	for _, name := range []string{"analyze", "broker", "demo", "sidecar", "store", "topics", "version", "rules versions"} {
+		_, err := runCommand(append(strings.Fields(name), "surprise")...)
+		if want := name + `: got ["surprise"], want flags only`; !command.IsUsage(err) || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 }
 
-// TestHelpHasTheFlagsOfKafkaLast, under a heading, where a subcommand has some; each flag once.
-func TestHelpHasTheFlagsOfKafkaLast(t *testing.T) {
-	for _, c := range subcommands() {
-		out, _ := runCommand(c.name, "--help")
-		own, kafka, found := strings.Cut(out, "\nKafka:\n")
-		speaks := slices.Contains([]string{"analyze", "sidecar", "ingest", "notify", "rejects", "decisions", "topics", "audit", "repartition"}, c.name)
-		if found != speaks {
-			t.Errorf("%s: got a heading for Kafka %t, want %t", c.name, found, speaks)
-			continue
-		}
-		var all int
-		p := inside(&strings.Builder{}, nil)
-		p.describe = func(flags *pflag.FlagSet) {
-			flags.VisitAll(func(f *pflag.Flag) {
-				all++
-				_, ofKafka := f.Annotations[kafkaGroup]
-				want := own
-				if ofKafka {
-					want = kafka
+// TestHelp: each subcommand explains itself, to whoever asks, with an example that parses: no flag in it was renamed or taken away. Each
+// flag stands there once, unless it is hidden, in lines that a terminal of 80 columns does not break.
+func TestHelp(t *testing.T) {
+	for name, c := range all() {
+		for _, ask := range []string{"--help", "-h"} {
+			out, err := runCommand(append(strings.Fields(name), ask)...)
+			if err != nil {
+				t.Fatalf("%s %s: got %v, want help and no failure", name, ask, err)
+			}
+			if !strings.HasPrefix(out, "Usage: floodgate "+name) || c.Short == "" {
+				t.Errorf("%s %s: got %q and %q, want its usage, and a summary", name, ask, out, c.Short)
+			}
+			c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+				want := 1
+				if f.Hidden || f.Name == "help" {
+					want = 0
 				}
-				if strings.Count(out, "\n      --"+f.Name+" ") != 1 || !strings.Contains("\n"+want, "\n      --"+f.Name+" ") {
-					t.Errorf("%s: --%s stands in the wrong place in\n%s", c.name, f.Name, out)
+				if got := strings.Count(out, "\n      --"+f.Name+" "); got != want {
+					t.Errorf("%s: got --%s %d times in\n%s\nwant it %d times", name, f.Name, got, out, want)
 				}
 			})
+			_, flags, _ := strings.Cut(out, "\nFlags:\n")
+			for line := range strings.Lines(flags) {
+				if n := utf8.RuneCountInString(line); n > 81 {
+					t.Errorf("%s: got a line of %d characters: %s", name, n-1, line)
+				}
+			}
 		}
-		_ = c.run(t.Context(), p, nil) // it describes itself, and no more
-		if all == 0 && c.name != "formats" && c.name != "completion" {
-			t.Errorf("%s: got no flags", c.name)
+		args := strings.Fields(c.Example)
+		if words := strings.Fields("floodgate " + name); len(args) < len(words) || !slices.Equal(args[:len(words)], words) && c.Runnable() && !c.HasSubCommands() {
+			t.Errorf("%s: got example %q, want a command line of it", name, c.Example)
+		} else if err := c.ParseFlags(args[len(words):]); err != nil {
+			t.Errorf("%s: %v", c.Example, err)
 		}
-		if speaks && (!strings.HasPrefix(kafka, "      --brokers ") || strings.Contains(own, "--tls") || strings.Contains(kafka, "--output")) {
-			t.Errorf("%s: got\n%s\nwant --brokers first of those of Kafka, which are last", c.name, out)
+	}
+}
+
+// TestHelpHasTheFlagsOfKafkaLast, under a heading, where a subcommand has some. But the brokers, which everybody gives, come first.
+func TestHelpHasTheFlagsOfKafkaLast(t *testing.T) {
+	for name := range all() {
+		out, _ := runCommand(append(strings.Fields(name), "--help")...)
+		own, kafka, found := strings.Cut(out, "\nKafka:\n")
+		speaks := slices.Contains([]string{"analyze", "sidecar", "ingest", "notify", "rejects", "decisions", "topics", "audit", "repartition"}, name)
+		if found != speaks || speaks != strings.Contains(own, "\n      --brokers ") {
+			t.Errorf("%s: got a heading for Kafka %t, want %t, and --brokers above it:\n%s", name, found, speaks, out)
+		}
+		if speaks && (strings.Contains(own, "--topic-") || strings.Contains(kafka, "--output") || strings.Contains(kafka, "--log-level")) {
+			t.Errorf("%s: got\n%s\nwant the flags of Kafka last", name, out)
+		}
+	}
+}
+
+// TestSubcommandsAreListed for whoever asks, and on standard error for whoever asks for none that there is.
+func TestSubcommandsAreListed(t *testing.T) {
+	for _, ask := range []string{"help", "-h", "--help", "help --help"} {
+		out, err := runCommand(strings.Fields(ask)...)
+		if err != nil {
+			t.Errorf("%s: got %v, want none", ask, err)
+		}
+		for name := range all() {
+			if !strings.Contains(name, " ") && !strings.Contains(out, "\n  "+name+" ") {
+				t.Errorf("%s: got no line about %s", ask, name)
+			}
+		}
+	}
+	for _, args := range [][]string{nil, {""}, {"Demo"}, {"--demo"}, {"nonsense"}, {"help", "nonsense"}} {
+		var out, logs strings.Builder
+		p := inside(&out, nil)
+		p.Stderr = &logs
+		if err := realMain(t.Context(), args, p); !command.IsUsage(err) || out.Len() > 0 || !strings.Contains(logs.String(), "analyze") {
+			t.Errorf("%q: got %v, %q and %q, want a usage error and what there is, on standard error", args, err, out.String(), logs.String())
 		}
 	}
 }
 
 // TestHelpOfASubcommand: floodgate help NAME is floodgate NAME --help, also where more words stand behind it.
 func TestHelpOfASubcommand(t *testing.T) {
-	for _, c := range subcommands() {
-		want, _ := runCommand(c.name, "--help")
-		for _, args := range [][]string{{"help", c.name}, {"help", c.name, "more"}} {
-			if got, err := runCommand(args...); !errors.Is(err, pflag.ErrHelp) || got != want {
+	for name := range all() {
+		words := strings.Fields(name)
+		want, _ := runCommand(append(words, "--help")...)
+		for _, args := range [][]string{append([]string{"help"}, words...), append(append([]string{"help"}, words...), "more")} {
+			if got, err := runCommand(args...); err != nil || got != want {
 				t.Errorf("%q: got %v and\n%s\nwant\n%s", args, err, got, want)
 			}
 		}
 	}
-	if _, err := runCommand("help", "analyse"); !isUsage(err) || err.Error() != `got subcommand "analyse", did you mean analyze?` {
+	if _, err := runCommand("help", "analyse"); !command.IsUsage(err) || err.Error() != `got subcommand "analyse", did you mean analyze?` {
 		t.Errorf("help analyse: got %v", err)
 	}
 }
@@ -105,6 +142,9 @@ func TestMisspeltNamesAreGuessed(t *testing.T) {
 		"analyse":                     `got subcommand "analyse", did you mean analyze?`,
 		"Demo":                        `got subcommand "Demo", did you mean demo?`,
 		"rule check":                  `got subcommand "rule", did you mean rules?`,
+		"rules chek":                  `rules: got "chek", did you mean check?`,
+		"rules":                       `rules: want one of check, diff, show, versions`,
+		"notify tset":                 `notify: got ["tset"], want no arguments, check FILE, secret, or test ENDPOINT`,
 		"serve":                       `got subcommand "serve", want one of the above`,
 		"topics --broker a:1":         "unknown flag: --broker (did you mean --brokers?); see floodgate topics --help",
 		"topics --broker=a:1":         "unknown flag: --broker (did you mean --brokers?); see floodgate topics --help",
@@ -114,73 +154,9 @@ func TestMisspeltNamesAreGuessed(t *testing.T) {
 		"topics -v":                   "unknown shorthand flag: 'v' in -v; see floodgate topics --help",
 		"version --brokers a:1":       "unknown flag: --brokers; see floodgate version --help",
 	} {
-		if _, err := runCommand(strings.Fields(line)...); !isUsage(err) || err.Error() != want {
+		if _, err := runCommand(strings.Fields(line)...); !command.IsUsage(err) || err.Error() != want {
 			t.Errorf("%s\ngot  %v\nwant %s", line, err, want)
 		}
-	}
-}
-
-// TestUnknownVariablesAreWarnedOf: a misspelt one is a flag that silently has its default. What belongs to another
-// subcommand, to Kubernetes or to somebody else is no mistake.
-func TestUnknownVariablesAreWarnedOf(t *testing.T) {
-	for entry, want := range map[string]string{
-		"FLOODGATE_BROKRES=a:1":                 "FLOODGATE_BROKRES is in the environment, and there is no such flag, did you mean FLOODGATE_BROKERS?",
-		"FLOODGATE_max_rows=1":                  "FLOODGATE_max_rows is in the environment, and there is no such flag, did you mean FLOODGATE_MAX_ROWS?",
-		"FLOODGATE_KAFKA_BOOTSTRAP=a:1":         "FLOODGATE_KAFKA_BOOTSTRAP is in the environment, and there is no such flag",
-		"FLOODGATE_=1":                          "FLOODGATE_ is in the environment, and there is no such flag",
-		"FLOODGATE_\x1b[2J=1":                   `FLOODGATE_\x1b[2J is in the environment, and there is no such flag`,
-		"FLOODGATE_MAX_ROWS=9":                  "", // of analyze
-		"FLOODGATE_PARTITION_KEY_FILE=f":        "",
-		"FLOODGATE_SERVICE_HOST=10.0.0.1":       "", // Kubernetes
-		"FLOODGATE_METRICS_SERVICE_PORT=9090":   "",
-		"FLOODGATE_PORT=tcp://10.0.0.1:9090":    "",
-		"FLOODGATE_PORT_9090_TCP_ADDR=10.0.0.1": "",
-		"FLOODGATES=1":                          "",
-		"HOME=/root":                            "",
-		"no equals sign":                        "",
-	} {
-		var out, logs strings.Builder
-		p := inside(&out, nil)
-		p.stderr, p.environ = &logs, func() []string { return []string{"PATH=/bin", entry} }
-		if err := realMain(t.Context(), []string{"version"}, p); err != nil {
-			t.Fatalf("%s: %v", entry, err)
-		}
-		if want != "" {
-			want = "floodgate: warning: " + want + "\n"
-		}
-		if logs.String() != want || !strings.HasPrefix(out.String(), "floodgate ") {
-			t.Errorf("%q\ngot  %q\nwant %q", entry, logs.String(), want)
-		}
-	}
-}
-
-// TestEachFlagIsAVariable: no two flags have one variable, and each is found again by it.
-func TestEachFlagIsAVariable(t *testing.T) {
-	names := allFlags(t.Context(), inside(&strings.Builder{}, nil))
-	if len(names) < 100 {
-		t.Fatalf("got %d flags, want those of all subcommands", len(names))
-	}
-	for _, name := range names {
-		if v := variable(name); flagOf(v) != name || foreignVariable(v) {
-			t.Errorf("--%s: got variable %s, which is of --%s, foreign %t", name, v, flagOf(v), foreignVariable(v))
-		}
-	}
-}
-
-// TestVersionForMachines: one object with the version that people see too.
-func TestVersionForMachines(t *testing.T) {
-	defer func(was string) { version = was }(version)
-	version = "v1.2.3"
-	out, err := runCommand("version", "--output", "json")
-	var got build
-	if jerr := json.Unmarshal([]byte(out), &got); err != nil || jerr != nil || strings.Count(out, "\n") != 1 {
-		t.Fatalf("got %q, %v and %v, want one line of JSON", out, err, jerr)
-	}
-	if got != thisBuild() || got.Type != "version" || got.Version != "v1.2.3" || !strings.HasPrefix(got.Go, "go1.") || got.OS == "" || got.Arch == "" {
-		t.Errorf("got %+v, want %+v", got, thisBuild())
-	}
-	if text, err := runCommand("version"); err != nil || !strings.HasPrefix(text, "floodgate v1.2.3 ") {
-		t.Errorf("for people: got %q and %v", text, err)
 	}
 }
 
@@ -218,6 +194,15 @@ func TestDaemonsSayWhatTheyAre(t *testing.T) {
 		}
 		if _, err := p.End(); err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	for _, word := range []string{"version", "--version"} {
+		out, err := runCommand(word)
+		if fields := strings.Fields(out); err != nil || len(fields) != 4 || fields[0] != "floodgate" || !strings.HasPrefix(fields[2], "go1.") {
+			t.Errorf("%s: got %q and %v, want floodgate, its version, Go's and the platform", word, out, err)
 		}
 	}
 }

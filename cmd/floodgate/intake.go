@@ -48,7 +48,7 @@ func (in *intake) run(ctx context.Context) (err error) {
 		return err
 	}
 	in.feed, err = feed.New(feed.Config{
-		Producer: in.client, Requests: in.kafka.names.Requests, Rejects: in.kafka.names.Rejects, Partitions: partitions, Key: in.key,
+		Producer: in.client, Requests: in.kafka.Names.Requests, Rejects: in.kafka.Names.Rejects, Partitions: partitions, Key: in.key,
 		Format: in.format.Reporting(in.found), Now: time.Now, Logger: in.logger, MaxBytes: in.config.buffer << 20,
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 	"github.com/509da70d/floodgate/store/kafkaio/secure/securetest"
@@ -64,7 +65,7 @@ func TestSubcommandsReachABrokerWithTLSAndSASL(t *testing.T) {
 
 func TestFlagsOfTheLinkThatCannotWork(t *testing.T) {
 	for _, broker := range []string{"", "kafka", "kafka:", ":9092", "kafka:http", "kafka:0", "kafka:65536", "a:b:c", "http://kafka:9092", "::1:9092", "kafka:9092 "} {
-		if _, err := runCommand("topics", "--brokers", broker); !isUsage(err) || !strings.HasPrefix(err.Error(), "--brokers: got ") {
+		if _, err := runCommand("topics", "--brokers", broker); !command.IsUsage(err) || !strings.HasPrefix(err.Error(), "--brokers: got ") {
 			t.Errorf("--brokers %q: got %v, want a usage error", broker, err)
 		}
 	}
@@ -83,7 +84,7 @@ func TestFlagsOfTheLinkThatCannotWork(t *testing.T) {
 		{[]string{"--sasl", "plain", "--sasl-user", "u", "--sasl-password-file", "/nowhere/p", "--sasl-insecure"}, "read password", false},
 	} {
 		_, err := runCommand(append(base, c.args...)...)
-		if err == nil || !strings.Contains(err.Error(), c.want) || isUsage(err) != c.usage {
+		if err == nil || !strings.Contains(err.Error(), c.want) || command.IsUsage(err) != c.usage {
 			t.Errorf("%v: got %v, want %q (usage: %v)", c.args, err, c.want, c.usage)
 		}
 	}
@@ -123,7 +124,7 @@ func TestTwoTopicsOfOneName(t *testing.T) {
 			}
 		}
 	}
-	if _, err := runCommand("topics", "--brokers", "127.0.0.1:1", "--topic-state", "floodgate.requests.2"); isUsage(err) {
+	if _, err := runCommand("topics", "--brokers", "127.0.0.1:1", "--topic-state", "floodgate.requests.2"); command.IsUsage(err) {
 		t.Errorf("a name of its own: got %v", err)
 	}
 }

@@ -2,17 +2,13 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
 
@@ -89,7 +85,7 @@ func TestAnErrorThatEndsADaemonIsInItsLog(t *testing.T) {
 			t.Errorf("%s: got %v and %+v, want the error last", name, err, lines)
 		}
 		var more strings.Builder
-		if code := exitCode(err, &more); code != 1 || more.String() != "" {
+		if code := command.ExitCode(err, &more); code != 1 || more.String() != "" {
 			t.Errorf("%s: got code %d and %q, want 1 and nothing more", name, code, more.String())
 		}
 	}
@@ -114,48 +110,8 @@ func TestALevelHidesWhatIsBelow(t *testing.T) {
 func TestLogFlags(t *testing.T) {
 	for _, args := range [][]string{{"--log-format", "xml"}, {"--log-format", "JSON"}, {"--log-level", "trace"}, {"--log-level", ""}, {"--log-level", "INFO+1"}} {
 		_, err := runCommand(append([]string{"broker"}, args...)...)
-		var usage usageError
-		if !errors.As(err, &usage) || !strings.Contains(err.Error(), "want ") {
+		if !command.IsUsage(err) || !strings.Contains(err.Error(), "want ") {
 			t.Errorf("%v: got %v, want a usage error that says what is wanted", args, err)
 		}
-	}
-	for name := range logLevels() {
-		var l logLevel
-		if err := l.Set(name); err != nil || l.String() != name {
-			t.Errorf("%s: got %s, %v", name, l.String(), err)
-		}
-	}
-	var f logFormat
-	for _, name := range []string{"json", "text"} {
-		if err := f.Set(name); err != nil || f.String() != name {
-			t.Errorf("%s: got %s, %v", name, f.String(), err)
-		}
-	}
-}
-
-// TestRepeatsStayShortInJSON: while Kafka is away, the log says so once a minute, whatever its format.
-func TestRepeatsStayShortInJSON(t *testing.T) {
-	var out strings.Builder
-	l := logFlags{json: true}.logger(process{stderr: &out})
-	for i := range 100 {
-		l.Warn("cannot reach Kafka, trying again", "error", fmt.Errorf("dial %d: %w", i, io.ErrUnexpectedEOF))
-	}
-	l.Log(t.Context(), slog.LevelDebug, "not shown")
-	lines := logLines(t, strings.Split(strings.TrimSpace(out.String()), "\n"), "")
-	if len(lines) != 1 || !slices.ContainsFunc(lines, func(l logLine) bool { return strings.Contains(l.Error, "dial 0") }) {
-		t.Errorf("got %+v, want the first only", lines)
-	}
-}
-
-// TestTheTextOfAnErrorStays: without --log-format json, an error that ends a daemon is printed as before.
-func TestTheTextOfAnErrorStays(t *testing.T) {
-	err := io.ErrUnexpectedEOF
-	logFlags{}.report(process{stderr: io.Discard}, &err)
-	var out strings.Builder
-	if code := exitCode(err, &out); code != 1 || out.String() != "floodgate: unexpected EOF\n" {
-		t.Errorf("got %d and %q", code, out.String())
-	}
-	if code := exitCode(errors.Join(usagef("no"), loggedError{io.EOF}), &out); code != 2 {
-		t.Errorf("got %d, want 2 of a usage error that was logged", code)
 	}
 }

@@ -9,97 +9,81 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/509da70d/floodgate/analyzer/notify"
 	"github.com/509da70d/floodgate/analyzer/notify/endpoint"
 	"github.com/509da70d/floodgate/analyzer/notify/notifyprom"
-	"github.com/509da70d/floodgate/analyzer/printable"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/httpd"
-	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/cmd/floodgate/option"
+	"github.com/509da70d/floodgate/cmd/floodgate/version"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/kafkaprom"
 )
 
 // notifyConfig is the flags of notify.
 type notifyConfig struct {
-	kafka   kafkaFlags
+	kafka   option.Kafka
 	config  string
 	group   string
 	listen  string
 	session time.Duration
-	log     logFlags
+	log     command.Log
 }
 
-func (c *notifyConfig) add(flags *pflag.FlagSet) {
-	flags.StringVar(&c.config, "config", "", "`file` of settings: the endpoints; it and the files that it names are read again when they change and on SIGHUP")
+// Notify delivers events until it is stopped.
+func Notify(p command.Process) *cobra.Command {
+	var c notifyConfig
+	cmd := &cobra.Command{
+		Use:   "notify --config FILE --brokers HOST:PORT... [flags]",
+		Short: "deliver events as webhooks",
+		Long: "Delivers events of the topic of events as webhooks, signed as Standard Webhooks say, each at least once. Any number of processes share " +
+			"the work.",
+		Example: "floodgate notify --brokers kafka:9092 --config /etc/floodgate/notify.yaml",
+		Args:    command.Arguments(0, 0, "no arguments, check FILE, secret, or test ENDPOINT"),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context(), p) },
+	}
+	c.kafka.AddEvents(cmd)
+	flags := cmd.Flags()
+	c.addConfig(cmd)
 	flags.StringVar(&c.group, "group", "floodgate-notify", "consumer group, to which a dot and the name of an endpoint are appended; with another group, the events of the last ten minutes are sent again")
 	flags.StringVar(&c.listen, "listen", "127.0.0.1:9097", "`host:port` of /metrics, /healthz and /readyz; empty: none")
 	flags.DurationVar(&c.session, "session-timeout", kafkaio.DefaultSessionTimeout, "how long a silent member of a group keeps its partitions")
-	c.log.add(flags)
-	c.addKafka(flags)
+	c.log.Add(cmd)
+	cmd.AddCommand(notifyCheck(p), notifySecret(p), notifyTest(p))
+	return cmd
 }
 
-// addKafka adds the flags that say how to reach Kafka. Of its topics, notify uses that of events alone, and makes none.
-func (c *notifyConfig) addKafka(flags *pflag.FlagSet) {
-	k := &c.kafka
-	k.names, k.partitions, k.follower = schemas.DefaultTopicNames(), 1, true
-	flags.StringSliceVar(&k.brokers, "brokers", nil, "Kafka brokers to find the cluster by, `host:port,...`")
-	flags.StringVar(&k.names.Events, "topic-events", k.names.Events, "topic of what has happened: closes, their ends, what people decided")
-	k.addSecurity(flags)
-	inKafkaGroup(flags, "brokers", "topic-events")
-}
-
-// runNotify delivers events until it is stopped, or runs notify check or notify test.
-func runNotify(ctx context.Context, p process, args []string) error {
-	var c notifyConfig
-	flags := newFlags("notify --config FILE --brokers HOST:PORT... [flags]\n       floodgate notify check FILE | secret | test ENDPOINT --config FILE\n\n" +
-		"Delivers events of the topic of events as webhooks, signed as Standard Webhooks say, each at least once. Any number of processes share\n" +
-		"the work. check says what is wrong with a file of settings. secret prints a new secret. test sends one message that says that it is a\n" +
-		"test, and prints the answer.")
-	c.add(flags)
-	if err := parseFlags(p, flags, args); err != nil {
-		return err
-	}
-	switch command := flags.Arg(0); {
-	case flags.NArg() == 0:
-		return c.run(ctx, p)
-	case command == "check" && flags.NArg() == 2:
-		return checkNotify(p, flags.Arg(1))
-	case command == "secret" && flags.NArg() == 1:
-		_, err := fmt.Fprintln(p.stdout, newWebhookSecret())
-		return err
-	case command == "test" && flags.NArg() == 2:
-		return c.test(ctx, p, flags.Arg(1))
-	}
-	return usagef("notify: got %q, want no arguments, check FILE, secret, or test ENDPOINT", flags.Args())
+func (c *notifyConfig) addConfig(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.config, "config", "", "`file` of settings: the endpoints; it and the files that it names are read again when they change and on SIGHUP")
 }
 
 func (c *notifyConfig) check() error {
 	if c.session < 2*time.Second {
-		return usagef("--session-timeout: got %v, want 2s or more", c.session)
+		return command.Usagef("--session-timeout: got %v, want 2s or more", c.session)
 	}
-	if c.kafka.names.Events == "" {
-		return usagef("--topic-events: got none, want the name of a topic")
+	if c.kafka.Names.Events == "" {
+		return command.Usagef("--topic-events: got none, want the name of a topic")
 	}
 	if c.group == "" {
-		return usagef("--group: got none, want the name of a consumer group")
+		return command.Usagef("--group: got none, want the name of a consumer group")
 	}
-	return c.kafka.check()
+	return c.kafka.Check()
 }
 
 // settings reads the file of settings.
 func (c *notifyConfig) settings() (*endpoint.Config, error) {
 	if c.config == "" {
-		return nil, usagef("--config: got none, want a file of settings")
+		return nil, command.Usagef("--config: got none, want a file of settings")
 	}
 	return endpoint.Load(c.config)
 }
 
 // run delivers until ctx ends.
-func (c *notifyConfig) run(ctx context.Context, p process) (err error) {
-	defer c.log.report(p, &err)
+func (c *notifyConfig) run(ctx context.Context, p command.Process) (err error) {
+	defer c.log.Report(p, &err)
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -108,17 +92,17 @@ func (c *notifyConfig) run(ctx context.Context, p process) (err error) {
 		return err
 	}
 	calls, webhooks := kafkaprom.New(), notifyprom.New(time.Now)
-	d := &daemon{logger: c.log.logger(p), kafka: c.kafka, http: httpd.New(httpd.Config{Metrics: []prometheus.Collector{buildMetric(), calls, webhooks}})}
-	if d.client, err = c.kafka.observedClient(calls.Observe); err != nil {
+	d := &daemon{logger: c.log.Logger(p), kafka: c.kafka, http: httpd.New(httpd.Config{Metrics: []prometheus.Collector{version.Metric(), calls, webhooks}})}
+	if d.client, err = c.kafka.ObservedClient(calls.Observe); err != nil {
 		return err
 	}
 	defer d.close()
-	logStart(d.logger, "notify")
+	version.LogStart(d.logger, "notify")
 	for _, w := range settings.Warnings {
 		d.logger.Warn("settings", "warning", w.Error())
 	}
 	n := notify.New(notify.Config{
-		Fetcher: d.client, Join: c.join(d), Topic: c.kafka.names.Events, Group: c.group, Path: c.config, Logger: d.logger, Observe: webhooks.Observe,
+		Fetcher: d.client, Join: c.join(d), Topic: c.kafka.Names.Events, Group: c.group, Path: c.config, Logger: d.logger, Observe: webhooks.Observe,
 	}, settings)
 	webhooks.Show(n)
 	d.http.Report(func(time.Time) string { return n.Waits() })
@@ -126,7 +110,7 @@ func (c *notifyConfig) run(ctx context.Context, p process) (err error) {
 	if err := d.listen(ctx, g, c.listen); err != nil {
 		return err
 	}
-	g.Go(func() error { d.warnOfMissing(ctx, c.kafka.names.Events); return nil })
+	g.Go(func() error { d.warnOfMissing(ctx, c.kafka.Names.Events); return nil })
 	g.Go(func() error { return n.Run(ctx) })
 	g.Go(func() error { reloadOnHangup(ctx, n.Reload); return nil })
 	if err := g.Wait(); err != nil {
@@ -140,7 +124,7 @@ func (c *notifyConfig) run(ctx context.Context, p process) (err error) {
 func (c *notifyConfig) join(d *daemon) func(group string) (notify.Membership, error) {
 	return func(group string) (notify.Membership, error) {
 		g, err := kafkaio.NewGroup(kafkaio.GroupConfig{
-			Client: d.client, Group: group, Topic: c.kafka.names.Events, SessionTimeout: c.session, GrowthCheck: kafkaio.DefaultGrowthCheck,
+			Client: d.client, Group: group, Topic: c.kafka.Names.Events, SessionTimeout: c.session, GrowthCheck: kafkaio.DefaultGrowthCheck,
 		})
 		if err != nil {
 			return nil, err
@@ -171,24 +155,4 @@ func reloadOnHangup(ctx context.Context, reload func()) {
 			reload()
 		}
 	}
-}
-
-// checkNotify says how a file of settings is understood.
-func checkNotify(p process, path string) error {
-	settings, err := endpoint.Load(path)
-	if err != nil {
-		return err
-	}
-	for _, w := range settings.Warnings {
-		fmt.Fprintf(p.stdout, "warning: %s\n", printable.Error(w))
-	}
-	for _, e := range settings.Endpoints {
-		signed := []string{"not signed", "signed", "signed by two secrets"}[len(e.Webhook.Secrets)]
-		events := "all events"
-		if len(e.Routes) > 0 {
-			events = "the events of its routes"
-		}
-		fmt.Fprintf(p.stdout, "%s: %s, %s\n", e.Name, events, signed)
-	}
-	return nil
 }

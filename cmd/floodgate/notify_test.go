@@ -107,7 +107,7 @@ func TestNotifySaysHowItIsCalled(t *testing.T) {
 		"notify --brokers 127.0.0.1:1": "2 --config: got none, want a file of settings",
 		"notify test ops":              "2 --config: got none, want a file of settings",
 		"notify send":                  `2 notify: got ["send"], want no arguments, check FILE, secret, or test ENDPOINT`,
-		"notify check":                 "2 notify: got",
+		"notify check":                 "2 notify check: got [], want one file",
 		"notify --brokers 127.0.0.1:1 --config " + bad:             "1 name: ops is taken by the endpoint in line",
 		"notify --brokers 127.0.0.1:1 --config none --group=":      "2 --group: got none",
 		"notify --brokers 127.0.0.1:1 --topic-events=":             "2 --topic-events: got none",

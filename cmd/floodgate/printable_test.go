@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/printable"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/demo"
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
@@ -43,7 +44,7 @@ func shown(args ...string) (text string, code int) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // for what waits where it should refuse
 	defer cancel()
 	err := realMain(ctx, args, inside(&out, nil))
-	code = exitCode(err, &out)
+	code = command.ExitCode(err, &out)
 	return out.String(), code
 }
 

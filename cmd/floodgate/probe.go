@@ -8,28 +8,38 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/509da70d/floodgate/analyzer/printable"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 )
 
 // maxProbe is how many bytes of an answer are shown.
 const maxProbe = 4 << 10
 
-// runProbe asks one URL, such as an analyzer's /readyz, and fails unless the answer is 200. It is the health check of a
+// Probe asks one URL, such as an analyzer's /readyz, and fails unless the answer is 200. It is the health check of a
 // container, in which there is no other program to ask.
-func runProbe(ctx context.Context, p process, args []string) error {
-	flags := newFlags("probe [flags] URL")
-	timeout := flags.Duration("timeout", 2*time.Second, "how long the answer may take")
-	if err := parseFlags(p, flags, args); err != nil {
-		return err
+func Probe(p command.Process) *cobra.Command {
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:     "probe [flags] URL",
+		Short:   "ask a URL such as /readyz, for health checks",
+		Example: "floodgate probe http://127.0.0.1:9090/readyz",
+		RunE:    func(cmd *cobra.Command, args []string) error { return probe(cmd.Context(), p, args, timeout) },
 	}
-	if flags.NArg() != 1 || *timeout <= 0 {
-		return usagef("probe: got %q and a timeout of %v, want one URL and more than 0", flags.Args(), *timeout)
+	cmd.Flags().DurationVar(&timeout, "timeout", 2*time.Second, "how long the answer may take")
+	return cmd
+}
+
+func probe(ctx context.Context, p command.Process, args []string, timeout time.Duration) error {
+	if len(args) != 1 || timeout <= 0 {
+		return command.Usagef("probe: got %q and a timeout of %v, want one URL and more than 0", args, timeout)
 	}
-	ctx, cancel := context.WithTimeout(ctx, *timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, flags.Arg(0), http.NoBody)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, args[0], http.NoBody)
 	if err != nil {
-		return usagef("probe: %w", err)
+		return command.Usagef("probe: %w", err)
 	}
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
@@ -48,7 +58,7 @@ func runProbe(ctx context.Context, p process, args []string) error {
 		if whole, ok := strings.CutSuffix(line, "\n"); ok {
 			line, end = whole, "\n"
 		}
-		if _, err := fmt.Fprintf(p.stdout, "%s%s", printable.Of(line), end); err != nil {
+		if _, err := fmt.Fprintf(p.Stdout, "%s%s", printable.Of(line), end); err != nil {
 			return err
 		}
 	}

@@ -1,13 +1,14 @@
 package main
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 )
 
 func TestProbe(t *testing.T) {
@@ -52,15 +53,12 @@ func TestProbe(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			began := time.Now()
-			var out strings.Builder
-			err := runProbe(t.Context(), process{
-				stdout: &out, stderr: io.Discard, lookup: func(string) (string, bool) { return "", false },
-			}, c.args)
+			out, err := runCommand(append([]string{"probe"}, c.args...)...)
 			if took := time.Since(began); took > 5*time.Second {
 				t.Errorf("took %v, want it bounded by its timeout", took)
 			}
-			if out.String() != c.out {
-				t.Errorf("got output %q, want %q", out.String(), c.out)
+			if out != c.out {
+				t.Errorf("got output %q, want %q", out, c.out)
 			}
 			switch {
 			case c.err == "" && err != nil:
@@ -68,8 +66,7 @@ func TestProbe(t *testing.T) {
 			case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
 				t.Errorf("got error %v, want one with %q", err, c.err)
 			}
-			var usage usageError
-			if errors.As(err, &usage) != c.usage {
+			if command.IsUsage(err) != c.usage {
 				t.Errorf("got error %v, want it to be one of usage: %v", err, c.usage)
 			}
 		})

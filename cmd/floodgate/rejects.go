@@ -7,43 +7,53 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/509da70d/floodgate/analyzer/ingest/reject"
 	"github.com/509da70d/floodgate/analyzer/printable"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
+	"github.com/509da70d/floodgate/cmd/floodgate/option"
 	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
 // rejectsConfig is the flags of rejects.
 type rejectsConfig struct {
-	kafka  kafkaFlags
+	kafka  option.Kafka
 	last   int
 	reason string
 	source string
-	output outputFlag
+	output command.Output
 }
 
-// runRejects prints the newest lines and records that could not be read, in the order in which they came.
-func runRejects(ctx context.Context, p process, args []string) error {
+// Rejects prints the newest lines and records that could not be read, in the order in which they came.
+func Rejects(p command.Process) *cobra.Command {
 	var c rejectsConfig
-	flags := newFlags("rejects --brokers HOST:PORT... [flags]\n\nPrints the lines and frames that ingest and analyzers could not read, and why. The lines are escaped, so that they are safe on a terminal.")
-	c.kafka.add(flags)
+	cmd := &cobra.Command{
+		Use:     "rejects --brokers HOST:PORT... [flags]",
+		Short:   "print what could not be read",
+		Long:    "Prints the lines and frames that ingest and analyzers could not read, and why. The lines are escaped, so that they are safe on a terminal.",
+		Example: "floodgate rejects --brokers kafka:9092 --last 20",
+		Args:    command.FlagsOnly,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context(), p) },
+	}
+	c.kafka.Add(cmd)
+	flags := cmd.Flags()
 	flags.IntVar(&c.last, "last", 100, "how many of the newest to print; 0 is all")
 	flags.StringVar(&c.reason, "reason", "", "only those with this reason")
 	flags.StringVar(&c.source, "source", "", "only those of this source, such as kafka:TOPIC/PARTITION or file:PATH")
-	flags.Var(&c.output, "output", "table or json")
-	if err := parseFlags(p, flags, args); err != nil {
-		return err
-	}
-	if err := flagsOnly(flags); err != nil {
-		return err
-	}
+	c.output.Add(cmd)
+	return cmd
+}
+
+func (c *rejectsConfig) run(ctx context.Context, p command.Process) error {
 	if c.last < 0 {
-		return usagef("--last: got %d, want 0 or more", c.last)
+		return command.Usagef("--last: got %d, want 0 or more", c.last)
 	}
-	if err := c.kafka.check(); err != nil {
+	if err := c.kafka.Check(); err != nil {
 		return err
 	}
-	client, err := c.kafka.client()
+	client, err := c.kafka.Client()
 	if err != nil {
 		return err
 	}
@@ -52,8 +62,8 @@ func runRejects(ctx context.Context, p process, args []string) error {
 	if err != nil {
 		return fmt.Errorf("rejects: %w", err)
 	}
-	if c.output.json {
-		enc := printable.JSON(p.stdout)
+	if c.output.JSON {
+		enc := printable.JSON(p.Stdout)
 		for _, r := range found {
 			if err := enc.Encode(r); err != nil {
 				return err
@@ -72,7 +82,7 @@ type rejectKey struct {
 
 // collect reads the topic as it is now. unread is how many of its messages are not rejects, or could not be read.
 func (c *rejectsConfig) collect(ctx context.Context, client *kafkaio.Client) (found []reject.Reject, unread int, err error) {
-	topic := c.kafka.names.Rejects
+	topic := c.kafka.Names.Rejects
 	partitions, err := client.Partitions(ctx, topic)
 	if err != nil {
 		return nil, 0, err
@@ -132,21 +142,21 @@ func (c *rejectsConfig) pick(b *kafkaio.Batch, seen map[rejectKey]bool) (found [
 }
 
 // render prints a table.
-func (c *rejectsConfig) render(p process, found []reject.Reject, unread int) error {
+func (c *rejectsConfig) render(p command.Process, found []reject.Reject, unread int) error {
 	const widest = 100
 	if len(found) > 0 {
-		t := terminal.NewTable(p.stdout, "read", "source", "offset", "reason", "line")
+		t := terminal.NewTable(p.Stdout, "read", "source", "offset", "reason", "line")
 		for _, r := range found {
 			t.AppendRow(terminal.Cells(r.Time.Format(time.DateTime), printable.Text(r.Source), r.Offset, printable.Text(r.Reason), printable.Text(r.Line).Cell(widest)))
 		}
 		t.Render()
 	}
-	_, err := fmt.Fprintf(p.stdout, "%d rejects", len(found))
+	_, err := fmt.Fprintf(p.Stdout, "%d rejects", len(found))
 	if unread > 0 && err == nil {
-		_, err = fmt.Fprintf(p.stdout, ", and %d messages that are not rejects", unread)
+		_, err = fmt.Fprintf(p.Stdout, ", and %d messages that are not rejects", unread)
 	}
 	if err == nil {
-		_, err = fmt.Fprintln(p.stdout)
+		_, err = fmt.Fprintln(p.Stdout)
 	}
 	return err
 }

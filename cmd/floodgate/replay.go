@@ -11,15 +11,18 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/509da70d/floodgate/analyzer/ingest"
 	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/analyzer/replay"
-	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
+	"github.com/509da70d/floodgate/cmd/floodgate/option"
 	"github.com/509da70d/floodgate/cmd/floodgate/simulate"
 	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 	"github.com/509da70d/floodgate/schemas"
@@ -31,130 +34,136 @@ const maxReplayRows = 1 << 30
 // replayFlags are the flags of replay.
 type replayFlags struct {
 	rules        string
-	format       string
-	file         string // of the mapping
+	mapping      option.Mapping
 	callers      []string
-	mapping      ingest.Mapping
-	ids          idFlags
+	fields       ingest.Mapping
 	layout       string
 	reorder, lag time.Duration
 	buffer       int64 // MiB
 	maxRows      int
-	predict      predictFlags
-	output       outputFlag
+	predict      option.Predict
+	output       command.Output
 }
 
-func (f *replayFlags) register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.rules, "rules", "", "rules file (needed)")
-	flags.StringVar(&f.format, "format", "", "how the log is written: "+strings.Join(ingest.Formats(), ", ")+", or nginx: or apache: and the text of a log_format (default: the mapping's, or auto)")
-	flags.StringVar(&f.file, "mapping", "", "mapping `file`, as for ingest: which fields are callers, and the names of the other fields; instead of the flags that follow")
-	flags.StringArrayVar(&f.callers, "callers", nil,
-		"callers of a kind, as kind=field, or kind=field+field for a composite one; can be given several times.\n"+
-			"combined has ip, and fields user, method, resource, referer, agent; JSON has the fields of its objects, a.b for nested ones")
-	flags.StringVar(&f.mapping.Time, "time-field", "", `field of the time (json: "time")`)
-	flags.StringVar(&f.layout, "time-layout", "auto", "auto, rfc3339, clf, unix, unix_ms, unix_us or unix_ns")
-	flags.StringVar(&f.mapping.Resource, "resource-field", "", "field of the path")
-	flags.StringVar(&f.mapping.Status, "status-field", "", "field of the HTTP status")
-	flags.StringVar(&f.mapping.Cost, "cost-field", "", "field of the cost")
-	f.ids.add(flags)
+func (f *replayFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.rules, "rules", "", "rules `file` (needed)")
 	flags.DurationVar(&f.reorder, "reorder", replay.DefaultReorder, "by how much time lines may be out of order; older ones are late and dropped")
 	flags.DurationVar(&f.lag, "lag", 0, "time from a request until the decision that follows from it is in force at a gate; with it, the log passes through a simulated server (see simulate)")
-	f.predict.add(flags)
+	f.predict.Add(cmd)
 	flags.Int64Var(&f.buffer, "reorder-memory", replay.DefaultMaxBuffer>>20, "MiB of lines that may wait to be put in order; when full, the oldest are counted early")
 	flags.IntVar(&f.maxRows, "max-rows", replay.DefaultMaxRows, "rules × callers with an exact count, at some 250 bytes each, taken as callers come; requests of more callers are uncounted")
-	flags.Var(&f.output, "output", "table or json")
+	f.output.Add(cmd)
+	f.mapping.Add(cmd)
+	command.Section(cmd, "Fields of the log, where no mapping file says them", func(flags *pflag.FlagSet) {
+		flags.StringArrayVar(&f.callers, "callers", nil,
+			"callers of a kind, as kind=field, or kind=field+field for a composite one; can be given several times. "+
+				"combined has ip, and fields user, method, resource, referer, agent; JSON has the fields of its objects, a.b for nested ones")
+		flags.StringVar(&f.fields.Time, "time-field", "", `field of the time (json: "time")`)
+		flags.StringVar(&f.layout, "time-layout", "auto", "auto, rfc3339, clf, unix, unix_ms, unix_us or unix_ns")
+		flags.StringVar(&f.fields.Resource, "resource-field", "", "field of the path")
+		flags.StringVar(&f.fields.Status, "status-field", "", "field of the HTTP status")
+		flags.StringVar(&f.fields.Cost, "cost-field", "", "field of the cost")
+	})
 }
 
 // config turns the flags into a configuration, without the inputs.
 func (f *replayFlags) config() (replay.Config, error) {
 	c := replay.Config{
 		Reorder: f.reorder, Lag: f.lag, MaxBuffer: f.buffer << 20, MaxRows: f.maxRows,
-		Predict: rules.Predict(f.predict.most), PredictLagCap: f.predict.lagCap,
+		Predict: f.predict.Most(), PredictLagCap: f.predict.LagCap,
 		Circuit: simulate.Circuit,
 	}
 	if f.rules == "" {
-		return c, usagef("--rules: got none, want a file")
+		return c, command.Usagef("--rules: got none, want a file")
 	}
 	switch {
 	case f.reorder < 0:
-		return c, usagef("--reorder: got %v, want 0 or more", f.reorder)
+		return c, command.Usagef("--reorder: got %v, want 0 or more", f.reorder)
 	case f.lag < 0 || f.lag > schemas.MaxClosure:
-		return c, usagef("--lag: got %v, want 0 to %v", f.lag, schemas.MaxClosure)
+		return c, command.Usagef("--lag: got %v, want 0 to %v", f.lag, schemas.MaxClosure)
 	case f.buffer < 1 || f.buffer > 1<<20:
-		return c, usagef("--reorder-memory: got %d, want 1 to %d MiB", f.buffer, 1<<20)
+		return c, command.Usagef("--reorder-memory: got %d, want 1 to %d MiB", f.buffer, 1<<20)
 	case f.maxRows < 1 || f.maxRows > maxReplayRows:
-		return c, usagef("--max-rows: got %d, want 1 to %d", f.maxRows, maxReplayRows)
+		return c, command.Usagef("--max-rows: got %d, want 1 to %d", f.maxRows, maxReplayRows)
 	}
-	err := f.predict.check()
+	err := f.predict.Check()
 	if err != nil {
 		return c, err
 	}
-	if c.Format, err = f.mapped(); err != nil {
+	if c.Format, err = f.format(); err != nil {
 		return c, err
 	}
-	c.Rules, err = f.ids.rules(f.rules)
+	c.Rules, err = f.mapping.IDs.Rules(f.rules)
 	return c, err
 }
 
-// mapped returns the format with the mapping of the file, or of the flags.
-func (f *replayFlags) mapped() (*ingest.Format, error) {
-	m := f.mapping
+// format returns the format with the mapping of the file, or of the flags.
+func (f *replayFlags) format() (*ingest.Format, error) {
+	m := f.fields
 	for _, text := range f.callers {
 		field, err := ingest.ParseCallerField(text)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, command.Usage(err)
 		}
 		m.Callers = append(m.Callers, field)
 	}
 	var err error
 	if m.Layout, err = ingest.ParseTimeLayout(f.layout); err != nil {
-		return nil, usageError{err}
+		return nil, command.Usage(err)
 	}
-	if f.file != "" {
+	if f.mapping.Path != "" {
 		if len(m.Callers) > 0 || m.Layout != ingest.TimeAuto || m.Time+m.Resource+m.Status+m.Cost != "" {
-			return nil, usagef("--mapping: got flags for fields too, want one or the other")
+			return nil, command.Usagef("--mapping: got flags for fields too, want one or the other")
 		}
-		flags := mappingFlags{format: f.format, path: f.file, ids: f.ids}
-		return flags.load()
+		return f.mapping.Load()
 	}
-	if m.IDs, err = f.ids.load(); err != nil {
+	if m.IDs, err = f.mapping.IDs.Load(); err != nil {
 		return nil, err
 	}
-	format, err := ingest.NewFormat(cmp.Or(f.format, ingest.FormatAuto), m)
+	format, err := ingest.NewFormat(cmp.Or(f.mapping.Format, ingest.FormatAuto), m)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, command.Usage(err)
 	}
 	return format, nil
 }
 
-// runReplay says what rules would have closed, from access logs.
-func runReplay(ctx context.Context, p process, args []string) error {
-	flags := newFlags("replay --rules FILE [flags] [LOG...]\n\nReads the logs, plain or compressed by gzip, bzip2, xz or zstd, or standard input; counts them by the rules as the analyzer would,\nand says which callers would have been closed. It needs no Kafka and blocks nobody.")
+// Replay says what rules would have closed, from access logs.
+func Replay(p command.Process) *cobra.Command {
 	var f replayFlags
-	f.register(flags)
-	if err := parseFlags(p, flags, args); err != nil {
-		return err
+	cmd := &cobra.Command{
+		Use:   "replay --rules FILE [flags] [LOG...]",
+		Short: "say what rules would have closed, from access logs",
+		Long: "Reads the logs, plain or compressed by gzip, bzip2, xz or zstd, or standard input; counts them by the rules as the analyzer would, " +
+			"and says which callers would have been closed. It needs no Kafka and blocks nobody.",
+		Example: "floodgate replay --rules rules.yaml /var/log/nginx/access.log",
+		RunE:    func(cmd *cobra.Command, logs []string) error { return f.run(cmd.Context(), p, logs) },
 	}
+	f.add(cmd)
+	return cmd
+}
+
+func (f *replayFlags) run(ctx context.Context, p command.Process, logs []string) error {
 	c, err := f.config()
 	if err != nil {
 		return err
 	}
-	adviseReplay(p.stderr, c)
-	inputs, closeInputs, err := openInputs(p, flags.Args())
+	adviseReplay(p.Stderr, c)
+	inputs, closeInputs, err := openInputs(p, logs)
 	if err != nil {
 		return err
 	}
 	defer closeInputs()
 
-	out := bufio.NewWriterSize(p.stdout, 64<<10)
+	out := bufio.NewWriterSize(p.Stdout, 64<<10)
 	view := &replayView{out: out}
 	c.Inputs, c.OnClose = inputs, view.close
-	c.Format = sayFindings(p.stderr, c.Format)
-	if f.output.json {
+	c.Format = sayFindings(p.Stderr, c.Format)
+	if f.output.JSON {
 		enc := printable.JSON(out)
 		c.OnClose = func(x replay.Close) error { return enc.Encode(x) }
 	}
-	bar := newReplayBar(p, f.output.json, inputs)
+	bar := newReplayBar(p, f.output.JSON, inputs)
 	if bar != nil {
 		c.Progress = func(n int64) { _ = bar.Add64(n) } // the bar is not essential
 	}
@@ -167,13 +176,13 @@ func runReplay(ctx context.Context, p process, args []string) error {
 	if ctx.Err() != nil {
 		return errors.Join(out.Flush(), fmt.Errorf("replay: %w after %d lines", context.Cause(ctx), sum.Lines))
 	}
-	if f.output.json {
+	if f.output.JSON {
 		err = errors.Join(err, printable.JSON(out).Encode(sum))
 	} else {
 		view.summary(sum, c, took)
 	}
 	for _, warning := range sum.Unused {
-		fmt.Fprintf(p.stderr, "warning: %s\n", printable.Of(warning))
+		fmt.Fprintf(p.Stderr, "warning: %s\n", printable.Of(warning))
 	}
 	return errors.Join(err, out.Flush(), allRejected(sum, c.Format))
 }
@@ -203,7 +212,7 @@ func adviseReplay(w io.Writer, c replay.Config) {
 }
 
 // openInputs opens the named logs; "-", or no name at all, is standard input.
-func openInputs(p process, names []string) (inputs []replay.Input, closeAll func(), err error) {
+func openInputs(p command.Process, names []string) (inputs []replay.Input, closeAll func(), err error) {
 	var files []io.Closer
 	closeAll = func() {
 		for _, f := range files {
@@ -217,9 +226,9 @@ func openInputs(p process, names []string) (inputs []replay.Input, closeAll func
 		if name == "-" {
 			if slices.Contains(names[:i], "-") {
 				closeAll()
-				return nil, nil, usagef("replay: standard input can be read only once")
+				return nil, nil, command.Usagef("replay: standard input can be read only once")
 			}
-			inputs = append(inputs, replay.Input{Name: "standard input", Reader: p.stdin})
+			inputs = append(inputs, replay.Input{Name: "standard input", Reader: p.Stdin})
 			continue
 		}
 		f, err := os.Open(name)
@@ -233,8 +242,8 @@ func openInputs(p process, names []string) (inputs []replay.Input, closeAll func
 }
 
 // newReplayBar returns a progress bar on standard error if that is a terminal to which nothing else is written, else nil.
-func newReplayBar(p process, asJSON bool, inputs []replay.Input) *progressbar.ProgressBar {
-	if !terminal.Interactive(p.stderr) || asJSON && terminal.Interactive(p.stdout) {
+func newReplayBar(p command.Process, asJSON bool, inputs []replay.Input) *progressbar.ProgressBar {
+	if !terminal.Interactive(p.Stderr) || asJSON && terminal.Interactive(p.Stdout) {
 		return nil
 	}
 	total := int64(0)
@@ -251,6 +260,27 @@ func newReplayBar(p process, asJSON bool, inputs []replay.Input) *progressbar.Pr
 		}
 		total += info.Size()
 	}
-	return progressbar.NewOptions64(total, progressbar.OptionSetWriter(p.stderr), progressbar.OptionShowBytes(true),
+	return progressbar.NewOptions64(total, progressbar.OptionSetWriter(p.Stderr), progressbar.OptionShowBytes(true),
 		progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetDescription("replay"))
 }
+
+// sayFindings returns the format, which says on w what auto finds out, each thing once.
+func sayFindings(w io.Writer, f *ingest.Format) *ingest.Format {
+	var mu sync.Mutex
+	seen := make(map[string]bool) // guarded by mu
+	return f.Reporting(func(found ingest.Finding) {
+		mu.Lock()
+		defer mu.Unlock()
+		key := found.Format + strings.Join(found.Unwrap, "+")
+		if seen[key] || len(seen) >= maxFindings {
+			return
+		}
+		seen[key] = true
+		for line := range strings.Lines(found.String()) {
+			fmt.Fprintln(w, printable.Of(strings.TrimSuffix(line, "\n")))
+		}
+	})
+}
+
+// maxFindings bounds what is said of many logs.
+const maxFindings = 20

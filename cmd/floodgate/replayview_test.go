@@ -19,6 +19,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/509da70d/floodgate/analyzer/replay"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 )
 
 func TestReplayTableIsCapped(t *testing.T) {
@@ -84,8 +85,8 @@ func TestReplayReadsTheSampleLogs(t *testing.T) {
 	} {
 		var out, logs bytes.Buffer
 		args := append([]string{"replay", "--output", "json", "--rules", rules}, c.args...)
-		err := realMain(context.Background(), args, process{
-			stdin: bytes.NewReader(c.stdin), stdout: &out, stderr: &logs, lookup: func(string) (string, bool) { return "", false },
+		err := realMain(context.Background(), args, command.Process{
+			Stdin: bytes.NewReader(c.stdin), Stdout: &out, Stderr: &logs, Lookup: func(string) (string, bool) { return "", false },
 		})
 		if err != nil || !strings.HasPrefix(logs.String(), "auto took format combined") || strings.Count(logs.String(), "\n") != 1 {
 			t.Errorf("%s: got %v, %s", name, err, &logs)
@@ -116,8 +117,8 @@ func TestReplayStopsWhenAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	err := realMain(ctx, []string{"replay", "--rules", rules, "--output", "json"}, process{
-		stdin: strings.NewReader("x\n"), stdout: &out, stderr: &out, lookup: func(string) (string, bool) { return "", false },
+	err := realMain(ctx, []string{"replay", "--rules", rules, "--output", "json"}, command.Process{
+		Stdin: strings.NewReader("x\n"), Stdout: &out, Stderr: &out, Lookup: func(string) (string, bool) { return "", false },
 	})
 	if !errors.Is(err, interrupted) || out.Len() > 0 {
 		t.Errorf("got %v, and a summary of half a run: %s", err, &out)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
@@ -13,7 +14,7 @@ import (
 // checkTimes returns an error unless the brokers bound the times of requests. If the settings of the topic cannot be read for
 // lack of rights, the setting counts as missing. While Kafka is away it tries again.
 func (c *analyzeConfig) checkTimes(ctx context.Context, d *daemon, partitions int) error {
-	spec := aheadSpec(c.kafka.names, partitions)
+	spec := aheadSpec(c.kafka.Names, partitions)
 	for ; ; _ = kafkaio.Sleep(ctx, time.Second) {
 		findings, err := d.client.CheckTopics(ctx, spec)
 		if ctx.Err() != nil {
@@ -38,9 +39,9 @@ func (c *analyzeConfig) checkTimes(ctx context.Context, d *daemon, partitions in
 // timesError says which setting is missing, where, and how to add it.
 func (c *analyzeConfig) timesError(got string) error {
 	maxAhead := kafkaio.MaxAhead.Milliseconds()
-	return usagef("topic %s on %s: %s: got %s, want at most %d: one message from the future would end the windows of all callers of its partition; "+
+	return command.Usagef("topic %s on %s: %s: got %s, want at most %d: one message from the future would end the windows of all callers of its partition; "+
 		"set it to %d (kafka-configs.sh --alter --add-config)",
-		c.kafka.names.Requests, strings.Join(c.kafka.brokers, ","), kafkaio.SettingAhead, got, maxAhead, maxAhead)
+		c.kafka.Names.Requests, strings.Join(c.kafka.Brokers, ","), kafkaio.SettingAhead, got, maxAhead, maxAhead)
 }
 
 // aheadSpec is the topic of requests with the one setting that bounds its messages' times.

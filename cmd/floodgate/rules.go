@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,39 +8,54 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/509da70d/floodgate/analyzer/document"
 	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
+	"github.com/509da70d/floodgate/cmd/floodgate/option"
 	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 )
 
-// runRules runs a command of rules: check reads files, and the others ask an analyzer.
-func runRules(ctx context.Context, p process, args []string) error {
-	flags := newFlags("rules check [flags] FILE...\n       floodgate rules show [ID|FILE] | versions | diff [ID|FILE] ID|FILE [flags]\n\n" +
-		"check says how each file is understood, or what is wrong with it. versions lists what analyzers have counted by. show prints a version, or the\n" +
-		"rules in force. diff says rule by rule what changes from one version or file to another, or from the rules in force, and whether counts stay.\n" +
-		"An ID is 16 hexadecimal digits; all else is a file, and - is standard input. Only what is about files alone asks no analyzer.")
-	var api clientFlags
-	var ids idFlags
-	ids.add(flags)
-	api.add(flags)
-	if err := parseFlags(p, flags, args); err != nil {
-		return err
+// Rules checks, shows and compares rules.
+func Rules(p command.Process) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rules",
+		Short: "check a rules file; show and compare the versions in force",
+		Long: "Each rules file that analyzers have counted by is a version. Its id is 16 hexadecimal digits; in place of an id, each of these takes a file, too, " +
+			"and - is standard input. Only what is about files alone asks no analyzer.",
+		Example: "floodgate rules check rules.yaml",
+		Args:    cobra.ArbitraryArgs,
+		RunE:    command.WantSubcommand,
 	}
-	if ask := rulesCommands()[flags.Arg(0)]; ask != nil {
-		return ask(ctx, p, versionFlags{&api, &ids}, flags.Args()[1:])
+	cmd.AddCommand(rulesCheck(p), rulesShow(p), rulesVersions(p), rulesDiff(p))
+	return cmd
+}
+
+// rulesCheck returns the subcommand that says how files are understood.
+func rulesCheck(p command.Process) *cobra.Command {
+	var ids option.IDs
+	var output command.Output
+	cmd := &cobra.Command{
+		Use:     "check [flags] FILE...",
+		Short:   "say how each file is understood, or what is wrong with it",
+		Example: "floodgate rules check rules.yaml",
+		Args:    command.Arguments(1, command.Unbounded, "one file or more; - is standard input"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if _, err := ids.Load(); err != nil {
+				return err
+			}
+			return checkRules(p, &ids, args, output.JSON)
+		},
 	}
-	if flags.NArg() < 2 || flags.Arg(0) != "check" {
-		return usagef("rules: got %q, want check and one file or more (- is standard input), or show, versions or diff", flags.Args())
-	}
-	if _, err := ids.load(); err != nil {
-		return err
-	}
-	return checkRules(p, &ids, flags.Args()[1:], api.output.json)
+	output.Add(cmd)
+	ids.Add(cmd)
+	return cmd
 }
 
 // checkRules says of each file how it is understood.
-func checkRules(p process, ids *idFlags, files []string, asJSON bool) error {
+func checkRules(p command.Process, ids *option.IDs, files []string, asJSON bool) error {
 	bad := 0
 	for _, path := range files {
 		set, err := checkedRules(p, ids, path)
@@ -62,15 +76,15 @@ func checkRules(p process, ids *idFlags, files []string, asJSON bool) error {
 const stdinName = "standard input"
 
 // checkedRules loads one file of rules check; "-" is standard input.
-func checkedRules(p process, ids *idFlags, path string) (*rules.Set, error) {
+func checkedRules(p command.Process, ids *option.IDs, path string) (*rules.Set, error) {
 	if path != "-" {
-		return ids.rules(path)
+		return ids.Rules(path)
 	}
-	data, err := io.ReadAll(io.LimitReader(p.stdin, document.MaxFile+1)) // one byte more than Parse takes
+	data, err := io.ReadAll(io.LimitReader(p.Stdin, document.MaxFile+1)) // one byte more than Parse takes
 	if err != nil {
 		return nil, fmt.Errorf("read standard input: %w", err)
 	}
-	made, err := ids.load()
+	made, err := ids.Load()
 	if err != nil {
 		return nil, err
 	}
@@ -103,23 +117,23 @@ type problem struct {
 	Message string `json:"message"`
 }
 
-func printCheck(p process, asJSON bool, path string, set *rules.Set, err error) error {
+func printCheck(p command.Process, asJSON bool, path string, set *rules.Set, err error) error {
 	if asJSON {
-		return printable.JSON(p.stdout).Encode(checkOf(path, set, err))
+		return printable.JSON(p.Stdout).Encode(checkOf(path, set, err))
 	}
 	if err != nil {
-		_, werr := fmt.Fprintln(p.stdout, checkText(err))
+		_, werr := fmt.Fprintln(p.Stdout, checkText(err))
 		return werr
 	}
-	t := terminal.NewTable(p.stdout, "rule", "callers", "match", "limit", "window", "close for", "overrides", "mode")
+	t := terminal.NewTable(p.Stdout, "rule", "callers", "match", "limit", "window", "close for", "overrides", "mode")
 	for _, r := range set.Rules {
 		t.AppendRow(terminal.Cells(r.Name, r.CallersText(), r.Match.Text(), limitText(r), r.WindowText(), r.CloseText(), overridesText(r.OverrideTexts()), modeText(r)))
 	}
 	t.Render()
 	for _, w := range set.Warnings {
-		fmt.Fprintf(p.stdout, "warning: %s\n", printable.Error(w))
+		fmt.Fprintf(p.Stdout, "warning: %s\n", printable.Error(w))
 	}
-	_, werr := fmt.Fprintf(p.stdout, "%s: ok, %d rules, id %016x\n", printable.Of(path), len(set.Rules), set.ID())
+	_, werr := fmt.Fprintf(p.Stdout, "%s: ok, %d rules, id %016x\n", printable.Of(path), len(set.Rules), set.ID())
 	return werr
 }
 

@@ -7,34 +7,50 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/analyzer/rules/rulesdiff"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 )
 
-// diffRules prints what differs between two versions or files, or between the rules in force and one of these.
-func diffRules(ctx context.Context, p process, f versionFlags, args []string) error {
-	if len(args) < 1 || len(args) > 2 {
-		return usagef("rules diff: got %q, want one or two ids as rules versions shows them, or files", args)
+// rulesDiff returns the subcommand that prints what differs between two versions or files, or between the rules in force and one of these.
+func rulesDiff(p command.Process) *cobra.Command {
+	var f versionFlags
+	cmd := &cobra.Command{
+		Use:               "diff [ID|FILE] ID|FILE [flags]",
+		Short:             "say rule by rule what changes",
+		Long:              "Says rule by rule what changes from one version or file to another, or from the rules in force, and whether counts stay.",
+		Example:           "floodgate rules diff rules.yaml",
+		Args:              command.Arguments(1, 2, "one or two ids as rules versions shows them, or files"),
+		RunE:              func(cmd *cobra.Command, args []string) error { return f.diff(cmd.Context(), p, args) },
+		ValidArgsFunction: f.api.completing(p, versionIDs),
 	}
+	f.api.add(cmd)
+	f.ids.Add(cmd)
+	return cmd
+}
+
+func (f *versionFlags) diff(ctx context.Context, p command.Process, args []string) error {
 	if len(args) == 1 {
 		args = []string{"", args[0]}
 	}
 	if args[0] == "-" && args[1] == "-" {
-		return usagef("rules diff: got standard input twice, want it once")
+		return command.Usagef("rules diff: got standard input twice, want it once")
 	}
 	d, err := f.difference(ctx, p, args[0], args[1])
 	if err != nil {
 		return err
 	}
-	if f.api.output.json {
-		return printable.JSON(p.stdout).Encode(d)
+	if f.api.output.JSON {
+		return printable.JSON(p.Stdout).Encode(d)
 	}
-	return printLines(p.stdout, diffLines(d)...)
+	return printLines(p.Stdout, diffLines(d)...)
 }
 
 // difference asks the API where both are versions, so that also a token that sees no texts gets an answer.
-func (f versionFlags) difference(ctx context.Context, p process, from, to string) (*apiv1.RulesDiff, error) {
+func (f *versionFlags) difference(ctx context.Context, p command.Process, from, to string) (*apiv1.RulesDiff, error) {
 	if (from == "" || isVersion(from)) && isVersion(to) {
 		query := url.Values{"to": {to}}
 		if from != "" {

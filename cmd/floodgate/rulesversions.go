@@ -8,23 +8,53 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/cmd/floodgate/client"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
+	"github.com/509da70d/floodgate/cmd/floodgate/option"
 	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// versionFlags are what show, versions and diff of rules need to know.
+// versionFlags are what show and diff of rules need to know.
 type versionFlags struct {
-	api *clientFlags
-	ids *idFlags
+	api clientFlags
+	ids option.IDs
 }
 
-// rulesCommands are the commands of rules beside check. All but those about files only ask an analyzer.
-func rulesCommands() map[string]func(context.Context, process, versionFlags, []string) error {
-	return map[string]func(context.Context, process, versionFlags, []string) error{"show": showRules, "versions": listRules, "diff": diffRules}
+// rulesShow returns the subcommand that prints the text of the rules in force, of a version that was noted, or of a file as analyzers
+// note it.
+func rulesShow(p command.Process) *cobra.Command {
+	var f versionFlags
+	cmd := &cobra.Command{
+		Use:               "show [ID|FILE] [flags]",
+		Short:             "print a version, or the rules in force",
+		Example:           "floodgate rules show > rules.yaml",
+		Args:              command.Arguments(0, 1, "one id as rules versions shows it, one file, or nothing"),
+		RunE:              func(cmd *cobra.Command, args []string) error { return f.show(cmd.Context(), p, at(args, 0)) },
+		ValidArgsFunction: f.api.completingArguments(p, versionIDs),
+	}
+	f.api.add(cmd)
+	f.ids.Add(cmd)
+	return cmd
+}
+
+// rulesVersions returns the subcommand that lists the versions that analyzers have noted.
+func rulesVersions(p command.Process) *cobra.Command {
+	var api clientFlags
+	cmd := &cobra.Command{
+		Use:     "versions [flags]",
+		Short:   "list what analyzers have counted by",
+		Example: "floodgate rules versions",
+		Args:    command.FlagsOnly,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return listVersions(cmd.Context(), p, &api) },
+	}
+	api.add(cmd)
+	return cmd
 }
 
 // isVersion reports whether an argument is the id of a version: 16 hexadecimal digits. All else is a file.
@@ -33,20 +63,16 @@ func isVersion(arg string) bool {
 	return err == nil && fmt.Sprintf("%016x", id) == arg
 }
 
-// showRules prints the text of the rules in force, of a version that was noted, or of a file as analyzers note it.
-func showRules(ctx context.Context, p process, f versionFlags, args []string) error {
-	if len(args) > 1 {
-		return usagef("rules show: got %q, want one id as rules versions shows it, one file, or nothing", args)
-	}
-	answer, err := f.shown(ctx, p, first(args))
+func (f *versionFlags) show(ctx context.Context, p command.Process, arg string) error {
+	answer, err := f.shown(ctx, p, arg)
 	if err != nil {
 		return err
 	}
-	if f.api.output.json {
-		if err := printable.JSON(p.stdout).Encode(answer); err != nil {
+	if f.api.output.JSON {
+		if err := printable.JSON(p.Stdout).Encode(answer); err != nil {
 			return err
 		}
-	} else if err := printText(p.stdout, answer.Text); err != nil {
+	} else if err := printText(p.Stdout, answer.Text); err != nil {
 		return err
 	}
 	if answer.Problem != "" {
@@ -56,7 +82,7 @@ func showRules(ctx context.Context, p process, f versionFlags, args []string) er
 }
 
 // shown returns what rules show prints.
-func (f versionFlags) shown(ctx context.Context, p process, arg string) (*apiv1.Rules, error) {
+func (f *versionFlags) shown(ctx context.Context, p command.Process, arg string) (*apiv1.Rules, error) {
 	if arg == "" || isVersion(arg) {
 		c, err := f.api.client()
 		if err != nil {
@@ -64,7 +90,7 @@ func (f versionFlags) shown(ctx context.Context, p process, arg string) (*apiv1.
 		}
 		return rulesOf(ctx, c, "rules show", arg)
 	}
-	set, err := checkedRules(p, f.ids, arg)
+	set, err := checkedRules(p, &f.ids, arg)
 	if err != nil {
 		return nil, fmt.Errorf("rules show: %w", err)
 	}
@@ -93,34 +119,23 @@ func printText(w io.Writer, text string) error {
 	return err
 }
 
-func first(list []string) string {
-	if len(list) == 0 {
-		return ""
-	}
-	return list[0]
-}
-
-// listRules lists the versions that analyzers have noted.
-func listRules(ctx context.Context, p process, f versionFlags, args []string) error {
-	if len(args) > 0 {
-		return usagef("rules versions: got %q, want flags only", args)
-	}
+func listVersions(ctx context.Context, p command.Process, api *clientFlags) error {
 	var list apiv1.RulesVersions
-	if err := f.api.get(ctx, "rules versions", "/v1/rules/versions", nil, &list); err != nil {
+	if err := api.get(ctx, "rules versions", "/v1/rules/versions", nil, &list); err != nil {
 		return err
 	}
-	if f.api.output.json {
-		return printable.JSON(p.stdout).Encode(list)
+	if api.output.JSON {
+		return printable.JSON(p.Stdout).Encode(list)
 	}
 	if len(list.Versions) > 0 {
-		t := terminal.NewTable(p.stdout, "id", "since (UTC)", "first counted by", "file", "in use")
+		t := terminal.NewTable(p.Stdout, "id", "since (UTC)", "first counted by", "file", "in use")
 		for i := range list.Versions {
 			v := &list.Versions[i]
 			t.AppendRow(terminal.Cells(v.ID, when(v.Time), v.Author, v.Reason, usedText(v)))
 		}
 		t.Render()
 	}
-	return printLines(p.stdout, terminal.Amount(len(list.Versions), "version")+". To go back to one, put its text into the rules file: floodgate rules show ID > rules.yaml")
+	return printLines(p.Stdout, terminal.Amount(len(list.Versions), "version")+". To go back to one, put its text into the rules file: floodgate rules show ID > rules.yaml")
 }
 
 // usedText says which partitions are counted by a version.
@@ -144,9 +159,9 @@ func numbers(list ...int) string {
 }
 
 // knownRules returns a version as rules diff compares it: a file, a version that was noted, or, for an empty arg, the rules in force.
-func (f versionFlags) knownRules(ctx context.Context, p process, arg string) (*rules.Set, error) {
+func (f *versionFlags) knownRules(ctx context.Context, p command.Process, arg string) (*rules.Set, error) {
 	if arg != "" && !isVersion(arg) {
-		set, err := checkedRules(p, f.ids, arg)
+		set, err := checkedRules(p, &f.ids, arg)
 		if err != nil {
 			return nil, fmt.Errorf("rules diff: %w", err)
 		}
@@ -166,7 +181,7 @@ func (f versionFlags) knownRules(ctx context.Context, p process, arg string) (*r
 	case answer.Text == "":
 		return nil, fmt.Errorf("rules diff: version %s: the API hides texts from this token; compare two ids, or use a token of role operate", answer.ID)
 	}
-	ids, err := f.ids.load()
+	ids, err := f.ids.Load()
 	if err != nil {
 		return nil, err
 	}

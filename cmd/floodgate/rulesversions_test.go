@@ -14,6 +14,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/analyzer/rules/rulesdiff"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 )
 
 // Two versions of a file: the newer one has another limit, another override, a new rule, and one rule less.
@@ -97,7 +98,7 @@ func TestRulesShow(t *testing.T) {
 		})
 	}
 	out, err := runCommand("rules", "show", "--api", url, strings.Repeat("0", 16))
-	if err == nil || exitCode(err, io.Discard) != 1 || out != "forged\n" || !strings.Contains(err.Error(), "the text is that of another id") {
+	if err == nil || command.ExitCode(err, io.Discard) != 1 || out != "forged\n" || !strings.Contains(err.Error(), "the text is that of another id") {
 		t.Errorf("a note that cannot be believed: got %v, %q, want exit code 1", err, out)
 	}
 }
@@ -197,7 +198,7 @@ func TestRulesCommandsSayWhatIsWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := runCommand(append([]string{"rules", "--api", url}, test.args...)...)
-			if err == nil || exitCode(err, io.Discard) != test.code || !strings.Contains(err.Error(), test.want) {
+			if err == nil || command.ExitCode(err, io.Discard) != test.code || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want exit code %d and %q", err, test.code, test.want)
 			}
 		})

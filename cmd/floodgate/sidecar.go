@@ -13,13 +13,16 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/httpd"
+	"github.com/509da70d/floodgate/cmd/floodgate/option"
+	"github.com/509da70d/floodgate/cmd/floodgate/version"
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/gate/gatehttp"
 	"github.com/509da70d/floodgate/gate/gateprom"
@@ -33,19 +36,19 @@ import (
 
 // sidecarConfig is the flags of sidecar.
 type sidecarConfig struct {
-	kafka          kafkaFlags
-	key            keyFlag
+	kafka          option.Kafka
+	key            option.Key
 	listen         string
 	grpc           string
 	trusted        []string
-	ids            idFlags
+	ids            option.IDs
 	callers        []string
 	rejectRepeated []string
 	resourceHeader string
 	record         bool
 	shadow         bool
 	stale          string
-	log            logFlags
+	log            command.Log
 	bouncer        bouncerFlags
 
 	functions []gatehttp.CallerFunc // from trusted and callers
@@ -53,60 +56,68 @@ type sidecarConfig struct {
 	policy    gate.Policy           // from stale
 }
 
-func (c *sidecarConfig) add(flags *pflag.FlagSet) {
-	c.kafka.addFollower(flags)
-	c.key.add(flags)
-	flags.StringVar(&c.listen, "listen", "127.0.0.1:9091", "`address` of /auth, /auth_request, /caller, /metrics, /healthz and /readyz: host:port, or unix:PATH")
-	flags.StringVar(&c.grpc, "grpc-listen", "", "`address` of Envoy's ext_authz and rate limit services: host:port, or unix:PATH; empty: none")
-	flags.StringSliceVar(&c.trusted, "trusted", []string{"127.0.0.0/8", "::1/128"}, "`prefixes` of trusted proxies, which append the address that they see to X-Forwarded-For")
-	c.ids.add(flags)
+// Sidecar answers proxies until it is stopped.
+func Sidecar(p command.Process) *cobra.Command {
+	var c sidecarConfig
+	cmd := &cobra.Command{
+		Use:     "sidecar --brokers HOST:PORT... [flags]",
+		Short:   "answer nginx, Traefik, Caddy and Envoy whether a request may pass",
+		Example: "floodgate sidecar --brokers kafka:9092 --callers key=X-Api-Key",
+		Args:    command.FlagsOnly,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.check(); err != nil {
+				return err
+			}
+			return c.run(cmd.Context(), p)
+		},
+	}
+	c.add(cmd)
+	return cmd
+}
+
+func (c *sidecarConfig) add(cmd *cobra.Command) {
+	c.kafka.AddFollower(cmd)
+	flags := cmd.Flags()
 	flags.StringArrayVar(&c.callers, "callers", nil,
 		"callers of a kind beside ip, as `kind=Header`, or kind=part+part for a composite one, where ip is a part too; can be given several times")
+	flags.StringSliceVar(&c.trusted, "trusted", []string{"127.0.0.0/8", "::1/128"}, "`prefixes` of trusted proxies, which append the address that they see to X-Forwarded-For")
+	c.key.Add(cmd)
+	flags.StringVar(&c.listen, "listen", "127.0.0.1:9091", "`address` of /auth, /auth_request, /caller, /metrics, /healthz and /readyz: host:port, or unix:PATH")
+	flags.StringVar(&c.grpc, "grpc-listen", "", "`address` of Envoy's ext_authz and rate limit services: host:port, or unix:PATH; empty: none")
 	flags.StringSliceVar(&c.rejectRepeated, "reject-repeated", nil,
 		"`headers` such as X-Api-Key that a request may have once; one that has more, or a comma in it, gets 400 (nginx: 403)")
 	flags.StringVar(&c.resourceHeader, "resource-header", "", "`header` in which the proxy names the route, to be recorded")
 	flags.BoolVar(&c.record, "record", false, "count the requests that the proxy asks about; if its log is ingested too, each request counts twice")
 	flags.BoolVar(&c.shadow, "shadow", false, "refuse no request, and count those that would have been refused")
 	flags.StringVar(&c.stale, "stale", "hold", "`policy` while no decisions come: hold (closures run to their end), open or closed")
-	c.log.add(flags)
-	c.bouncer.add(flags)
-}
-
-func parseSidecar(p process, args []string) (sidecarConfig, error) {
-	var c sidecarConfig
-	flags := newFlags("sidecar --brokers HOST:PORT... [flags]")
-	c.add(flags)
-	if err := parseFlags(p, flags, args); err != nil {
-		return c, err
-	}
-	if err := flagsOnly(flags); err != nil {
-		return c, err
-	}
-	return c, c.check()
+	command.Words(cmd, "stale", gate.Hold.String(), gate.Open.String(), gate.Closed.String())
+	c.ids.Add(cmd)
+	c.bouncer.add(cmd)
+	c.log.Add(cmd)
 }
 
 func (c *sidecarConfig) check() error {
-	if err := errors.Join(c.kafka.check(), c.bouncer.check()); err != nil {
+	if err := errors.Join(c.kafka.Check(), c.bouncer.check()); err != nil {
 		return err
 	}
 	policies := map[string]gate.Policy{"hold": gate.Hold, "open": gate.Open, "closed": gate.Closed}
 	policy, ok := policies[c.stale]
 	if !ok {
-		return usagef("--stale: got %q, want hold, open or closed", c.stale)
+		return command.Usagef("--stale: got %q, want hold, open or closed", c.stale)
 	}
 	c.policy = policy
 	if c.listen == "" {
-		return usagef("--listen: got none, want host:port or unix:PATH")
+		return command.Usagef("--listen: got none, want host:port or unix:PATH")
 	}
 	var err error
-	if c.made, err = c.ids.load(); err != nil {
+	if c.made, err = c.ids.Load(); err != nil {
 		return err
 	}
 	var trusted []netip.Prefix
 	for _, text := range c.trusted {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
-			return usagef("--trusted: got %q, want prefixes such as 10.0.0.0/8", text)
+			return command.Usagef("--trusted: got %q, want prefixes such as 10.0.0.0/8", text)
 		}
 		trusted = append(trusted, prefix)
 	}
@@ -119,20 +130,15 @@ func (c *sidecarConfig) check() error {
 		c.functions = append(c.functions, f)
 	}
 	if len(c.functions) > gate.MaxCallers {
-		return usagef("--callers: got %d, want at most %d beside ip", len(c.functions)-1, gate.MaxCallers-1)
+		return command.Usagef("--callers: got %d, want at most %d beside ip", len(c.functions)-1, gate.MaxCallers-1)
 	}
 	return nil
 }
 
-// runSidecar answers proxies until ctx ends.
-func runSidecar(ctx context.Context, p process, args []string) (err error) {
-	c, err := parseSidecar(p, args)
-	if err != nil {
-		return err
-	}
-	defer c.log.report(p, &err)
-	logger := c.log.logger(p)
-	logStart(logger, "sidecar")
+func (c *sidecarConfig) run(ctx context.Context, p command.Process) (err error) {
+	defer c.log.Report(p, &err)
+	logger := c.log.Logger(p)
+	version.LogStart(logger, "sidecar")
 	side, err := c.build(logger)
 	if err != nil {
 		return err
@@ -174,11 +180,11 @@ type proxied struct {
 
 // build makes the parts that the flags describe; nothing connects yet.
 func (c *sidecarConfig) build(logger *slog.Logger) (proxied, error) {
-	key, err := c.key.key()
+	key, err := c.key.Load()
 	if err != nil {
 		return proxied{}, err
 	}
-	tls, sasl, err := c.kafka.secure.Load()
+	tls, sasl, err := c.kafka.Secure.Load()
 	if err != nil {
 		return proxied{}, fmt.Errorf("prepare the link to Kafka: %w", err)
 	}
@@ -188,7 +194,7 @@ func (c *sidecarConfig) build(logger *slog.Logger) (proxied, error) {
 	}
 	rec, calls := record.New(record.Options{}), kafkaprom.New()
 	link := kafkalink.New(set, rec, kafkalink.Config{
-		Brokers: c.kafka.brokers, ClientID: "floodgate-sidecar", TLS: tls, SASL: sasl, Topics: c.kafka.names,
+		Brokers: c.kafka.Brokers, ClientID: "floodgate-sidecar", TLS: tls, SASL: sasl, Topics: c.kafka.Names,
 		PartitionKey: key, Logger: logger, Calls: calls.Observe,
 	})
 	o := sidecar.Options{Set: set, Callers: c.functions, RejectRepeated: c.rejectRepeated}
@@ -199,7 +205,7 @@ func (c *sidecarConfig) build(logger *slog.Logger) (proxied, error) {
 		o.Resource = gatehttp.HeaderValue(c.resourceHeader)
 	}
 	follow := kafkalink.FollowConfig{
-		Brokers: c.kafka.brokers, ClientID: "floodgate-sidecar", TLS: tls, SASL: sasl, Topic: c.kafka.names.Decisions, Logger: logger,
+		Brokers: c.kafka.Brokers, ClientID: "floodgate-sidecar", TLS: tls, SASL: sasl, Topic: c.kafka.Names.Decisions, Logger: logger,
 	}
 	bouncers, err := c.bouncer.build(follow, c.made, c.shadow, time.Now())
 	if err != nil {
@@ -216,7 +222,7 @@ const maxQuestionBytes = 2 << 20
 func (s proxied) server() *httpd.Server {
 	server := httpd.New(httpd.Config{
 		WriteTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: maxQuestionBytes,
-		Metrics: []prometheus.Collector{buildMetric(), s.calls},
+		Metrics: []prometheus.Collector{version.Metric(), s.calls},
 	})
 	server.Handle("/", s.Handler())
 	reported := []prometheus.Collector{gateprom.New(gateprom.Options{Set: s.set, Recorder: s.rec, Link: s.link}), sidecarprom.New(s.Sidecar)}
@@ -251,14 +257,14 @@ func serveEnvoy(ctx context.Context, l net.Listener, s *sidecar.Sidecar) error {
 func headerCallers(text string, trusted []netip.Prefix) (gatehttp.CallerFunc, error) {
 	kind, value, ok := strings.Cut(text, "=")
 	if !ok || kind == "" || value == "" {
-		return nil, usagef("--callers: got %q, want kind=Header or kind=part+part", text)
+		return nil, command.Usagef("--callers: got %q, want kind=Header or kind=part+part", text)
 	}
 	if err := schemas.ValidateKind(kind); err != nil {
-		return nil, usagef("--callers: %w", err)
+		return nil, command.Usagef("--callers: %w", err)
 	}
 	names := strings.Split(value, "+")
 	if slices.Contains(names, "") {
-		return nil, usagef("--callers: got %q, want no part empty", text)
+		return nil, command.Usagef("--callers: got %q, want no part empty", text)
 	}
 	return func(s *gate.Set) gatehttp.AddFunc {
 		parts := make([]func(*http.Request) string, len(names))

@@ -9,10 +9,12 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 )
 
@@ -38,15 +40,20 @@ func TestSidecarFlags(t *testing.T) {
 		{"bouncers without keys", []string{"--brokers", "k:9092", "--bouncer-listen", ":8080"}, "--bouncer-keys: got none"},
 		{"keys for nobody", []string{"--brokers", "k:9092", "--bouncer-keys", "keys"}, "--bouncer-listen: got none"},
 		{"no closure too short", []string{"--brokers", "k:9092", "--bouncer-min", "999ms"}, "--bouncer-min: got 999ms"},
-		{"a directory in the way", []string{"--brokers", "k:9092", "--record", "--shadow", "sidecar"}, "want flags only"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := parseSidecar(inside(new(strings.Builder), nil), test.args)
+			var c sidecarConfig
+			var cmd cobra.Command
+			c.add(&cmd)
+			err := cmd.ParseFlags(test.args)
+			if err == nil {
+				err = c.check()
+			}
 			switch {
 			case test.err == "" && err != nil:
 				t.Errorf("got %v, want none", err)
-			case test.err != "" && (!isUsage(err) || !strings.Contains(err.Error(), test.err)):
+			case test.err != "" && (!command.IsUsage(err) || !strings.Contains(err.Error(), test.err)):
 				t.Errorf("got %v, want a usage error with %q", err, test.err)
 			}
 		})

@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/509da70d/floodgate/analyzer/document"
 	"github.com/509da70d/floodgate/analyzer/replay"
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
+	"github.com/509da70d/floodgate/cmd/floodgate/option"
 	"github.com/509da70d/floodgate/cmd/floodgate/simulate"
 	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 )
@@ -27,7 +29,7 @@ const maxSeeds = 10_000
 type simulateFlags struct {
 	scenarios, predict []string
 	rules              string
-	mapping            mappingFlags
+	mapping            option.Mapping
 	list               bool
 	lag, skew          time.Duration
 	duration           time.Duration
@@ -35,10 +37,11 @@ type simulateFlags struct {
 	rate               float64
 	seed               uint64
 	svg                string
-	output             outputFlag
+	output             command.Output
 }
 
-func (f *simulateFlags) register(flags *pflag.FlagSet) {
+func (f *simulateFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
 	flags.StringSliceVar(&f.scenarios, "scenario", []string{"A"}, "`names` of scenarios, or all; --list prints them")
 	flags.BoolVar(&f.list, "list", false, "print the scenarios and end")
 	flags.StringSliceVar(&f.predict, "predict", []string{rules.PredictOff.String(), rules.PredictShares.String()},
@@ -51,26 +54,27 @@ func (f *simulateFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.duration, "duration", 0, "virtual time that is simulated (default: the scenario's)")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the traffic and of the lag: the same seed gives the same output, to the byte")
 	flags.IntVar(&f.seeds, "seeds", 1, "number of seeds, from --seed on: their windows are measured together")
-	flags.Var(&f.output, "output", "table or json")
+	f.output.Add(cmd)
 	flags.StringVar(&f.svg, "svg", "", "`file` for a picture: what was admitted in each window, of the first seed")
-	f.mapping.add(flags)
+	f.mapping.Add(cmd)
+	command.Words(cmd, "predict", rules.Predictions()...)
 }
 
 // checkNumbers refuses what nothing can be simulated with. A number that is not given is the scenario's, and 0 here.
 func (f *simulateFlags) checkNumbers(given func(name string) bool) error {
 	switch {
 	case f.lag < 0 || f.lag > time.Hour || f.lag == 0 && given("lag"):
-		return usagef("--lag: got %v, want more than 0, and at most 1h", f.lag)
+		return command.Usagef("--lag: got %v, want more than 0, and at most 1h", f.lag)
 	case f.servers < 0 || f.servers > simulate.MaxServers || f.servers == 0 && given("servers"):
-		return usagef("--servers: got %d, want 1 to %d", f.servers, simulate.MaxServers)
+		return command.Usagef("--servers: got %d, want 1 to %d", f.servers, simulate.MaxServers)
 	case f.skew < 0 || f.skew > simulate.MaxSkew:
-		return usagef("--skew: got %v, want 0 to %v", f.skew, simulate.MaxSkew)
+		return command.Usagef("--skew: got %v, want 0 to %v", f.skew, simulate.MaxSkew)
 	case f.duration < 0 || f.duration == 0 && given("duration"):
-		return usagef("--duration: got %v, want more than 0", f.duration)
+		return command.Usagef("--duration: got %v, want more than 0", f.duration)
 	case !(f.rate > 0 && f.rate <= 1000):
-		return usagef("--rate: got %g, want more than 0, and at most 1000", f.rate)
+		return command.Usagef("--rate: got %g, want more than 0, and at most 1000", f.rate)
 	case f.seeds < 1 || f.seeds > maxSeeds:
-		return usagef("--seeds: got %d, want 1 to %d", f.seeds, maxSeeds)
+		return command.Usagef("--seeds: got %d, want 1 to %d", f.seeds, maxSeeds)
 	}
 	return nil
 }
@@ -83,7 +87,7 @@ func (f *simulateFlags) check(given func(name string) bool) (scenarios []simulat
 	for _, name := range f.predict {
 		p, err := rules.ParsePredict(name)
 		if err != nil {
-			return nil, nil, usagef("--predict: %w", err)
+			return nil, nil, command.Usagef("--predict: %w", err)
 		}
 		predict = append(predict, p)
 	}
@@ -101,30 +105,40 @@ func (f *simulateFlags) check(given func(name string) bool) (scenarios []simulat
 			if meant := document.Closest(name, names); meant != "" {
 				hint = ", did you mean " + meant + "?"
 			}
-			return nil, nil, usagef("--scenario: got %q%s, --list prints what there is", name, hint)
+			return nil, nil, command.Usagef("--scenario: got %q%s, --list prints what there is", name, hint)
 		}
 		scenarios = append(scenarios, s)
 	}
 	if len(scenarios) == 0 || len(predict) == 0 {
-		return nil, nil, usagef("--scenario, --predict: got none, want at least one of each")
+		return nil, nil, command.Usagef("--scenario, --predict: got none, want at least one of each")
 	}
 	return scenarios, predict, nil
 }
 
-// runSimulate says how well callers are held to their limits.
-func runSimulate(ctx context.Context, p process, args []string) error {
-	flags := newFlags("simulate [flags] [LOG...]\n\nRuns servers, gates and the analyzer in virtual time, and measures how far callers get over their limits, beside a synchronous limiter.\nThe requests are those of a scenario, or, with --rules, those of access logs. It needs no Kafka. .github/ACCURACY.md says how to read the table.")
+// Simulate says how well callers are held to their limits.
+func Simulate(p command.Process) *cobra.Command {
 	var f simulateFlags
-	f.register(flags)
-	if err := parseFlags(p, flags, args); err != nil {
-		return err
+	cmd := &cobra.Command{
+		Use:   "simulate [flags] [LOG...]",
+		Short: "say how far callers get over their limits, by lag and traffic",
+		Long: "Runs servers, gates and the analyzer in virtual time, and measures how far callers get over their limits, beside a synchronous limiter. " +
+			"The requests are those of a scenario, or, with --rules, those of access logs. It needs no Kafka. .github/ACCURACY.md says how to read the table.",
+		Example: "floodgate simulate --scenario A,B-20 --lag 50ms --svg simulate.svg",
+		RunE: func(cmd *cobra.Command, logs []string) error {
+			return f.run(cmd.Context(), p, logs, cmd.Flags().Changed)
+		},
 	}
-	scenarios, predict, err := f.check(flags.Changed)
+	f.add(cmd)
+	return cmd
+}
+
+func (f *simulateFlags) run(ctx context.Context, p command.Process, logs []string, given func(flag string) bool) error {
+	scenarios, predict, err := f.check(given)
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriter(p.stdout)
-	view := simulateView{out: out, asJSON: f.output.json}
+	out := bufio.NewWriter(p.Stdout)
+	view := simulateView{out: out, asJSON: f.output.JSON}
 	if f.list {
 		view.list()
 		return out.Flush()
@@ -135,15 +149,15 @@ func runSimulate(ctx context.Context, p process, args []string) error {
 			return err
 		}
 	}
-	if flags.NArg() > 0 {
-		if err := f.logs(ctx, p, &view, o, predict, flags.Args()); err != nil {
+	if len(logs) > 0 {
+		if err := f.logs(ctx, p, &view, o, predict, logs); err != nil {
 			return errors.Join(view.finish(), out.Flush(), err)
 		}
 		scenarios = nil
 	}
 	for i := range scenarios {
 		for _, o.Predict = range predict {
-			r, err := f.run(ctx, p, &scenarios[i], o)
+			r, err := f.scenario(ctx, p, &scenarios[i], o)
 			if err != nil {
 				return errors.Join(view.finish(), out.Flush(), err)
 			}
@@ -155,8 +169,8 @@ func runSimulate(ctx context.Context, p process, args []string) error {
 	return errors.Join(view.finish(), out.Flush(), f.draw(view.panels))
 }
 
-// run runs a scenario with all seeds.
-func (f *simulateFlags) run(ctx context.Context, p process, s *simulate.Scenario, o simulate.Options) (*simulate.Result, error) {
+// scenario runs a scenario with all seeds.
+func (f *simulateFlags) scenario(ctx context.Context, p command.Process, s *simulate.Scenario, o simulate.Options) (*simulate.Result, error) {
 	bar := newSimulateBar(p, f, s.Name+", "+o.Predict.String())
 	var pooled *simulate.Result
 	for i := range f.seeds {
@@ -183,16 +197,16 @@ func (f *simulateFlags) run(ctx context.Context, p process, s *simulate.Scenario
 }
 
 // logs runs access logs, once for each means of prediction.
-func (f *simulateFlags) logs(ctx context.Context, p process, view *simulateView, o simulate.Options, predict []rules.Predict, names []string) error {
+func (f *simulateFlags) logs(ctx context.Context, p command.Process, view *simulateView, o simulate.Options, predict []rules.Predict, names []string) error {
 	switch {
 	case o.Rules == nil:
-		return usagef("--rules: got none, want a file where there are logs")
+		return command.Usagef("--rules: got none, want a file where there are logs")
 	case f.seeds != 1 || f.duration != 0 || f.rate != 1:
-		return usagef("--seeds, --duration, --rate: got one of them and logs, want one or the other")
+		return command.Usagef("--seeds, --duration, --rate: got one of them and logs, want one or the other")
 	case slices.Contains(names, "-") && len(predict) > 1:
-		return usagef("--predict: got %q, want one of them where the log is standard input", f.predict)
+		return command.Usagef("--predict: got %q, want one of them where the log is standard input", f.predict)
 	}
-	format, err := f.mapping.load()
+	format, err := f.mapping.Load()
 	if err != nil {
 		return err
 	}
@@ -204,11 +218,11 @@ func (f *simulateFlags) logs(ctx context.Context, p process, view *simulateView,
 			return err
 		}
 		if i == 0 {
-			format = sayFindings(p.stderr, format)
+			format = sayFindings(p.Stderr, format)
 		}
 		sim := simulate.NewLog(o, format.Kinds())
 		c := replay.Config{Rules: o.Rules, Format: format, Inputs: inputs, Reorder: replay.DefaultReorder}
-		bar := newReplayBar(p, f.output.json, inputs)
+		bar := newReplayBar(p, f.output.JSON, inputs)
 		if bar != nil {
 			c.Progress = func(n int64) { _ = bar.Add64(n) } // the bar is not essential
 		}
@@ -235,11 +249,11 @@ func (f *simulateFlags) logs(ctx context.Context, p process, view *simulateView,
 }
 
 // newSimulateBar returns a progress bar on standard error if that is a terminal to which nothing else is written, else nil.
-func newSimulateBar(p process, f *simulateFlags, what string) *progressbar.ProgressBar {
-	if !terminal.Interactive(p.stderr) || terminal.Interactive(p.stdout) && f.output.json {
+func newSimulateBar(p command.Process, f *simulateFlags, what string) *progressbar.ProgressBar {
+	if !terminal.Interactive(p.Stderr) || terminal.Interactive(p.Stdout) && f.output.JSON {
 		return nil
 	}
-	return progressbar.NewOptions64(1000*int64(f.seeds), progressbar.OptionSetWriter(p.stderr),
+	return progressbar.NewOptions64(1000*int64(f.seeds), progressbar.OptionSetWriter(p.Stderr),
 		progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetDescription(what))
 }
 

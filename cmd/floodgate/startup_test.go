@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
@@ -166,8 +167,8 @@ func TestAnalyzeFindsWhatIsWrongBeforeItStarts(t *testing.T) {
 			if err == nil || !matches(test.want, err.Error()) {
 				t.Errorf("got %v, want %s", err, test.want)
 			}
-			if exitCode(err, io.Discard) != 1 || strings.Contains(a.Text(), "Kafka") {
-				t.Errorf("got exit code %d and\n%s\nwant 1 before Kafka is asked", exitCode(err, io.Discard), a.Text())
+			if command.ExitCode(err, io.Discard) != 1 || strings.Contains(a.Text(), "Kafka") {
+				t.Errorf("got exit code %d and\n%s\nwant 1 before Kafka is asked", command.ExitCode(err, io.Discard), a.Text())
 			}
 		})
 	}

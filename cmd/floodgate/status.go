@@ -7,36 +7,44 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/printable"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 )
 
-// runStatus prints what all analyzers do.
-func runStatus(ctx context.Context, p process, args []string) error {
-	flags := newFlags("status [flags]\n\nPrints who owns which partition, how far it has counted, and whether all count by the same rules.")
+// Status prints what all analyzers do.
+func Status(p command.Process) *cobra.Command {
 	var api clientFlags
-	api.add(flags)
-	if err := parseFlags(p, flags, args); err != nil {
-		return err
+	cmd := &cobra.Command{
+		Use:     "status [flags]",
+		Short:   "say who owns which partition, and how far it has counted",
+		Long:    "Prints who owns which partition, how far it has counted, and whether all count by the same rules.",
+		Example: "floodgate status --api https://analyzer.example:9096 --token-file token",
+		Args:    command.FlagsOnly,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return status(cmd.Context(), p, &api) },
 	}
-	if err := flagsOnly(flags); err != nil {
-		return err
-	}
+	api.add(cmd)
+	return cmd
+}
+
+func status(ctx context.Context, p command.Process, api *clientFlags) error {
 	var s apiv1.Status
 	if err := api.get(ctx, "status", "/v1/status", nil, &s); err != nil {
 		return err
 	}
-	if api.output.json {
-		return printable.JSON(p.stdout).Encode(s)
+	if api.output.JSON {
+		return printable.JSON(p.Stdout).Encode(s)
 	}
-	t := terminal.NewTable(p.stdout, "partition", "state", "owner", "epoch", "offset", "lag", "heartbeat", "rules", "rules from", "control")
+	t := terminal.NewTable(p.Stdout, "partition", "state", "owner", "epoch", "offset", "lag", "heartbeat", "rules", "rules from", "control")
 	for i := range s.Partitions {
 		v := &s.Partitions[i]
 		t.AppendRow(terminal.Cells(v.Partition, v.State, ownerText(v), v.Epoch, v.Offset, time.Duration(v.LagNS).Round(100*time.Microsecond), ago(v.Beat, s.Now), v.RulesID, v.RulesFrom, v.Control))
 	}
 	t.Render()
-	return printLines(p.stdout, statusLines(&s)...)
+	return printLines(p.Stdout, statusLines(&s)...)
 }
 
 // ownerText names the owner of a partition.

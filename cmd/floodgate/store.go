@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,10 +10,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/509da70d/floodgate/analyzer"
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
+	"github.com/509da70d/floodgate/cmd/floodgate/option"
 	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store"
@@ -77,60 +80,70 @@ type storeRow struct {
 	share float64 // of what fills the window; 0 if the caller is unlimited
 }
 
-// runStore prints what a stopped analyzer has counted, as of the newest time that it folded.
-func runStore(_ context.Context, p process, args []string) error {
-	flags := newFlags("store --data DIR --rules FILE [flags]")
-	var out outputFlag
-	var ids idFlags
-	var data, path, caller string
-	var maxPrinted int
-	flags.StringVar(&data, "data", "", "`directory` of the counts")
-	flags.StringVar(&path, "rules", "", "rules `file` of the analyzer")
-	ids.add(flags)
-	flags.StringVar(&caller, "caller", "", "only this caller, `kind:id` such as key:k9, as the table prints it or as a client sends it; a backslash is doubled")
-	flags.IntVar(&maxPrinted, "most", 20, "number of callers to print, those with the largest share of their limits; 0 is all")
-	flags.Var(&out, "output", "table or json")
-	if err := parseFlags(p, flags, args); err != nil {
-		return err
+// Store prints what a stopped analyzer has counted, as of the newest time that it folded.
+func Store(p command.Process) *cobra.Command {
+	var c storeConfig
+	cmd := &cobra.Command{
+		Use:     "store --data DIR --rules FILE [flags]",
+		Short:   "print the counts that a stopped analyzer holds",
+		Example: "floodgate store --data /var/lib/floodgate --rules rules.yaml --caller key:k9",
+		Args:    command.FlagsOnly,
+		RunE:    func(*cobra.Command, []string) error { return c.run(p) },
 	}
-	if err := flagsOnly(flags); err != nil {
-		return err
+	flags := cmd.Flags()
+	flags.StringVar(&c.data, "data", "", "`directory` of the counts")
+	flags.StringVar(&c.rules, "rules", "", "rules `file` of the analyzer")
+	flags.StringVar(&c.caller, "caller", "", "only this caller, `kind:id` such as key:k9, as the table prints it or as a client sends it; a backslash is doubled")
+	flags.IntVar(&c.maxPrinted, "most", 20, "number of callers to print, those with the largest share of their limits; 0 is all")
+	c.output.Add(cmd)
+	c.ids.Add(cmd)
+	return cmd
+}
+
+// storeConfig is the flags of store.
+type storeConfig struct {
+	ids                 option.IDs
+	data, rules, caller string
+	maxPrinted          int
+	output              command.Output
+}
+
+func (c *storeConfig) run(p command.Process) error {
+	if c.data == "" || c.rules == "" {
+		return command.Usagef("store: got --data %q and --rules %q, want both", c.data, c.rules)
 	}
-	if data == "" || path == "" {
-		return usagef("store: got --data %q and --rules %q, want both", data, path)
-	}
-	caller, err := parseCaller(caller)
+	caller, err := parseCaller(c.caller)
 	if err != nil {
 		return err
 	}
-	set, err := ids.rules(path)
+	set, err := c.ids.Rules(c.rules)
 	if err != nil {
 		return fmt.Errorf("load rules: %w", err)
 	}
-	partitions, err := openStores(data, set)
+	partitions, err := openStores(c.data, set)
 	if err != nil {
 		return err
 	}
 	if len(partitions) == 0 {
-		return fmt.Errorf("store: %s holds no partition, want the --data of an analyzer", data)
+		return fmt.Errorf("store: %s holds no partition, want the --data of an analyzer", c.data)
 	}
-	wanted, err := ids.callers(caller)
+	wanted, err := c.ids.Callers(caller)
 	if err != nil {
 		return err
 	}
 	rows := storeRows(partitions, wanted, time.Now())
 	shown := rows
-	if maxPrinted > 0 && len(rows) > maxPrinted {
-		shown = rows[:maxPrinted]
+	if c.maxPrinted > 0 && len(rows) > c.maxPrinted {
+		shown = rows[:c.maxPrinted]
 	}
-	hands := handRows(partitions, func(c string) bool { return len(wanted) == 0 || slices.Contains(wanted, c) })
-	if out.json {
-		if err := encodeHand(p.stdout, hands); err != nil {
+	records := controlRows(partitions, func(c string) bool { return len(wanted) == 0 || slices.Contains(wanted, c) })
+	if c.output.JSON {
+		if err := encodeControl(p.Stdout, records); err != nil {
 			return err
 		}
 		return encodeStore(p, partitions, shown, len(rows))
 	}
-	renderHand(p.stdout, hands)
+	renderControl(p.Stdout, records)
 	return renderStore(p, partitions, shown, len(rows))
 }
 
@@ -138,10 +151,10 @@ func runStore(_ context.Context, p process, args []string) error {
 func parseCaller(text string) (string, error) {
 	caller, err := printable.Parse(text)
 	if err != nil {
-		return "", usagef("--caller: %w", err)
+		return "", command.Usagef("--caller: %w", err)
 	}
 	if kind, id, found := strings.Cut(caller, ":"); caller != "" && (!found || id == "" || schemas.ValidateKind(kind) != nil) {
-		return "", usagef("--caller: got %q, want kind:id, such as key:k9 or ip:203.0.113.9", text)
+		return "", command.Usagef("--caller: got %q, want kind:id, such as key:k9 or ip:203.0.113.9", text)
 	}
 	return caller, nil
 }
@@ -218,26 +231,26 @@ func (r *storeRow) closure() string {
 	return ""
 }
 
-func renderStore(p process, partitions []storePartition, rows []storeRow, all int) error {
-	t := terminal.NewTable(p.stdout, "rule", "caller", "count", "at least, since", "limit", "share", "closure", "partition")
+func renderStore(p command.Process, partitions []storePartition, rows []storeRow, all int) error {
+	t := terminal.NewTable(p.Stdout, "rule", "caller", "count", "at least, since", "limit", "share", "closure", "partition")
 	for i := range rows {
 		r := &rows[i]
 		t.AppendRow(terminal.Cells(r.Rule, terminal.Caller(r.Caller), r.Count, r.Since, r.limit(), r.percent(), r.closure(), r.Partition))
 	}
 	t.Render()
 	for _, sp := range partitions {
-		fmt.Fprintf(p.stdout, "partition %d: next offset %d, %d rows with those of producers, digest %016x verified\n", sp.number, sp.at.Next, sp.at.Rows, sp.at.Digest)
+		fmt.Fprintf(p.Stdout, "partition %d: next offset %d, %d rows with those of producers, digest %016x verified\n", sp.number, sp.at.Next, sp.at.Rows, sp.at.Digest)
 	}
 	hint := ""
 	if len(rows) < all {
 		hint = "; --most 0 prints all"
 	}
-	_, err := fmt.Fprintf(p.stdout, "%d of %d rows%s\n", len(rows), all, hint)
+	_, err := fmt.Fprintf(p.Stdout, "%d of %d rows%s\n", len(rows), all, hint)
 	return err
 }
 
-func encodeStore(p process, partitions []storePartition, rows []storeRow, all int) error {
-	enc := printable.JSON(p.stdout)
+func encodeStore(p command.Process, partitions []storePartition, rows []storeRow, all int) error {
+	enc := printable.JSON(p.Stdout)
 	for _, r := range rows {
 		if err := enc.Encode(r); err != nil {
 			return err

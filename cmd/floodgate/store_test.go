@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
@@ -168,7 +169,7 @@ func TestStoreSaysWhatItCannotRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := runCommand(append([]string{"store"}, test.args...)...)
-			if err == nil || !strings.Contains(err.Error(), test.want) || isUsage(err) != test.usage || out != "" {
+			if err == nil || !strings.Contains(err.Error(), test.want) || command.IsUsage(err) != test.usage || out != "" {
 				t.Errorf("got %v and %q, want %q", err, out, test.want)
 			}
 		})
@@ -188,7 +189,7 @@ func TestStoreSaysWhatItCannotRead(t *testing.T) {
 		}
 	}
 	out, err := runCommand("store", "--data", data, "--rules", rules)
-	if damaged == 0 || err == nil || !matches(`partition \d: (open|load) store`, err.Error()) || exitCode(err, io.Discard) != 1 {
+	if damaged == 0 || err == nil || !matches(`partition \d: (open|load) store`, err.Error()) || command.ExitCode(err, io.Discard) != 1 {
 		t.Errorf("%d files damaged: got %v and\n%s\nwant an error with the partition", damaged, err, out)
 	}
 }

@@ -28,7 +28,7 @@ func TestStoreShowsWhatPeopleHaveDecided(t *testing.T) {
 	}
 	all := func(string) bool { return true }
 	var out strings.Builder
-	renderHand(&out, handRows(partitions, all))
+	renderControl(&out, controlRows(partitions, all))
 	for _, want := range []string{
 		`close +\| key:bad\\x1b\[2J +\| +\| until 2026-01-02T04:04:05Z +\| ann +\| ticket\\n4711 +\| 2026-01-02T03:04:05Z +\| +0 \| 01000000000000000000000000000000`,
 		`limit 99 +\| key:nine +\| small +\| undone by eve: over +\| bob`, `mode +\| +\| large +\| until`, `reset +\| ip:203.0.113.9 +\| +\| +\| ann`,
@@ -38,14 +38,14 @@ func TestStoreShowsWhatPeopleHaveDecided(t *testing.T) {
 		}
 	}
 	out.Reset()
-	if err := encodeHand(&out, handRows(partitions, func(c string) bool { return c == "key:nine" })); err != nil {
+	if err := encodeControl(&out, controlRows(partitions, func(c string) bool { return c == "key:nine" })); err != nil {
 		t.Fatal(err)
 	}
 	text := out.String()
 	if strings.Count(text, "\n") != 2 || !matches(`"type":"by_hand".*"action":"limit","caller":"key:nine","rule":"small","limit":99,.*"from":7,"undone_by":"eve: over"`, text) || !strings.Contains(text, `"action":"mode"`) {
 		t.Errorf("of one caller: got\n%s\nwant its record, and the one about no caller", text)
 	}
-	if rows := handRows(folded(t, storeRules, at, nil), all); len(rows) != 0 {
+	if rows := controlRows(folded(t, storeRules, at, nil), all); len(rows) != 0 {
 		t.Errorf("got %v, want nothing", rows)
 	}
 }

@@ -8,9 +8,12 @@ import (
 	"io"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/cmd/floodgate/client"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 )
 
@@ -20,21 +23,26 @@ const topEvery = time.Second
 // clearScreen puts the cursor at the top and clears what is there.
 const clearScreen = "\x1b[H\x1b[J"
 
-// runTop shows the busiest callers, again each second.
-func runTop(ctx context.Context, p process, args []string) error {
-	flags := newFlags("top [flags]\n\nShows the state of the partitions and the busiest callers, and refreshes both each second. Ctrl-C ends it.")
+// Top shows the busiest callers, again each second.
+func Top(p command.Process) *cobra.Command {
 	var query callersQuery
 	var api clientFlags
 	var once bool
-	query.add(flags, "rate", 20)
-	flags.BoolVar(&once, "once", false, "print once, and end")
-	api.addAddress(flags)
-	if err := parseFlags(p, flags, args); err != nil {
-		return err
+	cmd := &cobra.Command{
+		Use:     "top [flags]",
+		Short:   "show the busiest callers, again each second",
+		Long:    "Shows the state of the partitions and the busiest callers, and refreshes both each second. Ctrl-C ends it.",
+		Example: "floodgate top --sort blocked",
+		Args:    command.FlagsOnly,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return top(cmd.Context(), p, &api, &query, once) },
 	}
-	if err := flagsOnly(flags); err != nil {
-		return err
-	}
+	query.add(p, cmd, &api, "rate", 20)
+	cmd.Flags().BoolVar(&once, "once", false, "print once, and end")
+	api.addAddress(cmd)
+	return cmd
+}
+
+func top(ctx context.Context, p command.Process, api *clientFlags, query *callersQuery, once bool) error {
 	if err := query.check(); err != nil {
 		return err
 	}
@@ -45,7 +53,7 @@ func runTop(ctx context.Context, p process, args []string) error {
 	tick := time.NewTicker(topEvery)
 	defer tick.Stop()
 	for {
-		screen, err := topScreen(ctx, c, &query)
+		screen, err := topScreen(ctx, c, query)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -54,7 +62,7 @@ func runTop(ctx context.Context, p process, args []string) error {
 		case err != nil: // the analyzer may come back
 			screen = []byte(printable.Error(apiError("top", err)) + "\n")
 		}
-		if err := draw(p.stdout, screen); err != nil || once {
+		if err := draw(p.Stdout, screen); err != nil || once {
 			return err
 		}
 		select {

@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
+	"github.com/509da70d/floodgate/cmd/floodgate/option"
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
@@ -104,7 +106,7 @@ func TestTopicsWithoutACluster(t *testing.T) {
 	for _, create := range []bool{false, true} {
 		began := time.Now()
 		_, err := runCommand("topics", "--brokers", freeAddress(t), "--create="+strconv.FormatBool(create))
-		if err == nil || !strings.Contains(err.Error(), "refused") || isUsage(err) {
+		if err == nil || !strings.Contains(err.Error(), "refused") || command.IsUsage(err) {
 			t.Errorf("create %v: got %v, want that the connection is refused", create, err)
 		}
 		if took := time.Since(began); took > 30*time.Second {
@@ -255,7 +257,7 @@ func TestABadPartitionKeyIsRefused(t *testing.T) {
 			}
 		}
 		out, err := runCommand("topics", "--brokers", b.Addr(), "--create", "--partition-key-file", path)
-		if err == nil || !strings.Contains(err.Error(), test.want) || isUsage(err) || out != "" {
+		if err == nil || !strings.Contains(err.Error(), test.want) || command.IsUsage(err) || out != "" {
 			t.Errorf("%s: got %v and %q, want %q", name, err, out, test.want)
 		}
 		if test.text != "" {
@@ -279,7 +281,7 @@ func TestAKeyIsMadeOnce(t *testing.T) {
 	keys, made := make([]schemas.PartitionKey, 16), atomic.Int64{}
 	for i := range keys {
 		g.Go(func() error {
-			key, first, err := (&keyFlag{path}).secret(true)
+			key, first, err := (&option.Key{Path: path}).Secret(true)
 			if first {
 				made.Add(1)
 			}
@@ -293,7 +295,7 @@ func TestAKeyIsMadeOnce(t *testing.T) {
 	if len(slices.Compact(keys)) != 1 || made.Load() != 1 || keys[0] == (schemas.PartitionKey{}) {
 		t.Errorf("got %d keys, %d of them made, want one", len(slices.Compact(keys)), made.Load())
 	}
-	other, _, err := (&keyFlag{path + "2"}).secret(true)
+	other, _, err := (&option.Key{Path: path + "2"}).Secret(true)
 	if err != nil || other == keys[0] {
 		t.Errorf("another file: got the same key, %v", err)
 	}

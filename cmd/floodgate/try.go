@@ -6,34 +6,46 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/spf13/cobra"
+
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/printable"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 )
 
-// runTry asks whether requests would pass.
-func runTry(ctx context.Context, p process, args []string) error {
-	flags := newFlags("try CALLER... [flags]\n\nSays whether requests of these callers would pass now, which rule would close them, and until when. It counts nothing.\n" +
-		"If you give several callers, each request has all of them, such as an address and a key.")
+// Try asks whether requests would pass.
+func Try(p command.Process) *cobra.Command {
 	var api clientFlags
 	var q apiv1.TryRequest
 	var file string
+	cmd := &cobra.Command{
+		Use:   "try CALLER... [flags]",
+		Short: "say whether requests would pass, without counting them",
+		Long: "Says whether requests of these callers would pass now, which rule would close them, and until when. It counts nothing. " +
+			"If you give several callers, each request has all of them, such as an address and a key.",
+		Example:           "floodgate try ip:203.0.113.9 --resource \"GET /search\" --count 5",
+		RunE:              func(cmd *cobra.Command, args []string) error { return try(cmd.Context(), p, &api, q, file, args) },
+		ValidArgsFunction: api.completing(p, closedCallers),
+	}
+	flags := cmd.Flags()
 	flags.StringVar(&q.Resource, "resource", "", "resource of each request, such as \"GET /search\"")
 	flags.IntVar(&q.Status, "status", 0, "status of each response, for rules that match statuses (default 200)")
 	flags.Int64Var(&q.Cost, "cost", 0, "cost of each request, for rules that measure cost")
 	flags.Int64Var(&q.Count, "count", 1, "number of requests, one after the other")
 	flags.StringVar(&file, "rules", "", "rules `file` to try, in place of the rules in force")
-	api.add(flags)
-	if err := parseFlags(p, flags, args); err != nil {
-		return err
-	}
+	api.add(cmd)
+	return cmd
+}
+
+func try(ctx context.Context, p command.Process, api *clientFlags, q apiv1.TryRequest, file string, callers []string) error {
 	if q.Count < 1 {
-		return usagef("--count: got %d, want 1 or more", q.Count)
+		return command.Usagef("--count: got %d, want 1 or more", q.Count)
 	}
-	if flags.NArg() == 0 {
-		return usagef("try: got no caller, want one or more, such as ip:203.0.113.9")
+	if len(callers) == 0 {
+		return command.Usagef("try: got no caller, want one or more, such as ip:203.0.113.9")
 	}
-	for _, text := range flags.Args() {
+	for _, text := range callers {
 		c, err := callerArg("try", text)
 		if err != nil {
 			return err
@@ -55,14 +67,14 @@ func runTry(ctx context.Context, p process, args []string) error {
 	if _, err := c.Post(ctx, "/v1/try", q, nil, &answer); err != nil {
 		return apiError("try", err)
 	}
-	if api.output.json {
-		return printable.JSON(p.stdout).Encode(answer)
+	if api.output.JSON {
+		return printable.JSON(p.Stdout).Encode(answer)
 	}
 	return printTry(p, &answer)
 }
 
-func printTry(p process, answer *apiv1.TryAnswer) error {
-	t := terminal.NewTable(p.stdout, "caller", "rule", "mode", "before", "after", "limit", "passes", "closed until (UTC)")
+func printTry(p command.Process, answer *apiv1.TryAnswer) error {
+	t := terminal.NewTable(p.Stdout, "caller", "rule", "mode", "before", "after", "limit", "passes", "closed until (UTC)")
 	rows := 0
 	for i := range answer.Callers {
 		c := &answer.Callers[i]
@@ -82,5 +94,5 @@ func printTry(p process, answer *apiv1.TryAnswer) error {
 	if rows > 0 {
 		t.Render()
 	}
-	return printLines(p.stdout, sentence(answer.Sentence))
+	return printLines(p.Stdout, sentence(answer.Sentence))
 }

@@ -1,4 +1,4 @@
-package main
+package option
 
 import (
 	"bytes"
@@ -8,14 +8,16 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// idFlags are the flags for the ids of callers, of all subcommands that make or read ids.
-type idFlags struct {
+// IDs are the flags for the ids of callers, of all subcommands that make or read ids.
+type IDs struct {
 	flags   *pflag.FlagSet
 	prefix  int
 	kinds   []string
@@ -24,34 +26,37 @@ type idFlags struct {
 	loaded *schemas.IDs // nil before the first load: a file that changes does not change what runs
 }
 
-func (f *idFlags) add(flags *pflag.FlagSet) {
-	f.flags = flags
-	flags.IntVar(&f.prefix, "ipv6-prefix", schemas.DefaultIPv6Prefix,
-		"`bits` of an IPv6 address that are one client, 1 to 128; the same in all servers, sidecars and ingests")
-	flags.StringSliceVar(&f.kinds, "hash-kinds", nil,
-		"`kinds` of caller, such as key, whose ids are hashed with a secret; the same in all servers, analyzers, sidecars and ingests")
-	flags.StringSliceVar(&f.secrets, "hash-secret-file", nil,
-		"`file` with that secret, 32 bytes or more; during a rotation two files: requests count under the first, closures and overrides hold under both")
+// Add adds the flags to a subcommand, under a heading.
+func (f *IDs) Add(cmd *cobra.Command) {
+	f.flags = cmd.Flags()
+	command.Section(cmd, "Ids of callers", func(flags *pflag.FlagSet) {
+		flags.IntVar(&f.prefix, "ipv6-prefix", schemas.DefaultIPv6Prefix,
+			"`bits` of an IPv6 address that are one client, 1 to 128; the same in all servers, sidecars and ingests")
+		flags.StringSliceVar(&f.kinds, "hash-kinds", nil,
+			"`kinds` of caller, such as key, whose ids are hashed with a secret; the same in all servers, analyzers, sidecars and ingests")
+		flags.StringSliceVar(&f.secrets, "hash-secret-file", nil,
+			"`file` with that secret, 32 bytes or more; during a rotation two files: requests count under the first, closures and overrides hold under both")
+	})
 }
 
-// load returns the ids that the flags describe, and reads the secrets once. Without --ipv6-prefix the prefix is 0: a
+// Load returns the ids that the flags describe, and reads the secrets once. Without --ipv6-prefix the prefix is 0: a
 // mapping file may then set it.
-func (f *idFlags) load() (schemas.IDs, error) {
+func (f *IDs) Load() (schemas.IDs, error) {
 	if f.loaded != nil {
 		return *f.loaded, nil
 	}
 	ids := schemas.IDs{IPv6Prefix: f.prefix}
 	if f.prefix == 0 {
-		return ids, usagef("--ipv6-prefix: got 0, want 1 to 128")
+		return ids, command.Usagef("--ipv6-prefix: got 0, want 1 to 128")
 	}
 	if err := ids.Validate(); err != nil {
-		return ids, usagef("--ipv6-prefix: %w", err)
+		return ids, command.Usagef("--ipv6-prefix: %w", err)
 	}
 	if !f.flags.Changed("ipv6-prefix") {
 		ids.IPv6Prefix = 0
 	}
 	if (len(f.kinds) == 0) != (len(f.secrets) == 0) {
-		return ids, usagef("--hash-kinds, --hash-secret-file: got one of them, want both or neither")
+		return ids, command.Usagef("--hash-kinds, --hash-secret-file: got one of them, want both or neither")
 	}
 	if len(f.kinds) > 0 {
 		secrets, err := readSecrets(f.secrets)
@@ -59,7 +64,7 @@ func (f *idFlags) load() (schemas.IDs, error) {
 			return ids, err
 		}
 		if ids.Hash, err = schemas.NewIDHasher(f.kinds, secrets...); err != nil {
-			return ids, usagef("--hash-kinds, --hash-secret-file: %w", err)
+			return ids, command.Usagef("--hash-kinds, --hash-secret-file: %w", err)
 		}
 	}
 	f.loaded = &ids
@@ -88,19 +93,19 @@ func readSecret(path string) (secret []byte, err error) {
 	return bytes.TrimRight(secret, "\r\n"), err
 }
 
-// rules returns the rules in the file at path, with overrides for ids as the flags make them.
-func (f *idFlags) rules(path string) (*rules.Set, error) {
-	ids, err := f.load()
+// Rules returns the rules in the file at path, with overrides for ids as the flags make them.
+func (f *IDs) Rules(path string) (*rules.Set, error) {
+	ids, err := f.Load()
 	if err != nil {
 		return nil, err
 	}
 	return rules.LoadWith(path, ids)
 }
 
-// callers returns the callers that a text kind:id may mean: the one that is shown so, and the one that counts a client that
+// Callers returns the callers that a text kind:id may mean: the one that is shown so, and the one that counts a client that
 // sends this id. For "" it returns none.
-func (f *idFlags) callers(text string) ([]string, error) {
-	ids, err := f.load()
+func (f *IDs) Callers(text string) ([]string, error) {
+	ids, err := f.Load()
 	if err != nil || text == "" {
 		return nil, err
 	}

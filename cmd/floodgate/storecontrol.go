@@ -11,8 +11,8 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// handRow is one line of the store's output about what a person has decided.
-type handRow struct {
+// controlRow is one line of the store's output about a control record.
+type controlRow struct {
 	Type      string `json:"type"` // by_hand
 	Partition int    `json:"partition"`
 	ID        string `json:"id"`
@@ -29,12 +29,12 @@ type handRow struct {
 	Undone    string `json:"undone_by,omitempty"` // author and reason
 }
 
-// handRows returns what the stores remember of what people have decided: about the callers that are given and about no caller, or
+// controlRows returns the control records that the stores remember: about the callers that are given and about no caller, or
 // all of it if none is given.
-func handRows(partitions []storePartition, wanted func(caller string) bool) (rows []handRow) {
+func controlRows(partitions []storePartition, wanted func(caller string) bool) (rows []controlRow) {
 	for _, sp := range partitions {
 		sp.fold.Manual(func(m fold.Manual) bool {
-			if row := newHandRow(&m, sp.number); row.Caller == "" || wanted(row.Caller) {
+			if row := newControlRow(&m, sp.number); row.Caller == "" || wanted(row.Caller) {
 				rows = append(rows, row)
 			}
 			return true
@@ -43,9 +43,9 @@ func handRows(partitions []storePartition, wanted func(caller string) bool) (row
 	return rows
 }
 
-func newHandRow(m *fold.Manual, partition int) handRow {
+func newControlRow(m *fold.Manual, partition int) controlRow {
 	c := &m.Control
-	row := handRow{
+	row := controlRow{
 		Type: "by_hand", Partition: partition, ID: c.ID.String(), Action: c.Action.String(), Rule: c.Rule, Limit: c.Limit,
 		Author: c.Author, Reason: c.Reason, Time: rowTime(c.Time), From: m.From,
 	}
@@ -63,7 +63,7 @@ func newHandRow(m *fold.Manual, partition int) handRow {
 }
 
 // state returns what there is to say of the row now, for the table.
-func (r *handRow) state() string {
+func (r *controlRow) state() string {
 	if r.Undone != "" {
 		return "undone by " + r.Undone
 	}
@@ -74,15 +74,15 @@ func (r *handRow) state() string {
 }
 
 // what returns what was decided, for the table.
-func (r *handRow) what() string {
+func (r *controlRow) what() string {
 	if r.Limit > 0 {
 		return fmt.Sprintf("%s %d", r.Action, r.Limit)
 	}
 	return r.Action
 }
 
-// encodeHand prints what people have decided, as JSON.
-func encodeHand(out io.Writer, rows []handRow) error {
+// encodeControl prints control records as JSON.
+func encodeControl(out io.Writer, rows []controlRow) error {
 	enc := printable.JSON(out)
 	for i := range rows {
 		if err := enc.Encode(rows[i]); err != nil {
@@ -92,8 +92,8 @@ func encodeHand(out io.Writer, rows []handRow) error {
 	return nil
 }
 
-// renderHand prints what people have decided, or nothing.
-func renderHand(out io.Writer, rows []handRow) {
+// renderControl prints control records, or nothing.
+func renderControl(out io.Writer, rows []controlRow) {
 	if len(rows) == 0 {
 		return
 	}

@@ -1,44 +1,50 @@
-package main
+package command
 
 import (
 	"fmt"
 	"log/slog"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/cmd/floodgate/repeats"
 )
 
-// logFlags is how a daemon writes its log. The zero value is text from level info on.
-type logFlags struct {
+// Log is how a daemon writes its log. The zero value is text from level info on.
+type Log struct {
 	json  bool
 	level logLevel
 }
 
-func (l *logFlags) add(flags *pflag.FlagSet) {
-	flags.Var((*logFormat)(&l.json), "log-format", "how the log is written: text, or json with one object in each line")
-	flags.Var(&l.level, "log-level", "the least `level` that is logged: debug, info, warn or error")
+// Add adds the flags to a subcommand, under a heading.
+func (l *Log) Add(cmd *cobra.Command) {
+	Section(cmd, "Log", func(flags *pflag.FlagSet) {
+		flags.Var((*logFormat)(&l.json), "log-format", "how the log is written: text, or json with one object in each line")
+		flags.Var(&l.level, "log-level", "the least `level` that is logged: debug, info, warn or error")
+	})
+	Words(cmd, "log-format", "text", "json")
+	Words(cmd, "log-level", "debug", "info", "warn", "error")
 }
 
-// logger returns the log of a daemon. It does not repeat that Kafka is away: see package repeats.
-func (l logFlags) logger(p process) *slog.Logger {
+// Logger returns the log of a daemon. It does not repeat that Kafka is away: see package repeats.
+func (l Log) Logger(p Process) *slog.Logger {
 	handler := printable.TextHandler
 	if l.json {
 		handler = printable.JSONHandler
 	}
-	return slog.New(repeats.New(handler(p.stderr, slog.Level(l.level))))
+	return slog.New(repeats.New(handler(p.Stderr, slog.Level(l.level))))
 }
 
-// report is to be deferred by a daemon that logs JSON: the error that ends it is the last line of the log, in place of a line of text.
-func (l logFlags) report(p process, err *error) {
+// Report is to be deferred by a daemon that logs JSON: the error that ends it is the last line of the log, in place of a line of text.
+func (l Log) Report(p Process, err *error) {
 	if l.json && *err != nil {
-		l.logger(p).Error("failed", "error", *err)
+		l.Logger(p).Error("failed", "error", *err)
 		*err = loggedError{*err}
 	}
 }
 
-// loggedError is an error that was logged, so that exitCode prints nothing.
+// loggedError is an error that was logged, so that ExitCode prints nothing.
 type loggedError struct{ err error }
 
 func (e loggedError) Error() string { return e.err.Error() }

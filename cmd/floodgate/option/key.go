@@ -1,4 +1,4 @@
-package main
+package option
 
 import (
 	"crypto/rand"
@@ -9,25 +9,26 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// keyFlag is --partition-key-file: the secret that spreads callers over partitions.
-type keyFlag struct{ path string }
+// Key is --partition-key-file: the secret that spreads callers over partitions.
+type Key struct{ Path string }
 
-func (k *keyFlag) add(flags *pflag.FlagSet) {
-	flags.StringVar(&k.path, "partition-key-file", "",
+// Add adds the flag to a subcommand.
+func (k *Key) Add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&k.Path, "partition-key-file", "",
 		"`file` with 32 hexadecimal digits, the secret that spreads callers over partitions; the same for all servers (default: a public one)")
 }
 
-// key returns the key in the file, or the public one if no file is named.
-func (k *keyFlag) key() (schemas.PartitionKey, error) {
-	if k.path == "" {
+// Load returns the key in the file, or the public one if no file is named.
+func (k *Key) Load() (schemas.PartitionKey, error) {
+	if k.Path == "" {
 		return schemas.DefaultPartitionKey(), nil
 	}
-	key, err := readKey(k.path)
+	key, err := readKey(k.Path)
 	if err != nil {
 		return key, fmt.Errorf("read partition key: %w", err)
 	}
@@ -54,13 +55,13 @@ func readKey(path string) (schemas.PartitionKey, error) {
 	return key, nil
 }
 
-// secret returns the key in the file, which must not be the public one. If create is set and there is no file, secret makes
+// Secret returns the key in the file, which must not be the public one. If create is set and there is no file, Secret makes
 // one with a random key, and returns true. It never changes a file.
-func (k *keyFlag) secret(create bool) (key schemas.PartitionKey, made bool, err error) {
-	key, err = readKey(k.path)
+func (k *Key) Secret(create bool) (key schemas.PartitionKey, made bool, err error) {
+	key, err = readKey(k.Path)
 	if create && errors.Is(err, os.ErrNotExist) {
-		if made, err = makeKey(k.path); err == nil {
-			key, err = readKey(k.path)
+		if made, err = makeKey(k.Path); err == nil {
+			key, err = readKey(k.Path)
 		}
 	}
 	switch {
@@ -69,7 +70,7 @@ func (k *keyFlag) secret(create bool) (key schemas.PartitionKey, made bool, err 
 	case err != nil:
 		return key, false, fmt.Errorf("read partition key: %w", err)
 	case key == schemas.DefaultPartitionKey():
-		return key, false, fmt.Errorf("read partition key: %s: got the public key, want a random one: remove the file, and --create makes it", k.path)
+		return key, false, fmt.Errorf("read partition key: %s: got the public key, want a random one: remove the file, and --create makes it", k.Path)
 	}
 	return key, made, nil
 }

@@ -1,0 +1,45 @@
+package option
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/509da70d/floodgate/analyzer/ingest"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
+)
+
+// Mapping are the flags for the format of a log, of all subcommands that read logs.
+type Mapping struct {
+	Format string
+	Path   string
+	IDs    IDs
+}
+
+// Add adds the flags to a subcommand.
+func (m *Mapping) Add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&m.Format, "format", "", "how the log is written: "+strings.Join(ingest.Formats(), ", ")+", or nginx: or apache: and the text of a log_format (default: the mapping's, or auto)")
+	flags.StringVar(&m.Path, "mapping", "", "mapping `file`: which fields are callers, and the names of the other fields")
+	m.IDs.Add(cmd)
+}
+
+// Load returns the format with its mapping.
+func (m *Mapping) Load() (*ingest.Format, error) {
+	ids, err := m.IDs.Load()
+	if err != nil {
+		return nil, err
+	}
+	if m.Path != "" {
+		if m.Format != "" && !ingest.KnownFormat(m.Format) {
+			return nil, command.Usagef("--format: got %q, want one of %s", m.Format, strings.Join(ingest.Formats(), ", "))
+		}
+		return ingest.LoadMapping(m.Path, m.Format, ids)
+	}
+	f, err := ingest.NewFormat(cmp.Or(m.Format, ingest.FormatAuto), ingest.Mapping{IDs: ids})
+	if err != nil {
+		return nil, command.Usage(err)
+	}
+	return f, nil
+}
