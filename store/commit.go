@@ -11,8 +11,8 @@ import (
 
 // Bounds on a row, in bytes.
 const (
-	MaxKey   = 4 << 10
-	MaxValue = 512 << 10 // Badger would move a longer one to its value log
+	maxKey   = 4 << 10
+	maxValue = 512 << 10 // Badger would move a longer one to its value log
 )
 
 // maxChanges is how many rows one commit takes. (Badger counts pages, not rows.)
@@ -75,9 +75,9 @@ func (s *Store) measure(changes []Change) (int, error) {
 	}
 	size := 0
 	for i := range changes {
-		if len(changes[i].Key) > MaxKey || len(changes[i].Value) > MaxValue {
+		if len(changes[i].Key) > maxKey || len(changes[i].Value) > maxValue {
 			return 0, fmt.Errorf("%w: got a row of %d and %d bytes, want at most %d and %d", ErrTooLarge,
-				len(changes[i].Key), len(changes[i].Value), MaxKey, MaxValue)
+				len(changes[i].Key), len(changes[i].Value), maxKey, maxValue)
 		}
 		size += Bytes(&changes[i])
 	}

@@ -15,7 +15,7 @@ import (
 // Whoever chooses the keys may put all of a commit into one bucket, and any lengths into it.
 func TestMaxBytesOfOneBucketFitOneCommit(t *testing.T) {
 	keys := crowd(2000)
-	for _, size := range []int{0, 1000, 9_000, MaxValue / 2, MaxValue} {
+	for _, size := range []int{0, 1000, 9_000, maxValue / 2, maxValue} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir)

@@ -244,7 +244,7 @@ func TestALargeBucketIsCompactedInSeveralTransactions(t *testing.T) {
 			var changes []Change
 			for i := range 3 {
 				key := keys[part*3+i]
-				c := Change{Key: []byte(key), Value: fmt.Appendf(nil, "%d%s", at, strings.Repeat("v", MaxValue/2))}
+				c := Change{Key: []byte(key), Value: fmt.Appendf(nil, "%d%s", at, strings.Repeat("v", maxValue/2))}
 				if old, ok := want[key]; ok {
 					c.Old = rows.Sum(c.Key, old)
 				}

@@ -117,7 +117,7 @@ func (m *machine) compact(t *rapid.T) {
 
 // refuse commits something that does not fit.
 func (m *machine) refuse(t *rapid.T) {
-	changes := append(m.draw(t), Change{Key: []byte("large"), Value: make([]byte, MaxValue+1)})
+	changes := append(m.draw(t), Change{Key: []byte("large"), Value: make([]byte, maxValue+1)})
 	if err := m.s.Commit(Checkpoint{Next: 1}, changes); !errors.Is(err, ErrTooLarge) {
 		t.Fatalf("got %v, want %v", err, ErrTooLarge)
 	}

@@ -28,7 +28,7 @@ func appendRow(page, key, value []byte) []byte {
 
 // cutRow splits the first row off a page. The value is nil if the row is deleted.
 func cutRow(page []byte) (key, value, rest []byte, err error) {
-	key, rest, err = cutBytes(page, MaxKey)
+	key, rest, err = cutBytes(page, maxKey)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("key: %w", err)
 	}
@@ -36,7 +36,7 @@ func cutRow(page []byte) (key, value, rest []byte, err error) {
 		return key, nil, rest[1:], nil
 	}
 	size, n := binary.Uvarint(rest)
-	if n <= 0 || size-1 > MaxValue || size-1 > uint64(len(rest)-n) {
+	if n <= 0 || size-1 > maxValue || size-1 > uint64(len(rest)-n) {
 		return nil, nil, nil, errors.New("value: cut short")
 	}
 	return key, rest[n : n+int(size)-1 : n+int(size)-1], rest[n+int(size)-1:], nil

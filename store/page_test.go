@@ -12,7 +12,7 @@ func TestPageKeepsRows(t *testing.T) {
 		{Key: []byte(""), Value: []byte("no key")},
 		{Key: []byte("empty"), Value: []byte{}},
 		{Key: []byte("deleted")},
-		{Key: bytes.Repeat([]byte("k"), MaxKey), Value: bytes.Repeat([]byte("v"), MaxValue)},
+		{Key: bytes.Repeat([]byte("k"), maxKey), Value: bytes.Repeat([]byte("v"), maxValue)},
 		{Key: []byte("last"), Value: []byte("\x00")},
 	}
 	var content []byte
@@ -48,7 +48,7 @@ func TestEveryTruncationOfAPageIsRefused(t *testing.T) {
 	for name, content := range map[string]string{
 		"a key of 2^63 bytes":     "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
 		"a length without an end": strings.Repeat("\xff", 11),
-		"a key that is too long":  "\x81\x20" + strings.Repeat("k", MaxKey+1) + "\x01",
+		"a key that is too long":  "\x81\x20" + strings.Repeat("k", maxKey+1) + "\x01",
 		"a value of 2^64-2 bytes": "\x01k\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
 		"a value beyond the page": "\x01k\x03v",
 		"no value":                "\x01k",
@@ -73,7 +73,7 @@ func FuzzPage(f *testing.F) {
 				}
 				return
 			}
-			if len(key) > MaxKey || len(value) > MaxValue || len(rest) >= len(content) {
+			if len(key) > maxKey || len(value) > maxValue || len(rest) >= len(content) {
 				t.Fatalf("got %d, %d and %d bytes of %d", len(key), len(value), len(rest), len(content))
 			}
 			again := appendRow(nil, key, value)

@@ -94,7 +94,7 @@ func TestFullDisk(t *testing.T) {
 			t.Fatalf("cycle %d, with space: %v", cycle, err)
 		}
 		before := next
-		fill(t, disk, DefaultMinFree+1<<20)
+		fill(t, disk, defaultMinFree+1<<20)
 		for err = try(); err == nil && next-before < 1000; {
 			err = try()
 		}
@@ -133,7 +133,7 @@ func TestFullDiskAtTheEnd(t *testing.T) {
 	unfill(t, disk)
 	commit(t, s, 2, put("b", "2"))
 	closeChecked(t, s)
-	fill(t, disk, DefaultMinFree/2)
+	fill(t, disk, defaultMinFree/2)
 	if _, err := Open(dir, o); !errors.Is(err, ErrNoSpace) {
 		t.Errorf("open: got %v, want %v", err, ErrNoSpace)
 	}
@@ -147,7 +147,7 @@ func TestFullDiskAtTheEnd(t *testing.T) {
 	closeChecked(t, s)
 }
 
-// The store itself may be what fills the disk. DefaultMinFree leaves enough for what Badger does in the background with
+// The store itself may be what fills the disk. defaultMinFree leaves enough for what Badger does in the background with
 // what was committed before, and for compactions, even of one bucket that has all rows.
 func TestStoreThatFillsItsDisk(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))

@@ -43,13 +43,13 @@ type Options struct {
 	// lose the last commits. It is for tests and demos.
 	NoSync bool
 	// MinFree is how many bytes the filesystem must have free before Open and Commit write. With fewer they return
-	// ErrNoSpace. MinFree must cover what Badger writes in the background. The default is DefaultMinFree. If several stores
+	// ErrNoSpace. MinFree must cover what Badger writes in the background. The default is 128 MiB. If several stores
 	// share a filesystem, multiply it by their number.
 	MinFree int64
 }
 
-// DefaultMinFree covers one write-ahead file, the flush of two memtables, and a compaction of a small store.
-const DefaultMinFree = 8 * memTable
+// defaultMinFree covers one write-ahead file, the flush of two memtables, and a compaction of a small store.
+const defaultMinFree = 8 * memTable
 
 // Store is the rows and the checkpoint of one partition. One goroutine at a time may use it.
 type Store struct {
@@ -80,7 +80,7 @@ func Open(dir string, o Options) (*Store, error) {
 		o.Logger = slog.Default()
 	}
 	if o.MinFree == 0 {
-		o.MinFree = DefaultMinFree
+		o.MinFree = defaultMinFree
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create store: %w", err)

@@ -157,7 +157,7 @@ func TestStoreKeepsRowsAndCheckpoint(t *testing.T) {
 // The keys of rows are the owner's affair: none can be taken for one of the store's or of Badger's.
 func TestAnyKeyMayBeARow(t *testing.T) {
 	s := open(t, t.TempDir())
-	keys := []string{"", "c", "r", "\x00", "\xff\xff", "!badger!head", strings.Repeat("k", MaxKey)}
+	keys := []string{"", "c", "r", "\x00", "\xff\xff", "!badger!head", strings.Repeat("k", maxKey)}
 	var changes []Change
 	for _, key := range keys {
 		changes = append(changes, put(key, "v"))
@@ -231,7 +231,7 @@ func TestMaxBytesFitOneCommit(t *testing.T) {
 	var changes []Change
 	for left := s.MaxBytes(); left > 20; {
 		c := put(fmt.Sprint(len(changes)), "")
-		c.Value = make([]byte, min(MaxValue, left-Bytes(&c)))
+		c.Value = make([]byte, min(maxValue, left-Bytes(&c)))
 		changes = append(changes, c)
 		left -= Bytes(&c)
 	}
@@ -248,13 +248,13 @@ func TestCommitRefusesWhatDoesNotFit(t *testing.T) {
 	for i := range many {
 		many[i] = put(fmt.Sprint(i), "")
 	}
-	big := make([]byte, MaxValue)
+	big := make([]byte, maxValue)
 	for name, changes := range map[string][]Change{
 		"too many":        many,
-		"a long key":      {put(strings.Repeat("k", MaxKey+1), "")},
+		"a long key":      {put(strings.Repeat("k", maxKey+1), "")},
 		"a long value":    {put("k", string(big)+"x")},
 		"too many bytes":  {put("1", string(big)), put("2", string(big)), put("3", string(big)), put("4", string(big)), put("5", string(big))},
-		"one beyond them": {{Key: make([]byte, MaxKey), Value: make([]byte, MaxValue+1)}},
+		"one beyond them": {{Key: make([]byte, maxKey), Value: make([]byte, maxValue+1)}},
 	} {
 		if err := s.Commit(Checkpoint{Next: 2}, changes); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("%s: got %v, want %v", name, err, ErrTooLarge)

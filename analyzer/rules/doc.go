@@ -15,7 +15,7 @@
 // Overrides name callers in clear. Where ids are hashed with a secret (schemas.IDs.Hash), the loader hashes them at once, and
 // Set.Text, which goes into Kafka, has the hashes. Patterns of such ids are refused.
 //
-// Everything has a bound: document.MaxFile, MaxRules, MaxOverrides, MaxLimit and the others below.
+// Everything has a bound: document.MaxFile, MaxRules, maxOverrides, MaxLimit and the others below.
 //
 // # Chosen input
 //

@@ -19,7 +19,7 @@ func (f ruleParser) readOverrides(r *Rule) overrides {
 		f.Wrong("overrides", "a mapping of ids to limits")
 		return o
 	}
-	maximum := MaxOverrides
+	maximum := maxOverrides
 	if k := f.ids.Hash.Kind(r.Kind); k != nil && k.Rotating() {
 		maximum /= schemas.MaxIDSecrets // each is kept for both secrets
 	}

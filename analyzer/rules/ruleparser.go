@@ -64,8 +64,8 @@ func (f ruleParser) name() string {
 	if !ok {
 		return ""
 	}
-	if len(name) > MaxName {
-		f.Fail("name", "got %d bytes, want 1 to %d", len(name), MaxName)
+	if len(name) > maxName {
+		f.Fail("name", "got %d bytes, want 1 to %d", len(name), maxName)
 		return ""
 	}
 	for i := range len(name) {
@@ -109,7 +109,7 @@ func (f ruleParser) match() Match {
 	if !ok {
 		return m
 	}
-	for _, v := range in.List("resource", MaxGlobs) {
+	for _, v := range in.List("resource", maxGlobs) {
 		text, ok := v.Text()
 		if !ok || text == "" || len(text) > maxGlob {
 			f.Document().Errorf(v.Position(), "resource: got %s, want a pattern such as /api/* of at most %d bytes", v, maxGlob)
@@ -118,7 +118,7 @@ func (f ruleParser) match() Match {
 		f.warnOfResource(v.Position(), text)
 		m.Resources = append(m.Resources, pattern.NewGlob(text))
 	}
-	m.Statuses = in.Statuses("status", MaxGlobs)
+	m.Statuses = in.Statuses("status", maxGlobs)
 	return m
 }
 
@@ -162,7 +162,7 @@ func (f ruleParser) limit() int64 {
 func (f ruleParser) warn() []float64 {
 	var warn []float64
 	var before document.Value // of the last element of warn
-	for _, v := range f.List("warn", MaxWarn) {
+	for _, v := range f.List("warn", maxWarns) {
 		fraction, ok := v.Number()
 		if !ok || math.IsNaN(fraction) || fraction <= 0 || fraction > maxWarn {
 			f.Document().Errorf(v.Position(), "warn: got %s, want a fraction of the limit, over 0 and up to %d", v, maxWarn)

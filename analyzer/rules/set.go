@@ -13,11 +13,11 @@ import (
 // Limits on rule files.
 const (
 	MaxRules     = 1000   // in a file; document.MaxFile bounds its bytes
-	MaxOverrides = 10_000 // of a rule
+	maxOverrides = 10_000 // of a rule
 	MaxLimit     = document.MaxInteger
-	MaxName      = 64 // bytes of a rule's name
-	MaxGlobs     = 64 // resources or statuses that a rule matches
-	MaxWarn      = 16
+	maxName      = 64 // bytes of a rule's name
+	maxGlobs     = 64 // resources or statuses that a rule matches
+	maxWarns     = 16 // warnings of a rule
 )
 
 // Set is the rules of a file. It does not change: any number of goroutines may use one. The zero value has no rules.

@@ -14,15 +14,15 @@ import (
 
 // Defaults and bounds.
 const (
-	DefaultMaxClosures    = 1 << 20
-	DefaultMaxSubscribers = 256
+	defaultMaxClosures    = 1 << 20
+	defaultMaxSubscribers = 256
 	MaxChanges            = 4096 // changes that are kept
 )
 
 // Options are the options of a Board. The zero value is ready to use.
 type Options struct {
-	MaxClosures    int // callers, counted once for each rule that closes them; 0 is DefaultMaxClosures, at most 1 << 30
-	MaxSubscribers int // 0 is DefaultMaxSubscribers
+	MaxClosures    int // callers, counted once for each rule that closes them; 0 is defaultMaxClosures, at most 1 << 30
+	MaxSubscribers int // 0 is defaultMaxSubscribers
 
 	// FirstChange is the number of the first change, less one. With the process's start in Unix nanoseconds, a subscriber that
 	// comes from another process is not mistaken for one that has read this board.
@@ -63,8 +63,8 @@ type counts struct {
 
 // New returns an empty Board.
 func New(o Options) *Board {
-	o.MaxClosures = min(cmp.Or(max(o.MaxClosures, 0), DefaultMaxClosures), 1<<30)
-	o.MaxSubscribers = cmp.Or(max(o.MaxSubscribers, 0), DefaultMaxSubscribers)
+	o.MaxClosures = min(cmp.Or(max(o.MaxClosures, 0), defaultMaxClosures), 1<<30)
+	o.MaxSubscribers = cmp.Or(max(o.MaxSubscribers, 0), defaultMaxSubscribers)
 	return &Board{
 		options: o, table: newTable(0), changed: o.FirstChange, floor: o.FirstChange,
 		wake: make(chan struct{}), beats: make(chan struct{}),
@@ -100,7 +100,7 @@ func (b *Board) Apply(ds []schemas.Decision, now time.Time) {
 func (b *Board) apply(d *schemas.Decision, now int64) Kind {
 	of, rule := callerOf(d.Caller), unique.Make(d.Rule)
 	slot := b.table.find(of, rule)
-	over := Until(d) <= now
+	over := end(d) <= now
 	if slot == noSlot {
 		switch {
 		case over:

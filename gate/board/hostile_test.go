@@ -27,7 +27,7 @@ func FuzzBoard(f *testing.F) {
 			case 6:
 				b.Expire(at(now))
 				for key, d := range want {
-					if Until(&d) <= at(now).UnixNano() {
+					if end(&d) <= at(now).UnixNano() {
 						delete(want, key)
 					}
 				}
@@ -43,7 +43,7 @@ func FuzzBoard(f *testing.F) {
 				_, held := want[key]
 				b.Apply([]schemas.Decision{d}, at(now))
 				switch {
-				case Until(&d) <= at(now).UnixNano():
+				case end(&d) <= at(now).UnixNano():
 					delete(want, key)
 				case held || len(want) < 50:
 					want[key] = d

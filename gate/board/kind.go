@@ -36,9 +36,9 @@ type Event struct {
 	Missed   uint64           // of Lost: how many changes were missed at least
 }
 
-// Until returns when the last part of a decision is over, in Unix nanoseconds: its closures and its share. It returns
+// end returns when the last part of a decision is over, in Unix nanoseconds: its closures and its share. It returns
 // math.MinInt64 for a decision that closes nothing.
-func Until(d *schemas.Decision) int64 {
+func end(d *schemas.Decision) int64 {
 	return lastOf([2]int64{d.CloseAt, d.Until}, [2]int64{d.Next.CloseAt, d.Next.Until}, d.Share)
 }
 

@@ -23,7 +23,7 @@ func TestAMillionClosuresAtTheStart(t *testing.T) {
 	b.Resize(4)
 	empty := heap()
 	batch := make([]schemas.Decision, 0, 1024)
-	for i := range DefaultMaxClosures {
+	for i := range defaultMaxClosures {
 		d := closing("requests-per-minute", fmt.Sprintf("client-%025d", i), 0, 60) // 32 bytes
 		d.Partition, d.Epoch, d.Seq = int32(i%4), 1, uint64(i+1)
 		d.Evidence = schemas.Evidence{Count: int64(i), Limit: 100, Window: 60e9}
@@ -44,18 +44,18 @@ func TestAMillionClosuresAtTheStart(t *testing.T) {
 	for p := range 4 {
 		b.Loaded(p)
 	}
-	if s := b.Status(); s.Closures != DefaultMaxClosures || s.Dropped != 1 || s.Changes != 0 || len(s.Incomplete) != 1 {
-		t.Errorf("got %+v, want %d closures, and one that found no room", s, DefaultMaxClosures)
+	if s := b.Status(); s.Closures != defaultMaxClosures || s.Dropped != 1 || s.Changes != 0 || len(s.Incomplete) != 1 {
+		t.Errorf("got %+v, want %d closures, and one that found no room", s, defaultMaxClosures)
 	}
 	n := 0
 	for range b.All {
 		n++
 	}
-	if n != DefaultMaxClosures {
-		t.Errorf("got %d listed, want %d", n, DefaultMaxClosures)
+	if n != defaultMaxClosures {
+		t.Errorf("got %d listed, want %d", n, defaultMaxClosures)
 	}
 	b.Expire(at(60))
-	if s := b.Status(); s.Closures != 0 || s.Callers != 0 || s.Changes != DefaultMaxClosures {
+	if s := b.Status(); s.Closures != 0 || s.Callers != 0 || s.Changes != defaultMaxClosures {
 		t.Errorf("got %+v, want nothing in force, and as many changes", s)
 	}
 	if left := int64(heap()) - int64(empty); left > 4<<20 {

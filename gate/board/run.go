@@ -30,11 +30,11 @@ func (b *Board) Run(ctx context.Context, c kafkalink.FollowConfig) error {
 	})
 	defer wait.Wait()
 	defer stop()
-	return kafkalink.Follow(ctx, c, Feed(b))
+	return kafkalink.Follow(ctx, c, newFeed(b))
 }
 
-// Feed returns the Handler that fills a board, for kafkalink.Follow.
-func Feed(b *Board) kafkalink.Handler { return feed{b} }
+// newFeed returns the Handler that fills a board, for kafkalink.Follow.
+func newFeed(b *Board) kafkalink.Handler { return feed{b} }
 
 type feed struct{ board *Board }
 

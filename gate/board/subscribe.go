@@ -9,10 +9,10 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// Errors of subscriptions. Test with errors.Is.
+// Errors of subscriptions.
 var (
-	ErrSubscribers = errors.New("too many subscribers")
-	ErrClosed      = errors.New("subscription is closed")
+	errSubscribers = errors.New("too many subscribers")
+	errClosed      = errors.New("subscription is closed")
 )
 
 // Subscription gives what is in force and each change, in an order that leads to what is in force: Subscribe makes one. One
@@ -37,15 +37,15 @@ type walk struct {
 	number, last uint64 // behind number, up to last
 }
 
-// Subscribe begins behind the change with the number after, if the board still has all changes since; otherwise, and with 0,
-// with all that is in force. Of a number that is not 0 and cannot be continued the first event is Lost, without a count.
+// Subscribe begins behind the change with the number after, if the board still has all changes since. Otherwise, and with 0, it begins
+// with all that is in force. If after is not 0 and changes since are missing, the first event is Lost, without a count.
 //
-// Call Close at the end. The error is ErrSubscribers.
+// Subscribe fails if the board has Options.MaxSubscribers subscriptions. Call Close at the end.
 func (b *Board) Subscribe(after uint64) (*Subscription, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.counts.subscribers >= b.options.MaxSubscribers {
-		return nil, fmt.Errorf("%w: got %d already, want at most %d", ErrSubscribers, b.counts.subscribers, b.options.MaxSubscribers)
+		return nil, fmt.Errorf("%w: got %d already, want at most %d", errSubscribers, b.counts.subscribers, b.options.MaxSubscribers)
 	}
 	b.counts.subscribers++
 	s := &Subscription{board: b, closed: make(chan struct{}), at: b.changed}
@@ -71,8 +71,8 @@ func (s *Subscription) Close() {
 	})
 }
 
-// Next returns the next event, and waits for it until ctx ends. The error is that of ctx, and then Next may be called again;
-// or ErrClosed.
+// Next returns the next event, and waits for it until ctx ends. If the error is that of ctx, Next may be called again. Else the
+// subscription is closed.
 //
 // First comes all that is in force, as InForce, in the order in which the board learnt of it, with the changes that are made
 // meanwhile; then Current, once the board is ready; then changes. A subscriber that was so slow that the board has forgotten
@@ -89,7 +89,7 @@ func (s *Subscription) Next(ctx context.Context) (Event, error) {
 		select {
 		case <-wake:
 		case <-s.closed:
-			return Event{}, ErrClosed
+			return Event{}, errClosed
 		case <-ctx.Done():
 			return Event{}, ctx.Err()
 		}

@@ -199,8 +199,8 @@ func TestSubscribersAreBounded(t *testing.T) {
 	b := ready(1, Options{MaxSubscribers: 2})
 	first := subscribe(t, b, 0)
 	subscribe(t, b, 0)
-	if _, err := b.Subscribe(0); !errors.Is(err, ErrSubscribers) {
-		t.Errorf("got %v, want %v", err, ErrSubscribers)
+	if _, err := b.Subscribe(0); !errors.Is(err, errSubscribers) {
+		t.Errorf("got %v, want %v", err, errSubscribers)
 	}
 	first.Close()
 	first.Close()
@@ -234,8 +234,8 @@ func TestWaitersWake(t *testing.T) {
 					t.Errorf("got %v and %v, want %v", e.Kind, err, want)
 				}
 			}
-			if _, err := changes.Next(t.Context()); !errors.Is(err, ErrClosed) {
-				t.Errorf("got %v, want %v", err, ErrClosed)
+			if _, err := changes.Next(t.Context()); !errors.Is(err, errClosed) {
+				t.Errorf("got %v, want %v", err, errClosed)
 			}
 		})
 		for _, what := range []func(){

@@ -199,8 +199,8 @@ func TestFiltersAreBounded(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			check(t, "another one", w.get(fmt.Sprint("startup=true&scenarios_not_containing=x", i)).String(), "+192.0.2.7 10m0s")
 		}
-		if n := w.Stats().Views; n != MaxViews {
-			t.Errorf("got %d views, want %d", n, MaxViews)
+		if n := w.Stats().Views; n != maxViews {
+			t.Errorf("got %d views, want %d", n, maxViews)
 		}
 		check(t, "without a filter", w.poll(), "")
 		check(t, "displaced", w.get("scenarios_containing=login").String(), "+192.0.2.7 10m0s, -192.0.2.7")
@@ -226,7 +226,7 @@ func TestMoreFiltersThanViews(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		w.decide("login", "192.0.2.7", 0, 600)
 		for range 3 {
-			for i := range MaxViews {
+			for i := range maxViews {
 				w.beat()
 				check(t, fmt.Sprint("filter ", i), w.get(fmt.Sprint("scenarios_not_containing=x", i)).String(), "+192.0.2.7 10m0s, -192.0.2.7")
 				time.Sleep(time.Millisecond)
@@ -242,7 +242,7 @@ func TestViewsThatAreBeingFilledStay(t *testing.T) {
 		w.decide("login", "192.0.2.7", 0, 600)
 		w.start()
 		filled := make(chan struct{})
-		for i := range MaxViews - 1 {
+		for i := range maxViews - 1 {
 			v := w.newView(ruleFilter{without: []string{fmt.Sprint("x", i)}})
 			v.filled = filled
 			w.views[v.rules.key()] = v
@@ -257,13 +257,13 @@ func TestViewsThatAreBeingFilledStay(t *testing.T) {
 		}
 		w.beat()
 		check(t, "without a filter nobody waits", w.poll(), "")
-		if n := w.Stats().Views; n != MaxViews {
-			t.Errorf("got %d views, want %d", n, MaxViews)
+		if n := w.Stats().Views; n != maxViews {
+			t.Errorf("got %d views, want %d", n, maxViews)
 		}
 		time.AfterFunc(time.Second, func() { close(filled) })
 		check(t, "when one is filled", w.get("scenarios_containing=login").String(), "+192.0.2.7 9m44s, -192.0.2.7")
-		if n := w.Stats().Views; n != MaxViews {
-			t.Errorf("got %d views, want %d", n, MaxViews)
+		if n := w.Stats().Views; n != maxViews {
+			t.Errorf("got %d views, want %d", n, maxViews)
 		}
 	})
 }
@@ -272,14 +272,14 @@ func TestViewsThatAreBeingFilledStay(t *testing.T) {
 func TestInstancesAreBounded(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		w.decide("r", "192.0.2.7", 0, 600)
-		for i := range MaxInstances + 100 {
+		for i := range maxInstances + 100 {
 			w.agent = fmt.Sprint("agent/", i)
 			w.start()
 			time.Sleep(time.Millisecond)
 		}
 		w.beat()
-		if n := w.Stats().Instances; n != MaxInstances {
-			t.Errorf("got %d instances, want %d", n, MaxInstances)
+		if n := w.Stats().Instances; n != maxInstances {
+			t.Errorf("got %d instances, want %d", n, maxInstances)
 		}
 		check(t, "the newest", w.poll(), "")
 		w.agent = "agent/0"

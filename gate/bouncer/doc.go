@@ -29,7 +29,7 @@
 //
 // # Bounds
 //
-// An address takes 200 bytes at most in each view. There are at most MaxViews views and MaxInstances instances in each; the one
-// that was used least recently is removed to make room. A view keeps at most MaxGone addresses that are open again and that some instance
+// An address takes 200 bytes at most in each view. There are at most 8 views and 4096 instances in each; the one
+// that was used least recently is removed to make room. A view keeps at most 1,048,576 addresses that are open again and that some instance
 // does not know of.
 package bouncer

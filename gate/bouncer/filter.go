@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// ErrQuery says that a bouncer asked what cannot be answered. Test with errors.Is.
-var ErrQuery = errors.New("bad query")
+// errQuery says that a bouncer asked what cannot be answered.
+var errQuery = errors.New("bad query")
 
 // ruleFilter says which rules a bouncer wants to hear of. The zero value passes all.
 type ruleFilter struct {
@@ -58,11 +58,11 @@ type query struct {
 // parseQuery reads what both questions have in common.
 func parseQuery(raw string) (q query, values url.Values, err error) {
 	if values, err = url.ParseQuery(raw); err != nil {
-		return q, nil, fmt.Errorf("%w: %w", ErrQuery, err)
+		return q, nil, fmt.Errorf("%w: %w", errQuery, err)
 	}
 	if text := values.Get("startup"); text != "" {
 		if q.startup, err = strconv.ParseBool(text); err != nil {
-			return q, nil, fmt.Errorf("%w: startup: got %.40q, want true or false", ErrQuery, text)
+			return q, nil, fmt.Errorf("%w: startup: got %.40q, want true or false", errQuery, text)
 		}
 	}
 	q.scopes, q.origin = values.Get("scopes"), values.Get("origins")
@@ -91,7 +91,7 @@ func parseLookup(raw string) (query, error) {
 	if text := values.Get("contains"); text != "" {
 		contains, err := strconv.ParseBool(text)
 		if err != nil {
-			return q, fmt.Errorf("%w: contains: got %.40q, want true or false", ErrQuery, text)
+			return q, fmt.Errorf("%w: contains: got %.40q, want true or false", errQuery, text)
 		}
 		q.inside = !contains
 	}
@@ -99,17 +99,17 @@ func parseLookup(raw string) (query, error) {
 	ip, network := values.Get("ip"), values.Get("range")
 	switch {
 	case ip != "" && network != "":
-		return q, fmt.Errorf("%w: got ip and range, want one of them", ErrQuery)
+		return q, fmt.Errorf("%w: got ip and range, want one of them", errQuery)
 	case ip != "":
 		addr, err := netip.ParseAddr(ip)
 		if err != nil || addr.Zone() != "" {
-			return q, fmt.Errorf("%w: ip: got %.80q, want an address such as 203.0.113.9", ErrQuery, ip)
+			return q, fmt.Errorf("%w: ip: got %.80q, want an address such as 203.0.113.9", errQuery, ip)
 		}
 		addr = addr.Unmap()
 		q.within = netip.PrefixFrom(addr, addr.BitLen())
 	case network != "":
 		if q.within, err = netip.ParsePrefix(network); err != nil || q.within.Addr().Is4In6() {
-			return q, fmt.Errorf("%w: range: got %.80q, want a network such as 2001:db8::/64", ErrQuery, network)
+			return q, fmt.Errorf("%w: range: got %.80q, want a network such as 2001:db8::/64", errQuery, network)
 		}
 		q.within = q.within.Masked()
 	}

@@ -89,7 +89,7 @@ func (v *view) end(id identity, a answer, given bool, now time.Time) {
 
 // makeRoom removes the instance that was seen least recently if there are too many.
 func (v *view) makeRoom(now time.Time) {
-	if len(v.instances) < MaxInstances {
+	if len(v.instances) < maxInstances {
 		return
 	}
 	var oldest identity

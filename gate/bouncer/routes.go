@@ -154,12 +154,12 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, key string) int 
 	return route
 }
 
-// complete returns the view of a question when it has all that is in force. A bouncer that starts waits for that as long as StartupWait,
+// complete returns the view of a question when it has all that is in force. A bouncer that starts waits for that as long as startupWait,
 // another one as long as deltaWait.
 func (s *Server) complete(ctx context.Context, q *query) (*view, bool) {
 	wait := deltaWait
 	if q.startup {
-		wait = StartupWait
+		wait = startupWait
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

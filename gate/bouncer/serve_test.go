@@ -332,7 +332,7 @@ func TestManyAtATime(t *testing.T) {
 				}
 				r := request("/v1/decisions" + []string{"", "?ip=10.0.0.7", "?range=10.0.0.0/24&contains=false"}[random.IntN(3)])
 				s.ServeHTTP(&sink{header: http.Header{}}, r)
-				if n := s.Stats(); n.Views > MaxViews || n.Closed > 2*pieces {
+				if n := s.Stats(); n.Views > maxViews || n.Closed > 2*pieces {
 					t.Errorf("got %+v", n)
 				}
 			}

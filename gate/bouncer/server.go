@@ -19,8 +19,8 @@ import (
 // Defaults and bounds.
 const (
 	DefaultMinClosure = 10 * time.Second
-	MaxViews          = 8                // filters of scenarios that are served at a time
-	StartupWait       = 10 * time.Second // that a bouncer waits at most until all decisions are read
+	maxViews          = 8                // filters of scenarios that are served at a time
+	startupWait       = 10 * time.Second // that a bouncer waits at most until all decisions are read
 
 	deltaWait = 5 * time.Second // that a delta waits at most until its view is filled, which was dropped for another filter's
 )
@@ -35,13 +35,13 @@ const (
 	maxHeaderBytes = 16 << 10
 )
 
-// ErrKeys says that a file of keys cannot be used. Test with errors.Is.
-var ErrKeys = errors.New("bad file of bouncers' keys")
+// errKeys says that a file of keys cannot be used.
+var errKeys = errors.New("bad file of bouncers' keys")
 
 // OpenKeys reads a file of bouncers' keys: lines of NAME SHA256, the SHA-256 of the key's text. A key that a bouncer sends is
 // compared in constant time, and the file is read again when it changes.
 func OpenKeys(path string, now time.Time, logger *slog.Logger) (*Keys, error) {
-	return keyfile.Open(path, keyfile.Format[struct{}]{Err: ErrKeys, Secret: "key", Words: "NAME SHA256"}, now, logger)
+	return keyfile.Open(path, keyfile.Format[struct{}]{Err: errKeys, Secret: "key", Words: "NAME SHA256"}, now, logger)
 }
 
 // Keys are the keys of bouncers. OpenKeys reads them.
@@ -100,7 +100,7 @@ func (s *Server) rules(f ruleFilter) ruleFilter {
 	return f
 }
 
-// Run follows the board until ctx ends. The error is board.ErrSubscribers, or nil. Call it once.
+// Run follows the board until ctx ends. The error is that of Board.Subscribe, or nil. Call it once.
 func (s *Server) Run(ctx context.Context) error {
 	sub, err := s.options.Board.Subscribe(0)
 	if err != nil {
@@ -158,7 +158,7 @@ func (s *Server) changed(e *board.Event, now time.Time) {
 func (s *Server) all() []*view {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]*view, 0, MaxViews)
+	list := make([]*view, 0, maxViews)
 	for _, v := range s.views {
 		list = append(list, v)
 	}
@@ -216,7 +216,7 @@ func (s *Server) filled(ctx context.Context, f ruleFilter) (*view, bool) {
 }
 
 // view returns the view of a filter. If there is none it makes one, in the place of the one that was used least recently if there
-// are too many. It is filled when its channel is closed. A view that is being filled stays, so that no more than MaxViews take memory:
+// are too many. It is filled when its channel is closed. A view that is being filled stays, so that no more than maxViews take memory:
 // if all of them are, view returns one of these, for the caller to wait until it is filled.
 func (s *Server) view(f ruleFilter, now time.Time) *view {
 	f = s.rules(f)
@@ -224,7 +224,7 @@ func (s *Server) view(f ruleFilter, now time.Time) *view {
 	defer s.mu.Unlock()
 	v, ok := s.views[f.key()]
 	if !ok {
-		if len(s.views) >= MaxViews {
+		if len(s.views) >= maxViews {
 			if busy := s.dropView(); busy != nil {
 				return busy
 			}

@@ -158,8 +158,8 @@ func TestStartupWaitsForDecisions(t *testing.T) {
 		if want := `{"message":"floodgate has not read all decisions yet: try again"}`; status != http.StatusServiceUnavailable || body != want {
 			t.Errorf("got %d %s, want 503 %s", status, body, want)
 		}
-		if took := time.Since(begun); took != StartupWait {
-			t.Errorf("got an answer after %v, want it after %v", took, StartupWait)
+		if took := time.Since(begun); took != startupWait {
+			t.Errorf("got an answer after %v, want it after %v", took, startupWait)
 		}
 		w.board.Resize(1)
 		w.decide("r", "192.0.2.7", 0, 60)

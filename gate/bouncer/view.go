@@ -13,8 +13,8 @@ import (
 
 // Bounds of a view.
 const (
-	MaxInstances = 4096    // bouncers that deltas are kept for
-	MaxGone      = 1 << 20 // addresses that are open again
+	maxInstances = 4096    // bouncers that deltas are kept for
+	maxGone      = 1 << 20 // addresses that are open again
 
 	instanceIdle = 10 * time.Minute // a bouncer that asked nothing for so long gets everything
 	pieces       = 1024             // entries that are looked at before others are let in
@@ -27,7 +27,7 @@ type view struct {
 	rules    ruleFilter
 	shortest time.Duration
 	filled   chan struct{} // closed when all that the board held was looked at
-	maxGone  int           // MaxGone, but in tests
+	maxGone  int           // the constant maxGone; tests set a lower one
 
 	mu        sync.Mutex // protects what follows. Whoever holds it may ask the board, so that what is applied later is newer
 	table     *table
@@ -40,7 +40,7 @@ type view struct {
 
 func newView(b *board.Board, rules ruleFilter, shortest time.Duration, start uint64) *view {
 	return &view{
-		board: b, rules: rules, shortest: shortest, filled: make(chan struct{}), maxGone: MaxGone, table: newTable(),
+		board: b, rules: rules, shortest: shortest, filled: make(chan struct{}), maxGone: maxGone, table: newTable(),
 		changed: start, floor: start, instances: map[identity]*instance{},
 	}
 }

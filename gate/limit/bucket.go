@@ -52,8 +52,8 @@ func (b *TokenBucket) SetBurst(burst int) {
 // LeakyBucket admits events one at a time, evenly spaced: it is a queue from which a number of events leak per period.
 // AllowN admits events that need not wait in the queue. Reserve and Wait put events into the queue, if there is room. N
 // events of one call take as long as n calls of one event, beginning at their turn. Its state is one word. NewLeakyBucket
-// makes one; the zero value is not usable. All methods may be called from any goroutine. Only SetLimit, SetLimitAt and
-// SetQueue take a lock, and wait only for each other.
+// makes one; the zero value is not usable. All methods may be called from any goroutine. Only SetLimit and SetLimitAt
+// take a lock, and wait only for each other.
 //
 // This is the leaky bucket as a queue. The leaky bucket as a meter, which refuses what would overflow it and delays
 // nothing, is the same as a TokenBucket.
@@ -81,11 +81,6 @@ func (b *LeakyBucket) SetLimit(n int) {
 // SetLimitAt is SetLimit at a given time.
 func (b *LeakyBucket) SetLimitAt(at time.Time, n int) {
 	b.bucket.set(b.clock.at(at), func(r *rate) { r.limit = checkLimit(n, math.MaxInt64) })
-}
-
-// SetQueue changes how many events may wait. It panics if queue is negative.
-func (b *LeakyBucket) SetQueue(queue int) {
-	b.bucket.set(b.clock.now(), func(r *rate) { r.burst = checkLimit(queue, math.MaxInt64-1) + 1 })
 }
 
 // bucket is the algorithm: the Generic Cell Rate Algorithm (ATM Forum Traffic Management 4.0, 1996). Its state is one

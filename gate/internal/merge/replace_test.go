@@ -9,7 +9,7 @@ import (
 
 func TestReplaceDropsTheSmallAndKeepsTheFlood(t *testing.T) {
 	tb := New(16)
-	for i := range tb.Cap() {
+	for i := range cap(tb.entries) {
 		add(t, tb, request(fmt.Sprint("once", i), 0))
 	}
 	put := func(e *schemas.Entry) uint64 {
@@ -24,7 +24,7 @@ func TestReplaceDropsTheSmallAndKeepsTheFlood(t *testing.T) {
 		dropped += put(request(fmt.Sprint("also once", i), 0))
 	}
 	check(t, tb)
-	if got, want := tb.Requests()+dropped, uint64(tb.Cap()+2000); got != want {
+	if got, want := tb.Requests()+dropped, uint64(cap(tb.entries)+2000); got != want {
 		t.Errorf("got %d requests held and dropped, want %d", got, want)
 	}
 	for _, e := range all(tb) {
@@ -40,7 +40,7 @@ func TestReplaceDropsTheSmallAndKeepsTheFlood(t *testing.T) {
 
 func TestReplaceNeverDropsMoreThanItKeeps(t *testing.T) {
 	tb := New(16)
-	for i := range tb.Cap() {
+	for i := range cap(tb.entries) {
 		e := request(fmt.Sprint(i), 0)
 		e.Count = 5
 		add(t, tb, e)

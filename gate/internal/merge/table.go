@@ -90,9 +90,6 @@ func New(size int) *Table {
 // Len returns the number of entries.
 func (t *Table) Len() int { return len(t.entries) }
 
-// Cap returns how many entries the table can hold.
-func (t *Table) Cap() int { return cap(t.entries) }
-
 // Requests returns the sum of all counts.
 func (t *Table) Requests() uint64 { return t.requests }
 

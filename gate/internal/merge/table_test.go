@@ -177,7 +177,7 @@ func TestTicksAreAlignedOnBothSidesOf1970(t *testing.T) {
 
 func TestAFullTableStillMerges(t *testing.T) {
 	tb := New(16)
-	for i := range tb.Cap() {
+	for i := range cap(tb.entries) {
 		add(t, tb, request(fmt.Sprint(i), 0))
 	}
 	if e := request("one more", 0); tb.Add(hashOf(e), e) {
@@ -185,8 +185,8 @@ func TestAFullTableStillMerges(t *testing.T) {
 	}
 	add(t, tb, request("3", 0))
 	check(t, tb)
-	if tb.Requests() != uint64(tb.Cap()+1) {
-		t.Errorf("got %d requests, want %d", tb.Requests(), tb.Cap()+1)
+	if tb.Requests() != uint64(cap(tb.entries)+1) {
+		t.Errorf("got %d requests, want %d", tb.Requests(), cap(tb.entries)+1)
 	}
 }
 
@@ -200,8 +200,8 @@ func TestKeysAreBoundedToo(t *testing.T) {
 			break
 		}
 	}
-	if n < 4 || n >= tb.Cap() {
-		t.Errorf("got room for %d entries of the longest keys, want at least 4 and fewer than %d", n, tb.Cap())
+	if n < 4 || n >= cap(tb.entries) {
+		t.Errorf("got room for %d entries of the longest keys, want at least 4 and fewer than %d", n, cap(tb.entries))
 	}
 	check(t, tb)
 }
