@@ -1,6 +1,9 @@
 package schemas
 
-import "errors"
+import (
+	"errors"
+	"hash/crc32"
+)
 
 // Bounds on frames. No number from the wire decides how much is allocated before it was compared with the bytes that are there.
 const (
@@ -31,4 +34,70 @@ type Frame struct {
 	Partitions  uint32 // P, as the producer sees it
 	Fingerprint uint64 // of the partition key
 	Entries     []Entry
+}
+
+// The layout of FRAME.md: where the numbers are.
+const (
+	frameMagic   = "fg"
+	frameVersion = 1
+
+	frameVersionAt     = 2
+	frameCRCAt         = 4
+	frameProducerAt    = 8
+	frameSeqAt         = 24
+	frameFlushedAt     = 32
+	frameFingerprintAt = 40
+	framePartitionsAt  = 48
+	frameTextAt        = 52 // bytes of all strings together
+	frameStringsAt     = 56
+	frameEntriesAt     = 58
+	frameFlagsAt       = 60
+	frameReservedAt    = 61
+	frameHeader        = 64 // bytes
+
+	frameOffset      = 4  // bytes of one string offset; there is one more of them than strings
+	frameEntry       = 32 // bytes of an entry
+	frameSourceEntry = 40 // bytes of an entry of a source frame, which has a source offset
+
+	frameFlagSource = 1 << 0
+
+	entryTimeAt     = 0
+	entryCostAt     = 8
+	entryCountAt    = 16
+	entryIDAt       = 20
+	entryResourceAt = 22
+	entryKindAt     = 24
+	entryStatusAt   = 26
+	entryFlagsAt    = 28
+	entryReservedAt = 29
+	entryOffsetAt   = 32
+
+	entryFlagBlocked  = 1 << 0
+	entryFlagResponse = 1 << 1
+	entryFlagEarly    = 1 << 2 // only with entryFlagBlocked
+	entryFlags        = entryFlagBlocked | entryFlagResponse | entryFlagEarly
+)
+
+// flagSet is a set of values that the flags of an entry may have: value v is in it if bit v is set.
+type flagSet uint32
+
+// allowedFlags is which flags go together in an entry.
+const allowedFlags flagSet = 1 | 1<<entryFlagBlocked | 1<<entryFlagResponse | 1<<(entryFlagBlocked|entryFlagResponse) |
+	1<<(entryFlagBlocked|entryFlagEarly) | 1<<entryFlags
+
+// has reports whether flags, and the reserved bytes above them, are in the set.
+func (s flagSet) has(flags uint32) bool { return s>>flags&1 != 0 }
+
+// frameCRC is the CRC-32C (Castagnoli) of everything after the checksum. The magic and the version before it have but
+// one right value.
+func frameCRC(b []byte) uint32 {
+	return crc32.Checksum(b[frameCRCAt+4:], crc32.MakeTable(crc32.Castagnoli))
+}
+
+// stride returns the bytes of one entry.
+func stride(source bool) int {
+	if source {
+		return frameSourceEntry
+	}
+	return frameEntry
 }

@@ -1,7 +1,10 @@
 package rules
 
 import (
+	"fmt"
+	"hash/fnv"
 	"math/bits"
+	"strings"
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/pattern"
@@ -136,3 +139,21 @@ func (r *Rule) Fingerprint() uint64 { return r.fingerprint }
 // its Shape in a reload keeps its counts. Its limit, burst, mode, close_for, escalate, predict, warn, overrides and pattern of
 // ids may change.
 func (r *Rule) Shape() uint64 { return r.shape }
+
+// identify computes the rule's shape and fingerprint. Both texts quote what people chose, so that no two rules share one.
+func (r *Rule) identify() {
+	var shape strings.Builder
+	fmt.Fprintf(&shape, "%q %v %v %v %q", r.Kind, r.Match, r.Measure, r.CountBlocked, r.Window.Shape())
+	r.shape = hash(shape.String())
+	r.fingerprint = hash(fmt.Sprintf("%q %s %q %d %d %v %v %v %v %v %q", r.Name, shape.String(), r.Pattern, r.Limit, r.Burst,
+		r.CloseFor, r.Escalate, r.Mode, r.Predict, r.Warn, r.overrides.lines()))
+}
+
+func hash(text string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(text))
+	return h.Sum64()
+}
+
+// String returns the match as text; it is part of fingerprints.
+func (m Match) String() string { return fmt.Sprintf("%q %v", m.Resources, m.Statuses) }

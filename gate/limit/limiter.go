@@ -92,3 +92,13 @@ func (l *limiter) reserve(t int64, n int, maxWait int64) Reservation {
 
 // pattern returns what Keyed needs to make many limiters like this one.
 func (l *limiter) pattern() (clock, algorithm) { return l.clock, l.algorithm }
+
+// Local has a limiter for each kind of caller, for gate.Options.Local: they decide while decisions are stale. Callers of a
+// kind that is not in it are not limited. It must not be changed while it is in use. Any goroutine may call its method.
+type Local map[string]*Keyed
+
+// Allow reports whether a request of a caller is admitted at a time, and counts it if so. The hash identifies the caller.
+func (l Local) Allow(kind string, hash uint64, now time.Time) bool {
+	k := l[kind]
+	return k == nil || k.AllowHash(now, hash)
+}

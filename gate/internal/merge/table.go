@@ -1,8 +1,11 @@
 package merge
 
 import (
+	"encoding/binary"
 	"math"
 	"math/bits"
+	"net/netip"
+	"unsafe"
 
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -201,4 +204,146 @@ func Tick(t int64) int64 {
 		return (t+1)/schemas.MergeTick - 1
 	}
 	return t / schemas.MergeTick
+}
+
+// Each calls visit with every entry and its hash, in order of arrival. It uses the same Entry for each call, and its strings
+// are memory of the table: they are valid until visit returns. Copy them to keep them longer.
+func (t *Table) Each(visit func(hash uint64, e *schemas.Entry)) {
+	for i := range t.entries {
+		t.Read(i, &t.visited)
+		visit(t.entries[i].hash, &t.visited)
+	}
+}
+
+// Read sets *e to entry i, 0 ≤ i < Len. Its strings are valid until the next call of a method of t.
+func (t *Table) Read(i int, e *schemas.Entry) {
+	s := &t.entries[i]
+	kind := int(s.off) + s.shape.kind()
+	id := kind + s.shape.id()
+	*e = schemas.Entry{
+		Time: s.time, Kind: t.text(int(s.off), kind), ID: t.text(kind, id), Resource: t.text(id, id+s.shape.resource()),
+		Cost: s.cost, Count: s.count, Status: s.shape.status(),
+		Blocked: s.shape&flagBlocked != 0, Early: s.shape&flagEarly != 0, Response: s.shape&flagResponse != 0,
+	}
+	if s.shape&flagAddr != 0 {
+		e.ID = t.addrText([16]byte(t.arena[kind:id]))
+	}
+}
+
+// addrText returns the text of an address in its canonical form.
+func (t *Table) addrText(addr [16]byte) string {
+	b := netip.AddrFrom16(addr).Unmap().AppendTo(t.addr[:0])
+	return unsafe.String(&t.addr[0], len(b)) // valid until the next Read
+}
+
+// text returns arena[from:to] without a copy. Copies would be the only garbage that the recorder makes.
+func (t *Table) text(from, to int) string {
+	if from == to {
+		return ""
+	}
+	return unsafe.String(&t.arena[from], to-from) // valid until Reset, as Each says
+}
+
+// sampled is how many entries Replace looks at. The entry of a flooding caller is safe when it counts two requests: among
+// eight entries of a full table, nearly always one counts a single request and can be dropped instead.
+const sampled = 8
+
+// Replace makes room for e, which Add refused. It drops the smallest of a few entries if that one is no greater than e, and
+// drops e otherwise. In both cases it returns how many requests were dropped. So if there are more callers than room, callers
+// that sent one request are lost, and never a caller that floods.
+func (t *Table) Replace(hash uint64, e *schemas.Entry) (dropped uint64) {
+	return t.ReplaceKey(hash, e, false)
+}
+
+// ReplaceKey is Replace for an entry that AddKey refused.
+func (t *Table) ReplaceKey(hash uint64, e *schemas.Entry, addr bool) (dropped uint64) {
+	n := len(t.entries)
+	need := keyLen(e)
+	victim := -1
+	for i := range min(sampled, n) {
+		at := (t.nextVictim + i) % n
+		s := &t.entries[at]
+		fits := int(s.room) >= need || need <= cap(t.arena)-len(t.arena)
+		if fits && s.count <= e.Count && (victim < 0 || s.count < t.entries[victim].count) {
+			victim = at
+		}
+	}
+	t.nextVictim += sampled
+	if victim < 0 {
+		return uint64(e.Count)
+	}
+	s := &t.entries[victim]
+	dropped = uint64(s.count)
+	t.unindex(victim)
+	off, room := int(s.off), int(s.room)
+	if room < need {
+		off, room = t.allocKey(need)
+	}
+	shape := shapeOf(e, addr)
+	*s = t.write(hash, shape, e, off, room)
+	at, _ := t.find(hash, shape, e)
+	t.place(victim, at)
+	t.requests += uint64(e.Count) - dropped
+	return dropped
+}
+
+// unindex removes entry i from the index, and moves later entries back into the hole (Knuth, TAOCP 3, algorithm 6.4R).
+func (t *Table) unindex(i int) {
+	mask := len(t.index) - 1
+	hole := t.home(i)
+	for t.index[hole] != uint32(i+1) {
+		hole = (hole + 1) & mask
+	}
+	for at := (hole + 1) & mask; t.index[at] != 0; at = (at + 1) & mask {
+		// The entry at `at` may fill the hole unless its home lies behind the hole, cyclically.
+		if home := t.home(int(t.index[at]) - 1); (at-home)&mask >= (at-hole)&mask {
+			t.index[hole] = t.index[at]
+			hole = at
+		}
+	}
+	t.index[hole] = 0
+}
+
+// home returns the place of entry i in an empty index.
+func (t *Table) home(i int) int {
+	return int(t.entries[i].hash) & (len(t.index) - 1)
+}
+
+// same reports whether a key in the arena is the key of e. Its three lengths are equal to those of e. It compares three
+// strings in line: keys are short, and a call of the runtime takes longer than the comparison.
+func same(key []byte, e *schemas.Entry) bool {
+	kind, id := len(e.Kind), len(e.Kind)+len(e.ID)
+	key = key[:id+len(e.Resource)] // the only bounds check
+	p := unsafe.Pointer(unsafe.SliceData(key))
+	return equal(unsafe.Add(p, kind), e.ID) && equal(unsafe.Add(p, id), e.Resource) && equal(p, e.Kind)
+}
+
+// equal reports whether the bytes at p are s.
+func equal(p unsafe.Pointer, s string) bool {
+	q, n := unsafe.Pointer(unsafe.StringData(s)), len(s)
+	switch {
+	case n >= 8:
+		for i := 0; i < n-8; i += 8 {
+			if load8(p, i) != load8(q, i) {
+				return false
+			}
+		}
+		return load8(p, n-8) == load8(q, n-8)
+	case n >= 2:
+		for i := 0; i < n-2; i += 2 {
+			if load2(p, i) != load2(q, i) {
+				return false
+			}
+		}
+		return load2(p, n-2) == load2(q, n-2)
+	}
+	return n == 0 || *(*byte)(p) == s[0]
+}
+
+func load2(p unsafe.Pointer, at int) uint16 {
+	return binary.NativeEndian.Uint16((*[2]byte)(unsafe.Add(p, at))[:])
+}
+
+func load8(p unsafe.Pointer, at int) uint64 {
+	return binary.NativeEndian.Uint64((*[8]byte)(unsafe.Add(p, at))[:])
 }

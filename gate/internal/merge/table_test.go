@@ -8,8 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/509da70d/floodgate/schemas"
 	"pgregory.net/rapid"
+
+	"github.com/509da70d/floodgate/schemas"
 )
 
 const tick = schemas.MergeTick
@@ -286,5 +287,90 @@ func BenchmarkAdd(b *testing.B) {
 	}
 	for i := 0; b.Loop(); i++ {
 		tb.Add(hs[i%1024], es[i%1024])
+	}
+}
+
+func TestReplaceDropsTheSmallAndKeepsTheFlood(t *testing.T) {
+	tb := New(16)
+	for i := range cap(tb.entries) {
+		add(t, tb, request(fmt.Sprint("once", i), 0))
+	}
+	put := func(e *schemas.Entry) uint64 {
+		if tb.Add(hashOf(e), e) {
+			return 0
+		}
+		return tb.Replace(hashOf(e), e)
+	}
+	var dropped uint64
+	for i := range 1000 {
+		dropped += put(request("flood", 0))
+		dropped += put(request(fmt.Sprint("also once", i), 0))
+	}
+	check(t, tb)
+	if got, want := tb.Requests()+dropped, uint64(cap(tb.entries)+2000); got != want {
+		t.Errorf("got %d requests held and dropped, want %d", got, want)
+	}
+	for _, e := range all(tb) {
+		if e.ID == "flood" {
+			if e.Count < 990 {
+				t.Errorf("got %d requests of the flood, want nearly 1000", e.Count)
+			}
+			return
+		}
+	}
+	t.Error("the flood was dropped")
+}
+
+func TestReplaceNeverDropsMoreThanItKeeps(t *testing.T) {
+	tb := New(16)
+	for i := range cap(tb.entries) {
+		e := request(fmt.Sprint(i), 0)
+		e.Count = 5
+		add(t, tb, e)
+	}
+	e := request("small", 0)
+	if got := tb.Replace(hashOf(e), e); got != 1 {
+		t.Errorf("got %d dropped, want the newcomer's single request", got)
+	}
+	e.Count = 6
+	if got := tb.Replace(hashOf(e), e); got != 5 {
+		t.Errorf("got %d dropped, want the 5 of a smaller entry", got)
+	}
+	check(t, tb)
+}
+
+// Comparing in line must come to what comparing strings does, for all lengths, and wherever the difference is.
+func FuzzSame(f *testing.F) {
+	f.Add("ip", "203.0.113.9", "/v1/search", 3)
+	f.Add("", "", "", 0)
+	for n := range 20 {
+		f.Add("key"[:n%4], strings.Repeat("i", n), strings.Repeat("r", 3*n), n)
+	}
+	f.Fuzz(func(t *testing.T, kind, id, resource string, at int) {
+		e := schemas.Entry{Kind: kind, ID: id, Resource: resource}
+		key := []byte(kind + id + resource + "what follows in the arena")
+		if !same(key, &e) {
+			t.Fatalf("%+v: got another, want the same", e)
+		}
+		if n := len(kind) + len(id) + len(resource); n > 0 {
+			key[uint(at)%uint(n)] ^= 1 << (uint(at) / 7 % 8)
+			if same(key, &e) {
+				t.Errorf("%+v: got the same as %q, want another", e, key[:n])
+			}
+		}
+	})
+}
+
+func TestShapeHoldsWhatItIsMadeOf(t *testing.T) {
+	e := schemas.Entry{
+		Kind: strings.Repeat("k", schemas.MaxCallerKind), ID: strings.Repeat("i", schemas.MaxCallerID),
+		Resource: strings.Repeat("r", schemas.MaxResource), Status: 65535, Blocked: true, Response: true,
+	}
+	s := shapeOf(&e, true)
+	if s.kind() != len(e.Kind) || s.id() != len(e.ID) || s.resource() != len(e.Resource) || s.status() != e.Status {
+		t.Errorf("got %x, want what it was made of", s)
+	}
+	if all := flagBlocked | flagResponse | flagAddr; s&all != all || shapeOf(&schemas.Entry{Status: 65535}, false)&all != 0 {
+		t.Errorf("got flags %x, want all three, and none of an entry without", s&all)
 	}
 }
