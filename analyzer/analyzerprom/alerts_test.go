@@ -31,7 +31,7 @@ func families(t *testing.T, c prometheus.Collector) map[string][]string {
 // TestLabelsAreFew: a metric has a partition, or a rule, and one label more at most, so that people can sum over the rest and the number
 // of series stays small. The lag is the only histogram by partition.
 func TestLabelsAreFew(t *testing.T) {
-	for name, labels := range families(t, analyzerprom.New(analyzerOf{full()})) {
+	for name, labels := range families(t, analyzerprom.New(analyzerOf{full()}.Stats)) {
 		if slices.Contains(labels, "partition") && slices.Contains(labels, "rule") || len(labels) > 2 {
 			t.Errorf("%s: got labels %v, want two at most, and not both partition and rule", name, labels)
 		}

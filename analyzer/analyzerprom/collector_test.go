@@ -17,8 +17,6 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-var _ analyzerprom.Analyzer = (*analyzer.Analyzer)(nil)
-
 // analyzerOf is an analyzer that a test makes up.
 type analyzerOf []analyzer.OwnerStats
 
@@ -75,7 +73,7 @@ func TestMetricsAreThoseThatPeopleQuery(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	c := analyzerprom.New(analyzerOf{full(), {Partition: 12, State: analyzer.Idle}})
+	c := analyzerprom.New(analyzerOf{full(), {Partition: 12, State: analyzer.Idle}}.Stats)
 	if err := testutil.CollectAndCompare(c, file); err != nil {
 		t.Error(err)
 	}
@@ -91,7 +89,7 @@ func TestMetricsAreThoseThatPeopleQuery(t *testing.T) {
 // TestAPartitionThatIsGivenAwayIsShownNoMore: its series end, or they would be added to those of its next owner.
 func TestAPartitionThatIsGivenAwayIsShownNoMore(t *testing.T) {
 	owned := analyzerOf{full(), {Partition: 12}}
-	c := analyzerprom.New(&owned)
+	c := analyzerprom.New(func() []analyzer.OwnerStats { return owned })
 	before := testutil.CollectAndCount(c, "floodgate_requests_total", "floodgate_partition_state")
 	owned = owned[1:]
 	after := testutil.CollectAndCount(c, "floodgate_requests_total", "floodgate_partition_state")
@@ -102,7 +100,7 @@ func TestAPartitionThatIsGivenAwayIsShownNoMore(t *testing.T) {
 
 // TestNoPartitionIsNoSeries: an analyzer that owns nothing shows nothing, and is no error.
 func TestNoPartitionIsNoSeries(t *testing.T) {
-	if n := testutil.CollectAndCount(analyzerprom.New(analyzerOf{})); n != 0 {
+	if n := testutil.CollectAndCount(analyzerprom.New(analyzerOf{}.Stats)); n != 0 {
 		t.Errorf("got %d series, want none", n)
 	}
 }
@@ -115,7 +113,7 @@ func TestEachKindOfDecisionIsShownFromTheStart(t *testing.T) {
 	for _, kind := range []string{"closed", "early", "moved", "opened", "share"} {
 		want += metric + `{kind="` + kind + `",partition="0"} 0` + "\n"
 	}
-	if err := testutil.CollectAndCompare(analyzerprom.New(analyzerOf{{}}), strings.NewReader(want), metric); err != nil {
+	if err := testutil.CollectAndCompare(analyzerprom.New(analyzerOf{{}}.Stats), strings.NewReader(want), metric); err != nil {
 		t.Error(err)
 	}
 }
@@ -123,7 +121,7 @@ func TestEachKindOfDecisionIsShownFromTheStart(t *testing.T) {
 // TestEachReasonIsShownFromTheStart: the alert on refusals looks at a rate, which sees nothing of a series that begins with 1.
 func TestEachReasonIsShownFromTheStart(t *testing.T) {
 	owned := analyzerOf{{}, {Partition: 12}}
-	c := analyzerprom.New(&owned)
+	c := analyzerprom.New(func() []analyzer.OwnerStats { return owned })
 	for name, want := range map[string]int{"floodgate_rejected_total": 21, "floodgate_control_refused_total": 5} {
 		if n := testutil.CollectAndCount(c, name); n != want {
 			t.Errorf("%s: got %d series, want one for each of %d reasons", name, n, want)

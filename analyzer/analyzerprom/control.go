@@ -8,13 +8,13 @@ import (
 	"github.com/509da70d/floodgate/schemas/metric"
 )
 
-// newManual describes what is in force by hand.
-func newManual() *prometheus.Desc {
+// newInForce describes the control records in force.
+func newInForce() *prometheus.Desc {
 	return metric.Desc("manual", "Control records in force in the partitions of this analyzer, by action. Those of action mode hold in every partition, and are counted once.", "action")
 }
 
-// collectManual sends what is in force in all partitions together, and nothing if there are none.
-func collectManual(out chan<- prometheus.Metric, desc *prometheus.Desc, owners []stats) {
+// collectInForce sends the control records in force in all partitions together, and nothing if there are no partitions.
+func collectInForce(out chan<- prometheus.Metric, desc *prometheus.Desc, owners []stats) {
 	var all fold.ManualCounts
 	for i := range owners {
 		for action, n := range owners[i].Fold.ManualBy {
@@ -32,7 +32,7 @@ func collectManual(out chan<- prometheus.Metric, desc *prometheus.Desc, owners [
 	}
 }
 
-// controlNumbers are the metrics about what people decide by hand without a further label.
+// controlNumbers are the metrics about control records without a further label.
 func controlNumbers() metric.Numbers[stats] {
 	return metric.Numbers[stats]{
 		counter("control_guessed_total", "Control records applied again by their time, because nothing says where they were applied at first.",
@@ -44,12 +44,7 @@ func controlNumbers() metric.Numbers[stats] {
 		gauge("control_lag_records", "Records of the topic of control that are not applied yet.",
 			func(s *stats) float64 { return float64(max(0, s.Control.End-s.Control.Next)) }),
 		gauge("control_unreadable", "1 while the topic of control cannot be read: nobody can close or open callers by hand.",
-			func(s *stats) float64 {
-				if s.Control.Trouble != nil {
-					return 1
-				}
-				return 0
-			}),
+			func(s *stats) float64 { return metric.Truth(s.Control.Trouble != nil) }),
 	}
 }
 

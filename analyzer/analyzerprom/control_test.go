@@ -31,7 +31,7 @@ func TestTheMetricsSayWhetherAPersonCanAct(t *testing.T) {
 			"# TYPE floodgate_control_lag_records gauge\nfloodgate_control_lag_records{partition=\"0\"} " + c.rest + "\n" +
 			"# HELP floodgate_control_unreadable 1 while the topic of control cannot be read: nobody can close or open callers by hand.\n" +
 			"# TYPE floodgate_control_unreadable gauge\nfloodgate_control_unreadable{partition=\"0\"} " + c.unreadable + "\n"
-		err := testutil.CollectAndCompare(analyzerprom.New(analyzerOf{{Control: c.stats}}), strings.NewReader(want),
+		err := testutil.CollectAndCompare(analyzerprom.New(analyzerOf{{Control: c.stats}}.Stats), strings.NewReader(want),
 			"floodgate_control_lag_records", "floodgate_control_unreadable")
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -51,7 +51,7 @@ func TestTheMetricsSayWhetherEventsAreWritten(t *testing.T) {
 	for _, of := range []event.Type{"closed", "ended", "extended", "gap", "manual", "opened", "rules_changed", "warned"} {
 		want += fmt.Sprintf("floodgate_events_total{type=%q} %d\n", of, s.Events.Written[of])
 	}
-	err := testutil.CollectAndCompare(analyzerprom.New(analyzerOf{s}), strings.NewReader(want),
+	err := testutil.CollectAndCompare(analyzerprom.New(analyzerOf{s}.Stats), strings.NewReader(want),
 		"floodgate_events_total", "floodgate_events_pending", "floodgate_events_lost_total")
 	if err != nil {
 		t.Error(err)
@@ -67,7 +67,7 @@ func TestEachActionIsShownFromTheStart(t *testing.T) {
 	}
 	s := analyzer.OwnerStats{}
 	s.Control.Applied[schemas.ControlUndo] = 3
-	if err := testutil.CollectAndCompare(analyzerprom.New(analyzerOf{s}), strings.NewReader(want), metric); err != nil {
+	if err := testutil.CollectAndCompare(analyzerprom.New(analyzerOf{s}.Stats), strings.NewReader(want), metric); err != nil {
 		t.Error(err)
 	}
 }

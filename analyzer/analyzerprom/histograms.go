@@ -44,10 +44,11 @@ type allDistributions struct {
 
 func newAllDistributions() allDistributions { return allDistributions{distributions(), newSums()} }
 
-func (a *allDistributions) describe(out chan<- *prometheus.Desc) {
+func (a *allDistributions) descs() (descs []*prometheus.Desc) {
 	for i := range a.each {
-		out <- a.each[i].desc
+		descs = append(descs, a.each[i].desc)
 	}
+	return descs
 }
 
 // collect sends the sums over the partitions, and nothing if there are none.

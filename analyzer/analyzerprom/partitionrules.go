@@ -9,7 +9,7 @@ import (
 	"github.com/509da70d/floodgate/schemas/metric"
 )
 
-// Heartbeats is where a PartitionRules gets its numbers: what the owners of all partitions say, on this and on other analyzers.
+// Heartbeats is what the owners of all partitions say, on this and on other analyzers. Its methods are safe for concurrent use.
 type Heartbeats interface {
 	// Heartbeat returns the newest heartbeat of the highest epoch of a partition.
 	Heartbeat(partition int) (schemas.Heartbeat, bool)
@@ -17,32 +17,17 @@ type Heartbeats interface {
 	Heard(partition int, now time.Time) bool
 }
 
-// PartitionRules is a prometheus.Collector that says whether all partitions are counted by the same rules. NewPartitionRules makes
-// one. Any goroutine may use it.
-type PartitionRules struct {
-	source     Heartbeats
-	partitions int
-	differ     *prometheus.Desc
-}
-
-var _ prometheus.Collector = (*PartitionRules)(nil)
-
-// NewPartitionRules returns a PartitionRules over a number of partitions, to be registered.
-func NewPartitionRules(s Heartbeats, partitions int) *PartitionRules {
-	return &PartitionRules{s, partitions, metric.Desc("rules_differ",
-		"Different ids of rules by which partitions are counted, as their newest heartbeats say; 1 if all agree, 0 if no partition has an owner.")}
-}
-
-// Describe implements prometheus.Collector.
-func (c *PartitionRules) Describe(out chan<- *prometheus.Desc) { out <- c.differ }
-
-// Collect implements prometheus.Collector.
-func (c *PartitionRules) Collect(out chan<- prometheus.Metric) {
-	now, ids := time.Now(), make(map[uint64]bool)
-	for p := range c.partitions {
-		if h, ok := c.source.Heartbeat(p); ok && c.source.Heard(p, now) {
-			ids[h.RulesID] = true
+// NewPartitionRules returns a collector that says whether all of a number of partitions are counted by the same rules, to be registered.
+func NewPartitionRules(source Heartbeats, partitions int) prometheus.Collector {
+	differ := metric.Desc("rules_differ",
+		"Different ids of rules by which partitions are counted, as their newest heartbeats say; 1 if all agree, 0 if no partition has an owner.")
+	return metric.Collector(func(out chan<- prometheus.Metric) {
+		now, ids := time.Now(), make(map[uint64]bool)
+		for p := range partitions {
+			if h, ok := source.Heartbeat(p); ok && source.Heard(p, now) {
+				ids[h.RulesID] = true
+			}
 		}
-	}
-	out <- prometheus.MustNewConstMetric(c.differ, prometheus.GaugeValue, float64(len(ids)))
+		out <- prometheus.MustNewConstMetric(differ, prometheus.GaugeValue, float64(len(ids)))
+	}, differ)
 }

@@ -29,10 +29,8 @@ func newRuleMetrics() ruleMetrics {
 	}
 }
 
-func (m *ruleMetrics) describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.requests, m.closes, m.warnings, m.closed, m.uncounted, m.recovered} {
-		out <- d
-	}
+func (m *ruleMetrics) descs() []*prometheus.Desc {
+	return []*prometheus.Desc{m.requests, m.closes, m.warnings, m.closed, m.uncounted, m.recovered}
 }
 
 // Places in the row of a rule. Those of a mode follow each other, by schemas.Mode.

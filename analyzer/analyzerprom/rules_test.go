@@ -40,7 +40,7 @@ func TestARuleShowsTheModesItHadBeenIn(t *testing.T) {
 		const metric = "floodgate_rule_closes_total"
 		want := "# HELP " + metric + " Closes by rule and by the rule's mode.\n# TYPE " + metric + " counter\n" +
 			metric + strings.ReplaceAll(strings.TrimSuffix(test.want, "\n"), "\n", "\n"+metric) + "\n"
-		if err := testutil.CollectAndCompare(analyzerprom.New(analyzerOf{s}), strings.NewReader(want), metric); err != nil {
+		if err := testutil.CollectAndCompare(analyzerprom.New(analyzerOf{s}.Stats), strings.NewReader(want), metric); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -49,7 +49,7 @@ func TestARuleShowsTheModesItHadBeenIn(t *testing.T) {
 // TestHistogramsAreThere, as they were observed, and also before anything was: the lag of each partition, and the others of all.
 func TestHistogramsAreThere(t *testing.T) {
 	busy := analyzer.OwnerStats{Publish: analyzer.PublishStats{Lags: observed(histogram.Seconds(), 0.003, 90)}, Commits: observed(histogram.Seconds(), 0.2)}
-	c := analyzerprom.New(analyzerOf{busy, {Partition: 1, Commits: observed(histogram.Seconds(), 0.1, 0.3)}})
+	c := analyzerprom.New(analyzerOf{busy, {Partition: 1, Commits: observed(histogram.Seconds(), 0.1, 0.3)}}.Stats)
 	for metric, want := range map[string]int{
 		"floodgate_decision_lag_seconds": 2, "floodgate_overshoot_ratio": 1, "floodgate_overshoot_bound_ratio": 1, "floodgate_checkpoint_seconds": 1,
 	} {
@@ -96,7 +96,7 @@ floodgate_rule_requests_total{result="would_block",rule="r"} %d
 `, closed, counted, wouldBlock)
 	}
 	owned := analyzerOf{of(0, 3), of(1, 4)}
-	c := analyzerprom.New(&owned)
+	c := analyzerprom.New(func() []analyzer.OwnerStats { return owned })
 	metrics := []string{"floodgate_rule_requests_total", "floodgate_rule_closed"}
 	if err := testutil.CollectAndCompare(c, strings.NewReader(want(70, 7, 7)), metrics...); err != nil {
 		t.Error(err)
@@ -120,7 +120,7 @@ floodgate_manual{action="limit"} 0
 floodgate_manual{action="mode"} 1
 floodgate_manual{action="open"} 0
 `
-	if err := testutil.CollectAndCompare(analyzerprom.New(analyzerOf{of(0, 2, 1), of(1, 3, 1), of(2, 0, 0)}), strings.NewReader(want), "floodgate_manual"); err != nil {
+	if err := testutil.CollectAndCompare(analyzerprom.New(analyzerOf{of(0, 2, 1), of(1, 3, 1), of(2, 0, 0)}.Stats), strings.NewReader(want), "floodgate_manual"); err != nil {
 		t.Error(err)
 	}
 }

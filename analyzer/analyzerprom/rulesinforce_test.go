@@ -14,8 +14,6 @@ import (
 	"github.com/509da70d/floodgate/analyzer/rules"
 )
 
-var _ analyzerprom.RulesSource = (*analyzer.Analyzer)(nil)
-
 // status is a RulesSource that a test makes up.
 type status analyzer.RulesStatus
 
@@ -40,7 +38,7 @@ func TestMetricsOfRulesAreThoseThatPeopleQuery(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	c := analyzerprom.NewRules(doubtful(t))
+	c := analyzerprom.NewRules(doubtful(t).RulesStatus)
 	if err := testutil.CollectAndCompare(c, file); err != nil {
 		t.Error(err)
 	}
@@ -50,7 +48,7 @@ func TestMetricsOfRulesAreThoseThatPeopleQuery(t *testing.T) {
 	}
 	good := doubtful(t)
 	good.Refused, good.Unused = nil, nil
-	if n := testutil.CollectAndCount(analyzerprom.NewRules(good)); n != 2 {
+	if n := testutil.CollectAndCount(analyzerprom.NewRules(good.RulesStatus)); n != 2 {
 		t.Errorf("good rules: got %d series, want 2", n)
 	}
 }

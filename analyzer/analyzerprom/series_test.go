@@ -80,13 +80,13 @@ func worn(owners analyzerOf) analyzerOf {
 }
 
 // metricsOf is the /metrics of an analyzer, with all that cmd puts there.
-func metricsOf(t testing.TB, a analyzerprom.Analyzer, set *rules.Set) http.Handler {
+func metricsOf(t testing.TB, a interface{ Stats() []analyzer.OwnerStats }, set *rules.Set) http.Handler {
 	t.Helper()
 	r := prometheus.NewRegistry()
 	r.MustRegister(
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), kafkaprom.New(), apiprom.New(server(t)),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), kafkaprom.New(), apiprom.New(server(t).Stats),
 		prometheus.NewGauge(prometheus.GaugeOpts{Name: "floodgate_build_info", Help: "1."}),
-		analyzerprom.New(a), analyzerprom.NewRules(status{Set: set}), analyzerprom.NewDisk(t.TempDir()), analyzerprom.NewPartitionRules(beats{7}, 1),
+		analyzerprom.New(a.Stats), analyzerprom.NewRules(status{Set: set}.RulesStatus), analyzerprom.NewDisk(t.TempDir()), analyzerprom.NewPartitionRules(beats{7}, 1),
 	)
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
 }

@@ -145,7 +145,7 @@ func (f *apiFlags) board(partitions int) (*board.Board, []prometheus.Collector) 
 		return nil, nil
 	}
 	b := apid.NewBoard()
-	return b, []prometheus.Collector{apid.PartitionRules(b, partitions), apiprom.New(f.server)}
+	return b, []prometheus.Collector{apid.PartitionRules(b, partitions), apiprom.New(f.server.Stats)}
 }
 
 // advertised returns the address that heartbeats carry.

@@ -76,7 +76,7 @@ func (c *analyzeConfig) countOn(ctx context.Context, d *daemon, set *rules.Set, 
 			return "see floodgate_partition_state"
 		}
 		return ""
-	}, append(metrics, analyzerprom.New(a), analyzerprom.NewRules(a), analyzerprom.NewDisk(c.data))...)
+	}, append(metrics, analyzerprom.New(a.Stats), analyzerprom.NewRules(a.RulesStatus), analyzerprom.NewDisk(c.data))...)
 	c.status.show(a)
 	g, ctx := errgroup.WithContext(ctx)
 	if err := c.api.answer(ctx, g, d, a, partitions, heard, notes); err != nil {

@@ -54,7 +54,7 @@ func (in *intake) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	in.http.Report(func(time.Time) string { return in.feed.Waits() }, ingestprom.New(in.feed, in.lostLogs.Load))
+	in.http.Report(func(time.Time) string { return in.feed.Waits() }, ingestprom.New(in.feed.Stats, in.lostLogs.Load))
 	began := time.Now()
 	err = in.feed.Run(ctx, in.read)
 	stats := in.feed.Stats()

@@ -29,6 +29,15 @@ func (n Numbers[S]) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
+// Descs returns the description of each.
+func (n Numbers[S]) Descs() []*prometheus.Desc {
+	descs := make([]*prometheus.Desc, len(n))
+	for i := range n {
+		descs[i] = n[i].desc
+	}
+	return descs
+}
+
 // Collect sends the value of each in s, under the values of their labels.
 func (n Numbers[S]) Collect(out chan<- prometheus.Metric, s *S, labels ...string) {
 	for i := range n {

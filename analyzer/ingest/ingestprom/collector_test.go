@@ -14,8 +14,6 @@ import (
 	"github.com/509da70d/floodgate/analyzer/ingest/ingestprom"
 )
 
-var _ ingestprom.Feed = (*feed.Feed)(nil)
-
 // feedOf is a feed that a test makes up.
 type feedOf feed.Stats
 
@@ -34,7 +32,7 @@ func TestMetricsAreThoseThatPeopleQuery(t *testing.T) {
 		Rejected: map[string]uint64{"time": 9, "a\xffb": 10}, Skipped: map[string]uint64{"crc": 11},
 		Sources: []feed.SourceStats{{Name: "/var/log/a\xff.log", Acked: 12, Lag: 13}, {Name: "kafka:access/0", Acked: 14}},
 		Topics:  []feed.TopicStats{{Name: "access", Partitions: 16}, {Name: "later"}},
-	}, func() uint64 { return 15 })
+	}.Stats, func() uint64 { return 15 })
 	if err := testutil.CollectAndCompare(c, file); err != nil {
 		t.Error(err)
 	}
@@ -42,7 +40,7 @@ func TestMetricsAreThoseThatPeopleQuery(t *testing.T) {
 
 // TestZerosAreShown, so that an alert on its rate has something to begin with.
 func TestZerosAreShown(t *testing.T) {
-	c := ingestprom.New(feedOf{}, func() uint64 { return 0 })
+	c := ingestprom.New(feedOf{}.Stats, func() uint64 { return 0 })
 	want := "# HELP floodgate_ingest_lines_total Lines read.\n# TYPE floodgate_ingest_lines_total counter\nfloodgate_ingest_lines_total 0\n"
 	if err := testutil.CollectAndCompare(c, strings.NewReader(want), "floodgate_ingest_lines_total"); err != nil {
 		t.Error(err)
@@ -55,7 +53,7 @@ func TestZerosAreShown(t *testing.T) {
 // TestASourceThatEndedIsShownNoMore: a file that was rotated away has no position that people could still wait for.
 func TestASourceThatEndedIsShownNoMore(t *testing.T) {
 	f := feedOf{Sources: []feed.SourceStats{{Name: "file:a", Acked: 1}, {Name: "file:b", Acked: 2}}}
-	c := ingestprom.New(&f, func() uint64 { return 0 })
+	c := ingestprom.New(func() feed.Stats { return feed.Stats(f) }, func() uint64 { return 0 })
 	before := testutil.CollectAndCount(c, "floodgate_ingest_position", "floodgate_ingest_lag")
 	f.Sources = f.Sources[1:]
 	after := testutil.CollectAndCount(c, "floodgate_ingest_position", "floodgate_ingest_lag")
@@ -67,7 +65,7 @@ func TestASourceThatEndedIsShownNoMore(t *testing.T) {
 // TestLostLogsAreThoseOfNow, at each scrape.
 func TestLostLogsAreThoseOfNow(t *testing.T) {
 	var lost uint64
-	c := ingestprom.New(feedOf{}, func() uint64 { return lost })
+	c := ingestprom.New(feedOf{}.Stats, func() uint64 { return lost })
 	for lost = range uint64(3) {
 		want := fmt.Sprintf("# HELP floodgate_ingest_lost_logs_total Files that were gone before they were read to their end.\n"+
 			"# TYPE floodgate_ingest_lost_logs_total counter\nfloodgate_ingest_lost_logs_total %d\n", lost)
@@ -83,7 +81,7 @@ func TestAlertsNameMetricsThatAreThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := ingestprom.New(feedOf{Sources: []feed.SourceStats{{Name: "a"}}, Topics: []feed.TopicStats{{Name: "b"}}}, func() uint64 { return 0 })
+	c := ingestprom.New(feedOf{Sources: []feed.SourceStats{{Name: "a"}}, Topics: []feed.TopicStats{{Name: "b"}}}.Stats, func() uint64 { return 0 })
 	used := regexp.MustCompile(`floodgate_ingest_\w+`).FindAllString(string(rules), -1)
 	if len(used) < 2 {
 		t.Fatalf("got %v, want the metrics of two alerts or more", used)
@@ -98,7 +96,7 @@ func TestAlertsNameMetricsThatAreThere(t *testing.T) {
 // TestEachReasonForWhichALineIsRejectedIsKnown: none of them adds a series when it comes for the first time.
 func TestEachReasonForWhichALineIsRejectedIsKnown(t *testing.T) {
 	f := feedOf{Rejected: make(map[string]uint64)}
-	c := ingestprom.New(&f, func() uint64 { return 0 })
+	c := ingestprom.New(func() feed.Stats { return feed.Stats(f) }, func() uint64 { return 0 })
 	before := testutil.CollectAndCount(c)
 	for r := range ingest.Reasons {
 		if r.Rejected() {

@@ -10,13 +10,10 @@ import (
 	"github.com/509da70d/floodgate/schemas/metric"
 )
 
-// Notifier is where the numbers come from; *notify.Notifier is one.
-type Notifier interface{ Stats() notify.Stats }
-
 // Collector is a prometheus.Collector. New makes one. Any goroutine may use it.
 type Collector struct {
-	notifier atomic.Pointer[Notifier] // nil before Show
-	now      func() time.Time
+	stats atomic.Pointer[func() notify.Stats] // nil before Show
+	now   func() time.Time
 
 	requests  *prometheus.CounterVec
 	errors    *prometheus.CounterVec
@@ -78,8 +75,8 @@ func New(now func() time.Time) *Collector {
 	}
 }
 
-// Show makes the Collector show a notifier.
-func (c *Collector) Show(n Notifier) { c.notifier.Store(&n) }
+// Show makes the Collector show a notifier, whose method Stats is stats.
+func (c *Collector) Show(stats func() notify.Stats) { c.stats.Store(&stats) }
 
 // Observe counts an attempt; it is meant for notify.Config.Observe.
 func (c *Collector) Observe(a notify.Attempt) {
@@ -102,8 +99,8 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector. Each endpoint has all its series, so that a rate has something to begin with.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
-	if n := c.notifier.Load(); n != nil {
-		c.collect(out, (*n).Stats())
+	if stats := c.stats.Load(); stats != nil {
+		c.collect(out, (*stats)())
 	}
 	c.requests.Collect(out)
 	c.errors.Collect(out)

@@ -15,8 +15,6 @@ import (
 	"github.com/509da70d/floodgate/analyzer/notify/notifyprom"
 )
 
-var _ notifyprom.Notifier = (*notify.Notifier)(nil)
-
 // made is a notifier that a test makes up.
 type made notify.Stats
 
@@ -41,7 +39,7 @@ func TestMetricsAreThoseThatPeopleQuery(t *testing.T) {
 			Oldest: now.Add(-6 * time.Second), Disabled: true, Unreadable: 7, Unknown: 8, Lost: 9,
 		},
 		{Name: "ops", Oldest: now.Add(time.Hour)},
-	}})
+	}}.Stats)
 	for n, result := range notify.Results() {
 		c.Observe(notify.Attempt{Endpoint: "chat", Took: time.Duration(n) * time.Second, Result: result})
 	}
@@ -56,7 +54,7 @@ func TestSeriesAreThereFromTheStart(t *testing.T) {
 	if n := testutil.CollectAndCount(c); n != 0 {
 		t.Errorf("got %d series of nothing, want none", n)
 	}
-	c.Show(made{Endpoints: []notify.EndpointStats{{Name: "ops"}}})
+	c.Show(made{Endpoints: []notify.EndpointStats{{Name: "ops"}}}.Stats)
 	for name, want := range map[string]int{
 		"floodgate_webhook_requests_total": 1, "floodgate_webhook_errors_total": 3, "floodgate_webhook_delivered_events_total": 1,
 		"floodgate_webhook_disabled": 1, "floodgate_webhook_oldest_seconds": 1, "floodgate_notify_settings_refused": 1,
@@ -70,7 +68,7 @@ func TestSeriesAreThereFromTheStart(t *testing.T) {
 // TestAlertsNameMetricsThatAreThere: an alert on a metric that is not there is never raised.
 func TestAlertsNameMetricsThatAreThere(t *testing.T) {
 	c := notifyprom.New(clock)
-	c.Show(made{Endpoints: []notify.EndpointStats{{Name: "ops", Dropped: map[string]uint64{notify.DroppedExpired: 0}}}})
+	c.Show(made{Endpoints: []notify.EndpointStats{{Name: "ops", Dropped: map[string]uint64{notify.DroppedExpired: 0}}}}.Stats)
 	alerts, err := os.ReadFile("../../../deploy/prometheus/alerts.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +87,7 @@ func TestAlertsNameMetricsThatAreThere(t *testing.T) {
 func TestTheOldestEventIsNeverFromTheFuture(t *testing.T) {
 	c := notifyprom.New(clock)
 	for oldest, want := range map[time.Time]string{{}: "0", now.Add(-time.Minute): "60", now.Add(time.Minute): "0"} {
-		c.Show(made{Endpoints: []notify.EndpointStats{{Name: "ops", Oldest: oldest}}})
+		c.Show(made{Endpoints: []notify.EndpointStats{{Name: "ops", Oldest: oldest}}}.Stats)
 		text := fmt.Sprintf("# HELP floodgate_webhook_oldest_seconds Age of the oldest of them; 0: there is none.\n"+
 			"# TYPE floodgate_webhook_oldest_seconds gauge\nfloodgate_webhook_oldest_seconds{endpoint=\"ops\"} %s\n", want)
 		if err := testutil.CollectAndCompare(c, strings.NewReader(text), "floodgate_webhook_oldest_seconds"); err != nil {
@@ -101,10 +99,10 @@ func TestTheOldestEventIsNeverFromTheFuture(t *testing.T) {
 // TestAnEndpointThatIsRemovedIsShownNoMore as pending or disabled; what was counted stays, as counters do.
 func TestAnEndpointThatIsRemovedIsShownNoMore(t *testing.T) {
 	c := notifyprom.New(clock)
-	c.Show(made{Endpoints: []notify.EndpointStats{{Name: "chat", Disabled: true}, {Name: "ops"}}})
+	c.Show(made{Endpoints: []notify.EndpointStats{{Name: "chat", Disabled: true}, {Name: "ops"}}}.Stats)
 	c.Observe(notify.Attempt{Endpoint: "chat", Result: notify.ResultGone})
 	before := testutil.CollectAndCount(c, "floodgate_webhook_disabled", "floodgate_webhook_oldest_seconds")
-	c.Show(made{Endpoints: []notify.EndpointStats{{Name: "ops"}}})
+	c.Show(made{Endpoints: []notify.EndpointStats{{Name: "ops"}}}.Stats)
 	after := testutil.CollectAndCount(c, "floodgate_webhook_disabled", "floodgate_webhook_oldest_seconds")
 	if before != 4 || after != 2 {
 		t.Errorf("got %d series and then %d, want 4 and 2", before, after)
@@ -117,7 +115,7 @@ func TestAnEndpointThatIsRemovedIsShownNoMore(t *testing.T) {
 // TestNoLabelIsChosenByCallers: all are names of the settings, or one of few words.
 func TestNoLabelIsChosenByCallers(t *testing.T) {
 	c := notifyprom.New(clock)
-	c.Show(made{Endpoints: []notify.EndpointStats{{Name: "ops", Dropped: map[string]uint64{notify.DroppedExpired: 1}}}})
+	c.Show(made{Endpoints: []notify.EndpointStats{{Name: "ops", Dropped: map[string]uint64{notify.DroppedExpired: 1}}}}.Stats)
 	for _, result := range notify.Results() {
 		for range 100 {
 			c.Observe(notify.Attempt{Endpoint: "ops", Took: time.Second, Result: result})

@@ -174,7 +174,7 @@ func BenchmarkDashboards(b *testing.B) {
 // newScrape returns a function that scrapes the metrics of an analyzer.
 func newScrape(c *counting, server *api.Server) func() {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), analyzerprom.New(c), apiprom.New(server))
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), analyzerprom.New(c.Stats), apiprom.New(server.Stats))
 	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 	return func() {
 		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", nil))
