@@ -128,9 +128,7 @@ func (c *call) listRequest() (*listRequest, error) {
 	if q.sort, err = c.query.choice("sort", sortShare, sortShare, sortCount, sortRate, sortBlocked); err != nil {
 		return nil, err
 	}
-	if q.sort == sortCount {
-		q.query.Sort = lister.ByCount
-	}
+	q.query.ByCount = q.sort == sortCount
 	limit, err := c.query.number("limit", defaultPage, 1, maxPage)
 	if err != nil {
 		return nil, err

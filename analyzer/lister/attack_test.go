@@ -24,10 +24,10 @@ func TestAQueryThatEqualsNoQueryIsRefused(t *testing.T) {
 	defer l.Close()
 	o.sends(now, "key", "a", 3)
 	for _, q := range []Query{
-		{Filter: Filter{MinShare: math.NaN()}}, {Paged: true, After: Key{Value: math.NaN()}}, {Sort: byTalk}, {Sort: ByCount + 1},
+		{Filter: Filter{MinShare: math.NaN()}}, {Paged: true, After: Key{Value: math.NaN()}},
 	} {
-		if page, err := l.Top(t.Context(), 0, q); !errors.Is(err, ErrQuery) {
-			t.Errorf("%+v: got %+v and %v, want ErrQuery", q, page, err)
+		if page, err := l.Top(t.Context(), 0, q); !errors.Is(err, errQuery) {
+			t.Errorf("%+v: got %+v and %v, want errQuery", q, page, err)
 		}
 	}
 	for _, q := range []Query{{Filter: Filter{MinShare: math.Inf(1)}}, {Paged: true, After: Key{Value: math.Inf(-1)}}, {After: Key{Value: math.NaN()}}, {Limit: math.MinInt}} {
@@ -47,7 +47,7 @@ func TestVisitingARowDoesNotAllocate(t *testing.T) {
 		o.sends(now+int64(i), "key", fmt.Sprint(i), uint32(1+i%7))
 	}
 	var steps []int
-	for _, limit := range []int{1, MaxLines} {
+	for _, limit := range []int{1, maxLines} {
 		w := newWalk(l, 0, []Query{{Limit: limit}})
 		got := testing.AllocsPerRun(3, func() {
 			w.steps.walk = fold.Walk{}
@@ -122,16 +122,16 @@ func TestAListOfAllRowsRests(t *testing.T) {
 func TestKeptAnswersHaveABound(t *testing.T) {
 	o, l := newOwner(t)
 	defer l.Close()
-	for i := range 2 * MaxLines {
+	for i := range 2 * maxLines {
 		o.sends(now, "key", fmt.Sprint(i), 1)
 	}
 	for i := range 50 {
-		page, err := l.Top(t.Context(), 0, Query{Limit: MaxLines - i})
-		if err != nil || len(page.Lines) != MaxLines-i || cap(page.Lines) > MaxLines+MaxLines/4 {
+		page, err := l.Top(t.Context(), 0, Query{Limit: maxLines - i})
+		if err != nil || len(page.Lines) != maxLines-i || cap(page.Lines) > maxLines+maxLines/4 {
 			t.Fatalf("got %d lines in room for %d, and %v", len(page.Lines), cap(page.Lines), err)
 		}
 		l.mu.Lock()
-		if got := l.partitions[0].kept(); got > maxKept+MaxLines+1 {
+		if got := l.partitions[0].kept(); got > maxKept+maxLines+1 {
 			t.Errorf("after %d queries: got %d lines kept, want at most %d and one page", i+1, got, maxKept)
 		}
 		l.mu.Unlock()
@@ -145,7 +145,7 @@ func TestARowThatWasMadeAnewIsListedOnce(t *testing.T) {
 	for i := range 100 {
 		o.sends(now, "key", fmt.Sprintf("%02d", i), uint32(100-i))
 	}
-	c := newCollector(Query{Sort: ByCount, Limit: 10, Filter: Filter{Rule: "daily"}})
+	c := newCollector(Query{ByCount: true, Limit: 10, Filter: Filter{Rule: "daily"}})
 	for again := range spare {
 		o.fold.Rows(now, func(r fold.Row) bool {
 			if again == 0 || r.ID == "03" {
@@ -176,7 +176,7 @@ func TestPagesWhileRowsComeAndGo(t *testing.T) {
 			o.sends(now, "key", id, n)
 			want[id] = int64(n)
 		}
-		q := Query{Sort: rapid.SampledFrom([]Sort{ByShare, ByCount}).Draw(t, "sort"), Limit: rapid.IntRange(1, 4).Draw(t, "limit"), Filter: Filter{Rule: "ten"}}
+		q := Query{ByCount: rapid.Bool().Draw(t, "by count"), Limit: rapid.IntRange(1, 4).Draw(t, "limit"), Filter: Filter{Rule: "ten"}}
 		listed := make(map[string]int64)
 		for {
 			page, err := l.Top(t.Context(), 0, q)
@@ -215,7 +215,7 @@ func TestAHundredClientsGetWhatASortSays(t *testing.T) {
 	want := make(map[Query][]string)
 	var queries []Query
 	for i := range 40 {
-		q := Query{Sort: Sort(i % 2), Limit: 1 + i*7%50, Filter: Filter{Rule: []string{"", "ten", "bucket"}[i%3], Prefix: []string{"", "1", "99"}[i/3%3]}}
+		q := Query{ByCount: i%2 == 1, Limit: 1 + i*7%50, Filter: Filter{Rule: []string{"", "ten", "bucket"}[i%3], Prefix: []string{"", "1", "99"}[i/3%3]}}
 		queries = append(queries, q)
 		lines := all(o, q)
 		want[q] = lines[:min(q.Limit, len(lines))]

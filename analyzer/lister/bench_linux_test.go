@@ -54,7 +54,7 @@ func BenchmarkTopOfAMillionRows(b *testing.B) {
 				l := New(c)
 				var batch []Query
 				for i := range queries { // long pages, in orders that differ
-					batch = append(batch, Query{Limit: MaxLines - i, Sort: Sort(i % 2)})
+					batch = append(batch, Query{Limit: maxLines - i, ByCount: i%2 == 1})
 				}
 				if w := newWalk(l, 0, batch); w.run() != nil || w.pages[0].Total != 1<<20 {
 					b.Fatalf("got %+v", w.pages)

@@ -17,7 +17,7 @@
 //
 // # Chosen input
 //
-// Clients choose the queries. At most maxQueries wait for a partition, a page has at most MaxLines lines, and the answers that are
+// Clients choose the queries. At most maxQueries wait for a partition, a page has at most 1000 lines, and the answers that are
 // kept have at most maxKept lines. The more queries a piece serves, the fewer rows it visits. Visiting a row does not allocate, so the
 // owner makes no garbage. A list of all rows rests after each piece. Ids are compared, and never hashed.
 package lister

@@ -12,15 +12,15 @@ import (
 	"github.com/509da70d/floodgate/analyzer/fold"
 )
 
-// Asker asks the owners of partitions. *analyzer.Analyzer is one.
-type Asker interface {
+// asker asks the owners of partitions. *analyzer.Analyzer is one.
+type asker interface {
 	Ask(ctx context.Context, partition int, f func(*fold.Fold, analyzer.At)) error
 }
 
 // Bounds of a Lister, for each partition.
 const (
 	maxQueries = 64               // that differ, and wait for a walk
-	maxKept    = 16 * MaxLines    // lines of answers
+	maxKept    = 16 * maxLines    // lines of answers
 	maxDumps   = 2                // calls of Each at a time
 	keep       = time.Second      // for how long the answer to a query is given again, …
 	keepTimes  = 50               // … or for so many times as long as its walk has held counting up, if that is more
@@ -31,9 +31,9 @@ const (
 
 // Lister makes lists. Make one with New; any goroutine may use it.
 type Lister struct {
-	asker Asker
+	asker asker
 	now   func() time.Time
-	ctx   context.Context //nolint:containedctx // walks go on when those who wait for them leave, until Close
+	ctx   context.Context //nolint:containedctx // of the walks: they serve several calls, and Close ends them
 	stop  context.CancelFunc
 	walks sync.WaitGroup
 
@@ -56,16 +56,13 @@ type partition struct {
 type request struct {
 	done  chan struct{}
 	page  *Page
-	busy  *Busy // of a query by talk
+	busy  *Busy // of a query for the busiest
 	err   error
 	until time.Time // the answer is given again until then; zero while there is none
 }
 
-// byTalk is the order of the queries that Busy makes.
-const byTalk = Sort(255)
-
 // New returns a Lister. Close must be called when it is not needed any more.
-func New(a Asker) *Lister {
+func New(a asker) *Lister {
 	ctx, stop := context.WithCancel(context.Background())
 	return &Lister{asker: a, now: time.Now, ctx: ctx, stop: stop, partitions: make(map[int]*partition)}
 }
@@ -79,18 +76,18 @@ func (l *Lister) Close() {
 	l.walks.Wait()
 }
 
-// ErrQuery says that a query has a number that is none, or an order that there is not.
-var ErrQuery = errors.New("want numbers, and order 0 or 1")
+// errQuery says that a query has a NaN. Such a query equals no query: nobody would find its answer.
+var errQuery = errors.New("want numbers")
 
-// Top returns a page of the rows of a partition. The error is ctx's, one of analyzer.Ask, ErrQuery, or ErrRulesChanged if the rules
+// Top returns a page of the rows of a partition. The error is ctx's, one of analyzer.Ask, or ErrRulesChanged if the rules
 // change all the time. The page is shared: it must not be changed.
 func (l *Lister) Top(ctx context.Context, partition int, q Query) (*Page, error) {
-	q.Limit = min(max(q.Limit, 1), MaxLines)
+	q.Limit = min(max(q.Limit, 1), maxLines)
 	if !q.Paged {
 		q.After = Key{}
 	}
-	if q != q || q.Sort > ByCount { // a query with a NaN equals no query: nobody would find its answer
-		return nil, fmt.Errorf("list partition %d: got a query by order %d with share %v behind %v: %w", partition, q.Sort, q.MinShare, q.After.Value, ErrQuery)
+	if q != q {
+		return nil, fmt.Errorf("list partition %d: got a query with share %v behind %v: %w", partition, q.MinShare, q.After.Value, errQuery)
 	}
 	r, err := l.answered(ctx, partition, q)
 	if err != nil {
@@ -107,7 +104,7 @@ type Busy struct {
 
 // Busy returns the busiest callers of a partition. It is shared: it must not be changed.
 func (l *Lister) Busy(ctx context.Context, partition int) (*Busy, error) {
-	r, err := l.answered(ctx, partition, Query{Sort: byTalk})
+	r, err := l.answered(ctx, partition, Query{busiest: true})
 	if err != nil {
 		return nil, err
 	}

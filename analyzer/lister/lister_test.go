@@ -88,7 +88,7 @@ func all(o *owner, q Query) (lines []string) {
 	})
 	value := func(r *fold.Row) float64 {
 		switch {
-		case q.Sort == ByCount:
+		case q.ByCount:
 			return float64(r.Total)
 		case r.Unlimited:
 			return 0
@@ -117,7 +117,7 @@ func TestPagesAreTheSortedList(t *testing.T) {
 			o.sends(now, rapid.SampledFrom([]string{"key", "key", "ip"}).Draw(t, "kind"),
 				rapid.SampledFrom([]string{"vip", "a", "ab", "abc", "b", "\xff", "10.0.0.1", "2001:db8::"}).Draw(t, "id"), rapid.Uint32Range(1, 8).Draw(t, "count"))
 		}
-		q := Query{Sort: rapid.SampledFrom([]Sort{ByShare, ByCount}).Draw(t, "sort"), Limit: rapid.IntRange(0, 5).Draw(t, "limit"), Filter: Filter{
+		q := Query{ByCount: rapid.Bool().Draw(t, "by count"), Limit: rapid.IntRange(0, 5).Draw(t, "limit"), Filter: Filter{
 			Rule: rapid.SampledFrom([]string{"", "", "ten", "none"}).Draw(t, "rule"), Kind: rapid.SampledFrom([]string{"", "", "key", "ip"}).Draw(t, "kind"),
 			Prefix: rapid.SampledFrom([]string{"", "", "a", "ab", "zz"}).Draw(t, "prefix"), MinShare: rapid.SampledFrom([]float64{0, 0, 0.1, 0.9}).Draw(t, "min share"),
 		}}
@@ -215,7 +215,7 @@ func TestOneWalkServesAllWhoWait(t *testing.T) {
 		for range 100 {
 			ask(Query{Limit: 1})
 			ask(Query{Limit: 2})
-			ask(Query{Limit: 2, Sort: ByCount})
+			ask(Query{Limit: 2, ByCount: true})
 		}
 		all.Go(func() {
 			if b, err := l.Busy(t.Context(), 0); err != nil || b.At.Epoch != 3 {

@@ -1,12 +1,12 @@
 package lister
 
 import (
-	"container/heap"
 	"slices"
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer"
 	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/schemas/heap"
 )
 
 // Page is the answer to a Query.
@@ -16,11 +16,11 @@ type Page struct {
 	Total int         // rows that the filter lets through, on all pages
 }
 
-// collector finds the first lines of a query. It is a heap (container/heap) of them, the last line first.
+// collector finds the first lines of a query.
 type collector struct {
 	query Query
-	size  int // lines that are collected: some more than the page has, since some may be of one row
-	lines []Line
+	size  int             // lines that are collected: some more than the page has, since some may be of one row
+	lines heap.Heap[Line] // the last line first
 	total int
 }
 
@@ -30,11 +30,12 @@ const spare = 8
 // newCollector returns a collector, with the memory that it needs, so that the owner does not wait for that.
 func newCollector(q Query) *collector {
 	size := q.Limit + spare
-	return &collector{query: q, size: size, lines: make([]Line, 0, size)}
+	last := func(a, b Line) bool { return a.compare(&b.Key) > 0 }
+	return &collector{query: q, size: size, lines: heap.Heap[Line]{Items: make([]Line, 0, size), Less: last}}
 }
 
 // clear begins again.
-func (c *collector) clear() { c.lines, c.total = c.lines[:0], 0 }
+func (c *collector) clear() { c.lines.Items, c.total = c.lines.Items[:0], 0 }
 
 // take takes a row, which it copies only if it is among the first until now.
 func (c *collector) take(r *fold.Row, share float64, at analyzer.At, now int64) {
@@ -45,41 +46,42 @@ func (c *collector) take(r *fold.Row, share float64, at analyzer.At, now int64) 
 	c.total++
 	value := share
 	switch {
-	case q.Sort == ByCount:
+	case q.ByCount:
 		value = float64(r.Total)
 	case r.Unlimited:
 		value = 0
 	}
-	full := len(c.lines) >= c.size
-	if full && value < c.lines[0].Value {
+	lines := &c.lines
+	full := len(lines.Items) >= c.size
+	if full && value < lines.Items[0].Value {
 		return
 	}
 	k := Key{Value: value, Rule: r.Rule.Name, Kind: r.Rule.Kind, ID: r.ID}
-	if q.Paged && k.compare(&q.After) <= 0 || full && k.compare(&c.lines[0].Key) >= 0 {
+	if q.Paged && k.compare(&q.After) <= 0 || full && k.compare(&lines.Items[0].Key) >= 0 {
 		return
 	}
 	l := lineOf(r, share, at, now)
 	l.Key = k
 	if !full {
-		c.lines = append(c.lines, l)
-		heap.Fix(c, len(c.lines)-1) // heap.Push would allocate
+		lines.Push(l)
 		return
 	}
-	c.lines[0] = l
-	heap.Fix(c, 0)
+	lines.Items[0] = l
+	lines.Fix(0)
 }
 
 // page returns the lines in order. A row that was dropped and made anew during the walk may have been visited twice: the first of its
 // lines counts.
 func (c *collector) page(at analyzer.At) *Page {
-	slices.SortFunc(c.lines, func(a, b Line) int { return a.compare(&b.Key) })
-	seen := make(map[Key]bool, len(c.lines))
-	lines := slices.DeleteFunc(c.lines, func(l Line) bool {
+	found := c.lines.Items
+	slices.SortFunc(found, func(a, b Line) int { return a.compare(&b.Key) })
+	seen := make(map[Key]bool, len(found))
+	lines := slices.DeleteFunc(found, func(l Line) bool {
 		k := l.Key
 		k.Value = 0
-		was := seen[k]
+		twice := seen[k]
 		seen[k] = true
-		return was
+		return twice
 	})
 	return &Page{At: at, Lines: slices.Clone(lines[:min(len(lines), c.query.Limit)]), Total: c.total}
 }
@@ -99,16 +101,3 @@ func shareOf(r *fold.Row) float64 {
 }
 
 func utc(t int64) time.Time { return time.Unix(0, t).UTC() }
-
-// Len, Less, Swap, Push and Pop are heap.Interface.
-func (c *collector) Len() int { return len(c.lines) }
-
-func (c *collector) Less(i, j int) bool { return c.lines[i].compare(&c.lines[j].Key) > 0 }
-
-func (c *collector) Swap(i, j int) { c.lines[i], c.lines[j] = c.lines[j], c.lines[i] }
-
-// Push panics: take does without.
-func (c *collector) Push(any) { panic("BUG: push to a page") }
-
-// Pop panics: nothing is popped.
-func (c *collector) Pop() any { panic("BUG: pop from a page") }

@@ -11,17 +11,8 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// MaxLines is how many lines a page has at most.
-const MaxLines = 1000
-
-// Sort is what a list is ordered by, the largest first.
-type Sort uint8
-
-// Orders.
-const (
-	ByShare Sort = iota // of the limit's capacity; callers without a limit come last
-	ByCount             // weight in the window
-)
+// maxLines is how many lines a page has at most.
+const maxLines = 1000
 
 // Filter says which rows are listed. The zero value lists all.
 type Filter struct {
@@ -53,10 +44,12 @@ func (k *Key) compare(o *Key) int {
 type Query struct {
 	Filter
 
-	Sort  Sort
-	Limit int  // lines: less than 1 is 1, and more than MaxLines is MaxLines
-	Paged bool // the page begins behind After, which is a line's Key
-	After Key
+	ByCount bool // the largest weight in the window comes first; else the largest share of the capacity, and unlimited callers last
+	Limit   int  // lines: less than 1 is 1, and more than 1000 is 1000
+	Paged   bool // the page begins behind After, which is a line's Key
+	After   Key
+
+	busiest bool // Busy asks, and not Top
 }
 
 // Line is one rule and caller of a list.

@@ -87,8 +87,8 @@ func (l *Lister) finish(p *partition, w *walk, err error) {
 	for i, c := range w.collectors {
 		answer(c.query, w.pages[i], nil)
 	}
-	if w.talk {
-		answer(Query{Sort: byTalk}, nil, &w.busy)
+	if w.busiest {
+		answer(Query{busiest: true}, nil, &w.busy)
 	}
 }
 
@@ -98,15 +98,15 @@ type walk struct {
 	steps      steps
 	collectors []*collector
 	pages      []*Page // of the collectors; nil before the end
-	talk       bool    // Busy is among them
+	busiest    bool    // one of them is Busy
 	busy       Busy
 }
 
 func newWalk(l *Lister, partition int, batch []Query) *walk {
 	w := &walk{lister: l, steps: steps{asker: l.asker, partition: partition, now: l.now}}
 	for _, q := range batch {
-		if q.Sort == byTalk {
-			w.talk = true
+		if q.busiest {
+			w.busiest = true
 		} else {
 			w.collectors = append(w.collectors, newCollector(q))
 		}
@@ -120,7 +120,7 @@ func newWalk(l *Lister, partition int, batch []Query) *walk {
 func (w *walk) run() error {
 	ctx, cancel := context.WithTimeout(w.lister.ctx, walkTime)
 	defer cancel()
-	if w.talk {
+	if w.busiest {
 		if err := w.hear(ctx); err != nil {
 			return err
 		}

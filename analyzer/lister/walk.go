@@ -25,7 +25,7 @@ var ErrRulesChanged = errors.New("the rules have changed while the list was made
 
 // steps asks the owner of a partition for all its rows, some at a time. Between its questions the owner counts on.
 type steps struct {
-	asker     Asker
+	asker     asker
 	partition int
 	now       func() time.Time
 	places    int // of the table, that are visited between two looks at the clock

@@ -1,12 +1,12 @@
 package notify
 
 import (
-	"container/heap"
 	"container/list"
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/notify/endpoint"
 	"github.com/509da70d/floodgate/schemas/event"
+	"github.com/509da70d/floodgate/schemas/heap"
 )
 
 // linger is how long an event waits for others, so that a storm shows itself before its first event goes.
@@ -50,13 +50,13 @@ type queue struct {
 	gather  []*item          // events that wait for others; no call has their callers
 	since   time.Time        // when the first of them began to wait
 	busy    map[string]*call // by key
-	due     calls
+	due     heap.Heap[*call] // calls that wait for an attempt
 	numbers uint64
 	pending int // events in gather and in calls
 }
 
 func newQueue(d endpoint.Digest, full int) *queue {
-	return &queue{digest: d, full: full, busy: make(map[string]*call)}
+	return &queue{digest: d, full: full, busy: make(map[string]*call), due: heap.Heap[*call]{Less: dueBefore}}
 }
 
 // add takes an event that has arrived.
@@ -111,13 +111,12 @@ func (q *queue) next(now time.Time) (c *call, at time.Time) {
 			at = time.Time{}
 		}
 	}
-	if len(q.due) == 0 {
+	if len(q.due.Items) == 0 {
 		return nil, at
 	}
-	first := q.due[0]
+	first := q.due.Items[0]
 	if !first.due.After(now) {
-		heap.Pop(&q.due)
-		return first, time.Time{}
+		return q.due.Pop(), time.Time{}
 	}
 	if at.IsZero() || first.due.Before(at) {
 		at = first.due
@@ -157,7 +156,7 @@ func (q *queue) call(items []*item, now time.Time) {
 		q.busy[i.key] = c
 	}
 	c.notice = endpoint.NewNotice(events...)
-	heap.Push(&q.due, c)
+	q.due.Push(c)
 }
 
 // done takes back a call that was delivered or dropped. The later events of its callers may go now.
@@ -174,45 +173,24 @@ func (q *queue) done(c *call, now time.Time) {
 // failed takes back a call that is to be tried again.
 func (q *queue) failed(c *call, due time.Time) {
 	c.due = due
-	heap.Push(&q.due, c)
+	q.due.Push(c)
 }
 
 // change makes the queue work by other settings, and all calls that wait due now.
 func (q *queue) change(d endpoint.Digest, now time.Time) {
 	q.digest, q.recent = d, nil
-	for _, c := range q.due {
+	waiting := q.due.Items
+	q.due.Items = nil
+	for _, c := range waiting {
 		c.due = now
+		q.due.Push(c)
 	}
-	heap.Init(&q.due)
 }
 
-// calls is a heap by due.
-type calls []*call
-
-func (h calls) Len() int { return len(h) }
-
-func (h calls) Less(i, j int) bool {
-	if !h[i].due.Equal(h[j].due) {
-		return h[i].due.Before(h[j].due)
+// dueBefore reports whether a call is due before another one. Of calls that are due at one time, the older is first.
+func dueBefore(a, b *call) bool {
+	if !a.due.Equal(b.due) {
+		return a.due.Before(b.due)
 	}
-	return h[i].number < h[j].number
-}
-
-func (h calls) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-
-// Push implements heap.Interface.
-func (h *calls) Push(x any) {
-	c, ok := x.(*call)
-	if !ok {
-		panic("BUG: got something else than a call")
-	}
-	*h = append(*h, c)
-}
-
-// Pop implements heap.Interface.
-func (h *calls) Pop() any {
-	last := len(*h) - 1
-	c := (*h)[last]
-	(*h)[last], *h = nil, (*h)[:last]
-	return c
+	return a.number < b.number
 }

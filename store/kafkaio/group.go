@@ -62,10 +62,9 @@ type Group struct {
 	coordinator *coordinator
 	next        chan *Generation
 	errs        chan error
-	stop        context.CancelFunc                           // ends joining, heartbeats and commits
-	bound       func() (context.Context, context.CancelFunc) // a context that stop ends, too
-	stopped     <-chan struct{}                              // closed by stop
-	wg          sync.WaitGroup                               // counts the goroutines and calls that stop ends
+	ctx         context.Context //nolint:containedctx // of the goroutines and calls that Close ends
+	stop        context.CancelFunc
+	wg          sync.WaitGroup // counts the goroutines and calls that stop ends
 
 	mu     sync.Mutex
 	member string               // guarded by mu: our id; empty: the coordinator knows no such member
@@ -95,7 +94,7 @@ func NewGroup(c GroupConfig) (*Group, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	g := &Group{
 		config: c, file: file, former: former, coordinator: newCoordinator(c.Client, c.Group, timeout), next: make(chan *Generation), errs: make(chan error),
-		stop: stop, stopped: ctx.Done(), bound: func() (context.Context, context.CancelFunc) { return context.WithCancel(ctx) },
+		ctx: ctx, stop: stop,
 	}
 	g.wg.Go(func() { g.run(ctx) })
 	return g, nil
@@ -139,7 +138,7 @@ func (g *Group) Next(ctx context.Context) (*Generation, error) {
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case <-g.stopped:
+	case <-g.ctx.Done():
 		return nil, ErrClosed
 	case err := <-g.errs:
 		return nil, fmt.Errorf("join group: %w", named(err))
@@ -213,7 +212,7 @@ func (g *Group) begin() (ctx context.Context, done func(), err error) {
 		return nil, nil, ErrClosed
 	}
 	g.wg.Add(1)
-	ctx, cancel := g.bound()
+	ctx, cancel := context.WithCancel(g.ctx)
 	return ctx, func() { cancel(); g.wg.Done() }, nil
 }
 
