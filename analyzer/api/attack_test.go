@@ -84,7 +84,7 @@ func TestAClockThatIsSetKeepsForwardsWorking(t *testing.T) {
 		now := func(since time.Duration) time.Time { age = since; return began.Add(since + clock) }
 		send := func(at time.Time) *http.Request {
 			r := httptest.NewRequest(http.MethodGet, "http://a/v1/caller?caller=key:k", nil)
-			s.sign(r, nil, "a", &identity{name: "anna", role: RoleRead}, at)
+			s.sign(r, nil, "a", &identity{name: "anna", role: roleRead}, at)
 			return r
 		}
 		accept := func(r *http.Request, at time.Time) error { _, err := s.verify(r, nil, "a", at); return err }

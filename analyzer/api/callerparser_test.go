@@ -69,7 +69,7 @@ func signed(s *signer, now time.Time) (*http.Request, []byte) {
 	body := []byte(`{"count":5}`)
 	r := httptest.NewRequest(http.MethodPost, "http://10.0.0.2:9096/v1/try?caller=key%3Aabc", nil)
 	r.Header.Set("Accept", "application/json")
-	s.sign(r, body, "10.0.0.2:9096", &identity{name: "anna", role: RoleRead, redact: true}, now)
+	s.sign(r, body, "10.0.0.2:9096", &identity{name: "anna", role: roleRead, redact: true}, now)
 	return r, body
 }
 
@@ -79,7 +79,7 @@ func TestEachPartOfAForwardIsSigned(t *testing.T) {
 	s := &signer{key: []byte(strings.Repeat("k", MinClusterKey)), age: func() time.Duration { return time.Hour }}
 	r, body := signed(s, now)
 	w, err := s.verify(r, body, "10.0.0.2:9096", now)
-	if err != nil || w.name != "anna" || w.role != RoleRead || !w.redact || !w.forwarded {
+	if err != nil || w.name != "anna" || w.role != roleRead || !w.redact || !w.forwarded {
 		t.Fatalf("got %+v, %v, want anna, who reads hashes", w, err)
 	}
 	if _, err := s.verify(r, body, "10.0.0.2:9096", now); !errors.Is(err, errForwardReplay) {

@@ -50,18 +50,18 @@ type Config struct {
 	ByToken  Limiter     // of requests of one token; nil: not limited
 	ByClient Limiter     // of requests from one address; nil: not limited
 
-	Acknowledge time.Duration    // how long a POST waits for owners; 0 is DefaultAcknowledge
+	Acknowledge time.Duration    // how long a POST waits for owners; 0 is defaultAcknowledge
 	Version     string           // of this program, for people
 	Logger      *slog.Logger     // nil discards
 	Clock       func() time.Time // nil is time.Now
 }
 
-// DefaultAcknowledge is how long a POST waits until owners have applied its record.
-const DefaultAcknowledge = 2 * time.Second
+// defaultAcknowledge is how long a POST waits until owners have applied its record.
+const defaultAcknowledge = 2 * time.Second
 
 // withDefaults returns the Config with its defaults, or what is wrong with it. It reads no file.
 func (c Config) withDefaults() (Config, error) {
-	c.Acknowledge = cmp.Or(c.Acknowledge, DefaultAcknowledge)
+	c.Acknowledge = cmp.Or(c.Acknowledge, defaultAcknowledge)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

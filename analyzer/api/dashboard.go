@@ -125,5 +125,5 @@ func (l *Links) find(sum [sha256.Size]byte) (token, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, ok := l.sessions[sum]
-	return token{linkUser, RoleAdmin, sum}, ok
+	return token{linkUser, roleAdmin, sum}, ok
 }

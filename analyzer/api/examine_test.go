@@ -21,26 +21,26 @@ type operation struct {
 func rightRequests() []operation {
 	key, until := callerBody("key", "k"), inAnHour()
 	return []operation{
-		{"GET", "/v1/openapi.yaml", "", "", RoleRead, 200},
-		{"GET", "/v1/status", "", "", RoleRead, 200},
-		{"GET", "/v1/caller", "caller=key:k", "", RoleRead, 200},
-		{"GET", "/v1/explain", "caller=key:k", "", RoleRead, 200},
-		{"GET", "/v1/callers", "sort=count&limit=3", "", RoleRead, 200},
-		{"GET", "/v1/series", "seconds=3", "", RoleRead, 200},
-		{"POST", "/v1/try", "", body("callers", []any{key}), RoleRead, 200},
-		{"GET", "/v1/decisions", "limit=3", "", RoleRead, 200},
-		{"GET", "/v1/decisions/stream", "rule=per-key", "", RoleRead, 200},
-		{"GET", "/v1/actions", "limit=3", "", RoleRead, 200},
-		{"GET", "/v1/rules", "", "", RoleRead, 200},
-		{"GET", "/v1/rules/versions", "", "", RoleRead, 200},
-		{"GET", "/v1/rules/diff", "", "", RoleRead, 200},
-		{"POST", "/v1/rules/check", "", body("rules", worldRules), RoleRead, 200},
-		{"POST", "/v1/close", "", body("caller", key, "until", until, "reason", "r"), RoleOperate, 200},
-		{"POST", "/v1/open", "", body("caller", key, "until", until, "reason", "r"), RoleOperate, 200},
-		{"POST", "/v1/limit", "", body("caller", key, "rule", "slow", "limit", 7, "until", until, "reason", "r"), RoleOperate, 200},
-		{"POST", "/v1/reset", "", body("caller", key, "reason", "r"), RoleOperate, 200},
-		{"POST", "/v1/mode", "", body("mode", "shadow", "until", until, "reason", "r"), RoleAdmin, 200},
-		{"POST", "/v1/undo", "", body("id", testKey, "reason", "r"), RoleOperate, 404},
+		{"GET", "/v1/openapi.yaml", "", "", roleRead, 200},
+		{"GET", "/v1/status", "", "", roleRead, 200},
+		{"GET", "/v1/caller", "caller=key:k", "", roleRead, 200},
+		{"GET", "/v1/explain", "caller=key:k", "", roleRead, 200},
+		{"GET", "/v1/callers", "sort=count&limit=3", "", roleRead, 200},
+		{"GET", "/v1/series", "seconds=3", "", roleRead, 200},
+		{"POST", "/v1/try", "", body("callers", []any{key}), roleRead, 200},
+		{"GET", "/v1/decisions", "limit=3", "", roleRead, 200},
+		{"GET", "/v1/decisions/stream", "rule=per-key", "", roleRead, 200},
+		{"GET", "/v1/actions", "limit=3", "", roleRead, 200},
+		{"GET", "/v1/rules", "", "", roleRead, 200},
+		{"GET", "/v1/rules/versions", "", "", roleRead, 200},
+		{"GET", "/v1/rules/diff", "", "", roleRead, 200},
+		{"POST", "/v1/rules/check", "", body("rules", worldRules), roleRead, 200},
+		{"POST", "/v1/close", "", body("caller", key, "until", until, "reason", "r"), roleOperate, 200},
+		{"POST", "/v1/open", "", body("caller", key, "until", until, "reason", "r"), roleOperate, 200},
+		{"POST", "/v1/limit", "", body("caller", key, "rule", "slow", "limit", 7, "until", until, "reason", "r"), roleOperate, 200},
+		{"POST", "/v1/reset", "", body("caller", key, "reason", "r"), roleOperate, 200},
+		{"POST", "/v1/mode", "", body("mode", "shadow", "until", until, "reason", "r"), roleAdmin, 200},
+		{"POST", "/v1/undo", "", body("id", testKey, "reason", "r"), roleOperate, 404},
 	}
 }
 
@@ -93,7 +93,7 @@ func TestEachRouteForEachToken(t *testing.T) {
 				o.send(n, o.url(query), text).want(t, http.StatusUnauthorized, "has no token")
 				n.token = stranger
 				o.send(n, o.url(query), text).want(t, http.StatusUnauthorized, "not known")
-				for role := RoleRead; role < o.role; role++ {
+				for role := roleRead; role < o.role; role++ {
 					n.token = toks[role-1]
 					a := o.send(n, o.url(query), text)
 					if p := a.problem(t); a.status != http.StatusForbidden || p.Got != role.String() || p.Want != o.role.String() {
@@ -108,7 +108,7 @@ func TestEachRouteForEachToken(t *testing.T) {
 		if o.path == "/v1/decisions/stream" {
 			continue // stream_test.go
 		}
-		for role := o.role; role <= RoleAdmin; role++ {
+		for role := o.role; role <= roleAdmin; role++ {
 			n.token = toks[role-1]
 			o.send(n, o.url(), o.body).want(t, o.ok, "")
 		}
@@ -222,7 +222,7 @@ func TestEachBodyIsOneObjectOfJSON(t *testing.T) {
 		for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/json-patch+json", "application/jsonx", "json", ";"} {
 			n.post(o.path, o.body, "Content-Type", kind).want(t, http.StatusUnsupportedMediaType, "application/json")
 		}
-		n.post(o.path, o.body, "Content-Type", "Application/JSON ; charset=UTF-8").want(t, o.ok+2*boolInt(o.role > RoleRead && o.ok == 200), "")
+		n.post(o.path, o.body, "Content-Type", "Application/JSON ; charset=UTF-8").want(t, o.ok+2*boolInt(o.role > roleRead && o.ok == 200), "")
 	}
 }
 

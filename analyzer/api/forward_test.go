@@ -177,7 +177,7 @@ func TestForgedForwardsAreRefused(t *testing.T) {
 	query := "caller=" + w.caller(0).String()
 	signed := func(method, path, query, body, target string, at time.Time, key []byte) *http.Request {
 		r := httptest.NewRequest(method, "http://"+n.host()+path+"?"+query, strings.NewReader(body))
-		newSigner(key).sign(r, []byte(body), target, &identity{name: "anna", role: RoleRead}, at)
+		newSigner(key).sign(r, []byte(body), target, &identity{name: "anna", role: roleRead}, at)
 		return r
 	}
 	now := time.Now()

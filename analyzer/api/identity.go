@@ -83,7 +83,7 @@ func (s *Server) identify(c *call) (*identity, error) {
 	if l := s.config.ByToken; l != nil && !l.AllowN(now, string(t.sum[:]), 1) {
 		return nil, problem(http.StatusTooManyRequests, "too many requests with this token")
 	}
-	return &identity{name: t.name, role: t.role, redact: s.config.Redact && t.role == RoleRead, token: true, sum: t.sum}, nil
+	return &identity{name: t.name, role: t.role, redact: s.config.Redact && t.role == roleRead, token: true, sum: t.sum}, nil
 }
 
 // limitClient refuses a request if too many come from its address.
@@ -101,9 +101,9 @@ func (s *Server) identifyLoopback(c *call) (*identity, error) {
 		return nil, problem(http.StatusForbidden, "this server has no tokens, and answers its own machine only")
 	}
 	if s.config.LoopbackActs {
-		return &identity{name: "loopback", role: RoleAdmin}, nil
+		return &identity{name: "loopback", role: roleAdmin}, nil
 	}
-	return &identity{name: "loopback", role: RoleRead, redact: s.config.Redact}, nil
+	return &identity{name: "loopback", role: roleRead, redact: s.config.Redact}, nil
 }
 
 // identifyForwarded believes another analyzer, which has made sure who asks.

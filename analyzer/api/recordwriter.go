@@ -409,8 +409,8 @@ func (c *call) checkTarget(r *schemas.Control) error {
 	case schemas.ControlReset, schemas.ControlUndo, schemas.ControlRules:
 		return badBody("/id", "a record of action "+target.Action.String(), "one that holds until a time: close, open, limit or mode")
 	case schemas.ControlMode:
-		if c.identity.role < RoleAdmin {
-			return problem(http.StatusForbidden, "the token of %s may %s, and to undo a mode needs %s", c.identity.name, c.identity.role, RoleAdmin)
+		if c.identity.role < roleAdmin {
+			return problem(http.StatusForbidden, "the token of %s may %s, and to undo a mode needs %s", c.identity.name, c.identity.role, roleAdmin)
 		}
 	default:
 	}

@@ -208,7 +208,7 @@ func TestNoRouteShowsAReaderANeedle(t *testing.T) {
 		}
 	}
 	for _, r := range nodes[0].server.routeTable() {
-		if r.role == RoleRead && !asked[r.path] {
+		if r.role == roleRead && !asked[r.path] {
 			t.Errorf("%s: the test does not ask it", r.path)
 		}
 	}

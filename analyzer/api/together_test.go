@@ -188,9 +188,9 @@ func TestUntilIsATimeThatComes(t *testing.T) {
 // TestAMistakeInTheFileOfTokensRevokes what the file does not name any more. It gives nobody anything, and the status says why.
 func TestAMistakeInTheFileOfTokensRevokes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
-	anna, annas := line("anna", RoleAdmin)
-	bert, berts := line("bert", RoleRead)
-	cleo, cleos := line("cleo", RoleRead)
+	anna, annas := line("anna", roleAdmin)
+	bert, berts := line("bert", roleRead)
+	cleo, cleos := line("cleo", roleRead)
 	now := time.Unix(1000, 0)
 	write := func(lines ...string) {
 		t.Helper()
@@ -213,9 +213,9 @@ func TestAMistakeInTheFileOfTokensRevokes(t *testing.T) {
 			}
 		}
 	}
-	want("at first", RoleAdmin, RoleRead, 0)
+	want("at first", roleAdmin, roleRead, 0)
 	write(anna, bert, "dora raed "+strings.Repeat("ab", 32)+"\n", cleo)
-	want("a mistake, and one more", RoleAdmin, RoleRead, 0)
+	want("a mistake, and one more", roleAdmin, roleRead, 0)
 	for range 3 {
 		if now = now.Add(2 * tokensChecked); f.refused(now) != "" {
 			continue
@@ -223,22 +223,22 @@ func TestAMistakeInTheFileOfTokensRevokes(t *testing.T) {
 		t.Error("got no reason in the status, want the mistake")
 	}
 	write(strings.Replace(bert, "read", "admin", 1), "oops\n", strings.Replace(anna, "admin", "read", 1))
-	want("a mistake, one with a lower role, one with a higher", RoleRead, RoleRead, 0)
+	want("a mistake, one with a lower role, one with a higher", roleRead, roleRead, 0)
 	write("oops\n", bert)
-	want("a mistake, and anna is gone", 0, RoleRead, 0)
+	want("a mistake, and anna is gone", 0, roleRead, 0)
 	write("oops\n", bert, anna)
-	want("a mistake, and anna is back", 0, RoleRead, 0)
+	want("a mistake, and anna is back", 0, roleRead, 0)
 	write(bert, bert, anna)
-	want("one twice", 0, RoleRead, 0)
+	want("one twice", 0, roleRead, 0)
 	write(anna, cleo)
-	want("without a mistake", RoleAdmin, 0, RoleRead)
+	want("without a mistake", roleAdmin, 0, roleRead)
 	if got := f.refused(now); got != "" {
 		t.Errorf("got %q, want no reason", got)
 	}
 	// A person may put the token where its name or role belongs: it must be no name, and in no log.
 	for _, text := range []string{annas + " read " + strings.Repeat("cd", 32), "anna " + annas + " read", "anna read " + annas} {
 		write(text+"\n", cleo)
-		want(text, 0, 0, RoleRead)
+		want(text, 0, 0, roleRead)
 	}
 	if strings.Contains(log.String(), annas[:20]) || strings.Contains(f.refused(now), annas[:20]) {
 		t.Errorf("the log has a token:\n%s", &log)
@@ -487,7 +487,7 @@ func TestWhileTheControlTopicIsAwayAPersonLearnsIt(t *testing.T) {
 				continue
 			}
 			a := n.do(o.method, o.url(), o.body, "Idempotency-Key", fmt.Sprintf("%032x", 1+len(o.path)))
-			if o.role == RoleRead {
+			if o.role == roleRead {
 				a.want(t, http.StatusOK, "")
 				continue
 			}
@@ -499,7 +499,7 @@ func TestWhileTheControlTopicIsAwayAPersonLearnsIt(t *testing.T) {
 	w.topic.ready, w.topic.fails = true, nil
 	for range 2 {
 		for _, o := range requests {
-			if o.role == RoleOperate && o.path != "/v1/undo" {
+			if o.role == roleOperate && o.path != "/v1/undo" {
 				n.do(o.method, o.url(), o.body, "Idempotency-Key", fmt.Sprintf("%032x", 100+strings.Index("close open limit reset", o.path[4:]))).want(t, http.StatusOK, "")
 			}
 		}

@@ -46,7 +46,7 @@ func tokenFormat() keyfile.Format[Role] {
 	return keyfile.Format[Role]{
 		Err: ErrTokens, Secret: "token", Words: "NAME ROLE SHA256",
 		Value: func(words []string) (Role, error) {
-			if len(words[0]) > len(RoleOperate.String()) { // it may be a token: no error repeats it
+			if len(words[0]) > len(roleOperate.String()) { // it may be a token: no error repeats it
 				return 0, fmt.Errorf("got a role of %d characters, want read, operate or admin", len(words[0]))
 			}
 			return ParseRole(words[0])
@@ -125,19 +125,19 @@ type Role uint8
 
 // Roles.
 const (
-	RoleRead    Role = 1 + iota // look, explain, try
-	RoleOperate                 // and close, open, limit, reset and undo
-	RoleAdmin                   // and put rules into mode shadow
+	roleRead    Role = 1 + iota // look, explain, try
+	roleOperate                 // and close, open, limit, reset and undo
+	roleAdmin                   // and put rules into mode shadow
 )
 
 // String returns the role as files of tokens have it, or "none".
 func (r Role) String() string {
 	switch r {
-	case RoleRead:
+	case roleRead:
 		return "read"
-	case RoleOperate:
+	case roleOperate:
 		return "operate"
-	case RoleAdmin:
+	case roleAdmin:
 		return "admin"
 	}
 	return "none"
@@ -145,7 +145,7 @@ func (r Role) String() string {
 
 // ParseRole undoes String.
 func ParseRole(s string) (Role, error) {
-	for r := RoleRead; r <= RoleAdmin; r++ {
+	for r := roleRead; r <= roleAdmin; r++ {
 		if s == r.String() {
 			return r, nil
 		}

@@ -59,7 +59,7 @@ func TestWrongLinesOfTokensAreNamed(t *testing.T) {
 func manyTokens(n int) string {
 	var b strings.Builder
 	for range n {
-		text, _ := line("n", RoleRead)
+		text, _ := line("n", roleRead)
 		b.WriteString(text)
 	}
 	return b.String()
@@ -84,14 +84,14 @@ func TestTokensFollowTheirFile(t *testing.T) {
 	if _, err := openTokens(path, now, logger); !errors.Is(err, ErrTokens) {
 		t.Errorf("without a token: got %v, want %v", err, ErrTokens)
 	}
-	anna, annas := line("anna", RoleRead)
-	bert, berts := line("bert", RoleAdmin)
+	anna, annas := line("anna", roleRead)
+	bert, berts := line("bert", roleAdmin)
 	write(anna)
 	f, err := openTokens(path, now, logger)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, ok := f.find(annas, now); !ok || got.name != "anna" || got.role != RoleRead {
+	if got, ok := f.find(annas, now); !ok || got.name != "anna" || got.role != roleRead {
 		t.Errorf("got %v and %t, want anna, who reads", got, ok)
 	}
 	for _, wrong := range []string{"", "anna", berts, annas + "A", annas[:42], strings.Repeat("A", 43), "\x00"} {
@@ -107,7 +107,7 @@ func TestTokensFollowTheirFile(t *testing.T) {
 	if _, ok := f.find(annas, now); ok {
 		t.Error("got anna, whose line was taken away")
 	}
-	if got, ok := f.find(berts, now); !ok || got.role != RoleAdmin {
+	if got, ok := f.find(berts, now); !ok || got.role != roleAdmin {
 		t.Errorf("got %v and %t, want bert, an admin", got, ok)
 	}
 	write("bert nobody")
@@ -143,7 +143,7 @@ func FuzzTokens(f *testing.F) {
 			t.Errorf("got %d tokens with %v, want none", len(list), err)
 		}
 		for _, k := range list {
-			if k.Name == "" || k.Value < RoleRead || k.Value > RoleAdmin {
+			if k.Name == "" || k.Value < roleRead || k.Value > roleAdmin {
 				t.Errorf("got %v, want a name and a role", k)
 			}
 		}

@@ -102,8 +102,8 @@ func DescribeRules(before, after uint64, partition int, from, now int64) event.E
 	return e
 }
 
-// DescribeGap returns the event that says of which offsets events may be missing, and how many; 0 if nobody counted them.
-func DescribeGap(partition int, from, to, lost, now int64) event.Event {
+// describeGap returns the event that says of which offsets events may be missing, and how many; 0 if nobody counted them.
+func describeGap(partition int, from, to, lost, now int64) event.Event {
 	return event.Event{
 		Type: event.Gap, Time: timeOf(max(now, 0)), Partition: partition, Offset: max(to-1, from), From: from, To: to, Lost: lost,
 	}

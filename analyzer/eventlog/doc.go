@@ -34,7 +34,7 @@
 //
 // # Bounds
 //
-// A Queue has MaxPending events and MaxPendingBytes at most. What is beyond becomes one gap, at its place. Two kinds of events may come
+// A Queue has MaxPending events and maxPendingBytes at most. What is beyond becomes one gap, at its place. Two kinds of events may come
 // with each message, and are thinned by rules that depend on the log alone: an end that moves is an event when it passes another eighth
 // of the window since the caller was closed; of equal warnings within an eighth of the window there is one.
 package eventlog

@@ -12,7 +12,7 @@ import (
 // Bounds of a Queue. An event has some 400 bytes.
 const (
 	MaxPending      = 16 << 10
-	MaxPendingBytes = 8 << 20
+	maxPendingBytes = 8 << 20
 )
 
 // Queue is the events of one partition that the topic has not acknowledged, in the order of the log. Make one with NewQueue. The owner's goroutine adds events and commits them, and another one, the writer's, takes and acknowledges them.
@@ -87,7 +87,7 @@ func (q *Queue) Add(e *event.Event) {
 	if e.Offset < q.begin || e.Type == event.Warned && q.repeats(e) {
 		return
 	}
-	if n := sizeOf(e); len(q.items) < MaxPending && q.bytes+n <= MaxPendingBytes {
+	if n := sizeOf(e); len(q.items) < MaxPending && q.bytes+n <= maxPendingBytes {
 		q.push(*e, e.Offset, n)
 		return
 	}
@@ -95,18 +95,18 @@ func (q *Queue) Add(e *event.Event) {
 	if last := len(q.items) - 1; last >= 0 && q.items[last].event.Type == event.Gap && q.items[last].number > q.sent {
 		gap := &q.items[last]
 		g := &gap.event
-		*g = DescribeGap(g.Partition, g.From, max(g.To, e.Offset+1), g.Lost+1, e.Time.UnixNano())
+		*g = describeGap(g.Partition, g.From, max(g.To, e.Offset+1), g.Lost+1, e.Time.UnixNano())
 		gap.dirty = true
 		return
 	}
-	q.gap(DescribeGap(e.Partition, e.Offset, e.Offset+1, 1, e.Time.UnixNano()))
+	q.gap(describeGap(e.Partition, e.Offset, e.Offset+1, 1, e.Time.UnixNano()))
 }
 
 // AddGap adds a gap: events of the offsets from from until to, exclusive, may be missing from the topic.
 func (q *Queue) AddGap(partition int, from, to, now int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.gap(DescribeGap(partition, from, to, 0, now))
+	q.gap(describeGap(partition, from, to, 0, now))
 }
 
 func (q *Queue) gap(e event.Event) {

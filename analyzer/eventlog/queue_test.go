@@ -148,7 +148,7 @@ func TestLongEventsAreBoundedByBytes(t *testing.T) {
 	t.Parallel()
 	q := begun(0)
 	e := closed(1)
-	e.Reason = string(make([]byte, MaxPendingBytes/4))
+	e.Reason = string(make([]byte, maxPendingBytes/4))
 	for range 10 {
 		q.Add(e)
 	}

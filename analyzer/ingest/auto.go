@@ -33,7 +33,7 @@ func newAuto(m Mapping) (*Format, error) {
 	if len(tried) == 0 {
 		return nil, fmt.Errorf("%w: no format has the fields of the mapping: %w", ErrMapping, first)
 	}
-	around := Unwraps()
+	around := autoUnwraps()
 	if len(m.Unwrap) > 0 {
 		around = nil
 	}

@@ -77,7 +77,7 @@ func TestThePageOfFormatsIsTrue(t *testing.T) {
 	if err != nil || !bytes.Equal(got, page.Bytes()) {
 		t.Errorf("README.md is not what floodgate formats prints (%v): go test -update -run TestThePageOfFormatsIsTrue writes it", err)
 	}
-	for _, f := range ListFormats() {
+	for _, f := range listFormats() {
 		for _, field := range f.Fields {
 			if _, err := NewFormat(f.Name, Mapping{Callers: callers(t, "x="+strings.Split(field, "|")[0])}); err != nil {
 				t.Errorf("%s: the page lists the field %s: %v", f.Name, field, err)

@@ -22,8 +22,8 @@ type fieldFilter struct {
 
 // filters compiles the drop filters.
 func (c *compiler) filters(from []Filter) []filter {
-	if len(from) > MaxFilters {
-		c.fail(fmt.Errorf("got %d drop filters, want at most %d", len(from), MaxFilters))
+	if len(from) > maxFilters {
+		c.fail(fmt.Errorf("got %d drop filters, want at most %d", len(from), maxFilters))
 		return nil
 	}
 	made := make([]filter, 0, len(from))

@@ -92,8 +92,8 @@ func (f *Format) Responses() bool { return !f.silent }
 // Scanner returns a new scanner of the format.
 func (f *Format) Scanner() Scanner { return f.open() }
 
-// FormatFields is what a mapping can name of a format.
-type FormatFields struct {
+// formatFields is what a mapping can name of a format.
+type formatFields struct {
 	Name   string
 	Fields []string // "" if lines or their header name them
 	JSON   bool     // one object a line: any member can be named
@@ -101,11 +101,11 @@ type FormatFields struct {
 	Reads  Mapping  // the fields that are read without a mapping
 }
 
-// ListFormats returns all formats but auto, in the order of Formats.
-func ListFormats() []FormatFields {
-	var list []FormatFields
+// listFormats returns all formats but auto, in the order of Formats.
+func listFormats() []formatFields {
+	var list []formatFields
 	for _, s := range styles() {
-		f := FormatFields{Name: s.name, JSON: s.json, Auto: s.rank > 0, Reads: s.defaults}
+		f := formatFields{Name: s.name, JSON: s.json, Auto: s.rank > 0, Reads: s.defaults}
 		if names, _, err := s.make(Mapping{}); err == nil {
 			if fixed, ok := names.(*fixedNames); ok {
 				for _, n := range fixed.names {
@@ -123,7 +123,7 @@ func WriteFormats(w io.Writer) error {
 	if _, err := io.WriteString(w, formatsHead); err != nil {
 		return err
 	}
-	for _, f := range ListFormats() {
+	for _, f := range listFormats() {
 		fields := "`" + strings.Join(f.Fields, "` `") + "`"
 		switch {
 		case f.JSON:

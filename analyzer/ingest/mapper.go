@@ -32,8 +32,8 @@ type refKind uint8
 const (
 	refNone     refKind = iota
 	refField            // of the log
-	refClient           // FieldClient
-	refResource         // FieldResource
+	refClient           // fieldClient
+	refResource         // fieldResource
 	refPath             // the same, before it is made to fit a template
 )
 
@@ -100,9 +100,9 @@ func newMapper(m Mapping, names fieldNames, native bool) (*mapper, error) {
 // compiler turns names of fields into refs. It keeps the first error.
 type compiler struct {
 	names       fieldNames
-	client      string // the field that means FieldClient
+	client      string // the field that means fieldClient
 	clientKnown bool
-	resource    string // the field of which FieldResource is made
+	resource    string // the field of which fieldResource is made
 	err         error
 }
 
@@ -136,9 +136,9 @@ func (c *compiler) field(name string) ref {
 // mapping which trusts proxies and names that field gets the client behind them.
 func (c *compiler) value(name string) ref {
 	switch {
-	case c.clientKnown && (name == FieldClient || name == c.client):
+	case c.clientKnown && (name == fieldClient || name == c.client):
 		return ref{what: refClient}
-	case c.resource != "" && name == FieldResource:
+	case c.resource != "" && name == fieldResource:
 		return ref{what: refResource}
 	}
 	return c.field(name)
@@ -180,7 +180,7 @@ func (c *compiler) caller(t CallerTemplate) caller {
 		c.fail(fmt.Errorf("callers %s: %w", t.Kind, err))
 		return made
 	}
-	made.host = t.Kind == KindHost
+	made.host = t.Kind == kindHost
 	for i := range parts.parts {
 		p := &parts.parts[i]
 		if p.ref = c.value(p.field); made.host && p.ref.what == refClient {

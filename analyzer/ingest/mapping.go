@@ -16,9 +16,9 @@ var ErrMapping = errors.New("bad mapping")
 // Bounds of a mapping.
 const (
 	MaxCallers   = 8    // caller kinds
-	MaxRoutes    = 1000 // resource templates
-	MaxFilters   = 64   // drop filters
-	MaxPrefixes  = 1000 // networks of trusted proxies
+	maxRoutes    = 1000 // resource templates
+	maxFilters   = 64   // drop filters
+	maxPrefixes  = 1000 // networks of trusted proxies
 	maxPatterns  = 64   // in one list of a drop filter
 	maxParts     = 4    // fields that make one caller
 	maxOtherwise = 8    // alternatives of a field, as in a|b
@@ -26,13 +26,13 @@ const (
 
 // Names of fields that the mapping makes and the log does not have.
 const (
-	FieldClient   = "client"   // the client's address, behind trusted proxies, in canonical form
-	FieldResource = "resource" // the method, a blank, and the path without the query or the template it fits: see schemas.Method
+	fieldClient   = "client"   // the client's address, behind trusted proxies, in canonical form
+	fieldResource = "resource" // the method, a blank, and the path without the query or the template it fits: see schemas.Method
 )
 
-// KindHost is the kind of callers that are host names, for logs of servers that look names up. The client's field is read for it as
+// kindHost is the kind of callers that are host names, for logs of servers that look names up. The client's field is read for it as
 // the log has it, in small letters and without a dot at its end. The owner of an address chooses its name.
-const KindHost = "host"
+const kindHost = "host"
 
 // CallerTemplate says how callers of one kind are made: text with fields in braces, such as "{remote_addr}" or
 // "{tenant}|{route}". {a|b} is field a, or b where the line has no a.
@@ -55,7 +55,7 @@ type Filter struct {
 	Fields []FieldFilter
 }
 
-// FieldFilter holds for lines whose field matches one of the patterns. FieldResource is the path here, not the template it
+// FieldFilter holds for lines whose field matches one of the patterns. fieldResource is the path here, not the template it
 // fits.
 type FieldFilter struct {
 	Field    string
@@ -74,7 +74,7 @@ type Mapping struct {
 	Layout      TimeLayout  // how the time is written
 	Resource    string      // field of the path, or of the request line
 	Method      string      // field of the method; without it, the method of the request line, if that is the resource's field
-	Routes      []string    // templates of paths, such as /users/{id}: see FieldResource
+	Routes      []string    // templates of paths, such as /users/{id}: see fieldResource
 	OtherRoute  string      // the resource of a path that fits no template; "" is the path itself
 	Status      string      // field of the HTTP status
 	Cost        string      // field of the cost, such as bytes
@@ -159,7 +159,7 @@ func (m Mapping) withDefaults(d Mapping) Mapping {
 	}
 	known := m.Client.Address != "" || m.Client.Forwarded != ""
 	if known && !hasIP && !m.OnlyCallers {
-		ip := CallerTemplate{Kind: schemas.KindIP, Template: "{" + FieldClient + "}"}
+		ip := CallerTemplate{Kind: schemas.KindIP, Template: "{" + fieldClient + "}"}
 		m.Callers = append([]CallerTemplate{ip}, m.Callers...)
 	}
 	return m

@@ -128,7 +128,7 @@ func (f *mappingFile) field(d document.Mapping, name string) string {
 
 // known reports a field that the format does not have.
 func (f *mappingFile) known(d document.Mapping, at, field string) {
-	if f.names == nil || field == FieldClient || field == FieldResource {
+	if f.names == nil || field == fieldClient || field == fieldResource {
 		return
 	}
 	for alternative := range strings.SplitSeq(field, "|") {
@@ -171,7 +171,7 @@ func (f *mappingFile) client(m *Mapping) {
 		return
 	}
 	m.Client.Address, m.Client.Forwarded = f.field(d, "address"), f.field(d, "forwarded")
-	m.Client.Trusted = d.Networks("trusted", MaxPrefixes)
+	m.Client.Trusted = d.Networks("trusted", maxPrefixes)
 	prefix := int(d.Integer("ipv6_prefix", 1, 128, int64(f.ids.IPv6Prefix)))
 	if f.ids.IPv6Prefix != 0 && prefix != f.ids.IPv6Prefix {
 		d.Fail("ipv6_prefix", "got %d, want %d, which --ipv6-prefix says", prefix, f.ids.IPv6Prefix)
@@ -185,7 +185,7 @@ func (f *mappingFile) resource(m *Mapping) {
 		return
 	}
 	m.Resource, m.Method = f.field(d, "field"), f.field(d, "method")
-	m.Routes = d.Texts("templates", "a path such as /users/{id}", MaxRoutes)
+	m.Routes = d.Texts("templates", "a path such as /users/{id}", maxRoutes)
 	m.OtherRoute, _ = d.Filled("other", "a name for paths that fit no template")
 	if _, err := newRoutes(m.Routes, m.OtherRoute); err != nil {
 		d.Fail("templates", "%v", err)
@@ -200,12 +200,12 @@ func (f *mappingFile) blocked(m *Mapping) {
 }
 
 func (f *mappingFile) drop(m *Mapping) {
-	for _, d := range f.Mappings("drop", MaxFilters, "client", "status", "resource", "fields") {
-		n := Filter{Client: d.Networks("client", MaxPrefixes), Status: d.Statuses("status", maxPatterns)}
+	for _, d := range f.Mappings("drop", maxFilters, "client", "status", "resource", "fields") {
+		n := Filter{Client: d.Networks("client", maxPrefixes), Status: d.Statuses("status", maxPatterns)}
 		if globs := f.globs(d, "resource"); len(globs) > 0 {
-			n.Fields = append(n.Fields, FieldFilter{Field: FieldResource, Patterns: globs})
+			n.Fields = append(n.Fields, FieldFilter{Field: fieldResource, Patterns: globs})
 		}
-		d.Each("fields", MaxFilters, func(field string, v document.Mapping) {
+		d.Each("fields", maxFilters, func(field string, v document.Mapping) {
 			f.known(v, field, field)
 			n.Fields = append(n.Fields, FieldFilter{Field: field, Patterns: f.globs(v, field)})
 		})
@@ -218,7 +218,7 @@ func (f *mappingFile) drop(m *Mapping) {
 
 func (f *mappingFile) globs(d document.Mapping, field string) (globs []pattern.Glob) {
 	for _, text := range d.Texts(field, "a pattern such as /static/*", maxPatterns) {
-		if method, path, found := strings.Cut(text, " "); found && field == FieldResource && schemas.Method(method) != "" {
+		if method, path, found := strings.Cut(text, " "); found && field == fieldResource && schemas.Method(method) != "" {
 			d.Fail(field, "got %q, want the path alone, %s: a filter compares no method here, but under fields", text, path)
 		}
 		globs = append(globs, pattern.NewGlob(text))

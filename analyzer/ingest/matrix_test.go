@@ -178,15 +178,15 @@ func TestDropFilters(t *testing.T) {
 	}{
 		"status":         {[]Filter{{Status: []pattern.StatusRange{{From: 300, To: 399}}}}, "b"},
 		"client":         {[]Filter{{Client: []netip.Prefix{network("10.0.0.0/8"), network("2001:db8::/32")}}}, "bd"},
-		"path":           {[]Filter{{Fields: []FieldFilter{{FieldResource, []pattern.Glob{pattern.NewGlob("/static/*"), pattern.NewGlob("/healthz")}}}}}, "ac"},
+		"path":           {[]Filter{{Fields: []FieldFilter{{fieldResource, []pattern.Glob{pattern.NewGlob("/static/*"), pattern.NewGlob("/healthz")}}}}}, "ac"},
 		"method":         {[]Filter{{Fields: []FieldFilter{{"method", []pattern.Glob{pattern.NewGlob("HEAD")}}}}}, "d"},
 		"agent":          {[]Filter{{Fields: []FieldFilter{{"agent", []pattern.Glob{pattern.NewGlob("kube-probe/*")}}}}}, "c"},
 		"both must hold": {[]Filter{{Client: []netip.Prefix{network("10.0.0.0/8")}, Status: []pattern.StatusRange{{From: 200, To: 200}}}}, ""},
 		"one of two":     {[]Filter{{Status: []pattern.StatusRange{{From: 404, To: 404}}}, {Status: []pattern.StatusRange{{From: 301, To: 301}}}}, "bd"},
 		"an IPv6 client": {[]Filter{{Client: []netip.Prefix{network("2001:db8::1/128")}}}, "d"},
 		"its neighbour":  {[]Filter{{Client: []netip.Prefix{network("2001:db8::2/128"), network("2001:db8::/128")}}}, ""},
-		"its text":       {[]Filter{{Fields: []FieldFilter{{FieldClient, []pattern.Glob{pattern.NewGlob("2001:db8::1")}}}}}, "d"},
-		"client field":   {[]Filter{{Fields: []FieldFilter{{FieldClient, []pattern.Glob{pattern.NewGlob("192.0.2.*")}}}}}, "ac"},
+		"its text":       {[]Filter{{Fields: []FieldFilter{{fieldClient, []pattern.Glob{pattern.NewGlob("2001:db8::1")}}}}}, "d"},
+		"client field":   {[]Filter{{Fields: []FieldFilter{{fieldClient, []pattern.Glob{pattern.NewGlob("192.0.2.*")}}}}}, "ac"},
 	} {
 		s, got := scanner(t, "combined", Mapping{Drop: c.filters}), ""
 		for id, line := range map[string]string{

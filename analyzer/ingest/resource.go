@@ -85,8 +85,8 @@ type route struct {
 
 // newRoutes returns the routes of templates, with a name for what fits none; "" leaves such a path as it is.
 func newRoutes(templates []string, other string) (*routes, error) {
-	if len(templates) > MaxRoutes {
-		return nil, fmt.Errorf("got %d resource templates, want at most %d", len(templates), MaxRoutes)
+	if len(templates) > maxRoutes {
+		return nil, fmt.Errorf("got %d resource templates, want at most %d", len(templates), maxRoutes)
 	}
 	if len(other) > schemas.MaxResource {
 		return nil, fmt.Errorf("got a resource of %d bytes for what fits no template, want at most %d", len(other), schemas.MaxResource)

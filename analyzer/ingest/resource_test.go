@@ -156,7 +156,7 @@ func TestWhatFitsNoTemplateHasAName(t *testing.T) {
 }
 
 func TestTemplatesThatAreRefused(t *testing.T) {
-	many := make([]string, MaxRoutes+1)
+	many := make([]string, maxRoutes+1)
 	for i := range many {
 		many[i] = fmt.Sprintf("/%d", i)
 	}
@@ -182,7 +182,7 @@ func TestTemplatesThatAreRefused(t *testing.T) {
 	if _, err := newRoutes(nil, strings.Repeat("x", 1025)); err == nil {
 		t.Error("a long name for the others: got no error")
 	}
-	if _, err := newRoutes(many[:MaxRoutes], ""); err != nil {
+	if _, err := newRoutes(many[:maxRoutes], ""); err != nil {
 		t.Error(err)
 	}
 }

@@ -12,14 +12,14 @@ const maxUnwrap = 3
 // fullPart is how long the pieces are, in bytes, into which container runtimes cut long lines.
 const fullPart = 16 << 10
 
-// Unwraps returns the names of what collectors put around a line, in the order in which auto tries them: a prefix, or a JSON object
+// autoUnwraps returns the names of what collectors put around a line, in the order in which auto tries them: a prefix, or a JSON object
 // that has the line in one of its members.
-func Unwraps() []string {
+func autoUnwraps() []string {
 	return []string{"cri", "syslog", "log", "message", "MESSAGE", "textPayload"}
 }
 
 // unwrapNames returns all names that a mapping can give: those of Unwraps, and the other names of two.
-func unwrapNames() []string { return append(Unwraps(), "docker", "journald") }
+func unwrapNames() []string { return append(autoUnwraps(), "docker", "journald") }
 
 // unwrapper takes off what a collector put around lines. One goroutine uses it.
 type unwrapper interface {
@@ -39,7 +39,7 @@ func newUnwrapper(name string) (unwrapper, error) {
 	case "journald":
 		name = "MESSAGE"
 	}
-	if !slices.Contains(Unwraps(), name) {
+	if !slices.Contains(autoUnwraps(), name) {
 		return nil, fmt.Errorf("%w: got unwrap %q, want one of %s", ErrMapping, name, strings.Join(unwrapNames(), ", "))
 	}
 	return newMember(name), nil

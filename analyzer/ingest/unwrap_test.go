@@ -111,7 +111,7 @@ func FuzzUnwrap(f *testing.F) {
 		f.Add([]byte(strings.NewReplacer("%s", innerLine, "%q", "x").Replace(layout)))
 	}
 	var scanners []Scanner
-	for _, name := range Unwraps() {
+	for _, name := range autoUnwraps() {
 		scanners = append(scanners, scanner(f, FormatAuto, Mapping{Unwrap: []string{name}}))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {

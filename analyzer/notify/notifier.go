@@ -17,8 +17,8 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// DefaultMaxPending is how many events of an endpoint are in memory at most.
-const DefaultMaxPending = 10_000
+// defaultMaxPending is how many events of an endpoint are in memory at most.
+const defaultMaxPending = 10_000
 
 // Config says what a Notifier needs. Fetcher, Join, Topic, Group and Path are needed.
 type Config struct {
@@ -27,7 +27,7 @@ type Config struct {
 	Topic      string                                 // of events
 	Group      string                                 // to which a dot and the name of an endpoint are appended
 	Path       string                                 // of the settings
-	MaxPending int                                    // 0 is DefaultMaxPending
+	MaxPending int                                    // 0 is defaultMaxPending
 	Logger     *slog.Logger                           // nil logs nothing
 
 	Observe func(Attempt)               // called for each attempt, from many goroutines; nil: nobody is
@@ -94,7 +94,7 @@ type runningWorker struct {
 
 // New returns a Notifier that works by settings, which were read from Config.Path.
 func New(c Config, settings *endpoint.Config) *Notifier {
-	c.MaxPending = cmp.Or(c.MaxPending, DefaultMaxPending)
+	c.MaxPending = cmp.Or(c.MaxPending, defaultMaxPending)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -371,13 +371,13 @@ func TestABacklogIsBounded(t *testing.T) {
 	quietStory(t, func(w *world) {
 		w.answer(func(string, webhook.Message) webhook.Answer { return status(500) })
 		time.Sleep(time.Second)
-		const all = DefaultMaxPending + 345
+		const all = defaultMaxPending + 345
 		for n := range all {
 			w.happens(n%2, fmt.Sprint(n%7000))
 		}
 		time.Sleep(time.Hour)
-		if s := w.stats(); s.Pending != DefaultMaxPending {
-			t.Errorf("got %d events in memory, want %d", s.Pending, DefaultMaxPending)
+		if s := w.stats(); s.Pending != defaultMaxPending {
+			t.Errorf("got %d events in memory, want %d", s.Pending, defaultMaxPending)
 		}
 		w.answer(ok)
 		time.Sleep(4 * time.Hour)

@@ -99,8 +99,8 @@ func readChecked(r io.Reader, fields layout) ([]byte, error) {
 		return nil, err
 	}
 	size := int64(int32(binary.BigEndian.Uint32(answer)))
-	if size < idBytes || size > MaxResponse {
-		return nil, fmt.Errorf("read answer: %w: got a size of %d bytes%s, want %d to %d", errWrongAnswer, size, otherProtocol(answer), idBytes, MaxResponse)
+	if size < idBytes || size > maxResponse {
+		return nil, fmt.Errorf("read answer: %w: got a size of %d bytes%s, want %d to %d", errWrongAnswer, size, otherProtocol(answer), idBytes, maxResponse)
 	}
 	if answer, err = readUpTo(r, answer, 4+size); err != nil {
 		return nil, err

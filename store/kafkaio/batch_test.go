@@ -145,7 +145,7 @@ func FuzzBatchRoundTrip(f *testing.F) {
 		}
 		const base = 1 << 40
 		b := Batch{Next: base, HighWater: -1}
-		doubts, err := newUnpacker(DefaultMaxDecompressed).unpack(&b, stored(base, appendBatch(nil, msgs)))
+		doubts, err := newUnpacker(defaultMaxDecompressed).unpack(&b, stored(base, appendBatch(nil, msgs)))
 		if err != nil || len(doubts) != 0 || len(b.Skipped) != 0 || len(b.Records) != len(msgs) || b.Next != base+int64(len(msgs)) {
 			t.Fatalf("got %d records, next %d, doubts %v, skipped %v, error %v", len(b.Records), b.Next, doubts, b.Skipped, err)
 		}

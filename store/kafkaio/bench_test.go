@@ -132,7 +132,7 @@ func BenchmarkUnpack(b *testing.B) {
 			if pack != nil {
 				raw = packed(map[string]int{"zstd": codecZstd, "lz4": codecLZ4, "snappy": codecSnappy, "gzip": codecGzip}[name], pack, 40, raw[batchHeader:])
 			}
-			u := newUnpacker(DefaultMaxDecompressed)
+			u := newUnpacker(defaultMaxDecompressed)
 			defer u.close()
 			b.SetBytes(int64(40 * len(m.Value)))
 			b.ReportAllocs()
@@ -152,7 +152,7 @@ func BenchmarkUnpackLines(b *testing.B) {
 		for name, c := range codecs {
 			raw := logLines(c.id, c.pack, lines)
 			b.Run(fmt.Sprintf("%s/%d", name, lines), func(b *testing.B) {
-				u := newUnpacker(DefaultMaxDecompressed)
+				u := newUnpacker(defaultMaxDecompressed)
 				defer u.close()
 				b.ReportAllocs()
 				for b.Loop() {
@@ -173,7 +173,7 @@ func BenchmarkGoOnInTheMiddle(b *testing.B) {
 	for name, c := range codecs {
 		raw := logLines(c.id, c.pack, lines)
 		b.Run(name, func(b *testing.B) {
-			u := newUnpacker(DefaultMaxDecompressed)
+			u := newUnpacker(defaultMaxDecompressed)
 			defer u.close()
 			for b.Loop() {
 				if n := unpackAll(b, u, raw, lines-1); n != 1 {

@@ -19,13 +19,13 @@ import (
 // Defaults and bounds of Config.
 const (
 	DefaultTimeout         = 5 * time.Second
-	DefaultMaxDecompressed = 16 << 20
-	// MaxBatch is the largest size of a record batch that is read, in bytes as stored (compressed or not). Brokers cap
+	defaultMaxDecompressed = 16 << 20
+	// maxBatch is the largest size of a record batch that is read, in bytes as stored (compressed or not). Brokers cap
 	// batches at 1 MiB unless max.message.bytes says otherwise. Fetch passes over a longer one and reports it.
-	MaxBatch = 64 << 20
-	// MaxResponse is the largest size of an answer of a broker, in bytes: a batch of MaxBatch and the fields around it. Of
+	maxBatch = 64 << 20
+	// maxResponse is the largest size of an answer of a broker, in bytes: a batch of maxBatch and the fields around it. Of
 	// a longer answer only the beginning is read.
-	MaxResponse = MaxBatch + peekBytes
+	maxResponse = maxBatch + peekBytes
 )
 
 // Config says which cluster to speak to. Brokers is needed; the zero value of the rest is a plain connection.
@@ -41,7 +41,7 @@ type Config struct {
 	// MaxDecompressed caps the memory that the records of one Fetch take, in bytes: they take less than twice as much, with
 	// 64 bytes counted for each record. A batch that unpacks to more is returned in pieces of a quarter of MaxDecompressed,
 	// by one Fetch after the other. A longer record is skipped and reported; the records around it are returned. 0 is
-	// DefaultMaxDecompressed.
+	// defaultMaxDecompressed.
 	//
 	// No batch is unpacked beyond 256 MiB and 64 times its own length: the rest of its records are skipped and reported. This
 	// also bounds the time that a Fetch unpacks for, which its context does not interrupt.
@@ -81,7 +81,7 @@ func New(c Config) *Client {
 		c.Timeout = DefaultTimeout
 	}
 	if c.MaxDecompressed <= 0 {
-		c.MaxDecompressed = DefaultMaxDecompressed
+		c.MaxDecompressed = defaultMaxDecompressed
 	}
 	if c.Dial == nil {
 		c.Dial = (&net.Dialer{Timeout: c.Timeout}).DialContext

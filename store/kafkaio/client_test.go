@@ -25,7 +25,7 @@ func TestNewDoesNothing(t *testing.T) {
 	if n := w.dials.Load(); n != 0 {
 		t.Errorf("got %d dials, want none", n)
 	}
-	if c.config.Timeout != DefaultTimeout || c.config.MaxDecompressed != DefaultMaxDecompressed || c.config.ClientID != "floodgate" {
+	if c.config.Timeout != DefaultTimeout || c.config.MaxDecompressed != defaultMaxDecompressed || c.config.ClientID != "floodgate" {
 		t.Errorf("got %+v, want the defaults", c.config)
 	}
 	c.Close()

@@ -96,7 +96,7 @@ func drain(out *bytes.Buffer, w io.WriteCloser, err error, b []byte) []byte {
 }
 
 func TestDecompressRoundTripAndCap(t *testing.T) {
-	u := newUnpacker(DefaultMaxDecompressed)
+	u := newUnpacker(defaultMaxDecompressed)
 	defer u.close()
 	for name, c := range codecs {
 		t.Run(name, func(t *testing.T) {
@@ -210,7 +210,7 @@ func allocatedFor(t *testing.T, set []byte, limit int) uint64 {
 // TestZstdWindow refuses a frame whose window alone would take 1 GiB.
 func TestZstdWindow(t *testing.T) {
 	frame := []byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, 21 << 3, 0x01, 0, 0} // window 2^(10+21), one empty raw block
-	u := newUnpacker(DefaultMaxDecompressed)
+	u := newUnpacker(defaultMaxDecompressed)
 	defer u.close()
 	if _, err := u.decompress(codecZstd, frame, 1<<20); !errors.Is(err, ErrDecompressedTooLarge) {
 		t.Errorf("got %v, want ErrDecompressedTooLarge", err)
@@ -218,7 +218,7 @@ func TestZstdWindow(t *testing.T) {
 }
 
 func TestDecompressConcurrently(t *testing.T) {
-	u := newUnpacker(DefaultMaxDecompressed)
+	u := newUnpacker(defaultMaxDecompressed)
 	defer u.close()
 	var wg sync.WaitGroup
 	for i := range 8 {

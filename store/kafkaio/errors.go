@@ -27,7 +27,7 @@ var (
 	// *CorruptError.
 	ErrCorrupt = errors.New("corrupt record batch")
 	// ErrTooLarge says that a message is longer than the topic allows. It is also the error of a Skip for a batch that is
-	// longer than MaxBatch.
+	// longer than maxBatch.
 	ErrTooLarge = errors.New("too large")
 	// ErrDecompressedTooLarge is the error of a Skip: a record is over Config.MaxDecompressed, or a batch unpacks to more
 	// than its length allows.
@@ -45,7 +45,7 @@ var (
 	errWrongAnswer = errors.New("answer does not match the request")
 	errAborted     = errors.New("request was cancelled before it was sent")
 	errPartial     = errors.New("answer holds no whole batch")
-	errLong        = errors.New("batch is longer than MaxBatch")
+	errLong        = errors.New("batch is too long to be read")
 )
 
 // RangeError says that a partition holds [Start, End) and so not Offset. It is ErrOffsetOutOfRange.

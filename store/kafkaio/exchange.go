@@ -26,7 +26,7 @@ type exchange struct {
 	clientID      string
 	correlationID int32
 	version       int16 // negotiated; set before the exchange starts
-	keep          keep  // nil refuses an answer over MaxResponse
+	keep          keep  // nil refuses an answer over maxResponse
 
 	mu       sync.Mutex
 	state    exchangeState // guarded by mu
@@ -41,7 +41,7 @@ type exchange struct {
 	err  error
 }
 
-// keep gets the first peekBytes of an answer that is longer than MaxResponse, and returns how many bytes of the answer to
+// keep gets the first peekBytes of an answer that is longer than maxResponse, and returns how many bytes of the answer to
 // read. The rest is not read.
 type keep func(head []byte, version int16) int64
 
@@ -165,15 +165,15 @@ func (x *exchange) readAnswer(r io.Reader) (body []byte, cut bool, err error) {
 	if size < 0 {
 		return nil, false, fmt.Errorf("read answer: %w: got %d bytes, want 0 or more", errWrongAnswer, size)
 	}
-	if cut = size > MaxResponse; cut && x.keep == nil {
-		return nil, false, fmt.Errorf("read answer: %w: got %d bytes, want up to %d", ErrTooLarge, size, MaxResponse)
+	if cut = size > maxResponse; cut && x.keep == nil {
+		return nil, false, fmt.Errorf("read answer: %w: got %d bytes, want up to %d", ErrTooLarge, size, maxResponse)
 	}
 	if id := int32(binary.BigEndian.Uint32(head[4:])); id != x.correlationID {
 		return nil, false, fmt.Errorf("read answer: %w: got id %d, want %d", errWrongAnswer, id, x.correlationID)
 	}
 	if cut {
 		if body, err = readUpTo(r, nil, peekBytes); err == nil {
-			body, err = readUpTo(r, body, min(x.keep(body, x.version), MaxResponse))
+			body, err = readUpTo(r, body, min(x.keep(body, x.version), maxResponse))
 		}
 	} else {
 		body, err = readUpTo(r, nil, size)

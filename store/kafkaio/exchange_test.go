@@ -78,9 +78,9 @@ func TestReadAnswerKeepsTheBeginning(t *testing.T) {
 	}
 }
 
-// TestReadAnswerBelievesNoSize claims MaxResponse, sends 8 bytes, and looks at the memory.
+// TestReadAnswerBelievesNoSize claims maxResponse, sends 8 bytes, and looks at the memory.
 func TestReadAnswerBelievesNoSize(t *testing.T) {
-	in := binary.BigEndian.AppendUint32(nil, MaxResponse)
+	in := binary.BigEndian.AppendUint32(nil, maxResponse)
 	in = append(in, 0, 0, 0, 7)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

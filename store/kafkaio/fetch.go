@@ -28,7 +28,7 @@ type FetchRequest struct {
 }
 
 // Fetch returns records from r.Offset on, and waits for some if there are none; an empty Batch is no error. Checksums are
-// verified and the memory it takes is capped (see Config). A batch over MaxBatch is passed over when two fetches agree on
+// verified and the memory it takes is capped (see Config). A batch over maxBatch is passed over when two fetches agree on
 // its header: exactly its offsets are in Batch.Skipped. A batch that unpacks to a large size is returned in pieces: the
 // Fetch that continues at Batch.Next neither asks the broker nor unpacks the earlier pieces again. A Fetch may be repeated,
 // so short failures of the network or of a leader are retried within the call. Errors: ErrOffsetOutOfRange (a *RangeError),
@@ -119,7 +119,7 @@ func (c *Client) outOfRange(ctx context.Context, r FetchRequest, cause error) er
 
 // fetchOnce makes one request. If not even one batch fits into its answer, it makes more, each with more room.
 func (c *Client) fetchOnce(ctx context.Context, r FetchRequest) (Batch, doubts, error) {
-	maxBytes := min(r.MaxBytes, MaxBatch/2)
+	maxBytes := min(r.MaxBytes, maxBatch/2)
 	if maxBytes <= 0 {
 		maxBytes = DefaultMaxBytes
 	}
@@ -134,14 +134,14 @@ func (c *Client) fetchOnce(ctx context.Context, r FetchRequest) (Batch, doubts, 
 		}
 		bases, err := c.unpacker.unpack(&b, set)
 		partial := errors.Is(err, errPartial)
-		if errors.Is(err, errLong) || partial && maxBytes >= MaxBatch {
+		if errors.Is(err, errLong) || partial && maxBytes >= maxBatch {
 			long, err := b.passOver(set)
 			return b, doubts{long: long}, err
 		}
 		if !partial {
 			return b, doubts{bases: bases}, err
 		}
-		maxBytes = min(4*maxBytes, MaxBatch)
+		maxBytes = min(4*maxBytes, maxBatch)
 	}
 }
 
@@ -153,7 +153,7 @@ func (r *FetchRequest) firstBatch(head []byte, version int16) int64 {
 		return peekBytes
 	}
 	size := batchPrefix + int64(int32(binary.BigEndian.Uint32(set[batchLengthAt:])))
-	if size > MaxBatch {
+	if size > maxBatch {
 		return peekBytes
 	}
 	return int64(len(head)-len(set)) + size

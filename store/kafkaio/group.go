@@ -16,8 +16,8 @@ import (
 const (
 	// DefaultSessionTimeout is the shortest time-out that Apache Kafka accepts by default.
 	DefaultSessionTimeout = 6 * time.Second
-	DefaultHeartbeat      = 250 * time.Millisecond
-	DefaultJoinBackoff    = 250 * time.Millisecond
+	defaultHeartbeat      = 250 * time.Millisecond
+	defaultJoinBackoff    = 250 * time.Millisecond
 	// DefaultGrowthCheck is how often a group that is to notice new partitions looks for them.
 	DefaultGrowthCheck = 10 * time.Second
 	groupCloseTimeout  = 2 * time.Second
@@ -32,16 +32,16 @@ type GroupConfig struct {
 	// SessionTimeout is how long a member may be silent before its partitions go to others. 0 is DefaultSessionTimeout.
 	SessionTimeout time.Duration
 	// Heartbeat is the time between two heartbeats. A member hears of a rebalance in the answer to the next one. 0 is
-	// DefaultHeartbeat.
+	// defaultHeartbeat.
 	Heartbeat time.Duration
 	// RebalanceTimeout is how long a rebalance waits for a member that has not rejoined yet. 0 is SessionTimeout.
 	RebalanceTimeout time.Duration
 	// JoinBackoff is the pause after a join that failed, unless it failed because the group is changing. 0 is
-	// DefaultJoinBackoff plus a random time of up to twice as much.
+	// defaultJoinBackoff plus a random time of up to twice as much.
 	JoinBackoff time.Duration
-	// Balancers say how partitions are spread, in order of preference; all members must share one. Empty is Sticky with
+	// balancers say how partitions are spread, in order of preference; all members must share one. Empty is Sticky with
 	// Held and Standby, then range, then round robin.
-	Balancers []kafka.GroupBalancer
+	balancers []kafka.GroupBalancer
 	// Held and Standby are those of Sticky.
 	Held    func() map[int]int64
 	Standby bool
@@ -105,7 +105,7 @@ func (c *GroupConfig) setDefaults() {
 		c.SessionTimeout = DefaultSessionTimeout
 	}
 	if c.Heartbeat <= 0 {
-		c.Heartbeat = min(DefaultHeartbeat, c.SessionTimeout/3)
+		c.Heartbeat = min(defaultHeartbeat, c.SessionTimeout/3)
 	}
 	if c.RebalanceTimeout <= 0 {
 		c.RebalanceTimeout = c.SessionTimeout
@@ -113,10 +113,10 @@ func (c *GroupConfig) setDefaults() {
 	if c.JoinBackoff <= 0 {
 		// The pause is random, so that members differ. With equal pauses, two members whose attempts alternate can keep a
 		// coordinator waiting for ever if each attempt restarts its wait, as in the embedded broker.
-		c.JoinBackoff = DefaultJoinBackoff + rand.N(2*DefaultJoinBackoff) //nolint:gosec // spreads attempts, no secret
+		c.JoinBackoff = defaultJoinBackoff + rand.N(2*defaultJoinBackoff) //nolint:gosec // spreads attempts, no secret
 	}
-	if len(c.Balancers) == 0 {
-		c.Balancers = []kafka.GroupBalancer{Sticky{Held: c.Held, Standby: c.Standby}, kafka.RangeGroupBalancer{}, kafka.RoundRobinGroupBalancer{}}
+	if len(c.balancers) == 0 {
+		c.balancers = []kafka.GroupBalancer{sticky{Held: c.Held, Standby: c.Standby}, kafka.RangeGroupBalancer{}, kafka.RoundRobinGroupBalancer{}}
 	}
 }
 

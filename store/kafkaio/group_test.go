@@ -283,7 +283,7 @@ func TestGroupConfig(t *testing.T) {
 	got := GroupConfig{}
 	got.setDefaults()
 	if got.SessionTimeout != 6*time.Second || got.Heartbeat != 250*time.Millisecond || got.RebalanceTimeout != 6*time.Second ||
-		fmt.Sprint(got.Balancers) != fmt.Sprint([]kafka.GroupBalancer{Sticky{}, kafka.RangeGroupBalancer{}, kafka.RoundRobinGroupBalancer{}}) {
+		fmt.Sprint(got.balancers) != fmt.Sprint([]kafka.GroupBalancer{sticky{}, kafka.RangeGroupBalancer{}, kafka.RoundRobinGroupBalancer{}}) {
 		t.Errorf("got defaults %+v", got)
 	}
 	got = GroupConfig{SessionTimeout: 300 * time.Millisecond}
@@ -299,8 +299,8 @@ func TestAttemptsToJoinAreSpread(t *testing.T) {
 	for range 100 {
 		var c GroupConfig
 		c.setDefaults()
-		if c.JoinBackoff < DefaultJoinBackoff || c.JoinBackoff >= 3*DefaultJoinBackoff {
-			t.Fatalf("got %v, want %v to three times as long", c.JoinBackoff, DefaultJoinBackoff)
+		if c.JoinBackoff < defaultJoinBackoff || c.JoinBackoff >= 3*defaultJoinBackoff {
+			t.Fatalf("got %v, want %v to three times as long", c.JoinBackoff, defaultJoinBackoff)
 		}
 		seen[c.JoinBackoff] = true
 	}

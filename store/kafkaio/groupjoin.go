@@ -70,7 +70,7 @@ func (g *Group) askJoin(ctx context.Context) (*joingroup.Response, error) {
 		GroupID: g.config.Group, MemberID: g.memberID(), ProtocolType: "consumer",
 		SessionTimeoutMS: int32(g.config.SessionTimeout.Milliseconds()), RebalanceTimeoutMS: int32(g.config.RebalanceTimeout.Milliseconds()),
 	}
-	for _, b := range g.config.Balancers {
+	for _, b := range g.config.balancers {
 		userData, err := b.UserData()
 		if err != nil {
 			return nil, fmt.Errorf("encode user data of balancer %s: %w", b.ProtocolName(), err)
@@ -153,7 +153,7 @@ func (g *Group) partitionsOf(assigned []byte) ([]int, error) {
 // assign spreads the partitions over the members, as the leader must, and returns how many partitions the group's
 // topic has.
 func (g *Group) assign(ctx context.Context, joined *joingroup.Response) (all []syncgroup.RequestAssignment, count int, err error) {
-	i := slices.IndexFunc(g.config.Balancers, func(b kafka.GroupBalancer) bool { return b.ProtocolName() == joined.ProtocolName })
+	i := slices.IndexFunc(g.config.balancers, func(b kafka.GroupBalancer) bool { return b.ProtocolName() == joined.ProtocolName })
 	if i < 0 {
 		return nil, 0, fmt.Errorf("%w: got protocol %q", errWrongAnswer, joined.ProtocolName)
 	}
@@ -177,7 +177,7 @@ func (g *Group) assign(ctx context.Context, joined *joingroup.Response) (all []s
 			count++
 		}
 	}
-	for id, given := range g.config.Balancers[i].AssignGroups(members, partitions) {
+	for id, given := range g.config.balancers[i].AssignGroups(members, partitions) {
 		a := consumer.Assignment{Version: consumerVersion}
 		for topic, ps := range given {
 			of := consumer.TopicPartition{Topic: topic}

@@ -61,7 +61,7 @@ func testLongBatch(t *testing.T, c *Client, topic string) {
 		4: "5-6 skip 4-4 too_large next 7",
 		5: "5-6 next 7",
 	} {
-		maxBytes := []int{1, MaxBatch}[from%2]
+		maxBytes := []int{1, maxBatch}[from%2]
 		b := readAll(t, c, topic, from, maxBytes)
 		if got := account(b); got != want {
 			t.Errorf("from %d, %d bytes at a time: got %q, want %q", from, maxBytes, got, want)
@@ -170,9 +170,9 @@ func answering(t *testing.T, sets ...[]byte) (*Client, *int) {
 	return c, n
 }
 
-// padded is a batch's beginning with zeros behind it, so that an answer is over MaxResponse.
+// padded is a batch's beginning with zeros behind it, so that an answer is over maxResponse.
 func padded(beginning []byte) []byte {
-	return append(slices.Clip(beginning), make([]byte, MaxResponse+1-len(beginning))...)
+	return append(slices.Clip(beginning), make([]byte, maxResponse+1-len(beginning))...)
 }
 
 // TestLongBatchIsSkippedOnceTwoFetchesAgree has a broker whose first answer is flipped on the way.
@@ -219,7 +219,7 @@ func TestLongAnswerOfShortBatches(t *testing.T) {
 // TestLongestBatchIsRead is the last length that is read, and the first that is not.
 func TestLongestBatchIsRead(t *testing.T) {
 	for extra, want := range map[int]SkipReason{0: "", 1: SkipTooLarge} {
-		size := MaxBatch + extra
+		size := maxBatch + extra
 		batch := make([]byte, size)
 		copy(batch, appendBatch(nil, []Message{{}}))
 		batch = sealed(sized(uint32(size-batchPrefix), batch), func(b []byte) { attrs(attrTransactional)(b) })

@@ -77,8 +77,8 @@ func testBatchInPieces(t *testing.T, c *Client, topic string) {
 			}
 			largest = max(largest, size)
 		}
-		if largest >= DefaultMaxDecompressed {
-			t.Errorf("from %d: got %d bytes in one fetch, want under %d", from, largest, DefaultMaxDecompressed)
+		if largest >= defaultMaxDecompressed {
+			t.Errorf("from %d: got %d bytes in one fetch, want under %d", from, largest, defaultMaxDecompressed)
 		}
 		if n := len(reader.unfinished.batches); n != 0 {
 			t.Errorf("from %d: got %d batches kept behind their end, want none", from, n)

@@ -10,10 +10,10 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 )
 
-// Sticky spreads partitions evenly, and gives each to the member that holds its newest state. So an owner keeps its
+// sticky spreads partitions evenly, and gives each to the member that holds its newest state. So an owner keeps its
 // partition through a rebalance, and a former owner comes before a member that never had the partition. The zero value
 // holds no state. See GroupConfig.
-type Sticky struct {
+type sticky struct {
 	// Held returns, by partition, the next offset of the state that this member holds, plus one if it owns the partition
 	// now, so that of two equal members the owner keeps it. It is called at every join, in a goroutine of the group; nil
 	// means no state.
@@ -22,16 +22,16 @@ type Sticky struct {
 	Standby bool
 }
 
-var _ kafka.GroupBalancer = Sticky{}
+var _ kafka.GroupBalancer = sticky{}
 
 // ProtocolName implements kafka.GroupBalancer.
-func (s Sticky) ProtocolName() string { return "floodgate-sticky" }
+func (s sticky) ProtocolName() string { return "floodgate-sticky" }
 
 // User data: the version, 1 for a standby, the number of pairs, and the pairs, as varints.
 const stickyVersion = 1
 
 // UserData implements kafka.GroupBalancer: it returns which state this member holds.
-func (s Sticky) UserData() ([]byte, error) {
+func (s sticky) UserData() ([]byte, error) {
 	b := []byte{stickyVersion, 0}
 	if s.Standby {
 		b[1] = 1
@@ -89,7 +89,7 @@ func readStickyMember(m kafka.GroupMember) *stickyMember {
 
 // AssignGroups implements kafka.GroupBalancer. The members' numbers of partitions differ by at most one. A partition that
 // other members would have to fold again from furthest back is placed first.
-func (s Sticky) AssignGroups(members []kafka.GroupMember, partitions []kafka.Partition) kafka.GroupMemberAssignments {
+func (s sticky) AssignGroups(members []kafka.GroupMember, partitions []kafka.Partition) kafka.GroupMemberAssignments {
 	all := make(kafka.GroupMemberAssignments, len(members))
 	topics := make(map[string][]kafka.GroupMember)
 	for _, m := range members {

@@ -11,7 +11,7 @@ import (
 )
 
 // stickyGroup assigns partitions 0 to n−1 to members, which hold state as given.
-func stickyGroup(t interface{ Fatal(args ...any) }, n int, members map[string]Sticky) map[string][]int {
+func stickyGroup(t interface{ Fatal(args ...any) }, n int, members map[string]sticky) map[string][]int {
 	var list []kafka.GroupMember
 	for id, m := range members {
 		data, err := m.UserData()
@@ -25,51 +25,51 @@ func stickyGroup(t interface{ Fatal(args ...any) }, n int, members map[string]St
 		partitions = append(partitions, kafka.Partition{Topic: "t", ID: p}, kafka.Partition{Topic: "other", ID: p})
 	}
 	got := make(map[string][]int)
-	for id, topics := range (Sticky{}).AssignGroups(list, partitions) {
+	for id, topics := range (sticky{}).AssignGroups(list, partitions) {
 		got[id] = slices.Sorted(slices.Values(topics["t"]))
 	}
 	return got
 }
 
-func holds(held map[int]int64) Sticky { return Sticky{Held: func() map[int]int64 { return held }} }
+func holds(held map[int]int64) sticky { return sticky{Held: func() map[int]int64 { return held }} }
 
 func TestStickyStories(t *testing.T) {
 	idle := holds(map[int]int64{0: 900, 1: 900, 2: 900, 3: 900})
 	idle.Standby = true
 	tests := map[string]struct {
-		members map[string]Sticky
+		members map[string]sticky
 		want    map[string][]int
 	}{
 		"no member holds state": {
-			map[string]Sticky{"a": {}, "b": {}},
+			map[string]sticky{"a": {}, "b": {}},
 			map[string][]int{"a": {0, 1}, "b": {2, 3}},
 		},
 		"all stay where they are": {
-			map[string]Sticky{"a": holds(map[int]int64{1: 10, 3: 10}), "b": holds(map[int]int64{0: 10, 2: 10})},
+			map[string]sticky{"a": holds(map[int]int64{1: 10, 3: 10}), "b": holds(map[int]int64{0: 10, 2: 10})},
 			map[string][]int{"a": {1, 3}, "b": {0, 2}},
 		},
 		"the member with the newer state gets the partition": {
-			map[string]Sticky{"a": holds(map[int]int64{0: 5, 1: 5, 2: 70, 3: 70}), "b": holds(map[int]int64{0: 60, 1: 60, 2: 6, 3: 6})},
+			map[string]sticky{"a": holds(map[int]int64{0: 5, 1: 5, 2: 70, 3: 70}), "b": holds(map[int]int64{0: 60, 1: 60, 2: 6, 3: 6})},
 			map[string][]int{"a": {2, 3}, "b": {0, 1}},
 		},
 		"a new member takes its share, the partitions with the oldest state": {
-			map[string]Sticky{"a": holds(map[int]int64{0: 40, 1: 30, 2: 20, 3: 10}), "b": {}},
+			map[string]sticky{"a": holds(map[int]int64{0: 40, 1: 30, 2: 20, 3: 10}), "b": {}},
 			map[string][]int{"a": {0, 1}, "b": {2, 3}},
 		},
 		"a member that returns gets the free partition, which it had before": {
-			map[string]Sticky{"a": holds(map[int]int64{0: 99, 1: 99, 2: 99}), "b": holds(map[int]int64{3: 7, 2: 98})},
+			map[string]sticky{"a": holds(map[int]int64{0: 99, 1: 99, 2: 99}), "b": holds(map[int]int64{3: 7, 2: 98})},
 			map[string][]int{"a": {0, 1}, "b": {2, 3}},
 		},
 		"a standby waits": {
-			map[string]Sticky{"a": {}, "s": idle},
+			map[string]sticky{"a": {}, "s": idle},
 			map[string][]int{"a": {0, 1, 2, 3}, "s": nil},
 		},
 		"the only member is a standby": {
-			map[string]Sticky{"s": idle},
+			map[string]sticky{"s": idle},
 			map[string][]int{"s": {0, 1, 2, 3}},
 		},
 		"more members than partitions": {
-			map[string]Sticky{"a": {}, "b": {}, "c": {}, "d": {}, "e": holds(map[int]int64{2: 1})},
+			map[string]sticky{"a": {}, "b": {}, "c": {}, "d": {}, "e": holds(map[int]int64{2: 1})},
 			map[string][]int{"a": {0}, "b": {1}, "c": {3}, "d": nil, "e": {2}},
 		},
 	}
@@ -88,7 +88,7 @@ func TestStickyStories(t *testing.T) {
 func TestStickyIsFair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 40).Draw(t, "partitions")
-		members := make(map[string]Sticky)
+		members := make(map[string]sticky)
 		for i := range rapid.IntRange(1, 9).Draw(t, "members") {
 			held := rapid.MapOf(rapid.IntRange(-2, 50), rapid.Int64Range(-5, 100)).Draw(t, "held")
 			members[fmt.Sprint("m", i)] = holds(held)
@@ -108,7 +108,7 @@ func TestStickyIsFair(t *testing.T) {
 		if len(owner) != n || largest-smallest > 1 {
 			t.Fatalf("got %d of %d partitions placed, %d to %d a member: %v", len(owner), n, smallest, largest, got)
 		}
-		again := make(map[string]Sticky)
+		again := make(map[string]sticky)
 		for id, partitions := range got {
 			held := make(map[int]int64)
 			for _, p := range partitions {

@@ -22,8 +22,8 @@ const (
 	DefaultSnapshotCycle = 10 * time.Minute
 )
 
-// EventsRetention is how long the topic of events keeps them.
-const EventsRetention = 30 * 24 * time.Hour
+// eventsRetention is how long the topic of events keeps them.
+const eventsRetention = 30 * 24 * time.Hour
 
 // SettingAhead is the setting of the topic of requests that makes a broker refuse messages from the future: those that are
 // more than MaxAhead ahead of its own clock. Apache Kafka has it since 3.6.
@@ -55,21 +55,21 @@ type TopicSpec struct {
 // Setting is one setting of a topic: the value to create it with, and what an existing one is checked against.
 type Setting struct {
 	Name, Value string
-	Bound       Bound
+	bound       bound
 	Severity    Severity // if it is not as wanted
 	Why         string   // what goes wrong then, in a sentence
 	Optional    bool     // brokers that do not know it are left without it; CheckTopics still reports that
 	CheckOnly   bool     // topics are not created with it: it is a second bound on another Setting
 }
 
-// Bound says how a topic's value must relate to a Setting's. The zero value is Equal.
-type Bound uint8
+// bound says how a topic's value must relate to a Setting's. The zero value is Equal.
+type bound uint8
 
-// Bounds. AtLeast and AtMost compare integers, of which -1 (in Kafka: no limit) is the largest.
+// Bounds. atLeast and atMost compare integers, of which -1 (in Kafka: no limit) is the largest.
 const (
-	Equal Bound = iota
-	AtLeast
-	AtMost
+	equal bound = iota
+	atLeast
+	atMost
 )
 
 // Specs returns the topics of an installation with default retention.
@@ -96,11 +96,11 @@ func (l Layout) Specs() []TopicSpec {
 	}
 	keep := retention(l.Outage+2*l.SnapshotCycle, "after a longer outage, requests that were not yet counted are lost")
 	cycles := retention(l.Outage+2*l.SnapshotCycle, "after a longer outage, no complete cycle is left to start from")
-	segments := Setting{Name: "segment.ms", Value: ms(segmentTime), Bound: AtMost, Severity: Warning,
+	segments := Setting{Name: "segment.ms", Value: ms(segmentTime), bound: atMost, Severity: Warning,
 		Why: "retention deletes whole segments: long ones keep the disk full"}
 	// Only requests have it. The times of messages in the other topics do not count, and an analyzer whose clock is ahead
 	// must still be able to publish its decisions.
-	ahead := Setting{Name: SettingAhead, Value: ms(MaxAhead), Bound: AtMost, Severity: Error, Optional: true,
+	ahead := Setting{Name: SettingAhead, Value: ms(MaxAhead), bound: atMost, Severity: Error, Optional: true,
 		Why: "one message from the future then ends the windows of all callers of its partition (Kafka 3.6 and later has it)"}
 	specs := []TopicSpec{
 		l.spec(l.Names.Requests, l.Partitions, keep, ahead),
@@ -115,7 +115,7 @@ func (l Layout) Specs() []TopicSpec {
 	}
 	if l.Names.Events != "" {
 		specs = append(specs, l.spec(l.Names.Events, l.Partitions,
-			retention(EventsRetention, "events are deleted before a person or a program has read them"), segments))
+			retention(eventsRetention, "events are deleted before a person or a program has read them"), segments))
 	}
 	return specs
 }
@@ -129,7 +129,7 @@ func (l Layout) spec(name string, partitions int, own ...Setting) TopicSpec {
 			Why: "entries are clamped to their message's time: with append time, a backlog counts as a burst when it arrives"},
 		{Name: "retention.bytes", Value: "-1", Severity: Error,
 			Why: "a burst would delete records that are still needed"},
-		{Name: "max.message.bytes", Value: strconv.Itoa(maxMessage), Bound: AtLeast, Severity: Error,
+		{Name: "max.message.bytes", Value: strconv.Itoa(maxMessage), bound: atLeast, Severity: Error,
 			Why: "batches of frames are refused"},
 		readable(),
 	}, own...)}
@@ -137,7 +137,7 @@ func (l Layout) spec(name string, partitions int, own ...Setting) TopicSpec {
 
 // readable is the bound on the batches of every topic that floodgate reads.
 func readable() Setting {
-	return Setting{Name: "max.message.bytes", Value: strconv.Itoa(MaxBatch), Bound: AtMost, Severity: Warning, CheckOnly: true,
+	return Setting{Name: "max.message.bytes", Value: strconv.Itoa(maxBatch), bound: atMost, Severity: Warning, CheckOnly: true,
 		Why: "a longer batch is not read: its records are skipped, counted and lost"}
 }
 
@@ -148,7 +148,7 @@ func ForeignSpec(name string) TopicSpec {
 }
 
 func retention(minimum time.Duration, why string) Setting {
-	return Setting{Name: "retention.ms", Value: ms(minimum), Bound: AtLeast, Severity: Error, Why: why}
+	return Setting{Name: "retention.ms", Value: ms(minimum), bound: atLeast, Severity: Error, Why: why}
 }
 
 func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
@@ -370,19 +370,19 @@ func partitionsWanted(n int) string {
 }
 
 func (s Setting) want() string {
-	switch s.Bound {
-	case AtLeast:
+	switch s.bound {
+	case atLeast:
 		return ">= " + s.Value
-	case AtMost:
+	case atMost:
 		return "<= " + s.Value
-	case Equal:
+	case equal:
 	}
 	return s.Value
 }
 
 // holds reports whether a topic's value is as wanted.
 func (s Setting) holds(got string) bool {
-	if s.Bound == Equal {
+	if s.bound == equal {
 		return got == s.Value
 	}
 	g, err := limit(got)
@@ -393,7 +393,7 @@ func (s Setting) holds(got string) bool {
 	if err != nil {
 		panic("BUG: setting " + s.Name + " wants " + strconv.Quote(s.Value) + ", which is no number")
 	}
-	if s.Bound == AtLeast {
+	if s.bound == atLeast {
 		return g >= w
 	}
 	return g <= w

@@ -213,12 +213,12 @@ func TestEnsureTopicsRefused(t *testing.T) {
 	}
 }
 
-// TestCheckSaysWhichBatchesAreNotRead tells of topics that take batches over MaxBatch, floodgate's own and others'.
+// TestCheckSaysWhichBatchesAreNotRead tells of topics that take batches over maxBatch, floodgate's own and others'.
 func TestCheckSaysWhichBatchesAreNotRead(t *testing.T) {
 	specs := append(Specs(schemas.DefaultTopicNames(), 2), ForeignSpec("access"))
 	for _, s := range specs {
 		for value, want := range map[string]string{
-			strconv.Itoa(MaxBatch): "", strconv.Itoa(MaxBatch + 1): "<= 67108864", "2147483647": "<= 67108864", "1048588": "",
+			strconv.Itoa(maxBatch): "", strconv.Itoa(maxBatch + 1): "<= 67108864", "2147483647": "<= 67108864", "1048588": "",
 		} {
 			settings := s.Config()
 			settings["max.message.bytes"] = value

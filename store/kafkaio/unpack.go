@@ -31,7 +31,7 @@ type SkipReason string
 // Reasons of skips. Stretches of SkipControl and SkipGap hold no records of a producer; the others do. Fetch returns all
 // but SkipLost and SkipCorrupt, which a Cursor adds.
 const (
-	SkipTooLarge      SkipReason = "too_large"     // a batch over MaxBatch (Err is ErrTooLarge), or ErrDecompressedTooLarge
+	SkipTooLarge      SkipReason = "too_large"     // a batch over maxBatch (Err is ErrTooLarge), or ErrDecompressedTooLarge
 	SkipMalformed     SkipReason = "malformed"     // the checksum is right, but the content is not: the producer wrote it wrong
 	SkipCodec         SkipReason = "codec"         // does not unpack, or packed by an unknown codec
 	SkipTransactional SkipReason = "transactional" // may have been aborted; floodgate writes none
@@ -46,12 +46,12 @@ const (
 // b.Next behind the records that it has unpacked or skipped. It ends at a batch of which it unpacks only a piece: that
 // batch is in b.open. Doubts are the base offsets of batches that do not begin where the one before ended, or have an old
 // format. The error is a *CorruptError if the first batch is corrupt (a later one ends the unpacking, and is the first one
-// of the next fetch), errLong if the first one is longer than MaxBatch, or errPartial if there is no whole batch.
+// of the next fetch), errLong if the first one is longer than maxBatch, or errPartial if there is no whole batch.
 func (u *unpacker) unpack(b *Batch, set []byte) (doubts []int64, err error) {
 	n, used, expected := 0, 0, b.Next
 	for ; len(set) >= batchPrefix && used < u.limit && b.open == nil; n++ {
 		size := int64(int32(binary.BigEndian.Uint32(set[batchLengthAt:])))
-		if batchPrefix+size > MaxBatch {
+		if batchPrefix+size > maxBatch {
 			if n == 0 {
 				return nil, errLong
 			}
@@ -184,7 +184,7 @@ func (b *Batch) skip(last int64, reason SkipReason, err error) {
 	b.Next = last + 1
 }
 
-// longBatch is the header of a batch over MaxBatch. The batch itself is not read, so its checksum cannot be verified: two
+// longBatch is the header of a batch over maxBatch. The batch itself is not read, so its checksum cannot be verified: two
 // fetches must agree on the whole header. The zero value means no such batch.
 type longBatch struct {
 	base, last int64 // offsets
@@ -234,6 +234,6 @@ func (b *Batch) passOver(set []byte) (longBatch, error) {
 	if l.format >= 2 {
 		b.skip(l.base-1, SkipGap, nil)
 	}
-	b.skip(l.last, SkipTooLarge, fmt.Errorf("%w: got %v; want up to %d bytes", ErrTooLarge, l, MaxBatch))
+	b.skip(l.last, SkipTooLarge, fmt.Errorf("%w: got %v; want up to %d bytes", ErrTooLarge, l, maxBatch))
 	return l, nil
 }

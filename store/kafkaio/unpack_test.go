@@ -112,7 +112,7 @@ func TestUnpackAccountsForEveryOffset(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := Batch{Next: c.from, HighWater: -1}
-			doubts, err := newUnpacker(DefaultMaxDecompressed).unpack(&b, c.set)
+			doubts, err := newUnpacker(defaultMaxDecompressed).unpack(&b, c.set)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -152,7 +152,7 @@ func TestUnpackRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := Batch{Next: 0, HighWater: 100}
-			_, err := newUnpacker(DefaultMaxDecompressed).unpack(&b, c.set)
+			_, err := newUnpacker(defaultMaxDecompressed).unpack(&b, c.set)
 			if !errors.Is(err, c.want) {
 				t.Fatalf("got %v, want %v", err, c.want)
 			}
@@ -172,7 +172,7 @@ func TestUnpackRefuses(t *testing.T) {
 func TestUnpackEveryFlippedBit(t *testing.T) {
 	set := joined(stored(0, three()), stored(3, three()), stored(6, three()))
 	truth := Batch{HighWater: 9}
-	u := newUnpacker(DefaultMaxDecompressed)
+	u := newUnpacker(defaultMaxDecompressed)
 	if _, err := u.unpack(&truth, set); err != nil || len(truth.Records) != 9 {
 		t.Fatalf("got %d records and %v", len(truth.Records), err)
 	}
@@ -209,7 +209,7 @@ func TestUnpackEveryTruncation(t *testing.T) {
 	set := joined(stored(0, three()), stored(3, three()))
 	for n := range set {
 		b := Batch{HighWater: -1}
-		_, err := newUnpacker(DefaultMaxDecompressed).unpack(&b, set[:n])
+		_, err := newUnpacker(defaultMaxDecompressed).unpack(&b, set[:n])
 		want := 0
 		if n >= len(set)/2 {
 			want = 3
@@ -239,7 +239,7 @@ func TestUnpackEveryTruncationOfARecord(t *testing.T) {
 		}
 		cut := sealed(whole[:n], func(b []byte) { binary.BigEndian.PutUint32(b[batchLengthAt:], uint32(n-batchPrefix)) })
 		b := Batch{HighWater: -1}
-		_, err := newUnpacker(DefaultMaxDecompressed).unpack(&b, cut)
+		_, err := newUnpacker(defaultMaxDecompressed).unpack(&b, cut)
 		if got := account(b); err != nil || got != want {
 			t.Fatalf("%d of %d bytes: got %q and %v, want %q", n, len(whole), got, err, want)
 		}
@@ -252,7 +252,7 @@ func TestUnpackTakesTheBrokersTimeWhereItIsKept(t *testing.T) {
 		binary.BigEndian.PutUint64(b[35:], 1234)
 	})
 	b := Batch{HighWater: -1}
-	if _, err := newUnpacker(DefaultMaxDecompressed).unpack(&b, set); err != nil {
+	if _, err := newUnpacker(defaultMaxDecompressed).unpack(&b, set); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range b.Records {

@@ -14,9 +14,9 @@ import (
 // ErrVersion says that a broker is too old, or too new, for the requests of floodgate.
 var ErrVersion = errors.New("broker does not support the protocol versions that are needed")
 
-// OldestKafka is the first release of Apache Kafka that has everything that is needed. Releases before 3.6 cannot refuse
+// oldestKafka is the first release of Apache Kafka that has everything that is needed. Releases before 3.6 cannot refuse
 // messages from the future: CheckTopics reports that, and analyze does not start.
-const OldestKafka = "2.4"
+const oldestKafka = "2.4"
 
 // need is one request, and the range of its versions that this package can use. A broker must support one of them.
 type need struct {
@@ -96,9 +96,9 @@ func lacking(has []kafka.ApiVersionsResponseApiKey) error {
 		v, ok := versions[n.key]
 		switch {
 		case !ok:
-			errs = append(errs, fmt.Errorf("%w: got no %v, want versions %d to %d: %s; Apache Kafka %s and later have it", ErrVersion, n.key, n.minVersion, n.maxVersion, n.why, OldestKafka))
+			errs = append(errs, fmt.Errorf("%w: got no %v, want versions %d to %d: %s; Apache Kafka %s and later have it", ErrVersion, n.key, n.minVersion, n.maxVersion, n.why, oldestKafka))
 		case v.MaxVersion < n.minVersion:
-			errs = append(errs, fmt.Errorf("%w: got %v up to version %d, want %d: %s; Apache Kafka %s and later have it", ErrVersion, n.key, v.MaxVersion, n.minVersion, n.why, OldestKafka))
+			errs = append(errs, fmt.Errorf("%w: got %v up to version %d, want %d: %s; Apache Kafka %s and later have it", ErrVersion, n.key, v.MaxVersion, n.minVersion, n.why, oldestKafka))
 		case v.MinVersion > n.maxVersion:
 			errs = append(errs, fmt.Errorf("%w: got %v from version %d, want %d: %s; this broker is newer than this floodgate", ErrVersion, n.key, v.MinVersion, n.maxVersion, n.why))
 		}

@@ -22,7 +22,7 @@ func TestOldestKafka(t *testing.T) {
 	}{
 		{"1.1", kversion.V1_1_0(), "CreateTopics up to version 2, want 4"},
 		{"2.3", kversion.V2_3_0(), "CreateTopics up to version 3, want 4"},
-		{OldestKafka, kversion.V2_4_0(), ""},
+		{oldestKafka, kversion.V2_4_0(), ""},
 		{"3.6", kversion.V3_6_0(), ""},
 		{"4.1", kversion.V4_1_0(), ""},
 	} {

@@ -17,14 +17,14 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// MaxRecords is how many records a Follower keeps. It forgets the oldest.
-const MaxRecords = 1 << 17
+// maxRecords is how many records a Follower keeps. It forgets the oldest.
+const maxRecords = 1 << 17
 
 // Config configures a Follower.
 type Config struct {
 	Log    kafkaio.Fetcher
 	Topic  string       // the control topic; it has one partition
-	Max    int          // records that are kept; 0 is MaxRecords
+	Max    int          // records that are kept; 0 is maxRecords
 	Logger *slog.Logger // nil discards
 }
 
@@ -49,7 +49,7 @@ type Follower struct {
 // New returns a Follower that knows nothing yet.
 func New(c Config) *Follower {
 	if c.Max <= 0 {
-		c.Max = MaxRecords
+		c.Max = maxRecords
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -18,9 +18,9 @@ import (
 
 // Defaults and bounds of a Noter.
 const (
-	DefaultRetry  = 5 * time.Second
-	DefaultSpread = 2 * time.Second
-	MaxWaiting    = 64 // versions that wait to be noted; the oldest is dropped for another
+	defaultRetry  = 5 * time.Second
+	defaultSpread = 2 * time.Second
+	maxWaiting    = 64 // versions that wait to be noted; the oldest is dropped for another
 
 	appendTime = 10 * time.Second
 )
@@ -31,8 +31,8 @@ type NoterConfig struct {
 	Writer  api.Writer
 	Author  string           // of the notes: host and process of the analyzer
 	File    string           // of the rules: the notes' reason
-	Retry   time.Duration    // before another attempt; 0 is DefaultRetry
-	Spread  time.Duration    // a note waits for a random part of it, so that few of many analyzers write; 0 is DefaultSpread, less than 0 none
+	Retry   time.Duration    // before another attempt; 0 is defaultRetry
+	Spread  time.Duration    // a note waits for a random part of it, so that few of many analyzers write; 0 is defaultSpread, less than 0 none
 	Clock   func() time.Time // nil is time.Now
 	Logger  *slog.Logger     // nil discards
 }
@@ -58,10 +58,10 @@ type Noter struct {
 // NewNoter returns a Noter. It does no I/O.
 func NewNoter(c NoterConfig) *Noter {
 	if c.Retry <= 0 {
-		c.Retry = DefaultRetry
+		c.Retry = defaultRetry
 	}
 	if c.Spread == 0 {
-		c.Spread = DefaultSpread
+		c.Spread = defaultSpread
 	}
 	if c.Clock == nil {
 		c.Clock = time.Now
@@ -94,7 +94,7 @@ func (n *Noter) Note(set *rules.Set) {
 			return
 		}
 	}
-	if len(n.waiting) >= MaxWaiting {
+	if len(n.waiting) >= maxWaiting {
 		n.waiting = n.waiting[1:]
 	}
 	n.waiting = append(n.waiting, set)
@@ -175,7 +175,7 @@ func (n *Noter) note(ctx context.Context, set *rules.Set) (why string) {
 	if _, err := n.config.Writer.Append(ctx, &r); err != nil {
 		return err.Error()
 	}
-	if len(n.wrote) >= MaxVersions {
+	if len(n.wrote) >= maxVersions {
 		clear(n.wrote)
 	}
 	n.wrote[set.ID()] = true

@@ -217,8 +217,8 @@ func TestNotesInHand(t *testing.T) {
 		topic.set(nil)
 		time.Sleep(time.Hour)
 		notes := topic.notes()
-		if len(notes) > MaxWaiting+1 || notes[len(notes)-1].RulesID != limited(t, 1000).ID() {
-			t.Errorf("got %d notes, want the newest %d", len(notes), MaxWaiting)
+		if len(notes) > maxWaiting+1 || notes[len(notes)-1].RulesID != limited(t, 1000).ID() {
+			t.Errorf("got %d notes, want the newest %d", len(notes), maxWaiting)
 		}
 	})
 }
@@ -290,12 +290,12 @@ func TestNoSecretIdIsNoted(t *testing.T) {
 // TestManyVersionsAreBounded: a follower forgets the oldest, and knows the newest.
 func TestManyVersionsAreBounded(t *testing.T) {
 	f := New(Config{Max: 16})
-	for i := range uint64(3 * MaxVersions) {
+	for i := range uint64(3 * maxVersions) {
 		f.add(api.Record{Control: schemas.Control{Action: schemas.ControlRules, RulesID: i}, Offset: int64(i)})
 		f.add(api.Record{Control: schemas.Control{Action: schemas.ControlRules, RulesID: i, Author: "late"}, Offset: int64(i)})
 	}
 	list := f.Versions()
-	if len(list) > MaxVersions || len(list) < MaxVersions/2 || list[0].RulesID != 3*MaxVersions-1 || list[0].Author != "" {
+	if len(list) > maxVersions || len(list) < maxVersions/2 || list[0].RulesID != 3*maxVersions-1 || list[0].Author != "" {
 		t.Errorf("got %d versions, the newest %+v", len(list), list[0])
 	}
 	for i, r := range list {

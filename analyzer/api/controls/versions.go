@@ -7,8 +7,8 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// MaxVersions is how many versions of the rules a Follower keeps, beside its records. It forgets the oldest.
-const MaxVersions = 4096
+// maxVersions is how many versions of the rules a Follower keeps, beside its records. It forgets the oldest.
+const maxVersions = 4096
 
 // versions are the first notes of versions of the rules, in the order of the topic. Two analyzers that take over a file at
 // once may both note it: the first note counts.
@@ -21,8 +21,8 @@ func (v *versions) add(r *api.Record) {
 	if r.Action != schemas.ControlRules || v.byID[r.RulesID] {
 		return
 	}
-	if len(v.notes) >= MaxVersions {
-		n := MaxVersions/8 + 1
+	if len(v.notes) >= maxVersions {
+		n := maxVersions/8 + 1
 		for i := range v.notes[:n] {
 			delete(v.byID, v.notes[i].RulesID)
 		}

@@ -12,7 +12,7 @@ import (
 
 // Bounds of a Page.
 const (
-	MaxLooked  = 1 << 16 // records that one page looks at, in all partitions
+	maxLooked  = 1 << 16 // records that one page looks at, in all partitions
 	pageBytes  = 1 << 20 // in one fetch
 	probeBytes = 1 << 10
 	turns      = 4 // pages at a time
@@ -93,7 +93,7 @@ func (h *History) read(ctx context.Context, partition int, q *Query, l *list) er
 		return err
 	}
 	cursor.MoveTo(l.next)
-	for looked := 0; l.next < end && looked < MaxLooked/h.partitions && len(l.found) < q.Limit; {
+	for looked := 0; l.next < end && looked < maxLooked/h.partitions && len(l.found) < q.Limit; {
 		b, err := cursor.Next(ctx)
 		if err != nil {
 			return err

@@ -17,7 +17,7 @@ func Add(v, other *apiv1.Series) error {
 	if err := check(other); err != nil {
 		return err
 	}
-	shift := int(other.From.Sub(v.From) / Step)
+	shift := int(other.From.Sub(v.From) / step)
 	for j := range other.Covered {
 		i := j + shift
 		if i < 0 || i >= len(v.Covered) {
@@ -43,9 +43,9 @@ const largest = 1 << 50
 // check reports whether a series is as Newest makes it.
 func check(v *apiv1.Series) error {
 	n := len(v.Covered)
-	if n == 0 || n > Samples || v.StepNS != int64(Step) || !v.From.Equal(v.From.Truncate(Step)) || v.From.Year() < 1 || v.From.Year() > 9999 {
+	if n == 0 || n > Samples || v.StepNS != int64(step) || !v.From.Equal(v.From.Truncate(step)) || v.From.Year() < 1 || v.From.Year() > 9999 {
 		return fmt.Errorf("%w: got %d samples of %v from %v, want 1 to %d of %v from a whole second",
-			ErrSeries, n, time.Duration(v.StepNS), v.From, Samples, Step)
+			ErrSeries, n, time.Duration(v.StepNS), v.From, Samples, step)
 	}
 	for _, column := range [][]int64{v.Requests, v.Blocked, v.WouldBlock, v.Closes, v.LagNS, v.Ended} {
 		if len(column) != n {

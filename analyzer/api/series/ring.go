@@ -13,7 +13,7 @@ import (
 // Samples is how many samples a Ring keeps, and Step is the time that each covers.
 const (
 	Samples = 900
-	Step    = time.Second
+	step    = time.Second
 )
 
 // lagUnit is what lags are rounded to: what is finer costs bytes and is not seen.
@@ -50,7 +50,7 @@ func New() *Ring { return &Ring{} }
 func (r *Ring) Run(ctx context.Context, stats func() []analyzer.OwnerStats) error {
 	for {
 		now := time.Now()
-		next := time.NewTimer(now.Truncate(Step).Add(Step).Sub(now))
+		next := time.NewTimer(now.Truncate(step).Add(step).Sub(now))
 		select {
 		case <-ctx.Done():
 			next.Stop()
@@ -63,7 +63,7 @@ func (r *Ring) Run(ctx context.Context, stats func() []analyzer.OwnerStats) erro
 
 // maxJitter is by how much the time between two calls of Take may differ from a second without being noticed: what was counted then is
 // the sample as it is. So small delays lose no counts.
-const maxJitter = Step / 10
+const maxJitter = step / 10
 
 // Take adds the sample of the second that ends at a time. If the call before was longer ago than that, or less long because it was late,
 // the sample has the mean of a second since then. Seconds between two calls have no sample. A call so soon after a late one that both
@@ -72,12 +72,12 @@ func (r *Ring) Take(at time.Time, owners []analyzer.OwnerStats) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	elapsed := at.Sub(r.at)
-	s := sample{second: at.Round(Step).Unix() - 1}
-	if s.second == r.at.Round(Step).Unix()-1 && elapsed >= 0 && elapsed < Step {
+	s := sample{second: at.Round(step).Unix() - 1}
+	if s.second == r.at.Round(step).Unix()-1 && elapsed >= 0 && elapsed < step {
 		return
 	}
 	seconds := 1.0
-	if elapsed > 0 && (elapsed-Step).Abs() > maxJitter { // not where a clock without a monotonic reading was set back
+	if elapsed > 0 && (elapsed-step).Abs() > maxJitter { // not where a clock without a monotonic reading was set back
 		seconds = max(elapsed, maxJitter).Seconds()
 	}
 	last := make(map[int]counters, len(owners))
@@ -166,7 +166,7 @@ func (r *Ring) Newest(now time.Time, seconds int) apiv1.Series {
 func empty(now time.Time, seconds int) apiv1.Series {
 	n := min(max(seconds, 1), Samples)
 	return apiv1.Series{
-		From: now.UTC().Truncate(Step).Add(-time.Duration(n+1) * Step), StepNS: int64(Step),
+		From: now.UTC().Truncate(step).Add(-time.Duration(n+1) * step), StepNS: int64(step),
 		Covered: make([]int, n), Requests: make([]int64, n), Blocked: make([]int64, n), WouldBlock: make([]int64, n), Closes: make([]int64, n),
 		LagNS: make([]int64, n), Ended: make([]int64, n), Overshoot: make([]float64, n),
 	}

@@ -20,7 +20,7 @@ import (
 // Defaults of Config.
 const (
 	DefaultMaxBytes = 64 << 20
-	DefaultDrain    = 5 * time.Second
+	defaultDrain    = 5 * time.Second
 )
 
 // Config says what to feed. Producer, Requests, Rejects, Partitions, Format, Now and Logger are required.
@@ -34,7 +34,7 @@ type Config struct {
 	Now        func() time.Time
 	Logger     *slog.Logger
 	MaxBytes   int64         // that may wait for Kafka; 0 is DefaultMaxBytes
-	Drain      time.Duration // how long Source.Close waits for Kafka; 0 is DefaultDrain
+	Drain      time.Duration // how long Source.Close waits for Kafka; 0 is defaultDrain
 }
 
 // Feed sends frames of all sources. Make one with New; its methods are safe for concurrent use.
@@ -65,7 +65,7 @@ func New(c Config) (*Feed, error) {
 	}
 	c.MaxBytes = max(c.MaxBytes, 2*maxParcel)
 	if c.Drain <= 0 {
-		c.Drain = DefaultDrain
+		c.Drain = defaultDrain
 	}
 	f := &Feed{
 		c: c, kinds: c.Format.Kinds(), budget: semaphore.NewWeighted(c.MaxBytes), framers: make(chan *framer, runtime.GOMAXPROCS(0)),

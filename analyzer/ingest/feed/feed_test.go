@@ -293,7 +293,7 @@ func TestRecordsOfAForeignTopic(t *testing.T) {
 	b := newBroker()
 	line := `{"time":1,"k":{"id":"a"}}`
 	s := run(t, config(t, b), func(ctx context.Context, f *Feed) error {
-		s := f.Source(TopicSource("g", "t", 0), "kafka:t/0", 7)
+		s := f.Source(topicSource("g", "t", 0), "kafka:t/0", 7)
 		s.shift = lineBits
 		err := s.records(ctx, kafkaio.Batch{Next: 20, Records: []kafkaio.Record{
 			{Offset: 7, Value: []byte(line)}, {Offset: 8, Value: []byte(line + "\n" + line + "\n")}, {Offset: 9}, {Offset: 10, Value: []byte("\n")},

@@ -231,7 +231,7 @@ func TestTheFirstRejectedLinesAreShown(t *testing.T) {
 		file := f.Source(schemas.ProducerID{1}, "file:/var/log/x", 0)
 		text := []byte(hostile + "\n" + hostile + `{"time":1}` + "\n" + `{"time":1,"k":{"id":"a"}}` + "\n")
 		err := file.Text(ctx, text, 0, int64(len(text)))
-		topic := f.Source(TopicSource("g", "t", 0), "kafka:t/0", 7)
+		topic := f.Source(topicSource("g", "t", 0), "kafka:t/0", 7)
 		topic.shift = lineBits
 		value := []byte(strings.Repeat(hostile, 100))
 		return errors.Join(err, file.Close(), topic.records(ctx, kafkaio.Batch{Next: 9, Records: []kafkaio.Record{

@@ -48,8 +48,8 @@ type Topic struct {
 	every    time.Duration // between looks for the topic; 0 is lookEvery
 }
 
-// TopicSource returns the identity of a partition as a source.
-func TopicSource(group, topic string, partition int) schemas.ProducerID {
+// topicSource returns the identity of a partition as a source.
+func topicSource(group, topic string, partition int) schemas.ProducerID {
 	sum := sha256.Sum256(fmt.Appendf(nil, "floodgate ingest 1\x00kafka\x00%s\x00%s\x00%d", group, topic, partition))
 	return schemas.ProducerID(sum[:])
 }
@@ -161,7 +161,7 @@ func (c *committer) commit() error {
 // partition reads one partition from the committed position, or from its beginning, until ctx ends.
 func (t *Topic) partition(ctx context.Context, c *committer, partition int, committed int64) (err error) {
 	name := fmt.Sprintf("kafka:%s/%d", t.Name, partition)
-	s := t.Feed.Source(TopicSource(t.Group, t.Name, partition), name, max(committed, 0))
+	s := t.Feed.Source(topicSource(t.Group, t.Name, partition), name, max(committed, 0))
 	s.shift = lineBits
 	c.add(partition, s, committed)
 	defer func() {

@@ -24,11 +24,11 @@ func TestSourcesOfTopicsDiffer(t *testing.T) {
 		partition    int
 	}{{"g", "t", 0}, {"g", "t", 1}, {"g", "u", 0}, {"h", "t", 0}, {"gt", "", 0}, {"g", "t0", 0}, {"g", "t", 10}} {
 		name := fmt.Sprint(c)
-		id := TopicSource(c.group, c.topic, c.partition)
+		id := topicSource(c.group, c.topic, c.partition)
 		if first, known := seen[id]; known {
 			t.Errorf("%s is %s", name, first)
 		}
-		if id != TopicSource(c.group, c.topic, c.partition) {
+		if id != topicSource(c.group, c.topic, c.partition) {
 			t.Errorf("%s is another the second time", name)
 		}
 		seen[id] = name

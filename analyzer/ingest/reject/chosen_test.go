@@ -13,12 +13,12 @@ import (
 // chosen are lines as long as is kept, as a client may choose them whose line is refused.
 func chosen() map[string][]byte {
 	return map[string][]byte{
-		"letters":          bytes.Repeat([]byte("a"), MaxLine),
-		"control bytes":    bytes.Repeat([]byte{1}, MaxLine),
-		"no UTF-8":         bytes.Repeat([]byte{0xff}, MaxLine),
-		"two bytes a rune": bytes.Repeat([]byte("é"), MaxLine/2),
-		"four bytes":       bytes.Repeat([]byte("\U0001f600"), MaxLine/4),
-		"backslashes":      bytes.Repeat([]byte(`\`), MaxLine),
+		"letters":          bytes.Repeat([]byte("a"), maxLine),
+		"control bytes":    bytes.Repeat([]byte{1}, maxLine),
+		"no UTF-8":         bytes.Repeat([]byte{0xff}, maxLine),
+		"two bytes a rune": bytes.Repeat([]byte("é"), maxLine/2),
+		"four bytes":       bytes.Repeat([]byte("\U0001f600"), maxLine/4),
+		"backslashes":      bytes.Repeat([]byte(`\`), maxLine),
 	}
 }
 
@@ -26,7 +26,7 @@ func chosen() map[string][]byte {
 // than its place in the result.
 func TestNoByteCostsAnAllocation(t *testing.T) {
 	for name, line := range chosen() {
-		if n := testing.AllocsPerRun(20, func() { Escape(line) }); n > 8 {
+		if n := testing.AllocsPerRun(20, func() { escape(line) }); n > 8 {
 			t.Errorf("%s: got %v allocations for %d bytes, want at most 8", name, n, len(line))
 		}
 	}
@@ -46,7 +46,7 @@ func TestEscapesAreThoseOfGo(t *testing.T) {
 		case c >= ' ' && c < 0x7f:
 			want = string(rune(c))
 		}
-		if got := Escape([]byte{byte(c)}); got != want {
+		if got := escape([]byte{byte(c)}); got != want {
 			t.Errorf("byte %d: got %q, want %q", c, got, want)
 		}
 	}
@@ -55,7 +55,7 @@ func TestEscapesAreThoseOfGo(t *testing.T) {
 			continue
 		}
 		want := strings.Trim(strconv.QuoteRuneToASCII(r), "'")
-		if got := Escape([]byte(string(r))); got != want {
+		if got := escape([]byte(string(r))); got != want {
 			t.Errorf("rune %U: got %q, want %q", r, got, want)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/509da70d/floodgate/analyzer/printable"
 )
 
-// MaxLine is how many bytes of a line are kept, before escaping.
-const MaxLine = 1 << 10
+// maxLine is how many bytes of a line are kept, before escaping.
+const maxLine = 1 << 10
 
 // ErrFormat says that a message is no Reject. Test with errors.Is.
 var ErrFormat = errors.New("not a reject")
@@ -29,13 +29,13 @@ type Reject struct {
 	Line   string    `json:"line"`  // its beginning
 }
 
-// Escape returns the beginning of a line as a printable.Text, which is safe in a terminal, a log or a parser.
-func Escape(line []byte) string { return string(printable.Of(string(line[:min(len(line), MaxLine)]))) }
+// escape returns the beginning of a line as a printable.Text, which is safe in a terminal, a log or a parser.
+func escape(line []byte) string { return string(printable.Of(string(line[:min(len(line), maxLine)]))) }
 
 // New returns the reject of a line.
 func New(at time.Time, source string, offset int64, reason string, line []byte) Reject {
 	return Reject{
-		Time: at.UTC(), Source: string(printable.Of(source)), Offset: offset, Reason: string(printable.Of(reason)), Bytes: len(line), Line: Escape(line),
+		Time: at.UTC(), Source: string(printable.Of(source)), Offset: offset, Reason: string(printable.Of(reason)), Bytes: len(line), Line: escape(line),
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 func hostile() []string {
 	return []string{
 		"", "plain", "\x1b[2J\x1b]0;title\x07", "a\nb\r\nc\td", "\x00\x01\x7f\xff\xfe", `back\slash "quote"`, "\u202egnp.exe", "é\U0001f600",
-		`{"reason":"forged"}`, strings.Repeat("x", 3*MaxLine), strings.Repeat("\xff", 2*MaxLine), "</script>&amp;", "%s%n", "\u2028",
+		`{"reason":"forged"}`, strings.Repeat("x", 3*maxLine), strings.Repeat("\xff", 2*maxLine), "</script>&amp;", "%s%n", "\u2028",
 	}
 }
 
@@ -28,7 +28,7 @@ func TestNothingHostileIsLeft(t *testing.T) {
 		if err != nil || got != r || !got.Time.Equal(at) {
 			t.Errorf("%.40q: got %+v, %v, want %+v", line, got, err, r)
 		}
-		if !printableOnly(got.Line) || !printableOnly(string(b)) || got.Bytes != len(line) || len(got.Line) > 10*MaxLine {
+		if !printableOnly(got.Line) || !printableOnly(string(b)) || got.Bytes != len(line) || len(got.Line) > 10*maxLine {
 			t.Errorf("%.40q: got %q", line, got.Line)
 		}
 	}
@@ -39,7 +39,7 @@ func TestEscapedLinesReadWell(t *testing.T) {
 		"GET /a?b HTTP/1.1": "GET /a?b HTTP/1.1", "a\tb\n": `a\tb\n`, "\x1b[31m": `\x1b[31m`, `\x1b`: `\\x1b`, "é\xff": `\u00e9\xff`,
 		"\U0001f600": `\U0001f600`,
 	} {
-		if got := Escape([]byte(line)); got != want {
+		if got := escape([]byte(line)); got != want {
 			t.Errorf("%q: got %s, want %s", line, got, want)
 		}
 	}
@@ -75,7 +75,7 @@ func FuzzDecode(f *testing.F) {
 		if !printableOnly(r.Source + r.Reason + r.Line) {
 			t.Errorf("got %+v", r)
 		}
-		if again := Escape(value); !printableOnly(again) {
+		if again := escape(value); !printableOnly(again) {
 			t.Errorf("escaped to %q", again)
 		}
 	})
@@ -84,12 +84,12 @@ func FuzzDecode(f *testing.F) {
 // TestLongLinesAreCut on a byte, also where that is inside of a character: the rest says how long the line was.
 func TestLongLinesAreCut(t *testing.T) {
 	for n, text := range map[int]string{
-		MaxLine:     strings.Repeat("a", MaxLine),
-		MaxLine + 1: strings.Repeat("a", MaxLine+1),
-		2 * MaxLine: strings.Repeat("é", MaxLine),
+		maxLine:     strings.Repeat("a", maxLine),
+		maxLine + 1: strings.Repeat("a", maxLine+1),
+		2 * maxLine: strings.Repeat("é", maxLine),
 	} {
 		r := New(time.Unix(1, 0), "file:/x", 0, "line too long", []byte(text))
-		if r.Bytes != n || len(r.Line) < MaxLine || !printableOnly(r.Line) {
+		if r.Bytes != n || len(r.Line) < maxLine || !printableOnly(r.Line) {
 			t.Errorf("%d bytes: got %d, %d of them shown", n, r.Bytes, len(r.Line))
 		}
 	}

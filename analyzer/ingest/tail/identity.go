@@ -55,14 +55,14 @@ func digest(b []byte) string {
 }
 
 // begins reports whether the first line of file is that of l.
-func (l *Log) begins(file *os.File) bool {
+func (l *logFile) begins(file *os.File) bool {
 	head := make([]byte, min(l.FirstLen, maxFirst))
 	n, err := file.ReadAt(head, 0)
 	return n == len(head) && (err == nil || errors.Is(err, io.EOF)) && digest(head) == l.First
 }
 
 // matches reports whether file, which has the identity id, is the log l and not a file that replaced it.
-func (l *Log) matches(file *os.File, id identity) bool {
+func (l *logFile) matches(file *os.File, id identity) bool {
 	return l.Device == id.Device && l.Inode == id.Inode && id.Size >= l.Offset && l.begins(file)
 }
 
@@ -119,7 +119,7 @@ func (c candidates) close() {
 }
 
 // find returns the file of l, or nil.
-func (c candidates) find(l *Log) *candidate {
+func (c candidates) find(l *logFile) *candidate {
 	for i := range c {
 		if l.matches(c[i].file, c[i].id) {
 			return &c[i]
@@ -130,7 +130,7 @@ func (c candidates) find(l *Log) *candidate {
 
 // newer returns the files that were modified after the newest of the known logs and are not known. A file with the first
 // line of a known log is a copy of it.
-func (c candidates) newer(path string, known []*Log) []candidate {
+func (c candidates) newer(path string, known []*logFile) []candidate {
 	var last time.Time
 	for _, l := range known {
 		if l.Modified.After(last) {
@@ -139,7 +139,7 @@ func (c candidates) newer(path string, known []*Log) []candidate {
 	}
 	var out []candidate
 	for _, one := range c {
-		copied := slices.ContainsFunc(known, func(l *Log) bool { return l.begins(one.file) })
+		copied := slices.ContainsFunc(known, func(l *logFile) bool { return l.begins(one.file) })
 		if len(known) > 0 && one.path != path && !copied && !one.id.Modified.Before(last) {
 			out = append(out, one)
 		}
@@ -148,7 +148,7 @@ func (c candidates) newer(path string, known []*Log) []candidate {
 }
 
 // log returns the log of a file with this identity: a known log, or a new one.
-func (f *Follower) log(file *os.File, id identity) *Log {
+func (f *Follower) log(file *os.File, id identity) *logFile {
 	same := 0
 	for _, l := range f.Positions.of(f.Path) {
 		if l.Device != id.Device || l.Inode != id.Inode || !l.begins(file) {
@@ -162,7 +162,7 @@ func (f *Follower) log(file *os.File, id identity) *Log {
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "floodgate ingest 1\x00file\x00%s\x00%s\x00%d\x00%d\x00%s\x00%d",
 		f.Host, f.Path, id.Device, id.Inode, id.First, same))
-	l := &Log{
+	l := &logFile{
 		Path: f.Path, Device: id.Device, Inode: id.Inode, First: id.First, FirstLen: id.FirstLen,
 		Source: sourceID(sum[:16]), Modified: id.Modified,
 	}

@@ -33,11 +33,11 @@ type Positions struct {
 	saving sync.Mutex // held while the file is written; taken before mu
 
 	mu   sync.Mutex
-	logs []*Log // guarded by mu: by path, the oldest first
+	logs []*logFile // guarded by mu: by path, the oldest first
 }
 
-// Log is one file that is or was read. Only its Follower changes it.
-type Log struct {
+// logFile is one file that is or was read. Only its Follower changes it.
+type logFile struct {
 	Path     string    `json:"path"`                  // where the log was found first
 	Base64   string    `json:"path_base64,omitempty"` // the same, if it is not UTF-8
 	Device   uint64    `json:"device"`
@@ -70,8 +70,8 @@ func (s *sourceID) UnmarshalText(b []byte) error {
 
 // positionsFile is what is on disk.
 type positionsFile struct {
-	Version int    `json:"version"`
-	Logs    []*Log `json:"logs"`
+	Version int        `json:"version"`
+	Logs    []*logFile `json:"logs"`
 }
 
 const positionsName = "positions.json"
@@ -125,10 +125,10 @@ func (p *Positions) load() error {
 }
 
 // of returns the logs of a path, the oldest first.
-func (p *Positions) of(path string) []*Log {
+func (p *Positions) of(path string) []*logFile {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var logs []*Log
+	var logs []*logFile
 	for _, l := range p.logs {
 		if l.Path == path {
 			logs = append(logs, l)
@@ -138,7 +138,7 @@ func (p *Positions) of(path string) []*Log {
 }
 
 // add remembers a new log. If its path then has too many, add removes the oldest one that is finished.
-func (p *Positions) add(l *Log) {
+func (p *Positions) add(l *logFile) {
 	l.Base64 = printable.Base64(l.Path)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,7 +150,7 @@ func (p *Positions) add(l *Log) {
 		}
 	}
 	if n > keepLogs {
-		if i := slices.IndexFunc(p.logs, func(o *Log) bool { return o.Path == l.Path && o.Finished }); i >= 0 {
+		if i := slices.IndexFunc(p.logs, func(o *logFile) bool { return o.Path == l.Path && o.Finished }); i >= 0 {
 			p.logs = slices.Delete(p.logs, i, i+1)
 		}
 	}

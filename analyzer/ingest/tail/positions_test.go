@@ -27,13 +27,13 @@ func open(t *testing.T, dir string) *Positions {
 func TestPositionsComeBack(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "as", "needed")
 	p := open(t, dir)
-	want := Log{
+	want := logFile{
 		Path: "/var/log/a", Device: 1, Inode: 1<<63 + 5, First: "abc", FirstLen: 17, Source: sourceID{1, 2, 255}, Offset: 42,
 		Modified: time.Unix(1, 2).UTC(), Finished: true,
 	}
 	l := want
 	p.add(&l)
-	p.add(&Log{Path: "/var/log/b"})
+	p.add(&logFile{Path: "/var/log/b"})
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestPositionsOfAnyPath(t *testing.T) {
 	p := open(t, dir)
 	paths := []string{"/var/log/a\xff.log", "/var/log/a\xfe.log", "/var/log/a\ufffd.log", "/var/log/\x1b\n\u202e.log"}
 	for i, path := range paths {
-		p.add(&Log{Path: path, Offset: int64(i)})
+		p.add(&logFile{Path: path, Offset: int64(i)})
 	}
 	for range 2 { // also of positions that were read from a file
 		if err := p.Close(); err != nil {
@@ -124,7 +124,7 @@ func TestDamagedPositionsAreRefused(t *testing.T) {
 func TestACrashLeavesTheOldOrTheNew(t *testing.T) {
 	dir := t.TempDir()
 	p := open(t, dir)
-	p.add(&Log{Path: "/a", Offset: 7})
+	p.add(&logFile{Path: "/a", Offset: 7})
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -160,11 +160,11 @@ func TestAFullDiskIsReported(t *testing.T) {
 // TestOldLogsAreForgotten, but none that is still to be read.
 func TestOldLogsAreForgotten(t *testing.T) {
 	p := open(t, t.TempDir())
-	p.add(&Log{Path: "/a", Offset: -1})
+	p.add(&logFile{Path: "/a", Offset: -1})
 	for i := range 3 * keepLogs {
-		p.add(&Log{Path: "/a", Offset: int64(i), Finished: true})
+		p.add(&logFile{Path: "/a", Offset: int64(i), Finished: true})
 	}
-	p.add(&Log{Path: "/b"})
+	p.add(&logFile{Path: "/b"})
 	got := p.of("/a")
 	if len(got) != keepLogs || got[0].Offset != -1 || got[1].Offset != 2*keepLogs+1 || len(p.of("/b")) != 1 {
 		t.Errorf("got %d logs, the first of them at %d and %d", len(got), got[0].Offset, got[1].Offset)
@@ -209,14 +209,14 @@ func TestAFileIsKnownByItsFirstLine(t *testing.T) {
 		if err != nil || whole != want.whole || id.FirstLen != want.length || id.Size != int64(len(text)) || id.Inode == 0 {
 			t.Errorf("%.10q: got %+v, %v, %v", text, id, whole, err)
 		}
-		l := &Log{Device: id.Device, Inode: id.Inode, First: id.First, FirstLen: id.FirstLen}
+		l := &logFile{Device: id.Device, Inode: id.Inode, First: id.First, FirstLen: id.FirstLen}
 		if !l.matches(f, id) || !l.begins(f) {
 			t.Errorf("%.10q: is not itself", text)
 		}
 	}
 	a, b := file(t, filepath.Join(dir, "a"), "first\nmore\n"), file(t, filepath.Join(dir, "b"), "first of another\n")
 	id, _, _ := identify(a)
-	l := &Log{Device: id.Device, Inode: id.Inode, First: id.First, FirstLen: id.FirstLen, Offset: 6}
+	l := &logFile{Device: id.Device, Inode: id.Inode, First: id.First, FirstLen: id.FirstLen, Offset: 6}
 	other, _, _ := identify(b)
 	other.Inode = id.Inode // used again
 	if l.matches(b, other) || l.begins(b) {

@@ -22,7 +22,7 @@ const bufferSize = 1 << 20
 type reader struct {
 	follower *Follower
 	file     *os.File
-	log      *Log
+	log      *logFile
 	sink     Sink
 	rotated  bool // there is another file at the path
 	buf      []byte
@@ -33,7 +33,7 @@ type reader struct {
 
 // read feeds a log from its position until the log is finished: it was rotated and gets no new lines, or it shrank, or its
 // end was reached with Once. It returns false if ctx ended before.
-func (f *Follower) read(ctx context.Context, file *os.File, l *Log, rotated bool) (over bool, err error) {
+func (f *Follower) read(ctx context.Context, file *os.File, l *logFile, rotated bool) (over bool, err error) {
 	r := &reader{follower: f, file: file, log: l, rotated: rotated, offset: l.Offset, buf: make([]byte, max(f.size, bufferSize))}
 	if f.size > 0 {
 		r.buf = r.buf[:f.size]

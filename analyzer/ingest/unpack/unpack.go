@@ -12,8 +12,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// MaxWindow bounds the memory that a stream may ask for, in bytes. xz -9 asks for half of it, and zstd --ultra --long for all.
-const MaxWindow = 128 << 20
+// maxWindow bounds the memory that a stream may ask for, in bytes. xz -9 asks for half of it, and zstd --ultra --long for all.
+const maxWindow = 128 << 20
 
 // MaxMagic is how many bytes tell the compression.
 const MaxMagic = 10
@@ -34,7 +34,7 @@ func compressions() []compression {
 			return newXZ(r)
 		}},
 		{"zstd", starts("\x28\xb5\x2f\xfd"), func(r *bufio.Reader) (io.Reader, error) {
-			return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(MaxWindow))
+			return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 		}},
 	}
 }

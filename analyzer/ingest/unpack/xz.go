@@ -13,7 +13,7 @@ import (
 	"github.com/ulikunitz/xz/lzma"
 )
 
-// ErrWindow says that compressed data asks for more memory than MaxWindow. Test with errors.Is.
+// ErrWindow says that compressed data asks for more memory than maxWindow. Test with errors.Is.
 var ErrWindow = errors.New("asks for too much memory")
 
 // minDictionary is the dictionary that the library takes at least, in bytes.
@@ -55,7 +55,7 @@ func (x *xzReader) Read(p []byte) (int, error) {
 // footer is the end of an .xz file, apart from zeros that follow it.
 const footer = "YZ"
 
-// windowGuard passes the bytes of an .xz file on up to the first header of a block with a dictionary of more than MaxWindow.
+// windowGuard passes the bytes of an .xz file on up to the first header of a block with a dictionary of more than maxWindow.
 // The library would allocate up to 4 GiB for it: its DictCap is a minimum.
 //
 // The guard does not follow the structure of the file. A hostile file could make its idea of the structure differ from the
@@ -98,9 +98,9 @@ func (g *windowGuard) check() {
 		g.err = err
 	}
 	for g.ok = 0; g.ok < begins; g.ok++ {
-		if size := dictionary(next[g.ok:]); size > MaxWindow {
+		if size := dictionary(next[g.ok:]); size > maxWindow {
 			g.err = fmt.Errorf("%w: got a dictionary of %d MiB in the block at byte %d, want at most %d MiB; xz -dc reads it",
-				ErrWindow, size>>20, g.at+int64(g.ok), MaxWindow>>20)
+				ErrWindow, size>>20, g.at+int64(g.ok), maxWindow>>20)
 			return
 		}
 	}
@@ -129,7 +129,7 @@ func dictionary(b []byte) int64 {
 		return 0
 	}
 	size, err := lzma.DecodeDictCap(header[at+1])
-	if err != nil || size <= MaxWindow {
+	if err != nil || size <= maxWindow {
 		return size
 	}
 	end := len(header) - checksum

@@ -110,8 +110,8 @@ func TestTheLibraryWouldAllocateIt(t *testing.T) {
 
 // TestLargestDictionaryOfXZIsRead: xz -9 and twice as much.
 func TestLargestDictionaryOfXZIsRead(t *testing.T) {
-	for _, size := range []int{64 << 20, MaxWindow} {
-		if got := dictionary(block(0, map[int]byte{64 << 20: 28, MaxWindow: 30}[size], 0x21)); got != int64(size) {
+	for _, size := range []int{64 << 20, maxWindow} {
+		if got := dictionary(block(0, map[int]byte{64 << 20: 28, maxWindow: 30}[size], 0x21)); got != int64(size) {
 			t.Errorf("got a dictionary of %d, want %d", got, size)
 		}
 	}

@@ -18,13 +18,13 @@ import (
 
 // Bounds of a file.
 const (
-	MaxEndpoints = 32
-	MaxRoutes    = 32 // of an endpoint
-	MaxNames     = 64 // in a list of a route
-	MaxNetworks  = 64
-	MaxSecrets   = 2
-	MaxURL       = 2048 // bytes
-	MaxTemplate  = 16 << 10
+	maxEndpoints = 32
+	maxRoutes    = 32 // of an endpoint
+	maxNames     = 64 // in a list of a route
+	maxNetworks  = 64
+	maxSecrets   = 2
+	maxURL       = 2048 // bytes
+	maxTemplate  = 16 << 10
 	maxFile      = 4 << 10 // bytes of a file with a secret or a URL
 	maxName      = 64
 )

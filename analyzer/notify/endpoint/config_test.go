@@ -132,7 +132,7 @@ func TestLoadWantsAFile(t *testing.T) {
 func TestNoMoreEndpointsThanThereMayBe(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("version: 1\nendpoints:\n")
-	for n := range MaxEndpoints + 1 {
+	for n := range maxEndpoints + 1 {
 		b.WriteString("  - {name: e" + string(rune('a'+n%26)) + strings.Repeat("x", n) + ", url: https://ops.example.com, secret_files: ops.secret}\n")
 	}
 	if _, err := Parse("n", []byte(b.String()), caseFolder); err == nil || err.Error() != "n:3:3: endpoints: got 33, want 1 to 32" {

@@ -49,8 +49,8 @@ func (f endpointParser) url(allowed webhook.Allowed) string {
 func checkURL(text string, allowed webhook.Allowed) error {
 	u, err := url.Parse(text)
 	switch {
-	case len(text) > MaxURL:
-		return fmt.Errorf("got %d bytes, want at most %d", len(text), MaxURL)
+	case len(text) > maxURL:
+		return fmt.Errorf("got %d bytes, want at most %d", len(text), maxURL)
 	case err != nil:
 		return errors.New("got no URL, want https://…")
 	case u.Scheme != "https" && u.Scheme != "http":
@@ -84,7 +84,7 @@ func (f endpointParser) secrets() (secrets []webhook.Secret) {
 	if f.Lacks("secret_files") && f.Lacks("template") {
 		f.Fail("secret_files", "missing, want a file with a secret; only an endpoint with a template may go without")
 	}
-	for _, v := range f.List("secret_files", MaxSecrets) {
+	for _, v := range f.List("secret_files", maxSecrets) {
 		text, ok := f.file("secret_files", v)
 		if !ok {
 			continue

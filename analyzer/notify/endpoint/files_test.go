@@ -42,7 +42,7 @@ func TestURLsThatCanBeUsed(t *testing.T) {
 		"https://[fe80::1%25eth0]/secret":         "which is link-local",
 		"https://[::ffff:169.254.169.254]/secret": "which is link-local",
 		"https://0.0.0.0/secret":                  "which is unspecified",
-		"https://" + strings.Repeat("a", MaxURL):  "got 2056 bytes, want at most 2048",
+		"https://" + strings.Repeat("a", maxURL):  "got 2056 bytes, want at most 2048",
 	} {
 		err := checkURL(text, nil)
 		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret")) {

@@ -21,12 +21,12 @@ import (
 // Types of notices beside those of events.
 const (
 	TypeDigest = "digest" // many events in one message
-	TypeTest   = "test"   // no event: somebody tries an endpoint
+	typeTest   = "test"   // no event: somebody tries an endpoint
 )
 
 // Bounds of a digest.
 const (
-	MaxShown  = 10 // events that are in it; of the others it has numbers
+	maxShown  = 10 // events that are in it; of the others it has numbers
 	maxCounts = 50 // numbers by type, rule and mode
 )
 
@@ -53,7 +53,7 @@ type Count struct {
 // NewNotice returns the notice of one event or more.
 func NewNotice(events ...*event.Event) *Notice {
 	last := events[len(events)-1]
-	n := &Notice{Time: last.Time, Count: len(events), More: max(len(events)-MaxShown, 0)}
+	n := &Notice{Time: last.Time, Count: len(events), More: max(len(events)-maxShown, 0)}
 	for _, e := range events[:len(events)-n.More] {
 		n.Events = append(n.Events, *e)
 	}
@@ -87,8 +87,8 @@ func sorted(counts map[Count]int) []Count {
 // TestNotice returns a notice that says that somebody tries an endpoint. It has the caller and the rule of an example.
 func TestNotice(id string, now time.Time) *Notice {
 	now = now.UTC()
-	return &Notice{ID: id, Type: TypeTest, Time: now, Count: 1, Events: []event.Event{{
-		ID: id, Type: TypeTest, Time: now, Caller: event.CallerOf(schemas.Caller{Kind: schemas.KindIP, ID: "192.0.2.1"}),
+	return &Notice{ID: id, Type: typeTest, Time: now, Count: 1, Events: []event.Event{{
+		ID: id, Type: typeTest, Time: now, Caller: event.CallerOf(schemas.Caller{Kind: schemas.KindIP, ID: "192.0.2.1"}),
 		Rule: "example", Mode: schemas.ModeShadow.String(), CloseAt: now, Until: now.Add(time.Minute), Count: 100, Limit: 100, Nth: 1,
 	}}}
 }
@@ -98,7 +98,7 @@ func (n *Notice) Event() *event.Event { return &n.Events[0] }
 
 // Text returns the notice for people: a sentence for each event, in lines. It is printable ASCII, whatever a caller's id is.
 func (n *Notice) Text() string {
-	if n.Type == TypeTest {
+	if n.Type == typeTest {
 		return "This is a test of floodgate notify. Nothing has happened."
 	}
 	var b strings.Builder

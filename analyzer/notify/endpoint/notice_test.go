@@ -71,7 +71,7 @@ func TestADigestShowsTenAndCountsAll(t *testing.T) {
 		events = append(events, e)
 	}
 	n := NewNotice(events...)
-	if n.Type != TypeDigest || n.Count != 10_000 || n.More != 9_990 || len(n.Events) != MaxShown || len(n.ID) != 32 {
+	if n.Type != TypeDigest || n.Count != 10_000 || n.More != 9_990 || len(n.Events) != maxShown || len(n.ID) != 32 {
 		t.Errorf("got %s of %d, %d more, %d shown", n.Type, n.Count, n.More, len(n.Events))
 	}
 	if got := fmt.Sprint(n.Counts); got != "[{closed per-ip enforce 9900} {warned per-ip enforce 100}]" {

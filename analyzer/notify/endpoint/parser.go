@@ -22,8 +22,8 @@ func (p *parser) endpoints() []*Endpoint {
 	if !ok {
 		return nil
 	}
-	if len(list) == 0 || len(list) > MaxEndpoints {
-		top.Fail("endpoints", "got %d, want 1 to %d", len(list), MaxEndpoints)
+	if len(list) == 0 || len(list) > maxEndpoints {
+		top.Fail("endpoints", "got %d, want 1 to %d", len(list), maxEndpoints)
 		return nil
 	}
 	lines := make(map[string]int) // of the endpoint of each name
@@ -57,7 +57,7 @@ func (p *parser) endpoint(v document.Value) *Endpoint {
 	f := endpointParser{m, p}
 	e := &Endpoint{Name: f.name(), Digest: f.digest(), Routes: f.routes()}
 	e.Webhook = webhook.Config{
-		Allowed: f.Networks("allow_addresses", MaxNetworks),
+		Allowed: f.Networks("allow_addresses", maxNetworks),
 		Timeout: f.Duration("timeout", minTimeout, maxTimeout, webhook.DefaultTimeout),
 	}
 	e.Webhook.ContentType = f.contentType()

@@ -41,9 +41,9 @@ func anyEvent(t *rapid.T) *event.Event {
 // add up, whatever the events are.
 func TestAnyEventsMakeOneNotice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		events := rapid.SliceOfN(rapid.Custom(anyEvent), 1, 3*MaxShown).Draw(t, "events")
+		events := rapid.SliceOfN(rapid.Custom(anyEvent), 1, 3*maxShown).Draw(t, "events")
 		n := NewNotice(events...)
-		if n.Count != len(events) || len(n.Events)+n.More != n.Count || len(n.Events) > MaxShown {
+		if n.Count != len(events) || len(n.Events)+n.More != n.Count || len(n.Events) > maxShown {
 			t.Fatalf("got %d events, %d shown and %d more, want all of %d", n.Count, len(n.Events), n.More, len(events))
 		}
 		text := n.Text()
@@ -65,7 +65,7 @@ func TestAnyEventsMakeOneNotice(t *testing.T) {
 			for _, c := range n.Counts {
 				sum += c.Count
 			}
-			if sum != n.Count { // three times MaxShown events are fewer kinds than maxCounts
+			if sum != n.Count { // three times maxShown events are fewer kinds than maxCounts
 				t.Fatalf("got counts of %d events, want %d", sum, n.Count)
 			}
 		}

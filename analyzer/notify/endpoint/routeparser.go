@@ -11,7 +11,7 @@ import (
 )
 
 func (f endpointParser) routes() (routes []Route) {
-	for _, m := range f.Mappings("routes", MaxRoutes, "types", "rules", "kinds", "modes") {
+	for _, m := range f.Mappings("routes", maxRoutes, "types", "rules", "kinds", "modes") {
 		var r Route
 		var types []string
 		for _, t := range event.Types() {
@@ -20,10 +20,10 @@ func (f endpointParser) routes() (routes []Route) {
 		for _, t := range f.names(m, "types", types) {
 			r.Types = append(r.Types, event.Type(t))
 		}
-		for _, text := range m.Texts("rules", "the name of a rule, or a pattern such as api-*", MaxNames) {
+		for _, text := range m.Texts("rules", "the name of a rule, or a pattern such as api-*", maxNames) {
 			r.Rules = append(r.Rules, pattern.NewGlob(text))
 		}
-		for _, v := range m.List("kinds", MaxNames) {
+		for _, v := range m.List("kinds", maxNames) {
 			kind, ok := v.Text()
 			if !ok || schemas.ValidateKind(kind) != nil {
 				f.doc.Errorf(v.Position(), "kinds: got %s, want a kind of a-z, 0-9, '_' and '-', such as ip", v)
@@ -39,7 +39,7 @@ func (f endpointParser) routes() (routes []Route) {
 
 // names reads a list of names, each of which must be known.
 func (f endpointParser) names(m document.Mapping, field string, known []string) (names []string) {
-	for _, v := range m.List(field, MaxNames) {
+	for _, v := range m.List(field, maxNames) {
 		name, ok := v.Text()
 		if !ok || !slices.Contains(known, name) {
 			f.doc.Errorf(v.Position(), "%s: got %s, want one of %s", field, v, strings.Join(known, ", "))

@@ -15,8 +15,8 @@ import (
 	"github.com/509da70d/floodgate/schemas/event"
 )
 
-// MaxBody is the longest message, in bytes.
-const MaxBody = 256 << 10
+// maxBody is the longest message, in bytes.
+const maxBody = 256 << 10
 
 // ErrBody says that a template makes no message of a notice. Another attempt makes none either. Test with errors.Is.
 var ErrBody = errors.New("the template makes no message")
@@ -33,13 +33,13 @@ func (e *Endpoint) Body(n *Notice) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// bounded is a buffer that takes MaxBody bytes.
+// bounded is a buffer that takes maxBody bytes.
 type bounded struct{ bytes.Buffer }
 
 // Write implements io.Writer.
 func (b *bounded) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > MaxBody {
-		return 0, fmt.Errorf("got more than %d bytes, want fewer", MaxBody)
+	if b.Len()+len(p) > maxBody {
+		return 0, fmt.Errorf("got more than %d bytes, want fewer", maxBody)
 	}
 	return b.Buffer.Write(p)
 }
@@ -51,8 +51,8 @@ func (f endpointParser) template(e *Endpoint) {
 	switch {
 	case !ok:
 		return
-	case text == "" || len(text) > MaxTemplate:
-		f.Fail("template", "got %d bytes, want %s of at most %d", len(text), want, MaxTemplate)
+	case text == "" || len(text) > maxTemplate:
+		f.Fail("template", "got %d bytes, want %s of at most %d", len(text), want, maxTemplate)
 		return
 	}
 	t, err := template.New("template").Option("missingkey=error").Funcs(template.FuncMap{"json": toJSON}).Parse(text)
@@ -105,7 +105,7 @@ func samples() []*Notice {
 		all = append(all, e)
 		list = append(list, NewNotice(e))
 	}
-	for len(all) <= MaxShown {
+	for len(all) <= maxShown {
 		all = append(all, all...)
 	}
 	return append(list, NewNotice(all...), TestNotice(all[0].ID, at))

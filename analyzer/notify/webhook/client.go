@@ -18,7 +18,7 @@ import (
 // Bounds of one attempt.
 const (
 	DefaultTimeout = 10 * time.Second
-	MaxAnswer      = 64 << 10 // bytes that are read of the body of an answer
+	maxAnswer      = 64 << 10 // bytes that are read of the body of an answer
 	keptAnswer     = 1 << 10  // bytes of it that an Answer has
 	maxHeader      = 16 << 10
 	maxRetryAfter  = time.Hour
@@ -104,7 +104,7 @@ func read(response *http.Response) Answer {
 	var kept []byte
 	if response.StatusCode != http.StatusSwitchingProtocols {
 		kept, _ = io.ReadAll(io.LimitReader(response.Body, keptAnswer))
-		_, _ = io.CopyN(io.Discard, response.Body, MaxAnswer-keptAnswer) // so that the connection can be used again
+		_, _ = io.CopyN(io.Discard, response.Body, maxAnswer-keptAnswer) // so that the connection can be used again
 	}
 	a := Answer{Status: response.StatusCode, Body: kept, RetryAfter: retryAfter(response.Header.Get("Retry-After"))}
 	switch {

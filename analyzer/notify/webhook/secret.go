@@ -14,8 +14,8 @@ import (
 
 // Bounds of a secret, in bytes, as the specification of Standard Webhooks has them.
 const (
-	MinSecret = 24
-	MaxSecret = 64
+	minSecret = 24
+	maxSecret = 64
 )
 
 const secretPrefix = "whsec_"
@@ -31,14 +31,14 @@ type Secret struct{ key []byte }
 func ParseSecret(text string) (Secret, error) {
 	encoded, found := strings.CutPrefix(strings.TrimSpace(text), secretPrefix)
 	if !found {
-		return Secret{}, fmt.Errorf("%w: got %d characters, want %s and %d to %d bytes in base64", ErrSecret, len(text), secretPrefix, MinSecret, MaxSecret)
+		return Secret{}, fmt.Errorf("%w: got %d characters, want %s and %d to %d bytes in base64", ErrSecret, len(text), secretPrefix, minSecret, maxSecret)
 	}
 	key, err := base64.StdEncoding.Strict().DecodeString(encoded)
 	if err != nil {
 		return Secret{}, fmt.Errorf("%w: got characters behind %s that are not base64", ErrSecret, secretPrefix)
 	}
-	if len(key) < MinSecret || len(key) > MaxSecret {
-		return Secret{}, fmt.Errorf("%w: got %d bytes, want %d to %d", ErrSecret, len(key), MinSecret, MaxSecret)
+	if len(key) < minSecret || len(key) > maxSecret {
+		return Secret{}, fmt.Errorf("%w: got %d bytes, want %d to %d", ErrSecret, len(key), minSecret, maxSecret)
 	}
 	return Secret{key}, nil
 }

@@ -93,7 +93,7 @@ func FuzzParseSecret(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		secret, err := ParseSecret(s)
-		if err == nil && (len(secret.key) < MinSecret || len(secret.key) > MaxSecret) {
+		if err == nil && (len(secret.key) < minSecret || len(secret.key) > maxSecret) {
 			t.Fatalf("%q: got a key of %d bytes", s, len(secret.key))
 		}
 	})

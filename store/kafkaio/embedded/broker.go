@@ -12,13 +12,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-// DefaultListen is loopback on any free port.
-const DefaultListen = "127.0.0.1:0"
+// defaultListen is loopback on any free port.
+const defaultListen = "127.0.0.1:0"
 
 // Options says how to start a Broker. The zero value is one broker in memory on a free port of loopback.
 type Options struct {
 	Dir        string // where records and topics are kept; empty is memory only. One process at a time
-	Listen     string // host:port; empty is DefaultListen. The broker announces this address to clients, so 0.0.0.0 serves loopback only
+	Listen     string // host:port; empty is defaultListen. The broker announces this address to clients, so 0.0.0.0 serves loopback only
 	SyncWrites bool   // fsync every batch before it is acknowledged; needs Dir
 	Nodes      int    // brokers in the cluster, for tests of leadership; 0 is 1. More than one needs a port of 0
 
@@ -120,10 +120,10 @@ func (o Options) cluster(conns *connections) ([]kfake.Opt, error) {
 	return append(opts, o.Cluster...), nil
 }
 
-// splitListen returns the host and port of a listen address; an empty one is DefaultListen.
+// splitListen returns the host and port of a listen address; an empty one is defaultListen.
 func splitListen(listen string) (host string, port int, err error) {
 	if listen == "" {
-		listen = DefaultListen
+		listen = defaultListen
 	}
 	host, p, err := net.SplitHostPort(listen)
 	if err != nil {

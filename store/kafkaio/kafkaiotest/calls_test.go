@@ -50,7 +50,7 @@ func TestErrorsOfCalls(t *testing.T) {
 		}, kafkaio.ErrNoTopic, kafkaio.Refused},
 		{"produce, nothing", func(k *Kafka) error { _, err := k.Produce(t.Context(), "t", 0); return err }, kafkaio.ErrNoMessages, kafkaio.Unsent},
 		{"produce, too large", func(k *Kafka) error {
-			_, err := k.Produce(t.Context(), "t", 0, kafkaio.Message{Value: make([]byte, DefaultMaxMessage/2)}, kafkaio.Message{Value: make([]byte, DefaultMaxMessage/2+2)})
+			_, err := k.Produce(t.Context(), "t", 0, kafkaio.Message{Value: make([]byte, defaultMaxMessage/2)}, kafkaio.Message{Value: make([]byte, defaultMaxMessage/2+2)})
 			return err
 		}, kafkaio.ErrTooLarge, kafkaio.Refused},
 		{"produce, canceled", func(k *Kafka) error { _, err := k.Produce(canceled, "t", 0, kafkaio.Message{}); return err }, context.Canceled, kafkaio.Unsent},

@@ -48,8 +48,8 @@ type Fault struct {
 var (
 	// ErrDown is the error of calls while the cluster is away. It is syscall.ECONNREFUSED.
 	ErrDown = fmt.Errorf("cluster is away: %w", syscall.ECONNREFUSED)
-	// ErrLost is the error of calls whose request or answer is lost. It is io.ErrUnexpectedEOF.
-	ErrLost = fmt.Errorf("connection was closed before the answer: %w", io.ErrUnexpectedEOF)
+	// errLost is the error of calls whose request or answer is lost. It is io.ErrUnexpectedEOF.
+	errLost = fmt.Errorf("connection was closed before the answer: %w", io.ErrUnexpectedEOF)
 )
 
 // Down is a cluster that is away: no connection, so that a produce is kafkaio.Unsent.
@@ -57,10 +57,10 @@ func Down() Fault { return Fault{Err: ErrDown} }
 
 // LostRequest is a connection that ends before the cluster has the request. The caller cannot know that: a produce is
 // kafkaio.Unknown.
-func LostRequest() Fault { return Fault{Err: ErrLost} }
+func LostRequest() Fault { return Fault{Err: errLost} }
 
 // LostAnswer is a connection that ends after the cluster has acted: a produce is in the log, and kafkaio.Unknown.
-func LostAnswer() Fault { return Fault{Err: ErrLost, Acted: true} }
+func LostAnswer() Fault { return Fault{Err: errLost, Acted: true} }
 
 // Silent is a network that loses everything without an error: the call ends with its context, or after
 // kafkaio.DefaultTimeout.

@@ -12,8 +12,8 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// DefaultMaxMessage is max.message.bytes of a topic that does not set it.
-const DefaultMaxMessage = 1048588
+// defaultMaxMessage is max.message.bytes of a topic that does not set it.
+const defaultMaxMessage = 1048588
 
 // Kafka is a cluster in memory. Make one with New. It is itself a client of the cluster, which is never closed; Client
 // returns further clients. All methods are safe for concurrent use, also within the function of SetFault.
@@ -163,7 +163,7 @@ func (t *topic) check(msgs []kafkaio.Message, now time.Time) error {
 	}
 	longest, ok := t.setting("max.message.bytes")
 	if !ok {
-		longest = DefaultMaxMessage
+		longest = defaultMaxMessage
 	}
 	if int64(size) > longest {
 		return fmt.Errorf("%w: %w", kafkaio.ErrTooLarge, kafka.MessageSizeTooLarge)
