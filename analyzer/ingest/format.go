@@ -164,8 +164,8 @@ others are rejected](../../testdata/formats/TABLE.md).
 - ` + "`--format 'nginx:…'`" + ` takes the text of a log_format, and ` + "`--format 'apache:…'`" + ` that of a LogFormat, as it stands in the
   configuration. The fields of the first are its variables without the dollar sign. Those of the second are host (%h), addr (%a),
   peer (%{c}a), ident, user, time, request, method, target, path, query, status, bytes (%b), sent (%O), duration (%T),
-  duration_us (%D), vhost (%v), server (%V), port, in_NAME (%{NAME}i, in lower case), out_NAME and cookie_NAME. A line counts only if it can be
-  read in one way: put quotes around what clients write.
+  duration_us (%D), vhost (%v), server (%V), port, in_NAME (%{NAME}i, in lower case), out_NAME and cookie_NAME.
+  A line counts only if it can be read in one way: put quotes around what clients write.
 - ` + "`unwrap`" + ` removes what a collector puts around lines: cri, syslog, or the JSON member log (docker), message, MESSAGE (journald)
   or textPayload. auto finds it.
 - A caller of kind host is a host name or address as the log has it, in small letters: for logs of servers that look names up. The
