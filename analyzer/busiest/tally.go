@@ -4,8 +4,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/509da70d/floodgate/analyzer/heap"
 	"github.com/509da70d/floodgate/analyzer/index"
+	"github.com/509da70d/floodgate/schemas/heap"
 )
 
 // HalfLife is the time after which a weight counts half, so that a rate is of the last minute or so.

@@ -1,8 +1,8 @@
 package fold
 
 import (
-	"github.com/509da70d/floodgate/analyzer/heap"
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/schemas/heap"
 )
 
 // ends says which closures end next by log time, so that each end is a Change. It is not stored: rows say the same. Entries may be out

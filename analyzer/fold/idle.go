@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"cmp"
 
-	"github.com/509da70d/floodgate/analyzer/heap"
+	"github.com/509da70d/floodgate/schemas/heap"
 )
 
 // idleHeap is all senders of a dedupe table: the sender that was silent for longest comes first; of two

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
-	"github.com/509da70d/floodgate/analyzer/heap"
+	"github.com/509da70d/floodgate/schemas/heap"
 )
 
 // TestProducersThatComeAndGoCostNoSearch: whoever may write frames fills the table with producers that are a moment

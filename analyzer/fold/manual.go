@@ -6,12 +6,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/509da70d/floodgate/analyzer/heap"
 	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/analyzer/window"
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/schemas/heap"
 )
 
 // Manual is a control record that a fold remembers: one in force, one that was undone, or a reset.

@@ -1,10 +1,10 @@
 package fold
 
 import (
-	"github.com/509da70d/floodgate/analyzer/heap"
 	"github.com/509da70d/floodgate/analyzer/index"
 	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/window"
+	"github.com/509da70d/floodgate/schemas/heap"
 )
 
 // waiting is the waiting room: callers for whom a full table has no row, each with a coarse count and an estimate of how

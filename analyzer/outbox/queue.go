@@ -43,8 +43,8 @@ type entry struct {
 }
 
 // before orders entries that wait.
-func (e *entry) before(other *entry) bool {
-	return e.due < other.due || e.due == other.due && e.seq < other.seq
+func before(a, b **entry) bool {
+	return (*a).due < (*b).due || (*a).due == (*b).due && (*a).seq < (*b).seq
 }
 
 // OpenTogether is how many callers a change of rules may open in a partition without delay. Gates open a closure without delay if its
@@ -184,14 +184,13 @@ func (q *Queue) put(key Key, d schemas.Decision, kind Kind, due, now int64) *ent
 	if !ok {
 		if q.pending == nil {
 			q.pending = make(map[Key]*entry)
-			q.waiting.Less = (*entry).before
-			q.waiting.Moved = func(e *entry, at int) { e.index = at }
+			q.waiting = heap.New(before, func(e **entry, at int) { (*e).index = at })
 		}
 		e = &entry{Item: Item{Kind: kind}, due: due, seq: q.seq, index: -1}
 		q.seq++
 		q.pending[key] = e
 		if due > now {
-			q.waiting.Push(e)
+			q.waiting.Add(e)
 		} else {
 			q.ready = append(q.ready, e)
 		}
@@ -223,8 +222,8 @@ func (q *Queue) Due() (at int64, ok bool) {
 	switch {
 	case len(q.ready) > 0:
 		return 0, true
-	case len(q.waiting.Items) > 0:
-		return q.waiting.Items[0].due, true
+	case q.waiting.Len() > 0:
+		return (*q.waiting.At(0)).due, true
 	}
 	return 0, false
 }
@@ -232,8 +231,8 @@ func (q *Queue) Due() (at int64, ok bool) {
 // Take removes the decisions that are due at now, by the clock of Terms.Now, and returns them in the order in which they became
 // ready: at most n of them, or all if n is 0.
 func (q *Queue) Take(now int64, n int) []Item {
-	for len(q.waiting.Items) > 0 && isDue(q.waiting.Items[0].due, now) {
-		q.hurry(q.waiting.Items[0])
+	for q.waiting.Len() > 0 && isDue((*q.waiting.At(0)).due, now) {
+		q.hurry(*q.waiting.At(0))
 	}
 	if n <= 0 || n > len(q.ready) {
 		n = len(q.ready)
@@ -259,8 +258,8 @@ func (q *Queue) Take(now int64, n int) []Item {
 
 // TakeAll is Take of all decisions, due or not. It is for a publisher that stops.
 func (q *Queue) TakeAll(now int64) []Item {
-	for len(q.waiting.Items) > 0 {
-		q.hurry(q.waiting.Items[0])
+	for q.waiting.Len() > 0 {
+		q.hurry(*q.waiting.At(0))
 	}
 	return q.Take(now, 0)
 }

@@ -16,7 +16,7 @@ type head struct {
 }
 
 // before orders heads by the time of their lines. Of equal times, the source that was given first comes first.
-func (h head) before(other head) bool {
+func (h *head) before(other *head) bool {
 	return h.line.Time < other.line.Time || h.line.Time == other.line.Time && h.index < other.index
 }
 
@@ -24,7 +24,7 @@ func (h head) before(other head) bool {
 // until f returns. The next line is always the oldest of the sources' next lines. So the result is out of order by no more
 // time than the worst source. An error of an input is returned at the end, and the lines that were read before it count.
 func merge(ctx context.Context, sources []*source, sum *Summary, f func(*ingest.Line) error) error {
-	next := heap.Heap[head]{Less: head.before}
+	next := heap.New((*head).before, nil)
 	var errs []error
 	for i, s := range sources {
 		line, err := s.advance(ctx, sum)
@@ -33,11 +33,11 @@ func merge(ctx context.Context, sources []*source, sum *Summary, f func(*ingest.
 		}
 		errs = append(errs, err)
 		if line != nil {
-			next.Push(head{line, s, i})
+			next.Add(head{line, s, i})
 		}
 	}
-	for len(next.Items) > 0 {
-		h := &next.Items[0]
+	for next.Len() > 0 {
+		h := next.At(0)
 		if err := f(h.line); err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func merge(ctx context.Context, sources []*source, sum *Summary, f func(*ingest.
 			errs = append(errs, err)
 		}
 		if h.line = line; line == nil {
-			next.Pop()
+			next.Remove(0)
 			continue
 		}
 		next.Fix(0)

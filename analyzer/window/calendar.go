@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/509da70d/floodgate/analyzer/integer"
 )
 
 // Unit is a unit of the calendar. The zero value is none.
@@ -143,7 +145,7 @@ func (c calendar) bounds(t int64) (start, end int64) {
 	if c.unit == Hour {
 		return c.hour(t)
 	}
-	at := floorDiv(t, second)
+	at := integer.FloorDiv(t, second)
 	period := c.period(at)
 	for c.start(period) > at {
 		period--
@@ -160,8 +162,8 @@ func (c calendar) bounds(t int64) (start, end int64) {
 func (c calendar) hour(t int64) (start, end int64) {
 	at := time.Unix(0, t).In(c.loc)
 	_, offset := at.Zone()
-	local := floorDiv(t, second) + int64(offset)
-	first := local - (local - floorDiv(local, hourLength)*hourLength) - int64(offset)
+	local := integer.FloorDiv(t, second) + int64(offset)
+	first := local - (local - integer.FloorDiv(local, hourLength)*hourLength) - int64(offset)
 	last := first + hourLength
 	from, to := at.ZoneBounds()
 	if !from.IsZero() {
@@ -178,12 +180,12 @@ func (c calendar) hour(t int64) (start, end int64) {
 func (c calendar) period(at int64) int64 {
 	local := time.Unix(at, 0).In(c.loc)
 	_, offset := local.Zone()
-	days := floorDiv(at+int64(offset), dayLength)
+	days := integer.FloorDiv(at+int64(offset), dayLength)
 	switch c.unit {
 	case Day:
 		return days
 	case Week:
-		return floorDiv(days+3, 7) // the epoch was a Thursday
+		return integer.FloorDiv(days+3, 7) // the epoch was a Thursday
 	case Month:
 		return int64(local.Year())*12 + int64(local.Month()) - 1
 	default:
@@ -199,7 +201,7 @@ func (c calendar) start(period int64) int64 {
 	case Week:
 		return c.firstInstant((period*7 - 3) * dayLength)
 	case Month:
-		year, month := int(floorDiv(period, 12)), time.Month(period-floorDiv(period, 12)*12+1)
+		year, month := int(integer.FloorDiv(period, 12)), time.Month(period-integer.FloorDiv(period, 12)*12+1)
 		last := time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC).Day()
 		return c.firstInstant(time.Date(year, month, min(c.anchor, last), 0, 0, 0, 0, time.UTC).Unix())
 	default:

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"github.com/509da70d/floodgate/analyzer/integer"
 )
 
 const nameFixed = "fixed"
@@ -25,7 +27,7 @@ func (f fixed) Add(s State, limit, t, weight int64) (State, Count) {
 	if weight <= 0 {
 		return s, f.View(s, limit, t)
 	}
-	index := floorDiv(t, f.length)
+	index := integer.FloorDiv(t, f.length)
 	switch {
 	case len(s) == 0:
 		s = append(s, index, weight, 0)
@@ -49,7 +51,7 @@ func (f fixed) Add(s State, limit, t, weight int64) (State, Count) {
 }
 
 func (f fixed) View(s State, limit, t int64) Count {
-	index := floorDiv(t, f.length)
+	index := integer.FloorDiv(t, f.length)
 	switch {
 	case len(s) == 0 || index > s[0]:
 		return f.count(index, 0, limit, t)
@@ -109,7 +111,7 @@ func (f fixed) Traits() Traits { return Traits{Aligned: true, Slot: f.length} }
 
 // Forgets: nothing goes beyond the end of its window and the grace.
 func (f fixed) Forgets(_ State, _, lost int64) int64 {
-	return add(f.end(floorDiv(lost, f.length)), f.grace())
+	return add(f.end(integer.FloorDiv(lost, f.length)), f.grace())
 }
 
 func (f fixed) Coarse() Coarse { return itself{f} }

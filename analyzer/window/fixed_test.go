@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/509da70d/floodgate/analyzer/integer"
 )
 
 func TestFixedStories(t *testing.T) {
@@ -80,7 +82,7 @@ func TestIndexAndStartComeFromOneInteger(t *testing.T) {
 			if c.Until != c.Start+int64(length) {
 				t.Errorf("window of %v at %d: got until %d, want %d", length, at, c.Until, c.Start+int64(length))
 			}
-			if _, next := a.Add(State{floorDiv(at, int64(length)), 1}, 1, c.Until, 1); next.Start != c.Until {
+			if _, next := a.Add(State{integer.FloorDiv(at, int64(length)), 1}, 1, c.Until, 1); next.Start != c.Until {
 				t.Errorf("window of %v at %d: the next one starts at %d, want %d", length, at, next.Start, c.Until)
 			}
 		}

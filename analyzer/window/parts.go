@@ -1,5 +1,7 @@
 package window
 
+import "github.com/509da70d/floodgate/analyzer/integer"
+
 // Part is a piece of a window: all of a fixed window, a slot of a sliding one, an entry of a log, or what is in a bucket.
 type Part struct {
 	From   int64 // Unix nanoseconds: its entries came at this time or later, …
@@ -30,7 +32,7 @@ func newestOf(limit, n int, at func(age int) Part) (parts []Part, more int) {
 // Parts returns the window.
 func (f fixed) Parts(s State, limit, t int64, most int) (parts []Part, more int) {
 	c := f.View(s, limit, t)
-	end := f.end(floorDiv(c.Start, f.length))
+	end := f.end(integer.FloorDiv(c.Start, f.length))
 	return newestOf(most, 1, func(int) Part { return Part{From: c.Start, To: end, Leaves: end, Weight: c.Total} })
 }
 
@@ -51,7 +53,7 @@ func (w sliding) Parts(s State, _, t int64, most int) (parts []Part, more int) {
 		return nil, 0
 	}
 	kept := len(s) - 1
-	if index := floorDiv(t, w.slot); index > s[0] {
+	if index := integer.FloorDiv(t, w.slot); index > s[0] {
 		steps := since(index, s[0])
 		if steps > uint64(w.slots) {
 			return nil, 0

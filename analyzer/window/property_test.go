@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/509da70d/floodgate/analyzer/integer"
 )
 
 // entry is one entry of a drawn history.
@@ -233,7 +235,7 @@ func TestFixedIsItsDefinition(t *testing.T) {
 		newest := int64(math.MinInt64)
 		for range rapid.IntRange(1, 60).Draw(t, "entries") {
 			at, weight := rapid.Int64Range(-length, 5*length).Draw(t, "time"), rapid.Int64Range(1, 5).Draw(t, "weight")
-			index, now := floorDiv(at, length), floorDiv(newest, length)
+			index, now := integer.FloorDiv(at, length), integer.FloorDiv(newest, length)
 			past := newest != math.MinInt64 && index == now-1 && newest-now*length < min(int64(2*sec), length)
 			late := newest != math.MinInt64 && index < now && !past
 			var c Count
@@ -271,7 +273,7 @@ func TestSlidingIsItsDefinition(t *testing.T) {
 		var newest int64
 		for i := range rapid.IntRange(1, 30).Draw(t, "entries") {
 			at, weight := drawTime(t, length), max(drawWeight(t), 1)
-			index := floorDiv(at, slot)
+			index := integer.FloorDiv(at, slot)
 			var c Count
 			s, c = a.Add(s, limit, at, weight)
 			if late := i > 0 && big.NewInt(index).Cmp(new(big.Int).Sub(big.NewInt(newest), big.NewInt(slots))) < 0; late != (c.Place == Late) {

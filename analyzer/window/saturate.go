@@ -69,15 +69,6 @@ func saturate(hi, lo uint64) int64 {
 	return math.MaxInt64
 }
 
-// floorDiv returns the largest k with k·step ≤ t, for a step over 0.
-func floorDiv(t, step int64) int64 {
-	k := t / step
-	if t%step < 0 {
-		k--
-	}
-	return k
-}
-
 // since returns newer − older, which is ≥ 0 and may exceed an int64.
 func since(newer, older int64) uint64 { return uint64(newer) - uint64(older) }
 

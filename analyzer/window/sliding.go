@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"github.com/509da70d/floodgate/analyzer/integer"
 )
 
 // MaxSlots bounds the sub-windows of a sliding window, and so the memory for a caller: (MaxSlots+2) × 8 bytes.
@@ -35,7 +37,7 @@ func (w sliding) Add(s State, limit, t, weight int64) (State, Count) {
 	if weight <= 0 {
 		return s, w.View(s, limit, t)
 	}
-	index := floorDiv(t, w.slot)
+	index := integer.FloorDiv(t, w.slot)
 	switch {
 	case len(s) == 0:
 		s = append(s, index, weight)
@@ -82,7 +84,7 @@ func (s State) grow(n int) State {
 }
 
 func (w sliding) View(s State, limit, t int64) Count {
-	index := floorDiv(t, w.slot)
+	index := integer.FloorDiv(t, w.slot)
 	if len(s) == 0 {
 		return w.count(State{index}, 0, limit, t, Newest)
 	}
@@ -152,7 +154,7 @@ func (w sliding) Traits() Traits { return Traits{Slot: w.slot} }
 // Forgets: once the slot of a lost entry has left, the sums are the same. A window that is still full then is so without
 // that entry.
 func (w sliding) Forgets(_ State, _, lost int64) int64 {
-	return mul(add(floorDiv(lost, w.slot), w.slots+1), w.slot)
+	return mul(add(integer.FloorDiv(lost, w.slot), w.slots+1), w.slot)
 }
 
 func (w sliding) Coarse() Coarse { return slots{halves{w, w.length}, w} }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/509da70d/floodgate/analyzer/integer"
 )
 
 // TestKindsMakeWhatTheyName: each kind's windows say its name in their shape, tuning reaches the windows of the kinds that use
@@ -76,7 +78,7 @@ func TestWeightLeavesAtSlots(t *testing.T) {
 		}
 		falls := 0
 		for at := int64(59); at < 130; at++ {
-			begin := floorDiv(at*int64(time.Second), slot) * slot
+			begin := integer.FloorDiv(at*int64(time.Second), slot) * slot
 			first, last := a.View(s, 100, begin).Total, a.View(s, 100, begin+slot-1).Total
 			if got := a.View(s, 100, at*int64(time.Second)).Total; got != first || got != last {
 				t.Errorf("%s: got %d at %d s, want %d and %d as at the ends of its slot", k.Name, got, at, first, last)

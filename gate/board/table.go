@@ -31,22 +31,20 @@ type place struct {
 
 func newTable(arrived uint64) *table {
 	t := &table{free: noSlot, callers: map[caller]int32{}, arrived: arrived}
-	t.ends.Less, t.ends.Moved = t.endsBefore, t.endMoved
+	t.ends = heap.New(t.endsBefore, func(slot *int32, at int) { t.at(*slot).endsAt = int32(at) }) // MaxClosures is below
 	return t
 }
 
 // endsBefore reports whether the closure in slot a ends before that in slot b. Of equal ends, the one that arrived first comes first.
-func (t *table) endsBefore(a, b int32) bool {
-	x, y := t.at(a), t.at(b)
+func (t *table) endsBefore(a, b *int32) bool {
+	x, y := t.at(*a), t.at(*b)
 	return cmp.Or(cmp.Compare(x.until(), y.until()), cmp.Compare(x.number, y.number)) < 0
 }
-
-func (t *table) endMoved(slot int32, at int) { t.at(slot).endsAt = int32(at) } // MaxClosures is below
 
 func (t *table) at(slot int32) *closure { return &t.pages[slot/pageSize][slot%pageSize] }
 
 // len returns how many closures there are.
-func (t *table) len() int { return len(t.ends.Items) }
+func (t *table) len() int { return t.ends.Len() }
 
 // find returns the slot of a closure, or noSlot.
 func (t *table) find(of caller, rule unique.Handle[string]) int32 {
@@ -81,7 +79,7 @@ func (t *table) insert(of caller, rule unique.Handle[string], d *schemas.Decisio
 	c.set(d)
 	t.callers[of] = slot
 	t.order = append(t.order, place{t.arrived, slot})
-	t.ends.Push(slot)
+	t.ends.Add(slot)
 }
 
 // alloc returns a free slot.
@@ -143,12 +141,11 @@ func (t *table) unlink(slot int32) {
 	}
 }
 
-// rebuild frees the memory of a time when there were many more closures. The heap of ends stays a heap, as each closure keeps its
-// index there.
+// rebuild frees the memory of a time when there were many more closures.
 func (t *table) rebuild() {
 	old := *t
 	t.pages, t.free, t.callers, t.order, t.holes = nil, noSlot, map[caller]int32{}, nil, 0
-	t.ends.Items = make([]int32, old.len())
+	t.ends.Clear()
 	for _, p := range old.order {
 		if p.slot == noSlot {
 			continue
@@ -158,8 +155,8 @@ func (t *table) rebuild() {
 		*c = *old.at(p.slot)
 		c.sibling = t.first(c.caller)
 		t.callers[c.caller] = slot
-		t.ends.Items[c.endsAt] = slot
 		t.order = append(t.order, place{c.number, slot})
+		t.ends.Add(slot)
 	}
 }
 
@@ -192,5 +189,5 @@ func (t *table) firstEnd() (int32, bool) {
 	if t.len() == 0 {
 		return noSlot, false
 	}
-	return t.ends.Items[0], true
+	return *t.ends.At(0), true
 }

@@ -53,15 +53,15 @@ type table struct {
 
 func newTable() *table {
 	t := &table{}
-	t.ends.Less = func(a, b int32) bool { return t.at(a).again < t.at(b).again }
-	t.ends.Moved = func(slot int32, at int) { t.at(slot).due = int32(at) }
+	t.ends = heap.New(func(a, b *int32) bool { return t.at(*a).again < t.at(*b).again }, func(slot *int32, at int) { t.at(*slot).due = int32(at) })
 	t.clear()
 	return t
 }
 
 // clear frees all memory.
 func (t *table) clear() {
-	t.pages, t.free, t.closed, t.ends.Items = nil, nil, 0, nil
+	t.pages, t.free, t.closed = nil, nil, 0
+	t.ends.Clear()
 	t.slots, t.lists = map[[16]byte]int32{}, [2]list{{none, none}, {none, none}}
 }
 
@@ -91,7 +91,7 @@ func (t *table) insert(addr netip.Addr) int32 {
 	t.free = t.free[:len(t.free)-1]
 	*t.at(slot) = entry{addr: addr.As16(), again: never, newer: none, older: none}
 	t.slots[addr.As16()] = slot
-	t.ends.Push(slot)
+	t.ends.Add(slot)
 	return slot
 }
 
@@ -170,15 +170,15 @@ func (t *table) since(of int, version uint64, slots []int32) []int32 {
 // used reports whether a slot is in use.
 func (t *table) used(slot int32) bool {
 	due := int(t.at(slot).due)
-	return due < len(t.ends.Items) && t.ends.Items[due] == slot
+	return due < t.ends.Len() && *t.ends.At(due) == slot
 }
 
 // first returns the slot to look at first, and when.
 func (t *table) first() (slot int32, at int64) {
-	if len(t.ends.Items) == 0 {
+	if t.ends.Len() == 0 {
 		return none, never
 	}
-	slot = t.ends.Items[0]
+	slot = *t.ends.At(0)
 	return slot, t.at(slot).again
 }
 

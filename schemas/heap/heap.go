@@ -1,58 +1,74 @@
-// Package heap is a binary heap of items of any type: container/heap without an interface to write, and without an allocation
-// for each item.
+// Package heap keeps values in a binary heap, the least of them first. Unlike container/heap it needs no methods of the values, and it
+// allocates memory only to grow. It is pure: it does no I/O, and has no clock, no log and no lock.
 package heap
 
-// Heap keeps Items in the order of a heap, so that the first is at index 0. A heap needs Less. One goroutine may use it.
-//
-//	h := heap.Heap[int]{Less: func(a, b int) bool { return a < b }}
-//	h.Push(3)
-//	h.Push(1)
-//	first := h.Pop() // 1
-//
-// Push, Pop, Fix and Remove take O(log n) steps. After a change to an item in place, call Fix before anything else.
+// Heap holds values in the order that New was given. One goroutine at a time may use it.
 type Heap[T any] struct {
-	Items []T
-	Less  func(a, b T) bool    // whether a comes before b
-	Moved func(item T, at int) // nil, or called with each item that has a new index
+	less  func(a, b *T) bool
+	moved func(v *T, at int)
+	items []T
 }
 
-// Push adds an item.
-func (h *Heap[T]) Push(item T) {
-	at := len(h.Items)
-	h.Items = append(h.Items, item)
-	h.moved(at)
-	h.up(at)
+// New returns an empty heap. less reports whether a comes before b. moved is called with the new place of each value that is added or
+// moves; it may be nil.
+func New[T any](less func(a, b *T) bool, moved func(v *T, at int)) Heap[T] {
+	return Heap[T]{less: less, moved: moved}
 }
 
-// Pop removes the first item. There must be one.
-func (h *Heap[T]) Pop() T { return h.Remove(0) }
+// Len returns how many values the heap has.
+func (h *Heap[T]) Len() int { return len(h.items) }
 
-// Remove removes the item at an index.
-func (h *Heap[T]) Remove(at int) T {
-	last := len(h.Items) - 1
-	item := h.Items[at]
-	h.Items[at] = h.Items[last]
-	clear(h.Items[last:])
-	h.Items = h.Items[:last]
-	if at < last {
-		h.moved(at)
-		h.Fix(at)
-	}
-	return item
+// At returns the value at a place, from 0 to Len-1. The least value is at place 0. A caller that changes the order calls Fix next.
+func (h *Heap[T]) At(at int) *T { return &h.items[at] }
+
+// Add adds a value.
+func (h *Heap[T]) Add(v T) {
+	h.items = append(h.items, v)
+	h.placed(len(h.items) - 1)
+	h.up(len(h.items) - 1)
 }
 
-// Fix restores the order after the item at an index has changed.
+// Fix moves a value that has changed to the place where it belongs.
 func (h *Heap[T]) Fix(at int) {
 	if !h.down(at) {
 		h.up(at)
 	}
 }
 
-// up moves an item to the front until its parent does not come after it.
+// Remove removes the value at a place, and returns it.
+func (h *Heap[T]) Remove(at int) T {
+	v, last := h.items[at], len(h.items)-1
+	h.items[at] = h.items[last]
+	clear(h.items[last:])
+	h.items = h.items[:last]
+	if at < last {
+		h.placed(at)
+		h.Fix(at)
+	}
+	return v
+}
+
+// Clear removes all values and frees their memory.
+func (h *Heap[T]) Clear() { h.items = nil }
+
+// placed tells that the value at a place was not there before.
+func (h *Heap[T]) placed(at int) {
+	if h.moved != nil {
+		h.moved(&h.items[at], at)
+	}
+}
+
+func (h *Heap[T]) swap(i, j int) {
+	h.items[i], h.items[j] = h.items[j], h.items[i]
+	h.placed(i)
+	h.placed(j)
+}
+
+// up moves a value towards the first place.
 func (h *Heap[T]) up(at int) {
 	for at > 0 {
 		parent := (at - 1) / 2
-		if !h.Less(h.Items[at], h.Items[parent]) {
+		if !h.less(&h.items[at], &h.items[parent]) {
 			return
 		}
 		h.swap(at, parent)
@@ -60,33 +76,22 @@ func (h *Heap[T]) up(at int) {
 	}
 }
 
-// down moves an item to the back until none of its children comes before it. It reports whether the item has moved.
+// down moves a value away from the first place, and reports whether it has moved.
 func (h *Heap[T]) down(at int) bool {
-	from := at
+	begin := at
 	for {
 		child := 2*at + 1
-		if child >= len(h.Items) {
-			return at > from
+		if child >= len(h.items) {
+			break
 		}
-		if right := child + 1; right < len(h.Items) && h.Less(h.Items[right], h.Items[child]) {
+		if right := child + 1; right < len(h.items) && h.less(&h.items[right], &h.items[child]) {
 			child = right
 		}
-		if !h.Less(h.Items[child], h.Items[at]) {
-			return at > from
+		if !h.less(&h.items[child], &h.items[at]) {
+			break
 		}
 		h.swap(at, child)
 		at = child
 	}
-}
-
-func (h *Heap[T]) swap(i, j int) {
-	h.Items[i], h.Items[j] = h.Items[j], h.Items[i]
-	h.moved(i)
-	h.moved(j)
-}
-
-func (h *Heap[T]) moved(at int) {
-	if h.Moved != nil {
-		h.Moved(h.Items[at], at)
-	}
+	return at > begin
 }

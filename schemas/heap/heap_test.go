@@ -1,85 +1,69 @@
-package heap_test
+package heap
 
 import (
-	stdheap "container/heap"
-	"math/rand/v2"
+	"slices"
 	"testing"
 
-	"github.com/509da70d/floodgate/schemas/heap"
+	"pgregory.net/rapid"
 )
 
-// model is container/heap's heap of the same items.
-type model []*item
+// item is a value that knows its place.
+type item struct{ key, id int }
 
-type item struct {
-	value int
-	index int
-}
-
-func (m model) Len() int           { return len(m) }
-func (m model) Less(i, j int) bool { return m[i].value < m[j].value }
-func (m model) Swap(i, j int)      { m[i], m[j] = m[j], m[i] }
-func (m *model) Push(x any)        { *m = append(*m, x.(*item)) } //nolint:errcheck,forcetypeassert // nothing else is pushed
-
-func (m *model) Pop() any {
-	last := (*m)[len(*m)-1]
-	*m = (*m)[:len(*m)-1]
-	return last
-}
-
-// TestAgreesWithContainerHeap: after each of 20,000 changes, items stand where container/heap would have them, also items that are
-// equal, and Moved has said where.
-func TestAgreesWithContainerHeap(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	var want model
-	got := heap.Heap[*item]{
-		Less:  func(a, b *item) bool { return a.value < b.value },
-		Moved: func(i *item, at int) { i.index = at },
-	}
-	for range 20_000 {
-		switch n := len(want); {
-		case n == 0 || random.IntN(5) < 2:
-			i := &item{value: random.IntN(50), index: -1}
-			stdheap.Push(&want, i)
-			got.Push(i)
-		case random.IntN(3) == 0:
-			if g, w := got.Pop(), stdheap.Pop(&want); g != w {
-				t.Fatalf("pop: got %v, want %v", g, w)
+// TestTheLeastComesFirst compares a heap with a sorted list, under additions, changes and removals at random places.
+func TestTheLeastComesFirst(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		places := make(map[int]int)
+		h := New(func(a, b *item) bool { return a.key < b.key }, func(v *item, at int) { places[v.id] = at })
+		var keys []int
+		forget := func(key int) {
+			at := slices.Index(keys, key)
+			keys = slices.Delete(keys, at, at+1)
+		}
+		for id := range rapid.IntRange(1, 80).Draw(t, "steps") {
+			key := rapid.IntRange(0, 20).Draw(t, "key")
+			switch action := rapid.IntRange(0, 3).Draw(t, "action"); {
+			case action < 2 || h.Len() == 0:
+				h.Add(item{key, id})
+				keys = append(keys, key)
+			case action == 2:
+				at := rapid.IntRange(0, h.Len()-1).Draw(t, "place")
+				forget(h.At(at).key)
+				h.At(at).key = key
+				h.Fix(at)
+				keys = append(keys, key)
+			default:
+				removed := h.Remove(rapid.IntRange(0, h.Len()-1).Draw(t, "place"))
+				forget(removed.key)
+				delete(places, removed.id)
 			}
-		case random.IntN(2) == 0:
-			at := random.IntN(n)
-			want[at].value = random.IntN(50)
-			stdheap.Fix(&want, at)
-			got.Fix(at)
-		default:
-			at := random.IntN(n)
-			if g, w := got.Remove(at), stdheap.Remove(&want, at); g != w {
-				t.Fatalf("remove %d: got %v, want %v", at, g, w)
+			if h.Len() != len(keys) || len(places) != len(keys) {
+				t.Fatalf("got %d values and %d places, want %d", h.Len(), len(places), len(keys))
+			}
+			if h.Len() > 0 && h.At(0).key != slices.Min(keys) {
+				t.Fatalf("got %d first, want %d", h.At(0).key, slices.Min(keys))
+			}
+			for at := range h.Len() {
+				if places[h.At(at).id] != at {
+					t.Fatalf("value %d is said to be at %d, want %d", h.At(at).id, places[h.At(at).id], at)
+				}
 			}
 		}
-		if len(got.Items) != len(want) {
-			t.Fatalf("got %d items, want %d", len(got.Items), len(want))
-		}
-		for at, i := range got.Items {
-			if i != want[at] || i.index != at {
-				t.Fatalf("at %d: got %+v, want %+v with this index", at, i, want[at])
-			}
-		}
-	}
+	})
 }
 
-// TestRemovedItemsCanBeCollected: no memory behind the last item refers to one that was removed.
-func TestRemovedItemsCanBeCollected(t *testing.T) {
-	h := heap.Heap[*item]{Less: func(a, b *item) bool { return a.value < b.value }}
-	for value := range 10 {
-		h.Push(&item{value: value})
+// TestRemovedValuesCanBeCollected: no memory behind the last value refers to one that was removed.
+func TestRemovedValuesCanBeCollected(t *testing.T) {
+	h := New(func(a, b **item) bool { return (*a).key < (*b).key }, nil)
+	for key := range 10 {
+		h.Add(&item{key: key})
 	}
 	for range 10 {
-		h.Remove(len(h.Items) / 2)
+		h.Remove(h.Len() / 2)
 	}
-	for at, i := range h.Items[:cap(h.Items)] {
-		if i != nil {
-			t.Errorf("at %d: got %+v, want nil", at, i)
+	for at, v := range h.items[:cap(h.items)] {
+		if v != nil {
+			t.Errorf("at %d: got %+v, want nil", at, v)
 		}
 	}
 }
