@@ -29,13 +29,18 @@ const spare = 8
 
 // newCollector returns a collector, with the memory that it needs, so that the owner does not wait for that.
 func newCollector(q Query) *collector {
-	size := q.Limit + spare
-	last := func(a, b Line) bool { return a.compare(&b.Key) > 0 }
-	return &collector{query: q, size: size, lines: heap.Heap[Line]{Items: make([]Line, 0, size), Less: last}}
+	c := &collector{query: q, size: q.Limit + spare}
+	c.lines = heap.New(func(a, b *Line) bool { return a.compare(&b.Key) > 0 }, nil)
+	c.clear()
+	return c
 }
 
 // clear begins again.
-func (c *collector) clear() { c.lines.Items, c.total = c.lines.Items[:0], 0 }
+func (c *collector) clear() {
+	c.lines.Clear()
+	c.lines.Grow(c.size)
+	c.total = 0
+}
 
 // take takes a row, which it copies only if it is among the first until now.
 func (c *collector) take(r *fold.Row, share float64, at analyzer.At, now int64) {
@@ -52,28 +57,31 @@ func (c *collector) take(r *fold.Row, share float64, at analyzer.At, now int64) 
 		value = 0
 	}
 	lines := &c.lines
-	full := len(lines.Items) >= c.size
-	if full && value < lines.Items[0].Value {
+	full := lines.Len() >= c.size
+	if full && value < lines.At(0).Value {
 		return
 	}
 	k := Key{Value: value, Rule: r.Rule.Name, Kind: r.Rule.Kind, ID: r.ID}
-	if q.Paged && k.compare(&q.After) <= 0 || full && k.compare(&lines.Items[0].Key) >= 0 {
+	if q.Paged && k.compare(&q.After) <= 0 || full && k.compare(&lines.At(0).Key) >= 0 {
 		return
 	}
 	l := lineOf(r, share, at, now)
 	l.Key = k
 	if !full {
-		lines.Push(l)
+		lines.Add(l)
 		return
 	}
-	lines.Items[0] = l
+	*lines.At(0) = l
 	lines.Fix(0)
 }
 
 // page returns the lines in order. A row that was dropped and made anew during the walk may have been visited twice: the first of its
 // lines counts.
 func (c *collector) page(at analyzer.At) *Page {
-	found := c.lines.Items
+	found := make([]Line, c.lines.Len())
+	for i := range found {
+		found[i] = *c.lines.At(i)
+	}
 	slices.SortFunc(found, func(a, b Line) int { return a.compare(&b.Key) })
 	seen := make(map[Key]bool, len(found))
 	lines := slices.DeleteFunc(found, func(l Line) bool {
@@ -83,7 +91,7 @@ func (c *collector) page(at analyzer.At) *Page {
 		seen[k] = true
 		return twice
 	})
-	return &Page{At: at, Lines: slices.Clone(lines[:min(len(lines), c.query.Limit)]), Total: c.total}
+	return &Page{At: at, Lines: lines[:min(len(lines), c.query.Limit)], Total: c.total}
 }
 
 // lineOf returns a row as a line.

@@ -56,7 +56,7 @@ type queue struct {
 }
 
 func newQueue(d endpoint.Digest, full int) *queue {
-	return &queue{digest: d, full: full, busy: make(map[string]*call), due: heap.Heap[*call]{Less: dueBefore}}
+	return &queue{digest: d, full: full, busy: make(map[string]*call), due: heap.New(dueBefore, nil)}
 }
 
 // add takes an event that has arrived.
@@ -111,12 +111,12 @@ func (q *queue) next(now time.Time) (c *call, at time.Time) {
 			at = time.Time{}
 		}
 	}
-	if len(q.due.Items) == 0 {
+	if q.due.Len() == 0 {
 		return nil, at
 	}
-	first := q.due.Items[0]
+	first := *q.due.At(0)
 	if !first.due.After(now) {
-		return q.due.Pop(), time.Time{}
+		return q.due.Remove(0), time.Time{}
 	}
 	if at.IsZero() || first.due.Before(at) {
 		at = first.due
@@ -156,7 +156,7 @@ func (q *queue) call(items []*item, now time.Time) {
 		q.busy[i.key] = c
 	}
 	c.notice = endpoint.NewNotice(events...)
-	q.due.Push(c)
+	q.due.Add(c)
 }
 
 // done takes back a call that was delivered or dropped. The later events of its callers may go now.
@@ -173,24 +173,25 @@ func (q *queue) done(c *call, now time.Time) {
 // failed takes back a call that is to be tried again.
 func (q *queue) failed(c *call, due time.Time) {
 	c.due = due
-	q.due.Push(c)
+	q.due.Add(c)
 }
 
 // change makes the queue work by other settings, and all calls that wait due now.
 func (q *queue) change(d endpoint.Digest, now time.Time) {
 	q.digest, q.recent = d, nil
-	waiting := q.due.Items
-	q.due.Items = nil
-	for _, c := range waiting {
+	waiting := q.due
+	q.due.Clear()
+	for i := range waiting.Len() {
+		c := *waiting.At(i)
 		c.due = now
-		q.due.Push(c)
+		q.due.Add(c)
 	}
 }
 
 // dueBefore reports whether a call is due before another one. Of calls that are due at one time, the older is first.
-func dueBefore(a, b *call) bool {
-	if !a.due.Equal(b.due) {
-		return a.due.Before(b.due)
+func dueBefore(a, b **call) bool {
+	if !(*a).due.Equal((*b).due) {
+		return (*a).due.Before((*b).due)
 	}
-	return a.number < b.number
+	return (*a).number < (*b).number
 }

@@ -233,8 +233,8 @@ func TestTheQueueAtRandom(t *testing.T) {
 				d.done(c, d.now)
 			}
 		}
-		if int64(finished) != d.n || len(d.busy) != 0 || len(d.gather) != 0 || len(d.due.Items) != 0 {
-			t.Errorf("seed %d: got %d of %d done, and %d, %d, %d left", seed, finished, d.n, len(d.busy), len(d.gather), len(d.due.Items))
+		if int64(finished) != d.n || len(d.busy) != 0 || len(d.gather) != 0 || d.due.Len() != 0 {
+			t.Errorf("seed %d: got %d of %d done, and %d, %d, %d left", seed, finished, d.n, len(d.busy), len(d.gather), d.due.Len())
 		}
 	}
 }

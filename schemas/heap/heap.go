@@ -2,6 +2,8 @@
 // allocates memory only to grow. It is pure: it does no I/O, and has no clock, no log and no lock.
 package heap
 
+import "slices"
+
 // Heap holds values in the order that New was given. One goroutine at a time may use it.
 type Heap[T any] struct {
 	less  func(a, b *T) bool
@@ -20,6 +22,9 @@ func (h *Heap[T]) Len() int { return len(h.items) }
 
 // At returns the value at a place, from 0 to Len-1. The least value is at place 0. A caller that changes the order calls Fix next.
 func (h *Heap[T]) At(at int) *T { return &h.items[at] }
+
+// Grow makes room for n more values, so that to add them allocates nothing.
+func (h *Heap[T]) Grow(n int) { h.items = slices.Grow(h.items, n) }
 
 // Add adds a value.
 func (h *Heap[T]) Add(v T) {
