@@ -87,7 +87,7 @@ func wantRefused(d *processtest.Deployment, want bool) {
 	processtest.Eventually(d.T, 10*time.Second, fmt.Sprintf("rules refused: %v", want), func() bool {
 		metrics, _ := processtest.Get(d.T.Context(), d.URL+"/metrics")
 		body, code := processtest.Get(d.T.Context(), d.URL+"/status")
-		var status analyzerStatus
+		var status struct{ Rules struct{ ID, Refused string } }
 		if err := json.Unmarshal([]byte(body), &status); err != nil || code != http.StatusOK {
 			d.T.Fatalf("status: got %d, %v, %s", code, err, body)
 		}

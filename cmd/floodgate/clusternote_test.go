@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
@@ -25,7 +26,7 @@ func listing(t *testing.T, dir string) string {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	note, err := os.ReadFile(filepath.Join(dir, clusterNoteName))
+	note, err := os.ReadFile(filepath.Join(dir, "cluster.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,7 @@ func TestCountsOfAnotherClusterAreRefused(t *testing.T) {
 		t.Fatal(err, r)
 	}
 	wantForeign(t, data, "it was deleted and made anew", args(home.Addr())...)
-	if err := os.Remove(filepath.Join(data, clusterNoteName)); err != nil {
+	if err := os.Remove(filepath.Join(data, "cluster.json")); err != nil {
 		t.Fatal(err)
 	}
 	a := begin(t, args(other.Addr())...)
@@ -92,7 +93,7 @@ func TestCountsOfAnotherClusterAreRefused(t *testing.T) {
 	if _, err := a.End(); err != nil {
 		t.Errorf("after the note was deleted: got %v, want the other cluster", err)
 	}
-	if err := os.WriteFile(filepath.Join(data, clusterNoteName), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(data, "cluster.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := runCommand(args(other.Addr())...); err == nil || !strings.Contains(err.Error(), "read the note of the cluster: "+data) {
@@ -109,7 +110,7 @@ func TestATopicMadeAnewWhileItIsCountedIsNoReasonToStop(t *testing.T) {
 	a := begin(t, args...)
 	url := "http://" + a.WaitFor(`msg=listening address=(\S+)`, 10*time.Second)
 	processtest.AwaitReady(t, url, 200, "ok")
-	old, _, err := readClusterNote(data)
+	old, err := readNote(data)
 	if err != nil || old.Cluster == "" || len(old.TopicID) != 32 {
 		t.Fatalf("got the note %+v, %v, want a cluster and a topic", old, err)
 	}
@@ -118,7 +119,7 @@ func TestATopicMadeAnewWhileItIsCountedIsNoReasonToStop(t *testing.T) {
 		t.Fatal(err, r)
 	}
 	processtest.Eventually(t, 40*time.Second, "a note of the new topic", func() bool {
-		note, _, err := readClusterNote(data)
+		note, err := readNote(data)
 		return err == nil && note.TopicID != old.TopicID && note.Cluster == old.Cluster
 	})
 	if _, err := a.End(); err != nil {
@@ -152,4 +153,18 @@ func TestPositionsOfAnotherClusterAreRefused(t *testing.T) {
 	if names := topicNames(t, other); len(names) != 0 {
 		t.Errorf("the other cluster: got topics %v, want none made", names)
 	}
+}
+
+// clusterNote is what these tests read of the note of a directory.
+type clusterNote struct {
+	Cluster string `json:"cluster"`
+	TopicID string `json:"topic_id"`
+}
+
+func readNote(dir string) (note clusterNote, err error) {
+	data, err := os.ReadFile(filepath.Join(dir, "cluster.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &note)
+	}
+	return note, err
 }

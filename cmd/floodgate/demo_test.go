@@ -5,12 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/spf13/cobra"
 
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/demo"
@@ -77,23 +73,5 @@ func TestDemoWhoseReaderGoesAwayCleansUp(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(tmp, "*")); err != nil || len(left) > 0 {
 		t.Errorf("got %v, %v left behind, want nothing", left, err)
-	}
-}
-
-// TestADashboardIsThereUntilItIsStopped, unless somebody says for how long.
-func TestADashboardIsThereUntilItIsStopped(t *testing.T) {
-	for want, args := range map[time.Duration][]string{
-		10 * time.Second: {}, maxDemo: {"--dashboard"}, 10 * time.Minute: {"--duration", "10m", "--dashboard"}, time.Minute: {"--duration", "1m", "--api-listen", "127.0.0.1:0"},
-	} {
-		var c demoFlags
-		var cmd cobra.Command
-		c.add(&cmd)
-		err := cmd.ParseFlags(args)
-		if err == nil {
-			err = c.check(cmd.Flags().Changed("duration"))
-		}
-		if err != nil || c.Duration != want || c.Dashboard != slices.Contains(args, "--dashboard") {
-			t.Errorf("%v: got %v and %v, want %v", args, c.Duration, err, want)
-		}
 	}
 }

@@ -173,7 +173,7 @@ func TestDaemonsSayWhatTheyAre(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var set ruleCheck
+	var set struct{ ID string }
 	if err := json.Unmarshal([]byte(checked), &set); err != nil {
 		t.Fatal(err)
 	}

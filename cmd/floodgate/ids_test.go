@@ -205,7 +205,7 @@ func limitOf(t *testing.T, ids schemas.IDs, kind, id string) int64 {
 func TestTheIPv6PrefixIsTheSameByDefault(t *testing.T) {
 	for _, command := range []string{"analyze", "ingest", "sidecar", "replay"} {
 		help, _ := runCommand(command, "--help") // its error says that help was asked for
-		if !matches(`--ipv6-prefix bits .*\(default 64\)`, help) {
+		if !matches(`(?s)--ipv6-prefix bits [^-]*\(default\s+64\)`, help) {
 			t.Errorf("%s: got\n%s\nwant --ipv6-prefix with a default of 64", command, help)
 		}
 	}

@@ -9,6 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
+	"github.com/509da70d/floodgate/cmd/floodgate/daemon"
+	"github.com/509da70d/floodgate/cmd/floodgate/offline"
+	"github.com/509da70d/floodgate/cmd/floodgate/remote"
 )
 
 func main() {
@@ -28,12 +31,12 @@ func realMain(ctx context.Context, args []string, p command.Process) error {
 // subcommands returns all subcommands of floodgate, as its help lists them.
 func subcommands(p command.Process) []command.Group {
 	return []command.Group{
-		{Title: "To try it", Commands: []*cobra.Command{Demo(p), Replay(p), Simulate(p), Formats(p), Broker(p)}},
+		{Title: "To try it", Commands: []*cobra.Command{daemon.Demo(p), offline.Replay(p), offline.Simulate(p), offline.Formats(p), daemon.Broker(p)}},
 		{Title: "To run it", Commands: []*cobra.Command{
-			Analyze(p), Sidecar(p), Ingest(p), Notify(p), Rules(p), Topics(p), Repartition(p), Audit(p), Store(p), Rejects(p), Token(p), Probe(p),
+			daemon.Analyze(p), daemon.Sidecar(p), daemon.Ingest(p), daemon.Notify(p), remote.Rules(p), offline.Topics(p), offline.Repartition(p), offline.Audit(p), offline.Store(p), offline.Rejects(p), offline.Token(p), offline.Probe(p),
 		}},
-		{Title: "To ask it", Commands: []*cobra.Command{Status(p), Top(p), Callers(p), Explain(p), Decisions(p), Try(p), Actions(p)}},
-		{Title: "To decide about callers", Commands: []*cobra.Command{Close(p), Open(p), Limit(p), Reset(p), Mode(p), Undo(p)}},
-		{Title: "For your shell", Commands: []*cobra.Command{Version(p)}},
+		{Title: "To ask it", Commands: []*cobra.Command{remote.Status(p), remote.Top(p), remote.Callers(p), remote.Explain(p), remote.Decisions(p), remote.Try(p), remote.Actions(p)}},
+		{Title: "To decide about callers", Commands: []*cobra.Command{remote.Close(p), remote.Open(p), remote.Limit(p), remote.Reset(p), remote.Mode(p), remote.Undo(p)}},
+		{Title: "For your shell", Commands: []*cobra.Command{offline.Version(p)}},
 	}
 }

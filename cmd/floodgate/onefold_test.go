@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -170,17 +172,18 @@ func (r *analyzedRun) counted(a *analyzer.Analyzer) bool {
 // outcome reads the stores: the partitions' digests add up.
 func (r *analyzedRun) outcome() outcome {
 	r.t.Helper()
-	partitions, err := openStores(r.dir, r.set)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	newest := partitions[0].fold.LogTime()
-	for _, p := range partitions {
-		newest = max(newest, p.fold.LogTime())
+	var folds []*fold.Fold
+	newest := int64(math.MinInt64)
+	for p := range r.partitions {
+		f, _, err := analyzer.Inspect(filepath.Join(r.dir, strconv.Itoa(p)), r.set, fold.Options{})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		folds, newest = append(folds, f), max(newest, f.LogTime())
 	}
 	var out outcome
-	for _, p := range partitions {
-		out.digest += p.fold.Digest(newest)
+	for _, f := range folds {
+		out.digest += f.Digest(newest)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

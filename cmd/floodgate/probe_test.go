@@ -43,7 +43,7 @@ func TestProbe(t *testing.T) {
 		{name: "any other success is none", args: []string{s.URL + "/created"}, err: "201"},
 		{name: "not there", args: []string{s.URL + "/none"}, err: "404"},
 		{name: "hangs", args: []string{"--timeout", "50ms", s.URL + "/hangs"}, err: "deadline exceeded"},
-		{name: "endless is cut", args: []string{s.URL + "/endless"}, out: strings.Repeat("x", maxProbe)},
+		{name: "endless is cut", args: []string{s.URL + "/endless"}, out: strings.Repeat("x", 4<<10)},
 		{name: "nobody listens", args: []string{"http://127.0.0.1:1/readyz"}, err: "refused"},
 		{name: "no URL", err: "want one URL", usage: true},
 		{name: "two URLs", args: []string{s.URL, s.URL}, err: "want one URL", usage: true},

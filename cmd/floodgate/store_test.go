@@ -59,6 +59,13 @@ func counted(t *testing.T, requests map[string]uint32) (data, rules string) {
 	return data, rules
 }
 
+// storeRow is what these tests read of a row of the store.
+type storeRow struct {
+	Rule, Caller string
+	Count, Limit int64
+	Closed       string `json:"closed_until"`
+}
+
 // TestStoreShowsWhatWasCounted: highest first, one caller or so many, for people and for machines; and asking changes
 // nothing. It opens a store many times, so it is not parallel: a process that another test starts has a copy of the store's lock
 // between fork and exec.

@@ -1,0 +1,100 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
+	"github.com/509da70d/floodgate/cmd/floodgate/httpd"
+	"github.com/509da70d/floodgate/gate/board"
+	"github.com/509da70d/floodgate/gate/bouncer"
+	"github.com/509da70d/floodgate/gate/kafkalink"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// bouncerFlags are the flags of sidecar for CrowdSec's bouncers.
+type bouncerFlags struct {
+	listen   string
+	keys     string // file
+	shortest time.Duration
+}
+
+func (f *bouncerFlags) add(cmd *cobra.Command) {
+	command.Section(cmd, "CrowdSec's bouncers", func(flags *pflag.FlagSet) {
+		flags.StringVar(&f.listen, "bouncer-listen", "",
+			"`address` at which CrowdSec's bouncers find closed addresses, as from CrowdSec's local API: host:port, or unix:PATH; empty: none")
+		flags.StringVar(&f.keys, "bouncer-keys", "", "`file` with a line NAME SHA256 for the key of each bouncer; it is read again when it changes")
+		flags.DurationVar(&f.shortest, "bouncer-min", bouncer.DefaultMinClosure,
+			"shortest `closure` that bouncers are given, 1s at least: how often they ask, as a shorter one is mostly over before")
+	})
+}
+
+func (f *bouncerFlags) check() error {
+	switch {
+	case f.listen != "" && f.keys == "":
+		return command.Usagef("--bouncer-keys: got none, want a file of lines NAME SHA256 with --bouncer-listen")
+	case f.listen == "" && f.keys != "":
+		return command.Usagef("--bouncer-listen: got none, want host:port or unix:PATH with --bouncer-keys")
+	case f.shortest < time.Second:
+		return command.Usagef("--bouncer-min: got %v, want 1s at least", f.shortest)
+	}
+	return nil
+}
+
+// bouncers answers CrowdSec's bouncers beside a sidecar.
+type bouncers struct {
+	server *bouncer.Server
+	board  *board.Board
+	follow kafkalink.FollowConfig
+	listen string
+	logger *slog.Logger
+}
+
+// build returns what the flags describe, or nil if no bouncer is to be answered. Nothing connects yet.
+func (f *bouncerFlags) build(follow kafkalink.FollowConfig, ids schemas.IDs, shadow bool, now time.Time) (*bouncers, error) {
+	if f.listen == "" {
+		return nil, nil //nolint:nilnil // there is nothing to do
+	}
+	keys, err := bouncer.OpenKeys(f.keys, now, follow.Logger)
+	if err != nil {
+		return nil, command.Usagef("--bouncer-keys: %w", err)
+	}
+	b := board.New(board.Options{FirstChange: uint64(max(0, now.UnixNano()))})
+	return &bouncers{
+		server: bouncer.New(bouncer.Options{Board: b, Keys: keys, IDs: ids, MinClosure: f.shortest, Shadow: shadow, Logger: follow.Logger}),
+		board:  b, follow: follow, listen: f.listen, logger: follow.Logger,
+	}, nil
+}
+
+// begin listens, and adds what runs until ctx ends to a group.
+func (b *bouncers) begin(ctx context.Context, g *errgroup.Group) error {
+	if b == nil {
+		return nil
+	}
+	l, err := httpd.Listen(b.listen)
+	if err != nil {
+		return fmt.Errorf("--bouncer-listen: %w", err)
+	}
+	b.logger.Info("listening for bouncers", "address", l.Addr().String())
+	if !local(l.Addr()) {
+		b.logger.Warn("bouncers' keys cross the network in the clear: listen on loopback, or put a proxy with TLS before it", "address", l.Addr().String())
+	}
+	g.Go(func() error { return b.board.Run(ctx, b.follow) })
+	g.Go(func() error { return b.server.Run(ctx) })
+	g.Go(func() error { return b.server.Serve(ctx, l) })
+	return nil
+}
+
+// local reports whether only this machine can reach an address.
+func local(a net.Addr) bool {
+	tcp, ok := a.(*net.TCPAddr)
+	return !ok || tcp.IP.IsLoopback() || strings.HasPrefix(a.Network(), "unix")
+}

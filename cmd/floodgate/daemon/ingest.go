@@ -1,0 +1,268 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/509da70d/floodgate/analyzer/ingest"
+	"github.com/509da70d/floodgate/analyzer/ingest/feed"
+	"github.com/509da70d/floodgate/analyzer/ingest/ingestprom"
+	"github.com/509da70d/floodgate/analyzer/ingest/tail"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
+	"github.com/509da70d/floodgate/cmd/floodgate/option"
+	"github.com/509da70d/floodgate/cmd/floodgate/version"
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/kafkaio"
+)
+
+// ingestConfig is the flags of ingest.
+type ingestConfig struct {
+	kafka   option.Kafka
+	key     option.Key
+	mapping option.Mapping
+	topics  []string
+	files   []string
+	data    string
+	group   string
+	listen  string
+	session time.Duration
+	buffer  int64 // MiB
+	once    bool
+	log     command.Log
+}
+
+// Ingest feeds logs until it is stopped.
+func Ingest(p command.Process) *cobra.Command {
+	var c ingestConfig
+	cmd := &cobra.Command{
+		Use:   "ingest --brokers HOST:PORT... --topic TOPIC... | --file FILE... --data DIR [flags]",
+		Short: "feed the logs of other servers, from Kafka or files, to the analyzer",
+		Long: "Reads access logs of other servers from Kafka topics or files, and feeds them to the analyzer. Each line counts once, " +
+			"also after a crash. Lines that cannot be read go to the topic of rejects (see floodgate rejects); the log shows the first " +
+			"three of each reason.",
+		Example: "floodgate ingest --brokers kafka:9092 --file /var/log/nginx/access.log --data /var/lib/floodgate-ingest",
+		Args:    command.FlagsOnly,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.check(); err != nil {
+				return err
+			}
+			return c.run(cmd.Context(), p)
+		},
+	}
+	c.kafka.Add(cmd)
+	flags := cmd.Flags()
+	flags.StringArrayVar(&c.topics, "topic", nil, "foreign `topic` to read; can be given several times")
+	flags.StringArrayVar(&c.files, "file", nil, "log `file` to follow through rotations; can be given several times")
+	flags.StringVar(&c.data, "data", "", "`directory` for the positions in files")
+	flags.BoolVar(&c.once, "once", false, "read the files to their end, and stop")
+	c.key.Add(cmd)
+	flags.StringVar(&c.listen, "listen", "127.0.0.1:9095", "`host:port` of /metrics, /healthz and /readyz; empty: none")
+	flags.StringVar(&c.group, "group", "floodgate-ingest", "consumer group, to which a dot and the topic are appended; with another group, lines of a topic are read and counted again")
+	flags.DurationVar(&c.session, "session-timeout", kafkaio.DefaultSessionTimeout, "how long a silent member of the group keeps its partitions")
+	flags.Int64Var(&c.buffer, "buffer", feed.DefaultMaxBytes>>20, "MiB of frames that may wait for Kafka; when full, reading waits")
+	c.mapping.Add(cmd)
+	c.log.Add(cmd)
+	return cmd
+}
+
+func (c *ingestConfig) check() error {
+	switch {
+	case len(c.topics) == 0 && len(c.files) == 0:
+		return command.Usagef("--topic, --file: got neither, want something to read")
+	case len(c.files) > 0 && c.data == "":
+		return command.Usagef("--data: got none, want a directory for the positions in files")
+	case c.once && len(c.topics) > 0:
+		return command.Usagef("--once: got --topic too, want files only: a topic has no end")
+	case c.buffer < 1 || c.buffer > 1<<20:
+		return command.Usagef("--buffer: got %d, want 1 to %d MiB", c.buffer, 1<<20)
+	case c.session < 2*time.Second:
+		return command.Usagef("--session-timeout: got %v, want 2s or more", c.session)
+	}
+	if err := c.kafka.CheckForeign(c.topics); err != nil {
+		return err
+	}
+	for i, f := range c.files {
+		path, err := filepath.Abs(f)
+		if err != nil {
+			return command.Usagef("--file: %w", err)
+		}
+		if slices.Contains(c.files[:i], path) {
+			return command.Usagef("--file: got %s twice", path)
+		}
+		c.files[i] = path
+	}
+	return c.kafka.Check()
+}
+
+func (c *ingestConfig) run(ctx context.Context, p command.Process) (err error) {
+	defer c.log.Report(p, &err)
+	format, err := c.mapping.Load()
+	if err != nil {
+		return err
+	}
+	d, err := newDaemon(p, c.log, c.kafka, c.key)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	version.LogStart(d.logger, "ingest")
+	g, ctx := errgroup.WithContext(ctx)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if err := d.listen(ctx, g, c.listen); err != nil {
+		return err
+	}
+	g.Go(func() error {
+		defer stop() // with --once, the other goroutines end too
+		return (&intake{daemon: d, config: c, format: format}).run(ctx)
+	})
+	if err := g.Wait(); err != nil {
+		return fmt.Errorf("ingest: %w", err)
+	}
+	d.logger.Info("stopped")
+	return nil
+}
+
+// saveEvery is how often the positions of files are saved.
+const saveEvery = 250 * time.Millisecond
+
+// intake is a running ingest: it reads topics and files, and feeds their lines to the analyzer.
+type intake struct {
+	*daemon
+
+	config    *ingestConfig
+	format    *ingest.Format
+	feed      *feed.Feed
+	positions *tail.Positions // nil without files
+	lostLogs  atomic.Uint64   // files that were deleted before they were read to their end
+}
+
+// run waits for Kafka, then reads and sends until ctx ends.
+func (in *intake) run(ctx context.Context) (err error) {
+	if len(in.config.files) > 0 {
+		if in.positions, err = tail.OpenPositions(in.config.data); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, in.positions.Close()) }()
+	}
+	partitions, err := in.prepare(ctx)
+	if ctx.Err() != nil {
+		return nil // a stop during the wait is no failure
+	}
+	if err != nil {
+		return err
+	}
+	in.feed, err = feed.New(feed.Config{
+		Producer: in.client, Requests: in.kafka.Names.Requests, Rejects: in.kafka.Names.Rejects, Partitions: partitions, Key: in.key,
+		Format: in.format.Reporting(in.found), Now: time.Now, Logger: in.logger, MaxBytes: in.config.buffer << 20,
+	})
+	if err != nil {
+		return err
+	}
+	in.http.Report(func(time.Time) string { return in.feed.Waits() }, ingestprom.New(in.feed.Stats, in.lostLogs.Load))
+	began := time.Now()
+	err = in.feed.Run(ctx, in.read)
+	stats := in.feed.Stats()
+	took := time.Since(began)
+	in.logger.Info("read", "lines", stats.Lines, "entries", stats.Entries, "frames", stats.Frames, "rejected", stats.Rejected,
+		"dropped", stats.Dropped, "seconds", took.Seconds(), "lines_per_second", int64(float64(stats.Lines)/took.Seconds()))
+	if err == nil && in.config.once && stats.Lines > 0 && stats.Entries == 0 && stats.Dropped == 0 {
+		return fmt.Errorf("all %d lines were rejected: format %s reads none of them; see floodgate rejects", stats.Lines, in.format.Name())
+	}
+	return err
+}
+
+// prepare makes the topics that are missing, and returns how many partitions of requests there are. Positions of another cluster are
+// refused.
+func (in *intake) prepare(ctx context.Context) (partitions int, err error) {
+	if in.positions == nil {
+		return in.prepareTopics(ctx)
+	}
+	note := noted{daemon: in.daemon, dir: in.config.data, what: "positions"}
+	if err := note.checkCluster(ctx); err != nil {
+		return 0, err
+	}
+	if partitions, err = in.prepareTopics(ctx); err != nil {
+		return 0, err
+	}
+	return partitions, note.checkTopic(ctx, false)
+}
+
+// found logs what auto finds out about a log.
+func (in *intake) found(f ingest.Finding) {
+	if f.Format == "" {
+		in.logger.Warn("auto found no format for a log", "lines", f.Refused, "advice", f.String())
+		return
+	}
+	in.logger.Info("auto found the format of a log", "format", f.Format, "unwrap", f.Unwrap, "line", f.Line)
+}
+
+// read reads all topics and files until ctx ends, or with --once until the files' ends.
+func (in *intake) read(ctx context.Context) error {
+	reading, ctx := errgroup.WithContext(ctx)
+	for _, name := range in.config.topics {
+		in.warnOfTopics(ctx, kafkaio.ForeignSpec(name))
+		t := in.topic(name)
+		reading.Go(func() error { return t.Run(ctx) })
+	}
+	host, err := os.Hostname()
+	if err != nil && len(in.config.files) > 0 {
+		return fmt.Errorf("name this machine: %w", err)
+	}
+	for _, path := range in.config.files {
+		follower := &tail.Follower{
+			Path: path, Host: host, Positions: in.positions, Now: time.Now, Logger: in.logger, Once: in.config.once,
+			Open: func(id schemas.ProducerID, name string, at int64) tail.Sink { return in.feed.Source(id, name, at) },
+			Lost: func(int64) { in.lostLogs.Add(1) },
+		}
+		reading.Go(func() error { return follower.Run(ctx) })
+	}
+	saving, stop := context.WithCancel(ctx)
+	defer stop()
+	var saver errgroup.Group
+	if in.positions != nil {
+		saver.Go(func() error { in.savePositions(saving); return nil })
+	}
+	err = reading.Wait()
+	stop()
+	return errors.Join(err, saver.Wait())
+}
+
+// topic returns a reader of a foreign topic, in a group of its own.
+func (in *intake) topic(name string) *feed.Topic {
+	group := in.config.group + "." + name
+	config := kafkaio.GroupConfig{
+		Client: in.client, Group: group, Topic: name, SessionTimeout: in.config.session, GrowthCheck: kafkaio.DefaultGrowthCheck,
+	}
+	return &feed.Topic{
+		Feed: in.feed, Fetcher: in.client, Name: name, Group: group,
+		Join:  func() (feed.Membership, error) { return kafkaio.NewGroup(config) },
+		Count: func(ctx context.Context) (int, error) { return in.client.Partitions(ctx, name) },
+	}
+}
+
+// savePositions saves the positions every quarter of a second until ctx ends. On a full disk reading goes on: lines that
+// were sent since the last save are sent again after a crash, and still count once.
+func (in *intake) savePositions(ctx context.Context) {
+	tick := time.NewTicker(saveEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if err := in.positions.Save(); err != nil {
+				in.logger.Error("cannot save positions, trying again", "error", err)
+			}
+		}
+	}
+}

@@ -1,0 +1,278 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
+	"github.com/509da70d/floodgate/cmd/floodgate/httpd"
+	"github.com/509da70d/floodgate/cmd/floodgate/option"
+	"github.com/509da70d/floodgate/cmd/floodgate/version"
+	"github.com/509da70d/floodgate/gate"
+	"github.com/509da70d/floodgate/gate/gatehttp"
+	"github.com/509da70d/floodgate/gate/gateprom"
+	"github.com/509da70d/floodgate/gate/kafkalink"
+	"github.com/509da70d/floodgate/gate/record"
+	"github.com/509da70d/floodgate/gate/sidecar"
+	"github.com/509da70d/floodgate/gate/sidecar/sidecarprom"
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/kafkaio/kafkaprom"
+)
+
+// sidecarConfig is the flags of sidecar.
+type sidecarConfig struct {
+	kafka          option.Kafka
+	key            option.Key
+	listen         string
+	grpc           string
+	trusted        []string
+	ids            option.IDs
+	callers        []string
+	rejectRepeated []string
+	resourceHeader string
+	record         bool
+	shadow         bool
+	stale          string
+	log            command.Log
+	bouncer        bouncerFlags
+
+	functions []gatehttp.CallerFunc // from trusted and callers
+	made      schemas.IDs           // from ids
+	policy    gate.Policy           // from stale
+}
+
+// Sidecar answers proxies until it is stopped.
+func Sidecar(p command.Process) *cobra.Command {
+	var c sidecarConfig
+	cmd := &cobra.Command{
+		Use:     "sidecar --brokers HOST:PORT... [flags]",
+		Short:   "answer nginx, Traefik, Caddy and Envoy whether a request may pass",
+		Example: "floodgate sidecar --brokers kafka:9092 --callers key=X-Api-Key",
+		Args:    command.FlagsOnly,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.check(); err != nil {
+				return err
+			}
+			return c.run(cmd.Context(), p)
+		},
+	}
+	c.add(cmd)
+	return cmd
+}
+
+func (c *sidecarConfig) add(cmd *cobra.Command) {
+	c.kafka.AddFollower(cmd)
+	flags := cmd.Flags()
+	flags.StringArrayVar(&c.callers, "callers", nil,
+		"callers of a kind beside ip, as `kind=Header`, or kind=part+part for a composite one, where ip is a part too; can be given several times")
+	flags.StringSliceVar(&c.trusted, "trusted", []string{"127.0.0.0/8", "::1/128"}, "`prefixes` of trusted proxies, which append the address that they see to X-Forwarded-For")
+	c.key.Add(cmd)
+	flags.StringVar(&c.listen, "listen", "127.0.0.1:9091", "`address` of /auth, /auth_request, /caller, /metrics, /healthz and /readyz: host:port, or unix:PATH")
+	flags.StringVar(&c.grpc, "grpc-listen", "", "`address` of Envoy's ext_authz and rate limit services: host:port, or unix:PATH; empty: none")
+	flags.StringSliceVar(&c.rejectRepeated, "reject-repeated", nil,
+		"`headers` such as X-Api-Key that a request may have once; one that has more, or a comma in it, gets 400 (nginx: 403)")
+	flags.StringVar(&c.resourceHeader, "resource-header", "", "`header` in which the proxy names the route, to be recorded")
+	flags.BoolVar(&c.record, "record", false, "count the requests that the proxy asks about; if its log is ingested too, each request counts twice")
+	flags.BoolVar(&c.shadow, "shadow", false, "refuse no request, and count those that would have been refused")
+	flags.StringVar(&c.stale, "stale", "hold", "`policy` while no decisions come: hold (closures run to their end), open or closed")
+	command.Words(cmd, "stale", gate.Hold.String(), gate.Open.String(), gate.Closed.String())
+	c.ids.Add(cmd)
+	c.bouncer.add(cmd)
+	c.log.Add(cmd)
+}
+
+func (c *sidecarConfig) check() error {
+	if err := errors.Join(c.kafka.Check(), c.bouncer.check()); err != nil {
+		return err
+	}
+	policies := map[string]gate.Policy{"hold": gate.Hold, "open": gate.Open, "closed": gate.Closed}
+	policy, ok := policies[c.stale]
+	if !ok {
+		return command.Usagef("--stale: got %q, want hold, open or closed", c.stale)
+	}
+	c.policy = policy
+	if c.listen == "" {
+		return command.Usagef("--listen: got none, want host:port or unix:PATH")
+	}
+	var err error
+	if c.made, err = c.ids.Load(); err != nil {
+		return err
+	}
+	var trusted []netip.Prefix
+	for _, text := range c.trusted {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			return command.Usagef("--trusted: got %q, want prefixes such as 10.0.0.0/8", text)
+		}
+		trusted = append(trusted, prefix)
+	}
+	c.functions = []gatehttp.CallerFunc{gatehttp.ClientIP(trusted)}
+	for _, text := range c.callers {
+		f, err := headerCallers(text, trusted)
+		if err != nil {
+			return err
+		}
+		c.functions = append(c.functions, f)
+	}
+	if len(c.functions) > gate.MaxCallers {
+		return command.Usagef("--callers: got %d, want at most %d beside ip", len(c.functions)-1, gate.MaxCallers-1)
+	}
+	return nil
+}
+
+func (c *sidecarConfig) run(ctx context.Context, p command.Process) (err error) {
+	defer c.log.Report(p, &err)
+	logger := c.log.Logger(p)
+	version.LogStart(logger, "sidecar")
+	side, err := c.build(logger)
+	if err != nil {
+		return err
+	}
+	server := side.server()
+	if err := server.Listen(c.listen, logger); err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	if err := side.bouncers.begin(ctx, g); err != nil {
+		return errors.Join(err, server.Close())
+	}
+	if c.grpc != "" {
+		l, err := httpd.Listen(c.grpc)
+		if err != nil {
+			return errors.Join(err, server.Close())
+		}
+		logger.Info("listening for Envoy", "address", l.Addr().String())
+		g.Go(func() error { return serveEnvoy(ctx, l, side.Sidecar) })
+	}
+	g.Go(func() error { return side.link.Run(ctx) })
+	g.Go(func() error { return server.Run(ctx) })
+	if err := g.Wait(); err != nil {
+		return fmt.Errorf("sidecar: %w", err)
+	}
+	return nil
+}
+
+// proxied is a sidecar and its parts.
+type proxied struct {
+	*sidecar.Sidecar
+
+	set      *gate.Set
+	rec      *record.Recorder
+	link     *kafkalink.Link
+	calls    *kafkaprom.Calls // of the link
+	bouncers *bouncers        // nil: none are answered
+}
+
+// build makes the parts that the flags describe; nothing connects yet.
+func (c *sidecarConfig) build(logger *slog.Logger) (proxied, error) {
+	key, err := c.key.Load()
+	if err != nil {
+		return proxied{}, err
+	}
+	tls, sasl, err := c.kafka.Secure.Load()
+	if err != nil {
+		return proxied{}, fmt.Errorf("prepare the link to Kafka: %w", err)
+	}
+	set := gate.New(gate.Options{Stale: c.policy, Logger: logger, IDs: c.made})
+	if c.shadow {
+		set.SetMode(gate.Shadow)
+	}
+	rec, calls := record.New(record.Options{}), kafkaprom.New()
+	link := kafkalink.New(set, rec, kafkalink.Config{
+		Brokers: c.kafka.Brokers, ClientID: "floodgate-sidecar", TLS: tls, SASL: sasl, Topics: c.kafka.Names,
+		PartitionKey: key, Logger: logger, Calls: calls.Observe,
+	})
+	o := sidecar.Options{Set: set, Callers: c.functions, RejectRepeated: c.rejectRepeated}
+	if c.record {
+		o.Recorder = rec
+	}
+	if c.resourceHeader != "" {
+		o.Resource = gatehttp.HeaderValue(c.resourceHeader)
+	}
+	follow := kafkalink.FollowConfig{
+		Brokers: c.kafka.Brokers, ClientID: "floodgate-sidecar", TLS: tls, SASL: sasl, Topic: c.kafka.Names.Decisions, Logger: logger,
+	}
+	bouncers, err := c.bouncer.build(follow, c.made, c.shadow, time.Now())
+	if err != nil {
+		return proxied{}, err
+	}
+	return proxied{sidecar.New(o), set, rec, link, calls, bouncers}, nil
+}
+
+// maxQuestionBytes is the longest header of a question. Proxies pass their clients' headers on, and add to them: those
+// written in Go take 1 MiB from a client.
+const maxQuestionBytes = 2 << 20
+
+// server returns what answers proxies, and those who watch. Proxies keep connections.
+func (s proxied) server() *httpd.Server {
+	server := httpd.New(httpd.Config{
+		WriteTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: maxQuestionBytes,
+		Metrics: []prometheus.Collector{version.Metric(), s.calls},
+	})
+	server.Handle("/", s.Handler())
+	reported := []prometheus.Collector{gateprom.New(gateprom.Options{Set: s.set, Recorder: s.rec, Link: s.link}), sidecarprom.New(s.Sidecar)}
+	if s.bouncers != nil {
+		reported = append(reported, sidecarprom.NewBouncer(s.bouncers.server))
+	}
+	server.Report(func(time.Time) string {
+		asked, cancel := context.WithCancel(context.Background())
+		cancel() // now or not
+		if s.link.Ready(asked) != nil {
+			return "waiting for decisions from Kafka; all gates are open"
+		}
+		return ""
+	}, reported...)
+	return server
+}
+
+// serveEnvoy serves gRPC until ctx ends, with the standard health service beside it.
+func serveEnvoy(ctx context.Context, l net.Listener, s *sidecar.Sidecar) error {
+	server := grpc.NewServer()
+	s.Register(server)
+	healthpb.RegisterHealthServer(server, health.NewServer())
+	stop := context.AfterFunc(ctx, server.Stop) // answers take microseconds, so Stop need not wait for them
+	defer stop()
+	if err := server.Serve(l); err != nil {
+		return fmt.Errorf("serve gRPC: %w", err)
+	}
+	return nil
+}
+
+// headerCallers returns the caller function of kind=part+part.
+func headerCallers(text string, trusted []netip.Prefix) (gatehttp.CallerFunc, error) {
+	kind, value, ok := strings.Cut(text, "=")
+	if !ok || kind == "" || value == "" {
+		return nil, command.Usagef("--callers: got %q, want kind=Header or kind=part+part", text)
+	}
+	if err := schemas.ValidateKind(kind); err != nil {
+		return nil, command.Usagef("--callers: %w", err)
+	}
+	names := strings.Split(value, "+")
+	if slices.Contains(names, "") {
+		return nil, command.Usagef("--callers: got %q, want no part empty", text)
+	}
+	return func(s *gate.Set) gatehttp.AddFunc {
+		parts := make([]func(*http.Request) string, len(names))
+		for i, name := range names {
+			if parts[i] = gatehttp.HeaderValue(name); name == schemas.KindIP {
+				parts[i] = gatehttp.IP(s, trusted)
+			}
+		}
+		return gatehttp.Composite(kind, parts...)(s)
+	}, nil
+}
