@@ -1,11 +1,14 @@
 package kafkaio
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/509da70d/floodgate/store/filelock"
 )
 
 // memberFile keeps the id that a member has in its group, so that the next process in its place can remove that member from
@@ -17,22 +20,21 @@ type memberFile struct{ file *os.File }
 // maxMemberID bounds what is read of a file, in bytes. Ids of Apache Kafka are the client's id and 37 more.
 const maxMemberID = 1024
 
-// openMemberFile opens and locks the file, and returns the id in it. Without a path, or while another process has locked
-// the file, it returns nil and no id.
+// openMemberFile opens and locks the file, and returns the id in it. It returns nil and no id without a path, while another process
+// has locked the file, and on a system without locks: there, nobody knows whether the process in the file is dead.
 func openMemberFile(path string) (m *memberFile, former string, err error) {
-	if path == "" {
+	if path == "" || !filelock.Supported {
 		return nil, "", nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, "", fmt.Errorf("open member file: %w", err)
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := filelock.Open(path)
+	if errors.Is(err, filelock.ErrLocked) {
+		return nil, "", nil
+	}
 	if err != nil {
 		return nil, "", fmt.Errorf("open member file: %w", err)
-	}
-	if !lockFile(f) {
-		_ = f.Close() // another process has locked it
-		return nil, "", nil
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxMemberID))
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/filelock"
 )
 
 // keepLogs is how many logs of one path are remembered.
@@ -81,7 +82,10 @@ func OpenPositions(dir string) (*Positions, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make directory for positions: %w", err)
 	}
-	l, err := lock(dir)
+	l, err := filelock.Open(filepath.Join(dir, "ingest.lock"))
+	if errors.Is(err, filelock.ErrLocked) {
+		return nil, fmt.Errorf("open positions: %w: %s", ErrLocked, dir)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open positions: %w", err)
 	}

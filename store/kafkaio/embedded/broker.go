@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/509da70d/floodgate/store/filelock"
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
@@ -153,4 +156,23 @@ func (b *Broker) Close() error {
 		b.closed = b.unlock()
 	})
 	return b.closed
+}
+
+// ErrLocked says that another broker serves the directory. Test with errors.Is.
+var ErrLocked = errors.New("directory is served by another broker")
+
+// lock locks a directory for this process, or returns ErrLocked at once. It creates the directory and its lock file if they are missing.
+// Only their owner may read them, because requests name clients.
+func lock(dir string) (unlock func() error, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	f, err := filelock.Open(filepath.Join(dir, "floodgate.lock"))
+	if errors.Is(err, filelock.ErrLocked) {
+		return nil, ErrLocked
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f.Close, nil
 }
