@@ -3,6 +3,7 @@ package analyzer
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +17,7 @@ import (
 // TestClosesAndWarningsAreLogged, with all that a person asks first, and nothing that a client wrote is acted upon.
 func TestClosesAndWarningsAreLogged(t *testing.T) {
 	var out bytes.Buffer
-	l := newCloseLog(printable.Logger(&out))
+	l := newCloseLog(slog.New(printable.TextHandler(&out, slog.LevelInfo)))
 	closed, warned, opened, moved := closing(t, "a\x1b[2J"), closing(t, "b"), closing(t, "c"), closing(t, "d")
 	closed.Count.Total, closed.Limit, closed.Closure.Until = 7, 3, time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC).UnixNano()
 	warned.Kind, warned.Warn, warned.Count.Total, warned.Limit = policy.Same, 0.5, 2, 3
@@ -40,7 +41,7 @@ func TestClosesAndWarningsAreLogged(t *testing.T) {
 // else is closed. The next second begins anew.
 func TestAFloodOfClosesIsNoFloodOfLines(t *testing.T) {
 	var out bytes.Buffer
-	l := newCloseLog(printable.Logger(&out))
+	l := newCloseLog(slog.New(printable.TextHandler(&out, slog.LevelInfo)))
 	noon := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 	var changes []fold.Change
 	for i := range 3 * closeLines {
@@ -73,7 +74,7 @@ func TestAFloodOfClosesIsNoFloodOfLines(t *testing.T) {
 // TestOwnersShareACloseLog, at once: no close is lost. For the race detector.
 func TestOwnersShareACloseLog(t *testing.T) {
 	var out bytes.Buffer
-	l := newCloseLog(printable.Logger(&out))
+	l := newCloseLog(slog.New(printable.TextHandler(&out, slog.LevelInfo)))
 	noon := time.Now()
 	var all sync.WaitGroup
 	for p := range 4 {

@@ -10,6 +10,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/busiest"
 	"github.com/509da70d/floodgate/analyzer/lister"
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/schemas/event"
 )
 
 // busiest lists the busiest callers.
@@ -64,7 +65,7 @@ func busyOf(b *lister.Busy, q *listRequest) *apiv1.Busy {
 		if q.query.Kind != "" && q.query.Kind != t.Kind || len(t.ID) < len(q.query.Prefix) || t.ID[:len(q.query.Prefix)] != q.query.Prefix {
 			continue
 		}
-		v := apiv1.BusyCaller{Partition: b.At.Partition, Caller: apiv1.CallerOf(caller), Admitted: t.Rate, AdmittedOver: t.Over}
+		v := apiv1.BusyCaller{Partition: b.At.Partition, Caller: event.CallerOf(caller), Admitted: t.Rate, AdmittedOver: t.Over}
 		if o := others[caller]; o != nil {
 			v.Blocked, v.BlockedOver = o.Rate, o.Over
 		}

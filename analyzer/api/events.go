@@ -97,7 +97,7 @@ func (c *call) event(e *event.Event) apiv1.Event {
 		Reason: e.Reason, Record: e.Record, Target: e.Target, RulesFrom: e.RulesFrom, RulesTo: e.RulesTo, From: e.From, To: e.To, Lost: e.Lost,
 	}
 	if caller := e.Caller.Caller(); caller.Kind != "" {
-		shown := apiv1.CallerOf(caller)
+		shown := event.CallerOf(caller)
 		v.Caller = &shown
 	}
 	c.redactor.event(&v)

@@ -12,6 +12,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/schemas/event"
 )
 
 // newSecret returns the secret of redacted ids and of cursors: all analyzers with one key of the cluster have the same. Without a
@@ -48,7 +49,7 @@ type redactor struct {
 // caller returns a caller as the reader may see it: equal callers have equal hashes, which say nothing of the id.
 func (r redactor) caller(v schemas.Caller) apiv1.Caller {
 	if !r.on {
-		return apiv1.CallerOf(v)
+		return event.CallerOf(v)
 	}
 	sum := derive(r.secret, v.Kind+"\x00"+v.ID)
 	return apiv1.Caller{Kind: v.Kind, ID: redactedMark + hex.EncodeToString(sum[:16])}

@@ -81,9 +81,6 @@ func (d *Document) Err() error {
 	return Errors(sorted(d.errs))
 }
 
-// Failed reports whether an error was reported.
-func (d *Document) Failed() bool { return len(d.errs) > 0 }
-
 // Warnings returns the warnings that were reported so far, in the order of the file, and at most 50 as Err does.
 func (d *Document) Warnings() []*Error { return sorted(d.warnings) }
 

@@ -201,7 +201,7 @@ func checkQuoted(t fataler, text string) {
 	}
 	d := Parse("f", fmt.Appendf(nil, "each: {%s: %s}\n", quoted, quoted), "a mapping")
 	m, ok := d.Top("each")
-	if !ok || d.Failed() {
+	if !ok || d.Err() != nil {
 		t.Fatalf("%s: got %v", quoted, d.Err())
 	}
 	found := 0
@@ -212,7 +212,7 @@ func checkQuoted(t fataler, text string) {
 		}
 		found++
 	})
-	if d.Failed() || found != 1 {
+	if d.Err() != nil || found != 1 {
 		t.Fatalf("%s: found %d times, %v", quoted, found, d.Err())
 	}
 }

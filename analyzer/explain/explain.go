@@ -6,6 +6,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/schemas/event"
 )
 
 // Input is what is known of a caller.
@@ -37,7 +38,7 @@ func order(v apiv1.Verdict) int { return slices.Index(verdicts(), v) }
 // Explain returns the verdict about a caller, and the numbers behind it.
 func Explain(in *Input) apiv1.Explanation {
 	e := apiv1.Explanation{
-		Now: timeOf(in.Now), Caller: apiv1.CallerOf(in.Caller), Partition: in.Partition,
+		Now: timeOf(in.Now), Caller: event.CallerOf(in.Caller), Partition: in.Partition,
 		Rules: []apiv1.RuleExplanation{}, Decisions: []apiv1.DecisionView{},
 	}
 	now := in.Now

@@ -8,11 +8,12 @@ import (
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/schemas/event"
 )
 
 // Caller returns what a fold holds about a caller, at a place of the log.
 func Caller(l *fold.Look, at apiv1.At) apiv1.CallerState {
-	s := apiv1.CallerState{At: at, Now: timeOf(l.Now), Caller: apiv1.CallerOf(l.Caller), Rules: make([]apiv1.RuleState, len(l.Rules))}
+	s := apiv1.CallerState{At: at, Now: timeOf(l.Now), Caller: event.CallerOf(l.Caller), Rules: make([]apiv1.RuleState, len(l.Rules))}
 	for i := range l.Rules {
 		s.Rules[i] = ruleState(&l.Rules[i], l.Now)
 	}
@@ -102,7 +103,7 @@ func byHand(m *fold.Manual) *apiv1.ByHand {
 // Decision returns a decision as it is now, in Unix nanoseconds.
 func Decision(d *schemas.Decision, now int64) apiv1.DecisionView {
 	v := apiv1.DecisionView{
-		Rule: d.Rule, Version: version(d.RuleVersion), Caller: apiv1.CallerOf(d.Caller), Mode: d.Mode.String(),
+		Rule: d.Rule, Version: version(d.RuleVersion), Caller: event.CallerOf(d.Caller), Mode: d.Mode.String(),
 		CloseAt: timeOf(d.CloseAt), Until: timeOf(d.Until), Early: d.Early, Shared: d.Share != nil, InForce: d.ClosedAt(now) || d.Next.Covers(now),
 		Partition: int(d.Partition), Epoch: d.Epoch, Seq: d.Seq,
 		Count: d.Evidence.Count, Limit: d.Evidence.Limit, WindowNS: d.Evidence.Window, WindowFrom: timeOf(d.Evidence.WindowStart),

@@ -7,6 +7,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/schemas/event"
 )
 
 // Try returns what would come of a trial. at says of which prefix of the log each caller's draft was made, in the order of the
@@ -25,7 +26,7 @@ func Try(o *fold.Outcome, at []apiv1.At) apiv1.TryAnswer {
 }
 
 func tryCaller(c *fold.CallerOutcome, o *fold.Outcome) apiv1.TryCaller {
-	t := apiv1.TryCaller{Caller: apiv1.CallerOf(c.Caller), Admitted: int64(o.Requests), Rules: make([]apiv1.TryRule, len(c.Rules))}
+	t := apiv1.TryCaller{Caller: event.CallerOf(c.Caller), Admitted: int64(o.Requests), Rules: make([]apiv1.TryRule, len(c.Rules))}
 	if handCloses(c, o.At) {
 		t.Admitted = 0
 	}

@@ -15,7 +15,7 @@ const Enabled = true
 
 // once returns the life of this process. It is global, because a crash ends the whole process.
 var once = sync.OnceValue(func() *life { //nolint:gochecknoglobals // only in programs that are made to be killed
-	plan, err := ParsePlan(os.Getenv(Variable))
+	plan, err := parsePlan(os.Getenv(Variable))
 	if err != nil {
 		panic(err) // a mistake of the test; ignored, it would look like a point that was never reached
 	}

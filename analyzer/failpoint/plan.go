@@ -16,7 +16,7 @@ type Plan struct {
 	Nth   int // at the Nth time; 1 is the first
 }
 
-// String returns the plan as ParsePlan reads it.
+// String returns the plan as parsePlan reads it.
 func (p Plan) String() string {
 	if p == (Plan{}) {
 		return ""
@@ -24,12 +24,12 @@ func (p Plan) String() string {
 	return fmt.Sprintf("%s:%d", p.Point, p.Nth)
 }
 
-// ErrPlan says that a plan cannot be parsed.
-var ErrPlan = errors.New("want NAME or NAME:N")
+// errPlan says that a plan cannot be parsed.
+var errPlan = errors.New("want NAME or NAME:N")
 
-// ParsePlan parses a plan: the name of a point, and at which passage to crash (1 by default). An empty text is the zero
+// parsePlan parses a plan: the name of a point, and at which passage to crash (1 by default). An empty text is the zero
 // Plan.
-func ParsePlan(text string) (Plan, error) {
+func parsePlan(text string) (Plan, error) {
 	if text == "" {
 		return Plan{}, nil
 	}
@@ -38,7 +38,7 @@ func ParsePlan(text string) (Plan, error) {
 	if counted {
 		var err error
 		if nth, err = strconv.Atoi(times); err != nil || nth < 1 {
-			return Plan{}, fmt.Errorf("failpoint: got %q times: %w", times, ErrPlan)
+			return Plan{}, fmt.Errorf("failpoint: got %q times: %w", times, errPlan)
 		}
 	}
 	for _, p := range All() {
@@ -46,7 +46,7 @@ func ParsePlan(text string) (Plan, error) {
 			return Plan{p, nth}, nil
 		}
 	}
-	return Plan{}, fmt.Errorf("failpoint: got %q, which is no point: %w", name, ErrPlan)
+	return Plan{}, fmt.Errorf("failpoint: got %q, which is no point: %w", name, errPlan)
 }
 
 // Reached returns the line that a program prints before it kills itself.

@@ -9,6 +9,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/schemas/event"
 )
 
 // maxLines is how many lines a page has at most.
@@ -71,7 +72,7 @@ type Line struct {
 // View returns the line as the API writes it.
 func (l *Line) View() apiv1.CallerLine {
 	v := apiv1.CallerLine{
-		Partition: l.Partition, Offset: l.Offset, Rule: l.Rule, Caller: apiv1.CallerOf(schemas.Caller{Kind: l.Kind, ID: l.ID}),
+		Partition: l.Partition, Offset: l.Offset, Rule: l.Rule, Caller: event.CallerOf(schemas.Caller{Kind: l.Kind, ID: l.ID}),
 		Mode: l.Definition.Mode.String(), Count: l.Total, Limit: l.Limit, Unlimited: l.Unlimited, Share: l.Share, LowerBound: l.LowerBound,
 		Closed: l.Closure.ClosedAt(l.Now),
 	}

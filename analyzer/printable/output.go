@@ -42,11 +42,8 @@ func (w jsonWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Logger returns a logger to w in slog's text format, of lines that are printable ASCII. A value with a backslash, or with
-// anything but printable ASCII, stands in quotes and is escaped as Go quotes it; nothing in a value can end its line.
-func Logger(w io.Writer) *slog.Logger { return slog.New(TextHandler(w, slog.LevelInfo)) }
-
-// TextHandler returns the handler of Logger, which drops what is below a level.
+// TextHandler returns a handler in slog's text format, whose lines are printable ASCII. It drops what is below a level. A value with a
+// backslash, or with anything but printable ASCII, stands in quotes and is escaped as Go quotes it; nothing in a value can end its line.
 func TextHandler(w io.Writer, level slog.Leveler) slog.Handler {
 	return slog.NewTextHandler(lineWriter{w}, &slog.HandlerOptions{Level: level, ReplaceAttr: quote})
 }

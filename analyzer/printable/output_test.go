@@ -61,7 +61,7 @@ func (s stringer) String() string { return string(s) }
 func TestALogLineIsOneLine(t *testing.T) {
 	for _, s := range hostile() {
 		var out bytes.Buffer
-		l := Logger(&out).With("before", s).WithGroup("g")
+		l := slog.New(TextHandler(&out, slog.LevelInfo)).With("before", s).WithGroup("g")
 		l.Warn("warning", "caller", s, "error", errors.New(s), "value", stringer(s), "list", []string{s}, "n", 7)
 		line := out.String()
 		if strings.Count(line, "\n") != 1 || !strings.HasSuffix(line, " g.n=7\n") || !safe(strings.TrimSuffix(line, "\n")) {
@@ -89,7 +89,7 @@ func TestALogLineIsOneLine(t *testing.T) {
 
 func TestPlainLogLinesStay(t *testing.T) {
 	var out bytes.Buffer
-	Logger(&out).Info("owner of a partition", "state", "running", "next", 5, "who", "a b")
+	slog.New(TextHandler(&out, slog.LevelInfo)).Info("owner of a partition", "state", "running", "next", 5, "who", "a b")
 	if line := out.String(); !strings.Contains(line, ` level=INFO msg="owner of a partition" state=running next=5 who="a b"`+"\n") {
 		t.Errorf("got %q", line)
 	}

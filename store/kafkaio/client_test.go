@@ -131,7 +131,7 @@ func TestSecrets(t *testing.T) {
 	} {
 		config.Brokers, config.Timeout = b.Addrs(), time.Second
 		c := startClient(t, config)
-		if err := c.Reachable(t.Context()); err == nil {
+		if err := c.CheckBrokers(t.Context()); err == nil {
 			t.Errorf("%s: got in", name)
 		}
 	}
@@ -177,7 +177,6 @@ func TestCallsAreObserved(t *testing.T) {
 		},
 		"Range":        func(ctx context.Context) error { _, _, err := c.Range(ctx, "t", 0); return err },
 		"Partitions":   func(ctx context.Context) error { _, err := c.Partitions(ctx, "t"); return err },
-		"Reachable":    c.Reachable,
 		"Identity":     func(ctx context.Context) error { _, err := c.Identity(ctx, "t"); return err },
 		"EnsureTopics": func(ctx context.Context) error { _, err := c.EnsureTopics(ctx, TopicSpec{Name: "t"}); return err },
 		"CheckTopics":  func(ctx context.Context) error { _, err := c.CheckTopics(ctx, TopicSpec{Name: "t"}); return err },
@@ -207,7 +206,7 @@ func TestCallsAreObserved(t *testing.T) {
 		}
 	}
 	c.Close()
-	if err := c.Reachable(t.Context()); !errors.Is(err, ErrClosed) || len(h.take()) > 0 {
+	if err := c.CheckBrokers(t.Context()); !errors.Is(err, ErrClosed) || len(h.take()) > 0 {
 		t.Errorf("closed: got %v, want %v and no call", err, ErrClosed)
 	}
 }

@@ -50,12 +50,11 @@ func TestBrokerAway(t *testing.T) {
 	listener.Close()
 	c := startClient(t, Config{Brokers: []string{addr}, Timeout: 300 * time.Millisecond})
 	for what, f := range map[string]func() error{
-		"produce":   func() error { _, err := c.Produce(t.Context(), "t", 0, Message{}); return err },
-		"fetch":     func() error { _, err := c.Fetch(t.Context(), FetchRequest{Topic: "t"}); return err },
-		"range":     func() error { _, _, err := c.Range(t.Context(), "t", 0); return err },
-		"topics":    func() error { _, err := c.EnsureTopics(t.Context(), TopicSpec{Name: "t", Partitions: 1}); return err },
-		"check":     func() error { _, err := c.CheckTopics(t.Context(), TopicSpec{Name: "t", Partitions: 1}); return err },
-		"reachable": func() error { return c.Reachable(t.Context()) },
+		"produce": func() error { _, err := c.Produce(t.Context(), "t", 0, Message{}); return err },
+		"fetch":   func() error { _, err := c.Fetch(t.Context(), FetchRequest{Topic: "t"}); return err },
+		"range":   func() error { _, _, err := c.Range(t.Context(), "t", 0); return err },
+		"topics":  func() error { _, err := c.EnsureTopics(t.Context(), TopicSpec{Name: "t", Partitions: 1}); return err },
+		"check":   func() error { _, err := c.CheckTopics(t.Context(), TopicSpec{Name: "t", Partitions: 1}); return err },
 	} {
 		within(t, 3*time.Second, what, func() {
 			err := f()
@@ -70,7 +69,7 @@ func TestBrokerAway(t *testing.T) {
 	// Now it comes.
 	b := startBroker(t, embedded.Options{Listen: addr})
 	c = startClient(t, Config{Brokers: []string{addr}})
-	if err := c.Reachable(t.Context()); err != nil {
+	if err := c.CheckBrokers(t.Context()); err != nil {
 		t.Error(err)
 	}
 	makeTopic(t, c, "t", 1)
@@ -180,7 +179,7 @@ func TestCloseEndsCalls(t *testing.T) {
 	if !errors.Is(err, ErrClosed) || OutcomeOf(err) != Unsent {
 		t.Errorf("after close: got %v, outcome %v, want ErrClosed and unsent", err, OutcomeOf(err))
 	}
-	if err := c.Reachable(t.Context()); !errors.Is(err, ErrClosed) {
+	if err := c.CheckBrokers(t.Context()); !errors.Is(err, ErrClosed) {
 		t.Errorf("got %v, want ErrClosed", err)
 	}
 }

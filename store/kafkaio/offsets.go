@@ -99,19 +99,3 @@ func (c *Client) partitionsOnce(ctx context.Context, topic string, partition int
 	}
 	return 0, fmt.Errorf("%w: got partition %d, want under %d", ErrNoTopic, partition, len(ps))
 }
-
-// Reachable returns nil if a broker answers, else the reason why none did.
-func (c *Client) Reachable(ctx context.Context) (err error) {
-	defer c.observe(OpOther)(&err)
-	ctx, done, err := c.begin(ctx, c.config.Timeout)
-	if err != nil {
-		return err
-	}
-	defer done()
-	era := c.currentEra()
-	if _, err := c.admin.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{}}); err != nil {
-		c.refresh(era)
-		return c.failed("reach brokers", "", 0, Unknown, err)
-	}
-	return nil
-}

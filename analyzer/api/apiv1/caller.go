@@ -1,6 +1,22 @@
 package apiv1
 
-import "time"
+import (
+	"time"
+
+	"github.com/509da70d/floodgate/schemas/event"
+)
+
+// At says of which prefix of the log an answer is the truth.
+type At struct {
+	Partition int       `json:"partition"`
+	Epoch     uint64    `json:"epoch"`
+	Offset    int64     `json:"offset"`   // the next message of requests[partition] to be counted
+	Control   int64     `json:"control"`  // the next record of the control topic to be applied
+	LogTime   time.Time `json:"log_time"` // the newest time that was counted; zero if there was none
+}
+
+// Caller is a caller whose id need not be text, as events have it.
+type Caller = event.Caller
 
 // CallerState is the answer of GET /v1/caller: what the owner of the caller's partition counts of it.
 type CallerState struct {

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/schemas/event"
 )
 
 // strict reads what the API reads: one value, and no field that the type does not have.
@@ -106,7 +107,7 @@ var ids = []string{
 func TestAnIDComesBackAsItWas(t *testing.T) {
 	for _, id := range ids {
 		want := schemas.Caller{Kind: "key", ID: id}
-		written := CallerOf(want)
+		written := event.CallerOf(want)
 		if got := written.Caller(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -134,7 +135,7 @@ func FuzzCaller(f *testing.F) {
 			return
 		}
 		want := schemas.Caller{Kind: kind, ID: id}
-		text, err := json.Marshal(CallerOf(want))
+		text, err := json.Marshal(event.CallerOf(want))
 		var read Caller
 		if err = errors.Join(err, strict(text, &read)); err != nil || read.Caller() != want {
 			t.Fatalf("got %q and %v of %s, want %q", read.Caller(), err, text, want)
@@ -146,7 +147,7 @@ func FuzzCaller(f *testing.F) {
 func TestTwoIDsAreNeverOne(t *testing.T) {
 	written := make(map[string]string)
 	for _, id := range ids {
-		text, err := json.Marshal(CallerOf(schemas.Caller{Kind: "key", ID: id}))
+		text, err := json.Marshal(event.CallerOf(schemas.Caller{Kind: "key", ID: id}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,26 @@ package apiv1
 
 import "time"
 
+// Verdict is what the API says of a caller, or of one rule and a caller. The first that fits is the one of the caller.
+type Verdict string
+
+// Verdicts.
+const (
+	Unknown      Verdict = "unknown"        // nobody knows: the partition is restoring, or has no owner
+	ClosedByHand Verdict = "closed_by_hand" // a person closed it
+	Closed       Verdict = "closed"         // a rule closed it, after counting
+	ClosedEarly  Verdict = "closed_early"   // a rule closed it, by prediction
+	OpenedByHand Verdict = "opened_by_hand" // a person opened it: the rule has no limit for it
+	ShadowOnly   Verdict = "shadow_only"    // closed, but the rule is in shadow mode: it is admitted
+	Unlimited    Verdict = "unlimited"      // an override of the rule gives it no limit
+	NotCounted   Verdict = "not_counted"    // the table is full: requests of the caller were not counted
+	Near         Verdict = "near"           // 80 % of the limit or more
+	Ended        Verdict = "ended"          // it was closed until a moment ago, or in this window
+	Below        Verdict = "below"
+	NotMatched   Verdict = "not_matched" // rules count this kind, but only certain resources or statuses, and none has come
+	NoRule       Verdict = "no_rule"     // no rule counts this kind, or this id
+)
+
 // Explanation is the answer of GET /v1/explain: one verdict about a caller, and the numbers behind it.
 type Explanation struct {
 	At        *At               `json:"at,omitempty"` // nil: nobody could be asked

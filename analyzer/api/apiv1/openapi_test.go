@@ -117,7 +117,7 @@ func checkType(t *testing.T, where string, typ reflect.Type, p schema) {
 		}
 		checkType(t, where+"[]", typ.Elem(), *p.Items)
 		return
-	case typ.PkgPath() == reflect.TypeFor[At]().PkgPath():
+	case typ == reflect.TypeFor[Caller](), typ.PkgPath() == reflect.TypeFor[At]().PkgPath():
 		if p.Ref != refs+typ.Name() {
 			t.Errorf("%s: got %+v, want $ref %s", where, p, refs+typ.Name())
 		}

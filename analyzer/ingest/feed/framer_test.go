@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -209,7 +210,7 @@ func logged(t *testing.T, format *ingest.Format, read func(ctx context.Context, 
 	t.Helper()
 	var out bytes.Buffer
 	c := config(t, newBroker())
-	c.Logger = printable.Logger(&out)
+	c.Logger = slog.New(printable.TextHandler(&out, slog.LevelInfo))
 	if format != nil {
 		c.Format = format
 	}

@@ -102,7 +102,7 @@ func (a *actor) inTopic() (all []apiv1.Event) {
 						return err
 					}
 					ids[e.ID] = true
-					caller := apiv1.CallerOf(e.Caller.Caller())
+					caller := event.CallerOf(e.Caller.Caller())
 					all = append(all, apiv1.Event{
 						ID: e.ID, Type: string(e.Type), Partition: e.Partition, Caller: &caller, Rule: e.Rule, Until: e.Until, Limit: e.Limit, Action: e.Action,
 						Author: e.Author, Reason: e.Reason, Record: e.Record, Target: e.Target, RulesFrom: e.RulesFrom, RulesTo: e.RulesTo,

@@ -17,6 +17,7 @@ import (
 	"github.com/509da70d/floodgate/cmd/floodgate/client"
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/schemas/event"
 )
 
 // control is a subcommand that writes a control record: close, open, limit, reset, mode or undo.
@@ -243,7 +244,7 @@ func Reset(p command.Process) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.send(ctx, apiv1.ResetRequest{Caller: apiv1.CallerOf(caller), Rule: at(args, 1), Reason: c.reason}, time.Time{})
+		return c.send(ctx, apiv1.ResetRequest{Caller: event.CallerOf(caller), Rule: at(args, 1), Reason: c.reason}, time.Time{})
 	})
 }
 
@@ -300,5 +301,5 @@ func (c *control) callerUntil(name string) (apiv1.Caller, time.Time, error) {
 		return apiv1.Caller{}, time.Time{}, err
 	}
 	until, err := c.until.time(c.Name(), time.Now())
-	return apiv1.CallerOf(caller), until, err
+	return event.CallerOf(caller), until, err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
+	"github.com/509da70d/floodgate/schemas/event"
 )
 
 // Try asks whether requests would pass.
@@ -50,7 +51,7 @@ func try(ctx context.Context, p command.Process, api *clientFlags, q apiv1.TryRe
 		if err != nil {
 			return err
 		}
-		q.Callers = append(q.Callers, apiv1.CallerOf(c))
+		q.Callers = append(q.Callers, event.CallerOf(c))
 	}
 	if file != "" {
 		text, err := os.ReadFile(file)

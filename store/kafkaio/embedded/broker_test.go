@@ -312,7 +312,7 @@ func TestNodesAndAddrs(t *testing.T) {
 		t.Error("got the broker's own slice")
 	}
 	for _, addr := range b.Addrs() {
-		if err := client(t, addr).Reachable(t.Context()); err != nil {
+		if err := client(t, addr).CheckBrokers(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
@@ -330,7 +330,7 @@ func TestCloseCutsConnections(t *testing.T) {
 		defer conn.Close()
 		conns = append(conns, conn)
 	}
-	if err := client(t, b.Addr()).Reachable(t.Context()); err != nil { // all of them have been accepted by now, or will not be
+	if err := client(t, b.Addr()).CheckBrokers(t.Context()); err != nil { // all of them have been accepted by now, or will not be
 		t.Fatal(err)
 	}
 	if err := b.Close(); err != nil {
