@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
@@ -317,7 +316,9 @@ func (w *world) manual() (n int) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	f.Manual(func(fold.Manual) bool { n++; return true })
+	for range f.Records().All(0) {
+		n++
+	}
 	return n
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
@@ -109,21 +110,20 @@ func (d *decider) check(s *simulation) {
 		}
 		end := c.Until
 		if c.Action == schemas.ControlReset {
-			end = c.Time + int64(fold.ResetMemory)
+			end = c.Time + int64(override.ResetMemory)
 		}
 		if key := fmt.Sprint(c.ID, c.Action, c.Caller, c.Rule, c.Limit); end > at.LogTime && c.Action != schemas.ControlRules && !want[key] { // a copy may follow an undo
 			want[key] = false
 		}
 	}
 	got := make(map[string]bool)
-	f.Manual(func(m fold.Manual) bool {
+	for m := range f.Records().All(0) {
 		c := &m.Control
-		got[fmt.Sprint(c.ID, c.Action, c.Caller, c.Rule, c.Limit)] = m.Undone
-		if !m.Undone && c.Action != schemas.ControlReset {
+		got[fmt.Sprint(c.ID, c.Action, c.Caller, c.Rule, c.Limit)] = m.Undone()
+		if !m.Undone() && c.Action != schemas.ControlReset {
 			d.inForce++
 		}
-		return true
-	})
+	}
 	for key := range want {
 		if want[key] && !got[key] { // a reset cannot be undone
 			want[key] = want[key] && key[33:38] != "reset"

@@ -11,6 +11,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/failpoint"
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/outbox"
+	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
@@ -44,7 +45,7 @@ func newPublisher(log kafkaio.Log, c OwnerConfig, fill func(*schemas.Heartbeat))
 		log: log, config: c, fill: fill,
 		wake: make(chan struct{}, 1), started: make(chan struct{}), stop: make(chan struct{}),
 		numbers: newPublishCounters(),
-		inForce: outbox.NewInForce(c.Fold.MaxRows + fold.MaxManual), // what is closed by hand has no row
+		inForce: outbox.NewInForce(c.Fold.MaxRows + override.MaxRecords), // what is closed by hand has no row
 	}
 	p.appender = kafkaio.NewAppender(log, kafkaio.AppenderConfig{
 		Topic: c.Decisions, Partition: c.Fold.Partition, Lease: c.Lease, Retry: p.retry, Logger: c.Logger,

@@ -71,7 +71,7 @@ func (s *snapshotter) step(now time.Time) {
 		l.logger.Warn("snapshot given up: callers come and go faster than it is written")
 		l.fold.EndScan()
 	case scan != nil:
-		s.writePiece(min(maxPiece, max(minPiece, scan.Dropped(), scan.Manual(), s.behind(scan, now))))
+		s.writePiece(min(maxPiece, max(minPiece, scan.Dropped(), scan.Records(), s.behind(scan, now))))
 	case s.began.IsZero() || now.Sub(s.began) >= l.config.Snapshot:
 		s.begin(now)
 	}
@@ -111,7 +111,7 @@ func (s *snapshotter) begin(now time.Time) {
 // writePiece writes the next rows, as of the next offset. Control records come first, as of where the cycle began.
 func (s *snapshotter) writePiece(rows int) {
 	next, control := s.ledger.next.Load(), s.ledger.control.Load()
-	if s.ledger.fold.Scan().Manual() > 0 {
+	if s.ledger.fold.Scan().Records() > 0 {
 		next, control = s.from, s.upTo
 	}
 	piece, more := s.ledger.fold.ScanRows(rows)

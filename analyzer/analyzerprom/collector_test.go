@@ -14,6 +14,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/histogram"
 	"github.com/509da70d/floodgate/analyzer/outbox"
+	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -54,8 +55,8 @@ func full() analyzer.OwnerStats {
 	s.Publish.Spared = 42
 	s.Publish.ClosedBy = map[outbox.RuleMode]int{{Rule: "per-ip", Mode: schemas.ModeEnforce}: 65, {Rule: "_manual", Mode: schemas.ModeEnforce}: 66}
 	s.SnapshotAge, s.Restore = 67*time.Second, 68*time.Second
-	s.Fold.ManualBy = fold.ManualCounts{schemas.ControlClose: 69, schemas.ControlOpen: 70, schemas.ControlLimit: 71, schemas.ControlMode: 72}
-	s.Fold.Manual, s.Fold.ControlRefused = 45, map[string]uint64{"full": 46, "over": 47}
+	s.Fold.InForceBy = override.Counts{schemas.ControlClose: 69, schemas.ControlOpen: 70, schemas.ControlLimit: 71, schemas.ControlMode: 72}
+	s.Fold.InForce, s.Fold.ControlRefused = 45, map[string]uint64{"full": 46, "over": 47}
 	s.Control = analyzer.ControlStats{Next: 48, End: 98, Trouble: errors.New("away"), Again: 49, Later: 51, Unreadable: 52, Lost: 53, Guessed: 54}
 	for i := range s.Control.Applied {
 		s.Control.Applied[i] = uint64(54 + i)

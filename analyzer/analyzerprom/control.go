@@ -3,7 +3,7 @@ package analyzerprom
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/metric"
 )
@@ -15,9 +15,9 @@ func newInForce() *prometheus.Desc {
 
 // collectInForce sends the control records in force in all partitions together, and nothing if there are no partitions.
 func collectInForce(out chan<- prometheus.Metric, desc *prometheus.Desc, owners []stats) {
-	var all fold.ManualCounts
+	var all override.Counts
 	for i := range owners {
-		for action, n := range owners[i].Fold.ManualBy {
+		for action, n := range owners[i].Fold.InForceBy {
 			if schemas.ControlAction(action) == schemas.ControlMode {
 				all[action] = max(all[action], n)
 			} else {
@@ -40,7 +40,7 @@ func controlNumbers() metric.Numbers[stats] {
 		counter("control_read_again_total", "How often the topic of control was made anew or lost its end, and was read from its start.",
 			func(s *stats) uint64 { return s.Control.Again }),
 		gauge("control_in_force", "Control records in force.",
-			func(s *stats) float64 { return float64(s.Fold.Manual) }),
+			func(s *stats) float64 { return float64(s.Fold.InForce) }),
 		gauge("control_lag_records", "Records of the topic of control that are not applied yet.",
 			func(s *stats) float64 { return float64(max(0, s.Control.End-s.Control.Next)) }),
 		gauge("control_unreadable", "1 while the topic of control cannot be read: nobody can close or open callers by hand.",

@@ -14,6 +14,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/histogram"
 	"github.com/509da70d/floodgate/analyzer/outbox"
+	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -110,7 +111,7 @@ floodgate_rule_requests_total{result="would_block",rule="r"} %d
 // TestModesByHandAreCountedOnce: they hold in every partition, and other records in that of their caller.
 func TestModesByHandAreCountedOnce(t *testing.T) {
 	of := func(partition, closes, modes int) analyzer.OwnerStats {
-		return analyzer.OwnerStats{Partition: partition, Fold: fold.Stats{ManualBy: fold.ManualCounts{schemas.ControlClose: closes, schemas.ControlMode: modes}}}
+		return analyzer.OwnerStats{Partition: partition, Fold: fold.Stats{InForceBy: override.Counts{schemas.ControlClose: closes, schemas.ControlMode: modes}}}
 	}
 	const want = `
 # HELP floodgate_manual Control records in force in the partitions of this analyzer, by action. Those of action mode hold in every partition, and are counted once.

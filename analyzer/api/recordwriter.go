@@ -194,10 +194,10 @@ func (c *call) refusedByOwner(r *Record) bool {
 	}
 	held := false
 	err := c.ask(c.backend.partition(r.Caller), func(f *fold.Fold, _ analyzer.At) {
-		f.ManualFrom(r.Offset, func(m fold.Manual) bool {
-			held = m.Offset == r.Offset
-			return false
-		})
+		for first := range f.Records().All(r.Offset) {
+			held = first.Offset == r.Offset
+			break
+		}
 	})
 	return err == nil && !held
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/explain"
 	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/event"
@@ -77,19 +78,19 @@ func (r redactor) look(l *fold.Look) {
 		return
 	}
 	l.Caller = r.caller(l.Caller).Caller()
-	r.record(&l.Hand.Record)
-	r.record(&l.Hand.Brake)
+	r.record(&l.Record.By)
+	r.record(&l.Record.ShadowBy)
 	for i := range l.Rules {
 		rule := &l.Rules[i]
 		rule.Override = r.text(rule.Override)
-		for _, m := range []**fold.Manual{&rule.Brake, &rule.LimitBy, &rule.OpenedBy} {
+		for _, m := range []**override.Record{&rule.ShadowBy, &rule.LimitBy, &rule.OpenedBy} {
 			r.record(m)
 		}
 	}
 }
 
 // record replaces a record with a copy that has no reason.
-func (r redactor) record(m **fold.Manual) {
+func (r redactor) record(m **override.Record) {
 	if *m != nil {
 		v := **m
 		v.Control.Reason = r.text(v.Control.Reason)

@@ -91,8 +91,8 @@ func TestAuditIsExactAfterKills(t *testing.T) {
 		}
 		w.atRest()
 		r := w.wantExact()
-		if r.Approximate() || r.Log.Manual == 0 {
-			t.Errorf("got %d control records in force, approximate %v; want some at their places", r.Log.Manual, r.Approximate())
+		if r.Approximate() || r.Log.InForce == 0 {
+			t.Errorf("got %d control records in force, approximate %v; want some at their places", r.Log.InForce, r.Approximate())
 		}
 		w.state = ""
 		if r := w.mustAudit(); !r.Exact() || !r.Approximate() || r.Guessed == 0 {

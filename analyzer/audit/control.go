@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/509da70d/floodgate/analyzer/control"
-	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/analyzer/snapshot"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
@@ -109,13 +109,13 @@ func (a *audit) misplaced() bool {
 // time is not known where the log begins later.
 func (a *audit) differControl(report *Report, key string, stored, counted []byte) error {
 	d := Difference{Rule: schemas.ManualRule, Why: WhyState}
-	known := [2]fold.Manual{}
+	known := [2]override.Record{}
 	for i, value := range [][]byte{stored, counted} {
 		if len(value) == 0 {
 			continue
 		}
 		var err error
-		if known[i], err = fold.ReadManual([]byte(key), value); err != nil {
+		if known[i], err = override.ReadRecord([]byte(key), value); err != nil {
 			return fmt.Errorf("control record: %w", err)
 		}
 		c := &known[i].Control
@@ -127,7 +127,7 @@ func (a *audit) differControl(report *Report, key string, stored, counted []byte
 		d.Why = WhyExtra
 	case len(stored) == 0:
 		d.Why = WhyMissing
-	case a.partial() && bytes.Equal(known[0].Control.ID[:], known[1].Control.ID[:]) && known[0].Undone == known[1].Undone:
+	case a.partial() && bytes.Equal(known[0].Control.ID[:], known[1].Control.ID[:]) && known[0].Undone() == known[1].Undone():
 		report.Agreed++
 		return nil
 	}

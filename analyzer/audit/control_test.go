@@ -40,14 +40,14 @@ func TestAuditAppliesWhatPeopleHaveDecided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := busyDay(t)
 		r := w.wantExact()
-		if r.Approximate() || r.Log.Manual != 1 || r.Log.Controls != 2 {
-			t.Errorf("got %d in force of %d applied, approximate %v; want 1 of 2 at their places", r.Log.Manual, r.Log.Controls, r.Approximate())
+		if r.Approximate() || r.Log.InForce != 1 || r.Log.Controls != 2 {
+			t.Errorf("got %d in force of %d applied, approximate %v; want 1 of 2 at their places", r.Log.InForce, r.Log.Controls, r.Approximate())
 		}
 	})
 }
 
 func TestAuditFindsControlRecordsThatWereChangedByHand(t *testing.T) {
-	key := string(append([]byte{byte(fold.ManualRow)}, func() []byte { id := schemas.ControlID{2}; return id[:] }()...))
+	key := string(append([]byte{byte(fold.ControlRow)}, func() []byte { id := schemas.ControlID{2}; return id[:] }()...))
 	for name, c := range map[string]struct {
 		change func(rows map[string][]byte)
 		want   string

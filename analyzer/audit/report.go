@@ -107,7 +107,7 @@ func (a *audit) differ(report *Report, key string, stored, counted []byte) error
 	switch {
 	case fold.KindOf([]byte(key)) == fold.LossRow:
 		return nil // when the table was full depends on restarts as well as on the log
-	case fold.KindOf([]byte(key)) == fold.ManualRow:
+	case fold.KindOf([]byte(key)) == fold.ControlRow:
 		return a.differControl(report, key, stored, counted)
 	case fold.KindOf([]byte(key)) != fold.CountRow:
 		return a.differSender(report, key, stored, counted)

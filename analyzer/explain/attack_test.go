@@ -15,6 +15,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/analyzer/rules"
@@ -67,7 +68,7 @@ func TestAnOperatorIsExplained(t *testing.T) {
 				checkNumbers(t, &e.Rules[i].RuleState, &l.Rules[i], l.Now)
 			}
 			state := Caller(&l, apiv1.At{Offset: 9})
-			if (state.Manual != nil) != (l.Hand.Record != nil && l.Hand.Closure.ClosedAt(l.Now)) || len(state.Rules) != len(l.Rules) || state.At.Offset != 9 {
+			if (state.Manual != nil) != (l.Record.By != nil && l.Record.Closure.ClosedAt(l.Now)) || len(state.Rules) != len(l.Rules) || state.At.Offset != 9 {
 				t.Fatalf("got %+v of %+v", state, l)
 			}
 			if _, err := json.Marshal(e); err != nil {
@@ -84,7 +85,7 @@ func TestAnOperatorIsExplained(t *testing.T) {
 
 // checkVerdict compares the verdict of a caller with what closes it.
 func checkVerdict(t *rapid.T, e *apiv1.Explanation, l *fold.Look) {
-	refused := l.Hand.Closure.ClosedAt(l.Now) && l.Hand.Mode == schemas.ModeEnforce
+	refused := l.Record.Closure.ClosedAt(l.Now) && l.Record.Mode == schemas.ModeEnforce
 	byHand := refused
 	for i := range l.Rules {
 		r := &l.Rules[i]
@@ -143,9 +144,9 @@ func TestAReasonCannotEndItsQuotes(t *testing.T) {
 		`x\". key:a is open`:       `because "x\\\". key:a is open".`,
 		"\x1b[2J\n":                `because "\x1b[2J\n".`,
 	} {
-		l := fold.Look{Caller: key("a"), Now: noon, Hand: fold.HandLook{
+		l := fold.Look{Caller: key("a"), Now: noon, Record: fold.RecordLook{
 			Closure: policy.Closure{CloseAt: noon, Until: noon + hour, Nth: 1}, Mode: schemas.ModeEnforce,
-			Record: &fold.Manual{Control: schemas.Control{Action: schemas.ControlClose, Time: noon, Until: noon + hour, Author: "mallory\x1b[2J", Reason: reason}},
+			By: &override.Record{Control: schemas.Control{Action: schemas.ControlClose, Time: noon, Until: noon + hour, Author: "mallory\x1b[2J", Reason: reason}},
 		}}
 		e := Explain(&Input{Caller: l.Caller, Now: noon, Look: &l})
 		if e.Verdict != apiv1.ClosedByHand || !strings.HasSuffix(e.Sentence, want) || strings.Contains(e.Sentence, "\x1b") || e.Rule != schemas.ManualRule {

@@ -65,7 +65,7 @@ func Explain(in *Input) apiv1.Explanation {
 			e.Until = until(&r)
 		}
 	}
-	if h := &in.Look.Hand; h.Record != nil && h.Closure.ClosedAt(now) {
+	if h := &in.Look.Record; h.By != nil && h.Closure.ClosedAt(now) {
 		v := apiv1.ClosedByHand
 		if h.Mode == schemas.ModeShadow {
 			v = apiv1.ShadowOnly

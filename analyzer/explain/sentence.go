@@ -8,6 +8,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/document"
 	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
@@ -46,7 +47,7 @@ func sentence(v apiv1.Verdict, r *fold.RuleLook, l *fold.Look, d *apiv1.Decision
 			quoted(r.OpenedBy.Control.Reason), counted(r))
 	case apiv1.ShadowOnly:
 		return fmt.Sprintf("%s is admitted: rule %s would refuse it %s, but is in mode shadow%s.",
-			who, rule, lasting(refusedUntil(r, l.Now), l.Now), brake(r.Brake))
+			who, rule, lasting(refusedUntil(r, l.Now), l.Now), brake(r.ShadowBy))
 	case apiv1.Unlimited:
 		return fmt.Sprintf("%s has no limit under rule %s: the override for %s says unlimited. It has sent %s.", who, rule, text(r.Override), counted(r))
 	case apiv1.NotCounted:
@@ -110,10 +111,10 @@ func notCountedText(who string, r *fold.RuleLook) string {
 
 // closedByHand says who has closed a caller.
 func closedByHand(l *fold.Look) string {
-	h, c := &l.Hand, &l.Hand.Record.Control
+	h, c := &l.Record, &l.Record.By.Control
 	by := fmt.Sprintf("%s closed it by hand at %s, because %s", text(c.Author), clock(c.Time), quoted(c.Reason))
 	if h.Mode == schemas.ModeShadow {
-		return fmt.Sprintf("%s is admitted: %s, but closures by hand are in mode shadow%s.", name(l.Caller), by, brake(h.Brake))
+		return fmt.Sprintf("%s is admitted: %s, but closures by hand are in mode shadow%s.", name(l.Caller), by, brake(h.ShadowBy))
 	}
 	return fmt.Sprintf("%s is closed %s: %s.", name(l.Caller), lasting(h.Closure.Until, l.Now), by)
 }
@@ -203,7 +204,7 @@ func limitSource(r *fold.RuleLook) string {
 }
 
 // brake says who has put a rule into mode shadow.
-func brake(m *fold.Manual) string {
+func brake(m *override.Record) string {
 	if m == nil {
 		return ""
 	}

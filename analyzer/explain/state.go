@@ -7,6 +7,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/event"
 )
@@ -17,8 +18,8 @@ func Caller(l *fold.Look, at apiv1.At) apiv1.CallerState {
 	for i := range l.Rules {
 		s.Rules[i] = ruleState(&l.Rules[i], l.Now)
 	}
-	if l.Hand.Closure.ClosedAt(l.Now) {
-		s.Manual = byHand(l.Hand.Record)
+	if l.Record.Closure.ClosedAt(l.Now) {
+		s.Manual = byHand(l.Record.By)
 	}
 	return s
 }
@@ -26,7 +27,7 @@ func Caller(l *fold.Look, at apiv1.At) apiv1.CallerState {
 // ruleState returns what a fold holds about a caller under one rule.
 func ruleState(r *fold.RuleLook, now int64) apiv1.RuleState {
 	s := apiv1.RuleState{
-		Rule: r.Rule.Name, Version: version(r.Rule.Fingerprint()), Mode: r.Rule.Mode.String(), ModeByHand: byHand(r.Brake),
+		Rule: r.Rule.Name, Version: version(r.Rule.Fingerprint()), Mode: r.Rule.Mode.String(), ModeByHand: byHand(r.ShadowBy),
 		Window: r.Rule.WindowText(), WindowNS: r.Rule.Window.Length(now), Measure: r.Rule.Measure.String(), Match: r.Rule.Match.Text(),
 		Counted: r.Absence == fold.Present, NotCounted: notCounted(r.Absence), Limit: limitOf(r), Count: r.Count.Total,
 		Share: share(r.Count.Total, r.Capacity), LowerBound: r.LowerBound(), WindowFrom: timeOf(r.Count.Start), EmptyAt: timeOf(r.EmptyAt()),
@@ -89,7 +90,7 @@ func notCounted(a fold.Absence) apiv1.Uncounted {
 }
 
 // byHand returns a control record in force, or nil.
-func byHand(m *fold.Manual) *apiv1.ByHand {
+func byHand(m *override.Record) *apiv1.ByHand {
 	if m == nil {
 		return nil
 	}

@@ -59,7 +59,7 @@ func tryRule(r *fold.RuleOutcome, o *fold.Outcome) apiv1.TryRule {
 
 // handCloses reports whether a person has closed the caller.
 func handCloses(c *fold.CallerOutcome, at int64) bool {
-	return c.Hand.Mode == schemas.ModeEnforce && c.Hand.Closure.ClosedAt(at)
+	return c.Record.Mode == schemas.ModeEnforce && c.Record.Closure.ClosedAt(at)
 }
 
 // trySentence says to people what would come of a trial.
@@ -89,7 +89,7 @@ func trySentence(o *fold.Outcome) string {
 // closers says which rules close a caller, or would.
 func closers(c *fold.CallerOutcome, at int64) (list []string) {
 	if handCloses(c, at) {
-		list = append(list, fmt.Sprintf("%s is closed by hand until %s", name(c.Caller), clock(c.Hand.Closure.Until)))
+		list = append(list, fmt.Sprintf("%s is closed by hand until %s", name(c.Caller), clock(c.Record.Closure.Until)))
 	}
 	for i := range c.Rules {
 		r := &c.Rules[i]

@@ -62,7 +62,7 @@ func (f *Fold) admit(n *newcomer) (uint32, bool) {
 	f.accounts[n.rule].rows++
 	f.flag(row, n.r.Kind)
 	if len(f.removed) > 0 {
-		row.stored = f.removed.take(AppendRowKey(nil, n.r.Name, n.r.Kind, n.id))
+		row.stored = f.removed.Take(AppendRowKey(nil, n.r.Name, n.r.Kind, n.id))
 	}
 	row.since = f.lowerBoundSince(n.rule, n.limit, n.at)
 	f.callIn(n)

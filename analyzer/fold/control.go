@@ -1,52 +1,15 @@
 package fold
 
 import (
-	"errors"
-	"fmt"
-	"time"
+	"cmp"
+	"slices"
+	"strings"
 
+	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 )
-
-// Bounds on control records, for each partition.
-const (
-	MaxManual   = 1 << 17 // records that are remembered
-	MaxOfCaller = 64      // records in force about one caller
-	MaxModes    = 256     // mode records in force
-
-	// ResetMemory is for how long after its Time a reset is remembered, by log time. All other records are remembered until their
-	// Until. A copy that comes later has no effect.
-	ResetMemory = 24 * time.Hour
-)
-
-// Errors of Fold.Control. Test with errors.Is; ControlReason turns them into metric labels.
-var (
-	ErrManualFull   = errors.New("too many control records")
-	ErrManualCaller = errors.New("too many control records about one caller")
-	ErrManualModes  = errors.New("too many mode records")
-	ErrManualOver   = errors.New("control record is over")
-	ErrManualAction = errors.New("unknown action of a control record")
-)
-
-// ControlReason returns the reason under which Stats.ControlRefused counts an error of Fold.Control: a short word, from a fixed
-// list. It is "" for nil.
-func ControlReason(err error) string {
-	switch {
-	case err == nil:
-		return ""
-	case errors.Is(err, ErrManualFull):
-		return "full"
-	case errors.Is(err, ErrManualCaller):
-		return "caller"
-	case errors.Is(err, ErrManualModes):
-		return "modes"
-	case errors.Is(err, ErrManualOver):
-		return "over"
-	}
-	return "action"
-}
 
 // Control applies a record of the control topic, which pb.DecodeControl has checked, between two records of requests. from is the
 // next offset of requests[p] to fold, and offset is the record's own in the control topic, by which it is newer or older than others.
@@ -54,91 +17,221 @@ func ControlReason(err error) string {
 // part of what the fold depends on. What the record changes is added to what TakeChanges returns.
 //
 // A record whose id is known changes nothing, nor does one that undoes a record which is not, and the error is nil. A record that is
-// refused changes nothing either, and is counted in Stats.
+// refused changes nothing either, and is counted in Stats: see override.Reason.
 func (f *Fold) Control(c *schemas.Control, from, offset int64) error {
 	f.offset = max(from-1, 0)
-	err := f.control(c, from, offset)
-	if err != nil {
-		f.manual.refused[ControlReason(err)]++
-	}
+	e, err := f.records.Apply(c, from, offset, f.now)
+	f.apply(&e)
 	return err
 }
 
-func (f *Fold) control(c *schemas.Control, from, offset int64) error {
-	s := &f.manual
-	if s.byID[c.ID] != nil || c.Action == schemas.ControlRules {
-		return nil
+// expireRecords ends the control records whose time is over at log time t, in the order of their ends. Each is ended at its own time, so
+// that what follows does not depend on when the next entry comes.
+func (f *Fold) expireRecords(t int64) {
+	for {
+		e, end, ok := f.records.Expire(t)
+		if !ok {
+			return
+		}
+		f.now = max(f.now, end)
+		f.apply(&e)
 	}
-	if c.Action == schemas.ControlUndo {
-		f.undo(c)
-		return nil
-	}
-	m := &manual{Control: *c, offset: offset, from: from, at: f.now}
-	m.Text = nil
+}
+
+// apply changes the rows as the effect of a control record says.
+func (f *Fold) apply(e *override.Effect) {
 	switch {
-	case c.Action < schemas.ControlClose || c.Action > schemas.ControlMode:
-		return fmt.Errorf("%w: got %d", ErrManualAction, c.Action)
-	case m.end() <= f.now:
-		return fmt.Errorf("%w: it ended at %d, and log time is %d", ErrManualOver, m.end(), f.now)
-	case len(s.byID) >= MaxManual:
-		return fmt.Errorf("%w: got one more than the %d that are remembered", ErrManualFull, MaxManual)
-	case c.Action == schemas.ControlMode && len(s.modes) >= MaxModes:
-		return fmt.Errorf("%w: got one more than the %d that are in force", ErrManualModes, MaxModes)
-	case c.Action != schemas.ControlReset && s.hands[c.Caller] != nil && len(s.hands[c.Caller].records) >= MaxOfCaller:
-		return fmt.Errorf("%w: got one more than the %d that are in force", ErrManualCaller, MaxOfCaller)
-	}
-	s.remember(m)
-	f.manualChanged(m)
-	s.applied++
-	switch c.Action {
-	case schemas.ControlReset:
-		f.reset(c)
-	case schemas.ControlMode:
-		f.changeModes(func() { s.modes = insertManual(s.modes, m) })
+	case e.Record == nil:
+	case e.Record.Action == schemas.ControlReset:
+		f.reset(&e.Record.Control)
+	case e.Record.Action == schemas.ControlMode:
+		f.modesChanged(e)
 	default:
-		f.changeHand(c.Caller, true, func(h *hand) { h.records = insertManual(h.records, m) })
+		f.callerChanged(e)
 	}
-	return nil
 }
 
-// undo ends the effect of a record, if it has one.
-func (f *Fold) undo(c *schemas.Control) {
-	m := f.manual.byID[c.Target]
-	if m == nil || !m.inForce() {
-		return
+// limitOf returns the limit of the caller of a row, as LimitFor does, but by the control records in force first.
+func (f *Fold) limitOf(r *rules.Rule, row *row) (limit int64, unlimited bool) {
+	if row.beside&hasRecords != 0 {
+		return f.limitUnder(r, row.id)
 	}
-	f.manual.applied++
-	end := *c
-	f.endEffect(m, true, func() { m.undo = &end })
-	f.manualChanged(m)
+	return LimitFor(r, row.id)
 }
 
-// endEffect takes a record in force out of force. note is called when it still is.
-func (f *Fold) endEffect(m *manual, byHand bool, note func()) {
-	is := func(o *manual) bool { return o == m }
-	s := &f.manual
-	s.inForce[m.Action]--
-	if m.Action == schemas.ControlMode {
-		f.changeModes(func() { s.modes = deleteManual(s.modes, is) })
-	} else {
-		f.changeHand(m.Caller, byHand, func(h *hand) { h.records = deleteManual(h.records, is) })
-	}
-	note()
+// limitUnder is limitOf for a caller that may have no row.
+func (f *Fold) limitUnder(r *rules.Rule, id string) (limit int64, unlimited bool) {
+	return limitBy(f.records.Of(schemas.Caller{Kind: r.Kind, ID: id}), r, id)
 }
 
-// expireManual ends the records whose time is over at log time t, in the order of their ends. Each is ended at its own time, so that
-// what follows does not depend on when the next entry comes.
-func (f *Fold) expireManual(t int64) {
-	s := &f.manual
-	for s.next <= t && s.ends.Len() > 0 {
-		m := s.takeFirst()
-		f.now = max(f.now, m.end())
-		s.forget(m)
-		f.removed.add(m.key(), m.stored)
-		if m.inForce() {
-			f.endEffect(m, false, func() {})
+// limitBy returns the limit of a caller that the records are about.
+func limitBy(l override.List, r *rules.Rule, id string) (limit int64, unlimited bool) {
+	limit, unlimited = LimitFor(r, id)
+	if l.Len() > 0 {
+		given, opened := l.Limit(r.Name)
+		if given > 0 {
+			limit, unlimited = given, false
+		}
+		unlimited = unlimited || opened
+	}
+	return limit, unlimited
+}
+
+// flag notes in a new row whether there are control records about its caller.
+func (f *Fold) flag(r *row, kind string) {
+	if f.records.AboutCallers() {
+		r.flagRecords(f.records.Of(schemas.Caller{Kind: kind, ID: r.id}).Len() > 0)
+	}
+}
+
+// flagRows notes in the rows of a caller whether there are control records about it.
+func (f *Fold) flagRows(c schemas.Caller, is bool) {
+	id := f.ids.hash(c.ID)
+	for _, rule := range f.rulesOf(c.Kind) {
+		if i, ok := f.table.find(rowHash(id, rule), rule, c.ID); ok {
+			f.table.row(i).flagRecords(is)
 		}
 	}
+}
+
+func (r *row) flagRecords(is bool) {
+	if r.beside &^= hasRecords; is {
+		r.beside |= hasRecords
+	}
+}
+
+// closedByRecord reports whether control records close a caller, at log time.
+func (f *Fold) closedByRecord(kind, id string) bool {
+	c, rule := f.records.Closure(kind, f.records.Of(schemas.Caller{Kind: kind, ID: id}), f.records.Modes())
+	return c.Nth > 0 && rule.Mode == schemas.ModeEnforce
+}
+
+// callerChanged applies the records in force about a caller, which were others before.
+func (f *Fold) callerChanged(e *override.Effect) {
+	caller := e.Record.Caller
+	f.closureChanged(caller, e)
+	for _, rule := range f.rulesOf(caller.Kind) {
+		if f.set.Rules[rule].Pattern.Match(caller.ID) {
+			f.limitChanged(caller, rule, e)
+		}
+	}
+}
+
+// closureChanged reports what became of the closure that records give a caller.
+func (f *Fold) closureChanged(caller schemas.Caller, e *override.Effect) {
+	before, ruleBefore := f.records.Closure(caller.Kind, e.Before, f.records.Modes())
+	after, rule := f.records.Closure(caller.Kind, e.After, f.records.Modes())
+	change := policy.Moved
+	switch {
+	case after == before && (rule.Mode == ruleBefore.Mode || after.Nth == 0):
+		return
+	case before.Nth == 0:
+		change = policy.Closed
+	case after.Nth == 0 && before.Until <= f.now: // it is over
+		if f.opts.Ends {
+			f.changes = append(f.changes, Change{
+				Rule: ruleBefore, Caller: caller, Ended: true, Closure: before, At: before.Until, Offset: f.offset,
+			})
+		}
+		return
+	case after.Nth == 0:
+		change, after, rule = policy.Opened, before, ruleBefore
+		after.Until = after.CloseAt
+	}
+	f.changes = append(f.changes, Change{
+		Rule: rule, Caller: caller, Kind: change, Before: before, Closure: after, At: after.CloseAt, Offset: f.offset,
+	})
+}
+
+// limitChanged lets a rule decide anew about a caller whose limit may be another one now.
+func (f *Fold) limitChanged(caller schemas.Caller, rule int32, e *override.Effect) {
+	def := f.set.Rules[rule]
+	i, ok := f.table.find(rowHash(f.ids.hash(caller.ID), rule), rule, caller.ID)
+	var row *row
+	if ok {
+		row = f.table.row(i)
+		row.flagRecords(e.After.Len() > 0)
+	}
+	limitBefore, unlimitedBefore := limitBy(e.Before, def, caller.ID)
+	limit, unlimited := limitBy(e.After, def, caller.ID)
+	if limit == limitBefore && unlimited == unlimitedBefore {
+		return
+	}
+	if f.accounts[rule].lost != never {
+		f.lose(rule, 0) // how long a loss matters depends on limits
+	}
+	if !ok {
+		return
+	}
+	if row.since != never {
+		row.since = max(row.since, f.now)
+		f.markDirty(i, row)
+	}
+	closure, change := policy.Derive(def, limit, unlimited, row.beside&closedByDemand != 0, row.closure, f.stepsOf(row), f.now,
+		def.Window.View(row.state, limit, f.now))
+	if change == policy.Closed {
+		f.putSteps(row, policy.Steps(f.stepsOf(row), row.closure, closure))
+	}
+	if closure != row.closure {
+		row.closure = closure
+		f.markDirty(i, row)
+		f.wheel.schedule(i, f.expiry(row)) // a second time: the first may be too late now
+		f.leaveBuckets()
+	}
+	switch {
+	case change == policy.Opened && e.ByPerson:
+		f.openedByPerson(def, row)
+	case change != policy.Same:
+		f.derived(def, row, change)
+	}
+	f.endAhead(def, row)
+}
+
+// modesChanged applies the mode records in force, which were others before, and tells gates the new mode of each closure whose mode
+// changes.
+func (f *Fold) modesChanged(e *override.Effect) {
+	before := f.set
+	f.set = f.records.Shadows(f.file)
+	first := len(f.changes)
+	differs, some := make([]bool, len(f.set.Rules)), false
+	for i, r := range f.set.Rules {
+		differs[i] = r.Mode != before.Rules[i].Mode
+		some = some || differs[i]
+		if differs[i] && f.accounts[i].lost != never {
+			f.lose(int32(i), 0) // rules.MaxRules. How long a loss matters depends on the mode
+		}
+	}
+	if some {
+		f.table.each(func(i uint32, r *row) bool {
+			if differs[r.rule] {
+				f.modeChanged(i, r)
+			}
+			return true
+		})
+	}
+	for caller, l := range f.records.Callers() {
+		_, ruleBefore := f.records.Closure(caller.Kind, l, e.Before)
+		c, rule := f.records.Closure(caller.Kind, l, e.After)
+		if c.Nth > 0 && rule.Mode != ruleBefore.Mode {
+			f.changes = append(f.changes, Change{
+				Rule: rule, Caller: caller, Kind: policy.Moved, Before: c, Closure: c, At: c.CloseAt, Offset: f.offset,
+			})
+		}
+	}
+	sortChanges(f.changes[first:])
+}
+
+// modeChanged tells gates the mode of a row's closure, if it is closed.
+func (f *Fold) modeChanged(i uint32, r *row) {
+	rule := f.set.Rules[r.rule]
+	if r.since != never {
+		r.since = max(r.since, f.now)
+		f.markDirty(i, r)
+	}
+	if r.closure.ClosedAt(f.now) {
+		f.derived(rule, r, policy.Moved) // the same closure, but gates must learn its mode
+	}
+	f.endAhead(rule, r)
 }
 
 // reset drops a caller's rows, and opens what they had closed.
@@ -160,22 +253,50 @@ func (f *Fold) reset(c *schemas.Control) {
 		row := f.table.row(i)
 		if row.closure.Nth > 0 && f.now < row.closure.Until {
 			row.closure.Until = f.now
-			f.openedByHand(def, row)
+			f.openedByPerson(def, row)
 		}
 		f.endAhead(def, row)
 		f.noteDropped(i, row)
-		f.removed.add(AppendRowKey(nil, def.Name, def.Kind, row.id), row.stored)
+		f.removed.Add(AppendRowKey(nil, def.Name, def.Kind, row.id), row.stored)
 		f.remove(i, row)
 		f.leaveBuckets()
 	}
 }
 
-// openedByHand reports that a row opened because a person said so. The closure ends when it began, so that gates open without delay.
-func (f *Fold) openedByHand(rule *rules.Rule, r *row) {
+// openedByPerson reports that a row opened because a person said so. The closure ends when it began, so that gates open without delay.
+func (f *Fold) openedByPerson(rule *rules.Rule, r *row) {
 	f.derived(rule, r, policy.Opened)
 	c := &f.changes[len(f.changes)-1].Closure // an opening is the last change
 	c.Until = min(c.Until, c.CloseAt)
 }
+
+// recordClosures appends the closures that records give callers and that end after now, as Closures does.
+func (f *Fold) recordClosures(list []Change, now int64) []Change {
+	first := len(list)
+	for caller, l := range f.records.Callers() {
+		if c, rule := f.records.Closure(caller.Kind, l, f.records.Modes()); now < c.Until {
+			list = append(list, Change{Rule: rule, Caller: caller, Kind: policy.Moved, Closure: c, At: c.CloseAt})
+		}
+	}
+	sortChanges(list[first:])
+	return list
+}
+
+// restoreRecord puts a control record back, as override.Records.Restore does.
+func (f *Fold) restoreRecord(key, value []byte, stored uint64) error {
+	effects, err := f.records.Restore(key, value, stored, f.now)
+	for _, e := range effects {
+		if e.Record.Action == schemas.ControlMode {
+			f.set = f.records.Shadows(f.file)
+		} else {
+			f.flagRows(e.Record.Caller, e.After.Len() > 0)
+		}
+	}
+	return err
+}
+
+// Records returns the control records that are remembered, to read them.
+func (f *Fold) Records() *override.Records { return f.records }
 
 // rulesOf returns the indexes of the rules about callers of a kind.
 func (f *Fold) rulesOf(kind string) []int32 {
@@ -185,4 +306,12 @@ func (f *Fold) rulesOf(kind string) []int32 {
 		}
 	}
 	return nil
+}
+
+// sortChanges orders changes that no entry made by rule and caller.
+func sortChanges(list []Change) {
+	slices.SortFunc(list, func(a, b Change) int {
+		return cmp.Or(strings.Compare(a.Rule.Name, b.Rule.Name), strings.Compare(a.Caller.Kind, b.Caller.Kind),
+			strings.Compare(a.Caller.ID, b.Caller.ID))
+	})
 }

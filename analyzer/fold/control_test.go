@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -130,8 +131,8 @@ func closures(f *Fold) []string {
 	return list
 }
 
-func manualOf(f *Fold) (list []Manual) {
-	f.Manual(func(m Manual) bool { list = append(list, m); return true })
+func recordsOf(f *Fold) (list []override.Record) {
+	list = slices.Collect(f.records.All(0))
 	return list
 }
 
@@ -146,11 +147,11 @@ func (o *operator) agrees(step string) {
 	if got, want := closures(again), closures(o.f); !slices.Equal(got, want) {
 		o.t.Errorf("after %q: got closures %q from the store, want %q", step, got, want)
 	}
-	if got, want := manualOf(again), manualOf(o.f); !reflect.DeepEqual(got, want) {
+	if got, want := recordsOf(again), recordsOf(o.f); !reflect.DeepEqual(got, want) {
 		o.t.Errorf("after %q: got records %+v from the store, want %+v", step, got, want)
 	}
-	if now := o.f.LogTime(); again.Digest(now) != o.f.Digest(now) || again.Stats().Manual != o.f.Stats().Manual {
-		o.t.Errorf("after %q: got another digest from the store, or %d records in force, want %d", step, again.Stats().Manual, o.f.Stats().Manual)
+	if now := o.f.LogTime(); again.Digest(now) != o.f.Digest(now) || again.Stats().InForce != o.f.Stats().InForce {
+		o.t.Errorf("after %q: got another digest from the store, or %d records in force, want %d", step, again.Stats().InForce, o.f.Stats().InForce)
 	}
 	rowsDiffer(o.t, step, again, o.f)
 }
@@ -220,17 +221,17 @@ func TestRecordsTwice(t *testing.T) {
 			}
 			o.f.TakeChanges()
 			o.kept.commit(t, o.f)
-			before, manual := o.f.Digest(o.f.LogTime()), manualOf(o.f)
+			before, records := o.f.Digest(o.f.LogTime()), recordsOf(o.f)
 			for n := range o.records {
 				err := o.do(fmt.Sprint("again ", n+1))
-				if err != nil && !errors.Is(err, ErrManualOver) {
+				if err != nil && !errors.Is(err, override.ErrOver) {
 					t.Errorf("%s: after %q, record %d again: %v", name, step[0], n+1, err)
 				}
 			}
 			if changes := told(o.f.TakeChanges()); len(changes) > 0 {
 				t.Errorf("%s: after %q, all again: got %q", name, step[0], changes)
 			}
-			if o.f.Digest(o.f.LogTime()) != before || !reflect.DeepEqual(manualOf(o.f), manual) || o.f.Dirty() != 0 {
+			if o.f.Digest(o.f.LogTime()) != before || !reflect.DeepEqual(recordsOf(o.f), records) || o.f.Dirty() != 0 {
 				t.Errorf("%s: after %q, all again: got another digest, or %d rows to commit", name, step[0], o.f.Dirty())
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -58,8 +59,8 @@ func TestWhatWasToldAheadEndsByHand(t *testing.T) {
 				t.Fatalf("got %+v and %d trackers, want one plan that ends it", plans, f.trackers.used)
 			}
 			d := plans[0].Decision
-			if d.Early || d.Until > d.CloseAt || d.Next != (schemas.Span{}) || d.Share != nil || d.Caller != x || d.Mode != f.Effective(0).Mode {
-				t.Errorf("got %+v, want an opening in mode %v", d, f.Effective(0).Mode)
+			if d.Early || d.Until > d.CloseAt || d.Next != (schemas.Span{}) || d.Share != nil || d.Caller != x || d.Mode != f.set.Rules[0].Mode {
+				t.Errorf("got %+v, want an opening in mode %v", d, f.set.Rules[0].Mode)
 			}
 		})
 	}
@@ -140,10 +141,10 @@ func TestAScanHandsOutRecordsAsTheyWere(t *testing.T) {
 	again := New(f.Rules(), Options{})
 	again.Resume(f.LogTime())
 	for pieces := 0; ; pieces++ {
-		left := f.Scan().Manual()
+		left := f.Scan().Records()
 		piece, more := f.ScanRows(2)
 		for _, c := range piece {
-			if (KindOf(c.Key) == ManualRow) != (left > 0) {
+			if (KindOf(c.Key) == ControlRow) != (left > 0) {
 				t.Errorf("got row %q with %d records left, want them first and alone", c.Key, left)
 			}
 			if err := again.Put(c.Key, c.Value); err != nil {
@@ -158,12 +159,12 @@ func TestAScanHandsOutRecordsAsTheyWere(t *testing.T) {
 		}
 	}
 	again.EndPuts()
-	list := manualOf(again)
-	if len(list) != 5 || list[0].Undone || again.Stats().Manual != 5 {
+	list := recordsOf(again)
+	if len(list) != 5 || list[0].Undone() || again.Stats().InForce != 5 {
 		t.Errorf("got %+v, want five records in force", list)
 	}
-	if err := again.Put(manualKey(controlNumber(3)), nil); err != nil || again.Stats().Manual != 4 || len(again.manual.hands) != 4 {
-		t.Errorf("without a value: got %v and %d records in force, want it forgotten", err, again.Stats().Manual)
+	if err := again.Put(override.Key(controlNumber(3)), nil); err != nil || again.Stats().InForce != 4 {
+		t.Errorf("without a value: got %v and %d records in force, want it forgotten", err, again.Stats().InForce)
 	}
 }
 

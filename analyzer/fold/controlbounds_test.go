@@ -6,11 +6,11 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -31,7 +31,7 @@ func TestControlIsBounded(t *testing.T) {
 	}{
 		"of one caller": {
 			func(n int) *schemas.Control { return closeRecord(n, "x") }, func(n int) *schemas.Control { return closeRecord(n, "x") },
-			MaxOfCaller, ErrManualCaller, "caller",
+			override.MaxOfCaller, override.ErrCaller, "caller",
 		},
 		"modes": {
 			func(n int) *schemas.Control {
@@ -40,14 +40,14 @@ func TestControlIsBounded(t *testing.T) {
 			func(n int) *schemas.Control {
 				return &schemas.Control{ID: controlNumber(n), Action: schemas.ControlMode, Until: hour}
 			},
-			MaxModes, ErrManualModes, "modes",
+			override.MaxModes, override.ErrModes, "modes",
 		},
 		"in all": {
 			func(n int) *schemas.Control { return closeRecord(n, fmt.Sprint("x", n)) },
 			func(n int) *schemas.Control {
 				return &schemas.Control{ID: controlNumber(n), Action: schemas.ControlReset, Caller: callerOf("x1")}
 			},
-			MaxManual, ErrManualFull, "full",
+			override.MaxRecords, override.ErrFull, "full",
 		},
 	}
 	for name, test := range tests {
@@ -61,23 +61,23 @@ func TestControlIsBounded(t *testing.T) {
 			}
 			f.TakeChanges()
 			f.TakeDirty()
-			before, manual := f.Digest(1), f.Stats().Manual
+			before, inForce := f.Digest(1), f.Stats().InForce
 			for range 3 {
-				if err := f.Control(test.next(test.most+1), 1, int64(test.most)); !errors.Is(err, test.want) || ControlReason(err) != test.reason {
+				if err := f.Control(test.next(test.most+1), 1, int64(test.most)); !errors.Is(err, test.want) || override.Reason(err) != test.reason {
 					t.Fatalf("one more: got %v, want %v", err, test.want)
 				}
 			}
-			if s := f.Stats(); s.ControlRefused[test.reason] != 3 || s.Manual != manual || s.Controls != uint64(test.most) || f.Dirty() != 0 ||
+			if s := f.Stats(); s.ControlRefused[test.reason] != 3 || s.InForce != inForce || s.Controls != uint64(test.most) || f.Dirty() != 0 ||
 				f.Digest(1) != before || len(f.TakeChanges()) != 0 {
 				t.Errorf("got %+v, want 3 refused and nothing changed", s.ControlRefused)
 			}
 			undo := &schemas.Control{ID: controlNumber(1 << 30), Action: schemas.ControlUndo, Target: controlNumber(1)}
-			if err := f.Control(undo, 1, 1<<30); err != nil || f.Stats().Manual != manual-1 {
+			if err := f.Control(undo, 1, 1<<30); err != nil || f.Stats().InForce != inForce-1 {
 				t.Fatalf("undo where there is no room: got %v", err)
 			}
 			rowEntry(f, 2*hour, "y", 1)
-			if f.Stats().Manual != 0 || len(f.manual.byID)+len(f.manual.list) != 0 || len(f.manual.hands) != 0 || len(f.manual.modes) != 0 || f.manual.ends.Len() != 0 {
-				t.Errorf("when all are over: got %d in force, want nothing left of any", f.Stats().Manual)
+			if !forgotAll(f) {
+				t.Errorf("when all are over: got %d in force, want nothing left of any", f.Stats().InForce)
 			}
 			again := test.next(test.most + 1)
 			again.Until, again.Time = 3*hour, 2*hour
@@ -100,18 +100,18 @@ func TestRecordsThatComeTooLate(t *testing.T) {
 		"a mode":  {ID: controlNumber(3), Action: schemas.ControlMode, Until: 30 * hour},
 	}
 	for name, c := range late {
-		if err := f.Control(c, 1, 1); !errors.Is(err, ErrManualOver) || ControlReason(err) != "over" {
-			t.Errorf("%s: got %v, want %v", name, err, ErrManualOver)
+		if err := f.Control(c, 1, 1); !errors.Is(err, override.ErrOver) || override.Reason(err) != "over" {
+			t.Errorf("%s: got %v, want %v", name, err, override.ErrOver)
 		}
 	}
 	for a, want := range map[schemas.ControlAction]string{0: "action", schemas.ControlRules: "", schemas.ControlRules + 1: "action"} {
 		c := closeRecord(9, "x")
 		c.Action, c.Until = a, 40*hour
-		if err := f.Control(c, 1, 1); ControlReason(err) != want {
+		if err := f.Control(c, 1, 1); override.Reason(err) != want {
 			t.Errorf("action %d: got %v, want reason %q", a, err, want)
 		}
 	}
-	if f.Dirty() != 0 || len(f.TakeChanges()) != 0 || len(manualOf(f)) != 0 {
+	if f.Dirty() != 0 || len(f.TakeChanges()) != 0 || len(recordsOf(f)) != 0 {
 		t.Error("something changed")
 	}
 	inTime := &schemas.Control{ID: controlNumber(2), Action: schemas.ControlReset, Caller: callerOf("x"), Time: 6*hour + 1}
@@ -120,8 +120,8 @@ func TestRecordsThatComeTooLate(t *testing.T) {
 	}
 }
 
-// TestManualRecordsSayWhatTheyAre: who reads them sees who did it, where it was applied, and what became of it.
-func TestManualRecordsSayWhatTheyAre(t *testing.T) {
+// TestControlRecordsSayWhatTheyAre: a reader sees who decided it, where it was applied, and what became of it.
+func TestControlRecordsSayWhatTheyAre(t *testing.T) {
 	f := New(foldtest.Rules(t, tenAMinute), Options{})
 	rowEntry(f, 5*second, "x", 10)
 	first, undo := closeRecord(2, "x"), &schemas.Control{
@@ -132,26 +132,28 @@ func TestManualRecordsSayWhatTheyAre(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := []Manual{
+	want := []override.Record{
 		{Control: *closeRecord(1, "y"), Offset: 100, From: 40, At: 5 * second},
-		{Control: *first, Offset: 101, From: 41, At: 5 * second, Undone: true, UndoneBy: undo},
+		{Control: *first, Offset: 101, From: 41, At: 5 * second, UndoneBy: undo},
 	}
-	if got := manualOf(f); !reflect.DeepEqual(got, want) {
+	if got := recordsOf(f); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	count := 0
-	f.Manual(func(Manual) bool { count++; return false })
+	for range f.Records().All(0) {
+		count++
+		break
+	}
 	if count != 1 {
-		t.Errorf("got %d after false, want 1", count)
+		t.Errorf("got %d before the end, want 1", count)
 	}
 	for from, want := range map[int64]int{-1: 2, 100: 2, 101: 1, 102: 0, math.MaxInt64: 0} {
 		count = 0
-		f.ManualFrom(from, func(m Manual) bool {
-			if count++; m.Offset < from {
-				t.Errorf("from %d: got %+v", from, m)
+		for r := range f.Records().All(from) {
+			if count++; r.Offset < from {
+				t.Errorf("from %d: got %+v", from, r)
 			}
-			return true
-		})
+		}
 		if count != want {
 			t.Errorf("from %d: got %d records, want %d", from, count, want)
 		}
@@ -163,81 +165,50 @@ func TestManualRecordsSayWhatTheyAre(t *testing.T) {
 	}
 }
 
-// TestEffectiveRules: Rules are the file's, whatever people say; Effective is what counts.
-func TestEffectiveRules(t *testing.T) {
+// TestRulesInShadow: Rules are the file's, whatever people say; the fold counts by copies.
+func TestRulesInShadow(t *testing.T) {
 	set := foldtest.Rules(t, tenAMinute, threeAnHour)
 	f := New(set, Options{})
 	if err := f.Control(&schemas.Control{ID: controlNumber(1), Action: schemas.ControlMode, Rule: "b", Until: hour}, 1, 1); err != nil {
 		t.Fatal(err)
 	}
-	if f.Rules() != set || f.Effective(0) != set.Rules[0] || set.Rules[1].Mode != schemas.ModeEnforce {
+	if f.Rules() != set || f.set.Rules[0] != set.Rules[0] || set.Rules[1].Mode != schemas.ModeEnforce {
 		t.Error("want the file's rules as they were")
 	}
-	if r := f.Effective(1); r.Mode != schemas.ModeShadow || r.Fingerprint() != set.Rules[1].Fingerprint() || r.Shape() != set.Rules[1].Shape() {
+	if r := f.set.Rules[1]; r.Mode != schemas.ModeShadow || r.Fingerprint() != set.Rules[1].Fingerprint() || r.Shape() != set.Rules[1].Shape() {
 		t.Errorf("got %+v, want b in shadow", r)
 	}
 	if s := f.Stats(); s.Rules[1].Mode != schemas.ModeShadow || s.Rules[0].Mode != schemas.ModeEnforce {
 		t.Errorf("got %+v, want b in shadow", s.Rules)
 	}
 	rowEntry(f, hour, "x", 1)
-	if f.Effective(1) != set.Rules[1] {
+	if f.set.Rules[1] != set.Rules[1] {
 		t.Error("when it is over: want b as in the file")
 	}
 }
 
-// badManualValues are rows that no fold writes.
-func badManualValues(t testing.TB) map[string][]byte {
-	t.Helper()
-	m := &manual{Control: *closeRecord(1, "x"), offset: 7, from: 8, at: 9}
-	value := func(change func(m *manual)) []byte {
-		other := *m
-		change(&other)
-		return other.value()
-	}
-	return map[string][]byte{
-		"cut short":         m.value()[:20],
-		"another version":   append([]byte{9}, m.value()[1:]...),
-		"something behind":  append(m.value(), 1),
-		"no action":         value(func(m *manual) { m.Action = 0 }),
-		"an undo":           value(func(m *manual) { m.Action = schemas.ControlUndo }),
-		"a note":            value(func(m *manual) { m.Action = schemas.ControlRules }),
-		"a later action":    value(func(m *manual) { m.Action = 200 }),
-		"no caller":         value(func(m *manual) { m.Caller = schemas.Caller{} }),
-		"a limit of none":   value(func(m *manual) { m.Action, m.Rule = schemas.ControlLimit, "a" }),
-		"a limit of nobody": value(func(m *manual) { m.Action, m.Limit = schemas.ControlLimit, 5 }),
-		"over at once":      value(func(m *manual) { m.Until = m.Time }),
-		"before the topic":  value(func(m *manual) { m.offset = -1 }),
-		"before the log":    value(func(m *manual) { m.from = -1 }),
-		"a long reason":     value(func(m *manual) { m.Reason = strings.Repeat("r", maxManualText+1) }),
-		"undone by a close": value(func(m *manual) { m.undo = closeRecord(2, "x") }),
-		"undone by another": value(func(m *manual) { m.undo = &schemas.Control{Action: schemas.ControlUndo, Target: controlNumber(5)} }),
-		"a reset undone": value(func(m *manual) {
-			m.Action, m.undo = schemas.ControlReset, &schemas.Control{Action: schemas.ControlUndo, Target: m.ID}
-		}),
-	}
+// forgotAll reports whether a fold remembers no control record.
+func forgotAll(f *Fold) bool {
+	return f.Stats().InForce == 0 && len(recordsOf(f)) == 0 && !f.records.AboutCallers() && f.records.Modes().Len() == 0 && f.records.NextEnd() == math.MaxInt64
 }
 
-func TestBadManualRows(t *testing.T) {
-	key := manualKey(controlNumber(1))
-	for name, value := range badManualValues(t) {
+func TestBadControlRows(t *testing.T) {
+	key := override.Key(controlNumber(1))
+	for name, value := range map[string][]byte{"another version": {9, 1, 1}, "cut short": {1, 7}} {
 		for _, read := range []func(*Fold) error{
 			func(f *Fold) error { return f.Put(key, value) }, func(f *Fold) error { return f.Restore(key, value) },
 		} {
 			f := New(foldtest.Rules(t, tenAMinute), Options{})
-			if err := read(f); !errors.Is(err, errRow) || len(f.manual.byID) != 0 || f.Dirty() != 0 {
-				t.Errorf("%s: got %v and %d records, want %v", name, err, len(f.manual.byID), errRow)
+			if err := read(f); !errors.Is(err, override.ErrRow) || !forgotAll(f) || f.Dirty() != 0 {
+				t.Errorf("%s: got %v, want %v", name, err, override.ErrRow)
 			}
 		}
 	}
-	f := New(foldtest.Rules(t, tenAMinute), Options{})
-	if err := f.Put(key[:9], (&manual{Control: *closeRecord(1, "x")}).value()); !errors.Is(err, errRow) {
-		t.Errorf("half a key: got %v", err)
-	}
 }
 
-// FuzzPutManual reads control records as a store or a snapshot might hold them. Whatever is accepted is held and stored as it was, can
+// FuzzPutControlRecord reads control records as a store or a snapshot might hold them. Whatever is accepted is held and stored as it was, can
 // be counted on, undone and outlived, and nothing is left of it then.
-func FuzzPutManual(f *testing.F) {
+func FuzzPutControlRecord(f *testing.F) {
 	set := foldtest.Rules(f, tenAMinute)
 	seed := New(set, Options{})
 	for i, c := range []*schemas.Control{
@@ -254,11 +225,8 @@ func FuzzPutManual(f *testing.F) {
 	for _, c := range seed.TakeDirty() {
 		f.Add(c.Key, c.Value)
 	}
-	for _, value := range badManualValues(f) {
-		f.Add(manualKey(controlNumber(1)), value)
-	}
 	f.Fuzz(func(t *testing.T, key, value []byte) {
-		if KindOf(key) != ManualRow || len(value) == 0 {
+		if KindOf(key) != ControlRow || len(value) == 0 {
 			return
 		}
 		fold := New(set, Options{})
@@ -266,30 +234,30 @@ func FuzzPutManual(f *testing.F) {
 		fold.TakeChanges()
 		fold.TakeDirty()
 		if err := fold.Put(key, value); err != nil {
-			if !errors.Is(err, errRow) || len(fold.manual.byID) != 0 {
-				t.Fatalf("got %v and %d records", err, len(fold.manual.byID))
+			if !errors.Is(err, override.ErrRow) || len(recordsOf(fold)) != 0 {
+				t.Fatalf("got %v and %+v", err, recordsOf(fold))
 			}
 			return
 		}
-		list := manualOf(fold)
+		list := recordsOf(fold)
 		if len(list) == 0 {
 			return // it was over
 		}
 		changes := fold.TakeDirty()
 		again := New(set, Options{})
-		if len(changes) != 1 || again.Put(changes[0].Key, changes[0].Value) != nil || !reflect.DeepEqual(manualOf(again), list) {
-			t.Fatalf("got %+v again, want %+v", manualOf(again), list)
+		if len(changes) != 1 || again.Put(changes[0].Key, changes[0].Value) != nil || !reflect.DeepEqual(recordsOf(again), list) {
+			t.Fatalf("got %+v again, want %+v", recordsOf(again), list)
 		}
-		if err := fold.Put(key, value); err != nil || !reflect.DeepEqual(manualOf(fold), list) {
-			t.Fatalf("twice: got %v, %+v", err, manualOf(fold))
+		if err := fold.Put(key, value); err != nil || !reflect.DeepEqual(recordsOf(fold), list) {
+			t.Fatalf("twice: got %v, %+v", err, recordsOf(fold))
 		}
 		_ = fold.Control(&schemas.Control{ID: controlNumber(99), Action: schemas.ControlUndo, Target: list[0].Control.ID}, 3, math.MaxInt64)
 		rowEntry(fold, second, "x", 1)
 		fold.SetRules(set)
 		fold.Digest(second)
 		fold.Advance(math.MaxInt64)
-		if len(fold.manual.byID)+len(fold.manual.list)+len(fold.manual.hands)+len(fold.manual.modes)+fold.manual.ends.Len() != 0 || fold.Stats().Manual != 0 {
-			t.Fatalf("got %+v left when all is over", fold.manual)
+		if !forgotAll(fold) {
+			t.Fatalf("got %+v left when all is over", recordsOf(fold))
 		}
 	})
 }

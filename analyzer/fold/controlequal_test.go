@@ -229,7 +229,7 @@ func (s *scanned) step(f *Fold, i int) {
 		return
 	}
 	next := i
-	if f.Scan().Manual() > 0 {
+	if f.Scan().Records() > 0 {
 		next = s.from
 	}
 	piece, more := f.ScanRows(7)
@@ -319,20 +319,20 @@ func sameUnderControl(t *testing.T, what string, got, want *Fold) {
 	if got.LogTime() != now || got.Digest(now) != want.Digest(now) {
 		t.Errorf("%s: got digest %#x, want %#x", what, got.Digest(now), want.Digest(now))
 	}
-	if g, w := manualOf(got), manualOf(want); !reflect.DeepEqual(g, w) {
+	if g, w := recordsOf(got), recordsOf(want); !reflect.DeepEqual(g, w) {
 		t.Errorf("%s: got %d records, want %d", what, len(g), len(w))
 	}
 	if g, w := closures(got), closures(want); !slices.Equal(g, w) {
 		t.Errorf("%s: got closures\n%q, want\n%q", what, g, w)
 	}
-	if g, w := got.Stats().Manual, want.Stats().Manual; g != w || len(got.manual.hands) != len(want.manual.hands) || len(got.manual.modes) != len(want.manual.modes) {
+	if g, w := got.Stats().InForce, want.Stats().InForce; g != w || got.records.Modes().Len() != want.records.Modes().Len() {
 		t.Errorf("%s: got %d records in force, want %d", what, g, w)
 	}
 	rowsDiffer(t, what, got, want)
 	got.table.each(func(_ uint32, r *row) bool {
-		hand := got.manual.hands[schemas.Caller{Kind: got.set.Rules[r.rule].Kind, ID: r.id}] != nil
-		if flagged := r.beside&hasHand != 0; flagged != hand {
-			t.Errorf("%s: row of %s: got flag %v, want %v", what, r.id, flagged, hand)
+		about := got.records.Of(schemas.Caller{Kind: got.set.Rules[r.rule].Kind, ID: r.id}).Len() > 0
+		if flagged := r.beside&hasRecords != 0; flagged != about {
+			t.Errorf("%s: row of %s: got flag %v, want %v", what, r.id, flagged, about)
 		}
 		return true
 	})
@@ -354,12 +354,12 @@ func TestPredictionsRespectWhatPeopleSay(t *testing.T) {
 				continue // it ends a share of rules that were
 			}
 			row := rowOf(f, f.ruleIndex(p.Rule.Name), p.Caller.ID)
-			_, unlimited := f.limitByHand(p.Rule, p.Caller.ID)
+			_, unlimited := f.limitUnder(p.Rule, p.Caller.ID)
 			ahead := p.Decision.Early || p.Decision.Next != (schemas.Span{}) || p.Decision.Share != nil
-			if ahead && (unlimited || row == nil || f.isClosedByHand(p.Rule.Kind, p.Caller.ID)) {
+			if ahead && (unlimited || row == nil || f.closedByRecord(p.Rule.Kind, p.Caller.ID)) {
 				t.Fatalf("act %d: got %+v for a caller with unlimited=%v", i, p, unlimited)
 			}
-			if want := f.Effective(int(f.ruleIndex(p.Rule.Name))).Mode; p.Decision.Mode != want {
+			if want := f.set.Rules[int(f.ruleIndex(p.Rule.Name))].Mode; p.Decision.Mode != want {
 				t.Fatalf("act %d: got %+v, want mode %v", i, p, want)
 			}
 		}
@@ -422,7 +422,7 @@ func (f *Fold) rowAt(rule, id string, at int64) (found Row) {
 	})
 	if found.Rule == nil {
 		def := f.set.Rules[f.ruleIndex(rule)]
-		found.Limit, found.Unlimited = f.limitByHand(def, id)
+		found.Limit, found.Unlimited = f.limitUnder(def, id)
 	}
 	return found
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/rows"
 )
 
 // Bounds of the dedupe table, in log time.
@@ -54,28 +55,11 @@ type dedupe struct {
 	max     int
 	gaps    uint64 // sequence numbers skipped and not filled since, as far as this process saw
 	changed []senderID
-	removed removals
-}
-
-// removals is the rows that were dropped while the store still holds them: by key, their rows.Sum. A row that comes
-// back before the next checkpoint takes its sum from here, so that each key is changed once in a transaction.
-type removals map[string]uint64
-
-func (r removals) add(key []byte, stored uint64) {
-	if stored != 0 {
-		r[string(key)] = stored
-	}
-}
-
-// take returns the sum under which the store still holds key, or 0.
-func (r removals) take(key []byte) uint64 {
-	stored := r[string(key)]
-	delete(r, string(key))
-	return stored
+	removed rows.Removed
 }
 
 func newDedupe(limit int) *dedupe {
-	return &dedupe{rows: make(map[senderID]*sender), idle: newIdleHeap(), max: limit, removed: make(removals)}
+	return &dedupe{rows: make(map[senderID]*sender), idle: newIdleHeap(), max: limit, removed: make(rows.Removed)}
 }
 
 // row returns the row of id, which was heard of at the given time; new if need be; nil if there is no room at log time
@@ -88,7 +72,7 @@ func (d *dedupe) row(id senderID, now, at int64) *sender {
 		}
 		s = &sender{last: at}
 		if len(d.removed) > 0 {
-			s.stored = d.removed.take(id.key())
+			s.stored = d.removed.Take(id.key())
 		}
 		d.put(id, s)
 	}
@@ -205,7 +189,7 @@ func ago(t int64, d time.Duration) int64 { return max(t, math.MinInt64+int64(d))
 
 func (d *dedupe) remove(id senderID, s *sender) {
 	delete(d.rows, id)
-	d.removed.add(id.key(), s.stored)
+	d.removed.Add(id.key(), s.stored)
 }
 
 func (id senderID) key() []byte { return append([]byte{id.prefix()}, id.id[:]...) }

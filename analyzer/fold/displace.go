@@ -165,7 +165,7 @@ func (f *Fold) compact() {
 	old.each(func(_ uint32, r *row) bool {
 		i := f.table.insert(rowHash(f.ids.hash(r.id), int32(r.rule)), int32(r.rule), r.id)
 		to := f.table.row(i)
-		to.flagByHand(r.beside&hasHand != 0)
+		to.flagRecords(r.beside&hasRecords != 0)
 		to.take(&StoredRow{since: r.since, Closure: r.closure, State: r.state})
 		f.adopt(to, r, &beside, true)
 		if to.stored = r.stored; r.dirty {

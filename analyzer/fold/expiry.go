@@ -29,8 +29,8 @@ func (f *Fold) Advance(t int64) {
 	if t <= f.now {
 		return
 	}
-	if t >= f.manual.next {
-		f.expireManual(t)
+	if t >= f.records.NextEnd() {
+		f.expireRecords(t)
 	}
 	if f.ends.due(t) {
 		f.reportEnds(t)
@@ -64,7 +64,7 @@ func (f *Fold) drop(i uint32, r *row) {
 		f.lossChanged(int32(r.rule))
 	}
 	f.noteDropped(i, r)
-	f.removed.add(AppendRowKey(nil, f.set.Rules[r.rule].Name, f.set.Rules[r.rule].Kind, r.id), r.stored)
+	f.removed.Add(AppendRowKey(nil, f.set.Rules[r.rule].Name, f.set.Rules[r.rule].Kind, r.id), r.stored)
 	f.remove(i, r)
 }
 

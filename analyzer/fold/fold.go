@@ -5,10 +5,12 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/busiest"
 	"github.com/509da70d/floodgate/analyzer/integer"
+	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/analyzer/window"
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/rows"
 )
 
 // Defaults of Options.
@@ -68,13 +70,12 @@ type Fold struct {
 	canaries    []schemas.Entry
 	dirty       []uint32
 	losses      []int32 // rules whose losses changed since they were last handed to a checkpoint
-	removed     removals
+	removed     rows.Removed
 	scan        *Scan // the pass over the rows that is under way, or nil
 	stats       Stats
 	overs       overshoots
 	busiest     busiest.Callers
-	manual      manuals
-	limits      []ruleLimit // of changeHand
+	records     *override.Records
 
 	demands  map[*row]*demand          // by row, where gates have blocked requests early of late
 	steps    map[*row][]policy.Closure // by row, where its closure is not the first in a row: see policy.Steps
@@ -115,8 +116,8 @@ func New(set *rules.Set, o Options) *Fold {
 	f := &Fold{
 		opts: o, fingerprint: o.Key.Fingerprint(), dedupe: newDedupe(o.MaxSenders), ids: newIDHasher(),
 		waiting: newWaiting(max(1, int(waitingShare*float64(o.MaxRows)))), ends: newEnds(),
-		now: math.MinInt64, removed: make(removals), stats: Stats{Rejected: make(map[string]uint64)}, overs: newOvershoots(),
-		lags: newLags(), manual: newManuals(),
+		now: math.MinInt64, removed: make(rows.Removed), stats: Stats{Rejected: make(map[string]uint64)}, overs: newOvershoots(),
+		lags: newLags(), records: override.New(o.NoStore),
 	}
 	f.busiest = busiest.New(o.Busiest, f.ids.hash(""))
 	f.setRules(set)
@@ -124,7 +125,7 @@ func New(set *rules.Set, o Options) *Fold {
 }
 
 func (f *Fold) setRules(set *rules.Set) {
-	f.file, f.set, f.kinds, f.accounts = set, f.effective(set), nil, newAccounts(set)
+	f.file, f.set, f.kinds, f.accounts = set, f.records.Shadows(set), nil, newAccounts(set)
 	for i, r := range set.Rules {
 		f.accounts[i].setPredicts(r, &f.opts)
 		k := 0
@@ -187,8 +188,8 @@ func (f *Fold) count(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) {
 	}
 	i, known := f.table.find(hash, rule, e.ID)
 	limit, unlimited := LimitFor(r, e.ID)
-	if known && f.table.row(i).beside&hasHand != 0 || !known && len(f.manual.hands) > 0 {
-		limit, unlimited = f.limitByHand(r, e.ID)
+	if known && f.table.row(i).beside&hasRecords != 0 || !known && f.records.AboutCallers() {
+		limit, unlimited = f.limitUnder(r, e.ID)
 	}
 	if !known {
 		n := newcomer{r: r, rule: rule, hash: hash, id: e.ID, at: e.Time, limit: limit, unlimited: unlimited, weight: weight}
@@ -258,7 +259,7 @@ func (f *Fold) Busiest() *busiest.Callers { return &f.busiest }
 // LogTime returns the newest time folded, in Unix nanoseconds; math.MinInt64 if there was none.
 func (f *Fold) LogTime() int64 { return f.now }
 
-// Rules returns the rules that the fold counts by, as they were given to it: see Effective.
+// Rules returns the rules that the fold counts by, as they were given to it: without the shadow modes of control records.
 func (f *Fold) Rules() *rules.Set { return f.file }
 
 // Stats returns a copy of the counters since the Fold was made.

@@ -3,6 +3,7 @@ package fold
 import (
 	"math"
 
+	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/analyzer/window"
@@ -30,22 +31,22 @@ type Look struct {
 	Caller schemas.Caller
 	Now    int64      // Unix nanoseconds: the time of the windows
 	Rules  []RuleLook // of the caller's kind, in the order of the file
-	Hand   HandLook
+	Record RecordLook
 }
 
 // RuleLook is what a fold holds about one caller under one rule.
 type RuleLook struct {
-	Rule    *rules.Rule // as it counts: in mode shadow while a control record says so
-	Brake   *Manual     // the control record that puts the rule into mode shadow; nil if none does
-	Absence Absence
+	Rule     *rules.Rule      // as it counts: in mode shadow while a control record says so
+	ShadowBy *override.Record // the control record that puts the rule into mode shadow; nil if none does
+	Absence  Absence
 
-	Limit     int64   // that the caller is counted under: see LimitFor
-	Capacity  int64   // the weight at which the window is full
-	Unlimited bool    // nothing closes the caller
-	Override  string  // what an override of the rule for the caller is written for, the id or a network; empty if there is none
-	Exact     bool    // it is written for the id
-	LimitBy   *Manual // the control record that gives the limit, before any override; nil if none does
-	OpenedBy  *Manual // the control record that takes the limit away; nil if none does
+	Limit     int64            // that the caller is counted under: see LimitFor
+	Capacity  int64            // the weight at which the window is full
+	Unlimited bool             // nothing closes the caller
+	Override  string           // what an override of the rule for the caller is written for, the id or a network; empty if there is none
+	Exact     bool             // it is written for the id
+	LimitBy   *override.Record // the control record that gives the limit, before any override; nil if none does
+	OpenedBy  *override.Record // the control record that takes the limit away; nil if none does
 
 	Count   window.Count  // at Now. Of a caller that waits, a coarse one, which is never too high
 	Since   int64         // log time up to which weight may be missing from Count; math.MinInt64 if it is exact
@@ -66,7 +67,7 @@ func (l *RuleLook) LowerBound() bool { return l.Since != never }
 // Look returns what the fold holds about a caller, with windows as of now in Unix nanoseconds, or of log time if that is
 // later. It changes nothing. It takes about a microsecond for each rule of the caller's kind, and more if a log has many entries.
 func (f *Fold) Look(c schemas.Caller, now int64) Look {
-	l := Look{Caller: c, Now: max(now, f.now), Hand: f.lookHand(c)}
+	l := Look{Caller: c, Now: max(now, f.now), Record: f.lookRecords(c)}
 	hash := f.ids.hash(c.ID)
 	for _, i := range f.rulesOf(c.Kind) {
 		l.Rules = append(l.Rules, f.lookRule(i, rowHash(hash, i), c.ID, l.Now))
@@ -78,10 +79,10 @@ func (f *Fold) Look(c schemas.Caller, now int64) Look {
 func (f *Fold) lookRule(rule int32, hash uint64, id string, now int64) RuleLook {
 	r := f.set.Rules[rule]
 	l := RuleLook{Rule: r, Since: never}
-	l.Limit, l.Unlimited = f.limitByHand(r, id)
+	l.Limit, l.Unlimited = f.limitUnder(r, id)
 	l.Override, l.Exact, _ = r.Override(id)
-	l.LimitBy, l.OpenedBy = f.lookLimit(schemas.Caller{Kind: r.Kind, ID: id}, r.Name)
-	l.Brake = f.modeBy(r.Name)
+	l.LimitBy, l.OpenedBy = f.records.Of(schemas.Caller{Kind: r.Kind, ID: id}).LimitBy(r.Name)
+	l.ShadowBy = f.records.Modes().Shadow(r.Name)
 	l.Capacity = r.Window.Capacity(l.Limit)
 	i, ok := f.table.find(hash, rule, id)
 	if !ok {

@@ -118,7 +118,7 @@ func (f *Fold) MayBeClosed(rule string, fingerprint uint64, id string) bool {
 		return false
 	}
 	r := f.set.Rules[i]
-	limit, _ := f.limitByHand(r, id)
+	limit, _ := f.limitUnder(r, id)
 	return f.now < forgets(r, nil, limit, f.accounts[i].lost)
 }
 
@@ -128,7 +128,7 @@ func (f *Fold) moveAccounts(old []account, before *rules.Set, moved []int32) {
 		a := &old[i]
 		to := moved[i]
 		if to < 0 {
-			f.removed.add(lossKey(before.Rules[i]), a.stored)
+			f.removed.Add(lossKey(before.Rules[i]), a.stored)
 			continue
 		}
 		now := &f.accounts[to]
@@ -160,7 +160,7 @@ func (f *Fold) takeLosses(changes []rows.Change) []rows.Change {
 		a := &f.accounts[i]
 		key, value := lossKey(f.set.Rules[i]), lossValue(f.set.Rules[i], a)
 		if a.stored == 0 && len(f.removed) > 0 {
-			a.stored = f.removed.take(key)
+			a.stored = f.removed.Take(key)
 		}
 		changes = append(changes, rows.Change{Key: key, Value: value, Old: a.stored})
 		a.stored, a.dirty = rows.Sum(key, value), false
@@ -195,7 +195,7 @@ func (f *Fold) restoreLoss(key, value []byte, stored uint64) error {
 	}
 	i := f.ruleIndex(string(key[1:]))
 	if i < 0 || f.set.Rules[i].Shape() != binary.LittleEndian.Uint64(value[1:]) {
-		f.removed.add(key, stored)
+		f.removed.Add(key, stored)
 		return nil
 	}
 	a := &f.accounts[i]

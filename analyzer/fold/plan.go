@@ -42,7 +42,7 @@ func (f *Fold) plan(tr *tracker) {
 	r := tr.row
 	rule := f.set.Rules[r.rule]
 	limit, unlimited := f.limitOf(rule, r)
-	if unlimited || r.beside&hasHand != 0 && f.isClosedByHand(rule.Kind, r.id) || f.tooFar(rule, r, limit) {
+	if unlimited || r.beside&hasRecords != 0 && f.closedByRecord(rule.Kind, r.id) || f.tooFar(rule, r, limit) {
 		return
 	}
 	o := policy.Outlook{

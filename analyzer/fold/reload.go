@@ -50,7 +50,7 @@ func (f *Fold) SetRules(set *rules.Set) {
 
 // abandon drops a row whose rule was removed or no longer counts its caller, and opens what it had closed.
 func (f *Fold) abandon(rule *rules.Rule, r *row) {
-	f.removed.add(AppendRowKey(nil, rule.Name, rule.Kind, r.id), r.stored)
+	f.removed.Add(AppendRowKey(nil, rule.Name, rule.Kind, r.id), r.stored)
 	if r.closure.ClosedAt(f.now) {
 		r.closure.Until = f.now
 		f.derived(rule, r, policy.Opened)

@@ -3,6 +3,7 @@ package fold
 import (
 	"testing"
 
+	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -76,19 +77,19 @@ func TestManualByAction(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	all := ManualCounts{schemas.ControlClose: 2, schemas.ControlOpen: 1, schemas.ControlLimit: 1, schemas.ControlMode: 1}
-	if s := f.Stats(); s.ManualBy != all || s.Manual != 5 {
-		t.Errorf("got %v and %d, want %v", s.ManualBy, s.Manual, all)
+	all := override.Counts{schemas.ControlClose: 2, schemas.ControlOpen: 1, schemas.ControlLimit: 1, schemas.ControlMode: 1}
+	if s := f.Stats(); s.InForceBy != all || s.InForce != 5 {
+		t.Errorf("got %v and %d, want %v", s.InForceBy, s.InForce, all)
 	}
 	undo := &schemas.Control{ID: controlNumber(7), Action: schemas.ControlUndo, Target: controlNumber(2)}
 	if err := f.Control(undo, 1, 6); err != nil {
 		t.Fatal(err)
 	}
-	if s := f.Stats(); s.ManualBy[schemas.ControlClose] != 1 || s.Manual != 4 {
-		t.Errorf("undone: got %v, want one close less", s.ManualBy)
+	if s := f.Stats(); s.InForceBy[schemas.ControlClose] != 1 || s.InForce != 4 {
+		t.Errorf("undone: got %v, want one close less", s.InForceBy)
 	}
 	f.Advance(hour)
-	if s := f.Stats(); s.ManualBy != (ManualCounts{}) || s.Manual != 0 {
-		t.Errorf("over: got %v and %d, want none", s.ManualBy, s.Manual)
+	if s := f.Stats(); s.InForceBy != (override.Counts{}) || s.InForce != 0 {
+		t.Errorf("over: got %v and %d, want none", s.InForceBy, s.InForce)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/analyzer/window"
@@ -17,12 +18,12 @@ type RowKind byte
 
 // Kinds of rows.
 const (
-	CountRow    RowKind = 'w' // a rule and caller: window and closure
-	ProducerRow RowKind = 'p' // sequence numbers of a producer
-	SourceRow   RowKind = 's' // offsets of a source of lines
-	LossRow     RowKind = 'l' // what a rule could not count
-	ManualRow   RowKind = 'm' // a control record; see Manual
-	EventRow    RowKind = 'e' // an owner's: events that are to be written. A Fold has none, and passes over them
+	CountRow    RowKind = 'w'                // a rule and caller: window and closure
+	ProducerRow RowKind = 'p'                // sequence numbers of a producer
+	SourceRow   RowKind = 's'                // offsets of a source of lines
+	LossRow     RowKind = 'l'                // what a rule could not count
+	ControlRow  RowKind = override.KeyPrefix // a control record; see override.Record
+	EventRow    RowKind = 'e'                // an owner's: events that are to be written. A Fold has none, and passes over them
 )
 
 // KindOf returns the kind of the row with a key; 0 if the key is empty.

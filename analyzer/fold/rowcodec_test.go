@@ -234,7 +234,7 @@ func FuzzRestore(f *testing.F) {
 		}
 		fold.Resume(hour)
 		rows := rowsOf(fold)
-		if len(rows)+len(fold.dedupe.rows)+len(fold.removed)+len(fold.manual.byID) != 1 {
+		if len(rows)+len(fold.dedupe.rows)+len(fold.removed)+len(recordsOf(fold))+len(fold.records.Removed()) != 1 {
 			t.Fatalf("got rows %q and %d senders of one row", rows, len(fold.dedupe.rows))
 		}
 		for _, row := range rows { // numbers have but one shortest form, so a longer one is not what was stored

@@ -13,7 +13,7 @@ import (
 
 // Dirty returns how many rows the next TakeDirty returns at most.
 func (f *Fold) Dirty() int {
-	return len(f.dirty) + len(f.losses) + len(f.removed) + len(f.dedupe.changed) + len(f.dedupe.removed) + len(f.manual.dirty)
+	return len(f.dirty) + len(f.losses) + len(f.removed) + len(f.dedupe.changed) + len(f.dedupe.removed) + f.records.Dirty()
 }
 
 // TakeDirty returns what has changed since it was last called, for the store to commit with the next offset. Deletions
@@ -36,9 +36,9 @@ func (f *Fold) TakeDirty() []rows.Change {
 		r.stored, r.dirty = rows.Sum(key, value), false
 	}
 	f.dirty = f.dirty[:0]
-	changes = f.takeManual(f.takeLosses(changes))
+	changes = f.records.Take(f.takeLosses(changes))
 	changes = f.dedupe.take(changes)
-	for _, removed := range []removals{f.removed, f.dedupe.removed} {
+	for _, removed := range []rows.Removed{f.removed, f.records.Removed(), f.dedupe.removed} {
 		for key, stored := range removed {
 			changes = append(changes, rows.Change{Key: []byte(key), Old: stored})
 		}
@@ -94,8 +94,8 @@ func (f *Fold) Restore(key, value []byte) error {
 		return nil
 	case LossRow:
 		return f.restoreLoss(key, value, sum)
-	case ManualRow:
-		return f.restoreManual(key, value, sum)
+	case ControlRow:
+		return f.restoreRecord(key, value, sum)
 	case ProducerRow, SourceRow:
 		return f.dedupe.restore(key, value, sum)
 	}
@@ -112,7 +112,7 @@ func (f *Fold) Restore(key, value []byte) error {
 		return err
 	}
 	if v.State == nil {
-		f.removed.add(key, sum)
+		f.removed.Add(key, sum)
 		return nil
 	}
 	_, row := f.insert(rule, strings.Clone(id))
@@ -136,7 +136,6 @@ func (f *Fold) Resume(logTime int64) {
 		f.now = logTime
 		f.wheel.start(logTime)
 	}
-	f.manual.sort()
 	f.trim()
 	f.reschedule()
 }
@@ -145,7 +144,7 @@ func (f *Fold) Resume(logTime int64) {
 // partitions of one log add up (modulo 2^64) to the digest of one fold over the whole log, if none of them lost any weight. Control
 // records that are about all partitions are in the digest of partition 0.
 func (f *Fold) Digest(at int64) uint64 {
-	sum := f.digestManual(at)
+	sum := f.records.Digest(at, f.opts.Partition == 0)
 	f.table.each(func(_ uint32, r *row) bool {
 		if f.expiry(r) <= at {
 			return true
@@ -166,7 +165,7 @@ func (f *Fold) Digest(at int64) uint64 {
 	return sum
 }
 
-// Closures returns all closures that end after now, those by hand included, as changes that moved them there, without offsets.
+// Closures returns all closures that end after now, those of control records included, as changes that moved them there, without offsets.
 func (f *Fold) Closures(now int64) []Change {
 	var list []Change
 	f.table.each(func(_ uint32, r *row) bool {
@@ -181,7 +180,7 @@ func (f *Fold) Closures(now int64) []Change {
 		})
 		return true
 	})
-	return f.handClosures(list, now)
+	return f.recordClosures(list, now)
 }
 
 // LowerBound reports whether weight may be missing from Total.

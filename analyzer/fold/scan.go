@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/store/rows"
 )
 
@@ -21,14 +21,7 @@ type Scan struct {
 	dropped    []droppedRow
 	overflowed bool
 
-	manual []scannedManual // control records as they were then
-}
-
-// scannedManual is a control record and what had undone it; all else of it never changes.
-type scannedManual struct {
-	*manual
-
-	undo *schemas.Control
+	records []override.Row // control records as they were then
 }
 
 // droppedRow is a row that was dropped before the scan had reached it.
@@ -46,9 +39,9 @@ func (s *Scan) Overflowed() bool { return s.overflowed }
 // Dropped returns how many rows were dropped that the next piece must hand out.
 func (s *Scan) Dropped() int { return len(s.dropped) }
 
-// Manual returns how many control records must still be handed out, before all other rows. While it is not 0, the next piece is of
+// Records returns how many control records must still be handed out, before all other rows. While it is not 0, the next piece is of
 // them alone, as of where the scan began: what is folded from there on depends on them. Later records are applied again.
-func (s *Scan) Manual() int { return len(s.manual) }
+func (s *Scan) Records() int { return len(s.records) }
 
 // Behind returns how many rows must be handed out so that a share of all, from 0 to 1, has been.
 func (s *Scan) Behind(share float64) int { return int(share*float64(s.end)) - int(s.at) }
@@ -59,10 +52,7 @@ func (f *Fold) Scan() *Scan { return f.scan }
 // BeginScan starts a scan, in place of one that was under way, and returns the whole dedupe table and all losses as they
 // are now.
 func (f *Fold) BeginScan() ([]Sender, []rows.Change) {
-	f.scan = &Scan{end: f.table.Made()}
-	for _, m := range f.manual.byID {
-		f.scan.manual = append(f.scan.manual, scannedManual{m, m.undo})
-	}
+	f.scan = &Scan{end: f.table.Made(), records: f.records.Rows()}
 	for i := range f.accounts {
 		f.accounts[i].shown = false
 	}
@@ -88,11 +78,11 @@ func (f *Fold) ScanRows(n int) (piece []rows.Change, more bool) {
 		piece = append(piece, rows.Change{Key: key, Value: value})
 		size += len(key) + len(value)
 	}
-	for ; len(s.manual) > 0; s.manual = s.manual[1:] {
+	for ; len(s.records) > 0; s.records = s.records[1:] {
 		if full() {
 			return piece, true
 		}
-		add(s.manual[0].key(), s.manual[0].valueWith(s.manual[0].undo))
+		add(s.records[0].Encode())
 	}
 	if len(piece) > 0 {
 		return piece, true
@@ -134,8 +124,8 @@ func (f *Fold) Put(key, value []byte) error {
 	switch KindOf(key) {
 	case LossRow:
 		return f.restoreLoss(key, value, 0)
-	case ManualRow:
-		return f.restoreManual(key, value, 0)
+	case ControlRow:
+		return f.restoreRecord(key, value, 0)
 	}
 	name, kind, id, err := ParseRowKey(string(key))
 	if err != nil {
@@ -187,7 +177,6 @@ func (f *Fold) readRow(key, value []byte, rule int32) (StoredRow, error) {
 
 // EndPuts ends restoring from a snapshot: each row is in one bucket of the wheel again.
 func (f *Fold) EndPuts() {
-	f.manual.sort()
 	f.trim()
 	f.reschedule()
 }

@@ -144,6 +144,19 @@ func (f *Fold) planEnd(rule *rules.Rule, r *row, limit int64) {
 	f.ended = append(f.ended, Plan{Rule: rule, Caller: caller, Decision: d, At: f.now, Offset: f.offset, Shares: true})
 }
 
+// endAhead ends what gates were told ahead of time about a row, and what was measured for it.
+func (f *Fold) endAhead(rule *rules.Rule, r *row) {
+	tr := f.trackers.find(r)
+	if tr == nil {
+		return
+	}
+	limit, _ := f.limitOf(rule, r)
+	if tr.announced.Holds(f.now) || tr.share != nil && tr.share.Share(rule, limit, f.now) != nil {
+		f.planEnd(rule, r, limit)
+	}
+	f.trackers.remove(r)
+}
+
 // putShare gives a tracker a share, which may be nil. It had none.
 func (t *trackers) putShare(tr *tracker, s *policy.Sharing) {
 	if tr.share = s; s != nil {

@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"github.com/509da70d/floodgate/analyzer/histogram"
+	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -35,10 +36,10 @@ type Stats struct {
 	Rows      int                    // rules × callers held now
 	Senders   int                    // producers and sources remembered now
 
-	Manual         int               // control records in force now, …
-	ManualBy       ManualCounts      // … and by action
+	InForce        int               // control records in force now, …
+	InForceBy      override.Counts   // … and by action
 	Controls       uint64            // control records that were applied, each once
-	ControlRefused map[string]uint64 // control records that were refused, by reason: see ControlReason
+	ControlRefused map[string]uint64 // control records that were refused: see override.Reason
 }
 
 func (s Stats) clone(f *Fold) Stats {
@@ -47,8 +48,9 @@ func (s Stats) clone(f *Fold) Stats {
 	f.overs.settle(f.now)
 	s.Overs, s.OversBy, s.Bounds = f.overs.seen.Snapshot(), f.overs.by, f.overs.bounds.Snapshot()
 	s.Tracked = f.trackers.used
-	s.ManualBy, s.Manual = f.manual.inForce, f.manual.inForce.Sum()
-	s.Controls, s.ControlRefused = f.manual.applied, maps.Clone(f.manual.refused)
+	records := f.records.Stats()
+	s.InForceBy, s.InForce = records.InForce, records.InForce.Sum()
+	s.Controls, s.ControlRefused = records.Applied, maps.Clone(records.Refused)
 	s.Waiting = len(f.waiting.callers)
 	s.Rows, s.Senders, s.Gaps = f.table.used, len(f.dedupe.rows), f.dedupe.gaps
 	return s

@@ -29,7 +29,7 @@ const (
 	hasDemand      beside = 1 << iota // Fold.demands
 	hasTracker                        // Fold.trackers
 	closedByDemand                    // of its latest close
-	hasHand                           // Fold.manual.hands, of its caller
+	hasRecords                        // Fold.records, of its caller
 	hasSteps                          // Fold.steps
 	hasEnd                            // Fold.ends: its closure is not reported as ended yet
 )

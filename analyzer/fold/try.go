@@ -34,12 +34,9 @@ type earlySpan struct {
 // Draft copies what the fold holds about a caller. It changes nothing, and takes a few microseconds for each rule of the kind.
 func (f *Fold) Draft(c schemas.Caller) *Draft {
 	d := &Draft{Caller: c, LogTime: f.now, set: f.file, spans: make(map[string]earlySpan)}
-	records := f.manual.modes
-	if h := f.manual.hands[c]; h != nil {
-		records = slices.Concat(records, h.records)
-	}
-	for _, m := range records {
-		d.rows = append(d.rows, rows.Change{Key: m.key(), Value: m.value()})
+	for _, r := range f.records.RowsOf(c) {
+		key, value := r.Encode()
+		d.rows = append(d.rows, rows.Change{Key: key, Value: value})
 	}
 	hash := f.ids.hash(c.ID)
 	for _, i := range f.rulesOf(c.Kind) {
@@ -79,7 +76,7 @@ type Outcome struct {
 // CallerOutcome is what would come of a Trial for one caller.
 type CallerOutcome struct {
 	Caller schemas.Caller
-	Hand   HandLook      // a closure by hand may refuse it, too
+	Record RecordLook    // a control record may close it, too
 	Open   bool          // it is open before the first request
 	Closes bool          // it was open, and would be closed after the last
 	Rules  []RuleOutcome // of the caller's kind
@@ -155,7 +152,7 @@ func (d *Draft) fold(t *Trial, at int64) (*trialFold, error) {
 	tried := &trialFold{fold: f, draft: d, at: at, arrival: e, answer: e, rules: f.rulesOf(d.Caller.Kind)}
 	tried.answer.Response, tried.answer.Status, tried.answer.Cost = true, cmp.Or(t.Status, 200), max(t.Cost, 0)
 	before := f.Look(d.Caller, at)
-	tried.outcome = CallerOutcome{Caller: d.Caller, Hand: before.Hand, Rules: make([]RuleOutcome, len(tried.rules))}
+	tried.outcome = CallerOutcome{Caller: d.Caller, Record: before.Record, Rules: make([]RuleOutcome, len(tried.rules))}
 	tried.outcome.Open = !tried.closed()
 	for n, l := range before.Rules {
 		o := &tried.outcome.Rules[n]
@@ -183,15 +180,15 @@ func (f *trialFold) closedBy(rule int32) (closed, early bool) {
 	return early, early
 }
 
-// closedByHand reports whether a person has closed the caller.
-func (f *trialFold) closedByHand() bool {
-	h := &f.outcome.Hand
-	return h.Mode == schemas.ModeEnforce && h.Closure.ClosedAt(f.at)
+// closedByRecord reports whether a control record has closed the caller.
+func (f *trialFold) closedByRecord() bool {
+	l := &f.outcome.Record
+	return l.Mode == schemas.ModeEnforce && l.Closure.ClosedAt(f.at)
 }
 
 // closed reports whether gates refuse the caller.
 func (f *trialFold) closed() bool {
-	return f.closedByHand() || slices.ContainsFunc(f.rules, func(rule int32) bool {
+	return f.closedByRecord() || slices.ContainsFunc(f.rules, func(rule int32) bool {
 		closed, _ := f.closedBy(rule)
 		return closed && f.fold.set.Rules[rule].Mode == schemas.ModeEnforce
 	})
@@ -220,7 +217,7 @@ func (f *trialFold) refuse(requests int) {
 	e := f.arrival
 	e.Blocked = true
 	for n := requests; n > 0; n-- {
-		refuses := f.closedByHand()
+		refuses := f.closedByRecord()
 		e.Early = !refuses
 		for i, rule := range f.rules {
 			closed, early := f.closedBy(rule)

@@ -74,7 +74,7 @@ func TestATrialIsWhatHappens(t *testing.T) {
 func comes(t *rapid.T, f *Fold, trial *Trial, callers []schemas.Caller, want *Outcome) {
 	closed := func(c schemas.Caller) bool {
 		l := f.Look(c, want.At)
-		if l.Hand.Mode == schemas.ModeEnforce && l.Hand.Closure.ClosedAt(want.At) {
+		if l.Record.Mode == schemas.ModeEnforce && l.Record.Closure.ClosedAt(want.At) {
 			return true
 		}
 		for _, r := range l.Rules {

@@ -67,7 +67,7 @@ func statusOf(a *analyzer.Analyzer, now time.Time) analyzerStatus {
 	for _, o := range a.Stats() {
 		p := partitionStatus{
 			Partition: o.Partition, State: o.State.String(), Next: o.Next, Requests: o.Fold.Requests, Closed: o.Publish.InForce,
-			ByHand: o.Fold.Manual, Control: o.Control.Next,
+			ByHand: o.Fold.InForce, Control: o.Control.Next,
 		}
 		if o.Control.Trouble != nil {
 			p.Trouble = o.Control.Trouble.Error()

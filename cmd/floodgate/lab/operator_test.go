@@ -59,7 +59,7 @@ func newE2EOperator(client *kafkaio.Client, topic string, seed uint64) *operator
 // act writes one decision, for an hour, and takes note of it once it is acknowledged.
 func (o *operator) act(ctx context.Context) error {
 	c := o.Decide(time.Now().UnixNano())
-	if c.Action == schemas.ControlMode && o.Rnd.IntN(4) > 0 { // no more may be in force than fold.MaxModes
+	if c.Action == schemas.ControlMode && o.Rnd.IntN(4) > 0 { // no more may be in force than override.MaxModes
 		c.Action = schemas.ControlReset
 	}
 	c.Until = c.Time + int64(time.Hour)
@@ -125,15 +125,14 @@ func (o *operator) compare(t *testing.T, set *rules.Set, dirs []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.Manual(func(m fold.Manual) bool {
+		for m := range f.Records().All(0) {
 			n := got[m.Control.ID]
 			n.times++
-			if m.Undone {
+			if m.Undone() {
 				n.undone++
 			}
 			got[m.Control.ID] = n
-			return true
-		})
+		}
 	}
 	undone := make(map[schemas.ControlID]bool)
 	for i := range o.given {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer"
 	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
@@ -289,17 +290,16 @@ type controlRow struct {
 // all of it if none is given.
 func controlRows(partitions []storePartition, wanted func(caller string) bool) (rows []controlRow) {
 	for _, sp := range partitions {
-		sp.fold.Manual(func(m fold.Manual) bool {
+		for m := range sp.fold.Records().All(0) {
 			if row := newControlRow(&m, sp.number); row.Caller == "" || wanted(row.Caller) {
 				rows = append(rows, row)
 			}
-			return true
-		})
+		}
 	}
 	return rows
 }
 
-func newControlRow(m *fold.Manual, partition int) controlRow {
+func newControlRow(m *override.Record, partition int) controlRow {
 	c := &m.Control
 	row := controlRow{
 		Type: "by_hand", Partition: partition, ID: c.ID.String(), Action: c.Action.String(), Rule: c.Rule, Limit: c.Limit,

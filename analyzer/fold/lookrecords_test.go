@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -78,7 +79,7 @@ func TestALookWithAnOperatorIsTheRefold(t *testing.T) {
 					t.Fatalf("record %d, %s: got %+v, want %+v", i, c, got, want)
 				}
 				checkLook(t, plain, &want)
-				checkHand(t, plain, &want)
+				checkRecords(t, plain, &want)
 				asked.Draft(c)
 			}
 		}
@@ -88,18 +89,20 @@ func TestALookWithAnOperatorIsTheRefold(t *testing.T) {
 	})
 }
 
-// checkHand compares what a look says of control records with the list of them.
-func checkHand(t *rapid.T, f *Fold, l *Look) {
-	held := make(map[schemas.ControlID]Manual)
-	f.Manual(func(m Manual) bool { held[m.Control.ID] = m; return true })
-	named := []*Manual{l.Hand.Record, l.Hand.Brake}
+// checkRecords compares what a look says of control records with the list of them.
+func checkRecords(t *rapid.T, f *Fold, l *Look) {
+	held := make(map[schemas.ControlID]override.Record)
+	for r := range f.Records().All(0) {
+		held[r.ID] = r
+	}
+	named := []*override.Record{l.Record.By, l.Record.ShadowBy}
 	for i := range l.Rules {
 		r := &l.Rules[i]
-		named = append(named, r.LimitBy, r.OpenedBy, r.Brake)
+		named = append(named, r.LimitBy, r.OpenedBy, r.ShadowBy)
 		switch {
 		case r.OpenedBy != nil && !r.Unlimited, r.LimitBy != nil && r.LimitBy.Control.Limit != r.Limit:
 			t.Fatalf("%s under %s: got limit %d, unlimited %v, by %+v and %+v", l.Caller, r.Rule.Name, r.Limit, r.Unlimited, r.LimitBy, r.OpenedBy)
-		case r.Brake != nil && r.Rule.Mode != schemas.ModeShadow:
+		case r.ShadowBy != nil && r.Rule.Mode != schemas.ModeShadow:
 			t.Fatalf("%s: the brake holds, and the mode is %s", r.Rule.Name, r.Rule.Mode)
 		}
 	}
@@ -108,12 +111,12 @@ func checkHand(t *rapid.T, f *Fold, l *Look) {
 			continue
 		}
 		want, ok := held[m.Control.ID]
-		if !ok || m.Undone || !reflect.DeepEqual(*m, want) || m.Control.Action != schemas.ControlMode && m.Control.Caller != l.Caller {
+		if !ok || m.Undone() || !reflect.DeepEqual(*m, want) || m.Control.Action != schemas.ControlMode && m.Control.Caller != l.Caller {
 			t.Fatalf("%s: got the record %+v, want one in force about it: %+v", l.Caller, m, want)
 		}
 	}
-	if h := l.Hand; (h.Record != nil) != (h.Closure.Nth > 0) || h.Record != nil && h.Record.Control.Until != h.Closure.Until {
-		t.Fatalf("%s: got a closure by hand %+v by %+v", l.Caller, h.Closure, h.Record)
+	if h := l.Record; (h.By != nil) != (h.Closure.Nth > 0) || h.By != nil && h.By.Control.Until != h.Closure.Until {
+		t.Fatalf("%s: got a closure by hand %+v by %+v", l.Caller, h.Closure, h.By)
 	}
 }
 
@@ -134,8 +137,8 @@ func TestALookSaysWhoDidIt(t *testing.T) {
 	if r := l.Rules[0]; r.Limit != 9 || r.LimitBy == nil || r.LimitBy.Control.Author != "alice" || r.LimitBy.From != 7 || r.Override != "a" || r.OpenedBy != nil {
 		t.Errorf("a limit by hand: got %+v", r)
 	}
-	if s := l.Rules[1]; s.Limit != 3 || s.LimitBy != nil || l.Hand != (HandLook{}) {
-		t.Errorf("the other rule: got %+v, and by hand %+v", s, l.Hand)
+	if s := l.Rules[1]; s.Limit != 3 || s.LimitBy != nil || l.Record != (RecordLook{}) {
+		t.Errorf("the other rule: got %+v, and by hand %+v", s, l.Record)
 	}
 	does(schemas.Control{Action: schemas.ControlOpen, Caller: key("a")})
 	for _, r := range f.Look(key("a"), 0).Rules {
@@ -145,12 +148,12 @@ func TestALookSaysWhoDidIt(t *testing.T) {
 	}
 	does(schemas.Control{Action: schemas.ControlClose, Caller: schemas.Caller{Kind: "nobody", ID: "x"}})
 	does(schemas.Control{Action: schemas.ControlMode})
-	h := f.Look(schemas.Caller{Kind: "nobody", ID: "x"}, 0).Hand
-	if h.Record == nil || h.Record.Control.ID[0] != 3 || h.Mode != schemas.ModeShadow || h.Brake == nil || h.Brake.Control.ID[0] != 4 ||
+	h := f.Look(schemas.Caller{Kind: "nobody", ID: "x"}, 0).Record
+	if h.By == nil || h.By.Control.ID[0] != 3 || h.Mode != schemas.ModeShadow || h.ShadowBy == nil || h.ShadowBy.Control.ID[0] != 4 ||
 		h.Closure != (policy.Closure{CloseAt: second, Until: hour, Nth: 1}) {
 		t.Errorf("closed by hand, and braked: got %+v", h)
 	}
-	if r := f.Look(key("b"), 0).Rules[1]; r.Brake == nil || r.Rule.Mode != schemas.ModeShadow {
+	if r := f.Look(key("b"), 0).Rules[1]; r.ShadowBy == nil || r.Rule.Mode != schemas.ModeShadow {
 		t.Errorf("a rule that is braked: got %+v", r)
 	}
 }
@@ -170,7 +173,7 @@ func TestATrialKnowsWhatAPersonDid(t *testing.T) {
 	}
 	for id, want := range map[string]int{"closed": 0, "opened": 6, "limited": 4, "other": 1} {
 		got, err := Try(Trial{At: 2 * second, Count: 6}, f.Draft(key(id)))
-		if err != nil || got.Admitted != want || (got.Callers[0].Hand.Record != nil) != (id == "closed") {
+		if err != nil || got.Admitted != want || (got.Callers[0].Record.By != nil) != (id == "closed") {
 			t.Errorf("%s: got %+v and %v, want %d admitted", id, got, err, want)
 		}
 	}

@@ -1,0 +1,159 @@
+package override
+
+import (
+	"slices"
+	"time"
+
+	"github.com/509da70d/floodgate/analyzer/integer"
+	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// ResetMemory is for how long after its Time a reset is remembered, by log time. All other records are remembered until their
+// Until. A copy that comes later has no effect.
+const ResetMemory = 24 * time.Hour
+
+// Record is a control record that is remembered: one in force, one that was undone, or a reset.
+type Record struct {
+	schemas.Control
+
+	Offset   int64            // of the control topic
+	From     int64            // the first offset of requests[p] that was folded after it
+	At       int64            // Unix nanoseconds: log time when it was applied; math.MinInt64 if nothing was folded before
+	UndoneBy *schemas.Control // the record that undid it, or nil; not to be changed
+}
+
+// Undone reports whether the record was undone.
+func (r *Record) Undone() bool { return r.UndoneBy != nil }
+
+// End returns the log time from which on the record is forgotten.
+func (r *Record) End() int64 {
+	if r.Action == schemas.ControlReset {
+		return integer.Add(r.Time, int64(ResetMemory))
+	}
+	return r.Until
+}
+
+// inForce reports whether a record that is remembered has an effect.
+func (r *Record) inForce() bool { return !r.Undone() && r.Action != schemas.ControlReset }
+
+// opens reports whether the record takes the limit of a rule away.
+func (r *Record) opens(rule string) bool {
+	return r.Action == schemas.ControlOpen && (r.Rule == "" || r.Rule == rule)
+}
+
+// copied returns a copy that does not change when the record is undone.
+func (r *Record) copied() *Record {
+	if r == nil {
+		return nil
+	}
+	c := *r
+	return &c
+}
+
+// record is a Record, and what the store holds of it.
+type record struct {
+	Record
+
+	stored    uint64 // rows.Sum of the row as last committed; 0 if it never was
+	dirty     bool
+	forgotten bool // it may still be in Records.list and on the list of the next checkpoint
+}
+
+// List is records in force about one caller, or all about modes, by offset. It never changes: a change of Records makes a new one. The
+// zero value has none.
+type List struct{ records []*record }
+
+// Len returns how many records there are.
+func (l List) Len() int { return len(l.records) }
+
+// with returns the list with one more record.
+func (l List) with(r *record) List {
+	at, _ := slices.BinarySearchFunc(l.records, r.Offset, compareOffset)
+	return List{slices.Insert(slices.Clip(l.records), at, r)}
+}
+
+// without returns the list without a record.
+func (l List) without(r *record) List {
+	return List{slices.DeleteFunc(slices.Clone(l.records), func(o *record) bool { return o == r })}
+}
+
+// Limit returns the limit that the records give a caller under a rule, or 0, and whether they take its limit away. The newest
+// record counts. A caller that they open is counted under the limit that it would have otherwise.
+func (l List) Limit(rule string) (limit int64, unlimited bool) {
+	by, opened := l.limitBy(rule)
+	if by != nil {
+		limit = by.Limit
+	}
+	return limit, opened != nil
+}
+
+// LimitBy returns copies of the records that give a caller its limit under a rule, and that take it away; nil where none does.
+func (l List) LimitBy(rule string) (limit, opened *Record) {
+	limit, opened = l.limitBy(rule)
+	return limit.copied(), opened.copied()
+}
+
+func (l List) limitBy(rule string) (limit, opened *Record) {
+	for _, r := range slices.Backward(l.records) {
+		switch {
+		case r.opens(rule) && opened == nil:
+			opened = &r.Record
+		case r.Action == schemas.ControlLimit && r.Rule == rule:
+			return &r.Record, opened
+		}
+	}
+	return nil, opened
+}
+
+// closure returns the closure that the records give a caller, and the offset of the newest of them; 0 and −1 if there is none. The
+// newest of all records that close and open counts. If several close since the last one that opened, the one that ends last counts.
+func (l List) closure() (c policy.Closure, newest int64) {
+	newest = -1
+	for _, r := range slices.Backward(l.records) {
+		if r.opens(schemas.ManualRule) {
+			break
+		}
+		if r.Action != schemas.ControlClose {
+			continue
+		}
+		newest = max(newest, r.Offset)
+		if r.Until > c.Until || c.Nth == 0 {
+			c = policy.Closure{CloseAt: r.Time, Until: r.Until, Nth: 1}
+		}
+	}
+	return c, newest
+}
+
+// ClosedBy returns a copy of the record that gives the caller a closure; nil if none does.
+func (l List) ClosedBy(c policy.Closure) *Record {
+	for _, r := range slices.Backward(l.records) {
+		if r.Action == schemas.ControlClose && r.Until == c.Until && r.Time == c.CloseAt {
+			return r.copied()
+		}
+	}
+	return nil
+}
+
+// Shadow returns a copy of the newest record that puts a rule into shadow mode; nil if none does.
+func (l List) Shadow(rule string) *Record { return l.shadow(rule).copied() }
+
+func (l List) shadow(rule string) *Record {
+	for _, r := range slices.Backward(l.records) {
+		if r.Rule == "" || r.Rule == rule {
+			return &r.Record
+		}
+	}
+	return nil
+}
+
+// modeAfter returns the mode of a closure that records give, where newest is the offset of its newest record: the newest of that one and
+// of the mode records counts.
+func (l List) modeAfter(newest int64) schemas.Mode {
+	if r := l.shadow(schemas.ManualRule); r != nil && r.Offset > newest {
+		return schemas.ModeShadow
+	}
+	return schemas.ModeEnforce
+}
+
+func compareOffset(r *record, offset int64) int { return int(max(-1, min(1, r.Offset-offset))) }

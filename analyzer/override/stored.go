@@ -1,0 +1,138 @@
+package override
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/rows"
+)
+
+// KeyPrefix is the first byte of the key of each row of a control record.
+const KeyPrefix = 'm'
+
+// ErrRow is a stored row that cannot be read.
+var ErrRow = errors.New("bad row of a control record")
+
+// changed puts a record on the list of the next checkpoint.
+func (s *Records) changed(r *record) {
+	if !r.dirty && !s.noStore {
+		r.dirty = true
+		s.dirty = append(s.dirty, r)
+	}
+}
+
+// Dirty returns how many rows the next Take and Removed return at most.
+func (s *Records) Dirty() int { return len(s.dirty) + len(s.removed) }
+
+// Take appends the records that have changed since it was last called, for the store. Removed has those that were forgotten.
+func (s *Records) Take(changes []rows.Change) []rows.Change {
+	for i, r := range s.dirty {
+		s.dirty[i] = nil
+		if r.dirty = false; r.forgotten {
+			continue
+		}
+		key, value := r.key(), r.value(r.UndoneBy)
+		if r.stored == 0 {
+			r.stored = s.removed.Take(key)
+		}
+		changes = append(changes, rows.Change{Key: key, Value: value, Old: r.stored})
+		r.stored = rows.Sum(key, value)
+	}
+	s.dirty = s.dirty[:0]
+	return changes
+}
+
+// Removed returns the rows that were removed while the store holds them.
+func (s *Records) Removed() rows.Removed { return s.removed }
+
+// Restore puts a record back, from a store, where it has the given sum, or from a snapshot, with none. Without a value the snapshot
+// says that the record was forgotten. The effects say which lists have changed; what the records did to rows is in these rows.
+func (s *Records) Restore(key, value []byte, stored uint64, now int64) ([]Effect, error) {
+	if len(value) == 0 && stored == 0 {
+		if len(key) != 1+len(schemas.ControlID{}) {
+			return nil, nil
+		}
+		return s.take(schemas.ControlID(key[1:])), nil
+	}
+	read, err := ReadRecord(key, value)
+	if err != nil {
+		return nil, err
+	}
+	effects := s.take(read.ID)
+	if read.End() <= now {
+		s.removed.Add(key, stored)
+		return effects, nil
+	}
+	r := &record{Record: read, stored: stored}
+	s.remember(r)
+	if stored == 0 {
+		s.changed(r)
+	}
+	if r.inForce() {
+		e := Effect{Record: &r.Record}
+		e.Before, e.After = s.replace(r, List.with)
+		effects = append(effects, e)
+	}
+	return effects, nil
+}
+
+// take takes a record out that a row of a snapshot replaces or removes.
+func (s *Records) take(id schemas.ControlID) []Effect {
+	r := s.byID[id]
+	if r == nil {
+		return nil
+	}
+	for at := range s.ends.Len() {
+		if *s.ends.At(at) == r {
+			s.ends.Remove(at)
+			break
+		}
+	}
+	s.forget(r)
+	if !r.inForce() {
+		return nil
+	}
+	return []Effect{s.end(r)}
+}
+
+// Digest sums up the records that anything can still depend on at a log time. Records about all partitions are left out unless global is
+// set. Where in requests[p] a record was applied differs from partition to partition, and is left out.
+func (s *Records) Digest(at int64, global bool) (sum uint64) {
+	for _, r := range s.byID {
+		if r.End() <= at || r.Global() && !global {
+			continue
+		}
+		live := *r
+		live.From, live.At = 0, 0
+		sum += rows.Sum(live.key(), live.value(live.UndoneBy))
+	}
+	return sum
+}
+
+// Row is a record as a snapshot writes it: as it was when the snapshot began. All else of it never changes.
+type Row struct {
+	record *record
+	undo   *schemas.Control
+}
+
+// Rows returns all records, in no particular order.
+func (s *Records) Rows() []Row {
+	list := make([]Row, 0, len(s.byID))
+	for _, r := range s.byID {
+		list = append(list, Row{r, r.UndoneBy})
+	}
+	return list
+}
+
+// RowsOf returns the mode records in force, and those about a caller.
+func (s *Records) RowsOf(c schemas.Caller) []Row {
+	var list []Row
+	for _, r := range slices.Concat(s.modes.records, s.callers[c].records) {
+		list = append(list, Row{r, r.UndoneBy})
+	}
+	return list
+}
+
+// Encode returns the row's key and value.
+func (r Row) Encode() (key, value []byte) { return r.record.key(), r.record.value(r.undo) }
