@@ -17,7 +17,7 @@ type Recorder interface{ Stats() record.Stats }
 // Link has the numbers of the connection to Kafka; *kafkalink.Link is one.
 type Link interface{ Stats() kafkalink.Stats }
 
-// Options say what a Collector exports. It leaves out what is nil.
+// Options say what the collector exports. It leaves out what is nil.
 type Options struct {
 	Set      Set
 	Recorder Recorder // if nil, the numbers of the Link's recorder
@@ -29,42 +29,40 @@ type Options struct {
 	Partitions bool
 }
 
-// Collector is a prometheus.Collector. New makes one. Any goroutine may use it.
-type Collector struct{ parts []prometheus.Collector }
-
-var _ prometheus.Collector = (*Collector)(nil)
-
-// New returns a Collector, to be registered. It panics if Options has no Set, Recorder or Link.
-func New(o Options) *Collector {
-	c := &Collector{}
+// New returns a collector, to be registered. Any goroutine may use it. It panics if Options has no Set, Recorder or Link.
+func New(o Options) prometheus.Collector {
+	var all collectors
 	if o.Set != nil {
-		c.parts = append(c.parts, newSetCollector(o.Set, o.Partitions))
+		all = append(all, newSetCollector(o.Set, o.Partitions))
 	}
 	switch {
 	case o.Recorder != nil:
-		c.parts = append(c.parts, newRecorderCollector(o.Recorder.Stats))
+		all = append(all, newRecorderCollector(o.Recorder.Stats))
 	case o.Link != nil:
-		c.parts = append(c.parts, newRecorderCollector(func() record.Stats { return o.Link.Stats().Requests }))
+		all = append(all, newRecorderCollector(func() record.Stats { return o.Link.Stats().Requests }))
 	}
 	if o.Link != nil {
-		c.parts = append(c.parts, newLinkCollector(o.Link))
+		all = append(all, newLinkCollector(o.Link))
 	}
-	if len(c.parts) == 0 {
+	if len(all) == 0 {
 		panic("gateprom: Options has no Set, Recorder or Link")
 	}
-	return c
+	return all
 }
 
+// collectors are several collectors as one.
+type collectors []prometheus.Collector
+
 // Describe implements prometheus.Collector.
-func (c *Collector) Describe(out chan<- *prometheus.Desc) {
-	for _, p := range c.parts {
-		p.Describe(out)
+func (all collectors) Describe(out chan<- *prometheus.Desc) {
+	for _, c := range all {
+		c.Describe(out)
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (c *Collector) Collect(out chan<- prometheus.Metric) {
-	for _, p := range c.parts {
-		p.Collect(out)
+func (all collectors) Collect(out chan<- prometheus.Metric) {
+	for _, c := range all {
+		c.Collect(out)
 	}
 }

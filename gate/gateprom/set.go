@@ -26,7 +26,7 @@ type setCollector struct {
 	freshness  *prometheus.Desc                     // likewise
 }
 
-func newSetCollector(s Set, partitions bool) *setCollector {
+func newSetCollector(s Set, partitions bool) prometheus.Collector {
 	c := &setCollector{
 		set: s,
 		numbers: metric.Numbers[gate.Status]{
@@ -54,10 +54,12 @@ func newSetCollector(s Set, partitions bool) *setCollector {
 		dropped:    metric.Desc("gate_decisions_dropped_total", "Decisions not applied, by reason. full: the table has no room for another closed caller, so the caller stays open.", "reason"),
 		refusals:   metric.Desc("gate_requests_refused_total", "Requests that closed gates refused (mode enforce) or would have refused (mode shadow), by the rule that closed them. No rule: because decisions are stale.", "rule", "mode"),
 	}
+	described := append(c.numbers.Descs(), c.mode, c.policy, c.closed, c.partitions, c.age, c.decided, c.dropped, c.refusals)
 	if partitions {
 		c.showPartitions()
+		described = append(append(described, c.each.Descs()...), c.freshness)
 	}
-	return c
+	return metric.Collector(c.collect, described...)
 }
 
 func (c *setCollector) showPartitions() {
@@ -77,20 +79,7 @@ func (c *setCollector) showPartitions() {
 	}
 }
 
-// Describe implements prometheus.Collector.
-func (c *setCollector) Describe(out chan<- *prometheus.Desc) {
-	c.numbers.Describe(out)
-	for _, d := range []*prometheus.Desc{c.mode, c.policy, c.closed, c.partitions, c.age, c.decided, c.dropped, c.refusals} {
-		out <- d
-	}
-	c.each.Describe(out)
-	if c.freshness != nil {
-		out <- c.freshness
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c *setCollector) Collect(out chan<- prometheus.Metric) {
+func (c *setCollector) collect(out chan<- prometheus.Metric) {
 	s := c.set.Status()
 	c.numbers.Collect(out, &s)
 	put := func(d *prometheus.Desc, value float64, labels ...string) {
