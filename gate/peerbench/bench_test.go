@@ -3,20 +3,10 @@ package main
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/509da70d/floodgate/gate/peerbench/report"
 )
-
-func TestBeyondIsNeverLessThanNothing(t *testing.T) {
-	if got := beyond(took(5), took(2)); got != 3 {
-		t.Errorf("got %v, want 3", got)
-	}
-	if got := beyond(took(1), took(2)); got != 0 {
-		t.Errorf("got %v, want 0", got)
-	}
-}
 
 func TestSpreadIsBySeriesAndProcessors(t *testing.T) {
 	b := &bench{settings: tiny(), report: &report.Report{}}
@@ -37,23 +27,6 @@ func TestSpreadIsBySeriesAndProcessors(t *testing.T) {
 	cancel()
 	if _, err := b.spread(ctx, ops(1)); !errors.Is(err, context.Canceled) {
 		t.Errorf("got error %v, want %v", err, context.Canceled)
-	}
-}
-
-func TestMachineSaysWhatItIs(t *testing.T) {
-	got := machine()
-	if !strings.Contains(got, "go1.") || !strings.Contains(got, "×") || strings.Contains(got, "\n") {
-		t.Errorf("got %q, want processors and the version of Go in a line", got)
-	}
-}
-
-func TestRowsAreInTheOrderTheyWereMeasured(t *testing.T) {
-	b := &bench{report: &report.Report{}}
-	for _, name := range []string{"first", "second", "third"} {
-		b.row(report.Row{Case: name})
-	}
-	if rows := b.report.Rows; len(rows) != 3 || rows[0].Case != "first" || rows[2].Case != "third" {
-		t.Errorf("got %+v", rows)
 	}
 }
 

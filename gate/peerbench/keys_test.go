@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"unsafe"
 )
 
 func TestCrowdReturnsTwoDisjointGroups(t *testing.T) {
@@ -24,97 +23,6 @@ func TestCrowdReturnsTwoDisjointGroups(t *testing.T) {
 			}
 			seen[id] = true
 		}
-	}
-}
-
-// Two runs must ask the same of the same.
-func TestCrowdIsTheSameEachTime(t *testing.T) {
-	a, b := crowd(100, 100)
-	c, d := crowd(100, 100)
-	if !slices.Equal(a, c) || !slices.Equal(b, d) {
-		t.Error("got other callers the second time")
-	}
-	if slices.IsSorted(a) {
-		t.Error("got callers in order, want them at random")
-	}
-}
-
-// address is where a string lies in memory.
-func address(s string) uintptr { return uintptr(unsafe.Pointer(unsafe.StringData(s))) }
-
-func TestIDsLieOneBehindTheOther(t *testing.T) {
-	keys := ids([]int{7, 1_000_000, 3})
-	if want := []string{"caller-000000000000007", "caller-000000001000000", "caller-000000000000003"}; !slices.Equal(keys, want) {
-		t.Errorf("got %q, want %q", keys, want)
-	}
-	for i := 1; i < len(keys); i++ {
-		if address(keys[i]) != address(keys[i-1])+idBytes {
-			t.Errorf("id %d does not lie behind the one before it", i)
-		}
-	}
-}
-
-func TestCopiesAreEqualAndElsewhere(t *testing.T) {
-	keys := []string{"a", "bcd", "", "ef"}
-	got := copies(keys)
-	if !slices.Equal(got, keys) {
-		t.Fatalf("got %q, want %q", got, keys)
-	}
-	for i := range keys {
-		if keys[i] != "" && address(got[i]) == address(keys[i]) {
-			t.Errorf("%q: got the same memory: a map would not have to compare it", keys[i])
-		}
-	}
-	if got := copies(nil); len(got) != 0 {
-		t.Errorf("got %q, want nothing", got)
-	}
-}
-
-func TestShuffledKeepsAllAndTheOriginal(t *testing.T) {
-	keys, _ := crowd(few, 1)
-	before := slices.Clone(keys)
-	got := shuffled(keys)
-	if !slices.Equal(keys, before) {
-		t.Error("the keys given were changed")
-	}
-	neighbours := 0
-	at := map[string]int{}
-	for i, k := range got {
-		at[k] = i
-	}
-	for i := 1; i < len(keys); i++ {
-		if at[keys[i]] == at[keys[i-1]]+1 {
-			neighbours++
-		}
-	}
-	if neighbours > few/50 {
-		t.Errorf("got %d of %d still behind the one before, want next to none", neighbours, few)
-	}
-	slices.Sort(got)
-	slices.Sort(before)
-	if !slices.Equal(got, before) {
-		t.Error("got other keys than were given")
-	}
-}
-
-func TestDiceFallTheSameForTheSameSeed(t *testing.T) {
-	a, b, c := dice(1), dice(1), dice(2)
-	same := true
-	for range 10 {
-		x := a.Uint64()
-		if y := b.Uint64(); x != y {
-			t.Fatalf("got %d and %d for the same seed", x, y)
-		}
-		same = same && x == c.Uint64()
-	}
-	if same {
-		t.Error("got the same numbers for another seed")
-	}
-}
-
-func TestRepeated(t *testing.T) {
-	if got, want := repeated([]string{"a", "b"}, 5), []string{"a", "b", "a", "b", "a"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

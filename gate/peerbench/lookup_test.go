@@ -158,51 +158,8 @@ func TestHonest(t *testing.T) {
 	}
 }
 
-func TestCloseAllEndsWhatCanBeEnded(t *testing.T) {
-	s := &subject{}
-	cs := []*contender{{subject: s}, {subject: peers.Loop{}}, {}}
-	closeAll(cs)
-	if s.closed != 1 || cs[0].subject != nil || cs[1].subject != nil {
-		t.Errorf("got closed %d times, subjects %v and %v, want once and gone", s.closed, cs[0].subject, cs[1].subject)
-	}
-}
-
 // took returns a series of one sample with the given nanoseconds for each operation.
 func took(ns int) meter.Series { return meter.Series{{Ops: 1, CPU: time.Duration(ns)}} }
-
-func TestFastestIsALimiter(t *testing.T) {
-	one := peers.Loop{}
-	cs := []*contender{
-		{name: "loop", subject: one}, {name: "gate", subject: one},
-		{name: "slow", subject: one, limiter: true}, {name: "left out", limiter: true}, {name: "quick", subject: one, limiter: true},
-		{name: "flag", subject: one},
-	}
-	series := []meter.Series{took(2), took(3), took(100), took(0), took(52), took(1)}
-	if got, want := fastest(cs, series), (report.Rival{Name: "quick", Value: 50}); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	if got := fastest(cs[:2], series); got != (report.Rival{}) {
-		t.Errorf("got %+v among none", got)
-	}
-}
-
-func TestGridIsFilledCaseByCase(t *testing.T) {
-	cs := []*contender{{name: "loop", subject: peers.Loop{}}, {name: "gate", subject: peers.Loop{}}, {name: "waits"}}
-	var g report.Grid
-	for _, short := range []string{"miss", "hit"} {
-		fill(&g, lookup{short: short}, cs, values([][]meter.Series{{took(2), took(5), nil}, {took(1), took(1), nil}}))
-	}
-	if len(g.Cases) != 2 || g.Cases[1] != "hit" || len(g.Lines) != 2 {
-		t.Fatalf("got %+v, want two cases of two lines", g)
-	}
-	gate, waits := g.Lines[0], g.Lines[1]
-	if gate.Subject != "gate" || len(gate.Values) != 2 || gate.Values[1][0] != 3 || gate.Values[1][1] != 0 {
-		t.Errorf("got %+v, want 3 and 0 beyond the loop", gate)
-	}
-	if waits.Subject != "waits" || len(waits.Values) != 2 || waits.Values[0] != nil {
-		t.Errorf("got %+v, want no figures", waits)
-	}
-}
 
 func TestLookupMeasuresOneCase(t *testing.T) {
 	b := &bench{settings: tiny(), report: &report.Report{}}

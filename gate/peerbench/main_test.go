@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -121,41 +120,6 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-func TestRunOfOnePart(t *testing.T) {
-	var out, progress strings.Builder
-	if err := realMain(t.Context(), smoke("-only", "middle"), &out, &progress); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(out.String(), "over a bare handler") || strings.Contains(out.String(), "nothing closed") {
-		t.Errorf("got %q, want the middleware and nothing else", out.String())
-	}
-	if got := strings.Count(progress.String(), "\n"); got != 2 {
-		t.Errorf("got progress %q, want one part and the end", progress.String())
-	}
-}
-
-func TestFullIsTheWholeTable(t *testing.T) {
-	s := full()
-	if s.many != 1_000_000 || s.only != "" || s.plan.Rounds < 5 || len(s.cpus) == 0 || s.cpus[0] != 1 {
-		t.Errorf("got %+v, want a million callers, all parts, rounds enough for a median, from one processor on", s)
-	}
-	if len(s.cpus) > maxWorkers || s.cold < 100 {
-		t.Errorf("got %+v, want as many workers as there is room for, and lookups enough", s)
-	}
-}
-
-func TestASmallerRunSaysSo(t *testing.T) {
-	s := tiny()
-	s.only = "nothing"
-	r, err := run(t.Context(), s, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(r.Rows) != 0 || len(r.Skipped) != 2 || !strings.Contains(r.Skipped[1], "1 M") {
-		t.Errorf("got %d rows and %q, want it said that the large cases were not measured", len(r.Rows), r.Skipped)
-	}
-}
-
 func TestRunSaysWhichPartFailed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -163,51 +127,5 @@ func TestRunSaysWhichPartFailed(t *testing.T) {
 	s.only = "limiters"
 	if _, err := run(ctx, s, io.Discard); err == nil || !strings.HasPrefix(err.Error(), "limiters: ") {
 		t.Errorf("got error %v, want the part named", err)
-	}
-}
-
-func TestExitCode(t *testing.T) {
-	for _, p := range []struct {
-		err  error
-		code int
-		text string
-	}{
-		{nil, 0, ""},
-		{flag.ErrHelp, 0, ""},
-		{fmt.Errorf("%w: got argument %q, want flags only", errUsage, "x"), 2, "peerbench: wrong usage: got argument \"x\", want flags only\n"},
-		{context.Canceled, 1, "peerbench: context canceled\n"},
-		{report.ErrNoBlock, 1, "peerbench: " + report.ErrNoBlock.Error() + "\n"},
-	} {
-		var stderr strings.Builder
-		if code := exitCode(p.err, &stderr); code != p.code || stderr.String() != p.text {
-			t.Errorf("%v: got code %d and %q, want %d and %q", p.err, code, stderr.String(), p.code, p.text)
-		}
-	}
-}
-
-func TestHelpExplainsEachFlag(t *testing.T) {
-	var stderr strings.Builder
-	if _, err := parse([]string{"-h"}, &stderr); !errors.Is(err, flag.ErrHelp) {
-		t.Errorf("got error %v, want %v", err, flag.ErrHelp)
-	}
-	for _, name := range []string{"-output", "-update", "-page", "-rounds", "-round", "-many", "-only"} {
-		if !strings.Contains(stderr.String(), "\n  "+name) {
-			t.Errorf("got %q, want it to explain %s", stderr.String(), name)
-		}
-	}
-}
-
-// A page that cannot be updated is found out after the measuring: then the table has been printed at least.
-func TestRunPrintsThoughThePageCannotBeWritten(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "RESULTS.md")
-	if err := os.WriteFile(path, []byte("no block"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s := tiny()
-	s.only = "parts"
-	var out strings.Builder
-	err := show(t.Context(), config{settings: s, page: path}, &out, io.Discard)
-	if !errors.Is(err, report.ErrNoBlock) || !strings.Contains(out.String(), "an atomic load") {
-		t.Errorf("got error %v and %q, want %v and the table", err, out.String(), report.ErrNoBlock)
 	}
 }

@@ -9,35 +9,6 @@ import (
 	"github.com/509da70d/floodgate/gate/peerbench/report"
 )
 
-// A cycle that closes early would be read from a nearer cache than it claims.
-func TestCycleVisitsEveryLine(t *testing.T) {
-	for _, n := range []int{1, 2, 3, 1000} {
-		lines, seen, at := cycle(n), map[uint64]bool{}, uint64(0)
-		for range n {
-			if seen[at] {
-				t.Fatalf("%d lines: got line %d again after %d", n, at, len(seen))
-			}
-			seen[at] = true
-			at = lines[at][0]
-		}
-		if at != 0 {
-			t.Errorf("%d lines: got line %d after all of them, want the first again", n, at)
-		}
-	}
-}
-
-func TestCycleIsInRandomOrder(t *testing.T) {
-	near := 0
-	for i, l := range cycle(1000) {
-		if d := int(l[0]) - i; -2 <= d && d <= 2 {
-			near++
-		}
-	}
-	if near > 50 {
-		t.Errorf("got %d of 1 000 lines followed by a near one, which the processor would fetch ahead", near)
-	}
-}
-
 func TestPartsAreMeasuredForBothWorkers(t *testing.T) {
 	b := &bench{settings: tiny(), report: &report.Report{}}
 	if err := b.parts(t.Context()); err != nil {

@@ -2,12 +2,8 @@ package main
 
 import (
 	"testing"
-	"time"
 
-	"github.com/509da70d/floodgate/gate"
-	"github.com/509da70d/floodgate/gate/peerbench/peers"
 	"github.com/509da70d/floodgate/gate/peerbench/report"
-	"github.com/509da70d/floodgate/gate/record"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -64,52 +60,6 @@ func TestHashingServerRecordsHashes(t *testing.T) {
 	}
 }
 
-func TestServerThatKnowsTheTimeSaysIt(t *testing.T) {
-	closed, asked := crowd(1, few)
-	s := newServer(closed, asked)
-	defer s.stop()
-	if q := s.request(); !q.At.IsZero() || q.Resource != resource {
-		t.Errorf("got %+v, want the recorder to look at its clock", q)
-	}
-	s.timed = true
-	if q := s.request(); time.Since(q.At) > time.Minute || q.Resource != resource {
-		t.Errorf("got %+v, want the time now", q)
-	}
-}
-
-func TestAddressesDiffer(t *testing.T) {
-	seen := map[string]bool{}
-	for _, a := range addresses(70_000) {
-		if !a.Is4() || seen[a.String()] {
-			t.Fatalf("got %v, twice or no IPv4", a)
-		}
-		seen[a.String()] = true
-	}
-}
-
-func TestDrainEmptiesUntilItIsStopped(t *testing.T) {
-	set, rec := gate.New(gate.Options{}), record.New(record.Options{})
-	keys := set.Gate(peers.Kind)
-	put := func() {
-		var c gate.Callers
-		c.Add(keys, "caller")
-		rec.Record(&c, gate.Verdict{}, record.Request{})
-	}
-	stop := drain(rec)
-	put()
-	for deadline := time.Now().Add(10 * time.Second); rec.Stats().Acked != 1; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("got nothing drained in 10 s")
-		}
-	}
-	stop()
-	put()
-	time.Sleep(20 * time.Millisecond)
-	if s := rec.Stats(); s.Queued != 1 || s.Acked != 1 {
-		t.Errorf("got %d queued and %d acked after stop, want 1 and 1", s.Queued, s.Acked)
-	}
-}
-
 func TestFloodIsReported(t *testing.T) {
 	percent, err := flood(100_000)
 	if err != nil {
@@ -117,12 +67,6 @@ func TestFloodIsReported(t *testing.T) {
 	}
 	if percent < 99 || percent > 100 {
 		t.Errorf("got %v %% of the flooder's requests reported, want all or nearly all", percent)
-	}
-}
-
-func TestFloodThatFitsIsNone(t *testing.T) {
-	if _, err := flood(100); err == nil {
-		t.Error("got no error, want one: a recorder that drops nothing shows nothing")
 	}
 }
 

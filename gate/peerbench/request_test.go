@@ -78,25 +78,6 @@ func TestSiteReportsFailures(t *testing.T) {
 	}
 }
 
-func TestSiteEndsWithClose(t *testing.T) {
-	_, asked := crowd(1, 100)
-	s, err := newSite(hello(func(string) {}), asked)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.work(0)
-	s.close() // waits for Serve
-	if err := s.failure(); err != nil {
-		t.Errorf("got error %v, want none: the end is no failure", err)
-	}
-	if err := s.clients[0].get("key"); err == nil {
-		t.Error("got a response from a server that is closed")
-	}
-	if _, err := dial("127.0.0.1:1"); err == nil {
-		t.Error("got a connection to nobody")
-	}
-}
-
 // answering is a client whose server says what is given, whatever it is asked.
 func answering(t *testing.T, response string) *client {
 	t.Helper()
@@ -115,26 +96,6 @@ func answering(t *testing.T, response string) *client {
 		serving.Wait()
 	})
 	return &client{conn: here, response: bufio.NewReader(here)}
-}
-
-func TestClientReadsWholeResponses(t *testing.T) {
-	const head = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n"
-	for _, p := range []struct {
-		response string
-		ok       bool
-	}{
-		{head + "hello\n", true},
-		{head + "hel", false},
-		{head, false},
-		{"HTTP/1.1 200 OK\r\n", false},
-		{"HTTP/1.1 500 Internal Server Error\r\n\r\n", false},
-		{"nonsense\r\n\r\n", false},
-		{"", false},
-	} {
-		if err := answering(t, p.response).get("key"); (err == nil) != p.ok {
-			t.Errorf("%q: got error %v, want ok %v", p.response, err, p.ok)
-		}
-	}
 }
 
 func TestLimitedLimitsEachKeyAndKnowsSome(t *testing.T) {

@@ -3,7 +3,6 @@ package meter
 import (
 	"math"
 	"runtime"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -79,15 +78,6 @@ func TestTakeLooksAtTheClockSeldom(t *testing.T) {
 	}
 }
 
-func TestSampleOfNothing(t *testing.T) {
-	if s := (Sample{CPU: 1, Mallocs: 1}); s.NS() != 0 || s.Allocs() != 0 {
-		t.Errorf("got %v ns and %v allocations of no operation, want 0", s.NS(), s.Allocs())
-	}
-	if s := Series(nil); s.NS() != 0 || s.Allocs() != 0 {
-		t.Errorf("got %v ns and %v allocations of no sample, want 0", s.NS(), s.Allocs())
-	}
-}
-
 func TestSeriesIsItsMedian(t *testing.T) {
 	s := Series{
 		{Ops: 10, CPU: 100, Mallocs: 10},
@@ -117,39 +107,5 @@ func TestOverComparesRoundByRound(t *testing.T) {
 	}
 	if got := s.Over(nil); got != 0 {
 		t.Errorf("got %v times nothing, want 0", got)
-	}
-}
-
-func TestMedian(t *testing.T) {
-	for _, p := range []struct {
-		values []float64
-		want   float64
-	}{
-		{nil, 0},
-		{[]float64{3}, 3},
-		{[]float64{4, 2}, 3},
-		{[]float64{9, 1, 2}, 2},
-		{[]float64{math.Inf(1), 1, 2, 3}, 2.5},
-	} {
-		if got := Median(slices.Clone(p.values)); got != p.want {
-			t.Errorf("%v: got %v, want %v", p.values, got, p.want)
-		}
-	}
-}
-
-func TestMiddleMean(t *testing.T) {
-	for _, p := range []struct {
-		values []float64
-		want   float64
-	}{
-		{nil, 0},
-		{[]float64{3}, 3},
-		{[]float64{1, 2}, 1.5},
-		{[]float64{1000, 20, 0, 10}, 15},
-		{[]float64{10, 10, 10, 20, 20, 10, 1e9, 10}, 12.5}, // finer than the clock's steps
-	} {
-		if got := MiddleMean(slices.Clone(p.values)); got != p.want {
-			t.Errorf("%v: got %v, want %v", p.values, got, p.want)
-		}
 	}
 }

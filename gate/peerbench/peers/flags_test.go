@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -65,12 +64,6 @@ func TestFlagsKnowTimes(t *testing.T) {
 	}
 }
 
-func TestLoopRefusesNobody(t *testing.T) {
-	if got := (Loop{}).Ask(names(0, 100)); got != 0 {
-		t.Errorf("got %d refused, want 0", got)
-	}
-}
-
 func TestDecisionsAreWholeAndValid(t *testing.T) {
 	from := time.Unix(1_700_000_000, 0)
 	ds := Decisions(names(0, 3), from, from.Add(time.Minute))
@@ -87,20 +80,6 @@ func TestDecisionsAreWholeAndValid(t *testing.T) {
 	}
 	if len(ds) != 3 || ds[0].Seq == ds[1].Seq {
 		t.Errorf("got %d decisions, want 3 with seqs of their own", len(ds))
-	}
-}
-
-func TestNewGateHasRoomForMore(t *testing.T) {
-	g := NewGate(names(0, 1000))
-	closing(t, g)
-	now := time.Now()
-	g.Set.ApplyAt(now, Decisions(names(1000, 1050), now, now.Add(time.Hour)))
-	if s := g.Set.StatusAt(now); s.Closed != 1050 || s.Full != 0 || s.Invalid != 0 {
-		t.Errorf("got %d closed, %d dropped, %d invalid, want 1050, 0 and 0", s.Closed, s.Full, s.Invalid)
-	}
-	g.Set.SetMode(gate.Off)
-	if got := g.Ask(names(0, 10)); got != 0 {
-		t.Errorf("got %d refused in a Set that is off", got)
 	}
 }
 

@@ -121,20 +121,6 @@ func TestGoLimiterTakesSmallQuotasAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestGoLimiterEndsWithClose(t *testing.T) {
-	s := newGoLimiter(Generous())
-	c, ok := s.(io.Closer)
-	if !ok {
-		t.Fatal("got no Close: its goroutine would keep all callers in memory")
-	}
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if got := s.Ask([]string{"caller"}); got != 1 {
-		t.Errorf("got %d refused of a closed store, want 1", got)
-	}
-}
-
 func TestUberLimits(t *testing.T) {
 	t.Parallel()
 	s := newUber(Quota{Events: 1000, Per: time.Second})
@@ -145,26 +131,4 @@ func TestUberLimits(t *testing.T) {
 	if took := time.Since(start); took < 40*time.Millisecond { // it lets ten pass ahead of their time
 		t.Errorf("got 51 events at 1000 a second in %v, want 50 ms or little less", took)
 	}
-}
-
-func TestLimitersHaveNames(t *testing.T) {
-	seen := map[string]bool{}
-	for _, l := range Limiters() {
-		if l.Name == "" || seen[l.Name] {
-			t.Errorf("got name %q, twice or empty", l.Name)
-		}
-		seen[l.Name] = true
-	}
-	if len(seen) < 7 {
-		t.Errorf("got %d rivals, want 7 libraries at least", len(seen))
-	}
-}
-
-func TestRefusedQuotaIsABug(t *testing.T) {
-	defer func() {
-		if recover() == nil {
-			t.Error("got no panic for a quota that throttled refuses")
-		}
-	}()
-	newThrottled(Quota{Events: 0, Per: 0})
 }

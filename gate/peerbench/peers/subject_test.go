@@ -73,42 +73,6 @@ func TestCallersDoNotShareTheirQuota(t *testing.T) {
 	}
 }
 
-func TestAskWithoutKeys(t *testing.T) {
-	subjects := map[string]Subject{"loop": Loop{}}
-	for _, l := range Limiters() {
-		subjects[l.Name] = closing(t, l.New(Generous()))
-	}
-	for _, p := range Singles() {
-		subjects[p.Name] = p.New(Brisk())
-	}
-	for name, s := range subjects {
-		if got := s.Ask(nil); got != 0 {
-			t.Errorf("%s: got %d of nobody refused", name, got)
-		}
-	}
-}
-
-// An empty key is a key like any other; a subject that panics on it would end a run.
-func TestAskOfAnEmptyKey(t *testing.T) {
-	for _, l := range Limiters() {
-		if got := closing(t, l.New(Generous())).Ask([]string{""}); got != 0 {
-			t.Errorf("%s: got %d refused, want 0", l.Name, got)
-		}
-	}
-}
-
-func TestQuotasThatCasesNeed(t *testing.T) {
-	if q := Generous(); q.Events < int(q.Per) {
-		t.Errorf("got %+v, want an event a nanosecond at least", q)
-	}
-	if q := Spent(); q.Events != 1 || q.Per < time.Hour {
-		t.Errorf("got %+v, want one event, and the next after the longest run", q)
-	}
-	if q := Brisk(); q.Per/time.Duration(q.Events) > 10 {
-		t.Errorf("got %+v, want more than any limiter is asked for", q)
-	}
-}
-
 func TestAHashingGateClosesCallersGivenInClear(t *testing.T) {
 	g, err := NewHashingGate([]string{"a", "b"})
 	if err != nil {

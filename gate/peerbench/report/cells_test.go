@@ -62,33 +62,6 @@ func TestGridTable(t *testing.T) {
 	}
 }
 
-func TestFiguresTooSmallToTell(t *testing.T) {
-	r := Row{Unit: "ns", Figures: []Figure{{Value: 0, Rival: Rival{"slow", 60}}, {Value: 0.07, Rival: Rival{"slow", 30}}}}
-	got := r.cells()
-	if got[2] != "<0.1 / <0.1 ns" || got[3] != "slow 60 / 30 ns" || got[4] != ">600 / >300" {
-		t.Errorf("got %q, want what is below a tenth not told from nothing", got)
-	}
-}
-
-func TestNumber(t *testing.T) {
-	for v, want := range map[float64]string{
-		0: "0", 0.04: "0", 0.05: "0.1", 1: "1", 1.25: "1.2", 9.94: "9.9", 9.96: "10", 12.5: "12", 999.4: "999", 999.6: "1,000",
-		1000: "1,000", 12345: "12,345", 1234567: "1,234,567", -1.3: "-1.3", -20: "-20",
-	} {
-		if got := number(v); got != want {
-			t.Errorf("%v: got %q, want %q", v, got, want)
-		}
-	}
-}
-
-func TestShares(t *testing.T) {
-	for v, want := range map[float64]string{100: "100", 99.996: "99.99", 99.5: "99.50", 3: "3", -2.04: "-2"} {
-		if got := inUnit(v, "%"); got != want {
-			t.Errorf("%v %%: got %q, want %q: nothing but all of it is 100", v, got, want)
-		}
-	}
-}
-
 func TestVerdictNamesAllocationsFirst(t *testing.T) {
 	r := Row{Bar: Bar{AtMost: 1, Allocs: 1}, Figures: []Figure{{Value: 5, Allocs: 1}, {Value: 5, Allocs: 1.5}}}
 	if got := r.verdict(); got != "missed: 1.5 allocs" {

@@ -30,20 +30,6 @@ func TestRewriteReplacesTheBlockAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestRewriteTwiceIsTheSame(t *testing.T) {
-	once, err := sample().Rewrite([]byte(page))
-	if err != nil {
-		t.Fatal(err)
-	}
-	twice, err := sample().Rewrite(once)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(once) != string(twice) {
-		t.Errorf("got\n%s\nthe second time, want\n%s", twice, once)
-	}
-}
-
 func TestRewriteRefusesAPageWithoutOneBlock(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty": "", "no end": Begin, "no begin": End, "the wrong way round": End + Begin,
@@ -71,26 +57,6 @@ func TestUpdateKeepsTheFileIfItCannot(t *testing.T) {
 	}
 }
 
-func TestUpdate(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "RESULTS.md")
-	if err := os.WriteFile(path, []byte(page), 0o640); err != nil {
-		t.Fatal(err)
-	}
-	if err := sample().Update(path); err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want, err := sample().Rewrite([]byte(page)); err != nil || string(got) != string(want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
-		t.Errorf("got %v, %v, want the file's mode as it was", info.Mode(), err)
-	}
-}
-
 // The page of the repository must have the place that -update writes to.
 func TestTheRepositorysPageHasABlock(t *testing.T) {
 	text, err := os.ReadFile("../RESULTS.md")
@@ -99,19 +65,6 @@ func TestTheRepositorysPageHasABlock(t *testing.T) {
 	}
 	if _, err := sample().Rewrite(text); err != nil {
 		t.Error(err)
-	}
-}
-
-// The report is data: nothing in it may end the block early, or the next update would leave a part of it behind.
-func TestRewriteWithMarkersInTheReport(t *testing.T) {
-	r := sample()
-	r.Skipped = append(r.Skipped, "a page with "+End+" in it")
-	once, err := r.Rewrite([]byte(page))
-	if err == nil {
-		_, err = r.Rewrite(once)
-	}
-	if !errors.Is(err, ErrNoBlock) {
-		t.Errorf("got error %v, want %v: two ends are found, at the latest by the next update", err, ErrNoBlock)
 	}
 }
 

@@ -44,32 +44,3 @@ func TestRowIsMetByAllItsFigures(t *testing.T) {
 		t.Error("got a row met without figures")
 	}
 }
-
-func TestBarred(t *testing.T) {
-	for bar, want := range map[Bar]bool{
-		{}: false, {Allocs: 1}: false, {AtMost: 1}: true, {AtLeast: 1}: true, {Times: 1}: true,
-	} {
-		if got := (Row{Bar: bar}).Barred(); got != want {
-			t.Errorf("%+v: got %v, want %v", bar, got, want)
-		}
-	}
-}
-
-func TestTimes(t *testing.T) {
-	if got := (Figure{Value: 5}).Times(); got != 0 {
-		t.Errorf("got %v times no rival, want 0", got)
-	}
-	if got := (Figure{Value: 5, Rival: Rival{"r", 20}}).Times(); got != 4 {
-		t.Errorf("got %v, want 4", got)
-	}
-}
-
-func TestReportCountsItsBars(t *testing.T) {
-	r := sample()
-	if met, all := r.bars(); met != 2 || all != 5 {
-		t.Errorf("got %d of %d bars met, want 2 of 5: a row without one is none", met, all)
-	}
-	if got := r.Missed(); got != 3 {
-		t.Errorf("got %d missed, want 3", got)
-	}
-}

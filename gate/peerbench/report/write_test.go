@@ -66,18 +66,6 @@ func TestWriteMarkdown(t *testing.T) {
 	}
 }
 
-func TestWriteTextWithoutRows(t *testing.T) {
-	r := sample()
-	r.Rows = nil
-	var b strings.Builder
-	if err := r.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
-	if got := b.String(); strings.Contains(got, "RIVAL") || !strings.Contains(got, "LOOKUPS, NS") {
-		t.Errorf("got %q, want the grid and no empty table", got)
-	}
-}
-
 // object is any line of the JSON output.
 type object struct {
 	Type    string
@@ -135,17 +123,4 @@ func (b *broken) Write(p []byte) (int, error) {
 		return 0, errBroken
 	}
 	return len(p), nil
-}
-
-func TestWritersReportErrors(t *testing.T) {
-	for name, write := range map[string]func(*broken) error{
-		"text": func(b *broken) error { return sample().WriteText(b) },
-		"JSON": func(b *broken) error { return sample().WriteJSON(b) },
-	} {
-		for _, after := range []int{0, 400} {
-			if err := write(&broken{after}); !errors.Is(err, errBroken) {
-				t.Errorf("%s, broken after %d bytes: got error %v, want %v", name, after, err, errBroken)
-			}
-		}
-	}
 }
