@@ -23,7 +23,7 @@ type image struct {
 	uid, gid int
 }
 
-// testVersion is what the build is told, and must say.
+// testVersion is given to the build. The binary must print it.
 const testVersion = "v0.0.0-test"
 
 // buildImages runs the RUN commands of the build stage as they stand, in the repository and with /out elsewhere, and

@@ -90,7 +90,7 @@ func routes(gates func(http.Handler) http.Handler) http.Handler {
 
 // name sets a request's Pattern to the route that it will take, such as "GET /items/{id}". chi itself sets it after
 // middlewares have run: too late for the gates, which record it as the resource and make callers of it. Requests without
-// a route keep none, so that nobody can make resources up.
+// a route keep none, so that no client can invent resources.
 func name(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := cmp.Or(r.URL.RawPath, r.URL.Path, "/")
@@ -101,7 +101,7 @@ func name(next http.Handler) http.Handler {
 	})
 }
 
-// listen serves h on l until ctx ends, and then lets requests finish.
+// listen serves h on l until ctx ends, and then waits until running requests have their answers.
 func listen(ctx context.Context, l net.Listener, h http.Handler) error {
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second}
 	g, ctx := errgroup.WithContext(ctx)

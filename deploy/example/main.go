@@ -93,7 +93,7 @@ func serve(ctx context.Context, l, metrics net.Listener, kafka kafkalink.Config)
 	return g.Wait()
 }
 
-// answer serves on l until ctx ends, and lets running requests finish.
+// answer serves on l until ctx ends, and then waits until running requests have their answers.
 func answer(ctx context.Context, l net.Listener, h http.Handler) error {
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second}
 	stopped := make(chan error, 1)

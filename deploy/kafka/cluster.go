@@ -34,7 +34,7 @@ type Cluster struct {
 	env  []string
 }
 
-// Start starts a cluster of the test's own, with records nobody else sees. Without FLOODGATE_KAFKA, which says that an
+// Start starts a cluster of the test's own, whose records no other test sees. Without FLOODGATE_KAFKA, which says that an
 // Apache Kafka is wanted, or without Java, it skips the test.
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()

@@ -8,8 +8,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/rules"
 )
 
-// Accuracy is by how much callers went over their limits, of the closes of one half of the demo that have ended: as shares of the
-// limit.
+// Accuracy is the overshoot of the closes in one half of the demo that have ended, as shares of the limit.
 type Accuracy struct {
 	Predict string  `json:"predict"` // by what means decisions came ahead of time
 	Closes  int     `json:"closes"`
@@ -24,7 +23,7 @@ func (a *Accuracy) add(overshoot float64) {
 	a.Largest = max(a.Largest, overshoot)
 }
 
-// String says it in a few words.
+// String returns the figures in a few words.
 func (a *Accuracy) String() string {
 	return fmt.Sprintf("%.1f %% with predict: %s (%d closes)", 100*a.Mean, a.Predict, a.Closes)
 }
@@ -52,7 +51,7 @@ type half struct {
 	from int64 // Unix nanoseconds
 }
 
-// ended notes a close that has ended: when it began, and its overshoot. w.mu is held.
+// ended notes a close that has ended: when it began, and its overshoot. The caller holds w.mu.
 func (w *closeWatch) ended(closeAt int64, overshoot float64) {
 	for i := len(w.halves) - 1; i >= 0; i-- {
 		if closeAt >= w.halves[i].from {

@@ -23,11 +23,11 @@ type apiServer struct {
 	server   *api.Server
 	listener net.Listener
 	notes    *apid.Notes // of the rules that the demo counts by
-	links    *api.Links  // to the dashboard; nil: nobody asked for one
+	links    *api.Links  // to the dashboard; nil: the Config asks for none
 	open     bool        // this machine may do everything without a token
 }
 
-// note notes which rules the demo has taken over, if it has an API that shows them.
+// note tells the API, if there is one, which rules the analyzer has taken over.
 func (d *installation) note() {
 	if d.api != nil {
 		d.api.notes.Taken(d.rules)
@@ -61,8 +61,8 @@ func (d *installation) openAPI() error {
 	return nil
 }
 
-// invite prints where the API is and a link to the dashboard, as far as somebody asked for them. When the link was used, it prints another
-// one: a tab has a session of its own.
+// invite prints the address of the API and a link to the dashboard, if the Config asks for them. After the link was used, it prints
+// another one, because each tab has a session of its own.
 func (s *apiServer) invite(view *view) {
 	at := s.listener.Addr().String()
 	if s.open {

@@ -172,8 +172,8 @@ func (d *installation) readStores() (stored map[string]int64, last map[string]la
 	return stored, last, nil
 }
 
-// hotPath measures what the gate adds to a request, in nanoseconds: naming its caller and checking it, over a batch of
-// quiet callers while noisy ones may be closed.
+// hotPath measures what the gate adds to a request, in nanoseconds: to name its caller and to check it. It takes a batch of quiet
+// callers, while noisy ones may be closed.
 func (d *installation) hotPath() float64 {
 	const rounds = 200_000
 	set := d.servers[0].set

@@ -8,13 +8,13 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// byHand is which callers a person has decided about over the demo's API, so that the audit does not take it for a fault.
+// byHand holds the callers of the control records that people wrote by the demo's API. The audit expects other counts of them.
 type byHand struct {
 	reset  map[string]bool // by id: their counts in the store have started again
 	closed map[string]bool // by id: they were closed, or had another limit, and may be closed without having reached the demo's
 }
 
-// readByHand reads what was decided by hand.
+// readByHand reads the control records.
 func readByHand(ctx context.Context, client *kafkaio.Client) (byHand, error) {
 	h := byHand{make(map[string]bool), make(map[string]bool)}
 	cursor := kafkaio.NewCursor(client, kafkaio.CursorConfig{Topic: schemas.DefaultTopicNames().Control, Offset: kafkaio.Earliest, MaxBytes: 4 << 20})
@@ -33,7 +33,7 @@ func readByHand(ctx context.Context, client *kafkaio.Client) (byHand, error) {
 				h.reset[c.Caller.ID] = true
 			case schemas.ControlClose, schemas.ControlLimit:
 				h.closed[c.Caller.ID] = true
-			case schemas.ControlOpen, schemas.ControlMode, schemas.ControlUndo, schemas.ControlRules: // these close nobody, and lose no count
+			case schemas.ControlOpen, schemas.ControlMode, schemas.ControlUndo, schemas.ControlRules: // these close no caller, and lose no count
 			}
 		}
 		return nil

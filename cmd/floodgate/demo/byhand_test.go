@@ -13,7 +13,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 )
 
-// TestAPersonMayActInTheDemo: a person who tries the walk of the README closes a quiet caller and resets another one. The demo then closes no
+// TestAPersonMayActInTheDemo: a person who tries the walk of OPERATING.md closes a quiet caller and resets another one. The demo then closes no
 // innocent, and its audit is exact: it says which caller it leaves out.
 func TestAPersonMayActInTheDemo(t *testing.T) {
 	t.Parallel()

@@ -45,7 +45,7 @@ type Config struct {
 	Logger *slog.Logger // of all parts
 }
 
-// ErrInterrupted says that the demo was stopped before there was anything to audit.
+// ErrInterrupted means that the demo was stopped before there was anything to audit.
 var ErrInterrupted = errors.New("demo: interrupted before a request was sent")
 
 // interrupted returns ErrInterrupted in place of an error that the end of ctx has caused.

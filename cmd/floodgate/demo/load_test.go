@@ -33,7 +33,7 @@ func pretend(t *testing.T, answer http.HandlerFunc) *server {
 	return &server{listener: s.Listener}
 }
 
-// TestLoadKeepsTheTruth: what each caller was told is what the servers told it, request by request.
+// TestLoadKeepsTheTruth: the load notes the answer that the server gave, for each request of each caller.
 func TestLoadKeepsTheTruth(t *testing.T) {
 	var mu sync.Mutex
 	reported := make(map[string]totals)

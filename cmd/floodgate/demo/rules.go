@@ -13,7 +13,7 @@ const (
 	auditRule   = "all-requests"
 )
 
-// rulesFile limits each key. A second rule limits addresses, which the demo's servers do not report: it is for those who ask what
+// rulesFile limits each key. A second rule limits addresses, which the demo's servers do not report: it is for people who ask what
 // would pass. A third one counts every request, also blocked ones, for the audit; it is in shadow mode and nothing reaches its limit,
 // so it closes nothing.
 const rulesFile = `version: 1

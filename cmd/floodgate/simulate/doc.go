@@ -1,42 +1,42 @@
-// Package simulate runs servers, the log and the analyzer in virtual time, and measures how well callers are held to their
-// limits: by what lag, under what traffic, and while what fails. A replay with a lag runs in the same world: see Circuit.
+// Package simulate runs servers, the log and the analyzer in virtual time, and measures how well gates hold callers
+// to their limits, by lag, by traffic and by failure. A replay with a lag runs in the same world: see Circuit.
 //
 //	Scenario ──Request──▶ server (gate.Set, record.Recorder) ──frames──▶ log ──▶ analyzer (fold.Fold, outbox)
 //	    │                    ▲                                                        │
 //	    │                    └──────────────── decisions ◀── log ◀────────────────────┘
 //	    └───────▶ reference (the rule's algorithm and the exact log, both at once) ──▶ Result
 //
-// What decides is the code that runs in production: gate.Set.CheckAt and ApplyAt, record.Recorder, frames by
-// schemas.FrameEncoder, fold.Fold, and the publisher's coalescing. What is simulated is the world around it: time, clocks, the
-// network, and Kafka. Of kafkalink the simulation has the flush, one frame for each partition and flush, and the canaries, whose
-// cost is the lag that their sender has measured last. Heartbeats and repeats of decisions are left out: nothing is lost here.
+// The code that decides is that of production: gate.Set.CheckAt and ApplyAt, record.Recorder, frames by
+// schemas.FrameEncoder, fold.Fold, and the publisher's coalescing. The world around it is simulated: time, clocks, the
+// network, and Kafka. Of kafkalink the simulation has the flush, with one frame for each partition, and the canaries. The cost of a
+// canary is the lag that its sender has measured last. There are no heartbeats and no repeats of decisions, because nothing is lost.
 //
 // # Determinism
 //
 // The same Config and the same requests give the same Result, to the byte. There is one goroutine and no clock. Set, Recorder and
 // Fold use hashes under random keys: a Set compares whole ids, and a Fold with room for all rows does the same, so the keys
 // change no answer. The order in which a Recorder gives its entries, and which of them it has merged, depends on the process.
-// So the simulation sorts them, and merges them again (inOrder). A Recorder or Fold without room would depend on chance: the run
-// fails then.
+// So the simulation sorts them, and merges them again (inOrder). The result of a Recorder or Fold without room would depend on chance:
+// the run fails then.
 //
 // # Replays
 //
-// Circuit is the same world for analyzer/replay: one server and one partition. All ways take no time, but for the one to the gates: it
-// takes the whole lag. The analyzer knows the lag, so servers send no canaries, and a log that is silent for days costs nothing. What
+// Circuit is the same world for analyzer/replay: one server and one partition. Nothing takes time but the way of decisions to the
+// gates: it takes the whole lag. The analyzer knows the lag, so servers send no canaries, and a log that is silent for days costs nothing. What
 // happens is reported to replay.Events instead of being measured here, and memory does not grow with the length of the log. Callers
 // beyond MaxRows are not counted, and the run goes on.
 //
 // # What is measured
 //
-// All is measured for each enforcing rule apart, and from the end of the warm-up on.
+// Everything is measured for each enforcing rule apart, from the end of the warm-up on.
 //
 // Before the first request of a scenario or log, servers measure the lag for 10 s, or before a log for three lags if that is longer, as
 // those of a deployment always do. Nothing of that time is measured.
 //
 //   - A period is a window of the rule. Where windows move (sliding, log, gcra), time is cut into stretches of a window's length.
 //     Only periods that lie in the run as a whole count. A caller has a period where it sent a request in it.
-//   - Times are those of the servers' clocks, as the analyzer sees them. The references use true time.
-//   - Overshoot of a period: by how much its peak exceeds what the rule allows, relative to the limit, floor 0. The peak is, for
+//   - Times are those of the servers' clocks, as the analyzer sees them. The references use the true time.
+//   - Overshoot of a period: by how much its peak exceeds what the rule allows, relative to the limit, and at least 0. The peak is, for
 //     fixed windows, what was admitted in the window. For sliding windows and logs it is the largest number of requests that were
 //     admitted in any interval of the window's length that ends with a request of the period: what an exact log sees. For gcra
 //     it is the highest fill of a bucket that counts what was admitted.

@@ -48,7 +48,7 @@ func (t *timeline) at(at int64, do func()) {
 	heap.Push(&t.events, event{max(at, t.now), t.planned, do})
 }
 
-// advance lets all happen that is planned up to a time, and sets the time.
+// advance runs the events that are planned up to a time, and sets the time.
 func (t *timeline) advance(to int64) {
 	for len(t.events) > 0 && t.events[0].at <= to {
 		e := heap.Pop(&t.events).(event) //nolint:errcheck,forcetypeassert // it holds nothing else

@@ -39,7 +39,7 @@ func NewLog(o Options, kinds []string) *Log {
 	return &Log{options: o, kinds: kinds, random: rand.New(rand.NewPCG(o.Seed, streamServers))} //nolint:gosec // no secret
 }
 
-// Line lets a request happen. A line that is older than the one before is taken to be as old as that.
+// Line runs the request of a line. A line that is older than the one before gets the time of that one.
 func (l *Log) Line(line *ingest.Line) error {
 	if l.sim == nil {
 		o := &l.options

@@ -19,7 +19,7 @@ type partition struct {
 	canaries   []schemas.Entry // to be answered
 	nudged     int64           // when a look at the queue is planned, in Unix nanoseconds; 0: none is
 	producing  bool
-	measured   int64 // when the analyzer was told the lag, if it is known
+	measured   int64 // when the analyzer got the lag, if it is known
 }
 
 // published is what one produce has put into the topic of decisions.
@@ -92,7 +92,7 @@ func (p *partition) publish() {
 // maxProduce is how many decisions one produce holds at most.
 const maxProduce = 1000
 
-// offer puts in line what the fold has changed and predicted. The analyzer's clock shows virtual time.
+// offer queues what the fold has changed and predicted. The analyzer's clock shows virtual time.
 func (p *partition) offer() {
 	t := outbox.Terms{Now: p.w.now, AsOf: p.fold.LogTime()}
 	if mean, deviation, ok := p.fold.Lag(); ok {
@@ -103,7 +103,7 @@ func (p *partition) offer() {
 	p.queue.Offer(changes, p.fold.TakePlans(), t)
 }
 
-// acknowledged lets servers read what is in the log now.
+// acknowledged makes what is in the log now readable for servers.
 func (p *partition) acknowledged(b *published) {
 	p.w.watch.published(p.w.now, b)
 	for _, s := range p.w.servers {

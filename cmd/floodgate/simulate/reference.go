@@ -18,10 +18,10 @@ import (
 type reference struct {
 	start   int64
 	measure []*measure // one for each enforcing rule
-	matched []match    // of the request at hand
+	matched []match    // of the present request
 }
 
-// match is a rule that counts the request at hand, for one of its callers.
+// match is a rule that counts the present request, for one of its callers.
 type match struct {
 	m *measure
 	s *subject
@@ -78,7 +78,7 @@ func newReference(c *Config) *reference {
 
 func (m *measure) endless() bool { return m.rule.Window.Traits().Endless }
 
-// subject returns the books of a caller.
+// subject returns the counts of a caller.
 func (m *measure) subject(id string) *subject {
 	s := m.subjects[id]
 	if s == nil {
@@ -149,7 +149,7 @@ func (m *measure) admitted(s *subject, p *period, clock int64) {
 	}
 }
 
-// step lets the synchronous limiter count a request.
+// step counts a request in the synchronous limiter.
 func (m *measure) step(s *subject, at int64, admitted bool) {
 	if !admitted && !m.rule.CountBlocked {
 		return

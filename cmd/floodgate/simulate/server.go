@@ -105,7 +105,7 @@ func (s *server) recordRefused(r *Request) {
 	}
 }
 
-// tick lets the gates forget what has ended, if a second has passed.
+// tick removes ended closures from the gates, if a second has passed.
 func (s *server) tick() {
 	if now := s.clock(); now-s.ticked >= int64(canaryEvery) {
 		s.ticked = now

@@ -23,7 +23,7 @@ type stream struct {
 	pick func(u float64) string // the caller, of a u in [0, 1); instead of id
 
 	next int64 // when the next burst comes, in Unix nanoseconds
-	left int   // of the burst at hand
+	left int   // of the present burst
 }
 
 // generator makes the traffic of a scenario: all its streams together, in order of time.

@@ -39,7 +39,7 @@ type Config struct {
 	Predict    rules.Predict // no rule predicts more than this
 	LagCap     float64       // the share of a window up to which the lag may be for predictions; 0 is the fold's default
 	Start      int64         // Unix nanoseconds, virtual time: when the first request may come
-	Quiet      time.Duration // for so long before Start servers measure the lag, and nobody asks; may be 0
+	Quiet      time.Duration // for so long before Start servers measure the lag, and no caller sends; may be 0
 	Warmup     time.Duration // windows that begin before it has passed are measured apart; may be 0
 	Servers    int
 	Partitions int
@@ -55,7 +55,7 @@ type Config struct {
 	MaxRows   int  // of each partition; 0 is 4 Mi. A Simulation that needs more fails; in a Circuit callers without a row are not counted
 }
 
-// Death ends a server: it sends nothing any more, not even what waits in it. Requests must not come to it then.
+// Death ends a server: it sends nothing any more, not even the entries that wait in it. No request may come to it after that.
 type Death struct {
 	At     time.Duration // since the start
 	Server int
@@ -90,7 +90,7 @@ func (c *Config) check() error {
 	return c.Lag.check()
 }
 
-// world is all there is: servers, the log, and an analyzer for each partition.
+// world is the whole simulation: servers, the log, and an analyzer for each partition.
 type world struct {
 	timeline
 	key        schemas.PartitionKey
@@ -134,7 +134,8 @@ func newWorld(c *Config, watch watcher) *world {
 	return w
 }
 
-// maxRows is how many rows each partition has by default. A Simulation with more callers fails: who has a row would depend on chance.
+// maxRows is how many rows each partition has by default. A Simulation with more callers fails: which callers have rows would depend on
+// chance.
 const maxRows = 4 << 20
 
 // streamLag is the stream of random numbers of the lag; those of traffic are others.
@@ -184,14 +185,14 @@ func New(c Config) (*Simulation, error) {
 	return &Simulation{newWorld(&c, m), m}, nil
 }
 
-// Request lets all happen that is due before a request, and then the request, and reports whether it was admitted. An error
+// Request runs the events that are due before a request, and then the request. It reports whether the request was admitted. An error
 // ends the simulation.
 func (s *Simulation) Request(r *Request) (admitted bool, err error) {
 	v, err := s.w.request(r)
 	return err == nil && !v.Closed, err
 }
 
-// Finish lets all happen that is due until the end, in Unix nanoseconds, and returns what was measured.
+// Finish runs the events that are due until the end, in Unix nanoseconds, and returns the Result.
 func (s *Simulation) Finish(end int64) (*Result, error) {
 	w := s.w
 	w.finish(end)
@@ -210,7 +211,7 @@ func (s *Simulation) Finish(end int64) (*Result, error) {
 	return s.m.result, nil
 }
 
-// request lets all happen that is due before a request, and then the request.
+// request runs the events that are due before a request, and then the request.
 func (w *world) request(r *Request) (v gate.Verdict, err error) {
 	switch {
 	case w.err != nil:
@@ -231,7 +232,7 @@ func (w *world) request(r *Request) (v gate.Verdict, err error) {
 	return v, w.err
 }
 
-// finish lets all happen that is due until the end.
+// finish runs the events that are due until the end.
 func (w *world) finish(end int64) {
 	w.advance(end)
 	for _, s := range w.servers {
