@@ -12,6 +12,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/gate/bouncer"
 )
 
@@ -68,9 +69,7 @@ func TestTheKeyOfThePageIsOne(t *testing.T) {
 		t.Fatalf("got commands %q, want two", commands)
 	}
 	for _, program := range []string{"bash", "openssl", "sha256sum"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("needs %s", program)
-		}
+		testenv.Program(t, program)
 	}
 	path := t.TempDir() + "/bouncers"
 	script := strings.ReplaceAll(strings.Join(commands, "\n"), "/etc/floodgate/bouncers", path) + "\nprintf %s \"$key\"\n"

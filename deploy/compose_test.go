@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
@@ -80,17 +80,6 @@ func TestCompose(t *testing.T) {
 			}
 		}
 	}
-}
-
-// freeAddr returns an address of loopback that nobody listens on.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // output is what a process printed, safe to read while it runs.
@@ -176,8 +165,8 @@ func testCompose(t *testing.T, floodgate, example *image) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = broker.Close() })
-	metrics, web := freeAddr(t), freeAddr(t)
-	places := strings.NewReplacer("kafka:9092", broker.Addr(), "0.0.0.0:9090", metrics, "127.0.0.1:9090", metrics, "127.0.0.1:9096", freeAddr(t), "0.0.0.0:8080", web, "0.0.0.0:9091", freeAddr(t))
+	metrics, web := testenv.FreeAddress(t), testenv.FreeAddress(t)
+	places := strings.NewReplacer("kafka:9092", broker.Addr(), "0.0.0.0:9090", metrics, "127.0.0.1:9090", metrics, "127.0.0.1:9096", testenv.FreeAddress(t), "0.0.0.0:8080", web, "0.0.0.0:9091", testenv.FreeAddress(t))
 	all := services(t)
 	shareKey(t, floodgate, example, all["topics"], places)
 	stopAnalyzer := start(t, floodgate, all["analyzer"], places)

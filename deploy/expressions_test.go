@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
@@ -30,10 +31,7 @@ import (
 // testExpressions runs what compose.yaml runs, with ingest, a sidecar and notify beside it, under load, and Prometheus over it. It asks
 // Prometheus each expression of each panel and alert: none may be an error, and none empty.
 func testExpressions(t *testing.T, floodgate, example *image) {
-	binary, err := exec.LookPath("prometheus")
-	if err != nil {
-		t.Skip("no prometheus here: the chain of .ci/run installs it")
-	}
+	binary := testenv.Program(t, "prometheus")
 	broker, err := embedded.Start(embedded.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +39,7 @@ func testExpressions(t *testing.T, floodgate, example *image) {
 	t.Cleanup(func() { _ = broker.Close() })
 	w := watched{t: t, broker: broker, addresses: map[string]string{}}
 	for _, name := range []string{"analyzer", "api", "web", "gates", "sidecar", "bouncers", "ingest", "notify", "prometheus"} {
-		w.addresses[name] = freeAddr(t)
+		w.addresses[name] = testenv.FreeAddress(t)
 	}
 	w.run(floodgate, example)
 	w.runs(func(ctx context.Context) { w.load(ctx) })

@@ -18,6 +18,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/notify/endpoint"
 	"github.com/509da70d/floodgate/analyzer/notify/webhook"
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // manifest is what the tests want to know of an object for Kubernetes.
@@ -305,10 +306,7 @@ func TestKubernetesDocumentsNameEachSecret(t *testing.T) {
 
 // TestKubernetesNginx asks nginx whether it can read the example's configuration.
 func TestKubernetesNginx(t *testing.T) {
-	nginx, err := exec.LookPath("nginx")
-	if err != nil {
-		t.Skip("no nginx here: the chain of .ci/run installs it")
-	}
+	nginx := testenv.Program(t, "nginx")
 	file := filepath.Join(t.TempDir(), "nginx.conf")
 	text := strings.ReplaceAll(readFile(t, "k8s/base/nginx.conf"), "/tmp/", t.TempDir()+"/")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/509da70d/floodgate/analyzer/api"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
 
@@ -52,9 +53,7 @@ func named(name string) func(struct{ Name, Value string }) bool {
 // certificate makes the certificate of the API by the command in k8s/README.md, and returns its files.
 func certificate(t *testing.T) (cert, key string) {
 	t.Helper()
-	if _, err := exec.LookPath("openssl"); err != nil {
-		t.Skip("no openssl here")
-	}
+	testenv.Program(t, "openssl")
 	command := regexp.MustCompile(`(?m)^openssl req(?:.*\\\n)*.*$`).FindString(readFile(t, "k8s/README.md"))
 	if command == "" {
 		t.Fatal("got no command in k8s/README.md that makes a certificate, want one")
@@ -122,9 +121,9 @@ func testKubernetesAPI(t *testing.T, floodgate *image) {
 			t.Fatal(err)
 		}
 	}
-	_, port, _ := net.SplitHostPort(freeAddr(t))
+	_, port, _ := net.SplitHostPort(testenv.FreeAddress(t))
 	start(t, floodgate, service{Command: c.Args, Environment: settings}, strings.NewReplacer("kafka-bootstrap.kafka:9092", broker.Addr(),
-		"0.0.0.0:9090", freeAddr(t), "0.0.0.0:9096", "0.0.0.0:"+port))
+		"0.0.0.0:9090", testenv.FreeAddress(t), "0.0.0.0:9096", "0.0.0.0:"+port))
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM([]byte(cert))
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}}}

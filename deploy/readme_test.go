@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // TestReadmeServer compiles the server that the README shows, as it stands but for two addresses, and runs it: it must serve
@@ -36,9 +38,9 @@ func TestReadmeServer(t *testing.T) {
 	if strings.Count(program, address) != 1 || strings.Count(program, broker) != 1 {
 		t.Fatalf("got\n%s\nwant it to name %s and %s once", program, address, broker)
 	}
-	addr := freeAddr(t)
+	addr := testenv.FreeAddress(t)
 	program = strings.Replace(program, address, `"`+addr+`"`, 1)
-	program = strings.Replace(program, broker, `"`+freeAddr(t)+`"`, 1) // nobody listens there
+	program = strings.Replace(program, broker, `"`+testenv.FreeAddress(t)+`"`, 1) // nobody listens there
 	binary := filepath.Join(t.TempDir(), "server")
 	compile(t, program, binary)
 	serves(t, binary, "http://"+addr+"/", "hello\n")

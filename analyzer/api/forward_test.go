@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 var clusterKey = bytes.Repeat([]byte("k"), MinClusterKey)
@@ -75,7 +75,7 @@ func TestWithoutAnOwnerTheStateIsTheAnswer(t *testing.T) {
 		"silent":            {func() { w.board.beat(1, "127.0.0.1:1"); w.board.silence(1) }, n, "no running owner"},
 		"no API":            {func() { w.board.beat(1, "") }, n, "--api-advertise"},
 		"no key here":       {func() { w.board.beat(1, "127.0.0.1:1") }, alone, "--api-cluster-key-file"},
-		"nobody listens":    {func() { w.board.beat(1, closedPort(t)) }, n, "did not answer"},
+		"nobody listens":    {func() { w.board.beat(1, testenv.FreeAddress(t)) }, n, "did not answer"},
 		"this analyzer":     {func() { w.board.beat(1, n.host()) }, n, "on its way to another owner"},
 		"metadata":          {func() { w.board.beat(1, "169.254.169.254:80") }, n, "cannot be an analyzer"},
 		"IPv6 metadata":     {func() { w.board.beat(1, "[fd00:ec2::254]:80") }, n, "cannot be an analyzer"},
@@ -95,17 +95,6 @@ func TestWithoutAnOwnerTheStateIsTheAnswer(t *testing.T) {
 		// What gates hold is known all the same.
 		c.node.get(strings.Replace(caller(1), "caller?", "explain?", 1)).want(t, http.StatusOK, `"verdict":"unknown"`)
 	}
-}
-
-// closedPort returns an address where nobody listens.
-func closedPort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // TestAForwardedRequestIsNeverForwardedAgain: heartbeats that point in a circle end at the first analyzer.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // fakeSeries is samples that a test makes up: so many partitions, and so many requests in each second.
@@ -88,7 +89,7 @@ func TestAPartitionWithoutAnswerIsNamed(t *testing.T) {
 	}
 	missing(two) // which owns what is silent, and knows better
 	w.board.beat(2, two.host())
-	w.board.beat(3, closedPort(t))
+	w.board.beat(3, testenv.FreeAddress(t))
 	missing(one, 3)
 	w.board.beat(3, two.host())
 	w.analyzers[1].folds[3] = nil // taken away, and heartbeats do not say so yet

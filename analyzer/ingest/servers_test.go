@@ -8,10 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // asker is the address from which the real servers are asked: the one that their lines are about.
@@ -151,16 +154,13 @@ func ask(port int, request string) error {
 	return nil
 }
 
-// TestRealServersWriteNobodyElse starts the servers that are installed, sends them hostile requests, and reads what they log: each line
+// TestRealServersWriteNobodyElse starts real servers, sends them hostile requests, and reads what they log: each line
 // is about the asker, or it is refused. With -update, it keeps the lines in testdata/formats/real.
 func TestRealServersWriteNobodyElse(t *testing.T) {
 	for name, server := range realServers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			program, err := exec.LookPath(server.program)
-			if err != nil {
-				t.Skipf("%s is not installed", server.program)
-			}
+			program := testenv.Program(t, server.program)
 			dir := server.run(t, program)
 			for file, format := range server.logs {
 				data, err := os.ReadFile(filepath.Join(dir, file))
@@ -227,12 +227,11 @@ func (r *realServer) run(t *testing.T, program string) (dir string) {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	_, number, _ := net.SplitHostPort(testenv.FreeAddress(t))
+	port, err := strconv.Atoi(number)
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	_ = listener.Close()
 	for file, text := range r.files(dir, port) {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
 			t.Fatal(err)

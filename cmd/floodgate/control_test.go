@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -47,16 +47,9 @@ func TestARecordIsSentAgainWithItsId(t *testing.T) {
 
 // TestWithoutAConnectionNothingIsSent: the error says so, unless an earlier command with the same id may have sent the record.
 func TestWithoutAConnectionNothingIsSent(t *testing.T) {
-	refuses, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	api := "http://" + refuses.Addr().String()
-	if err := refuses.Close(); err != nil {
-		t.Fatal(err)
-	}
+	api := "http://" + testenv.FreeAddress(t)
 	args := []string{"close", "key:a", "--for", "1h", "--reason", "r", "--api", api}
-	_, err = runCommand(args...)
+	_, err := runCommand(args...)
 	if err == nil || command.IsUsage(err) || !strings.HasSuffix(err.Error(), "; --api names the analyzer to ask. Nothing was sent") || strings.Contains(err.Error(), "may be in force") {
 		t.Errorf("got %v, want that nothing was sent", err)
 	}

@@ -7,6 +7,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
@@ -53,7 +54,7 @@ func TestMorePartitionsAreOwnedWithoutARestart(t *testing.T) {
 // TestTopicsThatAreCreatedAgainAreCounted: a cluster that lost everything, or an operator who deleted the topics.
 func TestTopicsThatAreCreatedAgainAreCounted(t *testing.T) {
 	t.Parallel()
-	options := embedded.Options{Listen: freeAddress(t), MinSession: time.Second} // in memory only
+	options := embedded.Options{Listen: testenv.FreeAddress(t), MinSession: time.Second} // in memory only
 	b := serveKafka(t, options)
 	a, url := beginAnalyze(t, b.Addr(), t.TempDir())
 	processtest.AwaitReady(t, url, 200, "ok")

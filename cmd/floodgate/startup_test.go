@@ -15,19 +15,9 @@ import (
 
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
-
-// freeAddress returns a loopback address that nobody listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
 
 // serveKafka starts an embedded broker that ends with the test, if not before.
 func serveKafka(t *testing.T, o embedded.Options) *embedded.Broker {
@@ -63,7 +53,7 @@ func beginAnalyze(t *testing.T, broker, data string, more ...string) (*processte
 // all of it, says so to whoever asks, and ends cleanly in the middle.
 func TestAnalyzeThroughTheLifeOfItsBroker(t *testing.T) {
 	t.Parallel()
-	address, log := freeAddress(t), filepath.Join(t.TempDir(), "log")
+	address, log := testenv.FreeAddress(t), filepath.Join(t.TempDir(), "log")
 	a, url := beginAnalyze(t, address, t.TempDir())
 	processtest.AwaitReady(t, url, 503, "not ready: waiting for Kafka")
 	if body, status := processtest.Get(t.Context(), url+"/healthz"); status != 200 || body != "ok\n" {
@@ -112,7 +102,7 @@ func TestAnalyzeIsStoppedWhileItWaitsForKafka(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = hole.Close() })
 	for name, broker := range map[string]string{
-		"refused": freeAddress(t), "a black hole": hole.Addr().String(), "no such name": "no-such-host.invalid:9092",
+		"refused": testenv.FreeAddress(t), "a black hole": hole.Addr().String(), "no such name": "no-such-host.invalid:9092",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -161,7 +151,7 @@ func TestAnalyzeFindsWhatIsWrongBeforeItStarts(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			args := append([]string{"analyze", "--brokers", freeAddress(t), "--rules", good, "--data", filepath.Join(t.TempDir(), "data"), "--listen", ""}, test.args...)
+			args := append([]string{"analyze", "--brokers", testenv.FreeAddress(t), "--rules", good, "--data", filepath.Join(t.TempDir(), "data"), "--listen", ""}, test.args...)
 			a := begin(t, args...)
 			err := a.Wait(5 * time.Second)
 			if err == nil || !matches(test.want, err.Error()) {

@@ -17,6 +17,7 @@ import (
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/option"
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
@@ -56,7 +57,7 @@ func TestTopicsWithoutACluster(t *testing.T) {
 	t.Parallel()
 	for _, create := range []bool{false, true} {
 		began := time.Now()
-		_, err := runCommand("topics", "--brokers", freeAddress(t), "--create="+strconv.FormatBool(create))
+		_, err := runCommand("topics", "--brokers", testenv.FreeAddress(t), "--create="+strconv.FormatBool(create))
 		if err == nil || !strings.Contains(err.Error(), "refused") || command.IsUsage(err) {
 			t.Errorf("create %v: got %v, want that the connection is refused", create, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/gate/kafkalink"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
@@ -88,15 +89,7 @@ func eventually(t *testing.T, ask func() error) {
 }
 
 func TestServesWithoutKafka(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	unused := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	url, _ := start(t, unused)
+	url, _ := start(t, testenv.FreeAddress(t))
 	for range 100 {
 		if got := get(t, url, "k"); got != http.StatusOK {
 			t.Fatalf("got status %d, want 200: gates are open until they hear otherwise", got)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/gate/gatehttp"
 	"github.com/509da70d/floodgate/gate/record"
@@ -19,15 +20,14 @@ import (
 // addressOf returns where a Kafka would be that is as bad as that.
 func addressOf(t testing.TB, w weather) string {
 	t.Helper()
+	if w == refused {
+		return testenv.FreeAddress(t)
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0") // a listener that nobody accepts from is a black hole
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w == refused {
-		_ = l.Close()
-	} else {
-		t.Cleanup(func() { _ = l.Close() })
-	}
+	t.Cleanup(func() { _ = l.Close() })
 	return l.Addr().String()
 }
 

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -22,8 +22,8 @@ import (
 // TestBrokerRestart stops the broker between calls and starts it again on the same port with the same data. All pooled
 // connections are stale then; neither fetch nor produce may notice, and nothing is there twice.
 func TestBrokerRestart(t *testing.T) {
-	dir := t.TempDir()
-	b := startBroker(t, embedded.Options{Dir: dir})
+	options := embedded.Options{Dir: t.TempDir(), Listen: testenv.FreeAddress(t)}
+	b := startBroker(t, options)
 	c := startClient(t, Config{Brokers: b.Addrs()})
 	makeTopic(t, c, "t", 1)
 	var want []string
@@ -36,18 +36,13 @@ func TestBrokerRestart(t *testing.T) {
 		if err := b.Close(); err != nil {
 			t.Fatal(err)
 		}
-		b = startBroker(t, embedded.Options{Dir: dir, Listen: b.Addr()})
+		b = startBroker(t, options)
 	}
 }
 
 // TestBrokerAway tells what is known of a produce that met no broker.
 func TestBrokerAway(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // a port that nobody listens on
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := listener.Addr().String()
-	listener.Close()
+	addr := testenv.FreeAddress(t)
 	c := startClient(t, Config{Brokers: []string{addr}, Timeout: 300 * time.Millisecond})
 	for what, f := range map[string]func() error{
 		"produce": func() error { _, err := c.Produce(t.Context(), "t", 0, Message{}); return err },
@@ -79,8 +74,8 @@ func TestBrokerAway(t *testing.T) {
 
 // TestBrokerComesBack uses one client throughout: what it learned while the broker was away must not stick.
 func TestBrokerComesBack(t *testing.T) {
-	dir := t.TempDir()
-	b := startBroker(t, embedded.Options{Dir: dir})
+	options := embedded.Options{Dir: t.TempDir(), Listen: testenv.FreeAddress(t)}
+	b := startBroker(t, options)
 	c := startClient(t, Config{Brokers: b.Addrs(), Timeout: time.Second})
 	makeTopic(t, c, "t", 1)
 	if err := b.Close(); err != nil {
@@ -91,7 +86,7 @@ func TestBrokerComesBack(t *testing.T) {
 			t.Fatalf("away: got %v, outcome %v, want unsent", err, OutcomeOf(err))
 		}
 	}
-	startBroker(t, embedded.Options{Dir: dir, Listen: b.Addr()})
+	startBroker(t, options)
 	within(t, 2*time.Second, "the first produce after", func() {
 		for {
 			_, err := c.Produce(t.Context(), "t", 0, Message{})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -17,18 +16,12 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // TestWhatAnswersNotAtAll is said with the address, and without the path and the token.
 func TestWhatAnswersNotAtAll(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := "http://" + l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := "http://" + testenv.FreeAddress(t)
 	c, err := New(Config{URL: address, TokenFile: file(t, token)})
 	if err != nil {
 		t.Fatal(err)

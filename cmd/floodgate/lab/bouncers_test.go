@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
@@ -144,7 +145,7 @@ func (e *enforced) within(what string, ok func() bool) {
 // TestCustomBouncerRunsItsProgram: Debian's crowdsec-custom-bouncer, with the file of deploy/crowdsec, calls a program with what floodgate
 // closes, extends and opens. A sidecar that starts again loses nothing.
 func TestCustomBouncerRunsItsProgram(t *testing.T) {
-	needs(t, "crowdsec-custom-bouncer")
+	testenv.Program(t, "crowdsec-custom-bouncer")
 	e := newEnforced(t)
 	log := filepath.Join(e.dir, "calls")
 	ban := writeIn(t, e.dir, "ban", "#!/bin/sh\necho \"$1 $2 $3 $4\" >>"+log+"\n")
@@ -195,7 +196,7 @@ func TestCustomBouncerRunsItsProgram(t *testing.T) {
 // namespace of its own: its set holds what is closed, through extensions, openings, and a sidecar that starts again.
 func TestFirewallBouncerHoldsTheSet(t *testing.T) {
 	for _, name := range []string{"crowdsec-firewall-bouncer", "nft", "ip"} {
-		needs(t, name)
+		testenv.Program(t, name)
 	}
 	space := newNetworkSpace(t)
 	e := newEnforced(t)

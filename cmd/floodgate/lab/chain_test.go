@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
@@ -25,7 +26,7 @@ import (
 // refuses the noisy client with 429 and nobody else. The topics are on Apache Kafka where there is one.
 func TestChain(t *testing.T) {
 	for _, name := range []string{"nginx", "rsyslogd"} {
-		needs(t, name)
+		testenv.Program(t, name)
 	}
 	needsRsyslogKafka(t)
 	t.Run("embedded", func(t *testing.T) { newChain(t, "").run() })
@@ -40,7 +41,7 @@ func TestChain(t *testing.T) {
 func needsRsyslogKafka(t *testing.T) {
 	t.Helper()
 	if found, err := filepath.Glob("/usr/lib/*/rsyslog/omkafka.so"); err != nil || len(found) == 0 {
-		t.Skip("needs rsyslog-kafka")
+		t.Fatal("got no omkafka.so, want the package rsyslog-kafka")
 	}
 }
 
@@ -105,7 +106,7 @@ func (c *chain) run() {
 // TestHAProxyIsCounted is the same way with HAProxy, which does not ask: its log closes the noisy client for those who do.
 func TestHAProxyIsCounted(t *testing.T) {
 	for _, name := range []string{"haproxy", "rsyslogd"} {
-		needs(t, name)
+		testenv.Program(t, name)
 	}
 	needsRsyslogKafka(t)
 	c := newChain(t, "")
@@ -167,10 +168,7 @@ func (c *chain) beginRsyslog() string {
 // rejects sends through kcat what no nginx writes, and expects to be shown it.
 func (c *chain) rejects() {
 	c.T.Helper()
-	if _, err := exec.LookPath("kcat"); err != nil {
-		c.T.Skipf("needs kcat: %v", err)
-	}
-	cmd := exec.CommandContext(c.T.Context(), "kcat", "-P", "-b", c.Broker, "-t", c.log)
+	cmd := exec.CommandContext(c.T.Context(), testenv.Program(c.T, "kcat"), "-P", "-b", c.Broker, "-t", c.log)
 	cmd.Stdin = strings.NewReader("{\"remote_addr\":\"\x1b[31mroot\",\"msec\":\"1.0\"}\nnot JSON\n")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		c.T.Fatalf("kcat: %v: %s", err, out)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/gateview"
 	"github.com/509da70d/floodgate/store/kafkaio"
@@ -89,7 +90,7 @@ func (d *desk) analyze(name string) *answering {
 // analyzeAs is analyze with other arguments.
 func (d *desk) analyzeAs(args ...string) *answering {
 	d.t.Helper()
-	a := &answering{Program: start(d.t, append(append(args, d.args...), "--api-listen", "127.0.0.1:"+freePort(d.t))...)}
+	a := &answering{Program: start(d.t, append(append(args, d.args...), "--api-listen", testenv.FreeAddress(d.t))...)}
 	a.api = "http://" + a.WaitFor(`listening for the API.* address=(\S+)`, time.Minute)
 	return a
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -75,7 +76,7 @@ func (r *rig) apiOfTwo() (one, two string) {
 	if err := os.WriteFile(key, []byte(strings.Repeat("k", 32)), 0o600); err != nil {
 		r.t.Fatal(err)
 	}
-	one, two = "127.0.0.1:"+freePort(r.t), "127.0.0.1:"+freePort(r.t)
+	one, two = testenv.FreeAddress(r.t), testenv.FreeAddress(r.t)
 	r.analyze("--api-listen", one, "--api-cluster-key-file", key)
 	args := []string{
 		"analyze", "--brokers", r.broker, "--rules", r.rules, "--data", filepath.Join(r.dir, "counts-two"), "--listen", "127.0.0.1:0", "--partitions", strconv.Itoa(r.partitions),

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // question is where a server asks and what it stands before.
@@ -52,7 +53,7 @@ func asks(b *processtest.Sidecar) question {
 func TestServersAskTheSidecar(t *testing.T) {
 	for _, s := range shippedServers() {
 		t.Run(s.name, func(t *testing.T) {
-			needs(t, s.program)
+			testenv.Program(t, s.program)
 			b := processtest.NewSidecar(t, start, "--record", "--trusted", "127.0.0.1/32") // clients are 127.0.0.2 and 127.0.0.3
 			url := s.begin(t, asks(b))
 			b.FloodsThrough(url, "203.0.113.1", "203.0.113.1")
@@ -62,7 +63,7 @@ func TestServersAskTheSidecar(t *testing.T) {
 
 // TestNginxLogsTheRefusal reads the log that ingest reads.
 func TestNginxLogsTheRefusal(t *testing.T) {
-	needs(t, "nginx")
+	testenv.Program(t, "nginx")
 	b := processtest.NewSidecar(t, start, "--record", "--trusted", "127.0.0.1/32") // clients are 127.0.0.2 and 127.0.0.3
 	log := filepath.Join(t.TempDir(), "access.log")
 	url := beginNginxLogging(t, asks(b), log)
@@ -105,7 +106,7 @@ func beginCaddy(t *testing.T, q question) string {
 // beginTraefik runs Traefik with both files of deploy/traefik, and a router to protect.
 func beginTraefik(t *testing.T, q question) string {
 	t.Helper()
-	dir, port, inner := t.TempDir(), freePort(t), "127.0.0.1:"+freePort(t)
+	dir, port, inner := t.TempDir(), freePort(t), testenv.FreeAddress(t)
 	routes := filepath.Join(dir, "routes")
 	if err := os.Mkdir(routes, 0o700); err != nil {
 		t.Fatal(err)
@@ -152,22 +153,10 @@ func writeIn(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-func needs(t *testing.T, name string) {
-	t.Helper()
-	if _, err := exec.LookPath(name); err != nil {
-		t.Skipf("needs %s: %v", name, err)
-	}
-}
-
 // freePort returns a port on which nobody listens, for programs that take no 0.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
+	_, port, _ := net.SplitHostPort(testenv.FreeAddress(t))
 	return port
 }
 
@@ -189,11 +178,7 @@ func configured(t *testing.T, path string, replace ...string) string {
 // program of another maker, which is killed when the test ends.
 func runForeign(t *testing.T, name string, args ...string) {
 	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		t.Skipf("needs %s: %v", name, err)
-	}
-	cmd := exec.CommandContext(t.Context(), path, args...)
+	cmd := exec.CommandContext(t.Context(), testenv.Program(t, name), args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	var out strings.Builder

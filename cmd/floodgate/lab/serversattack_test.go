@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // attack is a request of a closed client that has read the configurations: they let pass where the sidecar fails, so it tries
@@ -61,7 +62,7 @@ func attacks() []attack {
 func TestAClosedClientDoesNotPassByMakingTheSidecarFail(t *testing.T) {
 	for _, s := range shippedServers() {
 		t.Run(s.name, func(t *testing.T) {
-			needs(t, s.program)
+			testenv.Program(t, s.program)
 			b := processtest.NewSidecar(t, start, "--record", "--trusted", "127.0.0.1/32", "--callers", "key=X-Api-Key") // clients are 127.0.0.2 and 127.0.0.3
 			echo := newEcho(t)
 			b.Backend = echo.Server
@@ -86,7 +87,7 @@ func TestAClosedClientDoesNotPassByMakingTheSidecarFail(t *testing.T) {
 func TestALongCookiePasses(t *testing.T) {
 	for _, s := range shippedServers() {
 		t.Run(s.name, func(t *testing.T) {
-			needs(t, s.program)
+			testenv.Program(t, s.program)
 			echo := newEcho(t)
 			sidecar := start(t, "sidecar", "--brokers", "127.0.0.1:1", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0")
 			q := question{

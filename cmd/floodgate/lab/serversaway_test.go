@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // TestServersLetPassWithoutASidecar: behind each shipped configuration a closed client is refused while the sidecar runs, and
@@ -27,7 +28,7 @@ import (
 func TestServersLetPassWithoutASidecar(t *testing.T) {
 	for _, s := range shippedServers() {
 		t.Run(s.name, func(t *testing.T) {
-			needs(t, s.program)
+			testenv.Program(t, s.program)
 			b := processtest.NewSidecar(t, start, "--record", "--trusted", "127.0.0.1/32") // clients are 127.0.0.2 and 127.0.0.3
 			echo := newEcho(t)
 			b.Backend = echo.Server
@@ -71,7 +72,7 @@ func allStopped(t *testing.T, pid int) bool {
 func TestServersLetPassWhatTheSidecarAnswersBadly(t *testing.T) {
 	for _, s := range shippedServers() {
 		t.Run(s.name, func(t *testing.T) {
-			needs(t, s.program)
+			testenv.Program(t, s.program)
 			impostor, echo := newImpostor(t), newEcho(t)
 			impostor.answer.Store(new(answerWith("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")))
 			url := s.begin(t, question{sidecar: impostor.address, envoy: impostor.address, backend: echo.Listener.Addr().String()})

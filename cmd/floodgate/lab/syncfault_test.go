@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // brokenSync makes each msync of a process fail with EIO until the func that is returned is called, which returns what was
@@ -48,7 +49,7 @@ func TestADiskThatFailsToSync(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	needs(t, "strace")
+	testenv.Program(t, "strace")
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "rules.yaml")

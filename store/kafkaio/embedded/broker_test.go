@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
@@ -254,7 +255,8 @@ func TestDirectoryIsServedOnce(t *testing.T) {
 }
 
 func TestMemoryIsGoneWithTheBroker(t *testing.T) {
-	b := start(t, embedded.Options{})
+	options := embedded.Options{Listen: testenv.FreeAddress(t)}
+	b := start(t, options)
 	c := client(t, b.Addr())
 	if _, err := c.EnsureTopics(t.Context(), kafkaio.TopicSpec{Name: "t", Partitions: 1}); err != nil {
 		t.Fatal(err)
@@ -262,7 +264,7 @@ func TestMemoryIsGoneWithTheBroker(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	start(t, embedded.Options{Listen: b.Addr()})
+	start(t, options)
 	if _, err := client(t, b.Addr()).Partitions(t.Context(), "t"); !errors.Is(err, kafkaio.ErrNoTopic) {
 		t.Errorf("got %v, want ErrNoTopic", err)
 	}

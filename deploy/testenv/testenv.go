@@ -1,0 +1,55 @@
+// Package testenv says which tests the environment asks for, so that plain go test gives the same result on each machine.
+//
+//	FLOODGATE_LONG=1      also those that take long
+//	FLOODGATE_PROGRAMS=1  also those that run programs of others, such as nginx: one that is missing fails its tests
+//
+// The script .ci/run sets both.
+package testenv
+
+import (
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+)
+
+// IsLong reports whether tests may take long.
+func IsLong() bool { return os.Getenv("FLOODGATE_LONG") != "" }
+
+// Long skips a test that takes long, unless the environment asks for it.
+func Long(t testing.TB) {
+	t.Helper()
+	if !IsLong() {
+		t.Skip("takes long: FLOODGATE_LONG=1 runs it, as in CI")
+	}
+}
+
+// Program returns the path of a program of others. It skips the test unless the environment asks for it.
+func Program(t testing.TB, name string) string {
+	t.Helper()
+	if os.Getenv("FLOODGATE_PROGRAMS") == "" {
+		t.Skipf("runs %s: FLOODGATE_PROGRAMS=1 runs it, as in CI", name)
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// FreeAddress returns an address of loopback on which nothing listens, for programs that take no port 0, and for what is to be refused.
+// Its port is below those that the system hands out: no connection takes it meanwhile, and a dial to it cannot connect to itself.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(20_000+rand.IntN(12_000))) //nolint:gosec // a port is no secret
+		if l, err := net.Listen("tcp", address); err == nil {
+			_ = l.Close() // it was only tried
+			return address
+		}
+	}
+	t.Fatal("found no free port")
+	return ""
+}
