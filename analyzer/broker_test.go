@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
@@ -227,6 +228,7 @@ func (r *replaced) wait(deadline time.Time) (at time.Time) {
 // TestATopicThatIsCreatedAgainIsNoticedSoon is fault row 20 on virtual time: however long the topic was away, and however much
 // the new one holds, each owner knows two seconds after it is there again, at the latest.
 func TestATopicThatIsCreatedAgainIsNoticedSoon(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

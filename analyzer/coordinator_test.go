@@ -14,6 +14,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
@@ -154,7 +155,11 @@ func TestACoordinatorThatIsCutOff(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 7))
-	for range 5 {
+	runs := 1
+	if testenv.IsLong() {
+		runs = 5
+	}
+	for range runs {
 		after := time.Duration(rnd.Int64N(int64(2 * time.Second)))
 		t.Run(after.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -168,9 +173,7 @@ func TestACoordinatorThatIsCutOff(t *testing.T) {
 // TestACoordinatorThatFallsSilent is the same where nothing is ever answered, which takes real time: kafka-go waits for
 // answers with a mutex held, and virtual time stands still then.
 func TestACoordinatorThatFallsSilent(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes ten seconds")
-	}
+	testenv.Long(t)
 	t.Parallel()
 	onEachBroker(t, func(t *testing.T, c *cluster) {
 		t.Helper()

@@ -18,6 +18,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store"
 	"github.com/509da70d/floodgate/store/kafkaio"
@@ -26,13 +27,13 @@ import (
 
 // TestSimulation lives through an hour of virtual time for each seed: servers that send and send again, two analyzers of
 // which one owns the partition, and a fault every half minute. Whatever happened, at its end each request counts once, and
-// nobody was ever closed who had not reached the limit. It is one seed, and three with FLOODGATE_LONG=1.
+// nobody was ever closed who had not reached the limit. Without FLOODGATE_LONG=1 it is a quarter of an hour of one seed.
 //
 //	FLOODGATE_SIMULATIONS=1000 go test -run TestSimulation -timeout 3h ./analyzer   a thousand seeds
 //	FLOODGATE_SEED=17 go test -run TestSimulation ./analyzer                        one that failed, again
 func TestSimulation(t *testing.T) {
 	runs := 1
-	if os.Getenv("FLOODGATE_LONG") != "" { // as in CI
+	if testenv.IsLong() {
 		runs = 3
 	}
 	simulate(t, runs, func(*simulation) {})
@@ -41,9 +42,12 @@ func TestSimulation(t *testing.T) {
 // simulate runs so many simulations, or those that the environment asks for.
 func simulate(t *testing.T, runs int, prepare func(s *simulation)) {
 	t.Helper()
-	first := rand.Uint64()
+	first, length := rand.Uint64(), 15*time.Minute
+	if testenv.IsLong() {
+		length = time.Hour
+	}
 	if text := os.Getenv("FLOODGATE_SIMULATIONS"); text != "" {
-		runs = mustAtoi(t, text)
+		runs, length = mustAtoi(t, text), time.Hour
 	}
 	if text := os.Getenv("FLOODGATE_SEED"); text != "" {
 		first, runs = uint64(mustAtoi(t, text)), 1
@@ -55,13 +59,13 @@ func simulate(t *testing.T, runs int, prepare func(s *simulation)) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSimulation(t, seed, seen)
 				prepare(s)
-				s.run()
+				s.run(length)
 			})
 		}) {
 			t.FailNow()
 		}
 	}
-	t.Logf("%d virtual hours, faults: %v", runs, seen)
+	t.Logf("%d times %v of virtual time, faults: %v", runs, length, seen)
 }
 
 func mustAtoi(t *testing.T, text string) int {
@@ -236,11 +240,11 @@ func (m *mortal) end(kill bool) {
 }
 
 // run is the hour.
-func (s *simulation) run() {
+func (s *simulation) run(length time.Duration) {
 	s.t.Helper()
 	time.Sleep(time.Minute) // into the year, which is the clock's first
 	s.analyzers[0].start()
-	for end := time.Now().Add(time.Hour); time.Now().Before(end); {
+	for end := time.Now().Add(length); time.Now().Before(end); {
 		s.sleep(time.Duration(s.rnd.Int64N(int64(4 * time.Second))))
 		if s.rnd.IntN(15) == 0 {
 			s.fault()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store"
@@ -126,7 +127,11 @@ func (v *variedSender) send(w *world) {
 // a thousand times in all rounds together.
 func TestStoreSnapshotAndLogReachOneDigest(t *testing.T) {
 	refolded, decided := uint64(0), int64(0)
-	for range 6 {
+	runs := 2
+	if testenv.IsLong() {
+		runs = 6
+	}
+	for range runs {
 		seed := rand.Uint64()
 		synctest.Test(t, func(t *testing.T) {
 			t.Logf("seed %d", seed)

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // image is the root directory of a container, and how to start a process in it.
@@ -157,6 +159,7 @@ func (i *image) command(ctx context.Context, env []string, args ...string) *exec
 
 // TestImage runs what the image holds, where it holds it.
 func TestImage(t *testing.T) {
+	testenv.Long(t)
 	target := buildImages(t)
 	floodgate, example := target("floodgate"), target("example")
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/store/rows"
 )
 
@@ -303,6 +304,7 @@ func TestACompactionThatFailsEndsTheStore(t *testing.T) {
 // Pages that are no more take their place on disk only until Badger compacts its tables: what a store takes depends on
 // what it holds, not on how much was ever committed.
 func TestChurnTakesNoMoreDisk(t *testing.T) {
+	testenv.Long(t)
 	dir := t.TempDir()
 	s, err := openSmall(dir, quiet())
 	if err != nil {

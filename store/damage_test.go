@@ -16,6 +16,8 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/y"
+
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // snapshot is the files of a store: what they hold without the zeros at their end, and their size. Most of what is
@@ -91,6 +93,7 @@ func newStory(t *testing.T) (snapshot, []map[string][]byte) {
 // Whatever bit of whatever file flips: the store opens with the rows of some commit, or says that it is damaged. It
 // never panics, exits or gives other rows, and after Quarantine there is room for a new one.
 func TestFlippedBits(t *testing.T) {
+	testenv.Long(t)
 	story, model := newStory(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Log("seed", seed)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
 	"github.com/509da70d/floodgate/analyzer/override"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -321,6 +322,7 @@ func BenchmarkFoldEntryUnderControl(b *testing.B) {
 // TestHundredThousandRecordsAreQuick bounds the work of a start, in steps and not in time: each record is applied in a number of
 // comparisons that does not grow with how many there are, but for a heap's depth.
 func TestHundredThousandRecordsAreQuick(t *testing.T) {
+	testenv.Long(t)
 	const n = 100_000
 	f := New(foldtest.Rules(t, tenAMinute), Options{})
 	began := time.Now()

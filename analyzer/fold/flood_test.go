@@ -11,6 +11,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
 	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -162,7 +163,7 @@ func floodGrid() (cells []flood) {
 func TestFlood(t *testing.T) {
 	var table strings.Builder
 	for i, c := range floodGrid() {
-		if testing.Short() && i%5 != 0 {
+		if !testenv.IsLong() && i%9 != 0 {
 			continue
 		}
 		w := c.run(t, *floodRows)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
 
@@ -103,6 +104,7 @@ func TestCountsOfAnotherClusterAreRefused(t *testing.T) {
 
 // TestATopicMadeAnewWhileItIsCountedIsNoReasonToStop, and the note goes along: the next start is on the new topic.
 func TestATopicMadeAnewWhileItIsCountedIsNoReasonToStop(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	b := serveKafka(t, embedded.Options{MinSession: time.Second})
 	data, rules := filepath.Join(t.TempDir(), "counts"), rulesFile(t)

@@ -24,6 +24,7 @@ func sendTo(t *testing.T, broker, key string, partitions int, seq uint64) {
 // TestMorePartitionsAreOwnedWithoutARestart: servers send to all partitions that there are. An analyzer that stays with
 // the old number refuses what they send.
 func TestMorePartitionsAreOwnedWithoutARestart(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	b := serveKafka(t, embedded.Options{MinSession: time.Second})
 	a, url := beginAnalyze(t, b.Addr(), t.TempDir()) // 2 partitions
@@ -53,6 +54,7 @@ func TestMorePartitionsAreOwnedWithoutARestart(t *testing.T) {
 
 // TestTopicsThatAreCreatedAgainAreCounted: a cluster that lost everything, or an operator who deleted the topics.
 func TestTopicsThatAreCreatedAgainAreCounted(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	options := embedded.Options{Listen: testenv.FreeAddress(t), MinSession: time.Second} // in memory only
 	b := serveKafka(t, options)

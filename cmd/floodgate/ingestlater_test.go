@@ -8,6 +8,7 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
@@ -15,6 +16,7 @@ import (
 // TestIngestBeforeItsTopic starts ingest in the order of the README, with no topic yet, creates the topic as the help says,
 // and adds partitions. All lines count, also those that were there before anybody had looked.
 func TestIngestBeforeItsTopic(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	b := serveKafka(t, embedded.Options{MinSession: time.Second})
 	client := kafkaio.New(kafkaio.Config{Brokers: []string{b.Addr()}})

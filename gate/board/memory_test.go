@@ -6,12 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 )
 
 // TestAMillionClosuresAtTheStart: a board that starts in the middle of an attack, by a client that chooses ids, takes all of them
 // and at most 400 bytes for each. Then they all end at the same moment, and the memory comes back.
 func TestAMillionClosuresAtTheStart(t *testing.T) {
+	testenv.Long(t)
 	const wanted = 400 // bytes for a closure
 	heap := func() uint64 {
 		runtime.GC()

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/gate/board"
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -84,6 +85,7 @@ func heapBytes() int64 {
 // TestAMillionClosuresAtStartup: a bouncer that starts in the middle of an attack gets all of them, in pieces: the answer is never held as a
 // whole, and an address takes no more memory than doc.go says.
 func TestAMillionClosuresAtStartup(t *testing.T) {
+	testenv.Long(t)
 	const n, most = 1_000_000, 200 // bytes for an address
 	begun := time.Now()
 	s, b, stop := large(t, n)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/api"
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // ask sends a request to the demo's API, and reads the answer into v, if that is not nil.
@@ -145,6 +146,7 @@ func TestTheDemoSaysThatItHasNoMoreLinks(t *testing.T) {
 // TestTheDashboardOfTheDemo opens by a link that works once. Without its session nobody may do anything, on this machine neither. When the
 // link was used, there is another one.
 func TestTheDashboardOfTheDemo(t *testing.T) {
+	testenv.Long(t)
 	for _, withAPI := range []bool{false, true} {
 		var out transcript
 		c := small(&out)

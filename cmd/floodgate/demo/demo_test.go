@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
@@ -73,6 +74,7 @@ func (p *transcript) waitFor(t *testing.T, pattern string) string {
 }
 
 func TestClosesOnlyTheNoisyCaller(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	var out strings.Builder
 	c := small(&out)
@@ -147,6 +149,7 @@ func TestIsInterruptedInAnyPhase(t *testing.T) {
 
 // TestInterruptedItStillAuditsItself, long before its time is up.
 func TestInterruptedItStillAuditsItself(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	var out transcript
 	c := small(&out)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -182,6 +183,7 @@ func (p train) attack(_ *forger, into time.Duration) (requests int) {
 // that both stay innocent. That closes the victim for one early close in a window and, if that is moved once, half of another; then
 // the caller rests. To go over the limit closes it for longer, with prediction or without.
 func TestPulsesCloseOthersForMoments(t *testing.T) {
+	testenv.Long(t)
 	const hold = 330 * ms // of an early close: 1.5 lags, twice the deviation and two flushes
 	for _, window := range []time.Duration{time.Second, 10 * time.Second} {
 		flood := duo{window, 6, rules.PredictOff, func(*forger, time.Duration) int { return 2 }}

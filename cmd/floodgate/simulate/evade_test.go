@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -53,6 +54,7 @@ func (e *evader) run(t *testing.T, predict rules.Predict) *RuleResult {
 // TestWhoStopsWhenRefused: a caller that makes 4 000 requests a second, and stops for a while when one is refused. The next burst
 // cannot be foreseen. So prediction may not help, but it never gives more than what decisions that follow the limit give.
 func TestWhoStopsWhenRefused(t *testing.T) {
+	testenv.Long(t)
 	for _, rule := range []string{fixed1, fixed1 + ", close_for: 10s", "", ", algorithm: log"} {
 		for _, pause := range []time.Duration{ms, 5 * ms, 100 * ms, 311 * ms, 400 * ms, 700 * ms, 1500 * ms} {
 			e := evader{window: 2 * time.Second, rule: rule, length: 30 * time.Second, next: func(_ time.Duration, n int, admitted bool, _ float64) (time.Duration, int) {
@@ -74,6 +76,7 @@ func TestWhoStopsWhenRefused(t *testing.T) {
 // TestWhoSlowsDown: a caller that sees to it that its window will always be full in a little more than the lag, so that each request
 // moves what is predicted. That makes no more decisions than a caller that goes over its limit, and nothing is gained by it.
 func TestWhoSlowsDown(t *testing.T) {
+	testenv.Long(t)
 	for _, rule := range []string{fixed1, "", ", algorithm: log"} {
 		for _, ahead := range []time.Duration{150 * ms, 205 * ms, 212 * ms, 218 * ms, 230 * ms, 260 * ms} {
 			e := evader{window: 10 * time.Second, rule: rule, length: 40 * time.Second, next: func(_ time.Duration, n int, _ bool, left float64) (time.Duration, int) {
@@ -93,6 +96,7 @@ func TestWhoSlowsDown(t *testing.T) {
 // are wrong now and then, and end. The caller loses by that much more than it gains; and as shares come back later each time, it loses
 // no more than one whose traffic moves every ten seconds.
 func TestWhoAlternatesServers(t *testing.T) {
+	testenv.Long(t)
 	for _, turn := range []time.Duration{10 * ms, 50 * ms, 100 * ms, 200 * ms, 400 * ms, time.Second, 2 * time.Second, 3 * time.Second} {
 		e := evader{window: time.Second, rule: fixed1, length: 100 * time.Second, next: func(into time.Duration, _ int, _ bool, _ float64) (time.Duration, int) {
 			return ms / 2, int(into / turn % 2)

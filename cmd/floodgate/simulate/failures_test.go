@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -40,6 +41,7 @@ func admitted(t *testing.T, sim *Simulation, until time.Duration) map[int64]int 
 // TestCanariesThatStop: servers say no more what the lag is. After ten seconds nothing is predicted, and closes are counted as
 // without prediction; when they say it again, closes come ahead of time again.
 func TestCanariesThatStop(t *testing.T) {
+	testenv.Long(t)
 	sim := saturating(t, rules.PredictEarly)
 	mute := false
 	(&forger{t: t, w: sim.w}).every(ms, func(int) {
@@ -71,6 +73,7 @@ func TestCanariesThatStop(t *testing.T) {
 // TestOneServerThatMeasuresWrongly: one of three servers says of the lag what is not so, because its clock jumps or its path to Kafka
 // is bad. All callers are predicted as if it said nothing.
 func TestOneServerThatMeasuresWrongly(t *testing.T) {
+	testenv.Long(t)
 	o := Options{Predict: rules.PredictEarly, Servers: 3, Duration: 25 * time.Second, Seed: 1}
 	well := besieged(t, "A", o, func(*forger) {})
 	for name, says := range map[string]time.Duration{"an hour": time.Hour, "a nanosecond": 1, "half a window": 500 * ms} {
@@ -87,6 +90,7 @@ func TestOneServerThatMeasuresWrongly(t *testing.T) {
 // TestAServerThatDies: one of four servers dies, and the others get its traffic. Its share is lost until shares were renewed twice, and
 // no longer; nothing of it is given twice.
 func TestAServerThatDies(t *testing.T) {
+	testenv.Long(t)
 	const death, renewals = 25, 2 // seconds; shares are renewed each second
 	for seed := range uint64(5) {
 		r := run(t, "dies", Options{Predict: rules.PredictShares}, 1+seed)

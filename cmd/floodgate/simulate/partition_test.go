@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 	"pgregory.net/rapid"
 )
@@ -123,6 +124,7 @@ func TestADamagedFrameEndsTheRun(t *testing.T) {
 // TestNobodyGetsMoreThanTheLagAllows: with whatever rule, traffic, lag and servers, a caller gets over its limit by no more than it
 // sends while a decision is under way; and one that never reaches it is never closed by a count.
 func TestNobodyGetsMoreThanTheLagAllows(t *testing.T) {
+	testenv.Long(t)
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(5, 200).Draw(t, "limit")
 		rate := rapid.Float64Range(1, 500).Draw(t, "rate")
@@ -156,6 +158,7 @@ func TestNobodyGetsMoreThanTheLagAllows(t *testing.T) {
 
 // TestReactiveInnocentsAreNeverClosed, whatever fails: only what was counted closes.
 func TestReactiveInnocentsAreNeverClosed(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	for _, name := range []string{"innocents-10s", "lag-jump", "stop"} {
 		r := run(t, name, Options{Duration: 30 * time.Second, Predict: rules.PredictOff}, 1)

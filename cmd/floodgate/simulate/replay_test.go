@@ -13,6 +13,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/ingest"
 	"github.com/509da70d/floodgate/analyzer/replay"
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -221,6 +222,7 @@ func TestAnEarlyCloseOfAReplayEndsByItself(t *testing.T) {
 // TestASaturatedCallerGetsShares: at twice its limit and with a lag of a fifth of its window, as scenario A. Shares hold it to its
 // limit all but exactly, from the third window on.
 func TestASaturatedCallerGetsShares(t *testing.T) {
+	testenv.Long(t)
 	log := poissonLog(1, "192.0.2.1", 2000, 10)
 	c := replay.Config{Rules: ipRules(t, "limit: 1000, window: 1s, algorithm: fixed"), Lag: 200 * ms}
 	var over [3]uint64
