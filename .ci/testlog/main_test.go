@@ -45,7 +45,12 @@ const (
 {"Action":"output","Package":"m/gate","Output":"FAIL\tm/gate\t0.003s\n"}
 {"Action":"fail","Package":"m/gate"}
 `
+	race = `{"Action":"output","Package":"m/gate","Test":"TestD","Output":"WARNING: DATA RACE\n"}
+`
 )
+
+// detectorDied is the end of a package by the race detector's own mistake.
+var detectorDied = strings.ReplaceAll(died, "panic: BUG: gone", "ThreadSanitizer: CHECK failed: tsan_rtl.cpp:346 \\\"((slot->epoch())) != ((kEpochLast))\\\"")
 
 func TestRealMain(t *testing.T) {
 	for _, c := range []struct {
@@ -53,6 +58,7 @@ func TestRealMain(t *testing.T) {
 		want              []string // all in the output
 		not               string   // not in the output
 		err               string   // part of the error; empty for none
+		again             string   // packages to be run again
 	}{
 		{name: "all pass", in: passed, want: []string{"ok  \tm/gate", "\n1 passed, 0 failed, 0 skipped\n"}, not: "chatter"},
 		{name: "a seed of a package that passed is not shown", in: passed, want: []string{"ok"}, not: "shuffle"},
@@ -82,21 +88,32 @@ func TestRealMain(t *testing.T) {
 			name: "a panic takes its test with it", in: passed + died, err: "1 tests and 1 of 2 packages failed",
 			want: []string{"no verdict: m/gate TestD\npanic: BUG: gone\n"},
 		},
+		{
+			name: "the race detector's own mistake is no verdict", in: passed + detectorDied, again: "m/gate\n",
+			want: []string{"no verdict: m/gate: the race detector ended it: ThreadSanitizer: CHECK failed", "1 passed, 0 failed, 0 skipped\n"},
+		},
+		{name: "nor when no other package ran", in: detectorDied, again: "m/gate\n", err: "no test ran"},
+		{name: "a race before it is one", in: passed + race + detectorDied, err: "1 tests and 1 of 2 packages failed"},
+		{name: "a failure before it is one", in: strings.ReplaceAll(failed, "m/store", "m/gate") + detectorDied, err: "2 tests and 2 of 2 packages failed"},
+		{name: "another package's failure is one", in: passed + failed + detectorDied, again: "m/gate\n", err: "1 tests and 1 of 3 packages failed"},
 		{name: "nothing ran", in: "", err: "no test ran"},
 		{name: "bad list", in: passed, allowed: "gate TestC\n", err: `want "package TestName: reason"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			list := filepath.Join(t.TempDir(), "skips.txt")
+			list, again := filepath.Join(t.TempDir(), "skips.txt"), filepath.Join(t.TempDir(), "again")
 			if err := os.WriteFile(list, []byte(c.allowed), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			var out strings.Builder
-			err := realMain([]string{list}, strings.NewReader(c.in), &out)
+			err := realMain([]string{"-skips", list, "-again", again}, strings.NewReader(c.in), &out)
 			switch {
 			case c.err == "" && err != nil:
 				t.Errorf("got error %v, want none", err)
 			case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
 				t.Errorf("got error %v, want one with %q", err, c.err)
+			}
+			if text, _ := os.ReadFile(again); string(text) != c.again { // a list that cannot be read is said before it is written
+				t.Errorf("got %q to be run again, want %q", text, c.again)
 			}
 			for _, want := range c.want {
 				if !strings.Contains(out.String(), want) {
@@ -110,11 +127,20 @@ func TestRealMain(t *testing.T) {
 	}
 }
 
-func TestUsage(t *testing.T) {
-	if err := realMain(nil, strings.NewReader(passed), &strings.Builder{}); err == nil {
-		t.Error("got no error without a list, want usage")
+func TestWithoutAListAnyTestMaySkipAndTheDetectorsMistakeFails(t *testing.T) {
+	var out strings.Builder
+	if err := realMain(nil, strings.NewReader(passed+skipped), &out); err != nil || strings.Contains(out.String(), "NOT ALLOWED") {
+		t.Errorf("got %v and\n%s\nwant no error", err, &out)
 	}
-	if err := realMain([]string{filepath.Join(t.TempDir(), "none")}, strings.NewReader(passed), &strings.Builder{}); err == nil {
-		t.Error("got no error for a list that is not there")
+	if err := realMain(nil, strings.NewReader(passed+detectorDied), &out); err == nil {
+		t.Error("got no error in the second run, want one")
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, args := range [][]string{{"skips.txt"}, {"-skips", filepath.Join(t.TempDir(), "none")}, {"-other"}} {
+		if err := realMain(args, strings.NewReader(passed), &strings.Builder{}); err == nil {
+			t.Errorf("%v: got no error, want one", args)
+		}
 	}
 }
