@@ -1,7 +1,7 @@
 // Package gate answers one question for every request: is this caller's gate closed now?
 //
-// The decisions come from elsewhere: package kafkalink reads them from Kafka. The answer takes no lock, no allocation and
-// no I/O. The nouns:
+// Package kafkalink reads the decisions from Kafka. The answer takes no lock and no I/O. It allocates only in the cases that
+// Callers.Add names. The nouns:
 //
 //   - Set: all the gates of a process. One writer applies decisions to it; any number of goroutines ask it.
 //   - Gate: the closed callers of one kind, such as "ip" or "key".
@@ -18,8 +18,7 @@
 //
 // A client has one id everywhere: in this process, in other servers, in a sidecar and in ingest. Package schemas makes the
 // id. An IPv6 address counts by its network, a /64 unless Options.IDs says otherwise. An id of more than 256 bytes counts
-// by its hash. Callers.Add and Closed convert the ids that they are given. Apply does not: decisions name ids that are
-// converted already.
+// by its hash. Callers.Add and Closed convert their ids to this form. Apply does not: the ids in decisions have it already.
 //
 // With Options.IDs.Hash, ids of chosen kinds are hashed with a secret before they are looked up or recorded, so that no
 // other process sees API keys in clear. It costs a request some 400 ns and one allocation. While a secret is rotated there
@@ -73,10 +72,10 @@
 // A decision may give a caller a share: permits, of which each gate spends a part in each period, by its own measure of the
 // caller's demand. Closures come first; a request that none of them refuses takes a permit of each share of its callers, and all
 // are given back if one has none left. RetryAfter is then the end of the period. Such a request is recorded as blocked, and not
-// as early. A share costs a lookup time.Now and two atomic operations; callers without one pay nothing.
+// as early. A lookup of a caller with a share costs time.Now and two atomic operations more; other callers pay nothing.
 //
-// A gate measures a caller's demand from the first decision with a share on, so that share only announces the next ones: see
-// the comment of share. Demand is what the recorder records for the caller. Closed and ClosedAddr spend permits and count demand
+// A gate begins to measure a caller's demand at the first decision with a share, so that share only announces the next ones:
+// see the comment of share. Demand is what the recorder records for the caller. Closed and ClosedAddr spend permits and count demand
 // as Check does: ask once for each request. A Set has at most 16 384 shares, of 128 bytes each and some 80 in the table. Further
 // ones are ignored and counted; their callers still have closures.
 //
@@ -88,8 +87,8 @@
 //
 // # Chosen input
 //
-// Clients choose ids, and with enough requests they also choose who is closed. This is what ids cost that an attacker has
-// chosen with the source at hand, compared with random ids:
+// Clients choose ids, and with many requests they also choose which callers are closed. Compared with random ids, this is the cost
+// of ids that an attacker has chosen who knows the source:
 //   - Table, filter and marks: nothing. All of them use a hash under a key that is drawn for each Set and never leaves it.
 //     Ids that collide in one process do not collide in another, and a client cannot see whether they do.
 //   - Deleted slots: the writer builds a new table before fewer than an eighth of the slots are empty, and when half of

@@ -16,8 +16,8 @@
 // rows of a commit are packed into pages, one or more for each hash bucket of keys that changed, and a page is a key of
 // Badger. The pages of a bucket are compacted when two thirds of their bytes may be old versions of rows. This commits five
 // times as many rows a second. The price is the code in page.go, bucket.go and compaction.go, and that a row cannot be looked
-// up by itself; nothing needs that, because counting goes on in memory. What is left to Badger is the write-ahead log, the
-// atomic commit and the tables on disk.
+// up by itself; nothing needs that, because counting goes on in memory. Badger does the rest: the write-ahead log, the atomic
+// commit and the tables on disk.
 //
 // # Rows and digest
 //
@@ -39,8 +39,7 @@
 //   - The digest: rows whose sums are equal cost nothing. They hide only that a row was replaced by another one on the disk.
 //     The digest detects accidents, not attacks.
 //
-// BenchmarkChosenInput measures it. A store that was made before the hash had a key gets one when it is opened. Its rows are
-// written once more for that, and it waits until the disk has room for them.
+// BenchmarkChosenInput measures it.
 //
 // # Files
 //
@@ -48,7 +47,8 @@
 // rows contain client addresses and API keys.
 //
 // The store protects Badger from two conditions that end the process. On a full disk Badger would die by SIGBUS, because it
-// writes files through memory maps. Options.MinFree stops commits before the disk is full. For the case that others fill it
-// faster than that, tables get their blocks before they are mapped, on Linux (reserve_linux.go). Damaged tables make Badger exit;
+// writes files through memory maps. Options.MinFree stops commits before the disk is full. If other programs fill it
+// faster than that, tables on Linux already have their blocks, because these are reserved before the tables are mapped
+// (reserve_linux.go). Damaged tables make Badger exit;
 // Open reads and verifies them first. If a store fails, its owner moves it aside with Quarantine and rebuilds the rows from the log.
 package store
