@@ -31,7 +31,7 @@ func TestSizingTable(t *testing.T) {
 	text := readFile(t, "README.md")
 	for _, said := range []string{
 		"1 for each 200,000 rows, 4 or more", "1 for each 200,000 × callers/s", "250 MiB, and 600 bytes a row", "110 bytes for each request and caller",
-		"send 60 at most", "80 bytes a row", "250,000 by default", "7 days by default, and 20 minutes", "10 minutes by default",
+		"send 60 at most", "80 bytes a row", "250,000 by default", "7 days by default, and 20 minutes", "each 10 minutes",
 	} {
 		if !strings.Contains(text, said) {
 			t.Errorf("README.md does not say %q, which the table counts with", said)

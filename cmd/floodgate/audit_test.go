@@ -120,7 +120,7 @@ func TestAuditSaysWhatItCannotCompare(t *testing.T) {
 		t.Errorf("an empty directory: got %v, want it said", err)
 	}
 	for _, args := range [][]string{
-		{"audit", "--brokers", "x:1"}, {"audit", "--data", "d", "--rules", "r"}, auditArgs(d, "--skew", "0"), auditArgs(d, "more"),
+		{"audit", "--brokers", "x:1"}, {"audit", "--data", "d", "--rules", "r"}, auditArgs(d, "more"),
 	} {
 		if _, err := runCommand(args...); !command.IsUsage(err) {
 			t.Errorf("%v: got %v, want a usage error", args, err)

@@ -72,6 +72,7 @@ func Analyze(p command.Process) *cobra.Command {
 	flags.DurationVar(&c.snapshot, "snapshot", analyzer.DefaultSnapshot, "time between snapshots of all counts, from which another analyzer can continue")
 	flags.BoolVar(&c.standby, "standby", false, "get partitions only while no other analyzer of the group runs")
 	flags.IntVar(&c.maxRows, "max-rows", fold.DefaultMaxRows, "rules × callers with an exact count in one partition, at some 200 bytes each; further callers wait, and offenders among them take the rows of others")
+	command.Hide(flags, "session-timeout", "checkpoint", "repeat", "snapshot")
 	c.predict.Add(cmd)
 	c.api.add(cmd)
 	c.ids.Add(cmd)
@@ -95,9 +96,6 @@ func (c *analyzeConfig) check() error {
 		return command.Usagef("--snapshot: got %v, want 1s or more", c.snapshot)
 	case c.maxRows < 1:
 		return command.Usagef("--max-rows: got %d, want 1 or more", c.maxRows)
-	}
-	if err := c.predict.Check(); err != nil {
-		return err
 	}
 	return c.kafka.Check()
 }
@@ -160,7 +158,7 @@ func prepareData(dir string) error {
 // analyzer builds the analyzer that the flags describe.
 func (c *analyzeConfig) analyzer(d *daemon, set *rules.Set, partitions int) *analyzer.Analyzer {
 	counting := fold.Options{Key: d.key, Partitions: partitions, MaxRows: c.maxRows}
-	counting.Predict, counting.PredictLagCap = c.predict.Most(), c.predict.LagCap
+	counting.Predict = c.predict.Most()
 	var a *analyzer.Analyzer
 	a = analyzer.New(d.client, analyzer.Config{
 		Dir: c.data, SessionTimeout: c.session,

@@ -27,6 +27,7 @@ func Broker(p command.Process) *cobra.Command {
 	flags.StringVar(&o.Dir, "data", "", "`directory` to keep records in (default: memory only)")
 	flags.BoolVar(&o.SyncWrites, "sync", false, "fsync each batch before it is acknowledged; needs --data")
 	flags.DurationVar(&o.MinSession, "min-session-timeout", 0, "shortest session timeout that group members may ask for (default 6s)")
+	command.Hide(flags, "min-session-timeout")
 	log.Add(cmd)
 	return cmd
 }

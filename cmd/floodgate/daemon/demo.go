@@ -84,9 +84,6 @@ func (c *demoFlags) check(timed bool) error {
 	case c.Partitions < 1 || c.Partitions > 100:
 		return command.Usagef("--partitions: got %d, want 1 to 100", c.Partitions)
 	}
-	if err := c.predict.Check(); err != nil {
-		return err
-	}
 	if err := c.checkAPI(); err != nil {
 		return err
 	}
@@ -112,7 +109,7 @@ func (c *demoFlags) checkAPI() error {
 }
 
 func (c *demoFlags) run(ctx context.Context, p command.Process) error {
-	c.Predict, c.PredictLagCap = c.predict.Most(), c.predict.LagCap
+	c.Predict = c.predict.Most()
 	c.Out, c.JSON, c.Logger = p.Stdout, c.out.JSON, slog.New(slog.DiscardHandler)
 	if c.verbose {
 		c.Logger = p.Logger()

@@ -69,6 +69,7 @@ func Ingest(p command.Process) *cobra.Command {
 	flags.StringVar(&c.group, "group", "floodgate-ingest", "consumer group, to which a dot and the topic are appended; with another group, lines of a topic are read and counted again")
 	flags.DurationVar(&c.session, "session-timeout", kafkaio.DefaultSessionTimeout, "how long a silent member of the group keeps its partitions")
 	flags.Int64Var(&c.buffer, "buffer", feed.DefaultMaxBytes>>20, "MiB of frames that may wait for Kafka; when full, reading waits")
+	command.Hide(flags, "session-timeout", "buffer")
 	c.mapping.Add(cmd)
 	c.log.Add(cmd)
 	return cmd

@@ -57,6 +57,7 @@ func Notify(p command.Process) *cobra.Command {
 	flags.StringVar(&c.group, "group", "floodgate-notify", "consumer group, to which a dot and the name of an endpoint are appended; with another group, the events of the last ten minutes are sent again")
 	flags.StringVar(&c.listen, "listen", "127.0.0.1:9097", "`host:port` of /metrics, /healthz and /readyz; empty: none")
 	flags.DurationVar(&c.session, "session-timeout", kafkaio.DefaultSessionTimeout, "how long a silent member of a group keeps its partitions")
+	command.Hide(flags, "session-timeout")
 	c.log.Add(cmd)
 	cmd.AddCommand(notifyCheck(p), notifySecret(p), notifyTest(p))
 	return cmd

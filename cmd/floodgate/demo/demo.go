@@ -22,7 +22,7 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
 
-// Config says what the demo runs, and how much load it sends. All fields except Data, Predict and PredictLagCap are needed.
+// Config says what the demo runs, and how much load it sends. All fields except Data and Predict are needed.
 type Config struct {
 	Duration   time.Duration // how long it sends requests
 	Data       string        // an empty directory for the log and the counts; "" is a temporary directory, which is removed
@@ -37,8 +37,6 @@ type Config struct {
 	API        string        // host:port on loopback of the API, where this machine may do everything; "" is none
 	Dashboard  bool          // print a link to the dashboard that works once; without API, there is one for such links only
 	Predict    rules.Predict // by what means decisions come ahead of time in the second half; the zero value is off
-
-	PredictLagCap float64 // the largest lag at which closes are predicted, as a share of the window; 0 is fold.DefaultPredictLagCap
 
 	Out    io.Writer    // output for the user
 	JSON   bool         // write JSON objects to Out, one a line
@@ -156,7 +154,7 @@ func (d *installation) open(ctx context.Context) (err error) {
 			return kafkaio.NewGroup(kafkaio.GroupConfig{Client: d.client, Group: "floodgate", Topic: names.Requests})
 		},
 		Owner: analyzer.OwnerConfig{
-			Fold:     fold.Options{Partitions: d.config.Partitions, Predict: d.config.Predict, PredictLagCap: d.config.PredictLagCap},
+			Fold:     fold.Options{Partitions: d.config.Partitions, Predict: d.config.Predict},
 			Requests: names.Requests, Decisions: names.Decisions, State: names.State, Control: names.Control, Events: names.Events, API: d.config.API, Rules: d.rules, Name: "demo",
 			Store: store.Options{Logger: d.config.Logger}, Logger: d.config.Logger, Observe: d.closes.counted,
 		},

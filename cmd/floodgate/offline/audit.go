@@ -31,7 +31,6 @@ type auditConfig struct {
 	rules      string
 	ids        option.IDs
 	data       string
-	skew       time.Duration
 	maxPrinted int
 	output     command.Output
 }
@@ -56,7 +55,6 @@ func Audit(p command.Process) *cobra.Command {
 	flags.StringVar(&c.rules, "rules", "", "rules `file` of the analyzer")
 	flags.StringVar(&c.data, "data", "", "`directory` of the counts; its analyzer must not be running")
 	c.key.Add(cmd)
-	flags.DurationVar(&c.skew, "skew", audit.DefaultSkew, "by how much time a message may be older than its neighbours in the log")
 	flags.IntVar(&c.maxPrinted, "most", 50, "number of rows to print of each table; 0 is all")
 	c.output.Add(cmd)
 	c.ids.Add(cmd)
@@ -64,11 +62,8 @@ func Audit(p command.Process) *cobra.Command {
 }
 
 func (c *auditConfig) check() error {
-	switch {
-	case c.data == "" || c.rules == "":
+	if c.data == "" || c.rules == "" {
 		return command.Usagef("audit: got --data %q and --rules %q, want both", c.data, c.rules)
-	case c.skew <= 0:
-		return command.Usagef("--skew: got %v, want more than 0", c.skew)
 	}
 	return c.kafka.Check()
 }
@@ -142,7 +137,7 @@ func (c *auditConfig) auditPartition(ctx context.Context, p command.Process, cli
 	logger := p.Logger()
 	r, err := audit.Run(ctx, client, audit.Config{
 		Fold: fold, Requests: c.kafka.Names.Requests, State: c.kafka.Names.State, Control: c.kafka.Names.Control,
-		Dir: filepath.Join(c.data, strconv.Itoa(fold.Partition)), Rules: set, Skew: c.skew,
+		Dir: filepath.Join(c.data, strconv.Itoa(fold.Partition)), Rules: set,
 		Store: store.Options{Logger: logger}, Logger: logger, Progress: newAuditBar(p, fold.Partition),
 	})
 	if errors.Is(err, store.ErrLocked) {

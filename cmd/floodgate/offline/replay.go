@@ -42,7 +42,6 @@ type replayFlags struct {
 	fields       ingest.Mapping
 	layout       string
 	reorder, lag time.Duration
-	buffer       int64 // MiB
 	maxRows      int
 	predict      option.Predict
 	output       command.Output
@@ -54,7 +53,6 @@ func (f *replayFlags) add(cmd *cobra.Command) {
 	flags.DurationVar(&f.reorder, "reorder", replay.DefaultReorder, "by how much time lines may be out of order; older ones are late and dropped")
 	flags.DurationVar(&f.lag, "lag", 0, "time from a request until the decision that follows from it is in force at a gate; with it, the log passes through a simulated server (see simulate)")
 	f.predict.Add(cmd)
-	flags.Int64Var(&f.buffer, "reorder-memory", replay.DefaultMaxBuffer>>20, "MiB of lines that may wait to be put in order; when full, the oldest are counted early")
 	flags.IntVar(&f.maxRows, "max-rows", replay.DefaultMaxRows, "rules × callers with an exact count, at some 250 bytes each, taken as callers come; requests of more callers are uncounted")
 	f.output.Add(cmd)
 	f.mapping.Add(cmd)
@@ -73,8 +71,8 @@ func (f *replayFlags) add(cmd *cobra.Command) {
 // config turns the flags into a configuration, without the inputs.
 func (f *replayFlags) config() (replay.Config, error) {
 	c := replay.Config{
-		Reorder: f.reorder, Lag: f.lag, MaxBuffer: f.buffer << 20, MaxRows: f.maxRows,
-		Predict: f.predict.Most(), PredictLagCap: f.predict.LagCap,
+		Reorder: f.reorder, Lag: f.lag, MaxRows: f.maxRows,
+		Predict: f.predict.Most(),
 		Circuit: simulate.Circuit,
 	}
 	if f.rules == "" {
@@ -85,15 +83,10 @@ func (f *replayFlags) config() (replay.Config, error) {
 		return c, command.Usagef("--reorder: got %v, want 0 or more", f.reorder)
 	case f.lag < 0 || f.lag > schemas.MaxClosure:
 		return c, command.Usagef("--lag: got %v, want 0 to %v", f.lag, schemas.MaxClosure)
-	case f.buffer < 1 || f.buffer > 1<<20:
-		return c, command.Usagef("--reorder-memory: got %d, want 1 to %d MiB", f.buffer, 1<<20)
 	case f.maxRows < 1 || f.maxRows > maxReplayRows:
 		return c, command.Usagef("--max-rows: got %d, want 1 to %d", f.maxRows, maxReplayRows)
 	}
-	err := f.predict.Check()
-	if err != nil {
-		return c, err
-	}
+	var err error
 	if c.Format, err = f.format(); err != nil {
 		return c, err
 	}
@@ -356,7 +349,7 @@ func (v *replayView) totals(s replay.Summary, c replay.Config, took time.Duratio
 		line("late", s.Late, "more than %v older than an earlier line: dropped; a larger --reorder counts them", c.Reorder)
 	}
 	if s.ReorderCut > 0 {
-		line("cut", s.ReorderCut, "counted early, perhaps out of order: a larger --reorder-memory avoids that")
+		line("cut", s.ReorderCut, "counted early, perhaps out of order: more than %d MiB of lines waited; a smaller --reorder avoids that", replay.DefaultMaxBuffer>>20)
 	}
 	if s.Uncounted > 0 {
 		line("uncounted", int64(min(s.Uncounted, 1<<62)), "of callers without a row, because the table was full: closes may be missing. --max-rows %d can be more, at some 250 bytes a row", c.MaxRows)

@@ -32,7 +32,7 @@ func TestReplayTableIsCapped(t *testing.T) {
 	for _, want := range []string{
 		"1970-01-01 00:00:00.005", "1m29.995s", "… and 1,184 more, see --output json", "2,000,000  1.0 s, 2,000,000 lines/s",
 		"could not be read: bad time 3, empty 1", "more than 1m0s older", "about; 1,999,990 requests", "25.00 %", "25.6%",
-		"larger --reorder-memory", "of callers without a row, because the table was full: closes may be missing. --max-rows 77 can be more",
+		"smaller --reorder", "of callers without a row, because the table was full: closes may be missing. --max-rows 77 can be more",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("want %q in:\n%s", want, text)

@@ -37,7 +37,6 @@ type simulateFlags struct {
 	lag, skew          time.Duration
 	duration           time.Duration
 	servers, seeds     int
-	rate               float64
 	seed               uint64
 	svg                string
 	output             command.Output
@@ -53,7 +52,6 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	flags.DurationVar(&f.lag, "lag", 0, "mean time from a request until its decision is in force (default: the scenario's)")
 	flags.IntVar(&f.servers, "servers", 0, "number of servers (default: the scenario's)")
 	flags.DurationVar(&f.skew, "skew", 0, "the servers' clocks are spread evenly over ± this (default: the scenario's)")
-	flags.Float64Var(&f.rate, "rate", 1, "factor of all rates of requests")
 	flags.DurationVar(&f.duration, "duration", 0, "virtual time that is simulated (default: the scenario's)")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the traffic and of the lag: the same seed gives the same output, to the byte")
 	flags.IntVar(&f.seeds, "seeds", 1, "number of seeds, from --seed on: their windows are measured together")
@@ -74,8 +72,6 @@ func (f *simulateFlags) checkNumbers(given func(name string) bool) error {
 		return command.Usagef("--skew: got %v, want 0 to %v", f.skew, simulate.MaxSkew)
 	case f.duration < 0 || f.duration == 0 && given("duration"):
 		return command.Usagef("--duration: got %v, want more than 0", f.duration)
-	case !(f.rate > 0 && f.rate <= 1000):
-		return command.Usagef("--rate: got %g, want more than 0, and at most 1000", f.rate)
 	case f.seeds < 1 || f.seeds > maxSeeds:
 		return command.Usagef("--seeds: got %d, want 1 to %d", f.seeds, maxSeeds)
 	}
@@ -146,7 +142,7 @@ func (f *simulateFlags) run(ctx context.Context, p command.Process, logs []strin
 		view.list()
 		return out.Flush()
 	}
-	o := simulate.Options{Lag: f.lag, Servers: f.servers, Rate: f.rate, Skew: f.skew, Duration: f.duration}
+	o := simulate.Options{Lag: f.lag, Servers: f.servers, Skew: f.skew, Duration: f.duration}
 	if f.rules != "" {
 		if o.Rules, err = rules.Load(f.rules); err != nil {
 			return err
@@ -204,8 +200,8 @@ func (f *simulateFlags) logs(ctx context.Context, p command.Process, view *simul
 	switch {
 	case o.Rules == nil:
 		return command.Usagef("--rules: got none, want a file where there are logs")
-	case f.seeds != 1 || f.duration != 0 || f.rate != 1:
-		return command.Usagef("--seeds, --duration, --rate: got one of them and logs, want one or the other")
+	case f.seeds != 1 || f.duration != 0:
+		return command.Usagef("--seeds, --duration: got one of them and logs, want one or the other")
 	case slices.Contains(names, "-") && len(predict) > 1:
 		return command.Usagef("--predict: got %q, want one of them where the log is standard input", f.predict)
 	}

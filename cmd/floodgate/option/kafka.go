@@ -67,7 +67,6 @@ func (k *Kafka) add(cmd *cobra.Command, topics func(*pflag.FlagSet)) {
 		flags.StringVar(&o.CA, "tls-ca", "", "PEM `file` of the authorities to trust (default: the system's)")
 		flags.StringVar(&o.Cert, "tls-cert", "", "PEM `file` of this client's certificate, for brokers that ask for one; read again for each connection")
 		flags.StringVar(&o.Key, "tls-key", "", "PEM `file` of its key")
-		flags.StringVar(&o.ServerName, "tls-server-name", "", "`name` to expect in the brokers' certificates (default: the host dialled)")
 		flags.StringVar(&o.SASL, "sasl", "", "`mechanism` to log in by: "+secure.Plain+", "+secure.ScramSHA256+" or "+secure.ScramSHA512)
 		flags.StringVar(&o.User, "sasl-user", "", "user to log in as")
 		flags.StringVar(&o.PasswordFile, "sasl-password-file", "", "`file` with its password; read again for each connection")

@@ -40,6 +40,7 @@ func newControl(p command.Process, ends bool, cmd *cobra.Command) *control {
 	}
 	c.Flags().StringVar(&c.reason, "reason", "", "why, in 1 to 512 bytes; the log keeps it with your token's name")
 	c.Flags().StringVar(&c.id, "id", "", "`id` of an attempt that got no answer, 32 hexadecimal digits: the action then takes effect once")
+	command.Hide(c.Flags(), "id") // the error of that attempt names it
 	c.api.add(cmd)
 	return c
 }
