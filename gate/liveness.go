@@ -57,7 +57,7 @@ func (s *Set) Partitions(n int) {
 	s.liveness.resize(max(0, n))
 }
 
-// Heartbeat takes note of a heartbeat: the partition's owner was alive at the time received. That time is of the receiver's
+// Heartbeat stores a heartbeat: the partition's owner was alive at the time received. That time is of the receiver's
 // clock, not of the sender's. Heartbeats of partitions that Partitions did not announce are dropped and counted.
 func (s *Set) Heartbeat(h schemas.Heartbeat, received time.Time) {
 	s.mu.Lock()

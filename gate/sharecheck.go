@@ -15,7 +15,7 @@ type sharedCallers struct {
 
 // findShares notes that caller i has shares. It reports whether a closure that is no share closes the caller at a time. only is
 // the share that holds then, if all of the caller's shares have one cell: they are of one rule, and so no other one holds. That
-// is nearly always so, and then nobody looks through the closures again.
+// is nearly always so, and then no other function looks through the closures again.
 func (s *Set) findShares(shared *sharedCallers, t *table, i int, cc *closedCaller, at int64) (closes bool) {
 	shared.callers |= 1 << (uint(i) % MaxCallers)
 	shared.last, shared.at, shared.only = cc, at, closure{}

@@ -38,8 +38,8 @@ func (s *Store) compact(budget int) error {
 	})
 }
 
-// compactBucket writes the rows of a bucket to new pages, and deletes the old pages from the oldest on. So at no point does a
-// row reappear that a newer page has deleted. It returns the bucket of the new pages.
+// compactBucket writes the rows of a bucket to new pages, and then deletes the old pages, the oldest first. So a row that a newer page
+// has deleted never reappears. It returns the bucket of the new pages.
 func (s *Store) compactBucket(t *splitTxn, index int, b *bucket) (bucket, error) {
 	contents, err := s.compactedPages(index, b)
 	if err != nil {

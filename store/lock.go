@@ -2,9 +2,9 @@ package store
 
 import "io"
 
-// Lock takes a directory of stores for this process until it is closed, or returns ErrLocked, with the process that has it.
-// It is for what must not have two users although each of them would have stores of its own in it. On systems without locks
-// that end with their process it does nothing.
+// Lock locks a directory of stores for this process, until the result is closed. If another process has the lock, the error is
+// ErrLocked and names that process. Two processes that use different stores of one directory need it: Open locks single stores
+// only. On systems without locks that end with their process, Lock does nothing.
 func Lock(dir string) (io.Closer, error) {
 	f, err := lockDir(dir)
 	if err != nil {

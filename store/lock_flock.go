@@ -37,7 +37,7 @@ func lockDir(dir string) (*os.File, error) {
 // maxOwner bounds what is read of a lock, in bytes.
 const maxOwner = 256
 
-// writeOwner writes which process has a lock, for messages only: where the disk is full, they lack it.
+// writeOwner writes which process has a lock. It is for messages only: on a full disk they do not name the process.
 func writeOwner(f *os.File) {
 	host, err := os.Hostname()
 	if err != nil {

@@ -65,10 +65,10 @@ const (
 // twenty times their size in memory.
 const pageSize = blockSize/2 - 1<<10
 
-// pageOverhead is more than the key of a page and what Badger adds to its size in a transaction.
+// pageOverhead is an upper bound of the bytes that a page takes in a transaction beside its content: its key, and what Badger adds.
 const pageOverhead = 32
 
-// compactedPage marks, in Badger's user meta, a page that a compaction wrote.
+// compactedPage is Badger's user meta of a page that a compaction wrote.
 const compactedPage = 1
 
 // page describes a page that is stored.
@@ -109,7 +109,7 @@ func (s *Store) readContents() (c contents, err error) {
 	return c, err
 }
 
-// add takes note of one key of Badger. Keys come in order, so that those of pages are sorted by bucket and number.
+// add adds one key of Badger. Keys come in order, so that those of pages are sorted by bucket and number.
 func (c *contents) add(item *badger.Item) error {
 	key := item.Key()
 	switch {

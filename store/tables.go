@@ -96,7 +96,7 @@ func cutTail(b []byte) (rest, tail []byte, err error) {
 		return nil, nil, errors.New("cut short")
 	}
 	b, size := b[:len(b)-4], uint64(binary.BigEndian.Uint32(b[len(b)-4:]))
-	if size == 0 || size > uint64(len(b)) { // a lost page of zeros would give a length of 0, and an empty checksum fits an empty tail
+	if size == 0 || size > uint64(len(b)) { // zeros in place of the length give 0, and an empty checksum would fit an empty tail
 		return nil, nil, fmt.Errorf("got a length of %d, want 1 to %d", size, len(b))
 	}
 	at := len(b) - int(size)

@@ -19,8 +19,8 @@ func NewFixed(length time.Duration) Algorithm { return fixed{length: nanoseconds
 // entries of the window before.
 const grace = int64(2 * time.Second)
 
-// fixed keeps {index of the newest window, its weight}. While the newest entry is less than grace behind the window's start, the
-// weight of the window before follows, which still counts then. Where a window starts and ends is computed from its index.
+// fixed keeps {index of the newest window, its weight}. In the first grace of the window, a third integer is the weight of the window
+// before, whose entries still count then. Where a window starts and ends is computed from its index.
 type fixed struct{ length int64 }
 
 func (f fixed) Add(s State, limit, t, weight int64) (State, Count) {
@@ -64,7 +64,8 @@ func (f fixed) View(s State, limit, t int64) Count {
 // grace is no longer than a window, so that never more than one before the newest counts.
 func (f fixed) grace() int64 { return min(grace, f.length) }
 
-// past reports whether index, which is less than the newest, is that of the window before, and still counts.
+// past reports whether index is that of the window before the newest one, and entries of that window still count. index is less than
+// the newest.
 func (f fixed) past(s State, index int64) bool { return len(s) == 3 && since(s[0], index) == 1 }
 
 // older returns the count for an entry whose window is older than the newest.
@@ -109,7 +110,7 @@ func (fixed) Capacity(limit int64) int64 { return max(limit, 1) }
 
 func (f fixed) Traits() Traits { return Traits{Aligned: true, Slot: f.length} }
 
-// Forgets: nothing goes beyond the end of its window and the grace.
+// Forgets returns the end of the grace after lost's window: an entry has no effect after that.
 func (f fixed) Forgets(_ State, _, lost int64) int64 {
 	return add(f.end(integer.FloorDiv(lost, f.length)), f.grace())
 }

@@ -88,8 +88,8 @@ func (g gcra) Capacity(limit int64) int64 {
 
 func (gcra) Traits() Traits { return Traits{Endless: true} }
 
-// Forgets: two buckets that get the same entries never move apart, and a full one is burst and a window ahead of an
-// empty one at maxTAT. So the bucket that had the lost entry as well has drained by then, and both are the same.
+// Forgets returns when two buckets are surely equal, of which one got the lost entry and the other did not. Buckets that get the same
+// entries never move apart, and the difference is at most a full bucket. So both are equal when a full bucket has drained.
 func (g gcra) Forgets(s State, limit, lost int64) int64 {
 	interval, burst := g.resolve(limit)
 	from := lost

@@ -86,7 +86,7 @@ func (l log) live(s State, at int64) (first int, total int64) {
 	return first, total
 }
 
-// rest returns the weight of the pairs behind the one at index i, when total is the weight from i on.
+// rest returns the weight of the pairs behind the one at index i. total is the weight of that one and all behind it.
 func (s State) rest(i int, total int64) int64 {
 	if total < math.MaxInt64 {
 		return total - s[i+1]
@@ -144,7 +144,7 @@ func (log) Capacity(limit int64) int64 { return max(limit, 1) }
 
 func (log) Traits() Traits { return Traits{Truncates: true} }
 
-// Forgets: once a lost entry has left, the sums are the same.
+// Forgets returns when the lost entry has left the window: the sums are the same then.
 func (l log) Forgets(_ State, _, lost int64) int64 { return add(lost, l.length) }
 
 func (l log) Coarse() Coarse { return pairs{halves{l, l.length}, l} }
@@ -155,7 +155,7 @@ type pairs struct {
 	of log
 }
 
-// Coarsen keeps the newest entries that make up half of the weight, as of the oldest of them.
+// Coarsen keeps the newest entries that make up half of the weight, as one pair with the time of the oldest of them.
 func (c pairs) Coarsen(s State, t int64) State {
 	total := c.of.View(s, 1, t).Total
 	var kept int64

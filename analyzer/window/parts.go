@@ -4,14 +4,14 @@ import "github.com/509da70d/floodgate/analyzer/integer"
 
 // Part is a piece of a window: all of a fixed window, a slot of a sliding one, an entry of a log, or what is in a bucket.
 type Part struct {
-	From   int64 // Unix nanoseconds: its entries came at this time or later, …
-	To     int64 // … and before this one. Of a bucket, From is its newest entry, and To the time that was asked about
-	Leaves int64 // Unix nanoseconds: from here on the window does not hold it any more. Of a bucket, when that has drained
-	Weight int64 // more than 0. Of a bucket, its fill, rounded up
+	From   int64 // Unix nanoseconds: its entries came at this time or later. For a bucket: the time of its newest entry
+	To     int64 // Unix nanoseconds: its entries came before this time. For a bucket: just after the time that was asked about
+	Leaves int64 // Unix nanoseconds: from here on the window does not hold it any more. For a bucket: when it has drained
+	Weight int64 // more than 0. For a bucket: its fill, rounded up
 }
 
-// newestOf returns the newest of n parts that at returns, oldest first, and how many are older. At of 0 is the newest part, and
-// parts without weight are left out.
+// newestOf returns the newest parts, at most limit of them, the oldest first, and how many older ones there are. There are n parts; at
+// returns the part of an age, which is 0 for the newest. Parts without weight are left out.
 func newestOf(limit, n int, at func(age int) Part) (parts []Part, more int) {
 	for age := range n {
 		p := at(age)
@@ -30,16 +30,16 @@ func newestOf(limit, n int, at func(age int) Part) (parts []Part, more int) {
 }
 
 // Parts returns the window.
-func (f fixed) Parts(s State, limit, t int64, most int) (parts []Part, more int) {
+func (f fixed) Parts(s State, limit, t int64, maxParts int) (parts []Part, more int) {
 	c := f.View(s, limit, t)
 	end := f.end(integer.FloorDiv(c.Start, f.length))
-	return newestOf(most, 1, func(int) Part { return Part{From: c.Start, To: end, Leaves: end, Weight: c.Total} })
+	return newestOf(maxParts, 1, func(int) Part { return Part{From: c.Start, To: end, Leaves: end, Weight: c.Total} })
 }
 
 // Parts returns the window.
-func (c calendar) Parts(s State, limit, t int64, most int) (parts []Part, more int) {
+func (c calendar) Parts(s State, limit, t int64, maxParts int) (parts []Part, more int) {
 	count := c.View(s, limit, t)
-	return newestOf(most, 1, func(int) Part {
+	return newestOf(maxParts, 1, func(int) Part {
 		if count.Total == 0 {
 			return Part{}
 		}
@@ -48,7 +48,7 @@ func (c calendar) Parts(s State, limit, t int64, most int) (parts []Part, more i
 }
 
 // Parts returns the slots that are in the window.
-func (w sliding) Parts(s State, _, t int64, most int) (parts []Part, more int) {
+func (w sliding) Parts(s State, _, t int64, maxParts int) (parts []Part, more int) {
 	if len(s) == 0 {
 		return nil, 0
 	}
@@ -60,7 +60,7 @@ func (w sliding) Parts(s State, _, t int64, most int) (parts []Part, more int) {
 		}
 		kept = min(kept, int(w.slots-int64(steps))+1)
 	}
-	return newestOf(most, kept, func(age int) Part {
+	return newestOf(maxParts, kept, func(age int) Part {
 		index := sub(s[0], int64(age))
 		return Part{
 			From: mul(index, w.slot), To: mul(add(index, 1), w.slot), Leaves: mul(add(index, w.slots+1), w.slot), Weight: s[1+age],
@@ -69,24 +69,24 @@ func (w sliding) Parts(s State, _, t int64, most int) (parts []Part, more int) {
 }
 
 // Parts returns the entries that are in the window; those of equal time are one.
-func (l log) Parts(s State, _, t int64, most int) (parts []Part, more int) {
+func (l log) Parts(s State, _, t int64, maxParts int) (parts []Part, more int) {
 	if len(s) == 0 {
 		return nil, 0
 	}
 	first, _ := l.live(s, max(t, s[len(s)-2]))
-	return newestOf(most, (len(s)-first)/2, func(age int) Part {
+	return newestOf(maxParts, (len(s)-first)/2, func(age int) Part {
 		i := len(s) - 2 - 2*age
 		return Part{From: s[i], To: add(s[i], 1), Leaves: add(s[i], l.length), Weight: s[i+1]}
 	})
 }
 
 // Parts returns what is in the bucket.
-func (g gcra) Parts(s State, limit, t int64, most int) (parts []Part, more int) {
+func (g gcra) Parts(s State, limit, t int64, maxParts int) (parts []Part, more int) {
 	if len(s) == 0 {
 		return nil, 0
 	}
 	at := max(s[1], t)
-	return newestOf(most, 1, func(int) Part {
+	return newestOf(maxParts, 1, func(int) Part {
 		return Part{From: s[1], To: add(at, 1), Leaves: s[0], Weight: g.View(s, limit, t).Total}
 	})
 }

@@ -15,8 +15,8 @@ const nameSliding = "sliding"
 
 // NewSliding returns a window that moves in slots of length/slots, rounded up. It counts slots+1 of them, so that no
 // interval of the given length ever holds more than the limit; it may close early by at most one slot's worth. An entry
-// is late if its slot is more than slots older than the newest one: times are compared as slots, so that none counts that
-// can't be seen. It panics if length is not positive or slots is not 1 to MaxSlots.
+// is late if its slot is more than slots older than the newest one. Times are compared as slots, so that no entry counts in a slot
+// that is not kept. It panics if length is not positive or slots is not 1 to MaxSlots.
 func NewSliding(length time.Duration, slots int) Algorithm {
 	if slots < 1 || slots > MaxSlots {
 		panic("BUG: sliding window of " + strconv.Itoa(slots) + " slots")
@@ -97,8 +97,8 @@ func (w sliding) View(s State, limit, t int64) Count {
 	return w.count(s, 0, limit, t, Newest)
 }
 
-// count sums the slots as of steps after the newest one. If the sum reaches the limit it does so at some slot, seen from
-// the newest: the window reopens when that slot leaves it.
+// count sums the slots as of steps after the newest one, beginning with the newest. If the sum reaches the limit at some slot, the
+// window reopens when that slot leaves it.
 func (w sliding) count(s State, steps uint64, limit, t int64, place Place) Count {
 	limit = max(limit, 1)
 	newest := int64(uint64(s[0]) + steps)
@@ -151,8 +151,8 @@ func (sliding) Capacity(limit int64) int64 { return max(limit, 1) }
 
 func (w sliding) Traits() Traits { return Traits{Slot: w.slot} }
 
-// Forgets: once the slot of a lost entry has left, the sums are the same. A window that is still full then is so without
-// that entry.
+// Forgets returns when the slot of the lost entry has left the window: the sums are the same then. A window that is still full is full
+// without that entry.
 func (w sliding) Forgets(_ State, _, lost int64) int64 {
 	return mul(add(integer.FloorDiv(lost, w.slot), w.slots+1), w.slot)
 }

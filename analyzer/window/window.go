@@ -43,11 +43,11 @@ type Algorithm interface {
 	// Add counts an entry of the given weight at t and returns the new state, which may share memory with s: s must not
 	// be used any more. If the Place is Late or weight is 0, the state is s, unchanged.
 	Add(s State, limit, t, weight int64) (State, Count)
-	// View returns what an entry of weight 0 at t would, and changes nothing.
+	// View returns the Count that an entry of weight 0 at t would give. It changes nothing.
 	View(s State, limit, t int64) Count
-	// Parts returns what View's Total is made of, oldest first, for people: the newest parts, at most as many as most says, and
+	// Parts returns the parts that make up View's Total, for people: the newest ones, at most maxParts, the oldest of them first, and
 	// how many older ones were left out. It changes nothing, and shares no memory with s.
-	Parts(s State, limit, t int64, most int) (parts []Part, more int)
+	Parts(s State, limit, t int64, maxParts int) (parts []Part, more int)
 	// Expiry returns the time from which on a nil State would behave as s does, for all entries at that time and later.
 	// math.MaxInt64 is never; the expiry of nil is math.MinInt64.
 	Expiry(s State) int64
@@ -58,8 +58,8 @@ type Algorithm interface {
 	Coarse() Coarse
 	// Length returns the length in nanoseconds of the window that t falls into. It varies only on a calendar.
 	Length(t int64) int64
-	// Valid reports whether s can be used. What Add returned always can; a state that was read from elsewhere is asked
-	// once, and must not be used if it is not valid.
+	// Valid reports whether s can be used. A state that Add returned is always valid. A state that was read from elsewhere must be
+	// checked once before it is used.
 	Valid(s State) bool
 	// Shape identifies algorithm and parameters, such as "sliding/60000000000/20". Limit and burst are not part of it.
 	Shape() string
@@ -69,7 +69,7 @@ type Algorithm interface {
 	Traits() Traits
 }
 
-// Traits is what sets algorithms apart for a reader of their counts. The zero value is a window that counts all that came
+// Traits is how algorithms differ for a reader of their counts. The zero value is a window that counts all that came
 // since its Start, whenever that is.
 type Traits struct {
 	Truncates bool // a State keeps no more weight than makes up the limit, so that a Total does not show an overshoot

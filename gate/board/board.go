@@ -172,7 +172,7 @@ func (b *Board) expire(now time.Time) bool {
 	return true
 }
 
-// Of returns the decisions in force about a caller, those that begin later too, by the names of their rules. The caller is
+// Of returns the decisions in force about a caller, and those that begin later, sorted by the names of their rules. The caller is
 // canonical, as recorders write it.
 func (b *Board) Of(c schemas.Caller) []schemas.Decision {
 	b.mu.RLock()
@@ -202,8 +202,8 @@ type Numbered struct {
 // pieces is how many places are looked at before others are let in.
 const pieces = 1024
 
-// After returns the decisions in force that arrived behind a number, in their order: at most limit of them, and 1024. The
-// number to go on behind is that of the last one; there are no more if none is returned.
+// After returns the decisions in force that arrived behind a number, in their order: at most limit of them, and at most 1024. The
+// next call takes the number of the last one. If none is returned, there are no more.
 func (b *Board) After(number uint64, limit int) (page []Numbered) {
 	limit = min(limit, pieces)
 	for more := limit > 0; more && len(page) == 0; {
@@ -222,8 +222,8 @@ func (b *Board) piece(number uint64, each func(Numbered) bool) (uint64, bool) {
 }
 
 // All calls yield for the decisions in force, in the order in which the board learnt of them, until it returns false. The board
-// goes on meanwhile: what is in force from the beginning to the end comes exactly once, as it is when its turn comes. What
-// arrives later than the call does not come.
+// changes meanwhile. A decision that is in force from the beginning to the end comes exactly once, in its newest form. A decision that
+// arrives after the call began does not come.
 func (b *Board) All(yield func(schemas.Decision) bool) {
 	b.mu.RLock()
 	last, number := b.table.arrived, uint64(0)
@@ -242,7 +242,7 @@ func (b *Board) All(yield func(schemas.Decision) bool) {
 	}
 }
 
-// Changes returns the newest changes, at most limit and MaxChanges of them, the newest first.
+// Changes returns the newest changes, at most limit and at most MaxChanges of them, the newest first.
 func (b *Board) Changes(limit int) []Event {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

@@ -58,7 +58,7 @@ func (c *closure) until() int64 {
 	return lastOf(c.first, c.next, c.share)
 }
 
-// newerThan reports whether the closure holds a newer decision of its partition than d. Decisions come again when a follower has
+// newerThan reports whether the closure holds a newer decision of its partition than d. Decisions come again when a reader has
 // lost its place.
 func (c *closure) newerThan(d *schemas.Decision) bool {
 	return c.partition == d.Partition && (d.Epoch < c.epoch || d.Epoch == c.epoch && d.Seq < c.seq)

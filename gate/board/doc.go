@@ -14,7 +14,7 @@
 // A Board holds at most Options.MaxClosures closures, of at most 400 bytes each where a caller's id has 32 bytes or less. A closure
 // for which there is no room is dropped and counted, and Status says so until a complete cycle of repeats has found room again. A Board
 // keeps the last MaxChanges changes. A subscriber has no buffer of its own: it reads these changes, at its own pace. A subscriber that
-// falls behind by more is told that it lost changes, and gets all closures in force again.
+// falls behind by more gets the event Lost, and then all closures in force again.
 //
 // # Time
 //

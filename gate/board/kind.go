@@ -14,12 +14,12 @@ type Kind uint8
 const (
 	None    Kind = iota
 	Closed       // nothing was in force for the caller under the rule
-	Changed      // something of the decision is other than before: a closure, its mode, or the share
+	Changed      // a closure, its mode or the share differs from before
 	Opened       // a decision ended it before its time
 	Ended        // its time was over
 	InForce      // it was in force when the subscription began, or after changes were lost
-	Current      // all that is in force has come; from here on there are changes only
-	Lost         // changes were missed: forget all. What is in force comes again
+	Current      // everything in force has come; only changes follow
+	Lost         // changes were missed: forget everything. What is in force comes again
 )
 
 // String returns "none", "closed", "changed", "opened", "ended", "in_force", "current" or "lost".
@@ -27,10 +27,10 @@ func (k Kind) String() string {
 	return [...]string{"none", "closed", "changed", "opened", "ended", "in_force", "current", "lost"}[min(k, Lost)]
 }
 
-// Event is one change of what is in force, or tells a subscriber what it needs to know.
+// Event is one change of what is in force, or a fact that a subscriber needs (InForce, Current, Lost).
 type Event struct {
 	Kind     Kind
-	Number   uint64           // of the newest change that this event, with those before it, contains. A subscription can begin behind it
+	Number   uint64           // of the newest change that this event and those before it contain. A subscription can begin behind it
 	At       time.Time        // of a change: when the board learnt of it
 	Decision schemas.Decision // of a change, and of InForce: the newest one about its rule and caller, or the one that has ended
 	Missed   uint64           // of Lost: how many changes were missed at least

@@ -14,10 +14,10 @@ type partition struct {
 	heartbeat schemas.Heartbeat // the newest one of the highest epoch; of epoch 0 if there was none
 	heard     time.Time         // when it was received
 	loaded    bool              // what it held at the start was read
-	missing   int               // cycles of repeats to come until nothing is missing that was dropped
+	missing   int               // cycles of repeats until everything that was dropped has come again
 }
 
-// cyclesToMend is how many cycles of repeats must be announced until one of them has surely begun after a drop.
+// cyclesToMend is the number of cycles of repeats after which one of them has surely begun after a drop.
 const cyclesToMend = 2
 
 // drop counts a decision that found no room.
@@ -44,7 +44,7 @@ func (b *Board) Resize(n int) {
 	b.notify(&b.wake)
 }
 
-// Loaded says that all was applied that a partition held at the start.
+// Loaded says that everything that a partition held at the start was applied.
 func (b *Board) Loaded(partition int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -56,7 +56,7 @@ func (b *Board) Loaded(partition int) {
 	b.notify(&b.wake)
 }
 
-// Beat takes note of a heartbeat that was received at the time now, by the clock of this process. It is ignored unless it is
+// Beat stores a heartbeat that was received at the time now, by the clock of this process. It is ignored unless it is
 // newer than the newest one: of a higher epoch, or of the same one with a higher sequence number.
 func (b *Board) Beat(h *schemas.Heartbeat, now time.Time) {
 	b.mu.Lock()
@@ -101,8 +101,8 @@ func (b *Board) partition(i int) partition {
 	return b.parts[i]
 }
 
-// Freshness returns how current a partition's decisions are at now, as a gate judges it: by when the newest heartbeat was
-// received, and gate.DefaultStaleAfter.
+// Freshness returns how current a partition's decisions are at now. It judges as a gate does: by the time at which the newest heartbeat
+// was received, and gate.DefaultStaleAfter.
 func (b *Board) Freshness(partition int, now time.Time) gate.Freshness {
 	switch p := b.partition(partition); {
 	case p.heartbeat.Epoch == 0:
@@ -131,7 +131,7 @@ func (b *Board) AwaitHeartbeat(ctx context.Context, partition int, wanted func(*
 	}
 }
 
-// Ready reports whether all was applied that the topic held at the start. Before that, callers may be missing.
+// Ready reports whether everything that the topic held at the start was applied. Before that, callers may be missing.
 func (b *Board) Ready() bool {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -161,7 +161,7 @@ func (b *Board) AwaitReady(ctx context.Context) error {
 type Status struct {
 	Ready      bool
 	Partitions int
-	Loading    []int // partitions of which not all is read that they held at the start
+	Loading    []int // partitions that are not yet read up to the end that they had at the start
 	Incomplete []int // partitions of which decisions in force may be missing, because the board was full
 	Closures   int   // in force
 	Max        int   // Options.MaxClosures
@@ -172,7 +172,7 @@ type Status struct {
 	Outdated    uint64            // decisions and heartbeats that were older than what is held
 	Foreign     uint64            // decisions and heartbeats of partitions that do not exist
 	Refused     map[string]uint64 // records that do not count, by decisions.Reason or kafkaio.SkipReason
-	Restarts    uint64            // how often a follower lost its place
+	Restarts    uint64            // how often a reader lost its place
 	Subscribers int
 	Lost        uint64 // how often a subscriber lost changes
 }

@@ -20,7 +20,7 @@ import (
 const (
 	DefaultMinClosure = 10 * time.Second
 	maxViews          = 8                // filters of scenarios that are served at a time
-	startupWait       = 10 * time.Second // that a bouncer waits at most until all decisions are read
+	startupWait       = 10 * time.Second // the longest time that a bouncer waits until all decisions are read
 
 	deltaWait = 5 * time.Second // that a delta waits at most until its view is filled, which was dropped for another filter's
 )
