@@ -53,10 +53,3 @@ func TestSnapshotsNeverFall(t *testing.T) {
 		t.Errorf("got %+v", s)
 	}
 }
-
-// TestTheZeroSnapshotHasNoMeasurements, as the documentation says.
-func TestTheZeroSnapshotHasNoMeasurements(t *testing.T) {
-	if s := (Snapshot{}); s.Count != 0 || s.Within[1] != 0 {
-		t.Errorf("got %+v", s)
-	}
-}

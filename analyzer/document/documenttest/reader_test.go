@@ -1,17 +1,13 @@
 package documenttest
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 
 	"github.com/509da70d/floodgate/analyzer/document"
 )
@@ -106,36 +102,6 @@ func TestAVerdictThatIsNotTheNames(t *testing.T) {
 	}
 }
 
-func TestASchemaThatSaysOtherwise(t *testing.T) {
-	for _, c := range []struct {
-		maximum int
-		entry   map[string]any
-		want    string
-	}{
-		{9, map[string]any{"amount": 9}, ""},
-		{9, map[string]any{"amount": 9, "name": "bob"}, ""},
-		{5, map[string]any{"amount": 9}, `{"amount":9}` + "\nis loaded, but an editor says"},
-		{12, map[string]any{"amount": 10}, "is good to an editor, and the loader says file:1:11: amount: got 10"},
-	} {
-		r := reader(t, c.maximum, good())
-		tried := &combiner{Reader: r, Form: form(), schema: compile(t, r.Schema)}
-		got := failure(t, func(t testing.TB) { t.Helper(); tried.try(t, c.entry) })
-		if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
-			t.Errorf("at most %d, %v: got %q, want %q", c.maximum, c.entry, got, c.want)
-		}
-	}
-}
-
-// An editor reports a field that is there twice by itself; what is no YAML is an error.
-func TestValidateReadsYAML(t *testing.T) {
-	s := compile(t, reader(t, 9, good()).Schema)
-	for text, want := range map[string]bool{"amount: 1": true, "amount: 1\namount: 2\n": true, "amount: 10": false, "{": false} {
-		if err := s.validate([]byte(text)); (err == nil) != want {
-			t.Errorf("%q: got %v, want accepted %v", text, err, want)
-		}
-	}
-}
-
 // catcher is a testing.TB that notes the first failure.
 type catcher struct {
 	testing.TB
@@ -208,84 +174,5 @@ func TestEachDisagreementAboutAFileIsSaid(t *testing.T) {
 				t.Errorf("%s: got %q, want %q", name, got[i], c.want[i])
 			}
 		}
-	}
-}
-
-// TestEachPairIsTried: each value alone, and each with each of another field.
-func TestEachPairIsTried(t *testing.T) {
-	r := reader(t, 9, good())
-	tried := make(map[string]bool)
-	r.Parse = func(data []byte) ([]*document.Error, error) {
-		tried[string(data)] = true
-		return shop(data)
-	}
-	f := form()
-	r.Combinations(t, f)
-	for i, amount := range f.Choices["amount"] {
-		for j, name := range f.Choices["name"] {
-			for _, entry := range []map[string]any{{"amount": amount}, {"amount": 1, "name": name}, {"amount": amount, "name": name}, {"amount": amount, "more": 1}} {
-				data, err := json.Marshal(entry)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if !tried[string(data)] {
-					t.Errorf("amount %d, name %d: %s was not tried", i, j, data)
-				}
-			}
-		}
-	}
-}
-
-// TestWhatASchemaCouldSee: an error that Loader does not match, wherever it stands among others, and one without a position.
-func TestWhatASchemaCouldSee(t *testing.T) {
-	person, amount := &document.Error{Msg: "name: got bob"}, &document.Error{Msg: "amount: got 10, want 1 to 9"}
-	plain := errors.New("plain")
-	c := &combiner{Form: form()}
-	for name, test := range map[string]struct{ err, want error }{
-		"what no schema knows": {document.Errors{person, person}, nil},
-		"a number":             {document.Errors{amount}, amount},
-		"a number behind it":   {document.Errors{person, amount}, amount},
-		"no position":          {plain, plain},
-	} {
-		if got := c.seen(test.err); !errors.Is(got, test.want) {
-			t.Errorf("%s: got %v, want %v", name, got, test.want)
-		}
-	}
-}
-
-// TestDrawsAreOfTheChoices: an entry that is drawn has good values and choices, and lacks a good one now and then.
-func TestDrawsAreOfTheChoices(t *testing.T) {
-	f := form()
-	f.Good["name"] = "ann"
-	c := &combiner{Form: f}
-	lacking, most := 0, 0
-	rapid.Check(t, func(t *rapid.T) {
-		entry := c.draw(t)
-		for field, value := range entry {
-			if f.Good[field] != value && !slices.Contains(f.Choices[field], value) {
-				t.Fatalf("got %s: %v, want a good value or a choice", field, value)
-			}
-		}
-		if _, ok := entry["amount"]; !ok {
-			lacking++
-		}
-		most = max(most, len(entry))
-	})
-	if lacking == 0 || most < 3 {
-		t.Errorf("got %d entries without an amount, and at most %d fields, want some and all three", lacking, most)
-	}
-}
-
-// TestErrorsNameTheFolderInOneWay, wherever the tests run.
-func TestErrorsNameTheFolderInOneWay(t *testing.T) {
-	r := reader(t, 9, nil)
-	r.Parse = func([]byte) ([]*document.Error, error) {
-		return nil, document.Errors{{File: "file", Line: 1, Column: 2, Msg: "open " + r.Folder + "/x: no such file"}}
-	}
-	if got := r.verdict("rejects_missing", []byte("# want: 1:2: open DIR/x: no such file\n")); got != "" {
-		t.Error(got)
-	}
-	if got := r.verdict("rejects_missing", []byte("# want: 1:2: open /x: no such file\n")); !strings.Contains(got, "open DIR/x") {
-		t.Errorf("got %q, want DIR in it", got)
 	}
 }

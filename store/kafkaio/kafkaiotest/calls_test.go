@@ -3,10 +3,6 @@ package kafkaiotest
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
-	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,62 +83,6 @@ func TestAFetchIsBounded(t *testing.T) {
 			t.Errorf("%d bytes, %d records: got %d records, next %d of %d, %v; want %d", tc.maxBytes, tc.maxRecords, len(b.Records), b.Next, b.HighWater, err, tc.want)
 		}
 	}
-}
-
-// TestManyProducersThroughFaults: each sends again until it is acknowledged. What is acknowledged is in the log, once for
-// each answer that was lost and once more, and in the order of its producer.
-func TestManyProducersThroughFaults(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const producers, each = 8, 50
-		k, rnd := filled(0), rand.New(rand.NewPCG(1, 2))
-		lost := 0
-		k.SetFault(func(c Call) Fault {
-			switch rnd.IntN(8) {
-			case 0:
-				lost++
-				return LostAnswer()
-			case 1:
-				return Down()
-			case 2:
-				return Slow(time.Duration(rnd.IntN(100)) * time.Millisecond)
-			}
-			return Fault{}
-		})
-		var all sync.WaitGroup
-		for p := range producers {
-			all.Go(func() {
-				for i := range each {
-					for {
-						_, err := k.Produce(t.Context(), "t", 0, kafkaio.Message{Value: fmt.Appendf(nil, "%d.%02d", p, i)})
-						if err == nil {
-							break
-						}
-						if o := kafkaio.OutcomeOf(err); o != kafkaio.Unknown && o != kafkaio.Unsent {
-							t.Errorf("got %v, outcome %v", err, o)
-						}
-						time.Sleep(time.Millisecond)
-					}
-				}
-			})
-		}
-		all.Wait()
-		records := k.Records("t", 0)
-		if len(records) != producers*each+lost || lost == 0 {
-			t.Errorf("got %d records, want %d and %d copies", len(records), producers*each, lost)
-		}
-		byProducer := make(map[byte][]string)
-		for i, r := range records {
-			if r.Offset != int64(i) {
-				t.Fatalf("record %d: got offset %d", i, r.Offset)
-			}
-			byProducer[r.Value[0]] = append(byProducer[r.Value[0]], string(r.Value))
-		}
-		for p, values := range byProducer {
-			if !slices.IsSorted(values) || len(slices.Compact(values)) != each {
-				t.Errorf("producer %c: got %q, want %d values in order", p, values, each)
-			}
-		}
-	})
 }
 
 // TestACallThatWaitsSeesTheClusterAsItIsThen, and not as it was when the call began.

@@ -147,37 +147,3 @@ func TestAFaultEndsWithItsCaller(t *testing.T) {
 		})
 	}
 }
-
-func TestFaultsEnd(t *testing.T) {
-	k := New()
-	k.Create(1, "t")
-	k.SetDown(true)
-	for op, call := range calls(t.Context(), k) {
-		if err := call(); !kafkaio.Temporary(err) {
-			t.Errorf("%s: got %v, want it away", op, err)
-		}
-	}
-	k.SetDown(false)
-	for op, call := range calls(t.Context(), k) {
-		if err := call(); err != nil {
-			t.Errorf("%s: got %v, want it back", op, err)
-		}
-	}
-}
-
-// TestAFaultMayChangeTheCluster from within: it holds no lock that the methods need.
-func TestAFaultMayChangeTheCluster(t *testing.T) {
-	k := New()
-	k.Create(1, "t")
-	k.SetFault(func(Call) Fault {
-		k.Append("t", 0, kafkaio.Message{})
-		k.SetDown(true) // from the next call on
-		return Fault{}
-	})
-	if b, err := k.Fetch(t.Context(), kafkaio.FetchRequest{Topic: "t"}); err != nil || len(b.Records) != 1 {
-		t.Errorf("got %+v and %v, want what the fault has appended", b, err)
-	}
-	if _, err := k.Fetch(t.Context(), kafkaio.FetchRequest{Topic: "t"}); !kafkaio.Temporary(err) {
-		t.Errorf("got %v, want it away", err)
-	}
-}

@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
@@ -154,56 +151,6 @@ func TestNothingIsShared(t *testing.T) {
 	}
 }
 
-// TestTimesAreWholeMilliseconds, as brokers keep them: rounded up, unless there is no later one.
-func TestTimesAreWholeMilliseconds(t *testing.T) {
-	for at, want := range map[int64]int64{
-		0: 0, 1: 1e6, 1e6: 1e6, 1e6 + 1: 2e6, -1: 0, -1e6: -1e6, -1e6 - 1: -1e6,
-		math.MaxInt64: math.MaxInt64 - math.MaxInt64%1_000_000, math.MinInt64: math.MinInt64 - math.MinInt64%1_000_000,
-	} {
-		if got := wholeMillis(at); got != want {
-			t.Errorf("%d: got %d, want %d", at, got, want)
-		}
-	}
-}
-
-func TestSettingsOfTopics(t *testing.T) {
-	k := New()
-	created, err := k.EnsureTopics(t.Context(), kafkaio.Specs(schemas.DefaultTopicNames(), 3)...)
-	if err != nil || len(created) != 6 {
-		t.Fatalf("got %v and %v, want six", created, err)
-	}
-	if created, err = k.EnsureTopics(t.Context(), kafkaio.Specs(schemas.DefaultTopicNames(), 3)...); err != nil || len(created) != 0 {
-		t.Errorf("again: got %v and %v, want none", created, err)
-	}
-	late := kafkaio.Message{Time: time.Now().Add(time.Minute).UnixNano()}
-	if _, err := k.Produce(t.Context(), "floodgate.requests", 2, late); !errors.Is(err, kafkaio.ErrTimestamp) {
-		t.Errorf("requests: got %v, want ErrTimestamp", err)
-	}
-	if _, err := k.Produce(t.Context(), "floodgate.decisions", 2, late); err != nil {
-		t.Errorf("decisions: got %v, want them taken", err)
-	}
-	k.Create(5, "floodgate.requests")
-	if n, err := k.Partitions(t.Context(), "floodgate.requests"); n != 5 || err != nil || k.Size("floodgate.requests") != 5 {
-		t.Errorf("got %d partitions and %v, want 5", n, err)
-	}
-}
-
-// TestATestThatForgetsItsTopic hears of it at once.
-func TestATestThatForgetsItsTopic(t *testing.T) {
-	for name, do := range map[string]func(k *Kafka){
-		"append": func(k *Kafka) { k.Append("none", 0) }, "partition": func(k *Kafka) { k.Records("t", 2) }, "recreate": func(k *Kafka) { k.Recreate("none") },
-	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: got no panic", name)
-				}
-			}()
-			do(filled(0))
-		}()
-	}
-}
-
 // TestAClientThatIsClosed ends its calls and no others.
 func TestAClientThatIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -247,37 +194,4 @@ func TestAClientThatIsClosed(t *testing.T) {
 			t.Errorf("got %v, want the caller's own end", err)
 		}
 	})
-}
-
-// TestManyAtOnce runs producers and readers side by side, for the race detector: everything arrives once and in order.
-func TestManyAtOnce(t *testing.T) {
-	k := filled(0)
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			for range 100 {
-				if _, err := k.Produce(t.Context(), "t", 0, kafkaio.Message{}); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-		all.Go(func() {
-			var offsets []int64
-			for next := int64(0); next < 400; {
-				b, err := k.Fetch(t.Context(), kafkaio.FetchRequest{Topic: "t", Offset: next, MaxWait: time.Second})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				for _, r := range b.Records {
-					offsets = append(offsets, r.Offset)
-				}
-				next = b.Next
-			}
-			if len(offsets) != 400 || !slices.IsSorted(offsets) {
-				t.Errorf("got %d offsets, sorted: %v", len(offsets), slices.IsSorted(offsets))
-			}
-		})
-	}
-	all.Wait()
 }
