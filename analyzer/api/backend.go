@@ -41,15 +41,15 @@ type Analyzer interface {
 type Board interface {
 	// Of returns the decisions in force about a caller.
 	Of(c schemas.Caller) []schemas.Decision
-	// After returns decisions in force with higher numbers than this one, in the order of their numbers: at most limit and 1024.
+	// After returns decisions in force with numbers above this one, in the order of their numbers: at most limit, and at most 1024.
 	After(number uint64, limit int) []Numbered
 	// Heartbeat returns the newest heartbeat of the highest epoch of a partition.
 	Heartbeat(partition int) (schemas.Heartbeat, bool)
-	// AwaitHeartbeat waits for a heartbeat that is as wanted.
+	// AwaitHeartbeat waits for a heartbeat for which wanted returns true.
 	AwaitHeartbeat(ctx context.Context, partition int, wanted func(*schemas.Heartbeat) bool) (schemas.Heartbeat, error)
-	// Heard returns whether the newest heartbeat of a partition came a short while ago.
+	// Heard reports whether the newest heartbeat of a partition is recent.
 	Heard(partition int, now time.Time) bool
-	// Subscribe begins behind a change, or with all that is in force.
+	// Subscribe returns the changes after the one with a number, or all that is in force and then each change.
 	Subscribe(after uint64) (Subscription, error)
 	Status() BoardStatus
 }
@@ -69,7 +69,7 @@ type BoardStatus struct {
 
 // Subscription gives what is in force and then each change. One goroutine uses it.
 type Subscription interface {
-	// Next waits for the next event. The error is that of ctx, and Next may then be called again; or the subscription is over.
+	// Next waits for the next event. After the error of ctx it may be called again. After any other error the subscription is over.
 	Next(ctx context.Context) (Event, error)
 	Close()
 }

@@ -66,7 +66,7 @@ func (c *call) decode(v any) error {
 	return decodeBody(bytes.TrimSpace(body), v)
 }
 
-// note adds to the line that the log has of a POST.
+// note adds pairs of names and values to the log's line of a POST.
 func (c *call) note(pairs ...any) { c.log = append(c.log, pairs...) }
 
 // caller returns the caller that the query names.
@@ -78,7 +78,7 @@ func (c *call) caller() (schemas.Caller, error) {
 	return c.server.callerParser.text("caller", text)
 }
 
-// refused says that a role may not do what a route does.
+// refused returns the problem of a role that is too low for the route.
 func (c *call) refused() *apiv1.Problem {
 	p := problem(http.StatusForbidden, "the token of %s may %s, and this needs %s", c.identity.name, c.identity.role, c.route.role)
 	p.Got, p.Want = c.identity.role.String(), c.route.role.String()

@@ -10,8 +10,8 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// callerParser makes the callers that recorders count of those that people write. The errors of its methods are problems; status and
-// pointer say where the caller was written.
+// callerParser turns callers as people write them into callers as recorders count them. The errors of its methods are problems, whose
+// pointer says where the caller was written.
 type callerParser struct{ ids schemas.IDs }
 
 // text returns the caller that a parameter names. The id is everything behind the first colon.
@@ -23,8 +23,8 @@ func (c callerParser) text(name, text string) (schemas.Caller, error) {
 	return c.caller(schemas.Caller{Kind: kind, ID: id}, func(got, want string) error { return badQuery(name, got, want) })
 }
 
-// body returns the caller at a place of a body. With exact it refuses a pattern, which looks like one by a star. An id that has a
-// star can be given in base64.
+// body returns the caller at a place of a body. If exact is true, it refuses an id with a star, which is taken for a pattern. A client
+// can send such an id in base64.
 func (c callerParser) body(pointer string, v *apiv1.Caller, exact bool) (schemas.Caller, error) {
 	wrong := func(got, want string) error { return badBody(pointer, got, want) }
 	if exact && len(v.IDBase64) == 0 && v.Kind != schemas.KindIP && strings.Contains(v.ID, "*") {
@@ -34,7 +34,7 @@ func (c callerParser) body(pointer string, v *apiv1.Caller, exact bool) (schemas
 	if len(v.IDBase64) == 0 && strings.ContainsRune(v.ID, utf8.RuneError) {
 		return schemas.Caller{}, wrong(v.ID, "an id of characters. It has the one that stands for a wrong byte: give the bytes as id_base64")
 	}
-	if len(v.IDBase64) > 0 && v.ID != "" && v.ID != string([]rune(string(v.IDBase64))) { // wrong bytes become the character for them
+	if len(v.IDBase64) > 0 && v.ID != "" && v.ID != string([]rune(string(v.IDBase64))) { // the character that stands for wrong bytes is in both
 		return schemas.Caller{}, wrong(v.ID, "one id: id_base64 has another one. Leave id empty, or as an answer has both")
 	}
 	return c.caller(v.Caller(), wrong)
@@ -64,7 +64,7 @@ func (c callerParser) caller(v schemas.Caller, wrong func(got, want string) erro
 	return v, nil
 }
 
-// address returns the address under which a client is counted, or what should be written in place of text.
+// address returns the address under which a client is counted, or what the client should write in place of text.
 func (c callerParser) address(text string) (addr netip.Addr, want string) {
 	if strings.Contains(text, "/") {
 		return c.network(text)
@@ -79,7 +79,7 @@ func (c callerParser) address(text string) (addr netip.Addr, want string) {
 	return c.ids.Addr(addr), ""
 }
 
-// network accepts a network that is one client.
+// network returns the address under which a network is counted, if the network is one client.
 func (c callerParser) network(text string) (addr netip.Addr, want string) {
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
@@ -100,7 +100,7 @@ func (c callerParser) network(text string) (addr netip.Addr, want string) {
 	return c.ids.Addr(addr), ""
 }
 
-// parts makes the address canonical that a composite id of a kind such as ip_route begins with, as recorders do.
+// parts makes the first part of a composite id canonical, as recorders do, if the kind says that it is an address, as in ip_route.
 func (c callerParser) parts(kind, id string) string {
 	if !strings.HasPrefix(kind, schemas.KindIP+"_") {
 		return id

@@ -18,8 +18,8 @@ import (
 const keptChanges = 64
 
 // changeTexts keeps the newest changes of one board as streams send them. So a change is encoded and compressed once, and not once for
-// each stream. A filter of a stream is applied before, so the text does not depend on it. Streams whose clients may see ids never share
-// a text with streams whose clients may not. The zero value is empty. Any goroutine may use it.
+// each stream. Streams apply their filters before, so the text does not depend on them. A stream whose client may see ids never shares a
+// text with one whose client may not. The zero value is empty. Any goroutine may use it.
 //
 // Chosen input: it keeps 128 texts. Ids are bounded, so a text has a few KiB at most.
 type changeTexts struct {
@@ -29,7 +29,7 @@ type changeTexts struct {
 	open, hidden [keptChanges]changeText // guarded by mu: with ids, and redacted; a change is at its number % keptChanges
 }
 
-// changeText is the text of one change. The zero value is that of none: changes have a kind.
+// changeText is the text of one change. The zero value belongs to no change, because changes have a kind.
 type changeText struct {
 	number  uint64
 	kind    string
@@ -82,7 +82,7 @@ func writeEvent(b *bytes.Buffer, v *apiv1.DecisionEvent, redact func(*apiv1.Call
 	return b.WriteByte('\n')
 }
 
-// eventOf returns an event as clients see it that may see ids.
+// eventOf returns an event with its ids.
 func eventOf(e *Event, now time.Time) apiv1.DecisionEvent {
 	v := apiv1.DecisionEvent{Kind: e.Kind, Number: e.Number, Missed: e.Missed}
 	if !e.At.IsZero() {

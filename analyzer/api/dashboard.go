@@ -13,7 +13,7 @@ const (
 	sessionPath = "/ui/session" // POST: exchanges the token of a link, see Links
 )
 
-// ofPage reports whether a path is one of the dashboard, if there is one.
+// ofPage reports whether there is a dashboard and a path belongs to it.
 func (s *Server) ofPage(path string) bool {
 	return s.config.Page != nil && (path == pagePath || strings.HasPrefix(path, pagePath+"/"))
 }
@@ -26,7 +26,7 @@ func (s *Server) servePage(c *call) error {
 	if c.URL.Path == sessionPath && s.config.Links != nil {
 		return s.postSession(c)
 	}
-	c.status = http.StatusOK // whatever it answers, nobody else does
+	c.status = http.StatusOK // the page writes its own answer
 	s.config.Page.ServeHTTP(c.w, c.Request)
 	return nil
 }
@@ -59,8 +59,8 @@ func (s *Server) postSession(c *call) error {
 	return c.answer(http.StatusOK, sessionToken{session})
 }
 
-// checkOrigin refuses what a page of another site has asked for, reading too: the page could not see the answer, but it could hold
-// streams open, and learn how long answers take. A person who types an address is no other site.
+// checkOrigin refuses requests from pages of other sites, even if they only read: such a page could not see the answer, but it could
+// hold streams open, and learn how long answers take. A request without a page, as of a person who types an address, passes.
 func (s *Server) checkOrigin(c *call) error {
 	r := c.Clone(c.Context())
 	r.Method = http.MethodPost // Check lets all reading pass

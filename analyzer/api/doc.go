@@ -4,7 +4,7 @@
 //	GET  /v1/status, caller, callers, explain      what is counted; the owner of the caller's partition answers
 //	GET  /v1/series                                what all owners counted in each of the last 900 seconds
 //	GET  /v1/decisions, decisions/stream           what gates hold; from the topic of decisions
-//	GET  /v1/actions, rules, rules/versions        what was decided by hand, and by which rules callers are counted
+//	GET  /v1/actions, rules, rules/versions        control records, and by which rules callers are counted
 //	POST /v1/try, rules/check                      whether requests would pass, and whether a file is right. Nothing changes
 //	POST /v1/close, open, limit, reset, mode, undo writes one record to the control topic
 //
@@ -25,9 +25,9 @@
 // # Browsers
 //
 // The dashboard at /ui is a page of this server, and asks it with fetch and the header Authorization. No other page can do that: there
-// are no cookies, Host must be one of the names of the server, so that no stranger's name can point to it, and requests from pages of
-// other sites are refused, reading too. The files of the dashboard need no token, since they hold nothing. A program may print a link
-// to its own dashboard, see Links. The link works once.
+// are no cookies. Host must be one of the names of the server, so that no stranger's name can point to it. Requests from pages of other
+// sites are refused, even if they only read. The files of the dashboard need no token: they contain nothing secret. A program may print
+// a link to its own dashboard (see Links). The link works once.
 //
 // # Chosen input
 //

@@ -24,8 +24,8 @@ const (
 	maxForwarded   = 16 << 20 // bytes of an answer
 )
 
-// newPeers returns the client that asks other analyzers. It follows no redirect, uses no proxy, and connects to no address that
-// cannot be an analyzer's: what a heartbeat names is not trusted. The check is made on the address that a name resolved to.
+// newPeers returns the client that asks other analyzers. It follows no redirect, uses no proxy, and connects only to addresses that an
+// analyzer can have, because the addresses in heartbeats are not trusted. It checks the address to which a name was resolved.
 func (s *Server) newPeers() *http.Client {
 	local, _ := loopback(s.config.Address) // New has checked it
 	dialer := &net.Dialer{Timeout: dialTimeout, Control: func(_, address string, _ syscall.RawConn) error {
@@ -110,7 +110,7 @@ func (c *call) send(ctx context.Context, address string, query url.Values, body 
 	r.Header.Set("User-Agent", "floodgate")
 	asks := *c.identity
 	if c.route.path == "/v1/callers" {
-		asks.redact = false // lists are put together by their ids, which are then hidden here
+		asks.redact = false // lists are merged by their ids, and redacted here
 	}
 	c.server.signer.sign(r, body, address, &asks, c.now())
 	resp, err := c.server.peers.Do(r)
@@ -121,7 +121,7 @@ func (c *call) send(ctx context.Context, address string, query url.Values, body 
 	return resp, nil
 }
 
-// badForward returns the problem of an answer that is not one. What is the client's mistake, or a state of the owner, is passed on.
+// badForward returns the problem for a client whose forwarded request failed. Mistakes of the client and states of the owner are passed on.
 func badForward(status int, body []byte) *apiv1.Problem {
 	switch status {
 	case http.StatusLoopDetected:
@@ -137,7 +137,7 @@ func badForward(status int, body []byte) *apiv1.Problem {
 	return problem(http.StatusBadGateway, "the owner of the partition answered with status %d", status)
 }
 
-// problemFor returns the problem that any error of a handler is.
+// problemFor returns the problem for the client of any error of a handler.
 func (s *Server) problemFor(err error) *apiv1.Problem {
 	if e, ok := errors.AsType[*analyzer.NotRunningError](err); ok {
 		return problem(http.StatusServiceUnavailable, "%v", e)

@@ -15,12 +15,12 @@ type identity struct {
 	role      Role
 	redact    bool              // sees hashes in place of ids
 	forwarded bool              // another analyzer asks on behalf of name
-	token     bool              // it came with the token of sum
-	sum       [sha256.Size]byte // of its token
+	token     bool              // the request has a token
+	sum       [sha256.Size]byte // of that token
 }
 
-// checkHost refuses a request for a name that is not this server's: a page of a stranger, whose name was made to point to this
-// server, would otherwise be of one origin with it.
+// checkHost refuses a request for a name that is not this server's. Otherwise a stranger could make the name of a page point to this
+// server, and browsers would take the page and the server for one origin.
 func (s *Server) checkHost(r *http.Request) error {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -30,7 +30,7 @@ func (s *Server) checkHost(r *http.Request) error {
 	if s.hosts[host] {
 		return nil
 	}
-	// Nobody but this server can have the address at which the connection arrived.
+	// The address at which the connection arrived is this server's.
 	if addr, err := netip.ParseAddr(host); err == nil {
 		if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
 			if at, err := netip.ParseAddrPort(local.String()); err == nil && at.Addr().Unmap().WithZone("") == addr.Unmap() {
@@ -94,7 +94,7 @@ func (s *Server) limitClient(c *call) error {
 	return nil
 }
 
-// identifyLoopback is for a server without tokens: New has made sure that it listens on loopback.
+// identifyLoopback returns the identity of a request to a server without tokens. New has made sure that the server listens on loopback.
 func (s *Server) identifyLoopback(c *call) (*identity, error) {
 	addr, err := netip.ParseAddrPort(c.RemoteAddr)
 	if err != nil || !addr.Addr().Unmap().IsLoopback() {
@@ -106,7 +106,7 @@ func (s *Server) identifyLoopback(c *call) (*identity, error) {
 	return &identity{name: "loopback", role: roleRead, redact: s.config.Redact}, nil
 }
 
-// identifyForwarded believes another analyzer, which has made sure who asks.
+// identifyForwarded returns the identity for which another analyzer has forwarded the request. That analyzer has checked the token.
 func (s *Server) identifyForwarded(c *call) (*identity, error) {
 	if s.signer == nil || s.config.Advertise == "" {
 		return nil, problem(http.StatusUnauthorized, "this analyzer accepts no forwarded requests: see --api-cluster-key-file and --api-advertise")

@@ -22,8 +22,8 @@ const contentLines = "application/x-ndjson"
 // maxListLine is how long a line of another analyzer may be, in bytes.
 const maxListLine = 4 << 20
 
-// sendLines sends all callers, in lines of a piece of one partition each. A line with missing partitions says that they are not in the list,
-// or not all of them.
+// sendLines sends all callers. Each line is a piece of one partition. A line with missing partitions says that the list lacks callers of
+// these.
 func (c *call) sendLines(q *listRequest) error {
 	c.status = http.StatusOK
 	c.w.Header().Set("Content-Type", contentLines)
@@ -77,7 +77,7 @@ func (l *lines) send(part *apiv1.CallerList) error {
 	return nil
 }
 
-// relay passes on the lines of the analyzer that owns a partition, as long as they come.
+// relay passes on the lines of the analyzer that owns a partition. It gives up when none comes for a while.
 func (l *lines) relay(p int) error {
 	address, err := l.call.ownerOf(p)
 	if err != nil {
@@ -105,7 +105,7 @@ func (l *lines) relay(p int) error {
 		if part.At == nil || part.Callers == nil || !answersAll([]int{p}, part.At, part.Missing) {
 			return errors.New("the owner of the partition sent a line that is not a list of it")
 		}
-		silent.Stop() // this client's own time is not the owner's
+		silent.Stop() // the time that this client takes to read is not the owner's
 		if err := l.send(&part); err != nil {
 			return err
 		}

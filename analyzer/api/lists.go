@@ -300,8 +300,8 @@ func (c *call) listFilter() (f lister.Filter, err error) {
 	return f, nil
 }
 
-// checkListRule refuses a rule that does not exist: the list of a mistaken name would be empty, and look as if nobody were near a
-// limit. A forwarded list is taken as it is, since another analyzer may count by another file for a while.
+// checkListRule refuses a rule that does not exist. Otherwise the list of a mistaken name would be empty, as if nobody were near a limit.
+// It accepts any rule of a forwarded request, because another analyzer may count by another file for a while.
 func (c *call) checkListRule(name string) error {
 	if name == "" || c.identity.forwarded {
 		return nil

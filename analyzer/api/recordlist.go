@@ -17,7 +17,7 @@ const (
 	maxLooked   = 1 << 16 // records or decisions that one page looks at
 )
 
-// getActions lists what was decided by hand, the newest first.
+// getActions lists the control records of people, the newest first.
 func (s *Server) getActions(c *call) error {
 	limit, err := c.query.number("limit", defaultPage, 1, maxPage)
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *call) recordFilter() (func(r *Record, a *apiv1.Action) bool, error) {
 	}, nil
 }
 
-// unapplied reports whether some owner has not applied a record yet, as its heartbeats say.
+// unapplied reports whether an owner has not applied a record yet. Heartbeats tell that.
 func (c *call) unapplied(r *Record) bool {
 	for _, p := range c.recordPartitions(&r.Control) {
 		if h, ok := c.backend.Board.Heartbeat(p); !ok || h.Control <= r.Offset {

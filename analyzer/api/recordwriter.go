@@ -28,8 +28,8 @@ const maxWrites = 4096
 // appendTimeout is how long a POST tries to reach Kafka.
 const appendTimeout = 5 * time.Second
 
-// pendingRecords knows the records of this server that the follower of the control topic does not know yet, so that a request that comes
-// twice at once writes one record. The zero value knows none.
+// pendingRecords has the records of this server that the follower of the control topic has not read yet. So two equal requests at the
+// same time write one record. The zero value has none.
 type pendingRecords struct {
 	mu      sync.Mutex
 	records map[schemas.ControlID]*pendingRecord // guarded by mu
@@ -55,7 +55,7 @@ func (w *pendingRecords) find(b *Backend, id schemas.ControlID) (*pendingRecord,
 	return p, ok
 }
 
-// begin makes room for a record, unless it is there already: then it returns that one.
+// begin adds a record, or returns the one with the same id that is there already. It returns nil if there are too many.
 func (w *pendingRecords) begin(b *Backend, r *schemas.Control) (p *pendingRecord, mine bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -111,7 +111,7 @@ func (c *call) appendRecord(r *schemas.Control) error {
 	return c.acknowledge(&p.record)
 }
 
-// notWritten is the problem of a record that may be in the topic or not.
+// notWritten returns the problem of a record of which nobody knows whether the topic has it.
 func notWritten(id schemas.ControlID, err error) error {
 	why := "Kafka did not confirm the record"
 	switch {
@@ -146,7 +146,7 @@ func sameRequest(a, b *schemas.Control) bool {
 		a.Reason == b.Reason && a.Until == b.Until && a.Target == b.Target
 }
 
-// keyTaken is the problem of a key that belongs to another request.
+// keyTaken returns the problem of a key that belongs to another request.
 func keyTaken(id schemas.ControlID) error {
 	return wrong(http.StatusConflict, "Idempotency-Key", id.String(), "another key: a record with this one is there, with another content or author")
 }
@@ -161,13 +161,13 @@ func (c *call) acknowledge(r *Record) error {
 			waiting = append(waiting, p)
 		}
 	}
-	// An undo that comes next must find the record. And another analyzer may have written one with this id before: then that counts.
+	// An undo that comes next must find the record. If another analyzer has written a record with this id before, that one counts.
 	first, found := Record{}, false
 	if c.backend.Records.Await(ctx, r.Offset) == nil {
 		first, found = c.backend.Records.Find(r.ID)
 	}
 	switch {
-	case !found: // where the topic was made anew, this offset of the old one says nothing
+	case !found: // the topic may be a new one, in which this offset means another record
 		waiting = c.recordPartitions(&r.Control)
 	case first.Offset != r.Offset:
 		if !sameRequest(&first.Control, &r.Control) {
@@ -187,7 +187,7 @@ func (c *call) acknowledge(r *Record) error {
 	return c.answer(status, apiv1.ActionAnswer{Applied: len(waiting) == 0, Waiting: waiting, Action: c.record(r, len(waiting) > 0)})
 }
 
-// refusedByOwner reports whether the owner of a caller, if it is here, has refused a record that should be in force.
+// refusedByOwner reports whether this analyzer owns the caller's partition and has refused a record that should be in force.
 func (c *call) refusedByOwner(r *Record) bool {
 	if r.Global() || r.Until <= c.now().UnixNano() {
 		return false
@@ -202,7 +202,7 @@ func (c *call) refusedByOwner(r *Record) bool {
 	return err == nil && !held
 }
 
-// recordPartitions returns those whose owners apply a record.
+// recordPartitions returns the partitions whose owners apply a record.
 func (c *call) recordPartitions(r *schemas.Control) []int {
 	if !r.Global() {
 		return []int{c.backend.partition(r.Caller)}
@@ -341,7 +341,7 @@ func (c *call) recordID() (id schemas.ControlID, err error) {
 	return id, nil
 }
 
-// checkReason refuses a reason that says nothing, or that would not be readable in a table.
+// checkReason refuses a reason that is empty, too long, or not readable in a table.
 func checkReason(reason string) error {
 	switch {
 	case strings.TrimSpace(reason) == "":
@@ -369,7 +369,7 @@ func checkUntil(until *time.Time, now time.Time) error {
 	return nil
 }
 
-// checkRule refuses a rule that would never count the caller: a mistake in its name would otherwise look like success.
+// checkRule refuses a rule that never counts the caller. Otherwise a mistake in the rule's name would look like success.
 func (c *call) checkRule(r *schemas.Control) error {
 	if r.Rule == "" {
 		return nil

@@ -83,7 +83,7 @@ func (s *Server) getDiff(c *call) error {
 	return c.answer(http.StatusOK, d)
 }
 
-// comparable returns a version whose text can be believed.
+// comparable returns the rules of a version whose text agrees with its id.
 func (c *call) comparable(parameter string) (*rules.Set, error) {
 	v, err := c.versionOf(parameter)
 	if err != nil {
@@ -122,7 +122,7 @@ func (c *call) versionOf(parameter string) (version, error) {
 	return c.parsed(id, b), nil
 }
 
-// parsed reads the text of a note, and compares what it says with the id: who may write the topic can write anything.
+// parsed reads the text of a note, and compares its rules with the id: a writer of the topic can write anything.
 func (c *call) parsed(id uint64, text []byte) version {
 	v := version{id: id, text: text}
 	if len(text) == 0 {

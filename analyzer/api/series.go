@@ -43,7 +43,7 @@ func (s *Server) getSeries(c *call) error {
 	return c.answer(http.StatusOK, all)
 }
 
-// ownersHere returns a function that says of a partition whether its owner is here and counts, as Ask would.
+// ownersHere returns a function that returns nil if this analyzer owns a partition and counts it, else the error that Ask would return.
 func (c *call) ownersHere() func(p int) error {
 	states := make(map[int]analyzer.State)
 	for _, o := range c.backend.Analyzer.Stats() {
@@ -63,7 +63,7 @@ func (c *call) ownersHere() func(p int) error {
 	}
 }
 
-// contains reports whether all partitions of some are among those asked for, each once.
+// contains reports whether the partitions in some are distinct, and all of them were asked for.
 func contains(asked, some []int) bool {
 	seen := make(map[int]bool, len(asked))
 	for _, p := range asked {

@@ -30,7 +30,7 @@ const (
 // signer signs what analyzers forward to each other, and checks it. Any goroutine may use it.
 type signer struct {
 	key    []byte
-	age    func() time.Duration // since when it knows nonces: nothing is accepted that was signed earlier. Nobody can set this clock
+	age    func() time.Duration // how long it has known nonces, by a monotonic clock. It accepts nothing that was signed earlier
 	nonces nonceSet
 }
 
@@ -39,7 +39,7 @@ func newSigner(key []byte) *signer {
 	return &signer{key: key, age: func() time.Duration { return time.Since(began) }}
 }
 
-// forwarded is what the MAC is over, besides method, URL and body.
+// forwarded is what the MAC covers besides method, URL and body.
 type forwarded struct {
 	target string // the address to which it is sent: another analyzer refuses it
 	time   int64  // Unix nanoseconds
@@ -90,7 +90,7 @@ func (s *signer) verify(r *http.Request, body []byte, target string, now time.Ti
 			time.Duration(off), maxSkew)
 	}
 	age := s.age()
-	if f.time < now.UnixNano()-int64(age) { // the start by the clock of now, which may have been set since
+	if f.time < now.UnixNano()-int64(age) { // the time of the start, by the clock of signatures
 		return nil, errForwardOld
 	}
 	if err := s.nonces.add(f.nonce, age); err != nil {
@@ -139,9 +139,9 @@ func parseForwarded(values []string) (f *forwarded, mac []byte, err error) {
 	return f, mac, nil
 }
 
-// nonceSet remembers nonces for as long as a signature can be used, and for at most twice that time. The zero value is empty. Its
-// clock is one that nobody sets, so that nothing is remembered too long, or too short. If the clock of signatures is set back, one from
-// before could be used once more when its time comes again: what is forwarded only reads.
+// nonceSet remembers each nonce for as long as its signature can be used, and for at most twice that time. The zero value is empty. Its
+// clock is monotonic: nobody can set it. If the clock of the signatures is set back, a signature from before can be used once more when
+// its time comes again. That is harmless, because forwarded requests only read.
 type nonceSet struct {
 	mu          sync.Mutex
 	turned      time.Duration         // guarded by mu

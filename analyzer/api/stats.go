@@ -18,7 +18,7 @@ type Stats struct {
 	Streams  int                // open now
 }
 
-// otherLabel stands for what strangers can choose: paths that do not exist, and statuses that other analyzers answer.
+// otherLabel is the label for values that strangers can choose: paths that do not exist, and statuses of other analyzers.
 const otherLabel = "other"
 
 // problemStatuses are the statuses of the problems with which routes answer. Each is shown from the start, so that a rate has

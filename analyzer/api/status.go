@@ -60,8 +60,8 @@ func (c *call) partitionStatus(p int, owners []analyzer.OwnerStats) apiv1.Partit
 	return v
 }
 
-// partitionView returns how far a partition is. The state is the owner's own, if that is here: heartbeats have none, and say that
-// it runs.
+// partitionView returns how far a partition is. If the owner is here, the state is the owner's. Heartbeats have no state: an owner that
+// sends them runs.
 func (c *call) partitionView(p int, owners []analyzer.OwnerStats) apiv1.PartitionView {
 	v := apiv1.PartitionView{Partition: p, State: "none", Stale: true}
 	if h, ok := c.backend.Board.Heartbeat(p); ok {

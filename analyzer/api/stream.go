@@ -20,10 +20,10 @@ const (
 	maxStreams    = 1024                  // in all
 	maxOwnStreams = 64                    // with one token, or without tokens from one address
 	streamPiece   = 32 << 10              // what is sent together has about so many bytes at most
-	streamGap     = 50 * time.Millisecond // changes that come so soon after another one was sent wait until then, and are sent together
-	keepAlive     = 10 * time.Second      // a comment is sent so often when nothing happens
-	streamCheck   = time.Second           // a token that was revoked ends its streams so soon
-	streamWrite   = 10 * time.Second      // a client that reads nothing for so long is cut off
+	streamGap     = 50 * time.Millisecond // after a change was sent, the changes of this time are collected and sent together
+	keepAlive     = 10 * time.Second      // between two comments while nothing happens
+	streamCheck   = time.Second           // the longest time until a revoked token ends its streams
+	streamWrite   = 10 * time.Second      // a client that reads nothing for this time is cut off
 )
 
 // inForce is the Kind of an Event that tells a new subscriber what is in force.
@@ -66,7 +66,7 @@ func (s *Server) getStream(c *call) error {
 	return st.run(func(e *Event) bool { return e.Decision.Rule == "" || keep(&e.Decision) })
 }
 
-// lastEvent returns behind which change a client wants to go on.
+// lastEvent returns the number of the last change that the client has seen, or 0.
 func (c *call) lastEvent() (uint64, error) {
 	text := c.Header.Get("Last-Event-ID")
 	if text == "" {
@@ -114,8 +114,8 @@ func (st *stream) run(keep func(*Event) bool) error {
 	}
 }
 
-// listen takes events for so long, or until the first one that has to wait, and sends what is to be sent then. It reports whether the
-// stream is over. It makes one timer for all its events.
+// listen takes events until the time is over, or until one has to wait, and sends what is due. It reports whether the stream is over. It
+// makes one timer for all its events.
 func (st *stream) listen(wait time.Duration, keep func(*Event) bool) (over bool, err error) {
 	c, waiting := st.call, st.out.Len() > 0
 	ctx, cancel := context.WithTimeout(c.Context(), wait)
@@ -156,7 +156,7 @@ func (c *call) stillAllowed() bool {
 	return ok && t.role >= c.route.role && t.role >= c.identity.role
 }
 
-// event sends one event. If another one was sent just now, it only gets it ready.
+// event sends one event. If another one was sent a moment ago, it only prepares the event.
 func (st *stream) event(e *Event) error {
 	v := eventOf(e, st.call.now())
 	if v.Decision != nil && e.Kind != inForce && st.text.Len() == 0 {
@@ -179,7 +179,7 @@ func (st *stream) event(e *Event) error {
 	return st.flush()
 }
 
-// end sends why the stream ends.
+// end sends the reason for which the stream ends.
 func (st *stream) end(why string) error {
 	return st.send("event: end\ndata: {\"why\":\"" + why + "\"}\n\n")
 }

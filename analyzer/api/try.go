@@ -116,7 +116,7 @@ func (c *call) tryAway(q *apiv1.TryRequest, away map[string][]apiv1.Caller) (ans
 	return answers, nil
 }
 
-// answersTry reports whether an answer of another analyzer is about the callers that it was asked about.
+// answersTry reports whether another analyzer has answered about the callers that it was asked for.
 func (c *call) answersTry(v *apiv1.TryAnswer, asked []apiv1.Caller) bool {
 	return slices.EqualFunc(v.Callers, asked, func(got apiv1.TryCaller, want apiv1.Caller) bool {
 		return got.Caller.Kind == want.Kind && got.At.Partition == c.backend.partition(want.Caller()) && got.Rules != nil

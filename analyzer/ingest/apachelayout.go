@@ -202,6 +202,6 @@ func apacheStyle(text string) (style, error) {
 	} else {
 		s.defaults.Method = firstOf(has, "method")
 	}
-	s.make = func(Mapping) (fieldNames, func() decoder, error) { return y.makes() }
+	s.make = func(Mapping) (fieldNames, func() decoder, error) { return y.decoders() }
 	return s, nil
 }

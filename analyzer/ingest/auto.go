@@ -60,7 +60,7 @@ type candidate struct {
 	json   bool
 }
 
-// maxAround is how many wrappings auto takes off: a container runtime's inside of a collector's.
+// maxAround is how many wrappings auto takes off: that of a collector, and inside of it that of a container runtime.
 const maxAround = 2
 
 // auto is a scanner that does not know yet which format it reads.
@@ -75,12 +75,12 @@ type auto struct {
 	report     func(Finding)
 }
 
-// maxRefused is how many requests auto sees that no format can read before it gives the log up. In a log of an unknown format, a
-// client could else write a line one day that some other format reads, and choose the address that stands in it.
+// maxRefused is how many requests that no format can read auto sees before it gives the log up. Otherwise, in a log of an unknown
+// format, a client could later write a line that another format reads, and choose the address in it.
 const maxRefused = 3
 
-// aRequest reports whether the line is a request that a server has logged, and not what it says when it starts.
-func aRequest(line []byte) bool { return strings.Contains(view(line), " HTTP/") }
+// isRequest reports whether a line looks like a logged request. Servers also log messages when they start.
+func isRequest(line []byte) bool { return strings.Contains(view(line), " HTTP/") }
 
 // Scan implements Scanner.
 func (a *auto) Scan(line []byte, l *Line) Reason {
@@ -116,7 +116,7 @@ func (a *auto) refuse(line []byte, reason Reason) {
 	if len(a.lines) < maxShown && !blank(line) {
 		a.lines = append(a.lines, shown(line))
 	}
-	if reason != BadAddress && aRequest(line) {
+	if reason != BadAddress && isRequest(line) {
 		a.refused++
 	}
 	if a.refused == maxRefused {
@@ -124,7 +124,7 @@ func (a *auto) refuse(line []byte, reason Reason) {
 	}
 }
 
-// tell reports a finding, if somebody wants to know.
+// tell reports a finding, if a function for that is set.
 func (a *auto) tell(f Finding) {
 	if a.report != nil {
 		a.report(f)
@@ -157,7 +157,7 @@ func (a *auto) find(line []byte, l *Line) (Reason, Scanner) {
 	return reason, nil
 }
 
-// inside returns a scanner of what is inside of the line, or nil, and notes what is around it. Names are those that were taken off.
+// inside returns a scanner for the text inside of wrappings, or nil, and notes the wrappings. names are those that were taken off before.
 func (a *auto) inside(line []byte, l *Line, names []string) *unwrapping {
 	for _, name := range a.around {
 		w, err := newUnwrapper(name)

@@ -252,7 +252,7 @@ func (c *clock) parse(s string) (int64, bool) {
 	return unixTime(s, 1)
 }
 
-// noZone reads a time that says no zone as one of UTC.
+// noZone reads a time without a zone as UTC.
 func (c *clock) noZone(s string) (int64, bool) {
 	var text [clfLen]byte
 	if len(s) > len("17/May/2015") && s[2] == '/' {

@@ -102,7 +102,7 @@ func (c *combined) time(s string, from int, l *Line) (end int, reason Reason) {
 	}
 	open := len(text) - clfLen - 1
 	if open < from || text[open] != '[' {
-		return 0, notHere(s[from:])
+		return 0, timeReason(s[from:])
 	}
 	var ok bool
 	if l.Time, ok = c.clock.parse(text[open+1:]); !ok {
@@ -111,8 +111,8 @@ func (c *combined) time(s string, from int, l *Line) (end int, reason Reason) {
 	return end, c.owner(s[from:open])
 }
 
-// notHere returns what is wrong with a line that has no time right before its request, or before its end.
-func notHere(s string) Reason {
+// timeReason returns what is wrong with a line that has no time right before its request, or before its end.
+func timeReason(s string) Reason {
 	if i := strings.IndexByte(s, '['); i >= 0 && len(s) > i+clfLen && strings.Contains(s[i+clfLen:], `] `) {
 		return BadFormat // something stands between the time and the request
 	}
@@ -204,9 +204,9 @@ func afterWord(s string) string {
 //	$host $remote_addr - $remote_user [$time_local] …                  the first word is what the client asked for
 //	$http_x_forwarded_for $remote_addr - $remote_user [$time_local] …  the first words are what the client sent
 //
-// In such a log the client would choose which address is counted. So the ident is "-" or a name without
-// dots. A line whose user name holds an address, or ends like "name - -", can be read in both ways. It is refused until a line has shown that the log is of this format: one with three words, "-" for the ident and no
-// address for the user. From then on, a user name cannot make a line uncounted.
+// In such a log the client would choose which address is counted. So the ident must be "-" or a name without dots. A line whose user name
+// holds an address, or ends like "name - -", can be read in both ways. It is refused until a line has shown that the log is of this
+// format: one with three words, "-" for the ident and no address for the user. From then on, a user name cannot make a line uncounted.
 func (c *combined) owner(s string) Reason {
 	if s == " - - " {
 		c.proven = !c.strict
@@ -249,8 +249,8 @@ func twoReadings(user string) bool {
 	return false
 }
 
-// likeAddress reports whether a server might write s for the other end of a connection. It says yes to some texts that are no
-// addresses: it must not miss one.
+// likeAddress reports whether a server might write s for the other end of a connection. It may be true for other texts, but it is never
+// false for an address.
 func likeAddress(s string) bool {
 	if strings.HasPrefix(s, "unix:") {
 		return true

@@ -63,13 +63,13 @@ const (
 	quotesUnescaped                // nothing: a line that has not as many quotes as the layout is refused
 )
 
-// layout is how a line is written: segments with a quote between them. Quotes are what clients cannot write, so that no field
-// reaches into another segment.
+// layout is how a line is written: segments with a quote between them. Clients cannot write quotes, so no field reaches into another
+// segment.
 type layout struct {
 	quoting  quoting
 	segments []segment
 	names    []string // of the fields, each once
-	merged   []string // fields with nothing between them: they cannot be told apart
+	merged   []string // fields with nothing between them: nobody can see where one ends
 	request  int      // the field that is a request line, or -1
 	unescape bool     // values with a backslash are JSON strings
 }
@@ -223,8 +223,8 @@ func (b bounded) readBack(before string) bool {
 	return b.class == clfText || b.class.openEnded() && b.class != paddedText && before != "" && !b.class.has(before[len(before)-1])
 }
 
-// makes returns what makes decoders of the layout.
-func (y *layout) makes() (fieldNames, func() decoder, error) {
+// decoders returns the names of the fields, and a constructor of decoders.
+func (y *layout) decoders() (fieldNames, func() decoder, error) {
 	names := newFixedNames(append(slices.Clone(y.names), "method", "target"))
 	names.unreadable = y.merged
 	return names, func() decoder {
@@ -289,6 +289,6 @@ func newText(text string, q quoting, request string) func(Mapping) (fieldNames, 
 		if err != nil {
 			return nil, nil, err
 		}
-		return y.makes()
+		return y.decoders()
 	}
 }

@@ -116,7 +116,7 @@ func nginxStyle(text string) (style, error) {
 		return s, err
 	}
 	y.unescape = escape == "json"
-	s.make = func(Mapping) (fieldNames, func() decoder, error) { return y.makes() }
+	s.make = func(Mapping) (fieldNames, func() decoder, error) { return y.decoders() }
 	s.defaults = nginxDefaults(y.names)
 	return s, nil
 }

@@ -86,7 +86,7 @@ func (u *unwrapping) Scan(line []byte, l *Line) Reason {
 	return u.inner.Scan(bytesOf(text), l)
 }
 
-// wrap returns s in memory that the next reset of l leaves alone. It is for text in l's scratch.
+// wrap returns s, which may be in l's scratch, in memory that the next reset of l does not change.
 func (l *Line) wrap(s string) string {
 	if l.Lasting || len(l.scratch) == 0 {
 		return s // reset goes on behind what is in the scratch; or s is no text of it
@@ -113,17 +113,17 @@ func (c *criLine) unwrap(s string, _ *Line) (string, Reason) {
 	return line, c.parts.next(stream, tag == "P")
 }
 
-// parts remembers, for each stream, whether the last piece of it was a part of a line. What follows is no line: it begins where a
-// client's text was cut, so that a client could choose what it looks like.
+// parts remembers, for each stream, whether its last piece was a part of a line. The piece that follows is no line: it begins where a
+// client's text was cut, so a client could choose how it looks.
 type parts struct{ out, err bool }
 
 func (p *parts) next(stream string, part bool) Reason {
-	was := &p.out
+	partial := &p.out
 	if stream == "stderr" {
-		was = &p.err
+		partial = &p.err
 	}
-	continued := *was
-	if *was = part; continued {
+	continued := *partial
+	if *partial = part; continued {
 		return Continued
 	}
 	return OK

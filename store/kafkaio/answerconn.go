@@ -58,7 +58,7 @@ func (c *answerConn) note(b []byte) error {
 	return nil
 }
 
-// expect is called with a whole head.
+// expect notes which answer follows the request whose head is complete.
 func (c *answerConn) expect() error {
 	api, version := int16(binary.BigEndian.Uint16(c.head[4:])), int16(binary.BigEndian.Uint16(c.head[6:]))
 	if api == int16(protocol.SaslHandshake) && version == 0 {
@@ -112,7 +112,7 @@ func readChecked(r io.Reader, fields layout) ([]byte, error) {
 	return answer, nil
 }
 
-// otherProtocol says which protocol the first bytes of an answer are, if they are one that people take for Kafka's.
+// otherProtocol returns a hint for people if the first bytes of an answer are HTTP or TLS.
 func otherProtocol(head []byte) string {
 	switch {
 	case string(head[:4]) == "HTTP":

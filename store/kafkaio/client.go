@@ -162,8 +162,8 @@ func (c *Client) refresh(era uint64) {
 	}
 }
 
-// doubt is called after a request that found no connection, or got no answer on a shared one. If that took until the
-// time-out, the pool may still wait for an answer that the network has lost, and the next call would wait for it too.
+// doubt refreshes the pool after a request that found no connection or got no answer before its time-out. The pool may still wait for
+// an answer that the network has lost, and the next call would wait for it too.
 func (c *Client) doubt(ctx context.Context, era uint64) {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		c.refresh(era)
@@ -230,8 +230,8 @@ type Call struct {
 	Err  error // nil if the call succeeded
 }
 
-// observe gives Config.Observe a call that began at a time and has ended with an error or nil. Calls that their caller or Close has
-// ended say nothing of Kafka, and are left out.
+// observe reports a call that has ended to Config.Observe. It leaves out calls that their caller or Close has ended: they say nothing
+// about Kafka.
 func (c *Config) observe(op string, began time.Time, err error) {
 	if c.Observe == nil || errors.Is(err, context.Canceled) || errors.Is(err, ErrClosed) {
 		return
@@ -239,7 +239,7 @@ func (c *Config) observe(op string, began time.Time, err error) {
 	c.Observe(Call{Op: op, Took: time.Since(began), Err: err})
 }
 
-// observe begins a call, and returns what is to be deferred: it notes the error that the method returns.
+// observe begins a call, and returns a function to be deferred, which reports the call with the error that the method returns.
 func (c *Client) observe(op string) func(err *error) {
 	began := time.Now()
 	return func(err *error) { c.config.observe(op, began, *err) }

@@ -132,8 +132,8 @@ func (g *Group) heartbeat(ctx context.Context, generation int32, member string) 
 func changing(err error) bool { return errors.Is(err, kafka.RebalanceInProgress) }
 
 // watchGrowth ends a generation of which this member is the leader as soon as the topic has more partitions than it has
-// assigned. A join of the leader makes the coordinator ask all members to join again. A topic that has become smaller was
-// created anew; whoever reads it finds that out from its offsets.
+// assigned. When the leader joins, the coordinator asks all members to join again. A topic that has become smaller was
+// created anew; its readers notice that by their offsets.
 func (g *Group) watchGrowth(ctx context.Context, gen *Generation) {
 	tick := time.NewTicker(g.config.GrowthCheck)
 	defer tick.Stop()

@@ -32,7 +32,7 @@ const (
 	MaxAhead     = 2 * time.Second
 )
 
-// Layout is an installation's topics: how brokers must keep them, which is why it is here and not beside their names. Names and Partitions are needed.
+// Layout says how brokers must keep the topics of an installation. Names and Partitions are needed.
 type Layout struct {
 	Names      schemas.TopicNames
 	Partitions int // of requests, decisions, state and events

@@ -1,4 +1,4 @@
-// Package controls follows the control topic: what was decided by hand, and which rules analyzers have noted. It keeps the newest
+// Package controls follows the control topic: the control records of people, and which rules analyzers have noted. It keeps the newest
 // maxRecords records in memory, so that the API can list them and recognise a request that comes twice. Its Noter writes which rules
 // this analyzer takes over, for people who want to see or compare them later.
 //

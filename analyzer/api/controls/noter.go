@@ -125,7 +125,7 @@ func (n *Noter) done(set *rules.Set) {
 
 // Run notes versions until ctx ends, and then returns nil. The log has one line about the time in which it cannot.
 func (n *Noter) Run(ctx context.Context) error {
-	said := false
+	logged := false
 	for ctx.Err() == nil {
 		set := n.first()
 		if set == nil {
@@ -139,11 +139,11 @@ func (n *Noter) Run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 		case why == "":
-			said = false
+			logged = false
 			n.done(set)
 			continue
-		case !said:
-			said = true
+		case !logged:
+			logged = true
 			n.config.Logger.Warn("the rules are not noted in the control topic yet: rules versions does not show them", "id", fmt.Sprintf("%016x", set.ID()), "because", why)
 		}
 		_ = kafkaio.Sleep(ctx, n.config.Retry) // the next attempt finds out if ctx has ended

@@ -57,8 +57,8 @@ func (p *presence) joined(partitions []int, all int) {
 	defer p.mu.Unlock()
 	waiting := make(map[int]bool, len(partitions))
 	for _, n := range partitions {
-		was, known := p.waiting[n]
-		waiting[n] = was || !known
+		waited, known := p.waiting[n]
+		waiting[n] = waited || !known
 	}
 	p.waiting, p.member, p.assigned = waiting, true, all
 }
@@ -122,13 +122,13 @@ func (f *Feed) addTopic(t *Topic) {
 	f.topics = append(f.topics, t)
 }
 
-// look counts the topic's partitions now and then until ctx ends, and logs what changes. That new partitions are read is the
-// work of the group: see kafkaio.GroupConfig.GrowthCheck.
+// look counts the topic's partitions every ten seconds until ctx ends, and logs changes. The group makes its members read new
+// partitions: see kafkaio.GroupConfig.GrowthCheck.
 func (t *Topic) look(ctx context.Context) {
 	if t.Count == nil {
 		return
 	}
-	var logged time.Time // when the log last had it that the topic is missing
+	var logged time.Time // when the log last said that the topic is missing
 	for ctx.Err() == nil {
 		n, err := t.Count(ctx)
 		if err == nil || errors.Is(err, kafkaio.ErrNoTopic) {
