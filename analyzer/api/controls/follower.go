@@ -40,7 +40,6 @@ type Follower struct {
 	undone    map[schemas.ControlID]int // guarded by mu: by target, the first record that undoes it
 	next      int64                     // guarded by mu
 	ready     bool                      // guarded by mu
-	skipped   control.Skipped           // guarded by mu
 	wake      chan struct{}             // guarded by mu: closed when next changes
 
 	versions versions // guarded by mu
@@ -123,7 +122,7 @@ func (f *Follower) apply(b *kafkaio.Batch) {
 		r.Control.Text = nil
 		f.add(api.Record{Control: r.Control, Offset: r.Offset})
 	})
-	if f.skipped.Add(skipped); skipped.Sum() > 0 {
+	if skipped.Sum() > 0 {
 		f.config.Logger.Warn("control records cannot be listed", "before", b.Next, "later_version", skipped.Later,
 			"unreadable", skipped.Unreadable, "lost", skipped.Lost)
 	}
@@ -194,13 +193,6 @@ func (f *Follower) Next() int64 {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return f.next
-}
-
-// Skipped returns how many records could not be listed since New, by reason.
-func (f *Follower) Skipped() control.Skipped {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	return f.skipped
 }
 
 // Find returns the first record with an id.
