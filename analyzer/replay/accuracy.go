@@ -40,7 +40,7 @@ type Mechanism struct {
 	Foreseen int64   `json:"foreseen,omitempty"`
 }
 
-// foresight sums up what decisions said of their overshoot.
+// foresight sums up the overshoots that decisions named.
 type foresight struct {
 	closes          int64
 	expected, bound float64
@@ -54,18 +54,18 @@ func (f *foresight) add(c *fold.Change) {
 	}
 }
 
-// means returns the means of what was said, and of how many closes it was said.
+// means returns the means of the expected overshoot and of its bound, and the number of closes that they are of.
 func (f *foresight) means() (expected, bound float64, closes int64) {
 	n := float64(max(1, f.closes))
 	return f.expected / n, f.bound / n, f.closes
 }
 
-// meanOf returns the mean, or 0 if there is nothing. It is rounded, because the order of a sum of fractions is not fixed.
+// meanOf returns the mean of n values, or 0 if n is 0. It is rounded, because the order of a sum of fractions is not fixed.
 func meanOf(sum float64, n uint64) float64 {
 	return math.Round(sum/float64(max(1, n))*1e9) / 1e9
 }
 
-// accuracy returns what the loop's lag costs; nil if there is none.
+// accuracy returns what the loop's lag costs; nil without a lag.
 func (l *loop) accuracy(stats *fold.Stats) *Accuracy {
 	if l.lag == 0 {
 		return nil

@@ -10,15 +10,15 @@ import (
 // Circuit decides on requests and counts them where decisions take time: it is a server with its gates, the log, and an analyzer.
 // The analyzer's side does not know gates, so a Circuit comes from outside. One goroutine uses it.
 type Circuit interface {
-	// Request lets all happen that is due before a request, and then the request, and returns what the gates have said. The line
-	// is valid until Request returns. An error ends the run.
+	// Request first does everything that is due before the request. Then it does the request, and returns the answer of the
+	// gates. The line is valid until Request returns. An error ends the run.
 	Request(line *ingest.Line) (Answer, error)
 
-	// Finish lets all be counted that was recorded, and returns the fold that has counted. It is called once, at the end.
+	// Finish counts everything that was recorded, and returns the fold that has counted. It is called once, at the end.
 	Finish() (*fold.Fold, error)
 }
 
-// Answer is what gates said of a request.
+// Answer is the gates' answer about a request.
 type Answer struct {
 	Blocked  bool // an enforcing rule refused it
 	Shadowed bool // a shadow rule would have

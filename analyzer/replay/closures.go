@@ -2,9 +2,9 @@ package replay
 
 import "github.com/509da70d/floodgate/schemas"
 
-// closures says until when callers are closed, in Unix nanoseconds, where a closure is in force as soon as it was counted. Its time
-// never goes back. A caller is closed until its last closure ends, of whichever rule. The zero value has none closed. One goroutine
-// uses it.
+// closures knows until when callers are closed, in Unix nanoseconds, if closures are in force as soon as they are counted. Its time
+// never goes back. A caller is closed until the last of its closures ends, under any rule. The zero value has no closed caller. One
+// goroutine uses it.
 type closures struct {
 	until   map[schemas.Caller]int64
 	sweepAt int // number of callers at which closures that have ended are dropped

@@ -7,9 +7,9 @@
 //
 // Its nouns: an Input is a log, plain or gzip. The sorter puts lines in the order of their time, within a bounded span
 // of log time and bounded memory. The loop gives decisions back to the input: while a caller is closed, its requests count
-// as blocked, because a gate would have blocked them. With a lag, a Circuit does that: a server with gates, the log and an analyzer,
-// in virtual time. It comes from outside (cmd/floodgate/simulate has one), because this package does not know gates. A Close is one step of a caller from open to closed; a Summary is all
-// that was counted.
+// as blocked, because a gate would have blocked them. With a lag, a Circuit does that: a server with gates, the log and an
+// analyzer, in virtual time. This package does not know gates, so its user gives it a Circuit. A Close is one step of a caller
+// from open to closed; a Summary is all that was counted.
 //
 // The result is a function of the inputs and the configuration: it does not depend on how many workers there are, on
 // how reads are cut, or on whether an input is compressed. Memory does not grow with the length of the inputs, only with

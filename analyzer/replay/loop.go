@@ -13,7 +13,7 @@ import (
 
 // loop takes requests and sums up what became of them. Without a lag it is server and analyzer at once: the closures in force at
 // the time of a request admit or block it, then it is counted, and what follows from the count is in force at once. With a lag a
-// Circuit does all that, and the loop is told. One goroutine uses a loop.
+// Circuit does all that, and reports it to the loop. One goroutine uses a loop.
 type loop struct {
 	fold    *fold.Fold // that has counted; with a circuit, nil until the end
 	kinds   []string
@@ -159,7 +159,7 @@ func (l *loop) Changes(changes []fold.Change) {
 	}
 }
 
-// closed takes note of a close.
+// closed adds a close to the summary.
 func (l *loop) closed(c *fold.Change) {
 	l.sum.Closes++
 	l.foreseen[c.By].add(c)
@@ -194,7 +194,7 @@ func (l *loop) finish() {
 	l.sum.Digest = digestText(l.fold.Digest(l.fold.LogTime()))
 }
 
-// ahead sums up what decisions do that come ahead of time. One goroutine uses it.
+// ahead sums up the effects of predicted closures and shares. One goroutine uses it.
 type ahead struct {
 	innocents innocents
 	early     int64 // decisions about a closure that was not counted yet

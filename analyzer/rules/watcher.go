@@ -11,12 +11,6 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// Watch calls onChange with each new version of the file at path until ctx ends: see Watcher. current is the ID of the
-// rules that run.
-func Watch(ctx context.Context, path string, current uint64, onChange func(*Set, error)) error {
-	return NewWatcher(path, current, onChange).Run(ctx)
-}
-
 // Watcher notices changes of a rule file. It calls onChange with each Set whose ID differs from that of the last one, and
 // with an error for each version that cannot be read or is wrong: the rules in use should then stay. After an error it
 // always calls onChange with the next good version, so that the caller can withdraw the error.

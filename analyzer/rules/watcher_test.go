@@ -173,7 +173,7 @@ func TestAReplacedConfigMapIsSeen(t *testing.T) {
 	reports := make(chan report, 10)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := Watch(ctx, path, s.ID(), func(s *Set, err error) { reports <- report{s, err} }); err != nil {
+		if err := NewWatcher(path, s.ID(), func(s *Set, err error) { reports <- report{s, err} }).Run(ctx); err != nil {
 			t.Errorf("got %v from Watch, want nil", err)
 		}
 	})
@@ -191,7 +191,7 @@ func TestAChangeBetweenLoadAndRunIsSeen(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var got *Set
-	if err := Watch(ctx, path, 4711, func(s *Set, _ error) { got = s; cancel() }); err != nil || got == nil {
+	if err := NewWatcher(path, 4711, func(s *Set, _ error) { got = s; cancel() }).Run(ctx); err != nil || got == nil {
 		t.Errorf("got %v and %v, want the set at once", got, err)
 	}
 }
