@@ -41,7 +41,8 @@ type OwnerConfig struct {
 	Logger     *slog.Logger                   // nil discards
 	Observe    func(c fold.Change, lag int64) // called for each close published or spared, with the lag in nanoseconds; nil: not called
 
-	closeLog *closeLog // shared by the owners of an analyzer; nil: one of its own
+	closeLog   *closeLog   // shared by the owners of an analyzer; nil: one of its own
+	clockNames *clockNames // likewise
 }
 
 func (c OwnerConfig) withDefaults() OwnerConfig {
@@ -73,6 +74,9 @@ func (c OwnerConfig) withDefaults() OwnerConfig {
 	}
 	if c.closeLog == nil {
 		c.closeLog = newCloseLog(c.Logger)
+	}
+	if c.clockNames == nil {
+		c.clockNames = newClockNames(c.Logger)
 	}
 	return c
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -33,6 +34,7 @@ type Owner struct {
 	publisher *publisher    // writes decisions[p]
 	rejects   *rejectWriter // writes what could not be counted
 	events    *eventWriter  // writes what has happened
+	ahead     atomic.Uint64 // frames of producers whose clocks are ahead
 	drained   chan struct{} // closed when all that was counted is published and committed, and the store is being closed
 }
 
@@ -40,7 +42,9 @@ type Owner struct {
 func NewOwner(log kafkaio.Log, c OwnerConfig) *Owner {
 	c = c.withDefaults()
 	c.Logger = c.Logger.With("partition", c.Fold.Partition)
-	o := &Owner{log: log, config: c, rules: make(chan *rules.Set, 1), drained: make(chan struct{})}
+	o := &Owner{log: log, rules: make(chan *rules.Set, 1), drained: make(chan struct{})}
+	c.Fold.Ahead = o.noteAhead
+	o.config = c
 	o.ledger = newLedger(c)
 	o.asks = newAsks(o.ledger)
 	o.snapshots = newSnapshotter(log, o.ledger)
@@ -241,6 +245,14 @@ func (o *Owner) loop(ctx context.Context, f *fetcher) error {
 	}
 }
 
+// noteAhead counts a frame whose producer's clock is further ahead of the message's time than a broker would allow.
+func (o *Owner) noteAhead(id schemas.ProducerID, ahead time.Duration) {
+	if ahead > kafkaio.MaxAhead {
+		o.ahead.Add(1)
+		o.config.clockNames.name(id, ahead)
+	}
+}
+
 // Next returns the next offset to fold.
 func (o *Owner) Next() int64 { return o.ledger.next.Load() }
 
@@ -250,7 +262,7 @@ func (o *Owner) Stats() OwnerStats {
 		Partition: o.config.Fold.Partition, State: o.ledger.current(), Next: o.Next(), Committed: o.ledger.durable.Load(),
 		Fold: *o.ledger.stats.Load(), Publish: o.publisher.numbers.stats(), Snapshots: o.snapshots.writer.Cycles(),
 		SnapshotAge: o.snapshots.age(time.Now()), Restore: time.Duration(o.ledger.restored.Load()),
-		Unshown: o.rejects.dropped.Load(), Commits: o.ledger.took.Snapshot(),
+		Unshown: o.rejects.dropped.Load(), Ahead: o.ahead.Load(), Commits: o.ledger.took.Snapshot(),
 		Control: o.controls.numbers.stats(o.ledger.control.Load()), Events: o.ledger.events.Stats(),
 	}
 }

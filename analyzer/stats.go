@@ -25,6 +25,7 @@ type OwnerStats struct {
 	// made. It is 0 for an owner that writes no snapshots.
 	SnapshotAge time.Duration
 	Restore     time.Duration // from opening the store until the owner decided, of its last start; 0 until then
+	Ahead       uint64        // frames of producers whose clocks are more than kafkaio.MaxAhead ahead of their messages' times
 	Unshown     uint64        // records that were refused, and dropped instead of written to the topic of rejects
 }
 

@@ -36,6 +36,8 @@ func counterNumbers() metric.Numbers[stats] {
 			func(s *stats) uint64 { return s.Fold.Lost }),
 		counter("late_weight_total", "Weight that came after its window had passed.",
 			func(s *stats) uint64 { return s.Fold.Late }),
+		counter("ahead_frames_total", "Frames of servers whose clocks are more than 2 s ahead of the brokers' (LogAppendTime).",
+			func(s *stats) uint64 { return s.Ahead }),
 		counter("displaced_total", "Rows whose callers had to make room for others: the table is full.",
 			func(s *stats) uint64 { return s.Fold.Displaced }),
 		counter("closes_total", "Closes: callers that were open and reached their limit.",

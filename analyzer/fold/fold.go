@@ -2,6 +2,7 @@ package fold
 
 import (
 	"math"
+	"time"
 
 	"github.com/509da70d/floodgate/analyzer/busiest"
 	"github.com/509da70d/floodgate/analyzer/integer"
@@ -32,6 +33,9 @@ type Options struct {
 	Ends       bool                   // report closures that end by log time as changes: see Change.Ended. The counts are the same
 	Busiest    bool                   // sample the busiest callers: see Busiest. The counts are the same
 	Each       func(e *schemas.Entry) // called with each entry of a frame that is counted, in log order; may be nil
+	// Ahead is called with each frame that is folded and that its producer made later than its message's time, by so much: one of
+	// their clocks is wrong. It may be nil.
+	Ahead func(producer schemas.ProducerID, by time.Duration)
 
 	// Predict is the most that any rule predicts. The zero value is off: TakePlans has nothing to give then, and the counts,
 	// closures and rows are the same.

@@ -3,6 +3,7 @@ package fold
 import (
 	"hash/crc32"
 	"math"
+	"time"
 
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
@@ -48,7 +49,7 @@ func (f *Fold) Frame(rec Record) error {
 	case crowded:
 		return f.reject(ReasonSenders, "too many producers")
 	}
-	f.stats.Frames++
+	f.noteFrame(rec.Time)
 	newest := int64(math.MinInt64)
 	for i := range fr.Entries {
 		f.place(&fr.Entries[i], rec.Time)
@@ -60,6 +61,18 @@ func (f *Fold) Frame(rec Record) error {
 	return nil
 }
 
+// noteFrame counts a frame that is folded.
+func (f *Fold) noteFrame(recorded int64) {
+	f.stats.Frames++
+	if made := f.frame.Flushed; f.opts.Ahead != nil && made > recorded {
+		by := made - recorded
+		if by < 0 {
+			by = math.MaxInt64
+		}
+		f.opts.Ahead(f.frame.Producer, time.Duration(by))
+	}
+}
+
 // foldSource folds the lines of a source that were not folded before. All entries of one line share its offset and its
 // frame.
 func (f *Fold) foldSource(rec Record) error {
@@ -67,7 +80,7 @@ func (f *Fold) foldSource(rec Record) error {
 	if s == nil {
 		return f.reject(ReasonSenders, "too many sources")
 	}
-	f.stats.Frames++
+	f.noteFrame(rec.Time)
 	f.sourced = true
 	defer func() { f.sourced = false }()
 	line := int64(-1)

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
@@ -22,6 +24,31 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
+
+// TestTopicsOfABrokerBeforeKafka36: it does not know message.timestamp.after.max.ms, so that requests get the broker's time, and
+// topics says that and what it costs.
+func TestTopicsOfABrokerBeforeKafka36(t *testing.T) {
+	b, err := embedded.Start(embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	b.Cluster().ControlKey(int16(kmsg.CreateTopics), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		b.Cluster().KeepControl()
+		req := r.(*kmsg.CreateTopicsRequest)
+		if !slices.ContainsFunc(req.Topics[0].Configs, func(c kmsg.CreateTopicsRequestTopicConfig) bool { return c.Name == kafkaio.SettingAhead }) {
+			return nil, nil, false
+		}
+		resp := req.ResponseKind().(*kmsg.CreateTopicsResponse)
+		resp.Topics = []kmsg.CreateTopicsResponseTopic{{Topic: req.Topics[0].Topic, ErrorCode: kerr.InvalidConfig.Code}}
+		return resp, nil, true
+	})
+	out, err := runCommand("topics", "--brokers", b.Addr(), "--create", "--partitions", "3")
+	const want = "created floodgate.requests with message.timestamp.type=LogAppendTime, since the broker does not know message.timestamp.after.max.ms\n"
+	if err != nil || !strings.Contains(out, want) || !strings.Contains(out, "warning") || !strings.Contains(out, "shares would not add up") {
+		t.Errorf("got %v,\n%s\nwant which setting, and what it costs", err, out)
+	}
+}
 
 func TestTopicsAreCreatedOnceAndThenAsTheyShouldBe(t *testing.T) {
 	b, err := embedded.Start(embedded.Options{})
@@ -35,7 +62,7 @@ func TestTopicsAreCreatedOnceAndThenAsTheyShouldBe(t *testing.T) {
 		t.Errorf("no topics yet: got %v,\n%s\nwant each named as missing, and a failure", err, out)
 	}
 	out, err = runCommand(append(brokers, "--create", "--partitions", "3")...)
-	if err != nil || !strings.Contains(out, "created floodgate.requests") || !strings.Contains(out, "6 topics, all as they should be") {
+	if err != nil || !strings.Contains(out, "created floodgate.requests with message.timestamp.after.max.ms=2000\n") || !strings.Contains(out, "6 topics, all as they should be") {
 		t.Errorf("create: got %v,\n%s\nwant 6 topics created", err, out)
 	}
 	out, err = runCommand(append(brokers, "--create", "--partitions", "3", "--output", "json")...)

@@ -25,11 +25,16 @@ const (
 // eventsRetention is how long the topic of events keeps them.
 const eventsRetention = 30 * 24 * time.Hour
 
-// SettingAhead is the setting of the topic of requests that makes a broker refuse messages from the future: those that are
-// more than MaxAhead ahead of its own clock. Apache Kafka has it since 3.6.
+// Settings of the topic of requests that keep messages from the future out of it; one of the two is enough. By SettingAhead a
+// broker refuses messages that are more than MaxAhead ahead of its own clock: Apache Kafka has it since 3.6. By AppendTime as
+// SettingTimes it gives each message its own time.
 const (
 	SettingAhead = "message.timestamp.after.max.ms"
 	MaxAhead     = 2 * time.Second
+
+	SettingTimes = "message.timestamp.type"
+	CreateTime   = "CreateTime" // the producer's
+	AppendTime   = "LogAppendTime"
 )
 
 // Layout says how brokers must keep the topics of an installation. Names and Partitions are needed.
@@ -58,7 +63,7 @@ type Setting struct {
 	bound       bound
 	Severity    Severity // if it is not as wanted
 	Why         string   // what goes wrong then, in a sentence
-	Optional    bool     // brokers that do not know it are left without it; CheckTopics still reports that
+	Else        *Setting // a topic with this one needs not have it, and gets this one if the broker does not know it; nil: there is none
 	CheckOnly   bool     // topics are not created with it: it is a second bound on another Setting
 }
 
@@ -98,26 +103,36 @@ func (l Layout) Specs() []TopicSpec {
 	cycles := retention(l.Outage+2*l.SnapshotCycle, "after a longer outage, no complete cycle is left to start from")
 	segments := Setting{Name: "segment.ms", Value: ms(segmentTime), bound: atMost, Severity: Warning,
 		Why: "retention deletes whole segments: long ones keep the disk full"}
-	// Only requests have it. The times of messages in the other topics do not count, and an analyzer whose clock is ahead
-	// must still be able to publish its decisions.
-	ahead := Setting{Name: SettingAhead, Value: ms(MaxAhead), bound: atMost, Severity: Error, Optional: true,
-		Why: "one message from the future then ends the windows of all callers of its partition (Kafka 3.6 and later has it)"}
+	// Only requests may have the broker's times. An analyzer whose clock is ahead must be able to publish its decisions.
+	times := Setting{Name: SettingTimes, Value: CreateTime, Severity: Error,
+		Why: "an owner says by the times of its records when gates believe its epoch: " + AppendTime + " is for the topic of requests alone"}
 	specs := []TopicSpec{
-		l.spec(l.Names.Requests, l.Partitions, keep, ahead),
-		l.spec(l.Names.Decisions, l.Partitions, cycles, segments),
-		l.spec(l.Names.State, l.Partitions, cycles, segments),
-		l.spec(l.Names.Rejects, 1, retention(24*time.Hour, "rejects are deleted before a person has read them")),
+		l.spec(l.Names.Requests, l.Partitions, append(RequestTimes(), keep)...),
+		l.spec(l.Names.Decisions, l.Partitions, times, cycles, segments),
+		l.spec(l.Names.State, l.Partitions, times, cycles, segments),
+		l.spec(l.Names.Rejects, 1, times, retention(24*time.Hour, "rejects are deleted before a person has read them")),
 	}
 	if l.Names.Control != "" {
 		forever := Setting{Name: "retention.ms", Value: "-1", Severity: Error,
 			Why: "a new owner could not apply again what people have decided, and who decided what would be forgotten"}
-		specs = append(specs, l.spec(l.Names.Control, 1, forever))
+		specs = append(specs, l.spec(l.Names.Control, 1, times, forever))
 	}
 	if l.Names.Events != "" {
 		specs = append(specs, l.spec(l.Names.Events, l.Partitions,
-			retention(eventsRetention, "events are deleted before a person or a program has read them"), segments))
+			times, retention(eventsRetention, "events are deleted before a person or a program has read them"), segments))
 	}
 	return specs
+}
+
+// RequestTimes returns the settings of the topic of requests that decide which times its messages bear.
+func RequestTimes() []Setting {
+	return []Setting{
+		{Name: SettingTimes, Value: CreateTime, Severity: Warning,
+			Why: "rules are predicted by early closes only: with the broker's times, shares would not add up for a server whose clock is ahead"},
+		{Name: SettingAhead, Value: ms(MaxAhead), bound: atMost, Severity: Error, Else: &Setting{Name: SettingTimes, Value: AppendTime},
+			Why: "one message from the future then ends the windows of all callers of its partition; before Kafka 3.6, set " +
+				SettingTimes + "=" + AppendTime + " instead"},
+	}
 }
 
 // spec adds the settings that all topics share.
@@ -125,8 +140,6 @@ func (l Layout) spec(name string, partitions int, own ...Setting) TopicSpec {
 	return TopicSpec{Name: name, Partitions: partitions, Replicas: l.Replicas, Settings: append([]Setting{
 		{Name: "cleanup.policy", Value: "delete", Severity: Error,
 			Why: "compaction leaves gaps, and readers start from positions that it removes"},
-		{Name: "message.timestamp.type", Value: "CreateTime", Severity: Error,
-			Why: "entries are clamped to their message's time: with append time, a backlog counts as a burst when it arrives"},
 		{Name: "retention.bytes", Value: "-1", Severity: Error,
 			Why: "a burst would delete records that are still needed"},
 		{Name: "max.message.bytes", Value: strconv.Itoa(maxMessage), bound: atLeast, Severity: Error,
@@ -154,10 +167,16 @@ func retention(minimum time.Duration, why string) Setting {
 func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // Config returns the settings to create the topic with.
-func (s TopicSpec) Config() map[string]string {
+func (s TopicSpec) Config() map[string]string { return s.config(false) }
+
+// config is Config, or the same for a broker that does not know all settings.
+func (s TopicSpec) config(old bool) map[string]string {
 	m := make(map[string]string, len(s.Settings))
 	for _, o := range s.Settings {
-		if !o.CheckOnly {
+		switch {
+		case old && o.Else != nil:
+			m[o.Else.Name] = o.Else.Value
+		case !o.CheckOnly:
 			m[o.Name] = o.Value
 		}
 	}
@@ -224,19 +243,19 @@ func (c *Client) EnsureTopics(ctx context.Context, specs ...TopicSpec) (created 
 
 // ensure creates one topic if it does not exist.
 func (c *Client) ensure(ctx context.Context, s TopicSpec) (made bool, err error) {
-	for optional := true; ; optional = false {
+	for old := false; ; old = true {
 		err := c.retry(ctx, fetchAttempts, func() error {
 			if _, err := c.partitionsOnce(ctx, s.Name, 0); !errors.Is(err, ErrNoTopic) {
 				return err
 			}
 			made = true
-			return c.create(ctx, s, optional)
+			return c.create(ctx, s, s.config(old))
 		})
 		switch {
 		case errors.Is(err, kafka.TopicAlreadyExists):
 			made = false // another process was faster
-		case optional && errors.Is(err, kafka.InvalidConfiguration):
-			continue // a broker that does not know all of the settings
+		case !old && errors.Is(err, kafka.InvalidConfiguration):
+			continue
 		case err != nil:
 			return false, err
 		}
@@ -244,16 +263,14 @@ func (c *Client) ensure(ctx context.Context, s TopicSpec) (made bool, err error)
 	}
 }
 
-// create sends one request. Without optional, it leaves out the optional settings.
-func (c *Client) create(ctx context.Context, s TopicSpec, optional bool) error {
+// create sends one request.
+func (c *Client) create(ctx context.Context, s TopicSpec, settings map[string]string) error {
 	topic := kafka.TopicConfig{Topic: s.Name, NumPartitions: s.Partitions, ReplicationFactor: s.Replicas}
 	if s.Replicas <= 0 {
 		topic.ReplicationFactor = -1
 	}
-	for _, o := range s.Settings {
-		if !o.CheckOnly && (optional || !o.Optional) {
-			topic.ConfigEntries = append(topic.ConfigEntries, kafka.ConfigEntry{ConfigName: o.Name, ConfigValue: o.Value})
-		}
+	for name, value := range settings {
+		topic.ConfigEntries = append(topic.ConfigEntries, kafka.ConfigEntry{ConfigName: name, ConfigValue: value})
 	}
 	r, err := c.admin.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{topic}})
 	if err != nil {
@@ -351,7 +368,7 @@ func (s TopicSpec) Check(partitions int, settings map[string]string) []Finding {
 	}
 	for _, o := range s.Settings {
 		got, known := settings[o.Name]
-		if known && o.holds(got) || !known && o.CheckOnly {
+		if known && o.holds(got) || !known && o.CheckOnly || o.Else != nil && o.Else.holds(settings[o.Else.Name]) {
 			continue
 		}
 		if !known {

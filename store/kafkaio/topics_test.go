@@ -33,7 +33,9 @@ func TestEachFindingIsProvoked(t *testing.T) {
 	}{
 		{names.Requests, "cleanup.policy", "compact", "error, want delete"},
 		{names.Requests, "cleanup.policy", "compact,delete", "error, want delete"},
-		{names.Requests, "message.timestamp.type", "LogAppendTime", "error, want CreateTime"},
+		{names.Requests, "message.timestamp.type", "LogAppendTime", "warning, want CreateTime"},
+		{names.Decisions, "message.timestamp.type", "LogAppendTime", "error, want CreateTime"},
+		{names.Control, "message.timestamp.type", "LogAppendTime", "error, want CreateTime"},
 		{names.Requests, "message.timestamp.after.max.ms", "9223372036854775807", "error, want <= 2000"},
 		{names.Requests, "message.timestamp.after.max.ms", "1000", ""},
 		{names.Requests, "message.timestamp.after.max.ms", absent, "error, want <= 2000"},
@@ -146,7 +148,31 @@ func TestCheckTopicsOnABroker(t *testing.T) {
 	}
 }
 
-// TestEnsureTopicsOnAnOldBroker makes the topic without the settings that a broker before Kafka 3.6 does not know.
+// TestEitherSettingKeepsTheFutureOut: the topic of requests needs one of the two.
+func TestEitherSettingKeepsTheFutureOut(t *testing.T) {
+	const times, ahead, unbounded = "message.timestamp.type", "message.timestamp.after.max.ms", "9223372036854775807"
+	spec := TopicSpec{Name: "requests", Settings: RequestTimes()}
+	for _, c := range []struct {
+		settings map[string]string
+		want     string
+	}{
+		{map[string]string{times: "CreateTime", ahead: "2000"}, ""},
+		{map[string]string{times: "LogAppendTime", ahead: unbounded}, "warning " + times},
+		{map[string]string{times: "LogAppendTime"}, "warning " + times}, // before Kafka 3.6
+		{map[string]string{times: "CreateTime", ahead: unbounded}, "error " + ahead},
+		{map[string]string{times: "CreateTime"}, "error " + ahead},
+	} {
+		var got []string
+		for _, f := range spec.Check(1, c.settings) {
+			got = append(got, f.Severity.String()+" "+f.Setting)
+		}
+		if strings.Join(got, ", ") != c.want {
+			t.Errorf("%v: got %q, want %q", c.settings, got, c.want)
+		}
+	}
+}
+
+// TestEnsureTopicsOnAnOldBroker makes the topic of requests with the broker's time, where it is older than Kafka 3.6.
 func TestEnsureTopicsOnAnOldBroker(t *testing.T) {
 	b := startBroker(t, embedded.Options{})
 	b.Cluster().ControlKey(int16(kmsg.CreateTopics), func(r kmsg.Request) (kmsg.Response, error, bool) {
@@ -170,8 +196,8 @@ func TestEnsureTopicsOnAnOldBroker(t *testing.T) {
 		t.Fatalf("got %v and %v, want all", created, err)
 	}
 	found, err := c.CheckTopics(t.Context(), specs...)
-	if err != nil || len(found) != 1 || found[0].Setting != "message.timestamp.after.max.ms" || found[0].Got != "not known to the broker" {
-		t.Errorf("got %v and %v, want what is missing", found, err)
+	if err != nil || len(found) != 1 || found[0].Setting != SettingTimes || found[0].Got != AppendTime || found[0].Severity != Warning {
+		t.Errorf("got %v and %v, want that the times are the broker's", found, err)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 var ErrVersion = errors.New("broker does not support the protocol versions that are needed")
 
 // oldestKafka is the first release of Apache Kafka that has everything that is needed. Releases before 3.6 cannot refuse
-// messages from the future: CheckTopics reports that, and analyze does not start.
+// messages from the future: the topic of requests then needs LogAppendTime.
 const oldestKafka = "2.4"
 
 // need is one request, and the range of its versions that this package can use. A broker must support one of them.

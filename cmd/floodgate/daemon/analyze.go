@@ -156,9 +156,12 @@ func prepareData(dir string) error {
 }
 
 // analyzer builds the analyzer that the flags describe.
-func (c *analyzeConfig) analyzer(d *daemon, set *rules.Set, partitions int) *analyzer.Analyzer {
-	counting := fold.Options{Key: d.key, Partitions: partitions, MaxRows: c.maxRows}
+func (c *analyzeConfig) analyzer(d *daemon, set *rules.Set, t requestsTopic) *analyzer.Analyzer {
+	counting := fold.Options{Key: d.key, Partitions: t.partitions, MaxRows: c.maxRows}
 	counting.Predict = c.predict.Most()
+	if t.appendTime {
+		counting.Predict = min(counting.Predict, rules.PredictEarly) // shares need servers whose clocks are bounded
+	}
 	var a *analyzer.Analyzer
 	a = analyzer.New(d.client, analyzer.Config{
 		Dir: c.data, SessionTimeout: c.session,

@@ -14,7 +14,6 @@ import (
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/cmd/floodgate/apid"
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
-	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
@@ -30,49 +29,49 @@ var errPartitions = errors.New("number of partitions has changed")
 func (c *analyzeConfig) count(ctx context.Context, d *daemon, set *rules.Set) error {
 	note := noted{daemon: d, dir: c.data, what: "counts"}
 	for again := false; ; again = true {
-		partitions, err := c.prepare(ctx, d, note, again)
+		t, err := c.prepare(ctx, d, note, again)
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // a stop during the wait is no failure
 		}
 		if err != nil {
 			return err
 		}
-		if err := c.countOn(ctx, d, set, partitions); !errors.Is(err, errPartitions) {
+		if err := c.countOn(ctx, d, set, t); !errors.Is(err, errPartitions) {
 			return err
 		}
-		d.logger.Warn("the topic of requests has changed, starting a new analyzer", "topic", c.kafka.Names.Requests, "partitions", partitions)
+		d.logger.Warn("the topic of requests has changed, starting a new analyzer", "topic", c.kafka.Names.Requests, "partitions", t.partitions)
 		if newest, err := c.ids.Rules(c.rules); err == nil {
 			set = newest // a bad file changes nothing here either
 		}
 	}
 }
 
-// prepare waits for Kafka, makes the topics that are missing, and returns how many partitions there are. Again is whether an
-// analyzer of this process has run before.
-func (c *analyzeConfig) prepare(ctx context.Context, d *daemon, note noted, again bool) (partitions int, err error) {
+// prepare waits for Kafka, makes the topics that are missing, and returns what there is to know of the topic of requests. Again
+// is whether an analyzer of this process has run before.
+func (c *analyzeConfig) prepare(ctx context.Context, d *daemon, note noted, again bool) (t requestsTopic, err error) {
 	if !again {
 		err = note.checkCluster(ctx)
 	}
 	if err == nil {
-		partitions, err = d.prepareTopics(ctx)
+		t.partitions, err = d.prepareTopics(ctx)
 	}
 	if err == nil {
 		d.prepareControl(ctx)
-		d.prepareEvents(ctx, partitions)
+		d.prepareEvents(ctx, t.partitions)
 	}
 	if err == nil {
 		err = note.checkTopic(ctx, again)
 	}
 	if err == nil {
-		err = c.checkTimes(ctx, d, partitions)
+		t.appendTime, err = c.appendTime(ctx, d)
 	}
-	return partitions, err
+	return t, err
 }
 
 // countOn runs an analyzer until the number of partitions changes.
-func (c *analyzeConfig) countOn(ctx context.Context, d *daemon, set *rules.Set, partitions int) error {
-	a := c.analyzer(d, set, partitions)
-	heard, metrics := c.api.board(partitions)
+func (c *analyzeConfig) countOn(ctx context.Context, d *daemon, set *rules.Set, t requestsTopic) error {
+	a := c.analyzer(d, set, t)
+	heard, metrics := c.api.board(t.partitions)
 	notes := apid.NewNotes(d.client, c.kafka.Names.Control, command.Name(), c.rules, d.logger)
 	notes.Taken(set)
 	d.http.Report(func(now time.Time) string {
@@ -83,7 +82,7 @@ func (c *analyzeConfig) countOn(ctx context.Context, d *daemon, set *rules.Set, 
 	}, append(metrics, analyzerprom.New(a.Stats), analyzerprom.NewRules(a.RulesStatus), analyzerprom.NewDisk(c.data))...)
 	c.status.show(a)
 	g, ctx := errgroup.WithContext(ctx)
-	if err := c.api.answer(ctx, g, d, a, partitions, heard, notes); err != nil {
+	if err := c.api.answer(ctx, g, d, a, t.partitions, heard, notes); err != nil {
 		return err
 	}
 	g.Go(func() error { return a.Run(ctx) })
@@ -93,7 +92,7 @@ func (c *analyzeConfig) countOn(ctx context.Context, d *daemon, set *rules.Set, 
 		notes.Taken(next)
 	}
 	g.Go(func() error { return c.followRules(ctx, d, set, take, a.RefuseRules) })
-	g.Go(func() error { return watchRequests(ctx, d.client, c.kafka.Names.Requests, c.data, partitions) })
+	g.Go(func() error { return watchRequests(ctx, d.client, c.kafka.Names.Requests, c.data, t.partitions) })
 	return g.Wait()
 }
 
@@ -130,47 +129,49 @@ func logWarnings(logger *slog.Logger, set *rules.Set) {
 	}
 }
 
-// checkTimes returns an error unless the brokers bound the times of requests. If the settings of the topic cannot be read for
-// lack of rights, the setting counts as missing. While Kafka is away it tries again.
-func (c *analyzeConfig) checkTimes(ctx context.Context, d *daemon, partitions int) error {
-	spec := aheadSpec(c.kafka.Names, partitions)
+// requestsTopic is what an analyzer must know of the topic of requests before it counts.
+type requestsTopic struct {
+	partitions int
+	appendTime bool // its messages bear the brokers' time
+}
+
+// appendTime reports whether the messages of the topic of requests bear the brokers' time. If they bear the servers', and the
+// brokers do not bound it, that is an error. So it is if the settings cannot be read for lack of rights. While Kafka is away it
+// tries again.
+func (c *analyzeConfig) appendTime(ctx context.Context, d *daemon) (is bool, err error) {
+	spec := kafkaio.TopicSpec{Name: c.kafka.Names.Requests, Settings: kafkaio.RequestTimes()}
 	for ; ; _ = kafkaio.Sleep(ctx, time.Second) {
 		findings, err := d.client.CheckTopics(ctx, spec)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if kafkaio.Temporary(err) {
+		switch {
+		case ctx.Err() != nil:
+			return false, ctx.Err()
+		case kafkaio.Temporary(err):
 			d.logger.Warn("cannot read the settings of the topic of requests, trying again", "error", err)
 			continue
-		}
-		if err != nil {
-			return c.timesError(fmt.Sprintf("no answer (%v)", err))
+		case err != nil:
+			return false, c.timesError(fmt.Sprintf("no answer (%v)", err))
 		}
 		for _, f := range findings {
-			if f.Setting == kafkaio.SettingAhead {
-				return c.timesError(f.Got)
+			switch f.Setting {
+			case kafkaio.SettingAhead:
+				return false, c.timesError(f.Got)
+			case kafkaio.SettingTimes:
+				is = f.Got == kafkaio.AppendTime
 			}
 		}
-		return nil
+		if is {
+			d.logger.Warn("the messages of requests bear the brokers' time: rules are predicted by early closes only, not by shares",
+				"topic", spec.Name, "setting", kafkaio.SettingTimes, "got", kafkaio.AppendTime)
+		}
+		return is, nil
 	}
 }
 
 // timesError says which setting is missing, where, and how to add it.
 func (c *analyzeConfig) timesError(got string) error {
-	maxAhead := kafkaio.MaxAhead.Milliseconds()
+	topic, brokers := c.kafka.Names.Requests, strings.Join(c.kafka.Brokers, ",")
 	return command.Usagef("topic %s on %s: %s: got %s, want at most %d: one message from the future would end the windows of all callers of its partition; "+
-		"set it to %d (kafka-configs.sh --alter --add-config)",
-		c.kafka.Names.Requests, strings.Join(c.kafka.Brokers, ","), kafkaio.SettingAhead, got, maxAhead, maxAhead)
-}
-
-// aheadSpec is the topic of requests with the one setting that bounds its messages' times.
-func aheadSpec(names schemas.TopicNames, partitions int) kafkaio.TopicSpec {
-	all := kafkaio.Specs(names, partitions)[0]
-	spec := kafkaio.TopicSpec{Name: all.Name, Partitions: partitions}
-	for _, s := range all.Settings {
-		if s.Name == kafkaio.SettingAhead {
-			spec.Settings = append(spec.Settings, s)
-		}
-	}
-	return spec
+		"run: kafka-configs.sh --bootstrap-server %s --alter --topic %s --add-config %s=%d (before Kafka 3.6: %s=%s)",
+		topic, brokers, kafkaio.SettingAhead, got, kafkaio.MaxAhead.Milliseconds(),
+		brokers, topic, kafkaio.SettingAhead, kafkaio.MaxAhead.Milliseconds(), kafkaio.SettingTimes, kafkaio.AppendTime)
 }

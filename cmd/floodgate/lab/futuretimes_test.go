@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,8 +18,8 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// unbounded is topics whose brokers take every time.
-type unbounded struct {
+// requestTimes is topics of which that of requests has its own settings about times.
+type requestTimes struct {
 	t      *testing.T
 	broker string
 	names  schemas.TopicNames
@@ -26,27 +27,28 @@ type unbounded struct {
 	dir    string
 }
 
-// onUnbounded runs a story on the embedded broker, in a process of its own, and on the Apache Kafka of FLOODGATE_KAFKA.
-func onUnbounded(t *testing.T, story func(u *unbounded)) {
+// onRequestTimes runs a story on the embedded broker, in a process of its own, and on the Apache Kafka of FLOODGATE_KAFKA.
+func onRequestTimes(t *testing.T, times string, story func(u *requestTimes)) {
 	t.Helper()
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()
-		story(newUnbounded(t, start(t, "broker", "--listen", "127.0.0.1:0", "--min-session-timeout", "1s").WaitFor(`serving Kafka on (\S+)`, 10*time.Second), "-1"))
+		broker := start(t, "broker", "--listen", "127.0.0.1:0", "--min-session-timeout", "1s").WaitFor(`serving Kafka on (\S+)`, 10*time.Second)
+		story(newRequestTimes(t, broker, times, "-1"))
 	})
 	t.Run("Apache Kafka", func(t *testing.T) {
 		broker := os.Getenv("FLOODGATE_KAFKA")
 		if broker == "" {
 			t.Skip("FLOODGATE_KAFKA does not name an Apache Kafka")
 		}
-		story(newUnbounded(t, broker, "9223372036854775807")) // its own default, where it is left out, is an hour
+		story(newRequestTimes(t, broker, times, "9223372036854775807")) // its own default, where it is left out, is an hour
 	})
 }
 
-// newUnbounded makes the topics: that of requests takes messages that are so many milliseconds ahead.
-func newUnbounded(t *testing.T, broker, ahead string) *unbounded {
+// newRequestTimes makes the topics: that of requests has these times, and takes messages that are so many milliseconds ahead.
+func newRequestTimes(t *testing.T, broker, times, ahead string) *requestTimes {
 	t.Helper()
-	prefix := fmt.Sprintf("unbounded-%x.", rand.Uint64())
-	u := &unbounded{t: t, broker: broker, dir: t.TempDir(), names: schemas.TopicNames{
+	prefix := fmt.Sprintf("times-%x.", rand.Uint64())
+	u := &requestTimes{t: t, broker: broker, dir: t.TempDir(), names: schemas.TopicNames{
 		Requests: prefix + "requests", Decisions: prefix + "decisions", State: prefix + "state", Rejects: prefix + "rejects",
 		Control: prefix + "control", Events: prefix + "events",
 	}}
@@ -54,8 +56,11 @@ func newUnbounded(t *testing.T, broker, ahead string) *unbounded {
 	t.Cleanup(u.client.Close)
 	specs := kafkaio.Specs(u.names, 1)
 	for i := range specs[0].Settings {
-		if s := &specs[0].Settings[i]; s.Name == kafkaio.SettingAhead {
+		switch s := &specs[0].Settings[i]; s.Name {
+		case kafkaio.SettingAhead:
 			s.Value = ahead
+		case kafkaio.SettingTimes:
+			s.Value = times
 		}
 	}
 	if _, err := u.client.EnsureTopics(t.Context(), specs...); err != nil {
@@ -67,20 +72,43 @@ func newUnbounded(t *testing.T, broker, ahead string) *unbounded {
 	return u
 }
 
-func (u *unbounded) rules() string { return filepath.Join(u.dir, "rules.yaml") }
-func (u *unbounded) data() string  { return filepath.Join(u.dir, "counts") }
+func (u *requestTimes) rules() string { return filepath.Join(u.dir, "rules.yaml") }
+func (u *requestTimes) data() string  { return filepath.Join(u.dir, "counts") }
+
+// args is a command line for these topics.
+func (u *requestTimes) args(command string, more ...string) []string {
+	return append([]string{
+		command, "--brokers", u.broker, "--rules", u.rules(), "--data", u.data(), "--topic-requests", u.names.Requests,
+		"--topic-decisions", u.names.Decisions, "--topic-state", u.names.State, "--topic-rejects", u.names.Rejects,
+		"--topic-control", u.names.Control, "--topic-events", u.names.Events,
+	}, more...)
+}
+
+// send sends n requests of a key by a server, at a time.
+func (u *requestTimes) send(server byte, at time.Time, key string, n uint32) {
+	u.t.Helper()
+	f := schemas.Frame{
+		Producer: schemas.ProducerID{server}, Seq: 1, Flushed: at.UnixNano(), Partitions: 1,
+		Fingerprint: schemas.DefaultPartitionKey().Fingerprint(), Entries: []schemas.Entry{{Time: at.UnixNano(), Kind: "key", ID: key, Count: n}},
+	}
+	value, err := f.AppendTo(nil)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	if _, err := u.client.Produce(u.t.Context(), u.names.Requests, 0, kafkaio.Message{Time: at.UnixNano(), Value: value}); err != nil {
+		u.t.Fatal(err)
+	}
+}
 
 // TestAnalyzeWhereBrokersTakeEveryTime: it does not start, and says which topic lacks what, and the command that mends it.
 func TestAnalyzeWhereBrokersTakeEveryTime(t *testing.T) {
-	onUnbounded(t, func(u *unbounded) {
-		p := start(u.t, "analyze", "--brokers", u.broker, "--rules", u.rules(), "--data", u.data(), "--listen", "", "--topic-requests", u.names.Requests,
-			"--topic-decisions", u.names.Decisions, "--topic-state", u.names.State, "--topic-rejects", u.names.Rejects,
-			"--topic-control", u.names.Control, "--topic-events", u.names.Events)
+	onRequestTimes(t, kafkaio.CreateTime, func(u *requestTimes) {
+		p := start(u.t, u.args("analyze", "--listen", "")...)
 		<-p.Exited
 		if code := p.Cmd.ProcessState.ExitCode(); code != 2 {
 			u.t.Errorf("got exit code %d, want 2", code)
 		}
-		for _, word := range []string{u.names.Requests, u.broker, kafkaio.SettingAhead, "kafka-configs.sh"} {
+		for _, word := range []string{u.names.Requests, u.broker, kafkaio.SettingAhead, "kafka-configs.sh --bootstrap-server", kafkaio.AppendTime} {
 			if !strings.Contains(p.Text(), word) {
 				u.t.Errorf("got\n%s\nwant a word about %s", p.Text(), word)
 			}
@@ -88,6 +116,34 @@ func TestAnalyzeWhereBrokersTakeEveryTime(t *testing.T) {
 		out, err := runCommand("topics", "--brokers", u.broker, "--partitions", "1", "--topic-requests", u.names.Requests)
 		if err == nil || !strings.Contains(out, kafkaio.SettingAhead) {
 			u.t.Errorf("topics: got %v,\n%s\nwant the setting found missing", err, out)
+		}
+	})
+}
+
+// TestAnalyzeWithTheBrokersTimes: a message from 2100 counts as of the broker's time, and its server is named once. Rules are
+// predicted without shares, and the count is the truth to the unit.
+func TestAnalyzeWithTheBrokersTimes(t *testing.T) {
+	onRequestTimes(t, kafkaio.AppendTime, func(u *requestTimes) {
+		p := start(u.t, u.args("analyze", "--listen", "127.0.0.1:0", "--partitions", "1", "--group", u.names.Requests)...)
+		p.WaitFor(`(early closes only, not by shares)`, 30*time.Second)
+		url := "http://" + p.WaitFor(`msg=listening address=(\S+)`, 30*time.Second)
+		u.send(9, time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC), "bad", 9)
+		u.send(1, time.Now(), "good", 2)
+		p.WaitFor(`(clock is ahead).*producer=09000000`, 30*time.Second)
+		processtest.Eventually(u.t, 60*time.Second, "all counted", func() bool {
+			metrics, _ := processtest.Get(u.t.Context(), url+"/metrics")
+			return processtest.MetricSum(metrics, "floodgate_next_offset") == 2 && processtest.MetricSum(metrics, "floodgate_ahead_frames_total") == 1
+		})
+		if code := p.Stop(syscall.SIGTERM); code != 0 {
+			u.t.Errorf("got exit code %d:\n%s", code, p.Text())
+		}
+		if out, err := runCommand(u.args("audit")...); err != nil || !strings.Contains(out, "11 requests") || !strings.Contains(out, "to the unit") {
+			u.t.Errorf("audit: %v\n%s", err, out)
+		}
+		out, err := runCommand("topics", "--brokers", u.broker, "--partitions", "1", "--topic-requests", u.names.Requests, "--topic-decisions", u.names.Decisions,
+			"--topic-state", u.names.State, "--topic-rejects", u.names.Rejects, "--topic-control", u.names.Control, "--topic-events", u.names.Events)
+		if err != nil || !strings.Contains(out, "shares would not add up") {
+			u.t.Errorf("topics: %v\n%s\nwant a warning alone", err, out)
 		}
 	})
 }

@@ -133,7 +133,7 @@ func printTopics(p command.Process, asJSON bool, specs []kafkaio.TopicSpec, crea
 
 func renderTopics(p command.Process, specs []kafkaio.TopicSpec, created []string, findings []kafkaio.Finding) error {
 	for _, name := range created {
-		fmt.Fprintf(p.Stdout, "created %s\n", printable.Of(name))
+		fmt.Fprintf(p.Stdout, "created %s%s\n", printable.Of(name), against(name, specs[0].Name, findings))
 	}
 	if len(findings) == 0 {
 		_, err := fmt.Fprintf(p.Stdout, "%d topics, all as they should be\n", len(specs))
@@ -145,6 +145,19 @@ func renderTopics(p command.Process, specs []kafkaio.TopicSpec, created []string
 	}
 	t.Render()
 	return nil
+}
+
+// against says by which setting a topic that was created keeps messages from the future out: that of requests alone does.
+func against(name, requests string, findings []kafkaio.Finding) string {
+	if name != requests {
+		return ""
+	}
+	for _, f := range findings {
+		if f.Topic == requests && f.Setting == kafkaio.SettingTimes {
+			return fmt.Sprintf(" with %s=%s, since the broker does not know %s", f.Setting, f.Got, kafkaio.SettingAhead)
+		}
+	}
+	return fmt.Sprintf(" with %s=%d", kafkaio.SettingAhead, kafkaio.MaxAhead.Milliseconds())
 }
 
 func encodeTopics(p command.Process, specs []kafkaio.TopicSpec, created []string, findings []kafkaio.Finding) error {

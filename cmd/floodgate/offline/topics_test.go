@@ -24,7 +24,7 @@ func TestTopicsFindings(t *testing.T) {
 	}{
 		{"nothing wrong", nil, []string{}, "", []string{"6 topics, all as they should be"}, []string{`{"created":[],"findings":0,"topics":6,"type":"summary"}`}},
 		{
-			"created", nil, []string{"floodgate.requests"}, "", []string{"created floodgate.requests\n6 topics"},
+			"created", nil, []string{"floodgate.requests"}, "", []string{"created floodgate.requests with message.timestamp.after.max.ms=2000\n6 topics"},
 			[]string{`{"created":["floodgate.requests"],"findings":0,"topics":6,"type":"summary"}`},
 		},
 		{

@@ -9,7 +9,8 @@
 // also the loss of power. Without Dir everything is in memory.
 //
 // A topic with message.timestamp.after.max.ms refuses messages that are further ahead of the broker's clock, as it does on
-// Apache Kafka. Such a topic refuses compressed batches here, because the broker cannot see their times.
+// Apache Kafka. In a topic with message.timestamp.type=LogAppendTime all messages bear the broker's time. Either topic refuses
+// compressed batches here, because the broker cannot see the times in them.
 //
 // A topic takes DeletionTime to be deleted: until then a request that makes one of the same name waits.
 //

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"encoding/binary"
+	"hash/crc32"
 	"math"
 	"strconv"
 	"time"
@@ -11,12 +12,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// afterMax is the setting of a topic that bounds how far a message's time may be ahead of the broker's clock, in
-// milliseconds. Apache Kafka has it since 3.6; kfake stores it and ignores it.
-const afterMax = "message.timestamp.after.max.ms"
+// Settings of a topic that kfake stores and ignores. The first bounds how far a message's time may be ahead of the broker's
+// clock, in milliseconds; Apache Kafka has it since 3.6. If the second is LogAppendTime, a message bears the broker's time.
+const (
+	afterMax = "message.timestamp.after.max.ms"
+	timeType = "message.timestamp.type"
+)
 
-// boundTimes makes the cluster refuse messages from the future, for topics that have the setting, as Apache Kafka does:
-// with INVALID_TIMESTAMP, and nothing of the request is appended. Apache Kafka appends the request's batches for other
+// boundTimes makes the cluster follow these settings. Messages from the future are refused as Apache Kafka does it: with
+// INVALID_TIMESTAMP, and nothing of the request is appended. Apache Kafka appends the request's batches for other
 // partitions; here the whole request is refused.
 func boundTimes(c *kfake.Cluster) {
 	c.ControlKey(int16(kmsg.Produce), func(r kmsg.Request) (kmsg.Response, error, bool) {
@@ -36,20 +40,21 @@ func boundTimes(c *kfake.Cluster) {
 	})
 }
 
-// judgeTimes returns why a request is refused at now, in Unix milliseconds, or nil. Topics are looked up only if a time is
-// ahead of now, or cannot be seen.
+// judgeTimes returns why a request is refused at now, in Unix milliseconds, or nil. It stamps the batches for topics with the
+// broker's time.
 func judgeTimes(c *kfake.Cluster, req *kmsg.ProduceRequest, now int64) *kerr.Error {
 	for i := range req.Topics {
-		t := &req.Topics[i]
-		for j := range t.Partitions {
-			newest, packed := newestTime(t.Partitions[j].Records)
-			if newest <= now && !packed {
-				continue
-			}
-			maxAhead, bounded := bound(c, t)
+		settings := settingsOf(c, &req.Topics[i])
+		maxAhead, bounded := bound(settings)
+		stamped := settings[timeType] != nil && *settings[timeType] == "LogAppendTime"
+		for j := range req.Topics[i].Partitions {
+			p := &req.Topics[i].Partitions[j]
+			newest, packed := newestTime(p.Records)
 			switch {
-			case bounded && packed:
+			case (stamped || bounded) && packed:
 				return kerr.UnsupportedCompressionType
+			case stamped:
+				p.Records = stamp(p.Records, now)
 			case bounded && newest > now && newest-now > maxAhead:
 				return kerr.InvalidTimestamp
 			}
@@ -58,16 +63,24 @@ func judgeTimes(c *kfake.Cluster, req *kmsg.ProduceRequest, now int64) *kerr.Err
 	return nil
 }
 
-// bound returns how many milliseconds a topic's messages may be ahead, and whether it bounds them.
-func bound(c *kfake.Cluster, t *kmsg.ProduceRequestTopic) (maxAhead int64, ok bool) {
+// settingsOf returns the settings of a topic, or nil.
+func settingsOf(c *kfake.Cluster, t *kmsg.ProduceRequestTopic) map[string]*string {
 	info := c.TopicInfo(t.Topic)
 	if t.Topic == "" {
 		info = c.TopicIDInfo(t.TopicID)
 	}
-	if info == nil || info.Configs[afterMax] == nil {
+	if info == nil {
+		return nil
+	}
+	return info.Configs
+}
+
+// bound returns how many milliseconds a topic's messages may be ahead, and whether it bounds them.
+func bound(settings map[string]*string) (maxAhead int64, ok bool) {
+	if settings[afterMax] == nil {
 		return 0, false
 	}
-	maxAhead, err := strconv.ParseInt(*info.Configs[afterMax], 10, 64)
+	maxAhead, err := strconv.ParseInt(*settings[afterMax], 10, 64)
 	return maxAhead, err == nil && 0 <= maxAhead && maxAhead < math.MaxInt64 // in Kafka 3.6 the largest number means no bound
 }
 
@@ -89,8 +102,52 @@ func refuse(req *kmsg.ProduceRequest, why *kerr.Error) kmsg.Response {
 	return resp
 }
 
-// attrCodec is the bits of a batch's attributes that say how its records are compressed.
-const attrCodec = 0x07
+// Bits of a batch's attributes.
+const (
+	attrCodec      = 0x07 // how its records are compressed
+	attrAppendTime = 0x08 // its records bear the batch's newest time
+)
+
+// Where the length of a batch stands, its checksum, and what the checksum covers.
+const (
+	lengthAt   = 8
+	checksumAt = 17
+	attrsAt    = 21
+)
+
+// stamp returns a batch whose records bear the time now, in Unix milliseconds. It writes that into the records: where a batch only
+// has the attribute, kfake sets the time without a new checksum. What is no good batch stays as it is: kfake refuses it, or readers
+// pass over it.
+func stamp(b []byte, now int64) []byte {
+	var batch kmsg.RecordBatch
+	if batch.ReadFrom(b) != nil || uint32(batch.CRC) != checksum(b) {
+		return b
+	}
+	var records []byte
+	for rest := batch.Records; len(rest) > 0; {
+		size, n := binary.Varint(rest)
+		if n <= 0 || size < 1 || size > int64(len(rest)-n) {
+			return b
+		}
+		record := rest[n : n+int(size)]
+		_, m := binary.Varint(record[1:])
+		if m <= 0 {
+			return b
+		}
+		body := append([]byte{record[0], 0}, record[1+m:]...)
+		records = append(binary.AppendVarint(records, int64(len(body))), body...)
+		rest = rest[n+int(size):]
+	}
+	batch.Attributes &^= attrAppendTime
+	batch.FirstTimestamp, batch.MaxTimestamp, batch.Records = now, now, records
+	b = batch.AppendTo(nil)
+	binary.BigEndian.PutUint32(b[lengthAt:], uint32(len(b)-lengthAt-4))
+	binary.BigEndian.PutUint32(b[checksumAt:], checksum(b))
+	return b
+}
+
+// checksum returns what the checksum of a batch must be.
+func checksum(b []byte) uint32 { return crc32.Checksum(b[attrsAt:], crc32.MakeTable(crc32.Castagnoli)) }
 
 // newestTime returns the newest time of a batch's records, in Unix milliseconds, and whether they are compressed, so that
 // only the header's times can be seen. The header's newest time alone is not enough: readers compute a record's time from

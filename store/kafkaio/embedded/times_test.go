@@ -139,6 +139,62 @@ func produceOf(topic string, batches ...rawBatch) *kmsg.ProduceRequest {
 	return req
 }
 
+// TestAMessageBearsTheBrokersTime: in a topic with LogAppendTime, whatever its producer says. What is no good batch is
+// refused there, too, and so is one that is packed.
+func TestAMessageBearsTheBrokersTime(t *testing.T) {
+	b, err := Start(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	c := kafkaio.New(kafkaio.Config{Brokers: b.Addrs()})
+	defer c.Close()
+	if _, err := c.EnsureTopics(t.Context(), kafkaio.TopicSpec{Name: "stamped", Partitions: 1, Settings: []kafkaio.Setting{
+		{Name: timeType, Value: "LogAppendTime"}, {Name: afterMax, Value: "2000"},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	before := time.Now().Truncate(time.Millisecond).UnixNano()
+	const late = int64(4_102_444_800_000) // 2100
+	for name, batch := range map[string]rawBatch{
+		"2100":              {first: late, newest: late, deltas: []int64{0}},
+		"hidden in a delta": {first: 1000, newest: 1000, deltas: []int64{0, late}},
+		"1970":              {first: 0, newest: 0, deltas: []int64{0, 5}},
+	} {
+		if codes := ask(t, b.Addr(), produceOf("stamped", batch)); codes[0] != 0 {
+			t.Errorf("%s: got error %d, want it taken", name, codes[0])
+		}
+	}
+	broken := produceOf("stamped", rawBatch{first: 1000, newest: 1000, deltas: []int64{0}})
+	broken.Topics[0].Partitions[0].Records[checksumAt] ^= 1
+	if codes := ask(t, b.Addr(), broken); !errors.Is(kerr.ErrorForCode(codes[0]), kerr.CorruptMessage) {
+		t.Errorf("a wrong checksum: got error %d, want it refused", codes[0])
+	}
+	packed := produceOf("stamped", rawBatch{first: 1000, newest: 1000, attrs: 1, deltas: []int64{0}})
+	if codes := ask(t, b.Addr(), packed); !errors.Is(kerr.ErrorForCode(codes[0]), kerr.UnsupportedCompressionType) {
+		t.Errorf("packed: got error %d, want it refused", codes[0])
+	}
+	got, err := c.Fetch(t.Context(), kafkaio.FetchRequest{Topic: "stamped"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := got.Records
+	for got.Next < 5 {
+		if got, err = c.Fetch(t.Context(), kafkaio.FetchRequest{Topic: "stamped", Offset: got.Next}); err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, got.Records...)
+	}
+	if len(records) != 5 {
+		t.Errorf("got %d records, want 5", len(records))
+	}
+	for _, r := range records {
+		if r.Time < before || r.Time > time.Now().UnixNano() {
+			t.Errorf("offset %d: got the time %v, want the broker's", r.Offset, time.Unix(0, r.Time))
+		}
+	}
+}
+
 // TestAMessageFromTheFutureIsRefused: a topic that bounds its messages' times takes none from the future, however the
 // producer wraps it; one that does not takes all.
 func TestAMessageFromTheFutureIsRefused(t *testing.T) {

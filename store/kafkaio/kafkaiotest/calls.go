@@ -89,8 +89,9 @@ func (k *Kafka) append(topic string, partition int, msgs []kafkaio.Message) (bas
 		if err = missing; err != nil {
 			return
 		}
-		if err = t.check(msgs, time.Now()); err == nil {
-			base = p.append(msgs)
+		now := time.Now()
+		if err = t.check(msgs, now); err == nil {
+			base = p.append(t.timed(msgs, now))
 		}
 	})
 	return base, err

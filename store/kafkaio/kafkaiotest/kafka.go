@@ -3,6 +3,7 @@ package kafkaiotest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -58,8 +59,8 @@ func (k *Kafka) create(name string, partitions int) *topic {
 	return t
 }
 
-// EnsureTopics creates the topics that are missing, with the settings max.message.bytes and kafkaio.SettingAhead, and
-// returns their names.
+// EnsureTopics creates the topics that are missing, with the settings max.message.bytes, kafkaio.SettingAhead and
+// kafkaio.SettingTimes, and returns their names.
 func (k *Kafka) EnsureTopics(_ context.Context, specs ...kafkaio.TopicSpec) (created []string, err error) {
 	k.change(func() {
 		for _, s := range specs {
@@ -155,6 +156,7 @@ func (k *Kafka) find(name string, n int) (*topic, *partition, error) {
 func (t *topic) check(msgs []kafkaio.Message, now time.Time) error {
 	size := 0
 	ahead, bounded := t.setting(kafkaio.SettingAhead)
+	bounded = bounded && !t.appendTime()
 	for i := range msgs {
 		size += len(msgs[i].Key) + len(msgs[i].Value)
 		if bounded && msgs[i].Time > now.UnixNano()+ahead*int64(time.Millisecond) {
@@ -169,6 +171,21 @@ func (t *topic) check(msgs []kafkaio.Message, now time.Time) error {
 		return fmt.Errorf("%w: %w", kafkaio.ErrTooLarge, kafka.MessageSizeTooLarge)
 	}
 	return nil
+}
+
+// appendTime reports whether messages bear the broker's time.
+func (t *topic) appendTime() bool { return t.settings[kafkaio.SettingTimes] == kafkaio.AppendTime }
+
+// timed returns messages with the times that they bear in the topic.
+func (t *topic) timed(msgs []kafkaio.Message, now time.Time) []kafkaio.Message {
+	if !t.appendTime() {
+		return msgs
+	}
+	msgs = slices.Clone(msgs)
+	for i := range msgs {
+		msgs[i].Time = now.UnixNano()
+	}
+	return msgs
 }
 
 func (t *topic) setting(name string) (int64, bool) {
