@@ -3,7 +3,6 @@ package main
 import (
 	"testing"
 
-	"github.com/509da70d/floodgate/gate/peerbench/report"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -57,31 +56,5 @@ func TestHashingServerRecordsHashes(t *testing.T) {
 	}))
 	if seen == 0 {
 		t.Error("got nothing recorded")
-	}
-}
-
-func TestFloodIsReported(t *testing.T) {
-	percent, err := flood(100_000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if percent < 99 || percent > 100 {
-		t.Errorf("got %v %% of the flooder's requests reported, want all or nearly all", percent)
-	}
-}
-
-func TestRecordingHasARowForEach(t *testing.T) {
-	b := &bench{settings: tiny(), report: &report.Report{}}
-	if err := b.recording(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	rows := b.report.Rows
-	if len(rows) != 6 || rows[0].Bar.AtMost != 50 || rows[1].Bar.AtMost != 100 || rows[4].Bar.Allocs != 1 || rows[5].Bar.AtLeast != 100 {
-		t.Fatalf("got %+v, want one caller, two callers, both by a server that knows the time, a hashed id, and a flood", rows)
-	}
-	for _, row := range rows[:5] {
-		if len(row.Figures) != 2 || row.Figures[0].Value <= 0 {
-			t.Errorf("got %+v, want figures at 1 and 2 CPUs", row)
-		}
 	}
 }

@@ -131,23 +131,6 @@ func failure(t *testing.T, f func(t testing.TB)) (text string) {
 	return ""
 }
 
-// A test that finds no files tests nothing: that is a failure, as is a schema that is none.
-func TestNothingToTestIsAFailure(t *testing.T) {
-	r := reader(t, 9, good())
-	if files := r.Files(t); len(files) != 5 || string(files["accepts_one"]) != "amount: 1\n" {
-		t.Errorf("got %q, want the five by name", files)
-	}
-	r.Least = 6
-	if got := failure(t, func(t testing.TB) { t.Helper(); r.Files(t) }); got != "got 5 files and <nil>, want at least 6" {
-		t.Errorf("got %q", got)
-	}
-	bad := filepath.Join(t.TempDir(), "schema.json")
-	write(t, bad, `{"type": "shop"}`)
-	if got := failure(t, func(t testing.TB) { t.Helper(); compile(t, bad) }); !strings.Contains(got, "type") {
-		t.Errorf("got %q, want what is wrong with the schema", got)
-	}
-}
-
 // TestEachDisagreementAboutAFileIsSaid: a schema that is too wide, one that is too narrow, and lists that are out of date.
 func TestEachDisagreementAboutAFileIsSaid(t *testing.T) {
 	for name, c := range map[string]struct {
