@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -63,6 +64,7 @@ func (x *exactTally) decay(now int64) {
 // TestTheTallyKeepsItsBounds: whatever comes, and with whatever pauses, no caller with more than its share of the places is missing,
 // and no weight is too low, or too high by more than that share.
 func TestTheTallyKeepsItsBounds(t *testing.T) {
+	testenv.Long(t)
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		ids := rapid.SampledFrom([]int{10, maxCallers, 3 * maxCallers, 1 << 30}).Draw(t, "ids")

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // TestNoFileIsSmallAndItsMeaningLarge: YAML that grows as it is read is refused before it does.
@@ -61,9 +63,7 @@ func TestLimitsOfTheYAML(t *testing.T) {
 // TestAMegabyteOfAnythingIsReadInTime: whatever one letter or word is repeated, parsing takes seconds at most, and
 // memory within bounds. A watcher reads such a file beside running owners.
 func TestAMegabyteOfAnythingIsReadInTime(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	testenv.Long(t)
 	words := []string{
 		"'", "\"", "|", "- ", "a: b\n", "\t", "[]", "{}", ": ", "\\", "ä", "\"\\u0041", "{a: ", "\r\n", "a: |\n", "a: 'x\n",
 	}

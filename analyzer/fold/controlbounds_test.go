@@ -24,6 +24,7 @@ func closeRecord(n int, caller string) *schemas.Control {
 
 // TestControlIsBounded: what is beyond a bound is refused and counted, changes nothing, and can be given again when there is room.
 func TestControlIsBounded(t *testing.T) {
+	testenv.Long(t)
 	tests := map[string]struct {
 		fill, next func(n int) *schemas.Control
 		most       int

@@ -241,6 +241,7 @@ func keptOut(t *testing.T, rows, limit int, window time.Duration, rate float64) 
 // TestCostOfKeepingAnOffenderOut: an offender at twice its limit is closed, however its rule's table is flooded by callers
 // that each come once, up to the rate that SECURITY.md gives: its own rate times the places in the waiting room.
 func TestCostOfKeepingAnOffenderOut(t *testing.T) {
+	testenv.Long(t)
 	for _, c := range []struct {
 		limit  int
 		window time.Duration

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -187,6 +188,7 @@ func probes(n int, home func(uint32) uint32) float64 {
 // TestChosenIDsCostNoMoreThanOthers: an attacker that knows the partition key, which is public by default, finds ids of
 // one place. In the table, and in the waiting room, they are found as fast as others are.
 func TestChosenIDsCostNoMoreThanOthers(t *testing.T) {
+	testenv.Long(t)
 	const callers = 20_000
 	fill := func(ids []string) (rows, waiters float64) {
 		f := New(foldtest.Rules(t, "{name: r, callers: ip, limit: 100, window: 1m}"), Options{MaxRows: callers / 2})

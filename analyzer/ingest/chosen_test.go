@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // nestedMapping reads one field of a nested object, as logs of Caddy need it.
@@ -29,6 +31,7 @@ func longList(n int) []byte {
 // keeps the memory of each place keeps the square of a line: 160 KiB for each of these, and 1.6 GiB after all that there
 // are.
 func TestLongListsDoNotFillTheParser(t *testing.T) {
+	testenv.Long(t)
 	s, l := scanner(t, "json", nestedMapping()), new(Line)
 	var before, after runtime.MemStats
 	runtime.GC()

@@ -19,6 +19,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/filewatch"
 	"github.com/509da70d/floodgate/analyzer/notify/endpoint"
 	"github.com/509da70d/floodgate/analyzer/notify/webhook"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/event"
 	"github.com/509da70d/floodgate/store/kafkaio"
@@ -368,6 +369,7 @@ func TestGoneDisables(t *testing.T) {
 // TestABacklogIsBounded: with 10,000 events that wait the worker stops reading. All are delivered in the end, and nothing is committed
 // before that.
 func TestABacklogIsBounded(t *testing.T) {
+	testenv.Long(t)
 	quietStory(t, func(w *world) {
 		w.answer(func(string, webhook.Message) webhook.Answer { return status(500) })
 		time.Sleep(time.Second)

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // jsonLine is a line of a JSON log at so many seconds into a day; rest is further members.
@@ -210,6 +212,7 @@ func (e *endlessLog) Read(p []byte) (int, error) {
 }
 
 func TestMemoryDoesNotGrowWithTheLog(t *testing.T) {
+	testenv.Long(t)
 	few, many := int64(300_000), int64(3_000_000)
 	if underRace {
 		few, many = 100_000, 300_000

@@ -12,6 +12,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
@@ -119,6 +120,7 @@ func onBrokers(t *testing.T, story func(t *testing.T, brokers []string, topic st
 // TestABatchOf200000LinesIsReadInPieces reads a batch that unpacks to 30 MB, with a restart in its middle. Each line counts
 // once, and none is rejected.
 func TestABatchOf200000LinesIsReadInPieces(t *testing.T) {
+	testenv.Long(t)
 	const lines = 200_000
 	onBrokers(t, func(t *testing.T, brokers []string, topic string) {
 		t.Helper()

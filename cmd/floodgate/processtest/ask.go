@@ -42,11 +42,12 @@ func MetricSum(body, name string) (sum float64) {
 // Eventually asks until ok, or fails the test.
 func Eventually(t testing.TB, d time.Duration, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(d); !ok(); {
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for deadline := time.Now().Add(d); !ok(); <-again.C {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: not within %v", what, d)
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 }
 
