@@ -50,7 +50,7 @@ type Config struct {
 	ByToken  Limiter     // of requests of one token; nil: not limited
 	ByClient Limiter     // of requests from one address; nil: not limited
 
-	Acknowledge time.Duration    // how long a POST waits for owners; 0 is defaultAcknowledge
+	Acknowledge time.Duration    // how long a POST waits for owners; 0 is 2 s
 	Version     string           // of this program, for people
 	Logger      *slog.Logger     // nil discards
 	Clock       func() time.Time // nil is time.Now

@@ -27,7 +27,7 @@ type Config struct {
 	Topic      string                                 // of events
 	Group      string                                 // to which a dot and the name of an endpoint are appended
 	Path       string                                 // of the settings
-	MaxPending int                                    // 0 is defaultMaxPending
+	MaxPending int                                    // 0 is 10,000
 	Logger     *slog.Logger                           // nil logs nothing
 
 	Observe func(Attempt)               // called for each attempt, from many goroutines; nil: nobody is

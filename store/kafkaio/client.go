@@ -41,7 +41,7 @@ type Config struct {
 	// MaxDecompressed caps the memory that the records of one Fetch take, in bytes: they take less than twice as much, with
 	// 64 bytes counted for each record. A batch that unpacks to more is returned in pieces of a quarter of MaxDecompressed,
 	// by one Fetch after the other. A longer record is skipped and reported; the records around it are returned. 0 is
-	// defaultMaxDecompressed.
+	// 16 MiB.
 	//
 	// No batch is unpacked beyond 256 MiB and 64 times its own length: the rest of its records are skipped and reported. This
 	// also bounds the time that a Fetch unpacks for, which its context does not interrupt.

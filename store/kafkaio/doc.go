@@ -53,7 +53,7 @@
 //
 // # Sizes
 //
-// Memory is bounded whatever a topic contains. A batch over maxBatch is not read: Fetch reads its header, twice, and passes
+// Memory is bounded whatever a topic contains. A batch over 64 MiB is not read: Fetch reads its header, twice, and passes
 // over exactly its offsets. A shorter batch is read whole, checked, and unpacked in pieces: a piece has a quarter of
 // Config.MaxDecompressed. A record that is longer than a piece is skipped alone. No batch is unpacked beyond 256 MiB and 64
 // times its length. The records before the first that cannot be read are good; those from there on are one Skip. So the

@@ -27,7 +27,7 @@ var (
 	// *CorruptError.
 	ErrCorrupt = errors.New("corrupt record batch")
 	// ErrTooLarge says that a message is longer than the topic allows. It is also the error of a Skip for a batch that is
-	// longer than maxBatch.
+	// longer than 64 MiB.
 	ErrTooLarge = errors.New("too large")
 	// ErrDecompressedTooLarge is the error of a Skip: a record is over Config.MaxDecompressed, or a batch unpacks to more
 	// than its length allows.

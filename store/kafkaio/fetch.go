@@ -28,7 +28,7 @@ type FetchRequest struct {
 }
 
 // Fetch returns records from r.Offset on, and waits for some if there are none; an empty Batch is no error. Checksums are
-// verified and the memory it takes is capped (see Config). A batch over maxBatch is passed over when two fetches agree on
+// verified and the memory it takes is capped (see Config). A batch over 64 MiB is passed over when two fetches agree on
 // its header: exactly its offsets are in Batch.Skipped. A batch that unpacks to a large size is returned in pieces: the
 // Fetch that continues at Batch.Next neither asks the broker nor unpacks the earlier pieces again. A Fetch may be repeated,
 // so short failures of the network or of a leader are retried within the call. Errors: ErrOffsetOutOfRange (a *RangeError),

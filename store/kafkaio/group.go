@@ -32,17 +32,19 @@ type GroupConfig struct {
 	// SessionTimeout is how long a member may be silent before its partitions go to others. 0 is DefaultSessionTimeout.
 	SessionTimeout time.Duration
 	// Heartbeat is the time between two heartbeats. A member hears of a rebalance in the answer to the next one. 0 is
-	// defaultHeartbeat.
+	// 250 ms.
 	Heartbeat time.Duration
 	// RebalanceTimeout is how long a rebalance waits for a member that has not rejoined yet. 0 is SessionTimeout.
 	RebalanceTimeout time.Duration
 	// JoinBackoff is the pause after a join that failed, unless it failed because the group is changing. 0 is
-	// defaultJoinBackoff plus a random time of up to twice as much.
+	// 250 ms plus a random time of up to twice as much.
 	JoinBackoff time.Duration
-	// balancers say how partitions are spread, in order of preference; all members must share one. Empty is Sticky with
-	// Held and Standby, then range, then round robin.
+	// balancers spread the partitions, in order of preference. All members must share one. Empty is sticky with Held and
+	// Standby, then range, then round robin.
 	balancers []kafka.GroupBalancer
-	// Held and Standby are those of Sticky.
+	// Held returns, by partition, the next offset of the state that this member holds, plus one if it owns the partition now.
+	// It is called at every join, in a goroutine of the group; nil means no state. The member with the newest state of a
+	// partition gets it. A Standby member gets partitions only if there are no other members.
 	Held    func() map[int]int64
 	Standby bool
 	// GrowthCheck is how often the group's leader looks whether the topic has more partitions than it has assigned. If so, it

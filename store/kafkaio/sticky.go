@@ -14,11 +14,7 @@ import (
 // partition through a rebalance, and a former owner comes before a member that never had the partition. The zero value
 // holds no state. See GroupConfig.
 type sticky struct {
-	// Held returns, by partition, the next offset of the state that this member holds, plus one if it owns the partition
-	// now, so that of two equal members the owner keeps it. It is called at every join, in a goroutine of the group; nil
-	// means no state.
-	Held func() map[int]int64
-	// Standby members get partitions only if there are no other members.
+	Held    func() map[int]int64 // see GroupConfig. Of two equal members, the owner keeps the partition, because its offset is one more
 	Standby bool
 }
 

@@ -31,7 +31,7 @@ type SkipReason string
 // Reasons of skips. Stretches of SkipControl and SkipGap hold no records of a producer; the others do. Fetch returns all
 // but SkipLost and SkipCorrupt, which a Cursor adds.
 const (
-	SkipTooLarge      SkipReason = "too_large"     // a batch over maxBatch (Err is ErrTooLarge), or ErrDecompressedTooLarge
+	SkipTooLarge      SkipReason = "too_large"     // a batch over 64 MiB (Err is ErrTooLarge), or ErrDecompressedTooLarge
 	SkipMalformed     SkipReason = "malformed"     // the checksum is right, but the content is not: the producer wrote it wrong
 	SkipCodec         SkipReason = "codec"         // does not unpack, or packed by an unknown codec
 	SkipTransactional SkipReason = "transactional" // may have been aborted; floodgate writes none

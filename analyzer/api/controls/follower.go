@@ -24,7 +24,7 @@ const maxRecords = 1 << 17
 type Config struct {
 	Log    kafkaio.Fetcher
 	Topic  string       // the control topic; it has one partition
-	Max    int          // records that are kept; 0 is maxRecords
+	Max    int          // records that are kept; 0 is 131,072
 	Logger *slog.Logger // nil discards
 }
 

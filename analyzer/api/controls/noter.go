@@ -31,8 +31,8 @@ type NoterConfig struct {
 	Writer  api.Writer
 	Author  string           // of the notes: host and process of the analyzer
 	File    string           // of the rules: the notes' reason
-	Retry   time.Duration    // before another attempt; 0 is defaultRetry
-	Spread  time.Duration    // a note waits for a random part of it, so that few of many analyzers write; 0 is defaultSpread, less than 0 none
+	Retry   time.Duration    // before another attempt; 0 is 5 s
+	Spread  time.Duration    // a note waits for a random part of it, so that few of many analyzers write; 0 is 2 s, less than 0 none
 	Clock   func() time.Time // nil is time.Now
 	Logger  *slog.Logger     // nil discards
 }

@@ -34,7 +34,7 @@ type Config struct {
 	Now        func() time.Time
 	Logger     *slog.Logger
 	MaxBytes   int64         // that may wait for Kafka; 0 is DefaultMaxBytes
-	Drain      time.Duration // how long Source.Close waits for Kafka; 0 is defaultDrain
+	Drain      time.Duration // how long Source.Close waits for Kafka; 0 is 5 s
 }
 
 // Feed sends frames of all sources. Make one with New; its methods are safe for concurrent use.

@@ -5,7 +5,7 @@
 //
 // # Bounds
 //
-// A stream says how much memory reading it takes. More than maxWindow is refused with ErrWindow before it is allocated. For
+// A stream says how much memory reading it takes. More than 128 MiB is refused with ErrWindow before it is allocated. For
 // xz this package does that itself, because the library has no such limit: see windowGuard.
 //
 // # Chosen input

@@ -13,7 +13,7 @@ import (
 	"github.com/ulikunitz/xz/lzma"
 )
 
-// ErrWindow says that compressed data asks for more memory than maxWindow. Test with errors.Is.
+// ErrWindow says that compressed data asks for more than 128 MiB of memory. Test with errors.Is.
 var ErrWindow = errors.New("asks for too much memory")
 
 // minDictionary is the dictionary that the library takes at least, in bytes.

@@ -14,5 +14,5 @@
 //
 // Callers choose their ids, and so a part of each message. A template for a chat must escape them, therefore Parse fills each
 // template with ids that hold quotes, backslashes, line breaks and control characters, and refuses one that then makes no JSON.
-// A message has at most maxBody bytes.
+// A message has at most 256 KiB.
 package endpoint

@@ -17,6 +17,6 @@
 //   - A redirect is not followed, and is a failure.
 //   - An attempt has one deadline for all of it: to resolve, dial, send, and read the answer.
 //   - An answer that switches protocols (101) is a failure, and its connection is closed unread: no deadline would end that.
-//   - At most 16 KiB of an answer's header and maxAnswer bytes of its body are read, and no body is unpacked.
+//   - At most 16 KiB of an answer's header and 64 KiB of its body are read, and no body is unpacked.
 //   - No error repeats the URL, because the URLs of chat services are secret.
 package webhook

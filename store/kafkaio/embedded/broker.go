@@ -21,7 +21,7 @@ const defaultListen = "127.0.0.1:0"
 // Options says how to start a Broker. The zero value is one broker in memory on a free port of loopback.
 type Options struct {
 	Dir        string // where records and topics are kept; empty is memory only. One process at a time
-	Listen     string // host:port; empty is defaultListen. The broker announces this address to clients, so 0.0.0.0 serves loopback only
+	Listen     string // host:port; empty is 127.0.0.1:0. The broker announces this address to clients, so 0.0.0.0 serves loopback only
 	SyncWrites bool   // fsync every batch before it is acknowledged; needs Dir
 	Nodes      int    // brokers in the cluster, for tests of leadership; 0 is 1. More than one needs a port of 0
 
