@@ -8,13 +8,16 @@ type TopicNames struct {
 }
 
 // DefaultTopicNames returns the names of an installation that has a Kafka cluster of its own: floodgate.requests and so on.
-func DefaultTopicNames() TopicNames {
+func DefaultTopicNames() TopicNames { return TopicNamesOf("floodgate") }
+
+// TopicNamesOf returns the names that begin with a prefix: PREFIX.requests and so on.
+func TopicNamesOf(prefix string) TopicNames {
 	return TopicNames{
-		Requests:  "floodgate.requests",
-		Decisions: "floodgate.decisions",
-		State:     "floodgate.state",
-		Rejects:   "floodgate.rejects",
-		Control:   "floodgate.control",
-		Events:    "floodgate.events",
+		Requests:  prefix + ".requests",
+		Decisions: prefix + ".decisions",
+		State:     prefix + ".state",
+		Rejects:   prefix + ".rejects",
+		Control:   prefix + ".control",
+		Events:    prefix + ".events",
 	}
 }

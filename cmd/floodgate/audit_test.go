@@ -113,7 +113,7 @@ func TestAuditSaysWhatItCannotCompare(t *testing.T) {
 		t.Errorf("other rules: got %v, want %v", err, audit.ErrOtherRules)
 	}
 	d.WriteRules(processtest.Rules("5"))
-	if _, err := runCommand(auditArgs(d, "--topic-requests", "nobody's")...); err == nil {
+	if _, err := runCommand(auditArgs(d, "--topic-name", "requests=nobody's")...); err == nil {
 		t.Error("no such topic: got no error")
 	}
 	if _, err := runCommand("audit", "--brokers", d.Broker, "--rules", d.RulesPath(), "--data", t.TempDir()); err == nil || !strings.Contains(err.Error(), "holds no partition") {

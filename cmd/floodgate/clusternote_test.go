@@ -80,7 +80,7 @@ func TestCountsOfAnotherClusterAreRefused(t *testing.T) {
 	if names := topicNames(t, other); len(names) != 0 {
 		t.Errorf("the other cluster: got topics %v, want none made", names)
 	}
-	wantForeign(t, data, "are of the topic floodgate.requests, got the topic mine.requests", args(home.Addr(), "--topic-requests", "mine.requests")...)
+	wantForeign(t, data, "are of the topic floodgate.requests, got the topic mine.requests", args(home.Addr(), "--topic-name", "requests=mine.requests")...)
 	admin := &kafka.Client{Addr: kafka.TCP(home.Addr())}
 	if r, err := admin.DeleteTopics(t.Context(), &kafka.DeleteTopicsRequest{Topics: []string{"floodgate.requests"}}); err != nil || r.Errors["floodgate.requests"] != nil {
 		t.Fatal(err, r)

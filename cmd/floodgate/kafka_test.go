@@ -90,41 +90,32 @@ func TestFlagsOfTheLinkThatCannotWork(t *testing.T) {
 	}
 }
 
-// TestTwoTopicsOfOneName are refused by each subcommand before it connects: decisions among requests would be rejects, and
+// TestNamesOfTopics: each subcommand refuses two topics of one name before it connects: decisions among requests would be rejects, and
 // requests among decisions would be read by each gate.
-func TestTwoTopicsOfOneName(t *testing.T) {
-	flags := []string{"requests", "decisions", "state", "rejects"}
+func TestNamesOfTopics(t *testing.T) {
 	broker := []string{"--brokers", "127.0.0.1:1"}
 	for name, args := range map[string][]string{
 		"analyze": {"--rules", "none", "--data", "none"}, "audit": {"--rules", "none", "--data", "none"}, "topics": {"--create"}, "rejects": nil,
-		"ingest": {"--topic", "access"}, "repartition": {"--to-requests", "floodgate.requests.2"}, "sidecar": nil,
+		"ingest": {"--topic", "access"}, "repartition": {"--to-requests", "floodgate2.requests"}, "sidecar": nil, "notify": {"--config", "none"},
 	} {
-		own := flags
-		if name == "sidecar" {
-			own = flags[:2]
-		}
-		for i, one := range own {
-			for _, other := range own[:i] {
-				for _, more := range [][]string{{"--topic-" + one, "floodgate." + other}, {"--topic-" + one, "same", "--topic-" + other, "same"}} {
-					text, code := shown(slices.Concat([]string{name}, broker, args, more)...)
-					if code != 2 || !strings.Contains(text, "--topic-"+one+": got ") || !strings.Contains(text, "which is --topic-"+other+" too") {
-						t.Fatalf("%s %q: got %d and %s", name, more, code, text)
-					}
-				}
-			}
-			if text, code := shown(slices.Concat([]string{name}, broker, args, []string{"--topic-" + one, ""})...); code != 2 || !strings.Contains(text, "--topic-"+one+": got none") {
-				t.Fatalf("%s --topic-%s \"\": got %d and %s", name, one, code, text)
+		for more, want := range map[string]string{
+			"--topic-prefix=":                                 "--topic-prefix: got none",
+			"--topic-name=requests=":                          "--topic-name: got requests=,",
+			"--topic-name=request=mine":                       "--topic-name: got request=mine, want requests, decisions,",
+			"--topic-name=state=floodgate.requests":           `--topic-name: got "floodgate.requests" for state, which is the topic of requests`,
+			"--topic-name=control=same,decisions=same":        `--topic-name: got "same" for control, which is the topic of decisions`,
+			"--topic-prefix=p --topic-name=state=p.decisions": `--topic-name: got "p.decisions" for state, which is the topic of decisions`,
+		} {
+			if text, code := shown(slices.Concat([]string{name}, broker, args, strings.Fields(more))...); code != 2 || !strings.Contains(text, want) {
+				t.Errorf("%s %s: got %d and %s, want %s", name, more, code, text, want)
 			}
 		}
 	}
-	for _, flag := range flags {
-		for _, args := range [][]string{{"repartition", "--to-requests", "floodgate." + flag}, {"ingest", "--topic", "floodgate." + flag}} {
-			if text, code := shown(append(args, broker...)...); code != 2 || !strings.Contains(text, "--topic-"+flag) {
-				t.Fatalf("%q: got %d and %s", args, code, text)
+	for _, kind := range []string{"requests", "decisions", "state", "rejects", "control", "events"} {
+		for _, args := range [][]string{{"repartition", "--to-requests", "p." + kind}, {"ingest", "--topic", "p." + kind}, {"topics", "--topic", "p." + kind}} {
+			if text, code := shown(slices.Concat(args, broker, []string{"--topic-prefix", "p"})...); code != 2 || !strings.Contains(text, "topic of "+kind) {
+				t.Errorf("%q: got %d and %s", args, code, text)
 			}
 		}
-	}
-	if _, err := runCommand("topics", "--brokers", "127.0.0.1:1", "--topic-state", "floodgate.requests.2"); command.IsUsage(err) {
-		t.Errorf("a name of its own: got %v", err)
 	}
 }

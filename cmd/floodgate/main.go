@@ -11,6 +11,7 @@ import (
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/daemon"
 	"github.com/509da70d/floodgate/cmd/floodgate/offline"
+	"github.com/509da70d/floodgate/cmd/floodgate/option"
 	"github.com/509da70d/floodgate/cmd/floodgate/remote"
 )
 
@@ -25,7 +26,9 @@ func main() {
 
 // realMain finds the subcommand and runs it.
 func realMain(ctx context.Context, args []string, p command.Process) error {
-	return command.New(p, subcommands(p)...).Run(ctx, args)
+	root := command.New(p, subcommands(p)...)
+	root.AddPage(option.KafkaTopic())
+	return root.Run(ctx, args)
 }
 
 // subcommands returns all subcommands of floodgate, as its help lists them.

@@ -108,14 +108,12 @@ func TestNotifySaysHowItIsCalled(t *testing.T) {
 		"notify test ops":              "2 --config: got none, want a file of settings",
 		"notify send":                  `2 notify: got ["send"], want no arguments, check FILE, secret, or test ENDPOINT`,
 		"notify check":                 "2 notify check: got [], want one file",
-		"notify --brokers 127.0.0.1:1 --config " + bad:             "1 name: ops is taken by the endpoint in line",
-		"notify --brokers 127.0.0.1:1 --config none --group=":      "2 --group: got none",
-		"notify --brokers 127.0.0.1:1 --topic-events=":             "2 --topic-events: got none",
-		"notify --brokers 127.0.0.1:1 --session-timeout 1s":        "2 --session-timeout: got 1s",
-		"notify --brokers 127.0.0.1:1 --config " + os.DevNull:      "1 want a regular file",
-		"notify --brokers 127.0.0.1:1 --config /none/notify.yaml":  "1 read settings: open /none/notify.yaml: no such file",
-		"notify --brokers 127.0.0.1 --config none":                 "2 --brokers: got \"127.0.0.1\", want host:port",
-		"notify --brokers 127.0.0.1:1 --config none --topic-state": "2 unknown flag: --topic-state",
+		"notify --brokers 127.0.0.1:1 --config " + bad:            "1 name: ops is taken by the endpoint in line",
+		"notify --brokers 127.0.0.1:1 --session-timeout 1s":       "2 --session-timeout: got 1s",
+		"notify --brokers 127.0.0.1:1 --config " + os.DevNull:     "1 want a regular file",
+		"notify --brokers 127.0.0.1:1 --config /none/notify.yaml": "1 read settings: open /none/notify.yaml: no such file",
+		"notify --brokers 127.0.0.1 --config none":                "2 --brokers: got \"127.0.0.1\", want host:port",
+		"notify --brokers 127.0.0.1:1 --config none --partitions": "2 unknown flag: --partitions",
 	} {
 		code, want, _ := strings.Cut(want, " ")
 		if text, got := shown(strings.Fields(line)...); fmt.Sprint(got) != code || !strings.Contains(text, want) {

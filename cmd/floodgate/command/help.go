@@ -49,7 +49,9 @@ func (r *Root) help(cmd *cobra.Command, _ []string) {
 	if columns, _, ok := terminal.Size(w); ok {
 		width = columns
 	}
-	fmt.Fprintf(w, "Usage: floodgate %s%s\n", strings.TrimSuffix(path(cmd), cmd.Name()), cmd.Use)
+	if cmd.Runnable() {
+		fmt.Fprintf(w, "Usage: floodgate %s%s\n", strings.TrimSuffix(path(cmd), cmd.Name()), cmd.Use)
+	}
 	if cmd.Long != "" {
 		fmt.Fprint(w, "\n"+wrap(cmd.Long, width))
 	}

@@ -55,6 +55,12 @@ func New(p Process, groups ...Group) *Root {
 	return r
 }
 
+// AddPage adds a page of help that is no subcommand.
+func (r *Root) AddPage(page *cobra.Command) {
+	page.Flags().SortFlags = false
+	r.cobra.AddCommand(page)
+}
+
 // Run finds the subcommand that args name, and runs it.
 func (r *Root) Run(ctx context.Context, args []string) error {
 	r.cobra.SetArgs(args)

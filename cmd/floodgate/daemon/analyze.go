@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,19 +61,20 @@ func Analyze(p command.Process) *cobra.Command {
 		},
 	}
 	c.kafka.Add(cmd)
+	c.kafka.AddPartitions(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&c.rules, "rules", "", "rules `file`; read again when it changes and on SIGHUP")
 	flags.StringVar(&c.data, "data", "", "`directory` for the counts")
 	c.key.Add(cmd)
 	flags.StringVar(&c.listen, "listen", "127.0.0.1:9090", "`host:port` of /metrics, /healthz, /readyz and /status; empty: none")
-	flags.StringVar(&c.group, "group", "floodgate", "consumer group whose members share the partitions")
+	flags.StringVar(&c.group, "group", "", "consumer group whose members share the partitions (default: --topic-prefix)")
 	flags.DurationVar(&c.session, "session-timeout", kafkaio.DefaultSessionTimeout, "how long a silent analyzer keeps its partitions")
 	flags.DurationVar(&c.checkpoint, "checkpoint", analyzer.DefaultCheckpoint, "time between commits of the counts")
 	flags.DurationVar(&c.repeat, "repeat", analyzer.DefaultRepeat, "time between repeats of all closures in force")
 	flags.DurationVar(&c.snapshot, "snapshot", analyzer.DefaultSnapshot, "time between snapshots of all counts, from which another analyzer can continue")
 	flags.BoolVar(&c.standby, "standby", false, "get partitions only while no other analyzer of the group runs")
 	flags.IntVar(&c.maxRows, "max-rows", fold.DefaultMaxRows, "rules × callers with an exact count in one partition, at some 200 bytes each; further callers wait, and offenders among them take the rows of others")
-	command.Hide(flags, "session-timeout", "checkpoint", "repeat", "snapshot")
+	command.Hide(flags, "group", "session-timeout", "checkpoint", "repeat", "snapshot")
 	c.predict.Add(cmd)
 	c.api.add(cmd)
 	c.ids.Add(cmd)
@@ -167,7 +169,7 @@ func (c *analyzeConfig) analyzer(d *daemon, set *rules.Set, t requestsTopic) *an
 		Dir: c.data, SessionTimeout: c.session,
 		Join: func() (analyzer.Membership, error) {
 			return kafkaio.NewGroup(kafkaio.GroupConfig{
-				Client: d.client, Group: c.group, Topic: c.kafka.Names.Requests, SessionTimeout: c.session,
+				Client: d.client, Group: cmp.Or(c.group, c.kafka.Prefix), Topic: c.kafka.Names.Requests, SessionTimeout: c.session,
 				Held: func() map[int]int64 { return a.Held() }, Standby: c.standby, MemberFile: filepath.Join(c.data, "member"),
 			})
 		},

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,6 +60,7 @@ func Ingest(p command.Process) *cobra.Command {
 		},
 	}
 	c.kafka.Add(cmd)
+	c.kafka.AddPartitions(cmd)
 	flags := cmd.Flags()
 	flags.StringArrayVar(&c.topics, "topic", nil, "foreign `topic` to read; can be given several times")
 	flags.StringArrayVar(&c.files, "file", nil, "log `file` to follow through rotations; can be given several times")
@@ -66,10 +68,10 @@ func Ingest(p command.Process) *cobra.Command {
 	flags.BoolVar(&c.once, "once", false, "read the files to their end, and stop")
 	c.key.Add(cmd)
 	flags.StringVar(&c.listen, "listen", "127.0.0.1:9095", "`host:port` of /metrics, /healthz and /readyz; empty: none")
-	flags.StringVar(&c.group, "group", "floodgate-ingest", "consumer group, to which a dot and the topic are appended; with another group, lines of a topic are read and counted again")
+	flags.StringVar(&c.group, "group", "", "consumer group (default: --topic-prefix and -ingest), to which a dot and the topic are appended; with another group, lines of a topic are read and counted again")
 	flags.DurationVar(&c.session, "session-timeout", kafkaio.DefaultSessionTimeout, "how long a silent member of the group keeps its partitions")
 	flags.Int64Var(&c.buffer, "buffer", feed.DefaultMaxBytes>>20, "MiB of frames that may wait for Kafka; when full, reading waits")
-	command.Hide(flags, "session-timeout", "buffer")
+	command.Hide(flags, "group", "session-timeout", "buffer")
 	c.mapping.Add(cmd)
 	c.log.Add(cmd)
 	return cmd
@@ -88,7 +90,7 @@ func (c *ingestConfig) check() error {
 	case c.session < 2*time.Second:
 		return command.Usagef("--session-timeout: got %v, want 2s or more", c.session)
 	}
-	if err := c.kafka.CheckForeign(c.topics); err != nil {
+	if err := c.kafka.Check(); err != nil {
 		return err
 	}
 	for i, f := range c.files {
@@ -101,7 +103,7 @@ func (c *ingestConfig) check() error {
 		}
 		c.files[i] = path
 	}
-	return c.kafka.Check()
+	return c.kafka.CheckForeign(c.topics)
 }
 
 func (c *ingestConfig) run(ctx context.Context, p command.Process) (err error) {
@@ -240,7 +242,7 @@ func (in *intake) read(ctx context.Context) error {
 
 // topic returns a reader of a foreign topic, in a group of its own.
 func (in *intake) topic(name string) *feed.Topic {
-	group := in.config.group + "." + name
+	group := cmp.Or(in.config.group, in.kafka.Prefix+"-ingest") + "." + name
 	config := kafkaio.GroupConfig{
 		Client: in.client, Group: group, Topic: name, SessionTimeout: in.config.session, GrowthCheck: kafkaio.DefaultGrowthCheck,
 	}

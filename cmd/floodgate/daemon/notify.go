@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -51,13 +52,13 @@ func Notify(p command.Process) *cobra.Command {
 		Args:    command.Arguments(0, 0, "no arguments, check FILE, secret, or test ENDPOINT"),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context(), p) },
 	}
-	c.kafka.AddEvents(cmd)
+	c.kafka.Add(cmd)
 	flags := cmd.Flags()
 	c.addConfig(cmd)
-	flags.StringVar(&c.group, "group", "floodgate-notify", "consumer group, to which a dot and the name of an endpoint are appended; with another group, the events of the last ten minutes are sent again")
+	flags.StringVar(&c.group, "group", "", "consumer group (default: --topic-prefix and -notify), to which a dot and the name of an endpoint are appended; with another group, the events of the last ten minutes are sent again")
 	flags.StringVar(&c.listen, "listen", "127.0.0.1:9097", "`host:port` of /metrics, /healthz and /readyz; empty: none")
 	flags.DurationVar(&c.session, "session-timeout", kafkaio.DefaultSessionTimeout, "how long a silent member of a group keeps its partitions")
-	command.Hide(flags, "session-timeout")
+	command.Hide(flags, "group", "session-timeout")
 	c.log.Add(cmd)
 	cmd.AddCommand(notifyCheck(p), notifySecret(p), notifyTest(p))
 	return cmd
@@ -70,12 +71,6 @@ func (c *notifyConfig) addConfig(cmd *cobra.Command) {
 func (c *notifyConfig) check() error {
 	if c.session < 2*time.Second {
 		return command.Usagef("--session-timeout: got %v, want 2s or more", c.session)
-	}
-	if c.kafka.Names.Events == "" {
-		return command.Usagef("--topic-events: got none, want the name of a topic")
-	}
-	if c.group == "" {
-		return command.Usagef("--group: got none, want the name of a consumer group")
 	}
 	return c.kafka.Check()
 }
@@ -109,7 +104,7 @@ func (c *notifyConfig) run(ctx context.Context, p command.Process) (err error) {
 		d.logger.Warn("settings", "warning", w.Error())
 	}
 	n := notify.New(notify.Config{
-		Fetcher: d.client, Join: c.join(d), Topic: c.kafka.Names.Events, Group: c.group, Path: c.config, Logger: d.logger, Observe: webhooks.Observe,
+		Fetcher: d.client, Join: c.join(d), Topic: c.kafka.Names.Events, Group: cmp.Or(c.group, c.kafka.Prefix+"-notify"), Path: c.config, Logger: d.logger, Observe: webhooks.Observe,
 	}, settings)
 	webhooks.Show(n.Stats)
 	d.http.Report(func(time.Time) string { return n.Waits() })

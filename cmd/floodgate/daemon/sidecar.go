@@ -76,7 +76,7 @@ func Sidecar(p command.Process) *cobra.Command {
 }
 
 func (c *sidecarConfig) add(cmd *cobra.Command) {
-	c.kafka.AddFollower(cmd)
+	c.kafka.Add(cmd)
 	flags := cmd.Flags()
 	flags.StringArrayVar(&c.callers, "callers", nil,
 		"callers of a kind beside ip, as `kind=Header`, or kind=part+part for a composite one, where ip is a part too; can be given several times")

@@ -74,9 +74,9 @@ func newChain(t *testing.T, kafka string) *chain {
 	if _, err := c.Client.EnsureTopics(t.Context(), kafkaio.TopicSpec{Name: c.log, Partitions: 2}); err != nil {
 		t.Fatal(err)
 	}
-	c.names = []string{"--brokers", c.Broker, "--topic-requests", "requests" + suffix, "--topic-decisions", "decisions" + suffix}
-	all := append(c.names, "--topic-state", "state"+suffix, "--topic-rejects", "rejects"+suffix, "--topic-control", "control"+suffix,
-		"--topic-events", "events"+suffix, "--partitions", "2")
+	c.names = []string{"--brokers", c.Broker, "--topic-name", "requests=requests" + suffix, "--topic-name", "decisions=decisions" + suffix}
+	all := append(c.names, "--topic-name", "state=state"+suffix, "--topic-name", "rejects=rejects"+suffix, "--topic-name", "control=control"+suffix,
+		"--topic-name", "events=events"+suffix, "--partitions", "2")
 	c.WriteRules("version: 1\nrules:\n  - {name: per-ip, callers: ip, limit: 10, window: 1h}\n")
 	analyzer := start(t, append([]string{"analyze", "--rules", c.RulesPath(), "--data", filepath.Join(dir, "counts"), "--listen", "127.0.0.1:0", "--group", "analyze" + suffix}, all...)...)
 	c.ready("http://" + analyzer.WaitFor(`msg=listening address=(\S+)`, 30*time.Second))
@@ -175,7 +175,7 @@ func (c *chain) rejects() {
 	}
 	suffix := strings.TrimPrefix(c.log, "nginx")
 	processtest.Eventually(c.T, 20*time.Second, "two rejects shown", func() bool {
-		out, err := runCommand("rejects", "--brokers", c.Broker, "--topic-rejects", "rejects"+suffix, "--output", "json")
+		out, err := runCommand("rejects", "--brokers", c.Broker, "--topic-name", "rejects=rejects"+suffix, "--output", "json")
 		if err != nil {
 			return false
 		}

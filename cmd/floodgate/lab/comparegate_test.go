@@ -40,7 +40,7 @@ func TestOpenThereBlockedHere(t *testing.T) {
 	compare(other, follows, "closed, and the gate follows", "agree: key:"+key+" is closed", true)
 
 	d.copyDecisions("floodgate.decisions.stopped")
-	stopped := d.sidecar("--topic-decisions", "floodgate.decisions.stopped")
+	stopped := d.sidecar("--topic-name", "decisions=floodgate.decisions.stopped")
 	stopped.holds(key, "its decisions have stopped", func(h *gateview.Caller) bool { return h.Refused && h.Stale == 2 })
 	d.act(other, "open", "key:"+key, "--for", "1h")
 	follows.closes(key, "open")

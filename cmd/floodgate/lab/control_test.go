@@ -82,9 +82,9 @@ func beginNight(t *testing.T, brokers string) *night {
 	}
 	n.args = []string{
 		"analyze", "--brokers", brokers, "--rules", rulesFile(t), "--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0", "--api-tokens", tokens,
-		"--partitions", fmt.Sprint(controlPartitions), "--checkpoint", "50ms", "--snapshot", "1s", "--group", "floodgate" + suffix, "--topic-requests", n.names.Requests,
-		"--topic-decisions", n.names.Decisions, "--topic-state", n.names.State, "--topic-rejects", n.names.Rejects, "--topic-control", n.names.Control,
-		"--topic-events", n.names.Events,
+		"--partitions", fmt.Sprint(controlPartitions), "--checkpoint", "50ms", "--snapshot", "1s", "--group", "floodgate" + suffix, "--topic-name", "requests=" + n.names.Requests,
+		"--topic-name", "decisions=" + n.names.Decisions, "--topic-name", "state=" + n.names.State, "--topic-name", "rejects=" + n.names.Rejects, "--topic-name", "control=" + n.names.Control,
+		"--topic-name", "events=" + n.names.Events,
 	}
 	n.dir, n.analyzers = dir, make([]*processtest.Program, controlPartitions)
 	n.urls, n.apis = make([]string, controlPartitions), make([]string, controlPartitions)

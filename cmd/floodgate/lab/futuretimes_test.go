@@ -78,9 +78,9 @@ func (u *requestTimes) data() string  { return filepath.Join(u.dir, "counts") }
 // args is a command line for these topics.
 func (u *requestTimes) args(command string, more ...string) []string {
 	return append([]string{
-		command, "--brokers", u.broker, "--rules", u.rules(), "--data", u.data(), "--topic-requests", u.names.Requests,
-		"--topic-decisions", u.names.Decisions, "--topic-state", u.names.State, "--topic-rejects", u.names.Rejects,
-		"--topic-control", u.names.Control, "--topic-events", u.names.Events,
+		command, "--brokers", u.broker, "--rules", u.rules(), "--data", u.data(), "--topic-name", "requests=" + u.names.Requests,
+		"--topic-name", "decisions=" + u.names.Decisions, "--topic-name", "state=" + u.names.State, "--topic-name", "rejects=" + u.names.Rejects,
+		"--topic-name", "control=" + u.names.Control, "--topic-name", "events=" + u.names.Events,
 	}, more...)
 }
 
@@ -113,7 +113,7 @@ func TestAnalyzeWhereBrokersTakeEveryTime(t *testing.T) {
 				u.t.Errorf("got\n%s\nwant a word about %s", p.Text(), word)
 			}
 		}
-		out, err := runCommand("topics", "--brokers", u.broker, "--partitions", "1", "--topic-requests", u.names.Requests)
+		out, err := runCommand("topics", "--brokers", u.broker, "--partitions", "1", "--topic-name", "requests="+u.names.Requests)
 		if err == nil || !strings.Contains(out, kafkaio.SettingAhead) {
 			u.t.Errorf("topics: got %v,\n%s\nwant the setting found missing", err, out)
 		}
@@ -140,8 +140,8 @@ func TestAnalyzeWithTheBrokersTimes(t *testing.T) {
 		if out, err := runCommand(u.args("audit")...); err != nil || !strings.Contains(out, "11 requests") || !strings.Contains(out, "to the unit") {
 			u.t.Errorf("audit: %v\n%s", err, out)
 		}
-		out, err := runCommand("topics", "--brokers", u.broker, "--partitions", "1", "--topic-requests", u.names.Requests, "--topic-decisions", u.names.Decisions,
-			"--topic-state", u.names.State, "--topic-rejects", u.names.Rejects, "--topic-control", u.names.Control, "--topic-events", u.names.Events)
+		out, err := runCommand("topics", "--brokers", u.broker, "--partitions", "1", "--topic-name", "requests="+u.names.Requests, "--topic-name", "decisions="+u.names.Decisions,
+			"--topic-name", "state="+u.names.State, "--topic-name", "rejects="+u.names.Rejects, "--topic-name", "control="+u.names.Control, "--topic-name", "events="+u.names.Events)
 		if err != nil || !strings.Contains(out, "shares would not add up") {
 			u.t.Errorf("topics: %v\n%s\nwant a warning alone", err, out)
 		}

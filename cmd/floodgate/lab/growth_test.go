@@ -65,7 +65,7 @@ func TestGrowthAsDocumented(t *testing.T) {
 
 	old := newGenerator(t, broker, "floodgate.requests", seed)
 	old.sendFor(t, 500*time.Millisecond)
-	if out, err := runCommand(documentedCommand(t, "topics", vars)...); err != nil || !strings.Contains(out, "created floodgate.requests.2") {
+	if out, err := runCommand(documentedCommand(t, "topics", vars)...); err != nil || !strings.Contains(out, "created floodgate2.requests") {
 		t.Fatalf("topics: got %v,\n%s", err, out)
 	}
 	var sending sync.WaitGroup
@@ -77,7 +77,7 @@ func TestGrowthAsDocumented(t *testing.T) {
 	processtest.Eventually(t, 30*time.Second, "new analyzer ready", func() bool { _, s := processtest.Get(t.Context(), newURL+"/readyz"); return s == 200 })
 
 	// The first server moves; it is another process now, and so another producer.
-	moved := newGenerator(t, broker, "floodgate.requests.2", seed+1)
+	moved := newGenerator(t, broker, "floodgate2.requests", seed+1)
 	moved.spread(grownPartitions, schemas.ProducerID{9})
 	sending.Go(func() { moved.sendFor(t, 4*time.Second) })
 	time.Sleep(time.Second)
@@ -108,7 +108,7 @@ func TestGrowthAsDocumented(t *testing.T) {
 		t.Error("duplicates: got none, though the repartitioner was killed and sent again")
 	}
 	t.Logf("%d entries to the old topics, %d to the new ones", old.entries, moved.entries)
-	if out, err := runCommand("audit", "--brokers", broker, "--rules", rules, "--data", filepath.Join(dir, "new"), "--topic-requests", "floodgate.requests.2"); err != nil {
+	if out, err := runCommand("audit", "--brokers", broker, "--rules", rules, "--data", filepath.Join(dir, "new"), "--topic-prefix", "floodgate2", "--topic-name", "control=floodgate.control"); err != nil {
 		t.Errorf("audit: %v\n%s", err, out)
 	}
 }
@@ -160,7 +160,7 @@ func TestRepartitionSaysWhatIsWrong(t *testing.T) {
 		}
 	}
 	broker := start(t, "broker", "--listen", "127.0.0.1:0").WaitFor(`serving Kafka on (\S+)`, 10*time.Second)
-	if _, err := runCommand("repartition", "--brokers", broker, "--to-requests", "floodgate.requests.2"); err == nil || !strings.Contains(err.Error(), "no such topic") {
+	if _, err := runCommand("repartition", "--brokers", broker, "--to-requests", "floodgate2.requests"); err == nil || !strings.Contains(err.Error(), "no such topic") {
 		t.Errorf("no topics: got %v, want it said", err)
 	}
 	if _, err := runCommand("topics", "--brokers", broker, "--create"); err != nil {
@@ -169,7 +169,7 @@ func TestRepartitionSaysWhatIsWrong(t *testing.T) {
 	if _, err := runCommand(documentedCommand(t, "topics", map[string]string{"BROKERS": broker, "P": "2"})...); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := runCommand("repartition", "--brokers", broker, "--to-requests", "floodgate.requests.2"); err != nil || !strings.Contains(out, "0 records behind") {
+	if out, err := runCommand("repartition", "--brokers", broker, "--to-requests", "floodgate2.requests"); err != nil || !strings.Contains(out, "0 records behind") {
 		t.Errorf("nothing to repartition: got %v, %q, want an end", err, out)
 	}
 }

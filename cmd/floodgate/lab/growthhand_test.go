@@ -58,7 +58,7 @@ func TestGrowthKeepsWhatPeopleDecided(t *testing.T) {
 	}
 	grown := d.analyzeAs(documentedCommand(t, "analyze", vars)...)
 	d.awaitRunning(grown, 3, 3)
-	g := d.sidecar("--topic-requests", "floodgate.requests.2", "--topic-decisions", "floodgate.decisions.2")
+	g := d.sidecar("--topic-prefix", "floodgate2")
 	for p := range 3 {
 		closed, limited, opened := movedKey("closed", p), movedKey("limited", p), movedKey("opened", p)
 		d.explained(grown, closed, "closed by hand, to the same end", func(e *apiv1.Explanation) bool {
@@ -74,8 +74,8 @@ func TestGrowthKeepsWhatPeopleDecided(t *testing.T) {
 		counts(limited, "another limit", 6, 8, apiv1.Below, apiv1.Ended) // the record may apply behind the frame that has its time
 		g.closes(limited, "another limit, at the new gate")
 		counts(opened, "opened by hand", 6, 5, apiv1.OpenedByHand)
-		d.sendTo("floodgate.requests.2", 3, opened, 5)
-		d.sendTo("floodgate.requests.2", 3, limited, 2)
+		d.sendTo("floodgate2.requests", 3, opened, 5)
+		d.sendTo("floodgate2.requests", 3, limited, 2)
 		g.closes(limited, "closed at the other limit", "r")
 		g.closes(opened, "opened by hand, at the new gate")
 		counts(limited, "closed at the other limit", 8, 8, apiv1.Closed)
@@ -86,8 +86,8 @@ func TestGrowthKeepsWhatPeopleDecided(t *testing.T) {
 	if code := grown.Stop(syscall.SIGTERM); code != 0 {
 		t.Errorf("SIGTERM: got exit code %d:\n%s", code, grown.Text())
 	}
-	if out, err := runCommand("audit", "--brokers", d.broker, "--rules", d.rules, "--data", vars["DATA"], "--topic-requests", "floodgate.requests.2",
-		"--topic-decisions", "floodgate.decisions.2", "--topic-state", "floodgate.state.2"); err != nil {
+	if out, err := runCommand("audit", "--brokers", d.broker, "--rules", d.rules, "--data", vars["DATA"], "--topic-prefix", "floodgate2",
+		"--topic-name", "control=floodgate.control"); err != nil {
 		t.Errorf("audit: got %v,\n%s", err, out)
 	}
 }

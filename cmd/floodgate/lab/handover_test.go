@@ -89,7 +89,7 @@ func (p *pair) start(i int) {
 		"--session-timeout", p.session.String(), "--checkpoint", "50ms", "--snapshot", "2s", "--group", "g" + p.suffix,
 	}
 	for _, topic := range []string{"requests", "decisions", "state", "rejects", "control", "events"} {
-		args = append(args, "--topic-"+topic, topic+p.suffix)
+		args = append(args, "--topic-name", topic+"="+topic+p.suffix)
 	}
 	p.programs[i] = start(p.t, args...)
 	p.urls[i] = "http://" + p.programs[i].WaitFor(`msg=listening address=(\S+)`, 30*time.Second)

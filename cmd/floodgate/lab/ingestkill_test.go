@@ -158,7 +158,7 @@ func TestIngestKillMinus9(t *testing.T) {
 // wantRejects wants a topic to hold so many rejects, and nothing else. It returns the table of them.
 func wantRejects(t *testing.T, broker, topic string, n int) (out string) {
 	t.Helper()
-	out, err := runCommand("rejects", "--brokers", broker, "--topic-rejects", topic, "--last", "0")
+	out, err := runCommand("rejects", "--brokers", broker, "--topic-name", "rejects="+topic, "--last", "0")
 	if got, want := strings.TrimSpace(out[strings.LastIndexByte(strings.TrimSpace(out), '\n')+1:]), fmt.Sprintf("%d rejects", n); err != nil || got != want {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}

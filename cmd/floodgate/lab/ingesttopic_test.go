@@ -106,7 +106,7 @@ func shareTopic(t *testing.T, broker, suffix, session string, kills int) {
 	for i := range members {
 		args := []string{"--topic", f.topic, "--mapping", mapping, "--session-timeout", session, "--group", "g" + suffix}
 		for _, topic := range []string{"requests", "decisions", "state", "rejects", "control", "events"} {
-			args = append(args, "--topic-"+topic, "floodgate."+topic+suffix)
+			args = append(args, "--topic-name", topic+"="+"floodgate."+topic+suffix)
 		}
 		members[i] = &ingestRun{t: t, broker: broker, args: args}
 		members[i].start()

@@ -218,8 +218,8 @@ func (k killRun) run(t *testing.T) {
 		t.Errorf("duplicates: got none found, want at least one of %d", g.duplicates)
 	}
 	compareStores(t, filepath.Join(dir, "counts"), g.truth)
-	out, err := runCommand("audit", "--brokers", k.broker, "--rules", path, "--data", filepath.Join(dir, "counts"), "--topic-requests", g.topic,
-		"--topic-state", "floodgate.state"+k.suffix, "--topic-control", "floodgate.control"+k.suffix)
+	out, err := runCommand("audit", "--brokers", k.broker, "--rules", path, "--data", filepath.Join(dir, "counts"), "--topic-name", "requests="+g.topic,
+		"--topic-name", "state=floodgate.state"+k.suffix, "--topic-name", "control=floodgate.control"+k.suffix)
 	if err != nil {
 		t.Errorf("audit: %v\n%s", err, out)
 	}
@@ -241,7 +241,7 @@ func (k killRun) args(dir, rules string, group int) []string {
 		"--session-timeout", k.session, "--checkpoint", "50ms", "--group", fmt.Sprint("floodgate", k.suffix, ".", group),
 	}
 	for _, topic := range []string{"requests", "decisions", "state", "rejects", "control", "events"} {
-		args = append(args, "--topic-"+topic, "floodgate."+topic+k.suffix)
+		args = append(args, "--topic-name", topic+"="+"floodgate."+topic+k.suffix)
 	}
 	return args
 }

@@ -105,7 +105,7 @@ func measureLoad(t *testing.T, size loadSize) loadFigures {
 	r.stop()
 	l.compare()
 	r.wipe()
-	f.fromLog = r.analyze(append(room, "--topic-state", r.topic("no-state"))...)
+	f.fromLog = r.analyze(append(room, "--topic-name", "state="+r.topic("no-state"))...)
 	r.stop()
 	l.compare()
 	return f

@@ -83,7 +83,7 @@ func (r *rig) apiOfTwo() (one, two string) {
 		"--group", fmt.Sprint("floodgate", r.suffix, ".", r.lives), "--api-listen", two, "--api-cluster-key-file", key,
 	}
 	for _, topic := range []string{"requests", "decisions", "state", "rejects", "control", "events"} {
-		args = append(args, "--topic-"+topic, r.topic(topic))
+		args = append(args, "--topic-name", topic+"="+r.topic(topic))
 	}
 	start(r.t, args...)
 	return "http://" + one, "http://" + two

@@ -70,7 +70,7 @@ func (r *rig) analyze(flags ...string) (opened time.Duration) {
 		"--partitions", strconv.Itoa(r.partitions), "--group", fmt.Sprint("floodgate", r.suffix, ".", r.lives),
 	}
 	for _, topic := range []string{"requests", "decisions", "state", "rejects", "control", "events"} {
-		args = append(args, "--topic-"+topic, r.topic(topic))
+		args = append(args, "--topic-name", topic+"="+r.topic(topic))
 	}
 	r.analyzer = start(r.t, append(args, flags...)...)
 	r.url = "http://" + r.analyzer.WaitFor(`msg=listening address=(\S+)`, 30*time.Second)

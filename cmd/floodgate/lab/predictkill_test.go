@@ -126,7 +126,7 @@ func killWhileItPredicts(t *testing.T, predict string) {
 		t.Errorf("SIGTERM: got exit code %d, want 0:\n%s", code, r.analyzer.Text())
 	}
 	out, err := runCommand("audit", "--brokers", r.broker, "--rules", r.rules, "--data", r.data(),
-		"--topic-requests", r.topic("requests"), "--topic-state", r.topic("state"), "--topic-control", r.topic("control"))
+		"--topic-name", "requests="+r.topic("requests"), "--topic-name", "state="+r.topic("state"), "--topic-name", "control="+r.topic("control"))
 	if err != nil {
 		t.Errorf("audit: %v\n%s", err, out)
 	}
@@ -171,10 +171,10 @@ func (r *rig) recount(predict string) (data string) {
 	data = filepath.Join(r.dir, "counts-"+predict)
 	args := []string{
 		"analyze", "--brokers", r.broker, "--rules", r.rules, "--data", data, "--listen", "127.0.0.1:0", "--predict", predict,
-		"--partitions", strconv.Itoa(r.partitions), "--group", fmt.Sprint("floodgate", r.suffix, ".", predict), "--topic-requests", r.topic("requests"),
+		"--partitions", strconv.Itoa(r.partitions), "--group", fmt.Sprint("floodgate", r.suffix, ".", predict), "--topic-name", "requests=" + r.topic("requests"),
 	}
 	for _, topic := range []string{"decisions", "state", "rejects", "control", "events"} {
-		args = append(args, "--topic-"+topic, r.topic(topic+"."+predict))
+		args = append(args, "--topic-name", topic+"="+r.topic(topic+"."+predict))
 	}
 	p := start(r.t, args...)
 	url := "http://" + p.WaitFor(`msg=listening address=(\S+)`, 30*time.Second)

@@ -94,7 +94,7 @@ func TestADiskThatFailsToSync(t *testing.T) {
 		t.Errorf("SIGTERM: got exit code %d, want 0:\n%s", code, p.Text())
 	}
 	compareStores(t, filepath.Join(dir, "counts"), g.truth)
-	out, err := runCommand("audit", "--brokers", broker, "--rules", path, "--data", filepath.Join(dir, "counts"), "--topic-requests", g.topic)
+	out, err := runCommand("audit", "--brokers", broker, "--rules", path, "--data", filepath.Join(dir, "counts"), "--topic-name", "requests="+g.topic)
 	if err != nil {
 		t.Errorf("audit: %v\n%s", err, out)
 	}

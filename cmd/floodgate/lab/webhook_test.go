@@ -35,7 +35,7 @@ func TestCloseToWebhook(t *testing.T) {
 	h := newHook(t)
 	path, secret := processtest.NotifySettings(t, h.URL, "    routes: [{types: closed}]\n    digest: {over: 10000}\n")
 	h.secret = secret
-	p := start(t, "notify", "--brokers", r.broker, "--topic-events", r.topic("events"), "--group", "notify"+r.suffix, "--config", path, "--listen", "")
+	p := start(t, "notify", "--brokers", r.broker, "--topic-name", "events="+r.topic("events"), "--group", "notify"+r.suffix, "--config", path, "--listen", "")
 	p.WaitFor(`msg="reading events" (.*)`, time.Minute)
 	server := startLoad(t, loadPlan{
 		Brokers: r.broker, Suffix: r.suffix, Name: "s", Callers: 1000, Rate: *webhookRate, For: *webhookFor, Noisy: *webhookNoisy,

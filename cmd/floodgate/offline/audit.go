@@ -299,7 +299,7 @@ func doubts(r *audit.Report) (list []string) {
 		list = append(list, fmt.Sprintf("nothing says where %d control records were applied: they were applied where the log reaches their time", r.Guessed))
 	}
 	if r.LostControls {
-		list = append(list, "the topic of control does not hold all records that were applied: see --topic-control")
+		list = append(list, "the topic of control does not hold all records that were applied: see --topic-name")
 	}
 	return list
 }

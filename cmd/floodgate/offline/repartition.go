@@ -22,7 +22,7 @@ func Repartition(p command.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "repartition --brokers HOST:PORT... --to-requests TOPIC [flags]",
 		Short:   "write requests to another topic with more partitions, to grow",
-		Example: "floodgate repartition --brokers kafka:9092 --to-requests floodgate.requests.2",
+		Example: "floodgate repartition --brokers kafka:9092 --to-requests floodgate2.requests",
 		Args:    command.FlagsOnly,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context(), p) },
 	}
@@ -44,14 +44,14 @@ type repartitionConfig struct {
 
 func (r *repartitionConfig) run(ctx context.Context, p command.Process) error {
 	k := &r.kafka
+	if err := k.Check(); err != nil {
+		return err
+	}
 	if r.to == "" {
 		return command.Usagef("--to-requests: got none, want a topic beside %s", k.Names.Requests)
 	}
-	if flag := k.Uses(r.to); flag != "" {
-		return command.Usagef("--to-requests: got %q, which is --%s; want another topic", r.to, flag)
-	}
-	if err := k.Check(); err != nil {
-		return err
+	if kind := k.Uses(r.to); kind != "" {
+		return command.Usagef("--to-requests: got %q, which is the topic of %s; want another topic", r.to, kind)
 	}
 	secret, err := r.key.Load()
 	if err != nil {

@@ -25,6 +25,7 @@ func Topics(p command.Process) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context(), p) },
 	}
 	c.kafka.Add(cmd)
+	c.kafka.AddPartitions(cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&c.create, "create", false, "create the topics that are missing")
 	flags.StringArrayVar(&c.foreign, "topic", nil, "foreign `topic` that ingest reads, to create or check too; can be given several times")

@@ -19,94 +19,101 @@ import (
 // Kafka is the flags of all subcommands that speak to a Kafka cluster.
 type Kafka struct {
 	Brokers    []string
-	Names      schemas.TopicNames
+	Prefix     string             // of the names of topics
+	Names      schemas.TopicNames // once Check has returned
 	Partitions int
 	Secure     secure.Options
 
-	follower bool // the subcommand uses only requests and decisions
+	named map[string]string // topics that do not begin with the prefix, by what is in them
 }
 
-// Add adds the flags to a subcommand that uses all topics. Those that a person must give come first, and the others under a heading.
+// Add adds the flags to a subcommand. What few people give is hidden: floodgate help kafka prints it.
 func (k *Kafka) Add(cmd *cobra.Command) {
-	k.add(cmd, func(flags *pflag.FlagSet) {
-		flags.IntVar(&k.Partitions, "partitions", 4, "partitions of the topics that are created")
-		flags.StringVar(&k.Names.Requests, "topic-requests", k.Names.Requests, "topic of request frames")
-		flags.StringVar(&k.Names.Decisions, "topic-decisions", k.Names.Decisions, "topic of decisions")
-		flags.StringVar(&k.Names.State, "topic-state", k.Names.State, "topic of snapshots")
-		flags.StringVar(&k.Names.Rejects, "topic-rejects", k.Names.Rejects, "topic of lines and records that could not be read")
-		flags.StringVar(&k.Names.Control, "topic-control", k.Names.Control, "topic of what people decide by hand")
-		flags.StringVar(&k.Names.Events, "topic-events", k.Names.Events, "topic of what has happened: closes, their ends, what people decided")
-	})
-}
-
-// AddFollower adds the flags to a subcommand that creates no topics, and uses only requests and decisions.
-func (k *Kafka) AddFollower(cmd *cobra.Command) {
-	k.Partitions, k.follower = 1, true // the number of partitions does not matter
-	k.add(cmd, func(flags *pflag.FlagSet) {
-		flags.StringVar(&k.Names.Requests, "topic-requests", k.Names.Requests, "topic of request frames")
-		flags.StringVar(&k.Names.Decisions, "topic-decisions", k.Names.Decisions, "topic of decisions")
-	})
-}
-
-// AddEvents adds the flags to a subcommand that creates no topics, and uses only that of events.
-func (k *Kafka) AddEvents(cmd *cobra.Command) {
-	k.Partitions, k.follower = 1, true
-	k.add(cmd, func(flags *pflag.FlagSet) {
-		flags.StringVar(&k.Names.Events, "topic-events", k.Names.Events, "topic of what has happened: closes, their ends, what people decided")
-	})
-}
-
-// add adds the brokers, topics, TLS and SASL.
-func (k *Kafka) add(cmd *cobra.Command, topics func(*pflag.FlagSet)) {
-	k.Names = schemas.DefaultTopicNames()
-	cmd.Flags().StringSliceVar(&k.Brokers, "brokers", nil, "Kafka brokers to find the cluster by, `host:port,...`")
-	o := &k.Secure
+	k.Partitions = 1 // it does not matter where no topics are created
+	cmd.Flags().StringSliceVar(&k.Brokers, "brokers", nil, "Kafka brokers to find the cluster by, `host:port,...`; for TLS and SASL see floodgate help kafka")
 	command.Section(cmd, "Kafka", func(flags *pflag.FlagSet) {
-		topics(flags)
-		flags.BoolVar(&o.TLS, "tls", false, "speak TLS to the brokers, and verify their certificates and host names")
-		flags.StringVar(&o.CA, "tls-ca", "", "PEM `file` of the authorities to trust (default: the system's)")
-		flags.StringVar(&o.Cert, "tls-cert", "", "PEM `file` of this client's certificate, for brokers that ask for one; read again for each connection")
-		flags.StringVar(&o.Key, "tls-key", "", "PEM `file` of its key")
-		flags.StringVar(&o.SASL, "sasl", "", "`mechanism` to log in by: "+secure.Plain+", "+secure.ScramSHA256+" or "+secure.ScramSHA512)
-		flags.StringVar(&o.User, "sasl-user", "", "user to log in as")
-		flags.StringVar(&o.PasswordFile, "sasl-password-file", "", "`file` with its password; read again for each connection")
-		flags.BoolVar(&o.Insecure, "sasl-insecure", false, "allow --sasl without --tls: the password then crosses the network unencrypted")
+		flags.StringVar(&k.Prefix, "topic-prefix", "floodgate", "`prefix` of the names of all topics: PREFIX.requests, .decisions, .state, .rejects, .control and .events")
+		k.addLink(flags)
 	})
+	command.Hide(cmd.Flags(), "topic-name", "tls", "tls-ca", "tls-cert", "tls-key", "sasl", "sasl-user", "sasl-password-file", "sasl-insecure")
 	command.Words(cmd, "sasl", secure.Plain, secure.ScramSHA256, secure.ScramSHA512)
 }
 
-// topics returns the names of the topics that the subcommand uses, with their flags.
-func (k *Kafka) topics() []topicFlag {
-	list := []topicFlag{{"topic-requests", k.Names.Requests}, {"topic-decisions", k.Names.Decisions}}
-	if k.follower {
-		return list
-	}
-	return append(list, topicFlag{"topic-state", k.Names.State}, topicFlag{"topic-rejects", k.Names.Rejects}, topicFlag{"topic-control", k.Names.Control},
-		topicFlag{"topic-events", k.Names.Events})
+// AddPartitions adds the flag of a subcommand that creates topics.
+func (k *Kafka) AddPartitions(cmd *cobra.Command) {
+	command.Section(cmd, "Kafka", func(flags *pflag.FlagSet) {
+		flags.IntVar(&k.Partitions, "partitions", 4, "partitions of the topics that are created")
+	})
 }
 
-// topicFlag is one topic that a flag names.
-type topicFlag struct{ flag, name string }
+// addLink adds what few people give.
+func (k *Kafka) addLink(flags *pflag.FlagSet) {
+	flags.StringToStringVar(&k.named, "topic-name", nil, "`kind=topic`, such as control=floodgate.control: a topic whose name does not begin with the prefix")
+	flags.Lookup("topic-name").DefValue = ""
+	o := &k.Secure
+	flags.BoolVar(&o.TLS, "tls", false, "speak TLS to the brokers, and verify their certificates and host names")
+	flags.StringVar(&o.CA, "tls-ca", "", "PEM `file` of the authorities to trust (default: the system's)")
+	flags.StringVar(&o.Cert, "tls-cert", "", "PEM `file` of this client's certificate, for brokers that ask for one; read again for each connection")
+	flags.StringVar(&o.Key, "tls-key", "", "PEM `file` of its key")
+	flags.StringVar(&o.SASL, "sasl", "", "`mechanism` to log in by: "+secure.Plain+", "+secure.ScramSHA256+" or "+secure.ScramSHA512)
+	flags.StringVar(&o.User, "sasl-user", "", "user to log in as")
+	flags.StringVar(&o.PasswordFile, "sasl-password-file", "", "`file` with its password; read again for each connection")
+	flags.BoolVar(&o.Insecure, "sasl-insecure", false, "allow --sasl without --tls: the password then crosses the network unencrypted")
+}
 
-// Uses returns the flag that names a topic already, or "".
-func (k *Kafka) Uses(topic string) string {
+// KafkaTopic is a page of help: the flags that help hides from each subcommand that speaks to Kafka.
+func KafkaTopic() *cobra.Command {
+	var k Kafka
+	cmd := &cobra.Command{
+		Use:    "kafka",
+		Short:  "flags of all subcommands that speak to Kafka",
+		Long:   "All subcommands that speak to Kafka (analyze, sidecar, ingest, notify, decisions, topics, repartition, audit and rejects) have these flags, too.",
+		Hidden: true,
+	}
+	k.addLink(cmd.Flags())
+	return cmd
+}
+
+// topic is one of floodgate's topics: what is in it, and its name.
+type topic struct {
+	kind string
+	name *string
+}
+
+func (k *Kafka) topics() []topic {
+	n := &k.Names
+	return []topic{
+		{"requests", &n.Requests}, {"decisions", &n.Decisions}, {"state", &n.State}, {"rejects", &n.Rejects}, {"control", &n.Control}, {"events", &n.Events},
+	}
+}
+
+// Uses returns what is in a topic of floodgate, or "".
+func (k *Kafka) Uses(name string) string {
 	for _, t := range k.topics() {
-		if t.name == topic {
-			return t.flag
+		if *t.name == name {
+			return t.kind
 		}
 	}
 	return ""
 }
 
-// checkTopics returns a usage error unless each topic has a name of its own, because messages of different kinds must not
-// share a topic.
-func (k *Kafka) checkTopics() error {
-	for _, t := range k.topics() {
-		if t.name == "" {
-			return command.Usagef("--%s: got none, want the name of a topic", t.flag)
+// nameTopics sets the names of topics. It returns a usage error unless each topic has a name of its own, because messages of different
+// kinds must not share a topic.
+func (k *Kafka) nameTopics() error {
+	if k.Prefix == "" {
+		return command.Usagef("--topic-prefix: got none, want the beginning of the names of topics")
+	}
+	k.Names = schemas.TopicNamesOf(k.Prefix)
+	for kind, name := range k.named {
+		i := slices.IndexFunc(k.topics(), func(t topic) bool { return t.kind == kind })
+		if i < 0 || name == "" {
+			return command.Usagef("--topic-name: got %s=%s, want requests, decisions, state, rejects, control or events, and the name of a topic", kind, name)
 		}
-		if first := k.Uses(t.name); first != t.flag {
-			return command.Usagef("--%s: got %q, which is --%s too; want topics of different names", t.flag, t.name, first)
+		*k.topics()[i].name = name
+	}
+	for _, t := range k.topics() {
+		if first := k.Uses(*t.name); first != t.kind {
+			return command.Usagef("--topic-name: got %q for %s, which is the topic of %s; want topics of different names", *t.name, t.kind, first)
 		}
 	}
 	return nil
@@ -118,8 +125,8 @@ func (k *Kafka) CheckForeign(topics []string) error {
 		if t == "" {
 			return command.Usagef("--topic: got none, want the name of a topic")
 		}
-		if flag := k.Uses(t); flag != "" {
-			return command.Usagef("--topic: got %q, which is floodgate's own: --%s", t, flag)
+		if kind := k.Uses(t); kind != "" {
+			return command.Usagef("--topic: got %q, which is floodgate's own topic of %s", t, kind)
 		}
 		if slices.Contains(topics[:i], t) {
 			return command.Usagef("--topic: got %s twice", t)
@@ -142,7 +149,7 @@ func (k *Kafka) Check() error {
 	if k.Partitions < 1 || k.Partitions > 10_000 {
 		return command.Usagef("--partitions: got %d, want 1 to 10000", k.Partitions)
 	}
-	if err := k.checkTopics(); err != nil {
+	if err := k.nameTopics(); err != nil {
 		return err
 	}
 	if err := k.Secure.Check(); errors.Is(err, secure.ErrPlaintext) {

@@ -55,7 +55,7 @@ func Decisions(p command.Process) *cobra.Command {
 	flags.StringVar(&c.since, "since", "", "print instead what has happened since a `time`, such as 24h: closes, their ends, warnings, what people decided. It asks the API "+
 		"of an analyzer, which reads the topic of events")
 	c.api.add(cmd)
-	c.kafka.AddFollower(cmd)
+	c.kafka.Add(cmd)
 	return cmd
 }
 
