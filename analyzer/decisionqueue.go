@@ -6,6 +6,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/outbox"
+	"github.com/509da70d/floodgate/analyzer/predict"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -18,7 +19,7 @@ type decisionQueue struct {
 }
 
 // offer puts in line what the fold has changed and predicted, and canaries. It returns how many decisions are spared.
-func (q *decisionQueue) offer(changes []fold.Change, plans []fold.Plan, canaries []schemas.Entry, t outbox.Terms) (spared int) {
+func (q *decisionQueue) offer(changes []fold.Change, plans []predict.Plan, canaries []schemas.Entry, t outbox.Terms) (spared int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.logTime = t.AsOf

@@ -12,6 +12,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/outbox"
 	"github.com/509da70d/floodgate/analyzer/override"
+	"github.com/509da70d/floodgate/analyzer/predict"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
@@ -69,7 +70,7 @@ func (p *publisher) setEpoch(epoch uint64, end int64) {
 
 // offer gives the publisher what the fold has changed and predicted. It never waits. Of t it sets what it knows itself: the
 // clock and its own lag.
-func (p *publisher) offer(changes []fold.Change, plans []fold.Plan, canaries []schemas.Entry, t outbox.Terms) {
+func (p *publisher) offer(changes []fold.Change, plans []predict.Plan, canaries []schemas.Entry, t outbox.Terms) {
 	t.Now, t.Measured = time.Now().UnixNano(), p.numbers.lag.Load()
 	spared := p.waiting.offer(changes, plans, canaries, t)
 	p.numbers.spared.Add(uint64(spared)) // ≥ 0

@@ -9,6 +9,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/outbox"
 	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/predict"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -21,12 +22,12 @@ func moving(c *fold.Change, by time.Duration) fold.Change {
 }
 
 // planning returns a plan with the spans, which follow one another.
-func planning(c *fold.Change, first, next schemas.Span) fold.Plan {
+func planning(c *fold.Change, first, next schemas.Span) predict.Plan {
 	d := schemas.Decision{
 		Rule: c.Rule.Name, RuleVersion: c.Rule.Fingerprint(), Caller: c.Caller, Mode: c.Rule.Mode,
 		CloseAt: first.CloseAt, Until: first.Until, Early: first.Early, Next: next, Evidence: schemas.Evidence{AsOfTime: c.At},
 	}
-	return fold.Plan{Rule: c.Rule, Caller: c.Caller, Decision: d, At: c.At, Offset: c.Offset}
+	return predict.Plan{Rule: c.Rule, Caller: c.Caller, Decision: d, At: c.At, Offset: c.Offset}
 }
 
 // known are terms of a known lag, as of now.
@@ -148,7 +149,7 @@ func TestPlansAreOneWordWithClosures(t *testing.T) {
 		first := schemas.Span{CloseAt: a.Closure.CloseAt, Until: a.Closure.Until}
 		next := schemas.Span{CloseAt: first.Until + 1, Until: first.Until + int64(time.Second), Early: true}
 		early := schemas.Span{CloseAt: b.At, Until: b.At + int64(30*time.Second), Early: true}
-		p.offer([]fold.Change{a}, []fold.Plan{planning(&a, first, next), planning(&b, early, schemas.Span{})}, nil, known(5*time.Millisecond))
+		p.offer([]fold.Change{a}, []predict.Plan{planning(&a, first, next), planning(&b, early, schemas.Span{})}, nil, known(5*time.Millisecond))
 		time.Sleep(25 * time.Second)
 		list, _ := log.about(t, "a")
 		if len(list) != 3 {

@@ -60,7 +60,7 @@ func (f *Fold) admit(n *newcomer) (uint32, bool) {
 	i := f.table.insert(n.hash, n.rule, strings.Clone(n.id))
 	row := f.table.row(i)
 	f.accounts[n.rule].rows++
-	f.flag(row, n.r.Kind)
+	f.flagNew(row, n.r.Kind)
 	if len(f.removed) > 0 {
 		row.stored = f.removed.Take(AppendRowKey(nil, n.r.Name, n.r.Kind, n.id))
 	}

@@ -1,40 +1,40 @@
 package fold
 
-import "github.com/509da70d/floodgate/analyzer/policy"
+import (
+	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/predict"
+)
 
 // asides is what is kept beside rows that are being moved to another table.
 type asides struct {
 	demands  map[*row]*demand
 	steps    map[*row][]policy.Closure
-	trackers trackers
+	trackers *predict.Moved
 }
 
 // asides takes away what is kept beside the rows.
 func (f *Fold) asides() asides {
-	a := asides{f.demands, f.steps, f.trackers}
-	f.demands, f.steps, f.trackers = nil, nil, f.trackers.emptied()
+	a := asides{f.demands, f.steps, f.predict.Move()}
+	f.demands, f.steps = nil, nil
 	return a
 }
 
-// adopt gives a row what is kept beside the one that it was; its tracker only if it is tracked on.
-func (f *Fold) adopt(to, from *row, a *asides, tracked bool) {
-	to.setClosedByDemand(from.beside&closedByDemand != 0)
+// adopt gives the row at index i what is kept beside the one that it was at another index; its tracker only if it is tracked on.
+func (f *Fold) adopt(i, before uint32, from *row, a *asides, tracksOn bool) {
+	to := f.table.row(i)
+	to.flag(closedByDemand, from.beside&closedByDemand != 0)
 	if d := a.demands[from]; d != nil {
 		f.putDemand(to, d)
 	}
 	f.putSteps(to, a.steps[from])
-	if tr := a.trackers.find(from); tr != nil && tracked {
-		now := f.trackers.add(to)
-		now.pace, now.announced, now.warm = tr.pace, tr.announced, tr.warm
-		f.trackers.putShare(now, tr.share)
-	}
+	to.flag(tracked, tracksOn && f.predict.Adopt(i, a.trackers, before))
 }
 
 // takeRow makes a row what a value says.
 func (f *Fold) takeRow(r *row, v *StoredRow) {
 	r.take(v)
 	f.forgetDemand(r)
-	r.setClosedByDemand(v.byDemand)
+	r.flag(closedByDemand, v.byDemand)
 	if v.demand != (demand{}) {
 		d := v.demand
 		f.putDemand(r, &d)

@@ -3,7 +3,6 @@ package fold
 import (
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"runtime"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/analyzer/predict"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -104,11 +104,8 @@ func TestNoInnocentIsHeldLonger(t *testing.T) {
 	})
 }
 
-func TestATrackerIsSmall(t *testing.T) {
-	if got := reflect.TypeFor[tracker]().Size(); got > 128 {
-		t.Errorf("got %d bytes, want at most 128", got)
-	}
-}
+// maxTrackers is how many rows are tracked at a time.
+const maxTrackers = 65_536
 
 // crowd is a fold in which n callers have sent so much of their limit of 100 in an hour.
 func crowd(t *testing.T, n int, share int64) *Fold {
@@ -129,17 +126,17 @@ func TestAFloodOfCallersAtHalfTheirLimit(t *testing.T) {
 	if got := f.Stats().Tracked; got != maxTrackers {
 		t.Fatalf("got %d tracked, want %d", got, maxTrackers)
 	}
-	tracked := func(id string, count uint32) bool {
+	isTracked := func(id string, count uint32) bool {
 		f.Measure(f.now, 100*millisecond)
 		f.Entry(&schemas.Entry{Time: f.now + 1, Kind: "key", ID: id, Count: count})
 		f.checkTrackers(t)
 		i, _ := f.table.find(rowHash(f.ids.hash(id), 0), 0, id)
-		return f.table.row(i).beside&hasTracker != 0
+		return f.table.row(i).beside&tracked != 0
 	}
-	if tracked("below", 51) {
+	if isTracked("below", 51) {
 		t.Error("a caller below those who are tracked: got a tracker, want none")
 	}
-	if !tracked("offender", 90) {
+	if !isTracked("offender", 90) {
 		t.Error("a caller at 90 of 100: got no tracker, want one")
 	}
 	f.TakeChanges()
@@ -154,20 +151,16 @@ func (f *Fold) checkTrackers(t foldtest.T) {
 	t.Helper()
 	n := 0
 	f.table.each(func(_ uint32, r *row) bool {
-		if tr := f.trackers.find(r); tr != nil {
+		if r.beside&tracked != 0 {
 			n++
-			if tr.row != r {
-				t.Fatalf("row %s: got tracker %+v, want it to be this row's", r.id, tr)
-			}
 		}
 		if d, has := f.demands[r]; has != (r.beside&hasDemand != 0) || has && d.total() == 0 {
 			t.Fatalf("row %s: got demand %+v", r.id, d)
 		}
 		return true
 	})
-	x := &f.trackers
-	if n != x.used || n > int(x.Made()) || n > maxTrackers {
-		t.Fatalf("got %d rows with trackers, want %d of %d", n, x.used, x.Made())
+	if got := f.Stats().Tracked; got > n || got > maxTrackers {
+		t.Fatalf("got %d rows with trackers, want at most the %d that may have one", got, n)
 	}
 }
 
@@ -181,7 +174,7 @@ func TestTrackersTakeLittleMemory(t *testing.T) {
 	}
 	f := crowd(t, maxTrackers, 60)
 	with := allocated()
-	f.trackers = trackers{}
+	f.predict = predict.New(f.predictOptions(), f.predictRow)
 	if each := (with - allocated()) / maxTrackers; each > 160 {
 		t.Errorf("got %d bytes for a tracker, want at most 160", each)
 	}
@@ -227,7 +220,7 @@ func TestTrackersGoWithTheirRows(t *testing.T) {
 			f.checkTrackers(t)
 			f.TakePlans()
 			f.checkTrackers(t)
-			if got := f.trackers.used; got != test.want {
+			if got := f.Stats().Tracked; got != test.want {
 				t.Errorf("got %d trackers, want %d", got, test.want)
 			}
 		})

@@ -2,6 +2,7 @@ package fold
 
 import (
 	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/predict"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/analyzer/window"
 	"github.com/509da70d/floodgate/schemas"
@@ -22,12 +23,7 @@ type Change struct {
 	At      int64 // Unix nanoseconds: the entry's time
 	Offset  int64 // of the record whose entry this was
 
-	Next            schemas.Span     // the predicted closure after this one, if it was published and still holds
-	Share           *schemas.Share   // the caller's newest, if it has one; nobody changes it
-	Covered         bool             // its share lets no more pass than its limit: gates need not know of the closure
-	Rate            float64          // the caller's demand, weight per second; 0 where it is not measured, as are the next two
-	Expected, Bound float64          // of a close: its overshoot, as in schemas.Evidence
-	By              policy.Mechanism // of a close: what held the caller to its limit
+	predict.Forecast // of the caller
 }
 
 // staysOpen reports whether a row is open at an entry's time and stays so, as nearly all do: then the policy has nothing to decide.
@@ -36,7 +32,7 @@ func (r *row) staysOpen(count window.Count, t int64) bool {
 }
 
 // step lets the policy decide on what was counted.
-func (f *Fold) step(r *rules.Rule, row *row, e *schemas.Entry, count window.Count, limit, weight int64) {
+func (f *Fold) step(r *rules.Rule, i uint32, row *row, e *schemas.Entry, count window.Count, limit, weight int64) {
 	before := row.closure
 	if before.ClosedAt(e.Time) && r.Window.Traits().Truncates {
 		count.Total = max(count.Total, before.Peak+weight) // what is over the limit is not in the state; its overshoot must show
@@ -52,7 +48,7 @@ func (f *Fold) step(r *rules.Rule, row *row, e *schemas.Entry, count window.Coun
 	if closure.Nth > 0 && e.Time < closure.Until {
 		over := closure.Overshoot(r, limit)
 		f.stats.Overshoot = max(f.stats.Overshoot, over)
-		f.overs.note(overshootKey{int32(row.rule), row.id}, closure, over, e.Time)
+		f.predict.Overshoot(int32(row.rule), row.id, closure, over, e.Time)
 		if full := r.Window.Capacity(limit); count.Total > full {
 			f.tally(int32(row.rule)).Over += uint64(min(count.Total-full, weight)) // > 0, or 0 of a request that was blocked early
 		}
@@ -61,23 +57,21 @@ func (f *Fold) step(r *rules.Rule, row *row, e *schemas.Entry, count window.Coun
 		f.changed(Change{
 			Rule: r, Caller: schemas.Caller{Kind: r.Kind, ID: row.id}, Kind: change,
 			Before: before, Closure: closure, Count: count, Limit: limit, At: e.Time, Offset: f.offset,
-		}, row)
+		}, i, row)
 	}
 }
 
 // changed takes note of a change of a row's closure.
-func (f *Fold) changed(c Change, row *row) {
+func (f *Fold) changed(c Change, i uint32, row *row) {
 	if c.Kind == policy.Closed {
 		f.forgetDemand(row)
-		row.setClosedByDemand(!c.Count.Full(c.At))
+		row.flag(closedByDemand, !c.Count.Full(c.At))
 		f.closed(int32(row.rule))
 		if row.since != never && c.Rule.Mode == schemas.ModeShadow {
 			row.since = max(row.since, c.Closure.Until) // what it counts depends on this closure
 		}
 	}
-	if row.beside&hasTracker != 0 {
-		f.tellTracker(row, &c)
-	}
+	f.forecast(i, row, &c)
 	f.changes = append(f.changes, c)
 	f.awaitEnd(row, c.Before.Until)
 }

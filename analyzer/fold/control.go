@@ -77,10 +77,10 @@ func limitBy(l override.List, r *rules.Rule, id string) (limit int64, unlimited 
 	return limit, unlimited
 }
 
-// flag notes in a new row whether there are control records about its caller.
-func (f *Fold) flag(r *row, kind string) {
+// flagNew notes in a new row whether there are control records about its caller.
+func (f *Fold) flagNew(r *row, kind string) {
 	if f.records.AboutCallers() {
-		r.flagRecords(f.records.Of(schemas.Caller{Kind: kind, ID: r.id}).Len() > 0)
+		r.flag(hasRecords, f.records.Of(schemas.Caller{Kind: kind, ID: r.id}).Len() > 0)
 	}
 }
 
@@ -89,14 +89,8 @@ func (f *Fold) flagRows(c schemas.Caller, is bool) {
 	id := f.ids.hash(c.ID)
 	for _, rule := range f.rulesOf(c.Kind) {
 		if i, ok := f.table.find(rowHash(id, rule), rule, c.ID); ok {
-			f.table.row(i).flagRecords(is)
+			f.table.row(i).flag(hasRecords, is)
 		}
-	}
-}
-
-func (r *row) flagRecords(is bool) {
-	if r.beside &^= hasRecords; is {
-		r.beside |= hasRecords
 	}
 }
 
@@ -150,7 +144,7 @@ func (f *Fold) limitChanged(caller schemas.Caller, rule int32, e *override.Effec
 	var row *row
 	if ok {
 		row = f.table.row(i)
-		row.flagRecords(e.After.Len() > 0)
+		row.flag(hasRecords, e.After.Len() > 0)
 	}
 	limitBefore, unlimitedBefore := limitBy(e.Before, def, caller.ID)
 	limit, unlimited := limitBy(e.After, def, caller.ID)
@@ -184,7 +178,7 @@ func (f *Fold) limitChanged(caller schemas.Caller, rule int32, e *override.Effec
 	case change != policy.Same:
 		f.derived(def, row, change)
 	}
-	f.endAhead(def, row)
+	f.predict.End(i, f.now, f.offset)
 }
 
 // modesChanged applies the mode records in force, which were others before, and tells gates the new mode of each closure whose mode
@@ -231,7 +225,7 @@ func (f *Fold) modeChanged(i uint32, r *row) {
 	if r.closure.ClosedAt(f.now) {
 		f.derived(rule, r, policy.Moved) // the same closure, but gates must learn its mode
 	}
-	f.endAhead(rule, r)
+	f.predict.End(i, f.now, f.offset)
 }
 
 // reset drops a caller's rows, and opens what they had closed.
@@ -255,7 +249,7 @@ func (f *Fold) reset(c *schemas.Control) {
 			row.closure.Until = f.now
 			f.openedByPerson(def, row)
 		}
-		f.endAhead(def, row)
+		f.predict.End(i, f.now, f.offset)
 		f.noteDropped(i, row)
 		f.removed.Add(AppendRowKey(nil, def.Name, def.Kind, row.id), row.stored)
 		f.remove(i, row)

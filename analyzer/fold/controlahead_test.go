@@ -19,7 +19,7 @@ func predicted(t *testing.T) *Fold {
 		rowEntry(f, at, "x", 1)
 		f.TakeChanges()
 		for _, p := range f.TakePlans() {
-			if p.Decision.Early && f.trackers.find(rowOf(f, 0, "x")).announced.Holds(f.now) {
+			if p.Decision.Early && f.Look(callerOf("x"), f.now).Rules[0].Span.Until > f.now {
 				return f
 			}
 		}
@@ -50,13 +50,13 @@ func TestWhatWasToldAheadEndsByHand(t *testing.T) {
 			}
 			plans := f.TakePlans()
 			if c.Rule == "b" {
-				if len(plans) != 0 || f.trackers.used != 1 {
-					t.Errorf("got %+v and %d trackers, want nothing changed", plans, f.trackers.used)
+				if len(plans) != 0 || f.Stats().Tracked != 1 {
+					t.Errorf("got %+v and %d trackers, want nothing changed", plans, f.Stats().Tracked)
 				}
 				return
 			}
-			if len(plans) != 1 || f.trackers.used != 0 {
-				t.Fatalf("got %+v and %d trackers, want one plan that ends it", plans, f.trackers.used)
+			if len(plans) != 1 || f.Stats().Tracked != 0 {
+				t.Fatalf("got %+v and %d trackers, want one plan that ends it", plans, f.Stats().Tracked)
 			}
 			d := plans[0].Decision
 			if d.Early || d.Until > d.CloseAt || d.Next != (schemas.Span{}) || d.Share != nil || d.Caller != x || d.Mode != f.set.Rules[0].Mode {

@@ -3,6 +3,7 @@ package fold
 import (
 	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/predict"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/analyzer/window"
 	"github.com/509da70d/floodgate/schemas"
@@ -92,8 +93,8 @@ func (f *Fold) liveDemand(r *row, d *demand, at int64) *demand {
 // refuse takes note of an entry that was blocked and does not count. It makes no row dirty, unless gates blocked it early.
 func (f *Fold) refuse(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) {
 	early := e.Early && e.Blocked && r.Mode != schemas.ModeShadow
-	predicts := f.predicts(rule)
-	if !early && !predicts {
+	live := f.live(rule)
+	if !early && !live {
 		return
 	}
 	i, known := f.table.find(hash, rule, e.ID)
@@ -109,8 +110,10 @@ func (f *Fold) refuse(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) 
 	if unlimited {
 		return
 	}
-	if predicts && (row.beside&hasTracker != 0 || row.closure.ClosedAt(e.Time)) {
-		f.trackRefused(row, e.Time, weight)
+	if live && (row.beside&tracked != 0 || row.closure.ClosedAt(e.Time)) {
+		row.flag(tracked, f.predict.Refused(&predict.Sent{
+			Row: i, Rule: r, Limit: limit, Weight: weight, At: e.Time, Now: f.now, Closure: row.closure, Near: row.closure.ClosedAt(e.Time),
+		}))
 	}
 	if early {
 		f.ask(r, i, e, limit, weight)
@@ -136,11 +139,11 @@ func (f *Fold) ask(r *rules.Rule, i uint32, e *schemas.Entry, limit, weight int6
 	if d == nil {
 		d = &demand{newest: integer.FloorDiv(e.Time, slot)}
 		f.putDemand(row, d)
-		row.setClosedByDemand(false) // that closure is over
+		row.flag(closedByDemand, false) // that closure is over
 	}
 	d.add(slot, e.Time, weight)
 	f.markDirty(i, row)
-	f.step(r, row, e, count, limit, 0)
+	f.step(r, i, row, e, count, limit, 0)
 }
 
 // early returns the early weight of a row that counts at t, in a window that amounts to count. A bucket would have drained some.
@@ -173,9 +176,9 @@ func (f *Fold) stepDemand(r *rules.Rule, row *row, e *schemas.Entry, count windo
 	if early == 0 || count.Total < r.Window.Capacity(limit)-early {
 		return row.closure, policy.Same
 	}
-	f.room = append(f.room[:0], row.state...)
-	c, full, room := policy.Fill(r, f.room, limit, e.Time)
-	if f.room = room; !full {
+	f.filled = append(f.filled[:0], row.state...)
+	c, full, state := policy.Fill(r, f.filled, limit, e.Time)
+	if f.filled = state; !full {
 		return row.closure, policy.Same
 	}
 	return policy.StepDemand(r, row.closure, f.stepsOf(row), limit, c)
@@ -202,11 +205,5 @@ func (f *Fold) forgetDemand(r *row) {
 	if r.beside&hasDemand != 0 {
 		r.beside &^= hasDemand
 		delete(f.demands, r)
-	}
-}
-
-func (r *row) setClosedByDemand(is bool) {
-	if r.beside &^= closedByDemand; is {
-		r.beside |= closedByDemand
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/509da70d/floodgate/analyzer/policy"
 )
 
 // victimOf says which rows a newcomer may displace: of rules that have more than their part, or of its own.
@@ -14,54 +16,16 @@ type victimOf struct {
 	closed   bool    // and closed ones: the newcomer is to be closed itself
 }
 
-// Classes of rows, by how much they matter.
-const (
-	rowExpired     = iota // nothing depends on it
-	rowOpen               // its count matters
-	rowRemembering        // its window is empty, but it makes its caller's next close last longer
-	rowClosed
-)
-
-// rank is how much a row matters. Of two in one class the one further from its limit matters less, in eighths; of those
-// the one with the shorter window; of closed ones the one that opens first.
-type rank struct {
-	class  int
-	eighth int
-	length int64
-	share  float64
-	until  int64
-}
-
-func (a rank) compare(b rank) int {
-	return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.until, b.until), cmp.Compare(a.eighth, b.eighth),
-		cmp.Compare(a.length, b.length), cmp.Compare(a.share, b.share))
-}
-
 // rank returns how much a row matters now.
-func (f *Fold) rank(r *row) rank {
+func (f *Fold) rank(r *row) policy.Rank {
 	rule := f.set.Rules[r.rule]
-	switch {
-	case f.expires(r) <= f.now:
-		return rank{class: rowExpired}
-	case r.closure.ClosedAt(f.now):
-		return rank{class: rowClosed, until: r.closure.Until}
-	}
 	limit, unlimited := f.limitOf(rule, r)
-	total := rule.Window.View(r.state, limit, f.now).Total
-	if total == 0 && r.closure.Nth > 0 {
-		return rank{class: rowRemembering}
-	}
-	share := float64(total) / float64(rule.Window.Capacity(limit))
-	if unlimited {
-		share = 0
-	}
-	return rank{class: rowOpen, eighth: int(min(share, 1) * 8), length: rule.Window.Length(f.now), share: share}
+	return policy.RankOf(rule, r.state, r.closure, limit, unlimited, f.now)
 }
 
 // victim draws some rows and returns the one with the lowest rank, if it may lose its place.
 func (f *Fold) victim(v victimOf) (uint32, bool) {
-	var worst uint32
-	lowest := rank{class: math.MaxInt}
+	worst, lowest := uint32(0), policy.Rank{Class: math.MaxUint8}
 	for drawn, seen := 0, 0; drawn < tries && seen < candidates; drawn++ {
 		i := f.draw()
 		r := f.table.row(i)
@@ -69,18 +33,18 @@ func (f *Fold) victim(v victimOf) (uint32, bool) {
 			continue
 		}
 		seen++
-		if k := f.rank(r); k.compare(lowest) < 0 {
+		if k := f.rank(r); k.Compare(lowest) < 0 {
 			worst, lowest = i, k
 		}
 	}
-	switch lowest.class {
-	case rowExpired:
+	switch lowest.Class {
+	case policy.RankExpired:
 		return worst, true
-	case rowOpen:
-		return worst, v.anyOpen || lowest.share < v.share
-	case rowRemembering:
+	case policy.RankOpen:
+		return worst, v.anyOpen || lowest.Share < v.share
+	case policy.RankRemembering:
 		return worst, v.anyOpen
-	case rowClosed:
+	case policy.RankClosed:
 		return worst, v.closed
 	}
 	return 0, false
@@ -142,7 +106,7 @@ func (f *Fold) trim() {
 		return
 	}
 	type ranked struct {
-		rank
+		policy.Rank
 		i uint32
 	}
 	rows := make([]ranked, 0, f.table.used)
@@ -150,7 +114,7 @@ func (f *Fold) trim() {
 		rows = append(rows, ranked{f.rank(r), i})
 		return true
 	})
-	slices.SortFunc(rows, func(a, b ranked) int { return cmp.Or(a.compare(b.rank), cmp.Compare(a.i, b.i)) })
+	slices.SortFunc(rows, func(a, b ranked) int { return cmp.Or(a.Compare(b.Rank), cmp.Compare(a.i, b.i)) })
 	for _, r := range rows[:surplus] {
 		f.displace(r.i)
 		f.left = 0
@@ -162,12 +126,12 @@ func (f *Fold) trim() {
 func (f *Fold) compact() {
 	old, beside := f.table, f.asides()
 	f.table, f.dirty, f.next = table{}, nil, 0
-	old.each(func(_ uint32, r *row) bool {
+	old.each(func(from uint32, r *row) bool {
 		i := f.table.insert(rowHash(f.ids.hash(r.id), int32(r.rule)), int32(r.rule), r.id)
 		to := f.table.row(i)
-		to.flagRecords(r.beside&hasRecords != 0)
+		to.flag(hasRecords, r.beside&hasRecords != 0)
 		to.take(&StoredRow{since: r.since, Closure: r.closure, State: r.state})
-		f.adopt(to, r, &beside, true)
+		f.adopt(i, from, r, &beside, true)
 		if to.stored = r.stored; r.dirty {
 			f.markDirty(i, to)
 		}

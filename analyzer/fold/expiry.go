@@ -73,7 +73,7 @@ func (f *Fold) insert(rule int32, id string) (uint32, *row) {
 	i := f.table.insert(rowHash(f.ids.hash(id), rule), rule, id)
 	f.accounts[rule].rows++
 	row := f.table.row(i)
-	f.flag(row, f.set.Rules[rule].Kind)
+	f.flagNew(row, f.set.Rules[rule].Kind)
 	return i, row
 }
 
@@ -82,7 +82,9 @@ func (f *Fold) remove(i uint32, r *row) {
 	if r.beside != 0 {
 		f.forgetDemand(r)
 		f.putSteps(r, nil)
-		f.trackers.remove(r)
+		if r.beside&tracked != 0 {
+			f.predict.Forget(i)
+		}
 	}
 	f.table.remove(i)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/predict"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/analyzer/window"
 	"github.com/509da70d/floodgate/schemas"
@@ -18,8 +19,6 @@ import (
 const (
 	DefaultMaxRows    = 250_000
 	DefaultMaxSenders = 100_000
-
-	DefaultPredictLagCap = 0.25
 )
 
 // Options configures a Fold. The zero value is one partition, the public key, and default bounds.
@@ -40,7 +39,7 @@ type Options struct {
 	// Predict is the most that any rule predicts. The zero value is off: TakePlans has nothing to give then, and the counts,
 	// closures and rows are the same.
 	Predict rules.Predict
-	// PredictLagCap is the largest lag at which closes are predicted, as a share of the window; 0 is DefaultPredictLagCap.
+	// PredictLagCap is the largest lag at which closes are predicted, as a share of the window; 0 is predict.DefaultLagCap.
 	PredictLagCap float64
 
 	// Only says which callers are counted by a rule, for an audit; nil counts all.
@@ -77,21 +76,15 @@ type Fold struct {
 	removed     rows.Removed
 	scan        *Scan // the pass over the rows that is under way, or nil
 	stats       Stats
-	overs       overshoots
 	busiest     busiest.Callers
 	records     *override.Records
 
-	demands  map[*row]*demand          // by row, where gates have blocked requests early of late
-	steps    map[*row][]policy.Closure // by row, where its closure is not the first in a row: see policy.Steps
-	lags     lags
-	sourced  bool // the frame being folded is of a source
-	trackers trackers
-	plans    []Plan
-	ends     ends
-	ended    []Plan // of shares that ended with the rules
-	heard    heard
-	room     window.State // of policy.Cross and policy.Fill
-	asked    window.State // a row's, with its early weight
+	demands map[*row]*demand          // by row, where gates have blocked requests early of late
+	steps   map[*row][]policy.Closure // by row, where its closure is not the first in a row: see policy.Steps
+	predict *predict.Predictor
+	sourced bool // the frame being folded is of a source
+	ends    ends
+	filled  window.State // of policy.Fill
 }
 
 // kindRules is the rules that count one kind of caller, by index.
@@ -115,23 +108,29 @@ func New(set *rules.Set, o Options) *Fold {
 		o.MaxSenders = DefaultMaxSenders
 	}
 	if o.PredictLagCap == 0 {
-		o.PredictLagCap = DefaultPredictLagCap
+		o.PredictLagCap = predict.DefaultLagCap
 	}
 	f := &Fold{
 		opts: o, fingerprint: o.Key.Fingerprint(), dedupe: newDedupe(o.MaxSenders), ids: newIDHasher(),
 		waiting: newWaiting(max(1, int(waitingShare*float64(o.MaxRows)))), ends: newEnds(),
-		now: math.MinInt64, removed: make(rows.Removed), stats: Stats{Rejected: make(map[string]uint64)}, overs: newOvershoots(),
-		lags: newLags(), records: override.New(o.NoStore),
+		now: math.MinInt64, removed: make(rows.Removed), stats: Stats{Rejected: make(map[string]uint64)},
+		records: override.New(o.NoStore),
 	}
+	f.predict = predict.New(f.predictOptions(), f.predictRow)
 	f.busiest = busiest.New(o.Busiest, f.ids.hash(""))
 	f.setRules(set)
 	return f
 }
 
+func (f *Fold) predictOptions() predict.Options {
+	return predict.Options{Most: f.opts.Predict, LagCap: f.opts.PredictLagCap}
+}
+
 func (f *Fold) setRules(set *rules.Set) {
 	f.file, f.set, f.kinds, f.accounts = set, f.records.Shadows(set), nil, newAccounts(set)
 	for i, r := range set.Rules {
-		f.accounts[i].setPredicts(r, &f.opts)
+		o := f.predictOptions()
+		f.accounts[i].predicts, f.accounts[i].tracks = o.Predicts(r), o.TracksFrom(r)
 		k := 0
 		for k < len(f.kinds) && f.kinds[k].kind != r.Kind {
 			k++
@@ -224,11 +223,11 @@ func (f *Fold) count(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) {
 		return
 	}
 	f.warn(r, row, e, count, limit, weight)
-	if 2*count.Total >= min(limit, f.accounts[rule].tracks) || row.beside&hasTracker != 0 || weight > 1 {
-		f.track(r, row, e, count.Total, limit, weight)
+	if near := 2*count.Total >= min(limit, f.accounts[rule].tracks) || weight > 1; near || row.beside&tracked != 0 {
+		f.observe(r, i, row, e, count.Total, limit, weight, near)
 	}
 	if !row.staysOpen(count, e.Time) {
-		f.step(r, row, e, count, limit, weight)
+		f.step(r, i, row, e, count, limit, weight)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -55,8 +54,8 @@ func (f *Fold) Frame(rec Record) error {
 		f.place(&fr.Entries[i], rec.Time)
 		newest = max(newest, fr.Entries[i].Time)
 	}
-	if f.opts.Predict >= rules.PredictShares && len(fr.Entries) > 0 {
-		f.heard.note(fr.Producer, newest, f.now)
+	if len(fr.Entries) > 0 {
+		f.predict.Heard(fr.Producer, newest, f.now)
 	}
 	return nil
 }

@@ -94,16 +94,9 @@ func (f *Fold) lookRule(rule int32, hash uint64, id string, now int64) RuleLook 
 	l.Count = r.Window.View(row.state, l.Limit, now)
 	l.Parts, l.More = r.Window.Parts(row.state, l.Limit, now, maxParts)
 	l.Early = f.early(r, row, l.Limit, now, l.Count)
-	if tr := f.trackers.find(row); tr != nil {
-		pace := tr.pace
-		pace.Advance(now, f.lags.lag.Mean)
-		l.Rate = float64(pace.Rate()) / 1000
-		if a := &tr.announced; a.Holds(now) {
-			l.Span = schemas.Span{CloseAt: a.CloseAt, Until: a.Until, Early: true}
-		}
-		if tr.share != nil {
-			l.Share = tr.share.Share(r, l.Limit, now)
-		}
+	ahead := f.predict.Ahead(i, r, l.Limit, now)
+	if l.Rate, l.Share = ahead.Rate, ahead.Share; ahead.Span.Until > now {
+		l.Span = ahead.Span
 	}
 	return l
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
 	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/predict"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -24,7 +25,7 @@ type loop struct {
 	admitted map[int64]int64 // by window
 	window   int64
 	early    int64 // requests that an early closure has blocked
-	plans    []Plan
+	plans    []predict.Plan
 	changes  []Change
 	canaries bool
 }
@@ -149,32 +150,6 @@ func TestTheNextCloseIsPublishedBeforeTheWindowOpens(t *testing.T) {
 	}
 	if next < 10 {
 		t.Errorf("got %d of %d plans beside a closure in force, want many", next, len(l.plans))
-	}
-}
-
-// TestAMovedCloseKeepsTheNextOne: by hand. The closure until 11 s moves by a quarter of a second at most, and the next one, which was
-// announced for later, stays; one that the closure has reached does not.
-func TestAMovedCloseKeepsTheNextOne(t *testing.T) {
-	for after, keeps := range map[int64]bool{second: true, 0: false} {
-		f := New(foldtest.Rules(t, "{name: r, callers: key, limit: 10, window: 1s, slots: 4}"), Options{Predict: rules.PredictEarly})
-		f.Measure(frameNow, 100*millisecond)
-		rowEntry(f, frameNow, "a", 10)
-		until := f.TakeChanges()[0].Closure.Until
-		i, _ := f.table.find(rowHash(f.ids.hash("a"), 0), 0, "a")
-		tr := f.trackers.find(f.table.row(i))
-		tr.announced = policy.Announced{CloseAt: until + after + millisecond, Until: until + after + second}
-		rowEntry(f, frameNow+300*millisecond, "a", 10)
-		c := f.TakeChanges()
-		if len(c) != 1 || c[0].Kind != policy.Moved || c[0].Closure.Until <= until {
-			t.Fatalf("got %+v, want one move", c)
-		}
-		want := schemas.Span{CloseAt: until + after + millisecond, Until: until + after + second, Early: true}
-		if !keeps {
-			want = schemas.Span{}
-		}
-		if c[0].Next != want || tr.announced.Holds(f.now) != keeps {
-			t.Errorf("got next %+v and announced %+v, want %+v", c[0].Next, tr.announced, want)
-		}
 	}
 }
 

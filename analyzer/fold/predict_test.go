@@ -12,6 +12,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
 	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/predict"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -147,7 +148,7 @@ func TestPlansAreOrdered(t *testing.T) {
 	}
 }
 
-func checkPlan(t *rapid.T, f *Fold, p *Plan) {
+func checkPlan(t *rapid.T, f *Fold, p *predict.Plan) {
 	t.Helper()
 	d := &p.Decision
 	mean, deviation, ok := f.Lag()

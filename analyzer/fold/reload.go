@@ -19,7 +19,7 @@ func (f *Fold) SetRules(set *rules.Set) {
 	beside := f.asides()
 	f.EndScan()
 	f.moves++
-	f.overs.all()
+	f.predict.EndOvershoots()
 	f.setRules(set)
 	set = f.set
 	f.table, f.wheel, f.dirty = table{}, wheel{minute: f.wheel.minute, started: f.wheel.started}, nil
@@ -35,17 +35,23 @@ func (f *Fold) SetRules(set *rules.Set) {
 		}
 	}
 	f.moveAccounts(accounts, old, moved)
-	rows.each(func(_ uint32, r *row) bool {
+	rows.each(func(from uint32, r *row) bool {
 		if to := moved[r.rule]; to >= 0 && set.Rules[to].Pattern.Match(r.id) {
-			f.rederive(old.Rules[r.rule], r, to, &beside)
+			f.rederive(old.Rules[r.rule], from, r, to, &beside)
 		} else {
-			f.endShare(old.Rules[r.rule], r, beside.trackers.find(r))
+			f.endShare(old.Rules[r.rule], from, r, &beside)
 			f.abandon(old.Rules[r.rule], r)
 		}
 		return true
 	})
 	f.awaitEnds()
 	sortChanges(f.changes[first:])
+}
+
+// endShare ends the share that gates hold of a row whose rule is removed or another. from is the row's index under that rule.
+func (f *Fold) endShare(rule *rules.Rule, from uint32, r *row, beside *asides) {
+	v := f.predictUnder(rule, r)
+	f.predict.EndShare(beside.trackers, from, &v, f.now, f.offset)
 }
 
 // abandon drops a row whose rule was removed or no longer counts its caller, and opens what it had closed.
@@ -58,7 +64,7 @@ func (f *Fold) abandon(rule *rules.Rule, r *row) {
 }
 
 // rederive moves a row to the rule at index to, and lets that rule decide.
-func (f *Fold) rederive(before *rules.Rule, r *row, to int32, beside *asides) {
+func (f *Fold) rederive(before *rules.Rule, from uint32, r *row, to int32, beside *asides) {
 	rule := f.set.Rules[to]
 	i, row := f.insert(to, r.id)
 	row.set(r.state)
@@ -67,7 +73,7 @@ func (f *Fold) rederive(before *rules.Rule, r *row, to int32, beside *asides) {
 		row.since = max(r.since, f.now) // as for the losses of the rule
 	}
 	same := before.Fingerprint() == rule.Fingerprint()
-	f.adopt(row, r, beside, same) // else it has announced a close under another limit, perhaps
+	f.adopt(i, from, r, beside, same) // else it has announced a close under another limit, perhaps
 	closed := r.closure
 	if !same {
 		allowed, unlimited := LimitFor(rule, row.id) // by the rules alone: a control record undoes nothing that has ended
@@ -93,7 +99,7 @@ func (f *Fold) rederive(before *rules.Rule, r *row, to int32, beside *asides) {
 		f.derived(rule, row, change)
 	}
 	if !same {
-		f.endShare(before, row, beside.trackers.find(r))
+		f.endShare(before, from, row, beside)
 	}
 }
 
@@ -102,7 +108,7 @@ func (f *Fold) derived(rule *rules.Rule, r *row, kind policy.Transition) {
 	limit, _ := f.limitOf(rule, r)
 	if kind == policy.Closed {
 		f.forgetDemand(r)
-		r.setClosedByDemand(false)
+		r.flag(closedByDemand, false)
 		f.closed(int32(r.rule))
 		if r.since != never && rule.Mode == schemas.ModeShadow {
 			r.since = max(r.since, r.closure.Until) // as in changed

@@ -152,7 +152,7 @@ func (f *Fold) Digest(at int64) uint64 {
 		live, steps := *r, f.stepsOf(r)
 		if r.closure.Expiry(f.set.Rules[r.rule]) <= at {
 			live.closure = policy.Closure{} // gone with its row, where another fold's log time went ahead
-			live.setClosedByDemand(false)
+			live.flag(closedByDemand, false)
 			steps = nil
 		}
 		d := f.demandOf(r)

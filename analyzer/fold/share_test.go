@@ -45,8 +45,8 @@ func TestACallerThatSaturatesGetsAShare(t *testing.T) {
 				}
 			}
 			i, _ := l.fold.table.find(rowHash(l.fold.ids.hash("a"), 0), 0, "a")
-			if rate := l.fold.trackers.find(l.fold.table.row(i)).pace.Rate() / 1000; rate < 1000 || rate > 1400 {
-				t.Errorf("got a demand of %d a second, want 1200: what gates refuse for want of permits is demand", rate)
+			if rate := l.fold.predict.Ahead(i, l.fold.set.Rules[0], 400, l.fold.now).Rate; rate < 1000 || rate > 1400 {
+				t.Errorf("got a demand of %v a second, want 1200: what gates refuse for want of permits is demand", rate)
 			}
 			carries := false
 			for _, d := range l.words {

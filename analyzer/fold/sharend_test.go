@@ -2,12 +2,11 @@ package fold
 
 import (
 	"math/rand/v2"
+	"reflect"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
-	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -118,55 +117,14 @@ func TestAClosureThatPermitsDoNotCover(t *testing.T) {
 func TestSharesGoWithTheirTrackers(t *testing.T) {
 	l := shared(t)
 	f := l.fold
-	if f.trackers.shares != 1 {
-		t.Fatalf("got %d shares, want 1", f.trackers.shares)
-	}
-	f.compact()
-	if i, ok := f.table.find(rowHash(f.ids.hash("a"), 0), 0, "a"); !ok || f.trackers.find(f.table.row(i)).share == nil || f.trackers.shares != 1 {
-		t.Fatalf("got %d shares after rows moved, want the same one", f.trackers.shares)
+	share := func() *schemas.Share { return f.Look(callerOf("a"), f.now).Rules[0].Share }
+	before := share()
+	if f.compact(); before == nil || !reflect.DeepEqual(share(), before) {
+		t.Fatalf("got %+v after rows moved, want %+v", share(), before)
 	}
 	f.Advance(f.now + int64(time.Hour))
 	f.Advance(f.now + int64(time.Hour))
-	if f.trackers.shares != 0 || f.trackers.used != 0 {
-		t.Errorf("got %d shares and %d trackers after the rows, want none", f.trackers.shares, f.trackers.used)
-	}
-}
-
-// TestARowWithAShareTakes320Bytes: the tracker with its places, and the share.
-func TestARowWithAShareTakes320Bytes(t *testing.T) {
-	if size := unsafe.Sizeof(tracker{}) + 24 + unsafe.Sizeof(policy.Sharing{}); size > 320 {
-		t.Errorf("got %d bytes, want at most 320", size)
-	}
-}
-
-// TestHeard: what servers have sent is complete until the newest entry of the one that is furthest behind, unless that one is silent.
-func TestHeard(t *testing.T) {
-	var h heard
-	const at = 1000 * second
-	note := func(id int, newest, now int64) {
-		h.note(foldtest.Producer(id), at+newest*millisecond, at+now*millisecond)
-	}
-	live := func(now int64) (until, gates int64) {
-		h.at = 0
-		until, gates = h.live(at+now*millisecond, 200*millisecond)
-		return (until - at) / millisecond, gates
-	}
-	note(1, 0, 0)
-	note(2, -60, 5) // a clock behind
-	note(1, 90, 90)
-	for _, want := range []struct{ now, until, gates int64 }{{90, -70, 2}, {205, -70, 2}, {206, 80, 2}, {500, 490, 2}, {10_006, 9996, 1}, {10_091, 10_081, 0}} {
-		if until, gates := live(want.now); until != want.until || gates != want.gates {
-			t.Errorf("at %d ms: got until %d of %d gates, want %d of %d", want.now, until, gates, want.until, want.gates)
-		}
-	}
-	for i := range 3 * maxHeard {
-		h.note(foldtest.Producer(i), at, at)
-	}
-	if len(h.of) > maxHeard {
-		t.Errorf("got %d producers, want at most %d", len(h.of), maxHeard)
-	}
-	note(maxHeard+7, 20_000, 20_000)
-	if _, gates := live(20_000); gates != 1 {
-		t.Errorf("got %d gates after those were silent, want 1", gates)
+	if share() != nil || f.Stats().Tracked != 0 {
+		t.Errorf("got %+v and %d trackers after the rows, want none", share(), f.Stats().Tracked)
 	}
 }

@@ -3,9 +3,8 @@ package fold
 import (
 	"maps"
 
-	"github.com/509da70d/floodgate/analyzer/histogram"
 	"github.com/509da70d/floodgate/analyzer/override"
-	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/predict"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -27,14 +26,12 @@ type Stats struct {
 	Expired   uint64 // rows dropped because nothing depended on them any more
 	Closes    uint64
 	Warnings  uint64
-	Overshoot float64                // the largest of any close
-	Overs     histogram.Snapshot     // the overshoot of each close that has ended
-	OversBy   [policy.Mechanisms]Sum // the same, by what held the caller to its limit
-	Bounds    histogram.Snapshot     // the overshoot that was to be expected at most, of each close of a caller whose demand was known
-	Tracked   int                    // rows whose next close may be predicted
-	Rejected  map[string]uint64      // frames and entries refused, by reason
-	Rows      int                    // rules × callers held now
-	Senders   int                    // producers and sources remembered now
+	Overshoot float64           // the largest of any close
+	Rejected  map[string]uint64 // frames and entries refused, by reason
+	Rows      int               // rules × callers held now
+	Senders   int               // producers and sources remembered now
+
+	predict.Stats
 
 	InForce        int               // control records in force now, …
 	InForceBy      override.Counts   // … and by action
@@ -45,9 +42,7 @@ type Stats struct {
 func (s Stats) clone(f *Fold) Stats {
 	s.Rejected = maps.Clone(s.Rejected)
 	s.Rules = f.ruleStats()
-	f.overs.settle(f.now)
-	s.Overs, s.OversBy, s.Bounds = f.overs.seen.Snapshot(), f.overs.by, f.overs.bounds.Snapshot()
-	s.Tracked = f.trackers.used
+	s.Stats = f.predict.Stats(f.now)
 	records := f.records.Stats()
 	s.InForceBy, s.InForce = records.InForce, records.InForce.Sum()
 	s.Controls, s.ControlRefused = records.Applied, maps.Clone(records.Refused)

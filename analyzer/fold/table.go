@@ -27,12 +27,19 @@ type beside uint8
 
 const (
 	hasDemand      beside = 1 << iota // Fold.demands
-	hasTracker                        // Fold.trackers
+	tracked                           // perhaps has a tracker of Fold.predict
 	closedByDemand                    // of its latest close
 	hasRecords                        // Fold.records, of its caller
 	hasSteps                          // Fold.steps
 	hasEnd                            // Fold.ends: its closure is not reported as ended yet
 )
+
+// flag sets or clears a flag.
+func (r *row) flag(b beside, is bool) {
+	if r.beside &^= b; is {
+		r.beside |= b
+	}
+}
 
 // set makes the state a copy of s. States of four integers need no memory beside the row.
 func (r *row) set(s window.State) { r.state = append(window.State(r.words[:0]), s...) }

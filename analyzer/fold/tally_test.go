@@ -1,12 +1,9 @@
 package fold
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
-	"github.com/509da70d/floodgate/analyzer/histogram"
-	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -77,24 +74,5 @@ func TestOvershootsAreSeenOnceAClosureHasEnded(t *testing.T) {
 	f.SetRules(foldtest.Rules(t, "{name: b, callers: key, limit: 10, window: 1m, algorithm: fixed}"))
 	if s := f.Stats().Overs; s.Count != 3 || s.Within[0] != 1 {
 		t.Errorf("other rules: got %+v, want the open closure seen", s)
-	}
-}
-
-// TestOvershootsHaveABound: any number of callers may be closed at once, and each is seen once.
-func TestOvershootsHaveABound(t *testing.T) {
-	o := newOvershoots()
-	const callers = maxOvershoots + 100
-	for i := range callers {
-		for range 3 {
-			o.note(overshootKey{0, fmt.Sprint(i)}, policy.Closure{CloseAt: int64(i), Until: 1 << 40}, 0.1, int64(i))
-			o.note(overshootKey{0, fmt.Sprint(i)}, policy.Closure{CloseAt: int64(i), Until: 1 << 40}, 0.3, int64(i)+1)
-		}
-		if len(o.open) > maxOvershoots {
-			t.Fatalf("got %d in memory, want %d at most", len(o.open), maxOvershoots)
-		}
-	}
-	o.all()
-	if s := o.seen.Snapshot(); s.Count < callers || len(o.open) != 0 || s.Within[histogram.Ratios()[6]] != s.Count {
-		t.Errorf("got %+v and %d left, want %d or more", s, len(o.open), callers)
 	}
 }

@@ -47,9 +47,9 @@ func (f *Fold) Draft(c schemas.Caller) *Draft {
 		r, rule := f.table.row(n), f.set.Rules[i]
 		key, value := f.encode(nil, r)
 		d.rows = append(d.rows, rows.Change{Key: key, Value: value})
-		if tr := f.trackers.find(r); tr != nil && tr.announced.Until > 0 {
-			a := &tr.announced
-			d.spans[rule.Name] = earlySpan{schemas.Span{CloseAt: a.CloseAt, Until: a.Until, Early: true}, rule.Fingerprint()}
+		limit, _ := f.limitOf(rule, r)
+		if a := f.predict.Ahead(n, rule, limit, f.now); a.Span.Until > 0 {
+			d.spans[rule.Name] = earlySpan{a.Span, rule.Fingerprint()}
 		}
 	}
 	return d

@@ -3,6 +3,7 @@ package outbox
 import (
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/predict"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/heap"
 )
@@ -55,7 +56,7 @@ const OpenTogether = 100
 // Offer adds the decisions that follow from the fold's changes and plans. Both were taken from the fold after the same entry. The
 // newest decision about each rule and caller replaces older ones. Offer ignores warnings. It returns how many decisions it spared
 // because they would be over when gates learn of them. Their closes are still in an Item.
-func (q *Queue) Offer(changes []fold.Change, plans []fold.Plan, t Terms) (spared int) {
+func (q *Queue) Offer(changes []fold.Change, plans []predict.Plan, t Terms) (spared int) {
 	q.offers++
 	few := openings(changes) <= OpenTogether
 	for i := range changes {
@@ -139,7 +140,7 @@ func (q *Queue) covered(key Key, c *fold.Change, d *schemas.Decision, kind Kind)
 
 // plan adds the decision of a plan, unless a change that was counted after the plan already carries it. It returns true if the decision
 // about the rule and caller was spared by this Offer, and is now sent because it carries the plan.
-func (q *Queue) plan(p *fold.Plan, t *Terms) (unspared bool) {
+func (q *Queue) plan(p *predict.Plan, t *Terms) (unspared bool) {
 	d := separated(p.Decision)
 	d.Evidence.Lag = t.Measured
 	key, kind := KeyOf(&d), Early
@@ -164,7 +165,7 @@ func (q *Queue) plan(p *fold.Plan, t *Terms) (unspared bool) {
 
 // after reports whether the entry was counted after the plan was made. Both came with the same Offer. If both are of one record, the
 // entry is newer if the plan's first closure is another one.
-func (e *entry) after(p *fold.Plan) bool {
+func (e *entry) after(p *predict.Plan) bool {
 	if e.plan || e.offset != p.Offset {
 		return e.offset > p.Offset
 	}

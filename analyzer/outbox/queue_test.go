@@ -9,6 +9,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/predict"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -37,7 +38,7 @@ func newTeller(t testing.TB) *teller {
 // change returns a change at a time.
 func (w *teller) change(kind policy.Transition, at, before, until int64, next schemas.Span) fold.Change {
 	return fold.Change{
-		Rule: w.rule, Caller: w.caller, Kind: kind, At: at, Offset: w.offset, Next: next,
+		Rule: w.rule, Caller: w.caller, Kind: kind, At: at, Offset: w.offset, Forecast: predict.Forecast{Next: next},
 		Before: policy.Closure{CloseAt: now, Until: before, Nth: 1}, Closure: policy.Closure{CloseAt: now, Until: until, Nth: 1},
 	}
 }
@@ -55,10 +56,10 @@ func (w *teller) opened(at int64) fold.Change {
 }
 
 // plan returns a plan with the spans.
-func (w *teller) plan(first, next schemas.Span) fold.Plan {
+func (w *teller) plan(first, next schemas.Span) predict.Plan {
 	d := about(w.caller.ID, first.CloseAt, first.Until)
 	d.Rule, d.Early, d.Next, d.Evidence.AsOfTime = w.rule.Name, first.Early, next, now
-	return fold.Plan{Rule: w.rule, Caller: w.caller, Decision: d, At: now, Offset: w.offset}
+	return predict.Plan{Rule: w.rule, Caller: w.caller, Decision: d, At: now, Offset: w.offset}
 }
 
 // spans are those of a decision.
@@ -79,7 +80,7 @@ func TestTheNewestWordIsAbsolute(t *testing.T) {
 	w := newTeller(t)
 	type words struct {
 		changes []fold.Change
-		plans   []fold.Plan
+		plans   []predict.Plan
 	}
 	at := func(offset int64, f func()) { w.offset = offset; f() }
 	for name, test := range map[string]struct {
@@ -88,54 +89,54 @@ func TestTheNewestWordIsAbsolute(t *testing.T) {
 		kind   Kind
 		closes int
 	}{
-		"a plan alone": {func() []words { return []words{{nil, []fold.Plan{w.plan(early, none)}}} }, [2]schemas.Span{early, none}, Early, 0},
+		"a plan alone": {func() []words { return []words{{nil, []predict.Plan{w.plan(early, none)}}} }, [2]schemas.Span{early, none}, Early, 0},
 		"a plan, replaced by a newer one": {func() []words {
-			return []words{{nil, []fold.Plan{w.plan(early, none)}}, {nil, []fold.Plan{w.plan(counted, next)}}}
+			return []words{{nil, []predict.Plan{w.plan(early, none)}}, {nil, []predict.Plan{w.plan(counted, next)}}}
 		}, [2]schemas.Span{counted, next}, Early, 0},
 		"a close that comes after a plan carries what is next": {func() []words {
-			return []words{{nil, []fold.Plan{w.plan(counted, next)}}, {[]fold.Change{w.closed(counted.Until, next)}, nil}}
+			return []words{{nil, []predict.Plan{w.plan(counted, next)}}, {[]fold.Change{w.closed(counted.Until, next)}, nil}}
 		}, [2]schemas.Span{counted, next}, Closed, 1},
 		"a close after which nothing is predicted any more": {func() []words {
-			return []words{{nil, []fold.Plan{w.plan(early, none)}}, {[]fold.Change{w.closed(counted.Until, none)}, nil}}
+			return []words{{nil, []predict.Plan{w.plan(early, none)}}, {[]fold.Change{w.closed(counted.Until, none)}, nil}}
 		}, [2]schemas.Span{counted, none}, Closed, 1},
 		"a plan after a close carries the closure": {func() []words {
-			return []words{{[]fold.Change{w.closed(counted.Until, none)}, nil}, {nil, []fold.Plan{w.plan(counted, next)}}}
+			return []words{{[]fold.Change{w.closed(counted.Until, none)}, nil}, {nil, []predict.Plan{w.plan(counted, next)}}}
 		}, [2]schemas.Span{counted, next}, Closed, 1},
 		"one batch: first the plan": {func() (list []words) {
-			var p fold.Plan
+			var p predict.Plan
 			at(1, func() { p = w.plan(early, none) })
-			at(2, func() { list = []words{{[]fold.Change{w.closed(counted.Until, next)}, []fold.Plan{p}}} })
+			at(2, func() { list = []words{{[]fold.Change{w.closed(counted.Until, next)}, []predict.Plan{p}}} })
 			return list
 		}, [2]schemas.Span{counted, next}, Closed, 1},
 		"one batch: first the close": {func() (list []words) {
 			var c fold.Change
 			at(1, func() { c = w.closed(counted.Until, none) })
-			at(2, func() { list = []words{{[]fold.Change{c}, []fold.Plan{w.plan(counted, next)}}} })
+			at(2, func() { list = []words{{[]fold.Change{c}, []predict.Plan{w.plan(counted, next)}}} })
 			return list
 		}, [2]schemas.Span{counted, next}, Closed, 1},
 		"one message: the plan knows of the close": {func() []words {
-			return []words{{[]fold.Change{w.closed(counted.Until, none)}, []fold.Plan{w.plan(counted, next)}}}
+			return []words{{[]fold.Change{w.closed(counted.Until, none)}, []predict.Plan{w.plan(counted, next)}}}
 		}, [2]schemas.Span{counted, next}, Closed, 1},
 		"one message: the plan does not know of the close": {func() []words {
-			return []words{{[]fold.Change{w.closed(counted.Until, next)}, []fold.Plan{w.plan(early, none)}}}
+			return []words{{[]fold.Change{w.closed(counted.Until, next)}, []predict.Plan{w.plan(early, none)}}}
 		}, [2]schemas.Span{counted, next}, Closed, 1},
 		"one message: the plan does not know of the last move": {func() []words {
-			return []words{{[]fold.Change{w.moved(now, 0, counted.Until+1)}, []fold.Plan{w.plan(counted, next)}}}
+			return []words{{[]fold.Change{w.moved(now, 0, counted.Until+1)}, []predict.Plan{w.plan(counted, next)}}}
 		}, [2]schemas.Span{{CloseAt: now, Until: counted.Until + 1}, none}, Moved, 0},
 		"one message: two plans": {func() []words {
-			return []words{{[]fold.Change{w.closed(counted.Until, none)}, []fold.Plan{w.plan(counted, next), w.plan(counted, other)}}}
+			return []words{{[]fold.Change{w.closed(counted.Until, none)}, []predict.Plan{w.plan(counted, next), w.plan(counted, other)}}}
 		}, [2]schemas.Span{counted, other}, Closed, 1},
 		"one message: two plans of an open caller": {func() []words {
-			return []words{{nil, []fold.Plan{w.plan(other, none), w.plan(early, none)}}}
+			return []words{{nil, []predict.Plan{w.plan(other, none), w.plan(early, none)}}}
 		}, [2]schemas.Span{early, none}, Early, 0},
 		"an opening of a caller who was to close again": {func() []words {
 			return []words{{[]fold.Change{w.change(policy.Opened, now+ms, 0, now+ms, next)}, nil}}
 		}, [2]schemas.Span{{CloseAt: now, Until: now}, none}, Opened, 0},
 		"a closure of no length": {func() []words {
-			return []words{{nil, []fold.Plan{w.plan(schemas.Span{CloseAt: now, Until: now}, next)}}}
+			return []words{{nil, []predict.Plan{w.plan(schemas.Span{CloseAt: now, Until: now}, next)}}}
 		}, [2]schemas.Span{{CloseAt: now, Until: now}, none}, Early, 0},
 		"an opening ends all": {func() []words {
-			return []words{{nil, []fold.Plan{w.plan(counted, next)}}, {[]fold.Change{w.opened(now)}, nil}}
+			return []words{{nil, []predict.Plan{w.plan(counted, next)}}, {[]fold.Change{w.opened(now)}, nil}}
 		}, [2]schemas.Span{{CloseAt: now, Until: now}, none}, Opened, 0},
 		"what is next begins no earlier than the closure ends": {func() []words {
 			return []words{{[]fold.Change{w.closed(next.CloseAt+50*ms, next)}, nil}}
@@ -220,11 +221,11 @@ func TestWhatIsUrgentTakesAWaitingMoveAlong(t *testing.T) {
 			return q.Take(now, 0)
 		}, [2]schemas.Span{{CloseAt: now, Until: now + 100*ms}, none}},
 		"a plan": {func(q *Queue) []Item {
-			q.Offer(nil, []fold.Plan{w.plan(counted, next)}, terms)
+			q.Offer(nil, []predict.Plan{w.plan(counted, next)}, terms)
 			return q.Take(now, 0)
 		}, [2]schemas.Span{counted, next}},
 		"a move after a plan": {func(q *Queue) []Item {
-			q.Offer(nil, []fold.Plan{w.plan(counted, next)}, terms)
+			q.Offer(nil, []predict.Plan{w.plan(counted, next)}, terms)
 			c := w.moved(now, counted.Until, counted.Until+1)
 			c.Next = next
 			q.Offer([]fold.Change{c}, nil, terms)
@@ -234,7 +235,7 @@ func TestWhatIsUrgentTakesAWaitingMoveAlong(t *testing.T) {
 			p := w.plan(counted, next)
 			c := w.moved(now, counted.Until, counted.Until+1)
 			c.Next, c.Offset = next, p.Offset+1
-			q.Offer([]fold.Change{c}, []fold.Plan{p}, terms)
+			q.Offer([]fold.Change{c}, []predict.Plan{p}, terms)
 			return q.Take(now, 0)
 		}, [2]schemas.Span{{CloseAt: now, Until: counted.Until + 1}, next}},
 		"the end of the publisher": {func(q *Queue) []Item { return q.TakeAll(now) }, [2]schemas.Span{{CloseAt: now, Until: now + 2*sec}, none}},

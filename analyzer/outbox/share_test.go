@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/analyzer/predict"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -26,7 +27,7 @@ func TestSharesInTheQueue(t *testing.T) {
 	plain := w.closed(now+500*ms, none)
 	plain.Share = old
 	opened := w.opened(now)
-	plan := func(s *schemas.Share) fold.Plan {
+	plan := func(s *schemas.Share) predict.Plan {
 		p := w.plan(schemas.Span{CloseAt: now - sec, Until: now - sec}, none)
 		p.Shares, p.Decision.Share = true, s
 		return p
@@ -38,17 +39,17 @@ func TestSharesInTheQueue(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		changes []fold.Change
-		plans   []fold.Plan
+		plans   []predict.Plan
 		want    want
 	}{
 		"a close":                           {[]fold.Change{plain}, nil, want{1, 1, old, true}},
 		"a close that permits cover":        {[]fold.Change{covered}, nil, want{0, 1, nil, false}},
 		"whose end moves":                   {[]fold.Change{covered, moved}, nil, want{0, 1, nil, false}},
 		"only moves":                        {[]fold.Change{moved}, nil, want{0, 0, nil, false}},
-		"a share":                           {nil, []fold.Plan{plan(renewed)}, want{1, 0, renewed, false}},
-		"a share after a close it covers":   {[]fold.Change{covered}, []fold.Plan{plan(renewed)}, want{1, 1, renewed, false}},
-		"a share after a close that counts": {[]fold.Change{plain}, []fold.Plan{plan(renewed)}, want{1, 1, renewed, false}},
-		"a share that ends after a close":   {[]fold.Change{covered}, []fold.Plan{plan(nil)}, want{1, 1, nil, false}},
+		"a share":                           {nil, []predict.Plan{plan(renewed)}, want{1, 0, renewed, false}},
+		"a share after a close it covers":   {[]fold.Change{covered}, []predict.Plan{plan(renewed)}, want{1, 1, renewed, false}},
+		"a share after a close that counts": {[]fold.Change{plain}, []predict.Plan{plan(renewed)}, want{1, 1, renewed, false}},
+		"a share that ends after a close":   {[]fold.Change{covered}, []predict.Plan{plan(nil)}, want{1, 1, nil, false}},
 		"an opening by new rules":           {[]fold.Change{opened}, nil, want{1, 0, nil, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +74,7 @@ func TestSharesInTheQueue(t *testing.T) {
 	}
 	t.Run("a close that is covered while a share waits to be sent", func(t *testing.T) {
 		var q Queue
-		q.Offer(nil, []fold.Plan{plan(renewed)}, Terms{Now: now, AsOf: now})
+		q.Offer(nil, []predict.Plan{plan(renewed)}, Terms{Now: now, AsOf: now})
 		q.Offer([]fold.Change{covered}, nil, Terms{Now: now, AsOf: now})
 		items := q.Take(now, 0)
 		if len(items) != 1 || items[0].Spared || items[0].Decision.Share != renewed || items[0].Decision.Until > items[0].Decision.CloseAt || len(items[0].Closes) != 1 {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/analyzer/predict"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestWhatWouldBeOverIsSpared(t *testing.T) {
 	w := newTeller(t)
 	terms := Terms{Now: now, AsOf: now, Lag: 200 * ms, Margin: 50 * ms}
-	known := func(q *Queue, changes []fold.Change, plans ...fold.Plan) { // to gates
+	known := func(q *Queue, changes []fold.Change, plans ...predict.Plan) { // to gates
 		q.Offer(changes, plans, Terms{Now: now, AsOf: now, Urgent: true})
 		q.Take(now, 0)
 	}
@@ -47,7 +48,7 @@ func TestWhatWouldBeOverIsSpared(t *testing.T) {
 		}, w.closed(short, none), nil, true},
 		"gates know what is next":     {func(q *Queue) { known(q, nil, w.plan(counted, next)) }, w.closed(short, next), nil, true},
 		"what was next is so no more": {func(q *Queue) { known(q, nil, w.plan(counted, next)) }, w.closed(short, none), nil, false},
-		"what is next waits, unsent":  {func(q *Queue) { q.Offer(nil, []fold.Plan{w.plan(counted, next)}, terms) }, w.closed(short, next), nil, false},
+		"what is next waits, unsent":  {func(q *Queue) { q.Offer(nil, []predict.Plan{w.plan(counted, next)}, terms) }, w.closed(short, next), nil, false},
 		"an opening waits, unsent": {func(q *Queue) {
 			known(q, []fold.Change{w.closed(now+3600*sec, none)})
 			q.Offer([]fold.Change{w.opened(now)}, nil, terms)
@@ -93,7 +94,7 @@ func TestAMoveOfASparedCloseIsNotPutOff(t *testing.T) {
 			t.Fatalf("%s: got %d spared, want the close", name, n)
 		}
 		if tell {
-			q.Offer(nil, []fold.Plan{w.plan(schemas.Span{CloseAt: now, Until: now + 200*ms}, next)}, Terms{Now: now, AsOf: now})
+			q.Offer(nil, []predict.Plan{w.plan(schemas.Span{CloseAt: now, Until: now + 200*ms}, next)}, Terms{Now: now, AsOf: now})
 		}
 		q.Take(now, 0)
 		fast := Terms{Now: now + 100*ms, AsOf: now + 100*ms, Lag: 5 * ms, Margin: 20 * ms} // the lag has got better
@@ -145,7 +146,7 @@ func TestWhatCarriesAPlanIsNotSpared(t *testing.T) {
 	var q Queue
 	p := w.plan(counted, next)
 	w.offset++
-	spared := q.Offer([]fold.Change{w.closed(now+100*ms, next)}, []fold.Plan{p}, Terms{Now: now, AsOf: now, Lag: 200 * ms, Margin: 50 * ms})
+	spared := q.Offer([]fold.Change{w.closed(now+100*ms, next)}, []predict.Plan{p}, Terms{Now: now, AsOf: now, Lag: 200 * ms, Margin: 50 * ms})
 	list := q.Take(now, 0)
 	if spared != 0 || len(list) != 1 || list[0].Spared || list[0].Decision.Next != next || len(list[0].Closes) != 1 {
 		t.Errorf("got %d spared and %+v, want the close with what is next", spared, list)

@@ -40,7 +40,7 @@ type Config struct {
 	// Circuit is needed where there is a lag, and not called otherwise: it makes what takes that lag, and reports to events.
 	Circuit func(c *Config, events Events) (Circuit, error)
 
-	// PredictLagCap is the largest lag at which closes are predicted, as a share of a rule's window; 0 is fold.DefaultPredictLagCap.
+	// PredictLagCap is the largest lag at which closes are predicted, as a share of a rule's window; 0 is predict.DefaultLagCap.
 	PredictLagCap float64
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/api/series"
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/histogram"
+	"github.com/509da70d/floodgate/analyzer/predict"
 )
 
 // noon is a whole second.
@@ -25,7 +26,7 @@ func owner(partition int, epoch, requests uint64) analyzer.OwnerStats {
 	return analyzer.OwnerStats{
 		Partition: partition, State: analyzer.Running,
 		Fold: fold.Stats{
-			Requests: requests, Blocked: requests / 2, Closes: requests / 10, Overs: histogram.Snapshot{Count: requests / 10, Sum: float64(requests) / 40},
+			Requests: requests, Blocked: requests / 2, Closes: requests / 10, Stats: predict.Stats{Overs: histogram.Snapshot{Count: requests / 10, Sum: float64(requests) / 40}},
 			Rules: []fold.RuleStats{{WouldBlock: requests / 5}, {WouldBlock: requests / 5}},
 		},
 		Publish: analyzer.PublishStats{Epoch: epoch, Lag: 3 * time.Millisecond},

@@ -1,4 +1,4 @@
-package fold
+package predict
 
 import (
 	"math"
@@ -92,8 +92,24 @@ func (o *overshoots) settle(now int64) {
 	}
 }
 
-// all observes the closures that are still open, as when rules change: their indexes mean other rules then.
-func (o *overshoots) all() { o.settle(math.MaxInt64) }
+// Overshoot notes by how much a caller is over its limit, as a share of it, under a closure that holds at an entry's time.
+func (p *Predictor) Overshoot(rule int32, id string, c policy.Closure, ratio float64, at int64) {
+	p.overs.note(overshootKey{rule, id}, c, ratio, at)
+}
 
-// EndOvershoots observes the overshoot of the closures that have not ended, too. It is for one who folds no more.
-func (f *Fold) EndOvershoots() { f.overs.all() }
+// EndOvershoots observes the closures that are still open, too: when no more entries come, or when the indexes of rules change.
+func (p *Predictor) EndOvershoots() { p.overs.settle(math.MaxInt64) }
+
+// Stats is what a Predictor has seen since New.
+type Stats struct {
+	Tracked int                    // rows whose next close may be predicted
+	Overs   histogram.Snapshot     // the overshoot of each close that has ended
+	OversBy [policy.Mechanisms]Sum // the same, by what held the caller to its limit
+	Bounds  histogram.Snapshot     // the overshoot that was to be expected at most, of each close of a caller whose demand was known
+}
+
+// Stats returns a copy of the counters at log time now.
+func (p *Predictor) Stats(now int64) Stats {
+	p.overs.settle(now)
+	return Stats{Tracked: p.trackers.used, Overs: p.overs.seen.Snapshot(), OversBy: p.overs.by, Bounds: p.overs.bounds.Snapshot()}
+}

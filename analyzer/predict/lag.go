@@ -1,4 +1,4 @@
-package fold
+package predict
 
 import (
 	"math"
@@ -39,13 +39,12 @@ func newLags() lags {
 	return l
 }
 
-// Measure notes that a lag was measured, in nanoseconds, and came into the log at t, in Unix nanoseconds. Frame does so for each
-// canary.
-func (f *Fold) Measure(t, lag int64) {
-	l := &f.lags
+// Measure notes that a lag was measured, in nanoseconds, and came into the log at t, in Unix nanoseconds; now is log time.
+func (p *Predictor) Measure(t, lag, now int64) {
+	l := &p.lags
 	l.newest[l.at] = measuredLag{t, min(max(lag, 0), maxLag)}
 	l.at = (l.at + 1) % lagsKept
-	l.sum(max(f.now, t))
+	l.sum(max(now, t))
 }
 
 // sum computes the lag as of log time now: the median of the measurements, and the median of what they are apart from it. So a
@@ -80,9 +79,12 @@ func medianOf(x []int64) int64 {
 
 // Lag returns the median of the newest measurements of the lag and their median deviation from it, in nanoseconds. ok is false if
 // there are none of the last 10 s of log time.
-func (f *Fold) Lag() (mean, deviation int64, ok bool) {
-	if f.now >= f.lags.until {
+func (p *Predictor) Lag(now int64) (mean, deviation int64, ok bool) {
+	if !p.Live(now) {
 		return 0, 0, false
 	}
-	return f.lags.lag.Mean, f.lags.lag.Deviation, true
+	return p.lags.lag.Mean, p.lags.lag.Deviation, true
 }
+
+// ago returns the time that lies d before t, or the first of all times.
+func ago(t int64, d time.Duration) int64 { return max(t, math.MinInt64+int64(d)) - int64(d) }

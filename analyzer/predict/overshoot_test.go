@@ -1,8 +1,11 @@
-package fold
+package predict
 
 import (
+	"fmt"
+	"math"
 	"testing"
 
+	"github.com/509da70d/floodgate/analyzer/histogram"
 	"github.com/509da70d/floodgate/analyzer/policy"
 )
 
@@ -26,11 +29,30 @@ func TestOvershootsCountByMechanism(t *testing.T) {
 	if want := [policy.Mechanisms]Sum{policy.Reactive: {1, 0.25}, policy.Shared: {1, 0.375}}; o.by != want {
 		t.Errorf("got %+v so far, want %+v", o.by, want)
 	}
-	o.all()
+	o.settle(math.MaxInt64)
 	if want := [policy.Mechanisms]Sum{{2, 0.75}, {1, 0.75}, {1, 0.375}}; o.by != want {
 		t.Errorf("got %+v, want %+v", o.by, want)
 	}
 	if s := o.seen.Snapshot(); s.Count != 4 || s.Sum != 1.875 {
 		t.Errorf("got %+v, want all four together", s)
+	}
+}
+
+// TestOvershootsHaveABound: any number of callers may be closed at once, and each is seen once.
+func TestOvershootsHaveABound(t *testing.T) {
+	o := newOvershoots()
+	const callers = maxOvershoots + 100
+	for i := range callers {
+		for range 3 {
+			o.note(overshootKey{0, fmt.Sprint(i)}, policy.Closure{CloseAt: int64(i), Until: 1 << 40}, 0.1, int64(i))
+			o.note(overshootKey{0, fmt.Sprint(i)}, policy.Closure{CloseAt: int64(i), Until: 1 << 40}, 0.3, int64(i)+1)
+		}
+		if len(o.open) > maxOvershoots {
+			t.Fatalf("got %d in memory, want %d at most", len(o.open), maxOvershoots)
+		}
+	}
+	o.settle(math.MaxInt64)
+	if s := o.seen.Snapshot(); s.Count < callers || len(o.open) != 0 || s.Within[histogram.Ratios()[6]] != s.Count {
+		t.Errorf("got %+v and %d left, want %d or more", s, len(o.open), callers)
 	}
 }

@@ -1,4 +1,4 @@
-package fold
+package predict
 
 import (
 	"time"
@@ -12,11 +12,12 @@ import (
 // tracker is what predictions need of a row, from half of its limit on: 128 bytes. It is not stored, and nothing that is counted
 // depends on it.
 type tracker struct {
-	row       *row // nil while the tracker is free
 	pace      policy.Pace
 	announced policy.Announced
 	warm      int64           // log time at which the row was last seen near its limit
 	share     *policy.Sharing // nil until the row closes
+	row       uint32          // its number
+	used      bool            // false while the tracker is free
 	touched   bool            // since the last TakePlans, also while the tracker is free
 }
 
@@ -47,51 +48,58 @@ const (
 // emptied returns an empty table that draws on.
 func (t *trackers) emptied() trackers { return trackers{random: t.random} }
 
-func (t *trackers) home(i uint32) uint32 { return t.At(i).row.home }
+// hashOf makes a hash of a row's number, which nobody chooses.
+func hashOf(row uint32) uint64 { return (uint64(row) + 1) * 0x9e3779b97f4a7c15 }
 
-// place returns the number of the tracker of a row, which must have one.
-func (t *trackers) place(r *row) uint32 {
-	p := t.index.Probe(uint64(r.home)) // whole homes are compared in place
-	i, _ := p.Next()
-	for t.At(i).row != r {
-		i, _ = p.Next()
+func (t *trackers) home(i uint32) uint32 { return index.Home(hashOf(t.At(i).row)) }
+
+// number returns the number of the tracker of a row, if it has one.
+func (t *trackers) number(row uint32) (uint32, bool) {
+	p := t.index.Probe(hashOf(row))
+	i, ok := p.Next()
+	for ; ok && t.At(i).row != row; i, ok = p.Next() {
 	}
-	return i
+	return i, ok
 }
 
 // find returns the tracker of a row, or nil.
-func (t *trackers) find(r *row) *tracker {
-	if r.beside&hasTracker == 0 {
-		return nil
+func (t *trackers) find(row uint32) *tracker {
+	if i, ok := t.number(row); ok {
+		return t.At(i)
 	}
-	return t.At(t.place(r))
+	return nil
 }
 
 // add gives a row a tracker, which it must not have.
-func (t *trackers) add(r *row) *tracker {
+func (t *trackers) add(row uint32) *tracker {
 	i := t.Take()
 	tr := t.At(i)
-	*tr = tracker{row: r, touched: tr.touched}
-	r.beside |= hasTracker
+	*tr = tracker{row: row, used: true, touched: tr.touched}
 	t.used++
-	t.index.Add(uint64(r.home), i, t.home) // whole homes are compared in place
+	t.index.Add(hashOf(row), i, t.home)
 	return tr
 }
 
 // remove frees the tracker of a row, if it has one.
-func (t *trackers) remove(r *row) {
-	if r.beside&hasTracker == 0 {
+func (t *trackers) remove(row uint32) {
+	i, ok := t.number(row)
+	if !ok {
 		return
 	}
-	i := t.place(r)
 	if t.At(i).share != nil {
 		t.shares--
 	}
 	t.index.Remove(i, t.home)
 	*t.At(i) = tracker{touched: t.At(i).touched}
-	r.beside &^= hasTracker
 	t.Give(i)
 	t.used--
+}
+
+// putShare gives a tracker a share, which may be nil. It had none.
+func (t *trackers) putShare(tr *tracker, s *policy.Sharing) {
+	if tr.share = s; s != nil {
+		t.shares++
+	}
 }
 
 // touch puts a tracker on the list for the next TakePlans.
@@ -102,63 +110,65 @@ func (t *trackers) touch(tr *tracker) {
 	}
 }
 
-// tracker returns the tracker of a row, which is a new one if it had none; nil if there is no room.
-func (f *Fold) tracker(r *row) *tracker {
-	if tr := f.trackers.find(r); tr != nil {
-		return tr
-	}
-	if f.trackers.used >= maxTrackers && !f.makeTrackerRoom(r) {
+// track gives a row a tracker, or returns nil if there is no room.
+func (p *Predictor) track(row uint32, now int64) *tracker {
+	if p.trackers.used >= maxTrackers && !p.makeRoom(row, now) {
 		return nil
 	}
-	tr := f.trackers.add(r)
-	tr.warm = f.now
+	tr := p.trackers.add(row)
+	tr.warm = now
 	return tr
 }
 
-// makeTrackerRoom frees the tracker of a row that is further from its limit than r, if it draws one.
-func (f *Fold) makeTrackerRoom(r *row) bool {
-	t := &f.trackers
-	least, lowest := (*row)(nil), f.rank(r)
+// makeRoom frees the tracker of a row that is further from its limit than another one, if it draws one.
+func (p *Predictor) makeRoom(row uint32, now int64) bool {
+	t := &p.trackers
+	least, found, lowest := uint32(0), false, p.rank(row, now)
 	for range trackerTries {
-		other := t.At(uint32(t.random.Next() % uint64(t.Made()))).row // < 2^32
-		if other == nil {
+		other := t.At(uint32(t.random.Next() % uint64(t.Made()))) // < 2^32
+		if !other.used {
 			continue
 		}
-		if k := f.rank(other); k.compare(lowest) < 0 {
-			least, lowest = other, k
+		if k := p.rank(other.row, now); k.Compare(lowest) < 0 {
+			least, found, lowest = other.row, true, k
 		}
 	}
-	if least != nil {
+	if found {
 		t.remove(least)
 	}
-	return least != nil
+	return found
 }
 
-// sweepTrackers checks the next n trackers, and frees those whose rows have been far from their limits for long.
-func (f *Fold) sweepTrackers(n int) {
-	t := &f.trackers
+// rank returns how much a row matters.
+func (p *Predictor) rank(row uint32, now int64) policy.Rank {
+	r := p.read(row)
+	return policy.RankOf(r.Rule, r.State, r.Closure, r.Limit, r.Unlimited, now)
+}
+
+// sweep checks the next n trackers, and frees those whose rows have been far from their limits for long.
+func (p *Predictor) sweep(n int, now int64) {
+	t := &p.trackers
 	for range min(n, int(t.Made())) {
 		if t.next >= t.Made() {
 			t.next = 0
 		}
 		tr := t.At(t.next)
 		t.next++
-		if tr.row == nil {
+		if !tr.used {
 			continue
 		}
-		rule := f.set.Rules[tr.row.rule]
-		if f.near(rule, tr.row) {
-			tr.warm = f.now
-		} else if f.now-tr.warm > int64(restOf(rule, f.now)) {
+		r := p.read(tr.row)
+		if r.near(now) {
+			tr.warm = now
+		} else if now-tr.warm > int64(restOf(r.Rule, now)) {
 			t.remove(tr.row)
 		}
 	}
 }
 
 // near reports whether a row is at half of its limit or beyond, or closed.
-func (f *Fold) near(rule *rules.Rule, r *row) bool {
-	limit, _ := f.limitOf(rule, r)
-	return r.closure.ClosedAt(f.now) || 2*rule.Window.View(r.state, limit, f.now).Total >= rule.Window.Capacity(limit)
+func (r *Row) near(now int64) bool {
+	return r.Closure.ClosedAt(now) || 2*r.Rule.Window.View(r.State, r.Limit, now).Total >= r.Rule.Window.Capacity(r.Limit)
 }
 
 // restOf returns for how long a row of a rule may be below half of its limit before it is not tracked any more.

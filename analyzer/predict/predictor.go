@@ -1,0 +1,283 @@
+package predict
+
+import (
+	"math"
+
+	"github.com/509da70d/floodgate/analyzer/integer"
+	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/analyzer/window"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// DefaultLagCap is the largest lag at which closes are predicted, as a share of the window, unless Options say another.
+const DefaultLagCap = 0.25
+
+// Options configures a Predictor.
+type Options struct {
+	Most   rules.Predict // the most that any rule predicts
+	LagCap float64       // the largest lag at which closes are predicted, as a share of the window
+}
+
+// Predicts reports whether closes of a rule are predicted.
+func (o Options) Predicts(r *rules.Rule) bool {
+	return min(r.Predict, o.Most) > rules.PredictOff && !r.ReadsResponses()
+}
+
+// TracksFrom returns the weight from half of which on rows of a rule may have trackers.
+func (o Options) TracksFrom(r *rules.Rule) int64 {
+	switch {
+	case o.Predicts(r) && o.LagCap > DefaultLagCap:
+		return 0 // Admitted decides
+	case r.Burst > 0:
+		return r.Burst
+	}
+	return math.MaxInt64
+}
+
+// Row is what is counted of one rule and caller, as the fold shows it.
+type Row struct {
+	Rule      *rules.Rule
+	ID        string
+	State     window.State // only for reading, and only until the fold goes on
+	Closure   policy.Closure
+	Limit     int64
+	Unlimited bool
+	ByRecord  bool  // a control record closes the caller
+	Early     int64 // early weight at log time
+}
+
+// Predictor predicts the closes of the rows of one fold. Use New. One goroutine may use it.
+type Predictor struct {
+	opts      Options
+	read      func(row uint32) Row
+	lags      lags
+	producers producers
+	trackers  trackers
+	overs     overshoots
+	plans     []Plan
+	ended     []Plan       // of shares that ended since the last TakePlans
+	room      window.State // of policy.Cross
+	withEarly window.State // a row's, with its early weight
+}
+
+// New returns a Predictor of rows that are known by numbers. read returns a row as it is now.
+func New(o Options, read func(row uint32) Row) *Predictor {
+	return &Predictor{opts: o, read: read, lags: newLags(), overs: newOvershoots()}
+}
+
+// Live reports whether the lag is known at log time now, so that closes can be predicted.
+func (p *Predictor) Live(now int64) bool { return now < p.lags.until }
+
+// Heard notes that a producer sent entries of which newest is the newest time, at log time now.
+func (p *Predictor) Heard(id schemas.ProducerID, newest, now int64) {
+	if p.opts.Most >= rules.PredictShares {
+		p.producers.note(id, newest, now)
+	}
+}
+
+// Sent is weight of an entry, as one rule counts it.
+type Sent struct {
+	Row           uint32
+	Rule          *rules.Rule
+	Limit, Weight int64
+	At, Now       int64          // the entry's time, and log time
+	Total         int64          // of the window, with the weight
+	Closure       policy.Closure // of the row
+	Near          bool           // the row may get a tracker if it has none
+}
+
+// Admitted measures weight that was admitted, if its row has a tracker or is at half of its limit or beyond. It reports whether the row
+// has a tracker then.
+func (p *Predictor) Admitted(s *Sent) bool {
+	tr := p.trackers.find(s.Row)
+	if tr == nil {
+		capacity := s.Rule.Window.Capacity(s.Limit)
+		if !s.Near || p.trackedFrom(s.Rule, s.Now)*s.Total < capacity && !p.rushes(s.Weight, capacity) {
+			return false
+		}
+		if tr = p.track(s.Row, s.Now); tr == nil {
+			return false
+		}
+	}
+	tr.pace.Add(s.Now, s.Now-s.At, s.Weight, p.lags.lag.Mean)
+	p.noteShare(tr, s, true)
+	p.trackers.touch(tr)
+	return true
+}
+
+// Refused measures weight of an entry that was blocked. It is demand under the row's rule if that rule blocked it, and not another one.
+// It reports whether the row has a tracker then.
+func (p *Predictor) Refused(s *Sent) bool {
+	tr := p.trackers.find(s.Row)
+	if tr == nil {
+		if !s.Near {
+			return false
+		}
+		if tr = p.track(s.Row, s.Now); tr == nil {
+			return false
+		}
+	}
+	c, a := &s.Closure, &tr.announced
+	counted := c.Nth > 0 && s.At >= c.CloseAt && s.At < integer.Add(c.Until, (c.Until-c.CloseAt)/8+p.lags.lag.Mean)
+	early := a.Until > 0 && s.At >= a.CloseAt && s.At < integer.Add(a.Until, p.lags.lag.Mean)
+	if counted || early || tr.share != nil && tr.share.Refuses(s.Rule, s.Limit, s.At) {
+		tr.pace.Add(s.Now, s.Now-s.At, s.Weight, p.lags.lag.Mean)
+	}
+	p.noteShare(tr, s, false)
+	p.trackers.touch(tr)
+	return true
+}
+
+// trackedFrom returns from which part of its limit on a row is tracked: from a half, or a tenth where the lag is long.
+func (p *Predictor) trackedFrom(r *rules.Rule, now int64) int64 {
+	if p.longLag(r, now) {
+		return 10
+	}
+	return 2
+}
+
+// longLag reports whether the lag is more than a quarter of the rule's window, at which a rule predicts only if the cap of the lag
+// was raised. To predict from half of the limit on would be too late then. So the pace of a row is measured early, and its
+// closes are predicted from a third of the limit on.
+func (p *Predictor) longLag(r *rules.Rule, now int64) bool {
+	return 4*p.lags.lag.Mean > r.Window.Length(now)
+}
+
+// tooFar reports whether a row is too far from its limit for a prediction, although it is tracked.
+func (p *Predictor) tooFar(r *Row, now int64) bool {
+	return p.longLag(r.Rule, now) && !r.Closure.ClosedAt(now) &&
+		3*r.Rule.Window.View(r.State, r.Limit, now).Total < r.Rule.Window.Capacity(r.Limit)
+}
+
+// rushes reports whether a caller reaches half of its limit within a lag if it goes on as in one entry, which holds what one
+// server got within a tick. To wait for half of the limit would be too late then.
+func (p *Predictor) rushes(weight, capacity int64) bool {
+	return weight > 1 && 2*weight > capacity/p.lags.ticks
+}
+
+// Change is what became of a row's closure.
+type Change struct {
+	Row             uint32
+	Rule            *rules.Rule
+	Index           int32 // of the rule
+	ID              string
+	Kind            policy.Transition
+	Before, Closure policy.Closure
+	Limit           int64
+	At, Now         int64 // the entry's time, and log time
+	Total           int64 // of the window
+}
+
+// Forecast is what is predicted of a caller whose closure changed.
+type Forecast struct {
+	Next            schemas.Span     // the predicted closure after this one, if it was published and still holds
+	Share           *schemas.Share   // the caller's newest, if it has one; nobody changes it
+	Covered         bool             // its share lets no more pass than its limit: gates need not know of the closure
+	Rate            float64          // the caller's demand, weight per second; 0 where it is not measured, as are the next two
+	Expected, Bound float64          // of a close: its overshoot, as in schemas.Evidence
+	By              policy.Mechanism // of a close: what held the caller to its limit
+}
+
+// Changed notes a changed closure in the row's tracker, and returns what is predicted. It is zero if the row has none.
+func (p *Predictor) Changed(c *Change) (f Forecast) {
+	tr := p.trackers.find(c.Row)
+	if tr == nil {
+		return f
+	}
+	a := &tr.announced
+	tr.pace.Advance(c.Now, p.lags.lag.Mean)
+	rate := tr.pace.Rate()
+	f.Rate = float64(rate) / 1000
+	by := policy.Reactive
+	if a.Until > 0 && a.CloseAt <= integer.Add(c.At, p.lags.lag.Mean) {
+		by = policy.Predicted // its time is right or a little late, and gates hold it by then
+	}
+	if c.Kind == policy.Closed && p.Live(c.Now) {
+		o := policy.BoundOf(c.Rule, c.Limit, rate, p.lags.lag, by)
+		if s := tr.share; s != nil && s.Covers(c.Rule, c.Limit, c.At) {
+			o, by = policy.ShareBound(c.Rule, c.Limit, p.gates(c.Now)), policy.Shared
+		}
+		f.By, f.Expected, f.Bound = by, o.Expected, o.Bound
+		p.overs.mark(overshootKey{c.Index, c.ID}, by)
+		p.overs.bounds.Observe(o.Bound)
+	}
+	switch {
+	case a.CloseAt > c.Closure.Until && a.Holds(c.Now):
+		f.Next = schemas.Span{CloseAt: a.CloseAt, Until: a.Until, Early: true}
+	default:
+		a.CloseAt, a.Until = 0, 0 // it is confirmed, or overtaken
+	}
+	p.updateShare(tr, c, &f)
+	return f
+}
+
+// End ends what gates were told ahead of time about a row, and what was measured for it.
+func (p *Predictor) End(row uint32, now, offset int64) {
+	tr := p.trackers.find(row)
+	if tr == nil {
+		return
+	}
+	r := p.read(row)
+	if tr.announced.Holds(now) || tr.share != nil && tr.share.Share(r.Rule, r.Limit, now) != nil {
+		p.planEnd(&r, now, offset)
+	}
+	p.trackers.remove(row)
+}
+
+// Forget forgets a row that is dropped.
+func (p *Predictor) Forget(row uint32) { p.trackers.remove(row) }
+
+// Moved is the trackers of rows that get other numbers.
+type Moved struct{ trackers trackers }
+
+// Move takes away all trackers. Adopt gives those back whose rows are predicted on.
+func (p *Predictor) Move() *Moved {
+	m := &Moved{p.trackers}
+	p.trackers = m.trackers.emptied()
+	return m
+}
+
+// Adopt gives a row the tracker of the row that it was, and reports whether that had one.
+func (p *Predictor) Adopt(to uint32, m *Moved, from uint32) bool {
+	tr := m.trackers.find(from)
+	if tr == nil {
+		return false
+	}
+	now := p.trackers.add(to)
+	now.pace, now.announced, now.warm = tr.pace, tr.announced, tr.warm
+	p.trackers.putShare(now, tr.share)
+	return true
+}
+
+// EndShare plans to end the share that gates hold of a row whose rule is removed or another. r is the row under the rule that gave it.
+func (p *Predictor) EndShare(m *Moved, from uint32, r *Row, now, offset int64) {
+	if tr := m.trackers.find(from); tr != nil && tr.share != nil && tr.share.Share(r.Rule, r.Limit, now) != nil {
+		p.planEnd(r, now, offset)
+	}
+}
+
+// Ahead is what was measured and published about a row ahead of time. The zero value is nothing.
+type Ahead struct {
+	Rate  float64        // demand, weight per second
+	Span  schemas.Span   // the predicted closure that was published last; it may be over
+	Share *schemas.Share // the newest, if it holds
+}
+
+// Ahead returns what is known of a row under a rule and limit at log time now. It changes nothing.
+func (p *Predictor) Ahead(row uint32, r *rules.Rule, limit, now int64) (a Ahead) {
+	tr := p.trackers.find(row)
+	if tr == nil {
+		return a
+	}
+	pace := tr.pace
+	pace.Advance(now, p.lags.lag.Mean)
+	a.Rate = float64(pace.Rate()) / 1000
+	if tr.announced.Until > 0 {
+		a.Span = schemas.Span{CloseAt: tr.announced.CloseAt, Until: tr.announced.Until, Early: true}
+	}
+	if tr.share != nil {
+		a.Share = tr.share.Share(r, limit, now)
+	}
+	return a
+}

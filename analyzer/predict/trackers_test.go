@@ -1,0 +1,81 @@
+package predict
+
+import (
+	"reflect"
+	"testing"
+	"unsafe"
+
+	"pgregory.net/rapid"
+
+	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+func TestATrackerIsSmall(t *testing.T) {
+	if got := reflect.TypeFor[tracker]().Size(); got > 128 {
+		t.Errorf("got %d bytes, want at most 128", got)
+	}
+}
+
+// TestARowWithAShareTakes320Bytes: the tracker with its places, and the share.
+func TestARowWithAShareTakes320Bytes(t *testing.T) {
+	if size := unsafe.Sizeof(tracker{}) + 24 + unsafe.Sizeof(policy.Sharing{}); size > 320 {
+		t.Errorf("got %d bytes, want at most 320", size)
+	}
+}
+
+// TestAMovedCloseKeepsTheNextOne: the closure moves, and the next one, which was announced for later, stays; one that the closure has
+// reached does not.
+func TestAMovedCloseKeepsTheNextOne(t *testing.T) {
+	rule := foldtest.Rules(t, "{name: r, callers: key, limit: 10, window: 1s, slots: 4}").Rules[0]
+	for after, keeps := range map[int64]bool{second: true, 0: false} {
+		p := New(Options{Most: rules.PredictEarly, LagCap: DefaultLagCap}, func(uint32) Row { return Row{Rule: rule, ID: "a", Limit: 10} })
+		p.Measure(0, 100*millisecond, 0)
+		if !p.Admitted(&Sent{Row: 3, Rule: rule, Limit: 10, Weight: 10, Total: 10, Near: true}) {
+			t.Fatal("a row at its limit is not tracked")
+		}
+		announced := schemas.Span{CloseAt: second + after, Until: second + after + 500*millisecond, Early: true}
+		tr := p.trackers.find(3)
+		tr.announced = policy.Announced{CloseAt: announced.CloseAt, Until: announced.Until}
+		before := policy.Closure{CloseAt: 0, Until: second, Nth: 1, Peak: 10}
+		moved := before
+		moved.Until += 250 * millisecond
+		f := p.Changed(&Change{
+			Row: 3, Rule: rule, ID: "a", Kind: policy.Moved, Before: before, Closure: moved, Limit: 10, At: 300 * millisecond, Now: 300 * millisecond, Total: 20,
+		})
+		if !keeps {
+			announced = schemas.Span{}
+		}
+		if f.Next != announced || tr.announced.Holds(300*millisecond) != keeps {
+			t.Errorf("got next %+v and announced %+v, want %+v", f.Next, tr.announced, announced)
+		}
+	}
+}
+
+// TestTrackersAreAMap: rows get trackers and lose them in any order, and each is found under its number.
+func TestTrackersAreAMap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var all trackers
+		held := make(map[uint32]bool)
+		for range rapid.IntRange(1, 300).Draw(t, "steps") {
+			row := rapid.Uint32Range(0, 60).Draw(t, "row")
+			if held[row] {
+				all.remove(row)
+				delete(held, row)
+			} else {
+				all.add(row).warm = int64(row)
+				held[row] = true
+			}
+			for row := range uint32(61) {
+				if tr := all.find(row); (tr != nil) != held[row] || tr != nil && (tr.row != row || tr.warm != int64(row) || !tr.used) {
+					t.Fatalf("row %d: got %+v, want a tracker: %v", row, tr, held[row])
+				}
+			}
+			if all.used != len(held) {
+				t.Fatalf("got %d in use, want %d", all.used, len(held))
+			}
+		}
+	})
+}
