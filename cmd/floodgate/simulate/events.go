@@ -1,6 +1,6 @@
 package simulate
 
-import "container/heap"
+import "github.com/509da70d/floodgate/schemas/heap"
 
 // event is something that happens at a time. Of equal times, what was planned first happens first.
 type event struct {
@@ -9,49 +9,30 @@ type event struct {
 	do    func()
 }
 
-// events is a heap.Interface.
-type events []event
-
-// Len implements heap.Interface.
-func (e events) Len() int { return len(e) }
-
-// Less implements heap.Interface.
-func (e events) Less(i, j int) bool {
-	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].order < e[j].order
+// before orders events.
+func (e *event) before(other *event) bool {
+	return e.at < other.at || e.at == other.at && e.order < other.order
 }
 
-// Swap implements heap.Interface.
-func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-
-// Push implements heap.Interface.
-func (e *events) Push(x any) { *e = append(*e, x.(event)) } //nolint:errcheck,forcetypeassert // heap.Push is given an event
-
-// Pop implements heap.Interface.
-func (e *events) Pop() any {
-	last := len(*e) - 1
-	x := (*e)[last]
-	(*e)[last] = event{}
-	*e = (*e)[:last]
-	return x
-}
-
-// timeline is virtual time: it goes from one event to the next. The zero value is at time 0, without events.
+// timeline is virtual time: it goes from one event to the next. newTimeline makes one, at time 0 and without events.
 type timeline struct {
 	now     int64 // Unix nanoseconds
 	planned uint64
-	events  events
+	events  heap.Heap[event]
 }
+
+func newTimeline() timeline { return timeline{events: heap.New((*event).before, nil)} }
 
 // at plans what is done at a time, which is now or later.
 func (t *timeline) at(at int64, do func()) {
 	t.planned++
-	heap.Push(&t.events, event{max(at, t.now), t.planned, do})
+	t.events.Add(event{max(at, t.now), t.planned, do})
 }
 
 // advance runs the events that are planned up to a time, and sets the time.
 func (t *timeline) advance(to int64) {
-	for len(t.events) > 0 && t.events[0].at <= to {
-		e := heap.Pop(&t.events).(event) //nolint:errcheck,forcetypeassert // it holds nothing else
+	for t.events.Len() > 0 && t.events.At(0).at <= to {
+		e := t.events.Remove(0)
 		t.now = e.at
 		e.do()
 	}

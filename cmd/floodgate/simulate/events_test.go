@@ -11,7 +11,7 @@ import (
 func TestEventsHappenInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type happening struct{ at, planned int64 }
-		var line timeline
+		line := newTimeline()
 		var got []happening
 		n := int64(0)
 		var plan func(at int64, depth int)
@@ -55,7 +55,8 @@ func TestEventsHappenInOrder(t *testing.T) {
 
 // TestTimeNeverGoesBack: an event that is planned for the past happens now.
 func TestTimeNeverGoesBack(t *testing.T) {
-	line := timeline{now: 100}
+	line := newTimeline()
+	line.now = 100
 	happened := int64(0)
 	line.at(5, func() { happened = line.now })
 	line.advance(50)

@@ -106,7 +106,8 @@ type world struct {
 
 func newWorld(c *Config, watch watcher) *world {
 	w := &world{
-		watch: watch, maxRows: cmp.Or(c.MaxRows, maxRows), key: schemas.DefaultPartitionKey(), places: make(map[schemas.Caller]int),
+		timeline: newTimeline(),
+		watch:    watch, maxRows: cmp.Or(c.MaxRows, maxRows), key: schemas.DefaultPartitionKey(), places: make(map[schemas.Caller]int),
 		ways: ways{Lag: c.Lag, start: c.Start, random: rand.New(rand.NewPCG(c.Seed, streamLag))}, //nolint:gosec // no secret
 	}
 	w.now = c.Start - int64(c.Quiet)
