@@ -6,6 +6,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // Write-ahead files of twoLogs.
@@ -50,6 +52,7 @@ func twoLogs(t *testing.T) (snapshot, []map[string][]byte) {
 // is not: what is left is no prefix then. Pages come back that a compaction had deleted, or are missing that it was made of.
 // The rows are those of a commit all the same, or the store is refused.
 func TestLostLogs(t *testing.T) {
+	testenv.Long(t)
 	story, model := twoLogs(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Log("seed", seed)

@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 const accuracyPage = "../../.github/ACCURACY.md"
@@ -25,9 +27,11 @@ var updateAccuracy = flag.Bool("accuracy.update", false, "rewrite the tables and
 // people, the others are what the commands print.
 var simulations = regexp.MustCompile("```sh\n((?:floodgate simulate [^\n]+\n)+)```\n(?:\n(\\|[^\n]+\\|\n\\|[-:|]+\\|\n)((?:\\|[^\n]+\\|\n)+))?")
 
-// TestAccuracyPageIsTrue: the tables and pictures of ACCURACY.md are what the commands above them print. Without FLOODGATE_LONG=1
-// only the first command of each block is run.
+// TestAccuracyPageIsTrue: the tables and pictures of ACCURACY.md are what the commands above them print.
 func TestAccuracyPageIsTrue(t *testing.T) {
+	if !*updateAccuracy {
+		testenv.Long(t)
+	}
 	text, err := os.ReadFile(accuracyPage)
 	if err != nil {
 		t.Fatal(err)
@@ -37,10 +41,9 @@ func TestAccuracyPageIsTrue(t *testing.T) {
 	if len(blocks) < 5 {
 		t.Fatalf("got %d blocks of commands, want 5 or more", len(blocks))
 	}
-	all := *updateAccuracy || os.Getenv("FLOODGATE_LONG") != ""
 	for _, b := range blocks {
 		commands, rows := strings.Split(strings.TrimSpace(b[1]), "\n"), strings.SplitAfter(b[3], "\n")
-		for i := 0; i < len(commands) && (i == 0 || all); i++ {
+		for i := range commands {
 			runs, name := runsOf(t, commands[i])
 			if name != "" {
 				continue // it is a picture

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
 
@@ -186,6 +187,7 @@ func TestALeaseIsProvedWhileTheGroupWaits(t *testing.T) {
 // the coordinator proves to a member that waits. Once the sync has failed there are no more proofs. It commits what is committed: an
 // older offset would be stored if the leader speaks meanwhile.
 func TestALeaseIsProvedWhileTheLeaderIsSilent(t *testing.T) {
+	testenv.Long(t)
 	b, c := groupCluster(t, 2)
 	var proofs collected
 	config := quick(c)

@@ -16,6 +16,8 @@ import (
 
 	"github.com/klauspost/compress/snappy"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // logLines is a batch of access log lines, packed.
@@ -344,6 +346,7 @@ func TestUnpackingEnds(t *testing.T) {
 
 // TestMemoryDoesNotGrowWithTheBatch unpacks 10 and 60 MB a piece at a time, and looks at what is live in between.
 func TestMemoryDoesNotGrowWithTheBatch(t *testing.T) {
+	testenv.Long(t)
 	line := bytes.Repeat([]byte("0123456789"), 100)
 	for name, c := range codecs {
 		for _, records := range []int{10_000, 60_000} {

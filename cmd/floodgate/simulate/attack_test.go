@@ -76,6 +76,7 @@ func besieged(t *testing.T, name string, o Options, attack func(f *forger)) *Rul
 // It never ends those, and no innocent is closed for longer than an early close holds at most: half of the window. Here are forty
 // callers at 85 to 95 percent of their limits, and one at twice the limit.
 func TestForgedCanaries(t *testing.T) {
+	testenv.Long(t)
 	const window = time.Second
 	for name, test := range map[string]struct {
 		costs   []time.Duration // in turn; none: no attack
@@ -240,6 +241,7 @@ func TestForgedEarlyEntries(t *testing.T) {
 // all gates take their parts of the demand to be smaller than they are. The caller loses by that, and wins nothing: whoever may write
 // to the topic could as well close it for good. What is old makes predictions come too late: then closes are as without them.
 func TestForgedDemand(t *testing.T) {
+	testenv.Long(t)
 	for name, test := range map[string]struct {
 		count uint32 // in each millisecond
 		age   time.Duration

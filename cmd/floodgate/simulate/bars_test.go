@@ -3,12 +3,12 @@ package simulate
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // seedsOf returns the seeds that the algorithms were tuned on, and others that confirm them: n of each.
@@ -52,21 +52,22 @@ func bars() []bar {
 // barsOfA are those of one caller at a constant rate, under fixed windows.
 func barsOfA() (list []bar) {
 	const early, shares = rules.PredictEarly, rules.PredictShares
-	for _, lag := range []time.Duration{200 * ms, 50 * ms, 5 * ms} { // 0.02, 0.1, lost 0.03; first 5 s 0.9; bound 0
+	short := []int{-1, 5, -1}
+	for i, lag := range []time.Duration{200 * ms, 50 * ms, 5 * ms} { // 0.02, 0.1, lost 0.03; first 5 s 0.9; bound 0
 		list = append(list, bar{
-			scenario: "A", lag: lag, predict: shares, short: 5, mean: 0.001, p99: 0.012, lost: 0.001, low: 0.999, high: 1.001,
+			scenario: "A", lag: lag, predict: shares, short: short[i], mean: 0.001, p99: 0.012, lost: 0.001, low: 0.999, high: 1.001,
 			warmup: 0.05, rate: 1.1, bound: true,
 		})
 	}
 	return append(list, []bar{
-		{scenario: "A", lag: 200 * ms, predict: early, short: 5, mean: 0.009, p99: 0.065, lost: 0.014, bound: true}, // 0.80, 5.0, lost 1.35
-		{scenario: "A", lag: 50 * ms, predict: early, long: 2, mean: 0.0035, p99: 0.03, lost: 0.014, bound: true},   // 0.30, 2.4, lost 0.80
-		{scenario: "A", lag: 5 * ms, predict: early, long: 2, mean: 0.003, p99: 0.02, lost: 0.014, bound: true},     // 0.03, 0.5, lost 0.62
+		{scenario: "A", lag: 200 * ms, predict: early, short: -1, mean: 0.009, p99: 0.065, lost: 0.014, bound: true}, // 0.80, 5.0, lost 1.35
+		{scenario: "A", lag: 50 * ms, predict: early, long: 2, mean: 0.0035, p99: 0.03, lost: 0.014, bound: true},    // 0.30, 2.4, lost 0.80
+		{scenario: "A", lag: 5 * ms, predict: early, long: 2, mean: 0.003, p99: 0.02, lost: 0.014, bound: true},      // 0.03, 0.5, lost 0.62
 		// 0.60, 3.7, lost 0.73: no shares, so all is as with early closes.
-		{scenario: "A-near", predict: shares, short: 5, long: 5, mean: 0.0065, lost: 0.01, decisions: 1.05, beside: early, bound: true},
-		{scenario: "A-skew", predict: shares, short: 5, mean: 0.004, lost: 0.001}, // 0.03, lost 0.03
+		{scenario: "A-near", predict: shares, short: -1, long: 5, mean: 0.0065, lost: 0.01, decisions: 1.05, beside: early, bound: true},
+		{scenario: "A-skew", predict: shares, short: -1, mean: 0.004, lost: 0.001}, // 0.03, lost 0.03
 		// 1.25, lost 1.14. The aim is 1.0: what comes from two clocks 100 ms apart is placed within 3 ms.
-		{scenario: "A-skew", predict: early, short: 5, long: 3, mean: 0.013, lost: 0.014},
+		{scenario: "A-skew", predict: early, short: -1, long: 3, mean: 0.013, lost: 0.014},
 	}...)
 }
 
@@ -97,14 +98,14 @@ func barsOfChange() []bar {
 		{scenario: "step-late", duration: shorter, predict: shares, long: 2, better: 2}, // 64 → 0.4
 		// 64 → 31; the least possible is 12.5.
 		{scenario: "step-late", duration: shorter, predict: early, short: -1, long: 5, better: 2},
-		{scenario: "ramp", predict: shares, short: 5, long: 3, mean: 0.001, lost: 0.01},
+		{scenario: "ramp", predict: shares, short: -1, long: 3, mean: 0.001, lost: 0.01},
 		{scenario: "on-off", predict: shares, long: 3, mean: 0.009, lost: 0.04},
-		{scenario: "ramp", predict: early, short: -1, long: 3, mean: 0.003, lost: 0.01},                     // 0.20, lost 0.36
-		{scenario: "on-off", predict: early, short: -1, long: 3, mean: 0.009, lost: 0.04},                   // 0.24, lost 0.34
-		{scenario: "moving", predict: shares, short: 3, mean: 0.004, lost: 0.08},                            // 0.28, lost 4.5
-		{scenario: "moving", predict: early, short: -1, long: 2, mean: 0.009, lost: 0.014},                  // 0.57, lost 1.28; the aim is 1.1
-		{scenario: "dies", predict: shares, mean: 0.002, lost: 0.01, rate: 1.3},                             // 0.13, lost 0.74: a quarter of one window
-		{scenario: "attack", duration: 2 * time.Minute, predict: shares, long: 1, first: 1.25, later: 0.01}, // 119, 0.0
+		{scenario: "ramp", predict: early, short: -1, long: 3, mean: 0.003, lost: 0.01},                                // 0.20, lost 0.36
+		{scenario: "on-off", predict: early, short: -1, long: 3, mean: 0.009, lost: 0.04},                              // 0.24, lost 0.34
+		{scenario: "moving", predict: shares, short: 3, mean: 0.004, lost: 0.08},                                       // 0.28, lost 4.5
+		{scenario: "moving", predict: early, short: -1, long: 2, mean: 0.009, lost: 0.014},                             // 0.57, lost 1.28; the aim is 1.1
+		{scenario: "dies", predict: shares, mean: 0.002, lost: 0.01, rate: 1.3},                                        // 0.13, lost 0.74: a quarter of one window
+		{scenario: "attack", duration: 2 * time.Minute, predict: shares, short: -1, long: 1, first: 1.25, later: 0.01}, // 119, 0.0
 	}
 }
 
@@ -116,18 +117,18 @@ func barsOfMany() []bar {
 		{scenario: "fleet", duration: 90 * time.Second, predict: shares, short: -1, long: 1, mean: 0.0004, decisions: 1.05, innocents: -1, most: 5},
 		{scenario: "innocents-1s", duration: 30 * time.Second, predict: shares, short: -1, long: 2, blocked: 0.00005, longest: 50 * ms}, // 0
 		{scenario: "innocents-10s", duration: time.Minute, predict: shares, long: 2, blocked: 0.00005, longest: 50 * ms},                // 0
-		{scenario: "innocents-60s", duration: 3 * time.Minute, predict: shares, long: 2, blocked: 0.00005, longest: 50 * ms},            // 0
+		{scenario: "innocents-60s", duration: 3 * time.Minute, predict: shares, short: -1, long: 2, blocked: 0.00005, longest: 50 * ms}, // 0
 		// 2 and 4 of a hundred innocents, 13 ms at most; X is 1.5 × 50 ms and the margin.
 		{scenario: "lag-jump", predict: shares, short: -1, long: 5, innocents: 0.05, longest: 110 * ms},
 		// The caller at twice its limit: 0.1. 3 and 1 of a hundred innocents, 35 ms at most; X is 1.5 × 200 ms and the margin.
-		{scenario: "stop", predict: shares, long: 5, stopped: 0.03, innocents: 0.05, longest: 340 * ms},
+		{scenario: "stop", predict: shares, short: -1, long: 5, stopped: 0.03, innocents: 0.05, longest: 340 * ms},
 	}
 }
 
 // TestItMustShow: what the README promises of closing ahead of time, by scenario. FLOODGATE_LONG=1 runs the seeds that the algorithms
 // were tuned on, and as many others.
 func TestItMustShow(t *testing.T) {
-	long := os.Getenv("FLOODGATE_LONG") != ""
+	long := testenv.IsLong()
 	for _, b := range bars() {
 		if b.short < 0 && !long {
 			continue
