@@ -116,7 +116,7 @@ func (n *night) losesRecords() (keys []string) {
 func (n *night) holdsWhatIsOfALaterVersion() (keys []string) {
 	n.t.Helper()
 	skipped := n.metric("control_skipped_total")
-	later, err := os.ReadFile(filepath.Join("..", "..", "testdata", "control", "rejects_unknown_later_action.hex"))
+	later, err := os.ReadFile(filepath.Join("..", "..", "..", "testdata", "control", "rejects_unknown_later_action.hex"))
 	if err != nil {
 		n.t.Fatal(err)
 	}
