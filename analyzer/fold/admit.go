@@ -99,8 +99,7 @@ func (f *Fold) sweep() {
 	}
 }
 
-// dropExpired drops a row before its time to be found by late entries has passed. A late entry would have prolonged its
-// closure, if it had one.
+// dropExpired drops an expired row early: a late entry no longer finds it. Such an entry could have prolonged the row's closure.
 func (f *Fold) dropExpired(i uint32, r *row) {
 	a, at := &f.accounts[r.rule], f.expires(r)
 	if a.dropped < at {

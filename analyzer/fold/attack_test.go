@@ -154,7 +154,7 @@ func (f *Fold) checkTrackers(t foldtest.T) {
 		if r.beside&tracked != 0 {
 			n++
 		}
-		if d, has := f.demands[r]; has != (r.beside&hasDemand != 0) || has && d.total() == 0 {
+		if d, has := f.earlyWeights[r]; has != (r.beside&hasEarly != 0) || has && d.total() == 0 {
 			t.Fatalf("row %s: got demand %+v", r.id, d)
 		}
 		return true

@@ -28,7 +28,7 @@ type Change struct {
 
 // staysOpen reports whether a row is open at an entry's time and stays so, as nearly all do: then the policy has nothing to decide.
 func (r *row) staysOpen(count window.Count, t int64) bool {
-	return r.closure.Until <= t && !count.Full(t) && r.beside&hasDemand == 0
+	return r.closure.Until <= t && !count.Full(t) && r.beside&hasEarly == 0
 }
 
 // step lets the policy decide on what was counted.
@@ -38,8 +38,8 @@ func (f *Fold) step(r *rules.Rule, i uint32, row *row, e *schemas.Entry, count w
 		count.Total = max(count.Total, before.Peak+weight) // what is over the limit is not in the state; its overshoot must show
 	}
 	closure, change := policy.Step(r, before, f.stepsOf(row), e.Time, count)
-	if row.beside&hasDemand != 0 && change == policy.Same {
-		closure, change = f.stepDemand(r, row, e, count, limit, weight)
+	if row.beside&hasEarly != 0 && change == policy.Same {
+		closure, change = f.stepEarly(r, row, e, count, limit, weight)
 	}
 	row.closure = closure
 	if change == policy.Closed {
@@ -64,7 +64,7 @@ func (f *Fold) step(r *rules.Rule, i uint32, row *row, e *schemas.Entry, count w
 // changed takes note of a change of a row's closure.
 func (f *Fold) changed(c Change, i uint32, row *row) {
 	if c.Kind == policy.Closed {
-		f.forgetDemand(row)
+		f.forgetEarly(row)
 		row.flag(closedByDemand, !c.Count.Full(c.At))
 		f.closed(int32(row.rule))
 		if row.since != never && c.Rule.Mode == schemas.ModeShadow {

@@ -229,11 +229,11 @@ func TestAClosureByANewLimitIsCounted(t *testing.T) {
 	}
 	rowEntry(f, minute, "x", 5)
 	early(minute+1, 2)
-	if row := rowOf(f, 0, "x"); row.beside&hasDemand == 0 {
+	if row := rowOf(f, 0, "x"); row.beside&hasEarly == 0 {
 		t.Fatal("got no demand")
 	}
 	lower(1, 4)
-	if row := rowOf(f, 0, "x"); row.beside&(hasDemand|closedByDemand) != 0 || !row.closure.ClosedAt(minute+1) || len(f.demands) != 0 {
+	if row := rowOf(f, 0, "x"); row.beside&(hasEarly|closedByDemand) != 0 || !row.closure.ClosedAt(minute+1) || len(f.earlyWeights) != 0 {
 		t.Errorf("got flags %b and %+v, want it closed by its count", row.beside, row.closure)
 	}
 	f = New(f.Rules(), Options{})

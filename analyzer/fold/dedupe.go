@@ -1,6 +1,8 @@
 package fold
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -8,6 +10,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/schemas/heap"
 	"github.com/509da70d/floodgate/store/rows"
 )
 
@@ -225,4 +228,79 @@ func (d *dedupe) restore(key, value []byte, sum uint64) error {
 	s.from = s.high
 	d.put(senderID{id: schemas.ProducerID(key[1:]), source: key[0] == byte(SourceRow)}, s)
 	return nil
+}
+
+// idleHeap is all senders of a dedupe table: the sender that was silent for longest comes first; of two
+// that were silent equally long, the one with the lower key. A sender that is heard of again keeps its place, and finds its new
+// place when it comes first. By then log time has moved on by at least a grace period, so a sender moves at most once in a grace
+// period, and a client whose senders come and go does not make others cost a pass over the table.
+type idleHeap = heap.Heap[idleSender]
+
+// idleSender is a sender that was not heard of before last, in Unix nanoseconds.
+type idleSender struct {
+	last int64
+	id   senderID
+}
+
+func newIdleHeap() idleHeap { return heap.New((*idleSender).before, nil) }
+
+func (s *idleSender) before(other *idleSender) bool {
+	return s.last < other.last || s.last == other.last && s.id.compare(other.id) < 0
+}
+
+// compare orders senders as their keys in the store.
+func (id senderID) compare(other senderID) int {
+	if id.source != other.source {
+		return cmp.Compare(id.prefix(), other.prefix())
+	}
+	return bytes.Compare(id.id[:], other.id[:])
+}
+
+// Sender is what was seen of a producer of frames, or of a source of lines, as a snapshot holds it.
+type Sender struct {
+	ID     schemas.ProducerID
+	Source bool
+	Last   int64 // Unix nanoseconds: when it was last heard of
+
+	// Of a producer: the highest sequence number seen, and a bitmap of the 63 before it, the nearest in bit 0.
+	Seq, Below uint64
+	// Of a source: the offset of its last line that was folded; −1 if there was none.
+	Offset int64
+}
+
+// export returns a row of the dedupe table as a Sender.
+func (s *sender) export(id senderID) Sender {
+	x := Sender{ID: id.id, Source: id.source, Last: s.last}
+	switch {
+	case !id.source:
+		x.Seq, x.Below = s.high, s.below>>1
+	case s.below == 0:
+		x.Offset = -1
+	default:
+		x.Offset = int64(s.high) // restore and offset refuse larger ones
+	}
+	return x
+}
+
+// RestoreSender puts a sender of a snapshot into a fold that has folded nothing yet.
+func (f *Fold) RestoreSender(x *Sender) {
+	id, s := senderID{id: x.ID, source: x.Source}, sender{last: x.Last, dirty: true}
+	switch {
+	case !x.Source:
+		s.high, s.below = x.Seq, x.Below<<1|1
+	case x.Offset >= 0:
+		s.high, s.below = uint64(x.Offset), 1
+	}
+	s.from = s.high
+	f.dedupe.put(id, &s)
+	f.dedupe.change(id)
+}
+
+// SenderExpired reports whether the stored row of a sender may have been evicted from a dedupe table at log time now.
+func SenderExpired(key, value []byte, now int64) (bool, error) {
+	d := newDedupe(1)
+	if err := d.restore(key, value, 1); err != nil {
+		return false, err
+	}
+	return d.idle.At(0).last < ago(now, dedupeGrace), nil
 }

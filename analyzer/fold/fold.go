@@ -79,12 +79,12 @@ type Fold struct {
 	busiest     busiest.Callers
 	records     *override.Records
 
-	demands map[*row]*demand          // by row, where gates have blocked requests early of late
-	steps   map[*row][]policy.Closure // by row, where its closure is not the first in a row: see policy.Steps
-	predict *predict.Predictor
-	sourced bool // the frame being folded is of a source
-	ends    ends
-	filled  window.State // of policy.Fill
+	earlyWeights map[*row]*earlyWeight     // by row, where gates have blocked requests early of late
+	steps        map[*row][]policy.Closure // by row, where its closure is not the first in a row: see policy.Steps
+	predict      *predict.Predictor
+	sourced      bool // the frame being folded is of a source
+	ends         ends
+	filled       window.State // of policy.Fill
 }
 
 // kindRules is the rules that count one kind of caller, by index.

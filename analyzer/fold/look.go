@@ -52,7 +52,7 @@ type RuleLook struct {
 	Since   int64         // log time up to which weight may be missing from Count; math.MinInt64 if it is exact
 	Parts   []window.Part // what Count.Total is made of, the newest
 	More    int           // older parts
-	Early   int64         // weight that gates blocked early of late, and that closes the caller as if it had been admitted
+	Early   int64         // weight that gates blocked early in the last two seconds, and that closes the caller as if it had been admitted
 	Closure policy.Closure
 
 	ByDemand bool           // the closure is of weight that gates blocked early
@@ -127,4 +127,26 @@ func (l *RuleLook) EmptyAt() int64 {
 		return math.MinInt64
 	}
 	return l.Parts[len(l.Parts)-1].Leaves
+}
+
+// RecordLook is the closure that control records in force give one caller, whatever rules count it.
+type RecordLook struct {
+	Closure  policy.Closure   // it may lie ahead, or be over; Nth is 0 if there is none
+	Mode     schemas.Mode     // of that closure
+	By       *override.Record // that decides until when it lasts; nil if there is none
+	ShadowBy *override.Record // that puts it into mode shadow; nil if none does
+}
+
+// lookRecords returns what control records do to a caller.
+func (f *Fold) lookRecords(c schemas.Caller) (l RecordLook) {
+	records, modes := f.records.Of(c), f.records.Modes()
+	closure, rule := f.records.Closure(c.Kind, records, modes)
+	if closure.Nth == 0 {
+		return l
+	}
+	l.Closure, l.Mode, l.By = closure, rule.Mode, records.ClosedBy(closure)
+	if rule.Mode == schemas.ModeShadow {
+		l.ShadowBy = modes.Shadow(schemas.ManualRule)
+	}
+	return l
 }

@@ -31,10 +31,10 @@ type account struct {
 	lost      int64 // log time of the newest weight that no row counted; never if there was none
 	dropped   int64 // newest expiry of a row that was dropped at once, so that later entries of its time don't find it
 	uncounted uint64
-	recovered uint64 // of the uncounted weight, what rows made of waiting callers count
-	use       use    // what came that the rule might have counted
-	predicts  bool   // its closes are predicted
-	tracks    int64  // rows that hold less than half of this, and of their limit, are not tracked
+	recovered uint64  // of the uncounted weight, what rows made of waiting callers count
+	use       ruleUse // what came that the rule might have counted
+	predicts  bool    // its closes are predicted
+	tracks    int64   // rows that hold less than half of this, and of their limit, are not tracked
 
 	enforced, shadowed           Tally  // what the rule did in each mode; not stored
 	counted, blocked, wouldBlock uint64 // likewise: see RuleStats
@@ -85,8 +85,8 @@ func (f *Fold) lowerBoundSince(rule int32, limit, t int64) int64 {
 	return since
 }
 
-// forgets returns the time from which on neither counts nor closures under a rule depend on an entry at or before lost
-// that s lacks. A rule in shadow mode counts by its own closures, so that what it counts must be forgotten once more.
+// forgets returns a time. After it, an entry that is missing from s and is not newer than lost changes nothing: no count and no closure.
+// A rule in shadow mode counts by its own closures, so that what it counts must be forgotten once more.
 func forgets(r *rules.Rule, s window.State, limit, lost int64) int64 {
 	at := integer.Add(r.Window.Forgets(s, limit, lost), policy.Reach(r))
 	if r.Mode == schemas.ModeShadow {
@@ -99,7 +99,7 @@ func forgets(r *rules.Rule, s window.State, limit, lost int64) int64 {
 // another time than the true one, and it hides what the true count closes until it ends. So the mark stays until all such
 // closures are over, and until no entry can come late that would prolong one: until they end before the window begins.
 func (r *row) remembers(rule *rules.Rule, limit, t int64) bool {
-	if r.beside&hasDemand != 0 {
+	if r.beside&hasEarly != 0 {
 		return true // early weight may be missing as well
 	}
 	since := r.since

@@ -27,7 +27,7 @@ func (f *Fold) predictRow(i uint32) predict.Row {
 	r := f.table.row(i)
 	v := f.predictUnder(f.set.Rules[r.rule], r)
 	v.ByRecord = r.beside&hasRecords != 0 && f.closedByRecord(v.Rule.Kind, r.id)
-	if r.beside&hasDemand != 0 {
+	if r.beside&hasEarly != 0 {
 		v.Early = f.early(v.Rule, r, v.Limit, f.now, v.Rule.Window.View(r.state, v.Limit, f.now))
 	}
 	return v

@@ -107,7 +107,7 @@ func (f *Fold) rederive(before *rules.Rule, from uint32, r *row, to int32, besid
 func (f *Fold) derived(rule *rules.Rule, r *row, kind policy.Transition) {
 	limit, _ := f.limitOf(rule, r)
 	if kind == policy.Closed {
-		f.forgetDemand(r)
+		f.forgetEarly(r)
 		r.flag(closedByDemand, false)
 		f.closed(int32(r.rule))
 		if r.since != never && rule.Mode == schemas.ModeShadow {

@@ -42,7 +42,7 @@ var errRow = errors.New("bad row in store")
 const (
 	rowVersion    = 1
 	markedVersion = 2
-	demandVersion = 3
+	earlyVersion  = 3
 	stepsVersion  = 4
 
 	// closedByDemandMark is in the place of how many slots of early weight follow.
@@ -85,8 +85,8 @@ func (v *StoredRow) AppendTo(dst []byte) []byte {
 	switch {
 	case len(v.steps) > 0:
 		version = stepsVersion
-	case v.byDemand || v.demand != (demand{}):
-		version = demandVersion
+	case v.byDemand || v.early != (earlyWeight{}):
+		version = earlyVersion
 	case v.since != never:
 		version = markedVersion
 	}
@@ -95,13 +95,13 @@ func (v *StoredRow) AppendTo(dst []byte) []byte {
 		dst = binary.AppendVarint(dst, v.since)
 	}
 	switch {
-	case version < demandVersion:
+	case version < earlyVersion:
 	case v.byDemand:
 		dst = binary.AppendVarint(dst, closedByDemandMark)
-	case v.demand == (demand{}):
+	case v.early == (earlyWeight{}):
 		dst = binary.AppendVarint(dst, 0)
 	default:
-		dst = v.demand.appendTo(dst)
+		dst = v.early.appendTo(dst)
 	}
 	if version == stepsVersion {
 		dst = binary.AppendVarint(dst, int64(len(v.steps)))
@@ -136,8 +136,8 @@ type StoredRow struct {
 	shape uint64
 	since int64
 
-	demand   demand // zero if there is none
-	byDemand bool   // the closure is one by demand; then there is no early weight
+	early    earlyWeight // zero if there is none
+	byDemand bool        // early weight made the closure; then there is none
 
 	steps []policy.Closure // the closes in a row before the closure, oldest first
 }
@@ -184,8 +184,8 @@ func ParseRow(b []byte) (StoredRow, error) {
 		v.since, words = words[0], words[1:]
 	}
 	var err error
-	if version >= demandVersion {
-		if words, err = v.readDemand(words, version); err != nil {
+	if version >= earlyVersion {
+		if words, err = v.readEarly(words, version); err != nil {
 			return StoredRow{}, err
 		}
 	}
@@ -225,29 +225,29 @@ func (v *StoredRow) readSteps(words []int64) ([]int64, error) {
 	return words, nil
 }
 
-// readDemand reads what is there of early weight, and returns the rest.
-func (v *StoredRow) readDemand(words []int64, version byte) ([]int64, error) {
+// readEarly reads what is there of early weight, and returns the rest.
+func (v *StoredRow) readEarly(words []int64, version byte) ([]int64, error) {
 	switch {
 	case version == stepsVersion && len(words) > 0 && words[0] == 0:
 		return words[1:], nil // none
 	case len(words) > 0 && words[0] == closedByDemandMark:
 		v.byDemand = true
 		return words[1:], nil
-	case len(words) < 2 || words[0] < 1 || words[0] > min(demandSlots, int64(len(words)-2)):
+	case len(words) < 2 || words[0] < 1 || words[0] > min(earlySlots, int64(len(words)-2)):
 		return nil, fmt.Errorf("%w: got %d numbers, want early weight before a closure", errRow, len(words))
 	}
 	end := 2 + int(words[0])
-	v.demand.newest = words[1]
-	copy(v.demand.weights[:], words[2:end])
-	if !v.demand.valid() || words[end-1] == 0 {
-		return nil, fmt.Errorf("%w: got early weight %+v, want none below 0, and some in its first and last slot", errRow, v.demand)
+	v.early.newest = words[1]
+	copy(v.early.weights[:], words[2:end])
+	if !v.early.valid() || words[end-1] == 0 {
+		return nil, fmt.Errorf("%w: got early weight %+v, want none below 0, and some in its first and last slot", errRow, v.early)
 	}
 	return words[end:], nil
 }
 
 // appendTo appends the number of slots up to the oldest with weight, the newest's number, and their weights.
-func (d *demand) appendTo(dst []byte) []byte {
-	n := demandSlots
+func (d *earlyWeight) appendTo(dst []byte) []byte {
+	n := earlySlots
 	for d.weights[n-1] == 0 {
 		n--
 	}
@@ -259,8 +259,8 @@ func (d *demand) appendTo(dst []byte) []byte {
 	return dst
 }
 
-// valid reports whether the demand is one that add makes.
-func (d *demand) valid() bool {
+// valid reports whether the early weight is one that add makes.
+func (d *earlyWeight) valid() bool {
 	for _, w := range d.weights {
 		if w < 0 {
 			return false

@@ -51,11 +51,11 @@ func TestRowValuesRoundTrip(t *testing.T) {
 		case 1:
 			v0.byDemand = true
 		case 2:
-			v0.demand.newest = rapid.Int64Range(-maxSlotNumber, maxSlotNumber).Draw(t, "newest slot")
-			for i := range v0.demand.weights {
-				v0.demand.weights[i] = count.Draw(t, "weight")
+			v0.early.newest = rapid.Int64Range(-maxSlotNumber, maxSlotNumber).Draw(t, "newest slot")
+			for i := range v0.early.weights {
+				v0.early.weights[i] = count.Draw(t, "weight")
 			}
-			v0.demand.weights[0] = max(1, v0.demand.weights[0])
+			v0.early.weights[0] = max(1, v0.early.weights[0])
 		}
 		for range rapid.IntRange(0, policy.MaxSteps).Draw(t, "closes before") {
 			v0.steps = append(v0.steps, policy.Closure{
@@ -91,8 +91,8 @@ func versionOf(v *StoredRow) byte {
 	switch {
 	case len(v.steps) > 0:
 		return stepsVersion
-	case v.byDemand || v.demand != (demand{}):
-		return demandVersion
+	case v.byDemand || v.early != (earlyWeight{}):
+		return earlyVersion
 	case v.since != never:
 		return markedVersion
 	}
@@ -111,15 +111,15 @@ func TestRowValuesThatCannotBeRead(t *testing.T) {
 	for name, value := range map[string][]byte{
 		"nothing":               nil,
 		"another version":       append([]byte{stepsVersion + 1}, good[1:]...),
-		"no early weight":       append([]byte{demandVersion}, numbers(never, 0, 1, 2, 3, 4, 5)[1:]...),
-		"negative early weight": append([]byte{demandVersion}, numbers(never, 2, 7, -1, 4, 1, 2, 3, 4)[1:]...),
-		"a first slot of none":  append([]byte{demandVersion}, numbers(never, 2, 7, 0, 4, 1, 2, 3, 4)[1:]...),
-		"a last slot of none":   append([]byte{demandVersion}, numbers(never, 2, 7, 4, 0, 1, 2, 3, 4)[1:]...),
-		"too many slots":        append([]byte{demandVersion}, numbers(never, 9, 7, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3, 4)[1:]...),
-		"a slot beyond time":    append([]byte{demandVersion}, numbers(never, 1, math.MaxInt64, 4, 1, 2, 3, 4)[1:]...),
-		"early, no closure":     append([]byte{demandVersion}, numbers(never, 1, 7, 4, 1, 2, 3)[1:]...),
-		"early, and two":        append([]byte{demandVersion}, numbers(never, 1)[1:]...),
-		"another mark":          append([]byte{demandVersion}, numbers(never, -2, 1, 2, 3, 4)[1:]...),
+		"no early weight":       append([]byte{earlyVersion}, numbers(never, 0, 1, 2, 3, 4, 5)[1:]...),
+		"negative early weight": append([]byte{earlyVersion}, numbers(never, 2, 7, -1, 4, 1, 2, 3, 4)[1:]...),
+		"a first slot of none":  append([]byte{earlyVersion}, numbers(never, 2, 7, 0, 4, 1, 2, 3, 4)[1:]...),
+		"a last slot of none":   append([]byte{earlyVersion}, numbers(never, 2, 7, 4, 0, 1, 2, 3, 4)[1:]...),
+		"too many slots":        append([]byte{earlyVersion}, numbers(never, 9, 7, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3, 4)[1:]...),
+		"a slot beyond time":    append([]byte{earlyVersion}, numbers(never, 1, math.MaxInt64, 4, 1, 2, 3, 4)[1:]...),
+		"early, no closure":     append([]byte{earlyVersion}, numbers(never, 1, 7, 4, 1, 2, 3)[1:]...),
+		"early, and two":        append([]byte{earlyVersion}, numbers(never, 1)[1:]...),
+		"another mark":          append([]byte{earlyVersion}, numbers(never, -2, 1, 2, 3, 4)[1:]...),
 		"no closes before":      append([]byte{stepsVersion}, numbers(never, 0, 0, 1, 2, 3, 4)[1:]...),
 		"fewer than none":       append([]byte{stepsVersion}, numbers(never, 0, -1, 1, 2, 3, 4)[1:]...),
 		"too many closes":       append([]byte{stepsVersion}, numbers(append([]int64{never, 0, 9}, make([]int64, 40)...)...)[1:]...),

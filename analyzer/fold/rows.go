@@ -52,15 +52,15 @@ const commonRow = 256
 
 // encode encodes a row behind dst, and leaves what room there is to be had behind the value.
 func (f *Fold) encode(dst []byte, r *row) (key, value []byte) {
-	return f.encodeWith(dst, r, f.demandOf(r), f.stepsOf(r))
+	return f.encodeWith(dst, r, f.earlyOf(r), f.stepsOf(r))
 }
 
-// encodeWith encodes a row with a demand and with closes before its closure, which may both be nil.
-func (f *Fold) encodeWith(dst []byte, r *row, d *demand, steps []policy.Closure) (key, value []byte) {
+// encodeWith encodes a row with early weight and with closes before its closure, which may both be nil.
+func (f *Fold) encodeWith(dst []byte, r *row, d *earlyWeight, steps []policy.Closure) (key, value []byte) {
 	rule := f.set.Rules[r.rule]
 	v := r.value(rule.Shape())
 	if d != nil {
-		v.demand = *d
+		v.early = *d
 	}
 	v.steps = steps
 	start := len(dst)
@@ -155,9 +155,9 @@ func (f *Fold) Digest(at int64) uint64 {
 			live.flag(closedByDemand, false)
 			steps = nil
 		}
-		d := f.demandOf(r)
+		d := f.earlyOf(r)
 		if d != nil {
-			d = f.liveDemand(r, d, at)
+			d = f.liveEarly(r, d, at)
 		}
 		sum += rows.Sum(f.encodeWith(nil, &live, d, steps))
 		return true

@@ -10,18 +10,18 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// use is what came that a rule might have counted: it shows rules that count nothing, and that nobody notices for it.
-type use struct {
+// ruleUse counts what a rule could have counted, so that a rule that never matches can be reported.
+type ruleUse struct {
 	requests  uint64 // of callers of the rule's kind: arrivals, or responses where the rule reads those
 	unmatched uint64 // bit i is set while pattern i of the rule's Match.Resources has matched none of them
 	sample    string // the resource of the first of them, while there is such a pattern
 }
 
 // newUse returns the use of a rule before anything came. MaxGlobs is 64, so that each pattern has a bit.
-func newUse(r *rules.Rule) use { return use{unmatched: 1<<len(r.Match.Resources) - 1} }
+func newUse(r *rules.Rule) ruleUse { return ruleUse{unmatched: 1<<len(r.Match.Resources) - 1} }
 
 // note notes an entry about a caller of the rule's kind.
-func (u *use) note(r *rules.Rule, e *schemas.Entry) {
+func (u *ruleUse) note(r *rules.Rule, e *schemas.Entry) {
 	if e.Response != r.ReadsResponses() {
 		return
 	}

@@ -227,7 +227,7 @@ func TestDemandAgainstAListOfEntries(t *testing.T) {
 		slot := rapid.SampledFrom([]int64{1, 7, 125, 250}).Draw(t, "slot")
 		type added struct{ n, weight int64 }
 		var all []added
-		d := demand{newest: math.MinInt64 / 4}
+		d := earlyWeight{newest: math.MinInt64 / 4}
 		for range rapid.IntRange(1, 30).Draw(t, "entries") {
 			at, weight := rapid.Int64Range(-20*slot, 20*slot).Draw(t, "at"), rapid.Int64Range(1, 9).Draw(t, "weight")
 			if d.add(slot, at, weight) {
@@ -236,7 +236,7 @@ func TestDemandAgainstAListOfEntries(t *testing.T) {
 			now, start := at+rapid.Int64Range(-slot, 10*slot).Draw(t, "asked at"), at-rapid.Int64Range(-slot, 10*slot).Draw(t, "start")
 			var want int64
 			for _, a := range all {
-				if a.n > d.newest-demandSlots && a.n > integer.FloorDiv(now, slot)-demandSlots && a.n*slot >= start {
+				if a.n > d.newest-earlySlots && a.n > integer.FloorDiv(now, slot)-earlySlots && a.n*slot >= start {
 					want += a.weight
 				}
 			}

@@ -9,36 +9,36 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// demand is the early weight of a row: of requests that gates blocked early, by slots of time. If it and what was admitted
+// earlyWeight is the early weight of a row: of requests that gates blocked early, by slots of time. If it and what was admitted
 // fill the window, a synchronous limiter would have closed, and the caller is closed. Nothing of it enters the row's window.
 //
 // It is made of the row's own entries alone, whether this analyzer predicts or not: it is stored with its row, and in its
-// digest. Weight counts for at most demandSlots slots, and only where its slot lies in the window that counts. So no early weight
+// digest. Weight counts for at most earlySlots slots, and only where its slot lies in the window that counts. So no early weight
 // of one window confirms a close in a later one, and what is forgotten does not depend on when the first of it came.
 // All of it ends when the row closes.
-type demand struct {
-	newest  int64              // the number of the newest slot, since 1970-01-01
-	weights [demandSlots]int64 // of the newest slot and those before it
+type earlyWeight struct {
+	newest  int64             // the number of the newest slot, since 1970-01-01
+	weights [earlySlots]int64 // of the newest slot and those before it
 }
 
 // Early weight counts for the length of the longest early close, and no longer than a window.
 const (
-	demandSlots   = 8
-	maxDemandSlot = policy.MaxHold / demandSlots
+	earlySlots   = 8
+	maxEarlySlot = policy.MaxHold / earlySlots
 )
 
-// demandSlot returns how long a slot is under a rule, in nanoseconds.
-func demandSlot(r *rules.Rule, t int64) int64 {
-	return max(1, min(int64(maxDemandSlot), r.Window.Length(t)/demandSlots))
+// earlySlot returns how long a slot is under a rule, in nanoseconds.
+func earlySlot(r *rules.Rule, t int64) int64 {
+	return max(1, min(int64(maxEarlySlot), r.Window.Length(t)/earlySlots))
 }
 
 // add adds weight at t, and reports whether that is not too old.
-func (d *demand) add(slot, t, weight int64) bool {
+func (d *earlyWeight) add(slot, t, weight int64) bool {
 	n := integer.FloorDiv(t, slot)
 	if n > d.newest {
 		d.shift(n)
 	}
-	if d.newest-n >= demandSlots {
+	if d.newest-n >= earlySlots {
 		return false
 	}
 	w := &d.weights[d.newest-n]
@@ -47,9 +47,9 @@ func (d *demand) add(slot, t, weight int64) bool {
 }
 
 // shift makes n the newest slot.
-func (d *demand) shift(n int64) {
+func (d *earlyWeight) shift(n int64) {
 	by := n - d.newest
-	for i := demandSlots - 1; i >= 0; i-- {
+	for i := earlySlots - 1; i >= 0; i-- {
 		if d.weights[i] = 0; int64(i) >= by {
 			d.weights[i] = d.weights[int64(i)-by]
 		}
@@ -57,10 +57,10 @@ func (d *demand) shift(n int64) {
 	d.newest = n
 }
 
-// as returns what counts of the demand at t in a window that begins at start: no slots that are too old, or that begin before it.
-func (d *demand) as(slot, t, start int64) demand {
+// as returns what counts of the early weight at t in a window that begins at start: no slots that are too old, or that begin before it.
+func (d *earlyWeight) as(slot, t, start int64) earlyWeight {
 	live := *d
-	oldest := max(integer.FloorDiv(t, slot)-demandSlots, integer.FloorDiv(start-1, slot)) + 1
+	oldest := max(integer.FloorDiv(t, slot)-earlySlots, integer.FloorDiv(start-1, slot)) + 1
 	for i := range live.weights {
 		if live.newest-int64(i) < oldest {
 			live.weights[i] = 0
@@ -70,7 +70,7 @@ func (d *demand) as(slot, t, start int64) demand {
 }
 
 // total returns the weight of all slots.
-func (d *demand) total() int64 {
+func (d *earlyWeight) total() int64 {
 	var sum int64
 	for _, w := range d.weights {
 		sum = integer.Add(sum, w)
@@ -78,12 +78,12 @@ func (d *demand) total() int64 {
 	return sum
 }
 
-// liveDemand returns what counts of a row's demand at a time, or nil. When the row's own window is over, nothing does: then the
+// liveEarly returns what counts of a row's early weight at a time, or nil. When the row's own window is over, nothing does: then the
 // row may have been dropped.
-func (f *Fold) liveDemand(r *row, d *demand, at int64) *demand {
+func (f *Fold) liveEarly(r *row, d *earlyWeight, at int64) *earlyWeight {
 	rule := f.set.Rules[r.rule]
 	limit, _ := f.limitOf(rule, r)
-	live := d.as(demandSlot(rule, at), at, rule.Window.View(r.state, limit, at).Start)
+	live := d.as(earlySlot(rule, at), at, rule.Window.View(r.state, limit, at).Start)
 	if live.total() == 0 || rule.Window.Expiry(r.state) <= at {
 		return nil
 	}
@@ -116,29 +116,29 @@ func (f *Fold) refuse(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) 
 		}))
 	}
 	if early {
-		f.ask(r, i, e, limit, weight)
+		f.addEarly(r, i, e, limit, weight)
 	}
 }
 
-// ask adds a request that was blocked early to a row's demand.
-func (f *Fold) ask(r *rules.Rule, i uint32, e *schemas.Entry, limit, weight int64) {
+// addEarly adds a request that was blocked early to a row's early weight.
+func (f *Fold) addEarly(r *rules.Rule, i uint32, e *schemas.Entry, limit, weight int64) {
 	row := f.table.row(i)
 	if row.since != never {
-		row.since = max(row.since, f.now) // who closes on this, and when, depends on what the row lacks: it lacks this, too
+		row.since = max(row.since, f.now) // the row lacks weight, and so its early weight means nothing: it is lost, too
 		f.markDirty(i, row)
 		return
 	}
 	if row.closure.Nth > 0 && e.Time < row.closure.Until || r.Window.Expiry(row.state) <= e.Time {
 		return
 	}
-	count, slot := r.Window.View(row.state, limit, e.Time), demandSlot(r, e.Time)
-	d := f.demandOf(row)
-	if count.Place != window.Newest || d != nil && integer.FloorDiv(e.Time, slot) <= d.newest-demandSlots {
+	count, slot := r.Window.View(row.state, limit, e.Time), earlySlot(r, e.Time)
+	d := f.earlyOf(row)
+	if count.Place != window.Newest || d != nil && integer.FloorDiv(e.Time, slot) <= d.newest-earlySlots {
 		return
 	}
 	if d == nil {
-		d = &demand{newest: integer.FloorDiv(e.Time, slot)}
-		f.putDemand(row, d)
+		d = &earlyWeight{newest: integer.FloorDiv(e.Time, slot)}
+		f.putEarly(row, d)
 		row.flag(closedByDemand, false) // that closure is over
 	}
 	d.add(slot, e.Time, weight)
@@ -148,29 +148,29 @@ func (f *Fold) ask(r *rules.Rule, i uint32, e *schemas.Entry, limit, weight int6
 
 // early returns the early weight of a row that counts at t, in a window that amounts to count. A bucket would have drained some.
 func (f *Fold) early(r *rules.Rule, row *row, limit, t int64, count window.Count) int64 {
-	d := f.demandOf(row)
+	d := f.earlyOf(row)
 	if d == nil {
 		return 0
 	}
-	slot := demandSlot(r, t)
+	slot := earlySlot(r, t)
 	live := d.as(slot, t, count.Start)
 	weight := live.total()
 	if r.Window.Traits().Endless {
-		since := max(0, t-(live.newest-demandSlots+1)*slot)
+		since := max(0, t-(live.newest-earlySlots+1)*slot)
 		weight -= min(weight, 1+int64(float64(since)/float64(r.Window.Length(t))*float64(limit)))
 	}
 	return weight
 }
 
-// stepDemand closes a row at an entry if its window would be full with its early weight in it. count is what the window amounts to.
-// If that is the weight of the entry alone, the window before was over, and so is the row's demand.
-func (f *Fold) stepDemand(r *rules.Rule, row *row, e *schemas.Entry, count window.Count, limit, weight int64) (policy.Closure, policy.Transition) {
+// stepEarly closes a row at an entry if its window would be full with its early weight in it. count is what the window amounts to.
+// If that is the weight of the entry alone, the window before was over, and so is the row's early weight.
+func (f *Fold) stepEarly(r *rules.Rule, row *row, e *schemas.Entry, count window.Count, limit, weight int64) (policy.Closure, policy.Transition) {
 	if count.Place == window.Past {
 		return row.closure, policy.Same // early weight is of the newest window
 	}
 	early := f.early(r, row, limit, e.Time, count)
 	if weight > 0 && (early == 0 || count.Total <= weight) {
-		f.forgetDemand(row)
+		f.forgetEarly(row)
 		early = 0
 	}
 	if early == 0 || count.Total < r.Window.Capacity(limit)-early {
@@ -184,26 +184,26 @@ func (f *Fold) stepDemand(r *rules.Rule, row *row, e *schemas.Entry, count windo
 	return policy.StepDemand(r, row.closure, f.stepsOf(row), limit, c)
 }
 
-// demandOf returns the demand of a row, or nil.
-func (f *Fold) demandOf(r *row) *demand {
-	if r.beside&hasDemand == 0 {
+// earlyOf returns the early weight of a row, or nil.
+func (f *Fold) earlyOf(r *row) *earlyWeight {
+	if r.beside&hasEarly == 0 {
 		return nil
 	}
-	return f.demands[r]
+	return f.earlyWeights[r]
 }
 
-func (f *Fold) putDemand(r *row, d *demand) {
-	if f.demands == nil {
-		f.demands = make(map[*row]*demand)
+func (f *Fold) putEarly(r *row, d *earlyWeight) {
+	if f.earlyWeights == nil {
+		f.earlyWeights = make(map[*row]*earlyWeight)
 	}
-	r.beside |= hasDemand
-	f.demands[r] = d
+	r.beside |= hasEarly
+	f.earlyWeights[r] = d
 }
 
-// forgetDemand ends the demand of a row, if it has one.
-func (f *Fold) forgetDemand(r *row) {
-	if r.beside&hasDemand != 0 {
-		r.beside &^= hasDemand
-		delete(f.demands, r)
+// forgetEarly ends the early weight of a row, if it has some.
+func (f *Fold) forgetEarly(r *row) {
+	if r.beside&hasEarly != 0 {
+		r.beside &^= hasEarly
+		delete(f.earlyWeights, r)
 	}
 }
