@@ -38,7 +38,7 @@ rules:
 
 // eventRun is two analyzers that share a group, and die again and again.
 type eventRun struct {
-	t       *testing.T
+	t       testing.TB
 	broker  string
 	rules   string
 	dirs    [2]string // the first on a disk that can be filled, if one could be mounted

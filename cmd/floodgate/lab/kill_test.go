@@ -40,7 +40,7 @@ const (
 // generator sends frames as a server would whose link is told now and then that a produce may have failed: it then sends
 // the same frame again. It keeps the truth.
 type generator struct {
-	t          *testing.T
+	t          testing.TB
 	client     *kafkaio.Client
 	topic      string // of requests
 	rnd        *rand.Rand
@@ -56,7 +56,7 @@ type generator struct {
 	sent       func(e *schemas.Entry) // called for each entry, in log order; may be nil
 }
 
-func newGenerator(t *testing.T, broker, topic string, seed uint64) *generator {
+func newGenerator(t testing.TB, broker, topic string, seed uint64) *generator {
 	t.Helper()
 	g := &generator{
 		t: t, client: kafkaio.New(kafkaio.Config{Brokers: strings.Split(broker, ",")}), topic: topic, rnd: rand.New(rand.NewPCG(seed, 0)),
@@ -178,7 +178,7 @@ func TestKillMinus9OnApacheKafka(t *testing.T) {
 	killRun{broker: broker, suffix: fmt.Sprintf(".kill-%x", rand.Uint64()), session: "6s", cycles: max(1, *killCycles/4)}.run(t)
 }
 
-func (k killRun) run(t *testing.T) {
+func (k killRun) run(t testing.TB) {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "rules.yaml")
@@ -228,7 +228,7 @@ func (k killRun) run(t *testing.T) {
 // analyze starts the analyzer's n-th life and returns it with its address. Every fourth joins the dead one's consumer
 // group, and waits until the session there has run out; the others take a new one and begin at once: a group's offset is
 // nothing but a measure of lag.
-func (k killRun) analyze(t *testing.T, dir, rules string, n int) (*processtest.Program, string) {
+func (k killRun) analyze(t testing.TB, dir, rules string, n int) (*processtest.Program, string) {
 	t.Helper()
 	p := start(t, k.args(dir, rules, n-n/4)...)
 	return p, "http://" + p.WaitFor(`msg=listening address=(\S+)`, 30*time.Second)
@@ -247,7 +247,7 @@ func (k killRun) args(dir, rules string, group int) []string {
 }
 
 // awaitCaughtUp waits until the analyzer at url has counted all that the log holds.
-func awaitCaughtUp(ctx context.Context, t *testing.T, client *kafkaio.Client, url, topic string) {
+func awaitCaughtUp(ctx context.Context, t testing.TB, client *kafkaio.Client, url, topic string) {
 	t.Helper()
 	processtest.Eventually(t, time.Minute, "analyzer at the log's end", func() bool {
 		metrics, _ := processtest.Get(ctx, url+"/metrics")
@@ -264,7 +264,7 @@ func awaitCaughtUp(ctx context.Context, t *testing.T, client *kafkaio.Client, ur
 }
 
 // compareStores compares what the stores below dir hold with the truth, to the unit.
-func compareStores(t *testing.T, dir string, truth map[string]int64) {
+func compareStores(t testing.TB, dir string, truth map[string]int64) {
 	t.Helper()
 	set, err := rules.Parse("test", []byte(killRules))
 	if err != nil {

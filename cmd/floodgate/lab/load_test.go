@@ -19,8 +19,8 @@ import (
 )
 
 var (
-	loadCallers  = flag.Int("load.callers", 20_000, "how many callers TestLoad counts")
-	loadRequests = flag.Int("load.requests", 100_000, "how many requests of those callers, by Zipf's law, TestLoad sends")
+	loadCallers  = flag.Int("load.callers", 20_000, "how many callers BenchmarkLoad counts")
+	loadRequests = flag.Int("load.requests", 100_000, "how many requests of those callers, by Zipf's law, BenchmarkLoad sends")
 	loadSizes    = flag.Bool("load.sizes", false, "measure also with ten times the callers, ten times the rate, and four times the partitions")
 )
 
@@ -34,18 +34,15 @@ rules:
 // loadSize is how much there is to count. Rate decides how much of it recorders merge.
 type loadSize struct{ callers, requests, rate, partitions int }
 
-// TestLoad reports how much one analyzer counts and has on disk, in how much memory, and how it starts again:
+// BenchmarkLoad reports how much one analyzer counts and has on disk, in how much memory, and how it starts again:
 //
-//	go test -tags lab ./cmd/floodgate/lab -run TestLoad -v -count 1 -timeout 1h -load.callers 1000000 -load.requests 20000000
-//	go test -tags lab ./cmd/floodgate/lab -run TestLoad -v -count 1 -timeout 1h -load.callers 100000 -load.requests 4000000 -load.sizes
+//	go test -tags lab ./cmd/floodgate/lab -run '^$' -bench 'Load$' -benchtime 1x -timeout 1h -load.callers 1000000 -load.requests 20000000
+//	go test -tags lab ./cmd/floodgate/lab -run '^$' -bench 'Load$' -benchtime 1x -timeout 1h -load.callers 100000 -load.requests 4000000 -load.sizes
 //
 // Broker and analyzer are processes of their own on this machine; FLOODGATE_KAFKA makes it an Apache Kafka. Frames are
 // prepared beforehand, so that what is measured is from the first produce until all is on the analyzer's disk. Each
 // request must be counted once, from whatever the analyzer starts.
-func TestLoad(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes ten seconds")
-	}
+func BenchmarkLoad(b *testing.B) {
 	base := loadSize{callers: *loadCallers, requests: *loadRequests, rate: 1_000_000, partitions: 4}
 	sizes := []loadSize{base}
 	if *loadSizes {
@@ -59,11 +56,11 @@ func TestLoad(t *testing.T) {
 	}
 	var figures []loadFigures
 	for _, size := range sizes {
-		t.Run(fmt.Sprintf("%d-callers-%d-rate-%d-partitions", size.callers, size.rate, size.partitions), func(t *testing.T) {
-			figures = append(figures, measureLoad(t, size))
+		b.Run(fmt.Sprintf("%d-callers-%d-rate-%d-partitions", size.callers, size.rate, size.partitions), func(b *testing.B) {
+			figures = append(figures, measureLoad(b, size))
+			b.Logf("\n%s", renderFigures(figures))
 		})
 	}
-	t.Logf("\n%s", renderFigures(figures))
 }
 
 // loadFigures is what was measured.
@@ -78,7 +75,7 @@ type loadFigures struct {
 	fromStore, fromState, fromLog time.Duration // until it decides again
 }
 
-func measureLoad(t *testing.T, size loadSize) loadFigures {
+func measureLoad(t testing.TB, size loadSize) loadFigures {
 	t.Helper()
 	r := newRig(t, loadRules, size.partitions)
 	f := loadFigures{loadSize: size, kafka: r.kafka}

@@ -50,7 +50,7 @@ type loadSummary struct {
 }
 
 // startLoad starts a server in a process of its own.
-func startLoad(t *testing.T, plan loadPlan) *processtest.Program {
+func startLoad(t testing.TB, plan loadPlan) *processtest.Program {
 	t.Helper()
 	return startServer(t, "load", plan.Name, plan)
 }

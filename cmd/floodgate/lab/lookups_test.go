@@ -24,24 +24,21 @@ import (
 )
 
 var (
-	lookupRate = flag.Int("lookups.rate", 50_000, "TestLookups: requests a second that are counted meanwhile; 0 is none")
-	lookupFor  = flag.Duration("lookups.for", 2*time.Second, "TestLookups: how long each of the runs takes")
-	lookupRuns = flag.Int("lookups.runs", 1, "TestLookups: runs, of which the median counts")
+	lookupRate = flag.Int("lookups.rate", 50_000, "BenchmarkLookups: requests a second that are counted meanwhile; 0 is none")
+	lookupFor  = flag.Duration("lookups.for", 2*time.Second, "BenchmarkLookups: how long each of the runs takes")
+	lookupRuns = flag.Int("lookups.runs", 1, "BenchmarkLookups: runs, of which the median counts")
 )
 
 // lookupEvery is how often a look-up begins: 200 a second.
 const lookupEvery = 5 * time.Millisecond
 
-// TestLookups reports how long GET /v1/caller takes while a server records requests: answered by the analyzer that is asked, and by
+// BenchmarkLookups reports how long GET /v1/caller takes while a server records requests: answered by the analyzer that is asked, and by
 // another one, to which it forwards. Broker, both analyzers, the server and who asks are processes of their own.
 //
-//	go test -tags lab ./cmd/floodgate/lab -run TestLookups -v -count 1 -lookups.for 10s -lookups.runs 5
+//	go test -tags lab ./cmd/floodgate/lab -run '^$' -bench Lookups -benchtime 1x -lookups.for 10s -lookups.runs 5
 //
 // "late" is by how much who asks was late to begin: what the machine alone adds to each step of an answer.
-func TestLookups(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes ten seconds")
-	}
+func BenchmarkLookups(t *testing.B) {
 	r := newRig(t, loadRules, 4)
 	one, two := r.apiOfTwo()
 	owned := r.shares(one, two)
@@ -125,7 +122,7 @@ func (r *rig) shares(one, two string) (callers [2][]string) {
 }
 
 // lookUp asks for callers in turn, and returns how long each answer took, and by how much each question began late, both sorted.
-func lookUp(t *testing.T, url string, ids []string) (took, late []time.Duration) {
+func lookUp(t testing.TB, url string, ids []string) (took, late []time.Duration) {
 	t.Helper()
 	client := &http.Client{Timeout: 10 * time.Second}
 	defer client.CloseIdleConnections()

@@ -22,7 +22,7 @@ import (
 // rig is a broker and an analyzer, each in a process of its own, whose work is measured. The broker is that of
 // FLOODGATE_KAFKA or an embedded one.
 type rig struct {
-	t          *testing.T
+	t          testing.TB
 	dir        string
 	kafka      string // which Kafka, for people
 	broker     string
@@ -35,7 +35,7 @@ type rig struct {
 	client     *kafkaio.Client
 }
 
-func newRig(t *testing.T, rules string, partitions int) *rig {
+func newRig(t testing.TB, rules string, partitions int) *rig {
 	t.Helper()
 	r := &rig{
 		t: t, dir: t.TempDir(), kafka: "Apache Kafka", broker: os.Getenv("FLOODGATE_KAFKA"),
@@ -178,7 +178,7 @@ func (r *rig) cpu() time.Duration {
 }
 
 // onDisk returns the size of all files below a directory.
-func onDisk(t *testing.T, dir string) (sum int64) {
+func onDisk(t testing.TB, dir string) (sum int64) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(_ string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

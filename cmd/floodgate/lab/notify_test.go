@@ -34,7 +34,7 @@ const (
 type hook struct {
 	*httptest.Server
 
-	t      *testing.T
+	t      testing.TB
 	secret string                                 // set before the first request
 	flaky  func(w http.ResponseWriter) (bad bool) // nil: never
 
@@ -45,7 +45,7 @@ type hook struct {
 	requests int                    // guarded by mu
 }
 
-func newHook(t *testing.T) *hook {
+func newHook(t testing.TB) *hook {
 	t.Helper()
 	h := &hook{t: t, first: make(map[string]time.Time), events: make(map[string]event.Event), order: make(map[string][]int64)}
 	h.Server = httptest.NewServer(h)
@@ -91,13 +91,13 @@ func (h *hook) received() int {
 
 // eventLog writes events to a topic of its own, and knows their ids.
 type eventLog struct {
-	t      *testing.T
+	t      testing.TB
 	client *kafkaio.Client
 	sent   map[string]time.Time // when each was given to Kafka, by id
 	n      int64
 }
 
-func newEventLog(t *testing.T, brokers string) *eventLog {
+func newEventLog(t testing.TB, brokers string) *eventLog {
 	t.Helper()
 	l := &eventLog{t: t, client: kafkaio.New(kafkaio.Config{Brokers: []string{brokers}}), sent: make(map[string]time.Time)}
 	t.Cleanup(l.client.Close)
@@ -186,10 +186,9 @@ func TestNotifyKillMinus9(t *testing.T) {
 	t.Logf("%d kills, %d of them while events waited; %d events in %d requests", *notifyKills, inside, len(log.sent), h.requests)
 }
 
-// TestNotifyLag measures how long an event takes from the produce to the receiver, with digests as they are by default but for the
+// BenchmarkNotifyLag measures how long an event takes from the produce to the receiver, with digests as they are by default but for the
 // number of events: 100 within 10 s are no storm here. The figure is for people; nothing depends on it.
-func TestNotifyLag(t *testing.T) {
-	t.Parallel()
+func BenchmarkNotifyLag(t *testing.B) {
 	b := serveKafka(t, embedded.Options{MinSession: time.Second})
 	h := newHook(t)
 	path, secret := processtest.NotifySettings(t, h.URL, "    digest: {over: 10000}\n")

@@ -117,7 +117,7 @@ func isUsage(err error) bool {
 func matches(pattern, text string) bool { return regexp.MustCompile(pattern).MatchString(text) }
 
 // serveKafka starts an embedded broker that ends with the test, if not before.
-func serveKafka(t *testing.T, o embedded.Options) *embedded.Broker {
+func serveKafka(t testing.TB, o embedded.Options) *embedded.Broker {
 	t.Helper()
 	b, err := embedded.Start(o)
 	if err != nil {
@@ -128,7 +128,7 @@ func serveKafka(t *testing.T, o embedded.Options) *embedded.Broker {
 }
 
 // rulesFile writes a rules file that is good.
-func rulesFile(t *testing.T) string {
+func rulesFile(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "rules.yaml")
 	if err := os.WriteFile(path, []byte(processtest.Rules("5")), 0o600); err != nil {

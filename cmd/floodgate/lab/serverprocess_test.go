@@ -44,7 +44,7 @@ type server interface {
 }
 
 // startServer starts a server in a process of its own. What it prints has kind and name.
-func startServer(t *testing.T, kind, name string, plan any) *processtest.Program {
+func startServer(t testing.TB, kind, name string, plan any) *processtest.Program {
 	t.Helper()
 	text, err := json.Marshal(plan)
 	if err != nil {

@@ -53,7 +53,7 @@ const (
 )
 
 // startSteady starts a server in a process of its own.
-func startSteady(t *testing.T, plan steadyPlan) *processtest.Program {
+func startSteady(t testing.TB, plan steadyPlan) *processtest.Program {
 	t.Helper()
 	return startServer(t, "steady", strconv.FormatUint(plan.Seed, 10), plan)
 }

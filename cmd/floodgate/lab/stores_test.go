@@ -22,7 +22,7 @@ type storePartition struct {
 }
 
 // openStores reads the stores of a stopped analyzer.
-func openStores(t *testing.T, dir string, set *rules.Set) (list []storePartition) {
+func openStores(t testing.TB, dir string, set *rules.Set) (list []storePartition) {
 	t.Helper()
 	names, err := os.ReadDir(dir)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 // NotifySettings writes a file of settings for an endpoint ops on loopback, and returns its path and the secret. more is more
 // fields of the endpoint.
-func NotifySettings(t *testing.T, url, more string) (path, secret string) {
+func NotifySettings(t testing.TB, url, more string) (path, secret string) {
 	t.Helper()
 	dir := t.TempDir()
 	secret = webhook.NewSecret()

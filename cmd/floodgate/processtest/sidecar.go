@@ -34,7 +34,7 @@ func NewSidecar(t *testing.T, start Starter, args ...string) *Sidecar {
 }
 
 // NewBackend returns a server for proxies to stand before.
-func NewBackend(t *testing.T) *httptest.Server {
+func NewBackend(t testing.TB) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("served")) }))
 	t.Cleanup(s.Close)
