@@ -19,6 +19,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/ingest/reject"
 	"github.com/509da70d/floodgate/analyzer/repartition"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store"
 	"github.com/509da70d/floodgate/store/kafkaio"
@@ -101,6 +102,7 @@ func (s *skipLog) counted() map[string]int {
 // counts what is before and behind, says once what it skipped, and goes on after a restart, also without its store; the
 // audit skips the same offsets.
 func TestALongMessageStopsNoPartition(t *testing.T) {
+	testenv.Long(t)
 	onEachBroker(t, func(t *testing.T, c *cluster) {
 		t.Helper()
 		const p = 2
@@ -232,6 +234,7 @@ func (c *cluster) sendLarge(partition, frames int) {
 // TestALargeBatchIsCountedInPieces: each frame of a batch that unpacks past what is unpacked at once counts once, also
 // where the owner is stopped amid it. The audit finds the same.
 func TestALargeBatchIsCountedInPieces(t *testing.T) {
+	testenv.Long(t)
 	onEachBroker(t, func(t *testing.T, c *cluster) {
 		t.Helper()
 		const p, frames = 1, 1000
