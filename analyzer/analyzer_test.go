@@ -76,6 +76,7 @@ func clusterBehind(t *testing.T, brokers []string, session time.Duration, dial f
 	c.rules = mustRules(t, countAll)
 	c.names = schemas.TopicNames{
 		Requests: c.group + ".requests", Decisions: c.group + ".decisions", State: c.group + ".state", Rejects: c.group + ".rejects",
+		Control: c.group + ".control",
 	}
 	c.client = kafkaio.New(kafkaio.Config{Brokers: brokers, Dial: dial})
 	t.Cleanup(c.client.Close)
@@ -152,7 +153,7 @@ func (c *cluster) joinBy(client *kafkaio.Client, dir string, standby bool) *memb
 			})
 		},
 		Owner: OwnerConfig{
-			Fold: fold.Options{Partitions: clusterPartitions}, Requests: c.names.Requests, Decisions: c.names.Decisions, State: c.names.State, Rejects: c.names.Rejects,
+			Fold: fold.Options{Partitions: clusterPartitions}, Requests: c.names.Requests, Decisions: c.names.Decisions, State: c.names.State, Control: c.names.Control, Rejects: c.names.Rejects,
 			Rules: c.rules, Snapshot: 500 * time.Millisecond, Checkpoint: 20 * time.Millisecond, Store: store.Options{NoSync: true},
 			Logger: c.logger, Heartbeat: c.heartbeat,
 		},

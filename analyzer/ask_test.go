@@ -35,7 +35,7 @@ func TestAnAnswerIsTheTruthAtItsOffset(t *testing.T) {
 		if err := w.owner.Ask(t.Context(), func(f *fold.Fold, a At) { at, sum = a, total(f) }); err != nil {
 			t.Fatal(err)
 		}
-		if want := (At{Partition: 0, Epoch: w.epoch(), Offset: 5, LogTime: sent.UnixNano()}); at != want {
+		if want := (At{Partition: 0, Epoch: w.epoch(), Offset: 5, Control: w.controlEnd(), LogTime: sent.UnixNano()}); at != want {
 			t.Errorf("got %+v, want %+v", at, want)
 		}
 		if sum != 10 {

@@ -26,13 +26,11 @@ func newAuditWorld(t *testing.T) *world {
 	return w
 }
 
-// audit audits the store that the owner left, without the topic of state.
-func (w *world) audit() (audit.Report, error) { return w.auditWith("") }
-
-func (w *world) auditWith(state string) (audit.Report, error) {
+// audit audits the store that the owner left.
+func (w *world) audit() (audit.Report, error) {
 	w.t.Helper()
 	return audit.Run(w.t.Context(), w.log, audit.Config{
-		Fold: w.conf.Fold, Requests: "requests", State: state, Control: w.conf.Control, Dir: w.conf.Dir, Rules: w.conf.Rules, Store: w.conf.Store,
+		Fold: w.conf.Fold, Requests: "requests", Control: w.conf.Control, Dir: w.conf.Dir, Rules: w.conf.Rules, Store: w.conf.Store,
 	})
 }
 

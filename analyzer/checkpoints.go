@@ -7,27 +7,19 @@ import (
 	"github.com/509da70d/floodgate/store"
 )
 
-// unrestored is the epoch of a store whose owner has not yet folded everything that earlier owners had counted. It does not
-// know yet by which rules they counted the rest.
-const unrestored = 0
-
 // checkpoint returns the checkpoint of the ledger's present state.
 func (l *ledger) checkpoint() store.Checkpoint {
-	epoch := l.epoch
-	if l.current() <= stateRestoring {
-		epoch = unrestored
-	}
 	return store.Checkpoint{
-		Next: l.next.Load(), RulesID: l.fold.Rules().ID(), RulesFrom: l.rulesFrom, Epoch: epoch,
+		Next: l.next.Load(), RulesID: l.fold.Rules().ID(), RulesFrom: l.rulesFrom,
 		LogTime: l.fold.LogTime(), TailOffset: l.tailOffset, TailCRC: l.tailCRC,
-		Control: l.control.Load(), Place: l.place, ControlTail: l.controlTail,
+		Placed: l.placed.Placed, Epoch: l.placed.Epoch,
 	}
 }
 
 // allCommitted reports whether all that was folded and applied is in the store.
 func (l *ledger) allCommitted() bool {
 	at := l.store.Checkpoint()
-	return l.next.Load() == at.Next && l.control.Load() == at.Control && l.commits.rest.changes == nil && !l.events.Dirty()
+	return l.next.Load() == at.Next && l.placed.Placed == at.Placed && l.commits.rest.changes == nil && !l.events.Dirty()
 }
 
 // commitIfDue starts a checkpoint if one is due and none is being written.
@@ -102,16 +94,4 @@ func (l *ledger) commitAll() error {
 		}
 	}
 	return nil
-}
-
-// commitRestored commits that restoring has ended, and the rules in use, unless the store has that already.
-func (l *ledger) commitRestored() error {
-	if err := l.settle(); err != nil {
-		return err
-	}
-	at := l.store.Checkpoint()
-	if at == (store.Checkpoint{}) || at.Epoch != unrestored && at.RulesID == l.fold.Rules().ID() {
-		return nil
-	}
-	return l.commitNow()
 }

@@ -1,7 +1,9 @@
 package analyzer
 
 import (
+	"cmp"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/fold"
@@ -26,7 +28,7 @@ type OwnerConfig struct {
 	Decisions  string       // topic
 	State      string       // topic of snapshots; empty: none are written or read
 	Rejects    string       // topic of records that could not be read; empty: they are only counted
-	Control    string       // topic of what people decide by hand; empty: nobody can
+	Control    string       // topic of what people decide by hand, and where owners apply it
 	Events     string       // topic of what has happened (see package schemas/event); empty: none is written
 	API        string       // address of this analyzer's API, host:port, for heartbeats; empty: it has none
 	Dir        string       // of the partition's store
@@ -43,6 +45,13 @@ type OwnerConfig struct {
 
 	closeLog   *closeLog   // shared by the owners of an analyzer; nil: one of its own
 	clockNames *clockNames // likewise
+	notes      *ruleNotes  // likewise
+}
+
+// author returns the name of this analyzer for records of the control topic.
+func (c *OwnerConfig) author() string {
+	name := strings.ToValidUTF8(c.Name, "?")
+	return cmp.Or(strings.ToValidUTF8(name[:min(len(name), schemas.MaxAuthor)], ""), "an analyzer")
 }
 
 func (c OwnerConfig) withDefaults() OwnerConfig {
@@ -77,6 +86,9 @@ func (c OwnerConfig) withDefaults() OwnerConfig {
 	}
 	if c.clockNames == nil {
 		c.clockNames = newClockNames(c.Logger)
+	}
+	if c.notes == nil {
+		c.notes = new(ruleNotes)
 	}
 	return c
 }

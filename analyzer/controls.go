@@ -2,214 +2,477 @@ package analyzer
 
 import (
 	"context"
-	"slices"
+	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/control"
 	"github.com/509da70d/floodgate/analyzer/failpoint"
+	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// controls applies what people have decided by hand, between two records of requests[p]: as soon as a record is read, or, while
-// the log is folded again, where an owner had applied it. Only the owner's goroutine may use it, but for numbers.
+// controls applies what the control topic says, each step before the record of requests[p] where its place says so. It appends the
+// places of what is new: people's decisions, and rules of this analyzer that are not those of the last place. Nothing is folded from
+// when a place is appended until it is applied, and nothing is applied that was not read back. So all who read the topic agree.
+//
+// Only the owner's goroutine may use it, but for numbers.
 type controls struct {
-	log       kafkaio.Fetcher
+	log       kafkaio.Log
 	ledger    *ledger
 	intake    *intake
 	snapshots *snapshotter
+	topic     control.Topic
 	numbers   controlNumbers
 
-	follower *control.Follower      // nil before the owner restores, and without a topic
-	read     int64                  // what comes before this offset of the topic was read, …
-	held     []control.Batch        // … and this of it is still to be applied
-	count    int                    // records held
-	places   []schemas.ControlPlace // that state[p] may lack
+	order    *control.Order // nil while it is not known what the topic says
+	reader   *controlReader // nil before the owner has decided what to start from
+	answers  bool           // without an order: the topic can be read
+	rules    *rules.Set     // by which the owner wants to count; nil: those that do
+	sets     map[uint64]*rules.Set
+	seq      uint64 // of the last place
+	appended bool   // a place, in this topic
+}
+
+// controlReader is a follower that runs.
+type controlReader struct {
+	*control.Follower
+
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// reading is what the control topic says behind a mark.
+type reading struct {
+	*control.Order
+
+	skipped control.Skipped
+	found   bool // the topic has the place that the mark names
+}
+
+const (
+	// maxWaiting is how many decisions of people wait for a place until no more are read; those of one fetch may come on top.
+	maxWaiting = 4096
+	// topicWait is how long an owner waits for a control topic that is away before it goes on without it.
+	topicWait = 2 * time.Second
+	topicPoll = 50 * time.Millisecond // how often it tries to append its first place
+)
+
+func newControls(log kafkaio.Log, l *ledger, i *intake, s *snapshotter) *controls {
+	c, f := &l.config, &l.config.Fold
+	return &controls{
+		log: log, ledger: l, intake: i, snapshots: s, rules: c.Rules, sets: map[uint64]*rules.Set{c.Rules.ID(): c.Rules},
+		topic: control.NewTopic(c.Control, c.Requests, f.Key, f.Partition, f.Partitions),
+	}
+}
+
+// read reads what the topic says behind a mark, and the rules that count there. It waits while the topic is away.
+// The error is errFenced if the topic has a take or place of a later owner.
+func (c *controls) read(ctx context.Context, at control.Mark, id uint64) (r *reading, err error) {
+	r = new(reading)
+	r.Order, r.skipped, r.found, err = control.Read(ctx, c.log, c.topic, at, c.retry)
+	if err != nil {
+		return nil, fmt.Errorf("read the control topic: %w", err)
+	}
+	c.numbers.trouble.Store(nil)
+	if epoch := c.ledger.epoch; epoch > 0 && r.Epoch() > epoch {
+		return nil, errFenced
+	}
+	if noted, ok := r.Noted(id); ok {
+		err = c.learn(ctx, id, noted)
+	}
+	for _, s := range r.Steps() {
+		if err == nil {
+			err = c.learn(ctx, s.RulesID, s.RulesAt)
+		}
+		if noted, ok := r.Noted(s.RulesID); err == nil && ok {
+			err = c.learn(ctx, s.RulesID, noted)
+		}
+	}
+	return r, err
+}
+
+// learn reads the rules of an id, unless they are known.
+func (c *controls) learn(ctx context.Context, id uint64, offset int64) error {
+	if c.sets[id] != nil {
+		return nil
+	}
+	set, err := control.Rules(ctx, c.log, c.topic, id, offset, c.retry)
+	if errors.Is(err, control.ErrNoRules) {
+		return nil
+	}
+	c.sets[id] = set
+	return err
+}
+
+// retry notes why the topic cannot be read or written, and lets everybody try again.
+func (c *controls) retry(err error) bool {
+	if c.numbers.trouble.Swap(&err) == nil && !errors.Is(err, context.Canceled) {
+		c.ledger.logger.Warn("the control topic is away", "error", err)
+	}
+	return true
+}
+
+// take ends the places of all owners before this one. Without a lease it waits.
+func (c *controls) take(ctx context.Context) error {
+	l := c.ledger
+	_, err := c.append(ctx, &schemas.Control{Action: schemas.ControlTake, Epoch: l.epoch}, c.retry)
+	if err != nil {
+		return fmt.Errorf("append a take: %w", err)
+	}
+	failpoint.Here(failpoint.TakeAppended)
+	return nil
+}
+
+// append appends a record of this owner, and returns its offset.
+func (c *controls) append(ctx context.Context, r *schemas.Control, retry kafkaio.Retry) (int64, error) {
+	conf := &c.ledger.config
+	r.Time, r.Author, r.Topic, r.Partition = time.Now().UnixNano(), conf.author(), conf.Requests, int32(conf.Fold.Partition) // a partition number
+	return (&ControlWriter{log: c.log, topic: conf.Control, lease: conf.Lease, retry: retry, logger: conf.Logger}).Append(ctx, r)
+}
+
+// use begins to obey what was read of the topic, and to follow it; nil if the topic is away.
+func (c *controls) use(ctx context.Context, r *reading) {
+	if r == nil {
+		c.follow(ctx, kafkaio.Earliest)
+		return
+	}
+	c.order, c.appended = r.Order, false
+	c.numbers.add(r.skipped)
+	r.skipped.Log(c.ledger.logger, r.Next())
+	c.follow(ctx, r.Next())
+	c.note()
+}
+
+// follow reads the topic ahead from an offset on, until ctx ends.
+func (c *controls) follow(ctx context.Context, offset int64) {
+	c.close()
+	ctx, stop := context.WithCancel(ctx)
+	f := &controlReader{control.NewFollower(c.log, c.topic, offset, c.ledger.logger), stop, make(chan struct{})}
+	go func() {
+		defer close(f.done)
+		f.Run(ctx)
+	}()
+	c.reader = f
+	c.numbers.follower.Store(f.Follower)
+}
+
+// close ends the follower.
+func (c *controls) close() {
+	if c.reader != nil {
+		c.reader.stop()
+		<-c.reader.done
+		c.reader = nil
+	}
+}
+
+// batches is where the owner receives what was read: nothing while much waits.
+func (c *controls) batches() <-chan control.Batch {
+	if c.reader == nil || c.order == nil && c.answers || c.order != nil && len(c.order.Waiting()) >= maxWaiting {
+		return nil
+	}
+	return c.reader.Batches()
+}
+
+// errOtherTopic says that the control topic was made anew, or has lost its end.
+var errOtherTopic = errors.New("the control topic is another one")
+
+// receive takes a batch that was read. The error is errFenced or errOtherTopic.
+func (c *controls) receive(b *control.Batch) error {
+	if c.order == nil || b.Again {
+		c.order, c.answers = nil, true
+		return errOtherTopic
+	}
+	c.numbers.add(b.Skipped)
+	for i := range b.Records {
+		c.order.Take(&b.Records[i])
+	}
+	c.order.ReadTo(b.Next)
+	if c.order.Epoch() > c.ledger.epoch {
+		return errFenced
+	}
+	return nil
+}
+
+// turn receives what was read, and places what is new, if this owner may. It is called before records, so it must cost next to
+// nothing if there is nothing to do.
+func (c *controls) turn(ctx context.Context) error {
+	for {
+		select {
+		case b, ok := <-c.batches():
+			if !ok {
+				return ctx.Err()
+			}
+			if err := c.receive(&b); err != nil && !errors.Is(err, errOtherTopic) {
+				return err
+			}
+			continue
+		default:
+		}
+		if !c.ledger.config.Lease(time.Now()) {
+			return nil
+		}
+		if c.order == nil {
+			return c.join(ctx)
+		}
+		if c.rules == nil && c.appended && len(c.order.Waiting()) == 0 {
+			c.note()
+			return nil
+		}
+		return c.place(ctx)
+	}
+}
+
+// note says how far what people decided is applied.
+func (c *controls) note() {
+	c.ledger.control.Store(c.order.Applied())
+	c.intake.publisher.applyControl(c.ledger.control.Load(), false)
+}
+
+// join begins with a topic that could not be read before, or that is another one than before. What is in force stays in force.
+func (c *controls) join(ctx context.Context) error {
+	if !c.answers {
+		return nil
+	}
+	l := c.ledger
+	limited, cancel := context.WithTimeout(ctx, topicWait)
+	defer cancel()
+	c.answers = false
+	r, err := c.enter(limited)
+	switch {
+	case err == nil:
+	case limited.Err() != nil && ctx.Err() == nil: // away again
+		c.follow(ctx, kafkaio.Earliest)
+		return nil
+	default:
+		return err
+	}
+	if r.found && r.PassedOver(l.next.Load(), l.placed.Placed) {
+		return errReplaced
+	}
+	if !r.found {
+		c.forget(r, l.next.Load())
+	}
+	c.use(ctx, r)
+	return c.place(ctx)
+}
+
+// enter takes the partition over, and reads what the topic says behind the last place that was applied.
+func (c *controls) enter(ctx context.Context) (*reading, error) {
+	if err := c.take(ctx); err != nil {
+		return nil, err
+	}
+	return c.read(ctx, c.ledger.placed, c.ledger.fold.Rules().ID())
+}
+
+// ready waits until the topic can be read, and returns the highest epoch that it has. An owner whose store was counted by its own
+// rules waits for topicWait only; then known is false.
+func (c *controls) ready(ctx context.Context) (epoch uint64, known bool, err error) {
+	l := c.ledger
+	at := l.store.Checkpoint()
+	limited, cancel := ctx, context.CancelFunc(func() {})
+	if at.Placed > 0 && at.RulesID == l.config.Rules.ID() {
+		limited, cancel = context.WithTimeout(ctx, topicWait)
+	}
+	defer cancel()
+	r, err := c.read(limited, l.placed, 0)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return at.Epoch, false, nil
+	} else if err != nil {
+		return 0, false, err
+	}
+	return max(at.Epoch, r.Epoch()), true, nil
+}
+
+// begin appends the first place of a partition, before anything is folded: it says by which rules the first record is counted.
+func (c *controls) begin(ctx context.Context) error {
+	for c.order != nil && c.ledger.placed.Placed == 0 && len(c.order.Steps()) == 0 {
+		if err := c.place(ctx); err != nil {
+			return err
+		}
+		if !c.appended && kafkaio.Sleep(ctx, topicPoll) != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// forget lets a topic begin behind what was counted up to an offset. The topic before it has said what applies there.
+func (c *controls) forget(r *reading, offset int64) {
+	c.ledger.logger.Error("the control topic was made anew, or has lost its end: what is in force stays")
+	c.numbers.again.Add(1)
+	c.ledger.config.notes.forget()
+	c.snapshots.beginAnew() // no snapshot has places of two topics
+	r.Forget(offset)
+}
+
+// place appends a place at the next offset, for all that waits and for the rules that are to count, waits to read it back, and
+// applies it. If the place cannot be appended, it is tried again later.
+func (c *controls) place(ctx context.Context) error {
+	l, set := c.ledger, c.rules
+	if set == nil {
+		set = l.fold.Rules()
+	}
+	noted, err := c.noteRules(ctx, set)
+	if err != nil {
+		return ctx.Err()
+	}
+	p := schemas.Control{
+		Action: schemas.ControlPlace, Epoch: l.epoch, Seq: c.seq + 1,
+		Before: l.next.Load(), UpTo: c.order.Next(), RulesID: set.ID(), RulesAt: noted,
+	}
+	offset, err := c.append(ctx, &p, c.retryUnknown())
+	if err != nil {
+		return ctx.Err()
+	}
+	failpoint.Here(failpoint.PlaceAppended)
+	c.numbers.trouble.Store(nil)
+	c.seq++
+	for c.order.Next() <= offset {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case b, ok := <-c.reader.Batches():
+			if !ok {
+				return ctx.Err()
+			}
+			if err := c.receive(&b); errors.Is(err, errOtherTopic) {
+				return nil // and the place is gone with the topic before it
+			} else if err != nil {
+				return err
+			}
+		}
+	}
+	failpoint.Here(failpoint.PlaceRead)
+	c.rules, c.appended = nil, true
+	c.applyBefore(l.next.Load())
+	c.intake.publishControl()
+	l.showStats()
+	failpoint.Here(failpoint.PlaceApplied)
+	return nil
+}
+
+// retryUnknown tries again only while it is not known whether the record is in the topic: until then nothing may be folded.
+func (c *controls) retryUnknown() kafkaio.Retry {
+	unknown := false
+	return func(err error) bool {
+		unknown = unknown || kafkaio.OutcomeOf(err) == kafkaio.Unknown
+		return c.retry(err) && unknown
+	}
+}
+
+// noteRules returns where the topic has the text of rules. It appends the text if nobody has.
+func (c *controls) noteRules(ctx context.Context, set *rules.Set) (offset int64, err error) {
+	if offset, ok := c.order.Noted(set.ID()); ok {
+		return offset, nil
+	}
+	return c.ledger.config.notes.offset(set.ID(), func() (int64, error) {
+		r := newNote(set)
+		offset, err := c.append(ctx, &r, c.retryUnknown())
+		failpoint.Here(failpoint.RulesNoted)
+		return offset, err
+	})
+}
+
+// applyBefore applies the steps that stand before a record of requests[p].
+func (c *controls) applyBefore(offset int64) {
+	for c.order != nil {
+		step, ok := c.order.Due(offset)
+		if !ok {
+			return
+		}
+		c.apply(&step)
+	}
+}
+
+// applyUpTo applies the steps before an offset of the topic, because a row of a snapshot is as of there and of the next record.
+func (c *controls) applyUpTo(placed, next int64) {
+	for steps := c.order.Steps(); len(steps) > 0 && steps[0].Place < placed && steps[0].Before <= next; steps = c.order.Steps() {
+		step, _ := c.order.Due(next)
+		c.apply(&step)
+	}
+}
+
+// apply applies a step: first what people decided, and then the rules.
+func (c *controls) apply(s *control.Step) {
+	l := c.ledger
+	l.describe(inPlace)
+	for i := range s.Records {
+		r := &s.Records[i]
+		if err := l.fold.Control(&r.Control, s.Before, r.Offset); err != nil {
+			l.logger.Warn("control record refused", "id", r.Control.ID.String(), "action", r.Control.Action.String(), "offset", r.Offset, "error", err)
+			continue
+		}
+		l.describeControl(&r.Control, s.Before)
+		l.describe(s.Before)
+		c.numbers.actions[r.Control.Action].Add(1)
+	}
+	switch set := c.sets[s.RulesID]; {
+	case s.RulesID == l.fold.Rules().ID():
+	case set == nil:
+		l.logger.Warn("the log was counted by rules that are not known", "from", s.Before, "rules_id", fmt.Sprintf("%016x", s.RulesID))
+	default:
+		l.setRules(set, s.Before)
+		l.logger.Info("rules changed", "from", s.Before, "rules", len(set.Rules))
+	}
+	l.placed = control.Mark{Placed: s.Place + 1, Epoch: s.Epoch}
+	l.control.Store(c.order.Applied())
+}
+
+// setRules makes the owner count by rules from its next place on.
+func (c *controls) setRules(set *rules.Set) {
+	c.rules, c.sets[set.ID()] = set, set
+	if c.order != nil && c.appended && set.ID() == c.ledger.fold.Rules().ID() {
+		c.rules = nil
+	}
 }
 
 // controlNumbers is what others may see of controls.
 type controlNumbers struct {
 	follower   atomic.Pointer[control.Follower]
+	trouble    atomic.Pointer[error] // why the topic cannot be read or written; nil: it can
+	again      atomic.Uint64
 	later      atomic.Uint64
 	unreadable atomic.Uint64
 	lost       atomic.Uint64
-	guessed    atomic.Uint64
-	actions    [schemas.ControlRules + 1]atomic.Uint64
+	actions    [schemas.ControlPlace + 1]atomic.Uint64
 }
 
-// maxHeld is how many control records are applied at one place, about: those of one fetch may come on top of it.
-const maxHeld = 4096
-
-// run reads the topic until ctx ends. follow was called before.
-func (c *controls) run(ctx context.Context) {
-	if c.follower != nil {
-		c.follower.Run(ctx)
-	}
+func (n *controlNumbers) add(s control.Skipped) {
+	n.later.Add(s.Later)
+	n.unreadable.Add(s.Unreadable)
+	n.lost.Add(s.Lost)
 }
 
-// follow makes the follower, which reads from where the ledger stands.
-func (c *controls) follow() {
-	l := c.ledger
-	if l.config.Control == "" {
-		return
-	}
-	o := &l.config.Fold
-	c.read = l.control.Load()
-	if l.place != (schemas.ControlPlace{}) {
-		c.places = append(c.places, l.place) // the owner may have died before it wrote this to state[p]
-	}
-	c.follower = control.NewFollower(c.log, control.NewTopic(l.config.Control, o.Key, o.Partition, o.Partitions), c.read, l.controlTail, l.logger)
-	c.numbers.follower.Store(c.follower)
-}
-
-// next is where the owner receives what was read: nothing while something is held.
-func (c *controls) next() <-chan control.Batch {
-	if c.follower == nil || len(c.held) > 0 {
-		return nil
-	}
-	return c.follower.Batches()
-}
-
-// hold puts a batch to those that are to be applied.
-func (c *controls) hold(b control.Batch) {
-	c.numbers.later.Add(b.Skipped.Later)
-	c.numbers.unreadable.Add(b.Skipped.Unreadable)
-	c.numbers.lost.Add(b.Skipped.Lost)
-	if b.Again { // what was read of the old topic has no place in this one
-		c.ledger.control.Store(b.First)
-		c.ledger.controlTail = schemas.ControlTail{}
-		c.held, c.count = nil, 0
-		c.snapshots.beginAnew() // what the old topic held can be restored from a snapshot alone
-	}
-	c.read = b.Next
-	c.held = append(c.held, b)
-	c.count += len(b.Records)
-}
-
-// gather holds all that was read, without waiting.
-func (c *controls) gather() {
-	for c.follower != nil && c.count < maxHeld {
-		select {
-		case b, ok := <-c.follower.Batches():
-			if !ok {
-				return
-			}
-			c.hold(b)
-		default:
-			return
-		}
-	}
-}
-
-// turn applies what waits. It is called before each record, so it must cost next to nothing if nothing does.
-func (c *controls) turn(ctx context.Context) error {
-	if c.follower == nil || len(c.held) == 0 && len(c.follower.Batches()) == 0 || !c.ledger.current().Decides() {
-		return nil
-	}
-	return c.apply(ctx)
-}
-
-// apply applies what is held and what waits, at the next offset, unless the partition may have another owner by now. What changes is
-// published at once; it is in the store and in state[p] before anything else is folded.
-func (c *controls) apply(ctx context.Context) error {
-	c.gather()
-	if now := time.Now(); len(c.held) == 0 || !c.ledger.config.Lease(now) || !c.snapshots.mayApply(now) {
-		return nil
-	}
-	again := slices.ContainsFunc(c.held, func(b control.Batch) bool { return b.Again })
-	c.ledger.events.Hold()
-	applied := c.applyHeld()
-	c.intake.publishControl(applied || again) // what heartbeats have said of the old topic is over
-	if !applied {
-		c.ledger.events.Release()
-		return nil
-	}
-	c.ledger.showStats()
-	failpoint.Here(failpoint.ControlApplied)
-	if err := c.ledger.commitNow(); err != nil {
-		return err // and what is held stays so: the next owner may choose another place
-	}
-	failpoint.Here(failpoint.ControlCommitted)
-	c.snapshots.writePlaces(ctx, c.takePlaces())
-	c.ledger.events.Release() // now state[p] has the place
-	failpoint.Here(failpoint.ControlRecorded)
-	return nil
-}
-
-// applyHeld applies what is held, and reports whether that were any records: if not, they are about other partitions.
-func (c *controls) applyHeld() bool {
-	l := c.ledger
-	place := schemas.ControlPlace{From: l.next.Load(), First: l.control.Load(), Next: c.read}
-	count := c.count
-	place.Chain = l.place.Chain
-	for _, b := range c.held {
-		c.put(place.From, b.Records)
-		place.Chain = control.Chain(place.Chain, place.From, b.Records)
-		l.sawTail(b.Tail)
-	}
-	c.held, c.count = nil, 0
-	l.control.Store(place.Next)
-	if count == 0 {
-		return false
-	}
-	l.place = place
-	c.places = append(c.places, place)
-	return true
-}
-
-// sawTail notes the last control record that was read.
-func (l *ledger) sawTail(tail schemas.ControlTail) {
-	if tail.CRC != 0 {
-		l.controlTail = tail
-	}
-}
-
-// put applies records at a place.
-func (c *controls) put(from int64, records []control.Record) {
-	l := c.ledger
-	l.describe(inPlace)
-	for i := range records {
-		r := &records[i]
-		if err := c.ledger.fold.Control(&r.Control, from, r.Offset); err != nil {
-			c.ledger.logger.Warn("control record refused", "id", r.Control.ID.String(), "action", r.Control.Action.String(), "offset", r.Offset, "error", err)
-			continue
-		}
-		l.describeControl(&r.Control, from)
-		l.describe(from)
-		c.numbers.actions[r.Control.Action].Add(1)
-	}
-}
-
-// takePlaces returns the places that are not in state[p] yet.
-func (c *controls) takePlaces() []schemas.ControlPlace {
-	places := c.places
-	c.places = nil
-	return places
-}
-
-// ControlStats is what an owner has done with what people have decided by hand, since it was made.
+// ControlStats is what an owner has done with the control topic since it was made.
 type ControlStats struct {
-	Next       int64                            // offset of the topic to apply
+	Next       int64                            // offset of the topic before which all is applied
 	End        int64                            // of the topic, as of the last answer
 	Trouble    error                            // why the topic cannot be read now, or nil
-	Again      uint64                           // how often the topic was made anew, or lost its end, and was read once more
-	Applied    [schemas.ControlRules + 1]uint64 // records, by action
+	Again      uint64                           // how often the topic was made anew, or lost its end
+	Applied    [schemas.ControlRules + 1]uint64 // what people decided, by action
 	Later      uint64                           // records of a later version: skipped
 	Unreadable uint64                           // records that cannot be read: skipped
 	Lost       uint64                           // records that the topic no longer held
-	Guessed    uint64                           // records applied by their time, because their place was lost
 }
 
 // stats returns a snapshot. Any goroutine may call it.
 func (n *controlNumbers) stats(next int64) ControlStats {
-	s := ControlStats{Next: next, Later: n.later.Load(), Unreadable: n.unreadable.Load(), Lost: n.lost.Load(), Guessed: n.guessed.Load()}
-	for i := range n.actions {
+	s := ControlStats{Next: next, Again: n.again.Load(), Later: n.later.Load(), Unreadable: n.unreadable.Load(), Lost: n.lost.Load()}
+	for i := range s.Applied {
 		s.Applied[i] = n.actions[i].Load()
+	}
+	if err := n.trouble.Load(); err != nil {
+		s.Trouble = *err
 	}
 	if f := n.follower.Load(); f != nil {
 		status := f.Status()
-		s.End, s.Again, s.Trouble = status.End, status.Again, status.Trouble
+		s.End = status.End
+		if s.Trouble == nil {
+			s.Trouble = status.Trouble
+		}
 	}
 	return s
 }

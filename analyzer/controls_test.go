@@ -1,7 +1,6 @@
 package analyzer
 
 import (
-	"os"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -72,8 +71,8 @@ func TestWhatAPersonDecidesIsPublishedWithAHeartbeatBehindIt(t *testing.T) {
 			t.Errorf("got opened %v, heartbeat %v within 50 ms, want both", opened, known)
 		}
 		w.end()
-		if at := w.checkpoint(); at.Control != 2 || at.Place.Next != 2 || at.Place.From != 1 {
-			t.Errorf("store: got %+v, want both records applied before offset 1", at)
+		if places := w.places(); len(places) != 2 || places[1].Before != 1 || w.checkpoint().Placed != w.controlEnd() {
+			t.Errorf("got places %+v, want the last one before offset 1, and in the store", places)
 		}
 	})
 }
@@ -91,13 +90,11 @@ func TestRecordsAboutOtherPartitionsOnlyMoveTheOffset(t *testing.T) {
 		w.decide(1, schemas.ControlClose, other)
 		time.Sleep(3 * time.Second)
 		w.end()
-		if at := w.checkpoint(); at.Control != 1 || at.Place != (schemas.ControlPlace{}) || at.Rows != 1 {
-			t.Errorf("got %+v, want the offset moved on and nothing else, but the row that says that no event is missing", at)
+		if at, places := w.checkpoint(), w.places(); len(places) != 1 || at.Placed != w.controlEnd()-1 || at.Rows != 1 {
+			t.Errorf("got %+v and places %+v, want those of the start alone, and no row but the one that says that no event is missing", at, places)
 		}
-		for _, rec := range w.log.state(t) {
-			if c := rec.GetControl(); c.GetNext() > 0 {
-				t.Errorf("state: got %v, want no place", c)
-			}
+		if n := w.owner.Stats().Control.Next; n != w.controlEnd() {
+			t.Errorf("got %d passed, want %d", n, w.controlEnd())
 		}
 	})
 }
@@ -112,7 +109,7 @@ func TestWithoutALeaseNothingIsApplied(t *testing.T) {
 		lost.Store(true)
 		w.decide(1, schemas.ControlClose, "a")
 		time.Sleep(30 * time.Second)
-		if s := w.owner.Stats(); s.Control.Next != 0 || s.Control.End != 1 || s.Control.Applied[schemas.ControlClose] != 0 {
+		if s := w.owner.Stats(); s.Control.Next != w.controlEnd()-1 || s.Control.End != w.controlEnd() || s.Control.Applied[schemas.ControlClose] != 0 || len(w.places()) != 1 {
 			t.Errorf("without a lease: got %+v, want nothing applied", s.Control)
 		}
 		lost.Store(false)
@@ -143,8 +140,9 @@ func TestAFullDiskDoesNotStopAPerson(t *testing.T) {
 		<-w.done // its counts are not committed
 		full.Store(false)
 		w.atRest()
-		if at := w.checkpoint(); at.Place != (schemas.ControlPlace{From: 1, Next: 1, Chain: at.Place.Chain}) {
-			t.Errorf("got %+v, want the record where it was applied in memory", at)
+		w.wantCounts(map[string]int64{"a": 2, "b": 3})
+		if places := w.places(); len(places) != 3 || places[1].Before != 1 || places[2].Before != 2 {
+			t.Errorf("got %+v, want the record where it was applied in memory", places)
 		}
 	})
 }
@@ -152,8 +150,10 @@ func TestAFullDiskDoesNotStopAPerson(t *testing.T) {
 func TestWithoutTheTopicCountingGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.log.Delete("control")
 		w.start()
+		time.Sleep(3 * time.Second)
+		w.log.Delete("control")
+		time.Sleep(time.Second)
 		w.prod.send(time.Now(), "a", "a", "a")
 		time.Sleep(5 * time.Second)
 		w.wantClosed("without the topic", "r key:a")
@@ -202,8 +202,8 @@ func TestATopicThatWasMadeAnewIsReadOnceMore(t *testing.T) {
 				w.decide(3, schemas.ControlClose, "c")
 				time.Sleep(3 * time.Second)
 				w.wantClosed("", schemas.ManualRule+" key:a", schemas.ManualRule+" key:c")
-				if s := w.owner.Stats().Control; s.Again != 1 || s.Next != 3 || s.End != 3 {
-					t.Errorf("got %+v, want the topic read once more, up to 3", s)
+				if s := w.owner.Stats().Control; s.Again != 1 || s.Next != w.controlEnd() || s.End != w.controlEnd() {
+					t.Errorf("got %+v, want the topic read once more, up to its end", s)
 				}
 				w.end()
 			})
@@ -227,68 +227,10 @@ func TestWhatCannotBeReadIsSkippedAndCounted(t *testing.T) {
 		w.decide(3, schemas.ControlClose, "a")
 		time.Sleep(time.Second)
 		w.wantClosed("", schemas.ManualRule+" key:a")
-		if s := w.owner.Stats().Control; s.Later != 1 || s.Unreadable != 2 || s.Next != 4 {
+		if s := w.owner.Stats().Control; s.Later != 1 || s.Unreadable != 2 || s.Next != w.controlEnd() {
 			t.Errorf("got %+v, want one of a later version, two that cannot be read, and all passed over", s)
 		}
 		w.end()
-	})
-}
-
-// An owner dies between its store and state[p]. The one after it notes the place, so that a third one without a store knows it.
-func TestAPlaceThatOnlyTheStoreKnowsIsNoted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.start()
-		w.prod.send(time.Now(), "a", "a")
-		time.Sleep(time.Second)
-		w.decide(1, schemas.ControlReset, "a")
-		time.Sleep(time.Second)
-		w.prod.send(time.Now(), "a")
-		time.Sleep(time.Second)
-		w.end()
-		w.log.Edit("state", 0, func(records []kafkaio.Record) (kept []kafkaio.Record) {
-			for _, r := range records {
-				if rec, err := pb.DecodeState(r.Value); err == nil && rec.GetControl().GetNext() > 0 {
-					continue
-				}
-				r.Offset = int64(len(kept))
-				kept = append(kept, r)
-			}
-			return kept
-		})
-		w.atRest()
-		if err := os.RemoveAll(w.conf.Dir); err != nil {
-			t.Fatal(err)
-		}
-		w.atRest()
-		w.wantCounts(map[string]int64{"a": 1})
-		if n := w.owner.Stats().Control.Guessed; n != 0 {
-			t.Errorf("got %d records applied by their time, want their place known", n)
-		}
-	})
-}
-
-// With store and state lost, records are applied where the log reaches their time, and the owner says so.
-func TestWithoutAnyPlaceRecordsAreAppliedByTheirTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.start()
-		w.prod.send(time.Now(), "a", "a")
-		time.Sleep(time.Minute)
-		w.decide(1, schemas.ControlReset, "a")
-		time.Sleep(time.Minute)
-		w.prod.send(time.Now(), "a")
-		time.Sleep(time.Second)
-		w.end()
-		w.log.Recreate("state")
-		if err := os.RemoveAll(w.conf.Dir); err != nil {
-			t.Fatal(err)
-		}
-		w.atRest()
-		w.wantCounts(map[string]int64{"a": 1})
-		if n := w.owner.Stats().Control.Guessed; n != 1 {
-			t.Errorf("got %d records applied by their time, want 1", n)
-		}
 	})
 }
 

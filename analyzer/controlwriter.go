@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
@@ -14,6 +15,8 @@ import (
 type ControlWriter struct {
 	log    kafkaio.Producer
 	topic  string
+	lease  func(now time.Time) bool // nil: it needs none
+	retry  kafkaio.Retry            // nil is kafkaio.Temporary
 	logger *slog.Logger
 }
 
@@ -30,10 +33,10 @@ func (w *ControlWriter) Append(ctx context.Context, c *schemas.Control) (offset 
 	if err != nil {
 		return -1, fmt.Errorf("encode control record: %w", err)
 	}
-	var key []byte // none for what is about all partitions
-	if !c.Global() {
+	var key []byte // none for what is not about a caller
+	if c.Caller.Kind != "" {
 		key = []byte(c.Caller.Kind + ":" + c.Caller.ID)
 	}
-	appender := kafkaio.NewAppender(w.log, kafkaio.AppenderConfig{Topic: w.topic, Logger: w.logger})
+	appender := kafkaio.NewAppender(w.log, kafkaio.AppenderConfig{Topic: w.topic, Lease: w.lease, Retry: w.retry, Logger: w.logger})
 	return appender.Append(ctx, kafkaio.Message{Time: c.Time, Key: key, Value: value})
 }

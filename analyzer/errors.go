@@ -6,8 +6,10 @@ import "errors"
 var (
 	// errFenced says that another owner has claimed the partition.
 	errFenced = errors.New("partition was claimed by another owner")
-	// errStale says that a store is good, but that it is quicker or more exact to start from a snapshot.
+	// errStale says that a store is good, but that it is quicker to start from a snapshot.
 	errStale = errors.New("store is older than the last snapshot")
+	// errReplaced says that counts lack what a later owner has applied.
+	errReplaced = errors.New("counted by an owner that was replaced")
 	// errOtherLog says that the store was counted from another log.
 	errOtherLog = errors.New("the last record counted is not the log's")
 	// errRoom says that an owner without a store may have one now.

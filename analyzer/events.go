@@ -110,10 +110,6 @@ func (l *ledger) beginEvents(mark, end int64, s *snapshot.Snapshot) {
 		l.logger.Warn("events may be missing from the topic", "from", mark, "to", from)
 		l.events.AddGap(l.config.Fold.Partition, mark, from, l.fold.LogTime())
 	}
-	if s == nil && at != (store.Checkpoint{}) && at.RulesID != l.fold.Rules().ID() { // load has changed them
-		l.events.Hold() // until they are committed
-		l.describeRules(at.RulesID, at.Next)
-	}
 }
 
 // lost queues a gap for offsets that the log no longer has and that are not folded: an owner before this one may have counted them, and

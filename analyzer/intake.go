@@ -76,9 +76,7 @@ func skipText(s kafkaio.Skip) []byte {
 
 // count counts one record. One that is refused goes to the topic of rejects.
 func (i *intake) count(r *kafkaio.Record) error {
-	if err := i.controls.applyBefore(r.Offset, r.Time); err != nil {
-		return err
-	}
+	i.controls.applyBefore(r.Offset)
 	refused, err := i.ledger.count(r)
 	if refused != nil {
 		i.rejects.offer(time.Now(), r.Offset, fold.Reason(refused), r.Value)
@@ -87,12 +85,10 @@ func (i *intake) count(r *kafkaio.Record) error {
 	return err
 }
 
-// publishControl publishes what control records have changed, if any were applied, and up to which of them all is published.
-func (i *intake) publishControl(applied bool) {
-	if applied {
-		i.publish(true)
-	}
-	i.publisher.applyControl(i.ledger.control.Load(), applied)
+// publishControl publishes what a place has changed, and up to which control record all is published.
+func (i *intake) publishControl() {
+	i.publish(true)
+	i.publisher.applyControl(i.ledger.control.Load(), true)
 }
 
 // publish gives the publisher what the fold has changed and predicted. While the owner restores, nothing is published. urgent

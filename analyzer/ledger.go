@@ -1,6 +1,7 @@
 package analyzer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -11,8 +12,6 @@ import (
 	"github.com/509da70d/floodgate/analyzer/failpoint"
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/histogram"
-	"github.com/509da70d/floodgate/analyzer/snapshot"
-	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
@@ -28,24 +27,20 @@ type ledger struct {
 	mark      atomic.Pointer[ruleMark]
 	openStore func(dir string, o store.Options) (rowStore, error) // tests put faults here
 
-	fold         *fold.Fold
-	store        rowStore
-	epoch        uint64 // that the owner has claimed
-	tailOffset   int64  // the last record folded, …
-	tailCRC      uint32 // … and its checksum
-	rulesFrom    int64
-	rulesControl int64                // the next control record when the rules changed
-	control      atomic.Int64         // the next control record to apply
-	place        schemas.ControlPlace // where the last ones were applied
-	controlTail  schemas.ControlTail  // the last control record that was read
-	schedule     control.Schedule     // those that are to be applied again in the log that is folded again
-	history      snapshot.History     // the changes of rules that are still to come in the log that is folded again
-	events       *eventlog.Queue      // what is still to be written to the topic of events, …
-	described    int                  // … where so many of the fold's changes are already
-	partial      bool                 // rows of a snapshot are missing: what the fold holds must not be committed yet
-	commits      *committer
-	took         *histogram.Histogram // how long checkpoints took, in seconds
-	committed    time.Time            // when the last checkpoint was started
+	fold       *fold.Fold
+	store      rowStore
+	epoch      uint64 // that the owner has claimed
+	tailOffset int64  // the last record folded, …
+	tailCRC    uint32 // … and its checksum
+	rulesFrom  int64
+	control    atomic.Int64    // what people decided before this offset of the control topic is applied
+	placed     control.Mark    // the last place that was applied
+	events     *eventlog.Queue // what is still to be written to the topic of events, …
+	described  int             // … where so many of the fold's changes are already
+	partial    bool            // rows of a snapshot are missing: what the fold holds must not be committed yet
+	commits    *committer
+	took       *histogram.Histogram // how long checkpoints took, in seconds
+	committed  time.Time            // when the last checkpoint was started
 }
 
 // ruleMark is which rules count, and since which offset.
@@ -103,14 +98,8 @@ func (l *ledger) load() error {
 	l.fold.Resume(at.LogTime)
 	l.next.Store(at.Next)
 	l.tailOffset, l.tailCRC = at.TailOffset, at.TailCRC
-	l.control.Store(at.Control)
-	l.place, l.controlTail = at.Place, at.ControlTail
+	l.placed = control.Mark{Placed: at.Placed, Epoch: at.Epoch}
 	l.setRulesFrom(at.RulesFrom)
-	l.rulesControl = 0 // state[p] says it
-	if at.RulesID != l.config.Rules.ID() {
-		l.fold.SetRules(l.config.Rules) // the same windows, decided upon by other rules
-		l.setRulesFrom(at.Next)
-	}
 	return nil
 }
 
@@ -125,13 +114,16 @@ func (l *ledger) quarantine(cause error) error {
 	l.config.Logger.Error("store moved aside, counting again from snapshot and log", "to", moved, "error", cause)
 	l.next.Store(0)
 	l.tailOffset, l.tailCRC = 0, 0
-	l.control.Store(0)
-	l.place, l.controlTail = schemas.ControlPlace{}, schemas.ControlTail{}
-	if err := l.load(); err != nil {
-		return err
+	l.placed = control.Mark{}
+	return l.load()
+}
+
+// discard moves a store aside that is not started from, because of why; nil: it is stale.
+func (l *ledger) discard(why error) error {
+	if l.store.Checkpoint() == (store.Checkpoint{}) {
+		return nil
 	}
-	l.setRulesFrom(0)
-	return nil
+	return l.quarantine(cmp.Or(why, errStale))
 }
 
 func (l *ledger) closeStore() {
@@ -146,9 +138,6 @@ func (l *ledger) closeStore() {
 
 // count folds one record. refused is why the fold did not count it, or nil.
 func (l *ledger) count(r *kafkaio.Record) (refused, err error) {
-	if err := l.changeRulesBefore(r.Offset + 1); err != nil {
-		return nil, err
-	}
 	if !l.partial && l.fold.Dirty() >= l.store.MaxChanges()/2 {
 		if err := l.commitNow(); err != nil {
 			return nil, err
@@ -162,37 +151,9 @@ func (l *ledger) count(r *kafkaio.Record) (refused, err error) {
 	return refused, nil
 }
 
-// changeRulesBefore applies the changes of rules that the log was counted by, up to those from offset−1 on.
-func (l *ledger) changeRulesBefore(offset int64) error {
-	return l.changeRulesTo(offset, -1)
-}
-
-// changeRulesTo is changeRulesBefore, and applies those from offset on as well that came before a control record.
-func (l *ledger) changeRulesTo(offset, control int64) error {
-	for len(l.history) > 0 && (l.history[0].From < offset || l.history[0].From == offset && l.history[0].Control <= control) {
-		c := l.history[0]
-		l.history = l.history[1:]
-		switch {
-		case c.ID == l.fold.Rules().ID():
-		case c.Set == nil:
-			l.config.Logger.Warn("the log was counted by rules that are not known", "from", c.From, "rules_id", fmt.Sprintf("%016x", c.ID))
-		default:
-			l.setRules(c.Set, c.From)
-			l.rulesControl = c.Control
-			if l.partial {
-				continue
-			}
-			if err := l.commitNow(); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // setRulesFrom notes that the rules of the fold count from an offset on.
 func (l *ledger) setRulesFrom(from int64) {
-	l.rulesFrom, l.rulesControl = from, l.control.Load()
+	l.rulesFrom = from
 	l.mark.Store(&ruleMark{l.fold.Rules().ID(), from})
 }
 

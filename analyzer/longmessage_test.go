@@ -128,7 +128,7 @@ func TestALongMessageStopsNoPartition(t *testing.T) {
 		}
 		c.leave(a)
 		report, err := audit.Run(t.Context(), c.client, audit.Config{
-			Fold: fold.Options{Partition: p, Partitions: clusterPartitions}, Requests: c.names.Requests, State: c.names.State,
+			Fold: fold.Options{Partition: p, Partitions: clusterPartitions}, Requests: c.names.Requests, Control: c.names.Control,
 			Dir: filepath.Join(dir, fmt.Sprint(p)), Rules: c.rules, Store: store.Options{NoSync: true},
 		})
 		if err != nil || !report.Exact() || report.Agreed == 0 || report.Log.Rejected["too_large"] != 3 {
@@ -266,7 +266,7 @@ func TestALargeBatchIsCountedInPieces(t *testing.T) {
 		c.leave(a)
 		c.compare(map[int]string{0: dir, 1: dir, 2: dir, 3: dir})
 		report, err := audit.Run(t.Context(), c.client, audit.Config{
-			Fold: fold.Options{Partition: p, Partitions: clusterPartitions}, Requests: c.names.Requests, State: c.names.State,
+			Fold: fold.Options{Partition: p, Partitions: clusterPartitions}, Requests: c.names.Requests, Control: c.names.Control,
 			Dir: filepath.Join(dir, fmt.Sprint(p)), Rules: c.rules, Store: store.Options{NoSync: true},
 		})
 		if err != nil || !report.Exact() || report.Agreed < 1000 || len(report.Log.Rejected) != 0 {

@@ -52,7 +52,7 @@ func NewOwner(log kafkaio.Log, c OwnerConfig) *Owner {
 	o.events = newEventWriter(log, c, o.ledger.events)
 	o.publisher = newPublisher(log, c, o.fillHeartbeat)
 	o.intake = &intake{ledger: o.ledger, rejects: o.rejects, publisher: o.publisher, asks: o.asks}
-	o.controls = &controls{log: log, ledger: o.ledger, intake: o.intake, snapshots: o.snapshots}
+	o.controls = newControls(log, o.ledger, o.intake, o.snapshots)
 	o.intake.controls = o.controls
 	return o
 }
@@ -75,6 +75,7 @@ func (o *Owner) Run(ctx context.Context) error {
 		l.closeStore()
 	}()
 	failpoint.Here(failpoint.Opened)
+	defer o.controls.close()
 	r, err := o.prepare(ctx)
 	if err != nil {
 		return ended(ctx, err)
@@ -87,9 +88,7 @@ func (o *Owner) Run(ctx context.Context) error {
 	helpers, helperCtx := errgroup.WithContext(context.WithoutCancel(ctx))
 	f := newFetcher(o.log, o.config, l.next.Load())
 	l.commits = newCommitter(l.store, l.took)
-	o.controls.follow()
 	helpers.Go(func() error { f.run(fetchCtx); return nil })
-	helpers.Go(func() error { o.controls.run(fetchCtx); return nil })
 	helpers.Go(func() error { l.commits.run(); return nil })
 	helpers.Go(func() error { o.snapshots.writer.Run(fetchCtx); return nil })
 	helpers.Go(func() error { o.rejects.run(fetchCtx); return nil })
@@ -106,12 +105,17 @@ func (o *Owner) Run(ctx context.Context) error {
 	return err
 }
 
-// prepare claims the partition, verifies the store, and decides what to start from.
+// prepare claims the partition, in decisions[p] and in the control topic, and decides what to start from.
 func (o *Owner) prepare(ctx context.Context) (*recovery, error) {
 	l := o.ledger
 	l.enter(stateClaiming)
+	stored := l.store.Checkpoint().Epoch
+	epoch, known, err := o.controls.ready(ctx)
+	if err != nil {
+		return nil, err
+	}
 	claimer := claimer{o.log, &o.config}
-	claim, err := claimer.claim(ctx, l.store.Checkpoint().Epoch)
+	claim, err := claimer.claim(ctx, epoch)
 	if err != nil {
 		return nil, fmt.Errorf("claim partition %d: %w", o.config.Fold.Partition, err)
 	}
@@ -121,17 +125,16 @@ func (o *Owner) prepare(ctx context.Context) (*recovery, error) {
 	o.snapshots.events.begin(claim.view.beat.State)
 	l.enter(stateVerifying)
 	r := &recovery{
-		ledger: l, intake: o.intake, log: o.log, snapshots: o.snapshotReader(),
-		beat: claim.view.beat, claimed: claim.before, published: claim.view.published,
+		ledger: l, intake: o.intake, controls: o.controls, log: o.log, snapshots: o.snapshotReader(),
+		beat: claim.view.beat, published: claim.view.published, away: !known && claim.before <= stored,
 	}
-	if err := r.verify(ctx); err != nil {
-		return nil, fmt.Errorf("verify store: %w", err)
+	if !r.away {
+		if err := o.controls.take(ctx); err != nil {
+			return nil, err
+		}
 	}
-	if r.mark, err = o.snapshots.mark(ctx); err != nil {
-		return nil, fmt.Errorf("take over the places of control records: %w", err)
-	}
-	if err := r.prepare(ctx); err != nil {
-		return nil, fmt.Errorf("look for a snapshot: %w", err)
+	if err := r.choose(ctx); err != nil {
+		return nil, fmt.Errorf("decide what to start from: %w", err)
 	}
 	_, end, err := r.requests().Range(ctx)
 	l.beginEvents(r.beat.Events, end, r.snapshot)
@@ -175,25 +178,19 @@ func (o *Owner) own(ctx, helperCtx context.Context, r *recovery, f *fetcher) err
 	return o.ledger.commitAll()
 }
 
-// restore folds the log up to its end, goes over to today's rules, and finds out what gates have to learn.
+// restore folds the log up to its end, places what is new, and finds out what gates have to learn.
 func (o *Owner) restore(ctx context.Context, r *recovery, f *fetcher) error {
 	o.ledger.enter(stateRestoring)
-	if err := o.controls.readAhead(ctx, r.known()); err != nil {
+	if err := o.controls.begin(ctx); err != nil {
 		return err
 	}
 	if err := r.refold(ctx, f); err != nil {
 		return err
 	}
-	if err := o.changeRules(ctx, o.config.Rules); err != nil {
+	if err := o.controls.turn(ctx); err != nil {
 		return err
 	}
 	o.ledger.enter(stateReconciling)
-	if err := o.ledger.commitRestored(); err != nil {
-		return err
-	}
-	if err := o.controls.applyRestored(ctx); err != nil {
-		return err
-	}
 	o.reconcile(r.published)
 	return nil
 }
@@ -207,16 +204,19 @@ func (o *Owner) loop(ctx context.Context, f *fetcher) error {
 		case <-ctx.Done():
 			return nil
 		case set := <-o.rules:
-			if err := o.changeRules(ctx, set); err != nil {
-				return err
+			o.controls.setRules(set)
+			if err := o.controls.turn(ctx); err != nil {
+				return ended(ctx, err)
 			}
-		case b, ok := <-o.controls.next():
+		case b, ok := <-o.controls.batches():
 			if !ok {
 				return ended(ctx, ctx.Err())
 			}
-			o.controls.hold(b)
-			if err := o.controls.apply(ctx); err != nil {
+			if err := o.controls.receive(&b); err != nil && !errors.Is(err, errOtherTopic) {
 				return err
+			}
+			if err := o.controls.turn(ctx); err != nil {
+				return ended(ctx, err)
 			}
 		case q := <-o.asks.waiting:
 			o.asks.answer(q)
@@ -238,7 +238,7 @@ func (o *Owner) loop(ctx context.Context, f *fetcher) error {
 			o.snapshots.step(now)
 			o.config.closeLog.flush(now)
 			if err := o.controls.turn(ctx); err != nil { // what came when there was no lease
-				return err
+				return ended(ctx, err)
 			}
 		}
 		o.ledger.commitIfDue(time.Now())

@@ -5,175 +5,145 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/509da70d/floodgate/analyzer/control"
 	"github.com/509da70d/floodgate/analyzer/failpoint"
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/outbox"
+	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/analyzer/snapshot"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// recovery is how an owner comes to the counts as of the end of the log: it decides what to start from, its store, a
-// snapshot or the log alone, and folds the log from there. Nothing is published meanwhile.
+// recovery is how an owner comes to the counts as of the end of the log. It starts from its store; else from a snapshot; else from the
+// log alone. Then it folds the log from there, with each place of the control topic where it stands. Nothing is published meanwhile.
+//
+// It asks two questions about counts that it may start from:
+//  1. Are they of this log? It reaches as far, and still has the last record that they count.
+//  2. Do they have all places? No place that counts stands before the offset that they reach, behind the last one that they have.
+//
+// Counts without a place are those of an owner that was replaced, and did not notice it at once.
 type recovery struct {
 	ledger    *ledger
 	intake    *intake
+	controls  *controls
 	log       kafkaio.Fetcher
 	snapshots *snapshot.Reader
 
 	beat      schemas.Heartbeat               // the newest before our claim
-	claimed   uint64                          // the highest epoch that was claimed before ours
 	published map[outbox.Key]schemas.Decision // what gates believed before our claim
+	away      bool                            // the control topic, and nobody else has owned the partition since the store was written
 
 	snapshot *snapshot.Snapshot // to start from, or nil
-
-	mark        int64           // the offset in state[p] of our mark
-	places      snapshot.Places // of control records: where owners before us have applied them
-	placesWhole bool            // state[p] still has what the last of them has written
 }
 
-// verify checks that the store belongs to this log: that the log reaches as far, and that the last record counted is still
-// the same one, if the log still holds it.
-func (r *recovery) verify(ctx context.Context) error {
-	l := r.ledger
-	start, end, err := r.requests().Range(ctx)
-	if err != nil {
-		return err
+// counts are counts to start from.
+type counts struct {
+	from    int64        // the first offset of requests[p] to fold
+	reach   int64        // the last one that any row is as of
+	tail    int64        // the last record before from that is counted, …
+	crc     uint32       // … and its checksum
+	mark    control.Mark // the last place before from
+	placed  int64        // the offset of the control topic behind the last place that any row has
+	rulesID uint64       // by which they were counted
+}
+
+// choose decides what the owner starts from.
+func (r *recovery) choose(ctx context.Context) error {
+	stored, stale, why := r.fittingStore(ctx)
+	switch {
+	case why == nil && !stale:
+		return r.startFromStore(ctx, stored)
+	case why != nil && !errors.Is(why, errNoCounts):
+		return why
 	}
-	next := l.next.Load()
-	if next == 0 {
-		l.next.Store(start)
-		return nil
+	s, kept, err := r.fittingSnapshot(ctx)
+	switch {
+	case err != nil:
+		return err
+	case s != nil:
+		return r.startFromSnapshot(ctx, s, kept, why)
+	case stale:
+		return r.startFromStore(ctx, stored)
+	}
+	return r.startFromLog(ctx, why)
+}
+
+// errNoCounts says that counts cannot be started from.
+var errNoCounts = errors.New("the counts cannot be used")
+
+// fittingStore returns what the control topic says behind the store, and whether it is better to start from a snapshot. It is an
+// errNoCounts if the store cannot be used. If the control topic is away, and the owner need not wait for it, order is nil.
+func (r *recovery) fittingStore(ctx context.Context) (order *reading, stale bool, err error) {
+	at := r.ledger.store.Checkpoint()
+	if at == (store.Checkpoint{}) {
+		return nil, false, fmt.Errorf("%w: there are none", errNoCounts)
 	}
 	failpoint.Here(failpoint.Verifying)
-	cause := fmt.Errorf("%w: got offset %d as its end, want %d", kafkaio.ErrTruncated, end, next)
-	if next <= end {
-		if l.tailOffset < start || l.tailOffset >= next {
-			return nil
+	c := counts{at.Next, at.Next, at.TailOffset, at.TailCRC, control.Mark{Placed: at.Placed, Epoch: at.Epoch}, at.Placed, at.RulesID}
+	if r.away {
+		if err := r.ofThisLog(ctx, &c); !errors.Is(err, errNoCounts) {
+			return nil, false, err
 		}
-		same, err := r.sameTail(ctx, l.tailOffset, l.tailCRC)
-		if err != nil || same {
-			return err
+		if err := r.controls.take(ctx); err != nil { // now it must wait
+			return nil, false, err
 		}
-		cause = errOtherLog
-		r.beat.Events = 0 // it is about the other log
 	}
-	if err := l.quarantine(cause); err != nil {
+	if order, err = r.fits(ctx, &c); err == nil {
+		stale, err = r.stale(ctx, at.Next)
+	}
+	return order, stale, err
+}
+
+// fits asks both questions about counts. It returns what the control topic says behind them, or an errNoCounts.
+func (r *recovery) fits(ctx context.Context, c *counts) (*reading, error) {
+	if err := r.ofThisLog(ctx, c); err != nil {
+		return nil, err
+	}
+	order, err := r.controls.read(ctx, c.mark, c.rulesID)
+	switch {
+	case err != nil:
+		return nil, err
+	case !order.found: // no counts are given up because the control topic is another one
+		r.controls.forget(order, c.from)
+	case order.PassedOver(c.reach, c.placed):
+		return nil, fmt.Errorf("%w: %w", errNoCounts, errReplaced)
+	}
+	return order, nil
+}
+
+// ofThisLog asks the first question.
+func (r *recovery) ofThisLog(ctx context.Context, c *counts) error {
+	start, end, err := r.requests().Range(ctx)
+	switch {
+	case err != nil:
+		return err
+	case c.reach > end:
+		return fmt.Errorf("%w: they reach up to offset %d, and the log ends at %d: %w", errNoCounts, c.reach, end, kafkaio.ErrTruncated)
+	case c.tail < start || c.tail >= c.from:
+		return nil // nothing says otherwise
+	}
+	cursor := r.requests()
+	cursor.MoveTo(c.tail)
+	same := false
+	err = cursor.Scan(ctx, c.tail+1, func(b *kafkaio.Batch) error {
+		for i := range b.Records {
+			record := fold.Record{Value: b.Records[i].Value}
+			same = b.Records[i].Offset == c.tail && record.Checksum() == c.crc
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, kafkaio.ErrTruncated) || same {
 		return err
 	}
-	l.next.Store(start)
-	return nil
+	r.beat.Events = 0 // it is about the other log
+	return fmt.Errorf("%w: offset %d: %w", errNoCounts, c.tail, errOtherLog)
 }
 
 // requests returns a cursor on requests[p], for what the fetcher is not for.
 func (r *recovery) requests() *kafkaio.Cursor {
 	return r.ledger.config.cursor(r.log, r.ledger.config.Requests, 0)
-}
-
-// sameTail fetches a record that was counted and compares it.
-func (r *recovery) sameTail(ctx context.Context, offset int64, crc uint32) (same bool, err error) {
-	cursor := r.requests()
-	cursor.MoveTo(offset)
-	err = cursor.Scan(ctx, offset+1, func(b *kafkaio.Batch) error {
-		for i := range b.Records {
-			record := fold.Record{Value: b.Records[i].Value}
-			same = b.Records[i].Offset == offset && record.Checksum() == crc
-		}
-		return nil
-	})
-	if errors.Is(err, kafkaio.ErrTruncated) {
-		return false, nil
-	}
-	return same, err
-}
-
-// prepare decides what the owner starts from: its store, which has been verified; else the last complete snapshot, if it is
-// of this log; else the log alone. It finds out by which rules the log from there on was counted.
-func (r *recovery) prepare(ctx context.Context) error {
-	l := r.ledger
-	if l.config.State == "" {
-		return nil
-	}
-	at := l.store.Checkpoint()
-	places := agrees
-	if at != (store.Checkpoint{}) {
-		var err error
-		if places, err = r.standing(ctx, at); err != nil {
-			return err
-		}
-		if at.Epoch != unrestored && r.beat.Epoch <= at.Epoch && places == agrees {
-			return nil // nobody has owned the partition since
-		}
-		stale, err := r.stale(ctx, at.Next)
-		if err != nil {
-			return err
-		}
-		if !stale && places == agrees && !r.otherRules(at) {
-			return r.startWithoutSnapshot(ctx, at)
-		}
-	}
-	s, err := r.usableSnapshot(ctx)
-	switch {
-	case err != nil:
-		return err
-	case s == nil && places != agrees && r.whole(ctx):
-		if err := l.quarantine(errStale); err != nil {
-			return err
-		}
-		if err := r.verify(ctx); err != nil { // moves to the start of the log
-			return err
-		}
-		return r.startWithoutSnapshot(ctx, store.Checkpoint{})
-	case s == nil:
-		return r.startWithoutSnapshot(ctx, at)
-	}
-	if err := l.startFromSnapshot(s); err != nil {
-		return err
-	}
-	r.snapshot, r.places, r.placesWhole = s, s.Places, true
-	failpoint.Here(failpoint.SnapshotChosen)
-	return nil
-}
-
-// whole reports whether requests[p] still has its first record, and state[p] the places of control records: then the log alone is
-// counted as it was at first.
-func (r *recovery) whole(ctx context.Context) bool {
-	start, _, err := r.requests().Range(ctx)
-	return err == nil && start == 0 && r.readPlaces(ctx, 0) == nil && r.placesWhole
-}
-
-// startWithoutSnapshot starts from the store, or from the log alone if the store is empty. It finds out by which rules the
-// log was counted from there on, unless the store knows them all: because nobody has changed them since, and its owner was
-// not restoring when it ended.
-func (r *recovery) startWithoutSnapshot(ctx context.Context, at store.Checkpoint) error {
-	if at != (store.Checkpoint{}) && at.Epoch != unrestored && r.beat.RulesFrom < at.Next {
-		return nil
-	}
-	if at == (store.Checkpoint{}) && r.ledger.config.Control != "" {
-		if err := r.readPlaces(ctx, 0); err != nil {
-			return err
-		}
-	}
-	h, err := r.snapshots.Rules(ctx)
-	if err != nil {
-		return snapshot.IgnoreIncomplete(err)
-	}
-	if at != (store.Checkpoint{}) {
-		return r.ledger.startFromStore(h)
-	}
-	r.ledger.startFromLog(h)
-	return nil
-}
-
-// otherRules reports whether other rules count than the store was folded by. Another owner has changed them: later, or
-// before this one, which had been replaced, stopped. A snapshot says for sure which of them counted which offsets.
-func (r *recovery) otherRules(at store.Checkpoint) bool {
-	b := &r.beat
-	if at.Epoch == unrestored && b.RulesFrom >= at.Next {
-		return false // the store does not reach the change
-	}
-	return b.RulesID != 0 && (b.RulesID != at.RulesID || b.RulesFrom != at.RulesFrom)
 }
 
 // staleBy is how many more records than from the snapshot there must be to fold from the store, for the store to be stale:
@@ -183,6 +153,9 @@ const staleBy = 10_000
 // stale reports whether it is better to start from the last snapshot than from a store that holds the counts up to next:
 // because the log no longer holds what comes after, or because it is so much.
 func (r *recovery) stale(ctx context.Context, next int64) (bool, error) {
+	if r.ledger.config.State == "" {
+		return false, nil
+	}
 	start, end, err := r.requests().Range(ctx)
 	if err != nil {
 		return false, err
@@ -195,60 +168,121 @@ func (r *recovery) stale(ctx context.Context, next int64) (bool, error) {
 	return next < from && (next < start || end-next > 2*(end-from)+staleBy), nil
 }
 
-// usableSnapshot returns the last complete snapshot if it is of this log, or nil.
-func (r *recovery) usableSnapshot(ctx context.Context) (*snapshot.Snapshot, error) {
-	logger := r.ledger.logger
+// fittingSnapshot returns the last complete snapshot and what the control topic says behind its begin, or nil if it cannot be used.
+func (r *recovery) fittingSnapshot(ctx context.Context) (*snapshot.Snapshot, *reading, error) {
+	s, err := r.lastSnapshot(ctx)
+	if s == nil || err != nil {
+		return nil, nil, snapshot.IgnoreIncomplete(err)
+	}
+	b := s.Begin
+	order, err := r.fits(ctx, &counts{
+		b.GetOffset(), s.Last, b.GetTailOffset(), b.GetTailCrc(), control.Mark{Placed: b.GetPlaced(), Epoch: b.GetPlacedEpoch()}, s.Placed, b.GetRulesId(),
+	})
+	if errors.Is(err, errNoCounts) {
+		r.ledger.logger.Warn("the last snapshot cannot be used", "error", err)
+		return nil, nil, nil
+	}
+	return s, order, err
+}
+
+// lastSnapshot returns the last complete snapshot, or nil.
+func (r *recovery) lastSnapshot(ctx context.Context) (*snapshot.Snapshot, error) {
+	if r.ledger.config.State == "" {
+		return nil, nil
+	}
 	s, err := r.snapshots.At(ctx, r.beat.State-1)
-	if errors.Is(err, snapshot.ErrIncomplete) {
-		if r.beat.State > 0 {
-			logger.Warn("the snapshot that was announced cannot be used", "error", err)
-		}
-		if whole, err := r.wholeLog(ctx); err != nil || whole {
+	if !errors.Is(err, snapshot.ErrIncomplete) {
+		return s, err
+	}
+	if r.beat.State > 0 {
+		r.ledger.logger.Warn("the snapshot that was announced cannot be used", "error", err)
+	} else if r.ledger.config.Events != "" {
+		// A snapshot that was not announced may lack events, which the log alone still tells.
+		if start, _, err := r.requests().Range(ctx); err != nil || start == 0 {
 			return nil, err
 		}
-		from, newestErr := r.snapshots.Newest(ctx)
-		if newestErr != nil || from < 0 {
-			return nil, snapshot.IgnoreIncomplete(newestErr)
-		}
-		s, err = r.snapshots.At(ctx, from)
 	}
-	if err != nil {
-		return nil, snapshot.IgnoreIncomplete(err)
+	from, err := r.snapshots.Newest(ctx)
+	if err != nil || from < 0 {
+		return nil, err
 	}
-	if err := r.verifySnapshot(ctx, s); err != nil {
-		logger.Warn("the last snapshot cannot be used", "error", err)
-		return nil, snapshot.IgnoreIncomplete(err)
-	}
-	return s, nil
+	return r.snapshots.At(ctx, from)
 }
 
-// wholeLog reports whether the log alone says all. If no snapshot was announced, there may be one whose events are not all in the topic:
-// then the log is better.
-func (r *recovery) wholeLog(ctx context.Context) (bool, error) {
-	if r.ledger.config.Events == "" || r.beat.State != 0 {
-		return false, nil
+// startFromStore prepares to count on from the store.
+func (r *recovery) startFromStore(ctx context.Context, order *reading) error {
+	l := r.ledger
+	at := l.store.Checkpoint()
+	if set := r.rules(at.RulesID, at.Next, nil); set.ID() != l.fold.Rules().ID() {
+		l.fold = fold.New(set, l.config.Fold) // as it was counted, not by today's rules
+		if err := l.store.Load(l.fold.Restore); err != nil {
+			return fmt.Errorf("load store: %w", err)
+		}
+		l.fold.Resume(at.LogTime)
+		l.setRulesFrom(at.RulesFrom)
+	}
+	r.controls.use(ctx, order)
+	return nil
+}
+
+// startFromSnapshot prepares to count on from the begin of a snapshot, whose rows are still to be put in. why says why not from
+// the store.
+func (r *recovery) startFromSnapshot(ctx context.Context, s *snapshot.Snapshot, order *reading, why error) error {
+	l, b := r.ledger, s.Begin
+	if err := l.discard(why); err != nil {
+		return err
+	}
+	l.logger.Info("starting from a snapshot", "offset", b.GetOffset(), "rows", s.Rows, "senders", len(s.Senders), "epoch", b.GetEpoch())
+	l.fold = fold.New(r.rules(b.GetRulesId(), b.GetOffset(), b.GetRules()), l.config.Fold)
+	for _, sender := range s.Senders {
+		l.fold.RestoreSender(&sender)
+	}
+	s.Senders = nil
+	l.fold.Resume(b.GetLogTime())
+	l.next.Store(b.GetOffset())
+	l.tailOffset, l.tailCRC = b.GetTailOffset(), b.GetTailCrc()
+	l.placed = control.Mark{Placed: b.GetPlaced(), Epoch: b.GetPlacedEpoch()}
+	l.setRulesFrom(b.GetRulesFrom())
+	r.snapshot, l.partial = s, true
+	r.controls.use(ctx, order)
+	failpoint.Here(failpoint.SnapshotChosen)
+	return nil
+}
+
+// startFromLog prepares to count all that the log holds. Before the first place the rules of that place count: they would be those
+// of the log's first record if the topic had not lost others.
+func (r *recovery) startFromLog(ctx context.Context, why error) error {
+	l := r.ledger
+	if err := l.discard(why); err != nil {
+		return err
 	}
 	start, _, err := r.requests().Range(ctx)
-	return start == 0 && err == nil, err
-}
-
-// verifySnapshot checks that the snapshot is of this log, as verify does for a store.
-func (r *recovery) verifySnapshot(ctx context.Context, s *snapshot.Snapshot) error {
-	start, end, err := r.requests().Range(ctx)
 	if err != nil {
 		return err
 	}
-	if s.Last > end {
-		return fmt.Errorf("%w: it counts up to %d: %w", snapshot.ErrIncomplete, s.Last, kafkaio.ErrTruncated)
+	order, err := r.controls.read(ctx, control.Mark{}, 0)
+	if err != nil {
+		return err
 	}
-	tail := s.Begin.GetTailOffset()
-	if tail < start || tail >= s.Begin.GetOffset() {
-		return nil
+	l.next.Store(start)
+	if steps := order.Steps(); len(steps) > 0 {
+		l.fold = fold.New(r.rules(steps[0].RulesID, start, nil), l.config.Fold)
 	}
-	same, err := r.sameTail(ctx, tail, s.Begin.GetTailCrc())
-	if err == nil && !same {
-		r.beat.Events = 0 // it is about the other log
-		err = fmt.Errorf("%w: %w", snapshot.ErrIncomplete, errOtherLog)
+	l.setRulesFrom(start)
+	r.controls.use(ctx, order)
+	return nil
+}
+
+// rules returns the rules of an id, which counted up to an offset. text is what a snapshot says of them. If nobody knows them, those
+// of this analyzer have to do.
+func (r *recovery) rules(id uint64, offset int64, text []byte) *rules.Set {
+	if set := r.controls.sets[id]; set != nil {
+		return set
 	}
-	return err
+	if set, err := rules.Parse("a snapshot", text); err == nil && set.ID() == id {
+		r.controls.sets[id] = set
+		return set
+	}
+	r.ledger.logger.Warn("the rules that counted before are not known: counting on by this analyzer's", "offset", offset, "rules_id", fmt.Sprintf("%016x", id))
+	return r.ledger.config.Rules
 }

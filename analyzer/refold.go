@@ -41,13 +41,7 @@ func (r *recovery) refold(ctx context.Context, f *fetcher) error {
 		}
 		l.commitIfDue(time.Now())
 	}
-	if err := r.intake.controls.applyRest(); err != nil {
-		return err
-	}
-	if err := l.changeRulesBefore(l.next.Load() + 1); err != nil {
-		return err
-	}
-	l.history = nil
+	r.controls.applyBefore(l.next.Load())
 	l.showStats()
 	return nil
 }
@@ -62,9 +56,7 @@ func (r *recovery) restoreSnapshot(ctx context.Context, f *fetcher) error {
 		if err := r.foldUpTo(ctx, f, &ahead, row.GetNext()); err != nil {
 			return err
 		}
-		if err := r.intake.controls.applyUpTo(row.GetControl(), row.GetNext()); err != nil {
-			return err
-		}
+		r.controls.applyUpTo(row.GetPlaced(), row.GetNext())
 		err := l.fold.Put(row.GetKey(), row.GetValue())
 		failpoint.Here(failpoint.RowRestored)
 		return err

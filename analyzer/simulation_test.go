@@ -430,7 +430,7 @@ func (s *simulation) check() {
 func (s *simulation) audit() {
 	s.t.Helper()
 	r, err := audit.Run(s.t.Context(), s.log, audit.Config{
-		Requests: "requests", State: "state", Control: "control", Dir: s.analyzers[s.owner].dir, Rules: mustRules(s.t, simulationRules), Store: store.Options{NoSync: true},
+		Requests: "requests", Control: "control", Dir: s.analyzers[s.owner].dir, Rules: mustRules(s.t, simulationRules), Store: store.Options{NoSync: true},
 	})
 	if err != nil || !r.Exact() || r.Approximate() {
 		s.t.Errorf("audit: got %+v, %v, want it exact", r, err)

@@ -1,12 +1,10 @@
 package analyzer
 
 import (
-	"context"
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/snapshot"
-	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
@@ -20,11 +18,8 @@ type snapshotter struct {
 	born   time.Time
 	began  time.Time // when the newest cycle began; zero: one is due
 	from   int64     // the offset as of which it began, …
-	upTo   int64     // … and that of the control topic
+	placed int64     // … and the last place then
 	events announcement
-
-	places  []schemas.ControlPlace // of control records, which could not be written yet
-	unnoted time.Time              // since when some are not in state[p]; zero if all are
 }
 
 func newSnapshotter(log kafkaio.Producer, l *ledger) *snapshotter {
@@ -60,11 +55,6 @@ func (s *snapshotter) step(now time.Time) {
 	if l.config.State == "" || s.writer.Busy() {
 		return
 	}
-	if len(s.places) > 0 {
-		s.startPlaces()
-		return
-	}
-	s.unnoted = time.Time{}
 	scan := l.fold.Scan()
 	switch {
 	case scan != nil && scan.Overflowed():
@@ -95,24 +85,26 @@ func (s *snapshotter) begin(now time.Time) {
 	l := s.ledger
 	s.began = now
 	next := l.next.Load()
-	s.from, s.upTo = next, l.control.Load()
+	s.from, s.placed = next, l.placed.Placed
 	senders, losses := l.fold.BeginScan()
+	text := l.fold.Rules().Text()
+	if len(text) > pb.MaxStateRules {
+		text = nil // only a reader that has the file then knows what they were
+	}
 	s.writer.Start(snapshot.Piece{
-		Rules: snapshot.RulesRecord(l.fold.Rules(), l.rulesFrom, l.rulesControl),
 		Begin: &pb.StateBegin{
 			Offset: next, LogTime: l.fold.LogTime(), TailOffset: l.tailOffset, TailCrc: l.tailCRC,
-			RulesId: l.fold.Rules().ID(), RulesFrom: l.rulesFrom, Control: s.upTo, Place: snapshot.PlaceRecord(l.place),
-			ControlTail: l.controlTail.Offset, ControlCrc: l.controlTail.CRC,
+			RulesId: l.fold.Rules().ID(), RulesFrom: l.rulesFrom, Placed: s.placed, PlacedEpoch: l.placed.Epoch, Rules: text,
 		},
-		Senders: senders, Rows: losses, Next: next, Control: s.upTo,
+		Senders: senders, Rows: losses, Next: next, Placed: s.placed,
 	})
 }
 
-// writePiece writes the next rows, as of the next offset. Control records come first, as of where the cycle began.
+// writePiece writes the next rows, as of the next offset. What people decided comes first, as of where the cycle began.
 func (s *snapshotter) writePiece(rows int) {
-	next, control := s.ledger.next.Load(), s.ledger.control.Load()
+	next, placed := s.ledger.next.Load(), s.ledger.placed.Placed
 	if s.ledger.fold.Scan().Records() > 0 {
-		next, control = s.from, s.upTo
+		next, placed = s.from, s.placed
 	}
 	piece, more := s.ledger.fold.ScanRows(rows)
 	if !more {
@@ -120,99 +112,11 @@ func (s *snapshotter) writePiece(rows int) {
 		s.ledger.describe(inPlace)
 		s.events.ends(s.ledger.events.Newest())
 	}
-	s.writer.Start(snapshot.Piece{Rows: piece, Next: next, Control: control, End: !more})
+	s.writer.Start(snapshot.Piece{Rows: piece, Next: next, Placed: placed, End: !more})
 }
 
 // beginAnew ends the cycle under way, so that the next one begins at once.
 func (s *snapshotter) beginAnew() {
 	s.ledger.fold.EndScan()
 	s.began = time.Time{}
-}
-
-// rulesWait is the longest that the fold waits for a change of rules to be in state[p]. The store has it already.
-const rulesWait = 2 * time.Second
-
-// writeRules writes a change of rules to state[p], before the fold goes on. The next cycle, which begins at once, repeats
-// it.
-func (s *snapshotter) writeRules(ctx context.Context) {
-	l := s.ledger
-	s.beginAnew()
-	if l.config.State == "" {
-		return
-	}
-	waitCtx, cancel := context.WithTimeout(ctx, rulesWait)
-	defer cancel()
-	err := s.idle(waitCtx)
-	if err == nil {
-		s.writer.Start(snapshot.Piece{Rules: snapshot.RulesRecord(l.fold.Rules(), l.rulesFrom, l.rulesControl)})
-		err = s.idle(waitCtx)
-	}
-	if err != nil && ctx.Err() == nil {
-		l.logger.Warn("cannot write the change of rules to state yet", "error", err)
-	}
-}
-
-// mark ends what owners before this one say of the places of control records, and returns the offset of the mark in state[p].
-func (s *snapshotter) mark(ctx context.Context) (at int64, err error) {
-	c := &s.ledger.config
-	if c.State == "" || c.Control == "" {
-		return 0, nil
-	}
-	end, err := s.writer.Mark(ctx)
-	return end - 1, err
-}
-
-// writePlaces writes to state[p] where control records were applied, before the fold goes on. If that takes too long, the fold goes
-// on, and they are written before any other piece.
-func (s *snapshotter) writePlaces(ctx context.Context, places []schemas.ControlPlace) {
-	if s.ledger.config.State == "" || len(places) == 0 {
-		return
-	}
-	s.places = append(s.places, places...)
-	waitCtx, cancel := context.WithTimeout(ctx, rulesWait)
-	defer cancel()
-	err := s.idle(waitCtx)
-	if err == nil {
-		s.startPlaces()
-		err = s.idle(waitCtx)
-	}
-	if err != nil && s.unnoted.IsZero() {
-		s.unnoted = time.Now()
-	}
-	if err != nil && ctx.Err() == nil {
-		s.ledger.logger.Warn("cannot write to state yet where control records were applied", "error", err)
-	}
-}
-
-// notedWait is the longest that control records wait until the places of those before them are in state[p].
-const notedWait = 30 * time.Second
-
-// mayApply reports whether control records may be applied at another place: the store knows no more than the last one that is not in
-// state[p], so the one before it would be lost with the process. After notedWait they may all the same: people must be able to act.
-func (s *snapshotter) mayApply(now time.Time) bool {
-	if s.unnoted.IsZero() || now.Sub(s.unnoted) >= notedWait {
-		return true
-	}
-	if !s.writer.Busy() && len(s.places) == 0 {
-		s.unnoted = time.Time{}
-	}
-	return s.unnoted.IsZero()
-}
-
-// startPlaces gives the writer the places that wait.
-func (s *snapshotter) startPlaces() {
-	s.writer.Start(snapshot.Piece{Places: s.places})
-	s.places = nil
-}
-
-// idle waits until the writer is not busy, or until ctx ends.
-func (s *snapshotter) idle(ctx context.Context) error {
-	for s.writer.Busy() {
-		select {
-		case <-s.writer.Done():
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
 }

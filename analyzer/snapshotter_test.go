@@ -165,33 +165,20 @@ func TestStoreSnapshotAndLogReachOneDigest(t *testing.T) {
 			}
 			fromSnapshot := w.elsewhere(w.log.clone())
 			snapshotStats := fromSnapshot.atRest()
-			onlyRules := w.log.clone()
-			onlyRules.Edit("state", 0, func(records []kafkaio.Record) (kept []kafkaio.Record) {
-				for _, r := range records {
-					if rec, err := pb.DecodeState(r.Value); err == nil && (rec.GetRules() != nil || rec.GetControl() != nil) {
-						r.Offset = int64(len(kept))
-						kept = append(kept, r)
-					}
-				}
-				return kept
-			})
-			fromLog := w.elsewhere(onlyRules)
+			noState := w.log.clone()
+			noState.Recreate("state")
+			fromLog := w.elsewhere(noState)
 			logStats := fromLog.atRest()
 			if warm := w.atRest(); warm.Frames != 0 {
 				t.Errorf("from the store: got %d frames folded again, want none", warm.Frames)
 			}
 			refolded += snapshotStats.Frames
-			decided += want.Control
-			for how, o := range map[string]*Owner{"snapshot": fromSnapshot.owner, "log": fromLog.owner} {
-				if n := o.Stats().Control.Guessed; n != 0 {
-					t.Errorf("from the %s: got %d control records whose place is not known, want none", how, n)
-				}
-			}
+			decided += want.Placed
 			if snapshotStats.Frames > logStats.Frames/2 {
 				t.Errorf("from the snapshot: got %d frames folded, want far fewer than the log's %d", snapshotStats.Frames, logStats.Frames)
 			}
 			for how, got := range map[string]store.Checkpoint{"snapshot": fromSnapshot.checkpoint(), "log": fromLog.checkpoint(), "store": w.checkpoint()} {
-				if got.Next != want.Next || got.Digest != want.Digest || got.Rows != want.Rows || got.RulesID != want.RulesID || got.RulesFrom != want.RulesFrom || got.LogTime != want.LogTime || got.Control != want.Control || got.Place != want.Place {
+				if got.Next != want.Next || got.Digest != want.Digest || got.Rows != want.Rows || got.RulesID != want.RulesID || got.RulesFrom != want.RulesFrom || got.LogTime != want.LogTime {
 					t.Errorf("from the %s: got %+v, want %+v", how, got, want)
 				}
 			}
@@ -324,7 +311,7 @@ func TestAStoreThatIsGoodAndYetNotTheBest(t *testing.T) {
 			other.prod.send(time.Now(), "a")
 			time.Sleep(time.Second)
 			other.owner.SetRules(mustRules(other.t, fmt.Sprintf(month, 2000)))
-		}, 6, true},
+		}, 6, false}, // it is told where
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -350,36 +337,6 @@ func TestAStoreThatIsGoodAndYetNotTheBest(t *testing.T) {
 					t.Errorf("moved aside: got %v, %v, want %v", aside, err, test.quarantined)
 				}
 			})
-		})
-	}
-}
-
-// TestAStoreOfOtherRulesIsNotTrusted, such as one of a zombie that went on when another owner had replaced the rules.
-func TestAStoreOfOtherRulesIsNotTrusted(t *testing.T) {
-	mark := func(id uint64, from int64) schemas.Heartbeat { return schemas.Heartbeat{RulesID: id, RulesFrom: from} }
-	at := store.Checkpoint{Next: 100, RulesID: 1, RulesFrom: 10, Epoch: 7}
-	for name, test := range map[string]struct {
-		beat schemas.Heartbeat
-		want bool
-	}{
-		"the same rules":                {mark(1, 10), false},
-		"nobody says":                   {mark(0, 0), false},
-		"changed after what it holds":   {mark(2, 101), true},
-		"changed before what it holds":  {mark(2, 50), true},
-		"changed and back, meanwhile":   {mark(1, 50), true},
-		"changed where it ends":         {mark(2, 100), true},
-		"never changed, as others know": {mark(1, 0), true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := &recovery{beat: test.beat}
-			if got := r.otherRules(at); got != test.want {
-				t.Errorf("got %v, want %v", got, test.want)
-			}
-			restoring := at
-			restoring.Epoch = unrestored
-			if got, want := r.otherRules(restoring), test.want && test.beat.RulesFrom < at.Next; got != want {
-				t.Errorf("of an owner that was restoring: got %v, want %v: what comes later says nothing of it", got, want)
-			}
 		})
 	}
 }

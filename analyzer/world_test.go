@@ -170,6 +170,7 @@ type world struct {
 	log   *testLog
 	prod  *producer
 	conf  OwnerConfig
+	on    kafkaio.Log  // what its owners see of the log; nil: all
 	setup func(*Owner) // before it runs
 	owner *Owner
 	stop  context.CancelFunc
@@ -197,7 +198,11 @@ func newWorld(t *testing.T) *world {
 func (w *world) start() {
 	w.t.Helper()
 	ctx, stop := context.WithCancel(w.t.Context())
-	w.owner, w.stop, w.done = NewOwner(w.log, w.conf), stop, make(chan error, 1)
+	log := w.on
+	if log == nil {
+		log = w.log
+	}
+	w.owner, w.stop, w.done = NewOwner(log, w.conf), stop, make(chan error, 1)
 	o, done := w.owner, w.done
 	if w.setup != nil {
 		w.setup(o)

@@ -10,6 +10,7 @@ const (
 	MaxAuthor      = 256       // bytes
 	MaxReason      = 512       // bytes; a reason has at least one
 	MaxControlText = 512 << 10 // bytes of a rules file that is noted
+	MaxTopicName   = 249       // bytes, as Kafka bounds it
 )
 
 // ManualRule is the name of the rule under which callers are closed by hand. No rule of a file can have it: those begin with a
@@ -45,7 +46,9 @@ const (
 	ControlReset                          // the windows and the escalation of Caller under Rule start from zero, and what they closed opens
 	ControlMode                           // the decisions of Rule are shadow ones, those in force again
 	ControlUndo                           // ends the effect of the record Target
-	ControlRules                          // a note: an analyzer took over the rules RulesID with this Text. It changes nothing
+	ControlRules                          // a note: the rules RulesID have this Text. It changes nothing
+	ControlTake                           // the owner of Epoch has taken Partition of Topic over
+	ControlPlace                          // that owner applies what comes before UpTo, and the rules RulesID, before the record Before
 )
 
 // String returns the action's name, as the API and the command line have it, or "unknown".
@@ -65,42 +68,42 @@ func (a ControlAction) String() string {
 		return "undo"
 	case ControlRules:
 		return "rules"
+	case ControlTake:
+		return "take"
+	case ControlPlace:
+		return "place"
 	}
 	return "unknown"
 }
 
-// Control is one record of the control topic: what a person decided about a caller or a rule, who it was, and why. An owner
-// applies it between two messages of requests[p], at a place that it notes, so that every fold over the log agrees.
+// Control is one record of the control topic. Of most actions it is what a person decided about a caller or a rule, who it was, and
+// why. Owners apply these between two records of requests[p], and say where by records of ControlPlace, so that every fold over the
+// log agrees.
 type Control struct {
-	ID      ControlID
-	Time    int64  // Unix nanoseconds, when it was written
-	Author  string // who decided: the name of a token, or of an analyzer. 1 to MaxAuthor bytes
-	Reason  string // why: 1 to MaxReason bytes
+	ID      ControlID // not of take and place
+	Time    int64     // Unix nanoseconds, when it was written
+	Author  string    // who decided: the name of a token, or of an analyzer. 1 to MaxAuthor bytes
+	Reason  string    // why: 1 to MaxReason bytes. Not of take and place
 	Action  ControlAction
 	Caller  Caller    // of close, open, limit and reset: canonical, as recorders write it
 	Rule    string    // of limit; of open, reset and mode, empty is all rules
 	Limit   int64     // of limit: 1 or more, in units of weight
-	Until   int64     // Unix nanoseconds, exclusive; at most MaxClosure after Time. 0 for reset, undo and rules
+	Until   int64     // Unix nanoseconds, exclusive; at most MaxClosure after Time. Of close, open, limit and mode
 	Target  ControlID // of undo
-	RulesID uint64    // of rules
+	RulesID uint64    // of rules and place
 	Text    []byte    // of rules: the file; empty if it has more than MaxControlText bytes
+
+	Topic     string // of take and place: the name of the topic of requests, 1 to MaxTopicName bytes
+	Partition int32  // likewise: which of its partitions
+	Epoch     uint64 // likewise: the owner's, 1 or more
+	Seq       uint64 // of place: numbers the places of an epoch from 1
+	Before    int64  // of place: the record of requests before which it stands
+	UpTo      int64  // of place: the offset behind the control records that are applied there
+	RulesAt   int64  // of place: the offset where the rules RulesID are noted
 }
 
-// ControlPlace says where an owner has applied control records: those at the offsets from First until Next, exclusive, of the
-// control topic, before the record of requests[p] at From and after all before that.
-type ControlPlace struct {
-	From, First, Next int64
-
-	// Chain is a digest of these records and of all that were applied before them, and of where: two owners that say the same place
-	// have applied the same records at the same places.
-	Chain uint64
-}
-
-// ControlTail is the last record of the control topic that was read, by which a topic is known again. The zero value is none.
-type ControlTail struct {
-	Offset int64
-	CRC    uint32 // of its value; 0 if none was read
-}
+// OfPeople reports whether the record is what a person decided.
+func (c *Control) OfPeople() bool { return c.Action < ControlRules }
 
 // Global reports whether the record is about all partitions, and not only about that of its caller.
 func (c *Control) Global() bool {

@@ -21,7 +21,7 @@ func TestControlIDReadsBackAndRefusesTheRest(t *testing.T) {
 
 func TestControlActionsHaveNames(t *testing.T) {
 	seen := map[string]bool{}
-	for a := schemas.ControlClose; a <= schemas.ControlRules; a++ {
+	for a := schemas.ControlClose; a <= schemas.ControlPlace; a++ {
 		if s := a.String(); s == "unknown" || seen[s] {
 			t.Errorf("action %d: got %q, want a name of its own", a, s)
 		}

@@ -7,8 +7,6 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/dgraph-io/badger/v4"
-
-	"github.com/509da70d/floodgate/schemas"
 )
 
 // Incomplete is the Next of a Checkpoint of which more parts follow in later transactions: the rows are not yet the fold of
@@ -21,14 +19,11 @@ type Checkpoint struct {
 	Next       int64  // offset of the first record not folded
 	RulesID    uint64 // identifies the rules under which it was folded, …
 	RulesFrom  int64  // … from this offset on
-	Epoch      uint64 // the highest epoch that the owner knows
 	LogTime    int64  // Unix nanoseconds: the newest time folded
 	TailOffset int64  // offset of the last record folded, …
 	TailCRC    uint32 // … and the checksum of its value, which differs if the log was truncated or re-created
-	Control    int64  // offset of the first control record not applied
-
-	Place       schemas.ControlPlace // where the last control records were applied; the zero value is nowhere
-	ControlTail schemas.ControlTail  // the last control record that was read
+	Placed     int64  // offset in the control topic behind the last place that was applied; 0 if none was
+	Epoch      uint64 // the epoch of that place
 
 	// The store sets these two; Commit ignores what they are.
 	Digest uint64 // sum of Sum over the rows
@@ -37,8 +32,8 @@ type Checkpoint struct {
 
 const (
 	checkpointFormat  = 1
-	checkpointNumbers = 14
-	checkpointSize    = 1 + 8*checkpointNumbers + 4 + 4 + 8 // format, numbers, the checksums of both tails, checksum
+	checkpointNumbers = 9
+	checkpointSize    = 1 + 8*checkpointNumbers + 4 + 8 // format, numbers, checksum of the tail, checksum
 )
 
 // append appends c and a checksum to b.
@@ -47,13 +42,11 @@ func (c *Checkpoint) append(b []byte) []byte {
 	b = append(b, checkpointFormat)
 	for _, v := range []uint64{
 		uint64(c.Next), c.RulesID, uint64(c.RulesFrom), c.Epoch, uint64(c.LogTime), uint64(c.TailOffset), c.Digest, uint64(c.Rows),
-		uint64(c.Control), uint64(c.Place.From), uint64(c.Place.First), uint64(c.Place.Next),
-		c.Place.Chain, uint64(c.ControlTail.Offset),
+		uint64(c.Placed),
 	} {
 		b = binary.LittleEndian.AppendUint64(b, v)
 	}
 	b = binary.LittleEndian.AppendUint32(b, c.TailCRC)
-	b = binary.LittleEndian.AppendUint32(b, c.ControlTail.CRC)
 	return binary.LittleEndian.AppendUint64(b, xxhash.Sum64(b[start:]))
 }
 
@@ -74,11 +67,7 @@ func (c *Checkpoint) decode(b []byte) error {
 		Next: int64(number(0)), RulesID: number(1), RulesFrom: int64(number(2)), Epoch: number(3),
 		LogTime: int64(number(4)), TailOffset: int64(number(5)), Digest: number(6), Rows: int64(number(7)),
 		TailCRC: binary.LittleEndian.Uint32(body[1+8*checkpointNumbers:]),
-		Control: int64(number(8)),
-		Place: schemas.ControlPlace{
-			From: int64(number(9)), First: int64(number(10)), Next: int64(number(11)), Chain: number(12),
-		},
-		ControlTail: schemas.ControlTail{Offset: int64(number(13)), CRC: binary.LittleEndian.Uint32(body[1+8*checkpointNumbers+4:])},
+		Placed:  int64(number(8)),
 	}
 	return nil
 }

@@ -10,7 +10,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/rows"
 )
 
@@ -85,7 +84,7 @@ func (m *machine) commit(t *rapid.T) {
 		Next: rapid.Int64().Draw(t, "next"), RulesID: rapid.Uint64().Draw(t, "rules"), RulesFrom: rapid.Int64().Draw(t, "from"),
 		Epoch: rapid.Uint64().Draw(t, "epoch"), LogTime: rapid.Int64().Draw(t, "time"),
 		TailOffset: rapid.Int64().Draw(t, "tail"), TailCRC: rapid.Uint32().Draw(t, "crc"),
-		Control: rapid.Int64().Draw(t, "control"), Place: schemas.ControlPlace{From: rapid.Int64().Draw(t, "place"), First: -1, Next: 1 << 60},
+		Placed: rapid.Int64().Draw(t, "placed"),
 	}
 	given := m.checkpoint
 	given.Digest, given.Rows = rapid.Uint64().Draw(t, "digest"), 99 // not looked at

@@ -57,7 +57,7 @@ func full() analyzer.OwnerStats {
 	s.SnapshotAge, s.Restore = 67*time.Second, 68*time.Second
 	s.Fold.InForceBy = override.Counts{schemas.ControlClose: 69, schemas.ControlOpen: 70, schemas.ControlLimit: 71, schemas.ControlMode: 72}
 	s.Fold.InForce, s.Fold.ControlRefused = 45, map[string]uint64{"full": 46, "over": 47}
-	s.Control = analyzer.ControlStats{Next: 48, End: 98, Trouble: errors.New("away"), Again: 49, Later: 51, Unreadable: 52, Lost: 53, Guessed: 54}
+	s.Control = analyzer.ControlStats{Next: 48, End: 98, Trouble: errors.New("away"), Again: 49, Later: 51, Unreadable: 52, Lost: 53}
 	for i := range s.Control.Applied {
 		s.Control.Applied[i] = uint64(54 + i)
 	}

@@ -35,8 +35,6 @@ func collectInForce(out chan<- prometheus.Metric, desc *prometheus.Desc, owners 
 // controlNumbers are the metrics about control records without a further label.
 func controlNumbers() metric.Numbers[stats] {
 	return metric.Numbers[stats]{
-		counter("control_guessed_total", "Control records applied again by their time, because nothing says where they were applied at first.",
-			func(s *stats) uint64 { return s.Control.Guessed }),
 		counter("control_read_again_total", "How often the topic of control was made anew or lost its end, and was read from its start.",
 			func(s *stats) uint64 { return s.Control.Again }),
 		gauge("control_in_force", "Control records in force.",

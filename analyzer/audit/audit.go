@@ -11,7 +11,6 @@ import (
 	"github.com/509da70d/floodgate/analyzer/control"
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/rules"
-	"github.com/509da70d/floodgate/analyzer/snapshot"
 	"github.com/509da70d/floodgate/store"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
@@ -22,6 +21,8 @@ var (
 	ErrOtherRules = errors.New("store was counted by other rules")
 	// ErrOtherLog says that the store was counted from another log: the topic was made anew, or it is another cluster's.
 	ErrOtherLog = errors.New("store was counted from another log")
+	// ErrReplaced says that the store is that of an owner that went on after it was replaced. Its analyzer will rebuild it.
+	ErrReplaced = errors.New("store was counted by an owner that was replaced")
 	// ErrIncomplete says that the store's last checkpoint was cut short. Its analyzer will rebuild it.
 	ErrIncomplete = errors.New("store holds part of a checkpoint")
 )
@@ -34,8 +35,7 @@ const DefaultSkew = time.Minute
 type Config struct {
 	Fold     fold.Options // as the analyzer's whose store it is; Partition and Partitions say which one is audited
 	Requests string       // topic
-	State    string       // topic of snapshots, which holds the changes of rules and the places of control records; empty if it can't be read
-	Control  string       // topic of what people have decided by hand; empty if it can't be read
+	Control  string       // topic of what people have decided by hand, and where it was applied; empty if it can't be read
 	Dir      string       // of the partition's store, which nobody may have open
 	Rules    *rules.Set   // that the store was counted by
 	Skew     time.Duration
@@ -81,11 +81,9 @@ type audit struct {
 	horizon int64 // the newest time that a message before the first retained one may bear
 	changed int64 // the newest log time that was counted by earlier rules that are not known
 
-	known   bool             // all rules that counted the log are known
-	changes snapshot.History // those still to come
-
-	schedule     *control.Schedule // control records still to come, or nil
-	lostControls bool              // some that were applied could not be read
+	steps        []control.Step        // what the analyzer has applied, and is still to come
+	sets         map[uint64]*rules.Set // all rules that counted the log; nil if some are not known
+	lostControls bool                  // some of what was applied could not be read
 }
 
 func (a *audit) run(ctx context.Context, s *store.Store) (Report, error) {
@@ -111,10 +109,7 @@ func (a *audit) run(ctx context.Context, s *store.Store) (Report, error) {
 		return report, err
 	}
 	a.fold = fold.New(a.config.Rules, a.config.Fold)
-	if err := a.history(ctx); err != nil {
-		return report, err
-	}
-	if err := a.controls(ctx); err != nil {
+	if err := a.readOrder(ctx); err != nil {
 		return report, err
 	}
 	if err := a.recount(ctx); err != nil {
@@ -122,9 +117,6 @@ func (a *audit) run(ctx context.Context, s *store.Store) (Report, error) {
 	}
 	report.From, report.LogTime = min(start, a.at.Next), a.at.LogTime
 	report.Log = a.fold.Stats()
-	if a.schedule != nil {
-		report.Guessed = a.schedule.Guessed
-	}
 	report.LostControls = a.lostControls
 	return report, a.compare(s, &report)
 }
@@ -160,7 +152,7 @@ func (a *audit) limitTo(s *store.Store) error {
 func (a *audit) recount(ctx context.Context) error {
 	if a.first >= a.at.Next {
 		a.horizon = math.MaxInt64
-		a.changeAtEnd()
+		a.applyBefore(a.at.Next)
 		a.fold.Advance(a.at.LogTime)
 		a.collect()
 		return nil
@@ -172,7 +164,7 @@ func (a *audit) recount(ctx context.Context) error {
 	if err := cursor.Scan(ctx, a.at.Next, a.foldBatch); err != nil {
 		return err
 	}
-	a.changeAtEnd()
+	a.applyBefore(a.at.Next)
 	a.fold.Advance(a.at.LogTime) // where the newest entry is among those that the log no longer holds
 	a.collect()
 	return nil
@@ -213,11 +205,11 @@ func (a *audit) foldRecord(r fold.Record) {
 		a.horizon = max(a.horizon, r.Time+int64(a.config.Skew))
 	}
 	a.records++
-	a.changeBefore(r.Offset, r.Time)
+	a.applyBefore(r.Offset)
 	_ = a.fold.Frame(r) // a record that is refused was refused by the owner too, and is in the stats
 	a.fold.TakeChanges()
 	a.fold.TakeCanaries()
-	if !a.known && r.Offset < a.at.RulesFrom {
+	if a.sets == nil && r.Offset < a.at.RulesFrom {
 		a.changed = max(a.changed, a.fold.LogTime())
 	}
 	if a.fold.Dirty() >= collectAt {

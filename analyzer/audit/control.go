@@ -3,106 +3,82 @@ package audit
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/509da70d/floodgate/analyzer/control"
+	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/override"
-	"github.com/509da70d/floodgate/analyzer/snapshot"
+	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// controls finds out which control records the analyzer has applied, and where.
-func (a *audit) controls(ctx context.Context) error {
-	if a.at.Control == 0 {
-		return nil // none
-	}
+// readOrder finds out what the control topic says about the partition, and by which rules the log was counted.
+func (a *audit) readOrder(ctx context.Context) error {
 	c, o := &a.config, &a.config.Fold
 	if c.Control == "" {
-		a.lostControls = true
+		a.lostControls = a.at.Placed > 0
 		return nil
 	}
-	topic := control.NewTopic(c.Control, o.Key, o.Partition, o.Partitions)
-	records, whole, err := control.Read(ctx, a.log, topic, a.at.Control, c.Logger)
+	topic := control.NewTopic(c.Control, c.Requests, o.Key, o.Partition, o.Partitions)
+	order, skipped, _, err := control.Read(ctx, a.log, topic, control.Mark{}, kafkaio.Temporary)
 	if err != nil {
-		return fmt.Errorf("read control records: %w", err)
+		return fmt.Errorf("read the control topic: %w", err)
 	}
-	if !whole {
-		c.Logger.Warn("the topic of control does not hold all records that were applied", "topic", c.Control, "want", a.at.Control)
+	steps := order.Steps()
+	last := slices.IndexFunc(steps, func(s control.Step) bool { return s.Place+1 == a.at.Placed && s.Epoch == a.at.Epoch })
+	if last >= 0 && order.PassedOver(a.at.Next, a.at.Placed) {
+		return fmt.Errorf("%w: it reaches up to offset %d, and lacks what later owners applied before that", ErrReplaced, a.at.Next)
+	}
+	if last < 0 || skipped.Lost > 0 || steps[0].Before > a.first {
+		c.Logger.Warn("the control topic does not say all that was applied: it was made anew, or has lost records", "topic", c.Control)
 		a.lostControls = true
 	}
-	places, err := a.places(ctx)
-	if err != nil {
-		return err
+	a.steps = steps[:last+1]
+	return a.readRules(ctx, topic)
+}
+
+// readRules reads the rules that counted the log. Without the text of all of them, what began under earlier rules can't be compared.
+func (a *audit) readRules(ctx context.Context, topic control.Topic) error {
+	sets := map[uint64]*rules.Set{a.config.Rules.ID(): a.config.Rules}
+	for i := range a.steps {
+		s := &a.steps[i]
+		if sets[s.RulesID] != nil {
+			continue
+		}
+		set, err := control.Rules(ctx, a.log, topic, s.RulesID, s.RulesAt, kafkaio.Temporary)
+		if errors.Is(err, control.ErrNoRules) {
+			a.config.Logger.Warn("the control topic does not hold all rules that counted the log", "topic", a.config.Control, "error", err)
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read the rules that counted the log: %w", err)
+		}
+		sets[s.RulesID] = set
 	}
-	a.schedule = control.NewSchedule(records, control.Known{Places: places, Limit: a.at.Control, Last: -1})
+	if len(a.steps) > 0 && !a.lostControls {
+		a.sets = sets
+		a.fold = fold.New(sets[a.steps[0].RulesID], a.config.Fold)
+	}
 	return nil
 }
 
-// places returns where the store's owner has applied control records, as far as the topic of snapshots and the store say it.
-func (a *audit) places(ctx context.Context) ([]schemas.ControlPlace, error) {
-	var places []schemas.ControlPlace
-	p := a.config.Fold.Partition
-	if a.config.State != "" {
-		reader := snapshot.NewReader(a.log, a.config.State, p, kafkaio.Temporary, a.config.Logger)
-		start, end, err := reader.Range(ctx)
-		if err != nil {
-			a.config.Logger.Warn("cannot ask where control records were applied", "topic", a.config.State, "error", err)
-			start, end = 0, 0
+// applyBefore applies what the analyzer did before the record at an offset.
+func (a *audit) applyBefore(offset int64) {
+	for len(a.steps) > 0 && a.steps[0].Before <= offset {
+		s := &a.steps[0]
+		a.steps = a.steps[1:]
+		for i := range s.Records {
+			r := &s.Records[i]
+			_ = a.fold.Control(&r.Control, s.Before, r.Offset) // one that is refused was refused by the owner too
 		}
-		noted, err := reader.Places(ctx, start, end)
-		if err != nil {
-			return nil, fmt.Errorf("read where control records were applied: %w", err)
+		if set := a.sets[s.RulesID]; set != nil && set.ID() != a.fold.Rules().ID() {
+			a.fold.SetRules(set)
 		}
-		places = noted.List
+		a.fold.TakeChanges()
 	}
-	last := a.at.Place
-	places = slices.DeleteFunc(places, func(p schemas.ControlPlace) bool {
-		return p.Next > a.at.Control || p.From > a.at.Next || p.First >= last.First || p.Next > last.First || p.From > last.From
-	})
-	if last.Next > last.First {
-		places = append(places, last)
-	}
-	return places, nil
-}
-
-// changeBefore changes the rules and applies the control records that the analyzer did before the record at an offset.
-func (a *audit) changeBefore(offset, time int64) {
-	for a.schedule != nil {
-		due, ok := a.schedule.Before(offset, time)
-		if !ok {
-			break
-		}
-		a.apply(&due)
-	}
-	a.rulesAt(offset)
-}
-
-// changeAtEnd is changeBefore for what comes after the last record.
-func (a *audit) changeAtEnd() {
-	for a.schedule != nil {
-		due, ok := a.schedule.Rest(a.at.Next)
-		if !ok {
-			break
-		}
-		a.apply(&due)
-	}
-	a.rulesAt(a.at.Next)
-}
-
-func (a *audit) apply(due *control.Due) {
-	a.rulesTo(due.Place.From, due.Place.First)
-	for i := range due.Records {
-		r := &due.Records[i]
-		_ = a.fold.Control(&r.Control, due.Place.From, r.Offset) // one that is refused was refused by the owner too
-	}
-	a.fold.TakeChanges()
-}
-
-// misplaced reports whether control records were not applied where the analyzer did. Then no difference proves anything.
-func (a *audit) misplaced() bool {
-	return a.lostControls || a.schedule != nil && a.schedule.Guessed > 0
 }
 
 // differControl judges two rows of a control record that are not the same; one of them may be missing. When one was applied in log
@@ -131,8 +107,8 @@ func (a *audit) differControl(report *Report, key string, stored, counted []byte
 		report.Agreed++
 		return nil
 	}
-	if a.misplaced() || a.partial() {
-		if d.Why = WhyControl; !a.misplaced() {
+	if a.lostControls || a.partial() {
+		if d.Why = WhyControl; !a.lostControls {
 			d.Why = WhyRetention
 		}
 		report.Unaudited = append(report.Unaudited, d)

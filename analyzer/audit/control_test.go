@@ -23,7 +23,6 @@ func decided(id byte, a schemas.ControlAction, key string) schemas.Control {
 func busyDay(t *testing.T) *world {
 	t.Helper()
 	w := newAuditWorld(t)
-	w.state = "state"
 	w.start()
 	w.prod.send(time.Now(), "a", "a", "b")
 	time.Sleep(time.Second)

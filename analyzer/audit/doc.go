@@ -4,6 +4,6 @@
 //	                                                                       ├─compare─▶ Report
 //	store of p, read-only ─────────────────────────────────────────────────┘
 //
-// It counts with package fold, as the owner of the partition does, by the rules that state[p] says were in force, and obeys
-// the store's list of refused messages.
+// It counts with package fold, as the owner of the partition does, and reads what applied between two records from the control topic,
+// as an owner does (package control).
 package audit

@@ -26,8 +26,7 @@ type Report struct {
 	LowerBounds int        // rows of the store that may lack weight, and say so; none counts more than the log holds
 	Differences []Difference
 	Unaudited   []Difference // differences that prove nothing, by rule and caller; Why says what is missing
-	Guessed     uint64       // control records that were applied by their time: where the analyzer did is not known
-	// LostControls says that the analyzer has applied control records that could not be read.
+	// LostControls says that the control topic does not have all that the analyzer has applied.
 	LostControls bool
 	Damage       error // the rows are not those that the store's own digest stands for; nil: they are
 }
@@ -35,9 +34,9 @@ type Report struct {
 // Exact reports whether nothing was found.
 func (r *Report) Exact() bool { return len(r.Differences) == 0 && r.Damage == nil }
 
-// Approximate reports whether the log was counted with control records at other places than those that gates got decisions by, or
-// without some of them.
-func (r *Report) Approximate() bool { return r.Guessed > 0 || r.LostControls }
+// Approximate reports whether the log was counted without some of what people decided, or by rules that are not all known, because
+// the control topic has lost records.
+func (r *Report) Approximate() bool { return r.LostControls }
 
 // Difference is one rule and caller of whom the store says otherwise than the log.
 type Difference struct {
@@ -61,7 +60,7 @@ const (
 	WhySender    = "other sequence numbers"
 	WhyRetention = "began before the log does"
 	WhyRules     = "began under earlier rules"
-	WhyControl   = "places of control records are lost"
+	WhyControl   = "the control topic has lost records"
 )
 
 // compare goes over both sets of rows.
@@ -169,7 +168,7 @@ func (a *audit) differBound(report *Report, rule *rules.Rule, id string, d Diffe
 func (a *audit) beyond(rule *rules.Rule, d *Difference) bool {
 	forever := rule.Window.Traits().Endless
 	switch {
-	case a.misplaced():
+	case a.lostControls:
 		d.Why = WhyControl
 	case a.horizon > math.MinInt64 && (forever || d.Start <= a.horizon):
 		d.Why = WhyRetention

@@ -24,7 +24,6 @@ type world struct {
 	owner *analyzer.Owner
 	stop  context.CancelFunc
 	done  chan error
-	state string // topic of snapshots that audits read; empty: none
 }
 
 // producer sends frames to requests/0.
@@ -128,13 +127,11 @@ func newAuditWorld(t *testing.T) *world {
 	return w
 }
 
-// audit audits the store that the owner left, without the topic of state.
-func (w *world) audit() (Report, error) { return w.auditWith(w.state) }
-
-func (w *world) auditWith(state string) (Report, error) {
+// audit audits the store that the owner left.
+func (w *world) audit() (Report, error) {
 	w.t.Helper()
 	return Run(w.t.Context(), w.log, Config{
-		Fold: w.conf.Fold, Requests: "requests", State: state, Control: w.conf.Control, Dir: w.conf.Dir, Rules: w.conf.Rules, Store: w.conf.Store,
+		Fold: w.conf.Fold, Requests: "requests", Control: w.conf.Control, Dir: w.conf.Dir, Rules: w.conf.Rules, Store: w.conf.Store,
 	})
 }
 

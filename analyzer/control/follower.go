@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"sync/atomic"
 
-	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
@@ -21,7 +20,7 @@ type Follower struct {
 	trouble atomic.Pointer[error]
 	end     atomic.Int64
 	again   atomic.Uint64
-	tail    schemas.ControlTail // the last record that was read of the topic
+	tail    Tail // the last record that was read of the topic
 }
 
 // Status says how far a Follower is.
@@ -37,13 +36,12 @@ func (s *Status) Missing() bool { return s.Trouble != nil && !kafkaio.Temporary(
 // fetchBytes is how much of the topic is fetched at a time.
 const fetchBytes = 1 << 20
 
-// NewFollower returns a follower that begins at an offset. tail is the last record that was read before it: where the topic has another
-// one in its place, the topic was made anew, and all of it is read. A nil logger discards. NewFollower does no I/O.
-func NewFollower(log kafkaio.Fetcher, t Topic, offset int64, tail schemas.ControlTail, logger *slog.Logger) *Follower {
+// NewFollower returns a follower that begins at an offset. A nil logger discards. NewFollower does no I/O.
+func NewFollower(log kafkaio.Fetcher, t Topic, offset int64, logger *slog.Logger) *Follower {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	f := &Follower{topic: t, log: log, logger: logger.With("topic", t.name), batches: make(chan Batch, 1), tail: tail}
+	f := &Follower{topic: t, log: log, logger: logger.With("topic", t.name), batches: make(chan Batch, 1)}
 	f.cursor = kafkaio.NewCursor(log, kafkaio.CursorConfig{
 		Topic: t.name, Offset: offset, MaxBytes: fetchBytes, SameTopic: true, Retry: f.retry,
 	})
@@ -102,15 +100,13 @@ func (f *Follower) Run(ctx context.Context) {
 		}
 		out := f.topic.read(&b)
 		if len(b.Records) > 0 {
-			f.tail = out.Tail
+			f.tail = TailOf(&b)
 		}
 		if out.First = first; first == kafkaio.Earliest {
 			out.First = start(&b)
 		}
 		out.Again, again = again, false
-		if n := out.Skipped.Sum(); n > 0 {
-			f.logger.Error("skipped control records", "before", out.Next, "later_version", out.Skipped.Later, "unreadable", out.Skipped.Unreadable, "lost", out.Skipped.Lost)
-		}
+		out.Skipped.Log(f.logger, out.Next)
 		select {
 		case f.batches <- out:
 		case <-ctx.Done():
@@ -122,7 +118,7 @@ func (f *Follower) Run(ctx context.Context) {
 func (f *Follower) startAgain(why error) {
 	f.logger.Error("the topic of control was made anew, or has lost records: reading all of it once more", "error", why)
 	f.again.Add(1)
-	f.tail = schemas.ControlTail{}
+	f.tail = Tail{}
 	f.cursor.MoveTo(kafkaio.Earliest)
 }
 

@@ -1,12 +1,14 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
@@ -30,7 +32,7 @@ func encode(t testing.TB, id byte, a schemas.ControlAction, caller string) kafka
 // following runs a follower of a topic until the test ends.
 func following(t *testing.T, log *kafkaiotest.Kafka, offset int64) *Follower {
 	t.Helper()
-	f := NewFollower(log, NewTopic("control", schemas.PartitionKey{}, 0, 1), offset, schemas.ControlTail{}, nil)
+	f := NewFollower(log, NewTopic("control", "requests", schemas.PartitionKey{}, 0, 1), offset, nil)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { f.Run(ctx); close(done) }()
@@ -68,10 +70,10 @@ func TestAFollowerPassesOnWhatConcernsItsPartition(t *testing.T) {
 		{"a caller of partition 1", schemas.ControlReset, ids[1], [2]bool{false, true}},
 		{"a mode", schemas.ControlMode, "", [2]bool{true, true}},
 		{"an undo", schemas.ControlUndo, "", [2]bool{true, true}},
-		{"a note", schemas.ControlRules, "", [2]bool{false, false}},
+		{"a note of rules", schemas.ControlRules, "", [2]bool{true, true}},
 	} {
 		for p, want := range c.want {
-			topic := NewTopic("control", schemas.DefaultPartitionKey(), p, 2)
+			topic := NewTopic("control", "requests", schemas.DefaultPartitionKey(), p, 2)
 			b := topic.read(&kafkaio.Batch{Next: 8, Records: []kafkaio.Record{{Offset: 7, Value: encode(t, 1, c.action, c.caller).Value}}})
 			if got := len(b.Records) == 1 && b.Records[0].Offset == 7; got != want || b.Next != 8 {
 				t.Errorf("%s: partition %d got %+v, want it passed on: %v", c.name, p, b, want)
@@ -81,11 +83,11 @@ func TestAFollowerPassesOnWhatConcernsItsPartition(t *testing.T) {
 }
 
 func TestWithoutAKeyTheDefaultOneCounts(t *testing.T) {
-	topic, keyed := NewTopic("control", schemas.PartitionKey{}, 1, 3), NewTopic("control", schemas.DefaultPartitionKey(), 1, 3)
+	topic, keyed := NewTopic("control", "requests", schemas.PartitionKey{}, 1, 3), NewTopic("control", "requests", schemas.DefaultPartitionKey(), 1, 3)
 	if topic != keyed {
 		t.Errorf("got %+v, want %+v, as the fold has it", topic, keyed)
 	}
-	if one := NewTopic("control", schemas.PartitionKey{}, 0, 0); one.partitions != 1 {
+	if one := NewTopic("control", "requests", schemas.PartitionKey{}, 0, 0); one.partitions != 1 {
 		t.Errorf("got %d partitions, want 1", one.partitions)
 	}
 }
@@ -157,46 +159,25 @@ func TestAFollowerReadsATopicThatWasMadeAnew(t *testing.T) {
 }
 
 // A topic that was made anew, and has more records than were read of the old one, is known by the record in the place of the last one
-// that was read, whether nobody has looked meanwhile or the follower was running.
+// that was read.
 func TestAFollowerNoticesAnotherTopicThatHasGrownPastItsPlace(t *testing.T) {
-	for name, running := range map[string]bool{"while it runs": true, "before it starts": false} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				log := kafkaiotest.New()
-				log.Create(1, "control")
-				log.Append("control", 0, encode(t, 1, schemas.ControlClose, "a"), encode(t, 2, schemas.ControlClose, "a"))
-				f := following(t, log, 0)
-				b := next(t, f)
-				if b.Tail.Offset != 1 || b.Tail.CRC == 0 {
-					t.Errorf("got tail %+v, want the last record's", b.Tail)
-				}
-				again := func() {
-					log.Recreate("control")
-					var records []kafkaio.Message
-					for i := range byte(5) {
-						records = append(records, encode(t, 11+i, schemas.ControlClose, "a"))
-					}
-					log.Append("control", 0, records...)
-				}
-				if running {
-					again() // between two of its fetches
-				} else {
-					ctx, stop := context.WithCancel(t.Context())
-					f = NewFollower(log, NewTopic("control", schemas.PartitionKey{}, 0, 1), 2, b.Tail, nil)
-					again()
-					done := make(chan struct{})
-					go func() { f.Run(ctx); close(done) }()
-					defer func() { stop(); <-done }()
-				}
-				if b := next(t, f); !b.Again || b.First != 0 || len(b.Records) != 5 || b.Records[0].Control.ID != (schemas.ControlID{11}) {
-					t.Errorf("got %+v, want all of the new topic", b)
-				}
-				if s := f.Status(); s.Again != 1 {
-					t.Errorf("got %+v, want it counted", s)
-				}
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		log := kafkaiotest.New()
+		log.Create(1, "control")
+		log.Append("control", 0, encode(t, 1, schemas.ControlClose, "a"), encode(t, 2, schemas.ControlClose, "a"))
+		f := following(t, log, 0)
+		next(t, f)
+		log.Recreate("control") // between two of its fetches
+		for i := range byte(5) {
+			log.Append("control", 0, encode(t, 11+i, schemas.ControlClose, "a"))
+		}
+		if b := next(t, f); !b.Again || b.First != 0 || len(b.Records) != 5 || b.Records[0].Control.ID != (schemas.ControlID{11}) {
+			t.Errorf("got %+v, want all of the new topic", b)
+		}
+		if s := f.Status(); s.Again != 1 {
+			t.Errorf("got %+v, want it counted", s)
+		}
+	})
 }
 
 // A topic whose old records were deleted is the same topic.
@@ -232,31 +213,82 @@ func TestLostRecordsAreCounted(t *testing.T) {
 		if lost != 3 || records != 2 {
 			t.Errorf("got %d lost and %d records, want 3 and 2", lost, records)
 		}
-		if _, whole, err := Read(t.Context(), log, NewTopic("control", schemas.PartitionKey{}, 0, 1), 5, nil); whole || err != nil {
-			t.Errorf("read: got whole %v, %v, want to be told that it is not", whole, err)
+		if _, skipped, _, err := Read(t.Context(), log, NewTopic("control", "requests", schemas.PartitionKey{}, 0, 1), Mark{}, nil); skipped.Lost != 3 || err != nil {
+			t.Errorf("read: got %+v, %v, want to be told of 3", skipped, err)
 		}
 	})
 }
 
-func TestReadReturnsWhatIsBeforeAnOffset(t *testing.T) {
+// Read finds the place that a mark names, and begins behind what that has applied. Another topic does not have it.
+func TestReadBeginsBehindAMark(t *testing.T) {
 	log := kafkaiotest.New()
 	log.Create(1, "control")
-	for i := range byte(4) {
-		log.Append("control", 0, encode(t, 1+i, schemas.ControlClose, "a"))
+	owned := func(c schemas.Control) kafkaio.Message {
+		c.Author, c.Topic = "owner", cmp.Or(c.Topic, "requests")
+		value, err := pb.AppendControl(nil, &c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kafkaio.Message{Value: value}
 	}
-	topic := NewTopic("control", schemas.PartitionKey{}, 0, 1)
+	log.Append("control", 0,
+		owned(schemas.Control{Action: schemas.ControlTake, Epoch: 7}),
+		encode(t, 1, schemas.ControlClose, "a"),
+		owned(schemas.Control{Action: schemas.ControlPlace, Epoch: 7, Seq: 1, UpTo: 2}),
+		owned(schemas.Control{Action: schemas.ControlPlace, Topic: "other", Epoch: 8, Seq: 1, UpTo: 2}),
+		encode(t, 2, schemas.ControlClose, "a"),
+		owned(schemas.Control{Action: schemas.ControlPlace, Epoch: 7, Seq: 2, Before: 10, UpTo: 5}),
+		owned(schemas.Control{Action: schemas.ControlPlace, Partition: 1, Epoch: 7, Seq: 3, Before: 11, UpTo: 5}),
+		encode(t, 3, schemas.ControlClose, "a"))
+	topic := NewTopic("control", "requests", schemas.PartitionKey{}, 0, 1)
 	for _, c := range []struct {
-		upTo  int64
-		want  int
-		whole bool
-	}{{0, 0, true}, {2, 2, true}, {4, 4, true}, {6, 4, false}} {
-		records, whole, err := Read(t.Context(), log, topic, c.upTo, nil)
-		if err != nil || len(records) != c.want || whole != c.whole {
-			t.Errorf("up to %d: got %d records, whole %v, %v; want %d, %v", c.upTo, len(records), whole, err, c.want, c.whole)
+		name  string
+		at    Mark
+		found bool
+		steps int
+	}{
+		{"none", Mark{}, false, 2}, {"the first place", Mark{3, 7}, true, 1}, {"the last place", Mark{6, 7}, true, 0},
+		{"a place of another epoch", Mark{6, 6}, false, 2}, {"a place of another topic", Mark{4, 8}, false, 2},
+		{"one of another partition", Mark{7, 7}, false, 2}, {"no place", Mark{5, 7}, false, 2}, {"beyond the end", Mark{9, 7}, false, 2},
+	} {
+		o, _, found, err := Read(t.Context(), log, topic, c.at, nil)
+		if err != nil || found != c.found || len(o.Steps()) != c.steps || o.Next() != 8 || o.Epoch() != 7 || len(o.Waiting()) != 1 {
+			t.Errorf("%s: got found %v, %+v, %v; want %v and %d steps", c.name, found, o, err, c.found, c.steps)
 		}
 	}
-	if _, _, err := Read(t.Context(), log, NewTopic("other", schemas.PartitionKey{}, 0, 1), 1, nil); !errors.Is(err, kafkaio.ErrNoTopic) {
+	if _, _, _, err := Read(t.Context(), log, NewTopic("other", "requests", schemas.PartitionKey{}, 0, 1), Mark{}, nil); !errors.Is(err, kafkaio.ErrNoTopic) {
 		t.Errorf("got %v, want %v", err, kafkaio.ErrNoTopic)
+	}
+}
+
+// Rules are those of a note if its text is theirs.
+func TestRulesAreReadFromTheirNote(t *testing.T) {
+	log := kafkaiotest.New()
+	log.Create(1, "control")
+	const text = "version: 1\nrules:\n  - {name: r, callers: key, limit: 3, window: 1m}\n"
+	set, err := rules.Parse("test", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{text, "version: 1\nrules:\n  - {name: r, callers: key, limit: 4, window: 1m}\n", "", "garbage"} {
+		value, err := pb.AppendControl(nil, &schemas.Control{
+			ID: schemas.ControlID{1}, Author: "a", Reason: "r", Action: schemas.ControlRules, RulesID: set.ID(), Text: []byte(text),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Append("control", 0, kafkaio.Message{Value: value})
+	}
+	log.Append("control", 0, encode(t, 1, schemas.ControlClose, "a"))
+	topic := NewTopic("control", "requests", schemas.PartitionKey{}, 0, 1)
+	for offset := range int64(7) {
+		got, err := Rules(t.Context(), log, topic, set.ID(), offset, nil)
+		switch {
+		case offset == 0 && (err != nil || got.ID() != set.ID()):
+			t.Errorf("got %v, %v, want the rules", got, err)
+		case offset > 0 && !errors.Is(err, ErrNoRules):
+			t.Errorf("offset %d: got %v, want %v", offset, err, ErrNoRules)
+		}
 	}
 }
 
@@ -265,7 +297,7 @@ func FuzzTopic(f *testing.F) {
 	f.Add(encode(f, 1, schemas.ControlClose, "a").Value)
 	f.Add([]byte("garbage"))
 	f.Fuzz(func(t *testing.T, value []byte) {
-		topic := NewTopic("control", schemas.PartitionKey{}, 0, 1)
+		topic := NewTopic("control", "requests", schemas.PartitionKey{}, 0, 1)
 		b := topic.read(&kafkaio.Batch{Next: 1, Records: []kafkaio.Record{{Value: value}}})
 		for _, r := range b.Records {
 			if _, err := pb.AppendControl(nil, &r.Control); err != nil {

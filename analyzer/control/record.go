@@ -1,36 +1,37 @@
 package control
 
 import (
-	"encoding/binary"
 	"errors"
-	"hash/fnv"
+	"log/slog"
 
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// Topic is the topic, and for which partition of requests it is read. Make one with NewTopic.
+// Topic is the control topic, and for which partition of requests it is read. Make one with NewTopic.
 type Topic struct {
 	name       string
+	requests   string // the topic of requests
 	key        schemas.PartitionKey
 	partition  int
 	partitions int
 }
 
-// NewTopic returns the topic of a name. Key, partition and partitions are as in fold.Options, which has the same defaults.
-func NewTopic(name string, key schemas.PartitionKey, partition, partitions int) Topic {
+// NewTopic returns the control topic of a name, for a partition of a topic of requests. Key, partition and partitions are as in
+// fold.Options, which has the same defaults.
+func NewTopic(name, requests string, key schemas.PartitionKey, partition, partitions int) Topic {
 	if key == (schemas.PartitionKey{}) {
 		key = schemas.DefaultPartitionKey()
 	}
-	return Topic{name, key, partition, max(1, partitions)}
+	return Topic{name, requests, key, partition, max(1, partitions)}
 }
 
-// Concerns reports whether a record can change what is counted in the partition.
+// Concerns reports whether a record says something about the partition.
 func (t *Topic) Concerns(c *schemas.Control) bool {
 	switch {
-	case c.Action == schemas.ControlRules: // a note
-		return false
+	case c.Action == schemas.ControlTake, c.Action == schemas.ControlPlace:
+		return c.Topic == t.requests && int(c.Partition) == t.partition
 	case c.Global():
 		return true
 	}
@@ -50,24 +51,6 @@ type Batch struct {
 	Next    int64 // the offset behind the stretch
 	Again   bool  // the topic was made anew, or lost its end: this stretch is its first
 	Skipped Skipped
-
-	Tail schemas.ControlTail // the stretch's last record; the zero value if it has none
-}
-
-// Chain returns schemas.ControlPlace.Chain after records that were applied at an offset of requests[p], where chain is what it was
-// before them. How they are cut into places makes no difference.
-func Chain(chain uint64, from int64, records []Record) uint64 {
-	for i := range records {
-		h := fnv.New64a()
-		var b [24]byte
-		binary.LittleEndian.PutUint64(b[:], chain)
-		binary.LittleEndian.PutUint64(b[8:], uint64(from))
-		binary.LittleEndian.PutUint64(b[16:], uint64(records[i].Offset))
-		_, _ = h.Write(b[:])                     // never fails
-		_, _ = h.Write(records[i].Control.ID[:]) // likewise
-		chain = h.Sum64()
-	}
-	return chain
 }
 
 // Skipped counts what could not be applied, for each reason.
@@ -87,11 +70,19 @@ func (s *Skipped) Add(o Skipped) {
 // Sum returns how many there are of all reasons.
 func (s Skipped) Sum() uint64 { return s.Later + s.Unreadable + s.Lost }
 
-// read decodes what was fetched, and keeps the records that concern the partition.
+// Log logs what was skipped before an offset of the topic, if anything was.
+func (s Skipped) Log(logger *slog.Logger, before int64) {
+	if s.Sum() > 0 {
+		logger.Error("skipped control records", "before", before, "later_version", s.Later, "unreadable", s.Unreadable, "lost", s.Lost)
+	}
+}
+
+// read decodes what was fetched, and keeps the records that concern the partition. Notes of rules have no text: see Rules.
 func (t *Topic) read(b *kafkaio.Batch) Batch {
-	out := Batch{Next: b.Next, Tail: TailOf(b)}
+	out := Batch{Next: b.Next}
 	out.Skipped = Decode(b, func(r *Record) {
 		if t.Concerns(&r.Control) {
+			r.Control.Text = nil
 			out.Records = append(out.Records, *r)
 		}
 	})

@@ -12,7 +12,7 @@ import (
 )
 
 func TestEachReasonIsCounted(t *testing.T) {
-	topic := NewTopic("control", schemas.PartitionKey{}, 0, 1)
+	topic := NewTopic("control", "requests", schemas.PartitionKey{}, 0, 1)
 	for _, c := range []struct {
 		reason kafkaio.SkipReason
 		want   Skipped

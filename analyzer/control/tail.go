@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/crc32"
 
-	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
@@ -14,10 +13,16 @@ import (
 // last one that was read. Test with errors.Is.
 var ErrOtherTopic = errors.New("the topic was made anew")
 
+// Tail is the last record that was read of a topic, by which the topic is known again. The zero value is none.
+type Tail struct {
+	offset int64
+	crc    uint32 // of its value; 0 if none was read
+}
+
 // TailOf returns what a topic is known again by: the last record of a batch; the zero value if it has none.
-func TailOf(b *kafkaio.Batch) (tail schemas.ControlTail) {
+func TailOf(b *kafkaio.Batch) (tail Tail) {
 	if n := len(b.Records); n > 0 {
-		tail.Offset, tail.CRC = b.Records[n-1].Offset, checksum(b.Records[n-1].Value)
+		tail.offset, tail.crc = b.Records[n-1].Offset, checksum(b.Records[n-1].Value)
 	}
 	return tail
 }
@@ -33,12 +38,12 @@ const verifyBytes = 4 << 10
 // Verify checks that a topic is the one in which the last record was read that tail says. It fetches that record once more, which costs
 // nothing that counts: people write the topic. A tail without a record, and one that the topic no longer holds, prove nothing. While
 // the brokers are away it waits. The error is ErrOtherTopic, or that of ctx.
-func Verify(ctx context.Context, log kafkaio.Fetcher, topic string, tail schemas.ControlTail) error {
-	if tail.CRC == 0 {
+func Verify(ctx context.Context, log kafkaio.Fetcher, topic string, tail Tail) error {
+	if tail.crc == 0 {
 		return nil
 	}
 	cursor := kafkaio.NewCursor(log, kafkaio.CursorConfig{
-		Topic: topic, Offset: tail.Offset, MaxWait: -1, MaxBytes: verifyBytes, SameTopic: true, Retry: kafkaio.Always,
+		Topic: topic, Offset: tail.offset, MaxWait: -1, MaxBytes: verifyBytes, SameTopic: true, Retry: kafkaio.Always,
 	})
 	b, err := cursor.Next(ctx)
 	switch {
@@ -48,7 +53,7 @@ func Verify(ctx context.Context, log kafkaio.Fetcher, topic string, tail schemas
 		return err
 	}
 	for i := range b.Records {
-		if r := &b.Records[i]; r.Offset == tail.Offset && checksum(r.Value) != tail.CRC {
+		if r := &b.Records[i]; r.Offset == tail.offset && checksum(r.Value) != tail.crc {
 			return fmt.Errorf("%w: another record is at offset %d, the last that was read", ErrOtherTopic, r.Offset)
 		}
 	}

@@ -26,8 +26,8 @@
 // If none of this holds, the queue has a gap event for the offsets in question. So it is when events were not written before, when the
 // topic did not take any while a snapshot was announced all the same, and when the log no longer has what is to be folded again.
 //
-// What happens at a place between two messages (rules change, people decide) is written after that place is in the store and in
-// state[p]. Before, another owner might take the partition over and choose another place.
+// What happens at a place between two messages (rules change, people decide) is applied, and so written, after the place was read back
+// from the control topic. Whoever comes next applies it there, too.
 //
 // Why not a mark in the topic of events, or a store that waits for acknowledgements? A mark in a heartbeat comes each second, and an
 // owner reads it with its claim. And a checkpoint that waits would hold up control records whenever the topic of events does.

@@ -25,7 +25,6 @@ type Queue struct {
 	next    uint64     // number of the next item: 1 or more
 	reached int64      // all before this offset was folded, and its events were added
 	begin   int64      // events before this offset are in the topic: Add passes over them
-	held    uint64     // the number from which on the writer takes nothing; 0: it takes all
 	warned  map[warning]struct{}
 	since   since
 	removed []rows.Change // rows to delete from the store
@@ -63,7 +62,7 @@ func (q *Queue) Reset() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.items, q.bytes, q.removed, q.since, q.warned = nil, 0, nil, since{}, make(map[warning]struct{})
-	q.sent, q.acked, q.next, q.reached, q.begin, q.held = 0, 0, 1, 0, 0, 0
+	q.sent, q.acked, q.next, q.reached, q.begin = 0, 0, 1, 0, 0
 }
 
 // Begin makes the queue take events of the offsets from an offset on. Those before it are in the topic: what a store still had of them
@@ -170,23 +169,6 @@ func (q *Queue) Acked(number uint64) bool {
 	return q.acked >= number || len(q.items) == 0 || q.items[0].number > number
 }
 
-// Hold keeps back what is added from now on, until Release.
-func (q *Queue) Hold() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.held == 0 {
-		q.held = q.next
-	}
-}
-
-// Release ends Hold.
-func (q *Queue) Release() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.held = 0
-	q.nudge()
-}
-
 // nudge wakes the writer; mu is held.
 func (q *Queue) nudge() {
 	select {
@@ -204,7 +186,7 @@ func (q *Queue) Batch(most int) (list []event.Event, last uint64) {
 	defer q.mu.Unlock()
 	for i := range q.items {
 		it := &q.items[i]
-		if len(list) == most || q.held != 0 && it.number >= q.held {
+		if len(list) == most {
 			break
 		}
 		list, last = append(list, it.identified()), it.number

@@ -71,31 +71,6 @@ func TestWhatIsInTheTopicIsNotAddedAgain(t *testing.T) {
 	}
 }
 
-// TestWhatIsHeldIsNotWritten: a place must be durable before anybody reads what follows from it.
-func TestWhatIsHeldIsNotWritten(t *testing.T) {
-	t.Parallel()
-	q := begun(9, 1, 2)
-	q.Hold()
-	q.Add(closed(9))
-	q.Hold() // again, before it is released
-	q.Add(closed(10))
-	if n := ack(q, 10); n != 2 {
-		t.Errorf("got %d events to write, want the 2 from before", n)
-	}
-	if n := ack(q, 10); n != 0 || q.Mark() != 9 {
-		t.Errorf("got %d events to write and mark %d, want none and 9", n, q.Mark())
-	}
-	q.Release()
-	select {
-	case <-q.Wake():
-	default:
-		t.Error("got no wake after Release, want one")
-	}
-	if n := ack(q, 10); n != 2 {
-		t.Errorf("got %d events to write, want 2", n)
-	}
-}
-
 // TestWhatDoesNotFitIsOneGap: a storm while the topic takes nothing.
 func TestWhatDoesNotFitIsOneGap(t *testing.T) {
 	t.Parallel()

@@ -41,13 +41,13 @@ const (
 	SnapshotBegun  // the begin of a snapshot is in the log
 	SnapshotPieced // some rows are in the log
 	SnapshotEnded  // the end is in the log, but no heartbeat announces it
-	RulesChanged   // the fold counts by new rules, which are not in the store or the snapshots yet
-	RulesCommitted // the store knows the new rules, the snapshots do not
 
-	// Applying what people have decided by hand.
-	ControlApplied   // the fold and the publisher know it, the store and the snapshots do not
-	ControlCommitted // the store knows it, the snapshots do not
-	ControlRecorded  // the snapshots know it, and nothing was folded since
+	// Writing the control topic.
+	TakeAppended  // a take is in the topic, and nothing was read behind it
+	RulesNoted    // the text of new rules is in the topic, and no place names it
+	PlaceAppended // a place is in the topic, but not read back
+	PlaceRead     // the place was read back, but nothing of it is applied
+	PlaceApplied  // the fold and the publisher know what the place applies, the store and the snapshots do not
 
 	// Writing events.
 	EventsWritten // events are in the topic, but the owner does not know yet
@@ -64,8 +64,8 @@ var names = [...]string{
 	"snapshot-chosen", "row-restored", "snapshot-restored", "batch-refolded", "restored", "reconciled", "cycle-repeated",
 	"fetched", "record-folded", "batch-folded", "published", "lease-renewed",
 	"commit-begins", "inside-commit", "part-commits", "commit-ends",
-	"snapshot-begun", "snapshot-pieced", "snapshot-ended", "rules-changed", "rules-committed",
-	"control-applied", "control-committed", "control-recorded", "events-written", "draining", "drained",
+	"snapshot-begun", "snapshot-pieced", "snapshot-ended",
+	"take-appended", "rules-noted", "place-appended", "place-read", "place-applied", "events-written", "draining", "drained",
 }
 
 // String returns the point's name in lower case, or its number if it has none.

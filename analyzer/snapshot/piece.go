@@ -5,45 +5,37 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/fold"
-	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/rows"
 )
 
-// Piece is a part of a snapshot, or a change of rules, or places of control records. What is set of it is written in the order of
-// its fields.
+// Piece is a part of a snapshot. What is set of it is written in the order of its fields.
 type Piece struct {
-	Rules   *pb.StateRules // see RulesRecord
-	Places  []schemas.ControlPlace
 	Begin   *pb.StateBegin // begins a cycle; without its senders
 	Senders []fold.Sender
 	Rows    []rows.Change
 	Next    int64 // the offset of requests[p] that the rows are as of, …
-	Control int64 // … and that of the control topic
+	Placed  int64 // … and the offset of the control topic behind the last place
 	End     bool  // ends the cycle
 }
 
-// maxSenders bounds the senders of one begin, which then has less than 256 KiB.
+// maxSenders bounds the senders of one begin, which then has less than 256 KiB beside the text of the rules.
 const maxSenders = 4096
 
 // records returns the records of a piece but its end.
 func (p *Piece) records(epoch, cycle uint64) []*pb.StateRecord {
 	var list []*pb.StateRecord
-	if p.Rules != nil {
-		p.Rules.Epoch = epoch
-		list = append(list, &pb.StateRecord{Record: &pb.StateRecord_Rules{Rules: p.Rules}})
-	}
-	for _, place := range p.Places {
-		list = append(list, controlRecord(epoch, place))
-	}
 	if p.Begin != nil {
 		parts := max(1, (len(p.Senders)+maxSenders-1)/maxSenders)
 		for part := range parts {
 			begin := &pb.StateBegin{
 				Epoch: epoch, Cycle: cycle, Part: uint32(part), Parts: uint32(parts), // few
 				Offset: p.Begin.GetOffset(), LogTime: p.Begin.GetLogTime(), TailOffset: p.Begin.GetTailOffset(), TailCrc: p.Begin.GetTailCrc(),
-				RulesId: p.Begin.GetRulesId(), RulesFrom: p.Begin.GetRulesFrom(), Control: p.Begin.GetControl(), Place: p.Begin.GetPlace(),
+				RulesId: p.Begin.GetRulesId(), RulesFrom: p.Begin.GetRulesFrom(), Placed: p.Begin.GetPlaced(), PlacedEpoch: p.Begin.GetPlacedEpoch(),
+			}
+			if part == 0 {
+				begin.Rules = p.Begin.GetRules()
 			}
 			for i := part * maxSenders; i < min(len(p.Senders), (part+1)*maxSenders); i++ {
 				begin.Dedupe = append(begin.Dedupe, encodeSender(&p.Senders[i]))
@@ -53,7 +45,7 @@ func (p *Piece) records(epoch, cycle uint64) []*pb.StateRecord {
 	}
 	for _, row := range p.Rows {
 		list = append(list, &pb.StateRecord{Record: &pb.StateRecord_Row{Row: &pb.StateRow{
-			Epoch: epoch, Cycle: cycle, Next: p.Next, Control: p.Control, Key: row.Key, Value: row.Value,
+			Epoch: epoch, Cycle: cycle, Next: p.Next, Placed: p.Placed, Key: row.Key, Value: row.Value,
 		}}})
 	}
 	return list
@@ -61,12 +53,6 @@ func (p *Piece) records(epoch, cycle uint64) []*pb.StateRecord {
 
 func endRecord(epoch, cycle uint64, rows, from int64) *pb.StateRecord {
 	return &pb.StateRecord{Record: &pb.StateRecord_End{End: &pb.StateEnd{Epoch: epoch, Cycle: cycle, Rows: rows, From: from}}}
-}
-
-func controlRecord(epoch uint64, place schemas.ControlPlace) *pb.StateRecord {
-	c := PlaceRecord(place)
-	c.Epoch = epoch
-	return &pb.StateRecord{Record: &pb.StateRecord_Control{Control: c}}
 }
 
 // encodeSender turns a sender into a row of a begin; decodeSender undoes it.

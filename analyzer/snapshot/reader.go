@@ -123,19 +123,3 @@ func (r *Reader) Newest(ctx context.Context) (from int64, err error) {
 		}
 	}
 }
-
-// Rules returns the changes of rules that state[p] still holds.
-func (r *Reader) Rules(ctx context.Context) (History, error) {
-	start, end, err := r.Range(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var h History
-	err = r.each(ctx, start, end, func(_ int64, rec *pb.StateRecord) error {
-		if m := rec.GetRules(); m != nil {
-			h.add(m)
-		}
-		return nil
-	})
-	return h, err
-}

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio/kafkaiotest"
 )
@@ -132,11 +131,10 @@ func TestASnapshotIsNotReadAcrossAHole(t *testing.T) {
 	}
 }
 
-// TestTheBeginOfASnapshotIsPeekedAt, behind the record of its rules, without reading the rest.
+// TestTheBeginOfASnapshotIsPeekedAt, without reading the rest.
 func TestTheBeginOfASnapshotIsPeekedAt(t *testing.T) {
 	l := newStateLog(t)
-	set := foldtest.Rules(t, "{name: a, callers: key, limit: 3, window: 1m}")
-	l.add(&pb.StateRecord{Record: &pb.StateRecord_Rules{Rules: RulesRecord(set, 4, 0)}})
+	l.end(5, 1, 0, 0) // of another one
 	l.begin(6, 1, 10, 0, 1)
 	for range 20 {
 		l.row(6, 1, 11, "a")
@@ -146,10 +144,6 @@ func TestTheBeginOfASnapshotIsPeekedAt(t *testing.T) {
 		if err != nil || begin.GetOffset() != want || (begin == nil) != (want == 0) {
 			t.Errorf("at %d: got %+v and %v, want offset %d", at, begin, err, want)
 		}
-	}
-	h, err := l.reader().Rules(t.Context())
-	if err != nil || len(h) != 1 || h[0].ID != set.ID() || h[0].From != 4 {
-		t.Errorf("rules: got %+v and %v, want those of the record", h, err)
 	}
 }
 

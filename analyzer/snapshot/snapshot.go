@@ -2,28 +2,27 @@ package snapshot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/schemas/pb"
 )
 
-// Snapshot is a complete cycle of state[p], and what follows it there. Its rows are read again by Reader.EachRow: a table
-// of them need not fit into memory twice.
+// Snapshot is a complete cycle of state[p]. Its rows are read again by Reader.EachRow: a table of them need not fit into memory
+// twice.
 type Snapshot struct {
 	Begin   *pb.StateBegin // without senders
 	Senders []fold.Sender
-	Last    int64   // the newest offset of requests[p] that a row is as of, …
-	Control int64   // … and the newest of the control topic
-	Rows    int64   // how many rows it has
-	History History // the changes of rules from the snapshot to the end of state[p]
-	Places  Places  // where control records were applied, likewise
+	Last    int64 // the newest offset of requests[p] that a row is as of, …
+	Placed  int64 // … and the offset of the control topic behind the last place
+	Rows    int64 // how many rows it has
 
-	from int64 // offset in state[p] of its rules and begin
+	from int64 // offset in state[p] of its begin
 	end  int64 // offset in state[p] behind its end
 }
 
-// At reads the snapshot that begins at an offset of state[p], and what follows it. The error is ErrIncomplete where there is
+// At reads the snapshot that begins at an offset of state[p]. The error is ErrIncomplete where there is
 // no complete one.
 func (r *Reader) At(ctx context.Context, from int64) (*Snapshot, error) {
 	start, end, err := r.Range(ctx)
@@ -36,8 +35,14 @@ func (r *Reader) At(ctx context.Context, from int64) (*Snapshot, error) {
 	f := finder{Snapshot: Snapshot{from: from}, parts: make(map[uint32]bool)}
 	err = r.each(ctx, from, end, func(offset int64, rec *pb.StateRecord) error {
 		f.take(offset, rec)
-		return f.err
+		if f.ended {
+			return errEnded
+		}
+		return nil
 	})
+	if errors.Is(err, errEnded) {
+		err = f.err
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -47,10 +52,13 @@ func (r *Reader) At(ctx context.Context, from int64) (*Snapshot, error) {
 	return &f.Snapshot, nil
 }
 
+// errEnded ends the search for a snapshot's end.
+var errEnded = errors.New("ended")
+
 // EachRow reads a snapshot again and calls f for each of its rows, in the order of the offsets that they are as of. Copies
 // that came late are passed over.
 func (r *Reader) EachRow(ctx context.Context, s *Snapshot, f func(row *pb.StateRow) error) error {
-	last := asOf{s.Begin.GetOffset(), s.Begin.GetControl()}
+	last := asOf{s.Begin.GetOffset(), s.Begin.GetPlaced()}
 	return r.each(ctx, s.from, s.end, func(_ int64, rec *pb.StateRecord) error {
 		row := rec.GetRow()
 		if row == nil || !inCycle(s.Begin, row) || !last.reach(row) {
@@ -60,16 +68,16 @@ func (r *Reader) EachRow(ctx context.Context, s *Snapshot, f func(row *pb.StateR
 	})
 }
 
-// asOf is what a row is as of: offsets of requests[p] and of the control topic.
-type asOf struct{ next, control int64 }
+// asOf is what a row is as of: an offset of requests[p], and that of the control topic behind the last place.
+type asOf struct{ next, placed int64 }
 
 // reach moves on to a row, and reports whether that row does not come from before: a copy that came late does.
 func (a *asOf) reach(row *pb.StateRow) bool {
-	next, control := row.GetNext(), row.GetControl()
-	if next < a.next || next == a.next && control < a.control {
+	next, placed := row.GetNext(), row.GetPlaced()
+	if next < a.next || next == a.next && placed < a.placed {
 		return false
 	}
-	*a = asOf{next, control}
+	*a = asOf{next, placed}
 	return true
 }
 
@@ -87,21 +95,18 @@ type finder struct {
 
 // take adds a record.
 func (f *finder) take(offset int64, rec *pb.StateRecord) {
-	f.Places.take(rec)
 	switch m := rec.GetRecord().(type) {
 	case nil:
 		f.unreadable = true
-	case *pb.StateRecord_Rules:
-		f.History.add(m.Rules)
 	case *pb.StateRecord_Begin:
 		f.takeBegin(m.Begin)
 	case *pb.StateRecord_Row:
-		if !f.ended && f.inCycle(m.Row) && f.last.reach(m.Row) {
-			f.Last, f.Control = f.last.next, max(f.Control, f.last.control)
+		if f.inCycle(m.Row) && f.last.reach(m.Row) {
+			f.Last, f.Placed = f.last.next, max(f.Placed, f.last.placed)
 			f.Rows++
 		}
 	case *pb.StateRecord_End:
-		if !f.ended && f.inCycle(m.End) {
+		if f.inCycle(m.End) {
 			f.ended, f.end = true, offset+1
 			f.err = f.missing(m.End)
 		}
@@ -111,13 +116,16 @@ func (f *finder) take(offset int64, rec *pb.StateRecord) {
 // takeBegin takes the senders of each part once.
 func (f *finder) takeBegin(b *pb.StateBegin) {
 	if f.Begin == nil {
-		f.Begin, f.Last, f.Control = b, b.GetOffset(), b.GetControl()
-		f.last = asOf{f.Last, f.Control}
+		f.Begin, f.Last, f.Placed = b, b.GetOffset(), b.GetPlaced()
+		f.last = asOf{f.Last, f.Placed}
 	}
-	if f.ended || !f.inCycle(b) || b.GetOffset() != f.Begin.GetOffset() || f.parts[b.GetPart()] {
+	if !f.inCycle(b) || b.GetOffset() != f.Begin.GetOffset() || f.parts[b.GetPart()] {
 		return
 	}
 	f.parts[b.GetPart()] = true
+	if b.GetPart() == 0 {
+		f.Begin.Rules = b.GetRules()
+	}
 	for _, row := range b.GetDedupe() {
 		f.Senders = append(f.Senders, decodeSender(row))
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/failpoint"
-	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
@@ -105,17 +104,6 @@ func (w *Writer) Run(ctx context.Context) {
 			}
 		}
 	}
-}
-
-// Mark ends what owners of lower epochs still say of control records, and returns the offset in state[p] behind the mark. The
-// Writer must not be busy.
-func (w *Writer) Mark(ctx context.Context) (end int64, err error) {
-	var b batch
-	if err := b.add(controlRecord(w.epoch, schemas.ControlPlace{})); err != nil {
-		return 0, err
-	}
-	base, err := w.appender.Append(ctx, b.messages...)
-	return base + 1, err
 }
 
 // maxBatch bounds one request, in bytes: topics take batches of 1 MiB. A single record may be larger.

@@ -137,7 +137,7 @@ func (r *analyzedRun) countAll(send func()) {
 			return kafkaio.NewGroup(kafkaio.GroupConfig{Client: r.client, Group: "g", Topic: names.Requests, SessionTimeout: 2 * time.Second})
 		},
 		Owner: analyzer.OwnerConfig{
-			Fold: fold.Options{Partitions: r.partitions}, Requests: names.Requests, Decisions: names.Decisions,
+			Fold: fold.Options{Partitions: r.partitions}, Requests: names.Requests, Decisions: names.Decisions, Control: names.Control,
 			Rules: r.set, Checkpoint: 20 * time.Millisecond, Store: store.Options{NoSync: true},
 			Observe: func(c fold.Change, _ int64) {
 				r.mu.Lock()

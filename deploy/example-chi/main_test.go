@@ -118,7 +118,7 @@ func analyze(t *testing.T, file string) string {
 		},
 		Owner: analyzer.OwnerConfig{
 			Fold:     fold.Options{Partitions: 2},
-			Requests: names.Requests, Decisions: names.Decisions, Rules: set, Name: "test",
+			Requests: names.Requests, Decisions: names.Decisions, Control: names.Control, Rules: set, Name: "test",
 			Store: store.Options{Logger: quiet}, Logger: quiet,
 		},
 	})

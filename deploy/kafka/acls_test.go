@@ -87,7 +87,7 @@ func parts() map[string]struct{ writes, reads []string } {
 		"analyzer": {[]string{"decisions", "state", "rejects", "control", "events"}, []string{"requests", "decisions", "state", "control", "events"}},
 		"notify":   {nil, []string{"events"}},
 		"operator": {nil, []string{"decisions", "rejects", "control", "events"}},
-		"auditor":  {nil, []string{"requests", "state", "control"}},
+		"auditor":  {nil, []string{"requests", "control"}},
 	}
 }
 

@@ -39,7 +39,7 @@ func closeThrough(t *testing.T, door func(user string) kafkaio.Config) {
 		},
 		Owner: analyzer.OwnerConfig{
 			Fold: fold.Options{Partitions: partitions}, Requests: names.Requests, Decisions: names.Decisions,
-			State: names.State, Snapshot: time.Second, Rules: set, Name: "test",
+			State: names.State, Control: names.Control, Snapshot: time.Second, Rules: set, Name: "test",
 		},
 	})
 	c := door("server")
@@ -90,7 +90,7 @@ func auditThrough(t *testing.T, c kafkaio.Config, counts string, set *rules.Set)
 	client := kafkaio.New(c)
 	defer client.Close()
 	r, err := audit.Run(t.Context(), client, audit.Config{
-		Fold: fold.Options{Partitions: 1}, Requests: schemas.DefaultTopicNames().Requests, State: schemas.DefaultTopicNames().State, Dir: counts + "/0", Rules: set,
+		Fold: fold.Options{Partitions: 1}, Requests: schemas.DefaultTopicNames().Requests, Control: schemas.DefaultTopicNames().Control, Dir: counts + "/0", Rules: set,
 	})
 	if err != nil || !r.Exact() || r.Log.Requests == 0 {
 		t.Errorf("audit: got %+v, %v, want it exact", r, err)

@@ -20,7 +20,10 @@ func AppendControl(dst []byte, c *schemas.Control) ([]byte, error) {
 	if err := validateControl(c); err != nil {
 		return dst, err
 	}
-	m := &ControlRecord{Id: c.ID[:], Time: c.Time, Author: c.Author, Reason: c.Reason}
+	m := &ControlRecord{Time: c.Time, Author: c.Author}
+	if c.Action < schemas.ControlTake {
+		m.Id, m.Reason = c.ID[:], c.Reason
+	}
 	caller := &ControlCaller{Kind: []byte(c.Caller.Kind), Id: []byte(c.Caller.ID)}
 	switch c.Action {
 	case schemas.ControlClose:
@@ -37,6 +40,13 @@ func AppendControl(dst []byte, c *schemas.Control) ([]byte, error) {
 		m.Action = &ControlRecord_Undo{Undo: &ControlUndo{Target: c.Target[:]}}
 	case schemas.ControlRules:
 		m.Action = &ControlRecord_Rules{Rules: &ControlRules{RulesId: c.RulesID, Text: c.Text}}
+	case schemas.ControlTake:
+		m.Action = &ControlRecord_Take{Take: &ControlTake{Topic: c.Topic, Partition: c.Partition, Epoch: c.Epoch}}
+	case schemas.ControlPlace:
+		m.Action = &ControlRecord_Place{Place: &ControlPlace{
+			Topic: c.Topic, Partition: c.Partition, Epoch: c.Epoch, Seq: c.Seq,
+			Before: c.Before, UpTo: c.UpTo, RulesId: c.RulesID, RulesAt: c.RulesAt,
+		}}
 	}
 	b, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(dst, m)
 	if err != nil {
@@ -56,9 +66,12 @@ func DecodeControl(b []byte) (schemas.Control, error) {
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(b, &m); err != nil {
 		return schemas.Control{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	c := schemas.Control{Time: m.GetTime(), Author: m.GetAuthor(), Reason: m.GetReason()}
-	if err := readControlID(&c.ID, m.GetId()); err != nil {
-		return schemas.Control{}, err
+	c := schemas.Control{Time: m.GetTime(), Author: m.GetAuthor()}
+	if m.GetTake() == nil && m.GetPlace() == nil {
+		c.Reason = m.GetReason()
+		if err := readControlID(&c.ID, m.GetId()); err != nil {
+			return schemas.Control{}, err
+		}
 	}
 	if err := readAction(&c, &m); err != nil {
 		return schemas.Control{}, err
@@ -93,6 +106,12 @@ func readAction(c *schemas.Control, m *ControlRecord) error {
 		if text := a.Rules.GetText(); len(text) > 0 {
 			c.Text = text
 		}
+	case *ControlRecord_Take:
+		c.Action, c.Topic, c.Partition, c.Epoch = schemas.ControlTake, a.Take.GetTopic(), a.Take.GetPartition(), a.Take.GetEpoch()
+	case *ControlRecord_Place:
+		c.Action, c.Topic, c.Partition, c.Epoch = schemas.ControlPlace, a.Place.GetTopic(), a.Place.GetPartition(), a.Place.GetEpoch()
+		c.Seq, c.Before, c.UpTo = a.Place.GetSeq(), a.Place.GetBefore(), a.Place.GetUpTo()
+		c.RulesID, c.RulesAt = a.Place.GetRulesId(), a.Place.GetRulesAt()
 	default:
 		return ErrUnknown
 	}
@@ -114,10 +133,12 @@ func readControlID(id *schemas.ControlID, b []byte) error {
 // validateControl judges what all records have, and then what the action has.
 func validateControl(c *schemas.Control) error {
 	switch {
-	case c.ID == schemas.ControlID{}:
-		return fmt.Errorf("%w: got an id of zeros, want a random one", ErrBounds)
 	case len(c.Author) == 0 || len(c.Author) > schemas.MaxAuthor:
 		return fmt.Errorf("%w: got an author of %d bytes, want 1 to %d", ErrBounds, len(c.Author), schemas.MaxAuthor)
+	case c.Action == schemas.ControlTake, c.Action == schemas.ControlPlace:
+		return validateOrder(c)
+	case c.ID == schemas.ControlID{}:
+		return fmt.Errorf("%w: got an id of zeros, want a random one", ErrBounds)
 	case len(c.Reason) == 0 || len(c.Reason) > schemas.MaxReason:
 		return fmt.Errorf("%w: got a reason of %d bytes, want 1 to %d", ErrBounds, len(c.Reason), schemas.MaxReason)
 	}
@@ -146,6 +167,19 @@ func validateControl(c *schemas.Control) error {
 		return nil
 	}
 	return fmt.Errorf("%w: got action %d", ErrUnknown, c.Action)
+}
+
+// validateOrder judges a take or a place.
+func validateOrder(c *schemas.Control) error {
+	switch {
+	case len(c.Topic) == 0 || len(c.Topic) > schemas.MaxTopicName:
+		return fmt.Errorf("%w: got a topic of %d bytes, want 1 to %d", ErrBounds, len(c.Topic), schemas.MaxTopicName)
+	case c.Partition < 0 || c.Epoch == 0:
+		return fmt.Errorf("%w: got partition %d and epoch %d", ErrBounds, c.Partition, c.Epoch)
+	case c.Action == schemas.ControlPlace && (c.Seq == 0 || c.Before < 0 || c.UpTo < 0 || c.RulesAt < 0):
+		return fmt.Errorf("%w: got place %d before %d, control up to %d, rules at %d", ErrBounds, c.Seq, c.Before, c.UpTo, c.RulesAt)
+	}
+	return nil
 }
 
 func validateUntil(c *schemas.Control) error {

@@ -1,4 +1,4 @@
-// What people decide by hand: records of the topic floodgate.control.
+// Records of the topic floodgate.control: what people decide by hand, and where in the log of requests owners apply it.
 //
 // All times are nanoseconds since the Unix epoch. Readers skip records whose one-of they do not know, and ignore fields
 // they do not know. Field numbers are never reused.
@@ -27,16 +27,16 @@ const (
 )
 
 // ControlRecord is one message of the control topic: who decided what, and why. Owners apply the records in the order of the
-// topic, each once: a record with the id of an earlier one counts for nothing.
+// topic, each once: a record with the id of an earlier one counts for nothing. Owners themselves write take and place.
 type ControlRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Random, 16 bytes, not all zero.
+	// Random, 16 bytes, not all zero. Missing in take and place.
 	Id []byte `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// When it was written, on the writer's clock.
 	Time int64 `protobuf:"fixed64,2,opt,name=time,proto3" json:"time,omitempty"`
 	// The name of a token or of an analyzer, 1 to 256 bytes.
 	Author string `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
-	// Why, 1 to 512 bytes.
+	// Why, 1 to 512 bytes. Missing in take and place.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Types that are valid to be assigned to Action:
 	//
@@ -47,6 +47,8 @@ type ControlRecord struct {
 	//	*ControlRecord_Mode
 	//	*ControlRecord_Undo
 	//	*ControlRecord_Rules
+	//	*ControlRecord_Take
+	//	*ControlRecord_Place
 	Action        isControlRecord_Action `protobuf_oneof:"action"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -180,6 +182,24 @@ func (x *ControlRecord) GetRules() *ControlRules {
 	return nil
 }
 
+func (x *ControlRecord) GetTake() *ControlTake {
+	if x != nil {
+		if x, ok := x.Action.(*ControlRecord_Take); ok {
+			return x.Take
+		}
+	}
+	return nil
+}
+
+func (x *ControlRecord) GetPlace() *ControlPlace {
+	if x != nil {
+		if x, ok := x.Action.(*ControlRecord_Place); ok {
+			return x.Place
+		}
+	}
+	return nil
+}
+
 type isControlRecord_Action interface {
 	isControlRecord_Action()
 }
@@ -212,6 +232,14 @@ type ControlRecord_Rules struct {
 	Rules *ControlRules `protobuf:"bytes,11,opt,name=rules,proto3,oneof"`
 }
 
+type ControlRecord_Take struct {
+	Take *ControlTake `protobuf:"bytes,12,opt,name=take,proto3,oneof"`
+}
+
+type ControlRecord_Place struct {
+	Place *ControlPlace `protobuf:"bytes,13,opt,name=place,proto3,oneof"`
+}
+
 func (*ControlRecord_Close) isControlRecord_Action() {}
 
 func (*ControlRecord_Open) isControlRecord_Action() {}
@@ -225,6 +253,10 @@ func (*ControlRecord_Mode) isControlRecord_Action() {}
 func (*ControlRecord_Undo) isControlRecord_Action() {}
 
 func (*ControlRecord_Rules) isControlRecord_Action() {}
+
+func (*ControlRecord_Take) isControlRecord_Action() {}
+
+func (*ControlRecord_Place) isControlRecord_Action() {}
 
 // ControlCaller is a caller in the form in which it is counted.
 type ControlCaller struct {
@@ -634,8 +666,7 @@ func (x *ControlUndo) GetTarget() []byte {
 	return nil
 }
 
-// ControlRules notes that an analyzer took over a file of rules. It changes nothing. Each id is noted once over all analyzers, or
-// several times if they start at once: then the first record counts.
+// ControlRules says which rules an id stands for. It changes nothing by itself: places name it. An id may be noted several times.
 type ControlRules struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Fingerprint of the rules.
@@ -690,11 +721,184 @@ func (x *ControlRules) GetText() []byte {
 	return nil
 }
 
+// ControlTake says that an owner has taken a partition of requests over: later places of lower epochs do not count for it.
+type ControlTake struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the topic of requests, 1 to 249 bytes.
+	Topic     string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	Partition int32  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	// Of the owner's claim; 1 or more.
+	Epoch         uint64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ControlTake) Reset() {
+	*x = ControlTake{}
+	mi := &file_control_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ControlTake) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ControlTake) ProtoMessage() {}
+
+func (x *ControlTake) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ControlTake.ProtoReflect.Descriptor instead.
+func (*ControlTake) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ControlTake) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *ControlTake) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *ControlTake) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+// ControlPlace says what its owner applies between two records of a partition of requests: the control records about the
+// partition up to one of them, each that no earlier place has, and then rules. A place counts if its epoch is not lower than that of
+// any take or place of the partition before it, and if its sequence number is higher than that of the last place of its epoch.
+type ControlPlace struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in ControlTake.
+	Topic     string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	Partition int32  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	Epoch     uint64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Numbers the places of an epoch from 1. A copy has the same number.
+	Seq uint64 `protobuf:"varint,4,opt,name=seq,proto3" json:"seq,omitempty"`
+	// Offset in the partition of requests: after all records before it, and before the record there. If a later place that counts
+	// has a lower one, this place has that one, too, because the partition has lost its end.
+	Before int64 `protobuf:"varint,5,opt,name=before,proto3" json:"before,omitempty"`
+	// The control records before this offset.
+	UpTo int64 `protobuf:"varint,6,opt,name=up_to,json=upTo,proto3" json:"up_to,omitempty"`
+	// Fingerprint of the rules that count from there on, …
+	RulesId uint64 `protobuf:"fixed64,7,opt,name=rules_id,json=rulesId,proto3" json:"rules_id,omitempty"`
+	// … and the offset of the control topic where they are noted.
+	RulesAt       int64 `protobuf:"varint,8,opt,name=rules_at,json=rulesAt,proto3" json:"rules_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ControlPlace) Reset() {
+	*x = ControlPlace{}
+	mi := &file_control_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ControlPlace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ControlPlace) ProtoMessage() {}
+
+func (x *ControlPlace) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ControlPlace.ProtoReflect.Descriptor instead.
+func (*ControlPlace) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ControlPlace) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *ControlPlace) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *ControlPlace) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *ControlPlace) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *ControlPlace) GetBefore() int64 {
+	if x != nil {
+		return x.Before
+	}
+	return 0
+}
+
+func (x *ControlPlace) GetUpTo() int64 {
+	if x != nil {
+		return x.UpTo
+	}
+	return 0
+}
+
+func (x *ControlPlace) GetRulesId() uint64 {
+	if x != nil {
+		return x.RulesId
+	}
+	return 0
+}
+
+func (x *ControlPlace) GetRulesAt() int64 {
+	if x != nil {
+		return x.RulesAt
+	}
+	return 0
+}
+
 var File_control_proto protoreflect.FileDescriptor
 
 const file_control_proto_rawDesc = "" +
 	"\n" +
-	"\rcontrol.proto\x12\ffloodgate.v1\x1a\x0ffloodgate.proto\"\xd0\x03\n" +
+	"\rcontrol.proto\x12\ffloodgate.v1\x1a\x0ffloodgate.proto\"\xb5\x04\n" +
 	"\rControlRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x12\n" +
 	"\x04time\x18\x02 \x01(\x10R\x04time\x12\x16\n" +
@@ -707,7 +911,9 @@ const file_control_proto_rawDesc = "" +
 	"\x04mode\x18\t \x01(\v2\x19.floodgate.v1.ControlModeH\x00R\x04mode\x12/\n" +
 	"\x04undo\x18\n" +
 	" \x01(\v2\x19.floodgate.v1.ControlUndoH\x00R\x04undo\x122\n" +
-	"\x05rules\x18\v \x01(\v2\x1a.floodgate.v1.ControlRulesH\x00R\x05rulesB\b\n" +
+	"\x05rules\x18\v \x01(\v2\x1a.floodgate.v1.ControlRulesH\x00R\x05rules\x12/\n" +
+	"\x04take\x18\f \x01(\v2\x19.floodgate.v1.ControlTakeH\x00R\x04take\x122\n" +
+	"\x05place\x18\r \x01(\v2\x1a.floodgate.v1.ControlPlaceH\x00R\x05placeB\b\n" +
 	"\x06action\"3\n" +
 	"\rControlCaller\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\fR\x04kind\x12\x0e\n" +
@@ -735,7 +941,20 @@ const file_control_proto_rawDesc = "" +
 	"\x06target\x18\x01 \x01(\fR\x06target\"=\n" +
 	"\fControlRules\x12\x19\n" +
 	"\brules_id\x18\x01 \x01(\x06R\arulesId\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\fR\x04textB*Z(github.com/509da70d/floodgate/schemas/pbb\x06proto3"
+	"\x04text\x18\x02 \x01(\fR\x04text\"W\n" +
+	"\vControlTake\x12\x14\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x14\n" +
+	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\"\xcd\x01\n" +
+	"\fControlPlace\x12\x14\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x14\n" +
+	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x10\n" +
+	"\x03seq\x18\x04 \x01(\x04R\x03seq\x12\x16\n" +
+	"\x06before\x18\x05 \x01(\x03R\x06before\x12\x13\n" +
+	"\x05up_to\x18\x06 \x01(\x03R\x04upTo\x12\x19\n" +
+	"\brules_id\x18\a \x01(\x06R\arulesId\x12\x19\n" +
+	"\brules_at\x18\b \x01(\x03R\arulesAtB*Z(github.com/509da70d/floodgate/schemas/pbb\x06proto3"
 
 var (
 	file_control_proto_rawDescOnce sync.Once
@@ -749,7 +968,7 @@ func file_control_proto_rawDescGZIP() []byte {
 	return file_control_proto_rawDescData
 }
 
-var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_control_proto_goTypes = []any{
 	(*ControlRecord)(nil), // 0: floodgate.v1.ControlRecord
 	(*ControlCaller)(nil), // 1: floodgate.v1.ControlCaller
@@ -760,7 +979,9 @@ var file_control_proto_goTypes = []any{
 	(*ControlMode)(nil),   // 6: floodgate.v1.ControlMode
 	(*ControlUndo)(nil),   // 7: floodgate.v1.ControlUndo
 	(*ControlRules)(nil),  // 8: floodgate.v1.ControlRules
-	(Mode)(0),             // 9: floodgate.v1.Mode
+	(*ControlTake)(nil),   // 9: floodgate.v1.ControlTake
+	(*ControlPlace)(nil),  // 10: floodgate.v1.ControlPlace
+	(Mode)(0),             // 11: floodgate.v1.Mode
 }
 var file_control_proto_depIdxs = []int32{
 	2,  // 0: floodgate.v1.ControlRecord.close:type_name -> floodgate.v1.ControlClose
@@ -770,16 +991,18 @@ var file_control_proto_depIdxs = []int32{
 	6,  // 4: floodgate.v1.ControlRecord.mode:type_name -> floodgate.v1.ControlMode
 	7,  // 5: floodgate.v1.ControlRecord.undo:type_name -> floodgate.v1.ControlUndo
 	8,  // 6: floodgate.v1.ControlRecord.rules:type_name -> floodgate.v1.ControlRules
-	1,  // 7: floodgate.v1.ControlClose.caller:type_name -> floodgate.v1.ControlCaller
-	1,  // 8: floodgate.v1.ControlOpen.caller:type_name -> floodgate.v1.ControlCaller
-	1,  // 9: floodgate.v1.ControlLimit.caller:type_name -> floodgate.v1.ControlCaller
-	1,  // 10: floodgate.v1.ControlReset.caller:type_name -> floodgate.v1.ControlCaller
-	9,  // 11: floodgate.v1.ControlMode.mode:type_name -> floodgate.v1.Mode
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	9,  // 7: floodgate.v1.ControlRecord.take:type_name -> floodgate.v1.ControlTake
+	10, // 8: floodgate.v1.ControlRecord.place:type_name -> floodgate.v1.ControlPlace
+	1,  // 9: floodgate.v1.ControlClose.caller:type_name -> floodgate.v1.ControlCaller
+	1,  // 10: floodgate.v1.ControlOpen.caller:type_name -> floodgate.v1.ControlCaller
+	1,  // 11: floodgate.v1.ControlLimit.caller:type_name -> floodgate.v1.ControlCaller
+	1,  // 12: floodgate.v1.ControlReset.caller:type_name -> floodgate.v1.ControlCaller
+	11, // 13: floodgate.v1.ControlMode.mode:type_name -> floodgate.v1.Mode
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_control_proto_init() }
@@ -796,6 +1019,8 @@ func file_control_proto_init() {
 		(*ControlRecord_Mode)(nil),
 		(*ControlRecord_Undo)(nil),
 		(*ControlRecord_Rules)(nil),
+		(*ControlRecord_Take)(nil),
+		(*ControlRecord_Place)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -803,7 +1028,7 @@ func file_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_control_proto_rawDesc), len(file_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -38,11 +39,17 @@ func newControl(change func(c *schemas.Control)) *schemas.Control {
 func actionOf(a schemas.ControlAction, then func(c *schemas.Control)) func(c *schemas.Control) {
 	return func(c *schemas.Control) {
 		c.Action = a
-		if a == schemas.ControlReset || a == schemas.ControlUndo || a == schemas.ControlRules {
+		if a == schemas.ControlReset || a >= schemas.ControlUndo {
 			c.Until = 0
 		}
-		if c.Global() {
+		if a >= schemas.ControlMode {
 			c.Caller = schemas.Caller{}
+		}
+		if a >= schemas.ControlTake {
+			c.ID, c.Reason, c.Topic, c.Partition, c.Epoch = schemas.ControlID{}, "", "floodgate.requests", 3, 1_700_000_000_000
+		}
+		if a == schemas.ControlPlace {
+			c.Seq, c.Before, c.UpTo, c.RulesID, c.RulesAt = 5, 4711, 812, 1<<64-1, 7
 		}
 		if then != nil {
 			then(c)
@@ -66,6 +73,13 @@ func controls() map[string]*schemas.Control {
 		"rules":     actionOf(schemas.ControlRules, func(c *schemas.Control) { c.RulesID, c.Text = 1<<64-1, []byte("version: 1\n") }),
 		"rules_too_long": actionOf(schemas.ControlRules, func(c *schemas.Control) {
 			c.RulesID = 1
+		}),
+		"take":        actionOf(schemas.ControlTake, nil),
+		"first_place": actionOf(schemas.ControlPlace, func(c *schemas.Control) { c.Partition, c.Seq, c.Before, c.UpTo, c.RulesAt = 0, 1, 0, 0, 0 }),
+		"place":       actionOf(schemas.ControlPlace, nil),
+		"last_place": actionOf(schemas.ControlPlace, func(c *schemas.Control) {
+			c.Topic, c.Partition, c.Epoch, c.Seq = strings.Repeat("t", schemas.MaxTopicName), math.MaxInt32, math.MaxUint64, math.MaxUint64
+			c.Before, c.UpTo, c.RulesAt = math.MaxInt64, math.MaxInt64, math.MaxInt64
 		}),
 		"any_bytes":  func(c *schemas.Control) { c.Caller.ID = "\x00\xff/%2f..\n\x1b[2J" },
 		"a_year":     func(c *schemas.Control) { c.Until = c.Time + int64(schemas.MaxClosure) },
@@ -120,32 +134,42 @@ func TestControlRecordsRoundTrip(t *testing.T) {
 func controlRejects() map[string]*schemas.Control {
 	limit := func(c *schemas.Control) { c.Action, c.Rule, c.Limit = schemas.ControlLimit, "per-key", 5 }
 	list := map[string]func(c *schemas.Control){
-		"bounds no id":            func(c *schemas.Control) { c.ID = schemas.ControlID{} },
-		"bounds no author":        func(c *schemas.Control) { c.Author = "" },
-		"bounds long author":      func(c *schemas.Control) { c.Author = strings.Repeat("a", schemas.MaxAuthor+1) },
-		"bounds no reason":        func(c *schemas.Control) { c.Reason = "" },
-		"bounds long reason":      func(c *schemas.Control) { c.Reason = strings.Repeat("r", schemas.MaxReason+1) },
-		"malformed reason":        func(c *schemas.Control) { c.Reason = "\xff" },
-		"bounds no until":         func(c *schemas.Control) { c.Until = 0 },
-		"bounds until now":        func(c *schemas.Control) { c.Until = c.Time },
-		"bounds more than a year": func(c *schemas.Control) { c.Until = c.Time + int64(schemas.MaxClosure) + 1 },
-		"bounds until overflows":  func(c *schemas.Control) { c.Time, c.Until = -1<<63, 1<<63-1 },
-		"bounds mode for ever":    actionOf(schemas.ControlMode, func(c *schemas.Control) { c.Until = 1<<63 - 1 }),
-		"caller_kind none":        func(c *schemas.Control) { c.Caller.Kind = "" },
-		"caller_kind letters":     func(c *schemas.Control) { c.Caller.Kind = "Key" },
-		"caller_kind canary":      func(c *schemas.Control) { c.Caller.Kind = schemas.KindCanary },
-		"caller_id none":          func(c *schemas.Control) { c.Caller.ID = "" },
-		"caller_id long":          func(c *schemas.Control) { c.Caller.ID = strings.Repeat("i", schemas.MaxCallerID+1) },
-		"caller_id of reset":      actionOf(schemas.ControlReset, func(c *schemas.Control) { c.Caller.ID = "" }),
-		"bounds long rule":        actionOf(schemas.ControlOpen, func(c *schemas.Control) { c.Rule = strings.Repeat("r", MaxRule+1) }),
-		"bounds long mode":        actionOf(schemas.ControlMode, func(c *schemas.Control) { c.Rule = strings.Repeat("r", MaxRule+1) }),
-		"malformed rule":          actionOf(schemas.ControlOpen, func(c *schemas.Control) { c.Rule = "\xff" }),
-		"bounds no rule":          func(c *schemas.Control) { limit(c); c.Rule = "" },
-		"bounds no limit":         func(c *schemas.Control) { limit(c); c.Limit = 0 },
-		"bounds less than none":   func(c *schemas.Control) { limit(c); c.Limit = -1 },
-		"bounds too much":         func(c *schemas.Control) { limit(c); c.Limit = maxControlLimit + 1 },
-		"bounds no target":        actionOf(schemas.ControlUndo, nil),
-		"bounds long text":        actionOf(schemas.ControlRules, func(c *schemas.Control) { c.Text = make([]byte, schemas.MaxControlText+1) }),
+		"bounds no id":                func(c *schemas.Control) { c.ID = schemas.ControlID{} },
+		"bounds no author":            func(c *schemas.Control) { c.Author = "" },
+		"bounds long author":          func(c *schemas.Control) { c.Author = strings.Repeat("a", schemas.MaxAuthor+1) },
+		"bounds no reason":            func(c *schemas.Control) { c.Reason = "" },
+		"bounds long reason":          func(c *schemas.Control) { c.Reason = strings.Repeat("r", schemas.MaxReason+1) },
+		"malformed reason":            func(c *schemas.Control) { c.Reason = "\xff" },
+		"bounds no until":             func(c *schemas.Control) { c.Until = 0 },
+		"bounds until now":            func(c *schemas.Control) { c.Until = c.Time },
+		"bounds more than a year":     func(c *schemas.Control) { c.Until = c.Time + int64(schemas.MaxClosure) + 1 },
+		"bounds until overflows":      func(c *schemas.Control) { c.Time, c.Until = -1<<63, 1<<63-1 },
+		"bounds mode for ever":        actionOf(schemas.ControlMode, func(c *schemas.Control) { c.Until = 1<<63 - 1 }),
+		"caller_kind none":            func(c *schemas.Control) { c.Caller.Kind = "" },
+		"caller_kind letters":         func(c *schemas.Control) { c.Caller.Kind = "Key" },
+		"caller_kind canary":          func(c *schemas.Control) { c.Caller.Kind = schemas.KindCanary },
+		"caller_id none":              func(c *schemas.Control) { c.Caller.ID = "" },
+		"caller_id long":              func(c *schemas.Control) { c.Caller.ID = strings.Repeat("i", schemas.MaxCallerID+1) },
+		"caller_id of reset":          actionOf(schemas.ControlReset, func(c *schemas.Control) { c.Caller.ID = "" }),
+		"bounds long rule":            actionOf(schemas.ControlOpen, func(c *schemas.Control) { c.Rule = strings.Repeat("r", MaxRule+1) }),
+		"bounds long mode":            actionOf(schemas.ControlMode, func(c *schemas.Control) { c.Rule = strings.Repeat("r", MaxRule+1) }),
+		"malformed rule":              actionOf(schemas.ControlOpen, func(c *schemas.Control) { c.Rule = "\xff" }),
+		"bounds no rule":              func(c *schemas.Control) { limit(c); c.Rule = "" },
+		"bounds no limit":             func(c *schemas.Control) { limit(c); c.Limit = 0 },
+		"bounds less than none":       func(c *schemas.Control) { limit(c); c.Limit = -1 },
+		"bounds too much":             func(c *schemas.Control) { limit(c); c.Limit = maxControlLimit + 1 },
+		"bounds no target":            actionOf(schemas.ControlUndo, nil),
+		"bounds take of no topic":     actionOf(schemas.ControlTake, func(c *schemas.Control) { c.Topic = "" }),
+		"bounds take of a long topic": actionOf(schemas.ControlTake, func(c *schemas.Control) { c.Topic = strings.Repeat("t", schemas.MaxTopicName+1) }),
+		"bounds take of no epoch":     actionOf(schemas.ControlTake, func(c *schemas.Control) { c.Epoch = 0 }),
+		"bounds take of no partition": actionOf(schemas.ControlTake, func(c *schemas.Control) { c.Partition = -1 }),
+		"bounds take of nobody":       actionOf(schemas.ControlTake, func(c *schemas.Control) { c.Author = "" }),
+		"bounds place of no epoch":    actionOf(schemas.ControlPlace, func(c *schemas.Control) { c.Epoch = 0 }),
+		"bounds place of no number":   actionOf(schemas.ControlPlace, func(c *schemas.Control) { c.Seq = 0 }),
+		"bounds place before the log": actionOf(schemas.ControlPlace, func(c *schemas.Control) { c.Before = -1 }),
+		"bounds place up to nothing":  actionOf(schemas.ControlPlace, func(c *schemas.Control) { c.UpTo = -1 }),
+		"bounds place without rules":  actionOf(schemas.ControlPlace, func(c *schemas.Control) { c.RulesAt = -1 }),
+		"bounds long text":            actionOf(schemas.ControlRules, func(c *schemas.Control) { c.Text = make([]byte, schemas.MaxControlText+1) }),
 	}
 	records := make(map[string]*schemas.Control)
 	for name, change := range list {
@@ -173,6 +197,14 @@ func forgedControl(c *schemas.Control) []byte {
 		m.Action = &ControlRecord_Undo{Undo: &ControlUndo{Target: c.Target[:]}}
 	case schemas.ControlRules:
 		m.Action = &ControlRecord_Rules{Rules: &ControlRules{RulesId: c.RulesID, Text: c.Text}}
+	case schemas.ControlTake:
+		m.Id, m.Reason = nil, ""
+		m.Action = &ControlRecord_Take{Take: &ControlTake{Topic: c.Topic, Partition: c.Partition, Epoch: c.Epoch}}
+	case schemas.ControlPlace:
+		m.Id, m.Reason = nil, ""
+		m.Action = &ControlRecord_Place{Place: &ControlPlace{
+			Topic: c.Topic, Partition: c.Partition, Epoch: c.Epoch, Seq: c.Seq, Before: c.Before, UpTo: c.UpTo, RulesId: c.RulesID, RulesAt: c.RulesAt,
+		}}
 	}
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
@@ -296,6 +328,8 @@ func controlJSON(t *testing.T, c *schemas.Control) string {
 		"id": c.ID.String(), "time": fmt.Sprint(c.Time), "author": c.Author, "reason": c.Reason, "action": c.Action.String(),
 		"kind": c.Caller.Kind, "caller_id_hex": hex.EncodeToString([]byte(c.Caller.ID)), "rule": c.Rule, "limit": fmt.Sprint(c.Limit),
 		"until": fmt.Sprint(c.Until), "target": c.Target.String(), "rules_id": fmt.Sprint(c.RulesID), "text": string(c.Text),
+		"topic": c.Topic, "partition": fmt.Sprint(c.Partition), "epoch": fmt.Sprint(c.Epoch), "seq": fmt.Sprint(c.Seq),
+		"before": fmt.Sprint(c.Before), "up_to": fmt.Sprint(c.UpTo), "rules_at": fmt.Sprint(c.RulesAt),
 	}
 	for name, value := range fields {
 		if value == "" || value == "0" || value == (schemas.ControlID{}).String() {
@@ -325,13 +359,13 @@ func FuzzDecodeControl(f *testing.F) {
 			}
 			return
 		}
-		if c.Action.String() == "unknown" || c.Reason == "" || c.Author == "" || len(c.Reason) > schemas.MaxReason {
+		if c.Action.String() == "unknown" || (c.Reason == "") != (c.Action >= schemas.ControlTake) || c.Author == "" || len(c.Reason) > schemas.MaxReason {
 			t.Fatalf("out of bounds: %+v", c)
 		}
 		if until := c.Until; until != 0 && (until <= c.Time || uint64(until)-uint64(c.Time) > uint64(schemas.MaxClosure)) {
 			t.Fatalf("in force for too long: %+v", c)
 		}
-		if !c.Global() && (c.Caller.Validate() != nil || c.Caller.Kind == schemas.KindCanary) {
+		if c.Action <= schemas.ControlReset && (c.Caller.Validate() != nil || c.Caller.Kind == schemas.KindCanary) {
 			t.Fatalf("about no caller: %+v", c)
 		}
 		canonical := mustControl(t, &c)

@@ -877,8 +877,6 @@ type StateRecord struct {
 	//	*StateRecord_Begin
 	//	*StateRecord_Row
 	//	*StateRecord_End
-	//	*StateRecord_Rules
-	//	*StateRecord_Control
 	Record        isStateRecord_Record `protobuf_oneof:"record"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -948,24 +946,6 @@ func (x *StateRecord) GetEnd() *StateEnd {
 	return nil
 }
 
-func (x *StateRecord) GetRules() *StateRules {
-	if x != nil {
-		if x, ok := x.Record.(*StateRecord_Rules); ok {
-			return x.Rules
-		}
-	}
-	return nil
-}
-
-func (x *StateRecord) GetControl() *StateControl {
-	if x != nil {
-		if x, ok := x.Record.(*StateRecord_Control); ok {
-			return x.Control
-		}
-	}
-	return nil
-}
-
 type isStateRecord_Record interface {
 	isStateRecord_Record()
 }
@@ -982,23 +962,11 @@ type StateRecord_End struct {
 	End *StateEnd `protobuf:"bytes,3,opt,name=end,proto3,oneof"`
 }
 
-type StateRecord_Rules struct {
-	Rules *StateRules `protobuf:"bytes,4,opt,name=rules,proto3,oneof"`
-}
-
-type StateRecord_Control struct {
-	Control *StateControl `protobuf:"bytes,5,opt,name=control,proto3,oneof"`
-}
-
 func (*StateRecord_Begin) isStateRecord_Record() {}
 
 func (*StateRecord_Row) isStateRecord_Record() {}
 
 func (*StateRecord_End) isStateRecord_Record() {}
-
-func (*StateRecord_Rules) isStateRecord_Record() {}
-
-func (*StateRecord_Control) isStateRecord_Record() {}
 
 // StateBegin starts a cycle. It holds the table of duplicates as of offset; where that does not fit one message, parts
 // of the table follow each other as begins of the same cycle.
@@ -1014,7 +982,7 @@ type StateBegin struct {
 	Part uint32 `protobuf:"varint,4,opt,name=part,proto3" json:"part,omitempty"`
 	// … and how many there are.
 	Parts uint32 `protobuf:"varint,5,opt,name=parts,proto3" json:"parts,omitempty"`
-	// The rules that the rows were folded under, …
+	// The rules that count at offset, …
 	RulesId uint64 `protobuf:"fixed64,6,opt,name=rules_id,json=rulesId,proto3" json:"rules_id,omitempty"`
 	// … since this offset.
 	RulesFrom int64        `protobuf:"varint,7,opt,name=rules_from,json=rulesFrom,proto3" json:"rules_from,omitempty"`
@@ -1025,13 +993,12 @@ type StateBegin struct {
 	TailOffset int64 `protobuf:"varint,10,opt,name=tail_offset,json=tailOffset,proto3" json:"tail_offset,omitempty"`
 	// … and the CRC-32C of its value: a log that was made anew has another there.
 	TailCrc uint32 `protobuf:"fixed32,11,opt,name=tail_crc,json=tailCrc,proto3" json:"tail_crc,omitempty"`
-	// Next offset of the control topic to apply as of offset.
-	Control int64 `protobuf:"varint,12,opt,name=control,proto3" json:"control,omitempty"`
-	// Where the last control records before control were applied; missing if none were. Its epoch is not set.
-	Place *StateControl `protobuf:"bytes,13,opt,name=place,proto3" json:"place,omitempty"`
-	// Offset and checksum of the last control record that was read, whatever it is about; its checksum is 0 if none was.
-	ControlTail   int64  `protobuf:"varint,14,opt,name=control_tail,json=controlTail,proto3" json:"control_tail,omitempty"`
-	ControlCrc    uint32 `protobuf:"varint,15,opt,name=control_crc,json=controlCrc,proto3" json:"control_crc,omitempty"`
+	// The offset of the control topic behind the last place that was applied as of offset; 0 if there was none. …
+	Placed int64 `protobuf:"varint,12,opt,name=placed,proto3" json:"placed,omitempty"`
+	// … And the epoch of that place.
+	PlacedEpoch uint64 `protobuf:"varint,13,opt,name=placed_epoch,json=placedEpoch,proto3" json:"placed_epoch,omitempty"`
+	// The text of the rules, in part 0; empty if it has more than 512 KiB.
+	Rules         []byte `protobuf:"bytes,14,opt,name=rules,proto3" json:"rules,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1143,32 +1110,25 @@ func (x *StateBegin) GetTailCrc() uint32 {
 	return 0
 }
 
-func (x *StateBegin) GetControl() int64 {
+func (x *StateBegin) GetPlaced() int64 {
 	if x != nil {
-		return x.Control
+		return x.Placed
 	}
 	return 0
 }
 
-func (x *StateBegin) GetPlace() *StateControl {
+func (x *StateBegin) GetPlacedEpoch() uint64 {
 	if x != nil {
-		return x.Place
+		return x.PlacedEpoch
+	}
+	return 0
+}
+
+func (x *StateBegin) GetRules() []byte {
+	if x != nil {
+		return x.Rules
 	}
 	return nil
-}
-
-func (x *StateBegin) GetControlTail() int64 {
-	if x != nil {
-		return x.ControlTail
-	}
-	return 0
-}
-
-func (x *StateBegin) GetControlCrc() uint32 {
-	if x != nil {
-		return x.ControlCrc
-	}
-	return 0
 }
 
 // DedupeRow is what an owner has seen of one producer or source.
@@ -1373,8 +1333,8 @@ func (x *SeenLines) GetOffset() int64 {
 	return 0
 }
 
-// StateRow is what one row of the owner's store was when the records before next had been folded, and the control records
-// before control applied. Rows follow each other by next, and by control where next is the same.
+// StateRow is what one row of the owner's store was when the records before next had been folded, and the places before placed
+// applied. Rows follow each other by next, and by placed where next is the same.
 type StateRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Epoch uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -1384,8 +1344,8 @@ type StateRow struct {
 	Key  []byte `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
 	// Empty if the row was removed since the cycle began.
 	Value []byte `protobuf:"bytes,5,opt,name=value,proto3" json:"value,omitempty"`
-	// Next offset of the control topic to apply.
-	Control       int64 `protobuf:"varint,6,opt,name=control,proto3" json:"control,omitempty"`
+	// The offset of the control topic behind the last place that was applied.
+	Placed        int64 `protobuf:"varint,6,opt,name=placed,proto3" json:"placed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1455,9 +1415,9 @@ func (x *StateRow) GetValue() []byte {
 	return nil
 }
 
-func (x *StateRow) GetControl() int64 {
+func (x *StateRow) GetPlaced() int64 {
 	if x != nil {
-		return x.Control
+		return x.Placed
 	}
 	return 0
 }
@@ -1529,170 +1489,6 @@ func (x *StateEnd) GetRows() int64 {
 func (x *StateEnd) GetFrom() int64 {
 	if x != nil {
 		return x.From
-	}
-	return 0
-}
-
-// StateRules says which rules count from an offset on. An owner writes it when rules change, and before each cycle.
-type StateRules struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Epoch uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// Fingerprint of the rules.
-	RulesId uint64 `protobuf:"fixed64,2,opt,name=rules_id,json=rulesId,proto3" json:"rules_id,omitempty"`
-	// First offset of the requests partition that they count.
-	From int64 `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`
-	// The rule file; empty if it does not fit a message.
-	Text []byte `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
-	// Next offset of the control topic when they changed: the control records before it were applied by the rules before.
-	Control       int64 `protobuf:"varint,5,opt,name=control,proto3" json:"control,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StateRules) Reset() {
-	*x = StateRules{}
-	mi := &file_floodgate_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StateRules) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StateRules) ProtoMessage() {}
-
-func (x *StateRules) ProtoReflect() protoreflect.Message {
-	mi := &file_floodgate_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StateRules.ProtoReflect.Descriptor instead.
-func (*StateRules) Descriptor() ([]byte, []int) {
-	return file_floodgate_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *StateRules) GetEpoch() uint64 {
-	if x != nil {
-		return x.Epoch
-	}
-	return 0
-}
-
-func (x *StateRules) GetRulesId() uint64 {
-	if x != nil {
-		return x.RulesId
-	}
-	return 0
-}
-
-func (x *StateRules) GetFrom() int64 {
-	if x != nil {
-		return x.From
-	}
-	return 0
-}
-
-func (x *StateRules) GetText() []byte {
-	if x != nil {
-		return x.Text
-	}
-	return nil
-}
-
-func (x *StateRules) GetControl() int64 {
-	if x != nil {
-		return x.Control
-	}
-	return 0
-}
-
-// StateControl says which records of the control topic were applied at an offset of the requests partition: before the record
-// there, and after all before it. An owner writes it before it folds on. It also writes one when it takes the partition over,
-// with no records if it has applied none: what owners of lower epochs write after that does not count.
-type StateControl struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Epoch uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// Offset of the requests partition.
-	From int64 `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"`
-	// Offsets of the control topic: from first on …
-	First int64 `protobuf:"varint,3,opt,name=first,proto3" json:"first,omitempty"`
-	// … until next, exclusive; none if that is first.
-	Next int64 `protobuf:"varint,4,opt,name=next,proto3" json:"next,omitempty"`
-	// Digest of all control records that were applied up to there, and of where.
-	Chain         uint64 `protobuf:"fixed64,5,opt,name=chain,proto3" json:"chain,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StateControl) Reset() {
-	*x = StateControl{}
-	mi := &file_floodgate_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StateControl) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StateControl) ProtoMessage() {}
-
-func (x *StateControl) ProtoReflect() protoreflect.Message {
-	mi := &file_floodgate_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StateControl.ProtoReflect.Descriptor instead.
-func (*StateControl) Descriptor() ([]byte, []int) {
-	return file_floodgate_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *StateControl) GetEpoch() uint64 {
-	if x != nil {
-		return x.Epoch
-	}
-	return 0
-}
-
-func (x *StateControl) GetFrom() int64 {
-	if x != nil {
-		return x.From
-	}
-	return 0
-}
-
-func (x *StateControl) GetFirst() int64 {
-	if x != nil {
-		return x.First
-	}
-	return 0
-}
-
-func (x *StateControl) GetNext() int64 {
-	if x != nil {
-		return x.Next
-	}
-	return 0
-}
-
-func (x *StateControl) GetChain() uint64 {
-	if x != nil {
-		return x.Chain
 	}
 	return 0
 }
@@ -1771,14 +1567,12 @@ const file_floodgate_proto_rawDesc = "" +
 	"rules_from\x18\v \x01(\x03R\trulesFrom\x12\x10\n" +
 	"\x03api\x18\f \x01(\tR\x03api\x12\x18\n" +
 	"\acontrol\x18\r \x01(\x03R\acontrol\x12\x16\n" +
-	"\x06events\x18\x0e \x01(\x03R\x06events\"\x8b\x02\n" +
+	"\x06events\x18\x0e \x01(\x03R\x06events\"\xa1\x01\n" +
 	"\vStateRecord\x120\n" +
 	"\x05begin\x18\x01 \x01(\v2\x18.floodgate.v1.StateBeginH\x00R\x05begin\x12*\n" +
 	"\x03row\x18\x02 \x01(\v2\x16.floodgate.v1.StateRowH\x00R\x03row\x12*\n" +
-	"\x03end\x18\x03 \x01(\v2\x16.floodgate.v1.StateEndH\x00R\x03end\x120\n" +
-	"\x05rules\x18\x04 \x01(\v2\x18.floodgate.v1.StateRulesH\x00R\x05rules\x126\n" +
-	"\acontrol\x18\x05 \x01(\v2\x1a.floodgate.v1.StateControlH\x00R\acontrolB\b\n" +
-	"\x06record\"\xcc\x03\n" +
+	"\x03end\x18\x03 \x01(\v2\x16.floodgate.v1.StateEndH\x00R\x03endB\b\n" +
+	"\x06record\"\x8d\x03\n" +
 	"\n" +
 	"StateBegin\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
@@ -1794,12 +1588,10 @@ const file_floodgate_proto_rawDesc = "" +
 	"\vtail_offset\x18\n" +
 	" \x01(\x03R\n" +
 	"tailOffset\x12\x19\n" +
-	"\btail_crc\x18\v \x01(\aR\atailCrc\x12\x18\n" +
-	"\acontrol\x18\f \x01(\x03R\acontrol\x120\n" +
-	"\x05place\x18\r \x01(\v2\x1a.floodgate.v1.StateControlR\x05place\x12!\n" +
-	"\fcontrol_tail\x18\x0e \x01(\x03R\vcontrolTail\x12\x1f\n" +
-	"\vcontrol_crc\x18\x0f \x01(\rR\n" +
-	"controlCrc\"\xa8\x01\n" +
+	"\btail_crc\x18\v \x01(\aR\atailCrc\x12\x16\n" +
+	"\x06placed\x18\f \x01(\x03R\x06placed\x12!\n" +
+	"\fplaced_epoch\x18\r \x01(\x04R\vplacedEpoch\x12\x14\n" +
+	"\x05rules\x18\x0e \x01(\fR\x05rules\"\xa8\x01\n" +
 	"\tDedupeRow\x12\x1a\n" +
 	"\bproducer\x18\x01 \x01(\fR\bproducer\x122\n" +
 	"\x06frames\x18\x02 \x01(\v2\x18.floodgate.v1.SeenFramesH\x00R\x06frames\x12/\n" +
@@ -1811,32 +1603,19 @@ const file_floodgate_proto_rawDesc = "" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05below\x18\x02 \x01(\x06R\x05below\"#\n" +
 	"\tSeenLines\x12\x16\n" +
-	"\x06offset\x18\x01 \x01(\x03R\x06offset\"\x8c\x01\n" +
+	"\x06offset\x18\x01 \x01(\x03R\x06offset\"\x8a\x01\n" +
 	"\bStateRow\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
 	"\x05cycle\x18\x02 \x01(\x04R\x05cycle\x12\x12\n" +
 	"\x04next\x18\x03 \x01(\x03R\x04next\x12\x10\n" +
 	"\x03key\x18\x04 \x01(\fR\x03key\x12\x14\n" +
-	"\x05value\x18\x05 \x01(\fR\x05value\x12\x18\n" +
-	"\acontrol\x18\x06 \x01(\x03R\acontrol\"^\n" +
+	"\x05value\x18\x05 \x01(\fR\x05value\x12\x16\n" +
+	"\x06placed\x18\x06 \x01(\x03R\x06placed\"^\n" +
 	"\bStateEnd\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
 	"\x05cycle\x18\x02 \x01(\x04R\x05cycle\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\x03R\x04rows\x12\x12\n" +
-	"\x04from\x18\x04 \x01(\x03R\x04from\"\x7f\n" +
-	"\n" +
-	"StateRules\x12\x14\n" +
-	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x19\n" +
-	"\brules_id\x18\x02 \x01(\x06R\arulesId\x12\x12\n" +
-	"\x04from\x18\x03 \x01(\x03R\x04from\x12\x12\n" +
-	"\x04text\x18\x04 \x01(\fR\x04text\x12\x18\n" +
-	"\acontrol\x18\x05 \x01(\x03R\acontrol\"x\n" +
-	"\fStateControl\x12\x14\n" +
-	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x12\n" +
-	"\x04from\x18\x02 \x01(\x03R\x04from\x12\x14\n" +
-	"\x05first\x18\x03 \x01(\x03R\x05first\x12\x12\n" +
-	"\x04next\x18\x04 \x01(\x03R\x04next\x12\x14\n" +
-	"\x05chain\x18\x05 \x01(\x06R\x05chain*?\n" +
+	"\x04from\x18\x04 \x01(\x03R\x04from*?\n" +
 	"\x04Mode\x12\x14\n" +
 	"\x10MODE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fMODE_ENFORCE\x10\x01\x12\x0f\n" +
@@ -1855,7 +1634,7 @@ func file_floodgate_proto_rawDescGZIP() []byte {
 }
 
 var file_floodgate_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_floodgate_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_floodgate_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_floodgate_proto_goTypes = []any{
 	(Mode)(0),               // 0: floodgate.v1.Mode
 	(*DecisionsRecord)(nil), // 1: floodgate.v1.DecisionsRecord
@@ -1872,8 +1651,6 @@ var file_floodgate_proto_goTypes = []any{
 	(*SeenLines)(nil),       // 12: floodgate.v1.SeenLines
 	(*StateRow)(nil),        // 13: floodgate.v1.StateRow
 	(*StateEnd)(nil),        // 14: floodgate.v1.StateEnd
-	(*StateRules)(nil),      // 15: floodgate.v1.StateRules
-	(*StateControl)(nil),    // 16: floodgate.v1.StateControl
 }
 var file_floodgate_proto_depIdxs = []int32{
 	2,  // 0: floodgate.v1.DecisionsRecord.decision:type_name -> floodgate.v1.Decision
@@ -1886,17 +1663,14 @@ var file_floodgate_proto_depIdxs = []int32{
 	9,  // 7: floodgate.v1.StateRecord.begin:type_name -> floodgate.v1.StateBegin
 	13, // 8: floodgate.v1.StateRecord.row:type_name -> floodgate.v1.StateRow
 	14, // 9: floodgate.v1.StateRecord.end:type_name -> floodgate.v1.StateEnd
-	15, // 10: floodgate.v1.StateRecord.rules:type_name -> floodgate.v1.StateRules
-	16, // 11: floodgate.v1.StateRecord.control:type_name -> floodgate.v1.StateControl
-	10, // 12: floodgate.v1.StateBegin.dedupe:type_name -> floodgate.v1.DedupeRow
-	16, // 13: floodgate.v1.StateBegin.place:type_name -> floodgate.v1.StateControl
-	11, // 14: floodgate.v1.DedupeRow.frames:type_name -> floodgate.v1.SeenFrames
-	12, // 15: floodgate.v1.DedupeRow.lines:type_name -> floodgate.v1.SeenLines
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	10, // 10: floodgate.v1.StateBegin.dedupe:type_name -> floodgate.v1.DedupeRow
+	11, // 11: floodgate.v1.DedupeRow.frames:type_name -> floodgate.v1.SeenFrames
+	12, // 12: floodgate.v1.DedupeRow.lines:type_name -> floodgate.v1.SeenLines
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_floodgate_proto_init() }
@@ -1913,8 +1687,6 @@ func file_floodgate_proto_init() {
 		(*StateRecord_Begin)(nil),
 		(*StateRecord_Row)(nil),
 		(*StateRecord_End)(nil),
-		(*StateRecord_Rules)(nil),
-		(*StateRecord_Control)(nil),
 	}
 	file_floodgate_proto_msgTypes[9].OneofWrappers = []any{
 		(*DedupeRow_Frames)(nil),
@@ -1926,7 +1698,7 @@ func file_floodgate_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_floodgate_proto_rawDesc), len(file_floodgate_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   16,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

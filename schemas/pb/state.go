@@ -54,37 +54,24 @@ func validateState(r *StateRecord) error {
 	case *StateRecord_Begin:
 		return validateBegin(m.Begin)
 	case *StateRecord_Row:
-		if m.Row.GetNext() < 0 || m.Row.GetControl() < 0 || len(m.Row.GetKey()) == 0 {
-			return fmt.Errorf("%w: got a row of key %q as of %d, control %d", ErrBounds, m.Row.GetKey(), m.Row.GetNext(), m.Row.GetControl())
+		if m.Row.GetNext() < 0 || m.Row.GetPlaced() < 0 || len(m.Row.GetKey()) == 0 {
+			return fmt.Errorf("%w: got a row of key %q as of %d, place %d", ErrBounds, m.Row.GetKey(), m.Row.GetNext(), m.Row.GetPlaced())
 		}
 	case *StateRecord_End:
 		if m.End.GetRows() < 0 || m.End.GetFrom() < 0 {
 			return fmt.Errorf("%w: got an end of %d rows from %d", ErrBounds, m.End.GetRows(), m.End.GetFrom())
 		}
-	case *StateRecord_Rules:
-		if m.Rules.GetFrom() < 0 || m.Rules.GetControl() < 0 || len(m.Rules.GetText()) > MaxStateRules {
-			return fmt.Errorf("%w: got rules of %d bytes from %d", ErrBounds, len(m.Rules.GetText()), m.Rules.GetFrom())
-		}
-	case *StateRecord_Control:
-		return validatePlace(m.Control)
 	default:
 		return ErrUnknown
 	}
 	return nil
 }
 
-func validatePlace(c *StateControl) error {
-	if c.GetFrom() < 0 || c.GetFirst() < 0 || c.GetNext() < c.GetFirst() {
-		return fmt.Errorf("%w: got control records from %d until %d, applied at %d", ErrBounds, c.GetFirst(), c.GetNext(), c.GetFrom())
-	}
-	return nil
-}
-
 func validateBegin(b *StateBegin) error {
 	switch {
-	case b.GetOffset() < 0 || b.GetRulesFrom() < 0 || b.GetTailOffset() < 0 || b.GetControl() < 0 || b.GetControlTail() < 0:
-		return fmt.Errorf("%w: got a begin at %d, rules from %d, tail %d, control %d with tail %d", ErrBounds,
-			b.GetOffset(), b.GetRulesFrom(), b.GetTailOffset(), b.GetControl(), b.GetControlTail())
+	case b.GetOffset() < 0 || b.GetRulesFrom() < 0 || b.GetTailOffset() < 0 || b.GetPlaced() < 0 || len(b.GetRules()) > MaxStateRules:
+		return fmt.Errorf("%w: got a begin at %d, rules from %d of %d bytes, tail %d, place %d", ErrBounds,
+			b.GetOffset(), b.GetRulesFrom(), len(b.GetRules()), b.GetTailOffset(), b.GetPlaced())
 	case b.GetParts() < 1 || b.GetParts() > maxStateParts || b.GetPart() >= b.GetParts():
 		return fmt.Errorf("%w: got part %d of %d", ErrBounds, b.GetPart(), b.GetParts())
 	}
@@ -96,5 +83,5 @@ func validateBegin(b *StateBegin) error {
 			return fmt.Errorf("%w: got producer %x without the frames or lines that were counted", ErrMalformed, d.GetProducer())
 		}
 	}
-	return validatePlace(b.GetPlace())
+	return nil
 }

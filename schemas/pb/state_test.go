@@ -15,21 +15,17 @@ func stateRecords() map[string]*StateRecord {
 	return map[string]*StateRecord{
 		"begin": {Record: &StateRecord_Begin{Begin: &StateBegin{
 			Epoch: 7, Cycle: 3, Offset: 100, Parts: 2, Part: 1, RulesId: math.MaxUint64, RulesFrom: 9, LogTime: math.MinInt64,
-			TailOffset: 99, TailCrc: math.MaxUint32, Control: 12, Place: &StateControl{From: 90, First: 7, Next: 12, Chain: math.MaxUint64}, ControlTail: 11, ControlCrc: math.MaxUint32,
+			TailOffset: 99, TailCrc: math.MaxUint32, Placed: 12, PlacedEpoch: math.MaxUint64, Rules: []byte("version: 1\n"),
 			Dedupe: []*DedupeRow{
 				{Producer: id, Last: 5, Seen: &DedupeRow_Frames{Frames: &SeenFrames{Seq: math.MaxUint64, Below: math.MaxUint64}}},
 				{Producer: id, Last: -5, Seen: &DedupeRow_Lines{Lines: &SeenLines{Offset: -1}}},
 			},
 		}}},
-		"the first begin":    {Record: &StateRecord_Begin{Begin: &StateBegin{Parts: 1}}},
-		"row":                {Record: &StateRecord_Row{Row: &StateRow{Epoch: 7, Cycle: 3, Next: 101, Key: []byte("wr\x00key:a"), Value: []byte{1}, Control: math.MaxInt64}}},
-		"a row that went":    {Record: &StateRecord_Row{Row: &StateRow{Next: math.MaxInt64, Key: []byte{0}}}},
-		"end":                {Record: &StateRecord_End{End: &StateEnd{Epoch: 7, Cycle: 3, Rows: 2, From: 12}}},
-		"an end of nothing":  {Record: &StateRecord_End{End: &StateEnd{}}},
-		"rules":              {Record: &StateRecord_Rules{Rules: &StateRules{Epoch: 7, RulesId: 1, From: 50, Text: []byte("version: 1\n")}}},
-		"control":            {Record: &StateRecord_Control{Control: &StateControl{Epoch: 7, From: 90, First: 12, Next: math.MaxInt64, Chain: 1}}},
-		"no control yet":     {Record: &StateRecord_Control{Control: &StateControl{Epoch: math.MaxUint64}}},
-		"rules without text": {Record: &StateRecord_Rules{Rules: &StateRules{}}},
+		"the first begin":   {Record: &StateRecord_Begin{Begin: &StateBegin{Parts: 1}}},
+		"row":               {Record: &StateRecord_Row{Row: &StateRow{Epoch: 7, Cycle: 3, Next: 101, Key: []byte("wr\x00key:a"), Value: []byte{1}, Placed: math.MaxInt64}}},
+		"a row that went":   {Record: &StateRecord_Row{Row: &StateRow{Next: math.MaxInt64, Key: []byte{0}}}},
+		"end":               {Record: &StateRecord_End{End: &StateEnd{Epoch: 7, Cycle: 3, Rows: 2, From: 12}}},
+		"an end of nothing": {Record: &StateRecord_End{End: &StateEnd{}}},
 	}
 }
 
@@ -50,9 +46,6 @@ func TestStateRecordsRoundTrip(t *testing.T) {
 
 func TestStateRecordsThatAreRefused(t *testing.T) {
 	begin := func(b *StateBegin) *StateRecord { return &StateRecord{Record: &StateRecord_Begin{Begin: b}} }
-	controlled := func(from, first, next int64) *StateRecord {
-		return &StateRecord{Record: &StateRecord_Control{Control: &StateControl{From: from, First: first, Next: next}}}
-	}
 	sender := func(d *DedupeRow) *StateRecord { return begin(&StateBegin{Parts: 1, Dedupe: []*DedupeRow{d}}) }
 	tests := map[string]struct {
 		record *StateRecord
@@ -63,6 +56,7 @@ func TestStateRecordsThatAreRefused(t *testing.T) {
 		"a part beyond the last":     {begin(&StateBegin{Part: 1, Parts: 1}), ErrBounds},
 		"four billion parts":         {begin(&StateBegin{Parts: math.MaxUint32}), ErrBounds},
 		"a begin before the log":     {begin(&StateBegin{Parts: 1, Offset: -1}), ErrBounds},
+		"rules that fit no message":  {begin(&StateBegin{Parts: 1, Rules: make([]byte, MaxStateRules+1)}), ErrBounds},
 		"rules before the log":       {begin(&StateBegin{Parts: 1, RulesFrom: -1}), ErrBounds},
 		"a tail before the log":      {begin(&StateBegin{Parts: 1, TailOffset: math.MinInt64}), ErrBounds},
 		"a sender without id":        {sender(&DedupeRow{Seen: &DedupeRow_Lines{Lines: &SeenLines{}}}), ErrBounds},
@@ -72,15 +66,8 @@ func TestStateRecordsThatAreRefused(t *testing.T) {
 		"a row before the log":       {&StateRecord{Record: &StateRecord_Row{Row: &StateRow{Key: []byte{1}, Next: -1}}}, ErrBounds},
 		"an end of fewer than none":  {&StateRecord{Record: &StateRecord_End{End: &StateEnd{Rows: -1}}}, ErrBounds},
 		"an end from nowhere":        {&StateRecord{Record: &StateRecord_End{End: &StateEnd{From: -1}}}, ErrBounds},
-		"rules from nowhere":         {&StateRecord{Record: &StateRecord_Rules{Rules: &StateRules{From: -1}}}, ErrBounds},
-		"rules that fit no message":  {&StateRecord{Record: &StateRecord_Rules{Rules: &StateRules{Text: make([]byte, MaxStateRules+1)}}}, ErrBounds},
-		"control before the log":     {controlled(-1, 0, 1), ErrBounds},
-		"control before its topic":   {controlled(0, -1, 1), ErrBounds},
-		"control backwards":          {controlled(0, 2, 1), ErrBounds},
-		"a begin before control":     {begin(&StateBegin{Parts: 1, Control: -1}), ErrBounds},
-		"a begin before its tail":    {begin(&StateBegin{Parts: 1, ControlTail: -1}), ErrBounds},
-		"a row before control":       {&StateRecord{Record: &StateRecord_Row{Row: &StateRow{Key: []byte{1}, Control: -1}}}, ErrBounds},
-		"a begin with a bad place":   {begin(&StateBegin{Parts: 1, Place: &StateControl{First: 2, Next: 1}}), ErrBounds},
+		"a begin before its place":   {begin(&StateBegin{Parts: 1, Placed: -1}), ErrBounds},
+		"a row before its place":     {&StateRecord{Record: &StateRecord_Row{Row: &StateRow{Key: []byte{1}, Placed: -1}}}, ErrBounds},
 		"a row that fits no message": {&StateRecord{Record: &StateRecord_Row{Row: &StateRow{Key: []byte{1}, Value: make([]byte, MaxState)}}}, ErrBounds},
 	}
 	for name, test := range tests {

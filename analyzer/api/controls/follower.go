@@ -91,7 +91,7 @@ func (f *Follower) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var tail schemas.ControlTail // the last record that was read
+	var tail control.Tail // the last record that was read
 	for {
 		f.reached(cursor.Offset(), end)
 		batch, err := cursor.Next(ctx)
@@ -119,6 +119,9 @@ func (f *Follower) apply(b *kafkaio.Batch) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	skipped := control.Decode(b, func(r *control.Record) {
+		if !r.Control.OfPeople() && r.Control.Action != schemas.ControlRules {
+			return // where owners apply the others
+		}
 		r.Control.Text = nil
 		f.add(api.Record{Control: r.Control, Offset: r.Offset})
 	})

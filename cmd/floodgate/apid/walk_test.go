@@ -348,7 +348,7 @@ func (p *plant) walkOn(w *web, inAnHour time.Time) {
 	}
 	var status apiv1.Status
 	p.call(http.MethodGet, "/v1/status", nil, &status)
-	if !status.Board.Ready || !status.Control.Ready || status.Control.Next != 9 || len(status.Partitions) != walkPartitions || !status.Partitions[0].Here || !status.RulesAgree {
+	if !status.Board.Ready || !status.Control.Ready || status.Control.Next < 9 || len(status.Partitions) != walkPartitions || !status.Partitions[0].Here || !status.RulesAgree {
 		t.Errorf("got %+v, want all parts to be ready", status)
 	}
 	var callers apiv1.CallerList

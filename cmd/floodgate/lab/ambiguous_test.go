@@ -198,7 +198,7 @@ func TestAmbiguousProduces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	compareBest(t, client, names.Requests, names.State, names.Control, rulesSet, []string{filepath.Join(dir, "counts")}, truth)
+	compareBest(t, client, names.Requests, names.Control, rulesSet, []string{filepath.Join(dir, "counts")}, truth)
 }
 
 // recordRandomly records requests at a pace that leaves nothing out, and returns how many of whom.

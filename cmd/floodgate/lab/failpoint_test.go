@@ -239,9 +239,11 @@ func (v *victim) circumstances(p failpoint.Point) circumstance {
 		c.minimum = 30
 	case failpoint.Published, failpoint.CommitBegins, failpoint.InsideCommit, failpoint.CommitEnds:
 		c.minimum = 12
-	case failpoint.RulesChanged, failpoint.RulesCommitted:
-		c.ready = v.reload
-	case failpoint.ControlApplied, failpoint.ControlCommitted, failpoint.ControlRecorded:
+	case failpoint.RulesNoted:
+		c.ready, c.minimum = v.reload, 1
+	case failpoint.TakeAppended:
+		c.before = v.maybeWipe
+	case failpoint.PlaceAppended, failpoint.PlaceRead, failpoint.PlaceApplied:
 		c.before = v.maybeWipe
 		c.minimum = 1
 	case failpoint.Draining, failpoint.Drained:
@@ -487,7 +489,7 @@ func (v *victim) rest(t *testing.T) {
 	}
 	defer noForks()()
 	v.person.compare(t, set, []string{v.counts()})
-	compareBest(t, v.gen.client, v.gen.topic, v.names().State, v.names().Control, set, []string{v.counts()}, v.gen.truth)
+	compareBest(t, v.gen.client, v.gen.topic, v.names().Control, set, []string{v.counts()}, v.gen.truth)
 	v.oracle.readDecisions(t.Context(), t, v.gen.client, v.names().Decisions)
 	v.oracle.verdict(t)
 	t.Logf("%d lives, %d entries sent, %d of %d callers closed for good", v.lives, v.gen.entries, over, len(v.weight))

@@ -136,7 +136,7 @@ func (c *auditConfig) auditPartition(ctx context.Context, p command.Process, cli
 	}
 	logger := p.Logger()
 	r, err := audit.Run(ctx, client, audit.Config{
-		Fold: fold, Requests: c.kafka.Names.Requests, State: c.kafka.Names.State, Control: c.kafka.Names.Control,
+		Fold: fold, Requests: c.kafka.Names.Requests, Control: c.kafka.Names.Control,
 		Dir: filepath.Join(c.data, strconv.Itoa(fold.Partition)), Rules: set,
 		Store: store.Options{Logger: logger}, Logger: logger, Progress: newAuditBar(p, fold.Partition),
 	})
@@ -295,11 +295,8 @@ func renderAudit(p command.Process, reports []audit.Report, sum auditSummary, ma
 
 // doubts says why a report is approximate.
 func doubts(r *audit.Report) (list []string) {
-	if r.Guessed > 0 {
-		list = append(list, fmt.Sprintf("nothing says where %d control records were applied: they were applied where the log reaches their time", r.Guessed))
-	}
 	if r.LostControls {
-		list = append(list, "the topic of control does not hold all records that were applied: see --topic-name")
+		list = append(list, "the topic of control does not hold all that was applied: see --topic-name")
 	}
 	return list
 }

@@ -260,7 +260,7 @@ func encodeStore(p command.Process, partitions []storePartition, rows []storeRow
 	}
 	for _, sp := range partitions {
 		if err := enc.Encode(map[string]any{
-			"type": "partition", "partition": sp.number, "next": sp.at.Next, "control": sp.at.Control, "rows": sp.at.Rows, "digest": fmt.Sprintf("%016x", sp.at.Digest),
+			"type": "partition", "partition": sp.number, "next": sp.at.Next, "placed": sp.at.Placed, "rows": sp.at.Rows, "digest": fmt.Sprintf("%016x", sp.at.Digest),
 		}); err != nil {
 			return err
 		}

@@ -1,0 +1,146 @@
+package control
+
+import (
+	"slices"
+
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// Order says what applies before which record of requests[p], as the control topic has it. Take is given the records of the topic
+// about the partition, in their order; Due returns what applies, in its order. What an Order says of a topic does not depend on when
+// it is asked, but for a partition that has lost its end: see Step.Before.
+//
+// One goroutine may use an Order. Make one with NewOrder.
+type Order struct {
+	fence   schemas.Fence    // takes and places that count
+	next    int64            // the offset of the topic behind what was read
+	upTo    int64            // what people decided before this offset is in a step, or was
+	waiting []Record         // what people decided since
+	steps   []Step           // places that count and were not due yet; Before never falls
+	noted   map[uint64]int64 // where rules are noted, by their id
+}
+
+// Step is what one place applies.
+type Step struct {
+	Place   int64    // the offset of the place in the control topic
+	Epoch   uint64   // of the owner that appended it
+	Before  int64    // the offset of requests[p] before which it applies: the lowest that this place and later ones say
+	Records []Record // what people decided, in its order; it comes first
+	RulesID uint64   // the rules that count after that, …
+	RulesAt int64    // … and where they are noted
+}
+
+// NewOrder returns the order of what follows a place that counts; with nil, of the whole topic. It is to be given the records from
+// Next on.
+func NewOrder(after *Record) *Order {
+	o := &Order{noted: make(map[uint64]int64)}
+	if after != nil {
+		c := &after.Control
+		o.fence = schemas.Fence{Epoch: c.Epoch, Seq: c.Seq}
+		o.upTo = min(c.UpTo, after.Offset)
+		o.next = o.upTo
+		o.noted[c.RulesID] = c.RulesAt
+	}
+	return o
+}
+
+// Take takes the next record of the topic about the partition.
+func (o *Order) Take(r *Record) {
+	c := &r.Control
+	switch {
+	case c.Action == schemas.ControlTake:
+		o.fence.Claim(c.Epoch)
+	case c.Action == schemas.ControlPlace:
+		if o.fence.Heartbeat(c.Epoch, c.Seq) {
+			o.place(r)
+		}
+	case c.Action == schemas.ControlRules:
+		if _, known := o.noted[c.RulesID]; !known {
+			o.noted[c.RulesID] = r.Offset
+		}
+	case r.Offset >= o.upTo:
+		o.waiting = append(o.waiting, *r)
+	}
+}
+
+// place adds the step of a place that counts.
+func (o *Order) place(r *Record) {
+	c := &r.Control
+	for i := len(o.steps) - 1; i >= 0 && o.steps[i].Before > c.Before; i-- {
+		o.steps[i].Before = c.Before
+	}
+	n, upTo := 0, min(c.UpTo, r.Offset)
+	for n < len(o.waiting) && o.waiting[n].Offset < upTo {
+		n++
+	}
+	o.steps = append(o.steps, Step{
+		Place: r.Offset, Epoch: c.Epoch, Before: c.Before, Records: o.waiting[:n:n], RulesID: c.RulesID, RulesAt: c.RulesAt,
+	})
+	o.waiting, o.upTo = o.waiting[n:], max(o.upTo, upTo)
+}
+
+// ReadTo says that all records about the partition before an offset of the topic were taken.
+func (o *Order) ReadTo(next int64) { o.next = max(o.next, next) }
+
+// Next returns the offset of the topic behind what was read.
+func (o *Order) Next() int64 { return o.next }
+
+// Epoch returns the highest epoch of a take or place: an owner of a lower one was replaced.
+func (o *Order) Epoch() uint64 { return o.fence.Epoch }
+
+// Due returns what applies before the record of requests[p] at an offset and after those before it, step by step.
+func (o *Order) Due(offset int64) (step Step, ok bool) {
+	if len(o.steps) == 0 || o.steps[0].Before > offset {
+		return Step{}, false
+	}
+	step = o.steps[0]
+	o.steps = o.steps[1:]
+	return step, true
+}
+
+// Steps returns the steps that were not due yet. They must not be changed.
+func (o *Order) Steps() []Step { return o.steps }
+
+// Waiting returns what people decided and no place applies yet. It must not be changed.
+func (o *Order) Waiting() []Record { return o.waiting }
+
+// Applied returns the offset of the topic before which all is applied that people decided about the partition, where the steps
+// that were due are applied.
+func (o *Order) Applied() int64 {
+	for i := range o.steps {
+		if r := o.steps[i].Records; len(r) > 0 {
+			return r[0].Offset
+		}
+	}
+	if len(o.waiting) > 0 {
+		return o.waiting[0].Offset
+	}
+	return o.next
+}
+
+// PassedOver reports whether counts up to an offset of requests[p], in which the places before another one of the topic are applied,
+// lack a place that stands before that offset. The owner that made them had been replaced.
+func (o *Order) PassedOver(offset, placed int64) bool {
+	return slices.ContainsFunc(o.steps, func(s Step) bool { return s.Place >= placed && s.Before < offset })
+}
+
+// Forget drops the steps before an offset of requests[p], where another topic than this one has said what applies there. What
+// people decided in them waits for the next place: whoever has applied it will not do so again.
+func (o *Order) Forget(offset int64) {
+	var records []Record
+	for len(o.steps) > 0 && o.steps[0].Before < offset {
+		records = append(records, o.steps[0].Records...)
+		o.steps = o.steps[1:]
+	}
+	if len(o.steps) > 0 {
+		o.steps[0].Records = append(records, o.steps[0].Records...)
+		return
+	}
+	o.waiting = append(records, o.waiting...)
+}
+
+// Noted returns where rules are noted.
+func (o *Order) Noted(id uint64) (offset int64, ok bool) {
+	offset, ok = o.noted[id]
+	return offset, ok
+}
