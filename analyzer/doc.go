@@ -13,11 +13,11 @@
 //
 // The parts of an Owner, each in a file of its name:
 //   - ledger: the fold, the store, and how far into the log both reach; checkpoints.go commits it by way of a committer.
-//   - recovery: verifies the store, decides whether to start from the store, a snapshot (start.go) or the log alone, and
-//     folds the records from there to the end that the log has at that time (refold.go).
+//   - recovery: decides whether to start from the store, a snapshot or the log alone, and folds the records from there to
+//     the end that the log has at that time (refold.go).
 //   - intake: passes batches from the fetcher to the ledger, and changes from the ledger to the publisher.
-//   - controls: applies what people decide by hand (package control reads it), between two records of requests[p]; in
-//     controlrestore.go again where an owner had applied it.
+//   - controls: applies what the control topic says (package control reads it), between two records of requests[p], and
+//     appends the takes and places of this owner. ruleNotes knows where the texts of rules are in that topic.
 //   - snapshotter: writes the ledger to state[p], in cycles. Package snapshot has the records.
 //   - claimer: takes the partition over; decisionsReader reads what gates believe.
 //   - publisher: writes decisions[p], in batches. Package outbox has the rules of what goes out and what is repeated in cycles;
@@ -31,18 +31,22 @@
 //	log      ──0────────B──n1─────n2──────▶ next
 //	snapshot            │  └row 1  └row 2    the log is folded from B; at n1, row 1 gets the snapshot's value
 //
-// The text of the rules, and the offset since which they count, are recorded there too. So a log that is folded again is
-// folded by the same rules as before.
+// What is put between two records (control records, and changes of rules) is written in the control topic alone. An owner appends
+// a take when it has claimed the partition. For what is new it appends a place at its next offset, reads the place back, and applies
+// it. From append to apply it folds nothing: that is some milliseconds, and only if a person or a file changed something. If it
+// is not known whether the place is in the topic, because the answer was lost, the owner waits until it knows.
 //
-// What people decide by hand comes in the topic of control. An owner applies it at a place: between two records, which it publishes
-// with a heartbeat behind it, commits to the store, and writes to state[p], before it folds on. Several records that wait share a
-// place. Records about other partitions only move the offset. An owner without a lease applies nothing.
+//	control ──batch──▶ Order: something waits ──place──▶ control ──batch──▶ Order: due ──▶ fold ──changes, heartbeat──▶ decisions[p]
 //
-//	control ──batch──▶ fold ──changes, heartbeat──▶ decisions[p]; rows, offset and place ──▶ store; place ──▶ state[p]
+// No checkpoint is part of that: whoever comes next reads the place. All decisions of people that wait share a place. Records about
+// other partitions only move the offset. An owner without a lease appends nothing. It appends a place when it starts, too, so that the
+// rules of each record are known; on a partition without any place it does so before it folds the first record. A new file of rules
+// counts from that place on: what waited in the log is counted by the rules of before.
 //
-// While an owner restores, it applies each record at its place again. Places that it only guessed, or that only its store knew, it
-// writes to state[p] itself. It begins with a mark in state[p]: what a replaced owner writes there after that does not count. Without
-// the topic owners count as before, and say that nobody can act.
+// While the control topic is away, an owner counts on, and applies nothing. An owner that starts waits for it; if its store is of its own
+// rules and nobody else has claimed the partition since, it waits for two seconds only. If it then finds a place that it has passed
+// over, it stops, and the next owner gives the store up. A topic that was made anew, or has lost its end, takes nothing out of force: the
+// owner takes the partition over in it once more, and begins with a place.
 //
 // An Analyzer runs the owners of the partitions that its consumer group assigns to it. An Analyzer without a partition
 // stands by, and is ready. Packages audit and repartition read the same topics, but use no Owner.

@@ -82,7 +82,7 @@ func (d *daemon) prepareTopics(ctx context.Context) (partitions int, err error) 
 	return partitions, nil
 }
 
-// prepareControl creates the topic of control if it is missing, and logs what is wrong with it. Counting goes on without it: the
+// prepareControl creates the topic of control if it is missing, and logs what is wrong with it. Owners wait until it is there: the
 // analyzer may have no right to create it.
 func (d *daemon) prepareControl(ctx context.Context) {
 	specs := kafkaio.Layout{Names: schemas.TopicNames{Control: d.kafka.Names.Control}, Partitions: 1}.Specs()
@@ -90,7 +90,7 @@ func (d *daemon) prepareControl(ctx context.Context) {
 	created, err := d.client.EnsureTopics(ctx, control)
 	switch {
 	case err != nil && ctx.Err() == nil:
-		d.logger.Warn("cannot create the topic of control: nobody can close or open callers by hand", "topic", control.Name, "error", err)
+		d.logger.Warn("cannot create the topic of control: owners wait for it", "topic", control.Name, "error", err)
 		return
 	case len(created) > 0:
 		d.logger.Info("created topics", "topics", created)
@@ -98,7 +98,7 @@ func (d *daemon) prepareControl(ctx context.Context) {
 	d.warnOfTopics(ctx, control)
 }
 
-// prepareEvents is prepareControl for the topic of events: counting goes on without it, too.
+// prepareEvents is prepareControl for the topic of events: counting goes on without it.
 func (d *daemon) prepareEvents(ctx context.Context, partitions int) {
 	specs := kafkaio.Layout{Names: schemas.TopicNames{Events: d.kafka.Names.Events}, Partitions: partitions}.Specs()
 	events := specs[len(specs)-1]
