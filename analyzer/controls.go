@@ -363,14 +363,15 @@ func (c *controls) retryUnknown() kafkaio.Retry {
 	}
 }
 
-// noteRules returns where the topic has the text of rules. It appends the text if nobody has.
+// noteRules returns where the topic has the text of rules. It appends the text if nobody has, and tries once: a text that stands
+// twice does no harm.
 func (c *controls) noteRules(ctx context.Context, set *rules.Set) (offset int64, err error) {
 	if offset, ok := c.order.Noted(set.ID()); ok {
 		return offset, nil
 	}
 	return c.ledger.config.notes.offset(set.ID(), func() (int64, error) {
 		r := newNote(set)
-		offset, err := c.append(ctx, &r, c.retryUnknown())
+		offset, err := c.append(ctx, &r, func(err error) bool { c.retry(err); return false })
 		failpoint.Here(failpoint.RulesNoted)
 		return offset, err
 	})

@@ -30,9 +30,6 @@ type Status struct {
 	Trouble error  // why it cannot be read now, or nil
 }
 
-// Missing reports whether the topic is not there, or may not be read: nothing but a person can mend that.
-func (s *Status) Missing() bool { return s.Trouble != nil && !kafkaio.Temporary(s.Trouble) }
-
 // fetchBytes is how much of the topic is fetched at a time.
 const fetchBytes = 1 << 20
 

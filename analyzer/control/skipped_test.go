@@ -1,7 +1,6 @@
 package control
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,15 +53,4 @@ func TestAFollowerThatNobodyReadsStops(t *testing.T) {
 			t.Errorf("got %+v, want the first record still", b)
 		}
 	})
-}
-
-func TestOnlyWhatAPersonMustMendIsMissing(t *testing.T) {
-	for _, c := range []struct {
-		trouble error
-		want    bool
-	}{{nil, false}, {kafkaio.ErrNoTopic, true}, {kafkaio.ErrUnauthorized, true}, {kafkaio.ErrNoLease, false}, {errors.New("other"), true}} {
-		if s := (Status{Trouble: c.trouble}); s.Missing() != c.want {
-			t.Errorf("%v: got %v, want %v", c.trouble, s.Missing(), c.want)
-		}
-	}
 }
