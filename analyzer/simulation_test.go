@@ -95,6 +95,7 @@ type simulation struct {
 	owner     int         // index of the analyzer that the group has assigned
 	lossy     atomic.Bool // answers of the broker are lost
 	away      atomic.Bool // the broker
+	mute      atomic.Bool // the control topic is away
 	predict   rules.Predict
 	full      atomic.Bool // disks
 	decides   *decider    // a person who decides by hand, or nil
@@ -125,7 +126,7 @@ func newSimulation(t *testing.T, seed uint64, seen map[string]int) *simulation {
 	ambiguous := rand.New(rand.NewPCG(seed, 98))
 	s.log.SetFault(func(c kafkaiotest.Call) kafkaiotest.Fault {
 		switch {
-		case s.away.Load():
+		case s.away.Load(), s.mute.Load() && c.Topic == "control":
 			return kafkaiotest.Down()
 		case c.Op != kafkaiotest.OpProduce:
 			return kafkaiotest.Fault{}
@@ -213,7 +214,7 @@ func (m *mortal) reap() {
 	}
 	select {
 	case err := <-m.life.done:
-		if !errors.Is(err, errFenced) && !errors.Is(err, errRoom) {
+		if !errors.Is(err, errFenced) && !errors.Is(err, errRoom) && !errors.Is(err, errReplaced) {
 			m.s.t.Fatalf("%s ended: %v", m.dir, err)
 		}
 		m.life.stop()
@@ -233,7 +234,7 @@ func (m *mortal) end(kill bool) {
 	}
 	m.life.dead.Store(kill)
 	m.life.stop()
-	if err := <-m.life.done; err != nil && !kill && !errors.Is(err, errFenced) && !errors.Is(err, errRoom) {
+	if err := <-m.life.done; err != nil && !kill && !errors.Is(err, errFenced) && !errors.Is(err, errRoom) && !errors.Is(err, errReplaced) {
 		m.s.t.Fatalf("%s stopped: %v", m.dir, err)
 	}
 	m.life = nil
@@ -327,7 +328,7 @@ func (s *simulation) fault() {
 	own := s.analyzers[s.owner]
 	other := s.analyzers[1-s.owner]
 	last := time.Duration(s.rnd.Int64N(int64(20 * time.Second)))
-	names := []string{"kill", "restart", "wipe", "hand-over", "zombie", "broker away", "ambiguous", "disk full", "retention", "kill while restoring"}
+	names := []string{"kill", "restart", "wipe", "hand-over", "zombie", "broker away", "ambiguous", "disk full", "retention", "kill while restoring", "control topic away"}
 	name := names[s.rnd.IntN(len(names))]
 	s.seen[name]++
 	switch name {
@@ -350,6 +351,12 @@ func (s *simulation) fault() {
 		s.away.Store(true)
 		s.sleep(3 * last)
 		s.away.Store(false)
+	case "control topic away": // and whoever owns the partition then may die
+		s.mute.Store(true)
+		s.sleep(last)
+		own.end(s.rnd.IntN(2) == 0)
+		s.sleep(2 * last)
+		s.mute.Store(false)
 	case "ambiguous":
 		s.lossy.Store(true)
 		s.sleep(3 * last)
