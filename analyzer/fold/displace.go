@@ -130,7 +130,8 @@ func (f *Fold) compact() {
 		i := f.table.insert(rowHash(f.ids.hash(r.id), int32(r.rule)), int32(r.rule), r.id)
 		to := f.table.row(i)
 		to.flag(hasRecords, r.beside&hasRecords != 0)
-		to.take(&StoredRow{since: r.since, Closure: r.closure, State: r.state})
+		to.set(r.state)
+		to.closure, to.since = r.closure, r.since
 		f.adopt(i, from, r, &beside, true)
 		if to.stored = r.stored; r.dirty {
 			f.markDirty(i, to)

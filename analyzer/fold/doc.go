@@ -16,7 +16,7 @@
 //   - dedupe.go: which frames and entries were folded before, by producer and by source.
 //   - table.go, expiry.go, ends.go: the rows, how they are found, when they are dropped, and when closures end.
 //   - admit.go, waiting.go, displace.go, loss.go: which callers have a row when the table is full, and what is not counted.
-//   - earlyweight.go: requests that gates blocked early, and the closes that they confirm.
+//   - earlyweight.go, confirm.go: requests that gates blocked early, and the closes that they confirm.
 //   - rows.go, rowcodec.go, scan.go: rows of stores and snapshots. reload.go: a change of rules.
 //   - control.go: what control records change. observe.go: what package predict is told.
 //   - look.go, try.go, walk.go, use.go, stats.go: what a fold holds, for people; they change nothing.

@@ -43,15 +43,14 @@ func TestRowValuesRoundTrip(t *testing.T) {
 	count := rapid.Int64Range(0, math.MaxInt64)
 	rapid.Check(t, func(t *rapid.T) {
 		since := rapid.OneOf(rapid.Just[int64](never), rapid.Int64Range(never+1, math.MaxInt64)).Draw(t, "since")
-		r := row{since: since, closure: policy.Closure{
+		v0 := StoredRow{shape: rapid.Uint64().Draw(t, "shape"), since: since, Closure: policy.Closure{
 			CloseAt: number.Draw(t, "close at"), Until: number.Draw(t, "until"), Nth: count.Draw(t, "nth"), Peak: count.Draw(t, "peak"),
 		}}
-		v0 := r.value(rapid.Uint64().Draw(t, "shape"))
 		switch rapid.IntRange(0, 2).Draw(t, "early") {
 		case 1:
 			v0.byDemand = true
 		case 2:
-			v0.early.newest = rapid.Int64Range(-maxSlotNumber, maxSlotNumber).Draw(t, "newest slot")
+			v0.early = &earlyWeight{newest: rapid.Int64Range(-maxEarlySlotNumber, maxEarlySlotNumber).Draw(t, "newest slot")}
 			for i := range v0.early.weights {
 				v0.early.weights[i] = count.Draw(t, "weight")
 			}
@@ -64,45 +63,31 @@ func TestRowValuesRoundTrip(t *testing.T) {
 			})
 		}
 		for range rapid.IntRange(0, 5).Draw(t, "numbers") {
-			r.state = append(r.state, number.Draw(t, "number"))
+			v0.State = append(v0.State, number.Draw(t, "number"))
 		}
-		v0.State = r.state
 		value := v0.AppendTo([]byte("before"))[len("before"):]
 		v, err := ParseRow(value)
 		if err != nil || !slices.Equal(v.State, v0.State) {
 			t.Fatalf("got %+v, %v, want %+v", v, err, v0)
 		}
+		state := v0.State
 		if v.State, v0.State = nil, nil; !reflect.DeepEqual(v, v0) {
 			t.Fatalf("got %+v, want %+v", v, v0)
 		}
-		if want := versionOf(&v0); value[0] != want {
-			t.Fatalf("got version %d of %+v, want %d", value[0], v0, want)
-		}
 		for n := range value {
-			if cut, err := ParseRow(value[:n]); err == nil && (n < 13 || slices.Equal(cut.State, r.state) && cut.Closure == v0.Closure && len(cut.steps) == len(v0.steps)) {
+			if cut, err := ParseRow(value[:n]); err == nil && (n < rowHead+closureNumbers || slices.Equal(cut.State, state) && cut.Closure == v0.Closure && len(cut.steps) == len(v0.steps)) {
 				t.Fatalf("cut to %d of %d bytes: got %+v and no error", n, len(value), cut)
 			}
 		}
 	})
 }
 
-// versionOf returns the lowest version that has room for what a row says.
-func versionOf(v *StoredRow) byte {
-	switch {
-	case len(v.steps) > 0:
-		return stepsVersion
-	case v.byDemand || v.early != (earlyWeight{}):
-		return earlyVersion
-	case v.since != never:
-		return markedVersion
-	}
-	return rowVersion
-}
-
 func TestRowValuesThatCannotBeRead(t *testing.T) {
-	good := appended(nil, 7, &row{since: never, closure: policy.Closure{CloseAt: 1, Until: 2, Nth: 3, Peak: 4}, state: window.State{5}})
-	numbers := func(n ...int64) []byte {
-		b := bytes.Clone(good[:9])
+	v := StoredRow{shape: 7, since: never, Closure: policy.Closure{CloseAt: 1, Until: 2, Nth: 3, Peak: 4}, State: window.State{5}}
+	good := v.AppendTo(nil)
+	numbers := func(flags byte, n ...int64) []byte {
+		b := bytes.Clone(good[:rowHead])
+		b[1] = flags
 		for _, v := range n {
 			b = binary.AppendVarint(b, v)
 		}
@@ -110,30 +95,32 @@ func TestRowValuesThatCannotBeRead(t *testing.T) {
 	}
 	for name, value := range map[string][]byte{
 		"nothing":               nil,
-		"another version":       append([]byte{stepsVersion + 1}, good[1:]...),
-		"no early weight":       append([]byte{earlyVersion}, numbers(never, 0, 1, 2, 3, 4, 5)[1:]...),
-		"negative early weight": append([]byte{earlyVersion}, numbers(never, 2, 7, -1, 4, 1, 2, 3, 4)[1:]...),
-		"a first slot of none":  append([]byte{earlyVersion}, numbers(never, 2, 7, 0, 4, 1, 2, 3, 4)[1:]...),
-		"a last slot of none":   append([]byte{earlyVersion}, numbers(never, 2, 7, 4, 0, 1, 2, 3, 4)[1:]...),
-		"too many slots":        append([]byte{earlyVersion}, numbers(never, 9, 7, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3, 4)[1:]...),
-		"a slot beyond time":    append([]byte{earlyVersion}, numbers(never, 1, math.MaxInt64, 4, 1, 2, 3, 4)[1:]...),
-		"early, no closure":     append([]byte{earlyVersion}, numbers(never, 1, 7, 4, 1, 2, 3)[1:]...),
-		"early, and two":        append([]byte{earlyVersion}, numbers(never, 1)[1:]...),
-		"another mark":          append([]byte{earlyVersion}, numbers(never, -2, 1, 2, 3, 4)[1:]...),
-		"no closes before":      append([]byte{stepsVersion}, numbers(never, 0, 0, 1, 2, 3, 4)[1:]...),
-		"fewer than none":       append([]byte{stepsVersion}, numbers(never, 0, -1, 1, 2, 3, 4)[1:]...),
-		"too many closes":       append([]byte{stepsVersion}, numbers(append([]int64{never, 0, 9}, make([]int64, 40)...)...)[1:]...),
-		"two closes of one":     append([]byte{stepsVersion}, numbers(never, 0, 2, 1, 2, 1, 4, 1, 2, 2)[1:]...),
-		"a close before, alone": append([]byte{stepsVersion}, numbers(never, 0, 1, 1, 2, 1, 4)[1:]...),
-		"a close of no number":  append([]byte{stepsVersion}, numbers(never, 0, 1, 1, 2, 0, 4, 1, 2, 3, 4)[1:]...),
-		"a close of no peak":    append([]byte{stepsVersion}, numbers(never, 0, 1, 1, 2, 1, 0, 1, 2, 3, 4)[1:]...),
-		"closes, and no mark":   append([]byte{stepsVersion}, numbers()[1:]...),
-		"a mark, and three":     append([]byte{markedVersion}, numbers(9, 1, 2, 3)[1:]...),
-		"a mark of never":       append([]byte{markedVersion}, numbers(never, 1, 2, 3, 4)[1:]...),
-		"no closure":            good[:9],
-		"three numbers":         numbers(1, 2, 3),
-		"a negative nth":        numbers(1, 2, -3, 4),
-		"a negative peak":       numbers(1, 2, 3, -4),
+		"another version":       append([]byte{rowVersion + 1}, good[1:]...),
+		"an unknown flag":       numbers(rowFlags+1, 1, 2, 3, 4),
+		"two that exclude":      numbers(earlyFlag|byDemandFlag, 1, 7, 4, 1, 2, 3, 4),
+		"no early weight":       numbers(earlyFlag, 0, 1, 2, 3, 4, 5),
+		"negative early weight": numbers(earlyFlag, 2, 7, -1, 4, 1, 2, 3, 4),
+		"a first slot of none":  numbers(earlyFlag, 2, 7, 0, 4, 1, 2, 3, 4),
+		"a last slot of none":   numbers(earlyFlag, 2, 7, 4, 0, 1, 2, 3, 4),
+		"too many slots":        numbers(earlyFlag, 9, 7, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3, 4),
+		"a slot beyond time":    numbers(earlyFlag, 1, math.MaxInt64, 4, 1, 2, 3, 4),
+		"early, no closure":     numbers(earlyFlag, 1, 7, 4, 1, 2, 3),
+		"early, and one":        numbers(earlyFlag, 1),
+		"no closes before":      numbers(stepsFlag, 0, 1, 2, 3, 4),
+		"fewer than none":       numbers(stepsFlag, -1, 1, 2, 3, 4),
+		"too many closes":       numbers(stepsFlag, append([]int64{9}, make([]int64, 40)...)...),
+		"two closes of one":     numbers(stepsFlag, 2, 1, 2, 1, 4, 1, 2, 2),
+		"a close before, alone": numbers(stepsFlag, 1, 1, 2, 1, 4),
+		"a close of no number":  numbers(stepsFlag, 1, 1, 2, 0, 4, 1, 2, 3, 4),
+		"a close of no peak":    numbers(stepsFlag, 1, 1, 2, 1, 0, 1, 2, 3, 4),
+		"closes, and no number": numbers(stepsFlag),
+		"no mark":               numbers(markedFlag),
+		"a mark, and three":     numbers(markedFlag, 9, 1, 2, 3),
+		"a mark of never":       numbers(markedFlag, never, 1, 2, 3, 4),
+		"no closure":            good[:rowHead],
+		"three numbers":         numbers(0, 1, 2, 3),
+		"a negative nth":        numbers(0, 1, 2, -3, 4),
+		"a negative peak":       numbers(0, 1, 2, 3, -4),
 		"a number cut short":    append(bytes.Clone(good), 0x80),
 		"a number of 80 bits":   append(bytes.Clone(good), bytes.Repeat([]byte{0xff}, 11)...),
 		"a number of 10 bytes":  append(bytes.Clone(good), append(bytes.Repeat([]byte{0xff}, 9), 2)...),
@@ -164,7 +151,8 @@ func TestRestoreRefusesStatesThatCannotBe(t *testing.T) {
 			f := New(set, Options{})
 			rule := set.Rules[f.ruleIndex(name)]
 			key := AppendRowKey(nil, name, "key", "a")
-			err := f.Restore(key, appended(nil, rule.Shape(), &row{state: state}))
+			v := StoredRow{shape: rule.Shape(), since: never, State: state}
+			err := f.Restore(key, v.AppendTo(nil))
 			if !errors.Is(err, errRow) || f.table.used != 0 {
 				t.Errorf("got %v and %d rows, want %v and none", err, f.table.used, errRow)
 			}
@@ -258,9 +246,4 @@ func FuzzRestore(f *testing.F) {
 			}
 		}
 	})
-}
-
-func appended(dst []byte, shape uint64, r *row) []byte {
-	v := r.value(shape)
-	return v.AppendTo(dst)
 }

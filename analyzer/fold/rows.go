@@ -52,19 +52,21 @@ const commonRow = 256
 
 // encode encodes a row behind dst, and leaves what room there is to be had behind the value.
 func (f *Fold) encode(dst []byte, r *row) (key, value []byte) {
-	return f.encodeWith(dst, r, f.earlyOf(r), f.stepsOf(r))
+	v := f.stored(r)
+	return encodeRow(dst, f.set.Rules[r.rule], r.id, &v)
 }
 
-// encodeWith encodes a row with early weight and with closes before its closure, which may both be nil.
-func (f *Fold) encodeWith(dst []byte, r *row, d *earlyWeight, steps []policy.Closure) (key, value []byte) {
-	rule := f.set.Rules[r.rule]
-	v := r.value(rule.Shape())
-	if d != nil {
-		v.early = *d
+// stored returns a row as it is stored.
+func (f *Fold) stored(r *row) StoredRow {
+	return StoredRow{
+		Closure: r.closure, State: r.state, shape: f.set.Rules[r.rule].Shape(), since: r.since,
+		early: f.earlyOf(r), byDemand: r.beside&closedByDemand != 0, steps: f.stepsOf(r),
 	}
-	v.steps = steps
+}
+
+func encodeRow(dst []byte, rule *rules.Rule, id string, v *StoredRow) (key, value []byte) {
 	start := len(dst)
-	dst = AppendRowKey(dst, rule.Name, rule.Kind, r.id)
+	dst = AppendRowKey(dst, rule.Name, rule.Kind, id)
 	end := len(dst)
 	dst = v.AppendTo(dst)
 	return dst[start:end:end], dst[end:]
@@ -149,17 +151,14 @@ func (f *Fold) Digest(at int64) uint64 {
 		if f.expiry(r) <= at {
 			return true
 		}
-		live, steps := *r, f.stepsOf(r)
-		if r.closure.Expiry(f.set.Rules[r.rule]) <= at {
-			live.closure = policy.Closure{} // gone with its row, where another fold's log time went ahead
-			live.flag(closedByDemand, false)
-			steps = nil
+		rule, v := f.set.Rules[r.rule], f.stored(r)
+		if r.closure.Expiry(rule) <= at { // gone with its row, where another fold's log time went ahead
+			v.Closure, v.byDemand, v.steps = policy.Closure{}, false, nil
 		}
-		d := f.earlyOf(r)
-		if d != nil {
-			d = f.liveEarly(r, d, at)
+		if v.early != nil {
+			v.early = f.liveEarly(r, v.early, at)
 		}
-		sum += rows.Sum(f.encodeWith(nil, &live, d, steps))
+		sum += rows.Sum(encodeRow(nil, rule, r.id, &v))
 		return true
 	})
 	return sum

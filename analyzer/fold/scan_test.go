@@ -265,7 +265,7 @@ func TestPutRefusesWhatIsNoRow(t *testing.T) {
 		"another rule's":                       {AppendRowKey(nil, "b", "key", "x"), value, false},
 		"another kind's":                       {AppendRowKey(nil, "a", "ip", "x"), value, false},
 		"nothing, of a rule that is not there": {AppendRowKey(nil, "b", "key", "x"), nil, false},
-		"another shape's":                      {key, append([]byte{rowVersion, 1, 2, 3, 4, 5, 6, 7, 8}, value[9:]...), false},
+		"another shape's":                      {key, append([]byte{rowVersion, 0, 1, 2, 3, 4, 5, 6, 7, 8}, value[rowHead:]...), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := f.Put(test.key, test.value); (err != nil) != test.refused {

@@ -141,12 +141,12 @@ func (f *Fold) adopt(i, before uint32, from *row, a *asides, tracksOn bool) {
 
 // takeRow makes a row what a value says.
 func (f *Fold) takeRow(r *row, v *StoredRow) {
-	r.take(v)
+	r.set(v.State)
+	r.closure, r.since = v.Closure, v.since
 	f.forgetEarly(r)
 	r.flag(closedByDemand, v.byDemand)
-	if v.early != (earlyWeight{}) {
-		d := v.early
-		f.putEarly(r, &d)
+	if v.early != nil {
+		f.putEarly(r, v.early)
 	}
 	f.putSteps(r, v.steps)
 }
