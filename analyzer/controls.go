@@ -196,6 +196,14 @@ func (c *controls) receive(b *control.Batch) error {
 	return nil
 }
 
+// obey receives a batch, and places what is new.
+func (c *controls) obey(ctx context.Context, b *control.Batch) error {
+	if err := c.receive(b); err != nil && !errors.Is(err, errOtherTopic) {
+		return err
+	}
+	return c.turn(ctx)
+}
+
 // turn receives what was read, and places what is new, if this owner may. It is called before records, so it must cost next to
 // nothing if there is nothing to do.
 func (c *controls) turn(ctx context.Context) error {

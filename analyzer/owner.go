@@ -212,10 +212,7 @@ func (o *Owner) loop(ctx context.Context, f *fetcher) error {
 			if !ok {
 				return ended(ctx, ctx.Err())
 			}
-			if err := o.controls.receive(&b); err != nil && !errors.Is(err, errOtherTopic) {
-				return err
-			}
-			if err := o.controls.turn(ctx); err != nil {
+			if err := o.controls.obey(ctx, &b); err != nil {
 				return ended(ctx, err)
 			}
 		case q := <-o.asks.waiting:

@@ -32,7 +32,7 @@ import (
 
 func main() {
 	sample := flag.Int("sample", 0, "how many changes to try, drawn at random (0: all)")
-	seed := flag.Uint64("seed", uint64(time.Now().Unix()), "seed of the sample") //nolint:gosec // it is no secret
+	seed := flag.Uint64("seed", uint64(time.Now().Unix()), "seed of the sample")
 	list := flag.String("explained", ".ci/mutate/survivors.txt", "file that explains changes which no test can notice")
 	flag.Parse()
 	if flag.NArg() == 0 {
@@ -126,7 +126,7 @@ func (r *run) all(ctx context.Context, names []string) error {
 
 // list finds the packages, whose tests may take as long as they take without a change.
 func (r *run) list(ctx context.Context, names []string) error {
-	out, err := exec.CommandContext(ctx, "go", append([]string{"list", "-json=Dir,ImportPath,GoFiles", "--"}, names...)...).Output()
+	out, err := exec.CommandContext(ctx, "go", append([]string{"list", "-json=Dir,ImportPath,GoFiles", "--"}, names...)...).Output() //nolint:gosec // names are what was asked for
 	if err != nil {
 		return fmt.Errorf("go list: %w", err)
 	}

@@ -28,16 +28,18 @@ func (m *mutant) name() string {
 }
 
 // operators says what replaces an operator: a comparison its neighbour at the boundary and its opposite, others their inverse.
-var operators = map[token.Token][]token.Token{
-	token.LSS: {token.LEQ, token.GEQ}, token.LEQ: {token.LSS, token.GTR},
-	token.GTR: {token.GEQ, token.LEQ}, token.GEQ: {token.GTR, token.LSS},
-	token.EQL: {token.NEQ}, token.NEQ: {token.EQL}, token.LAND: {token.LOR}, token.LOR: {token.LAND},
-	token.ADD: {token.SUB}, token.SUB: {token.ADD}, token.MUL: {token.QUO}, token.QUO: {token.MUL}, token.REM: {token.MUL},
-	token.AND: {token.OR}, token.OR: {token.AND}, token.XOR: {token.AND}, token.AND_NOT: {token.AND}, token.SHL: {token.SHR}, token.SHR: {token.SHL},
-	token.INC: {token.DEC}, token.DEC: {token.INC},
-	token.ADD_ASSIGN: {token.SUB_ASSIGN}, token.SUB_ASSIGN: {token.ADD_ASSIGN}, token.MUL_ASSIGN: {token.QUO_ASSIGN}, token.QUO_ASSIGN: {token.MUL_ASSIGN},
-	token.OR_ASSIGN: {token.AND_ASSIGN}, token.AND_ASSIGN: {token.OR_ASSIGN}, token.XOR_ASSIGN: {token.AND_ASSIGN},
-	token.SHL_ASSIGN: {token.SHR_ASSIGN}, token.SHR_ASSIGN: {token.SHL_ASSIGN}, token.BREAK: {token.CONTINUE}, token.CONTINUE: {token.BREAK},
+func operators() map[token.Token][]token.Token {
+	return map[token.Token][]token.Token{
+		token.LSS: {token.LEQ, token.GEQ}, token.LEQ: {token.LSS, token.GTR},
+		token.GTR: {token.GEQ, token.LEQ}, token.GEQ: {token.GTR, token.LSS},
+		token.EQL: {token.NEQ}, token.NEQ: {token.EQL}, token.LAND: {token.LOR}, token.LOR: {token.LAND},
+		token.ADD: {token.SUB}, token.SUB: {token.ADD}, token.MUL: {token.QUO}, token.QUO: {token.MUL}, token.REM: {token.MUL},
+		token.AND: {token.OR}, token.OR: {token.AND}, token.XOR: {token.AND}, token.AND_NOT: {token.AND}, token.SHL: {token.SHR}, token.SHR: {token.SHL},
+		token.INC: {token.DEC}, token.DEC: {token.INC},
+		token.ADD_ASSIGN: {token.SUB_ASSIGN}, token.SUB_ASSIGN: {token.ADD_ASSIGN}, token.MUL_ASSIGN: {token.QUO_ASSIGN}, token.QUO_ASSIGN: {token.MUL_ASSIGN},
+		token.OR_ASSIGN: {token.AND_ASSIGN}, token.AND_ASSIGN: {token.OR_ASSIGN}, token.XOR_ASSIGN: {token.AND_ASSIGN},
+		token.SHL_ASSIGN: {token.SHR_ASSIGN}, token.SHR_ASSIGN: {token.SHL_ASSIGN}, token.BREAK: {token.CONTINUE}, token.CONTINUE: {token.BREAK},
+	}
 }
 
 // finder collects the mutants of one file.
@@ -48,7 +50,8 @@ type finder struct {
 	lines []string
 	found []mutant
 
-	inFunc bool
+	operators map[token.Token][]token.Token
+	inFunc    bool // what is looked at stands in a function
 }
 
 // mutants returns those of a file, in their order.
@@ -57,7 +60,7 @@ func mutants(dir, file string) ([]mutant, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &finder{fset: token.NewFileSet(), file: file, text: text, lines: strings.Split(string(text), "\n")}
+	f := &finder{fset: token.NewFileSet(), file: file, text: text, lines: strings.Split(string(text), "\n"), operators: operators()}
 	tree, err := parser.ParseFile(f.fset, file, text, parser.SkipObjectResolution)
 	if err != nil {
 		return nil, err
@@ -106,7 +109,7 @@ func (f *finder) visit(n ast.Node) bool {
 }
 
 func (f *finder) operator(at token.Pos, op token.Token) {
-	for _, other := range operators[op] {
+	for _, other := range f.operators[op] {
 		f.add(at, op.String(), other.String())
 	}
 }

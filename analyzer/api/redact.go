@@ -93,7 +93,7 @@ func (r redactor) look(l *fold.Look) {
 func (r redactor) record(m **override.Record) {
 	if *m != nil {
 		v := **m
-		v.Control.Reason = r.text(v.Control.Reason)
+		v.Reason = r.text(v.Reason)
 		*m = &v
 	}
 }

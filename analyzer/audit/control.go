@@ -103,7 +103,7 @@ func (a *audit) differControl(report *Report, key string, stored, counted []byte
 		d.Why = WhyExtra
 	case len(stored) == 0:
 		d.Why = WhyMissing
-	case a.partial() && bytes.Equal(known[0].Control.ID[:], known[1].Control.ID[:]) && known[0].Undone() == known[1].Undone():
+	case a.partial() && bytes.Equal(known[0].ID[:], known[1].ID[:]) && known[0].Undone() == known[1].Undone():
 		report.Agreed++
 		return nil
 	}

@@ -13,11 +13,10 @@ import (
 // drawnOwner is an owner as far as the topic goes: it has read so much of it, and appends places under its epoch. It may have been
 // replaced, and not know it yet.
 type drawnOwner struct {
-	order  *Order
-	epoch  uint64
-	seq    uint64
-	at     int64 // of requests[p]
-	placed []Step
+	order *Order
+	epoch uint64
+	seq   uint64
+	at    int64 // of requests[p]
 }
 
 // drawTopic draws what owners and people have written, in any interleaving: owners that come late, places of owners that were

@@ -43,8 +43,8 @@ func sentence(v apiv1.Verdict, r *fold.RuleLook, l *fold.Look, d *apiv1.Decision
 			who, lasting(r.Span.Until, l.Now), rule, counted(r), r.Rate)
 	case apiv1.OpenedByHand:
 		return fmt.Sprintf("%s has no limit under rule %s %s: %s opened it by hand at %s, because %s. It has sent %s.",
-			who, rule, lasting(r.OpenedBy.Control.Until, l.Now), text(r.OpenedBy.Control.Author), clock(r.OpenedBy.Control.Time),
-			quoted(r.OpenedBy.Control.Reason), counted(r))
+			who, rule, lasting(r.OpenedBy.Until, l.Now), text(r.OpenedBy.Author), clock(r.OpenedBy.Time),
+			quoted(r.OpenedBy.Reason), counted(r))
 	case apiv1.ShadowOnly:
 		return fmt.Sprintf("%s is admitted: rule %s would refuse it %s, but is in mode shadow%s.",
 			who, rule, lasting(refusedUntil(r, l.Now), l.Now), brake(r.ShadowBy))
@@ -208,7 +208,7 @@ func brake(m *override.Record) string {
 	if m == nil {
 		return ""
 	}
-	return fmt.Sprintf(" until %s: %s did that by hand, because %s", clock(m.Control.Until), text(m.Control.Author), quoted(m.Control.Reason))
+	return fmt.Sprintf(" until %s: %s did that by hand, because %s", clock(m.Until), text(m.Author), quoted(m.Reason))
 }
 
 // matches says what a rule with a match counts.

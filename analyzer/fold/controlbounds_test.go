@@ -253,7 +253,7 @@ func FuzzPutControlRecord(f *testing.F) {
 		if err := fold.Put(key, value); err != nil || !reflect.DeepEqual(recordsOf(fold), list) {
 			t.Fatalf("twice: got %v, %+v", err, recordsOf(fold))
 		}
-		_ = fold.Control(&schemas.Control{ID: controlNumber(99), Action: schemas.ControlUndo, Target: list[0].Control.ID}, 3, math.MaxInt64)
+		_ = fold.Control(&schemas.Control{ID: controlNumber(99), Action: schemas.ControlUndo, Target: list[0].ID}, 3, math.MaxInt64)
 		rowEntry(fold, second, "x", 1)
 		fold.SetRules(set)
 		fold.Digest(second)

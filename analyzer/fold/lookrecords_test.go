@@ -100,7 +100,7 @@ func checkRecords(t *rapid.T, f *Fold, l *Look) {
 		r := &l.Rules[i]
 		named = append(named, r.LimitBy, r.OpenedBy, r.ShadowBy)
 		switch {
-		case r.OpenedBy != nil && !r.Unlimited, r.LimitBy != nil && r.LimitBy.Control.Limit != r.Limit:
+		case r.OpenedBy != nil && !r.Unlimited, r.LimitBy != nil && r.LimitBy.Limit != r.Limit:
 			t.Fatalf("%s under %s: got limit %d, unlimited %v, by %+v and %+v", l.Caller, r.Rule.Name, r.Limit, r.Unlimited, r.LimitBy, r.OpenedBy)
 		case r.ShadowBy != nil && r.Rule.Mode != schemas.ModeShadow:
 			t.Fatalf("%s: the brake holds, and the mode is %s", r.Rule.Name, r.Rule.Mode)
@@ -110,12 +110,12 @@ func checkRecords(t *rapid.T, f *Fold, l *Look) {
 		if m == nil {
 			continue
 		}
-		want, ok := held[m.Control.ID]
-		if !ok || m.Undone() || !reflect.DeepEqual(*m, want) || m.Control.Action != schemas.ControlMode && m.Control.Caller != l.Caller {
+		want, ok := held[m.ID]
+		if !ok || m.Undone() || !reflect.DeepEqual(*m, want) || m.Action != schemas.ControlMode && m.Caller != l.Caller {
 			t.Fatalf("%s: got the record %+v, want one in force about it: %+v", l.Caller, m, want)
 		}
 	}
-	if h := l.Record; (h.By != nil) != (h.Closure.Nth > 0) || h.By != nil && h.By.Control.Until != h.Closure.Until {
+	if h := l.Record; (h.By != nil) != (h.Closure.Nth > 0) || h.By != nil && h.By.Until != h.Closure.Until {
 		t.Fatalf("%s: got a closure by hand %+v by %+v", l.Caller, h.Closure, h.By)
 	}
 }
@@ -134,7 +134,7 @@ func TestALookSaysWhoDidIt(t *testing.T) {
 	rowEntry(f, second, "a", 1)
 	does(schemas.Control{Action: schemas.ControlLimit, Caller: key("a"), Rule: "r", Limit: 9})
 	l := f.Look(key("a"), 0)
-	if r := l.Rules[0]; r.Limit != 9 || r.LimitBy == nil || r.LimitBy.Control.Author != "alice" || r.LimitBy.From != 7 || r.Override != "a" || r.OpenedBy != nil {
+	if r := l.Rules[0]; r.Limit != 9 || r.LimitBy == nil || r.LimitBy.Author != "alice" || r.LimitBy.From != 7 || r.Override != "a" || r.OpenedBy != nil {
 		t.Errorf("a limit by hand: got %+v", r)
 	}
 	if s := l.Rules[1]; s.Limit != 3 || s.LimitBy != nil || l.Record != (RecordLook{}) {
@@ -142,14 +142,14 @@ func TestALookSaysWhoDidIt(t *testing.T) {
 	}
 	does(schemas.Control{Action: schemas.ControlOpen, Caller: key("a")})
 	for _, r := range f.Look(key("a"), 0).Rules {
-		if !r.Unlimited || r.OpenedBy == nil || r.OpenedBy.Control.ID[0] != 2 {
+		if !r.Unlimited || r.OpenedBy == nil || r.OpenedBy.ID[0] != 2 {
 			t.Errorf("opened by hand: got %+v", r)
 		}
 	}
 	does(schemas.Control{Action: schemas.ControlClose, Caller: schemas.Caller{Kind: "nobody", ID: "x"}})
 	does(schemas.Control{Action: schemas.ControlMode})
 	h := f.Look(schemas.Caller{Kind: "nobody", ID: "x"}, 0).Record
-	if h.By == nil || h.By.Control.ID[0] != 3 || h.Mode != schemas.ModeShadow || h.ShadowBy == nil || h.ShadowBy.Control.ID[0] != 4 ||
+	if h.By == nil || h.By.ID[0] != 3 || h.Mode != schemas.ModeShadow || h.ShadowBy == nil || h.ShadowBy.ID[0] != 4 ||
 		h.Closure != (policy.Closure{CloseAt: second, Until: hour, Nth: 1}) {
 		t.Errorf("closed by hand, and braked: got %+v", h)
 	}

@@ -102,35 +102,6 @@ func TestAVerdictThatIsNotTheNames(t *testing.T) {
 	}
 }
 
-// catcher is a testing.TB that notes the first failure.
-type catcher struct {
-	testing.TB
-	said string
-}
-
-func (c *catcher) Helper() {}
-
-func (c *catcher) Fatalf(format string, args ...any) {
-	c.said = fmt.Sprintf(format, args...)
-	panic(c)
-}
-
-func (c *catcher) Fatal(args ...any) { c.Fatalf("%s", fmt.Sprint(args...)) }
-
-// failure returns what f fails with, or nothing.
-func failure(t *testing.T, f func(t testing.TB)) (text string) {
-	t.Helper()
-	c := &catcher{TB: t}
-	defer func() {
-		if r := recover(); r != nil && r != any(c) {
-			panic(r)
-		}
-		text = c.said
-	}()
-	f(c)
-	return ""
-}
-
 // TestEachDisagreementAboutAFileIsSaid: a schema that is too wide, one that is too narrow, and lists that are out of date.
 func TestEachDisagreementAboutAFileIsSaid(t *testing.T) {
 	for name, c := range map[string]struct {

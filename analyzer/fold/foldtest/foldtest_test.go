@@ -1,22 +1,12 @@
 package foldtest_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
 	"github.com/509da70d/floodgate/analyzer/window"
 )
-
-// fatal notes that a test would have ended.
-type fatal struct{ said string }
-
-func (f *fatal) Helper()           {}
-func (f *fatal) Fatal(args ...any) { f.said = fmt.Sprint(args...) }
-func (f *fatal) Fatalf(format string, args ...any) {
-	f.said = fmt.Sprintf(format, args...)
-}
 
 // TestVariedRulesShareSomeShapes: of the rules with one name in both sets, some keep their counts when the sets are exchanged,
 // and some do not. All algorithms are among them.

@@ -118,7 +118,7 @@ func (r *Root) completion() *cobra.Command {
 		Example:   "floodgate completion bash",
 		ValidArgs: shells,
 		Args:      Arguments(1, 1, "bash, zsh or fish"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			switch args[0] {
 			case "bash":
 				return r.cobra.GenBashCompletionV2(r.process.Stdout, true)

@@ -115,15 +115,18 @@ func TestHAProxyIsCounted(t *testing.T) {
 		"/dev/log", c.beginRsyslog(), "bind :8080", "bind 127.0.0.1:"+port, "127.0.0.1:3000", c.Backend.Listener.Addr().String()))
 	url := begun(t, "http://127.0.0.1:"+port+"/", "haproxy", "-db", "-f", file)
 	for range 10 {
-		if resp := processtest.GetFrom(t, "127.0.0.2", "203.0.113.1", url); resp.StatusCode != http.StatusOK {
-			t.Fatalf("got %s, want 200", resp.Status)
+		if status, _ := processtest.GetFrom(t, "127.0.0.2", "203.0.113.1", url); status != http.StatusOK {
+			t.Fatalf("got %d, want 200", status)
 		}
 		forged := "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX-Api-Key: \",\"remote_addr\":\"127.0.0.4\r\n\r\n"
 		if status := sendRaw(t, url, "127.0.0.3", forged); status != http.StatusOK {
 			t.Fatalf("got %d, want 200", status)
 		}
 	}
-	ask := func(addr string) int { return processtest.GetFrom(t, "127.0.0.1", addr, c.URL+"/auth").StatusCode }
+	ask := func(addr string) int {
+		status, _ := processtest.GetFrom(t, "127.0.0.1", addr, c.URL+"/auth")
+		return status
+	}
 	processtest.Eventually(t, 20*time.Second, "the clients closed", func() bool {
 		return ask("127.0.0.2") == http.StatusTooManyRequests && ask("127.0.0.3") == http.StatusTooManyRequests
 	})

@@ -126,12 +126,12 @@ func (o *operator) compare(t *testing.T, set *rules.Set, dirs []string) {
 			t.Fatal(err)
 		}
 		for m := range f.Records().All(0) {
-			n := got[m.Control.ID]
+			n := got[m.ID]
 			n.times++
 			if m.Undone() {
 				n.undone++
 			}
-			got[m.Control.ID] = n
+			got[m.ID] = n
 		}
 	}
 	undone := make(map[schemas.ControlID]bool)

@@ -173,19 +173,19 @@ func (r *rotation) seesNoKeys() {
 }
 
 // values returns all records of a topic's first partition.
-func (d *rotation) values(ctx context.Context, topic string) (values [][]byte) {
-	d.T.Helper()
-	next, end, err := d.Client.Range(ctx, topic, 0)
+func (r *rotation) values(ctx context.Context, topic string) (values [][]byte) {
+	r.T.Helper()
+	next, end, err := r.Client.Range(ctx, topic, 0)
 	for err == nil && next < end {
 		var b kafkaio.Batch
-		b, err = d.Client.Fetch(ctx, kafkaio.FetchRequest{Topic: topic, Offset: next, MaxBytes: 1 << 20})
+		b, err = r.Client.Fetch(ctx, kafkaio.FetchRequest{Topic: topic, Offset: next, MaxBytes: 1 << 20})
 		for _, rec := range b.Records {
 			values = append(values, bytes.Clone(rec.Value))
 		}
 		next = b.Next
 	}
 	if err != nil {
-		d.T.Fatal(err)
+		r.T.Fatal(err)
 	}
 	return values
 }

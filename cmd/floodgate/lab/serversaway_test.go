@@ -44,7 +44,8 @@ func TestServersLetPassWithoutASidecar(t *testing.T) {
 			passes(t, "stopped", url, echo)
 			signal(syscall.SIGCONT)
 			processtest.Eventually(t, 20*time.Second, "refused again once the sidecar goes on", func() bool {
-				return processtest.GetFrom(t, "127.0.0.2", "", url).StatusCode == http.StatusTooManyRequests
+				status, _ := processtest.GetFrom(t, "127.0.0.2", "", url)
+				return status == http.StatusTooManyRequests
 			})
 			b.Program.Kill()
 			passes(t, "killed", url, echo)

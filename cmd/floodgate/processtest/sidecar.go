@@ -42,7 +42,7 @@ func NewBackend(t testing.TB) *httptest.Server {
 }
 
 // GetFrom asks a URL from a loopback address of one's own, so that a proxy sees several clients, and claims another.
-func GetFrom(t *testing.T, addr, claim, url string) *http.Response {
+func GetFrom(t *testing.T, addr, claim, url string) (status int, header http.Header) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true, DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(addr)}}).DialContext,
@@ -57,7 +57,7 @@ func GetFrom(t *testing.T, addr, claim, url string) *http.Response {
 		t.Fatal(err)
 	}
 	_ = resp.Body.Close()
-	return resp
+	return resp.StatusCode, resp.Header
 }
 
 // FloodsThrough sends requests through a proxy from one address until it is refused, and sees that another is not.
@@ -65,27 +65,27 @@ func (b *Sidecar) FloodsThrough(url, noisyClaim, quietClaim string) {
 	b.T.Helper()
 	admitted := 0
 	Eventually(b.T, 20*time.Second, "the noisy client refused", func() bool {
-		resp := GetFrom(b.T, "127.0.0.2", noisyClaim, url)
-		switch resp.StatusCode {
+		status, header := GetFrom(b.T, "127.0.0.2", noisyClaim, url)
+		switch status {
 		case http.StatusOK:
 			admitted++
 			return false
 		case http.StatusTooManyRequests:
-			if resp.Header.Get("Retry-After") == "" || !strings.Contains(resp.Header.Get("RateLimit"), "per-ip") ||
-				!strings.Contains(resp.Header.Get("RateLimit-Policy"), "per-ip") {
-				b.T.Errorf("got %v, want Retry-After, RateLimit and RateLimit-Policy", resp.Header)
+			if header.Get("Retry-After") == "" || !strings.Contains(header.Get("RateLimit"), "per-ip") ||
+				!strings.Contains(header.Get("RateLimit-Policy"), "per-ip") {
+				b.T.Errorf("got %v, want Retry-After, RateLimit and RateLimit-Policy", header)
 			}
 			return true
 		}
-		b.T.Fatalf("got %s, want 200 or 429", resp.Status)
+		b.T.Fatalf("got %d, want 200 or 429", status)
 		return false
 	})
 	if admitted < 10 {
 		b.T.Errorf("got %d admitted, want 10 at least", admitted)
 	}
 	for range 9 {
-		if resp := GetFrom(b.T, "127.0.0.3", quietClaim, url); resp.StatusCode != http.StatusOK {
-			b.T.Fatalf("the quiet client: got %s, want 200", resp.Status)
+		if status, _ := GetFrom(b.T, "127.0.0.3", quietClaim, url); status != http.StatusOK {
+			b.T.Fatalf("the quiet client: got %d, want 200", status)
 		}
 	}
 }
