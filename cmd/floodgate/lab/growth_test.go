@@ -28,7 +28,7 @@ func documentedCommand(t *testing.T, name string, vars map[string]string) []stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := regexp.MustCompile(`(?m)^floodgate (` + name + ` .*)$`).FindStringSubmatch(string(text))
+	m := regexp.MustCompile(`(?m)^floodgate (` + name + ` .*)$`).FindStringSubmatch(strings.ReplaceAll(string(text), "\\\n", ""))
 	if m == nil {
 		t.Fatalf("GROWTH.md: got no command floodgate %s", name)
 	}
