@@ -184,7 +184,8 @@ func fillItsDisk(t *testing.T, key func(n int) []byte) {
 	if !errors.Is(err, ErrNoSpace) {
 		t.Errorf("after %d rows: got %v, want %v", s.Checkpoint().Rows, err, ErrNoSpace)
 	}
-	if s.Checkpoint().Rows < 16*50 {
+	// How many fit depends on what Badger does in the background at that moment: 784 to 1264 were seen.
+	if s.Checkpoint().Rows < 16*32 {
 		t.Errorf("got %d rows on the disk, want more", s.Checkpoint().Rows)
 	}
 	closeChecked(t, s)
