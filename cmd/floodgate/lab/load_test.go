@@ -134,6 +134,13 @@ func (l *loadRun) send(frames [][]loadFrame) (took, cpu time.Duration, entries i
 	defer cancel()
 	before := l.cpu()
 	began := time.Now()
+	l.produce(ctx, frames)
+	l.catchUp("floodgate_committed_offset", 10*time.Minute)
+	return time.Since(began), l.cpu() - before, entries
+}
+
+// produce produces the frames of each partition in their order.
+func (l *loadRun) produce(ctx context.Context, frames [][]loadFrame) {
 	var senders sync.WaitGroup
 	for p, list := range frames {
 		senders.Go(func() {
@@ -153,8 +160,6 @@ func (l *loadRun) send(frames [][]loadFrame) (took, cpu time.Duration, entries i
 		})
 	}
 	senders.Wait()
-	l.catchUp("floodgate_committed_offset", 10*time.Minute)
-	return time.Since(began), l.cpu() - before, entries
 }
 
 // compare wants the stores to hold the truth, to the unit.
