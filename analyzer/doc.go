@@ -22,7 +22,9 @@
 //   - claimer: takes the partition over; decisionsReader reads what gates believe.
 //   - publisher: writes decisions[p], in batches. Package outbox has the rules of what goes out and what is repeated in cycles;
 //     decisionQueue is its queue with a lock. The publisher looks between its own records for those of other owners.
+//   - eventWriter: writes events[p], what has happened. Package eventlog says why no event is missing.
 //   - rejectWriter: shows people the records that could not be counted.
+//   - asks: answers the API's questions between two records.
 //
 // An owner writes all rows to state[p] in cycles: a begin with the dedupe table as of an offset, each row as of a later
 // one, and an end. Heartbeats say where the last complete cycle began. An owner starts from its store if the store is good,
@@ -31,22 +33,23 @@
 //	log      ──0────────B──n1─────n2──────▶ next
 //	snapshot            │  └row 1  └row 2    the log is folded from B; at n1, row 1 gets the snapshot's value
 //
-// What is put between two records (control records, and changes of rules) is written in the control topic alone. An owner appends
-// a take when it has claimed the partition. For what is new it appends a place at its next offset, reads the place back, and applies
-// it. From append to apply it folds nothing: that is some milliseconds, and only if a person or a file changed something. If it
-// is not known whether the place is in the topic, because the answer was lost, the owner waits until it knows.
+// The control topic alone says what applies between two records of requests[p]: control records, and changes of rules. An owner
+// appends a take when it has claimed the partition. If something is to apply, it appends a place at its next offset, reads the place
+// back, and applies what it names. From append to apply it folds nothing. That takes some milliseconds, and happens only when the
+// owner starts, or when a person or a file has changed something. If the answer to the append was lost, nobody knows whether the
+// place is in the topic: the owner appends it again, until it gets an answer.
 //
 //	control ──batch──▶ Order: something waits ──place──▶ control ──batch──▶ Order: due ──▶ fold ──changes, heartbeat──▶ decisions[p]
 //
-// No checkpoint is part of that: whoever comes next reads the place. All decisions of people that wait share a place. Records about
-// other partitions only move the offset. An owner without a lease appends nothing. It appends a place when it starts, too, so that the
-// rules of each record are known; on a partition without any place it does so before it folds the first record. A new file of rules
-// counts from that place on: what waited in the log is counted by the rules of before.
+// The owner does not wait for a checkpoint: its successor reads the place from the topic. All control records that wait share a place.
+// Records about other partitions only move the offset. An owner without a lease appends nothing. It also appends a place when it starts,
+// so that the rules of each record are known. If the partition has no place yet, the owner does so before it folds the first record.
+// A new file of rules counts from that place on; what waited in the log is counted by the old rules.
 //
-// While the control topic is away, an owner counts on, and applies nothing. An owner that starts waits for it; if its store is of its own
-// rules and nobody else has claimed the partition since, it waits for two seconds only. If it then finds a place that it has passed
-// over, it stops, and the next owner gives the store up. A topic that was made anew, or has lost its end, takes nothing out of force: the
-// owner takes the partition over in it once more, and begins with a place.
+// While the control topic is away, an owner goes on counting, and nothing new applies. An owner that starts waits for the topic. It waits
+// for two seconds only if its store was counted by its own rules, and nobody else has claimed the partition since. If it then finds a
+// place that it has passed over, it stops, and the next owner does not use the store. If the topic was made anew, or has lost its end,
+// what is in force stays in force: the owner appends a take to the topic as it is now, and then a place.
 //
 // An Analyzer runs the owners of the partitions that its consumer group assigns to it. An Analyzer without a partition
 // stands by, and is ready. Packages audit and repartition read the same topics, but use no Owner.

@@ -29,7 +29,7 @@ type Owner struct {
 	ledger    *ledger       // what is counted
 	intake    *intake       // takes batches to the ledger
 	asks      *asks         // answers questions about the ledger
-	controls  *controls     // applies what people have decided by hand
+	controls  *controls     // applies what the control topic says
 	snapshots *snapshotter  // writes state[p]
 	publisher *publisher    // writes decisions[p]
 	rejects   *rejectWriter // writes what could not be counted
