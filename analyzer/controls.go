@@ -129,7 +129,8 @@ func (c *controls) take(ctx context.Context) error {
 // append appends a record of this owner, and returns its offset.
 func (c *controls) append(ctx context.Context, r *schemas.Control, retry kafkaio.Retry) (int64, error) {
 	conf := &c.ledger.config
-	r.Time, r.Author, r.Topic, r.Partition = time.Now().UnixNano(), conf.author(), conf.Requests, int32(conf.Fold.Partition) // a partition number
+	r.Time, r.Author = schemas.EpochTime(r.Epoch, time.Now().UnixNano()), conf.author()
+	r.Topic, r.Partition = conf.Requests, int32(conf.Fold.Partition) // a partition number
 	return (&ControlWriter{log: c.log, topic: conf.Control, lease: conf.Lease, retry: retry, logger: conf.Logger}).Append(ctx, r)
 }
 
@@ -354,6 +355,9 @@ func (c *controls) place(ctx context.Context) error {
 		}
 	}
 	failpoint.Here(failpoint.PlaceRead)
+	if c.order.Seq() != c.seq {
+		return errFenced // somebody else writes under this epoch, so the place does not count
+	}
 	c.rules, c.appended = nil, true
 	c.applyBefore(l.next.Load())
 	c.intake.publishControl()

@@ -1,6 +1,8 @@
 package analyzer
 
 import (
+	"errors"
+	"math"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -282,5 +284,66 @@ func TestARecordThatIsDeliveredTwiceCountsOnce(t *testing.T) {
 		if n := w.manual(); n != 1 {
 			t.Errorf("got %d records remembered, want 1", n)
 		}
+	})
+}
+
+// An attacker who may write the control topic cannot stop a partition for good: a take or place of the last epoch that exists is counted
+// and passed over, in the middle of the topic, at its end, and when an owner starts.
+func TestATakeOfTheLastEpochStopsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		attack := func() {
+			now := time.Now().UnixNano()
+			for _, c := range []schemas.Control{
+				{Action: schemas.ControlTake, Epoch: math.MaxUint64},
+				{Action: schemas.ControlPlace, Epoch: math.MaxUint64, Seq: 1},
+			} {
+				c.Time, c.Author, c.Topic = now, "mallory", "requests"
+				w.log.Append("control", 0, kafkaio.Message{Time: now, Value: mustControl(t, &c)})
+			}
+		}
+		attack()
+		w.start()
+		w.prod.send(time.Now(), "a", "a")
+		time.Sleep(3 * time.Second)
+		attack()
+		w.decide(1, schemas.ControlClose, "b")
+		time.Sleep(time.Second)
+		w.wantClosed("while it runs", schemas.ManualRule+" key:b")
+		if s := w.owner.Stats().Control; s.Unreadable != 4 || s.Trouble != nil {
+			t.Errorf("got %+v, want four records passed over", s)
+		}
+		w.end()
+		attack()
+		w.start()
+		w.decide(2, schemas.ControlReset, "a")
+		time.Sleep(3 * time.Second)
+		w.end()
+		w.wantCounts(map[string]int64{})
+		w.wantExact()
+	})
+}
+
+// A place with the last number that exists, under the owner's own epoch, makes the owner's places count no longer. The owner notices
+// when it reads the next one back, and ends: the next owner has a higher epoch, and applies what waits.
+func TestAnOwnerNoticesPlacesOfOthersUnderItsEpoch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start()
+		w.prod.send(time.Now(), "a", "a")
+		time.Sleep(3 * time.Second)
+		foreign := w.places()[0]
+		foreign.Seq, foreign.Before = math.MaxUint64, 1
+		w.log.Append("control", 0, kafkaio.Message{Time: foreign.Time, Value: mustControl(t, &foreign)})
+		w.decide(1, schemas.ControlClose, "b")
+		if err := <-w.done; !errors.Is(err, errFenced) {
+			t.Fatalf("got %v, want %v", err, errFenced)
+		}
+		w.start()
+		time.Sleep(3 * time.Second)
+		w.wantClosed("by the next owner", schemas.ManualRule+" key:b")
+		w.end()
+		w.wantCounts(map[string]int64{"a": 2})
+		w.wantExact()
 	})
 }

@@ -88,6 +88,9 @@ func (o *Order) Next() int64 { return o.next }
 // Epoch returns the highest epoch of a take or place: an owner of a lower one was replaced.
 func (o *Order) Epoch() uint64 { return o.fence.Epoch }
 
+// Seq returns the highest number of a place of that epoch.
+func (o *Order) Seq() uint64 { return o.fence.Seq }
+
 // Due returns what applies before the record of requests[p] at an offset and after those before it, step by step.
 func (o *Order) Due(offset int64) (step Step, ok bool) {
 	if len(o.steps) == 0 || o.steps[0].Before > offset {

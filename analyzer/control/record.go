@@ -56,7 +56,7 @@ type Batch struct {
 // Skipped counts what could not be applied, for each reason.
 type Skipped struct {
 	Later      uint64 // records of a later version
-	Unreadable uint64 // records that no version has written, and batches that cannot be read
+	Unreadable uint64 // records that no owner or person writes, and batches that cannot be read
 	Lost       uint64 // records that the topic no longer held
 }
 
@@ -90,7 +90,8 @@ func (t *Topic) read(b *kafkaio.Batch) Batch {
 }
 
 // Decode calls each for the records of a batch that can be read, in their order, and returns what cannot. The record is good until
-// each returns.
+// each returns. A take or place of an epoch that schemas.CheckEpoch refuses cannot be read: after it no owner could have a higher one.
+// The message's own time decides that, and not a clock, so that all readers agree.
 func Decode(b *kafkaio.Batch, each func(*Record)) (skipped Skipped) {
 	for _, s := range b.Skipped {
 		n := uint64(max(1, s.To-s.From+1)) // ≥ 1
@@ -104,6 +105,9 @@ func Decode(b *kafkaio.Batch, each func(*Record)) (skipped Skipped) {
 	}
 	for i := range b.Records {
 		c, err := pb.DecodeControl(b.Records[i].Value)
+		if err == nil && c.Epoch > 0 {
+			err = schemas.CheckEpoch(c.Epoch, b.Records[i].Time, b.Records[i].Time)
+		}
 		switch {
 		case errors.Is(err, pb.ErrUnknown):
 			skipped.Later++

@@ -1,11 +1,13 @@
 package control
 
 import (
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/kafkaiotest"
 )
@@ -53,4 +55,23 @@ func TestAFollowerThatNobodyReadsStops(t *testing.T) {
 			t.Errorf("got %+v, want the first record still", b)
 		}
 	})
+}
+
+// Which takes and places count does not depend on when the topic is read: an epoch is measured by its own message's time.
+func TestATakeOrPlaceOfAnAbsurdEpochIsPassedOver(t *testing.T) {
+	const at = 1_700_000_000_000 // Unix milliseconds
+	topic := NewTopic("control", "requests", schemas.PartitionKey{}, 0, 1)
+	last := uint64(at + schemas.MaxEpochLead.Milliseconds())
+	for _, action := range []schemas.ControlAction{schemas.ControlTake, schemas.ControlPlace} {
+		for epoch, want := range map[uint64]Skipped{1: {}, at: {}, last: {}, last + 1: {Unreadable: 1}, math.MaxUint64: {Unreadable: 1}} {
+			value, err := pb.AppendControl(nil, &schemas.Control{Action: action, Time: math.MaxInt64, Author: "o", Topic: "requests", Epoch: epoch, Seq: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			record := kafkaio.Record{Offset: 7, Time: at * 1e6, Value: value}
+			if b := topic.read(&kafkaio.Batch{Next: 8, Records: []kafkaio.Record{record}}); b.Skipped != want || len(b.Records) != 1-int(want.Sum()) {
+				t.Errorf("%v of epoch %d: got %+v, want %+v passed over", action, epoch, b, want)
+			}
+		}
+	}
 }
