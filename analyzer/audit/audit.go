@@ -27,9 +27,9 @@ var (
 	ErrIncomplete = errors.New("store holds part of a checkpoint")
 )
 
-// DefaultSkew is how much older than its neighbours in the log a message may be, for an audit to know which windows began
-// after the log does.
-const DefaultSkew = time.Minute
+// skew is how much older than its neighbours in the log a message may be, for an audit to know which windows began after the
+// log does.
+const skew = time.Minute
 
 // Config configures an audit.
 type Config struct {
@@ -38,7 +38,6 @@ type Config struct {
 	Control  string       // topic of what people have decided by hand, and where it was applied; empty if it can't be read
 	Dir      string       // of the partition's store, which nobody may have open
 	Rules    *rules.Set   // that the store was counted by
-	Skew     time.Duration
 	Store    store.Options
 	Logger   *slog.Logger                // nil discards
 	Progress func(folded, records int64) // called now and then; nil: not called
@@ -52,9 +51,6 @@ type Config struct {
 func Run(ctx context.Context, log kafkaio.Fetcher, c Config) (Report, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Skew == 0 {
-		c.Skew = DefaultSkew
 	}
 	s, err := store.Open(c.Dir, c.Store)
 	if err != nil {
@@ -202,7 +198,7 @@ const collectAt = 10_000
 
 func (a *audit) foldRecord(r fold.Record) {
 	if a.first > 0 && a.records < neighbours {
-		a.horizon = max(a.horizon, r.Time+int64(a.config.Skew))
+		a.horizon = max(a.horizon, r.Time+int64(skew))
 	}
 	a.records++
 	a.applyBefore(r.Offset)

@@ -14,6 +14,7 @@ import (
 	kgo "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
@@ -109,7 +110,7 @@ func tryEveryUserOnEveryTopic(t *testing.T, login func(user string) *kafkaio.Cli
 	operator := login("operator")
 	names := schemas.DefaultTopicNames()
 	var err error
-	Eventually(t, 20*time.Second, "the operator creates the topics", func() bool { // a broker learns of ACLs a moment later
+	processtest.Eventually(t, 20*time.Second, "the operator creates the topics", func() bool { // a broker learns of ACLs a moment later
 		_, err = operator.EnsureTopics(t.Context(), kafkaio.Specs(names, 1)...)
 		if err != nil {
 			t.Log(err)

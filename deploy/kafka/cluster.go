@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/secure"
@@ -142,16 +141,4 @@ func portsFree(first, nodes int) bool {
 		}
 	}
 	return true
-}
-
-// Eventually asks until ok, or fails the test.
-func Eventually(t testing.TB, d time.Duration, what string, ok func() bool) {
-	t.Helper()
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
-	for deadline := time.Now().Add(d); !ok(); <-again.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %v", what, d)
-		}
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/audit"
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/gate/kafkalink"
 	"github.com/509da70d/floodgate/gate/record"
@@ -54,9 +55,9 @@ func closeThrough(t *testing.T, door func(user string) kafkaio.Config) {
 	var server, counting errgroup.Group
 	counting.Go(func() error { return a.Run(analyzing) })
 	server.Go(func() error { return link.Run(serving) })
-	Eventually(t, 30*time.Second, "the analyzer decides", func() bool { return a.Ready(time.Now()) })
+	processtest.Eventually(t, 30*time.Second, "the analyzer decides", func() bool { return a.Ready(time.Now()) })
 	n := 0
-	Eventually(t, 30*time.Second, "the gate closes", func() bool {
+	processtest.Eventually(t, 30*time.Second, "the gate closes", func() bool {
 		for _, id := range []string{"noisy", fmt.Sprint("quiet-", n%100)} {
 			var callers gate.Callers
 			callers.Add(keys, id)

@@ -22,10 +22,9 @@ var ErrPlaintext = errors.New("SASL without TLS shows the password to the networ
 
 // Options says how to connect to brokers with TLS and SASL. The zero value is a plain connection.
 type Options struct {
-	TLS        bool   // speak TLS 1.2 or later, and verify the broker's certificate and host name
-	CA         string // PEM file of the authorities to trust; empty is the system's
-	Cert, Key  string // PEM files of our own certificate and key, for brokers that ask (mTLS); both or none
-	ServerName string // name in the brokers' certificates; empty is the host that was dialled
+	TLS       bool   // speak TLS 1.2 or later, and verify the broker's certificate and host name
+	CA        string // PEM file of the authorities to trust; empty is the system's
+	Cert, Key string // PEM files of our own certificate and key, for brokers that ask (mTLS); both or none
 
 	SASL         string // Plain, ScramSHA256 or ScramSHA512; empty is none
 	User         string
@@ -38,7 +37,7 @@ type Options struct {
 // Check returns what is wrong with the options by themselves; it reads no file.
 func (o *Options) Check() error {
 	switch {
-	case !o.TLS && (o.CA != "" || o.Cert != "" || o.Key != "" || o.ServerName != ""):
+	case !o.TLS && (o.CA != "" || o.Cert != "" || o.Key != ""):
 		return errors.New("got TLS files or a server name without TLS")
 	case (o.Cert == "") != (o.Key == ""):
 		return errors.New("certificate and key: got one, want both or none")
@@ -80,7 +79,7 @@ func (o *Options) Load() (*tls.Config, sasl.Mechanism, error) {
 }
 
 func (o *Options) tls() (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: o.ServerName}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if o.CA != "" {
 		pem, err := os.ReadFile(o.CA)
 		if err != nil {
