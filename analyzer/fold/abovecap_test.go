@@ -101,20 +101,20 @@ func justifies(truth, closure policy.Closure, logTime int64) bool {
 // bounded checks that memory is: rows, those that wait, and places in the wheel and on the list of dirty rows.
 func (c *cramped) bounded() {
 	f := c.fold
-	f.waiting.check(c.t)
+	f.table.waiting.check(c.t)
 	places := 0
-	for _, bucket := range f.wheel.buckets {
+	for _, bucket := range f.table.wheel.buckets {
 		places += len(bucket)
 	}
-	rows := make([]int, len(f.accounts))
+	rows := make([]int, len(f.table.losses.accounts))
 	f.table.each(func(_ uint32, r *row) bool { rows[r.rule]++; return true })
 	for i := range rows {
-		if rows[i] != f.accounts[i].rows {
-			c.t.Fatalf("rule %d: got %d rows by its account, want %d", i, f.accounts[i].rows, rows[i])
+		if rows[i] != f.table.losses.accounts[i].rows {
+			c.t.Fatalf("rule %d: got %d rows by its account, want %d", i, f.table.losses.accounts[i].rows, rows[i])
 		}
 	}
-	if f.table.used > crampedRows || len(f.waiting.callers) > crampedRows*3/8 || places > 2*crampedRows || len(f.dirty) > int(f.table.Made()) {
-		c.t.Fatalf("got %d rows, %d waiting, %d places in the wheel and %d dirty", f.table.used, len(f.waiting.callers), places, len(f.dirty))
+	if f.table.used > crampedRows || len(f.table.waiting.callers) > crampedRows*3/8 || places > 2*crampedRows || len(f.table.dirty) > int(f.table.Made()) {
+		c.t.Fatalf("got %d rows, %d waiting, %d places in the wheel and %d dirty", f.table.used, len(f.table.waiting.callers), places, len(f.table.dirty))
 	}
 }
 
@@ -166,13 +166,13 @@ func (c *cramped) compare(next int) {
 	at := max(c.truth.LogTime(), c.fold.LogTime())
 	f := c.fold
 	f.table.each(func(_ uint32, r *row) bool {
-		if f.expires(r) <= at {
+		if f.table.expires(r) <= at {
 			return true
 		}
 		rule := c.set.Rules[r.rule]
 		var none row
 		truth := &none
-		if i, ok := c.truth.table.find(rowHash(c.truth.ids.hash(r.id), int32(r.rule)), int32(r.rule), r.id); ok {
+		if i, ok := c.truth.table.find(rowHash(c.truth.table.ids.hash(r.id), int32(r.rule)), int32(r.rule), r.id); ok {
 			truth = c.truth.table.row(i)
 		}
 		limit, _ := LimitFor(rule, r.id)
@@ -186,7 +186,7 @@ func (c *cramped) compare(next int) {
 		}
 		c.exact++
 		if !slices.Equal(r.state, truth.state) || closureAt(rule, r, at) != closureAt(rule, truth, at) {
-			c.t.Fatalf("since %d now %d lost %d dropped %d kills %v before %d: %s %s has no mark: got %v %+v, want %v %+v", r.since, at, f.accounts[r.rule].lost, f.accounts[r.rule].dropped, c.restores, next, rule.Name, r.id, r.state, r.closure, truth.state, truth.closure)
+			c.t.Fatalf("since %d now %d lost %d dropped %d kills %v before %d: %s %s has no mark: got %v %+v, want %v %+v", r.since, at, f.table.losses.accounts[r.rule].lost, f.table.losses.accounts[r.rule].dropped, c.restores, next, rule.Name, r.id, r.state, r.closure, truth.state, truth.closure)
 		}
 		return true
 	})

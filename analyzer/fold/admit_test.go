@@ -23,7 +23,7 @@ func closedOf(f *Fold) []string {
 
 // rowOf returns the row of a caller of kind key, or nil.
 func rowOf(f *Fold, rule int32, id string) *row {
-	i, ok := f.table.find(rowHash(f.ids.hash(id), rule), rule, id)
+	i, ok := f.table.find(rowHash(f.table.ids.hash(id), rule), rule, id)
 	if !ok {
 		return nil
 	}
@@ -45,7 +45,7 @@ func TestEachRuleHasItsPart(t *testing.T) {
 	for n := range rows {
 		rowEntry(f, frameNow+1, fmt.Sprint("k", n), 2)
 	}
-	if got := f.accounts[1].rows; got != rows/4 {
+	if got := f.table.losses.accounts[1].rows; got != rows/4 {
 		t.Errorf("got %d rows of the second rule, want its part of %d", got, rows/4)
 	}
 	for n := range rows / 4 {
@@ -111,8 +111,8 @@ func TestWhichRowMakesRoom(t *testing.T) {
 			f := New(foldtest.Rules(t, test.rules...), Options{MaxRows: 3})
 			test.fill(f)
 			f.TakeChanges()
-			f.next = 0
-			i, ok := f.victim(victimOf{newcomer: 0, anyOpen: true, closed: true})
+			f.table.next = 0
+			i, ok := f.table.victim(victimOf{newcomer: 0, anyOpen: true, closed: true})
 			if !ok || f.table.row(i).id != test.goes && test.goes != "near" {
 				t.Fatalf("got row %+v, %v, want %s", f.table.row(i), ok, test.goes)
 			}
@@ -155,8 +155,8 @@ func TestADisplacedCallerComesBackWithALowerCount(t *testing.T) {
 	for n := range int64(5) {
 		rowEntry(f, frameNow+n*10*second, "victim", 4)
 	}
-	i, _ := f.table.find(rowHash(f.ids.hash("victim"), 0), 0, "victim")
-	f.displace(i)
+	i, _ := f.table.find(rowHash(f.table.ids.hash("victim"), 0), 0, "victim")
+	f.table.displace(i)
 	if s := f.Stats(); s.Displaced != 1 || s.Waiting != 1 || s.Rules[0].Uncounted != 20 {
 		t.Fatalf("got %+v", s)
 	}
@@ -184,11 +184,11 @@ func TestSmallLimitsCostNoSearchEach(t *testing.T) {
 	for n := range 1000 {
 		rowEntry(f, frameNow, fmt.Sprint("first", n), 1)
 	}
-	before := f.random
+	before := f.table.random
 	for n := range 16_000 {
 		rowEntry(f, frameNow, fmt.Sprint("then", n), 1)
 	}
-	draws := (f.random - before) * 0xf1de83e19937733d // the inverse of what draw adds, modulo 2^64
+	draws := (f.table.random - before) * 0xf1de83e19937733d // the inverse of what draw adds, modulo 2^64
 	if draws > 16_000/tryCost*tries {
 		t.Errorf("got %d draws for 16,000 entries, want at most one search for each %d", draws, tryCost)
 	}
@@ -261,10 +261,10 @@ func TestNewRulesProlongDoubt(t *testing.T) {
 	rowEntry(f, frameNow, "c", 290)
 	rowEntry(f, frameNow+5*minute, "a", 1)
 	f.SetRules(foldtest.Rules(t, "{name: r, callers: key, limit: 6000, window: 1m, algorithm: gcra, burst: 600}"))
-	if got := f.accounts[0].lost; got != frameNow+5*minute {
+	if got := f.table.losses.accounts[0].lost; got != frameNow+5*minute {
 		t.Errorf("got the loss at %d, want it at the change of rules", got-frameNow)
 	}
-	f.opts.MaxRows = 2
+	f.table.maxRows = 2
 	rowEntry(f, frameNow+5*minute+second, "c", 1)
 	if r := rowOf(f, 0, "c"); r == nil || r.since == never {
 		t.Errorf("got %+v, want a row with a mark", r)

@@ -127,11 +127,11 @@ func TestAFloodOfCallersAtHalfTheirLimit(t *testing.T) {
 		t.Fatalf("got %d tracked, want %d", got, maxTrackers)
 	}
 	isTracked := func(id string, count uint32) bool {
-		f.Measure(f.now, 100*millisecond)
-		f.Entry(&schemas.Entry{Time: f.now + 1, Kind: "key", ID: id, Count: count})
+		f.Measure(f.table.now, 100*millisecond)
+		f.Entry(&schemas.Entry{Time: f.table.now + 1, Kind: "key", ID: id, Count: count})
 		f.checkTrackers(t)
-		i, _ := f.table.find(rowHash(f.ids.hash(id), 0), 0, id)
-		return f.table.row(i).beside&tracked != 0
+		i, _ := f.table.find(rowHash(f.table.ids.hash(id), 0), 0, id)
+		return f.table.row(i).flags&tracked != 0
 	}
 	if isTracked("below", 51) {
 		t.Error("a caller below those who are tracked: got a tracker, want none")
@@ -140,7 +140,7 @@ func TestAFloodOfCallersAtHalfTheirLimit(t *testing.T) {
 		t.Error("a caller at 90 of 100: got no tracker, want one")
 	}
 	f.TakeChanges()
-	f.Entry(&schemas.Entry{Time: f.now + 1, Kind: "key", ID: "below", Count: 49})
+	f.Entry(&schemas.Entry{Time: f.table.now + 1, Kind: "key", ID: "below", Count: 49})
 	if c := f.TakeChanges(); len(c) != 1 {
 		t.Errorf("got changes %+v of the caller without a tracker, want a close", c)
 	}
@@ -151,10 +151,10 @@ func (f *Fold) checkTrackers(t foldtest.T) {
 	t.Helper()
 	n := 0
 	f.table.each(func(_ uint32, r *row) bool {
-		if r.beside&tracked != 0 {
+		if r.flags&tracked != 0 {
 			n++
 		}
-		if d, has := f.earlyWeights[r]; has != (r.beside&hasEarly != 0) || has && d.total() == 0 {
+		if d, has := f.table.sides.earlyWeights[r]; has != (r.flags&hasEarly != 0) || has && d.total() == 0 {
 			t.Fatalf("row %s: got demand %+v", r.id, d)
 		}
 		return true
@@ -175,6 +175,7 @@ func TestTrackersTakeLittleMemory(t *testing.T) {
 	f := crowd(t, maxTrackers, 60)
 	with := allocated()
 	f.predict = predict.New(f.predictOptions(), f.predictRow)
+	f.table.predict = f.predict
 	if each := (with - allocated()) / maxTrackers; each > 160 {
 		t.Errorf("got %d bytes for a tracker, want at most 160", each)
 	}
@@ -204,7 +205,7 @@ func TestTrackersGoWithTheirRows(t *testing.T) {
 			f.SetRules(foldtest.Rules(t, "{name: r, callers: key, limit: 90, window: 10s, algorithm: fixed}"))
 		}, 0},
 		"no rule":           {func(f *Fold) { f.SetRules(foldtest.Rules(t, "{name: s, callers: key, limit: 90, window: 10s}")) }, 0},
-		"fewer rows":        {func(f *Fold) { f.opts.MaxRows = 10; f.trim(); f.reschedule() }, 10},
+		"fewer rows":        {func(f *Fold) { f.table.maxRows = 10; f.table.trim(); f.table.reschedule() }, 10},
 		"their rows expire": {func(f *Fold) { f.Advance(frameNow + hour) }, 0},
 		"they rest": {func(f *Fold) {
 			for n := range int64(30) {

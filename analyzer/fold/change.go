@@ -28,7 +28,7 @@ type Change struct {
 
 // staysOpen reports whether a row is open at an entry's time and stays so, as nearly all do: then the policy has nothing to decide.
 func (r *row) staysOpen(count window.Count, t int64) bool {
-	return r.closure.Until <= t && !count.Full(t) && r.beside&hasEarly == 0
+	return r.closure.Until <= t && !count.Full(t) && r.flags&hasEarly == 0
 }
 
 // step lets the policy decide on what was counted.
@@ -37,20 +37,20 @@ func (f *Fold) step(r *rules.Rule, i uint32, row *row, e *schemas.Entry, count w
 	if before.ClosedAt(e.Time) && r.Window.Traits().Truncates {
 		count.Total = max(count.Total, before.Peak+weight) // what is over the limit is not in the state; its overshoot must show
 	}
-	closure, change := policy.Step(r, before, f.stepsOf(row), e.Time, count)
-	if row.beside&hasEarly != 0 && change == policy.Same {
+	closure, change := policy.Step(r, before, f.table.sides.stepsOf(row), e.Time, count)
+	if row.flags&hasEarly != 0 && change == policy.Same {
 		closure, change = f.stepEarly(r, row, e, count, limit, weight)
 	}
 	row.closure = closure
 	if change == policy.Closed {
-		f.putSteps(row, policy.Steps(f.stepsOf(row), before, closure))
+		f.table.sides.putSteps(row, policy.Steps(f.table.sides.stepsOf(row), before, closure))
 	}
 	if closure.Nth > 0 && e.Time < closure.Until {
 		over := closure.Overshoot(r, limit)
 		f.stats.Overshoot = max(f.stats.Overshoot, over)
 		f.predict.Overshoot(int32(row.rule), row.id, closure, over, e.Time)
 		if full := r.Window.Capacity(limit); count.Total > full {
-			f.tally(int32(row.rule)).Over += uint64(min(count.Total-full, weight)) // > 0, or 0 of a request that was blocked early
+			f.counters[row.rule].tally(r.Mode).Over += uint64(min(count.Total-full, weight)) // > 0, or 0 of a request that was blocked early
 		}
 	}
 	if change != policy.Same {
@@ -61,12 +61,18 @@ func (f *Fold) step(r *rules.Rule, i uint32, row *row, e *schemas.Entry, count w
 	}
 }
 
+// countClose counts a close.
+func (f *Fold) countClose(r *rules.Rule, rule int32) {
+	f.stats.Closes++
+	f.counters[rule].tally(r.Mode).Closes++
+}
+
 // changed takes note of a change of a row's closure.
 func (f *Fold) changed(c Change, i uint32, row *row) {
 	if c.Kind == policy.Closed {
-		f.forgetEarly(row)
+		f.table.sides.forgetEarly(row)
 		row.flag(closedByDemand, !c.Count.Full(c.At))
-		f.closed(int32(row.rule))
+		f.countClose(c.Rule, int32(row.rule))
 		if row.since != never && c.Rule.Mode == schemas.ModeShadow {
 			row.since = max(row.since, c.Closure.Until) // what it counts depends on this closure
 		}
@@ -83,7 +89,7 @@ func (f *Fold) warn(r *rules.Rule, row *row, e *schemas.Entry, count window.Coun
 		return
 	}
 	f.stats.Warnings++
-	f.tally(int32(row.rule)).Warnings++
+	f.counters[row.rule].tally(r.Mode).Warnings++
 	f.changes = append(f.changes, Change{
 		Rule: r, Caller: schemas.Caller{Kind: r.Kind, ID: row.id}, Warn: share,
 		Closure: row.closure, Count: count, Limit: limit, At: e.Time, Offset: f.offset,
@@ -98,4 +104,32 @@ func (f *Fold) TakeChanges() []Change {
 	changes := f.changes
 	f.changes = f.changes[:0]
 	return changes
+}
+
+// awaitEnd notes that a row's closure will end. before is when it was to end until now. One that is over already, as it was closed by an
+// entry that came late, is reported at once: what is awaited is in no store.
+func (f *Fold) awaitEnd(r *row, before int64) {
+	if f.opts.Ends && r.closure.Until <= f.table.now {
+		f.reportEnd(r)
+		return
+	}
+	f.table.ends.await(r, before)
+}
+
+// reportEnds reports the closures that have ended at log time t, at the time of their ends.
+func (f *Fold) reportEnds(t int64) {
+	for r := f.table.ends.take(t); r != nil; r = f.table.ends.take(t) {
+		f.reportEnd(r)
+	}
+}
+
+// reportEnd reports that a row's closure has ended.
+func (f *Fold) reportEnd(r *row) {
+	r.flags &^= hasEnd
+	rule := f.rules.set.Rules[r.rule]
+	limit, _ := f.rules.limitOf(rule, r)
+	f.changes = append(f.changes, Change{
+		Rule: rule, Caller: schemas.Caller{Kind: rule.Kind, ID: r.id}, Ended: true, Closure: r.closure,
+		Count: rule.Window.View(r.state, limit, r.closure.Until), Limit: limit, At: r.closure.Until, Offset: f.offset,
+	})
 }

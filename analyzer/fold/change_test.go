@@ -39,7 +39,7 @@ func TestRowsThatStayOpenNeedNoStep(t *testing.T) {
 	if left == 0 {
 		t.Error("got no row that stays open: nothing was tried")
 	}
-	early := row{beside: hasEarly}
+	early := row{flags: hasEarly}
 	if early.staysOpen(window.Count{}, 1) {
 		t.Error("got that a row with early weight stays open: it may close by demand")
 	}

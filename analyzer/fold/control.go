@@ -20,7 +20,7 @@ import (
 // refused changes nothing either, and is counted in Stats: see override.Reason.
 func (f *Fold) Control(c *schemas.Control, from, offset int64) error {
 	f.offset = max(from-1, 0)
-	e, err := f.records.Apply(c, from, offset, f.now)
+	e, err := f.rules.records.Apply(c, from, offset, f.table.now)
 	f.apply(&e)
 	return err
 }
@@ -29,11 +29,11 @@ func (f *Fold) Control(c *schemas.Control, from, offset int64) error {
 // that what follows does not depend on when the next entry comes.
 func (f *Fold) expireRecords(t int64) {
 	for {
-		e, end, ok := f.records.Expire(t)
+		e, end, ok := f.rules.records.Expire(t)
 		if !ok {
 			return
 		}
-		f.now = max(f.now, end)
+		f.table.now = max(f.table.now, end)
 		f.apply(&e)
 	}
 }
@@ -51,61 +51,12 @@ func (f *Fold) apply(e *override.Effect) {
 	}
 }
 
-// limitOf returns the limit of the caller of a row, as LimitFor does, but by the control records in force first.
-func (f *Fold) limitOf(r *rules.Rule, row *row) (limit int64, unlimited bool) {
-	if row.beside&hasRecords != 0 {
-		return f.limitUnder(r, row.id)
-	}
-	return LimitFor(r, row.id)
-}
-
-// limitUnder is limitOf for a caller that may have no row.
-func (f *Fold) limitUnder(r *rules.Rule, id string) (limit int64, unlimited bool) {
-	return limitBy(f.records.Of(schemas.Caller{Kind: r.Kind, ID: id}), r, id)
-}
-
-// limitBy returns the limit of a caller that the records are about.
-func limitBy(l override.List, r *rules.Rule, id string) (limit int64, unlimited bool) {
-	limit, unlimited = LimitFor(r, id)
-	if l.Len() > 0 {
-		given, opened := l.Limit(r.Name)
-		if given > 0 {
-			limit, unlimited = given, false
-		}
-		unlimited = unlimited || opened
-	}
-	return limit, unlimited
-}
-
-// flagNew notes in a new row whether there are control records about its caller.
-func (f *Fold) flagNew(r *row, kind string) {
-	if f.records.AboutCallers() {
-		r.flag(hasRecords, f.records.Of(schemas.Caller{Kind: kind, ID: r.id}).Len() > 0)
-	}
-}
-
-// flagRows notes in the rows of a caller whether there are control records about it.
-func (f *Fold) flagRows(c schemas.Caller, is bool) {
-	id := f.ids.hash(c.ID)
-	for _, rule := range f.rulesOf(c.Kind) {
-		if i, ok := f.table.find(rowHash(id, rule), rule, c.ID); ok {
-			f.table.row(i).flag(hasRecords, is)
-		}
-	}
-}
-
-// closedByRecord reports whether control records close a caller, at log time.
-func (f *Fold) closedByRecord(kind, id string) bool {
-	c, rule := f.records.Closure(kind, f.records.Of(schemas.Caller{Kind: kind, ID: id}), f.records.Modes())
-	return c.Nth > 0 && rule.Mode == schemas.ModeEnforce
-}
-
 // callerChanged applies the records in force about a caller, which were others before.
 func (f *Fold) callerChanged(e *override.Effect) {
 	caller := e.Record.Caller
 	f.closureChanged(caller, e)
-	for _, rule := range f.rulesOf(caller.Kind) {
-		if f.set.Rules[rule].Pattern.Match(caller.ID) {
+	for _, rule := range f.rules.ofKind(caller.Kind) {
+		if f.rules.set.Rules[rule].Pattern.Match(caller.ID) {
 			f.limitChanged(caller, rule, e)
 		}
 	}
@@ -113,15 +64,15 @@ func (f *Fold) callerChanged(e *override.Effect) {
 
 // closureChanged reports what became of the closure that records give a caller.
 func (f *Fold) closureChanged(caller schemas.Caller, e *override.Effect) {
-	before, ruleBefore := f.records.Closure(caller.Kind, e.Before, f.records.Modes())
-	after, rule := f.records.Closure(caller.Kind, e.After, f.records.Modes())
+	before, ruleBefore := f.rules.records.Closure(caller.Kind, e.Before, f.rules.records.Modes())
+	after, rule := f.rules.records.Closure(caller.Kind, e.After, f.rules.records.Modes())
 	change := policy.Moved
 	switch {
 	case after == before && (rule.Mode == ruleBefore.Mode || after.Nth == 0):
 		return
 	case before.Nth == 0:
 		change = policy.Closed
-	case after.Nth == 0 && before.Until <= f.now: // it is over
+	case after.Nth == 0 && before.Until <= f.table.now: // it is over
 		if f.opts.Ends {
 			f.changes = append(f.changes, Change{
 				Rule: ruleBefore, Caller: caller, Ended: true, Closure: before, At: before.Until, Offset: f.offset,
@@ -139,8 +90,8 @@ func (f *Fold) closureChanged(caller schemas.Caller, e *override.Effect) {
 
 // limitChanged lets a rule decide anew about a caller whose limit may be another one now.
 func (f *Fold) limitChanged(caller schemas.Caller, rule int32, e *override.Effect) {
-	def := f.set.Rules[rule]
-	i, ok := f.table.find(rowHash(f.ids.hash(caller.ID), rule), rule, caller.ID)
+	def := f.rules.set.Rules[rule]
+	i, ok := f.table.find(rowHash(f.table.ids.hash(caller.ID), rule), rule, caller.ID)
 	var row *row
 	if ok {
 		row = f.table.row(i)
@@ -151,26 +102,26 @@ func (f *Fold) limitChanged(caller schemas.Caller, rule int32, e *override.Effec
 	if limit == limitBefore && unlimited == unlimitedBefore {
 		return
 	}
-	if f.accounts[rule].lost != never {
-		f.lose(rule, 0) // how long a loss matters depends on limits
+	if f.table.losses.accounts[rule].lost != never {
+		f.table.losses.lose(rule, 0, f.table.now) // how long a loss matters depends on limits
 	}
 	if !ok {
 		return
 	}
 	if row.since != never {
-		row.since = max(row.since, f.now)
-		f.markDirty(i, row)
+		row.since = max(row.since, f.table.now)
+		f.table.markDirty(i, row)
 	}
-	closure, change := policy.Derive(def, limit, unlimited, row.beside&closedByDemand != 0, row.closure, f.stepsOf(row), f.now,
-		def.Window.View(row.state, limit, f.now))
+	closure, change := policy.Derive(def, limit, unlimited, row.flags&closedByDemand != 0, row.closure, f.table.sides.stepsOf(row), f.table.now,
+		def.Window.View(row.state, limit, f.table.now))
 	if change == policy.Closed {
-		f.putSteps(row, policy.Steps(f.stepsOf(row), row.closure, closure))
+		f.table.sides.putSteps(row, policy.Steps(f.table.sides.stepsOf(row), row.closure, closure))
 	}
 	if closure != row.closure {
 		row.closure = closure
-		f.markDirty(i, row)
-		f.wheel.schedule(i, f.expiry(row)) // a second time: the first may be too late now
-		f.leaveBuckets()
+		f.table.markDirty(i, row)
+		f.table.wheel.schedule(i, f.table.expiry(row)) // a second time: the first may be too late now
+		f.table.leaveBuckets()
 	}
 	switch {
 	case change == policy.Opened && e.ByPerson:
@@ -178,21 +129,21 @@ func (f *Fold) limitChanged(caller schemas.Caller, rule int32, e *override.Effec
 	case change != policy.Same:
 		f.derived(def, row, change)
 	}
-	f.predict.End(i, f.now, f.offset)
+	f.predict.End(i, f.table.now, f.offset)
 }
 
 // modesChanged applies the mode records in force, which were others before, and tells gates the new mode of each closure whose mode
 // changes.
 func (f *Fold) modesChanged(e *override.Effect) {
-	before := f.set
-	f.set = f.records.Shadows(f.file)
+	before := f.rules.set
+	f.rules.set = f.rules.records.Shadows(f.rules.file)
 	first := len(f.changes)
-	differs, some := make([]bool, len(f.set.Rules)), false
-	for i, r := range f.set.Rules {
+	differs, some := make([]bool, len(f.rules.set.Rules)), false
+	for i, r := range f.rules.set.Rules {
 		differs[i] = r.Mode != before.Rules[i].Mode
 		some = some || differs[i]
-		if differs[i] && f.accounts[i].lost != never {
-			f.lose(int32(i), 0) // rules.MaxRules. How long a loss matters depends on the mode
+		if differs[i] && f.table.losses.accounts[i].lost != never {
+			f.table.losses.lose(int32(i), 0, f.table.now) // rules.MaxRules. How long a loss matters depends on the mode
 		}
 	}
 	if some {
@@ -203,9 +154,9 @@ func (f *Fold) modesChanged(e *override.Effect) {
 			return true
 		})
 	}
-	for caller, l := range f.records.Callers() {
-		_, ruleBefore := f.records.Closure(caller.Kind, l, e.Before)
-		c, rule := f.records.Closure(caller.Kind, l, e.After)
+	for caller, l := range f.rules.records.Callers() {
+		_, ruleBefore := f.rules.records.Closure(caller.Kind, l, e.Before)
+		c, rule := f.rules.records.Closure(caller.Kind, l, e.After)
 		if c.Nth > 0 && rule.Mode != ruleBefore.Mode {
 			f.changes = append(f.changes, Change{
 				Rule: rule, Caller: caller, Kind: policy.Moved, Before: c, Closure: c, At: c.CloseAt, Offset: f.offset,
@@ -217,43 +168,43 @@ func (f *Fold) modesChanged(e *override.Effect) {
 
 // modeChanged tells gates the mode of a row's closure, if it is closed.
 func (f *Fold) modeChanged(i uint32, r *row) {
-	rule := f.set.Rules[r.rule]
+	rule := f.rules.set.Rules[r.rule]
 	if r.since != never {
-		r.since = max(r.since, f.now)
-		f.markDirty(i, r)
+		r.since = max(r.since, f.table.now)
+		f.table.markDirty(i, r)
 	}
-	if r.closure.ClosedAt(f.now) {
+	if r.closure.ClosedAt(f.table.now) {
 		f.derived(rule, r, policy.Moved) // the same closure, but gates must learn its mode
 	}
-	f.predict.End(i, f.now, f.offset)
+	f.predict.End(i, f.table.now, f.offset)
 }
 
 // reset drops a caller's rows, and opens what they had closed.
 func (f *Fold) reset(c *schemas.Control) {
-	id := f.ids.hash(c.Caller.ID)
-	for _, rule := range f.rulesOf(c.Caller.Kind) {
-		def := f.set.Rules[rule]
+	id := f.table.ids.hash(c.Caller.ID)
+	for _, rule := range f.rules.ofKind(c.Caller.Kind) {
+		def := f.rules.set.Rules[rule]
 		if c.Rule != "" && c.Rule != def.Name {
 			continue
 		}
 		hash := rowHash(id, rule)
-		if w, waits := f.waiting.find(hash, rule); waits {
-			f.waiting.remove(w)
+		if w, waits := f.table.waiting.find(hash, rule); waits {
+			f.table.waiting.remove(w)
 		}
 		i, ok := f.table.find(hash, rule, c.Caller.ID)
 		if !ok {
 			continue
 		}
 		row := f.table.row(i)
-		if row.closure.Nth > 0 && f.now < row.closure.Until {
-			row.closure.Until = f.now
+		if row.closure.Nth > 0 && f.table.now < row.closure.Until {
+			row.closure.Until = f.table.now
 			f.openedByPerson(def, row)
 		}
-		f.predict.End(i, f.now, f.offset)
-		f.noteDropped(i, row)
-		f.removed.Add(AppendRowKey(nil, def.Name, def.Kind, row.id), row.stored)
-		f.remove(i, row)
-		f.leaveBuckets()
+		f.predict.End(i, f.table.now, f.offset)
+		f.table.noteDropped(i, row)
+		f.table.removed.Add(AppendRowKey(nil, def.Name, def.Kind, row.id), row.stored)
+		f.table.remove(i, row)
+		f.table.leaveBuckets()
 	}
 }
 
@@ -267,8 +218,8 @@ func (f *Fold) openedByPerson(rule *rules.Rule, r *row) {
 // recordClosures appends the closures that records give callers and that end after now, as Closures does.
 func (f *Fold) recordClosures(list []Change, now int64) []Change {
 	first := len(list)
-	for caller, l := range f.records.Callers() {
-		if c, rule := f.records.Closure(caller.Kind, l, f.records.Modes()); now < c.Until {
+	for caller, l := range f.rules.records.Callers() {
+		if c, rule := f.rules.records.Closure(caller.Kind, l, f.rules.records.Modes()); now < c.Until {
 			list = append(list, Change{Rule: rule, Caller: caller, Kind: policy.Moved, Closure: c, At: c.CloseAt})
 		}
 	}
@@ -278,29 +229,19 @@ func (f *Fold) recordClosures(list []Change, now int64) []Change {
 
 // restoreRecord puts a control record back, as override.Records.Restore does.
 func (f *Fold) restoreRecord(key, value []byte, stored uint64) error {
-	effects, err := f.records.Restore(key, value, stored, f.now)
+	effects, err := f.rules.records.Restore(key, value, stored, f.table.now)
 	for _, e := range effects {
 		if e.Record.Action == schemas.ControlMode {
-			f.set = f.records.Shadows(f.file)
+			f.rules.set = f.rules.records.Shadows(f.rules.file)
 		} else {
-			f.flagRows(e.Record.Caller, e.After.Len() > 0)
+			f.table.flagRows(e.Record.Caller, e.After.Len() > 0)
 		}
 	}
 	return err
 }
 
 // Records returns the control records that are remembered, to read them.
-func (f *Fold) Records() *override.Records { return f.records }
-
-// rulesOf returns the indexes of the rules about callers of a kind.
-func (f *Fold) rulesOf(kind string) []int32 {
-	for k := range f.kinds {
-		if f.kinds[k].kind == kind {
-			return f.kinds[k].rules
-		}
-	}
-	return nil
-}
+func (f *Fold) Records() *override.Records { return f.rules.records }
 
 // sortChanges orders changes that no entry made by rule and caller.
 func sortChanges(list []Change) {

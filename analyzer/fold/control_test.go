@@ -132,7 +132,7 @@ func closures(f *Fold) []string {
 }
 
 func recordsOf(f *Fold) (list []override.Record) {
-	list = slices.Collect(f.records.All(0))
+	list = slices.Collect(f.rules.records.All(0))
 	return list
 }
 

@@ -19,7 +19,7 @@ func predicted(t *testing.T) *Fold {
 		rowEntry(f, at, "x", 1)
 		f.TakeChanges()
 		for _, p := range f.TakePlans() {
-			if p.Decision.Early && f.Look(callerOf("x"), f.now).Rules[0].Span.Until > f.now {
+			if p.Decision.Early && f.Look(callerOf("x"), f.table.now).Rules[0].Span.Until > f.table.now {
 				return f
 			}
 		}
@@ -43,7 +43,7 @@ func TestWhatWasToldAheadEndsByHand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := predicted(t)
 			if c.ID = controlNumber(1); c.Action == schemas.ControlReset {
-				c.Time = f.now
+				c.Time = f.table.now
 			}
 			if err := f.Control(c, 1, 1); err != nil {
 				t.Fatal(err)
@@ -59,8 +59,8 @@ func TestWhatWasToldAheadEndsByHand(t *testing.T) {
 				t.Fatalf("got %+v and %d trackers, want one plan that ends it", plans, f.Stats().Tracked)
 			}
 			d := plans[0].Decision
-			if d.Early || d.Until > d.CloseAt || d.Next != (schemas.Span{}) || d.Share != nil || d.Caller != x || d.Mode != f.set.Rules[0].Mode {
-				t.Errorf("got %+v, want an opening in mode %v", d, f.set.Rules[0].Mode)
+			if d.Early || d.Until > d.CloseAt || d.Next != (schemas.Span{}) || d.Share != nil || d.Caller != x || d.Mode != f.rules.set.Rules[0].Mode {
+				t.Errorf("got %+v, want an opening in mode %v", d, f.rules.set.Rules[0].Mode)
 			}
 		})
 	}
@@ -80,14 +80,14 @@ func TestMarksUnderControl(t *testing.T) {
 	for name, test := range tests {
 		f := New(foldtest.Rules(t, tenAMinute), Options{})
 		rowEntry(f, second, "x", 1)
-		rowOf(f, 0, "x").since, f.accounts[0].lost = 0, 0
+		rowOf(f, 0, "x").since, f.table.losses.accounts[0].lost = 0, 0
 		rowEntry(f, 2*second, "y", 1)
 		f.TakeDirty()
 		test.c.ID = controlNumber(1)
 		if err := f.Control(&test.c, 1, 1); err != nil {
 			t.Fatal(err)
 		}
-		if x, y, lost := rowOf(f, 0, "x").since, rowOf(f, 0, "y").since, f.accounts[0].lost; x != 2*second || y != test.y || lost != 2*second {
+		if x, y, lost := rowOf(f, 0, "x").since, rowOf(f, 0, "y").since, f.table.losses.accounts[0].lost; x != 2*second || y != test.y || lost != 2*second {
 			t.Errorf("%s: got marks of %d and %d, and a loss of %d, want 2 s, %d and 2 s", name, x, y, lost, test.y)
 		}
 		if f.Dirty() != test.dirty {
@@ -113,7 +113,7 @@ func TestFlippingALimitLeavesNothing(t *testing.T) {
 		}
 	}
 	entries := 0
-	for _, bucket := range f.wheel.buckets {
+	for _, bucket := range f.table.wheel.buckets {
 		entries += len(bucket)
 	}
 	if entries > 100 {
@@ -198,14 +198,14 @@ func TestResetOfACallerThatWaits(t *testing.T) {
 	for n := range 8 {
 		rowEntry(f, second, fmt.Sprint("x", n), 3)
 	}
-	hash := rowHash(f.ids.hash("x7"), 0)
-	if _, waits := f.waiting.find(hash, 0); !waits {
+	hash := rowHash(f.table.ids.hash("x7"), 0)
+	if _, waits := f.table.waiting.find(hash, 0); !waits {
 		t.Fatal("x7 does not wait")
 	}
 	if err := f.Control(&schemas.Control{ID: controlNumber(1), Time: second, Action: schemas.ControlReset, Caller: callerOf("x7")}, 1, 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, waits := f.waiting.find(hash, 0); waits {
+	if _, waits := f.table.waiting.find(hash, 0); waits {
 		t.Error("x7 waits with what it sent before")
 	}
 }
@@ -224,25 +224,25 @@ func TestAClosureByANewLimitIsCounted(t *testing.T) {
 	}
 	rowEntry(f, second, "x", 3)
 	early(second+1, 8)
-	if row := rowOf(f, 0, "x"); row.beside&closedByDemand == 0 || !row.closure.ClosedAt(second+1) {
+	if row := rowOf(f, 0, "x"); row.flags&closedByDemand == 0 || !row.closure.ClosedAt(second+1) {
 		t.Fatalf("got %+v, want it closed by demand", row.closure)
 	}
 	rowEntry(f, minute, "x", 5)
 	early(minute+1, 2)
-	if row := rowOf(f, 0, "x"); row.beside&hasEarly == 0 {
+	if row := rowOf(f, 0, "x"); row.flags&hasEarly == 0 {
 		t.Fatal("got no demand")
 	}
 	lower(1, 4)
-	if row := rowOf(f, 0, "x"); row.beside&(hasEarly|closedByDemand) != 0 || !row.closure.ClosedAt(minute+1) || len(f.earlyWeights) != 0 {
-		t.Errorf("got flags %b and %+v, want it closed by its count", row.beside, row.closure)
+	if row := rowOf(f, 0, "x"); row.flags&(hasEarly|closedByDemand) != 0 || !row.closure.ClosedAt(minute+1) || len(f.table.sides.earlyWeights) != 0 {
+		t.Errorf("got flags %b and %+v, want it closed by its count", row.flags, row.closure)
 	}
 	f = New(f.Rules(), Options{})
 	rowEntry(f, second, "x", 3)
 	early(second+1, 8)
 	rowEntry(f, minute, "x", 5)
 	lower(2, 4)
-	if row := rowOf(f, 0, "x"); row.beside&closedByDemand != 0 || !row.closure.ClosedAt(minute) {
-		t.Errorf("got flags %b and %+v, want it closed by its count", row.beside, row.closure)
+	if row := rowOf(f, 0, "x"); row.flags&closedByDemand != 0 || !row.closure.ClosedAt(minute) {
+		t.Errorf("got flags %b and %+v, want it closed by its count", row.flags, row.closure)
 	}
 }
 
@@ -251,7 +251,7 @@ func TestRecordsAboutCallersThatARuleLeavesOut(t *testing.T) {
 	f := New(foldtest.Rules(t, "{name: a, callers: 'key:y*', limit: 10, window: 1m, algorithm: fixed}"), Options{})
 	rowEntry(f, 2*second, "y", 10)
 	f.TakeChanges()
-	f.accounts[0].lost = 0
+	f.table.losses.accounts[0].lost = 0
 	for n, c := range []schemas.Control{
 		{Action: schemas.ControlLimit, Rule: "a", Limit: 5, Until: hour}, {Action: schemas.ControlOpen, Until: hour}, {Action: schemas.ControlReset},
 	} {
@@ -260,7 +260,7 @@ func TestRecordsAboutCallersThatARuleLeavesOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if f.accounts[0].lost != 0 || len(f.TakeChanges()) != 0 || !rowOf(f, 0, "y").closure.ClosedAt(2*second) {
-		t.Errorf("got a loss at %d, or a change, want none", f.accounts[0].lost)
+	if f.table.losses.accounts[0].lost != 0 || len(f.TakeChanges()) != 0 || !rowOf(f, 0, "y").closure.ClosedAt(2*second) {
+		t.Errorf("got a loss at %d, or a change, want none", f.table.losses.accounts[0].lost)
 	}
 }

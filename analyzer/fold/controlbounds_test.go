@@ -174,24 +174,24 @@ func TestRulesInShadow(t *testing.T) {
 	if err := f.Control(&schemas.Control{ID: controlNumber(1), Action: schemas.ControlMode, Rule: "b", Until: hour}, 1, 1); err != nil {
 		t.Fatal(err)
 	}
-	if f.Rules() != set || f.set.Rules[0] != set.Rules[0] || set.Rules[1].Mode != schemas.ModeEnforce {
+	if f.Rules() != set || f.rules.set.Rules[0] != set.Rules[0] || set.Rules[1].Mode != schemas.ModeEnforce {
 		t.Error("want the file's rules as they were")
 	}
-	if r := f.set.Rules[1]; r.Mode != schemas.ModeShadow || r.Fingerprint() != set.Rules[1].Fingerprint() || r.Shape() != set.Rules[1].Shape() {
+	if r := f.rules.set.Rules[1]; r.Mode != schemas.ModeShadow || r.Fingerprint() != set.Rules[1].Fingerprint() || r.Shape() != set.Rules[1].Shape() {
 		t.Errorf("got %+v, want b in shadow", r)
 	}
 	if s := f.Stats(); s.Rules[1].Mode != schemas.ModeShadow || s.Rules[0].Mode != schemas.ModeEnforce {
 		t.Errorf("got %+v, want b in shadow", s.Rules)
 	}
 	rowEntry(f, hour, "x", 1)
-	if f.set.Rules[1] != set.Rules[1] {
+	if f.rules.set.Rules[1] != set.Rules[1] {
 		t.Error("when it is over: want b as in the file")
 	}
 }
 
 // forgotAll reports whether a fold remembers no control record.
 func forgotAll(f *Fold) bool {
-	return f.Stats().InForce == 0 && len(recordsOf(f)) == 0 && !f.records.AboutCallers() && f.records.Modes().Len() == 0 && f.records.NextEnd() == math.MaxInt64
+	return f.Stats().InForce == 0 && len(recordsOf(f)) == 0 && !f.rules.records.AboutCallers() && f.rules.records.Modes().Len() == 0 && f.rules.records.NextEnd() == math.MaxInt64
 }
 
 func TestBadControlRows(t *testing.T) {

@@ -325,13 +325,13 @@ func sameUnderControl(t *testing.T, what string, got, want *Fold) {
 	if g, w := closures(got), closures(want); !slices.Equal(g, w) {
 		t.Errorf("%s: got closures\n%q, want\n%q", what, g, w)
 	}
-	if g, w := got.Stats().InForce, want.Stats().InForce; g != w || got.records.Modes().Len() != want.records.Modes().Len() {
+	if g, w := got.Stats().InForce, want.Stats().InForce; g != w || got.rules.records.Modes().Len() != want.rules.records.Modes().Len() {
 		t.Errorf("%s: got %d records in force, want %d", what, g, w)
 	}
 	rowsDiffer(t, what, got, want)
 	got.table.each(func(_ uint32, r *row) bool {
-		about := got.records.Of(schemas.Caller{Kind: got.set.Rules[r.rule].Kind, ID: r.id}).Len() > 0
-		if flagged := r.beside&hasRecords != 0; flagged != about {
+		about := got.rules.records.Of(schemas.Caller{Kind: got.rules.set.Rules[r.rule].Kind, ID: r.id}).Len() > 0
+		if flagged := r.flags&hasRecords != 0; flagged != about {
 			t.Errorf("%s: row of %s: got flag %v, want %v", what, r.id, flagged, about)
 		}
 		return true
@@ -350,16 +350,16 @@ func TestPredictionsRespectWhatPeopleSay(t *testing.T) {
 		told.add(f.TakeChanges())
 		for _, p := range f.TakePlans() {
 			plans++
-			if at := f.ruleIndex(p.Rule.Name); p.Shares && (at < 0 || f.set.Rules[at] != p.Rule) {
+			if at := f.rules.index(p.Rule.Name); p.Shares && (at < 0 || f.rules.set.Rules[at] != p.Rule) {
 				continue // it ends a share of rules that were
 			}
-			row := rowOf(f, f.ruleIndex(p.Rule.Name), p.Caller.ID)
-			_, unlimited := f.limitUnder(p.Rule, p.Caller.ID)
+			row := rowOf(f, f.rules.index(p.Rule.Name), p.Caller.ID)
+			_, unlimited := f.rules.limitUnder(p.Rule, p.Caller.ID)
 			ahead := p.Decision.Early || p.Decision.Next != (schemas.Span{}) || p.Decision.Share != nil
-			if ahead && (unlimited || row == nil || f.closedByRecord(p.Rule.Kind, p.Caller.ID)) {
+			if ahead && (unlimited || row == nil || f.rules.closedByRecord(p.Rule.Kind, p.Caller.ID)) {
 				t.Fatalf("act %d: got %+v for a caller with unlimited=%v", i, p, unlimited)
 			}
-			if want := f.set.Rules[int(f.ruleIndex(p.Rule.Name))].Mode; p.Decision.Mode != want {
+			if want := f.rules.set.Rules[int(f.rules.index(p.Rule.Name))].Mode; p.Decision.Mode != want {
 				t.Fatalf("act %d: got %+v, want mode %v", i, p, want)
 			}
 		}
@@ -421,8 +421,8 @@ func (f *Fold) rowAt(rule, id string, at int64) (found Row) {
 		return found.Rule == nil
 	})
 	if found.Rule == nil {
-		def := f.set.Rules[f.ruleIndex(rule)]
-		found.Limit, found.Unlimited = f.limitUnder(def, id)
+		def := f.rules.set.Rules[f.rules.index(rule)]
+		found.Limit, found.Unlimited = f.rules.limitUnder(def, id)
 	}
 	return found
 }

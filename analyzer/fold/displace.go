@@ -17,23 +17,23 @@ type victimOf struct {
 }
 
 // rank returns how much a row matters now.
-func (f *Fold) rank(r *row) policy.Rank {
-	rule := f.set.Rules[r.rule]
-	limit, unlimited := f.limitOf(rule, r)
-	return policy.RankOf(rule, r.state, r.closure, limit, unlimited, f.now)
+func (t *table) rank(r *row) policy.Rank {
+	rule := t.rules.set.Rules[r.rule]
+	limit, unlimited := t.rules.limitOf(rule, r)
+	return policy.RankOf(rule, r.state, r.closure, limit, unlimited, t.now)
 }
 
 // victim draws some rows and returns the one with the lowest rank, if it may lose its place.
-func (f *Fold) victim(v victimOf) (uint32, bool) {
+func (t *table) victim(v victimOf) (uint32, bool) {
 	worst, lowest := uint32(0), policy.Rank{Class: math.MaxUint8}
 	for drawn, seen := 0, 0; drawn < tries && seen < candidates; drawn++ {
-		i := f.draw()
-		r := f.table.row(i)
-		if r.rule < 0 || int32(r.rule) != v.newcomer && f.accounts[r.rule].rows <= f.guaranteed() {
+		i := t.draw()
+		r := t.row(i)
+		if r.rule < 0 || int32(r.rule) != v.newcomer && t.losses.accounts[r.rule].rows <= t.guaranteed() {
 			continue
 		}
 		seen++
-		if k := f.rank(r); k.Compare(lowest) < 0 {
+		if k := t.rank(r); k.Compare(lowest) < 0 {
 			worst, lowest = i, k
 		}
 	}
@@ -51,57 +51,57 @@ func (f *Fold) victim(v victimOf) (uint32, bool) {
 }
 
 // draw returns the index of a row, in use or not: a function of what was folded.
-func (f *Fold) draw() uint32 {
-	return uint32(f.random.Next() % uint64(f.table.Made())) // < 2^32
+func (t *table) draw() uint32 {
+	return uint32(t.random.Next() % uint64(t.Made())) // < 2^32
 }
 
 // displace takes the row at index i from its caller. An open caller waits from then on, with a lower bound of its count. A
 // closed one stays closed: gates keep what they were sent, and so does the publisher.
-func (f *Fold) displace(i uint32) {
-	r := f.table.row(i)
+func (t *table) displace(i uint32) {
+	r := t.row(i)
 	rule := int32(r.rule)
-	if f.expires(r) <= f.now {
-		f.dropExpired(i, r)
+	if t.expires(r) <= t.now {
+		t.dropExpired(i, r)
 		return
 	}
-	def := f.set.Rules[rule]
-	limit, unlimited := f.limitOf(def, r)
-	count := def.Window.View(r.state, limit, f.now)
-	f.stats.Displaced++
-	f.lose(rule, count.Total)
-	if count.Total > 0 && !unlimited && !r.closure.ClosedAt(f.now) {
-		if s := f.accounts[rule].coarse.Coarsen(r.state, f.now); len(s) > 0 {
-			f.waiting.add(rowHash(f.ids.hash(r.id), rule), rule, s, units(def, def.Window.Capacity(limit), count.Total))
+	def := t.rules.set.Rules[rule]
+	limit, unlimited := t.rules.limitOf(def, r)
+	count := def.Window.View(r.state, limit, t.now)
+	t.displaced++
+	t.losses.lose(rule, count.Total, t.now)
+	if count.Total > 0 && !unlimited && !r.closure.ClosedAt(t.now) {
+		if s := t.losses.accounts[rule].coarse.Coarsen(r.state, t.now); len(s) > 0 {
+			t.waiting.add(rowHash(t.ids.hash(r.id), rule), rule, s, units(def, def.Window.Capacity(limit), count.Total))
 		}
 	}
-	f.drop(i, r)
-	f.leaveBuckets()
+	t.drop(i, r)
+	t.leaveBuckets()
 }
 
 // leaveBuckets notes that a dropped row is still in its bucket of the wheel, which may be months away. Once there are half as
 // many of them as rows, all buckets are filled anew.
-func (f *Fold) leaveBuckets() {
-	f.left++
-	if f.left > f.opts.MaxRows/2 {
-		f.reschedule()
+func (t *table) leaveBuckets() {
+	t.left++
+	if t.left > t.maxRows/2 {
+		t.reschedule()
 	}
 }
 
 // reschedule puts each row into one bucket of the wheel, and awaits the end of each closure.
-func (f *Fold) reschedule() {
-	f.left = 0
-	f.wheel = wheel{minute: f.wheel.minute, started: f.wheel.started}
-	f.table.each(func(i uint32, r *row) bool {
-		f.wheel.schedule(i, f.expiry(r))
+func (t *table) reschedule() {
+	t.left = 0
+	t.wheel.clear()
+	t.each(func(i uint32, r *row) bool {
+		t.wheel.schedule(i, t.expiry(r))
 		return true
 	})
-	f.awaitEnds()
+	t.awaitEnds()
 }
 
 // trim displaces the rows of the lowest rank until there are at most MaxRows: a store or a snapshot may hold more. The
 // caller must fill the wheel again after it.
-func (f *Fold) trim() {
-	surplus := f.table.used - f.opts.MaxRows
+func (t *table) trim() {
+	surplus := t.used - t.maxRows
 	if surplus <= 0 {
 		return
 	}
@@ -109,32 +109,31 @@ func (f *Fold) trim() {
 		policy.Rank
 		i uint32
 	}
-	rows := make([]ranked, 0, f.table.used)
-	f.table.each(func(i uint32, r *row) bool {
-		rows = append(rows, ranked{f.rank(r), i})
+	rows := make([]ranked, 0, t.used)
+	t.each(func(i uint32, r *row) bool {
+		rows = append(rows, ranked{t.rank(r), i})
 		return true
 	})
 	slices.SortFunc(rows, func(a, b ranked) int { return cmp.Or(a.Compare(b.Rank), cmp.Compare(a.i, b.i)) })
 	for _, r := range rows[:surplus] {
-		f.displace(r.i)
-		f.left = 0
+		t.displace(r.i)
+		t.left = 0
 	}
-	f.compact()
+	t.compact()
 }
 
-// compact moves the rows together, so that draws find rows in use. The caller must fill the wheel again after it.
-func (f *Fold) compact() {
-	old, beside := f.table, f.asides()
-	f.table, f.dirty, f.next = table{}, nil, 0
-	old.each(func(from uint32, r *row) bool {
-		i := f.table.insert(rowHash(f.ids.hash(r.id), int32(r.rule)), int32(r.rule), r.id)
-		to := f.table.row(i)
-		to.flag(hasRecords, r.beside&hasRecords != 0)
+// compact gives rows new numbers without gaps, so that draws find rows in use. The caller must fill the wheel again after it.
+func (t *table) compact() {
+	old := t.takeAway()
+	old.rows.each(func(from uint32, r *row) bool {
+		i := t.add(rowHash(t.ids.hash(r.id), int32(r.rule)), int32(r.rule), r.id)
+		to := t.row(i)
+		to.flag(hasRecords, r.flags&hasRecords != 0)
 		to.set(r.state)
 		to.closure, to.since = r.closure, r.since
-		f.adopt(i, from, r, &beside, true)
+		t.adopt(i, from, r, &old, true)
 		if to.stored = r.stored; r.dirty {
-			f.markDirty(i, to)
+			t.markDirty(i, to)
 		}
 		return true
 	})

@@ -14,8 +14,10 @@
 //
 //   - fold.go, frame.go, change.go: the path of an entry, why a frame is refused, and what an entry changes.
 //   - dedupe.go: which frames and entries were folded before, by producer and by source.
-//   - table.go, expiry.go, ends.go: the rows, how they are found, when they are dropped, and when closures end.
-//   - admit.go, waiting.go, displace.go, loss.go: which callers have a row when the table is full, and what is not counted.
+//   - inforce.go: the rules and limits that count now, as the file of rules and control records say.
+//   - row.go, rowindex.go, sidetables.go, wheel.go, ends.go: a row, how it is found, what few rows have, when rows expire and closures end.
+//   - table.go, admit.go, waiting.go, displace.go, loss.go: the rows together: which callers have one when the table is full, and what is
+//     not counted.
 //   - earlyweight.go, confirm.go: requests that gates blocked early, and the closes that they confirm.
 //   - rows.go, rowcodec.go, scan.go: rows of stores and snapshots. reload.go: a change of rules.
 //   - control.go: what control records change. observe.go: what package predict is told.

@@ -157,7 +157,7 @@ func TestEndsAreBounded(t *testing.T) {
 		f.Entry(&schemas.Entry{Time: int64(i) * int64(time.Millisecond), Kind: "key", ID: "x", Count: 1})
 	}
 	moved := slices.ContainsFunc(f.TakeChanges(), func(c Change) bool { return c.Kind == policy.Moved })
-	if n := f.ends.Len(); n != 1 || !moved {
+	if n := f.table.ends.Len(); n != 1 || !moved {
 		t.Errorf("got %d places, want 1 of a closure that moves", n)
 	}
 }

@@ -1,18 +1,15 @@
 package fold
 
 import (
-	"math"
+	"maps"
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/busiest"
-	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/override"
-	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/predict"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/analyzer/window"
 	"github.com/509da70d/floodgate/schemas"
-	"github.com/509da70d/floodgate/store/rows"
 )
 
 // Defaults of Options.
@@ -51,46 +48,20 @@ type Options struct {
 type Fold struct {
 	opts        Options
 	fingerprint uint64
-	file        *rules.Set // as they were given; set is what they are in the modes of control records
-	set         *rules.Set
-	kinds       []kindRules
-	accounts    []account // by rule
-	ids         idHasher
+	rules       *inForce
 	table       table
 	dedupe      *dedupe
-	wheel       wheel
-	waiting     *waiting
-	moves       uint64                  // how often all rows have moved to another table
-	next        uint32                  // the row that sweep looks at next
-	left        int                     // rows that were dropped and are still in a bucket of the wheel
-	credit      int                     // what may be spent on looking for victims (see admit.go)
-	random      integer.Random          // of draw
-	scratch     [window.MaxCoarse]int64 // a coarse state that is not kept yet
-	now         int64                   // log time: the newest entry's, in Unix nanoseconds
-	offset      int64                   // of the record being folded
-	frame       schemas.Frame
-	changes     []Change
-	canaries    []schemas.Entry
-	dirty       []uint32
-	losses      []int32 // rules whose losses changed since they were last handed to a checkpoint
-	removed     rows.Removed
-	scan        *Scan // the pass over the rows that is under way, or nil
-	stats       Stats
+	predict     *predict.Predictor
 	busiest     busiest.Callers
-	records     *override.Records
+	counters    []ruleCounters // by rule
+	stats       Stats
 
-	earlyWeights map[*row]*earlyWeight     // by row, where gates have blocked requests early of late
-	steps        map[*row][]policy.Closure // by row, where its closure is not the first in a row: see policy.Steps
-	predict      *predict.Predictor
-	sourced      bool // the frame being folded is of a source
-	ends         ends
-	filled       window.State // of policy.Fill
-}
-
-// kindRules is the rules that count one kind of caller, by index.
-type kindRules struct {
-	kind  string
-	rules []int32
+	frame    schemas.Frame // that is being folded
+	offset   int64         // of its record
+	sourced  bool          // it is of a source
+	changes  []Change
+	canaries []schemas.Entry
+	filled   window.State // of policy.Fill
 }
 
 // New returns a fold that has counted nothing.
@@ -111,13 +82,12 @@ func New(set *rules.Set, o Options) *Fold {
 		o.PredictLagCap = predict.DefaultLagCap
 	}
 	f := &Fold{
-		opts: o, fingerprint: o.Key.Fingerprint(), dedupe: newDedupe(o.MaxSenders), ids: newIDHasher(),
-		waiting: newWaiting(max(1, int(waitingShare*float64(o.MaxRows)))), ends: newEnds(),
-		now: math.MinInt64, removed: make(rows.Removed), stats: Stats{Rejected: make(map[string]uint64)},
-		records: override.New(o.NoStore),
+		opts: o, fingerprint: o.Key.Fingerprint(), dedupe: newDedupe(o.MaxSenders), rules: &inForce{records: override.New(o.NoStore)},
+		stats: Stats{Rejected: make(map[string]uint64)},
 	}
 	f.predict = predict.New(f.predictOptions(), f.predictRow)
-	f.busiest = busiest.New(o.Busiest, f.ids.hash(""))
+	f.table = newTable(o, f.rules, f.predict)
+	f.busiest = busiest.New(o.Busiest, f.table.ids.hash(""))
 	f.setRules(set)
 	return f
 }
@@ -127,23 +97,13 @@ func (f *Fold) predictOptions() predict.Options {
 }
 
 func (f *Fold) setRules(set *rules.Set) {
-	f.file, f.set, f.kinds, f.accounts = set, f.records.Shadows(set), nil, newAccounts(set)
-	for i, r := range set.Rules {
-		o := f.predictOptions()
-		f.accounts[i].predicts, f.accounts[i].tracks = o.Predicts(r), o.TracksFrom(r)
-		k := 0
-		for k < len(f.kinds) && f.kinds[k].kind != r.Kind {
-			k++
-		}
-		if k == len(f.kinds) {
-			f.kinds = append(f.kinds, kindRules{kind: r.Kind})
-		}
-		f.kinds[k].rules = append(f.kinds[k].rules, int32(i))
-	}
+	f.rules.use(set)
+	f.table.losses.accounts = newAccounts(set)
+	f.counters = newCounters(set, f.predictOptions())
 }
 
 // Entry folds one entry. What it changed is added to what TakeChanges returns.
-func (f *Fold) Entry(e *schemas.Entry) { f.entry(e, f.ids.hash(e.ID)) }
+func (f *Fold) Entry(e *schemas.Entry) { f.entry(e, f.table.ids.hash(e.ID)) }
 
 // entry folds an entry; hash is of its caller's id.
 func (f *Fold) entry(e *schemas.Entry, hash uint64) {
@@ -155,18 +115,18 @@ func (f *Fold) entry(e *schemas.Entry, hash uint64) {
 		f.stats.Requests += uint64(e.Count)
 		if e.Blocked {
 			f.stats.Blocked += uint64(e.Count)
-			f.busiest.Blocked(e, hash, f.now)
+			f.busiest.Blocked(e, hash, f.table.now)
 		} else {
-			f.busiest.Admitted(e, hash, f.now)
+			f.busiest.Admitted(e, hash, f.table.now)
 		}
 	}
-	for k := range f.kinds {
-		if f.kinds[k].kind != e.Kind {
+	for k := range f.rules.kinds {
+		if f.rules.kinds[k].kind != e.Kind {
 			continue
 		}
-		for _, i := range f.kinds[k].rules {
-			r := f.set.Rules[i]
-			f.accounts[i].use.note(r, e)
+		for _, i := range f.rules.kinds[k].rules {
+			r := f.rules.set.Rules[i]
+			f.counters[i].use.note(r, e)
 			if r.Matches(e) {
 				f.count(r, i, e, rowHash(hash, i))
 			}
@@ -179,9 +139,9 @@ func (f *Fold) entry(e *schemas.Entry, hash uint64) {
 func (f *Fold) count(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) {
 	blocked := e.Blocked
 	if r.Mode == schemas.ModeShadow {
-		blocked = f.shadowed(hash, rule, e)
+		blocked = f.table.closedAt(hash, rule, e)
 	}
-	f.accounts[rule].came(r.Mode, uint64(e.Count), blocked)
+	f.counters[rule].came(r.Mode, uint64(e.Count), blocked)
 	weight := r.Weight(e, blocked)
 	if weight == 0 {
 		if blocked {
@@ -191,13 +151,13 @@ func (f *Fold) count(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) {
 	}
 	i, known := f.table.find(hash, rule, e.ID)
 	limit, unlimited := LimitFor(r, e.ID)
-	if known && f.table.row(i).beside&hasRecords != 0 || !known && f.records.AboutCallers() {
-		limit, unlimited = f.limitUnder(r, e.ID)
+	if known && f.table.row(i).flags&hasRecords != 0 || !known && f.rules.records.AboutCallers() {
+		limit, unlimited = f.rules.limitUnder(r, e.ID)
 	}
 	if !known {
 		n := newcomer{r: r, rule: rule, hash: hash, id: e.ID, at: e.Time, limit: limit, unlimited: unlimited, weight: weight}
 		var admitted bool
-		if i, admitted = f.admit(&n); !admitted {
+		if i, admitted = f.table.admit(&n); !admitted {
 			return
 		}
 	}
@@ -208,13 +168,13 @@ func (f *Fold) count(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) {
 	state, count := r.Window.Add(row.state, limit, e.Time, weight)
 	row.state = state
 	if !known {
-		f.wheel.schedule(i, f.expiry(row))
+		f.table.wheel.schedule(i, f.table.expiry(row))
 	}
 	if count.Place == window.Late && known {
 		f.stats.Late += uint64(weight)
 		return
 	}
-	f.markDirty(i, row)
+	f.table.markDirty(i, row)
 	if count.Place == window.Late {
 		f.stats.Late += uint64(weight) // a row of a caller that waited, whose newest entry is the oldest
 		return
@@ -223,7 +183,7 @@ func (f *Fold) count(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) {
 		return
 	}
 	f.warn(r, row, e, count, limit, weight)
-	if near := 2*count.Total >= min(limit, f.accounts[rule].tracks) || weight > 1; near || row.beside&tracked != 0 {
+	if near := 2*count.Total >= min(limit, f.counters[rule].tracks) || weight > 1; near || row.flags&tracked != 0 {
 		f.observe(r, i, row, e, count.Total, limit, weight, near)
 	}
 	if !row.staysOpen(count, e.Time) {
@@ -231,23 +191,20 @@ func (f *Fold) count(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) {
 	}
 }
 
-// shadowed reports whether the entry would have been blocked if its rule, which is in shadow mode, were enforced and were the
-// only rule: whether the rule's own closure holds. So a shadow rule counts as if it were alone and decisions took no time. An
-// entry that merges requests from before and after its own close counts whole: for shadow rules, merged and unmerged logs need
-// not agree.
-func (f *Fold) shadowed(hash uint64, rule int32, e *schemas.Entry) bool {
-	i, ok := f.table.find(hash, rule, e.ID)
-	return ok && f.table.row(i).closure.ClosedAt(e.Time)
-}
-
-// LimitFor returns the limit that a caller is counted under, and whether none is enforced. A caller without a limit is
-// counted under the rule's own, so that its counts mean something when a limit comes.
-func LimitFor(r *rules.Rule, id string) (limit int64, unlimited bool) {
-	limit, unlimited = r.LimitFor(id)
-	if unlimited {
-		limit = r.Limit
+// Advance moves log time forward, ends the control records whose time is over then, and drops what has expired at each full minute.
+func (f *Fold) Advance(t int64) {
+	if t <= f.table.now {
+		return
 	}
-	return limit, unlimited
+	if t >= f.rules.records.NextEnd() {
+		f.expireRecords(t)
+	}
+	if f.table.ends.due(t) {
+		f.reportEnds(t)
+	}
+	if f.table.advance(t) {
+		f.dedupe.expire(t)
+	}
 }
 
 // CountLost counts records that the log no longer held when they were to be folded.
@@ -260,18 +217,25 @@ func (f *Fold) CountRejected(reason string, n uint64) { f.stats.Rejected[reason]
 func (f *Fold) Busiest() *busiest.Callers { return &f.busiest }
 
 // LogTime returns the newest time folded, in Unix nanoseconds; math.MinInt64 if there was none.
-func (f *Fold) LogTime() int64 { return f.now }
+func (f *Fold) LogTime() int64 { return f.table.now }
 
 // Rules returns the rules that the fold counts by, as they were given to it: without the shadow modes of control records.
-func (f *Fold) Rules() *rules.Set { return f.file }
+func (f *Fold) Rules() *rules.Set { return f.rules.file }
 
 // Stats returns a copy of the counters since the Fold was made.
-func (f *Fold) Stats() Stats { return f.stats.clone(f) }
-
-// markDirty puts a row on the list of the next checkpoint.
-func (f *Fold) markDirty(i uint32, r *row) {
-	if !r.dirty && !f.opts.NoStore {
-		r.dirty = true
-		f.dirty = append(f.dirty, i)
+func (f *Fold) Stats() Stats {
+	s, t := f.stats, &f.table
+	s.Rejected = maps.Clone(s.Rejected)
+	s.Rules = make([]RuleStats, len(f.counters))
+	for i := range f.counters {
+		s.Rules[i] = f.counters[i].stats(f.rules.set.Rules[i], &t.losses.accounts[i])
 	}
+	s.Stats = f.predict.Stats(t.now)
+	records := f.rules.records.Stats()
+	s.InForceBy, s.InForce = records.InForce, records.InForce.Sum()
+	s.Controls, s.ControlRefused = records.Applied, maps.Clone(records.Refused)
+	s.Displaced, s.Expired = t.displaced, t.expired
+	s.Rows, s.Waiting = t.used, len(t.waiting.callers)
+	s.Senders, s.Gaps = len(f.dedupe.rows), f.dedupe.gaps
+	return s
 }

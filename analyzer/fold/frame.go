@@ -39,7 +39,7 @@ func (f *Fold) Frame(rec Record) error {
 	if fr.Source {
 		return f.foldSource(rec)
 	}
-	switch f.dedupe.frame(fr.Producer, fr.Seq, f.now, rec.Time) {
+	switch f.dedupe.frame(fr.Producer, fr.Seq, f.table.now, rec.Time) {
 	case duplicate:
 		f.stats.Duplicate++
 		return nil
@@ -56,7 +56,7 @@ func (f *Fold) Frame(rec Record) error {
 		newest = max(newest, fr.Entries[i].Time)
 	}
 	if len(fr.Entries) > 0 {
-		f.predict.Heard(fr.Producer, newest, f.now)
+		f.predict.Heard(fr.Producer, newest, f.table.now)
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func (f *Fold) noteFrame(recorded int64) {
 // foldSource folds the lines of a source that were not folded before. All entries of one line share its offset and its
 // frame.
 func (f *Fold) foldSource(rec Record) error {
-	s := f.dedupe.row(senderID{id: f.frame.Producer, source: true}, f.now, max(f.now, rec.Time))
+	s := f.dedupe.row(senderID{id: f.frame.Producer, source: true}, f.table.now, max(f.table.now, rec.Time))
 	if s == nil {
 		return f.reject(ReasonSenders, "too many sources")
 	}
@@ -100,8 +100,8 @@ func (f *Fold) foldSource(rec Record) error {
 
 // place folds an entry if its caller belongs to this partition. Its time is bounded by its message's.
 func (f *Fold) place(e *schemas.Entry, recorded int64) {
-	hash := f.ids.hash(e.ID)
-	if f.opts.Partitions > 1 && !f.knows(e, hash) && schemas.Partition(f.opts.Key.Hash(e.Kind, e.ID), f.opts.Partitions) != f.opts.Partition {
+	hash := f.table.ids.hash(e.ID)
+	if f.opts.Partitions > 1 && !f.table.knows(e, hash) && schemas.Partition(f.opts.Key.Hash(e.Kind, e.ID), f.opts.Partitions) != f.opts.Partition {
 		f.stats.Rejected[ReasonMisplaced]++
 		return
 	}
@@ -117,18 +117,6 @@ func (f *Fold) place(e *schemas.Entry, recorded int64) {
 		f.opts.Each(e)
 	}
 	f.entry(e, hash)
-}
-
-// knows reports whether an entry's caller has a row. Its partition was checked when the row was made.
-func (f *Fold) knows(e *schemas.Entry, hash uint64) bool {
-	for k := range f.kinds {
-		if f.kinds[k].kind == e.Kind {
-			rule := f.kinds[k].rules[0]
-			_, ok := f.table.find(rowHash(hash, rule), rule, e.ID)
-			return ok
-		}
-	}
-	return false
 }
 
 // TakeCanaries returns the canary entries folded since it was last called. They count nowhere; the owner answers them,

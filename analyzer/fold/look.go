@@ -67,9 +67,9 @@ func (l *RuleLook) LowerBound() bool { return l.Since != never }
 // Look returns what the fold holds about a caller, with windows as of now in Unix nanoseconds, or of log time if that is
 // later. It changes nothing. It takes about a microsecond for each rule of the caller's kind, and more if a log has many entries.
 func (f *Fold) Look(c schemas.Caller, now int64) Look {
-	l := Look{Caller: c, Now: max(now, f.now), Record: f.lookRecords(c)}
-	hash := f.ids.hash(c.ID)
-	for _, i := range f.rulesOf(c.Kind) {
+	l := Look{Caller: c, Now: max(now, f.table.now), Record: f.lookRecords(c)}
+	hash := f.table.ids.hash(c.ID)
+	for _, i := range f.rules.ofKind(c.Kind) {
 		l.Rules = append(l.Rules, f.lookRule(i, rowHash(hash, i), c.ID, l.Now))
 	}
 	return l
@@ -77,12 +77,12 @@ func (f *Fold) Look(c schemas.Caller, now int64) Look {
 
 // lookRule returns what the fold holds about a caller of the rule's kind.
 func (f *Fold) lookRule(rule int32, hash uint64, id string, now int64) RuleLook {
-	r := f.set.Rules[rule]
+	r := f.rules.set.Rules[rule]
 	l := RuleLook{Rule: r, Since: never}
-	l.Limit, l.Unlimited = f.limitUnder(r, id)
+	l.Limit, l.Unlimited = f.rules.limitUnder(r, id)
 	l.Override, l.Exact, _ = r.Override(id)
-	l.LimitBy, l.OpenedBy = f.records.Of(schemas.Caller{Kind: r.Kind, ID: id}).LimitBy(r.Name)
-	l.ShadowBy = f.records.Modes().Shadow(r.Name)
+	l.LimitBy, l.OpenedBy = f.rules.records.Of(schemas.Caller{Kind: r.Kind, ID: id}).LimitBy(r.Name)
+	l.ShadowBy = f.rules.records.Modes().Shadow(r.Name)
 	l.Capacity = r.Window.Capacity(l.Limit)
 	i, ok := f.table.find(hash, rule, id)
 	if !ok {
@@ -90,10 +90,10 @@ func (f *Fold) lookRule(rule int32, hash uint64, id string, now int64) RuleLook 
 		return l
 	}
 	row := f.table.row(i)
-	l.Since, l.Closure, l.ByDemand = row.since, row.closure, row.beside&closedByDemand != 0
+	l.Since, l.Closure, l.ByDemand = row.since, row.closure, row.flags&closedByDemand != 0
 	l.Count = r.Window.View(row.state, l.Limit, now)
 	l.Parts, l.More = r.Window.Parts(row.state, l.Limit, now, maxParts)
-	l.Early = f.early(r, row, l.Limit, now, l.Count)
+	l.Early = f.table.early(r, row, l.Limit, now, l.Count)
 	ahead := f.predict.Ahead(i, r, l.Limit, now)
 	if l.Rate, l.Share = ahead.Rate, ahead.Share; ahead.Span.Until > now {
 		l.Span = ahead.Span
@@ -105,15 +105,15 @@ func (f *Fold) lookRule(rule int32, hash uint64, id string, now int64) RuleLook 
 func (f *Fold) lookAbsent(l *RuleLook, rule int32, hash uint64, id string, now int64) {
 	r := l.Rule
 	l.Count = r.Window.View(nil, l.Limit, now)
-	w, waits := f.waiting.find(hash, rule)
+	w, waits := f.table.waiting.find(hash, rule)
 	switch {
 	case !r.Pattern.Match(id):
 		l.Absence = PatternAbsence
 	case waits:
-		l.Absence, l.Since = Waiting, f.accounts[rule].lost
-		l.Count.Total = f.accounts[rule].coarse.View(f.waiting.callers[w].state(), l.Limit, now).Total
-	case f.lowerBoundSince(rule, l.Limit, now) != never:
-		l.Absence, l.Since = TableFull, f.lowerBoundSince(rule, l.Limit, now)
+		l.Absence, l.Since = Waiting, f.table.losses.accounts[rule].lost
+		l.Count.Total = f.table.losses.accounts[rule].coarse.View(f.table.waiting.callers[w].state(), l.Limit, now).Total
+	case f.table.losses.since(rule, l.Limit, now) != never:
+		l.Absence, l.Since = TableFull, f.table.losses.since(rule, l.Limit, now)
 	case r.ReadsResponses() || len(r.Match.Resources) > 0:
 		l.Absence = MatchAbsence
 	default:
@@ -139,8 +139,8 @@ type RecordLook struct {
 
 // lookRecords returns what control records do to a caller.
 func (f *Fold) lookRecords(c schemas.Caller) (l RecordLook) {
-	records, modes := f.records.Of(c), f.records.Modes()
-	closure, rule := f.records.Closure(c.Kind, records, modes)
+	records, modes := f.rules.records.Of(c), f.rules.records.Modes()
+	closure, rule := f.rules.records.Closure(c.Kind, records, modes)
 	if closure.Nth == 0 {
 		return l
 	}

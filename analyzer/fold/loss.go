@@ -3,7 +3,6 @@ package fold
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 
 	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/policy"
@@ -12,9 +11,6 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/rows"
 )
-
-// never is the log time of what has not happened.
-const never = math.MinInt64
 
 // account is what the fold keeps of one rule as a whole: its part of the table, and what it could not count.
 //
@@ -31,58 +27,28 @@ type account struct {
 	lost      int64 // log time of the newest weight that no row counted; never if there was none
 	dropped   int64 // newest expiry of a row that was dropped at once, so that later entries of its time don't find it
 	uncounted uint64
-	recovered uint64  // of the uncounted weight, what rows made of waiting callers count
-	use       ruleUse // what came that the rule might have counted
-	predicts  bool    // its closes are predicted
-	tracks    int64   // rows that hold less than half of this, and of their limit, are not tracked
-
-	enforced, shadowed           Tally  // what the rule did in each mode; not stored
-	counted, blocked, wouldBlock uint64 // likewise: see RuleStats
+	recovered uint64 // of the uncounted weight, what rows made of waiting callers count
 
 	dirty  bool
 	shown  bool   // the scan under way has handed out the times as they are
 	stored uint64 // rows.Sum of the row as last committed; 0 if it never was
 }
 
+// losses is the accounts of all rules. One goroutine may use it.
+type losses struct {
+	rules    *inForce
+	accounts []account    // by rule
+	changed  []int32      // rules whose losses changed since they were last handed to a checkpoint
+	removed  rows.Removed // the table's
+	noStore  bool
+}
+
 func newAccounts(set *rules.Set) []account {
 	accounts := make([]account, len(set.Rules))
 	for i, r := range set.Rules {
-		accounts[i] = account{coarse: r.Window.Coarse(), lost: never, dropped: never, use: newUse(r)}
+		accounts[i] = account{coarse: r.Window.Coarse(), lost: never, dropped: never}
 	}
 	return accounts
-}
-
-// lose notes weight that no row counts.
-func (f *Fold) lose(rule int32, weight int64) {
-	a := &f.accounts[rule]
-	a.uncounted += uint64(max(weight, 0)) // ≥ 0
-	if a.lost < f.now {
-		a.lost = f.now
-		f.lossChanged(rule)
-	}
-}
-
-// lossChanged puts the losses of a rule on the lists of the next checkpoint and of the scan under way.
-func (f *Fold) lossChanged(rule int32) {
-	a := &f.accounts[rule]
-	a.shown = false
-	if !a.dirty && !f.opts.NoStore {
-		a.dirty = true
-		f.losses = append(f.losses, rule)
-	}
-}
-
-// lowerBoundSince returns the mark of a row that is made for an entry at t: since when it may lack weight, or never.
-func (f *Fold) lowerBoundSince(rule int32, limit, t int64) int64 {
-	a, since := &f.accounts[rule], int64(never)
-	r := f.set.Rules[rule]
-	if a.lost != never && r.Window.View(nil, limit, t).Start < forgets(r, nil, limit, a.lost) {
-		since = a.lost
-	}
-	if t < a.dropped {
-		since = max(since, a.dropped)
-	}
-	return since
 }
 
 // forgets returns a time. After it, an entry that is missing from s and is not newer than lost changes nothing: no count and no closure.
@@ -99,7 +65,7 @@ func forgets(r *rules.Rule, s window.State, limit, lost int64) int64 {
 // another time than the true one, and it hides what the true count closes until it ends. So the mark stays until all such
 // closures are over, and until no entry can come late that would prolong one: until they end before the window begins.
 func (r *row) remembers(rule *rules.Rule, limit, t int64) bool {
-	if r.beside&hasEarly != 0 {
+	if r.flags&hasEarly != 0 {
 		return true // early weight may be missing as well
 	}
 	since := r.since
@@ -113,36 +79,13 @@ func (r *row) remembers(rule *rules.Rule, limit, t int64) bool {
 // MayBeClosed reports whether a caller that has no row may rightly be closed under a rule, given by its name and fingerprint:
 // the rule is the same and has not counted all weight of late.
 func (f *Fold) MayBeClosed(rule string, fingerprint uint64, id string) bool {
-	i := f.ruleIndex(rule)
-	if i < 0 || f.accounts[i].lost == never || f.set.Rules[i].Fingerprint() != fingerprint {
+	i := f.rules.index(rule)
+	if i < 0 || f.table.losses.accounts[i].lost == never || f.rules.set.Rules[i].Fingerprint() != fingerprint {
 		return false
 	}
-	r := f.set.Rules[i]
-	limit, _ := f.limitUnder(r, id)
-	return f.now < forgets(r, nil, limit, f.accounts[i].lost)
-}
-
-// moveAccounts gives each rule that keeps its counts its account; moved says which rule each old one is now, or −1.
-func (f *Fold) moveAccounts(old []account, before *rules.Set, moved []int32) {
-	for i := range old {
-		a := &old[i]
-		to := moved[i]
-		if to < 0 {
-			f.removed.Add(lossKey(before.Rules[i]), a.stored)
-			continue
-		}
-		now := &f.accounts[to]
-		now.lost, now.dropped, now.stored = a.lost, a.dropped, a.stored
-		now.uncounted, now.recovered, now.use = a.uncounted, a.recovered, a.use
-		now.enforced, now.shadowed = a.enforced, a.shadowed
-		now.counted, now.blocked, now.wouldBlock = a.counted, a.blocked, a.wouldBlock
-		if a.dirty {
-			f.lossChanged(to)
-		}
-		if a.lost != never && before.Rules[i].Fingerprint() != f.set.Rules[to].Fingerprint() {
-			f.lose(to, 0) // how long a loss matters depends on limits and closures, which may have been others
-		}
-	}
+	r := f.rules.set.Rules[i]
+	limit, _ := f.rules.limitUnder(r, id)
+	return f.table.now < forgets(r, nil, limit, f.table.losses.accounts[i].lost)
 }
 
 func lossKey(r *rules.Rule) []byte { return append([]byte{byte(LossRow)}, r.Name...) }
@@ -154,36 +97,90 @@ func lossValue(r *rules.Rule, a *account) []byte {
 	return binary.AppendVarint(b, a.dropped)
 }
 
-// takeLosses appends the losses that changed, for the store.
-func (f *Fold) takeLosses(changes []rows.Change) []rows.Change {
-	for _, i := range f.losses {
-		a := &f.accounts[i]
-		key, value := lossKey(f.set.Rules[i]), lossValue(f.set.Rules[i], a)
-		if a.stored == 0 && len(f.removed) > 0 {
-			a.stored = f.removed.Take(key)
+// lose notes weight that no row counts.
+func (l *losses) lose(rule int32, weight, now int64) {
+	a := &l.accounts[rule]
+	a.uncounted += uint64(max(weight, 0)) // ≥ 0
+	if a.lost < now {
+		a.lost = now
+		l.change(rule)
+	}
+}
+
+// change puts the losses of a rule on the lists of the next checkpoint and of the scan under way.
+func (l *losses) change(rule int32) {
+	a := &l.accounts[rule]
+	a.shown = false
+	if !a.dirty && !l.noStore {
+		a.dirty = true
+		l.changed = append(l.changed, rule)
+	}
+}
+
+// since returns the mark of a row that is made for an entry at t: since when it may lack weight, or never.
+func (l *losses) since(rule int32, limit, t int64) int64 {
+	a, since := &l.accounts[rule], int64(never)
+	r := l.rules.set.Rules[rule]
+	if a.lost != never && r.Window.View(nil, limit, t).Start < forgets(r, nil, limit, a.lost) {
+		since = a.lost
+	}
+	if t < a.dropped {
+		since = max(since, a.dropped)
+	}
+	return since
+}
+
+// move gives each rule that keeps its counts its account; moved says which rule each old one is now, or −1.
+func (l *losses) move(old []account, before *rules.Set, moved []int32, now int64) {
+	for i := range old {
+		a := &old[i]
+		to := moved[i]
+		if to < 0 {
+			l.removed.Add(lossKey(before.Rules[i]), a.stored)
+			continue
+		}
+		next := &l.accounts[to]
+		next.lost, next.dropped, next.stored = a.lost, a.dropped, a.stored
+		next.uncounted, next.recovered = a.uncounted, a.recovered
+		if a.dirty {
+			l.change(to)
+		}
+		if a.lost != never && before.Rules[i].Fingerprint() != l.rules.set.Rules[to].Fingerprint() {
+			l.lose(to, 0, now) // how long a loss matters depends on limits and closures, which may have been others
+		}
+	}
+}
+
+// take appends the losses that changed, for the store.
+func (l *losses) take(changes []rows.Change) []rows.Change {
+	for _, i := range l.changed {
+		a := &l.accounts[i]
+		key, value := lossKey(l.rules.set.Rules[i]), lossValue(l.rules.set.Rules[i], a)
+		if a.stored == 0 && len(l.removed) > 0 {
+			a.stored = l.removed.Take(key)
 		}
 		changes = append(changes, rows.Change{Key: key, Value: value, Old: a.stored})
 		a.stored, a.dirty = rows.Sum(key, value), false
 	}
-	f.losses = f.losses[:0]
+	l.changed = l.changed[:0]
 	return changes
 }
 
-// scanLosses hands out the losses that the scan has not handed out as they are now.
-func (f *Fold) scanLosses() []rows.Change {
+// scan hands out the losses that the scan has not handed out as they are now.
+func (l *losses) scan() []rows.Change {
 	var list []rows.Change
-	for i := range f.accounts {
-		if a := &f.accounts[i]; !a.shown && (a.lost != never || a.dropped != never) {
-			list = append(list, rows.Change{Key: lossKey(f.set.Rules[i]), Value: lossValue(f.set.Rules[i], a)})
+	for i := range l.accounts {
+		if a := &l.accounts[i]; !a.shown && (a.lost != never || a.dropped != never) {
+			list = append(list, rows.Change{Key: lossKey(l.rules.set.Rules[i]), Value: lossValue(l.rules.set.Rules[i], a)})
 			a.shown = true
 		}
 	}
 	return list
 }
 
-// restoreLoss takes in a loss from a store, where it has the given sum, or from a snapshot, with none. Of two the later
+// restore takes in a loss from a store, where it has the given sum, or from a snapshot, with none. Of two the later
 // counts. That of a rule that is not there, or counts otherwise now, is dropped.
-func (f *Fold) restoreLoss(key, value []byte, stored uint64) error {
+func (l *losses) restore(key, value []byte, stored uint64) error {
 	if len(value) < 9 || value[0] != rowVersion {
 		return fmt.Errorf("%w: got a loss of %d bytes", errRow, len(value))
 	}
@@ -193,15 +190,15 @@ func (f *Fold) restoreLoss(key, value []byte, stored uint64) error {
 	if n <= 0 || m <= 0 || n+m != len(b) {
 		return fmt.Errorf("%w: got a loss cut short", errRow)
 	}
-	i := f.ruleIndex(string(key[1:]))
-	if i < 0 || f.set.Rules[i].Shape() != binary.LittleEndian.Uint64(value[1:]) {
-		f.removed.Add(key, stored)
+	i := l.rules.index(string(key[1:]))
+	if i < 0 || l.rules.set.Rules[i].Shape() != binary.LittleEndian.Uint64(value[1:]) {
+		l.removed.Add(key, stored)
 		return nil
 	}
-	a := &f.accounts[i]
+	a := &l.accounts[i]
 	a.lost, a.dropped = max(a.lost, lost), max(a.dropped, dropped)
 	if a.stored = stored; stored == 0 {
-		f.lossChanged(i)
+		l.change(i)
 	}
 	return nil
 }

@@ -15,111 +15,112 @@ import (
 //
 // The offset at which rules change is part of what the fold depends on: the owner commits it before it folds on.
 func (f *Fold) SetRules(set *rules.Set) {
-	old, rows, accounts := f.set, f.table, f.accounts // the rules in the modes that counted
-	beside := f.asides()
+	old, accounts, counters := f.rules.set, f.table.losses.accounts, f.counters // the rules in the modes that counted
+	from := f.table.takeAway()
 	f.EndScan()
-	f.moves++
 	f.predict.EndOvershoots()
 	f.setRules(set)
-	set = f.set
-	f.table, f.wheel, f.dirty = table{}, wheel{minute: f.wheel.minute, started: f.wheel.started}, nil
-	f.losses = nil
-	f.waiting.clear()
-	f.next, f.left = 0, 0
+	set = f.rules.set
+	f.table.startOver()
 	first := len(f.changes)
 	moved := make([]int32, len(old.Rules))
 	for i, r := range old.Rules {
-		moved[i] = f.ruleIndex(r.Name)
+		moved[i] = f.rules.index(r.Name)
 		if to := moved[i]; to >= 0 && (set.Rules[to].Shape() != r.Shape() || set.Rules[to].Kind != r.Kind) {
 			moved[i] = -1
 		}
 	}
-	f.moveAccounts(accounts, old, moved)
-	rows.each(func(from uint32, r *row) bool {
+	f.table.losses.move(accounts, old, moved, f.table.now)
+	for i, to := range moved {
+		if to >= 0 {
+			f.counters[to].goOn(&counters[i])
+		}
+	}
+	from.rows.each(func(i uint32, r *row) bool {
 		if to := moved[r.rule]; to >= 0 && set.Rules[to].Pattern.Match(r.id) {
-			f.rederive(old.Rules[r.rule], from, r, to, &beside)
+			f.rederive(old.Rules[r.rule], i, r, to, &from)
 		} else {
-			f.endShare(old.Rules[r.rule], from, r, &beside)
+			f.endShare(old.Rules[r.rule], i, r, &from)
 			f.abandon(old.Rules[r.rule], r)
 		}
 		return true
 	})
-	f.awaitEnds()
+	f.table.awaitEnds()
 	sortChanges(f.changes[first:])
 }
 
 // endShare ends the share that gates hold of a row whose rule is removed or another. from is the row's index under that rule.
-func (f *Fold) endShare(rule *rules.Rule, from uint32, r *row, beside *asides) {
-	v := f.predictUnder(rule, r)
-	f.predict.EndShare(beside.trackers, from, &v, f.now, f.offset)
+func (f *Fold) endShare(rule *rules.Rule, from uint32, r *row, old *movedRows) {
+	v := f.table.predictUnder(rule, r)
+	f.predict.EndShare(old.trackers, from, &v, f.table.now, f.offset)
 }
 
 // abandon drops a row whose rule was removed or no longer counts its caller, and opens what it had closed.
 func (f *Fold) abandon(rule *rules.Rule, r *row) {
-	f.removed.Add(AppendRowKey(nil, rule.Name, rule.Kind, r.id), r.stored)
-	if r.closure.ClosedAt(f.now) {
-		r.closure.Until = f.now
+	f.table.removed.Add(AppendRowKey(nil, rule.Name, rule.Kind, r.id), r.stored)
+	if r.closure.ClosedAt(f.table.now) {
+		r.closure.Until = f.table.now
 		f.derived(rule, r, policy.Opened)
 	}
 }
 
 // rederive moves a row to the rule at index to, and lets that rule decide.
-func (f *Fold) rederive(before *rules.Rule, from uint32, r *row, to int32, beside *asides) {
-	rule := f.set.Rules[to]
-	i, row := f.insert(to, r.id)
+func (f *Fold) rederive(before *rules.Rule, from uint32, r *row, to int32, old *movedRows) {
+	rule := f.rules.set.Rules[to]
+	i, row := f.table.insert(to, r.id)
 	row.set(r.state)
 	row.stored, row.closure, row.since = r.stored, r.closure, r.since
 	if r.since != never && before.Fingerprint() != rule.Fingerprint() {
-		row.since = max(r.since, f.now) // as for the losses of the rule
+		row.since = max(r.since, f.table.now) // as for the losses of the rule
 	}
 	same := before.Fingerprint() == rule.Fingerprint()
-	f.adopt(i, from, r, beside, same) // else it has announced a close under another limit, perhaps
+	f.table.adopt(i, from, r, old, same) // else it has announced a close under another limit, perhaps
 	closed := r.closure
 	if !same {
 		allowed, unlimited := LimitFor(rule, row.id) // by the rules alone: a control record undoes nothing that has ended
 		var steps []policy.Closure
-		closed, steps = policy.Recount(rule, allowed, unlimited, closed, f.stepsOf(row), f.now)
-		f.putSteps(row, steps)
+		closed, steps = policy.Recount(rule, allowed, unlimited, closed, f.table.sides.stepsOf(row), f.table.now)
+		f.table.sides.putSteps(row, steps)
 	}
-	limit, unlimited := f.limitOf(rule, row)
-	closure, change := policy.Derive(rule, limit, unlimited, row.beside&closedByDemand != 0, closed, f.stepsOf(row), f.now,
-		rule.Window.View(r.state, limit, f.now))
+	limit, unlimited := f.rules.limitOf(rule, row)
+	closure, change := policy.Derive(rule, limit, unlimited, row.flags&closedByDemand != 0, closed, f.table.sides.stepsOf(row), f.table.now,
+		rule.Window.View(r.state, limit, f.table.now))
 	row.closure = closure
 	if change == policy.Closed {
-		f.putSteps(row, policy.Steps(f.stepsOf(row), closed, closure))
+		f.table.sides.putSteps(row, policy.Steps(f.table.sides.stepsOf(row), closed, closure))
 	}
 	if r.dirty || closure != r.closure {
-		f.markDirty(i, row)
+		f.table.markDirty(i, row)
 	}
-	f.wheel.schedule(i, f.expiry(row))
-	if change == policy.Same && before.Mode != rule.Mode && closure.ClosedAt(f.now) {
+	f.table.wheel.schedule(i, f.table.expiry(row))
+	if change == policy.Same && before.Mode != rule.Mode && closure.ClosedAt(f.table.now) {
 		change = policy.Moved // the same closure, but gates must learn its mode
 	}
 	if change != policy.Same {
 		f.derived(rule, row, change)
 	}
 	if !same {
-		f.endShare(before, from, row, beside)
+		f.endShare(before, from, row, old)
 	}
 }
 
 // derived reports a change that no entry made.
 func (f *Fold) derived(rule *rules.Rule, r *row, kind policy.Transition) {
-	limit, _ := f.limitOf(rule, r)
+	limit, _ := f.rules.limitOf(rule, r)
 	if kind == policy.Closed {
-		f.forgetEarly(r)
+		f.table.sides.forgetEarly(r)
 		r.flag(closedByDemand, false)
-		f.closed(int32(r.rule))
+		f.countClose(rule, int32(r.rule))
 		if r.since != never && rule.Mode == schemas.ModeShadow {
 			r.since = max(r.since, r.closure.Until) // as in changed
 		}
 	}
 	f.changes = append(f.changes, Change{
 		Rule: rule, Caller: schemas.Caller{Kind: rule.Kind, ID: r.id}, Kind: kind, Closure: r.closure,
-		Count: rule.Window.View(r.state, limit, f.now), Limit: limit, At: f.now, Offset: f.offset,
+		Count: rule.Window.View(r.state, limit, f.table.now), Limit: limit, At: f.table.now, Offset: f.offset,
 	})
 	if kind == policy.Opened {
-		r.beside &^= hasEnd
+		r.flags &^= hasEnd
 	} else {
 		f.awaitEnd(r, math.MaxInt64)
 	}

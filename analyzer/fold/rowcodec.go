@@ -46,7 +46,7 @@ const (
 	earlyFlag                // early weight
 	stepsFlag                // closes before the closure
 	byDemandFlag             // no part: early weight made the closure
-	rowFlags     = 1<<iota - 1
+	allFlags     = 1<<iota - 1
 )
 
 const (
@@ -150,7 +150,7 @@ func (v *StoredRow) Dropped(rule *rules.Rule, now int64) bool {
 
 // ParseRow undoes AppendTo. It does not know whether a rule still counts by the state (see ReadRow).
 func ParseRow(b []byte) (v StoredRow, err error) {
-	if len(b) < rowHead || b[0] != rowVersion || b[1] > rowFlags || b[1]&earlyFlag != 0 && b[1]&byDemandFlag != 0 {
+	if len(b) < rowHead || b[0] != rowVersion || b[1] > allFlags || b[1]&earlyFlag != 0 && b[1]&byDemandFlag != 0 {
 		return v, fmt.Errorf("%w: got %d bytes, want version %d, flags and a shape", errRow, len(b), rowVersion)
 	}
 	flags := b[1]

@@ -96,7 +96,7 @@ func TestRowValuesThatCannotBeRead(t *testing.T) {
 	for name, value := range map[string][]byte{
 		"nothing":               nil,
 		"another version":       append([]byte{rowVersion + 1}, good[1:]...),
-		"an unknown flag":       numbers(rowFlags+1, 1, 2, 3, 4),
+		"an unknown flag":       numbers(allFlags+1, 1, 2, 3, 4),
 		"two that exclude":      numbers(earlyFlag|byDemandFlag, 1, 7, 4, 1, 2, 3, 4),
 		"no early weight":       numbers(earlyFlag, 0, 1, 2, 3, 4, 5),
 		"negative early weight": numbers(earlyFlag, 2, 7, -1, 4, 1, 2, 3, 4),
@@ -149,7 +149,7 @@ func TestRestoreRefusesStatesThatCannotBe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := New(set, Options{})
-			rule := set.Rules[f.ruleIndex(name)]
+			rule := set.Rules[f.rules.index(name)]
 			key := AppendRowKey(nil, name, "key", "a")
 			v := StoredRow{shape: rule.Shape(), since: never, State: state}
 			err := f.Restore(key, v.AppendTo(nil))
@@ -222,7 +222,7 @@ func FuzzRestore(f *testing.F) {
 		}
 		fold.Resume(hour)
 		rows := rowsOf(fold)
-		if len(rows)+len(fold.dedupe.rows)+len(fold.removed)+len(recordsOf(fold))+len(fold.records.Removed()) != 1 {
+		if len(rows)+len(fold.dedupe.rows)+len(fold.table.removed)+len(recordsOf(fold))+len(fold.rules.records.Removed()) != 1 {
 			t.Fatalf("got rows %q and %d senders of one row", rows, len(fold.dedupe.rows))
 		}
 		for _, row := range rows { // numbers have but one shortest form, so a longer one is not what was stored

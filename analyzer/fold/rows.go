@@ -13,7 +13,7 @@ import (
 
 // Dirty returns how many rows the next TakeDirty returns at most.
 func (f *Fold) Dirty() int {
-	return len(f.dirty) + len(f.losses) + len(f.removed) + len(f.dedupe.changed) + len(f.dedupe.removed) + f.records.Dirty()
+	return len(f.table.dirty) + len(f.table.losses.changed) + len(f.table.removed) + len(f.dedupe.changed) + len(f.dedupe.removed) + f.rules.records.Dirty()
 }
 
 // TakeDirty returns what has changed since it was last called, for the store to commit with the next offset. Deletions
@@ -21,7 +21,7 @@ func (f *Fold) Dirty() int {
 func (f *Fold) TakeDirty() []rows.Change {
 	changes := make([]rows.Change, 0, f.Dirty())
 	var room []byte
-	for _, i := range f.dirty {
+	for _, i := range f.table.dirty {
 		r := f.table.row(i)
 		if r.rule < 0 || !r.dirty {
 			r.dirty = false
@@ -30,15 +30,15 @@ func (f *Fold) TakeDirty() []rows.Change {
 		if cap(room) < commonRow {
 			room = make([]byte, 0, 64<<10)
 		}
-		key, value := f.encode(room, r)
+		key, value := f.table.encode(room, r)
 		room, value = value[len(value):], slices.Clip(value)
 		changes = append(changes, rows.Change{Key: key, Value: value, Old: r.stored})
 		r.stored, r.dirty = rows.Sum(key, value), false
 	}
-	f.dirty = f.dirty[:0]
-	changes = f.records.Take(f.takeLosses(changes))
+	f.table.dirty = f.table.dirty[:0]
+	changes = f.rules.records.Take(f.table.losses.take(changes))
 	changes = f.dedupe.take(changes)
-	for _, removed := range []rows.Removed{f.removed, f.records.Removed(), f.dedupe.removed} {
+	for _, removed := range []rows.Removed{f.table.removed, f.rules.records.Removed(), f.dedupe.removed} {
 		for key, stored := range removed {
 			changes = append(changes, rows.Change{Key: []byte(key), Old: stored})
 		}
@@ -49,20 +49,6 @@ func (f *Fold) TakeDirty() []rows.Change {
 
 // commonRow is as many bytes as most rows take: a quick guess is enough, as others get room of their own.
 const commonRow = 256
-
-// encode encodes a row behind dst, and leaves what room there is to be had behind the value.
-func (f *Fold) encode(dst []byte, r *row) (key, value []byte) {
-	v := f.stored(r)
-	return encodeRow(dst, f.set.Rules[r.rule], r.id, &v)
-}
-
-// stored returns a row as it is stored.
-func (f *Fold) stored(r *row) StoredRow {
-	return StoredRow{
-		Closure: r.closure, State: r.state, shape: f.set.Rules[r.rule].Shape(), since: r.since,
-		early: f.earlyOf(r), byDemand: r.beside&closedByDemand != 0, steps: f.stepsOf(r),
-	}
-}
 
 func encodeRow(dst []byte, rule *rules.Rule, id string, v *StoredRow) (key, value []byte) {
 	start := len(dst)
@@ -95,7 +81,7 @@ func (f *Fold) Restore(key, value []byte) error {
 	case EventRow:
 		return nil
 	case LossRow:
-		return f.restoreLoss(key, value, sum)
+		return f.table.losses.restore(key, value, sum)
 	case ControlRow:
 		return f.restoreRecord(key, value, sum)
 	case ProducerRow, SourceRow:
@@ -105,58 +91,49 @@ func (f *Fold) Restore(key, value []byte) error {
 	if err != nil {
 		return err
 	}
-	rule := f.ruleIndex(name)
-	if rule >= 0 && f.set.Rules[rule].Kind != kind {
+	rule := f.rules.index(name)
+	if rule >= 0 && f.rules.set.Rules[rule].Kind != kind {
 		rule = -1
 	}
-	v, err := f.readRow(key, value, rule)
+	v, err := f.table.readRow(key, value, rule)
 	if err != nil {
 		return err
 	}
 	if v.State == nil {
-		f.removed.Add(key, sum)
+		f.table.removed.Add(key, sum)
 		return nil
 	}
-	_, row := f.insert(rule, strings.Clone(id))
-	f.takeRow(row, &v)
+	_, row := f.table.insert(rule, strings.Clone(id))
+	f.table.takeRow(row, &v)
 	row.stored = sum
 	return nil
-}
-
-func (f *Fold) ruleIndex(name string) int32 {
-	for i, r := range f.set.Rules {
-		if r.Name == name {
-			return int32(i)
-		}
-	}
-	return -1
 }
 
 // Resume ends restoring: it sets log time to what it was when the restored rows were committed.
 func (f *Fold) Resume(logTime int64) {
 	if logTime > math.MinInt64 {
-		f.now = logTime
-		f.wheel.start(logTime)
+		f.table.now = logTime
+		f.table.wheel.start(logTime)
 	}
-	f.trim()
-	f.reschedule()
+	f.table.trim()
+	f.table.reschedule()
 }
 
 // Digest sums up all rows that anything can still depend on at the given log time, in any order: folds of several
 // partitions of one log add up (modulo 2^64) to the digest of one fold over the whole log, if none of them lost any weight. Control
 // records that are about all partitions are in the digest of partition 0.
 func (f *Fold) Digest(at int64) uint64 {
-	sum := f.records.Digest(at, f.opts.Partition == 0)
+	sum := f.rules.records.Digest(at, f.opts.Partition == 0)
 	f.table.each(func(_ uint32, r *row) bool {
-		if f.expiry(r) <= at {
+		if f.table.expiry(r) <= at {
 			return true
 		}
-		rule, v := f.set.Rules[r.rule], f.stored(r)
+		rule, v := f.rules.set.Rules[r.rule], f.table.stored(r)
 		if r.closure.Expiry(rule) <= at { // gone with its row, where another fold's log time went ahead
 			v.Closure, v.byDemand, v.steps = policy.Closure{}, false, nil
 		}
 		if v.early != nil {
-			v.early = f.liveEarly(r, v.early, at)
+			v.early = f.table.liveEarly(r, v.early, at)
 		}
 		sum += rows.Sum(encodeRow(nil, rule, r.id, &v))
 		return true
@@ -171,11 +148,11 @@ func (f *Fold) Closures(now int64) []Change {
 		if now >= r.closure.Until {
 			return true
 		}
-		rule := f.set.Rules[r.rule]
-		limit, _ := f.limitOf(rule, r)
+		rule := f.rules.set.Rules[r.rule]
+		limit, _ := f.rules.limitOf(rule, r)
 		list = append(list, Change{
 			Rule: rule, Caller: schemas.Caller{Kind: rule.Kind, ID: r.id}, Kind: policy.Moved, Closure: r.closure,
-			Count: rule.Window.View(r.state, limit, f.now), Limit: limit, At: r.closure.CloseAt,
+			Count: rule.Window.View(r.state, limit, f.table.now), Limit: limit, At: r.closure.CloseAt,
 		})
 		return true
 	})

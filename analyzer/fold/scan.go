@@ -47,24 +47,24 @@ func (s *Scan) Records() int { return len(s.records) }
 func (s *Scan) Behind(share float64) int { return int(share*float64(s.end)) - int(s.at) }
 
 // Scan returns the scan that is under way, or nil.
-func (f *Fold) Scan() *Scan { return f.scan }
+func (f *Fold) Scan() *Scan { return f.table.scan }
 
 // BeginScan starts a scan, in place of one that was under way, and returns the whole dedupe table and all losses as they
 // are now.
 func (f *Fold) BeginScan() ([]Sender, []rows.Change) {
-	f.scan = &Scan{end: f.table.Made(), records: f.records.Rows()}
-	for i := range f.accounts {
-		f.accounts[i].shown = false
+	f.table.scan = &Scan{end: f.table.Made(), records: f.rules.records.Rows()}
+	for i := range f.table.losses.accounts {
+		f.table.losses.accounts[i].shown = false
 	}
 	senders := make([]Sender, 0, len(f.dedupe.rows))
 	for id, s := range f.dedupe.rows {
 		senders = append(senders, s.export(id))
 	}
-	return senders, f.scanLosses()
+	return senders, f.table.losses.scan()
 }
 
 // EndScan abandons the scan, if there is one.
-func (f *Fold) EndScan() { f.scan = nil }
+func (f *Fold) EndScan() { f.table.scan = nil }
 
 // scanBytes is about how large a piece of a scan may get: few rows of a log with its thousands of entries.
 const scanBytes = 256 << 10
@@ -72,7 +72,7 @@ const scanBytes = 256 << 10
 // ScanRows returns the next piece of the scan, of about n rows, and whether more are left. Dropped rows come first; they
 // have no value. There must be a scan.
 func (f *Fold) ScanRows(n int) (piece []rows.Change, more bool) {
-	s, size := f.scan, 0
+	s, size := f.table.scan, 0
 	full := func() bool { return len(piece) >= n || size >= scanBytes }
 	add := func(key, value []byte) {
 		piece = append(piece, rows.Change{Key: key, Value: value})
@@ -87,28 +87,75 @@ func (f *Fold) ScanRows(n int) (piece []rows.Change, more bool) {
 	if len(piece) > 0 {
 		return piece, true
 	}
-	piece = f.scanLosses() // before the rows that they explain
+	piece = f.table.losses.scan() // before the rows that they explain
 	for last := len(s.dropped) - 1; last >= 0 && !full(); last-- {
 		g := s.dropped[last]
 		s.dropped = s.dropped[:last]
-		if i, ok := f.table.find(rowHash(f.ids.hash(g.id), g.rule), g.rule, g.id); ok {
-			add(f.encode(nil, f.table.row(i)))
+		if i, ok := f.table.find(rowHash(f.table.ids.hash(g.id), g.rule), g.rule, g.id); ok {
+			add(f.table.encode(nil, f.table.row(i)))
 			continue
 		}
-		r := f.set.Rules[g.rule]
+		r := f.rules.set.Rules[g.rule]
 		add(AppendRowKey(nil, r.Name, r.Kind, g.id), nil)
 	}
 	for ; s.at < s.end && !full(); s.at++ {
 		if r := f.table.row(s.at); r.rule >= 0 {
-			add(f.encode(nil, r))
+			add(f.table.encode(nil, r))
 		}
 	}
 	return piece, s.at < s.end || len(s.dropped) > 0
 }
 
+// Put makes a row what a snapshot says it was after the records that have been folded by now, whatever they made of it
+// here; without a value it had been dropped. The fold's store must be empty. Rows that no rule counts are ignored.
+func (f *Fold) Put(key, value []byte) error {
+	switch KindOf(key) {
+	case LossRow:
+		return f.table.losses.restore(key, value, 0)
+	case ControlRow:
+		return f.restoreRecord(key, value, 0)
+	}
+	name, kind, id, err := ParseRowKey(string(key))
+	if err != nil {
+		return err
+	}
+	rule := f.rules.index(name)
+	if rule < 0 || f.rules.set.Rules[rule].Kind != kind {
+		return nil
+	}
+	i, ok := f.table.find(rowHash(f.table.ids.hash(id), rule), rule, id)
+	if len(value) == 0 {
+		if ok {
+			f.table.remove(i, f.table.row(i)) // it stays in its bucket of the wheel, which passes over it
+		}
+		return nil
+	}
+	v, err := f.table.readRow(key, value, rule)
+	if err != nil || v.State == nil {
+		return err
+	}
+	if !ok {
+		i, _ = f.table.insert(rule, strings.Clone(id))
+		if w, waits := f.table.waiting.find(rowHash(f.table.ids.hash(id), rule), rule); waits {
+			f.table.waiting.remove(w) // what it sent is in the row, or was lost
+		}
+	}
+	row := f.table.row(i)
+	f.table.takeRow(row, &v)
+	f.table.markDirty(i, row)
+	f.table.wheel.schedule(i, f.table.expiry(row)) // perhaps a second time: the first may be too late now
+	return nil
+}
+
+// EndPuts ends restoring from a snapshot: each row is in one bucket of the wheel again.
+func (f *Fold) EndPuts() {
+	f.table.trim()
+	f.table.reschedule()
+}
+
 // noteDropped notes for the scan under way a row that is being dropped.
-func (f *Fold) noteDropped(i uint32, r *row) {
-	s := f.scan
+func (t *table) noteDropped(i uint32, r *row) {
+	s := t.scan
 	switch {
 	case s == nil || i < s.at || i >= s.end:
 	case len(s.dropped) >= maxDropped:
@@ -118,65 +165,18 @@ func (f *Fold) noteDropped(i uint32, r *row) {
 	}
 }
 
-// Put makes a row what a snapshot says it was after the records that have been folded by now, whatever they made of it
-// here; without a value it had been dropped. The fold's store must be empty. Rows that no rule counts are ignored.
-func (f *Fold) Put(key, value []byte) error {
-	switch KindOf(key) {
-	case LossRow:
-		return f.restoreLoss(key, value, 0)
-	case ControlRow:
-		return f.restoreRecord(key, value, 0)
-	}
-	name, kind, id, err := ParseRowKey(string(key))
-	if err != nil {
-		return err
-	}
-	rule := f.ruleIndex(name)
-	if rule < 0 || f.set.Rules[rule].Kind != kind {
-		return nil
-	}
-	i, ok := f.table.find(rowHash(f.ids.hash(id), rule), rule, id)
-	if len(value) == 0 {
-		if ok {
-			f.remove(i, f.table.row(i)) // it stays in its bucket of the wheel, which passes over it
-		}
-		return nil
-	}
-	v, err := f.readRow(key, value, rule)
-	if err != nil || v.State == nil {
-		return err
-	}
-	if !ok {
-		i, _ = f.insert(rule, strings.Clone(id))
-		if w, waits := f.waiting.find(rowHash(f.ids.hash(id), rule), rule); waits {
-			f.waiting.remove(w) // what it sent is in the row, or was lost
-		}
-	}
-	row := f.table.row(i)
-	f.takeRow(row, &v)
-	f.markDirty(i, row)
-	f.wheel.schedule(i, f.expiry(row)) // perhaps a second time: the first may be too late now
-	return nil
-}
-
 // readRow reads the value of a row of a rule; the state is nil if there is no such rule, or if it counts otherwise now.
-func (f *Fold) readRow(key, value []byte, rule int32) (StoredRow, error) {
+func (t *table) readRow(key, value []byte, rule int32) (StoredRow, error) {
 	v, err := ParseRow(value)
 	if err != nil {
 		return v, fmt.Errorf("read row %q: %w", key, err)
 	}
-	if rule < 0 || f.set.Rules[rule].Shape() != v.shape {
+	if rule < 0 || t.rules.set.Rules[rule].Shape() != v.shape {
 		return StoredRow{}, nil
 	}
-	r := f.set.Rules[rule]
+	r := t.rules.set.Rules[rule]
 	if !r.Window.Valid(v.State) {
 		return v, fmt.Errorf("read row %q: %w: got a state of %d numbers, want one of %s", key, errRow, len(v.State), r.Window.Shape())
 	}
 	return v, nil
-}
-
-// EndPuts ends restoring from a snapshot: each row is in one bucket of the wheel again.
-func (f *Fold) EndPuts() {
-	f.trim()
-	f.reschedule()
 }

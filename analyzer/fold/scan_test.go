@@ -211,14 +211,14 @@ func TestAScanIsGivenUp(t *testing.T) {
 	f := New(foldtest.Rules(t, "{name: a, callers: key, limit: 3, window: 1m, algorithm: fixed}"), Options{})
 	rowEntry(f, 0, "x", 1)
 	f.BeginScan()
-	f.scan.dropped = make([]droppedRow, maxDropped)
+	f.table.scan.dropped = make([]droppedRow, maxDropped)
 	rowEntry(f, hour, "y", 1)
-	if !f.scan.overflowed || len(f.scan.dropped) != maxDropped {
-		t.Errorf("got %d rows remembered, lost %v", len(f.scan.dropped), f.scan.overflowed)
+	if !f.table.scan.overflowed || len(f.table.scan.dropped) != maxDropped {
+		t.Errorf("got %d rows remembered, lost %v", len(f.table.scan.dropped), f.table.scan.overflowed)
 	}
 	f.BeginScan()
 	f.SetRules(foldtest.Rules(t, "{name: b, callers: key, limit: 3, window: 1m}"))
-	if f.scan != nil {
+	if f.table.scan != nil {
 		t.Error("after a change of rules: got a scan under way, want none")
 	}
 }
@@ -254,7 +254,7 @@ func TestPiecesAreBounded(t *testing.T) {
 func TestPutRefusesWhatIsNoRow(t *testing.T) {
 	f := New(foldtest.Rules(t, "{name: a, callers: key, limit: 3, window: 1m, algorithm: fixed}"), Options{})
 	rowEntry(f, 0, "x", 1)
-	key, value := f.encode(nil, f.table.row(0))
+	key, value := f.table.encode(nil, f.table.row(0))
 	for name, test := range map[string]struct {
 		key, value []byte
 		refused    bool

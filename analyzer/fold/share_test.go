@@ -44,8 +44,8 @@ func TestACallerThatSaturatesGetsAShare(t *testing.T) {
 					t.Errorf("got a close at %v with %d of %d that gates are to know, want none", time.Duration(c.At-begin), c.Count.Total, c.Limit)
 				}
 			}
-			i, _ := l.fold.table.find(rowHash(l.fold.ids.hash("a"), 0), 0, "a")
-			if rate := l.fold.predict.Ahead(i, l.fold.set.Rules[0], 400, l.fold.now).Rate; rate < 1000 || rate > 1400 {
+			i, _ := l.fold.table.find(rowHash(l.fold.table.ids.hash("a"), 0), 0, "a")
+			if rate := l.fold.predict.Ahead(i, l.fold.rules.set.Rules[0], 400, l.fold.table.now).Rate; rate < 1000 || rate > 1400 {
 				t.Errorf("got a demand of %v a second, want 1200: what gates refuse for want of permits is demand", rate)
 			}
 			carries := false

@@ -117,13 +117,13 @@ func TestAClosureThatPermitsDoNotCover(t *testing.T) {
 func TestSharesGoWithTheirTrackers(t *testing.T) {
 	l := shared(t)
 	f := l.fold
-	share := func() *schemas.Share { return f.Look(callerOf("a"), f.now).Rules[0].Share }
+	share := func() *schemas.Share { return f.Look(callerOf("a"), f.table.now).Rules[0].Share }
 	before := share()
-	if f.compact(); before == nil || !reflect.DeepEqual(share(), before) {
+	if f.table.compact(); before == nil || !reflect.DeepEqual(share(), before) {
 		t.Fatalf("got %+v after rows moved, want %+v", share(), before)
 	}
-	f.Advance(f.now + int64(time.Hour))
-	f.Advance(f.now + int64(time.Hour))
+	f.Advance(f.table.now + int64(time.Hour))
+	f.Advance(f.table.now + int64(time.Hour))
 	if share() != nil || f.Stats().Tracked != 0 {
 		t.Errorf("got %+v and %d trackers after the rows, want none", share(), f.Stats().Tracked)
 	}

@@ -1,10 +1,9 @@
 package fold
 
 import (
-	"maps"
-
 	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/analyzer/predict"
+	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -39,18 +38,6 @@ type Stats struct {
 	ControlRefused map[string]uint64 // control records that were refused: see override.Reason
 }
 
-func (s Stats) clone(f *Fold) Stats {
-	s.Rejected = maps.Clone(s.Rejected)
-	s.Rules = f.ruleStats()
-	s.Stats = f.predict.Stats(f.now)
-	records := f.records.Stats()
-	s.InForceBy, s.InForce = records.InForce, records.InForce.Sum()
-	s.Controls, s.ControlRefused = records.Applied, maps.Clone(records.Refused)
-	s.Waiting = len(f.waiting.callers)
-	s.Rows, s.Senders, s.Gaps = f.table.used, len(f.dedupe.rows), f.dedupe.gaps
-	return s
-}
-
 // RuleStats is what a Fold did under one rule, what it could not count, and what it could have counted.
 type RuleStats struct {
 	Rule       string
@@ -82,42 +69,57 @@ func (s *Stats) UncountedWeight() uint64 {
 	return sum
 }
 
-func (f *Fold) ruleStats() []RuleStats {
-	list := make([]RuleStats, len(f.accounts))
-	for i := range f.accounts {
-		r, a := f.set.Rules[i], &f.accounts[i]
-		list[i] = RuleStats{
-			Rule: r.Name, Mode: r.Mode, Uncounted: a.uncounted, Recovered: a.recovered,
-			Enforced: a.enforced, Shadowed: a.shadowed,
-			Counted: a.counted, Blocked: a.blocked, WouldBlock: a.wouldBlock,
-			Requests: a.use.requests, Shape: r.Shape(), Unmatched: a.use.unmatched, Sample: a.use.sample,
-		}
+// ruleCounters is what a fold did under one rule, for people. Nothing of it is stored.
+type ruleCounters struct {
+	use      ruleUse // what came that the rule might have counted
+	predicts bool    // its closes are predicted
+	tracks   int64   // rows that hold less than half of this, and of their limit, are not tracked
+
+	enforced, shadowed           Tally  // what the rule did in each mode
+	counted, blocked, wouldBlock uint64 // see RuleStats
+}
+
+func newCounters(set *rules.Set, o predict.Options) []ruleCounters {
+	list := make([]ruleCounters, len(set.Rules))
+	for i, r := range set.Rules {
+		list[i] = ruleCounters{use: newUse(r), predicts: o.Predicts(r), tracks: o.TracksFrom(r)}
 	}
 	return list
 }
 
-// tally returns where the closes and warnings of a rule are counted, by its mode now.
-func (f *Fold) tally(rule int32) *Tally {
-	if f.set.Rules[rule].Mode == schemas.ModeShadow {
-		return &f.accounts[rule].shadowed
+// goOn takes over what was counted under the same rule before the rules changed.
+func (c *ruleCounters) goOn(before *ruleCounters) {
+	predicts, tracks := c.predicts, c.tracks
+	*c = *before
+	c.predicts, c.tracks = predicts, tracks
+}
+
+// tally returns where closes and warnings are counted while the rule is in a mode.
+func (c *ruleCounters) tally(mode schemas.Mode) *Tally {
+	if mode == schemas.ModeShadow {
+		return &c.shadowed
 	}
-	return &f.accounts[rule].enforced
+	return &c.enforced
 }
 
 // came counts requests that the rule matches, once each.
-func (a *account) came(mode schemas.Mode, requests uint64, blocked bool) {
+func (c *ruleCounters) came(mode schemas.Mode, requests uint64, blocked bool) {
 	switch {
 	case !blocked:
-		a.counted += requests
+		c.counted += requests
 	case mode == schemas.ModeShadow:
-		a.wouldBlock += requests
+		c.wouldBlock += requests
 	default:
-		a.blocked += requests
+		c.blocked += requests
 	}
 }
 
-// closed counts a close.
-func (f *Fold) closed(rule int32) {
-	f.stats.Closes++
-	f.tally(rule).Closes++
+// stats returns the counters, and those of the rule's account.
+func (c *ruleCounters) stats(r *rules.Rule, a *account) RuleStats {
+	return RuleStats{
+		Rule: r.Name, Mode: r.Mode, Uncounted: a.uncounted, Recovered: a.recovered,
+		Enforced: c.enforced, Shadowed: c.shadowed,
+		Counted: c.counted, Blocked: c.blocked, WouldBlock: c.wouldBlock,
+		Requests: c.use.requests, Shape: r.Shape(), Unmatched: c.use.unmatched, Sample: c.use.sample,
+	}
 }

@@ -1,175 +1,272 @@
 package fold
 
 import (
-	"hash/maphash"
+	"math"
 
-	"github.com/509da70d/floodgate/analyzer/index"
-	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/predict"
+	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/analyzer/window"
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/rows"
 )
 
-// row is what is kept of one rule and caller: 128 bytes, two lines of cache.
-type row struct {
-	since   int64 // log time up to which its count may lack weight (see loss.go); never if it is exact
-	id      string
-	home    uint32   // the lower half of its hash; see rowHash
-	rule    int16    // index into the fold's rules; -1 while the row is free
-	dirty   bool     // on the list of the next checkpoint, also while the row is free
-	beside  beside   // what is kept of it outside the table
-	words   [4]int64 // where most states live
-	state   window.State
-	closure policy.Closure
-	stored  uint64 // rows.Sum of the row as last committed; 0 if it never was
-}
-
-// beside says what is kept of a row outside the table (see asides), and two things more.
-type beside uint8
-
-const (
-	hasEarly       beside = 1 << iota // Fold.earlyWeights
-	tracked                           // perhaps has a tracker of Fold.predict
-	closedByDemand                    // of its latest close
-	hasRecords                        // Fold.records, of its caller
-	hasSteps                          // Fold.steps
-	hasEnd                            // Fold.ends: its closure is not reported as ended yet
-)
-
-// flag sets or clears a flag.
-func (r *row) flag(b beside, is bool) {
-	if r.beside &^= b; is {
-		r.beside |= b
-	}
-}
-
-// set makes the state a copy of s. States of four integers need no memory beside the row.
-func (r *row) set(s window.State) { r.state = append(window.State(r.words[:0]), s...) }
-
-// table finds the row of a rule and caller: an index by rowHash, and the full id compared on a match. Rows never move, so that their
-// indexes stay good. The zero value is empty. One goroutine may use a table.
+// table is the rows of a fold: which callers have one, when a row is dropped, what waits for one, and what is lost meanwhile. It
+// decides nothing about closures. newTable makes one. One goroutine may use it.
 type table struct {
-	index.Slab[row]
+	rowIndex
 
-	index index.Index
-	used  int // rows in use
+	rules   *inForce
+	predict *predict.Predictor // is told of rows that are dropped or moved
+	ids     idHasher
+	maxRows int
+	noStore bool
+	only    func(r *rules.Rule, id string) bool // Options.Only
+
+	now     int64 // log time: the newest entry's, in Unix nanoseconds
+	sides   sideTables
+	losses  losses
+	wheel   wheel
+	waiting *waiting
+	ends    ends
+	scan    *Scan // the pass over the rows that is under way, or nil
+	dirty   []uint32
+	removed rows.Removed
+
+	moves   uint64                  // how often all rows have moved because the rules changed
+	next    uint32                  // the row that sweep looks at next
+	left    int                     // rows that were dropped and are still in a bucket of the wheel
+	credit  int                     // what may be spent on looking for victims (see admit.go)
+	random  integer.Random          // of draw
+	scratch [window.MaxCoarse]int64 // a coarse state that is not kept yet
+
+	displaced, expired uint64 // see Stats
 }
 
-// idHasher hashes the ids of callers by a key that is random in each process, so that nobody can choose ids that collide.
-// Nothing that decides a count or an order, or that leaves the process, may depend on it. The partition key is no
-// substitute: it is public by default, and every server knows it.
-type idHasher struct{ seed maphash.Seed }
-
-func newIDHasher() idHasher { return idHasher{maphash.MakeSeed()} }
-
-func (h idHasher) hash(id string) uint64 { return maphash.String(h.seed, id) }
-
-// rowHash mixes the rule into the hash of a caller's id; one caller has a row for each rule that counts it.
-func rowHash(id uint64, rule int32) uint64 {
-	h := (id ^ uint64(rule)*0x9e3779b97f4a7c15) * 0xd6e8feb86659fd93 // rule ≥ 0
-	return h ^ h>>32
+func newTable(o Options, r *inForce, p *predict.Predictor) table {
+	removed := make(rows.Removed)
+	return table{
+		rules: r, predict: p, ids: newIDHasher(), maxRows: o.MaxRows, noStore: o.NoStore, only: o.Only, now: math.MinInt64,
+		losses:  losses{rules: r, removed: removed, noStore: o.NoStore},
+		waiting: newWaiting(max(1, int(waitingShare*float64(o.MaxRows)))), ends: newEnds(o.Ends), removed: removed,
+	}
 }
 
-// row returns the row at index i, which is in use.
-func (t *table) row(i uint32) *row { return t.At(i) }
+// insert adds a row that the table does not hold.
+func (t *table) insert(rule int32, id string) (uint32, *row) {
+	i := t.add(rowHash(t.ids.hash(id), rule), rule, id)
+	t.losses.accounts[rule].rows++
+	row := t.row(i)
+	t.rules.flagNew(row, t.rules.set.Rules[rule].Kind)
+	return i, row
+}
 
-func (t *table) home(i uint32) uint32 { return t.row(i).home }
+// drop removes a row, and deletes it from the store. The row may stay in a bucket of the wheel, which ignores it. The
+// mark of a marked row becomes one of its rule.
+func (t *table) drop(i uint32, r *row) {
+	if a := &t.losses.accounts[r.rule]; r.since != never && a.lost < min(t.expires(r), t.now) {
+		a.lost = min(t.expires(r), t.now)
+		t.losses.change(int32(r.rule))
+	}
+	t.noteDropped(i, r)
+	t.removed.Add(AppendRowKey(nil, t.rules.set.Rules[r.rule].Name, t.rules.set.Rules[r.rule].Kind, r.id), r.stored)
+	t.remove(i, r)
+}
 
-// find returns the index of the row of rule and id, or false.
-func (t *table) find(hash uint64, rule int32, id string) (uint32, bool) {
-	p := t.index.Probe(hash)
-	i, ok := p.Next()
-	for ; ok; i, ok = p.Next() {
-		if r := t.row(i); r.home == index.Home(hash) && int32(r.rule) == rule && r.id == id {
-			break
+// remove frees a row, and forgets what is kept of it elsewhere.
+func (t *table) remove(i uint32, r *row) {
+	t.losses.accounts[r.rule].rows--
+	if r.flags != 0 {
+		t.sides.forgetEarly(r)
+		t.sides.putSteps(r, nil)
+		if r.flags&tracked != 0 {
+			t.predict.Forget(i)
 		}
 	}
-	return i, ok
+	t.free(i)
 }
 
-// insert adds a row that find did not find, and returns its index.
-func (t *table) insert(hash uint64, rule int32, id string) uint32 {
-	i := t.Take()
-	r := t.row(i)
-	*r = row{since: never, home: index.Home(hash), rule: int16(rule), id: id, dirty: r.dirty} // rules.MaxRules
-	r.set(nil)
-	t.used++
-	t.index.Add(hash, i, t.home)
-	return i
+// expires returns the log time from which on nothing depends on a row.
+func (t *table) expires(r *row) int64 {
+	rule := t.rules.set.Rules[r.rule]
+	return max(rule.Window.Expiry(r.state), r.closure.Expiry(rule))
 }
 
-// remove frees the row at index i. If it is on the list of the next checkpoint, it stays there, once.
-func (t *table) remove(i uint32) {
-	t.index.Remove(i, t.home)
-	*t.row(i) = row{rule: -1, dirty: t.row(i).dirty}
-	t.Give(i)
-	t.used--
+// expiry returns the log time at which a row is dropped, if its room is not needed earlier.
+func (t *table) expiry(r *row) int64 {
+	at := t.expires(r)
+	if at > math.MaxInt64-int64(expirySlack) {
+		return math.MaxInt64
+	}
+	return at + int64(expirySlack)
 }
 
-// each calls f with every row in use, in no meaningful order, until it returns false. f may remove the row it is given.
-func (t *table) each(f func(i uint32, r *row) bool) {
-	for i := range t.Made() {
-		if r := t.row(i); r.rule >= 0 && !f(i, r) {
-			return
+// closedAt reports whether the entry would have been blocked if its rule, which is in shadow mode, were enforced and were the
+// only rule: whether the rule's own closure holds. So a shadow rule counts as if it were alone and decisions took no time. An
+// entry that merges requests from before and after its own close counts whole: for shadow rules, merged and unmerged logs need
+// not agree.
+func (t *table) closedAt(hash uint64, rule int32, e *schemas.Entry) bool {
+	i, ok := t.find(hash, rule, e.ID)
+	return ok && t.row(i).closure.ClosedAt(e.Time)
+}
+
+// knows reports whether an entry's caller has a row. Its partition was checked when the row was made.
+func (t *table) knows(e *schemas.Entry, hash uint64) bool {
+	for k := range t.rules.kinds {
+		if t.rules.kinds[k].kind == e.Kind {
+			rule := t.rules.kinds[k].rules[0]
+			_, ok := t.find(rowHash(hash, rule), rule, e.ID)
+			return ok
+		}
+	}
+	return false
+}
+
+// flagRows notes in the rows of a caller whether there are control records about it.
+func (t *table) flagRows(c schemas.Caller, is bool) {
+	id := t.ids.hash(c.ID)
+	for _, rule := range t.rules.ofKind(c.Kind) {
+		if i, ok := t.find(rowHash(id, rule), rule, c.ID); ok {
+			t.row(i).flag(hasRecords, is)
 		}
 	}
 }
 
-// asides is what is kept beside rows that are being moved to another table.
-type asides struct {
-	earlyWeights map[*row]*earlyWeight
-	steps        map[*row][]policy.Closure
-	trackers     *predict.Moved
-}
-
-// asides takes away what is kept beside the rows.
-func (f *Fold) asides() asides {
-	a := asides{f.earlyWeights, f.steps, f.predict.Move()}
-	f.earlyWeights, f.steps = nil, nil
-	return a
-}
-
-// adopt gives the row at index i what is kept beside the one that it was at another index; its tracker only if it is tracked on.
-func (f *Fold) adopt(i, before uint32, from *row, a *asides, tracksOn bool) {
-	to := f.table.row(i)
-	to.flag(closedByDemand, from.beside&closedByDemand != 0)
-	if d := a.earlyWeights[from]; d != nil {
-		f.putEarly(to, d)
+// early returns the early weight of a row that counts at t, in a window that amounts to count. A bucket would have drained some.
+func (t *table) early(r *rules.Rule, row *row, limit, at int64, count window.Count) int64 {
+	d := t.sides.earlyOf(row)
+	if d == nil {
+		return 0
 	}
-	f.putSteps(to, a.steps[from])
-	to.flag(tracked, tracksOn && f.predict.Adopt(i, a.trackers, before))
+	slot := earlySlot(r, at)
+	live := d.as(slot, at, count.Start)
+	weight := live.total()
+	if r.Window.Traits().Endless {
+		since := max(0, at-(live.newest-earlySlots+1)*slot)
+		weight -= min(weight, 1+int64(float64(since)/float64(r.Window.Length(at))*float64(limit)))
+	}
+	return weight
+}
+
+// liveEarly returns what counts of a row's early weight at a time, or nil. When the row's own window is over, nothing does: then the
+// row may have been dropped.
+func (t *table) liveEarly(r *row, d *earlyWeight, at int64) *earlyWeight {
+	rule := t.rules.set.Rules[r.rule]
+	limit, _ := t.rules.limitOf(rule, r)
+	live := d.as(earlySlot(rule, at), at, rule.Window.View(r.state, limit, at).Start)
+	if live.total() == 0 || rule.Window.Expiry(r.state) <= at {
+		return nil
+	}
+	return &live
+}
+
+// predictUnder returns what is counted of a row, under a rule that may not be the row's any more.
+func (t *table) predictUnder(rule *rules.Rule, r *row) predict.Row {
+	limit, unlimited := t.rules.limitOf(rule, r)
+	return predict.Row{Rule: rule, ID: r.id, State: r.state, Closure: r.closure, Limit: limit, Unlimited: unlimited}
+}
+
+// markDirty puts a row on the list of the next checkpoint.
+func (t *table) markDirty(i uint32, r *row) {
+	if !r.dirty && !t.noStore {
+		r.dirty = true
+		t.dirty = append(t.dirty, i)
+	}
+}
+
+// encode encodes a row behind dst, and leaves what room there is to be had behind the value.
+func (t *table) encode(dst []byte, r *row) (key, value []byte) {
+	v := t.stored(r)
+	return encodeRow(dst, t.rules.set.Rules[r.rule], r.id, &v)
+}
+
+// stored returns a row as it is stored.
+func (t *table) stored(r *row) StoredRow {
+	return StoredRow{
+		Closure: r.closure, State: r.state, shape: t.rules.set.Rules[r.rule].Shape(), since: r.since,
+		early: t.sides.earlyOf(r), byDemand: r.flags&closedByDemand != 0, steps: t.sides.stepsOf(r),
+	}
+}
+
+// movedRows is rows that are moved to other numbers, with what is kept of them elsewhere.
+type movedRows struct {
+	rows     rowIndex
+	sides    sideTables
+	trackers *predict.Moved
+}
+
+// takeAway takes away all rows, to insert again those that stay. The caller must fill the wheel again after that.
+func (t *table) takeAway() movedRows {
+	m := movedRows{t.rowIndex, t.sides, t.predict.Move()}
+	t.rowIndex, t.sides, t.dirty, t.next = rowIndex{}, sideTables{}, nil, 0
+	return m
+}
+
+// startOver forgets all that was known of the rows of other rules.
+func (t *table) startOver() {
+	t.moves++
+	t.wheel.clear()
+	t.losses.changed = nil
+	t.waiting.clear()
+	t.left = 0
+}
+
+// adopt gives row i what is kept elsewhere of the row that it was; its tracker only if it is tracked on.
+func (t *table) adopt(i, before uint32, from *row, m *movedRows, tracksOn bool) {
+	to := t.row(i)
+	to.flag(closedByDemand, from.flags&closedByDemand != 0)
+	if d := m.sides.earlyWeights[from]; d != nil {
+		t.sides.putEarly(to, d)
+	}
+	t.sides.putSteps(to, m.sides.steps[from])
+	to.flag(tracked, tracksOn && t.predict.Adopt(i, m.trackers, before))
 }
 
 // takeRow makes a row what a value says.
-func (f *Fold) takeRow(r *row, v *StoredRow) {
+func (t *table) takeRow(r *row, v *StoredRow) {
 	r.set(v.State)
 	r.closure, r.since = v.Closure, v.since
-	f.forgetEarly(r)
+	t.sides.forgetEarly(r)
 	r.flag(closedByDemand, v.byDemand)
 	if v.early != nil {
-		f.putEarly(r, v.early)
+		t.sides.putEarly(r, v.early)
 	}
-	f.putSteps(r, v.steps)
+	t.sides.putSteps(r, v.steps)
 }
 
-// stepsOf returns the closes in a row before a row's closure, as policy.Steps made them.
-func (f *Fold) stepsOf(r *row) []policy.Closure {
-	if r.beside&hasSteps == 0 {
-		return nil
-	}
-	return f.steps[r]
-}
-
-// putSteps replaces the closes in a row before a row's closure.
-func (f *Fold) putSteps(r *row, steps []policy.Closure) {
-	switch {
-	case len(steps) > 0:
-		if f.steps == nil {
-			f.steps = make(map[*row][]policy.Closure)
+// advance moves log time forward, and drops what has expired if a full minute has passed. It reports whether one has.
+func (t *table) advance(now int64) bool {
+	t.now = now
+	due, turned := t.wheel.turn(now)
+	for _, i := range due {
+		r := t.row(i)
+		if r.rule < 0 {
+			continue // it was removed, and is in this bucket still
 		}
-		r.beside |= hasSteps
-		f.steps[r] = steps
-	case r.beside&hasSteps != 0:
-		r.beside &^= hasSteps
-		delete(f.steps, r)
+		if at := t.expiry(r); !t.wheel.passed(at) {
+			t.wheel.schedule(i, at)
+			continue
+		}
+		t.drop(i, r)
+		t.expired++
 	}
+	if turned {
+		t.waiting.sweep(len(t.waiting.callers), t.waiterExpired)
+	}
+	return turned
+}
+
+// awaitEnds notes all rows that are closed at log time.
+func (t *table) awaitEnds() {
+	t.ends.Clear()
+	if !t.ends.on {
+		return
+	}
+	t.each(func(_ uint32, r *row) bool {
+		r.flags &^= hasEnd
+		if r.closure.Nth > 0 && t.now < r.closure.Until {
+			t.ends.await(r, 0)
+		}
+		return true
+	})
 }

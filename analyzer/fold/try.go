@@ -33,22 +33,22 @@ type earlySpan struct {
 
 // Draft copies what the fold holds about a caller. It changes nothing, and takes a few microseconds for each rule of the kind.
 func (f *Fold) Draft(c schemas.Caller) *Draft {
-	d := &Draft{Caller: c, LogTime: f.now, set: f.file, spans: make(map[string]earlySpan)}
-	for _, r := range f.records.RowsOf(c) {
+	d := &Draft{Caller: c, LogTime: f.table.now, set: f.rules.file, spans: make(map[string]earlySpan)}
+	for _, r := range f.rules.records.RowsOf(c) {
 		key, value := r.Encode()
 		d.rows = append(d.rows, rows.Change{Key: key, Value: value})
 	}
-	hash := f.ids.hash(c.ID)
-	for _, i := range f.rulesOf(c.Kind) {
+	hash := f.table.ids.hash(c.ID)
+	for _, i := range f.rules.ofKind(c.Kind) {
 		n, ok := f.table.find(rowHash(hash, i), i, c.ID)
 		if !ok {
 			continue
 		}
-		r, rule := f.table.row(n), f.set.Rules[i]
-		key, value := f.encode(nil, r)
+		r, rule := f.table.row(n), f.rules.set.Rules[i]
+		key, value := f.table.encode(nil, r)
 		d.rows = append(d.rows, rows.Change{Key: key, Value: value})
-		limit, _ := f.limitOf(rule, r)
-		if a := f.predict.Ahead(n, rule, limit, f.now); a.Span.Until > 0 {
+		limit, _ := f.rules.limitOf(rule, r)
+		if a := f.predict.Ahead(n, rule, limit, f.table.now); a.Span.Until > 0 {
 			d.spans[rule.Name] = earlySpan{a.Span, rule.Fingerprint()}
 		}
 	}
@@ -145,11 +145,11 @@ func (d *Draft) fold(t *Trial, at int64) (*trialFold, error) {
 	f.Resume(d.LogTime)
 	f.Advance(at)
 	if t.Rules != nil {
-		f.opts.MaxRows = 16 + 4*len(t.Rules.Rules)
+		f.table.maxRows = 16 + 4*len(t.Rules.Rules)
 		f.SetRules(t.Rules)
 	}
 	e := schemas.Entry{Time: at, Kind: d.Caller.Kind, ID: d.Caller.ID, Resource: t.Resource, Count: 1}
-	tried := &trialFold{fold: f, draft: d, at: at, arrival: e, answer: e, rules: f.rulesOf(d.Caller.Kind)}
+	tried := &trialFold{fold: f, draft: d, at: at, arrival: e, answer: e, rules: f.rules.ofKind(d.Caller.Kind)}
 	tried.answer.Response, tried.answer.Status, tried.answer.Cost = true, cmp.Or(t.Status, 200), max(t.Cost, 0)
 	before := f.Look(d.Caller, at)
 	tried.outcome = CallerOutcome{Caller: d.Caller, Record: before.Record, Rules: make([]RuleOutcome, len(tried.rules))}
@@ -172,11 +172,11 @@ func (f *trialFold) early(r *rules.Rule) schemas.Span {
 
 // closedBy reports whether a rule has closed the caller, in its own mode, and whether only by prediction.
 func (f *trialFold) closedBy(rule int32) (closed, early bool) {
-	hash := rowHash(f.fold.ids.hash(f.draft.Caller.ID), rule)
+	hash := rowHash(f.fold.table.ids.hash(f.draft.Caller.ID), rule)
 	if i, ok := f.fold.table.find(hash, rule, f.draft.Caller.ID); ok && f.fold.table.row(i).closure.ClosedAt(f.at) {
 		return true, false
 	}
-	early = f.early(f.fold.set.Rules[rule]).Until > 0
+	early = f.early(f.fold.rules.set.Rules[rule]).Until > 0
 	return early, early
 }
 
@@ -190,7 +190,7 @@ func (f *trialFold) closedByRecord() bool {
 func (f *trialFold) closed() bool {
 	return f.closedByRecord() || slices.ContainsFunc(f.rules, func(rule int32) bool {
 		closed, _ := f.closedBy(rule)
-		return closed && f.fold.set.Rules[rule].Mode == schemas.ModeEnforce
+		return closed && f.fold.rules.set.Rules[rule].Mode == schemas.ModeEnforce
 	})
 }
 
@@ -202,7 +202,7 @@ func (f *trialFold) admit() {
 			o.Admitted++
 		}
 		for _, e := range []*schemas.Entry{&f.arrival, &f.answer} {
-			if r := f.fold.set.Rules[rule]; r.Matches(e) {
+			if r := f.fold.rules.set.Rules[rule]; r.Matches(e) {
 				o.Weight = integer.Add(o.Weight, r.Weight(e, false))
 			}
 		}
@@ -223,7 +223,7 @@ func (f *trialFold) refuse(requests int) {
 			closed, early := f.closedBy(rule)
 			if !closed {
 				f.outcome.Rules[i].Admitted++
-			} else if f.fold.set.Rules[rule].Mode == schemas.ModeEnforce {
+			} else if f.fold.rules.set.Rules[rule].Mode == schemas.ModeEnforce {
 				refuses, e.Early = true, e.Early && early
 			}
 		}

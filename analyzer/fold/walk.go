@@ -21,7 +21,7 @@ type Walk struct {
 func (w *Walk) Visited() int { return w.visits }
 
 // Moved reports whether a walk that has begun will begin again with its next piece, because the rules have changed.
-func (f *Fold) Moved(w *Walk) bool { return w.begun && w.moves != f.moves }
+func (f *Fold) Moved(w *Walk) bool { return w.begun && w.moves != f.table.moves }
 
 // WalkRows calls yield with the rows in the next n places of the table, at most MaxWalk, as of at in Unix nanoseconds. yield must not
 // keep the pointer. more says that the walk has not ended. again says that the rules have changed since the piece before: the walk
@@ -29,7 +29,7 @@ func (f *Fold) Moved(w *Walk) bool { return w.begun && w.moves != f.moves }
 func (f *Fold) WalkRows(w *Walk, n int, at int64, yield func(*Row)) (more, again bool) {
 	again = f.Moved(w)
 	if !w.begun || again || w.at >= w.end {
-		*w = Walk{begun: true, moves: f.moves, end: f.table.Made()}
+		*w = Walk{begun: true, moves: f.table.moves, end: f.table.Made()}
 	}
 	for last := min(w.end, w.at+uint32(min(n, MaxWalk))); w.at < last; w.at++ {
 		if r := f.table.row(w.at); r.rule >= 0 {
@@ -43,8 +43,8 @@ func (f *Fold) WalkRows(w *Walk, n int, at int64, yield func(*Row)) (more, again
 
 // view writes a row as others see it.
 func (f *Fold) view(r *row, at int64, v *Row) {
-	rule := f.set.Rules[r.rule]
+	rule := f.rules.set.Rules[r.rule]
 	v.Rule, v.ID, v.Closure, v.Since = rule, r.id, r.closure, r.since
-	v.Limit, v.Unlimited = f.limitOf(rule, r)
+	v.Limit, v.Unlimited = f.rules.limitOf(rule, r)
 	v.Total = rule.Window.View(r.state, v.Limit, at).Total
 }

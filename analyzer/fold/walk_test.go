@@ -107,7 +107,7 @@ func BenchmarkWalkPiece(b *testing.B) {
 	var w Walk
 	var sum int64
 	for b.Loop() {
-		f.WalkRows(&w, MaxWalk, f.now, func(r *Row) { sum += r.Total })
+		f.WalkRows(&w, MaxWalk, f.table.now, func(r *Row) { sum += r.Total })
 	}
 	if sum == 0 {
 		b.Fatal("visited nothing")

@@ -125,7 +125,7 @@ func TestRowsGoByTheLogAlone(t *testing.T) {
 func rowsOf(f *Fold) []string {
 	var rows []string
 	f.table.each(func(_ uint32, r *row) bool {
-		key, value := f.encode(nil, r)
+		key, value := f.table.encode(nil, r)
 		rows = append(rows, string(key)+"="+string(value))
 		return true
 	})
@@ -153,8 +153,8 @@ func TestExpiryFreesMemory(t *testing.T) {
 	if bound > live {
 		t.Errorf("got %d rows at once, want at most %d", bound, live)
 	}
-	if f.table.Made() > 1024 || len(kept.rows) > live || len(f.wheel.buckets) > 20 || len(f.removed) != 0 {
-		t.Errorf("got %d places of rows, %d rows stored, %d buckets, %d to remove", f.table.Made(), len(kept.rows), len(f.wheel.buckets), len(f.removed))
+	if f.table.Made() > 1024 || len(kept.rows) > live || len(f.table.wheel.buckets) > 20 || len(f.table.removed) != 0 {
+		t.Errorf("got %d places of rows, %d rows stored, %d buckets, %d to remove", f.table.Made(), len(kept.rows), len(f.table.wheel.buckets), len(f.table.removed))
 	}
 	if got := f.Stats(); got.Expired == 0 || got.Rows != f.table.used {
 		t.Errorf("got %+v", got)

@@ -12,16 +12,16 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// tableKey is what a table finds rows by.
+// tableKey is what a rowIndex finds rows by.
 type tableKey struct {
 	rule int32
 	id   string
 }
 
-// tableModel is a table beside the map that says what it should hold. Hashes are few, so that most rows collide: some in
+// tableModel is a rowIndex beside the map that says what it should hold. Hashes are few, so that most rows collide: some in
 // the whole hash, some in the part that slots keep, some in their place only.
 type tableModel struct {
-	table table
+	table rowIndex
 	rows  map[tableKey]uint32
 }
 
@@ -35,7 +35,7 @@ func (m *tableModel) insert(t *rapid.T) {
 	if _, ok := m.rows[k]; ok {
 		return
 	}
-	i := m.table.insert(m.hash(k), k.rule, k.id)
+	i := m.table.add(m.hash(k), k.rule, k.id)
 	for other, at := range m.rows {
 		if at == i {
 			t.Fatalf("row %d is %v's, and %v got it too", i, other, k)
@@ -53,7 +53,7 @@ func (m *tableModel) insert(t *rapid.T) {
 func (m *tableModel) remove(t *rapid.T) {
 	k := drawTableKey(t)
 	if i, ok := m.rows[k]; ok {
-		m.table.remove(i)
+		m.table.free(i)
 		delete(m.rows, k)
 	}
 }
@@ -102,14 +102,14 @@ func TestTableIsAMap(t *testing.T) {
 func TestTableRemovesAroundItsEnd(t *testing.T) {
 	const rows = 12
 	for mask := range 1 << rows {
-		var tb table
+		var tb rowIndex
 		var at [rows]uint32
 		for n := range at {
-			at[n] = tb.insert(61+uint64(n%4), 0, fmt.Sprint(n)) // the last three of 64 slots, and the first
+			at[n] = tb.add(61+uint64(n%4), 0, fmt.Sprint(n)) // the last three of 64 slots, and the first
 		}
 		for n := range at {
 			if mask>>n&1 == 1 {
-				tb.remove(at[n])
+				tb.free(at[n])
 			}
 		}
 		for n := range at {
@@ -122,12 +122,12 @@ func TestTableRemovesAroundItsEnd(t *testing.T) {
 }
 
 func TestTableGrowsAndUsesRowsAgain(t *testing.T) {
-	var tb table
+	var tb rowIndex
 	const rows = 10 * 1024
 	insert := func(from int) {
 		for n := range rows {
 			id := fmt.Sprint(from + n)
-			tb.insert(rowHash(uint64(from+n), 0), 0, id)
+			tb.add(rowHash(uint64(from+n), 0), 0, id)
 		}
 	}
 	insert(0)
@@ -137,10 +137,10 @@ func TestTableGrowsAndUsesRowsAgain(t *testing.T) {
 			t.Fatalf("row %d is gone", n)
 		}
 		if n%2 == 0 {
-			tb.remove(i)
+			tb.free(i)
 		}
 	}
-	tb.each(func(i uint32, _ *row) bool { tb.remove(i); return true })
+	tb.each(func(i uint32, _ *row) bool { tb.free(i); return true })
 	if tb.used != 0 {
 		t.Fatalf("got %d rows left, want none", tb.used)
 	}
@@ -195,7 +195,7 @@ func TestChosenIDsCostNoMoreThanOthers(t *testing.T) {
 		for _, id := range ids {
 			f.Entry(&schemas.Entry{Time: frameNow, Kind: "ip", ID: id, Count: 1})
 		}
-		return probes(f.table.used, f.table.home), probes(len(f.waiting.callers), f.waiting.home)
+		return probes(f.table.used, f.table.home), probes(len(f.table.waiting.callers), f.table.waiting.home)
 	}
 	for name, ids := range map[string][]string{"chosen": chosenIDs(callers), "plain": plainIDs(callers)} {
 		rows, waiters := fill(ids)
@@ -248,8 +248,8 @@ func TestTableSpreadsRules(t *testing.T) {
 }
 
 func TestFindDoesNotAllocate(t *testing.T) {
-	var tb table
-	tb.insert(7, 1, "a")
+	var tb rowIndex
+	tb.add(7, 1, "a")
 	if n := testing.AllocsPerRun(100, func() {
 		tb.find(7, 1, "a")
 		tb.find(7, 1, "b")

@@ -1,0 +1,106 @@
+package fold
+
+import (
+	"github.com/509da70d/floodgate/analyzer/override"
+	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// inForce is the rules that count now, and the limits that callers have under them: what the file of rules and control records say
+// together.
+type inForce struct {
+	file    *rules.Set // as it was given; set is what it is in the modes of control records
+	set     *rules.Set
+	kinds   []kindRules
+	records *override.Records
+}
+
+// kindRules is the rules that count one kind of caller, by index.
+type kindRules struct {
+	kind  string
+	rules []int32
+}
+
+// use makes a file's rules those that count.
+func (s *inForce) use(file *rules.Set) {
+	s.file, s.set, s.kinds = file, s.records.Shadows(file), nil
+	for i, r := range file.Rules {
+		k := 0
+		for k < len(s.kinds) && s.kinds[k].kind != r.Kind {
+			k++
+		}
+		if k == len(s.kinds) {
+			s.kinds = append(s.kinds, kindRules{kind: r.Kind})
+		}
+		s.kinds[k].rules = append(s.kinds[k].rules, int32(i)) // rules.MaxRules
+	}
+}
+
+// ofKind returns the indexes of the rules about callers of a kind.
+func (s *inForce) ofKind(kind string) []int32 {
+	for k := range s.kinds {
+		if s.kinds[k].kind == kind {
+			return s.kinds[k].rules
+		}
+	}
+	return nil
+}
+
+// index returns the index of the rule with a name, or −1.
+func (s *inForce) index(name string) int32 {
+	for i, r := range s.set.Rules {
+		if r.Name == name {
+			return int32(i)
+		}
+	}
+	return -1
+}
+
+// limitOf returns the limit of the caller of a row, as LimitFor does, but by the control records in force first.
+func (s *inForce) limitOf(r *rules.Rule, row *row) (limit int64, unlimited bool) {
+	if row.flags&hasRecords != 0 {
+		return s.limitUnder(r, row.id)
+	}
+	return LimitFor(r, row.id)
+}
+
+// limitUnder is limitOf for a caller that may have no row.
+func (s *inForce) limitUnder(r *rules.Rule, id string) (limit int64, unlimited bool) {
+	return limitBy(s.records.Of(schemas.Caller{Kind: r.Kind, ID: id}), r, id)
+}
+
+// flagNew notes in a new row whether there are control records about its caller.
+func (s *inForce) flagNew(r *row, kind string) {
+	if s.records.AboutCallers() {
+		r.flag(hasRecords, s.records.Of(schemas.Caller{Kind: kind, ID: r.id}).Len() > 0)
+	}
+}
+
+// closedByRecord reports whether control records close a caller, at log time.
+func (s *inForce) closedByRecord(kind, id string) bool {
+	c, rule := s.records.Closure(kind, s.records.Of(schemas.Caller{Kind: kind, ID: id}), s.records.Modes())
+	return c.Nth > 0 && rule.Mode == schemas.ModeEnforce
+}
+
+// LimitFor returns the limit that a caller is counted under, and whether none is enforced. A caller without a limit is
+// counted under the rule's own, so that its counts mean something when a limit comes.
+func LimitFor(r *rules.Rule, id string) (limit int64, unlimited bool) {
+	limit, unlimited = r.LimitFor(id)
+	if unlimited {
+		limit = r.Limit
+	}
+	return limit, unlimited
+}
+
+// limitBy returns the limit of a caller that the records are about.
+func limitBy(l override.List, r *rules.Rule, id string) (limit int64, unlimited bool) {
+	limit, unlimited = LimitFor(r, id)
+	if l.Len() > 0 {
+		given, opened := l.Limit(r.Name)
+		if given > 0 {
+			limit, unlimited = given, false
+		}
+		unlimited = unlimited || opened
+	}
+	return limit, unlimited
+}
