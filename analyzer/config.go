@@ -33,6 +33,7 @@ type OwnerConfig struct {
 	API        string       // address of this analyzer's API, host:port, for heartbeats; empty: it has none
 	Dir        string       // of the partition's store
 	Rules      *rules.Set
+	RulesFile  string                         // where the rules come from, for people: the reason of their note
 	Name       string                         // of this analyzer, for people
 	Lease      func(now time.Time) bool       // whether the partition is still ours to publish for; nil is always
 	Checkpoint time.Duration                  // at most this long between commits while entries come
@@ -50,8 +51,13 @@ type OwnerConfig struct {
 
 // author returns the name of this analyzer for records of the control topic.
 func (c *OwnerConfig) author() string {
-	name := strings.ToValidUTF8(c.Name, "?")
-	return cmp.Or(strings.ToValidUTF8(name[:min(len(name), schemas.MaxAuthor)], ""), "an analyzer")
+	return cmp.Or(cut(c.Name, schemas.MaxAuthor), "an analyzer")
+}
+
+// cut returns what a record can have of a text.
+func cut(text string, length int) string {
+	text = strings.ToValidUTF8(text, "?")
+	return strings.ToValidUTF8(text[:min(len(text), length)], "") // without the character that was cut
 }
 
 func (c OwnerConfig) withDefaults() OwnerConfig {

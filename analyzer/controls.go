@@ -382,7 +382,7 @@ func (c *controls) noteRules(ctx context.Context, set *rules.Set) (offset int64,
 		return offset, nil
 	}
 	return c.ledger.config.notes.offset(set.ID(), func() (int64, error) {
-		r := newNote(set)
+		r := newNote(set, c.ledger.config.RulesFile)
 		offset, err := c.append(ctx, &r, func(err error) bool { c.retry(err); return false })
 		failpoint.Here(failpoint.RulesNoted)
 		return offset, err

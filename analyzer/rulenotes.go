@@ -1,6 +1,7 @@
 package analyzer
 
 import (
+	"cmp"
 	"crypto/rand"
 	"sync"
 
@@ -40,9 +41,10 @@ func (n *ruleNotes) forget() {
 	clear(n.at)
 }
 
-// newNote returns the record that notes rules. A text that is too long is left out: only who has the file then knows the rules.
-func newNote(set *rules.Set) schemas.Control {
-	r := schemas.Control{Action: schemas.ControlRules, Reason: "rules of an owner", RulesID: set.ID(), Text: set.Text()}
+// newNote returns the record that notes rules of a file. A text that is too long is left out: then only those who have the file know
+// the rules.
+func newNote(set *rules.Set, file string) schemas.Control {
+	r := schemas.Control{Action: schemas.ControlRules, Reason: cmp.Or(cut(file, schemas.MaxReason), "rules"), RulesID: set.ID(), Text: set.Text()}
 	if len(r.Text) > schemas.MaxControlText {
 		r.Text = nil
 	}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer/api"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
@@ -216,4 +217,29 @@ func TestATopicThatWasMadeAnewIsReadAnew(t *testing.T) {
 		p.write(reset(7))
 		p.await(func() bool { return slices.Equal(p.ids(math.MaxInt64), []int{7, 1}) })
 	})
+}
+
+// TestManyVersionsAreBounded: a follower forgets the oldest, and knows the newest.
+func TestManyVersionsAreBounded(t *testing.T) {
+	f := New(Config{Max: 16})
+	for i := range uint64(3 * maxVersions) {
+		f.add(api.Record{Control: schemas.Control{Action: schemas.ControlRules, RulesID: i}, Offset: int64(i)})
+		f.add(api.Record{Control: schemas.Control{Action: schemas.ControlRules, RulesID: i, Author: "late"}, Offset: int64(i)})
+	}
+	list := f.Versions()
+	if len(list) > maxVersions || len(list) < maxVersions/2 || list[0].RulesID != 3*maxVersions-1 || list[0].Author != "" {
+		t.Errorf("got %d versions, the newest %+v", len(list), list[0])
+	}
+	for i, r := range list {
+		if v, ok := f.Version(r.RulesID); !ok || v.Offset != r.Offset || r.RulesID != list[0].RulesID-uint64(i) {
+			t.Fatalf("version %d: got %+v, %v", r.RulesID, v, ok)
+		}
+	}
+	if _, ok := f.Version(0); ok {
+		t.Error("the oldest version is still there")
+	}
+	f.clear()
+	if len(f.Versions()) != 0 {
+		t.Error("versions of a topic that was made anew are shown")
+	}
 }

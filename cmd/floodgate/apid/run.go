@@ -49,7 +49,6 @@ type Life struct {
 	Key        schemas.PartitionKey
 	Logger     *slog.Logger
 
-	Notes *Notes       // they follow the control topic, and somebody else runs them; nil: Run follows it
 	Board *board.Board // of NewBoard; nil: one of its own
 }
 
@@ -70,13 +69,8 @@ func (l *Life) Run(ctx context.Context) error {
 		b = NewBoard()
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	var records *controls.Follower
-	if l.Notes != nil {
-		records = l.Notes.records
-	} else {
-		records = controls.New(controls.Config{Log: l.Client, Topic: l.Names.Control, Logger: l.Logger})
-		g.Go(func() error { return records.Run(ctx) })
-	}
+	records := controls.New(controls.Config{Log: l.Client, Topic: l.Names.Control, Logger: l.Logger})
+	g.Go(func() error { return records.Run(ctx) })
 	key := l.Key
 	if key == (schemas.PartitionKey{}) {
 		key = schemas.DefaultPartitionKey()

@@ -176,7 +176,7 @@ func (c *analyzeConfig) analyzer(d *daemon, set *rules.Set, t requestsTopic) *an
 		Owner: analyzer.OwnerConfig{
 			Fold: counting, Requests: c.kafka.Names.Requests, Decisions: c.kafka.Names.Decisions, State: c.kafka.Names.State,
 			Rejects: c.kafka.Names.Rejects, Control: c.kafka.Names.Control, Events: c.kafka.Names.Events, API: c.api.advertised(),
-			Rules: set, Name: command.Name(), Checkpoint: c.checkpoint, Repeat: c.repeat, Snapshot: c.snapshot,
+			Rules: set, RulesFile: c.rules, Name: command.Name(), Checkpoint: c.checkpoint, Repeat: c.repeat, Snapshot: c.snapshot,
 			Store: store.Options{Logger: d.logger}, Logger: d.logger,
 		},
 	})

@@ -122,8 +122,8 @@ func (f *apiFlags) serve(ctx context.Context, g *errgroup.Group, d *daemon) erro
 	return nil
 }
 
-// answer lets the API answer for an analyzer, from a board and the notes of its rules, until ctx ends.
-func (f *apiFlags) answer(ctx context.Context, g *errgroup.Group, d *daemon, a *analyzer.Analyzer, partitions int, b *board.Board, notes *apid.Notes) error {
+// answer lets the API answer for an analyzer, from a board, until ctx ends.
+func (f *apiFlags) answer(ctx context.Context, g *errgroup.Group, d *daemon, a *analyzer.Analyzer, partitions int, b *board.Board) error {
 	if f.server == nil {
 		return nil
 	}
@@ -132,7 +132,7 @@ func (f *apiFlags) answer(ctx context.Context, g *errgroup.Group, d *daemon, a *
 		return err
 	}
 	life := apid.Life{
-		Server: f.server, Analyzer: a, Client: d.client, Names: d.kafka.Names, Partitions: partitions, Key: d.key, Logger: d.logger, Board: b, Notes: notes,
+		Server: f.server, Analyzer: a, Client: d.client, Names: d.kafka.Names, Partitions: partitions, Key: d.key, Logger: d.logger, Board: b,
 		Follow: kafkalink.FollowConfig{Brokers: d.kafka.Brokers, ClientID: "floodgate-api", TLS: tls, SASL: sasl, Topic: d.kafka.Names.Decisions, Logger: d.logger},
 	}
 	g.Go(func() error { return life.Run(ctx) })

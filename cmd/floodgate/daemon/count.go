@@ -12,7 +12,6 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/analyzerprom"
 	"github.com/509da70d/floodgate/analyzer/rules"
-	"github.com/509da70d/floodgate/cmd/floodgate/apid"
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
@@ -72,8 +71,6 @@ func (c *analyzeConfig) prepare(ctx context.Context, d *daemon, note noted, agai
 func (c *analyzeConfig) countOn(ctx context.Context, d *daemon, set *rules.Set, t requestsTopic) error {
 	a := c.analyzer(d, set, t)
 	heard, metrics := c.api.board(t.partitions)
-	notes := apid.NewNotes(d.client, c.kafka.Names.Control, command.Name(), c.rules, d.logger)
-	notes.Taken(set)
 	d.http.Report(func(now time.Time) string {
 		if !a.Ready(now) {
 			return "see floodgate_partition_state"
@@ -82,16 +79,11 @@ func (c *analyzeConfig) countOn(ctx context.Context, d *daemon, set *rules.Set, 
 	}, append(metrics, analyzerprom.New(a.Stats), analyzerprom.NewRules(a.RulesStatus), analyzerprom.NewDisk(c.data))...)
 	c.status.show(a)
 	g, ctx := errgroup.WithContext(ctx)
-	if err := c.api.answer(ctx, g, d, a, t.partitions, heard, notes); err != nil {
+	if err := c.api.answer(ctx, g, d, a, t.partitions, heard); err != nil {
 		return err
 	}
 	g.Go(func() error { return a.Run(ctx) })
-	g.Go(func() error { return notes.Run(ctx) })
-	take := func(next *rules.Set) {
-		a.SetRules(next)
-		notes.Taken(next)
-	}
-	g.Go(func() error { return c.followRules(ctx, d, set, take, a.RefuseRules) })
+	g.Go(func() error { return c.followRules(ctx, d, set, a.SetRules, a.RefuseRules) })
 	g.Go(func() error { return watchRequests(ctx, d.client, c.kafka.Names.Requests, c.data, t.partitions) })
 	return g.Wait()
 }

@@ -83,7 +83,6 @@ func (d *installation) predictHalfway(view *view) error {
 	d.rules = set
 	d.closes.predictedFrom(time.Now(), d.config.Predict)
 	d.analyzer.SetRules(set)
-	d.note()
 	view.say("from now on decisions come ahead of time: predict: %v instead of off", d.config.Predict)
 	return nil
 }

@@ -22,16 +22,8 @@ const anyPort = "127.0.0.1:0"
 type apiServer struct {
 	server   *api.Server
 	listener net.Listener
-	notes    *apid.Notes // of the rules that the demo counts by
-	links    *api.Links  // to the dashboard; nil: the Config asks for none
-	open     bool        // this machine may do everything without a token
-}
-
-// note tells the API, if there is one, which rules the analyzer has taken over.
-func (d *installation) note() {
-	if d.api != nil {
-		d.api.notes.Taken(d.rules)
-	}
+	links    *api.Links // to the dashboard; nil: the Config asks for none
+	open     bool       // this machine may do everything without a token
 }
 
 // openAPI makes the API listen, with the dashboard, if the Config asks for one of them. Where the Config names an address, its own machine
@@ -56,7 +48,6 @@ func (d *installation) openAPI() error {
 	if s.listener, err = net.Listen("tcp", c.Address); err != nil {
 		return err
 	}
-	s.notes = apid.NewNotes(d.client, schemas.DefaultTopicNames().Control, "demo", "the flags of the demo", d.config.Logger)
 	d.api, d.config.API = s, s.listener.Addr().String()
 	return nil
 }
@@ -90,11 +81,10 @@ func (d *installation) serveAPI(ctx context.Context, view *view) error {
 	d.api.invite(view)
 	life := apid.Life{
 		Server: d.api.server, Analyzer: d.analyzer, Client: d.client, Names: schemas.DefaultTopicNames(), Partitions: d.config.Partitions,
-		Follow: kafkalink.FollowConfig{Brokers: d.broker.Addrs(), ClientID: "floodgate-api", Logger: d.config.Logger}, Logger: d.config.Logger, Notes: d.api.notes,
+		Follow: kafkalink.FollowConfig{Brokers: d.broker.Addrs(), ClientID: "floodgate-api", Logger: d.config.Logger}, Logger: d.config.Logger,
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.api.server.Serve(ctx, d.api.listener) })
-	g.Go(func() error { return d.api.notes.Run(ctx) })
 	g.Go(func() error { return life.Run(ctx) })
 	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err

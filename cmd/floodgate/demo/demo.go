@@ -155,11 +155,10 @@ func (d *installation) open(ctx context.Context) (err error) {
 		},
 		Owner: analyzer.OwnerConfig{
 			Fold:     fold.Options{Partitions: d.config.Partitions, Predict: d.config.Predict},
-			Requests: names.Requests, Decisions: names.Decisions, State: names.State, Control: names.Control, Events: names.Events, API: d.config.API, Rules: d.rules, Name: "demo",
+			Requests: names.Requests, Decisions: names.Decisions, State: names.State, Control: names.Control, Events: names.Events, API: d.config.API, Rules: d.rules, RulesFile: "the flags of the demo", Name: "demo",
 			Store: store.Options{Logger: d.config.Logger}, Logger: d.config.Logger, Observe: d.closes.counted,
 		},
 	})
-	d.note()
 	for range d.config.Servers {
 		s, err := newServer(d.broker.Addrs(), d.config.Logger, d.closes)
 		if err != nil {
