@@ -52,7 +52,7 @@ func bars() []bar {
 // barsOfA are those of one caller at a constant rate, under fixed windows.
 func barsOfA() (list []bar) {
 	const early, shares = rules.PredictEarly, rules.PredictShares
-	short := []int{-1, 5, -1}
+	short := []int{-1, 2, -1}
 	for i, lag := range []time.Duration{200 * ms, 50 * ms, 5 * ms} { // 0.02, 0.1, lost 0.03; first 5 s 0.9; bound 0
 		list = append(list, bar{
 			scenario: "A", lag: lag, predict: shares, short: short[i], mean: 0.001, p99: 0.012, lost: 0.001, low: 0.999, high: 1.001,
@@ -60,9 +60,9 @@ func barsOfA() (list []bar) {
 		})
 	}
 	return append(list, []bar{
-		{scenario: "A", lag: 200 * ms, predict: early, short: -1, mean: 0.009, p99: 0.065, lost: 0.014, bound: true}, // 0.80, 5.0, lost 1.35
-		{scenario: "A", lag: 50 * ms, predict: early, long: 2, mean: 0.0035, p99: 0.03, lost: 0.014, bound: true},    // 0.30, 2.4, lost 0.80
-		{scenario: "A", lag: 5 * ms, predict: early, long: 2, mean: 0.003, p99: 0.02, lost: 0.014, bound: true},      // 0.03, 0.5, lost 0.62
+		{scenario: "A", lag: 200 * ms, predict: early, short: -1, mean: 0.009, p99: 0.065, lost: 0.014, bound: true},       // 0.80, 5.0, lost 1.35
+		{scenario: "A", lag: 50 * ms, predict: early, long: 2, mean: 0.0035, p99: 0.03, lost: 0.014, bound: true},          // 0.30, 2.4, lost 0.80
+		{scenario: "A", lag: 5 * ms, predict: early, short: -1, long: 2, mean: 0.003, p99: 0.02, lost: 0.014, bound: true}, // 0.03, 0.5, lost 0.62
 		// 0.60, 3.7, lost 0.73: no shares, so all is as with early closes.
 		{scenario: "A-near", predict: shares, short: -1, long: 5, mean: 0.0065, lost: 0.01, decisions: 1.05, beside: early, bound: true},
 		{scenario: "A-skew", predict: shares, short: -1, mean: 0.004, lost: 0.001}, // 0.03, lost 0.03
@@ -76,12 +76,12 @@ func barsOfA() (list []bar) {
 func barsOfB() []bar {
 	const shares = rules.PredictShares
 	return []bar{
-		{scenario: "B-log", predict: shares, short: 5, low: 0.98, high: 1.02, rate: 2, bound: true},
-		{scenario: "B-100", predict: shares, short: 5, low: 0.98, high: 1.02, rate: 2, bound: true},
-		{scenario: "B-20", predict: shares, short: 5, low: 0.99 * 0.952, high: 1.01 * 0.952, rate: 2, bound: true},
-		{scenario: "B-log-skew", predict: shares, short: 5, low: 0.97, high: 1.03, rate: 2},
-		{scenario: "B-100-skew", predict: shares, short: 5, low: 0.97, high: 1.03, rate: 2},
-		{scenario: "B-20-skew", predict: shares, short: 5, low: 0.98 * 0.952, high: 1.02 * 0.952, rate: 2},
+		{scenario: "B-log", predict: shares, short: 2, low: 0.98, high: 1.02, rate: 2, bound: true},
+		{scenario: "B-100", predict: shares, short: 2, low: 0.98, high: 1.02, rate: 2, bound: true},
+		{scenario: "B-20", predict: shares, short: 2, low: 0.99 * 0.952, high: 1.01 * 0.952, rate: 2, bound: true},
+		{scenario: "B-log-skew", predict: shares, short: 2, low: 0.97, high: 1.03, rate: 2},
+		{scenario: "B-100-skew", predict: shares, short: 2, low: 0.97, high: 1.03, rate: 2},
+		{scenario: "B-20-skew", predict: shares, short: 2, low: 0.98 * 0.952, high: 1.02 * 0.952, rate: 2},
 		{scenario: "B-log", predict: rules.PredictEarly, long: 2, bound: true},
 		{scenario: "B-20", predict: rules.PredictEarly, long: 2, bound: true},
 		{scenario: "B-gcra", predict: rules.PredictEarly, long: 2, bound: true},

@@ -15,6 +15,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/ingest"
 	"github.com/509da70d/floodgate/analyzer/replay"
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -73,6 +74,10 @@ func TestPredictOffIsAsBefore(t *testing.T) {
 // simulate has by itself, they differ by little.
 func TestReplayAndSimulateAgree(t *testing.T) {
 	const lag = 200 * ms
+	seconds := 6
+	if testenv.IsLong() {
+		seconds = 20
+	}
 	varies := Config{Lag: LagOf(lag), Quiet: quiet, Seed: 1}
 	same := Config{Lag: Lag{ToGate: lag}, LagKnown: true}
 	for name, test := range map[string]struct {
@@ -81,11 +86,11 @@ func TestReplayAndSimulateAgree(t *testing.T) {
 		c      Config
 		within float64 // as a share of the requests
 	}{
-		"a saturated caller":             {ipRules(t, "limit: 1000, window: 1s, algorithm: fixed"), poissonLog(5, "192.0.2.1", 1800, 20), same, 0},
-		"the same, by a lag that varies": {ipRules(t, "limit: 1000, window: 1s, algorithm: fixed"), poissonLog(5, "192.0.2.1", 1800, 20), varies, 0.02},
+		"a saturated caller":             {ipRules(t, "limit: 1000, window: 1s, algorithm: fixed"), poissonLog(5, "192.0.2.1", 1800, float64(seconds)), same, 0},
+		"the same, by a lag that varies": {ipRules(t, "limit: 1000, window: 1s, algorithm: fixed"), poissonLog(5, "192.0.2.1", 1800, float64(seconds)), varies, 0.02},
 		"all algorithms": {ipRules(t, "limit: 20, window: 5s, slots: 6", "limit: 9, window: 10s, algorithm: gcra, burst: 3",
 			"callers: ip_route, limit: 5, window: 20s, algorithm: log", "callers: ip_route, limit: 30, window: 1s, algorithm: fixed"),
-			fineLog(rand.New(rand.NewPCG(9, 1)), 20_000), same, 0},
+			fineLog(rand.New(rand.NewPCG(9, 1)), 1000*seconds), same, 0},
 	} {
 		for most := rules.PredictOff; most <= rules.PredictShares; most++ {
 			replayed := replayed(t, replay.Config{Rules: test.rules, Lag: lag, Predict: most}, test.log)

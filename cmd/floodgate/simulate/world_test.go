@@ -27,7 +27,7 @@ func bytesOf(t *testing.T, r *Result) []byte {
 func TestTheSameSeedGivesTheSameBytes(t *testing.T) {
 	for _, name := range []string{"A", "B-20", "fleet", "lag-jump"} {
 		s, _ := Find(name)
-		o := Options{Seed: 7, Predict: rules.PredictShares, Duration: 12 * time.Second, Rate: 0.4}
+		o := Options{Seed: 7, Predict: rules.PredictShares, Duration: 6 * time.Second, Rate: 0.4}
 		var first []byte
 		for _, processors := range []int{1, 7, 2} {
 			before := runtime.GOMAXPROCS(processors)
