@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/control"
@@ -36,22 +35,6 @@ type controls struct {
 	appended bool   // a place, in this topic
 }
 
-// controlReader is a follower that runs.
-type controlReader struct {
-	*control.Follower
-
-	stop context.CancelFunc
-	done chan struct{}
-}
-
-// reading is what the control topic says behind a mark.
-type reading struct {
-	*control.Order
-
-	skipped control.Skipped
-	found   bool // the topic has the place that the mark names
-}
-
 const (
 	// maxWaiting is how many decisions of people wait for a place until no more are read; those of one fetch may come on top.
 	maxWaiting = 4096
@@ -66,45 +49,6 @@ func newControls(log kafkaio.Log, l *ledger, i *intake, s *snapshotter) *control
 		log: log, ledger: l, intake: i, snapshots: s, rules: c.Rules, sets: map[uint64]*rules.Set{c.Rules.ID(): c.Rules},
 		topic: control.NewTopic(c.Control, c.Requests, f.Key, f.Partition, f.Partitions),
 	}
-}
-
-// read reads what the topic says behind a mark, and the rules that count there. It waits while the topic is away.
-// The error is errFenced if the topic has a take or place of a later owner.
-func (c *controls) read(ctx context.Context, at control.Mark, id uint64) (r *reading, err error) {
-	r = new(reading)
-	r.Order, r.skipped, r.found, err = control.Read(ctx, c.log, c.topic, at, c.retry)
-	if err != nil {
-		return nil, fmt.Errorf("read the control topic: %w", err)
-	}
-	c.numbers.trouble.Store(nil)
-	if epoch := c.ledger.epoch; epoch > 0 && r.Epoch() > epoch {
-		return nil, errFenced
-	}
-	if noted, ok := r.Noted(id); ok {
-		err = c.learn(ctx, id, noted)
-	}
-	for _, s := range r.Steps() {
-		if err == nil {
-			err = c.learn(ctx, s.RulesID, s.RulesAt)
-		}
-		if noted, ok := r.Noted(s.RulesID); err == nil && ok {
-			err = c.learn(ctx, s.RulesID, noted)
-		}
-	}
-	return r, err
-}
-
-// learn reads the rules of an id, unless they are known.
-func (c *controls) learn(ctx context.Context, id uint64, offset int64) error {
-	if c.sets[id] != nil {
-		return nil
-	}
-	set, err := control.Rules(ctx, c.log, c.topic, id, offset, c.retry)
-	if errors.Is(err, control.ErrNoRules) {
-		return nil
-	}
-	c.sets[id] = set
-	return err
 }
 
 // retry notes why the topic cannot be read or written, and lets everybody try again.
@@ -132,77 +76,6 @@ func (c *controls) append(ctx context.Context, r *schemas.Control, retry kafkaio
 	r.Time, r.Author = schemas.EpochTime(r.Epoch, time.Now().UnixNano()), conf.author()
 	r.Topic, r.Partition = conf.Requests, int32(conf.Fold.Partition) // a partition number
 	return (&ControlWriter{log: c.log, topic: conf.Control, lease: conf.Lease, retry: retry, logger: conf.Logger}).Append(ctx, r)
-}
-
-// use begins to obey what was read of the topic, and to follow it; nil if the topic is away.
-func (c *controls) use(ctx context.Context, r *reading) {
-	if r == nil {
-		c.follow(ctx, kafkaio.Earliest)
-		return
-	}
-	c.order, c.appended = r.Order, false
-	c.numbers.add(r.skipped)
-	r.skipped.Log(c.ledger.logger, r.Next())
-	c.follow(ctx, r.Next())
-	c.note()
-}
-
-// follow reads the topic ahead from an offset on, until ctx ends.
-func (c *controls) follow(ctx context.Context, offset int64) {
-	c.close()
-	ctx, stop := context.WithCancel(ctx)
-	f := &controlReader{control.NewFollower(c.log, c.topic, offset, c.ledger.logger), stop, make(chan struct{})}
-	go func() {
-		defer close(f.done)
-		f.Run(ctx)
-	}()
-	c.reader = f
-	c.numbers.follower.Store(f.Follower)
-}
-
-// close ends the follower.
-func (c *controls) close() {
-	if c.reader != nil {
-		c.reader.stop()
-		<-c.reader.done
-		c.reader = nil
-	}
-}
-
-// batches is where the owner receives what was read: nothing while much waits.
-func (c *controls) batches() <-chan control.Batch {
-	if c.reader == nil || c.order == nil && c.answers || c.order != nil && len(c.order.Waiting()) >= maxWaiting {
-		return nil
-	}
-	return c.reader.Batches()
-}
-
-// errOtherTopic says that the control topic was made anew, or has lost its end.
-var errOtherTopic = errors.New("the control topic is another one")
-
-// receive takes a batch that was read. The error is errFenced or errOtherTopic.
-func (c *controls) receive(b *control.Batch) error {
-	if c.order == nil || b.Again {
-		c.order, c.answers = nil, true
-		return errOtherTopic
-	}
-	c.numbers.add(b.Skipped)
-	for i := range b.Records {
-		c.order.Take(&b.Records[i])
-	}
-	c.order.ReadTo(b.Next)
-	if c.order.Epoch() > c.ledger.epoch {
-		return errFenced
-	}
-	return nil
-}
-
-// obey receives a batch, and places what is new.
-func (c *controls) obey(ctx context.Context, b *control.Batch) error {
-	if err := c.receive(b); err != nil && !errors.Is(err, errOtherTopic) {
-		return err
-	}
-	return c.turn(ctx)
 }
 
 // turn receives what was read, and places what is new, if this owner may. It is called before records, so it must cost next to
@@ -240,61 +113,6 @@ func (c *controls) note() {
 	c.intake.publisher.applyControl(c.ledger.control.Load(), false)
 }
 
-// join begins with a topic that could not be read before, or that is another one than before. What is in force stays in force.
-func (c *controls) join(ctx context.Context) error {
-	if !c.answers {
-		return nil
-	}
-	l := c.ledger
-	limited, cancel := context.WithTimeout(ctx, topicWait)
-	defer cancel()
-	c.answers = false
-	r, err := c.enter(limited)
-	switch {
-	case err == nil:
-	case limited.Err() != nil && ctx.Err() == nil: // away again
-		c.follow(ctx, kafkaio.Earliest)
-		return nil
-	default:
-		return err
-	}
-	if r.found && r.PassedOver(l.next.Load(), l.placed.Placed) {
-		return errReplaced
-	}
-	if !r.found {
-		c.forget(r, l.next.Load())
-	}
-	c.use(ctx, r)
-	return c.place(ctx)
-}
-
-// enter takes the partition over, and reads what the topic says behind the last place that was applied.
-func (c *controls) enter(ctx context.Context) (*reading, error) {
-	if err := c.take(ctx); err != nil {
-		return nil, err
-	}
-	return c.read(ctx, c.ledger.placed, c.ledger.fold.Rules().ID())
-}
-
-// ready waits until the topic can be read, and returns the highest epoch that it has. An owner whose store was counted by its own
-// rules waits for topicWait only; then known is false.
-func (c *controls) ready(ctx context.Context) (epoch uint64, known bool, err error) {
-	l := c.ledger
-	at := l.store.Checkpoint()
-	limited, cancel := ctx, context.CancelFunc(func() {})
-	if at.Placed > 0 && at.RulesID == l.config.Rules.ID() {
-		limited, cancel = context.WithTimeout(ctx, topicWait)
-	}
-	defer cancel()
-	r, err := c.read(limited, l.placed, 0)
-	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return at.Epoch, false, nil
-	} else if err != nil {
-		return 0, false, err
-	}
-	return max(at.Epoch, r.Epoch()), true, nil
-}
-
 // begin appends the first place of a partition, before anything is folded: it says by which rules the first record is counted.
 func (c *controls) begin(ctx context.Context) error {
 	for c.order != nil && c.ledger.placed.Placed == 0 && len(c.order.Steps()) == 0 {
@@ -306,15 +124,6 @@ func (c *controls) begin(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// forget lets a topic begin behind what was counted up to an offset. The topic before it has said what applies there.
-func (c *controls) forget(r *reading, offset int64) {
-	c.ledger.logger.Error("the control topic was made anew, or has lost its end: what is in force stays")
-	c.numbers.again.Add(1)
-	c.ledger.config.notes.forget()
-	c.snapshots.beginAnew() // no snapshot has places of two topics
-	r.Forget(offset)
 }
 
 // place appends a place at the next offset, for all that waits and for the rules that are to count, waits to read it back, and
@@ -440,52 +249,4 @@ func (c *controls) setRules(set *rules.Set) {
 	if c.order != nil && c.appended && set.ID() == c.ledger.fold.Rules().ID() {
 		c.rules = nil
 	}
-}
-
-// controlNumbers is what others may see of controls.
-type controlNumbers struct {
-	follower   atomic.Pointer[control.Follower]
-	trouble    atomic.Pointer[error] // why the topic cannot be read or written; nil: it can
-	again      atomic.Uint64
-	later      atomic.Uint64
-	unreadable atomic.Uint64
-	lost       atomic.Uint64
-	actions    [schemas.ControlPlace + 1]atomic.Uint64
-}
-
-func (n *controlNumbers) add(s control.Skipped) {
-	n.later.Add(s.Later)
-	n.unreadable.Add(s.Unreadable)
-	n.lost.Add(s.Lost)
-}
-
-// ControlStats is what an owner has done with the control topic since it was made.
-type ControlStats struct {
-	Next       int64                            // offset of the topic before which all is applied
-	End        int64                            // of the topic, as of the last answer
-	Trouble    error                            // why the topic cannot be read now, or nil
-	Again      uint64                           // how often the topic was made anew, or lost its end
-	Applied    [schemas.ControlRules + 1]uint64 // what people decided, by action
-	Later      uint64                           // records of a later version: skipped
-	Unreadable uint64                           // records that cannot be read: skipped
-	Lost       uint64                           // records that the topic no longer held
-}
-
-// stats returns a snapshot. Any goroutine may call it.
-func (n *controlNumbers) stats(next int64) ControlStats {
-	s := ControlStats{Next: next, Again: n.again.Load(), Later: n.later.Load(), Unreadable: n.unreadable.Load(), Lost: n.lost.Load()}
-	for i := range s.Applied {
-		s.Applied[i] = n.actions[i].Load()
-	}
-	if err := n.trouble.Load(); err != nil {
-		s.Trouble = *err
-	}
-	if f := n.follower.Load(); f != nil {
-		status := f.Status()
-		s.End = status.End
-		if s.Trouble == nil {
-			s.Trouble = status.Trouble
-		}
-	}
-	return s
 }
