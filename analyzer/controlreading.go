@@ -17,7 +17,7 @@ type controlReader struct {
 	done chan struct{}
 }
 
-// reading is what the control topic says behind a mark.
+// reading is what the control topic says after the place that a mark names.
 type reading struct {
 	*control.Order
 
@@ -25,7 +25,7 @@ type reading struct {
 	found   bool // the topic has the place that the mark names
 }
 
-// read reads what the topic says behind a mark, and the rules that count there. It waits while the topic is away.
+// read reads what the topic says after the place that a mark names, and the rules that count there. It waits while the topic is away.
 // The error is errFenced if the topic has a take or place of a later owner.
 func (c *controls) read(ctx context.Context, at control.Mark, id uint64) (r *reading, err error) {
 	r = new(reading)
@@ -64,7 +64,7 @@ func (c *controls) learn(ctx context.Context, id uint64, offset int64) error {
 	return err
 }
 
-// use begins to obey what was read of the topic, and to follow it; nil if the topic is away.
+// use takes over what was read, and follows the topic from there. A nil reading says that the topic is away.
 func (c *controls) use(ctx context.Context, r *reading) {
 	if r == nil {
 		c.follow(ctx, kafkaio.Earliest)
@@ -99,7 +99,7 @@ func (c *controls) close() {
 	}
 }
 
-// batches is where the owner receives what was read: nothing while much waits.
+// batches returns the channel of what was read. It is nil while maxWaiting decisions wait for a place.
 func (c *controls) batches() <-chan control.Batch {
 	if c.reader == nil || c.order == nil && c.answers || c.order != nil && len(c.order.Waiting()) >= maxWaiting {
 		return nil
@@ -135,7 +135,7 @@ func (c *controls) obey(ctx context.Context, b *control.Batch) error {
 	return c.turn(ctx)
 }
 
-// join begins with a topic that could not be read before, or that is another one than before. What is in force stays in force.
+// join takes up a topic that could not be read until now, or that was made anew. What is in force stays in force.
 func (c *controls) join(ctx context.Context) error {
 	if !c.answers {
 		return nil
@@ -163,7 +163,7 @@ func (c *controls) join(ctx context.Context) error {
 	return c.place(ctx)
 }
 
-// enter takes the partition over, and reads what the topic says behind the last place that was applied.
+// enter appends a take, and reads what the topic says after the last place that was applied.
 func (c *controls) enter(ctx context.Context) (*reading, error) {
 	if err := c.take(ctx); err != nil {
 		return nil, err
@@ -190,7 +190,7 @@ func (c *controls) ready(ctx context.Context) (epoch uint64, known bool, err err
 	return max(at.Epoch, r.Epoch()), true, nil
 }
 
-// forget lets a topic begin behind what was counted up to an offset. The topic before it has said what applies there.
+// forget drops the places of a new topic that stand before an offset of requests[p]: the old topic has said what applies there.
 func (c *controls) forget(r *reading, offset int64) {
 	c.ledger.logger.Error("the control topic was made anew, or has lost its end: what is in force stays")
 	c.numbers.again.Add(1)

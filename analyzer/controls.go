@@ -13,11 +13,11 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// controls applies what the control topic says, each step before the record of requests[p] where its place says so. It appends the
-// places of what is new: people's decisions, and rules of this analyzer that are not those of the last place. Nothing is folded from
-// when a place is appended until it is applied, and nothing is applied that was not read back. So all who read the topic agree.
+// controls applies what the control topic says. Each place names a record of requests[p], and what the place says applies before that
+// record. For new decisions of people, and for new rules of this analyzer, controls appends a place, reads it back, and then applies it.
+// Meanwhile nothing is folded. So all readers of the topic agree.
 //
-// Only the owner's goroutine may use it, but for numbers.
+// Only the owner's goroutine may use it. Others may read its numbers.
 type controls struct {
 	log       kafkaio.Log
 	ledger    *ledger
@@ -26,17 +26,18 @@ type controls struct {
 	topic     control.Topic
 	numbers   controlNumbers
 
-	order    *control.Order // nil while it is not known what the topic says
-	reader   *controlReader // nil before the owner has decided what to start from
-	answers  bool           // without an order: the topic can be read
-	rules    *rules.Set     // by which the owner wants to count; nil: those that do
+	order    *control.Order // what the topic says; nil while that is not known
+	reader   *controlReader // reads the topic; nil until the owner has decided what to start from
+	answers  bool           // while order is nil: the topic can be read
+	rules    *rules.Set     // the rules that the next place is to name; nil: those of the fold
 	sets     map[uint64]*rules.Set
-	seq      uint64 // of the last place
-	appended bool   // a place, in this topic
+	seq      uint64 // the number of the last place that this owner has appended
+	appended bool   // this owner has appended a place to this topic
 }
 
 const (
-	// maxWaiting is how many decisions of people wait for a place until no more are read; those of one fetch may come on top.
+	// maxWaiting is how many decisions of people may wait for a place before the owner stops reading. The decisions of one fetch may
+	// come on top.
 	maxWaiting = 4096
 	// topicWait is how long an owner waits for a control topic that is away before it goes on without it.
 	topicWait = 2 * time.Second
@@ -51,7 +52,7 @@ func newControls(log kafkaio.Log, l *ledger, i *intake, s *snapshotter) *control
 	}
 }
 
-// retry notes why the topic cannot be read or written, and lets everybody try again.
+// retry notes why the topic cannot be read or written. It allows another attempt.
 func (c *controls) retry(err error) bool {
 	if c.numbers.trouble.Swap(&err) == nil && !errors.Is(err, context.Canceled) {
 		c.ledger.logger.Warn("the control topic is away", "error", err)
@@ -59,7 +60,7 @@ func (c *controls) retry(err error) bool {
 	return true
 }
 
-// take ends the places of all owners before this one. Without a lease it waits.
+// take appends a take: later places of earlier owners do not count. Without a lease it waits.
 func (c *controls) take(ctx context.Context) error {
 	l := c.ledger
 	_, err := c.append(ctx, &schemas.Control{Action: schemas.ControlTake, Epoch: l.epoch}, c.retry)
@@ -78,8 +79,8 @@ func (c *controls) append(ctx context.Context, r *schemas.Control, retry kafkaio
 	return (&ControlWriter{log: c.log, topic: conf.Control, lease: conf.Lease, retry: retry, logger: conf.Logger}).Append(ctx, r)
 }
 
-// turn receives what was read, and places what is new, if this owner may. It is called before records, so it must cost next to
-// nothing if there is nothing to do.
+// turn receives what was read. If there is something new, and this owner has the lease, turn places it. It must be cheap when there is
+// nothing to do, because it is called between records.
 func (c *controls) turn(ctx context.Context) error {
 	for {
 		select {
@@ -107,7 +108,7 @@ func (c *controls) turn(ctx context.Context) error {
 	}
 }
 
-// note says how far what people decided is applied.
+// note notes the offset of the topic before which all decisions of people are applied, and gives it to the publisher.
 func (c *controls) note() {
 	c.ledger.control.Store(c.order.Applied())
 	c.intake.publisher.applyControl(c.ledger.control.Load(), false)
@@ -126,8 +127,8 @@ func (c *controls) begin(ctx context.Context) error {
 	return nil
 }
 
-// place appends a place at the next offset, for all that waits and for the rules that are to count, waits to read it back, and
-// applies it. If the place cannot be appended, it is tried again later.
+// place appends a place at the next offset, for all decisions that wait and for the rules that are to count. It reads the place back
+// and applies it. If the place cannot be appended, a later turn tries again.
 func (c *controls) place(ctx context.Context) error {
 	l, set := c.ledger, c.rules
 	if set == nil {
@@ -209,7 +210,8 @@ func (c *controls) applyBefore(offset int64) {
 	}
 }
 
-// applyUpTo applies the steps before an offset of the topic, because a row of a snapshot is as of there and of the next record.
+// applyUpTo applies the steps that a row of a snapshot has counted: their places stand before an offset of the topic, and before the
+// next record of requests[p].
 func (c *controls) applyUpTo(placed, next int64) {
 	for steps := c.order.Steps(); len(steps) > 0 && steps[0].Place < placed && steps[0].Before <= next; steps = c.order.Steps() {
 		step, _ := c.order.Due(next)

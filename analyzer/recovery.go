@@ -16,14 +16,14 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// recovery is how an owner comes to the counts as of the end of the log. It starts from its store; else from a snapshot; else from the
-// log alone. Then it folds the log from there, with each place of the control topic where it stands. Nothing is published meanwhile.
+// recovery brings an owner to the counts as of the end of the log. It starts from the owner's store, or from a snapshot, or from the log
+// alone. Then it folds the log from there, and applies each place of the control topic where it stands. Meanwhile nothing is published.
 //
 // It asks two questions about counts that it may start from:
 //  1. Are they of this log? It reaches as far, and still has the last record that they count.
 //  2. Do they have all places? No place that counts stands before the offset that they reach, behind the last one that they have.
 //
-// Counts without a place are those of an owner that was replaced, and did not notice it at once.
+// Counts that lack a place were made by an owner that was replaced, and did not notice it at once.
 type recovery struct {
 	ledger    *ledger
 	intake    *intake
@@ -33,7 +33,7 @@ type recovery struct {
 
 	beat      schemas.Heartbeat               // the newest before our claim
 	published map[outbox.Key]schemas.Decision // what gates believed before our claim
-	away      bool                            // the control topic, and nobody else has owned the partition since the store was written
+	away      bool                            // the control topic is away, and the store's owner was the last one
 
 	snapshot *snapshot.Snapshot // to start from, or nil
 }
@@ -146,8 +146,8 @@ func (r *recovery) requests() *kafkaio.Cursor {
 	return r.ledger.config.cursor(r.log, r.ledger.config.Requests, 0)
 }
 
-// staleBy is how many more records than from the snapshot there must be to fold from the store, for the store to be stale:
-// a snapshot's rows have to be read as well.
+// A store is stale if there are more records to fold from it than twice those from the snapshot, and staleBy more. staleBy stands for
+// the time that it takes to read the snapshot's rows.
 const staleBy = 10_000
 
 // stale reports whether it is better to start from the last snapshot than from a store that holds the counts up to next:
@@ -225,8 +225,7 @@ func (r *recovery) startFromStore(ctx context.Context, order *reading) error {
 	return nil
 }
 
-// startFromSnapshot prepares to count on from the begin of a snapshot, whose rows are still to be put in. why says why not from
-// the store.
+// startFromSnapshot prepares to count on from the begin of a snapshot. Its rows are put in later. why says why the store is not used.
 func (r *recovery) startFromSnapshot(ctx context.Context, s *snapshot.Snapshot, order *reading, why error) error {
 	l, b := r.ledger, s.Begin
 	if err := l.discard(why); err != nil {
@@ -249,8 +248,7 @@ func (r *recovery) startFromSnapshot(ctx context.Context, s *snapshot.Snapshot, 
 	return nil
 }
 
-// startFromLog prepares to count all that the log holds. Before the first place the rules of that place count: they would be those
-// of the log's first record if the topic had not lost others.
+// startFromLog prepares to count all that the log holds. From its first record on the rules of the first place count.
 func (r *recovery) startFromLog(ctx context.Context, why error) error {
 	l := r.ledger
 	if err := l.discard(why); err != nil {
@@ -273,8 +271,8 @@ func (r *recovery) startFromLog(ctx context.Context, why error) error {
 	return nil
 }
 
-// rules returns the rules of an id, which counted up to an offset. text is what a snapshot says of them. If nobody knows them, those
-// of this analyzer have to do.
+// rules returns the rules of an id, which counted up to an offset. text is their text in a snapshot, if there is one. If they are not
+// known, rules returns those of this analyzer.
 func (r *recovery) rules(id uint64, offset int64, text []byte) *rules.Set {
 	if set := r.controls.sets[id]; set != nil {
 		return set

@@ -46,9 +46,9 @@ func (r *recovery) refold(ctx context.Context, f *fetcher) error {
 	return nil
 }
 
-// restoreSnapshot folds the log from where the snapshot began, and makes each row what the snapshot says it was as soon as
-// the log has been folded up to there. So a row holds what it has counted, once, and the dedupe table and log time are
-// those of the log. Nothing is committed before the last row is in place: until then the fold is of no prefix of the log.
+// restoreSnapshot folds the log from where the snapshot began. A row of the snapshot is as of some offset: when the log is folded up to
+// that offset, the row replaces that of the fold. So each row has counted each record once, and the dedupe table and log time are
+// those of the log. Nothing is committed before the last row is in place: until then the fold is that of no prefix of the log.
 func (r *recovery) restoreSnapshot(ctx context.Context, f *fetcher) error {
 	l := r.ledger
 	var ahead kafkaio.Batch
@@ -70,7 +70,7 @@ func (r *recovery) restoreSnapshot(ctx context.Context, f *fetcher) error {
 	return r.intake.take(ctx, &ahead)
 }
 
-// foldUpTo folds the records before an offset. What was fetched beyond it stays in ahead, which was admitted.
+// foldUpTo folds the records before an offset. Records beyond it that were fetched, and admitted, stay in ahead.
 func (r *recovery) foldUpTo(ctx context.Context, f *fetcher, ahead *kafkaio.Batch, to int64) error {
 	l := r.ledger
 	for l.next.Load() < to {

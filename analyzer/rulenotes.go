@@ -9,8 +9,8 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// ruleNotes knows where the owners of one analyzer have noted rules in the control topic, so that not each of them does. Any goroutine
-// may use it.
+// ruleNotes knows where the owners of one analyzer have noted rules in the control topic, so that they note each rules file once. Any
+// goroutine may use it.
 type ruleNotes struct {
 	mu sync.Mutex
 	at map[uint64]int64 // guarded by mu: offsets, by the id of the rules

@@ -6,9 +6,9 @@
 // kinds of records that owners write: a take ("epoch 9 has taken partition 3 over"), a place ("before record 4711 of partition 3, apply
 // what people decided up to offset 812, and count by rules b1c4… from there on") and a note of the text of rules.
 //
-// An Order is the only one that knows which places count: those whose epoch is not lower than any before them in the topic. The topic
-// only grows, and a later take makes no earlier place invalid. So owners, audits and whoever counts a log again get the same answer,
-// whenever they read it. What is put between two records does not depend on any clock.
+// Order alone knows which places count: those whose epoch is not lower than that of any take or place before them in the topic. The
+// topic only grows, and a later take makes no earlier place invalid. So owners and audits get the same answer, whenever they read it.
+// What is put between two records does not depend on any clock.
 //
 // A Follower reads ahead for one partition, and passes on what concerns it. To it, a topic that was made anew, or has lost its end, is
 // another topic: it says so. Read reads up to the end of the topic, for whoever starts.

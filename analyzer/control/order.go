@@ -107,8 +107,8 @@ func (o *Order) Steps() []Step { return o.steps }
 // Waiting returns what people decided and no place applies yet. It must not be changed.
 func (o *Order) Waiting() []Record { return o.waiting }
 
-// Applied returns the offset of the topic before which all is applied that people decided about the partition, where the steps
-// that were due are applied.
+// Applied returns the offset of the topic before which all decisions of people about the partition are applied. It assumes that the
+// caller has applied the steps that Due returned.
 func (o *Order) Applied() int64 {
 	for i := range o.steps {
 		if r := o.steps[i].Records; len(r) > 0 {
@@ -121,14 +121,14 @@ func (o *Order) Applied() int64 {
 	return o.next
 }
 
-// PassedOver reports whether counts up to an offset of requests[p], in which the places before another one of the topic are applied,
-// lack a place that stands before that offset. The owner that made them had been replaced.
+// PassedOver reports whether counts lack a place that they should have applied. They reach up to an offset of requests[p], and have
+// applied the places before the offset placed of the topic. Such counts were made by an owner that had been replaced.
 func (o *Order) PassedOver(offset, placed int64) bool {
 	return slices.ContainsFunc(o.steps, func(s Step) bool { return s.Place >= placed && s.Before < offset })
 }
 
-// Forget drops the steps before an offset of requests[p], where another topic than this one has said what applies there. What
-// people decided in them waits for the next place: whoever has applied it will not do so again.
+// Forget drops the steps before an offset of requests[p], because an older topic has said what applies there. The decisions of people
+// in these steps wait for the next place. A fold that has applied a decision does not apply it again.
 func (o *Order) Forget(offset int64) {
 	var records []Record
 	for len(o.steps) > 0 && o.steps[0].Before < offset {
