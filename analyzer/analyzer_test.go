@@ -215,7 +215,7 @@ func (c *cluster) compare(dirs map[int]string) {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		f.Rows(f.LogTime(), func(r fold.Row) bool { held[r.ID] = r.Total; return true })
+		f.View().Rows(f.LogTime(), func(r fold.Row) bool { held[r.ID] = r.Total; return true })
 	}
 	for id, want := range c.truth {
 		if held[id] != want {

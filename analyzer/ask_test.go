@@ -17,7 +17,7 @@ import (
 
 // total returns what a fold has counted of all callers under all rules.
 func total(f *fold.Fold) (sum int64) {
-	f.Rows(f.LogTime(), func(r fold.Row) bool { sum += r.Total; return true })
+	f.View().Rows(f.LogTime(), func(r fold.Row) bool { sum += r.Total; return true })
 	return sum
 }
 

@@ -39,7 +39,7 @@ func TestEveryLookIsARefoldUpToItsOffset(t *testing.T) {
 					for range 40 {
 						mustAsk(t, w.owner, func(f *fold.Fold, at At) {
 							c := schemas.Caller{Kind: "key", ID: fmt.Sprint("k", n)}
-							answers = append(answers, answer{at, f.Look(c, f.LogTime())})
+							answers = append(answers, answer{at, f.View().Look(c, f.LogTime())})
 						})
 						time.Sleep(time.Duration(37+n) * time.Millisecond)
 					}
@@ -57,7 +57,7 @@ func TestEveryLookIsARefoldUpToItsOffset(t *testing.T) {
 					_ = again.Frame(fold.Record{Offset: r.Offset, Time: r.Time, Value: r.Value})
 				}
 			}
-			if want := again.Look(a.look.Caller, a.look.Now); !reflect.DeepEqual(a.look, want) || a.at.LogTime != again.LogTime() {
+			if want := again.View().Look(a.look.Caller, a.look.Now); !reflect.DeepEqual(a.look, want) || a.at.LogTime != again.LogTime() {
 				t.Fatalf("as of offset %d: got %+v, want %+v", a.at.Offset, a.look, want)
 			}
 		}

@@ -260,7 +260,7 @@ func (w *world) manual() (n int) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	for range f.Records().All(0) {
+	for range f.View().Records().All(0) {
 		n++
 	}
 	return n

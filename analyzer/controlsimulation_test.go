@@ -117,7 +117,7 @@ func (d *decider) check(s *simulation) {
 		}
 	}
 	got := make(map[string]bool)
-	for m := range f.Records().All(0) {
+	for m := range f.View().Records().All(0) {
 		c := &m.Control
 		got[fmt.Sprint(c.ID, c.Action, c.Caller, c.Rule, c.Limit)] = m.Undone()
 		if !m.Undone() && c.Action != schemas.ControlReset {

@@ -89,7 +89,7 @@ func wantRestored(t *testing.T, conf OwnerConfig, next int64, callers int) {
 		t.Fatal(err)
 	}
 	rows := 0
-	l.fold.Rows(l.fold.LogTime(), func(r fold.Row) bool {
+	l.fold.View().Rows(l.fold.LogTime(), func(r fold.Row) bool {
 		if r.Total == 1 {
 			rows++
 		}

@@ -100,7 +100,7 @@ func (i *intake) publish(urgent bool) {
 	changes, plans, canaries := l.fold.TakeChanges(), l.fold.TakePlans(), l.fold.TakeCanaries()
 	if l.current().Decides() {
 		t := outbox.Terms{AsOf: l.fold.LogTime(), Urgent: urgent}
-		if mean, deviation, ok := l.fold.Lag(); ok {
+		if mean, deviation, ok := l.fold.View().Lag(); ok {
 			t.Lag, t.Margin = mean, outbox.MarginOf(deviation)
 		}
 		i.publisher.offer(changes, plans, canaries, t)

@@ -147,12 +147,12 @@ func (o *Owner) prepare(ctx context.Context) (*recovery, error) {
 func (o *Owner) reconcile(published map[outbox.Key]schemas.Decision) {
 	failpoint.Here(failpoint.Restored)
 	now := time.Now().UnixNano()
-	changes := o.ledger.fold.Closures(now)
+	changes := o.ledger.fold.View().Closures(now)
 	for i := range changes {
 		changes[i].Offset = o.ledger.tailOffset
 	}
 	o.publisher.reconcile(published, changes, now, func(d *schemas.Decision) bool {
-		return o.ledger.fold.MayBeClosed(d.Rule, d.RuleVersion, d.Caller.ID)
+		return o.ledger.fold.View().MayBeClosed(d.Rule, d.RuleVersion, d.Caller.ID)
 	})
 	failpoint.Here(failpoint.Reconciled)
 }

@@ -230,7 +230,7 @@ func (w *world) counts(rule string) map[string]int64 {
 		w.t.Fatal(err)
 	}
 	held := make(map[string]int64)
-	f.Rows(f.LogTime(), func(r fold.Row) bool {
+	f.View().Rows(f.LogTime(), func(r fold.Row) bool {
 		if r.Rule.Name == rule {
 			held[r.ID] = r.Total
 		}

@@ -40,7 +40,7 @@ func atOf(at analyzer.At, logTime int64) apiv1.At {
 func (c *call) look(caller schemas.Caller) (look *fold.Look, at apiv1.At, err error) {
 	now := c.now().UnixNano()
 	err = c.ask(c.backend.partition(caller), func(f *fold.Fold, a analyzer.At) {
-		l := f.Look(caller, now)
+		l := f.View().Look(caller, now)
 		look, at = &l, atOf(a, a.LogTime)
 	})
 	return look, at, err

@@ -194,7 +194,7 @@ func (c *call) refusedByOwner(r *Record) bool {
 	}
 	held := false
 	err := c.ask(c.backend.partition(r.Caller), func(f *fold.Fold, _ analyzer.At) {
-		for first := range f.Records().All(r.Offset) {
+		for first := range f.View().Records().All(r.Offset) {
 			held = first.Offset == r.Offset
 			break
 		}

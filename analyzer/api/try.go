@@ -31,7 +31,7 @@ func (s *Server) postTry(c *call) error {
 	away := make(map[string][]apiv1.Caller) // by address
 	for _, caller := range callers {
 		err := c.ask(c.backend.partition(caller), func(f *fold.Fold, a analyzer.At) {
-			drafts, at = append(drafts, f.Draft(caller)), append(at, atOf(a, a.LogTime))
+			drafts, at = append(drafts, f.View().Draft(caller)), append(at, atOf(a, a.LogTime))
 		})
 		if notHere(err) {
 			var address string

@@ -60,7 +60,7 @@ func TestAnOperatorIsExplained(t *testing.T) {
 			}
 		}
 		for _, id := range hostile {
-			l := f.Look(key(id), at+rng.Int64N(2*minute))
+			l := f.View().Look(key(id), at+rng.Int64N(2*minute))
 			e := Explain(&Input{Caller: l.Caller, Now: l.Now, Look: &l, At: apiv1.At{Offset: 9}})
 			seen[e.Verdict]++
 			checkVerdict(t, &e, &l)
@@ -287,13 +287,13 @@ func TestARecordThatIsOverIsSaidSo(t *testing.T) {
 	for at, want := range map[int64]string{
 		hour - 1: "for 0s more: alice opened it", hour: "(which is over: the next request that is counted ends it): alice opened it", 2 * hour: "which is over",
 	} {
-		l := s.fold.Look(key("a"), noon+at)
+		l := s.fold.View().Look(key("a"), noon+at)
 		if e := Explain(&Input{Caller: key("a"), Now: l.Now, Look: &l}); e.Verdict != apiv1.OpenedByHand || !strings.Contains(e.Sentence, want) {
 			t.Errorf("after %d: got %s: %s, want %q", at, e.Verdict, e.Sentence, want)
 		}
 	}
 	s.sends(hour, "b", 1)
-	l := s.fold.Look(key("a"), noon+hour)
+	l := s.fold.View().Look(key("a"), noon+hour)
 	if e := Explain(&Input{Caller: key("a"), Now: l.Now, Look: &l}); e.Verdict == apiv1.OpenedByHand {
 		t.Errorf("after another request: got %s", e.Sentence)
 	}
@@ -307,7 +307,7 @@ func TestTheOneThatLastsIsNamed(t *testing.T) {
 			slices.Reverse(lines)
 			s := &teller{t: t, fold: fold.New(foldtest.Rules(t, append(lines, fmt.Sprintf("{name: tight, callers: key, limit: %d, window: 1h}", sent+1))...), fold.Options{})}
 			s.sends(0, "a", sent)
-			l := s.fold.Look(key("a"), noon+second)
+			l := s.fold.View().Look(key("a"), noon+second)
 			e := Explain(&Input{Caller: key("a"), Now: l.Now, Look: &l})
 			want := "long"
 			if sent < 10 {

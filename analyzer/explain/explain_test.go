@@ -191,7 +191,7 @@ func (st *story) explained(t *testing.T) apiv1.Explanation {
 	}
 	in := Input{Caller: c, Now: noon + st.at, Decisions: s.decisions, Partition: st.partition, At: apiv1.At{Partition: 3, Epoch: 7, Offset: 4712, Control: s.records}}
 	if !st.unasked {
-		l := s.fold.Look(c, in.Now)
+		l := s.fold.View().Look(c, in.Now)
 		in.Look = &l
 	}
 	return Explain(&in)

@@ -27,7 +27,7 @@ func TestAnExplanationHoldsTogether(t *testing.T) {
 			f.Entry(&schemas.Entry{Time: at, Kind: "key", ID: rapid.SampledFrom(ids).Draw(t, "id"), Count: rapid.Uint32Range(1, 4).Draw(t, "count")})
 		}
 		c := key(rapid.SampledFrom(ids).Draw(t, "asked about"))
-		l := f.Look(c, at+rapid.Int64Range(0, 2*minute).Draw(t, "later"))
+		l := f.View().Look(c, at+rapid.Int64Range(0, 2*minute).Draw(t, "later"))
 		e := Explain(&Input{Caller: c, Now: l.Now, Look: &l})
 		first, closed := apiv1.NoRule, false
 		for i, r := range e.Rules {

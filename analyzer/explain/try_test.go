@@ -33,7 +33,7 @@ func TestWhatARequestWouldDoIsSaid(t *testing.T) {
 		var drafts []*fold.Draft
 		var at []apiv1.At
 		for i, id := range c.ids {
-			drafts = append(drafts, s.fold.Draft(key(id)))
+			drafts = append(drafts, s.fold.View().Draft(key(id)))
 			at = append(at, apiv1.At{Partition: i})
 		}
 		o, err := fold.Try(fold.Trial{Count: c.count, At: noon + 5*second}, drafts...)
@@ -56,7 +56,7 @@ func TestWhatARequestWouldDoIsSaid(t *testing.T) {
 func TestWhatEachRuleWouldDoIsSaid(t *testing.T) {
 	s := &teller{t: t, fold: fold.New(foldtest.Rules(t, ten, "{name: login, callers: key, limit: 3, window: 1m, match: {resource: 'POST /login'}}"), fold.Options{})}
 	s.sends(0, "a", 7)
-	o, err := fold.Try(fold.Trial{Count: 4, At: noon + 5*second, Resource: "GET /"}, s.fold.Draft(key("a")))
+	o, err := fold.Try(fold.Trial{Count: 4, At: noon + 5*second, Resource: "GET /"}, s.fold.View().Draft(key("a")))
 	if err != nil {
 		t.Fatal(err)
 	}

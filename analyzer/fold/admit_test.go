@@ -203,21 +203,21 @@ func TestAClosureOutlivesItsRow(t *testing.T) {
 	set := foldtest.Rules(t, "{name: r, callers: key, limit: 10, window: 1m}")
 	f := New(set, Options{MaxRows: 1})
 	d := &schemas.Decision{Rule: "r", RuleVersion: set.Rules[0].Fingerprint(), Caller: schemas.Caller{Kind: "key", ID: "gone"}}
-	if f.MayBeClosed(d.Rule, d.RuleVersion, d.Caller.ID) {
+	if f.View().MayBeClosed(d.Rule, d.RuleVersion, d.Caller.ID) {
 		t.Error("a rule that counted all: got a closure kept, want it opened")
 	}
 	rowEntry(f, frameNow, "a", 1)
 	rowEntry(f, frameNow, "b", 1)
-	if !f.MayBeClosed(d.Rule, d.RuleVersion, d.Caller.ID) {
+	if !f.View().MayBeClosed(d.Rule, d.RuleVersion, d.Caller.ID) {
 		t.Error("a rule that lost weight: got a closure opened, want it kept")
 	}
 	for _, other := range []schemas.Decision{{Rule: "r", RuleVersion: d.RuleVersion + 1}, {Rule: "no such rule", RuleVersion: d.RuleVersion}} {
-		if f.MayBeClosed(other.Rule, other.RuleVersion, other.Caller.ID) {
+		if f.View().MayBeClosed(other.Rule, other.RuleVersion, other.Caller.ID) {
 			t.Errorf("%+v: got it kept, want it opened", other)
 		}
 	}
 	rowEntry(f, frameNow+10*minute, "a", 1)
-	if f.MayBeClosed(d.Rule, d.RuleVersion, d.Caller.ID) {
+	if f.View().MayBeClosed(d.Rule, d.RuleVersion, d.Caller.ID) {
 		t.Error("ten minutes later: got a closure kept, want it opened")
 	}
 }

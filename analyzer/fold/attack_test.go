@@ -174,7 +174,7 @@ func TestTrackersTakeLittleMemory(t *testing.T) {
 	}
 	f := crowd(t, maxTrackers, 60)
 	with := allocated()
-	f.predict = predict.New(f.predictOptions(), f.predictRow)
+	f.predict = predict.New(f.opts.predict(), f.table.predictRow)
 	f.table.predict = f.predict
 	if each := (with - allocated()) / maxTrackers; each > 160 {
 		t.Errorf("got %d bytes for a tracker, want at most 160", each)

@@ -116,13 +116,6 @@ func (f *Fold) awaitEnd(r *row, before int64) {
 	f.table.ends.await(r, before)
 }
 
-// reportEnds reports the closures that have ended at log time t, at the time of their ends.
-func (f *Fold) reportEnds(t int64) {
-	for r := f.table.ends.take(t); r != nil; r = f.table.ends.take(t) {
-		f.reportEnd(r)
-	}
-}
-
 // reportEnd reports that a row's closure has ended.
 func (f *Fold) reportEnd(r *row) {
 	r.flags &^= hasEnd

@@ -54,7 +54,10 @@ func (f *Fold) apply(e *override.Effect) {
 // callerChanged applies the records in force about a caller, which were others before.
 func (f *Fold) callerChanged(e *override.Effect) {
 	caller := e.Record.Caller
-	f.closureChanged(caller, e)
+	if c, changed := f.rules.closureChange(e, f.table.now); changed && (f.opts.Ends || !c.Ended) {
+		c.Offset = f.offset
+		f.changes = append(f.changes, c)
+	}
 	for _, rule := range f.rules.ofKind(caller.Kind) {
 		if f.rules.set.Rules[rule].Pattern.Match(caller.ID) {
 			f.limitChanged(caller, rule, e)
@@ -62,30 +65,24 @@ func (f *Fold) callerChanged(e *override.Effect) {
 	}
 }
 
-// closureChanged reports what became of the closure that records give a caller.
-func (f *Fold) closureChanged(caller schemas.Caller, e *override.Effect) {
-	before, ruleBefore := f.rules.records.Closure(caller.Kind, e.Before, f.rules.records.Modes())
-	after, rule := f.rules.records.Closure(caller.Kind, e.After, f.rules.records.Modes())
-	change := policy.Moved
+// closureChange returns what becomes of the closure that records give a caller, or false if nothing does.
+func (s *inForce) closureChange(e *override.Effect, now int64) (Change, bool) {
+	caller := e.Record.Caller
+	before, ruleBefore := s.records.Closure(caller.Kind, e.Before, s.records.Modes())
+	after, rule := s.records.Closure(caller.Kind, e.After, s.records.Modes())
+	c := Change{Rule: rule, Caller: caller, Kind: policy.Moved, Before: before, Closure: after, At: after.CloseAt}
 	switch {
 	case after == before && (rule.Mode == ruleBefore.Mode || after.Nth == 0):
-		return
+		return c, false
 	case before.Nth == 0:
-		change = policy.Closed
-	case after.Nth == 0 && before.Until <= f.table.now: // it is over
-		if f.opts.Ends {
-			f.changes = append(f.changes, Change{
-				Rule: ruleBefore, Caller: caller, Ended: true, Closure: before, At: before.Until, Offset: f.offset,
-			})
-		}
-		return
+		c.Kind = policy.Closed
+	case after.Nth == 0 && before.Until <= now: // it is over
+		return Change{Rule: ruleBefore, Caller: caller, Ended: true, Closure: before, At: before.Until}, true
 	case after.Nth == 0:
-		change, after, rule = policy.Opened, before, ruleBefore
-		after.Until = after.CloseAt
+		c.Rule, c.Kind, c.Closure, c.At = ruleBefore, policy.Opened, before, before.CloseAt
+		c.Closure.Until = before.CloseAt
 	}
-	f.changes = append(f.changes, Change{
-		Rule: rule, Caller: caller, Kind: change, Before: before, Closure: after, At: after.CloseAt, Offset: f.offset,
-	})
+	return c, true
 }
 
 // limitChanged lets a rule decide anew about a caller whose limit may be another one now.
@@ -214,34 +211,6 @@ func (f *Fold) openedByPerson(rule *rules.Rule, r *row) {
 	c := &f.changes[len(f.changes)-1].Closure // an opening is the last change
 	c.Until = min(c.Until, c.CloseAt)
 }
-
-// recordClosures appends the closures that records give callers and that end after now, as Closures does.
-func (f *Fold) recordClosures(list []Change, now int64) []Change {
-	first := len(list)
-	for caller, l := range f.rules.records.Callers() {
-		if c, rule := f.rules.records.Closure(caller.Kind, l, f.rules.records.Modes()); now < c.Until {
-			list = append(list, Change{Rule: rule, Caller: caller, Kind: policy.Moved, Closure: c, At: c.CloseAt})
-		}
-	}
-	sortChanges(list[first:])
-	return list
-}
-
-// restoreRecord puts a control record back, as override.Records.Restore does.
-func (f *Fold) restoreRecord(key, value []byte, stored uint64) error {
-	effects, err := f.rules.records.Restore(key, value, stored, f.table.now)
-	for _, e := range effects {
-		if e.Record.Action == schemas.ControlMode {
-			f.rules.set = f.rules.records.Shadows(f.rules.file)
-		} else {
-			f.table.flagRows(e.Record.Caller, e.After.Len() > 0)
-		}
-	}
-	return err
-}
-
-// Records returns the control records that are remembered, to read them.
-func (f *Fold) Records() *override.Records { return f.rules.records }
 
 // sortChanges orders changes that no entry made by rule and caller.
 func sortChanges(list []Change) {

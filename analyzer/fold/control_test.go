@@ -126,7 +126,7 @@ func told(changes []Change) []string {
 
 // closures returns what Closures says, sorted.
 func closures(f *Fold) []string {
-	list := told(f.Closures(f.LogTime()))
+	list := told(f.View().Closures(f.LogTime()))
 	slices.Sort(list)
 	return list
 }
@@ -161,7 +161,7 @@ func rowsDiffer(t *testing.T, step string, a, b *Fold) {
 	t.Helper()
 	limits := func(f *Fold) map[string]string {
 		all := make(map[string]string)
-		f.Rows(f.LogTime(), func(r Row) bool {
+		f.View().Rows(f.LogTime(), func(r Row) bool {
 			all[r.Rule.Name+" "+r.ID] = fmt.Sprint(r.Limit, r.Unlimited, r.Total, r.Rule.Mode)
 			return true
 		})

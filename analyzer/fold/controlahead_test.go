@@ -19,7 +19,7 @@ func predicted(t *testing.T) *Fold {
 		rowEntry(f, at, "x", 1)
 		f.TakeChanges()
 		for _, p := range f.TakePlans() {
-			if p.Decision.Early && f.Look(callerOf("x"), f.table.now).Rules[0].Span.Until > f.table.now {
+			if p.Decision.Early && f.View().Look(callerOf("x"), f.table.now).Rules[0].Span.Until > f.table.now {
 				return f
 			}
 		}
@@ -181,7 +181,7 @@ func TestFlagsSurviveAMove(t *testing.T) {
 	kept.commit(t, f)
 	small := kept.restore(t, f.Rules(), Options{MaxRows: 20})
 	seen := 0
-	small.Rows(second, func(r Row) bool {
+	small.View().Rows(second, func(r Row) bool {
 		if seen++; !r.Unlimited {
 			t.Errorf("got a limit for %s, want none", r.ID)
 		}

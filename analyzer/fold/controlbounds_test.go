@@ -142,7 +142,7 @@ func TestControlRecordsSayWhatTheyAre(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	count := 0
-	for range f.Records().All(0) {
+	for range f.View().Records().All(0) {
 		count++
 		break
 	}
@@ -151,7 +151,7 @@ func TestControlRecordsSayWhatTheyAre(t *testing.T) {
 	}
 	for from, want := range map[int64]int{-1: 2, 100: 2, 101: 1, 102: 0, math.MaxInt64: 0} {
 		count = 0
-		for r := range f.Records().All(from) {
+		for r := range f.View().Records().All(from) {
 			if count++; r.Offset < from {
 				t.Errorf("from %d: got %+v", from, r)
 			}
@@ -342,7 +342,7 @@ func TestHundredThousandRecordsAreQuick(t *testing.T) {
 		}
 	}
 	t.Logf("%d records stored and restored in %v", n, time.Since(began))
-	if got := again.Closures(1); len(changes) != n || len(got) != n || !slices.EqualFunc(got, f.Closures(1), sameClosure) {
+	if got := again.View().Closures(1); len(changes) != n || len(got) != n || !slices.EqualFunc(got, f.View().Closures(1), sameClosure) {
 		t.Errorf("got %d rows and %d closures, want %d", len(changes), len(got), n)
 	}
 	if again.Digest(1) != f.Digest(1) {

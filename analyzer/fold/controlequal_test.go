@@ -390,7 +390,7 @@ func TestUnmarkedRowsAreExactUnderControl(t *testing.T) {
 			continue
 		}
 		now := roomy.LogTime()
-		cramped.Rows(now, func(r Row) bool {
+		cramped.View().Rows(now, func(r Row) bool {
 			if r.LowerBound() {
 				marked++
 				return true
@@ -414,7 +414,7 @@ func TestUnmarkedRowsAreExactUnderControl(t *testing.T) {
 
 // rowAt returns a row, which is empty if there is none.
 func (f *Fold) rowAt(rule, id string, at int64) (found Row) {
-	f.Rows(at, func(r Row) bool {
+	f.View().Rows(at, func(r Row) bool {
 		if r.Rule.Name == rule && r.ID == id {
 			found = r
 		}

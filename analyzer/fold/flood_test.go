@@ -200,7 +200,7 @@ func (w *flooded) nothingLeft(t *testing.T, c flood) {
 	if s := w.f.Stats(); s.Rows > 2 || s.Waiting != 0 {
 		t.Errorf("%v: 13 minutes later: got %d rows and %d waiting, want the two that came since", c, s.Rows, s.Waiting)
 	}
-	w.f.Rows(w.now, func(r Row) bool {
+	w.f.View().Rows(w.now, func(r Row) bool {
 		if r.LowerBound() {
 			t.Errorf("%v: 13 minutes later: the row of %s is still marked", c, r.ID)
 		}

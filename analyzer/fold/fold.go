@@ -43,6 +43,10 @@ type Options struct {
 	Only func(r *rules.Rule, id string) bool
 }
 
+func (o *Options) predict() predict.Options {
+	return predict.Options{Most: o.Predict, LagCap: o.PredictLagCap}
+}
+
 // Fold applies entries to the windows of all rules in log order. It does no I/O and knows no clock: what it holds is a
 // function of the rules and of what it was given, so that two folds over one log agree. One goroutine may use a Fold.
 type Fold struct {
@@ -85,21 +89,17 @@ func New(set *rules.Set, o Options) *Fold {
 		opts: o, fingerprint: o.Key.Fingerprint(), dedupe: newDedupe(o.MaxSenders), rules: &inForce{records: override.New(o.NoStore)},
 		stats: Stats{Rejected: make(map[string]uint64)},
 	}
-	f.predict = predict.New(f.predictOptions(), f.predictRow)
+	f.predict = predict.New(o.predict(), f.table.predictRow)
 	f.table = newTable(o, f.rules, f.predict)
 	f.busiest = busiest.New(o.Busiest, f.table.ids.hash(""))
 	f.setRules(set)
 	return f
 }
 
-func (f *Fold) predictOptions() predict.Options {
-	return predict.Options{Most: f.opts.Predict, LagCap: f.opts.PredictLagCap}
-}
-
 func (f *Fold) setRules(set *rules.Set) {
 	f.rules.use(set)
 	f.table.losses.accounts = newAccounts(set)
-	f.counters = newCounters(set, f.predictOptions())
+	f.counters = newCounters(set, f.opts.predict())
 }
 
 // Entry folds one entry. What it changed is added to what TakeChanges returns.
@@ -199,8 +199,8 @@ func (f *Fold) Advance(t int64) {
 	if t >= f.rules.records.NextEnd() {
 		f.expireRecords(t)
 	}
-	if f.table.ends.due(t) {
-		f.reportEnds(t)
+	for r := f.table.ends.take(t); r != nil; r = f.table.ends.take(t) {
+		f.reportEnd(r)
 	}
 	if f.table.advance(t) {
 		f.dedupe.expire(t)
@@ -212,9 +212,6 @@ func (f *Fold) CountLost(n uint64) { f.stats.Lost += n }
 
 // CountRejected counts messages that could not be read, by reason.
 func (f *Fold) CountRejected(reason string, n uint64) { f.stats.Rejected[reason] += n }
-
-// Busiest returns the busiest callers: see busiest.Callers. Without Options.Busiest there are none.
-func (f *Fold) Busiest() *busiest.Callers { return &f.busiest }
 
 // LogTime returns the newest time folded, in Unix nanoseconds; math.MinInt64 if there was none.
 func (f *Fold) LogTime() int64 { return f.table.now }

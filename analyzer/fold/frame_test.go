@@ -234,7 +234,7 @@ func TestExtremeWeights(t *testing.T) {
 			t.Errorf("rule %s: got %d closes, want 1", r.Name, closed[r.Name])
 		}
 	}
-	f.Rows(frameNow, func(r Row) bool {
+	f.View().Rows(frameNow, func(r Row) bool {
 		if r.Total < 10 {
 			t.Errorf("rule %s: got a total of %d", r.Rule.Name, r.Total)
 		}

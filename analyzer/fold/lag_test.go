@@ -37,7 +37,7 @@ func TestLag(t *testing.T) {
 				f.Measure(m.at*second, m.lag*millisecond)
 			}
 			f.Advance(test.now * second)
-			mean, deviation, ok := f.Lag()
+			mean, deviation, ok := f.View().Lag()
 			if ok != test.ok || mean/millisecond != test.mean || deviation/millisecond != test.deviation {
 				t.Errorf("got %d ± %d ms, %v, want %d ± %d, %v", mean/millisecond, deviation/millisecond, ok, test.mean, test.deviation, test.ok)
 			}
@@ -53,7 +53,7 @@ func TestCanariesMeasureTheLag(t *testing.T) {
 		if err := f.Frame(Record{Offset: int64(n), Time: frameNow, Value: foldtest.Encode(t, foldtest.Frame(uint64(n+1), frameNow, e))}); err != nil {
 			t.Fatal(err)
 		}
-		if mean, _, ok := f.Lag(); ok != (cost > 0) || mean != cost {
+		if mean, _, ok := f.View().Lag(); ok != (cost > 0) || mean != cost {
 			t.Errorf("got %d, %v after a canary of %d", mean, ok, cost)
 		}
 	}

@@ -66,35 +66,35 @@ func (l *RuleLook) LowerBound() bool { return l.Since != never }
 
 // Look returns what the fold holds about a caller, with windows as of now in Unix nanoseconds, or of log time if that is
 // later. It changes nothing. It takes about a microsecond for each rule of the caller's kind, and more if a log has many entries.
-func (f *Fold) Look(c schemas.Caller, now int64) Look {
-	l := Look{Caller: c, Now: max(now, f.table.now), Record: f.lookRecords(c)}
-	hash := f.table.ids.hash(c.ID)
-	for _, i := range f.rules.ofKind(c.Kind) {
-		l.Rules = append(l.Rules, f.lookRule(i, rowHash(hash, i), c.ID, l.Now))
+func (v View) Look(c schemas.Caller, now int64) Look {
+	l := Look{Caller: c, Now: max(now, v.table.now), Record: v.lookRecords(c)}
+	hash := v.table.ids.hash(c.ID)
+	for _, i := range v.rules.ofKind(c.Kind) {
+		l.Rules = append(l.Rules, v.lookRule(i, rowHash(hash, i), c.ID, l.Now))
 	}
 	return l
 }
 
 // lookRule returns what the fold holds about a caller of the rule's kind.
-func (f *Fold) lookRule(rule int32, hash uint64, id string, now int64) RuleLook {
-	r := f.rules.set.Rules[rule]
+func (v View) lookRule(rule int32, hash uint64, id string, now int64) RuleLook {
+	r := v.rules.set.Rules[rule]
 	l := RuleLook{Rule: r, Since: never}
-	l.Limit, l.Unlimited = f.rules.limitUnder(r, id)
+	l.Limit, l.Unlimited = v.rules.limitUnder(r, id)
 	l.Override, l.Exact, _ = r.Override(id)
-	l.LimitBy, l.OpenedBy = f.rules.records.Of(schemas.Caller{Kind: r.Kind, ID: id}).LimitBy(r.Name)
-	l.ShadowBy = f.rules.records.Modes().Shadow(r.Name)
+	l.LimitBy, l.OpenedBy = v.rules.records.Of(schemas.Caller{Kind: r.Kind, ID: id}).LimitBy(r.Name)
+	l.ShadowBy = v.rules.records.Modes().Shadow(r.Name)
 	l.Capacity = r.Window.Capacity(l.Limit)
-	i, ok := f.table.find(hash, rule, id)
+	i, ok := v.table.find(hash, rule, id)
 	if !ok {
-		f.lookAbsent(&l, rule, hash, id, now)
+		v.lookAbsent(&l, rule, hash, id, now)
 		return l
 	}
-	row := f.table.row(i)
+	row := v.table.row(i)
 	l.Since, l.Closure, l.ByDemand = row.since, row.closure, row.flags&closedByDemand != 0
 	l.Count = r.Window.View(row.state, l.Limit, now)
 	l.Parts, l.More = r.Window.Parts(row.state, l.Limit, now, maxParts)
-	l.Early = f.table.early(r, row, l.Limit, now, l.Count)
-	ahead := f.predict.Ahead(i, r, l.Limit, now)
+	l.Early = v.table.early(r, row, l.Limit, now, l.Count)
+	ahead := v.predict.Ahead(i, r, l.Limit, now)
 	if l.Rate, l.Share = ahead.Rate, ahead.Share; ahead.Span.Until > now {
 		l.Span = ahead.Span
 	}
@@ -102,18 +102,18 @@ func (f *Fold) lookRule(rule int32, hash uint64, id string, now int64) RuleLook 
 }
 
 // lookAbsent says why there is no row, and what is known all the same.
-func (f *Fold) lookAbsent(l *RuleLook, rule int32, hash uint64, id string, now int64) {
+func (v View) lookAbsent(l *RuleLook, rule int32, hash uint64, id string, now int64) {
 	r := l.Rule
 	l.Count = r.Window.View(nil, l.Limit, now)
-	w, waits := f.table.waiting.find(hash, rule)
+	w, waits := v.table.waiting.find(hash, rule)
 	switch {
 	case !r.Pattern.Match(id):
 		l.Absence = PatternAbsence
 	case waits:
-		l.Absence, l.Since = Waiting, f.table.losses.accounts[rule].lost
-		l.Count.Total = f.table.losses.accounts[rule].coarse.View(f.table.waiting.callers[w].state(), l.Limit, now).Total
-	case f.table.losses.since(rule, l.Limit, now) != never:
-		l.Absence, l.Since = TableFull, f.table.losses.since(rule, l.Limit, now)
+		l.Absence, l.Since = Waiting, v.table.losses.accounts[rule].lost
+		l.Count.Total = v.table.losses.accounts[rule].coarse.View(v.table.waiting.callers[w].state(), l.Limit, now).Total
+	case v.table.losses.since(rule, l.Limit, now) != never:
+		l.Absence, l.Since = TableFull, v.table.losses.since(rule, l.Limit, now)
 	case r.ReadsResponses() || len(r.Match.Resources) > 0:
 		l.Absence = MatchAbsence
 	default:
@@ -138,9 +138,9 @@ type RecordLook struct {
 }
 
 // lookRecords returns what control records do to a caller.
-func (f *Fold) lookRecords(c schemas.Caller) (l RecordLook) {
-	records, modes := f.rules.records.Of(c), f.rules.records.Modes()
-	closure, rule := f.rules.records.Closure(c.Kind, records, modes)
+func (v View) lookRecords(c schemas.Caller) (l RecordLook) {
+	records, modes := v.rules.records.Of(c), v.rules.records.Modes()
+	closure, rule := v.rules.records.Closure(c.Kind, records, modes)
 	if closure.Nth == 0 {
 		return l
 	}

@@ -44,15 +44,15 @@ func TestALookIsTheRefold(t *testing.T) {
 			}
 			now := plain.LogTime() + rapid.OneOf(rapid.Just[int64](0), rapid.Int64Range(-hour, hour)).Draw(t, "asked later by")
 			for _, c := range lookedAt() {
-				got, want := asked.Look(c, now), plain.Look(c, now)
+				got, want := asked.View().Look(c, now), plain.View().Look(c, now)
 				if !reflect.DeepEqual(got, want) {
 					t.Fatalf("record %d, %s: got %+v, want %+v", i, c, got, want)
 				}
 				checkLook(t, plain, &want)
-				asked.Draft(c)
+				asked.View().Draft(c)
 			}
-			asked.Busiest().Lists(now)
-			asked.WalkRows(new(Walk), MaxWalk, now, func(*Row) {})
+			asked.View().Busiest().Lists(now)
+			asked.View().WalkRows(new(Walk), MaxWalk, now, func(*Row) {})
 		}
 		if got, want := asked.Digest(plain.LogTime()), plain.Digest(plain.LogTime()); got != want {
 			t.Fatalf("whoever asks changes the digest: got %#x, want %#x", got, want)
@@ -63,7 +63,7 @@ func TestALookIsTheRefold(t *testing.T) {
 // checkLook compares a look with the rows, which are listed in another way.
 func checkLook(t *rapid.T, f *Fold, l *Look) {
 	rows := make(map[string]Row)
-	f.Rows(l.Now, func(r Row) bool {
+	f.View().Rows(l.Now, func(r Row) bool {
 		if r.Rule.Kind == l.Caller.Kind && r.ID == l.Caller.ID {
 			rows[r.Rule.Name] = r
 		}
@@ -97,7 +97,7 @@ func TestALookSaysWhyACallerIsNotCounted(t *testing.T) {
 		"{name: pattern, callers: 'key:vip-*', limit: 3, window: 1m}",
 		"{name: search, callers: key, limit: 3, window: 1m, match: {resource: 'GET /search'}}",
 		"{name: errors, callers: key, limit: 3, window: 1m, match: {status: 5xx}}"), Options{})
-	l := f.Look(schemas.Caller{Kind: "key", ID: "a"}, second)
+	l := f.View().Look(schemas.Caller{Kind: "key", ID: "a"}, second)
 	want := map[string]Absence{"plain": NothingCame, "pattern": PatternAbsence, "search": MatchAbsence, "errors": MatchAbsence}
 	for _, r := range l.Rules {
 		if r.Absence != want[r.Rule.Name] || r.Count.Total != 0 || r.LowerBound() || r.EmptyAt() != math.MinInt64 {
@@ -108,7 +108,7 @@ func TestALookSaysWhyACallerIsNotCounted(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("rules are missing: %v", want)
 	}
-	if l := f.Look(schemas.Caller{Kind: "ip", ID: "10.0.0.1"}, second); len(l.Rules) != 0 {
+	if l := f.View().Look(schemas.Caller{Kind: "ip", ID: "10.0.0.1"}, second); len(l.Rules) != 0 {
 		t.Errorf("a kind that no rule counts: got %+v", l.Rules)
 	}
 }
@@ -120,7 +120,7 @@ func TestALookAtAFullTable(t *testing.T) {
 		rowEntry(f, second, fmt.Sprint("held-", i), 40)
 	}
 	rowEntry(f, second, "waits", 7)
-	look := func(id string) RuleLook { return f.Look(schemas.Caller{Kind: "key", ID: id}, second).Rules[0] }
+	look := func(id string) RuleLook { return f.View().Look(schemas.Caller{Kind: "key", ID: id}, second).Rules[0] }
 	if l := look("waits"); l.Absence != Waiting || l.Count.Total != 7 || !l.LowerBound() {
 		t.Errorf("one that waits: got %+v, want a coarse count of 7", l)
 	}
@@ -130,7 +130,7 @@ func TestALookAtAFullTable(t *testing.T) {
 	if l := look("held-1"); l.Absence != Present || l.Count.Total != 40 || l.LowerBound() {
 		t.Errorf("one with a row: got %+v, want 40", l)
 	}
-	if l := f.Look(schemas.Caller{Kind: "key", ID: "unknown"}, 5*minute).Rules[0]; l.Absence != NothingCame {
+	if l := f.View().Look(schemas.Caller{Kind: "key", ID: "unknown"}, 5*minute).Rules[0]; l.Absence != NothingCame {
 		t.Errorf("when the losses are forgotten: got %+v, want nothing came", l)
 	}
 }
@@ -144,7 +144,7 @@ func TestALookSaysWhereALimitComesFrom(t *testing.T) {
 		"10.0.1.2": {Limit: 10, Capacity: 4, Override: "10.0.1.0/24", Unlimited: true},
 		"10.0.2.2": {Limit: 10, Capacity: 4},
 	} {
-		l := f.Look(schemas.Caller{Kind: "ip", ID: id}, 0).Rules[0]
+		l := f.View().Look(schemas.Caller{Kind: "ip", ID: id}, 0).Rules[0]
 		if l.Limit != want.Limit || l.Capacity != want.Capacity || l.Override != want.Override || l.Exact != want.Exact || l.Unlimited != want.Unlimited {
 			t.Errorf("%s: got %+v, want %+v", id, l, want)
 		}
@@ -156,7 +156,7 @@ func TestALookShowsClosureAndWindow(t *testing.T) {
 	for i := range 5 {
 		rowEntry(f, int64(i)*10*second, "a", 1)
 	}
-	l := f.Look(schemas.Caller{Kind: "key", ID: "a"}, 45*second).Rules[0]
+	l := f.View().Look(schemas.Caller{Kind: "key", ID: "a"}, 45*second).Rules[0]
 	if want := (policy.Closure{CloseAt: 40 * second, Until: 160 * second, Nth: 1, Peak: 5}); l.Closure != want {
 		t.Errorf("got closure %+v, want %+v", l.Closure, want)
 	}
@@ -166,7 +166,7 @@ func TestALookShowsClosureAndWindow(t *testing.T) {
 	if got := l.EmptyAt(); got != 110*second {
 		t.Errorf("empty at %d, want %d", got, 110*second)
 	}
-	if got := f.Look(schemas.Caller{Kind: "key", ID: "a"}, 0).Now; got != 40*second {
+	if got := f.View().Look(schemas.Caller{Kind: "key", ID: "a"}, 0).Now; got != 40*second {
 		t.Errorf("asked about a time before log time: got windows as of %d, want log time", got)
 	}
 }
@@ -175,8 +175,8 @@ func TestALookShowsClosureAndWindow(t *testing.T) {
 func TestALookShowsWhatIsPredicted(t *testing.T) {
 	l := shared(t)
 	seen := false
-	l.fold.Rows(l.fold.LogTime(), func(r Row) bool {
-		look := l.fold.Look(schemas.Caller{Kind: r.Rule.Kind, ID: r.ID}, l.fold.LogTime()).Rules[0]
+	l.fold.View().Rows(l.fold.LogTime(), func(r Row) bool {
+		look := l.fold.View().Look(schemas.Caller{Kind: r.Rule.Kind, ID: r.ID}, l.fold.LogTime()).Rules[0]
 		seen = seen || look.Share != nil && look.Rate > 0
 		return true
 	})

@@ -74,13 +74,13 @@ func TestALookWithAnOperatorIsTheRefold(t *testing.T) {
 			}
 			now := plain.LogTime() + rapid.Int64Range(0, hour).Draw(t, "asked later by")
 			for _, c := range lookedAt() {
-				got, want := asked.Look(c, now), plain.Look(c, now)
+				got, want := asked.View().Look(c, now), plain.View().Look(c, now)
 				if !reflect.DeepEqual(got, want) {
 					t.Fatalf("record %d, %s: got %+v, want %+v", i, c, got, want)
 				}
 				checkLook(t, plain, &want)
 				checkRecords(t, plain, &want)
-				asked.Draft(c)
+				asked.View().Draft(c)
 			}
 		}
 		if got, want := asked.Digest(plain.LogTime()), plain.Digest(plain.LogTime()); got != want {
@@ -92,7 +92,7 @@ func TestALookWithAnOperatorIsTheRefold(t *testing.T) {
 // checkRecords compares what a look says of control records with the list of them.
 func checkRecords(t *rapid.T, f *Fold, l *Look) {
 	held := make(map[schemas.ControlID]override.Record)
-	for r := range f.Records().All(0) {
+	for r := range f.View().Records().All(0) {
 		held[r.ID] = r
 	}
 	named := []*override.Record{l.Record.By, l.Record.ShadowBy}
@@ -133,7 +133,7 @@ func TestALookSaysWhoDidIt(t *testing.T) {
 	}
 	rowEntry(f, second, "a", 1)
 	does(schemas.Control{Action: schemas.ControlLimit, Caller: key("a"), Rule: "r", Limit: 9})
-	l := f.Look(key("a"), 0)
+	l := f.View().Look(key("a"), 0)
 	if r := l.Rules[0]; r.Limit != 9 || r.LimitBy == nil || r.LimitBy.Author != "alice" || r.LimitBy.From != 7 || r.Override != "a" || r.OpenedBy != nil {
 		t.Errorf("a limit by hand: got %+v", r)
 	}
@@ -141,19 +141,19 @@ func TestALookSaysWhoDidIt(t *testing.T) {
 		t.Errorf("the other rule: got %+v, and by hand %+v", s, l.Record)
 	}
 	does(schemas.Control{Action: schemas.ControlOpen, Caller: key("a")})
-	for _, r := range f.Look(key("a"), 0).Rules {
+	for _, r := range f.View().Look(key("a"), 0).Rules {
 		if !r.Unlimited || r.OpenedBy == nil || r.OpenedBy.ID[0] != 2 {
 			t.Errorf("opened by hand: got %+v", r)
 		}
 	}
 	does(schemas.Control{Action: schemas.ControlClose, Caller: schemas.Caller{Kind: "nobody", ID: "x"}})
 	does(schemas.Control{Action: schemas.ControlMode})
-	h := f.Look(schemas.Caller{Kind: "nobody", ID: "x"}, 0).Record
+	h := f.View().Look(schemas.Caller{Kind: "nobody", ID: "x"}, 0).Record
 	if h.By == nil || h.By.ID[0] != 3 || h.Mode != schemas.ModeShadow || h.ShadowBy == nil || h.ShadowBy.ID[0] != 4 ||
 		h.Closure != (policy.Closure{CloseAt: second, Until: hour, Nth: 1}) {
 		t.Errorf("closed by hand, and braked: got %+v", h)
 	}
-	if r := f.Look(key("b"), 0).Rules[1]; r.ShadowBy == nil || r.Rule.Mode != schemas.ModeShadow {
+	if r := f.View().Look(key("b"), 0).Rules[1]; r.ShadowBy == nil || r.Rule.Mode != schemas.ModeShadow {
 		t.Errorf("a rule that is braked: got %+v", r)
 	}
 }
@@ -172,12 +172,12 @@ func TestATrialKnowsWhatAPersonDid(t *testing.T) {
 		}
 	}
 	for id, want := range map[string]int{"closed": 0, "opened": 6, "limited": 4, "other": 1} {
-		got, err := Try(Trial{At: 2 * second, Count: 6}, f.Draft(key(id)))
+		got, err := Try(Trial{At: 2 * second, Count: 6}, f.View().Draft(key(id)))
 		if err != nil || got.Admitted != want || (got.Callers[0].Record.By != nil) != (id == "closed") {
 			t.Errorf("%s: got %+v and %v, want %d admitted", id, got, err, want)
 		}
 	}
-	got, err := Try(Trial{At: 2 * hour, Count: 6}, f.Draft(key("closed")))
+	got, err := Try(Trial{At: 2 * hour, Count: 6}, f.View().Draft(key("closed")))
 	if err != nil || got.Admitted != 1 {
 		t.Errorf("when that is over: got %+v and %v, want 1 admitted", got, err)
 	}

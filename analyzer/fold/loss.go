@@ -76,18 +76,6 @@ func (r *row) remembers(rule *rules.Rule, limit, t int64) bool {
 	return start < forgets(rule, r.state, limit, since) || start < r.closure.Expiry(rule)
 }
 
-// MayBeClosed reports whether a caller that has no row may rightly be closed under a rule, given by its name and fingerprint:
-// the rule is the same and has not counted all weight of late.
-func (f *Fold) MayBeClosed(rule string, fingerprint uint64, id string) bool {
-	i := f.rules.index(rule)
-	if i < 0 || f.table.losses.accounts[i].lost == never || f.rules.set.Rules[i].Fingerprint() != fingerprint {
-		return false
-	}
-	r := f.rules.set.Rules[i]
-	limit, _ := f.rules.limitUnder(r, id)
-	return f.table.now < forgets(r, nil, limit, f.table.losses.accounts[i].lost)
-}
-
 func lossKey(r *rules.Rule) []byte { return append([]byte{byte(LossRow)}, r.Name...) }
 
 // lossValue is a version, the shape of the rule, and the two times.

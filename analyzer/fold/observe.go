@@ -22,17 +22,6 @@ func (f *Fold) observe(r *rules.Rule, i uint32, row *row, e *schemas.Entry, tota
 	}
 }
 
-// predictRow returns a row as predictions need it.
-func (f *Fold) predictRow(i uint32) predict.Row {
-	r := f.table.row(i)
-	v := f.table.predictUnder(f.rules.set.Rules[r.rule], r)
-	v.ByRecord = r.flags&hasRecords != 0 && f.rules.closedByRecord(v.Rule.Kind, r.id)
-	if r.flags&hasEarly != 0 {
-		v.Early = f.table.early(v.Rule, r, v.Limit, f.table.now, v.Rule.Window.View(r.state, v.Limit, f.table.now))
-	}
-	return v
-}
-
 // forecast tells of a changed closure, and adds to the change what is predicted.
 func (f *Fold) forecast(i uint32, row *row, c *Change) {
 	if row.flags&tracked != 0 {
@@ -50,9 +39,6 @@ func (f *Fold) TakePlans() []predict.Plan { return f.predict.TakePlans(f.table.n
 // Measure notes that a lag was measured, in nanoseconds, and came into the log at t, in Unix nanoseconds. Frame does so for each
 // canary.
 func (f *Fold) Measure(t, lag int64) { f.predict.Measure(t, lag, f.table.now) }
-
-// Lag returns the lag and its deviation, in nanoseconds: see predict.Predictor.Lag.
-func (f *Fold) Lag() (mean, deviation int64, ok bool) { return f.predict.Lag(f.table.now) }
 
 // EndOvershoots observes the overshoot of the closures that have not ended, too. Call it when no more entries come.
 func (f *Fold) EndOvershoots() { f.predict.EndOvershoots() }

@@ -177,7 +177,7 @@ func TestResetTimeDoesNotMoveOnEachRead(t *testing.T) {
 	f.TakeDirty()
 	rows := rowsOf(f)
 	for n := range int64(100) {
-		f.Rows(frameNow+n*minute, func(Row) bool { return true })
+		f.View().Rows(frameNow+n*minute, func(Row) bool { return true })
 		f.Digest(frameNow + n*minute)
 		f.Stats()
 	}

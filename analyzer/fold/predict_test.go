@@ -151,7 +151,7 @@ func TestPlansAreOrdered(t *testing.T) {
 func checkPlan(t *rapid.T, f *Fold, p *predict.Plan) {
 	t.Helper()
 	d := &p.Decision
-	mean, deviation, ok := f.Lag()
+	mean, deviation, ok := f.View().Lag()
 	hold := policy.Lag{Mean: mean, Deviation: deviation}.Hold(p.Rule.Window.Length(p.At))
 	span := schemas.Span{CloseAt: d.CloseAt, Until: d.Until, Early: d.Early}
 	if !d.Early {

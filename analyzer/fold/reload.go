@@ -40,19 +40,13 @@ func (f *Fold) SetRules(set *rules.Set) {
 		if to := moved[r.rule]; to >= 0 && set.Rules[to].Pattern.Match(r.id) {
 			f.rederive(old.Rules[r.rule], i, r, to, &from)
 		} else {
-			f.endShare(old.Rules[r.rule], i, r, &from)
+			f.table.endShare(old.Rules[r.rule], i, r, &from, f.offset)
 			f.abandon(old.Rules[r.rule], r)
 		}
 		return true
 	})
 	f.table.awaitEnds()
 	sortChanges(f.changes[first:])
-}
-
-// endShare ends the share that gates hold of a row whose rule is removed or another. from is the row's index under that rule.
-func (f *Fold) endShare(rule *rules.Rule, from uint32, r *row, old *movedRows) {
-	v := f.table.predictUnder(rule, r)
-	f.predict.EndShare(old.trackers, from, &v, f.table.now, f.offset)
 }
 
 // abandon drops a row whose rule was removed or no longer counts its caller, and opens what it had closed.
@@ -100,7 +94,7 @@ func (f *Fold) rederive(before *rules.Rule, from uint32, r *row, to int32, old *
 		f.derived(rule, row, change)
 	}
 	if !same {
-		f.endShare(before, from, row, old)
+		f.table.endShare(before, from, row, old, f.offset)
 	}
 }
 

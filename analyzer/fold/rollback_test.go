@@ -258,7 +258,7 @@ func opened(changes []Change) (n int) {
 // closedIDs returns who is closed at the newest time folded.
 func closedIDs(f *Fold) map[string]bool {
 	closed := make(map[string]bool)
-	f.Rows(f.LogTime(), func(r Row) bool {
+	f.View().Rows(f.LogTime(), func(r Row) bool {
 		if r.Closure.ClosedAt(f.LogTime()) {
 			closed[r.ID] = true
 		}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/rules"
-	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/rows"
 )
 
@@ -83,7 +82,7 @@ func (f *Fold) Restore(key, value []byte) error {
 	case LossRow:
 		return f.table.losses.restore(key, value, sum)
 	case ControlRow:
-		return f.restoreRecord(key, value, sum)
+		return f.table.restoreRecord(key, value, sum)
 	case ProducerRow, SourceRow:
 		return f.dedupe.restore(key, value, sum)
 	}
@@ -139,45 +138,4 @@ func (f *Fold) Digest(at int64) uint64 {
 		return true
 	})
 	return sum
-}
-
-// Closures returns all closures that end after now, those of control records included, as changes that moved them there, without offsets.
-func (f *Fold) Closures(now int64) []Change {
-	var list []Change
-	f.table.each(func(_ uint32, r *row) bool {
-		if now >= r.closure.Until {
-			return true
-		}
-		rule := f.rules.set.Rules[r.rule]
-		limit, _ := f.rules.limitOf(rule, r)
-		list = append(list, Change{
-			Rule: rule, Caller: schemas.Caller{Kind: rule.Kind, ID: r.id}, Kind: policy.Moved, Closure: r.closure,
-			Count: rule.Window.View(r.state, limit, f.table.now), Limit: limit, At: r.closure.CloseAt,
-		})
-		return true
-	})
-	return f.recordClosures(list, now)
-}
-
-// LowerBound reports whether weight may be missing from Total.
-func (r *Row) LowerBound() bool { return r.Since != never }
-
-// Row is one rule and caller as the fold holds it.
-type Row struct {
-	Rule      *rules.Rule
-	ID        string
-	Closure   policy.Closure
-	Total     int64 // weight in the window at the time that was asked about
-	Limit     int64 // that the caller is counted under: see LimitFor, and control records before it
-	Unlimited bool  // by an override or a control record: nothing closes the caller
-	Since     int64 // log time up to which weight may be missing from Total: a lower bound; math.MinInt64 if it is exact
-}
-
-// Rows calls yield with every row, as of at in Unix nanoseconds, in no particular order, until it returns false.
-func (f *Fold) Rows(at int64, yield func(Row) bool) {
-	var v Row
-	f.table.each(func(_ uint32, r *row) bool {
-		f.view(r, at, &v)
-		return yield(v)
-	})
 }

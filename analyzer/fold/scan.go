@@ -113,7 +113,7 @@ func (f *Fold) Put(key, value []byte) error {
 	case LossRow:
 		return f.table.losses.restore(key, value, 0)
 	case ControlRow:
-		return f.restoreRecord(key, value, 0)
+		return f.table.restoreRecord(key, value, 0)
 	}
 	name, kind, id, err := ParseRowKey(string(key))
 	if err != nil {

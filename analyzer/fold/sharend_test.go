@@ -72,7 +72,7 @@ func TestCountsDoNotDependOnShares(t *testing.T) {
 					}
 				}
 				g.Resume(f.LogTime())
-				for _, c := range g.Closures(f.LogTime()) {
+				for _, c := range g.View().Closures(f.LogTime()) {
 					if c.Share != nil || c.Covered {
 						t.Errorf("got %+v of a restored fold, want no share", c)
 					}
@@ -117,7 +117,7 @@ func TestAClosureThatPermitsDoNotCover(t *testing.T) {
 func TestSharesGoWithTheirTrackers(t *testing.T) {
 	l := shared(t)
 	f := l.fold
-	share := func() *schemas.Share { return f.Look(callerOf("a"), f.table.now).Rules[0].Share }
+	share := func() *schemas.Share { return f.View().Look(callerOf("a"), f.table.now).Rules[0].Share }
 	before := share()
 	if f.table.compact(); before == nil || !reflect.DeepEqual(share(), before) {
 		t.Fatalf("got %+v after rows moved, want %+v", share(), before)

@@ -67,7 +67,7 @@ func TestLinesOfASource(t *testing.T) {
 // totals returns what each rule and caller has in its window, as of log time.
 func totals(f *Fold) map[string]int64 {
 	all := make(map[string]int64)
-	f.Rows(f.LogTime(), func(r Row) bool {
+	f.View().Rows(f.LogTime(), func(r Row) bool {
 		all[r.Rule.Name+" "+r.ID] = r.Total
 		return true
 	})

@@ -160,12 +160,6 @@ func (t *table) liveEarly(r *row, d *earlyWeight, at int64) *earlyWeight {
 	return &live
 }
 
-// predictUnder returns what is counted of a row, under a rule that may not be the row's any more.
-func (t *table) predictUnder(rule *rules.Rule, r *row) predict.Row {
-	limit, unlimited := t.rules.limitOf(rule, r)
-	return predict.Row{Rule: rule, ID: r.id, State: r.state, Closure: r.closure, Limit: limit, Unlimited: unlimited}
-}
-
 // markDirty puts a row on the list of the next checkpoint.
 func (t *table) markDirty(i uint32, r *row) {
 	if !r.dirty && !t.noStore {
@@ -269,4 +263,40 @@ func (t *table) awaitEnds() {
 		}
 		return true
 	})
+}
+
+// predictRow returns a row as predictions need it.
+func (t *table) predictRow(i uint32) predict.Row {
+	r := t.row(i)
+	v := t.predictUnder(t.rules.set.Rules[r.rule], r)
+	v.ByRecord = r.flags&hasRecords != 0 && t.rules.closedByRecord(v.Rule.Kind, r.id)
+	if r.flags&hasEarly != 0 {
+		v.Early = t.early(v.Rule, r, v.Limit, t.now, v.Rule.Window.View(r.state, v.Limit, t.now))
+	}
+	return v
+}
+
+// predictUnder returns what is counted of a row, under a rule that may not be the row's any more.
+func (t *table) predictUnder(rule *rules.Rule, r *row) predict.Row {
+	limit, unlimited := t.rules.limitOf(rule, r)
+	return predict.Row{Rule: rule, ID: r.id, State: r.state, Closure: r.closure, Limit: limit, Unlimited: unlimited}
+}
+
+// endShare ends the share that gates hold of a row whose rule is removed or another. from is the row's index under that rule.
+func (t *table) endShare(rule *rules.Rule, from uint32, r *row, old *movedRows, offset int64) {
+	v := t.predictUnder(rule, r)
+	t.predict.EndShare(old.trackers, from, &v, t.now, offset)
+}
+
+// restoreRecord puts a control record back, as override.Records.Restore does.
+func (t *table) restoreRecord(key, value []byte, stored uint64) error {
+	effects, err := t.rules.records.Restore(key, value, stored, t.now)
+	for _, e := range effects {
+		if e.Record.Action == schemas.ControlMode {
+			t.rules.set = t.rules.records.Shadows(t.rules.file)
+		} else {
+			t.flagRows(e.Record.Caller, e.After.Len() > 0)
+		}
+	}
+	return err
 }

@@ -32,23 +32,23 @@ type earlySpan struct {
 }
 
 // Draft copies what the fold holds about a caller. It changes nothing, and takes a few microseconds for each rule of the kind.
-func (f *Fold) Draft(c schemas.Caller) *Draft {
-	d := &Draft{Caller: c, LogTime: f.table.now, set: f.rules.file, spans: make(map[string]earlySpan)}
-	for _, r := range f.rules.records.RowsOf(c) {
+func (v View) Draft(c schemas.Caller) *Draft {
+	d := &Draft{Caller: c, LogTime: v.table.now, set: v.rules.file, spans: make(map[string]earlySpan)}
+	for _, r := range v.rules.records.RowsOf(c) {
 		key, value := r.Encode()
 		d.rows = append(d.rows, rows.Change{Key: key, Value: value})
 	}
-	hash := f.table.ids.hash(c.ID)
-	for _, i := range f.rules.ofKind(c.Kind) {
-		n, ok := f.table.find(rowHash(hash, i), i, c.ID)
+	hash := v.table.ids.hash(c.ID)
+	for _, i := range v.rules.ofKind(c.Kind) {
+		n, ok := v.table.find(rowHash(hash, i), i, c.ID)
 		if !ok {
 			continue
 		}
-		r, rule := f.table.row(n), f.rules.set.Rules[i]
-		key, value := f.table.encode(nil, r)
+		r, rule := v.table.row(n), v.rules.set.Rules[i]
+		key, value := v.table.encode(nil, r)
 		d.rows = append(d.rows, rows.Change{Key: key, Value: value})
-		limit, _ := f.rules.limitOf(rule, r)
-		if a := f.predict.Ahead(n, rule, limit, f.table.now); a.Span.Until > 0 {
+		limit, _ := v.rules.limitOf(rule, r)
+		if a := v.predict.Ahead(n, rule, limit, v.table.now); a.Span.Until > 0 {
 			d.spans[rule.Name] = earlySpan{a.Span, rule.Fingerprint()}
 		}
 	}
@@ -151,7 +151,7 @@ func (d *Draft) fold(t *Trial, at int64) (*trialFold, error) {
 	e := schemas.Entry{Time: at, Kind: d.Caller.Kind, ID: d.Caller.ID, Resource: t.Resource, Count: 1}
 	tried := &trialFold{fold: f, draft: d, at: at, arrival: e, answer: e, rules: f.rules.ofKind(d.Caller.Kind)}
 	tried.answer.Response, tried.answer.Status, tried.answer.Cost = true, cmp.Or(t.Status, 200), max(t.Cost, 0)
-	before := f.Look(d.Caller, at)
+	before := f.View().Look(d.Caller, at)
 	tried.outcome = CallerOutcome{Caller: d.Caller, Record: before.Record, Rules: make([]RuleOutcome, len(tried.rules))}
 	tried.outcome.Open = !tried.closed()
 	for n, l := range before.Rules {
@@ -236,7 +236,7 @@ func (f *trialFold) refuse(requests int) {
 // end returns what has become of the caller.
 func (f *trialFold) end() CallerOutcome {
 	f.outcome.Closes = f.outcome.Open && f.closed()
-	for n, l := range f.fold.Look(f.draft.Caller, f.at).Rules {
+	for n, l := range f.fold.View().Look(f.draft.Caller, f.at).Rules {
 		f.outcome.Rules[n].After = l
 	}
 	return f.outcome

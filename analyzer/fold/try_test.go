@@ -41,7 +41,7 @@ func TestATrialIsWhatHappens(t *testing.T) {
 		digest, dirty := f.Digest(now), f.Dirty()
 		var drafts []*Draft
 		for _, c := range callers {
-			drafts = append(drafts, f.Draft(c))
+			drafts = append(drafts, f.View().Draft(c))
 		}
 		got, err := Try(trial, drafts...)
 		if err != nil {
@@ -73,7 +73,7 @@ func TestATrialIsWhatHappens(t *testing.T) {
 // comes lets the requests of a trial come, as servers do whose gates know at once what is decided, and compares.
 func comes(t *rapid.T, f *Fold, trial *Trial, callers []schemas.Caller, want *Outcome) {
 	closed := func(c schemas.Caller) bool {
-		l := f.Look(c, want.At)
+		l := f.View().Look(c, want.At)
 		if l.Record.Mode == schemas.ModeEnforce && l.Record.Closure.ClosedAt(want.At) {
 			return true
 		}
@@ -116,7 +116,7 @@ func comes(t *rapid.T, f *Fold, trial *Trial, callers []schemas.Caller, want *Ou
 		if o.Closes && !closed(c) || !o.Closes && o.Open && closed(c) {
 			t.Fatalf("%s: got closed %v, and the trial said %+v", c, closed(c), o)
 		}
-		for n, r := range f.Look(c, want.At).Rules {
+		for n, r := range f.View().Look(c, want.At).Rules {
 			said := o.Rules[n].After
 			if r.Closure != said.Closure || r.Count != said.Count || r.Limit != said.Limit || r.Rule.Name != said.Rule.Name {
 				t.Fatalf("%s under %s: got %+v, and the trial said %+v", c, r.Rule.Name, r, said)
@@ -136,7 +136,7 @@ func TestATrialSaysWhichRuleClosesAndWhen(t *testing.T) {
 	for range 2 {
 		rowEntry(f, second, "a", 1)
 	}
-	got, err := Try(Trial{Resource: "GET /search", Count: 9, Cost: 10, At: 30 * second}, f.Draft(key("a")))
+	got, err := Try(Trial{Resource: "GET /search", Count: 9, Cost: 10, At: 30 * second}, f.View().Draft(key("a")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,12 +155,12 @@ func TestATrialSaysWhichRuleClosesAndWhen(t *testing.T) {
 		t.Errorf("search: got %+v, want a close in shadow at 3", search)
 	}
 	got, err = Try(Trial{Resource: "GET /search", Count: 4, At: 30 * second, Rules: foldtest.Rules(t,
-		"{name: five, callers: key, limit: 7, window: 1m, algorithm: fixed, close_for: 2m}")}, f.Draft(key("a")))
+		"{name: five, callers: key, limit: 7, window: 1m, algorithm: fixed, close_for: 2m}")}, f.View().Draft(key("a")))
 	if err != nil || got.Admitted != 4 || got.Callers[0].Closes || got.Callers[0].Rules[0].After.Count.Total != 6 {
 		t.Errorf("under a limit of 7: got %+v and %v, want 6 of 7", got, err)
 	}
 	got, err = Try(Trial{At: 30 * second, Rules: foldtest.Rules(t,
-		"{name: five, callers: key, limit: 2, window: 1m, algorithm: fixed, close_for: 2m}")}, f.Draft(key("a")))
+		"{name: five, callers: key, limit: 2, window: 1m, algorithm: fixed, close_for: 2m}")}, f.View().Draft(key("a")))
 	if err != nil || got.Admitted != 0 || got.Callers[0].Open || got.Callers[0].Closes {
 		t.Errorf("under a limit of 2, which closes at once: got %+v and %v", got, err)
 	}
@@ -170,7 +170,7 @@ func TestATrialSaysWhichRuleClosesAndWhen(t *testing.T) {
 func TestATrialOfSeveralCallers(t *testing.T) {
 	f := New(foldtest.Rules(t,
 		"{name: k, callers: key, limit: 5, window: 1m, algorithm: fixed}", "{name: i, callers: ip, limit: 2, window: 1m, algorithm: fixed}"), Options{})
-	got, err := Try(Trial{Count: 4, At: second}, f.Draft(key("a")), f.Draft(schemas.Caller{Kind: "ip", ID: "10.0.0.1"}))
+	got, err := Try(Trial{Count: 4, At: second}, f.View().Draft(key("a")), f.View().Draft(schemas.Caller{Kind: "ip", ID: "10.0.0.1"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,11 +182,11 @@ func TestATrialOfSeveralCallers(t *testing.T) {
 
 func TestATrialIsBounded(t *testing.T) {
 	f := New(foldtest.Rules(t, "{name: k, callers: key, limit: 1000000, window: 1m}"), Options{})
-	got, err := Try(Trial{Count: 1 << 40}, f.Draft(key("a")))
+	got, err := Try(Trial{Count: 1 << 40}, f.View().Draft(key("a")))
 	if err != nil || got.Requests != MaxTrial || got.Admitted != MaxTrial {
 		t.Errorf("got %+v and %v, want %d requests", got, err, MaxTrial)
 	}
-	got, err = Try(Trial{Count: -3}, f.Draft(schemas.Caller{Kind: "nobody", ID: "a"}))
+	got, err = Try(Trial{Count: -3}, f.View().Draft(schemas.Caller{Kind: "nobody", ID: "a"}))
 	if err != nil || got.Requests != 1 || got.Admitted != 1 || len(got.Callers[0].Rules) != 0 || !got.Callers[0].Open {
 		t.Errorf("a kind that no rule counts: got %+v and %v, want one request that passes", got, err)
 	}
@@ -197,7 +197,7 @@ func TestATrialKnowsWhatGatesWereTold(t *testing.T) {
 	f := New(foldtest.Rules(t, "{name: k, callers: key, limit: 10, window: 1m, algorithm: fixed}"), Options{Predict: rules.PredictEarly})
 	f.Measure(0, 100)
 	rowEntry(f, second, "a", 9)
-	d := f.Draft(key("a"))
+	d := f.View().Draft(key("a"))
 	d.spans["k"] = earlySpan{schemas.Span{CloseAt: second, Until: 3 * second, Early: true}, f.rules.set.Rules[0].Fingerprint()}
 	for name, c := range map[string]struct {
 		trial    Trial

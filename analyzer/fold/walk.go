@@ -21,30 +21,30 @@ type Walk struct {
 func (w *Walk) Visited() int { return w.visits }
 
 // Moved reports whether a walk that has begun will begin again with its next piece, because the rules have changed.
-func (f *Fold) Moved(w *Walk) bool { return w.begun && w.moves != f.table.moves }
+func (v View) Moved(w *Walk) bool { return w.begun && w.moves != v.table.moves }
 
 // WalkRows calls yield with the rows in the next n places of the table, at most MaxWalk, as of at in Unix nanoseconds. yield must not
 // keep the pointer. more says that the walk has not ended. again says that the rules have changed since the piece before: the walk
 // has begun again, and what it has yielded until then does not count. A walk that has ended begins again, too.
-func (f *Fold) WalkRows(w *Walk, n int, at int64, yield func(*Row)) (more, again bool) {
-	again = f.Moved(w)
+func (v View) WalkRows(w *Walk, n int, at int64, yield func(*Row)) (more, again bool) {
+	again = v.Moved(w)
 	if !w.begun || again || w.at >= w.end {
-		*w = Walk{begun: true, moves: f.table.moves, end: f.table.Made()}
+		*w = Walk{begun: true, moves: v.table.moves, end: v.table.Made()}
 	}
 	for last := min(w.end, w.at+uint32(min(n, MaxWalk))); w.at < last; w.at++ {
-		if r := f.table.row(w.at); r.rule >= 0 {
+		if r := v.table.row(w.at); r.rule >= 0 {
 			w.visits++
-			f.view(r, at, &w.row)
+			v.show(r, at, &w.row)
 			yield(&w.row)
 		}
 	}
 	return w.at < w.end, again
 }
 
-// view writes a row as others see it.
-func (f *Fold) view(r *row, at int64, v *Row) {
-	rule := f.rules.set.Rules[r.rule]
-	v.Rule, v.ID, v.Closure, v.Since = rule, r.id, r.closure, r.since
-	v.Limit, v.Unlimited = f.rules.limitOf(rule, r)
-	v.Total = rule.Window.View(r.state, v.Limit, at).Total
+// show writes a row as others see it.
+func (v View) show(r *row, at int64, shown *Row) {
+	rule := v.rules.set.Rules[r.rule]
+	shown.Rule, shown.ID, shown.Closure, shown.Since = rule, r.id, r.closure, r.since
+	shown.Limit, shown.Unlimited = v.rules.limitOf(rule, r)
+	shown.Total = rule.Window.View(r.state, shown.Limit, at).Total
 }

@@ -20,7 +20,7 @@ func TestAWalkVisitsEachRowOnce(t *testing.T) {
 		var w Walk
 		stays, visited := make(map[string]bool), make(map[string]int)
 		mark := func() {
-			f.Rows(f.LogTime(), func(r Row) bool { stays[r.Rule.Name+" "+r.ID] = true; return true })
+			f.View().Rows(f.LogTime(), func(r Row) bool { stays[r.Rule.Name+" "+r.ID] = true; return true })
 		}
 		now := int64(0)
 		send := func(what string) {
@@ -34,7 +34,7 @@ func TestAWalkVisitsEachRowOnce(t *testing.T) {
 		for more := true; more; pieces++ {
 			var again bool
 			piece := make(map[string]int)
-			more, again = f.WalkRows(&w, rapid.IntRange(1, 30).Draw(t, "places"), now, func(r *Row) { piece[r.Rule.Name+" "+r.ID]++ })
+			more, again = f.View().WalkRows(&w, rapid.IntRange(1, 30).Draw(t, "places"), now, func(r *Row) { piece[r.Rule.Name+" "+r.ID]++ })
 			if again {
 				clear(visited)
 				clear(stays)
@@ -58,7 +58,7 @@ func TestAWalkVisitsEachRowOnce(t *testing.T) {
 				}
 			}
 			held := make(map[string]bool)
-			f.Rows(now, func(r Row) bool { held[r.Rule.Name+" "+r.ID] = true; return true })
+			f.View().Rows(now, func(r Row) bool { held[r.Rule.Name+" "+r.ID] = true; return true })
 			for key := range stays {
 				if !held[key] {
 					delete(stays, key)
@@ -76,7 +76,7 @@ func TestAWalkVisitsEachRowOnce(t *testing.T) {
 func TestAWalkThatHasEndedBeginsAgain(t *testing.T) {
 	f := New(foldtest.Rules(t, "{name: a, callers: key, limit: 5, window: 1m}"), Options{})
 	var w Walk
-	if more, again := f.WalkRows(&w, 10, 0, func(*Row) { t.Error("visited a row of an empty table") }); more || again {
+	if more, again := f.View().WalkRows(&w, 10, 0, func(*Row) { t.Error("visited a row of an empty table") }); more || again {
 		t.Errorf("an empty table: got %v, %v", more, again)
 	}
 	for i := range 3000 {
@@ -86,7 +86,7 @@ func TestAWalkThatHasEndedBeginsAgain(t *testing.T) {
 		seen, pieces := make(map[string]int64), 0
 		for more := true; more; pieces++ {
 			n := 0
-			more, _ = f.WalkRows(&w, 1<<20, second, func(r *Row) { seen[r.ID] += r.Total; n++ })
+			more, _ = f.View().WalkRows(&w, 1<<20, second, func(r *Row) { seen[r.ID] += r.Total; n++ })
 			if n > MaxWalk {
 				t.Fatalf("got a piece of %d rows, want at most %d", n, MaxWalk)
 			}
@@ -107,7 +107,7 @@ func BenchmarkWalkPiece(b *testing.B) {
 	var w Walk
 	var sum int64
 	for b.Loop() {
-		f.WalkRows(&w, MaxWalk, f.table.now, func(r *Row) { sum += r.Total })
+		f.View().WalkRows(&w, MaxWalk, f.table.now, func(r *Row) { sum += r.Total })
 	}
 	if sum == 0 {
 		b.Fatal("visited nothing")

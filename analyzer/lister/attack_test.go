@@ -53,7 +53,7 @@ func TestVisitingARowDoesNotAllocate(t *testing.T) {
 			w.steps.walk = fold.Walk{}
 			w.collectors[0].clear()
 			for more := true; more; {
-				more, _ = o.fold.WalkRows(&w.steps.walk, places, now, func(r *fold.Row) {
+				more, _ = o.fold.View().WalkRows(&w.steps.walk, places, now, func(r *fold.Row) {
 					w.collectors[0].take(r, shareOf(r), w.steps.at, now)
 				})
 			}
@@ -147,7 +147,7 @@ func TestARowThatWasMadeAnewIsListedOnce(t *testing.T) {
 	}
 	c := newCollector(Query{ByCount: true, Limit: 10, Filter: Filter{Rule: "daily"}})
 	for again := range spare {
-		o.fold.Rows(now, func(r fold.Row) bool {
+		o.fold.View().Rows(now, func(r fold.Row) bool {
 			if again == 0 || r.ID == "03" {
 				r.Total -= int64(again)
 				c.take(&r, shareOf(&r), analyzer.At{}, now)

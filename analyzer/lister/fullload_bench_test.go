@@ -113,6 +113,6 @@ func every(ctx context.Context, interval time.Duration, do func() error) error {
 // look asks about one caller, as GET /v1/caller does.
 func look(ctx context.Context, o *owner, ids []string) error {
 	return o.Ask(ctx, 0, func(f *fold.Fold, at analyzer.At) {
-		f.Look(schemas.Caller{Kind: "ip", ID: ids[o.asked*104729%len(ids)]}, at.LogTime)
+		f.View().Look(schemas.Caller{Kind: "ip", ID: ids[o.asked*104729%len(ids)]}, at.LogTime)
 	})
 }

@@ -80,7 +80,7 @@ func newOwner(t foldtest.T) (*owner, *Lister) {
 // all returns the lines of all rows that a query lists, in order, by sorting them.
 func all(o *owner, q Query) (lines []string) {
 	var rows []fold.Row
-	o.fold.Rows(now, func(r fold.Row) bool {
+	o.fold.View().Rows(now, func(r fold.Row) bool {
 		if share := shareOf(&r); (q.Rule == "" || q.Rule == r.Rule.Name) && (q.Kind == "" || q.Kind == r.Rule.Kind) && strings.HasPrefix(r.ID, q.Prefix) && share >= q.MinShare {
 			rows = append(rows, r)
 		}

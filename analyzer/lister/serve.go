@@ -156,7 +156,7 @@ func (w *walk) hear(ctx context.Context) error {
 	err := w.steps.ask(ctx, func(f *fold.Fold, at analyzer.At) {
 		begun := time.Now()
 		w.busy.At, w.steps.at = at, at
-		w.busy.Admitted, w.busy.Blocked = f.Busiest().Lists(w.lister.now().UnixNano())
+		w.busy.Admitted, w.busy.Blocked = f.View().Busiest().Lists(w.lister.now().UnixNano())
 		w.steps.held += time.Since(begun)
 	})
 	for _, list := range [][]busiest.Caller{w.busy.Admitted, w.busy.Blocked} {

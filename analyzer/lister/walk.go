@@ -42,11 +42,11 @@ func (s *steps) next(ctx context.Context, restart func(), row func(r *fold.Row, 
 		begun := time.Now()
 		now := max(s.now().UnixNano(), f.LogTime())
 		s.at = at
-		if f.Moved(&s.walk) {
+		if f.View().Moved(&s.walk) {
 			restart()
 		}
 		for {
-			more, _ = f.WalkRows(&s.walk, s.places, now, func(r *fold.Row) { row(r, at, now) })
+			more, _ = f.View().WalkRows(&s.walk, s.places, now, func(r *fold.Row) { row(r, at, now) })
 			if d := time.Since(begun); !more || d >= pieceTime {
 				s.held += d
 				return

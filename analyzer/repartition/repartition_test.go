@@ -32,7 +32,7 @@ func (w *world) grown() (counts map[string]int64, all fold.Stats) {
 				w.t.Fatal(err)
 			}
 		}
-		f.Rows(f.LogTime(), func(r fold.Row) bool { counts[r.ID] += r.Total; return true })
+		f.View().Rows(f.LogTime(), func(r fold.Row) bool { counts[r.ID] += r.Total; return true })
 		s := f.Stats()
 		all.Requests += s.Requests
 		all.Duplicate += s.Duplicate

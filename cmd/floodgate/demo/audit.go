@@ -160,7 +160,7 @@ func (d *installation) readStores() (stored map[string]int64, last map[string]la
 		if err != nil {
 			return nil, nil, fmt.Errorf("partition %d: %w", p, err)
 		}
-		counts.Rows(counts.LogTime(), func(r fold.Row) bool {
+		counts.View().Rows(counts.LogTime(), func(r fold.Row) bool {
 			if r.Rule.Name == auditRule {
 				stored[r.ID] += r.Total
 			} else if r.Closure.Nth > 0 {

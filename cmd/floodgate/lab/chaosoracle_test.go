@@ -202,7 +202,7 @@ func compareBest(t *testing.T, client *kafkaio.Client, topic, control string, se
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.Rows(f.LogTime(), func(r fold.Row) bool {
+		f.View().Rows(f.LogTime(), func(r fold.Row) bool {
 			if r.Rule.Name == "all" {
 				held[r.ID] += r.Total
 			}

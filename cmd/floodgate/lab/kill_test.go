@@ -273,7 +273,7 @@ func compareStores(t testing.TB, dir string, truth map[string]int64) {
 	partitions := openStores(t, dir, set)
 	held := make(map[string]int64)
 	for _, sp := range partitions {
-		sp.fold.Rows(sp.fold.LogTime(), func(r fold.Row) bool { held[r.ID] += r.Total; return true })
+		sp.fold.View().Rows(sp.fold.LogTime(), func(r fold.Row) bool { held[r.ID] += r.Total; return true })
 	}
 	wrong := 0
 	for id, want := range truth {

@@ -172,7 +172,7 @@ func (l *loadRun) compare() {
 	partitions := openStores(l.t, l.data(), set)
 	rows, wrong := 0, 0
 	for _, sp := range partitions {
-		sp.fold.Rows(sp.fold.LogTime(), func(r fold.Row) bool {
+		sp.fold.View().Rows(sp.fold.LogTime(), func(r fold.Row) bool {
 			rows++
 			if l.truth[r.ID] != r.Total {
 				wrong++

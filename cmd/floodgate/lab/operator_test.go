@@ -125,7 +125,7 @@ func (o *operator) compare(t *testing.T, set *rules.Set, dirs []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for m := range f.Records().All(0) {
+		for m := range f.View().Records().All(0) {
 			n := got[m.ID]
 			n.times++
 			if m.Undone() {

@@ -167,7 +167,7 @@ func storeRows(partitions []storePartition, callers []string, now time.Time) []s
 	var rows []storeRow
 	for _, sp := range partitions {
 		at := sp.fold.LogTime()
-		sp.fold.Rows(at, func(r fold.Row) bool {
+		sp.fold.View().Rows(at, func(r fold.Row) bool {
 			if row := newStoreRow(&r, sp.number, at, now); len(callers) == 0 || slices.Contains(callers, row.Caller) {
 				rows = append(rows, row)
 			}
@@ -290,7 +290,7 @@ type controlRow struct {
 // all of it if none is given.
 func controlRows(partitions []storePartition, wanted func(caller string) bool) (rows []controlRow) {
 	for _, sp := range partitions {
-		for m := range sp.fold.Records().All(0) {
+		for m := range sp.fold.View().Records().All(0) {
 			if row := newControlRow(&m, sp.number); row.Caller == "" || wanted(row.Caller) {
 				rows = append(rows, row)
 			}

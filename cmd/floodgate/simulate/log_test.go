@@ -15,7 +15,7 @@ func TestALogBeginsWithAKnownLag(t *testing.T) {
 		if err := log.Line(&ingest.Line{Time: start, IDs: []string{"192.0.2.1"}}); err != nil {
 			t.Fatal(err)
 		}
-		mean, _, ok := log.sim.w.partitions[0].fold.Lag()
+		mean, _, ok := log.sim.w.partitions[0].fold.View().Lag()
 		if got := time.Duration(mean); !ok || got < lag*8/10 || got > lag*13/10 {
 			t.Errorf("got a lag of %v before the first line, known: %v; want some %v", got, ok, lag)
 		}

@@ -95,7 +95,7 @@ const maxProduce = 1000
 // offer queues what the fold has changed and predicted. The analyzer's clock shows virtual time.
 func (p *partition) offer() {
 	t := outbox.Terms{Now: p.w.now, AsOf: p.fold.LogTime()}
-	if mean, deviation, ok := p.fold.Lag(); ok {
+	if mean, deviation, ok := p.fold.View().Lag(); ok {
 		t.Lag, t.Margin, t.Measured = mean, outbox.MarginOf(deviation), mean
 	}
 	changes := p.fold.TakeChanges()

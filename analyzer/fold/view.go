@@ -1,0 +1,95 @@
+package fold
+
+import (
+	"github.com/509da70d/floodgate/analyzer/busiest"
+	"github.com/509da70d/floodgate/analyzer/override"
+	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/predict"
+	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// View reads what a fold holds, and changes nothing. It is as good as the fold's goroutine: only that may use it.
+type View struct {
+	table   *table
+	rules   *inForce
+	predict *predict.Predictor
+	busiest *busiest.Callers
+}
+
+// View returns a View of the fold.
+func (f *Fold) View() View { return View{&f.table, f.rules, f.predict, &f.busiest} }
+
+// Row is one rule and caller as the fold holds it.
+type Row struct {
+	Rule      *rules.Rule
+	ID        string
+	Closure   policy.Closure
+	Total     int64 // weight in the window at the time that was asked about
+	Limit     int64 // that the caller is counted under: see LimitFor, and control records before it
+	Unlimited bool  // by an override or a control record: nothing closes the caller
+	Since     int64 // log time up to which weight may be missing from Total: a lower bound; math.MinInt64 if it is exact
+}
+
+// LowerBound reports whether weight may be missing from Total.
+func (r *Row) LowerBound() bool { return r.Since != never }
+
+// Rows calls yield with every row, as of at in Unix nanoseconds, in no particular order, until it returns false.
+func (v View) Rows(at int64, yield func(Row) bool) {
+	var shown Row
+	v.table.each(func(_ uint32, r *row) bool {
+		v.show(r, at, &shown)
+		return yield(shown)
+	})
+}
+
+// Closures returns all closures that end after now, those of control records included, as changes that moved them there, without offsets.
+func (v View) Closures(now int64) []Change {
+	var list []Change
+	v.table.each(func(_ uint32, r *row) bool {
+		if now >= r.closure.Until {
+			return true
+		}
+		rule := v.rules.set.Rules[r.rule]
+		limit, _ := v.rules.limitOf(rule, r)
+		list = append(list, Change{
+			Rule: rule, Caller: schemas.Caller{Kind: rule.Kind, ID: r.id}, Kind: policy.Moved, Closure: r.closure,
+			Count: rule.Window.View(r.state, limit, v.table.now), Limit: limit, At: r.closure.CloseAt,
+		})
+		return true
+	})
+	return v.recordClosures(list, now)
+}
+
+// recordClosures appends the closures that records give callers and that end after now, as Closures does.
+func (v View) recordClosures(list []Change, now int64) []Change {
+	first := len(list)
+	for caller, l := range v.rules.records.Callers() {
+		if c, rule := v.rules.records.Closure(caller.Kind, l, v.rules.records.Modes()); now < c.Until {
+			list = append(list, Change{Rule: rule, Caller: caller, Kind: policy.Moved, Closure: c, At: c.CloseAt})
+		}
+	}
+	sortChanges(list[first:])
+	return list
+}
+
+// MayBeClosed reports whether a caller that has no row may rightly be closed under a rule, given by its name and fingerprint:
+// the rule is the same and has not counted all weight of late.
+func (v View) MayBeClosed(rule string, fingerprint uint64, id string) bool {
+	i := v.rules.index(rule)
+	if i < 0 || v.table.losses.accounts[i].lost == never || v.rules.set.Rules[i].Fingerprint() != fingerprint {
+		return false
+	}
+	r := v.rules.set.Rules[i]
+	limit, _ := v.rules.limitUnder(r, id)
+	return v.table.now < forgets(r, nil, limit, v.table.losses.accounts[i].lost)
+}
+
+// Lag returns the lag and its deviation, in nanoseconds: see predict.Predictor.Lag.
+func (v View) Lag() (mean, deviation int64, ok bool) { return v.predict.Lag(v.table.now) }
+
+// Records returns the control records that are remembered, to read them.
+func (v View) Records() *override.Records { return v.rules.records }
+
+// Busiest returns the busiest callers: see busiest.Callers. Without Options.Busiest there are none.
+func (v View) Busiest() *busiest.Callers { return v.busiest }
