@@ -10,6 +10,12 @@
 // rules and of the log up to an offset. So two folds of one log agree, and a fold that starts again folds the same entries
 // into the same decisions. Package analyzer runs a Fold over Kafka; package replay runs one over access logs.
 //
+// # Parts
+//
+// Fold is the path of an entry and of a control record: it lets package policy decide, and says what changed. The rows are a table: it
+// says which callers have a row, drops rows, and counts what is lost, and knows no changes. inForce is the rules and limits that count
+// now. View reads. dedupe knows senders, and nothing else.
+//
 // # Files
 //
 //   - fold.go, frame.go, change.go: the path of an entry, why a frame is refused, and what an entry changes.
@@ -21,7 +27,7 @@
 //   - earlyweight.go, confirm.go: requests that gates blocked early, and the closes that they confirm.
 //   - rows.go, rowcodec.go, scan.go: rows of stores and snapshots. reload.go: a change of rules.
 //   - control.go: what control records change. observe.go: what package predict is told.
-//   - look.go, try.go, walk.go, use.go, stats.go: what a fold holds, for people; they change nothing.
+//   - view.go, look.go, walk.go, try.go: View, which reads what a fold holds and changes nothing. use.go, stats.go: what it has done.
 //
 // # Control records
 //
@@ -29,7 +35,7 @@
 // Control, at a place between two records of requests[p] that it notes. So the fold is a function of the rules, of the log, and of these
 // records and places. Control records are rows of the store, in its digest, in checkpoints, and in snapshots, where they come first and
 // are as of where the scan began. What a record does is in no row: it is derived from the records in force.
-//   - Limits: limitOf reads them before the overrides of a rule. A row has a flag if there are records about its caller, so that an
+//   - Limits: inForce reads them before the overrides of a rule. A row has a flag if there are records about its caller, so that an
 //     entry of another caller costs a test of that flag. The first entry of a caller costs a look into a map, if there are any records.
 //   - Closures that people decide have no row. Closures returns them with the others, as ones of a rule named schemas.ManualRule.
 //   - Shadow modes: Rules stays what SetRules was given; the fold counts by copies of those rules that are in shadow mode.
@@ -37,7 +43,7 @@
 // Records end by log time, before the entry that has that time is counted, and each at its own time: when other callers'
 // entries come changes nothing. When a close is undone, by a control record or by rules that allow its peak, escalation goes on
 // as if it had not been: see policy.Derive and policy.Recount. For that a row keeps up to policy.MaxSteps closes in a row before its
-// closure, beside the table; they are stored with the row, and part of the digest.
+// closure in sideTables; they are stored with the row, and part of the digest.
 //
 // # Bounds
 //

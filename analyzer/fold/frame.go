@@ -127,7 +127,7 @@ func (f *Fold) TakeCanaries() []schemas.Entry {
 	return canaries
 }
 
-// Reasons for which the fold refuses a frame or an entry, beside those of schemas.Reason. Each is a label of a metric and a
+// Reasons for which the fold refuses a frame or an entry, in addition to those of schemas.Reason. Each is a label of a metric and a
 // word in the topic of rejects.
 const (
 	ReasonKey        = "partition_key" // the producer was given another partition key

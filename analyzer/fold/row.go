@@ -43,5 +43,5 @@ func (r *row) flag(b rowFlags, is bool) {
 	}
 }
 
-// set makes the state a copy of s. States of four integers need no memory beside the row.
+// set makes the state a copy of s. States of four integers need no further memory.
 func (r *row) set(s window.State) { r.state = append(window.State(r.words[:0]), s...) }

@@ -74,7 +74,7 @@ func (v View) recordClosures(list []Change, now int64) []Change {
 }
 
 // MayBeClosed reports whether a caller that has no row may rightly be closed under a rule, given by its name and fingerprint:
-// the rule is the same and has not counted all weight of late.
+// the rule is the same and has lost weight that may still matter.
 func (v View) MayBeClosed(rule string, fingerprint uint64, id string) bool {
 	i := v.rules.index(rule)
 	if i < 0 || v.table.losses.accounts[i].lost == never || v.rules.set.Rules[i].Fingerprint() != fingerprint {

@@ -6,7 +6,7 @@ const MaxWalk = 1024
 // Walk is a pass over the rows of a fold, in pieces, between which the fold goes on. The zero value has not begun.
 //
 // Each piece is exact as of its own offset. A row that is there from the walk's begin to its end is visited once. One that is
-// dropped meanwhile may be missed, and one that is made meanwhile may be missed, or be visited besides its caller's row before.
+// dropped meanwhile may be missed. One that is made meanwhile may be missed, or visited in addition to its caller's earlier row.
 // When the rules change, all rows move, and the walk begins again. One goroutine at a time may use a Walk.
 type Walk struct {
 	begun  bool

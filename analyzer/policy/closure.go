@@ -117,13 +117,13 @@ func Reach(r *rules.Rule) int64 {
 
 // Derive returns the closure under changed rules at now, the newest time folded, where count is the window's View under
 // the new limit. A closure whose peak the new limit would have allowed ends as soon as the window is not full, which is
-// at once, except in a bucket: that stays full to the share that it was, and takes a moment to drain below its brim. An
+// at once, except in a bucket: that stays full to the same share, and takes a moment to drain below its brim. An
 // open caller whose window is full under the new limit closes at once; anything else moves to where the new rule would
 // have put it. A closure that ends because no limit holds any more, or because its peak is allowed now, was undone: its peak
 // becomes 0, and escalation goes on as if it had not been: with the closes in a row before it, which are steps.
 //
-// byDemand is whether the closure was one by demand (see StepDemand). Its window need not be full, and how much was asked for is
-// not known any more. So it keeps its end, unless a closure by count would end before it under any window of the rule.
+// byDemand is whether the closure was one by demand (see StepDemand). Its window need not be full, and the
+// early weight is forgotten. So it keeps its end, but two lengths of the rule's window from now at most.
 func Derive(
 	r *rules.Rule, limit int64, unlimited, byDemand bool, prev Closure, steps []Closure, now int64, count window.Count,
 ) (Closure, Transition) {

@@ -15,8 +15,8 @@ const Flush = 5 * time.Millisecond
 // MaxHold is the longest that an early close lasts.
 const MaxHold = 2 * time.Second
 
-// Lag is what was measured of the time from a request until a decision about it holds at a gate, in nanoseconds: how long it is in the
-// middle of all measurements, and their deviation from that in the middle of all deviations.
+// Lag is the measured time from a request until a decision about it holds at a gate, in nanoseconds. Mean is in the middle of all
+// measurements, Deviation in the middle of their distances from Mean.
 type Lag struct{ Mean, Deviation int64 }
 
 // Margin is what is added to the lag to be sure of it.
@@ -50,11 +50,11 @@ type Outlook struct {
 	Room    window.State
 }
 
-// asOf returns the time that the window is complete for: log time is the newest entry's, and those of other servers are older.
+// asOf returns the time up to which the window is complete: log time is that of the newest entry, and other servers' entries are older.
 func (o *Outlook) asOf() int64 { return o.Now - o.Pace.Age() - int64(Flush)/2 }
 
 // hold is how long an early close lasts. Where the cap of the lag was raised above a quarter of the window, it lasts for one and a
-// half lags however long they are, and for two caps at most: else it would often be over when gates hear of it.
+// half lags, and for two caps at most. With a shorter hold it would often be over before gates hear of it.
 func (o *Outlook) hold(length int64) int64 {
 	if o.LagCap <= length/4 {
 		return o.Lag.Hold(length)
@@ -102,9 +102,9 @@ func (o *Outlook) Predict(last Announced) (next Announced, publish bool) {
 	return next, true
 }
 
-// rate returns the demand. A jump that will fill the window within a lag is believed before it is measured well: then it would be
-// too late. It is not while an early close is announced or the caller rests after one: else pulses that fall short would close it for
-// longer.
+// rate returns the demand. A jump that fills the window within one lag counts at once, because a good measurement would come too
+// late. It does not count while an early close is announced or the caller rests after one: bursts that do not fill the window would
+// close the caller for longer.
 func (o *Outlook) rate(last Announced) (rate int64, jumps bool) {
 	rate = o.Pace.Rate()
 	if o.Closure.before(o.Now) || last.Until != 0 || o.Now < last.Rest {
@@ -123,8 +123,8 @@ func (o *Outlook) byChance(c Crossing, rate int64) bool {
 	return weightIn(rate, c.Until-c.CloseAt) < deviation(rate, o.Lag.Mean) && !o.Rule.Window.Traits().Endless
 }
 
-// reopensLate returns by how much later than decided gates reopen after a closure at most, if they know of no next one (see
-// schemas/DECISIONS.md, Jitter). A close that is predicted for that time must be known before they reopen.
+// reopensLate returns the longest delay with which gates reopen after a closure, if they know of no next one (see
+// schemas/DECISIONS.md, Jitter). Gates must know of a close that is predicted for that time before they reopen.
 func reopensLate(c Closure) int64 {
 	const from, longest = 10 * time.Second, 10 * time.Second
 	length := c.Until - c.CloseAt
@@ -137,9 +137,10 @@ func reopensLate(c Closure) int64 {
 	return min(length/10, int64(longest))
 }
 
-// worth reports whether enough comes during a lag to be worth predicting: a hundredth of the limit, and two requests. Half of that is
-// enough for a caller that was predicted before, so that one who sends about as much is not predicted now and then. With one request
-// from the start, each caller of a fleet would pass in the end: the rate is known by what came in a few lags.
+// worth reports whether the weight of one lag is large enough for a prediction: 1 % of the limit, and two requests. For a caller that
+// was predicted before, 0.5 % and one request are enough, so that a steady caller near the bound is not predicted in one second and left
+// out in the next. One request is too low a bound for the first prediction: the rate is measured over a few lags only, and chance would
+// lift each caller of a fleet above it at some time.
 func (o *Outlook) worth(rate int64, last Announced) bool {
 	comes, capacity := weightIn(rate, o.Lag.Mean), o.Rule.Window.Capacity(o.Limit)
 	if last.Demand > 0 {
@@ -154,9 +155,9 @@ func (o *Outlook) reaches(from, to, rate int64) bool {
 	return weightIn(rate, to-from)/1000 >= o.Rule.Window.Capacity(o.Limit)-total-1
 }
 
-// news reports whether a close that was announced for one time must be announced for another: if it moves by more than half a
-// hundredth of the limit, twice the deviation of what comes during a lag, and one request; and if gates hear of it before
-// the later of both.
+// news reports whether an announced close must be announced again because its time has moved. The weight that comes between the two
+// times must be more than 0.5 % of the limit, than twice the deviation of the weight of one lag, and than one request. And gates must
+// hear of it before the later of the two times.
 func (o *Outlook) news(before, now, rate, inForce int64) bool {
 	if max(before, now) <= inForce {
 		return false
@@ -164,7 +165,7 @@ func (o *Outlook) news(before, now, rate, inForce int64) bool {
 	return weightIn(rate, max(now-before, before-now)) > o.tolerance(rate)
 }
 
-// tolerance is by how much weight a prediction may be wrong without being wrong, in thousandths.
+// tolerance is the error of a prediction that does not matter, in thousandths of weight.
 func (o *Outlook) tolerance(rate int64) int64 {
 	return max(5*o.Rule.Window.Capacity(o.Limit), 2*deviation(rate, o.Lag.Mean), 1000)
 }
@@ -172,8 +173,8 @@ func (o *Outlook) tolerance(rate int64) int64 {
 // deviation is the standard deviation of what comes in a time at a rate, if it comes at random, in thousandths.
 func deviation(rate, length int64) int64 { return rootOfProduct(weightIn(rate, length), 1000) }
 
-// settle ends an early close that was not confirmed. If the demand that came is far from the limit, it fell short: then nothing
-// is predicted for twice the time.
+// settle ends an early close that was not confirmed. If the window stayed far below the limit, nothing is predicted for twice as long as
+// the close was to last.
 func (o *Outlook) settle(last Announced, rate, hold int64) Announced {
 	missing := o.Rule.Window.Capacity(o.Limit) - o.Rule.Window.View(o.State, o.Limit, last.Until-1).Total
 	if missing > o.tolerance(max(rate, last.Demand))/1000 {

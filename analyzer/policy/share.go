@@ -45,15 +45,15 @@ const (
 	subPeriods  = 4
 	// longestMeasured is Sharing.length of 17 hours.
 	longestMeasured = 17
-	// sooner is by how much earlier than needed a share is published: analyzers look at a caller when they hear of it.
+	// sooner is how much earlier than necessary a share is published: an analyzer decides only when an entry of the caller comes.
 	sooner = 20 * int64(time.Millisecond)
-	// shortLived is how many renewals a share lasts at least if traffic moves no faster than shares follow; longestRest is how often
-	// the rest after one that does not is doubled at most.
+	// A share that lasts fewer renewals than shortLived shows that traffic moves between servers faster than shares follow. longestRest
+	// bounds how often the rest after such a share is doubled.
 	shortLived  = 3
 	longestRest = 4
-	// floods is the ratio from which on a caller need not be closed a second time to be taken for one that goes on.
+	// floods is the ratio of demand to limit, in thousandths, from which on a caller gets a share after its first close.
 	floods = 4000
-	// silent is how long a server may be silent before what it may still say is not waited for.
+	// silent is the shortest silence after which nothing waits for a server's entries.
 	silent = 200 * int64(time.Millisecond)
 )
 
@@ -67,7 +67,7 @@ type ShareOutlook struct {
 	Now     int64
 	AsOf    int64 // what came before has been folded, on average
 	Heard   int64 // what came before has been folded, of all servers
-	Gates   int64 // that were heard of late
+	Gates   int64 // servers that have sent entries recently
 	Lag     Lag
 	LagCap  int64 // nothing is decided above this lag
 }
@@ -75,11 +75,10 @@ type ShareOutlook struct {
 // lead is how long a decision is under way, to be sure of it.
 func (o *ShareOutlook) lead() int64 { return o.Lag.Mean + o.Lag.Margin() }
 
-// Silence returns how long a server may be silent at a lag before the others' word is enough.
+// Silence returns the silence of a server after which nothing waits for its entries.
 func (l Lag) Silence() int64 { return max(silent, l.Mean+l.Margin()) }
 
-// Step decides whether the caller gets a share, a new one, or none any more. It reports whether that is news for gates: Share says
-// what it is then.
+// Step gives the caller a share, renews its share, or ends it. It reports whether gates must be told; Share returns what.
 func (s *Sharing) Step(o *ShareOutlook) bool {
 	p := PermitsOf(o.Rule, o.Limit)
 	if o.Lag.Mean > o.LagCap || p.Whole == 0 || o.Gates == 0 {
@@ -104,8 +103,8 @@ func (s *Sharing) Step(o *ShareOutlook) bool {
 	return s.renew(o, p)
 }
 
-// restAfter lets a caller that left permits over rest for two renewals, and for twice as long each time that its share had been in
-// force for a few renewals only: its traffic moves between servers faster than shares follow.
+// restAfter lets a caller that left permits rest for two renewals: until then it gets no share. The rest doubles each time that the
+// share was in force for fewer renewals than shortLived.
 func (s *Sharing) restAfter(o *ShareOutlook, p Permits) {
 	every := p.renewal()
 	if o.Now-s.since < shortLived*every {
@@ -119,7 +118,7 @@ func (s *Sharing) restAfter(o *ShareOutlook, p Permits) {
 // stop ends the share.
 func (s *Sharing) stop() { s.length, s.since = 0, never }
 
-// end ends the share ahead of time, and reports whether gates must know: one that only announces ends by itself.
+// end ends the share early, and reports whether gates must be told. A share that only announces ends by itself.
 func (s *Sharing) end(o *ShareOutlook) (news bool) {
 	news = s.since != never
 	s.stop()
@@ -143,7 +142,7 @@ func (s *Sharing) deserves(o *ShareOutlook, p Permits) bool {
 	return (p.Aligned || slot <= 4*o.Lag.Mean) && weightIn(s.least(o, p), o.Lag.Mean) >= max(saturatingMul(p.limit, 10), 1000) && s.spends(o, p) >= 4_000_000
 }
 
-// keeps reports whether a caller keeps its share. What comes within a few ticks says little about that.
+// keeps reports whether a caller keeps its share. It uses the demand of half a window: that of a few ticks varies too much.
 func (s *Sharing) keeps(o *ShareOutlook, p Permits) bool {
 	calm := *o
 	calm.Rate = s.half(o, p)
@@ -228,7 +227,7 @@ func (s *Sharing) renew(o *ShareOutlook, p Permits) bool {
 	return true
 }
 
-// leftOver reports whether more than a tenth of the permits of a renewal's time was not spent.
+// leftOver reports whether more than 10 % of the permits since the last renewal were left.
 func (s *Sharing) leftOver(o *ShareOutlook, p Permits) bool {
 	every := p.renewal()
 	if s.judged || o.Heard < s.used.number*every {

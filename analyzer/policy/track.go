@@ -38,19 +38,19 @@ const (
 	maxSum     = math.MaxInt64 / 4
 	factorUnit = 1 << 32
 
-	// minSlow is the least time constant of the slow counter, in ticks: below, a few merged entries are all that it holds.
+	// minSlow is the smallest time constant of the slow counter, in ticks. With a smaller one it holds a few merged entries only.
 	minSlow = 8
 
 	// maxAge bounds the age of one entry, in microseconds: older ones come from a queue that has stood still, not from another
 	// clock.
 	maxAge = 1_000_000
 
-	// fastEnough is how many requests the fast counter must hold to be believed about a rise.
+	// fastEnough is how many requests the fast counter must hold before a rise counts.
 	fastEnough = 4
 
-	// sure and surer are the squares of how many standard deviations of a Poisson stream the fast and the newest counter must be
-	// off the slow one.
-	sure, surer = 9, 144
+	// fastApart and newestApart say how far the fast and the newest counter must be from the slow one: the squares of so many standard
+	// deviations of a Poisson stream.
+	fastApart, newestApart = 9, 144
 
 	// perSecond turns weightUnits by tickUnits into thousandths of weight a second.
 	perSecond = 1000 * (1_000_000_000 / paceTick) * tickUnit / weightUnit // exact
@@ -148,7 +148,7 @@ func (d *decaying) rate() int64 {
 // Rate returns the demand in thousandths of weight a second: of the last half lag if that differs from the last four lags by
 // more than three standard deviations of a Poisson stream, else of those. A rise must consist of a few requests.
 func (p *Pace) Rate() int64 {
-	if slow := p.slow.rate(); !p.fast.apart(slow, sure) {
+	if slow := p.slow.rate(); !p.fast.apart(slow, fastApart) {
 		return slow
 	}
 	return p.fast.rate()
@@ -165,7 +165,7 @@ func (p *Pace) Jump(now, lag int64) int64 {
 		weight: min(scale(p.newestWeight(), kept)+int64(p.pending)*weightUnit, maxSum),
 		ticks:  scale(min(p.fast.ticks, constant), kept) + passed,
 	}
-	if jump := newest.rate(); jump > rate && newest.apart(p.slow.rate(), surer) {
+	if jump := newest.rate(); jump > rate && newest.apart(p.slow.rate(), newestApart) {
 		return jump
 	}
 	return rate
