@@ -10,12 +10,14 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/store/rows"
 )
 
 // Any sequence of commits, refused commits, compactions and openings again leaves the rows of a plain map, and a digest that depends on
 // nothing but them.
 func TestStoreIsAMapWithADigest(t *testing.T) {
+	testenv.Fewer(t, 25)
 	root := t.TempDir()
 	runs := 0
 	rapid.Check(t, func(t *rapid.T) {

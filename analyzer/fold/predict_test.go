@@ -14,6 +14,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/predict"
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -77,6 +78,7 @@ func changeTexts(changes []Change) []string {
 // TestPredictionChangesNoCount: off or early, killed and restored in the middle of a window or not, and whatever the batches after
 // which plans are taken: one log gives the same changes, the same rows and the same digest.
 func TestPredictionChangesNoCount(t *testing.T) {
+	testenv.Fewer(t, 25)
 	set := predictedRules(t)
 	rapid.Check(t, func(t *rapid.T) {
 		log := drawTraffic(t)
@@ -178,6 +180,7 @@ func checkPlan(t *rapid.T, f *Fold, p *predict.Plan) {
 
 // TestBatchesDoNotMatter: the same entries in frames of other sizes give the same plans, if those are taken at the same times.
 func TestBatchesDoNotMatter(t *testing.T) {
+	testenv.Fewer(t, 25)
 	set := predictedRules(t)
 	rapid.Check(t, func(t *rapid.T) {
 		framed, single := New(set, Options{Predict: rules.PredictEarly}), New(set, Options{Predict: rules.PredictEarly})

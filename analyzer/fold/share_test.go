@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // sharedRules are rules that give shares, and what they admit of the limit a second at most.
@@ -62,6 +63,7 @@ func TestACallerThatSaturatesGetsAShare(t *testing.T) {
 // demand of their own in the time that a share says than the share says of all: so they give no more than all permits. And no
 // decision is one that readers refuse; the loop encodes each.
 func TestSharesOfAllGatesAddUp(t *testing.T) {
+	testenv.Fewer(t, 25)
 	var names []string
 	for rule := range sharedRules {
 		names = append(names, rule)

@@ -7,6 +7,7 @@
 package testenv
 
 import (
+	"flag"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -24,6 +25,23 @@ func Long(t testing.TB) {
 	if !IsLong() {
 		t.Skip("takes long: FLOODGATE_LONG=1 runs it, as in CI")
 	}
+}
+
+// Fewer makes rapid.Check try so many examples until the test ends, unless the environment or -rapid.checks asks for others. It is not
+// for parallel tests.
+func Fewer(t testing.TB, checks int) {
+	t.Helper()
+	f := flag.Lookup("rapid.checks")
+	if IsLong() || f.Value.String() != f.DefValue {
+		return
+	}
+	set := func(value string) {
+		if err := f.Value.Set(value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(strconv.Itoa(checks))
+	t.Cleanup(func() { set(f.DefValue) })
 }
 
 // Program returns the path of a program of others. It skips the test unless the environment asks for it.
