@@ -18,6 +18,10 @@ func sendTo(t *testing.T, broker, key string, partitions int, seq uint64) {
 	t.Helper()
 	client := kafkaio.New(kafkaio.Config{Brokers: []string{broker}})
 	defer client.Close()
+	processtest.Eventually(t, 20*time.Second, "the topic of requests", func() bool { // a broker that lost it has none for a moment
+		_, _, err := client.Range(t.Context(), "floodgate.requests", partitions-1)
+		return err == nil
+	})
 	processtest.SendFrame(t, client, &schemas.Frame{Producer: schemas.ProducerID{8}, Seq: seq, Partitions: uint32(partitions)}, key, 1)
 }
 

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"regexp"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"testing"
 
@@ -26,6 +27,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	debug.SetGCPercent(400) // by default two thirds of the processor time are garbage collection: many brokers, each with a small heap
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -25,9 +26,13 @@ func bytesOf(t *testing.T, r *Result) []byte {
 // TestTheSameSeedGivesTheSameBytes: although Set, Recorder and Fold hash under random keys, and a Recorder has as many stripes as
 // there are processors. Another seed gives others.
 func TestTheSameSeedGivesTheSameBytes(t *testing.T) {
+	duration := 6 * time.Second
+	if testenv.IsLong() {
+		duration *= 2
+	}
 	for _, name := range []string{"A", "B-20", "fleet", "lag-jump"} {
 		s, _ := Find(name)
-		o := Options{Seed: 7, Predict: rules.PredictShares, Duration: 6 * time.Second, Rate: 0.4}
+		o := Options{Seed: 7, Predict: rules.PredictShares, Duration: duration, Rate: 0.4}
 		var first []byte
 		for _, processors := range []int{1, 7, 2} {
 			before := runtime.GOMAXPROCS(processors)
