@@ -27,7 +27,12 @@ func TestEveryRequestIsAccountedForAtAllTimes(t *testing.T) {
 	stop := make(chan struct{})
 	var out uint64
 	drainer.Go(func() {
-		for i := 0; ; i++ {
+		for i, stopped := 0, false; ; i++ {
+			select {
+			case <-stop:
+				stopped = true
+			default:
+			}
 			n := s.rec.Drain(func(_ uint64, e *schemas.Entry) {
 				switch out += uint64(e.Count); i % 3 {
 				case 0:
@@ -38,12 +43,8 @@ func TestEveryRequestIsAccountedForAtAllTimes(t *testing.T) {
 					s.rec.Dropped(Backlog, uint64(e.Count))
 				}
 			})
-			select {
-			case <-stop:
-				if n == 0 {
-					return
-				}
-			default:
+			if stopped && n == 0 { // not what was drained before the last was written
+				return
 			}
 		}
 	})
