@@ -194,8 +194,11 @@ func TestRecordsOfALaterVersionAreCounted(t *testing.T) {
 // TestATopicThatWasMadeAnewAndHasGrownIsReadAnew: nothing but the records themselves says that it is another one.
 func TestATopicThatWasMadeAnewAndHasGrownIsReadAnew(t *testing.T) {
 	follow(t, 0, []*schemas.Control{reset(1), reset(2)}, func(p *place) {
-		p.kafka.Recreate(topic) // between two fetches
+		p.kafka.SetDown(true)
+		time.Sleep(5 * time.Second) // no fetch waits any more: the follower sees nothing of the new topic before it has grown
+		p.kafka.Recreate(topic)
 		p.write(reset(11), reset(12), reset(13), reset(14))
+		p.kafka.SetDown(false)
 		p.await(func() bool { return p.f.Next() == 4 && p.f.Ready() })
 		if got := p.ids(math.MaxInt64); !slices.Equal(got, []int{14, 13, 12, 11}) {
 			t.Errorf("got %v, want the records of the new topic, and no others", got)
