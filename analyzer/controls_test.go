@@ -53,7 +53,7 @@ func TestWhatAPersonDecidesIsPublishedWithAHeartbeatBehindIt(t *testing.T) {
 		offset := w.decide(1, schemas.ControlOpen, "a")
 		w.decide(2, schemas.ControlClose, "b")
 		time.Sleep(50 * time.Millisecond)
-		w.wantClosed("at once", schemas.ManualRule+" key:b")
+		w.wantClosed("at once", schemas.ControlRule+" key:b")
 		opened, known := false, false
 		for _, r := range w.log.decisions(t)[before:] {
 			switch {
@@ -116,7 +116,7 @@ func TestWithoutALeaseNothingIsApplied(t *testing.T) {
 		}
 		lost.Store(false)
 		time.Sleep(time.Second)
-		w.wantClosed("with the lease", schemas.ManualRule+" key:a")
+		w.wantClosed("with the lease", schemas.ControlRule+" key:a")
 		w.end()
 	})
 }
@@ -132,7 +132,7 @@ func TestAFullDiskDoesNotStopAPerson(t *testing.T) {
 		full.Store(true)
 		w.decide(1, schemas.ControlClose, "a")
 		time.Sleep(3 * time.Second)
-		w.wantClosed("disk full", schemas.ManualRule+" key:a")
+		w.wantClosed("disk full", schemas.ControlRule+" key:a")
 		if s := w.owner.Stats().State; s != stateMemoryOnly {
 			t.Errorf("got %v, want %v", s, stateMemoryOnly)
 		}
@@ -165,7 +165,7 @@ func TestWithoutTheTopicCountingGoesOn(t *testing.T) {
 		w.log.Create(1, "control")
 		w.decide(1, schemas.ControlClose, "b")
 		time.Sleep(10 * time.Second)
-		w.wantClosed("with the topic", "r key:a", schemas.ManualRule+" key:b")
+		w.wantClosed("with the topic", "r key:a", schemas.ControlRule+" key:b")
 		if s := w.owner.Stats(); s.Control.Trouble != nil {
 			t.Errorf("got %v, want no trouble", s.Control.Trouble)
 		}
@@ -173,7 +173,7 @@ func TestWithoutTheTopicCountingGoesOn(t *testing.T) {
 		w.log.Delete("control") // while nobody runs, and the store has records of it
 		w.start()
 		time.Sleep(10 * time.Second)
-		w.wantClosed("after a restart without it", schemas.ManualRule+" key:b", "r key:a")
+		w.wantClosed("after a restart without it", schemas.ControlRule+" key:b", "r key:a")
 		w.end()
 	})
 }
@@ -203,7 +203,7 @@ func TestATopicThatWasMadeAnewIsReadOnceMore(t *testing.T) {
 				w.decide(2, schemas.ControlUndo, "")
 				w.decide(3, schemas.ControlClose, "c")
 				time.Sleep(3 * time.Second)
-				w.wantClosed("", schemas.ManualRule+" key:a", schemas.ManualRule+" key:c")
+				w.wantClosed("", schemas.ControlRule+" key:a", schemas.ControlRule+" key:c")
 				if s := w.owner.Stats().Control; s.Again != 1 || s.Next != w.controlEnd() || s.End != w.controlEnd() {
 					t.Errorf("got %+v, want the topic read once more, up to its end", s)
 				}
@@ -228,7 +228,7 @@ func TestWhatCannotBeReadIsSkippedAndCounted(t *testing.T) {
 		w.log.Append("control", 0, kafkaio.Message{Value: later}, kafkaio.Message{Value: []byte("garbage")}, kafkaio.Message{})
 		w.decide(3, schemas.ControlClose, "a")
 		time.Sleep(time.Second)
-		w.wantClosed("", schemas.ManualRule+" key:a")
+		w.wantClosed("", schemas.ControlRule+" key:a")
 		if s := w.owner.Stats().Control; s.Later != 1 || s.Unreadable != 2 || s.Next != w.controlEnd() {
 			t.Errorf("got %+v, want one of a later version, two that cannot be read, and all passed over", s)
 		}
@@ -253,8 +253,8 @@ func TestWhatWasDecidedWhileNobodyRanHoldsBeforeAnythingIsPublished(t *testing.T
 	})
 }
 
-// manual returns how many control records the store remembers.
-func (w *world) manual() (n int) {
+// remembered returns how many control records the store remembers.
+func (w *world) remembered() (n int) {
 	w.t.Helper()
 	f, _, err := Inspect(w.conf.Dir, w.conf.Rules, w.conf.Fold)
 	if err != nil {
@@ -281,7 +281,7 @@ func TestARecordThatIsDeliveredTwiceCountsOnce(t *testing.T) {
 		time.Sleep(time.Second)
 		w.end()
 		w.wantCounts(map[string]int64{"a": 2})
-		if n := w.manual(); n != 1 {
+		if n := w.remembered(); n != 1 {
 			t.Errorf("got %d records remembered, want 1", n)
 		}
 	})
@@ -309,7 +309,7 @@ func TestATakeOfTheLastEpochStopsNobody(t *testing.T) {
 		attack()
 		w.decide(1, schemas.ControlClose, "b")
 		time.Sleep(time.Second)
-		w.wantClosed("while it runs", schemas.ManualRule+" key:b")
+		w.wantClosed("while it runs", schemas.ControlRule+" key:b")
 		if s := w.owner.Stats().Control; s.Unreadable != 4 || s.Trouble != nil {
 			t.Errorf("got %+v, want four records passed over", s)
 		}
@@ -341,7 +341,7 @@ func TestAnOwnerNoticesPlacesOfOthersUnderItsEpoch(t *testing.T) {
 		}
 		w.start()
 		time.Sleep(3 * time.Second)
-		w.wantClosed("by the next owner", schemas.ManualRule+" key:b")
+		w.wantClosed("by the next owner", schemas.ControlRule+" key:b")
 		w.end()
 		w.wantCounts(map[string]int64{"a": 2})
 		w.wantExact()

@@ -77,7 +77,7 @@ func (d *decider) serve(s *simulation) {
 // allows reports whether a close follows from what the person decided.
 func (d *decider) allows(s *simulation, c *schemas.Decision) bool {
 	id := c.Caller.ID
-	if c.Rule == schemas.ManualRule {
+	if c.Rule == schemas.ControlRule {
 		return d.closed[id]
 	}
 	limit := d.limits[id]

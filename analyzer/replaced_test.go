@@ -220,7 +220,7 @@ func TestWhatCannotBePlacedIsNotApplied(t *testing.T) {
 		}
 		late.dumb.Store(false)
 		time.Sleep(3 * time.Second)
-		w.wantClosed("", schemas.ManualRule+" key:b")
+		w.wantClosed("", schemas.ControlRule+" key:b")
 		if places := w.places(); len(places) != 2 || places[1].Before != 2 {
 			t.Errorf("got %+v, want one place before offset 2", places)
 		}
@@ -403,7 +403,7 @@ func TestTheControlTopicIsAwayAtTheStart(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				w.decide(1, schemas.ControlClose, "b")
 				time.Sleep(time.Second)
-				w.wantClosed("when it is back", schemas.ManualRule+" key:b")
+				w.wantClosed("when it is back", schemas.ControlRule+" key:b")
 				w.end()
 				w.conf.Rules = mustRules(t, fiveAMinute)
 				w.wantCounts(map[string]int64{"a": 3})
@@ -467,7 +467,7 @@ func TestAnotherTopicOfRequestsBeginsAnew(t *testing.T) {
 		if p := places[len(places)-1]; p.Topic != "requests2" || p.Before != 0 || p.UpTo < w.controlEnd()-4 {
 			t.Errorf("got %+v, want the first place before all records", p)
 		}
-		if n := other.manual(); n != 1 {
+		if n := other.remembered(); n != 1 {
 			t.Errorf("got %d records in force, want the one that is", n)
 		}
 		if o, _, _, err := control.Read(t.Context(), w.log, control.NewTopic("control", "requests", schemas.PartitionKey{}, 0, 1), control.Mark{}, nil); err != nil || len(o.Steps()) != 2 {

@@ -13,9 +13,9 @@ const (
 	MaxTopicName   = 249       // bytes, as Kafka bounds it
 )
 
-// ManualRule is the name of the rule under which callers are closed by hand. No rule of a file can have it: those begin with a
+// ControlRule is the name of the rule under which callers are closed by hand. No rule of a file can have it: those begin with a
 // letter or a digit.
-const ManualRule = "_manual"
+const ControlRule = "_control"
 
 // ControlID identifies a control record. Whoever writes one chooses it at random.
 type ControlID [16]byte
@@ -40,7 +40,7 @@ type ControlAction uint8
 // Actions of control records. The zero value is not a valid one. Each but ControlReset, ControlUndo and ControlRules holds
 // until Control.Until, by log time.
 const (
-	ControlClose ControlAction = 1 + iota // Caller is closed, enforcing, as ManualRule; any kind, counted by a rule or not
+	ControlClose ControlAction = 1 + iota // Caller is closed, enforcing, as ControlRule; any kind, counted by a rule or not
 	ControlOpen                           // Caller has no limit under Rule: counting goes on, and what is closed opens
 	ControlLimit                          // Caller has Limit under Rule, and keeps its counts
 	ControlReset                          // the windows and the escalation of Caller under Rule start from zero, and what they closed opens

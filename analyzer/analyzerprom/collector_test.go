@@ -53,7 +53,7 @@ func full() analyzer.OwnerStats {
 	s.Publish.Epoch, s.Publish.Decisions, s.Publish.Repeats, s.Publish.Retries, s.Publish.InForce = 21, 22, 23, 24, 25
 	s.Publish.Kinds = [outbox.Kinds]uint64{outbox.Closed: 37, outbox.Moved: 38, outbox.Opened: 39, outbox.Early: 40, outbox.Share: 41}
 	s.Publish.Spared = 42
-	s.Publish.ClosedBy = map[outbox.RuleMode]int{{Rule: "per-ip", Mode: schemas.ModeEnforce}: 65, {Rule: "_manual", Mode: schemas.ModeEnforce}: 66}
+	s.Publish.ClosedBy = map[outbox.RuleMode]int{{Rule: "per-ip", Mode: schemas.ModeEnforce}: 65, {Rule: "_control", Mode: schemas.ModeEnforce}: 66}
 	s.SnapshotAge, s.Restore = 67*time.Second, 68*time.Second
 	s.Fold.InForceBy = override.Counts{schemas.ControlClose: 69, schemas.ControlOpen: 70, schemas.ControlLimit: 71, schemas.ControlMode: 72}
 	s.Fold.InForce, s.Fold.ControlRefused = 45, map[string]uint64{"full": 46, "over": 47}

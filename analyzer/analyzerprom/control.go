@@ -10,7 +10,7 @@ import (
 
 // newInForce describes the control records in force.
 func newInForce() *prometheus.Desc {
-	return metric.Desc("manual", "Control records in force in the partitions of this analyzer, by action. Those of action mode hold in every partition, and are counted once.", "action")
+	return metric.Desc("control_in_force", "Control records in force in the partitions of this analyzer, by action. Those of action mode hold in every partition, and are counted once.", "action")
 }
 
 // collectInForce sends the control records in force in all partitions together, and nothing if there are no partitions.
@@ -37,8 +37,6 @@ func controlNumbers() metric.Numbers[stats] {
 	return metric.Numbers[stats]{
 		counter("control_read_again_total", "How often the topic of control was made anew or lost its end, and was read from its start.",
 			func(s *stats) uint64 { return s.Control.Again }),
-		gauge("control_in_force", "Control records in force.",
-			func(s *stats) float64 { return float64(s.Fold.InForce) }),
 		gauge("control_lag_records", "Records of the topic of control that are not applied yet.",
 			func(s *stats) float64 { return float64(max(0, s.Control.End-s.Control.Next)) }),
 		gauge("control_unreadable", "1 while the topic of control cannot be read: nobody can close or open callers by hand.",

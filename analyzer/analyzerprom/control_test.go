@@ -48,7 +48,7 @@ func TestTheMetricsSayWhetherEventsAreWritten(t *testing.T) {
 		"# HELP floodgate_events_pending Events that the topic of events has not acknowledged.\n" +
 		"# TYPE floodgate_events_pending gauge\nfloodgate_events_pending{partition=\"0\"} 3\n" +
 		"# HELP floodgate_events_total Events in the topic of events, by type; copies after a restart count again.\n# TYPE floodgate_events_total counter\n"
-	for _, of := range []event.Type{"closed", "ended", "extended", "gap", "manual", "opened", "rules_changed", "warned"} {
+	for _, of := range []event.Type{"closed", "ended", "extended", "gap", "control", "opened", "rules_changed", "warned"} {
 		want += fmt.Sprintf("floodgate_events_total{type=%q} %d\n", of, s.Events.Written[of])
 	}
 	err := testutil.CollectAndCompare(analyzerprom.New(analyzerOf{s}.Stats), strings.NewReader(want),

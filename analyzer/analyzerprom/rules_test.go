@@ -114,14 +114,14 @@ func TestModesByHandAreCountedOnce(t *testing.T) {
 		return analyzer.OwnerStats{Partition: partition, Fold: fold.Stats{InForceBy: override.Counts{schemas.ControlClose: closes, schemas.ControlMode: modes}}}
 	}
 	const want = `
-# HELP floodgate_manual Control records in force in the partitions of this analyzer, by action. Those of action mode hold in every partition, and are counted once.
-# TYPE floodgate_manual gauge
-floodgate_manual{action="close"} 5
-floodgate_manual{action="limit"} 0
-floodgate_manual{action="mode"} 1
-floodgate_manual{action="open"} 0
+# HELP floodgate_control_in_force Control records in force in the partitions of this analyzer, by action. Those of action mode hold in every partition, and are counted once.
+# TYPE floodgate_control_in_force gauge
+floodgate_control_in_force{action="close"} 5
+floodgate_control_in_force{action="limit"} 0
+floodgate_control_in_force{action="mode"} 1
+floodgate_control_in_force{action="open"} 0
 `
-	if err := testutil.CollectAndCompare(analyzerprom.New(analyzerOf{of(0, 2, 1), of(1, 3, 1), of(2, 0, 0)}.Stats), strings.NewReader(want), "floodgate_manual"); err != nil {
+	if err := testutil.CollectAndCompare(analyzerprom.New(analyzerOf{of(0, 2, 1), of(1, 3, 1), of(2, 0, 0)}.Stats), strings.NewReader(want), "floodgate_control_in_force"); err != nil {
 		t.Error(err)
 	}
 }

@@ -39,7 +39,7 @@ func someEvents() *fakeEvents {
 	f := &fakeEvents{events: []event.Event{
 		{Type: event.Closed, Time: at, Caller: caller, Rule: "per-key", Mode: "enforce", CloseAt: at, Until: at.Add(time.Minute), Count: 10, Limit: 10, Nth: 1},
 		{Type: event.Warned, Time: at, Caller: event.CallerOf(schemas.Caller{Kind: "ip", ID: "\xff"}), Rule: "per-ip", Mode: "shadow", Count: 8, Limit: 10, Share: 0.8},
-		{Type: event.Manual, Time: at, Caller: caller, Action: "open", Author: "alice", Reason: "secret-key asked", Record: strings.Repeat("0", 32)},
+		{Type: event.Control, Time: at, Caller: caller, Action: "open", Author: "alice", Reason: "secret-key asked", Record: strings.Repeat("0", 32)},
 		{Type: event.Gap, Time: at, From: 1, To: 7},
 		{Type: "of a later version", Time: at},
 	}}

@@ -64,7 +64,7 @@ func needleEvents() *fakeEvents {
 		f.events = append(f.events, event.Event{Type: event.Closed, Time: at, Caller: event.CallerOf(schemas.Caller{Kind: "key", ID: id}), Rule: "per-key", Mode: "enforce", CloseAt: at, Until: at})
 	}
 	for _, action := range []string{"close", "mode", "undo"} { // only the first has a caller
-		e := event.Event{Type: event.Manual, Time: at, Action: action, Author: "ann", Reason: "needle-id asked", Record: strings.Repeat("0", 32)}
+		e := event.Event{Type: event.Control, Time: at, Action: action, Author: "ann", Reason: "needle-id asked", Record: strings.Repeat("0", 32)}
 		if action == "close" {
 			e.Caller = f.events[0].Caller
 		}

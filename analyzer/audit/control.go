@@ -84,7 +84,7 @@ func (a *audit) applyBefore(offset int64) {
 // differControl judges two rows of a control record that are not the same; one of them may be missing. When one was applied in log
 // time is not known where the log begins later.
 func (a *audit) differControl(report *Report, key string, stored, counted []byte) error {
-	d := Difference{Rule: schemas.ManualRule, Why: WhyState}
+	d := Difference{Rule: schemas.ControlRule, Why: WhyState}
 	known := [2]override.Record{}
 	for i, value := range [][]byte{stored, counted} {
 		if len(value) == 0 {

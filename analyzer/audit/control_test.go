@@ -63,7 +63,7 @@ func TestAuditFindsControlRecordsThatWereChangedByHand(t *testing.T) {
 				w := busyDay(t)
 				w.change(c.change)
 				r := w.mustAudit()
-				if len(r.Differences) != 1 || r.Differences[0].Why != c.want || r.Differences[0].Rule != schemas.ManualRule {
+				if len(r.Differences) != 1 || r.Differences[0].Why != c.want || r.Differences[0].Rule != schemas.ControlRule {
 					t.Errorf("got %+v, want one difference: %s", r.Differences, c.want)
 				}
 			})

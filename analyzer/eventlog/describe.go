@@ -33,7 +33,7 @@ func Describe(c *fold.Change, partition int, from int64) (event.Event, bool) {
 	if of == event.Closed {
 		e.Nth = int(c.Closure.Nth)
 	}
-	if c.Rule.Name == schemas.ManualRule {
+	if c.Rule.Name == schemas.ControlRule {
 		e.Count, e.Limit = 0, 0
 	}
 	e.Identify()
@@ -76,7 +76,7 @@ func quantum(c *fold.Change) time.Duration {
 // DescribeControl returns the event of a control record, with its id: the owner of a partition has applied it before an offset.
 func DescribeControl(c *schemas.Control, partition int, from int64) event.Event {
 	e := event.Event{
-		Type: event.Manual, Time: timeOf(c.Time), Partition: partition, Offset: from, Action: c.Action.String(),
+		Type: event.Control, Time: timeOf(c.Time), Partition: partition, Offset: from, Action: c.Action.String(),
 		Author: c.Author, Reason: c.Reason, Record: c.ID.String(), Rule: c.Rule, Limit: c.Limit,
 	}
 	if c.Caller != (schemas.Caller{}) {

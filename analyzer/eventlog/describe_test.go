@@ -122,7 +122,7 @@ func TestAPlaceIsTheOffsetThatFollows(t *testing.T) {
 	}
 }
 
-// TestWhatPeopleDecided: a manual event says who, why, and what.
+// TestWhatPeopleDecided: a control event says who, why, and what.
 func TestWhatPeopleDecided(t *testing.T) {
 	t.Parallel()
 	c := schemas.Control{
@@ -130,7 +130,7 @@ func TestWhatPeopleDecided(t *testing.T) {
 		Caller: schemas.Caller{Kind: "key", ID: "\xff"}, Rule: "r", Limit: 7, Until: 9,
 	}
 	e := DescribeControl(&c, 2, 30)
-	if e.Type != event.Manual || e.Author != "bob" || e.Reason != c.Reason || e.Action != "limit" || e.Limit != 7 || e.Caller.Caller() != c.Caller ||
+	if e.Type != event.Control || e.Author != "bob" || e.Reason != c.Reason || e.Action != "limit" || e.Limit != 7 || e.Caller.Caller() != c.Caller ||
 		e.Record != c.ID.String() || e.Offset != 30 || e.Until.UnixNano() != 9 || e.Time.UnixNano() != 5 {
 		t.Errorf("got %+v, want what %+v says", e, c)
 	}

@@ -40,7 +40,7 @@ func TestAnOperatorIsExplained(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := fold.New(set, fold.Options{MaxRows: rapid.SampledFrom([]int{8, 1000}).Draw(t, "rows"), Predict: rules.PredictEarly})
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
-		operator := foldtest.Operator{Rnd: rng, Rules: []string{"ten", "slots", "shadow", schemas.ManualRule}}
+		operator := foldtest.Operator{Rnd: rng, Rules: []string{"ten", "slots", "shadow", schemas.ControlRule}}
 		for _, id := range hostile {
 			operator.Callers = append(operator.Callers, key(id))
 		}
@@ -68,7 +68,7 @@ func TestAnOperatorIsExplained(t *testing.T) {
 				checkNumbers(t, &e.Rules[i].RuleState, &l.Rules[i], l.Now)
 			}
 			state := Caller(&l, apiv1.At{Offset: 9})
-			if (state.Manual != nil) != (l.Record.By != nil && l.Record.Closure.ClosedAt(l.Now)) || len(state.Rules) != len(l.Rules) || state.At.Offset != 9 {
+			if (state.ClosedBy != nil) != (l.Record.By != nil && l.Record.Closure.ClosedAt(l.Now)) || len(state.Rules) != len(l.Rules) || state.At.Offset != 9 {
 				t.Fatalf("got %+v of %+v", state, l)
 			}
 			if _, err := json.Marshal(e); err != nil {
@@ -123,16 +123,16 @@ func checkNumbers(t *rapid.T, s *apiv1.RuleState, r *fold.RuleLook, now int64) {
 		t.Fatalf("%s: got parts %+v of %d, want %d", s.Rule, s.Parts, sum, s.Count)
 	case s.Count < 0 || s.Remaining < 0 || s.Remaining > l.Capacity || math.IsNaN(s.Share) || s.Share < 0:
 		t.Fatalf("%s: got count %d, remaining %d of %d, share %v", s.Rule, s.Count, s.Remaining, l.Capacity, s.Share)
-	case l.Unlimited != (l.Source == apiv1.LimitByHand && l.ByHand.Action == "open" || l.Source == apiv1.LimitOfID && l.Override == "a"):
+	case l.Unlimited != (l.Source == apiv1.LimitByHand && l.By.Action == "open" || l.Source == apiv1.LimitOfID && l.Override == "a"):
 		t.Fatalf("%s: got %+v, want unlimited if and only if a person or an override says so", s.Rule, l)
-	case l.Source == apiv1.LimitByHand && l.ByHand.Action == "limit" && l.ByHand.Limit != l.Limit || (l.Source == apiv1.LimitByHand) != (l.ByHand != nil):
-		t.Fatalf("%s: got limit %d, want that of %+v", s.Rule, l.Limit, l.ByHand)
-	case l.ByHand != nil && l.ByHand.Until.UnixNano() <= r.Count.Start && l.ByHand.Rule != "" && l.ByHand.Rule != s.Rule:
-		t.Fatalf("%s: got %+v, which is over, or of another rule", s.Rule, l.ByHand)
+	case l.Source == apiv1.LimitByHand && l.By.Action == "limit" && l.By.Limit != l.Limit || (l.Source == apiv1.LimitByHand) != (l.By != nil):
+		t.Fatalf("%s: got limit %d, want that of %+v", s.Rule, l.Limit, l.By)
+	case l.By != nil && l.By.Until.UnixNano() <= r.Count.Start && l.By.Rule != "" && l.By.Rule != s.Rule:
+		t.Fatalf("%s: got %+v, which is over, or of another rule", s.Rule, l.By)
 	case s.LowerBound == s.MissingTo.IsZero(), s.Counted != (s.NotCounted == ""), s.Closure != nil && s.Closure.InForce != r.Closure.ClosedAt(now):
 		t.Fatalf("%s: got %+v", s.Rule, s)
-	case (s.ModeByHand != nil) != (s.Mode == "shadow" && s.Rule != "shadow") && s.Rule != "shadow":
-		t.Fatalf("%s: got mode %s by %+v", s.Rule, s.Mode, s.ModeByHand)
+	case (s.ModeBy != nil) != (s.Mode == "shadow" && s.Rule != "shadow") && s.Rule != "shadow":
+		t.Fatalf("%s: got mode %s by %+v", s.Rule, s.Mode, s.ModeBy)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestAReasonCannotEndItsQuotes(t *testing.T) {
 			By: &override.Record{Control: schemas.Control{Action: schemas.ControlClose, Time: noon, Until: noon + hour, Author: "mallory\x1b[2J", Reason: reason}},
 		}}
 		e := Explain(&Input{Caller: l.Caller, Now: noon, Look: &l})
-		if e.Verdict != apiv1.ClosedByHand || !strings.HasSuffix(e.Sentence, want) || strings.Contains(e.Sentence, "\x1b") || e.Rule != schemas.ManualRule {
+		if e.Verdict != apiv1.ClosedByHand || !strings.HasSuffix(e.Sentence, want) || strings.Contains(e.Sentence, "\x1b") || e.Rule != schemas.ControlRule {
 			t.Errorf("got %s: %s, want it to end with %s", e.Verdict, e.Sentence, want)
 		}
 	}
@@ -232,8 +232,8 @@ func TestAGateThatDiffersIsNotSaidToAgree(t *testing.T) {
 		"it was opened ahead of time":             {ended(time.Second), nil, gateview.Decision{Rule: "ten", Until: now.Add(time.Hour)}, true, false},
 		"it ended long ago":                       {ended(time.Minute), nil, gateview.Decision{Rule: "ten", Until: now.Add(time.Second)}, true, false},
 		"another rule ended":                      {ended(time.Second), nil, gateview.Decision{Rule: "eleven", Until: now.Add(time.Second)}, true, false},
-		"closed by hand, a second late":           {nil, nil, gateview.Decision{Rule: schemas.ManualRule, Until: now.Add(time.Second)}, true, true},
-		"opened by hand, and not heard of":        {nil, nil, gateview.Decision{Rule: schemas.ManualRule, Until: now.Add(time.Hour)}, true, false},
+		"closed by hand, a second late":           {nil, nil, gateview.Decision{Rule: schemas.ControlRule, Until: now.Add(time.Second)}, true, true},
+		"opened by hand, and not heard of":        {nil, nil, gateview.Decision{Rule: schemas.ControlRule, Until: now.Add(time.Hour)}, true, false},
 		"a prediction that has just ended":        {nil, nil, gateview.Decision{Rule: "ten", Early: true, Until: now.Add(time.Second)}, true, true},
 		"a prediction that nobody has made":       {nil, nil, gateview.Decision{Rule: "ten", Early: true, Until: now.Add(time.Minute)}, true, false},
 		"it holds the closure, and refuses it":    {nil, closed, gateview.Decision{Rule: "ten", Until: now.Add(time.Minute)}, true, true},

@@ -99,7 +99,7 @@ func reopensLater(e *apiv1.Explanation, g *gateview.Decision) bool {
 	if g.Until.Sub(e.Now) > jitter {
 		return false
 	}
-	if g.Early || g.Rule == schemas.ManualRule {
+	if g.Early || g.Rule == schemas.ControlRule {
 		return true // nothing is kept about its end
 	}
 	for i := range e.Rules {

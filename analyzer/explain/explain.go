@@ -71,7 +71,7 @@ func Explain(in *Input) apiv1.Explanation {
 			v = apiv1.ShadowOnly
 		}
 		if order(v) < order(e.Verdict) {
-			e.Verdict, e.Sentence, e.Rule, e.Until = v, closedByHand(in.Look), schemas.ManualRule, timeOf(h.Closure.Until)
+			e.Verdict, e.Sentence, e.Rule, e.Until = v, closedByRecord(in.Look), schemas.ControlRule, timeOf(h.Closure.Until)
 		}
 	}
 	if in.Partition.Stale {

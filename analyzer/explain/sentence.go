@@ -17,8 +17,8 @@ import (
 // until returns the time that a verdict of a rule ends at, or the zero time.
 func until(r *apiv1.RuleExplanation) time.Time {
 	switch {
-	case r.Verdict == apiv1.OpenedByHand && r.Limit.ByHand != nil:
-		return r.Limit.ByHand.Until
+	case r.Verdict == apiv1.OpenedByHand && r.Limit.By != nil:
+		return r.Limit.By.Until
 	case r.Verdict == apiv1.ClosedEarly && r.Early != nil:
 		return r.Early.Until
 	case r.Verdict == apiv1.Closed || r.Verdict == apiv1.ShadowOnly:
@@ -109,8 +109,8 @@ func notCountedText(who string, r *fold.RuleLook) string {
 	return fmt.Sprintf("Rule %s does not count %s: the table of callers is full, or was at %s, so that what it sent may be lost.", r.Rule.Name, who, clock(r.Since))
 }
 
-// closedByHand says who has closed a caller.
-func closedByHand(l *fold.Look) string {
+// closedByRecord says who has closed a caller.
+func closedByRecord(l *fold.Look) string {
 	h, c := &l.Record, &l.Record.By.Control
 	by := fmt.Sprintf("%s closed it by hand at %s, because %s", text(c.Author), clock(c.Time), quoted(c.Reason))
 	if h.Mode == schemas.ModeShadow {

@@ -19,7 +19,7 @@ func Caller(l *fold.Look, at apiv1.At) apiv1.CallerState {
 		s.Rules[i] = ruleState(&l.Rules[i], l.Now)
 	}
 	if l.Record.Closure.ClosedAt(l.Now) {
-		s.Manual = byHand(l.Record.By)
+		s.ClosedBy = controlRecord(l.Record.By)
 	}
 	return s
 }
@@ -27,7 +27,7 @@ func Caller(l *fold.Look, at apiv1.At) apiv1.CallerState {
 // ruleState returns what a fold holds about a caller under one rule.
 func ruleState(r *fold.RuleLook, now int64) apiv1.RuleState {
 	s := apiv1.RuleState{
-		Rule: r.Rule.Name, Version: version(r.Rule.Fingerprint()), Mode: r.Rule.Mode.String(), ModeByHand: byHand(r.ShadowBy),
+		Rule: r.Rule.Name, Version: version(r.Rule.Fingerprint()), Mode: r.Rule.Mode.String(), ModeBy: controlRecord(r.ShadowBy),
 		Window: r.Rule.WindowText(), WindowNS: r.Rule.Window.Length(now), Measure: r.Rule.Measure.String(), Match: r.Rule.Match.Text(),
 		Counted: r.Absence == fold.Present, NotCounted: notCounted(r.Absence), Limit: limitOf(r), Count: r.Count.Total,
 		Share: share(r.Count.Total, r.Capacity), LowerBound: r.LowerBound(), WindowFrom: timeOf(r.Count.Start), EmptyAt: timeOf(r.EmptyAt()),
@@ -61,9 +61,9 @@ func limitOf(r *fold.RuleLook) apiv1.Limit {
 	l := apiv1.Limit{Limit: r.Limit, Capacity: r.Capacity, Unlimited: r.Unlimited, Source: apiv1.LimitOfRule, Override: r.Override}
 	switch {
 	case r.OpenedBy != nil:
-		l.Source, l.ByHand = apiv1.LimitByHand, byHand(r.OpenedBy)
+		l.Source, l.By = apiv1.LimitByHand, controlRecord(r.OpenedBy)
 	case r.LimitBy != nil:
-		l.Source, l.ByHand = apiv1.LimitByHand, byHand(r.LimitBy)
+		l.Source, l.By = apiv1.LimitByHand, controlRecord(r.LimitBy)
 	case r.Override != "" && r.Exact:
 		l.Source = apiv1.LimitOfID
 	case r.Override != "":
@@ -89,13 +89,13 @@ func notCounted(a fold.Absence) apiv1.Uncounted {
 	return apiv1.UncountedNothing
 }
 
-// byHand returns a control record in force, or nil.
-func byHand(m *override.Record) *apiv1.ByHand {
+// controlRecord returns a control record in force, or nil.
+func controlRecord(m *override.Record) *apiv1.ControlRecord {
 	if m == nil {
 		return nil
 	}
 	c := &m.Control
-	return &apiv1.ByHand{
+	return &apiv1.ControlRecord{
 		ID: c.ID.String(), Action: c.Action.String(), Author: c.Author, Reason: c.Reason, Time: timeOf(c.Time), Until: timeOf(c.Until),
 		Rule: c.Rule, Limit: c.Limit, Offset: m.From,
 	}

@@ -115,7 +115,7 @@ func (o *operated) record(n int, now int64) *schemas.Control {
 		}
 	default:
 		if o.rng.IntN(2) == 0 {
-			c.Rule = append(names, schemas.ManualRule)[o.rng.IntN(len(names)+1)]
+			c.Rule = append(names, schemas.ControlRule)[o.rng.IntN(len(names)+1)]
 		}
 		if c.Action == schemas.ControlReset {
 			c.Until = 0
@@ -428,7 +428,7 @@ func (f *Fold) rowAt(rule, id string, at int64) (found Row) {
 }
 
 func closuresByHand(f *Fold) []string {
-	return slices.DeleteFunc(closures(f), func(s string) bool { return !strings.HasPrefix(s, schemas.ManualRule) })
+	return slices.DeleteFunc(closures(f), func(s string) bool { return !strings.HasPrefix(s, schemas.ControlRule) })
 }
 
 // drawPeople draws what people decide in a history, for each moment at which the time of its records changes. Nothing ends by itself:

@@ -10,28 +10,28 @@ import (
 func controlStories() map[string]controlStory {
 	stories := map[string]controlStory{
 		"closed by hand, for its time": {[]string{tenAMinute}, [][2]string{
-			{"at 1 y 1", "-"}, {"close x 60", "_manual x closed 1m0s"}, {"at 59 x 1", "-"}, {"at 60 x 9", "-"}, {"at 61 x 1", "a x closed 2m0s"},
+			{"at 1 y 1", "-"}, {"close x 60", "_control x closed 1m0s"}, {"at 59 x 1", "-"}, {"at 60 x 9", "-"}, {"at 61 x 1", "a x closed 2m0s"},
 		}},
 		"closed by hand, counted by no rule": {[]string{tenAMinute}, [][2]string{
-			{"at 1 y 1", "-"}, {"close tenant:t 60", "_manual t closed 1m0s"}, {"undo 1", "_manual t opened 1s"},
+			{"at 1 y 1", "-"}, {"close tenant:t 60", "_control t closed 1m0s"}, {"undo 1", "_control t opened 1s"},
 		}},
 		"closed before anything was folded": {[]string{tenAMinute}, [][2]string{
-			{"close x 60", "_manual x closed 1m0s"}, {"at 30 x 1", "-"}, {"at 61 x 1", "-"},
+			{"close x 60", "_control x closed 1m0s"}, {"at 30 x 1", "-"}, {"at 61 x 1", "-"},
 		}},
 		"closed by hand, while a rule closes it too": {[]string{tenAMinute}, [][2]string{
-			{"at 1 x 10", "a x closed 1m0s"}, {"close x 90", "_manual x closed 1m30s"}, {"undo 1", "_manual x opened 1s"},
+			{"at 1 x 10", "a x closed 1m0s"}, {"close x 90", "_control x closed 1m30s"}, {"undo 1", "_control x opened 1s"},
 		}},
 		"the newest of close and open wins, and the older comes back": {[]string{tenAMinute}, [][2]string{
-			{"at 1 y 1", "-"}, {"close x 90", "_manual x closed 1m30s"}, {"open x 30", "_manual x opened 1s"},
-			{"at 20 x 5", "-"}, {"close x 25", "_manual x closed 25s"}, {"at 26 y 1", "-"},
-			{"at 30 y 1", "_manual x closed 1m30s"}, {"at 91 y 1", "-"},
+			{"at 1 y 1", "-"}, {"close x 90", "_control x closed 1m30s"}, {"open x 30", "_control x opened 1s"},
+			{"at 20 x 5", "-"}, {"close x 25", "_control x closed 25s"}, {"at 26 y 1", "-"},
+			{"at 30 y 1", "_control x closed 1m30s"}, {"at 91 y 1", "-"},
 		}},
 		"two closes: the one that ends last": {[]string{tenAMinute}, [][2]string{
-			{"at 1 y 1", "-"}, {"close x 60", "_manual x closed 1m0s"}, {"close x 50", "-"}, {"close x 90", "_manual x moved 1m30s"},
-			{"undo 3", "_manual x moved 1m0s"}, {"undo 1", "_manual x moved 50s"}, {"undo 2", "_manual x opened 1s"},
+			{"at 1 y 1", "-"}, {"close x 60", "_control x closed 1m0s"}, {"close x 50", "-"}, {"close x 90", "_control x moved 1m30s"},
+			{"undo 3", "_control x moved 1m0s"}, {"undo 1", "_control x moved 50s"}, {"undo 2", "_control x opened 1s"},
 		}},
 		"a close that is undone twice": {[]string{tenAMinute}, [][2]string{
-			{"at 1 y 1", "-"}, {"close x 60", "_manual x closed 1m0s"}, {"undo 1", "_manual x opened 1s"}, {"undo 1", "-"}, {"undo 2", "-"},
+			{"at 1 y 1", "-"}, {"close x 60", "_control x closed 1m0s"}, {"undo 1", "_control x opened 1s"}, {"undo 1", "-"}, {"undo 2", "-"},
 		}},
 		"an undo of what is not there": {[]string{tenAMinute}, [][2]string{{"undo 7", "-"}, {"at 1 x 10", "a x closed 1m0s"}}},
 		"open, under both rules that close (crowdsec 3547, 3656)": {[]string{tenAMinute, threeAnHour}, [][2]string{
@@ -43,7 +43,7 @@ func controlStories() map[string]controlStory {
 			{"undo 1", "a x closed 1m0s"},
 		}},
 		"open does not undo a close by hand under another rule": {[]string{tenAMinute}, [][2]string{
-			{"at 1 y 1", "-"}, {"close x 60", "_manual x closed 1m0s"}, {"open x 60 a", "-"}, {"open x 60 _manual", "_manual x opened 1s"},
+			{"at 1 y 1", "-"}, {"close x 60", "_control x closed 1m0s"}, {"open x 60 a", "-"}, {"open x 60 _control", "_control x opened 1s"},
 		}},
 		"open of a caller that comes later": {[]string{tenAMinute}, [][2]string{
 			{"at 1 y 1", "-"}, {"open x 100", "-"}, {"at 2 x 50", "-"}, {"at 61 x 9", "-"}, {"at 100 x 1", "a x closed 2m0s"},
@@ -87,8 +87,8 @@ func controlStories() map[string]controlStory {
 			{"at 1 y 9", "-"}, {"reset x", "-"}, {"reset y", "-"}, {"reset tenant:t", "-"}, {"at 2 y 9", "-"}, {"at 3 y 1", "a y closed 1m0s"},
 		}},
 		"reset leaves what was closed by hand": {[]string{tenAMinute}, [][2]string{
-			{"at 1 x 10", "a x closed 1m0s"}, {"close x 60", "_manual x closed 1m0s"}, {"reset x", "a x opened 1s"},
-			{"undo 3", "-"}, {"at 2 x 1", "-"}, {"undo 1", "_manual x opened 1s"},
+			{"at 1 x 10", "a x closed 1m0s"}, {"close x 60", "_control x closed 1m0s"}, {"reset x", "a x opened 1s"},
+			{"undo 3", "-"}, {"at 2 x 1", "-"}, {"undo 1", "_control x opened 1s"},
 		}},
 		"reset ends escalation": {[]string{tenEscalated}, [][2]string{
 			{"at 1 x 10", "a x closed 21s"}, {"at 31 x 10", "a x closed 1m11s"}, {"reset x", "a x opened 31s"}, {"at 32 x 10", "a x closed 52s"},
@@ -123,14 +123,14 @@ func modeStories() map[string]controlStory {
 			{"at 30 y 1", "a x moved 1m0s, a y moved 1m0s"},
 		}},
 		"the emergency brake": {[]string{tenAMinute, threeAnHour}, [][2]string{
-			{"at 1 x 30", "a x closed 1m0s, b x closed 1h0m0s"}, {"close z 600", "_manual z closed 10m0s"},
-			{"mode 300", "_manual z moved 10m0s shadow, a x moved 1m0s shadow, b x moved 1h0m0s shadow"},
-			{"mode 200 a", "-"}, {"close bad 600", "_manual bad closed 10m0s"},
-			{"undo 2", "_manual z moved 10m0s, b x moved 1h0m0s"}, {"undo 3", "a x moved 1m0s"},
+			{"at 1 x 30", "a x closed 1m0s, b x closed 1h0m0s"}, {"close z 600", "_control z closed 10m0s"},
+			{"mode 300", "_control z moved 10m0s shadow, a x moved 1m0s shadow, b x moved 1h0m0s shadow"},
+			{"mode 200 a", "-"}, {"close bad 600", "_control bad closed 10m0s"},
+			{"undo 2", "_control z moved 10m0s, b x moved 1h0m0s"}, {"undo 3", "a x moved 1m0s"},
 		}},
 		"shadow of what was closed by hand": {[]string{tenAMinute}, [][2]string{
-			{"at 1 x 10", "a x closed 1m0s"}, {"close z 600", "_manual z closed 10m0s"}, {"mode 30 _manual", "_manual z moved 10m0s shadow"},
-			{"close z 500", "_manual z moved 10m0s"}, {"undo 3", "_manual z moved 10m0s shadow"}, {"at 30 y 1", "_manual z moved 10m0s"},
+			{"at 1 x 10", "a x closed 1m0s"}, {"close z 600", "_control z closed 10m0s"}, {"mode 30 _control", "_control z moved 10m0s shadow"},
+			{"close z 500", "_control z moved 10m0s"}, {"undo 3", "_control z moved 10m0s shadow"}, {"at 30 y 1", "_control z moved 10m0s"},
 		}},
 		"shadow of a rule that is in shadow": {[]string{"{name: a, callers: key, limit: 10, window: 1m, algorithm: fixed, mode: shadow}"}, [][2]string{
 			{"at 1 x 10", "a x closed 1m0s shadow"}, {"mode 30", "-"}, {"at 31 x 1", "-"},
@@ -141,7 +141,7 @@ func modeStories() map[string]controlStory {
 			{"rules " + threeAnHour, "a x opened 3s"}, {"undo 2", "b x moved 1h0m0s"},
 		}},
 		"rules that change under records in force": {[]string{tenAMinute}, [][2]string{
-			{"at 1 x 10", "a x closed 1m0s"}, {"at 1 y 10", "a y closed 1m0s"}, {"limit x a 30 600", "a x opened 1s"}, {"close z 60", "_manual z closed 1m0s"},
+			{"at 1 x 10", "a x closed 1m0s"}, {"at 1 y 10", "a y closed 1m0s"}, {"limit x a 30 600", "a x opened 1s"}, {"close z 60", "_control z closed 1m0s"},
 			{"mode 600 a", "a y moved 1m0s shadow"},
 			{"rules {name: a, callers: key, limit: 5, window: 1m, algorithm: fixed}", "-"}, {"at 2 x 19", "-"}, {"at 3 x 1", "a x closed 1m0s shadow"},
 			{"undo 3", "a x moved 1m0s, a y moved 1m0s"}, {"undo 1", "-"}, {"at 70 x 5", "a x closed 2m0s"},

@@ -37,7 +37,7 @@
 // are as of where the scan began. What a record does is in no row: it is derived from the records in force.
 //   - Limits: inForce reads them before the overrides of a rule. A row has a flag if there are records about its caller, so that an
 //     entry of another caller costs a test of that flag. The first entry of a caller costs a look into a map, if there are any records.
-//   - Closures that people decide have no row. Closures returns them with the others, as ones of a rule named schemas.ManualRule.
+//   - Closures that people decide have no row. Closures returns them with the others, as ones of a rule named schemas.ControlRule.
 //   - Shadow modes: Rules stays what SetRules was given; the fold counts by copies of those rules that are in shadow mode.
 //
 // Records end by log time, before the entry that has that time is counted, and each at its own time: when other callers'

@@ -98,7 +98,7 @@ func TestEndsByHand(t *testing.T) {
 	for _, s := range []struct {
 		at   time.Duration
 		want string
-	}{{59 * time.Minute, ""}, {time.Hour, "_manual x 1h0m0s"}, {2 * time.Hour, ""}} {
+	}{{59 * time.Minute, ""}, {time.Hour, "_control x 1h0m0s"}, {2 * time.Hour, ""}} {
 		f.Entry(&schemas.Entry{Time: int64(s.at), Kind: "key", ID: "y", Count: 1})
 		if got := endsOf(f); got != s.want {
 			t.Errorf("at %v: got %q, want %q", s.at, got, s.want)

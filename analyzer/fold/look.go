@@ -146,7 +146,7 @@ func (v View) lookRecords(c schemas.Caller) (l RecordLook) {
 	}
 	l.Closure, l.Mode, l.By = closure, rule.Mode, records.ClosedBy(closure)
 	if rule.Mode == schemas.ModeShadow {
-		l.ShadowBy = modes.Shadow(schemas.ManualRule)
+		l.ShadowBy = modes.Shadow(schemas.ControlRule)
 	}
 	return l
 }

@@ -582,7 +582,7 @@ func TestEventsWithoutACallerGoToo(t *testing.T) {
 		for n := range 3 {
 			e := &event.Event{Type: event.RulesChanged, Time: time.Now().UTC(), Offset: int64(n), RulesFrom: "a", RulesTo: "b"}
 			if n == 1 {
-				e = &event.Event{Type: event.Manual, Time: time.Now().UTC(), Action: "close", Author: "al", Offset: int64(n), Caller: event.CallerOf(schemas.Caller{Kind: "key", ID: "\xff"})}
+				e = &event.Event{Type: event.Control, Time: time.Now().UTC(), Action: "close", Author: "al", Offset: int64(n), Caller: event.CallerOf(schemas.Caller{Kind: "key", ID: "\xff"})}
 			}
 			e.Identify()
 			want = append(want, e.ID)

@@ -111,7 +111,7 @@ func (l List) limitBy(rule string) (limit, opened *Record) {
 func (l List) closure() (c policy.Closure, newest int64) {
 	newest = -1
 	for _, r := range slices.Backward(l.records) {
-		if r.opens(schemas.ManualRule) {
+		if r.opens(schemas.ControlRule) {
 			break
 		}
 		if r.Action != schemas.ControlClose {
@@ -150,7 +150,7 @@ func (l List) shadow(rule string) *Record {
 // modeAfter returns the mode of a closure that records give, where newest is the offset of its newest record: the newest of that one and
 // of the mode records counts.
 func (l List) modeAfter(newest int64) schemas.Mode {
-	if r := l.shadow(schemas.ManualRule); r != nil && r.Offset > newest {
+	if r := l.shadow(schemas.ControlRule); r != nil && r.Offset > newest {
 		return schemas.ModeShadow
 	}
 	return schemas.ModeEnforce

@@ -92,7 +92,7 @@ type Records struct {
 	forgotten int  // in list
 }
 
-// ruleKey is what sets rules by the name of schemas.ManualRule apart.
+// ruleKey is what sets rules by the name of schemas.ControlRule apart.
 type ruleKey struct {
 	kind string
 	mode schemas.Mode
@@ -249,7 +249,7 @@ func (s *Records) Shadows(set *rules.Set) *rules.Set {
 }
 
 // Closure returns the closure that records give a caller, and the rule that it is under, where modes are the mode records in force.
-// Without one the closure is zero. The rule has the name schemas.ManualRule, and a window that counts nothing.
+// Without one the closure is zero. The rule has the name schemas.ControlRule, and a window that counts nothing.
 func (s *Records) Closure(kind string, l, modes List) (policy.Closure, *rules.Rule) {
 	c, newest := l.closure()
 	key := ruleKey{kind, modes.modeAfter(newest)}
@@ -258,7 +258,7 @@ func (s *Records) Closure(kind string, l, modes List) (policy.Closure, *rules.Ru
 		if len(s.rules) >= maxRules {
 			clear(s.rules)
 		}
-		r = &rules.Rule{Name: schemas.ManualRule, Kind: kind, Limit: 1, Mode: key.mode, Window: window.NewFixed(time.Hour)}
+		r = &rules.Rule{Name: schemas.ControlRule, Kind: kind, Limit: 1, Mode: key.mode, Window: window.NewFixed(time.Hour)}
 		s.rules[key] = r
 	}
 	return c, r

@@ -105,7 +105,7 @@ func apiExplanation() apiv1.Explanation {
 		Rules: []apiv1.RuleExplanation{{
 			RuleState: apiv1.RuleState{
 				Rule: "per-key", Version: "00000000000000cc", Mode: "enforce", Window: "sliding/60000000000/2", Counted: true, Count: 500, MoreParts: 1,
-				Limit: apiv1.Limit{Limit: 500, Capacity: 500, Override: "noisy*", ByHand: &apiv1.ByHand{Action: "limit", Author: "bob", Reason: "sale\x1b", Time: apiAt(-9), Until: apiAt(99), ID: "0a"}},
+				Limit: apiv1.Limit{Limit: 500, Capacity: 500, Override: "noisy*", By: &apiv1.ControlRecord{Action: "limit", Author: "bob", Reason: "sale\x1b", Time: apiAt(-9), Until: apiAt(99), ID: "0a"}},
 				Parts: []apiv1.Part{{From: apiAt(-60), Until: apiAt(0), Weight: 100}, {From: apiAt(0), Until: apiAt(60), Weight: 400}},
 			},
 			Verdict: apiv1.Closed, Sentence: "closed, the 2nd time in a row", Decision: &d,

@@ -28,7 +28,7 @@ func apiDecisionsOf(q url.Values) apiv1.DecisionList {
 	}
 	list.Events = []apiv1.Event{
 		{ID: "4", Type: "ended", Time: apiAt(90), Caller: &noisy, Rule: "per-key", Mode: "enforce", CloseAt: apiAt(0), Until: apiAt(90)},
-		{ID: "5", Type: "manual", Time: apiAt(91), Caller: &plainID, Action: "open", Author: "alice", Reason: "asked\x1b[2J", Record: "0f", Rule: "per-key"},
+		{ID: "5", Type: "control", Time: apiAt(91), Caller: &plainID, Action: "open", Author: "alice", Reason: "asked\x1b[2J", Record: "0f", Rule: "per-key"},
 		{ID: "6", Type: "rules_changed", Time: apiAt(92), RulesFrom: "aa", RulesTo: "bb"},
 		{ID: "7", Type: "gap", Time: apiAt(93), Partition: 2, From: 10, To: 20},
 		{ID: "8", Type: "opened", Time: apiAt(94), Caller: &plainID, Rule: "per-key", Mode: "enforce"},

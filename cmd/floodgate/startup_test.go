@@ -189,7 +189,7 @@ func TestMetricsAreLinted(t *testing.T) {
 	for _, want := range []string{
 		`floodgate_kafka_requests_total\{op="produce",result="ok"\} [1-9]`, `floodgate_kafka_requests_total\{op="group",result="ok"\} [1-9]`,
 		`floodgate_store_bytes [1-9]`, `floodgate_store_free_bytes [1-9]`, `floodgate_restore_seconds\{partition="1"\} [0-9.e-]*[1-9]`,
-		`floodgate_rule_requests_total\{result="counted",rule="\S+"\} 0$`, `floodgate_manual\{action="close"\} 0$`,
+		`floodgate_rule_requests_total\{result="counted",rule="\S+"\} 0$`, `floodgate_control_in_force\{action="close"\} 0$`,
 	} {
 		if !matches("(?m)^"+want, body) {
 			t.Errorf("got no line that matches %s", want)

@@ -58,7 +58,7 @@ func TestRefusal(t *testing.T) {
 	}{
 		{"all is known", gate.Verdict{Rule: "per-ip", RetryAfter: 11*time.Second + 1, Limit: 100, Window: time.Minute},
 			"too many requests: retry after 12s", 11*time.Second + 1, "per-ip: limit of 100 in 1m0s"},
-		{"no limit", gate.Verdict{Rule: "manual", RetryAfter: time.Minute}, "too many requests: retry after 1m0s", time.Minute, "manual: "},
+		{"no limit", gate.Verdict{Rule: "control", RetryAfter: time.Minute}, "too many requests: retry after 1m0s", time.Minute, "control: "},
 		{"decisions are stale", gate.Verdict{Stale: true, RetryAfter: time.Second}, "too many requests: retry after 1s", time.Second, ""},
 		{"a year", gate.Verdict{RetryAfter: 366 * 24 * time.Hour}, "too many requests: retry after 8784h0m0s", 366 * 24 * time.Hour, ""},
 		{"no time", gate.Verdict{RetryAfter: -1}, "too many requests: retry after 1s", 0, ""},

@@ -18,8 +18,8 @@ func TestFieldsOfTheAnswer(t *testing.T) {
 	}{
 		{"all is known", gate.Verdict{Rule: "per-ip", RetryAfter: 11*time.Second + 1, Limit: 100, Window: time.Minute},
 			http.Header{"Retry-After": {"12"}, "Ratelimit": {`"per-ip";r=0;t=12`}, "Ratelimit-Policy": {`"per-ip";q=100;w=60`}}},
-		{"no limit", gate.Verdict{Rule: "manual", RetryAfter: time.Minute, Window: time.Minute},
-			http.Header{"Retry-After": {"60"}, "Ratelimit": {`"manual";r=0;t=60`}}},
+		{"no limit", gate.Verdict{Rule: "control", RetryAfter: time.Minute, Window: time.Minute},
+			http.Header{"Retry-After": {"60"}, "Ratelimit": {`"control";r=0;t=60`}}},
 		{"no rule", gate.Verdict{Stale: true, RetryAfter: time.Second, Limit: 1, Window: time.Minute},
 			http.Header{"Retry-After": {"1"}}},
 		{"a short time and window", gate.Verdict{Rule: "r", RetryAfter: 1, Limit: 5, Window: 100 * time.Millisecond},

@@ -18,14 +18,14 @@ const (
 	Opened       Type = "opened"        // its closure ended early: by new rules, or by hand
 	Ended        Type = "ended"         // its closure ended at its time, as log time has it
 	Warned       Type = "warned"        // it crossed a share of its limit at which the rule warns
-	Manual       Type = "manual"        // an owner applied what a person decided: a control record
+	Control       Type = "control"        // an owner applied what a person decided: a control record
 	RulesChanged Type = "rules_changed" // other rules count from this offset on
 	Gap          Type = "gap"           // events of these offsets may be missing from the topic
 )
 
 // Types returns all types of this version.
 func Types() []Type {
-	return []Type{Closed, Extended, Opened, Ended, Warned, Manual, RulesChanged, Gap}
+	return []Type{Closed, Extended, Opened, Ended, Warned, Control, RulesChanged, Gap}
 }
 
 // Event is one thing that happened, at an offset of requests[Partition]. Fields that a type does not need are zero, and left out of
@@ -33,23 +33,23 @@ func Types() []Type {
 type Event struct {
 	ID        string    `json:"id"` // 32 hexadecimal digits; equal ids are copies of one event. See Identify
 	Type      Type      `json:"type"`
-	Time      time.Time `json:"time"` // by log time; of manual: when the person decided
+	Time      time.Time `json:"time"` // by log time; of control: when the person decided
 	Partition int       `json:"partition"`
 	// Offset is that of the message that made the event. What happens between two messages (rules, control records) has the offset
 	// of the one that follows.
 	Offset int64 `json:"offset"`
 
 	Caller  Caller    `json:"caller,omitzero"`
-	Rule    string    `json:"rule,omitempty"` // schemas.ManualRule: closed by hand
+	Rule    string    `json:"rule,omitempty"` // schemas.ControlRule: closed by hand
 	Mode    string    `json:"mode,omitempty"` // enforce or shadow
 	CloseAt time.Time `json:"close_at,omitzero"`
-	Until   time.Time `json:"until,omitzero"` // of the closure, exclusive; of manual: when its effect ends
+	Until   time.Time `json:"until,omitzero"` // of the closure, exclusive; of control: when its effect ends
 	Count   int64     `json:"count,omitempty"`
-	Limit   int64     `json:"limit,omitempty"` // in units of the rule's measure; of manual: the caller's new limit
+	Limit   int64     `json:"limit,omitempty"` // in units of the rule's measure; of control: the caller's new limit
 	Nth     int       `json:"nth,omitempty"`   // of closed: how many closes in a row, for escalation
 	Share   float64   `json:"share,omitempty"` // of warned: the share of the limit that was crossed, as in the rules file
 
-	Action string `json:"action,omitempty"` // of manual, and the fields below: close, open, limit, reset, mode or undo
+	Action string `json:"action,omitempty"` // of control, and the fields below: close, open, limit, reset, mode or undo
 	Author string `json:"author,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	Record string `json:"record,omitempty"` // the control record's id: 32 hexadecimal digits

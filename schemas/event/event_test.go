@@ -34,8 +34,8 @@ func samples() map[Type]Event {
 			Type: Warned, Time: noon(0), Offset: 12, Caller: CallerOf(schemas.Caller{Kind: "key", ID: "\xff\x00"}), Rule: "per-key", Mode: "shadow",
 			Count: 80, Limit: 100, Share: 0.8,
 		},
-		Manual: {
-			Type: Manual, Time: noon(0), Offset: 13, Caller: CallerOf(schemas.Caller{Kind: "key", ID: "alice"}), Action: "limit", Author: "bob",
+		Control: {
+			Type: Control, Time: noon(0), Offset: 13, Caller: CallerOf(schemas.Caller{Kind: "key", ID: "alice"}), Action: "limit", Author: "bob",
 			Reason: "a customer called", Record: strings.Repeat("0f", 16), Rule: "per-key", Limit: 1000, Until: noon(time.Hour),
 		},
 		RulesChanged: {Type: RulesChanged, Time: noon(0), Offset: 14, RulesFrom: "00000000000000aa", RulesTo: "00000000000000bb"},
@@ -85,7 +85,7 @@ func TestASampleOfEachTypeIsWhatTheSchemaSays(t *testing.T) {
 				t.Errorf("%s: got no error with %s 7.5, want one", of, field)
 			}
 			delete(fields, field)
-			if err := schema.Validate(instance); err == nil && (of != Manual || field != "caller" && field != "rule") {
+			if err := schema.Validate(instance); err == nil && (of != Control || field != "caller" && field != "rule") {
 				t.Errorf("%s: got no error without %s, want one", of, field)
 			}
 			again, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
@@ -149,7 +149,7 @@ func TestEventsComeBack(t *testing.T) {
 func TestTheLongestEventFits(t *testing.T) {
 	t.Parallel()
 	for _, b := range []string{"\x01", "\xff", "<", "a"} {
-		e := samples()[Manual]
+		e := samples()[Control]
 		e.Caller = CallerOf(schemas.Caller{Kind: strings.Repeat("k", schemas.MaxCallerKind), ID: strings.Repeat(b, schemas.MaxCallerID)})
 		e.Author, e.Reason = strings.Repeat("<", schemas.MaxAuthor), strings.Repeat("\u2028", schemas.MaxReason/3)
 		e.Rule = strings.Repeat("r", 64)

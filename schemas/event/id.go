@@ -16,10 +16,10 @@ const idBytes = 16
 // their length, so that no two events share an input. One message may close a caller twice, therefore the times are part of it.
 //
 // An owner that counts the same message again makes the same id. Counts are not part of it: the rows of a table that is too small may
-// lack weight after a restart. The id of a manual event is that of its control record, wherever an owner applied it.
+// lack weight after a restart. The id of a control event is that of its control record, wherever an owner applied it.
 func (e *Event) Identify() {
-	if e.Type == Manual {
-		e.ID = identify(&Event{Type: Manual, Record: e.Record})
+	if e.Type == Control {
+		e.ID = identify(&Event{Type: Control, Record: e.Record})
 		return
 	}
 	e.ID = identify(e)

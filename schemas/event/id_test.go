@@ -17,7 +17,7 @@ func TestIDsAreFixed(t *testing.T) {
 		Opened:       "42b0aec3005757c8ee207f0bd68d62b1",
 		Ended:        "be400e040b425ec3e08308da9984781c",
 		Warned:       "1d29471c6228d4c453fda5cc778db488",
-		Manual:       "d76c2323e3f29f43344990c7506fd8e0",
+		Control:       "b7993d4e8e580aed01ae0544e778a86a",
 		RulesChanged: "a355566a38415db0a09e44a9f362212a",
 		Gap:          "32db8d59e9ef3547349f1eb14737cc4f",
 	} {
@@ -62,9 +62,9 @@ func TestWhatMakesAnotherID(t *testing.T) {
 		}
 		seen[e.ID] = name
 	}
-	manual, copied := samples()[Manual], samples()[Manual]
-	copied.Offset, copied.Until = manual.Offset+1, noon(0)
-	if copied.Identify(); copied.ID != manual.ID {
+	applied, copied := samples()[Control], samples()[Control]
+	copied.Offset, copied.Until = applied.Offset+1, noon(0)
+	if copied.Identify(); copied.ID != applied.ID {
 		t.Error("got another id where the same control record was applied elsewhere, want the same")
 	}
 	e := first

@@ -313,7 +313,7 @@ func (x *ControlCaller) GetId() []byte {
 	return nil
 }
 
-// ControlClose closes a caller, as the rule _manual.
+// ControlClose closes a caller, as the rule _control.
 type ControlClose struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Caller *ControlCaller         `protobuf:"bytes,1,opt,name=caller,proto3" json:"caller,omitempty"`

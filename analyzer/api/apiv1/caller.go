@@ -20,22 +20,22 @@ type Caller = event.Caller
 
 // CallerState is the answer of GET /v1/caller: what the owner of the caller's partition counts of it.
 type CallerState struct {
-	At     At          `json:"at"`
-	Now    time.Time   `json:"now"` // the owner's clock: windows are drawn as of this time, or of log time if that is later
-	Caller Caller      `json:"caller"`
-	Rules  []RuleState `json:"rules"` // of the caller's kind, in the order of the file; empty: no rule counts this kind
-	Manual *ByHand     `json:"closed_by_hand,omitempty"`
+	At       At             `json:"at"`
+	Now      time.Time      `json:"now"` // the owner's clock: windows are drawn as of this time, or of log time if that is later
+	Caller   Caller         `json:"caller"`
+	Rules    []RuleState    `json:"rules"` // of the caller's kind, in the order of the file; empty: no rule counts this kind
+	ClosedBy *ControlRecord `json:"closed_by_hand,omitempty"`
 }
 
 // RuleState is one rule of a caller's kind, and what it has counted of the caller.
 type RuleState struct {
-	Rule       string  `json:"rule"`
-	Version    string  `json:"version"`                // of the rule: 16 hexadecimal digits
-	Mode       string  `json:"mode"`                   // enforce or shadow: what holds now
-	ModeByHand *ByHand `json:"mode_by_hand,omitempty"` // who put the rule into mode shadow
-	Window     string  `json:"window"`                 // as people write it, such as "1m sliding"
-	WindowNS   int64   `json:"window_ns"`
-	Measure    string  `json:"measure"` // requests, responses or cost
+	Rule     string         `json:"rule"`
+	Version  string         `json:"version"`                // of the rule: 16 hexadecimal digits
+	Mode     string         `json:"mode"`                   // enforce or shadow: what holds now
+	ModeBy   *ControlRecord `json:"mode_by_hand,omitempty"` // who put the rule into mode shadow
+	Window   string         `json:"window"`                 // as people write it, such as "1m sliding"
+	WindowNS int64          `json:"window_ns"`
+	Measure  string         `json:"measure"` // requests, responses or cost
 
 	Counted    bool      `json:"counted"`               // there is a row: the fields below it are of that
 	NotCounted Uncounted `json:"not_counted,omitempty"` // why there is none
@@ -73,12 +73,12 @@ const (
 
 // Limit is a caller's limit under a rule, and where it comes from.
 type Limit struct {
-	Limit     int64       `json:"limit"`     // in units of the rule's measure
-	Capacity  int64       `json:"capacity"`  // the weight at which the window is full: the limit, or a bucket's burst
-	Unlimited bool        `json:"unlimited"` // nothing closes the caller: limit is the rule's own
-	Source    LimitSource `json:"source"`
-	Override  string      `json:"override,omitempty"` // the id or the network of an override of the rule
-	ByHand    *ByHand     `json:"by_hand,omitempty"`
+	Limit     int64          `json:"limit"`     // in units of the rule's measure
+	Capacity  int64          `json:"capacity"`  // the weight at which the window is full: the limit, or a bucket's burst
+	Unlimited bool           `json:"unlimited"` // nothing closes the caller: limit is the rule's own
+	Source    LimitSource    `json:"source"`
+	Override  string         `json:"override,omitempty"` // the id or the network of an override of the rule
+	By        *ControlRecord `json:"by_hand,omitempty"`
 }
 
 // LimitSource says where a limit comes from.
@@ -92,8 +92,8 @@ const (
 	LimitByHand   LimitSource = "by_hand"
 )
 
-// ByHand is a control record that is in force.
-type ByHand struct {
+// ControlRecord is a control record that is in force.
+type ControlRecord struct {
 	ID     string    `json:"id"` // 32 hexadecimal digits
 	Action string    `json:"action"`
 	Author string    `json:"author"`

@@ -195,7 +195,7 @@ func TestTheZeroTimeIsLeftOut(t *testing.T) {
 		until   time.Time
 		written bool
 	}{{time.Time{}, false}, {time.Time{}.UTC(), false}, {time.Unix(0, 0).UTC(), true}, {time.Unix(0, math.MinInt64).UTC(), true}} {
-		for _, v := range []any{Action{Until: c.until}, ByHand{Until: c.until}, Explanation{Until: c.until}, CallerLine{Until: c.until}, TryRule{Until: c.until}} {
+		for _, v := range []any{Action{Until: c.until}, ControlRecord{Until: c.until}, Explanation{Until: c.until}, CallerLine{Until: c.until}, TryRule{Until: c.until}} {
 			text, err := json.Marshal(v)
 			if err != nil || strings.Contains(string(text), `"until"`) != c.written {
 				t.Errorf("%T: got %s and %v, want until: %v", v, text, err, c.written)

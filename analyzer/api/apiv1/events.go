@@ -6,7 +6,7 @@ import "time"
 // left out.
 type Event struct {
 	ID        string    `json:"id"`   // equal ids are copies of one event
-	Type      string    `json:"type"` // closed, extended, opened, ended, warned, manual, rules_changed, gap, or one of a later version
+	Type      string    `json:"type"` // closed, extended, opened, ended, warned, control, rules_changed, gap, or one of a later version
 	Time      time.Time `json:"time"`
 	Partition int       `json:"partition"`
 	Offset    int64     `json:"offset"` // of the message of requests that made it
@@ -19,7 +19,7 @@ type Event struct {
 	Limit     int64     `json:"limit,omitempty"`
 	Nth       int       `json:"nth,omitempty"`    // of closed: how many closes in a row
 	Share     float64   `json:"share,omitempty"`  // of warned: the share of the limit that was crossed
-	Action    string    `json:"action,omitempty"` // of manual, as are the next four
+	Action    string    `json:"action,omitempty"` // of control, as are the next four
 	Author    string    `json:"author,omitempty"`
 	Reason    string    `json:"reason,omitempty"`
 	Record    string    `json:"record,omitempty"`

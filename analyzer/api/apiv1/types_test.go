@@ -18,7 +18,7 @@ import (
 func types() map[string]any {
 	all := make(map[string]any)
 	for _, v := range []any{
-		Action{}, ActionAnswer{}, ActionList{}, At{}, BoardStatus{}, Busy{}, BusyCaller{}, ByHand{}, ByWhom{}, Caller{}, CallerLine{},
+		Action{}, ActionAnswer{}, ActionList{}, At{}, BoardStatus{}, Busy{}, BusyCaller{}, ControlRecord{}, ByWhom{}, Caller{}, CallerLine{},
 		CallerList{}, CallerState{}, CloseRequest{}, Closure{}, ControlStatus{}, DecisionEvent{}, DecisionList{}, DecisionView{}, Event{},
 		EarlyClosure{}, Explanation{}, FieldDiff{}, GateComparison{}, Limit{}, LimitRequest{}, LimitSource(""), ModeRequest{}, OpenRequest{}, OverrideDiff{}, Part{},
 		PartitionStatus{}, PartitionView{}, Problem{}, ResetRequest{}, Rule{}, RuleDiff{}, RuleExplanation{}, RuleState{}, Rules{}, RulesCheck{}, RulesDiff{},

@@ -135,8 +135,8 @@ func sentence(e *event.Event) string {
 		return fmt.Sprintf("%s %s open again: its closure by rule %s is over", caller, is, rule)
 	case event.Warned:
 		return fmt.Sprintf("%s has reached %g %% of the limit of rule %s%s", caller, 100*e.Share, rule, ofLimit(e))
-	case event.Manual:
-		return manual(e)
+	case event.Control:
+		return decided(e)
 	case event.RulesChanged:
 		return fmt.Sprintf("the rules changed from %s to %s", printable.Of(e.RulesFrom), printable.Of(e.RulesTo))
 	case event.Gap:
@@ -145,13 +145,13 @@ func sentence(e *event.Event) string {
 	return string(printable.Of(string(e.Type)))
 }
 
-// manual says what a person decided.
-func manual(e *event.Event) string {
+// decided says what a person decided.
+func decided(e *event.Event) string {
 	text := fmt.Sprintf("%s: %s", printable.Of(e.Author), printable.Of(e.Action))
 	if e.Caller.Kind != "" {
 		text += " " + string(printable.Of(e.Caller.String()))
 	}
-	if e.Rule != "" && e.Rule != schemas.ManualRule {
+	if e.Rule != "" && e.Rule != schemas.ControlRule {
 		text += " under rule " + string(printable.Of(e.Rule))
 	}
 	if !e.Until.IsZero() {

@@ -31,9 +31,9 @@ func TestTextsAreSentences(t *testing.T) {
 	shadow.Mode = "shadow"
 	warned := made(event.Warned)
 	warned.Share, warned.Count = 0.8, 800
-	manual := made(event.Manual)
-	manual.Author, manual.Action, manual.Reason, manual.Rule = "alice", "close", "ticket 4711\nand more", "_manual"
-	mode := &event.Event{Type: event.Manual, Time: at, Author: "bob", Action: "mode", Rule: "per-ip"}
+	closed := made(event.Control)
+	closed.Author, closed.Action, closed.Reason, closed.Rule = "alice", "close", "ticket 4711\nand more", "_control"
+	mode := &event.Event{Type: event.Control, Time: at, Author: "bob", Action: "mode", Rule: "per-ip"}
 	hostile := made(event.Ended)
 	hostile.Caller = event.CallerOf(schemas.Caller{Kind: "key", ID: "a\x1b[2J\n<!channel>\xff"})
 	for want, e := range map[string]*event.Event{
@@ -43,7 +43,7 @@ func TestTextsAreSentences(t *testing.T) {
 		"ip:203.0.113.9 is open again: its closure by rule per-ip ended early":                         made(event.Opened),
 		"ip:203.0.113.9 is open again: its closure by rule per-ip is over":                             made(event.Ended),
 		"ip:203.0.113.9 has reached 80 % of the limit of rule per-ip (800 of 1,000)":                   warned,
-		`alice: close ip:203.0.113.9 until 2026-01-02 04:04:05 UTC: ticket 4711\nand more`:             manual,
+		`alice: close ip:203.0.113.9 until 2026-01-02 04:04:05 UTC: ticket 4711\nand more`:             closed,
 		"bob: mode under rule per-ip":                                                    mode,
 		"the rules changed from a to b":                                                  {Type: event.RulesChanged, Partition: 3, RulesFrom: "a", RulesTo: "b"},
 		"events of partition 3, offsets 5 to 9, may be missing":                          {Type: event.Gap, Partition: 3, From: 5, To: 9},

@@ -22,7 +22,7 @@ func anyEvent(t *rapid.T) *event.Event {
 		Partition: rapid.Int().Draw(t, "partition"),
 		Offset:    rapid.Int64().Draw(t, "offset"),
 		Caller:    event.CallerOf(schemas.Caller{Kind: rapid.SampledFrom([]string{"", "ip", "key"}).Draw(t, "kind"), ID: text.Draw(t, "id")}),
-		Rule:      rapid.OneOf(rapid.SampledFrom([]string{"", "login", "api-a", "api-b", schemas.ManualRule}), text).Draw(t, "rule"),
+		Rule:      rapid.OneOf(rapid.SampledFrom([]string{"", "login", "api-a", "api-b", schemas.ControlRule}), text).Draw(t, "rule"),
 		Mode:      rapid.SampledFrom([]string{"", "enforce", "shadow"}).Draw(t, "mode"),
 		Count:     rapid.Int64().Draw(t, "count"),
 		Limit:     rapid.Int64().Draw(t, "limit"),

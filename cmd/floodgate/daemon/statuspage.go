@@ -35,7 +35,7 @@ type partitionStatus struct {
 	Next      int64  `json:"next"`
 	Requests  uint64 `json:"requests"`
 	Closed    int64  `json:"closed"`
-	ByHand    int    `json:"by_hand"`              // control records in force
+	InForce   int    `json:"controls_in_force"`    // control records in force
 	Control   int64  `json:"control"`              // the next record of the topic of control to be applied
 	Trouble   string `json:"no_control,omitempty"` // why the topic of control cannot be read
 }
@@ -67,7 +67,7 @@ func statusOf(a *analyzer.Analyzer, now time.Time) analyzerStatus {
 	for _, o := range a.Stats() {
 		p := partitionStatus{
 			Partition: o.Partition, State: o.State.String(), Next: o.Next, Requests: o.Fold.Requests, Closed: o.Publish.InForce,
-			ByHand: o.Fold.InForce, Control: o.Control.Next,
+			InForce: o.Fold.InForce, Control: o.Control.Next,
 		}
 		if o.Control.Trouble != nil {
 			p.Trouble = o.Control.Trouble.Error()

@@ -39,7 +39,7 @@ func (d *installation) summarize(ctx context.Context) (*Summary, error) {
 	if err != nil {
 		return nil, fmt.Errorf("audit the store: %w", err)
 	}
-	decided, err := readByHand(ctx, d.client)
+	decided, err := readDecided(ctx, d.client)
 	if err != nil {
 		return nil, fmt.Errorf("audit what was decided by hand: %w", err)
 	}

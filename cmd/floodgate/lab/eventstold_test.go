@@ -125,7 +125,7 @@ func (a *actor) decisions(where string, events []apiv1.Event) (list []decided) {
 	said := make(map[string]decided)
 	for i := range events {
 		e := &events[i]
-		if e.Type != "manual" && e.Type != "rules_changed" {
+		if e.Type != "control" && e.Type != "rules_changed" {
 			continue
 		}
 		d := decided{

@@ -270,7 +270,7 @@ func encodeStore(p command.Process, partitions []storePartition, rows []storeRow
 
 // controlRow is one line of the store's output about a control record.
 type controlRow struct {
-	Type      string `json:"type"` // by_hand
+	Type      string `json:"type"` // control_record
 	Partition int    `json:"partition"`
 	ID        string `json:"id"`
 	Action    string `json:"action"`
@@ -302,7 +302,7 @@ func controlRows(partitions []storePartition, wanted func(caller string) bool) (
 func newControlRow(m *override.Record, partition int) controlRow {
 	c := &m.Control
 	row := controlRow{
-		Type: "by_hand", Partition: partition, ID: c.ID.String(), Action: c.Action.String(), Rule: c.Rule, Limit: c.Limit,
+		Type: "control_record", Partition: partition, ID: c.ID.String(), Action: c.Action.String(), Rule: c.Rule, Limit: c.Limit,
 		Author: c.Author, Reason: c.Reason, Time: rowTime(c.Time), From: m.From,
 	}
 	if c.Caller != (schemas.Caller{}) {
@@ -353,7 +353,7 @@ func renderControl(out io.Writer, rows []controlRow) {
 	if len(rows) == 0 {
 		return
 	}
-	t := terminal.NewTable(out, "by hand", "caller", "rule", "state", "author", "reason", "time", "partition", "id")
+	t := terminal.NewTable(out, "control record", "caller", "rule", "state", "author", "reason", "time", "partition", "id")
 	for i := range rows {
 		r := &rows[i]
 		at, _ := time.Parse(time.RFC3339Nano, r.Time) // rowTime made it

@@ -120,7 +120,7 @@ func TestStoreShowsWhatPeopleHaveDecided(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := out.String()
-	if strings.Count(text, "\n") != 2 || !regexp.MustCompile(`"type":"by_hand".*"action":"limit","caller":"key:nine","rule":"small","limit":99,.*"from":7,"undone_by":"eve: over"`).MatchString(text) || !strings.Contains(text, `"action":"mode"`) {
+	if strings.Count(text, "\n") != 2 || !regexp.MustCompile(`"type":"control_record".*"action":"limit","caller":"key:nine","rule":"small","limit":99,.*"from":7,"undone_by":"eve: over"`).MatchString(text) || !strings.Contains(text, `"action":"mode"`) {
 		t.Errorf("of one caller: got\n%s\nwant its record, and the one about no caller", text)
 	}
 	if rows := controlRows(folded(t, storeRules, at, nil), all); len(rows) != 0 {

@@ -52,7 +52,7 @@ func (v decisionsView) table(inForce []schemas.Decision) {
 		t := terminal.NewTable(v.out, "closed at (UTC)", "until", "caller", "rule", "mode", "count", "limit", "window", "ahead of time")
 		for _, d := range inForce {
 			rule, counted := d.Rule, []any{d.Evidence.Count, d.Evidence.Limit, time.Duration(d.Evidence.Window)}
-			if rule == schemas.ManualRule {
+			if rule == schemas.ControlRule {
 				rule, counted = "by hand", []any{"", "", ""}
 			}
 			t.AppendRow(terminal.Cells(
@@ -107,9 +107,9 @@ func (v decisionsView) change(c *board.Event, now time.Time) error {
 	if v.json {
 		return v.encode(c.Kind.String(), d, now)
 	}
-	manual := d.Rule == schemas.ManualRule
+	byPerson := d.Rule == schemas.ControlRule
 	rule := string(printable.Of(d.Rule))
-	if manual {
+	if byPerson {
 		rule = "hand"
 	}
 	line := fmt.Sprintf("%s %-7s %s by %s", now.UTC().Format(stamp), c.Kind, terminal.Caller(d.Caller.String()), rule)
@@ -118,7 +118,7 @@ func (v decisionsView) change(c *board.Event, now time.Time) error {
 	}
 	if d.Until > d.CloseAt && (c.Kind == board.Closed || c.Kind == board.Changed) {
 		line += " until " + unix(d.Until).Format(stamp)
-		if !manual {
+		if !byPerson {
 			line += fmt.Sprintf(": %d of %d in %v", d.Evidence.Count, d.Evidence.Limit, time.Duration(d.Evidence.Window))
 		}
 	}

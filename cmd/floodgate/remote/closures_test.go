@@ -80,7 +80,7 @@ func TestDecisionsShowsWhatComesAheadOfTime(t *testing.T) {
 func TestWhatIsClosedByHandSaysSo(t *testing.T) {
 	noon := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 	d := schemas.Decision{
-		Rule: schemas.ManualRule, Caller: schemas.Caller{Kind: "key", ID: "a"}, Mode: schemas.ModeEnforce,
+		Rule: schemas.ControlRule, Caller: schemas.Caller{Kind: "key", ID: "a"}, Mode: schemas.ModeEnforce,
 		CloseAt: noon.UnixNano(), Until: noon.Add(time.Hour).UnixNano(), Evidence: schemas.Evidence{Window: int64(time.Hour)},
 	}
 	var table, line bytes.Buffer

@@ -88,7 +88,7 @@ func eventText(e *apiv1.Event) string {
 		return fmt.Sprintf("ended %s, closed since %s", by, when(e.CloseAt))
 	case event.Warned:
 		return fmt.Sprintf("warned %s: %d of %d, over %g %%", by, e.Count, e.Limit, 100*e.Share)
-	case event.Manual:
+	case event.Control:
 		return fmt.Sprintf("%s %s%s by hand: %s: %s (%s)", printable.Of(e.Action), caller, ruleText(e.Rule), printable.Of(e.Author),
 			printable.Of(e.Reason), printable.Of(e.Record))
 	case event.RulesChanged:

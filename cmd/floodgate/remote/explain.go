@@ -107,7 +107,7 @@ func printRule(b *strings.Builder, r *apiv1.RuleExplanation, verdict string) {
 	if r.Counted {
 		fmt.Fprintf(b, "  counted: %d of %d, %d left\n", r.Count, r.Limit.Capacity, r.Remaining)
 	}
-	for _, by := range []*apiv1.ByHand{r.ModeByHand, r.Limit.ByHand} {
+	for _, by := range []*apiv1.ControlRecord{r.ModeBy, r.Limit.By} {
 		if by != nil {
 			fmt.Fprintf(b, "  by hand: %s by %s at %s until %s: %s; id %s\n",
 				printable.Of(by.Action), printable.Of(by.Author), when(by.Time), when(by.Until), printable.Of(by.Reason), printable.Of(by.ID))

@@ -83,7 +83,7 @@ function fillRow(row, c) {
   const over = c.endedAt || c.until <= at;
   setText(until, over ? "open" : c.closeAt > at ? `closes in ${span(c.closeAt - at)}` : span(c.until - at));
   if (until.title !== utc(c.until)) until.title = utc(c.until);
-  setText(rule, c.rule === "_manual" ? "by hand" : c.rule);
+  setText(rule, c.rule === "_control" ? "by hand" : c.rule);
   setText(why, reason(c));
   row.dataset.mode = c.mode;
   row.classList.toggle("over", Boolean(over));
@@ -94,7 +94,7 @@ function reason(c) {
   const words = [];
   if (c.mode === "shadow") words.push("shadow, not blocked");
   if (c.early) words.push("predicted");
-  if (c.rule === "_manual") words.push("a person has closed it");
+  if (c.rule === "_control") words.push("a person has closed it");
   else words.push(`${number(c.count)} of ${number(c.limit)} in ${span(c.windowNs / 1e6)}`);
   return words.join(" · ");
 }

@@ -77,7 +77,7 @@ function repeats(item, newer) {
 
 function ofRules(item) {
   const until = item.kind !== "ended" && item.kind !== "opened" && known(item.until) ? ` until ${time(item.until)}` : "";
-  const words = [kinds[item.kind] ?? item.kind, until, item.rule === "_manual" ? " by hand" : ` by rule ${item.rule}`, item.early ? ", predicted" : "", item.mode === "shadow" ? ", in shadow mode" : ""];
+  const words = [kinds[item.kind] ?? item.kind, until, item.rule === "_control" ? " by hand" : ` by rule ${item.rule}`, item.early ? ", predicted" : "", item.mode === "shadow" ? ", in shadow mode" : ""];
   return h("li", {}, moment(item.at), h("span", { class: "what" }, words.join("")));
 }
 

@@ -8,15 +8,15 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// byHand holds the callers of the control records that people wrote by the demo's API. The audit expects other counts of them.
-type byHand struct {
+// decided holds the callers of the control records that people wrote by the demo's API. The audit expects other counts of them.
+type decided struct {
 	reset  map[string]bool // by id: their counts in the store have started again
 	closed map[string]bool // by id: they were closed, or had another limit, and may be closed without having reached the demo's
 }
 
-// readByHand reads the control records.
-func readByHand(ctx context.Context, client *kafkaio.Client) (byHand, error) {
-	h := byHand{make(map[string]bool), make(map[string]bool)}
+// readDecided reads the control records.
+func readDecided(ctx context.Context, client *kafkaio.Client) (decided, error) {
+	h := decided{make(map[string]bool), make(map[string]bool)}
 	cursor := kafkaio.NewCursor(client, kafkaio.CursorConfig{Topic: schemas.DefaultTopicNames().Control, Offset: kafkaio.Earliest, MaxBytes: 4 << 20})
 	_, end, err := cursor.Range(ctx)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 // decidedPartitions is how many partitions the analyzer of TestEachActMakesOneEvent owns.
 const decidedPartitions = 2
 
-// decided is what an event of type manual or rules_changed says, as far as whoever acted knows it.
+// decided is what an event of type control or rules_changed says, as far as whoever acted knows it.
 type decided struct {
 	of, action, caller, rule, author, reason, record, target string
 
@@ -110,7 +110,7 @@ func (a *actor) act(d decided, args ...string) (record string) {
 	var id schemas.ControlID
 	_, _ = rand.Read(id[:]) // never fails
 	record = a.send(d, id.String(), args...)
-	d.of, d.action, d.record = "manual", args[0], record
+	d.of, d.action, d.record = "control", args[0], record
 	if kind, key, found := strings.Cut(d.caller, ":"); found {
 		d.partition = schemas.Partition(schemas.DefaultPartitionKey().Hash(kind, key), decidedPartitions)
 	}

@@ -42,7 +42,7 @@ func TestGrowthKeepsWhatPeopleDecided(t *testing.T) {
 		ids[closed] = d.act(old, "close", "key:"+closed, "--for", "24h")
 		d.act(old, "limit", "key:"+limited, "r", "8", "--for", "24h")
 		d.act(old, "open", "key:"+opened, "--for", "24h")
-		oldGate.closes(closed, "closed by hand", schemas.ManualRule)
+		oldGate.closes(closed, "closed by hand", schemas.ControlRule)
 		oldGate.closes(opened, "opened by hand")
 		d.send(limited, 2)
 		ends[closed] = d.explained(old, closed, "closed by hand", func(e *apiv1.Explanation) bool { return e.Verdict == apiv1.ClosedByHand }).Until
@@ -64,7 +64,7 @@ func TestGrowthKeepsWhatPeopleDecided(t *testing.T) {
 		d.explained(grown, closed, "closed by hand, to the same end", func(e *apiv1.Explanation) bool {
 			return e.Verdict == apiv1.ClosedByHand && e.Until.Equal(ends[closed]) && e.At.Partition == p
 		})
-		g.closes(closed, "closed by hand, at the new gate", schemas.ManualRule)
+		g.closes(closed, "closed by hand, at the new gate", schemas.ControlRule)
 		counts := func(key, what string, count, limit int64, are ...apiv1.Verdict) {
 			t.Helper()
 			d.explained(grown, key, fmt.Sprintf("%s in partition %d", what, p), func(e *apiv1.Explanation) bool {
