@@ -58,6 +58,8 @@ func TestCoarseStories(t *testing.T) {
 			[]view{{12 * second, 12}, {16 * second, 7}}},
 		"late, into the older half": {[]entry{{0, 1}, {6 * second, 5}, {second, 3}}, State{0, 4, 6 * second, 5},
 			[]view{{6 * second, 9}, {10 * second, 5}}},
+		"late, as old as the older half": {[]entry{{0, 1}, {6 * second, 5}, {0, 3}}, State{0, 4, 6 * second, 5},
+			[]view{{6 * second, 9}, {10*second - 1, 9}, {10 * second, 5}}},
 		"late, and its own older half": {[]entry{{6 * second, 5}, {second, 3}}, State{second, 3, 6 * second, 5},
 			[]view{{6 * second, 8}, {11 * second, 5}}},
 		"older than both halves": {[]entry{{second, 1}, {7 * second, 5}, {0, 3}}, State{second, 1, 7 * second, 5},

@@ -29,23 +29,66 @@ func TestShapesTellWindowsApart(t *testing.T) {
 
 func TestStatesThatAreNotValid(t *testing.T) {
 	tests := []struct {
-		a      Algorithm
+		a      interface{ Valid(s State) bool }
 		states []State
 	}{
 		{NewFixed(sec), []State{{1}, {1, 0}, {1, -1}, {1, 2, -1}, {1, 0, 3}, {1, 2, 3, 4}}},
 		{NewCalendar(Day, time.UTC, 1), []State{{1}, {1, 2}, {1, 1, 1}, {2, 1, 1}, {1, 2, 0}, {1, 2, 3, 4}}},
 		{NewSliding(sec, 2), []State{{1}, {1, 0}, {1, 0, 1}, {1, 1, 0}, {1, 1, -1, 1}, {1, 1, 1, 1, 1}}},
 		{NewLog(sec), []State{{1}, {1, 1}, {1, 1, 0}, {2, 1, 1}, {2, 1, 1, 1, 1}, {2, 2, 1, 1, 1}, {1, 1, 1, 1}, {0, 1, -1, 2, 1}}},
-		{NewGCRA(sec, 0), []State{{1, 2}}},
+		{NewGCRA(sec, 0), []State{{1, 2}, {1}, {1, 1, 1}}},
+		{NewLog(sec).Coarse(), []State{{1}, {1, 0}, {1, 1, 1}, {1, 1, 1, 1}, {1, 0, 2, 1}, {1, 1, 2, 0}, {1, 1, 2, 1, 3, 1}}},
 	}
 	for _, test := range tests {
 		if !test.a.Valid(nil) {
-			t.Errorf("%s: a new window is not valid", test.a.Shape())
+			t.Errorf("%T: a new window is not valid", test.a)
 		}
 		for _, s := range test.states {
 			if test.a.Valid(s) {
-				t.Errorf("%s: %v is valid", test.a.Shape(), s)
+				t.Errorf("%T: %v is valid", test.a, s)
 			}
+		}
+	}
+}
+
+func TestTheSmallestStatesAreValid(t *testing.T) {
+	for _, test := range []struct {
+		a      interface{ Valid(s State) bool }
+		states []State
+	}{
+		{NewFixed(sec), []State{{0, 1}, {0, 1, 0}}},
+		{NewCalendar(Day, time.UTC, 1), []State{{0, 1, 1}}},
+		{NewSliding(sec, 2), []State{{0, 1}, {0, 1, 1}, {0, 1, 0, 1}}},
+		{NewLog(sec), []State{{1, 0, 1}, {2, 0, 1, 1, 1}}},
+		{NewGCRA(sec, 0), []State{{0, 0}, {1, 0}}},
+		{NewLog(sec).Coarse(), []State{nil, {0, 1}, {0, 1, 1, 1}}},
+	} {
+		for _, s := range test.states {
+			if !test.a.Valid(s) {
+				t.Errorf("%T: %v is not valid", test.a, s)
+			}
+		}
+	}
+}
+
+// TestAStateExpiresWhenItsLastEntryCannotMatter, and not later: rows are kept until then.
+func TestAStateExpiresWhenItsLastEntryCannotMatter(t *testing.T) {
+	at := 3*second + 1
+	for _, test := range []struct {
+		a    interface{ Expiry(s State) int64 }
+		s    State
+		want int64
+	}{
+		{NewFixed(10 * time.Second), State{0, 2}, 12 * second}, // two seconds of grace
+		{NewFixed(time.Second), State{3, 2}, 5 * second},       // the grace is no longer than a window
+		{NewCalendar(Hour, time.UTC, 1), State{0, 3600 * second, 2}, 3600 * second},
+		{NewSliding(10*time.Second, 5), State{1, 2}, 14 * second}, // slots of 2 s; this one and five more
+		{NewLog(10 * time.Second), State{2, at, 2}, at + 10*second},
+		{NewLog(10 * time.Second).Coarse(), State{second, 1, at, 2}, at + 10*second},
+		{NewGCRA(10*time.Second, 0), State{5*second + 1, at}, 5*second + 1},
+	} {
+		if got := test.a.Expiry(test.s); got != test.want {
+			t.Errorf("%T: %v: got %v, want %v", test.a, test.s, time.Duration(got), time.Duration(test.want))
 		}
 	}
 }
