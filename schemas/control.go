@@ -23,7 +23,7 @@ type ControlID [16]byte
 // String returns the id as 32 hexadecimal digits.
 func (id ControlID) String() string { return hex.EncodeToString(id[:]) }
 
-// ParseControlID undoes String.
+// ParseControlID returns the id of a text that String has made.
 func ParseControlID(s string) (ControlID, error) {
 	var id ControlID
 	b, err := hex.DecodeString(s)
@@ -44,7 +44,7 @@ const (
 	ControlOpen                           // Caller has no limit under Rule: counting goes on, and what is closed opens
 	ControlLimit                          // Caller has Limit under Rule, and keeps its counts
 	ControlReset                          // the windows and the escalation of Caller under Rule start from zero, and what they closed opens
-	ControlMode                           // the decisions of Rule are shadow ones, those in force again
+	ControlMode                           // the decisions of Rule are shadow ones, also those that are in force
 	ControlUndo                           // ends the effect of the record Target
 	ControlRules                          // a note: the rules RulesID have this Text. It changes nothing
 	ControlTake                           // the owner of Epoch has taken Partition of Topic over

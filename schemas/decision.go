@@ -53,11 +53,11 @@ type Share struct {
 // Covers reports whether the share holds at t, in Unix nanoseconds.
 func (s *Share) Covers(t int64) bool { return s.From <= t && t < s.Until }
 
-// Decision says that a caller is closed under a rule from CloseAt until Until, and perhaps once more in the span Next. It may
-// also give the caller a share, which limits it while no span covers the time. It is absolute: applying it twice changes
-// nothing, and a newer one for the same rule and caller replaces all of it. Until ≤ CloseAt opens the caller again; such a
-// decision has no Next, as what is predicted for a caller that is open is the first span. Compare decisions with
-// reflect.DeepEqual, as == compares where Share points and not what is there.
+// Decision says that a caller is closed under a rule from CloseAt until Until, and perhaps once more in the span Next. It may also give
+// the caller a share, which limits it while no span covers the time. It is absolute: applying it twice changes nothing, and a newer one
+// for the same rule and caller replaces all of it. Until ≤ CloseAt opens the caller again. Such a decision has no Next: for an open
+// caller, a predicted closure is the first span. Compare decisions with reflect.DeepEqual, as == compares where Share points and not
+// what is there.
 type Decision struct {
 	Rule        string
 	RuleVersion uint64 // fingerprint of the rule as it was when this was decided
@@ -67,7 +67,7 @@ type Decision struct {
 	Until       int64  // Unix nanoseconds, exclusive
 	Early       bool   // the closure from CloseAt until Until is predicted, and not counted yet
 	Next        Span   // the closure after that one: CloseAt ≥ the Until above, and Until > CloseAt. Zero if none is known
-	Share       *Share // nil if none. Copies of a decision have it in common, so nobody changes it
+	Share       *Share // nil if none. Copies of a decision share it: do not change it
 	Partition   int32  // of the decisions topic; the owner of requests[p] writes only decisions[p]
 	Epoch       uint64
 	Seq         uint64 // per partition and epoch, rising

@@ -136,9 +136,9 @@ func (enc *FrameEncoder) appendEntry(e *Entry, kind, id, resource uint16) {
 	enc.entries = b
 }
 
-// AppendTo appends to dst the frame that has the header of head and the entries collected; head.Entries is not looked
-// at. It fails where head is of another kind of frame than Reset was told, or has a sequence number that does not fit
-// it. The entries stay until Reset.
+// AppendTo appends to dst the frame that has the header of head and the collected entries. It does not look at head.Entries. It fails if
+// head.Source is not the source of the last Reset, or if the sequence number does not fit the kind of frame. The entries stay until
+// Reset.
 func (enc *FrameEncoder) AppendTo(dst []byte, head *Frame) ([]byte, error) {
 	if head.Source != enc.source {
 		return dst, fmt.Errorf("%w: got source %v in the header, %v for the entries", ErrFrameBounds, head.Source, enc.source)

@@ -33,7 +33,8 @@ func (e *Event) Encode() []byte {
 }
 
 // Decode reads a message's value. It ignores fields that it does not know, and returns an event of a type that it does not know: see
-// Event.Known. Every other mistake is an error that is ErrFormat. Texts are what some program wrote: print them as such.
+// Event.Known. Every other mistake is an error that is ErrFormat. Any program may have written the texts: print them with package
+// printable.
 func Decode(value []byte) (Event, error) {
 	if len(value) > MaxBytes {
 		return Event{}, fmt.Errorf("%w: got %d bytes, want at most %d", ErrFormat, len(value), MaxBytes)

@@ -18,7 +18,7 @@ const (
 	Opened       Type = "opened"        // its closure ended early: by new rules, or by hand
 	Ended        Type = "ended"         // its closure ended at its time, as log time has it
 	Warned       Type = "warned"        // it crossed a share of its limit at which the rule warns
-	Control       Type = "control"        // an owner applied what a person decided: a control record
+	Control      Type = "control"       // an owner applied what a person decided: a control record
 	RulesChanged Type = "rules_changed" // other rules count from this offset on
 	Gap          Type = "gap"           // events of these offsets may be missing from the topic
 )

@@ -12,11 +12,12 @@ import (
 const idBytes = 16
 
 // Identify sets the id: the first 16 bytes, in hexadecimal digits, of the SHA-256 over what the event is about. That is its type,
-// partition, offset, times, rule, caller and share, the control record, the rules, and the offsets of a gap. Texts are preceded by
-// their length, so that no two events share an input. One message may close a caller twice, therefore the times are part of it.
+// partition, offset, times, rule, mode, caller and share, the control record, the rules, and the offsets of a gap. Each text has its
+// length before it, so that no two events share an input. The times are part of it because one message may close a caller twice.
 //
-// An owner that counts the same message again makes the same id. Counts are not part of it: the rows of a table that is too small may
-// lack weight after a restart. The id of a control event is that of its control record, wherever an owner applied it.
+// An owner that counts the same message again makes the same id. Counts are not part of it: after a restart, the rows of a table that is
+// too small may lack weight. The id of a control event depends on the id of its control record only, so it is the same wherever an owner
+// applied the record.
 func (e *Event) Identify() {
 	if e.Type == Control {
 		e.ID = identify(&Event{Type: Control, Record: e.Record})
@@ -25,8 +26,8 @@ func (e *Event) Identify() {
 	e.ID = identify(e)
 }
 
-// IdentifyWithin sets an id that the event shares with equal ones of the same time, rounded down to a multiple of d, whatever their
-// offsets are. It is for what may happen with each message: one event of many is written.
+// IdentifyWithin sets an id that leaves out the offset, and has the time rounded down to a multiple of d. So all equal events within d
+// have one id, and are written once. It is for events that may happen with each message.
 func (e *Event) IdentifyWithin(d time.Duration) {
 	same := *e
 	same.Offset, same.Time = 0, e.Time.Truncate(d)

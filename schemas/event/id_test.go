@@ -17,7 +17,7 @@ func TestIDsAreFixed(t *testing.T) {
 		Opened:       "42b0aec3005757c8ee207f0bd68d62b1",
 		Ended:        "be400e040b425ec3e08308da9984781c",
 		Warned:       "1d29471c6228d4c453fda5cc778db488",
-		Control:       "b7993d4e8e580aed01ae0544e778a86a",
+		Control:      "b7993d4e8e580aed01ae0544e778a86a",
 		RulesChanged: "a355566a38415db0a09e44a9f362212a",
 		Gap:          "32db8d59e9ef3547349f1eb14737cc4f",
 	} {

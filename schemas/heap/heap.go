@@ -56,7 +56,7 @@ func (h *Heap[T]) Remove(at int) T {
 // Clear removes all values and frees their memory.
 func (h *Heap[T]) Clear() { h.items = nil }
 
-// placed tells that the value at a place was not there before.
+// placed calls moved for the value at a place, because the value was not there before.
 func (h *Heap[T]) placed(at int) {
 	if h.moved != nil {
 		h.moved(&h.items[at], at)

@@ -4,6 +4,6 @@
 //	NAME [WORD ...] SHA256      a line; Format says which words
 //	Open ──▶ File ── Find(secret) ──▶ the line's Entry
 //
-// The file is read again when it changes. A file that cannot be read, or that has no line that is right, changes nothing. One that
-// has a mistake beside right lines adds nothing, and revokes what it does not name. The log says so, and Refused.
+// The file is read again when it changes. A file that cannot be read, or that has no valid line, changes nothing. A file that has valid
+// lines and a mistake adds nothing, and revokes the secrets that it does not name. The log and Refused then say why.
 package keyfile

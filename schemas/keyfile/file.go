@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Checked is how often a file is read again, while it is asked.
+// Checked is the shortest time between two reads of a file. Find, FindSum and Refused read the file again after that.
 const Checked = time.Second
 
 // File is the entries of a file. Open makes one. Any goroutine may use it.
@@ -50,7 +50,7 @@ func Open[T any](path string, format Format[T], now time.Time, logger *slog.Logg
 	return f, nil
 }
 
-// read returns the file's contents, and one byte more than is allowed of those that are too long.
+// read returns the contents of the file, at most MaxSize+1 bytes, so that a file that is too long is noticed.
 func (f *File[T]) read() ([]byte, error) {
 	file, err := os.Open(f.path)
 	if err != nil {
@@ -108,7 +108,7 @@ func (f *File[T]) failed(what string, err error) {
 	f.err = err.Error()
 }
 
-// Refused returns why the newest contents of the file are not in use, or "". Nothing in them counts but what they revoke.
+// Refused returns why the newest contents of the file are not in use, or "". Such contents may revoke secrets, but they add none.
 func (f *File[T]) Refused(now time.Time) string {
 	f.refresh(now)
 	f.mu.Lock()

@@ -29,7 +29,7 @@ type Format[T any] struct {
 	Words  string                          // the words of a line, for errors: "NAME ROLE SHA256". Their number is how many a line has
 	Value  func(words []string) (T, error) // reads the words between name and sum; nil where there are none
 	Name   func(name string) error         // refuses a name of the right form; nil refuses none. Its error must not repeat the name
-	Lower  func(before, now T) T           // of two values of one entry, the one that allows less; nil: that of before
+	Lower  func(before, now T) T           // returns the value that allows less; nil: an entry keeps its value of before
 }
 
 // Parse reads the lines of a file. White space separates words. Empty lines and lines that begin with # are left out. Two lines
@@ -42,7 +42,8 @@ func (f Format[T]) Parse(text []byte) ([]Entry[T], error) {
 	return list, nil
 }
 
-// lines returns all lines that are right, and what is wrong with the first that is not. It returns no line of a file that is too long.
+// lines returns the valid lines, and an error about the first invalid one. It returns no lines of a file that is too long, or that has
+// too many.
 func (f Format[T]) lines(text []byte) (list []Entry[T], err error) {
 	if len(text) > MaxSize {
 		return nil, fmt.Errorf("%w: got more than %d bytes", f.Err, MaxSize)

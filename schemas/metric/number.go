@@ -45,8 +45,8 @@ func (n Numbers[S]) Collect(out chan<- prometheus.Metric, s *S, labels ...string
 	}
 }
 
-// Counters sends a counter for each value of a label, and 0 for each known one that has none: the rate of a series that begins with 1
-// does not show the first of it. The description has this label only. Values must be UTF-8.
+// Counters sends a counter for each value of a label. It sends 0 for each known value that has none yet, because the rate of a series
+// that begins with 1 does not show its first event. The description has this label only. Values must be UTF-8.
 func Counters(out chan<- prometheus.Metric, desc *prometheus.Desc, values map[string]uint64, known ...string) {
 	for label, n := range values {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), label)

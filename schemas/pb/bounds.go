@@ -27,9 +27,8 @@ func validateDecision(d *schemas.Decision) error {
 	return d.Caller.Validate()
 }
 
-// validateNext judges the closures as they are written, before they are clamped: a closure that begins before the one before
-// it ends is refused, however long that one is. A decision that opens has none: what is predicted for a caller that is open
-// is the first closure.
+// validateNext judges the closures as they are written, before they are clamped: a closure that begins before the one before it ends is
+// refused, however long that one is. A decision that opens has no Next: for an open caller, a predicted closure is the first one.
 func validateNext(d *schemas.Decision) error {
 	next := d.Next
 	switch {
