@@ -1,24 +1,26 @@
 package fold
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"time"
 )
 
-// expirySlack is how long a row is kept after nothing depends on it any more. Entries that are late by less than that still find
-// it, so that they are known to be late.
+// expirySlack is how long a row is kept when nothing depends on it any more. A late entry still finds the row in that time, so that it is
+// known to be late.
 const expirySlack = 10 * time.Minute
 
-// wheel says which rows may have expired. Each row is in one bucket: the minute of log time in which it might expire, as
-// far as was known when it was put there. Rows are looked at when their minute has passed and put back if they live on,
-// so that a row that is counted a million times an hour moves sixty times. The zero value is empty.
+// wheel says which rows may have expired. Each row is in the bucket of a minute of log time: the one in which it may expire, as far as was
+// known when the row was put there. When the minute of a bucket has passed, its rows are checked, and those that have not expired are put
+// into a later bucket. So a row that is counted a million times an hour moves sixty times. The zero value is empty.
 //
-// Whether a row is there at a given log time depends on the log alone: not on the order in which rows were added, nor on
-// when they were put into their buckets, as after a restart. A row is dropped at the first minute that log time reaches
-// after the minute of its expiry, and not earlier, even if it is checked earlier.
+// Whether a row exists at a given log time depends on the log alone. It does not depend on the order in which rows were added, nor on when
+// they were put into their buckets, as after a restart. A row is dropped at the first minute that log time reaches after the minute of its
+// expiry, and not earlier, even if it is checked earlier.
 type wheel struct {
 	buckets map[int64][]uint32
-	minute  int64 // the newest one reached; this one and those before it are empty
+	minute  int64 // the newest minute that log time has reached; its bucket and those before it are empty
 	started bool
 }
 
@@ -36,10 +38,10 @@ func (w *wheel) clear() { w.buckets = nil }
 // start sets the minute that log time has reached. The wheel must be empty.
 func (w *wheel) start(t int64) { w.minute, w.started = minuteOf(t), true }
 
-// passed reports whether a row that expires at the given time, in Unix nanoseconds, is to be dropped now.
+// passed reports whether a row that expires at the given time, in Unix nanoseconds, must be dropped now.
 func (w *wheel) passed(at int64) bool { return w.started && minuteOf(at) < w.minute }
 
-// schedule puts row into the bucket of at, in Unix nanoseconds; a row that never expires into none.
+// schedule puts a row into the bucket of at, in Unix nanoseconds. A row that never expires gets no bucket.
 func (w *wheel) schedule(row uint32, at int64) {
 	if at == math.MaxInt64 {
 		return
@@ -54,8 +56,8 @@ func (w *wheel) schedule(row uint32, at int64) {
 	w.buckets[m] = append(w.buckets[m], row)
 }
 
-// turn moves to the minute of t. It returns the rows whose minute has come, which are then in no bucket, and whether
-// the minute is a new one.
+// turn moves to the minute of t. It takes the rows whose minute has passed out of their buckets and returns them, the oldest minute first:
+// which row a newcomer gets follows from that order. turned reports whether the minute is a new one.
 func (w *wheel) turn(t int64) (due []uint32, turned bool) {
 	m := minuteOf(t)
 	if w.started && m <= w.minute {
@@ -67,9 +69,9 @@ func (w *wheel) turn(t int64) (due []uint32, turned bool) {
 			delete(w.buckets, i)
 		}
 	} else {
-		for i, bucket := range w.buckets {
+		for _, i := range slices.Sorted(maps.Keys(w.buckets)) {
 			if i <= m {
-				due = append(due, bucket...)
+				due = append(due, w.buckets[i]...)
 				delete(w.buckets, i)
 			}
 		}

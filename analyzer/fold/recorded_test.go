@@ -1,0 +1,204 @@
+package fold
+
+import (
+	"flag"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/analyzer/predict"
+	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+var updateRecorded = flag.Bool("recorded.update", false, "rewrite testdata/recorded.txt")
+
+// TestCountsAndPredictionsAreThoseRecorded: what follows from a log and its rules is the same number on each machine and in each version:
+// rows, changes, plans and figures. An analyzer that is upgraded goes on from rows of the one before, and two of different versions decide
+// about the same callers. Each line of testdata/recorded.txt is a place in a history, and checksums of what the fold said since the line
+// before. A change that is meant to change them rewrites the file with -recorded.update.
+func TestCountsAndPredictionsAreThoseRecorded(t *testing.T) {
+	var got strings.Builder
+	for _, maxRows := range []int{0, 14} {
+		o := newOperated(t, 4711, aThousand(true))
+		recordOperated(&got, o, maxRows)
+	}
+	for _, p := range []rules.Predict{rules.PredictEarly, rules.PredictShares} {
+		for _, lag := range []int64{20, 150} {
+			recordTraffic(t, &got, p, lag*millisecond)
+		}
+	}
+	const file = "testdata/recorded.txt"
+	if *updateRecorded {
+		if err := os.WriteFile(file, []byte(got.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(want), "\n")
+	for i, line := range strings.Split(got.String(), "\n") {
+		if i >= len(lines) || line != lines[i] {
+			t.Fatalf("%s:%d: got\n%s, want\n%s", file, i+1, line, lines[min(i, len(lines)-1)])
+		}
+	}
+}
+
+// recorder writes the lines of a history.
+type recorder struct {
+	out            *strings.Builder
+	name           string
+	fold           *Fold
+	changes, plans uint32
+}
+
+// take adds up what the fold has said, and returns it.
+func (r *recorder) take() (changes []Change, plans []predict.Plan) {
+	add := func(to *uint32, format string, args ...any) {
+		*to = crc32.Update(*to, crc32.IEEETable, fmt.Appendf(nil, format, args...))
+	}
+	share := func(s *schemas.Share) string {
+		if s == nil {
+			return ""
+		}
+		return fmt.Sprintf("%+v", *s)
+	}
+	changes = r.fold.TakeChanges()
+	for _, c := range changes {
+		add(&r.changes, "%s %s %v %v %v %+v %+v %+v %d %d %d %+v %s %v %v %v %v %v\n", c.Rule.Name, c.Caller, c.Kind, c.Warn, c.Ended, c.Before, c.Closure,
+			c.Count, c.Limit, c.At, c.Offset, c.Next, share(c.Share), c.Covered, c.Rate, c.Expected, c.Bound, c.By)
+	}
+	plans = r.fold.TakePlans()
+	for _, p := range plans {
+		d := p.Decision
+		s := share(d.Share)
+		d.Share = nil
+		add(&r.plans, "%s %s %+v %s %d %d %v\n", p.Rule.Name, p.Caller, d, s, p.At, p.Offset, p.Shares)
+	}
+	return changes, plans
+}
+
+// line writes how far the history is.
+func (r *recorder) line(at int) {
+	s := r.fold.Stats()
+	// Closures that end together are added up in any order.
+	s.Overs.Sum, s.Bounds.Sum = math.Round(s.Overs.Sum*1e6), math.Round(s.Bounds.Sum*1e6)
+	for i := range s.OversBy {
+		s.OversBy[i].Sum = math.Round(s.OversBy[i].Sum * 1e6)
+	}
+	fmt.Fprintf(r.out, "%s %d: %d rows, %d closes, digest %016x, changes %08x, plans %08x, stats %08x\n", r.name, at, s.Rows, s.Closes,
+		r.fold.Digest(r.fold.LogTime()), r.changes, r.plans, crc32.ChecksumIEEE(fmt.Appendf(nil, "%+v", s)))
+	r.changes, r.plans = 0, 0
+}
+
+// recordOperated is requests of all kinds of rules while a person decides, and the rules change.
+func recordOperated(out *strings.Builder, o *operated, maxRows int) {
+	f := New(o.sets[0], Options{MaxRows: maxRows, Ends: true, Predict: rules.PredictShares})
+	r := recorder{out: out, name: fmt.Sprintf("operated, %d rows at most", maxRows), fold: f}
+	for i := range o.acts {
+		o.do(f, i)
+		r.take()
+		if i%500 == 499 {
+			r.line(i + 1)
+		}
+	}
+}
+
+// recordTraffic is ten callers and two servers whose gates hear of closures after a lag, while demand changes each second.
+func recordTraffic(t *testing.T, out *strings.Builder, p rules.Predict, lag int64) {
+	t.Helper()
+	const frames, callers, servers, skew = 1400, 10, 2, 3 * millisecond
+	f := New(predictedRules(t), Options{Predict: p, Ends: true})
+	r := recorder{out: out, name: fmt.Sprintf("traffic, %v, a lag of %d ms", p, lag/millisecond), fold: f}
+	rng := rand.New(rand.NewPCG(uint64(lag), 7))
+	gates, rates := newRecordedGates(lag), [callers]float64{}
+	for n := range frames {
+		now := frameNow + int64(n)*5*millisecond
+		if n%200 == 0 {
+			for i := range rates {
+				rates[i] = 300 * rng.Float64() * rng.Float64()
+			}
+		}
+		server := n % servers
+		var entries []schemas.Entry
+		for i, rate := range rates {
+			for range int(rate/100 + rng.Float64()) {
+				e := schemas.Entry{Time: now - rng.Int64N(5*millisecond) - int64(server)*skew, Kind: "key", ID: fmt.Sprint(i), Count: 1}
+				e.Blocked, e.Early = gates.blocks(e.ID, e.Time)
+				entries = append(entries, e)
+			}
+		}
+		if n%100 < servers {
+			entries = append(entries, schemas.Entry{Time: now, Kind: schemas.KindCanary, ID: "c", Count: 1, Cost: lag + rng.Int64N(millisecond)})
+		}
+		fr := foldtest.Frame(uint64(n/servers)+1, now, entries...)
+		fr.Producer = foldtest.Producer(server + 1)
+		if err := f.Frame(Record{Offset: int64(n), Time: now, Value: foldtest.Encode(t, fr)}); err != nil {
+			t.Fatal(err)
+		}
+		changes, plans := r.take()
+		gates.hear(now, changes, plans)
+		if n == frames-1 {
+			f.EndOvershoots()
+		}
+		if n%100 == 99 {
+			r.line(n + 1)
+		}
+	}
+}
+
+// recordedGates are gates that hear of decisions after a lag. They know no shares: who has one is admitted.
+type recordedGates struct {
+	lag    int64
+	queued []heard
+	spans  map[[2]string][]schemas.Span // by rule and caller
+}
+
+// heard is a decision on its way.
+type heard struct {
+	at    int64
+	key   [2]string
+	spans []schemas.Span
+}
+
+func newRecordedGates(lag int64) *recordedGates {
+	return &recordedGates{lag: lag, spans: make(map[[2]string][]schemas.Span)}
+}
+
+func (g *recordedGates) hear(now int64, changes []Change, plans []predict.Plan) {
+	for _, c := range changes {
+		if c.Warn == 0 && !c.Ended && !c.Covered && c.Rule.Mode == schemas.ModeEnforce {
+			g.queued = append(g.queued, heard{now + g.lag, [2]string{c.Rule.Name, c.Caller.ID},
+				[]schemas.Span{{CloseAt: c.Closure.CloseAt, Until: c.Closure.Until}, c.Next}})
+		}
+	}
+	for _, p := range plans {
+		if d := &p.Decision; d.Mode == schemas.ModeEnforce {
+			g.queued = append(g.queued, heard{now + g.lag, [2]string{p.Rule.Name, p.Caller.ID},
+				[]schemas.Span{{CloseAt: d.CloseAt, Until: d.Until, Early: d.Early}, d.Next}})
+		}
+	}
+}
+
+// blocks reports whether a caller is closed at a time, and whether that is predicted alone.
+func (g *recordedGates) blocks(id string, at int64) (blocked, early bool) {
+	for len(g.queued) > 0 && g.queued[0].at <= at {
+		g.spans[g.queued[0].key], g.queued = g.queued[0].spans, g.queued[1:]
+	}
+	early = true
+	for key, spans := range g.spans {
+		for _, s := range spans {
+			if key[1] == id && s.Covers(at) {
+				blocked, early = true, early && s.Early
+			}
+		}
+	}
+	return blocked, blocked && early
+}
