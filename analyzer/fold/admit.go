@@ -9,22 +9,22 @@ import (
 
 // This file decides which callers get a row when the table is full.
 //
-// There are MaxRows. Of half of them each rule is guaranteed an equal part; it may use what others leave. As long as there
-// is room, every caller gets a row with its first entry. Where there is none,
+// A table has MaxRows rows. Half of them are guaranteed: each rule has an equal part of that half, and may also use what other rules leave.
+// As long as there is room, every caller gets a row with its first entry. When the table is full,
 //
-//  1. expired rows go;
-//  2. a rule that has less than its part takes a row of one that has more;
-//  3. all other callers wait (see waiting.go), and are counted coarsely. From half of its limit on a caller may take the row
-//     of one that is further from its own limit. At the limit it must have one, since it is to be closed.
+//  1. expired rows are dropped;
+//  2. a rule that has less than its part takes a row from a rule that has more;
+//  3. all other callers wait (see waiting.go), and are counted coarsely. From half of its limit on, a caller may take the row of another
+//     one that is further from its own limit. At its limit it must get a row, because it must be closed.
 //
-// So no caller is closed on an estimate. An offender stays open only as long as it finds no place in the waiting room.
+// No caller is closed on an estimate. An offender stays open only while it finds no place in the waiting room.
 
 // Shares of MaxRows and bounds on the work of one entry.
 const (
-	waitingShare = 3.0 / 8 // of MaxRows: as many callers wait; with 68 bytes each they take as much as an eighth more rows
+	waitingShare = 3.0 / 8 // of MaxRows: so many callers may wait. Each takes 68 bytes: together as much memory as MaxRows/8 rows
 	sweptRows    = 8       // rows that each entry checks for expiry when it finds the table full
-	sweptWaiting = 2       // waiting callers that it checks likewise
-	candidates   = 32      // rows of which the one that matters least is displaced
+	sweptWaiting = 2       // waiting callers that it checks for expiry
+	candidates   = 32      // rows that are compared; the one that matters least is displaced
 	tries        = 3 * candidates
 	tryCost      = 16 // entries that must wait before a caller below its limit may search for a victim
 	maxCredit    = 4 * tryCost
@@ -41,12 +41,12 @@ type newcomer struct {
 	unlimited bool
 	weight    int64
 
-	waited bool // with what lies in table.scratch until it has a row
+	waited bool // it was in the waiting room; table.scratch holds its coarse state until it has a row
 	length int
 }
 
-// units is what weight counts in the waiting room, where rules of all measures stand side by side: requests, or of a cost
-// so much that a limit is 100.
+// units converts a weight for the waiting room, where callers of all rules are compared. Requests count as they are. A cost is scaled so
+// that a limit is 100 units.
 func units(r *rules.Rule, capacity, weight int64) int64 {
 	if r.Measure != rules.Cost {
 		return weight
@@ -54,7 +54,7 @@ func units(r *rules.Rule, capacity, weight int64) int64 {
 	return max(1, int64(min(100, float64(weight)/float64(capacity)*100)))
 }
 
-// admit returns a row for a newcomer, or false if it has to wait; its weight is then noted as uncounted.
+// admit returns the index of a row for a newcomer, or false if it must wait; its weight is then noted as uncounted.
 func (t *table) admit(n *newcomer) (uint32, bool) {
 	if t.only != nil && !t.only(n.r, n.id) {
 		t.losses.accounts[n.rule].uncounted += uint64(n.weight) // > 0
@@ -80,7 +80,7 @@ func (t *table) admit(n *newcomer) (uint32, bool) {
 		s := window.State(t.scratch[:n.length])
 		a.recovered += uint64(a.coarse.View(s, n.limit, t.now).Total) // ≥ 0
 		row.set(a.coarse.Refine(s, n.limit, t.now))
-		row.since = a.lost // it was lost when the caller sent it
+		row.since = a.lost // that weight was lost when the caller sent it
 	}
 	return i, true
 }
@@ -164,7 +164,8 @@ func (t *table) makeRoom(n *newcomer) bool {
 	return false
 }
 
-// displaces displaces a row for a caller that has surely sent a share of its limit, if it may or must have one.
+// displaces displaces a row for a caller if the caller may or must have one. share is the part of its limit that the caller has surely
+// sent, and full is whether its window is full.
 func (t *table) displaces(n *newcomer, share float64, full bool) bool {
 	v := victimOf{newcomer: n.rule, share: share, anyOpen: full, closed: full}
 	if !full {

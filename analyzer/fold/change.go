@@ -8,34 +8,34 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// Change is what one entry did to one rule and caller: it closed the gate, moved its end, opened it, or crossed a warning. Or it moved
-// log time past the end of a closure.
+// Change is what an entry, a control record or a change of rules did to one rule and caller: it closed the gate, moved the end of the
+// closure, or opened the gate. It is also a warning that an entry crossed, or the end of a closure by log time.
 type Change struct {
 	Rule    *rules.Rule
 	Caller  schemas.Caller
 	Kind    policy.Transition // Same for a warning, and for an end
 	Warn    float64           // the share of the limit that was crossed, or 0
 	Ended   bool              // the closure has ended by log time, at At; Kind is Same. Only if Options.Ends says so
-	Before  policy.Closure    // what it was before: the close before this one, with its final peak
+	Before  policy.Closure    // the closure before this change. If Kind is Closed, the close before this one, with its final peak
 	Closure policy.Closure
 	Count   window.Count
 	Limit   int64 // as it applies to this caller
-	At      int64 // Unix nanoseconds: the entry's time
+	At      int64 // Unix nanoseconds: the time of the entry, or log time
 	Offset  int64 // of the record whose entry this was
 
 	predict.Forecast // of the caller
 }
 
-// staysOpen reports whether a row is open at an entry's time and stays so, as nearly all do: then the policy has nothing to decide.
+// staysOpen reports whether a row is open at an entry's time and stays open. Nearly all rows do, and then the policy has nothing to decide.
 func (r *row) staysOpen(count window.Count, t int64) bool {
 	return r.closure.Until <= t && !count.Full(t) && r.flags&hasEarly == 0
 }
 
-// step lets the policy decide on what was counted.
+// step lets the policy decide on an entry that was counted.
 func (f *Fold) step(r *rules.Rule, i uint32, row *row, e *schemas.Entry, count window.Count, limit, weight int64) {
 	before := row.closure
 	if before.ClosedAt(e.Time) && r.Window.Traits().Truncates {
-		count.Total = max(count.Total, before.Peak+weight) // what is over the limit is not in the state; its overshoot must show
+		count.Total = max(count.Total, before.Peak+weight) // the state drops weight over the limit, but the overshoot must count it
 	}
 	closure, change := policy.Step(r, before, f.table.sides.stepsOf(row), e.Time, count)
 	if row.flags&hasEarly != 0 && change == policy.Same {
@@ -61,20 +61,20 @@ func (f *Fold) step(r *rules.Rule, i uint32, row *row, e *schemas.Entry, count w
 	}
 }
 
-// countClose counts a close.
+// countClose counts a close in the statistics.
 func (f *Fold) countClose(r *rules.Rule, rule int32) {
 	f.stats.Closes++
 	f.counters[rule].tally(r.Mode).Closes++
 }
 
-// changed takes note of a change of a row's closure.
+// changed notes a changed closure of a row, and adds the change to the list that TakeChanges returns.
 func (f *Fold) changed(c Change, i uint32, row *row) {
 	if c.Kind == policy.Closed {
 		f.table.sides.forgetEarly(row)
 		row.flag(closedByDemand, !c.Count.Full(c.At))
 		f.countClose(c.Rule, int32(row.rule))
 		if row.since != never && c.Rule.Mode == schemas.ModeShadow {
-			row.since = max(row.since, c.Closure.Until) // what it counts depends on this closure
+			row.since = max(row.since, c.Closure.Until) // a shadow rule's counts depend on its closure
 		}
 	}
 	f.forecast(i, row, &c)
@@ -106,8 +106,8 @@ func (f *Fold) TakeChanges() []Change {
 	return changes
 }
 
-// awaitEnd notes that a row's closure will end. before is when it was to end until now. One that is over already, as it was closed by an
-// entry that came late, is reported at once: what is awaited is in no store.
+// awaitEnd notes that a row's closure will end. before is the end that the closure had until now. A late entry can make a closure that is
+// already over. awaitEnd reports the end of such a closure at once, because the list of awaited ends is not stored.
 func (f *Fold) awaitEnd(r *row, before int64) {
 	if f.opts.Ends && r.closure.Until <= f.table.now {
 		f.reportEnd(r)

@@ -9,9 +9,9 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// This file is how early weight confirms a close: what gates blocked early, and what was admitted, fill the window together.
+// This file closes a row if its admitted weight and its early weight (of requests that gates blocked early) fill the window together.
 
-// refuse takes note of an entry that was blocked and does not count. It makes no row dirty, unless gates blocked it early.
+// refuse notes a blocked entry that does not count. It makes no row dirty, unless gates blocked the entry early.
 func (f *Fold) refuse(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) {
 	early := e.Early && e.Blocked && r.Mode != schemas.ModeShadow
 	live := f.live(rule)
@@ -45,7 +45,7 @@ func (f *Fold) refuse(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) 
 func (f *Fold) addEarly(r *rules.Rule, i uint32, e *schemas.Entry, limit, weight int64) {
 	row := f.table.row(i)
 	if row.since != never {
-		row.since = max(row.since, f.table.now) // the row lacks weight, and so its early weight means nothing: it is lost, too
+		row.since = max(row.since, f.table.now) // the row lacks weight, so early weight cannot confirm a close: note it as lost
 		f.table.markDirty(i, row)
 		return
 	}
@@ -60,18 +60,18 @@ func (f *Fold) addEarly(r *rules.Rule, i uint32, e *schemas.Entry, limit, weight
 	if d == nil {
 		d = &earlyWeight{newest: integer.FloorDiv(e.Time, slot)}
 		f.table.sides.putEarly(row, d)
-		row.flag(closedByDemand, false) // that closure is over
+		row.flag(closedByDemand, false) // the closure that the flag is about is over
 	}
 	d.add(slot, e.Time, weight)
 	f.table.markDirty(i, row)
 	f.step(r, i, row, e, count, limit, 0)
 }
 
-// stepEarly closes a row at an entry if its window would be full with its early weight in it. count is what the window amounts to.
-// If that is the weight of the entry alone, the window before was over, and so is the row's early weight.
+// stepEarly closes a row at an entry if the window would be full together with the early weight. count is the window without early weight.
+// If count is only the weight of this entry, the window before has ended, and the row's early weight ends with it.
 func (f *Fold) stepEarly(r *rules.Rule, row *row, e *schemas.Entry, count window.Count, limit, weight int64) (policy.Closure, policy.Transition) {
 	if count.Place == window.Past {
-		return row.closure, policy.Same // early weight is of the newest window
+		return row.closure, policy.Same // early weight belongs to the newest window
 	}
 	early := f.table.early(r, row, limit, e.Time, count)
 	if weight > 0 && (early == 0 || count.Total <= weight) {

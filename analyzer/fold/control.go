@@ -11,13 +11,13 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// Control applies a record of the control topic, which pb.DecodeControl has checked, between two records of requests. from is the
-// next offset of requests[p] to fold, and offset is the record's own in the control topic, by which it is newer or older than others.
-// The owner gives the fold only the records about callers of its partition and those that are Global, and notes the place: it is
-// part of what the fold depends on. What the record changes is added to what TakeChanges returns.
+// Control applies a record of the control topic, which pb.DecodeControl has checked, between two records of requests[p]. from is the next
+// offset of requests[p] to fold. offset is that of the record in the control topic: it orders records by age. The owner gives the fold only
+// records about callers of its partition, and Global ones. It must note the place, because the fold's content depends on it. The changes
+// are added to what TakeChanges returns.
 //
-// A record whose id is known changes nothing, nor does one that undoes a record which is not, and the error is nil. A record that is
-// refused changes nothing either, and is counted in Stats: see override.Reason.
+// A record whose id is known changes nothing. Nor does a record that undoes one that is not known. In both cases the error is nil. A record
+// that is refused changes nothing either; Stats counts it by reason (see override.Reason).
 func (f *Fold) Control(c *schemas.Control, from, offset int64) error {
 	f.offset = max(from-1, 0)
 	e, err := f.rules.records.Apply(c, from, offset, f.table.now)
@@ -25,8 +25,8 @@ func (f *Fold) Control(c *schemas.Control, from, offset int64) error {
 	return err
 }
 
-// expireRecords ends the control records whose time is over at log time t, in the order of their ends. Each is ended at its own time, so
-// that what follows does not depend on when the next entry comes.
+// expireRecords ends the control records whose time is over at log time t, in the order of their ends. Each ends at its own time, so that
+// the result does not depend on when the next entry comes.
 func (f *Fold) expireRecords(t int64) {
 	for {
 		e, end, ok := f.rules.records.Expire(t)
@@ -38,7 +38,7 @@ func (f *Fold) expireRecords(t int64) {
 	}
 }
 
-// apply changes the rows as the effect of a control record says.
+// apply changes the rows by the effect of a control record.
 func (f *Fold) apply(e *override.Effect) {
 	switch {
 	case e.Record == nil:
@@ -51,7 +51,7 @@ func (f *Fold) apply(e *override.Effect) {
 	}
 }
 
-// callerChanged applies the records in force about a caller, which were others before.
+// callerChanged applies a change of the records in force about a caller.
 func (f *Fold) callerChanged(e *override.Effect) {
 	caller := e.Record.Caller
 	if c, changed := f.rules.closureChange(e, f.table.now); changed && (f.opts.Ends || !c.Ended) {
@@ -65,7 +65,7 @@ func (f *Fold) callerChanged(e *override.Effect) {
 	}
 }
 
-// closureChange returns what becomes of the closure that records give a caller, or false if nothing does.
+// closureChange returns how the effect changes the closure that records give the caller, or false if it does not.
 func (s *inForce) closureChange(e *override.Effect, now int64) (Change, bool) {
 	caller := e.Record.Caller
 	before, ruleBefore := s.records.Closure(caller.Kind, e.Before, s.records.Modes())
@@ -85,7 +85,7 @@ func (s *inForce) closureChange(e *override.Effect, now int64) (Change, bool) {
 	return c, true
 }
 
-// limitChanged lets a rule decide anew about a caller whose limit may be another one now.
+// limitChanged lets a rule decide again about a caller whose limit may have changed.
 func (f *Fold) limitChanged(caller schemas.Caller, rule int32, e *override.Effect) {
 	def := f.rules.set.Rules[rule]
 	i, ok := f.table.find(rowHash(f.table.ids.hash(caller.ID), rule), rule, caller.ID)
@@ -129,8 +129,7 @@ func (f *Fold) limitChanged(caller schemas.Caller, rule int32, e *override.Effec
 	f.predict.End(i, f.table.now, f.offset)
 }
 
-// modesChanged applies the mode records in force, which were others before, and tells gates the new mode of each closure whose mode
-// changes.
+// modesChanged applies a change of the mode records in force. It reports each closure whose mode changes, so that gates learn the new mode.
 func (f *Fold) modesChanged(e *override.Effect) {
 	before := f.rules.set
 	f.rules.set = f.rules.records.Shadows(f.rules.file)
@@ -140,7 +139,7 @@ func (f *Fold) modesChanged(e *override.Effect) {
 		differs[i] = r.Mode != before.Rules[i].Mode
 		some = some || differs[i]
 		if differs[i] && f.table.losses.accounts[i].lost != never {
-			f.table.losses.lose(int32(i), 0, f.table.now) // rules.MaxRules. How long a loss matters depends on the mode
+			f.table.losses.lose(int32(i), 0, f.table.now) // i < rules.MaxRules. How long a loss matters depends on the mode
 		}
 	}
 	if some {
@@ -163,7 +162,7 @@ func (f *Fold) modesChanged(e *override.Effect) {
 	sortChanges(f.changes[first:])
 }
 
-// modeChanged tells gates the mode of a row's closure, if it is closed.
+// modeChanged handles the new mode of a row's rule. If the row is closed, it reports the closure, so that gates learn its mode.
 func (f *Fold) modeChanged(i uint32, r *row) {
 	rule := f.rules.set.Rules[r.rule]
 	if r.since != never {
@@ -176,7 +175,7 @@ func (f *Fold) modeChanged(i uint32, r *row) {
 	f.predict.End(i, f.table.now, f.offset)
 }
 
-// reset drops a caller's rows, and opens what they had closed.
+// reset drops a caller's rows, and opens the closures that they had.
 func (f *Fold) reset(c *schemas.Control) {
 	id := f.table.ids.hash(c.Caller.ID)
 	for _, rule := range f.rules.ofKind(c.Caller.Kind) {
@@ -205,14 +204,14 @@ func (f *Fold) reset(c *schemas.Control) {
 	}
 }
 
-// openedByPerson reports that a row opened because a person said so. The closure ends when it began, so that gates open without delay.
+// openedByPerson reports that a person has opened a row. The reported closure ends when it began, so that gates open without delay.
 func (f *Fold) openedByPerson(rule *rules.Rule, r *row) {
 	f.derived(rule, r, policy.Opened)
 	c := &f.changes[len(f.changes)-1].Closure // an opening is the last change
 	c.Until = min(c.Until, c.CloseAt)
 }
 
-// sortChanges orders changes that no entry made by rule and caller.
+// sortChanges sorts changes that no entry made, by rule and caller.
 func sortChanges(list []Change) {
 	slices.SortFunc(list, func(a, b Change) int {
 		return cmp.Or(strings.Compare(a.Rule.Name, b.Rule.Name), strings.Compare(a.Caller.Kind, b.Caller.Kind),

@@ -17,27 +17,27 @@ import (
 // Bounds of the dedupe table, in log time.
 const (
 	dedupeExpiry = 24 * time.Hour   // a producer silent for longer is forgotten
-	dedupeGrace  = 10 * time.Minute // and never sooner than this, however full the table is
+	dedupeGrace  = 10 * time.Minute // no producer is forgotten sooner than this, however full the table is
 )
 
-// seen is what dedupe knows of a frame.
+// seen says whether a frame, or a line of a source, was folded before.
 type seen uint8
 
 const (
 	fresh     seen = iota // not seen before: fold it
 	duplicate             // seen before
 	tooOld                // older than the bitmap reaches: not folded, so that a count is never too high
-	crowded               // the table is full of producers that are all alive
+	crowded               // the table is full, and none of its senders may be evicted
 )
 
-// sender is one row of the dedupe table. For a producer, high is the highest sequence number seen and below a bitmap of
-// high (bit 0) and the 63 before it. For a source, high is the last offset folded, and below is 1 once there is one. The
-// key of both is 16 bytes.
+// sender is one row of the dedupe table. For a producer, high is the highest sequence number seen, and below is a bitmap of high (bit 0)
+// and the 63 numbers before it. For a source, high is the last offset folded; below is 1 if there is one, else 0. The ids of both have 16
+// bytes.
 type sender struct {
 	high   uint64
 	below  uint64
-	last   int64  // when it was last heard of: the newest of its messages' times and log time then, in Unix nanoseconds
-	from   uint64 // gaps above this sequence number are in dedupe.gaps; not stored
+	last   int64  // Unix nanoseconds: the newest time of its messages, or log time when the last one came if that is later
+	from   uint64 // dedupe.gaps counts the gaps above this sequence number; not stored
 	stored uint64 // rows.Sum of the row as last committed; 0 if it never was
 	dirty  bool
 }
@@ -50,8 +50,8 @@ type senderID struct {
 
 // dedupe remembers what has been folded from each producer and source. Use newDedupe. One goroutine may use it.
 //
-// What it holds is a function of the log: rows expire and are evicted by log time. A sender's own times may be ahead of
-// that, so that no frame ever expires its own sender.
+// Its content is a function of the log, because rows expire and are evicted by log time. The times of a sender's own messages may be ahead
+// of log time: no frame makes its own sender expire.
 type dedupe struct {
 	rows    map[senderID]*sender
 	idle    idleHeap // of all rows: the one that was silent for longest comes first
@@ -65,8 +65,8 @@ func newDedupe(limit int) *dedupe {
 	return &dedupe{rows: make(map[senderID]*sender), idle: newIdleHeap(), max: limit, removed: make(rows.Removed)}
 }
 
-// row returns the row of id, which was heard of at the given time; new if need be; nil if there is no room at log time
-// now.
+// row returns the row of a sender that sent a message at the time at. It makes one if there is none. It returns nil if there is no room at
+// log time now.
 func (d *dedupe) row(id senderID, now, at int64) *sender {
 	s := d.rows[id]
 	if s == nil {
@@ -97,8 +97,8 @@ func (d *dedupe) put(id senderID, s *sender) {
 	d.rows[id] = s
 }
 
-// change puts a sender on the list of the next checkpoint. Senders that were dropped since leave the list when it is twice
-// as long as the table: while nothing can be committed, senders that come and go must not make it grow.
+// change puts a sender on the list of the next checkpoint. When the list is twice as long as the table, it removes the senders that were
+// dropped since. So the list does not grow without bound while nothing can be committed and senders come and go.
 func (d *dedupe) change(id senderID) {
 	if len(d.changed) >= 2*max(d.max, len(d.rows)) {
 		slices.SortFunc(d.changed, senderID.compare)
@@ -107,15 +107,15 @@ func (d *dedupe) change(id senderID) {
 	d.changed = append(d.changed, id)
 }
 
-// frame says whether the frame seq of a producer is to be folded, at log time now and message time recorded, and
-// remembers it.
+// frame reports whether frame seq of a producer must be folded, and remembers the frame. now is log time, and recorded is the message's
+// time.
 func (d *dedupe) frame(id schemas.ProducerID, seq uint64, now, recorded int64) seen {
 	s := d.row(senderID{id: id}, now, max(now, recorded))
 	if s == nil {
 		return crowded
 	}
 	switch {
-	case s.high == 0: // a new producer, or one that was here before this log begins
+	case s.high == 0: // a new producer, or one whose earlier frames are no longer in the log
 		s.high, s.below, s.from = seq, 1, seq
 	case seq > s.high:
 		ahead := seq - s.high
@@ -144,7 +144,7 @@ func shiftLeft(v, n uint64) uint64 {
 	return v << n
 }
 
-// offset says whether the line at offset of a source is to be folded, and remembers it.
+// offset reports whether the line at an offset of a source must be folded, and remembers it.
 func (s *sender) offset(offset int64) seen {
 	if offset < 0 || (s.below != 0 && uint64(offset) <= s.high) {
 		return duplicate
@@ -159,8 +159,8 @@ func (d *dedupe) expire(now int64) {
 	}
 }
 
-// evict makes room: it removes the tenth that was idle for longest, but no sender that was heard of within the grace period.
-// The order does not depend on the map's, so that it is a function of the log. It reports whether any sender was removed.
+// evict makes room: it removes about a tenth of the table, the senders that were silent for longest, but none that was heard of within the
+// grace period. It reports whether it removed any. It does not use the order of the map, so the result is a function of the log.
 func (d *dedupe) evict(now int64) bool {
 	before, removed := ago(now, dedupeGrace), 0
 	for removed <= d.max/10 && d.removeIdle(before) {
@@ -187,7 +187,7 @@ func (d *dedupe) removeIdle(before int64) bool {
 	return false
 }
 
-// ago returns the time that lies d before t, or the first of all times.
+// ago returns the time that is d before t. It does not overflow.
 func ago(t int64, d time.Duration) int64 { return max(t, math.MinInt64+int64(d)) - int64(d) }
 
 func (d *dedupe) remove(id senderID, s *sender) {
@@ -230,13 +230,13 @@ func (d *dedupe) restore(key, value []byte, sum uint64) error {
 	return nil
 }
 
-// idleHeap is all senders of a dedupe table: the sender that was silent for longest comes first; of two
-// that were silent equally long, the one with the lower key. A sender that is heard of again keeps its place, and finds its new
-// place when it comes first. By then log time has moved on by at least a grace period, so a sender moves at most once in a grace
-// period, and a client whose senders come and go does not make others cost a pass over the table.
+// idleHeap holds all senders of a dedupe table. The sender that was silent for longest comes first; of two that are equal, the one with the
+// lower key. A sender that is heard of again keeps its place in the heap; it moves to its new place only when it comes first. By then log
+// time has moved on by a grace period or more. So a sender moves at most once in a grace period, and senders that come and go do not make
+// others cost a pass over the table.
 type idleHeap = heap.Heap[idleSender]
 
-// idleSender is a sender that was not heard of before last, in Unix nanoseconds.
+// idleSender is a sender and the time when it was last heard of, in Unix nanoseconds. The time may be out of date: see idleHeap.
 type idleSender struct {
 	last int64
 	id   senderID
@@ -248,7 +248,7 @@ func (s *idleSender) before(other *idleSender) bool {
 	return s.last < other.last || s.last == other.last && s.id.compare(other.id) < 0
 }
 
-// compare orders senders as their keys in the store.
+// compare orders senders by their keys in the store.
 func (id senderID) compare(other senderID) int {
 	if id.source != other.source {
 		return cmp.Compare(id.prefix(), other.prefix())
@@ -256,15 +256,15 @@ func (id senderID) compare(other senderID) int {
 	return bytes.Compare(id.id[:], other.id[:])
 }
 
-// Sender is what was seen of a producer of frames, or of a source of lines, as a snapshot holds it.
+// Sender is a row of the dedupe table as a snapshot holds it: what was seen of a producer of frames, or of a source of lines.
 type Sender struct {
 	ID     schemas.ProducerID
 	Source bool
 	Last   int64 // Unix nanoseconds: when it was last heard of
 
-	// Of a producer: the highest sequence number seen, and a bitmap of the 63 before it, the nearest in bit 0.
+	// For a producer: the highest sequence number seen, and a bitmap of the 63 numbers before it; bit 0 is the nearest.
 	Seq, Below uint64
-	// Of a source: the offset of its last line that was folded; −1 if there was none.
+	// For a source: the offset of its last line that was folded; −1 if there was none.
 	Offset int64
 }
 

@@ -8,12 +8,13 @@ import (
 	"github.com/509da70d/floodgate/analyzer/policy"
 )
 
-// victimOf says which rows a newcomer may displace: of rules that have more than their part, or of its own.
+// victimOf says which rows a newcomer may displace. A row must be of the newcomer's own rule, or of a rule that has more than its
+// guaranteed part.
 type victimOf struct {
 	newcomer int32   // its rule, or −1 if that rule is below its part and takes from others only
-	share    float64 // of its limit, which it has surely sent: open rows with a smaller share may go, …
-	anyOpen  bool    // … or all open ones
-	closed   bool    // and closed ones: the newcomer is to be closed itself
+	share    float64 // of its limit that the newcomer has surely sent: it may displace open rows with a smaller share, …
+	anyOpen  bool    // … or any open row
+	closed   bool    // and closed rows: the newcomer itself must be closed
 }
 
 // rank returns how much a row matters now.
@@ -23,7 +24,7 @@ func (t *table) rank(r *row) policy.Rank {
 	return policy.RankOf(rule, r.state, r.closure, limit, unlimited, t.now)
 }
 
-// victim draws some rows and returns the one with the lowest rank, if it may lose its place.
+// victim draws some rows, and returns the one with the lowest rank, or false if v says that this one must keep its place.
 func (t *table) victim(v victimOf) (uint32, bool) {
 	worst, lowest := uint32(0), policy.Rank{Class: math.MaxUint8}
 	for drawn, seen := 0, 0; drawn < tries && seen < candidates; drawn++ {
@@ -50,13 +51,13 @@ func (t *table) victim(v victimOf) (uint32, bool) {
 	return 0, false
 }
 
-// draw returns the index of a row, in use or not: a function of what was folded.
+// draw returns the index of a random row, in use or not. The sequence of draws is a function of what was folded.
 func (t *table) draw() uint32 {
 	return uint32(t.random.Next() % uint64(t.Made())) // < 2^32
 }
 
-// displace takes the row at index i from its caller. An open caller waits from then on, with a lower bound of its count. A
-// closed one stays closed: gates keep what they were sent, and so does the publisher.
+// displace takes the row at index i from its caller. If the caller is open, it waits from then on, with a lower bound of its count. If it
+// is closed, it stays closed, because gates and the publisher keep the decision.
 func (t *table) displace(i uint32) {
 	r := t.row(i)
 	rule := int32(r.rule)
@@ -78,8 +79,8 @@ func (t *table) displace(i uint32) {
 	t.leaveBuckets()
 }
 
-// leaveBuckets notes that a dropped row is still in its bucket of the wheel, which may be months away. Once there are half as
-// many of them as rows, all buckets are filled anew.
+// leaveBuckets notes that a dropped row is still in its bucket of the wheel, whose time may be months ahead. When more than MaxRows/2 such
+// rows are left, it fills all buckets again.
 func (t *table) leaveBuckets() {
 	t.left++
 	if t.left > t.maxRows/2 {
@@ -87,7 +88,7 @@ func (t *table) leaveBuckets() {
 	}
 }
 
-// reschedule puts each row into one bucket of the wheel, and awaits the end of each closure.
+// reschedule puts each row into exactly one bucket of the wheel, and lists the ends of all closures again.
 func (t *table) reschedule() {
 	t.left = 0
 	t.wheel.clear()
@@ -98,8 +99,8 @@ func (t *table) reschedule() {
 	t.awaitEnds()
 }
 
-// trim displaces the rows of the lowest rank until there are at most MaxRows: a store or a snapshot may hold more. The
-// caller must fill the wheel again after it.
+// trim displaces the rows of the lowest rank until there are at most MaxRows. A store or a snapshot may hold more. The caller must fill the
+// wheel again after it.
 func (t *table) trim() {
 	surplus := t.used - t.maxRows
 	if surplus <= 0 {
@@ -122,7 +123,7 @@ func (t *table) trim() {
 	t.compact()
 }
 
-// compact gives rows new numbers without gaps, so that draws find rows in use. The caller must fill the wheel again after it.
+// compact renumbers the rows without gaps, so that draws find rows in use. The caller must fill the wheel again after it.
 func (t *table) compact() {
 	old := t.takeAway()
 	old.rows.each(func(from uint32, r *row) bool {

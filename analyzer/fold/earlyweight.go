@@ -10,13 +10,14 @@ import (
 	"github.com/509da70d/floodgate/analyzer/rules"
 )
 
-// earlyWeight is the early weight of a row: of requests that gates blocked early, by slots of time. If it and what was admitted
-// fill the window, a synchronous limiter would have closed, and the caller is closed. Nothing of it enters the row's window.
+// earlyWeight is the early weight of a row, by slots of time: the weight of requests that gates blocked early. If early weight and admitted
+// weight fill the window together, a synchronous limiter would have closed the caller, and so the caller is closed. Early weight is never
+// added to the row's window.
 //
-// It is made of the row's own entries alone, whether this analyzer predicts or not: it is stored with its row, and in its
-// digest. Weight counts for at most earlySlots slots, and only where its slot lies in the window that counts. So no early weight
-// of one window confirms a close in a later one, and what is forgotten does not depend on when the first of it came.
-// All of it ends when the row closes.
+// It depends on the row's own entries alone, and not on whether this analyzer predicts. So it is stored with its row, and is part of the
+// digest. Weight counts for at most earlySlots slots, and only while its slot lies in the window that counts. So early weight of one window
+// never confirms a close in a later window, and when weight is forgotten does not depend on when the first of it came. All of it ends when
+// the row closes.
 type earlyWeight struct {
 	newest  int64             // the number of the newest slot, since 1970-01-01
 	weights [earlySlots]int64 // of the newest slot and those before it
@@ -27,15 +28,15 @@ const (
 	earlySlots   = 8
 	maxEarlySlot = policy.MaxHold / earlySlots
 
-	maxEarlySlotNumber = math.MaxInt64 / 4 // that is read, so that numbers can be subtracted
+	maxEarlySlotNumber = math.MaxInt64 / 4 // bounds what is read, so that the difference of two numbers does not overflow
 )
 
-// earlySlot returns how long a slot is under a rule, in nanoseconds.
+// earlySlot returns the length of a slot under a rule at t, in nanoseconds.
 func earlySlot(r *rules.Rule, t int64) int64 {
 	return max(1, min(int64(maxEarlySlot), r.Window.Length(t)/earlySlots))
 }
 
-// add adds weight at t, and reports whether that is not too old.
+// add adds weight at t. It returns false, and adds nothing, if t is too old.
 func (d *earlyWeight) add(slot, t, weight int64) bool {
 	n := integer.FloorDiv(t, slot)
 	if n > d.newest {
@@ -60,7 +61,7 @@ func (d *earlyWeight) shift(n int64) {
 	d.newest = n
 }
 
-// as returns what counts of the early weight at t in a window that begins at start: no slots that are too old, or that begin before it.
+// as returns the early weight that counts at t in a window that begins at start. Slots that are too old, or that begin before start, are 0.
 func (d *earlyWeight) as(slot, t, start int64) earlyWeight {
 	live := *d
 	oldest := max(integer.FloorDiv(t, slot)-earlySlots, integer.FloorDiv(start-1, slot)) + 1
@@ -81,7 +82,7 @@ func (d *earlyWeight) total() int64 {
 	return sum
 }
 
-// appendTo appends the number of slots up to the oldest with weight, the newest's number, and their weights.
+// appendTo appends how many slots there are up to the oldest one with weight, the number of the newest slot, and their weights.
 func (d *earlyWeight) appendTo(dst []byte) []byte {
 	n := earlySlots
 	for d.weights[n-1] == 0 {
@@ -95,7 +96,7 @@ func (d *earlyWeight) appendTo(dst []byte) []byte {
 	return dst
 }
 
-// readEarly undoes appendTo, and returns the rest.
+// readEarly reads what appendTo wrote, and returns the numbers after it.
 func readEarly(numbers []int64) (d *earlyWeight, rest []int64, err error) {
 	if len(numbers) < 2 || numbers[0] < 1 || numbers[0] > min(earlySlots, int64(len(numbers)-2)) {
 		return nil, nil, fmt.Errorf("%w: got %d numbers, want early weight", errRow, len(numbers))
@@ -109,7 +110,7 @@ func readEarly(numbers []int64) (d *earlyWeight, rest []int64, err error) {
 	return d, numbers[end:], nil
 }
 
-// valid reports whether the early weight is one that add makes.
+// valid reports whether add can have made the early weight.
 func (d *earlyWeight) valid() bool {
 	for _, w := range d.weights {
 		if w < 0 {

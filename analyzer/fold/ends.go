@@ -2,16 +2,17 @@ package fold
 
 import "github.com/509da70d/floodgate/schemas/heap"
 
-// ends says which closures end next by log time, so that each end is a Change. It is not stored: rows say the same. Entries may be out
-// of date. A row whose closure ends later than its entry says gets another entry when its time comes, and one that was removed, opened
-// or reported before has no flag. So a closure that moves with each entry costs nothing here. newEnds makes one.
+// ends holds the times at which closures end, so that each end is reported as a Change. It is not stored, because it can be made again from
+// the rows. Its items may be out of date. If a row's closure ends later than its item says, the row gets a new item when the old one comes
+// first. A row that was removed, opened or reported has no flag hasEnd, and its item is ignored. So a closure that moves with each entry
+// costs nothing here. newEnds makes one.
 type ends struct {
 	heap.Heap[end]
 
 	on bool // ends are to be reported: see Options.Ends
 }
 
-// end is a row whose closure may end at a time, in Unix nanoseconds.
+// end is a row, and the time at which its closure may end, in Unix nanoseconds.
 type end struct {
 	at  int64
 	row *row
@@ -24,7 +25,7 @@ func newEnds(on bool) ends {
 // due reports whether the first closure may have ended at a time.
 func (s *ends) due(t int64) bool { return s.Len() > 0 && s.At(0).at <= t }
 
-// await notes that a row's closure will end. before is when it was to end until now.
+// await notes that a row's closure will end. before is the end that the closure had until now.
 func (s *ends) await(r *row, before int64) {
 	if s.on && (r.flags&hasEnd == 0 || before > r.closure.Until) {
 		r.flags |= hasEnd

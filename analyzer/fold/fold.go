@@ -18,28 +18,28 @@ const (
 	DefaultMaxSenders = 100_000
 )
 
-// Options configures a Fold. The zero value is one partition, the public key, and default bounds.
+// Options configures a Fold. The zero value is for a topic of one partition, with the public key and the default bounds.
 type Options struct {
 	Key        schemas.PartitionKey   // zero: schemas.DefaultPartitionKey
-	Partition  int                    // the one whose frames are folded
+	Partition  int                    // the partition whose frames are folded
 	Partitions int                    // 0 is 1
-	MaxRows    int                    // rules × callers with an exact count; 0 is DefaultMaxRows. See admit.go for what happens beyond
-	MaxSenders int                    // producers and sources remembered; 0 is DefaultMaxSenders
-	NoStore    bool                   // nothing will be committed: TakeDirty has nothing to give
+	MaxRows    int                    // bound of pairs of rule and caller with an exact count; 0 is DefaultMaxRows; see admit.go
+	MaxSenders int                    // how many producers and sources are remembered; 0 is DefaultMaxSenders
+	NoStore    bool                   // nothing will be committed: TakeDirty returns nothing
 	Ends       bool                   // report closures that end by log time as changes: see Change.Ended. The counts are the same
 	Busiest    bool                   // sample the busiest callers: see Busiest. The counts are the same
 	Each       func(e *schemas.Entry) // called with each entry of a frame that is counted, in log order; may be nil
-	// Ahead is called with each frame that is folded and that its producer made later than its message's time, by so much: one of
-	// their clocks is wrong. It may be nil.
+	// Ahead is called for each folded frame that was made, by its producer's clock, later than its message's time. by is the difference: one
+	// of the two clocks is wrong. It may be nil.
 	Ahead func(producer schemas.ProducerID, by time.Duration)
 
-	// Predict is the most that any rule predicts. The zero value is off: TakePlans has nothing to give then, and the counts,
-	// closures and rows are the same.
+	// Predict is the upper bound of what any rule predicts. The zero value turns prediction off: TakePlans returns nothing then. Counts,
+	// closures and rows do not depend on it.
 	Predict rules.Predict
 	// PredictLagCap is the largest lag at which closes are predicted, as a share of the window; 0 is predict.DefaultLagCap.
 	PredictLagCap float64
 
-	// Only says which callers are counted by a rule, for an audit; nil counts all.
+	// Only reports whether a rule counts a caller. It is for an audit; nil counts all callers.
 	Only func(r *rules.Rule, id string) bool
 }
 
@@ -47,8 +47,8 @@ func (o *Options) predict() predict.Options {
 	return predict.Options{Most: o.Predict, LagCap: o.PredictLagCap}
 }
 
-// Fold applies entries to the windows of all rules in log order. It does no I/O and knows no clock: what it holds is a
-// function of the rules and of what it was given, so that two folds over one log agree. One goroutine may use a Fold.
+// Fold applies entries to the windows of all rules, in log order. It does no I/O and reads no clock: its content is a function of the rules
+// and of what it was given, so that two folds over one log agree. One goroutine may use a Fold.
 type Fold struct {
 	opts        Options
 	fingerprint uint64
@@ -60,12 +60,12 @@ type Fold struct {
 	counters    []ruleCounters // by rule
 	stats       Stats
 
-	frame    schemas.Frame // that is being folded
-	offset   int64         // of its record
-	sourced  bool          // it is of a source
+	frame    schemas.Frame // the frame that is being folded
+	offset   int64         // the offset of its record
+	sourced  bool          // the frame is from a source of lines
 	changes  []Change
 	canaries []schemas.Entry
-	filled   window.State // of policy.Fill
+	filled   window.State // scratch memory for policy.Fill
 }
 
 // New returns a fold that has counted nothing.
@@ -102,10 +102,10 @@ func (f *Fold) setRules(set *rules.Set) {
 	f.counters = newCounters(set, f.opts.predict())
 }
 
-// Entry folds one entry. What it changed is added to what TakeChanges returns.
+// Entry folds one entry. Its changes are added to what TakeChanges returns.
 func (f *Fold) Entry(e *schemas.Entry) { f.entry(e, f.table.ids.hash(e.ID)) }
 
-// entry folds an entry; hash is of its caller's id.
+// entry folds an entry. hash is the hash of its caller's id.
 func (f *Fold) entry(e *schemas.Entry, hash uint64) {
 	f.Advance(e.Time)
 	f.stats.Entries++
@@ -176,7 +176,7 @@ func (f *Fold) count(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) {
 	}
 	f.table.markDirty(i, row)
 	if count.Place == window.Late {
-		f.stats.Late += uint64(weight) // a row of a caller that waited, whose newest entry is the oldest
+		f.stats.Late += uint64(weight) // the row is new, but its caller waited, and has sent newer entries
 		return
 	}
 	if unlimited {
@@ -191,7 +191,8 @@ func (f *Fold) count(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) {
 	}
 }
 
-// Advance moves log time forward, ends the control records whose time is over then, and drops what has expired at each full minute.
+// Advance moves log time forward. It ends the control records whose time is over then, reports the closures that have ended, and drops
+// expired rows at each full minute.
 func (f *Fold) Advance(t int64) {
 	if t <= f.table.now {
 		return
@@ -207,10 +208,10 @@ func (f *Fold) Advance(t int64) {
 	}
 }
 
-// CountLost counts records that the log no longer held when they were to be folded.
+// CountLost counts records that were gone from the log before they could be folded.
 func (f *Fold) CountLost(n uint64) { f.stats.Lost += n }
 
-// CountRejected counts messages that could not be read, by reason.
+// CountRejected counts, by reason, messages that could not be read.
 func (f *Fold) CountRejected(reason string, n uint64) { f.stats.Rejected[reason] += n }
 
 // LogTime returns the newest time folded, in Unix nanoseconds; math.MinInt64 if there was none.

@@ -12,15 +12,15 @@ import (
 // Record is one message of requests[p].
 type Record struct {
 	Offset int64
-	Time   int64 // Unix nanoseconds: the message's, which bounds its entries'
+	Time   int64 // Unix nanoseconds: the message's time. No entry of it counts as later
 	Value  []byte
 }
 
 // Checksum returns the CRC-32C of the record's value, by which a checkpoint or snapshot knows the last record it counts.
 func (r *Record) Checksum() uint32 { return crc32.Checksum(r.Value, crc32.MakeTable(crc32.Castagnoli)) }
 
-// Frame folds one record. A record that cannot be read, or that is not for this partition, is refused whole and counted
-// by reason; the error says why, and the fold is as good as before. A duplicate is no error.
+// Frame folds one record. If a record cannot be read, or is not for this partition, Frame refuses all of it, counts it by reason, and
+// returns the reason as an error. The fold stays usable, and nothing of the record is counted. A duplicate is no error.
 func (f *Fold) Frame(rec Record) error {
 	f.offset = rec.Offset
 	if err := f.frame.Decode(rec.Value); err != nil {
@@ -73,7 +73,7 @@ func (f *Fold) noteFrame(recorded int64) {
 	}
 }
 
-// foldSource folds the lines of a source that were not folded before. All entries of one line share its offset and its
+// foldSource folds those lines of a source that were not folded before. All entries of one line have the same offset and are in the same
 // frame.
 func (f *Fold) foldSource(rec Record) error {
 	s := f.dedupe.row(senderID{id: f.frame.Producer, source: true}, f.table.now, max(f.table.now, rec.Time))
@@ -98,7 +98,7 @@ func (f *Fold) foldSource(rec Record) error {
 	return nil
 }
 
-// place folds an entry if its caller belongs to this partition. Its time is bounded by its message's.
+// place folds an entry if its caller belongs to this partition. An entry that is later than its message gets the message's time.
 func (f *Fold) place(e *schemas.Entry, recorded int64) {
 	hash := f.table.ids.hash(e.ID)
 	if f.opts.Partitions > 1 && !f.table.knows(e, hash) && schemas.Partition(f.opts.Key.Hash(e.Kind, e.ID), f.opts.Partitions) != f.opts.Partition {
@@ -119,8 +119,8 @@ func (f *Fold) place(e *schemas.Entry, recorded int64) {
 	f.entry(e, hash)
 }
 
-// TakeCanaries returns the canary entries folded since it was last called. They count nowhere; the owner answers them,
-// so that their senders learn the lag. The slice is good until the next frame.
+// TakeCanaries returns the canary entries folded since it was last called. No rule counts them. The owner answers them, so that their
+// senders learn the lag. The slice is good until the next frame.
 func (f *Fold) TakeCanaries() []schemas.Entry {
 	canaries := f.canaries
 	f.canaries = f.canaries[:0]
@@ -150,7 +150,7 @@ func Reason(err error) string {
 	return schemas.Reason(err)
 }
 
-// reject counts a refused frame and returns the error that says so.
+// reject counts a refused frame, and returns the error for it.
 func (f *Fold) reject(reason, text string) error {
 	f.stats.Rejected[reason]++
 	return rejection{reason, text}

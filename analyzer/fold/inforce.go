@@ -6,10 +6,10 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// inForce is the rules that count now, and the limits that callers have under them: what the file of rules and control records say
-// together.
+// inForce is the rules that count now, and the limits of callers under them. Both come from the file of rules and the control records in
+// force.
 type inForce struct {
-	file    *rules.Set // as it was given; set is what it is in the modes of control records
+	file    *rules.Set // as it was given; set has the same rules, but in the modes of control records
 	set     *rules.Set
 	kinds   []kindRules
 	records *override.Records
@@ -21,7 +21,7 @@ type kindRules struct {
 	rules []int32
 }
 
-// use makes a file's rules those that count.
+// use makes the rules of a file those that count.
 func (s *inForce) use(file *rules.Set) {
 	s.file, s.set, s.kinds = file, s.records.Shadows(file), nil
 	for i, r := range file.Rules {
@@ -56,7 +56,7 @@ func (s *inForce) index(name string) int32 {
 	return -1
 }
 
-// limitOf returns the limit of the caller of a row, as LimitFor does, but by the control records in force first.
+// limitOf returns the limit of a row's caller, as LimitFor does, but control records in force come first.
 func (s *inForce) limitOf(r *rules.Rule, row *row) (limit int64, unlimited bool) {
 	if row.flags&hasRecords != 0 {
 		return s.limitUnder(r, row.id)
@@ -82,8 +82,8 @@ func (s *inForce) closedByRecord(kind, id string) bool {
 	return c.Nth > 0 && rule.Mode == schemas.ModeEnforce
 }
 
-// LimitFor returns the limit that a caller is counted under, and whether none is enforced. A caller without a limit is
-// counted under the rule's own, so that its counts mean something when a limit comes.
+// LimitFor returns the limit that a caller is counted under, and whether the caller has none. A caller without a limit is counted under the
+// limit of the rule, so that its counts are right when it gets a limit.
 func LimitFor(r *rules.Rule, id string) (limit int64, unlimited bool) {
 	limit, unlimited = r.LimitFor(id)
 	if unlimited {
@@ -92,7 +92,7 @@ func LimitFor(r *rules.Rule, id string) (limit int64, unlimited bool) {
 	return limit, unlimited
 }
 
-// limitBy returns the limit of a caller that the records are about.
+// limitBy returns the limit of a caller by the records in force about it, or else by the rule.
 func limitBy(l override.List, r *rules.Rule, id string) (limit int64, unlimited bool) {
 	limit, unlimited = LimitFor(r, id)
 	if l.Len() > 0 {

@@ -10,23 +10,23 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// Absence says why a caller has no row under a rule. The zero value is that it has one.
+// Absence says why a caller has no row under a rule. The zero value says that it has one.
 type Absence uint8
 
-// Absences. The first that fits is the one that is given.
+// Absences. If several fit, the first of them is used.
 const (
 	Present        Absence = iota
 	PatternAbsence         // the rule's pattern of ids leaves the id out
 	Waiting                // the table was full: the caller waits, and is counted coarsely
 	TableFull              // the table was full, so that what the caller sent may be lost
 	MatchAbsence           // the rule counts only certain resources or statuses, or responses, and none of them has come
-	NothingCame            // nothing has come that anything could still depend on
+	NothingCame            // no entry has come that still matters
 )
 
 // maxParts is how many parts of a window a Look shows.
 const maxParts = 256
 
-// Look is what a fold holds about one caller. It shares no memory with the fold that is ever written to.
+// Look is what a fold holds about one caller. It stays valid when the fold goes on.
 type Look struct {
 	Caller schemas.Caller
 	Now    int64      // Unix nanoseconds: the time of the windows
@@ -36,26 +36,26 @@ type Look struct {
 
 // RuleLook is what a fold holds about one caller under one rule.
 type RuleLook struct {
-	Rule     *rules.Rule      // as it counts: in mode shadow while a control record says so
+	Rule     *rules.Rule      // in the mode in which it counts: shadow while a control record says so
 	ShadowBy *override.Record // the control record that puts the rule into mode shadow; nil if none does
 	Absence  Absence
 
 	Limit     int64            // that the caller is counted under: see LimitFor
 	Capacity  int64            // the weight at which the window is full
 	Unlimited bool             // nothing closes the caller
-	Override  string           // what an override of the rule for the caller is written for, the id or a network; empty if there is none
-	Exact     bool             // it is written for the id
+	Override  string           // the id or the network of the rule's override that applies to the caller; empty if there is none
+	Exact     bool             // the override is for the id
 	LimitBy   *override.Record // the control record that gives the limit, before any override; nil if none does
 	OpenedBy  *override.Record // the control record that takes the limit away; nil if none does
 
-	Count   window.Count  // at Now. Of a caller that waits, a coarse one, which is never too high
+	Count   window.Count  // at Now. For a caller that waits it is coarse, and never too high
 	Since   int64         // log time up to which weight may be missing from Count; math.MinInt64 if it is exact
-	Parts   []window.Part // what Count.Total is made of, the newest
-	More    int           // older parts
-	Early   int64         // weight that gates blocked early in the last two seconds, and that closes the caller as if it had been admitted
+	Parts   []window.Part // the parts of the window that Count.Total adds up; only the newest maxParts
+	More    int           // how many older parts there are
+	Early   int64         // weight that gates blocked early in the last two seconds; it counts toward a close as if it had been admitted
 	Closure policy.Closure
 
-	ByDemand bool           // the closure is of weight that gates blocked early
+	ByDemand bool           // weight that gates blocked early made the closure
 	Span     schemas.Span   // the predicted closure that was published, if it still holds; zero if there is none
 	Share    *schemas.Share // the newest; nil if there is none
 	Rate     float64        // demand, weight per second; 0 where it is not measured
@@ -64,8 +64,9 @@ type RuleLook struct {
 // LowerBound reports whether weight may be missing from Count.
 func (l *RuleLook) LowerBound() bool { return l.Since != never }
 
-// Look returns what the fold holds about a caller, with windows as of now in Unix nanoseconds, or of log time if that is
-// later. It changes nothing. It takes about a microsecond for each rule of the caller's kind, and more if a log has many entries.
+// Look returns what the fold holds about a caller. Its windows are as of now, in Unix nanoseconds, or of log time if that is later. It
+// changes nothing. It takes about a microsecond for each rule of the caller's kind, and longer if a window of algorithm log has many
+// entries.
 func (v View) Look(c schemas.Caller, now int64) Look {
 	l := Look{Caller: c, Now: max(now, v.table.now), Record: v.lookRecords(c)}
 	hash := v.table.ids.hash(c.ID)
@@ -101,7 +102,7 @@ func (v View) lookRule(rule int32, hash uint64, id string, now int64) RuleLook {
 	return l
 }
 
-// lookAbsent says why there is no row, and what is known all the same.
+// lookAbsent notes why there is no row, and what is known of the caller nevertheless.
 func (v View) lookAbsent(l *RuleLook, rule int32, hash uint64, id string, now int64) {
 	r := l.Rule
 	l.Count = r.Window.View(nil, l.Limit, now)
@@ -121,7 +122,7 @@ func (v View) lookAbsent(l *RuleLook, rule int32, hash uint64, id string, now in
 	}
 }
 
-// EmptyAt returns when the window is empty if nothing more comes, in Unix nanoseconds; math.MinInt64 if it is empty.
+// EmptyAt returns when the window becomes empty if nothing more comes, in Unix nanoseconds; math.MinInt64 if it is empty already.
 func (l *RuleLook) EmptyAt() int64 {
 	if len(l.Parts) == 0 {
 		return math.MinInt64
@@ -129,15 +130,15 @@ func (l *RuleLook) EmptyAt() int64 {
 	return l.Parts[len(l.Parts)-1].Leaves
 }
 
-// RecordLook is the closure that control records in force give one caller, whatever rules count it.
+// RecordLook is the closure that the control records in force give one caller. It does not depend on rules.
 type RecordLook struct {
-	Closure  policy.Closure   // it may lie ahead, or be over; Nth is 0 if there is none
+	Closure  policy.Closure   // it may not have begun yet, or may be over; Nth is 0 if there is none
 	Mode     schemas.Mode     // of that closure
-	By       *override.Record // that decides until when it lasts; nil if there is none
-	ShadowBy *override.Record // that puts it into mode shadow; nil if none does
+	By       *override.Record // the record that decides when the closure ends; nil if there is none
+	ShadowBy *override.Record // the record that puts the closure into mode shadow; nil if none does
 }
 
-// lookRecords returns what control records do to a caller.
+// lookRecords returns the closure that control records give a caller.
 func (v View) lookRecords(c schemas.Caller) (l RecordLook) {
 	records, modes := v.rules.records.Of(c), v.rules.records.Modes()
 	closure, rule := v.rules.records.Closure(c.Kind, records, modes)

@@ -12,25 +12,24 @@ import (
 	"github.com/509da70d/floodgate/store/rows"
 )
 
-// account is what the fold keeps of one rule as a whole: its part of the table, and what it could not count.
+// account is what the fold keeps of one rule as a whole: how many rows it has, and what it could not count.
 //
-// While the table is full, weight is lost: callers without a row send it. When a row is made later, it is unknown whether its
-// caller was one of them. So such a row is marked: its count is a lower bound, and since says up to which log time its
-// caller's weight may be missing. The first entry whose count and closure cannot depend on weight that old removes the mark:
-// the row is then exact again. All rows without a mark are exact.
+// While the table is full, weight of callers without a row is lost. When a row is made later, it is unknown whether its caller lost weight.
+// So such a row is marked: its count is a lower bound, and row.since says up to which log time weight may be missing. The first entry whose
+// count and closure cannot depend on weight that old removes the mark: then the row is exact again. All rows without a mark are exact.
 //
-// The two log times below are stored and are part of each snapshot, as a row of their own for each rule. Nothing else of
-// the waiting room is: what waited when an analyzer stopped was lost no later than the loss that is stored.
+// The two log times below are stored, and are part of each snapshot: each rule has one row for them. Nothing else of the waiting room is
+// stored. It is not needed: weight of callers that waited when an analyzer stopped is not newer than the stored loss.
 type account struct {
 	coarse    window.Coarse
 	rows      int
 	lost      int64 // log time of the newest weight that no row counted; never if there was none
-	dropped   int64 // newest expiry of a row that was dropped at once, so that later entries of its time don't find it
+	dropped   int64 // the latest expiry of a row that was dropped early: late entries no longer find that row
 	uncounted uint64
-	recovered uint64 // of the uncounted weight, what rows made of waiting callers count
+	recovered uint64 // the part of uncounted that rows count after all, made for callers that had waited
 
 	dirty  bool
-	shown  bool   // the scan under way has handed out the times as they are
+	shown  bool   // the scan under way has returned the two times as they are now
 	stored uint64 // rows.Sum of the row as last committed; 0 if it never was
 }
 
@@ -38,8 +37,8 @@ type account struct {
 type losses struct {
 	rules    *inForce
 	accounts []account    // by rule
-	changed  []int32      // rules whose losses changed since they were last handed to a checkpoint
-	removed  rows.Removed // the table's
+	changed  []int32      // rules whose losses changed since the last checkpoint took them
+	removed  rows.Removed // shared with the table
 	noStore  bool
 }
 
@@ -51,8 +50,8 @@ func newAccounts(set *rules.Set) []account {
 	return accounts
 }
 
-// forgets returns a time. After it, an entry that is missing from s and is not newer than lost changes nothing: no count and no closure.
-// A rule in shadow mode counts by its own closures, so that what it counts must be forgotten once more.
+// forgets returns a time. After it, an entry that is missing from s and is not newer than lost changes nothing: no count and no closure. A
+// rule in shadow mode counts by its own closures, so that for it the same time must pass once more.
 func forgets(r *rules.Rule, s window.State, limit, lost int64) int64 {
 	at := integer.Add(r.Window.Forgets(s, limit, lost), policy.Reach(r))
 	if r.Mode == schemas.ModeShadow {
@@ -61,9 +60,9 @@ func forgets(r *rules.Rule, s window.State, limit, lost int64) int64 {
 	return at
 }
 
-// remembers reports whether a marked row must keep its mark through an entry at t. The row's own closure may have begun at
-// another time than the true one, and it hides what the true count closes until it ends. So the mark stays until all such
-// closures are over, and until no entry can come late that would prolong one: until they end before the window begins.
+// remembers reports whether a marked row must keep its mark at an entry at t. The row's closure may have begun at another time than with
+// all weight, and until it ends it hides closes that the true count would make. So the mark stays until all such closures are over. It also
+// stays until no late entry can prolong one of them: until they end before the window begins.
 func (r *row) remembers(rule *rules.Rule, limit, t int64) bool {
 	if r.flags&hasEarly != 0 {
 		return true // early weight may be missing as well
@@ -78,7 +77,7 @@ func (r *row) remembers(rule *rules.Rule, limit, t int64) bool {
 
 func lossKey(r *rules.Rule) []byte { return append([]byte{byte(LossRow)}, r.Name...) }
 
-// lossValue is a version, the shape of the rule, and the two times.
+// lossValue encodes an account: a version, the shape of the rule, and the two times.
 func lossValue(r *rules.Rule, a *account) []byte {
 	b := binary.LittleEndian.AppendUint64([]byte{rowVersion}, r.Shape())
 	b = binary.AppendVarint(b, a.lost)
@@ -95,7 +94,7 @@ func (l *losses) lose(rule int32, weight, now int64) {
 	}
 }
 
-// change puts the losses of a rule on the lists of the next checkpoint and of the scan under way.
+// change puts the losses of a rule on the list of the next checkpoint, and makes the scan under way return them again.
 func (l *losses) change(rule int32) {
 	a := &l.accounts[rule]
 	a.shown = false
@@ -105,7 +104,7 @@ func (l *losses) change(rule int32) {
 	}
 }
 
-// since returns the mark of a row that is made for an entry at t: since when it may lack weight, or never.
+// since returns the mark of a row that is made for an entry at t: the log time up to which the row may lack weight, or never.
 func (l *losses) since(rule int32, limit, t int64) int64 {
 	a, since := &l.accounts[rule], int64(never)
 	r := l.rules.set.Rules[rule]
@@ -118,7 +117,7 @@ func (l *losses) since(rule int32, limit, t int64) int64 {
 	return since
 }
 
-// move gives each rule that keeps its counts its account; moved says which rule each old one is now, or −1.
+// move gives each rule that keeps its counts its old account. moved[i] is the new index of old rule i, or −1 if its counts end.
 func (l *losses) move(old []account, before *rules.Set, moved []int32, now int64) {
 	for i := range old {
 		a := &old[i]
@@ -139,7 +138,7 @@ func (l *losses) move(old []account, before *rules.Set, moved []int32, now int64
 	}
 }
 
-// take appends the losses that changed, for the store.
+// take appends the losses that changed since the last checkpoint, for the store.
 func (l *losses) take(changes []rows.Change) []rows.Change {
 	for _, i := range l.changed {
 		a := &l.accounts[i]
@@ -154,7 +153,7 @@ func (l *losses) take(changes []rows.Change) []rows.Change {
 	return changes
 }
 
-// scan hands out the losses that the scan has not handed out as they are now.
+// scan returns the losses that have changed since the scan returned them, or that it has not returned yet.
 func (l *losses) scan() []rows.Change {
 	var list []rows.Change
 	for i := range l.accounts {
@@ -166,8 +165,8 @@ func (l *losses) scan() []rows.Change {
 	return list
 }
 
-// restore takes in a loss from a store, where it has the given sum, or from a snapshot, with none. Of two the later
-// counts. That of a rule that is not there, or counts otherwise now, is dropped.
+// restore adds a stored loss. stored is its sum in the store, or 0 if it comes from a snapshot. If the rule has a loss already, the later
+// times count. If no such rule exists, or if it counts differently now, the loss is dropped.
 func (l *losses) restore(key, value []byte, stored uint64) error {
 	if len(value) < 9 || value[0] != rowVersion {
 		return fmt.Errorf("%w: got a loss of %d bytes", errRow, len(value))

@@ -6,14 +6,15 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// This file is what the fold tells its predictor, and what it hands on from there. Nothing here decides what is counted.
+// This file passes what happened to the predictor, and returns its forecasts. Nothing here decides what is counted.
 
-// live reports whether closes of a rule can be predicted now, for the entry that is folded.
+// live reports whether the predictor may use the entry that is folded: closes of the rule are predicted, the lag is known, and the entry is
+// not from a source.
 func (f *Fold) live(rule int32) bool {
 	return f.counters[rule].predicts && f.predict.Live(f.table.now) && !f.sourced
 }
 
-// observe tells of weight that was admitted. near reports whether the row may get a tracker.
+// observe passes admitted weight to the predictor. near reports whether the row may get a tracker.
 func (f *Fold) observe(r *rules.Rule, i uint32, row *row, e *schemas.Entry, total, limit, weight int64, near bool) {
 	if f.live(int32(row.rule)) {
 		row.flag(tracked, f.predict.Admitted(&predict.Sent{
@@ -22,7 +23,7 @@ func (f *Fold) observe(r *rules.Rule, i uint32, row *row, e *schemas.Entry, tota
 	}
 }
 
-// forecast tells of a changed closure, and adds to the change what is predicted.
+// forecast passes a changed closure to the predictor, and adds the forecast to the change.
 func (f *Fold) forecast(i uint32, row *row, c *Change) {
 	if row.flags&tracked != 0 {
 		c.Forecast = f.predict.Changed(&predict.Change{
@@ -32,13 +33,13 @@ func (f *Fold) forecast(i uint32, row *row, c *Change) {
 	}
 }
 
-// TakePlans returns what was predicted since it was last called: see predict.Predictor.TakePlans. It is to be called after each batch
-// of frames. The slice is good until the next call.
+// TakePlans returns what was predicted since it was last called: see predict.Predictor.TakePlans. Call it after each batch of frames. The
+// slice is good until the next call.
 func (f *Fold) TakePlans() []predict.Plan { return f.predict.TakePlans(f.table.now, f.offset) }
 
-// Measure notes that a lag was measured, in nanoseconds, and came into the log at t, in Unix nanoseconds. Frame does so for each
-// canary.
+// Measure notes a measured lag, in nanoseconds, that came into the log at t, in Unix nanoseconds. Frame calls it for each canary that
+// carries a lag.
 func (f *Fold) Measure(t, lag int64) { f.predict.Measure(t, lag, f.table.now) }
 
-// EndOvershoots observes the overshoot of the closures that have not ended, too. Call it when no more entries come.
+// EndOvershoots adds the overshoots of closures that have not ended to the statistics. Call it when no more entries come.
 func (f *Fold) EndOvershoots() { f.predict.EndOvershoots() }

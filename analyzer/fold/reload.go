@@ -8,14 +8,15 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// SetRules changes the rules between two records. Rules with the same name and shape keep their counts, and their closures
-// are computed again at once. The counts of other rules start at zero, and the callers that they had closed open. The
-// changes are added to what TakeChanges returns, by rule and caller. Control records stay in force; one about a rule that was not
-// there takes force with it.
+// SetRules changes the rules between two records. A rule with the name, kind and shape of an old one keeps the old counts, and its closures
+// are computed again at once. The counts of all other rules start at zero, and callers that an old rule had closed open. The changes are
+// added to what TakeChanges returns, sorted by rule and caller. Control records stay in force. A control record about a rule that did not
+// exist before takes effect now.
 //
-// The offset at which rules change is part of what the fold depends on: the owner commits it before it folds on.
+// The fold's content depends on the offset at which the rules change. So that offset must be recorded before the fold goes on: an owner has
+// it in the control topic, as a place.
 func (f *Fold) SetRules(set *rules.Set) {
-	old, accounts, counters := f.rules.set, f.table.losses.accounts, f.counters // the rules in the modes that counted
+	old, accounts, counters := f.rules.set, f.table.losses.accounts, f.counters // old has the rules in the modes in which they counted
 	from := f.table.takeAway()
 	f.EndScan()
 	f.predict.EndOvershoots()
@@ -49,7 +50,7 @@ func (f *Fold) SetRules(set *rules.Set) {
 	sortChanges(f.changes[first:])
 }
 
-// abandon drops a row whose rule was removed or no longer counts its caller, and opens what it had closed.
+// abandon drops a row whose rule was removed or no longer counts its caller. If the row is closed, it opens.
 func (f *Fold) abandon(rule *rules.Rule, r *row) {
 	f.table.removed.Add(AppendRowKey(nil, rule.Name, rule.Kind, r.id), r.stored)
 	if r.closure.ClosedAt(f.table.now) {
@@ -68,10 +69,10 @@ func (f *Fold) rederive(before *rules.Rule, from uint32, r *row, to int32, old *
 		row.since = max(r.since, f.table.now) // as for the losses of the rule
 	}
 	same := before.Fingerprint() == rule.Fingerprint()
-	f.table.adopt(i, from, r, old, same) // else it has announced a close under another limit, perhaps
+	f.table.adopt(i, from, r, old, same) // not the same: the tracker may have announced a close under the old limit
 	closed := r.closure
 	if !same {
-		allowed, unlimited := LimitFor(rule, row.id) // by the rules alone: a control record undoes nothing that has ended
+		allowed, unlimited := LimitFor(rule, row.id) // by the rules alone: a control record cannot undo a close that has ended
 		var steps []policy.Closure
 		closed, steps = policy.Recount(rule, allowed, unlimited, closed, f.table.sides.stepsOf(row), f.table.now)
 		f.table.sides.putSteps(row, steps)

@@ -7,10 +7,10 @@ import (
 	"github.com/509da70d/floodgate/analyzer/window"
 )
 
-// never is the log time of what has not happened.
+// never is the log time of something that has not happened.
 const never = math.MinInt64
 
-// row is what is kept of one rule and caller: 128 bytes, two lines of cache.
+// row is the state of one rule and caller: 128 bytes, two cache lines.
 type row struct {
 	since   int64 // log time up to which its count may lack weight (see loss.go); never if it is exact
 	id      string
@@ -18,22 +18,22 @@ type row struct {
 	rule    int16  // index into the fold's rules; -1 while the row is free
 	dirty   bool   // on the list of the next checkpoint, also while the row is free
 	flags   rowFlags
-	words   [4]int64 // where most states live
+	words   [4]int64 // the memory of state, if that has at most four integers
 	state   window.State
 	closure policy.Closure
 	stored  uint64 // rows.Sum of the row as last committed; 0 if it never was
 }
 
-// rowFlags says what is kept of a row elsewhere, and two things more.
+// rowFlags says which other tables hold something of a row, and whether closedByDemand and hasRecords are true.
 type rowFlags uint8
 
 const (
 	hasEarly       rowFlags = 1 << iota // early weight: see sideTables
-	tracked                             // perhaps a tracker of package predict
+	tracked                             // a tracker of package predict, which may have been freed since
 	closedByDemand                      // early weight made its latest close
 	hasRecords                          // there are control records about its caller
-	hasSteps                            // closes before its closure: see sideTables
-	hasEnd                              // it is in table.ends: its closure is not reported as ended yet
+	hasSteps                            // earlier closes in a row: see sideTables
+	hasEnd                              // an item of table.ends: the end of its closure is not reported yet
 )
 
 // flag sets or clears flags.
@@ -43,5 +43,5 @@ func (r *row) flag(b rowFlags, is bool) {
 	}
 }
 
-// set makes the state a copy of s. States of four integers need no further memory.
+// set makes the state a copy of s. States of up to four integers need no further memory.
 func (r *row) set(s window.State) { r.state = append(window.State(r.words[:0]), s...) }

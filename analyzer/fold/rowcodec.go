@@ -13,7 +13,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/window"
 )
 
-// RowKind is what a row of a store or snapshot holds: the first byte of its key.
+// RowKind says what a row of a store or snapshot holds. It is the first byte of the row's key.
 type RowKind byte
 
 // Kinds of rows.
@@ -23,7 +23,7 @@ const (
 	SourceRow   RowKind = 's'                // offsets of a source of lines
 	LossRow     RowKind = 'l'                // what a rule could not count
 	ControlRow  RowKind = override.KeyPrefix // a control record; see override.Record
-	EventRow    RowKind = 'e'                // an owner's: events that are to be written. A Fold has none, and passes over them
+	EventRow    RowKind = 'e'                // events that an owner must still write. A Fold has none, and ignores these rows
 )
 
 // KindOf returns the kind of the row with a key; 0 if the key is empty.
@@ -34,7 +34,7 @@ func KindOf(key []byte) RowKind {
 	return RowKind(key[0])
 }
 
-// errRow is a stored row that cannot be read: the store is from another version, or broken.
+// errRow says that a stored row cannot be read: the store is from another version, or damaged.
 var errRow = errors.New("bad row in store")
 
 // rowVersion is the first byte of the values of all rows.
@@ -45,13 +45,13 @@ const (
 	markedFlag   = 1 << iota // since
 	earlyFlag                // early weight
 	stepsFlag                // closes before the closure
-	byDemandFlag             // no part: early weight made the closure
+	byDemandFlag             // a fact without a part: early weight made the closure
 	allFlags     = 1<<iota - 1
 )
 
 const (
 	rowHead        = 10 // bytes before the parts: version, flags, shape
-	closureNumbers = 4  // that a closure takes
+	closureNumbers = 4  // how many numbers a closure takes
 )
 
 // AppendRowKey appends the store key of a rule and caller: the rule's name, a zero byte, and kind:id. Neither names nor
@@ -65,7 +65,7 @@ func AppendRowKey(dst []byte, rule, kind, id string) []byte {
 	return append(dst, id...)
 }
 
-// ParseRowKey undoes AppendRowKey.
+// ParseRowKey returns what AppendRowKey has appended.
 func ParseRowKey(key string) (rule, kind, id string, err error) {
 	if key == "" || key[0] != byte(CountRow) {
 		return "", "", "", fmt.Errorf("%w: got key %q, want one of a window", errRow, key)
@@ -78,7 +78,7 @@ func ParseRowKey(key string) (rule, kind, id string, err error) {
 	return rule, kind, id, nil
 }
 
-// StoredRow is what the value of a row of a rule and caller says.
+// StoredRow is the value of the row of a rule and caller.
 type StoredRow struct {
 	Closure policy.Closure
 	State   window.State
@@ -86,7 +86,7 @@ type StoredRow struct {
 	shape    uint64
 	since    int64
 	early    *earlyWeight     // nil if there is none
-	byDemand bool             // early weight made the closure; then there is none
+	byDemand bool             // early weight made the closure; early is nil then
 	steps    []policy.Closure // the closes in a row before the closure, oldest first
 }
 
@@ -127,7 +127,7 @@ func (v *StoredRow) AppendTo(dst []byte) []byte {
 	return dst
 }
 
-// ReadRow reads the value of a stored row of a rule. An empty value is the row of a caller that was never counted.
+// ReadRow reads the value of a stored row of a rule. An empty value gives the row of a caller that was never counted.
 func ReadRow(rule *rules.Rule, value []byte) (StoredRow, error) {
 	if len(value) == 0 {
 		return StoredRow{shape: rule.Shape(), since: never}, nil
@@ -148,7 +148,7 @@ func (v *StoredRow) Dropped(rule *rules.Rule, now int64) bool {
 	return at <= math.MaxInt64-int64(expirySlack) && minuteOf(at+int64(expirySlack)) < minuteOf(now)
 }
 
-// ParseRow undoes AppendTo. It does not know whether a rule still counts by the state (see ReadRow).
+// ParseRow reads what AppendTo has appended. It does not check that a rule still counts by the state (see ReadRow).
 func ParseRow(b []byte) (v StoredRow, err error) {
 	if len(b) < rowHead || b[0] != rowVersion || b[1] > allFlags || b[1]&earlyFlag != 0 && b[1]&byDemandFlag != 0 {
 		return v, fmt.Errorf("%w: got %d bytes, want version %d, flags and a shape", errRow, len(b), rowVersion)
@@ -181,7 +181,7 @@ func ParseRow(b []byte) (v StoredRow, err error) {
 
 // readNumbers reads numbers up to the end of b.
 func readNumbers(b []byte) ([]int64, error) {
-	numbers := make([]int64, 0, 12) // as many as most rows have
+	numbers := make([]int64, 0, 12) // enough for most rows
 	for len(b) > 0 {
 		number, n := binary.Varint(b)
 		if n <= 0 {
@@ -199,12 +199,12 @@ func appendClosure(dst []byte, c policy.Closure) []byte {
 	return binary.AppendVarint(dst, c.Peak)
 }
 
-// readClosure reads a closure from at least closureNumbers numbers, and returns the rest.
+// readClosure reads a closure from at least closureNumbers numbers, and returns the numbers after it.
 func readClosure(numbers []int64) (policy.Closure, []int64) {
 	return policy.Closure{CloseAt: numbers[0], Until: numbers[1], Nth: numbers[2], Peak: numbers[3]}, numbers[closureNumbers:]
 }
 
-// appendSteps appends the closes in a row before a closure: how many there are, and each.
+// appendSteps appends the closes in a row before a closure: first their number, then each of them.
 func appendSteps(dst []byte, steps []policy.Closure) []byte {
 	dst = binary.AppendVarint(dst, int64(len(steps)))
 	for _, c := range steps {
@@ -213,7 +213,7 @@ func appendSteps(dst []byte, steps []policy.Closure) []byte {
 	return dst
 }
 
-// readSteps undoes appendSteps, and returns the rest.
+// readSteps reads what appendSteps wrote, and returns the numbers after it.
 func readSteps(numbers []int64) (steps []policy.Closure, rest []int64, err error) {
 	if len(numbers) == 0 || numbers[0] < 1 || numbers[0] > policy.MaxSteps || int64(len(numbers)-1) < numbers[0]*closureNumbers {
 		return nil, nil, fmt.Errorf("%w: got %d numbers, want 1 to %d closes, of %d numbers each", errRow, len(numbers), policy.MaxSteps, closureNumbers)

@@ -15,8 +15,8 @@ func (f *Fold) Dirty() int {
 	return len(f.table.dirty) + len(f.table.losses.changed) + len(f.table.removed) + len(f.dedupe.changed) + len(f.dedupe.removed) + f.rules.records.Dirty()
 }
 
-// TakeDirty returns what has changed since it was last called, for the store to commit with the next offset. Deletions
-// come last: a store that does them later still holds nothing but rows that have expired.
+// TakeDirty returns the rows that have changed since it was last called. The store commits them with the next offset. Deletions come last:
+// a store that applies them in a later transaction holds only some expired rows too many until then.
 func (f *Fold) TakeDirty() []rows.Change {
 	changes := make([]rows.Change, 0, f.Dirty())
 	var room []byte
@@ -46,7 +46,7 @@ func (f *Fold) TakeDirty() []rows.Change {
 	return changes
 }
 
-// commonRow is as many bytes as most rows take: a quick guess is enough, as others get room of their own.
+// commonRow is a size in bytes that most rows do not exceed. An estimate is enough, because a longer row gets memory of its own.
 const commonRow = 256
 
 func encodeRow(dst []byte, rule *rules.Rule, id string, v *StoredRow) (key, value []byte) {
@@ -57,7 +57,7 @@ func encodeRow(dst []byte, rule *rules.Rule, id string, v *StoredRow) (key, valu
 	return dst[start:end:end], dst[end:]
 }
 
-// take appends the senders that changed.
+// take appends the senders that changed since the last checkpoint, for the store.
 func (d *dedupe) take(changes []rows.Change) []rows.Change {
 	for _, id := range d.changed {
 		s := d.rows[id]
@@ -72,8 +72,8 @@ func (d *dedupe) take(changes []rows.Change) []rows.Change {
 	return changes
 }
 
-// Restore puts a stored row back into a fold that has folded nothing yet; Resume follows the last one. A row whose rule
-// is gone or counts otherwise now is dropped, and deleted from the store by the next checkpoint.
+// Restore puts a stored row into a fold that has folded nothing yet. Call Resume after the last row. If the rule of a row no longer exists,
+// or counts differently now, the row is dropped, and the next checkpoint deletes it from the store.
 func (f *Fold) Restore(key, value []byte) error {
 	sum := rows.Sum(key, value)
 	switch KindOf(key) {
@@ -108,7 +108,7 @@ func (f *Fold) Restore(key, value []byte) error {
 	return nil
 }
 
-// Resume ends restoring: it sets log time to what it was when the restored rows were committed.
+// Resume ends restoring. logTime is log time when the restored rows were committed.
 func (f *Fold) Resume(logTime int64) {
 	if logTime > math.MinInt64 {
 		f.table.now = logTime
@@ -118,9 +118,9 @@ func (f *Fold) Resume(logTime int64) {
 	f.table.reschedule()
 }
 
-// Digest sums up all rows that anything can still depend on at the given log time, in any order: folds of several
-// partitions of one log add up (modulo 2^64) to the digest of one fold over the whole log, if none of them lost any weight. Control
-// records that are about all partitions are in the digest of partition 0.
+// Digest sums up all rows that anything can still depend on at a log time. Their order does not matter. The digests of the folds of several
+// partitions of one log add up (modulo 2^64) to the digest of one fold over the whole log, if none of them lost any weight. Control records
+// about all partitions are in the digest of partition 0.
 func (f *Fold) Digest(at int64) uint64 {
 	sum := f.rules.records.Digest(at, f.opts.Partition == 0)
 	f.table.each(func(_ uint32, r *row) bool {
@@ -128,7 +128,7 @@ func (f *Fold) Digest(at int64) uint64 {
 			return true
 		}
 		rule, v := f.rules.set.Rules[r.rule], f.table.stored(r)
-		if r.closure.Expiry(rule) <= at { // gone with its row, where another fold's log time went ahead
+		if r.closure.Expiry(rule) <= at { // another fold, whose log time is ahead, may have dropped the row with its closure
 			v.Closure, v.byDemand, v.steps = policy.Closure{}, false, nil
 		}
 		if v.early != nil {

@@ -8,20 +8,19 @@ import (
 	"github.com/509da70d/floodgate/store/rows"
 )
 
-// Scan is a pass over the rows of a fold, in pieces, while the fold goes on: what an owner writes to state[p] as a
-// snapshot. Each row that was there when the scan began is handed out once the scan reaches it: as it is then, or as
-// dropped. Rows inserted after the scan began are not handed out: folding the log again from where the scan began makes
-// them anew.
+// Scan is a pass over the rows of a fold, in pieces, between which the fold goes on. An owner writes the pieces to state[p] as a snapshot.
+// Each row that existed when the scan began is returned when the scan reaches it: as it is then, or as dropped. Rows that were added after
+// the scan began are not returned: whoever folds the log again from where the scan began makes them again.
 //
-// A row that is dropped before the scan reaches it would be missed. The fold notes those, and the next piece hands each of
-// them out: as dropped, or as what it has become since.
+// A row that is dropped before the scan reaches it would be missed. The fold notes such rows, and the next piece returns each of them: as
+// dropped, or as it is if its caller has a new row by then.
 type Scan struct {
-	at         uint32 // rows below this index were handed out
-	end        uint32 // rows from here on came later
+	at         uint32 // rows below this index were returned
+	end        uint32 // rows from this index on were made after the scan began
 	dropped    []droppedRow
 	overflowed bool
 
-	records []override.Row // control records as they were then
+	records []override.Row // control records as they were when the scan began
 }
 
 // droppedRow is a row that was dropped before the scan had reached it.
@@ -30,27 +29,27 @@ type droppedRow struct {
 	id   string
 }
 
-// maxDropped bounds what a scan remembers, about 50 MB. An owner takes them out four times a second.
+// maxDropped bounds how many dropped rows a scan remembers: about 50 MB. An owner takes them four times a second.
 const maxDropped = 1 << 20
 
-// Overflowed reports whether more rows were dropped than a scan remembers: then the scan is worth nothing.
+// Overflowed reports whether more rows were dropped than a scan remembers. Then the scan is useless.
 func (s *Scan) Overflowed() bool { return s.overflowed }
 
-// Dropped returns how many rows were dropped that the next piece must hand out.
+// Dropped returns how many dropped rows the next piece must return.
 func (s *Scan) Dropped() int { return len(s.dropped) }
 
-// Records returns how many control records must still be handed out, before all other rows. While it is not 0, the next piece is of
-// them alone, as of where the scan began: what is folded from there on depends on them. Later records are applied again.
+// Records returns how many control records the scan must still return. They come before all other rows. While it is not 0, the next piece
+// has control records only, as of where the scan began, because what is folded from there on depends on them. Records that came later are
+// applied again by whoever folds from there.
 func (s *Scan) Records() int { return len(s.records) }
 
-// Behind returns how many rows must be handed out so that a share of all, from 0 to 1, has been.
+// Behind returns how many rows the scan must still return until a share of all rows, from 0 to 1, was returned.
 func (s *Scan) Behind(share float64) int { return int(share*float64(s.end)) - int(s.at) }
 
 // Scan returns the scan that is under way, or nil.
 func (f *Fold) Scan() *Scan { return f.table.scan }
 
-// BeginScan starts a scan, in place of one that was under way, and returns the whole dedupe table and all losses as they
-// are now.
+// BeginScan starts a scan. A scan that is under way ends. It returns the whole dedupe table and all losses as they are now.
 func (f *Fold) BeginScan() ([]Sender, []rows.Change) {
 	f.table.scan = &Scan{end: f.table.Made(), records: f.rules.records.Rows()}
 	for i := range f.table.losses.accounts {
@@ -66,11 +65,11 @@ func (f *Fold) BeginScan() ([]Sender, []rows.Change) {
 // EndScan abandons the scan, if there is one.
 func (f *Fold) EndScan() { f.table.scan = nil }
 
-// scanBytes is about how large a piece of a scan may get: few rows of a log with its thousands of entries.
+// scanBytes is about how large a piece of a scan may get, in bytes. Rows of algorithm log may have thousands of numbers each.
 const scanBytes = 256 << 10
 
-// ScanRows returns the next piece of the scan, of about n rows, and whether more are left. Dropped rows come first; they
-// have no value. There must be a scan.
+// ScanRows returns the next piece of the scan, of about n rows, and whether there are more. Dropped rows come first, and have no value.
+// There must be a scan.
 func (f *Fold) ScanRows(n int) (piece []rows.Change, more bool) {
 	s, size := f.table.scan, 0
 	full := func() bool { return len(piece) >= n || size >= scanBytes }
@@ -106,8 +105,8 @@ func (f *Fold) ScanRows(n int) (piece []rows.Change, more bool) {
 	return piece, s.at < s.end || len(s.dropped) > 0
 }
 
-// Put makes a row what a snapshot says it was after the records that have been folded by now, whatever they made of it
-// here; without a value it had been dropped. The fold's store must be empty. Rows that no rule counts are ignored.
+// Put replaces a row by a row of a snapshot. It must be called when the fold has folded the records up to the offset that the snapshot's
+// row is as of. A row without a value was dropped. The fold's store must be empty. Put ignores rows that no rule counts.
 func (f *Fold) Put(key, value []byte) error {
 	switch KindOf(key) {
 	case LossRow:
@@ -126,7 +125,7 @@ func (f *Fold) Put(key, value []byte) error {
 	i, ok := f.table.find(rowHash(f.table.ids.hash(id), rule), rule, id)
 	if len(value) == 0 {
 		if ok {
-			f.table.remove(i, f.table.row(i)) // it stays in its bucket of the wheel, which passes over it
+			f.table.remove(i, f.table.row(i)) // it stays in its bucket of the wheel, which ignores it
 		}
 		return nil
 	}
@@ -137,7 +136,7 @@ func (f *Fold) Put(key, value []byte) error {
 	if !ok {
 		i, _ = f.table.insert(rule, strings.Clone(id))
 		if w, waits := f.table.waiting.find(rowHash(f.table.ids.hash(id), rule), rule); waits {
-			f.table.waiting.remove(w) // what it sent is in the row, or was lost
+			f.table.waiting.remove(w) // the weight that it sent is in the row, or was lost
 		}
 	}
 	row := f.table.row(i)
@@ -147,13 +146,13 @@ func (f *Fold) Put(key, value []byte) error {
 	return nil
 }
 
-// EndPuts ends restoring from a snapshot: each row is in one bucket of the wheel again.
+// EndPuts ends restoring from a snapshot. Call it after the last Put.
 func (f *Fold) EndPuts() {
 	f.table.trim()
 	f.table.reschedule()
 }
 
-// noteDropped notes for the scan under way a row that is being dropped.
+// noteDropped tells the scan under way that a row is being dropped.
 func (t *table) noteDropped(i uint32, r *row) {
 	s := t.scan
 	switch {
@@ -165,7 +164,7 @@ func (t *table) noteDropped(i uint32, r *row) {
 	}
 }
 
-// readRow reads the value of a row of a rule; the state is nil if there is no such rule, or if it counts otherwise now.
+// readRow reads the value of a row of a rule. The state is nil if there is no such rule, or if the rule counts differently now.
 func (t *table) readRow(key, value []byte, rule int32) (StoredRow, error) {
 	v, err := ParseRow(value)
 	if err != nil {

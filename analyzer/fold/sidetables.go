@@ -2,10 +2,10 @@ package fold
 
 import "github.com/509da70d/floodgate/analyzer/policy"
 
-// sideTables holds what few rows have: a row's flags say whether it has some. The zero value is empty.
+// sideTables holds data that only few rows have. The flags of a row say whether it has any. The zero value is empty.
 type sideTables struct {
-	earlyWeights map[*row]*earlyWeight     // of rows of which gates have blocked requests early in the last seconds
-	steps        map[*row][]policy.Closure // of rows whose closure is not the first in a row: see policy.Steps
+	earlyWeights map[*row]*earlyWeight     // of rows whose requests gates blocked early in the last seconds
+	steps        map[*row][]policy.Closure // earlier closes in a row, of rows that have any: see policy.Steps
 }
 
 // earlyOf returns the early weight of a row, or nil.
@@ -32,7 +32,7 @@ func (s *sideTables) forgetEarly(r *row) {
 	}
 }
 
-// stepsOf returns the closes in a row before a row's closure, as policy.Steps made them.
+// stepsOf returns the earlier closes in a row of a row, as policy.Steps made them. The last closure is not among them.
 func (s *sideTables) stepsOf(r *row) []policy.Closure {
 	if r.flags&hasSteps == 0 {
 		return nil
@@ -40,7 +40,7 @@ func (s *sideTables) stepsOf(r *row) []policy.Closure {
 	return s.steps[r]
 }
 
-// putSteps replaces the closes in a row before a row's closure.
+// putSteps replaces the earlier closes in a row of a row.
 func (s *sideTables) putSteps(r *row, steps []policy.Closure) {
 	switch {
 	case len(steps) > 0:

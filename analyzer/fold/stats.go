@@ -11,17 +11,17 @@ import (
 type Stats struct {
 	Frames    uint64 // folded
 	Entries   uint64 // folded
-	Requests  uint64 // folded: the counts of the entries that are arrivals, one for each caller of a request
-	Blocked   uint64 // of Requests: those that gates had refused
-	Responses uint64 // folded: the counts of the entries that are responses
+	Requests  uint64 // folded, one for each caller of a request: the sum of the counts of entries that are arrivals
+	Blocked   uint64 // those of Requests that gates had blocked
+	Responses uint64 // folded: the sum of the counts of entries that are responses
 	Duplicate uint64 // frames, or entries of sources, that were folded before
-	TooOld    uint64 // frames that may have been folded before, and so were not
+	TooOld    uint64 // frames that were not folded, because they are so old that they may have been folded before
 	Gaps      uint64 // sequence numbers that never came
 	Lost      uint64 // records that the log no longer held when they were to be folded
 	Late      uint64 // weight older than its window, dropped
 	Rules     []RuleStats
-	Displaced uint64 // rows whose callers had to make room for others
-	Waiting   int    // callers without a row, of whom a coarse count is kept
+	Displaced uint64 // rows that were dropped to make room for other callers
+	Waiting   int    // callers without a row that have a coarse count
 	Expired   uint64 // rows dropped because nothing depended on them any more
 	Closes    uint64
 	Warnings  uint64
@@ -43,24 +43,23 @@ type RuleStats struct {
 	Rule       string
 	Mode       schemas.Mode // now
 	Uncounted  uint64       // weight for which there was no row when it came
-	Recovered  uint64       // of that, what rows count which were made later
+	Recovered  uint64       // the part of Uncounted that rows count after all, which were made later
 	Enforced   Tally        // while the rule was in mode enforce
 	Shadowed   Tally        // while it was in mode shadow
 	Counted    uint64       // requests that the rule matched and that were not blocked
-	Blocked    uint64       // requests that the rule matched in mode enforce, and that gates had refused: by this rule or another of its kind
+	Blocked    uint64       // requests that the rule matched in mode enforce, and that gates had blocked: by this rule or another of its kind
 	WouldBlock uint64       // requests that came while their caller was closed under this rule in mode shadow
 
-	Requests  uint64 // that could count: of callers of the rule's kind, and arrivals or responses as the rule reads them
+	Requests  uint64 // requests that the rule could have counted: of callers of its kind, and arrivals or responses, whichever the rule reads
 	Shape     uint64 // of the rule: see rules.Rule.Shape
-	Unmatched uint64 // bit i is set if pattern i of the rule's Match.Resources has matched none of them
-	Sample    string // the resource of one of them, while some pattern has matched none
+	Unmatched uint64 // bit i is set if pattern i of the rule's Match.Resources has matched none of Requests
+	Sample    string // the resource of one of Requests, while some pattern has matched none
 }
 
-// Tally is how often callers were closed, or crossed a share of the limit at which the rule warns, and the weight that was
-// counted while their windows were full already.
+// Tally counts closes and warnings of callers. Over is the weight that was counted while the window of its caller was full already.
 type Tally struct{ Closes, Warnings, Over uint64 }
 
-// UncountedWeight returns the weight that no row counts, of all rules.
+// UncountedWeight returns the weight that no row counts, over all rules.
 func (s *Stats) UncountedWeight() uint64 {
 	var sum uint64
 	for _, r := range s.Rules {
@@ -69,11 +68,11 @@ func (s *Stats) UncountedWeight() uint64 {
 	return sum
 }
 
-// ruleCounters is what a fold did under one rule, for people. Nothing of it is stored.
+// ruleCounters is the statistics of one rule. They are for people, and are not stored.
 type ruleCounters struct {
-	use      ruleUse // what came that the rule might have counted
+	use      ruleUse // the requests that the rule could have counted
 	predicts bool    // its closes are predicted
-	tracks   int64   // rows that hold less than half of this, and of their limit, are not tracked
+	tracks   int64   // a row is not tracked while it holds less than half of this, and less than half of its limit
 
 	enforced, shadowed           Tally  // what the rule did in each mode
 	counted, blocked, wouldBlock uint64 // see RuleStats
@@ -87,7 +86,7 @@ func newCounters(set *rules.Set, o predict.Options) []ruleCounters {
 	return list
 }
 
-// goOn takes over what was counted under the same rule before the rules changed.
+// goOn continues with the counters that the same rule had before the rules changed.
 func (c *ruleCounters) goOn(before *ruleCounters) {
 	predicts, tracks := c.predicts, c.tracks
 	*c = *before
@@ -102,7 +101,7 @@ func (c *ruleCounters) tally(mode schemas.Mode) *Tally {
 	return &c.enforced
 }
 
-// came counts requests that the rule matches, once each.
+// came counts requests that the rule matches. Call it once for each entry.
 func (c *ruleCounters) came(mode schemas.Mode, requests uint64, blocked bool) {
 	switch {
 	case !blocked:
@@ -114,7 +113,7 @@ func (c *ruleCounters) came(mode schemas.Mode, requests uint64, blocked bool) {
 	}
 }
 
-// stats returns the counters, and those of the rule's account.
+// stats returns the counters, with those of the rule's account.
 func (c *ruleCounters) stats(r *rules.Rule, a *account) RuleStats {
 	return RuleStats{
 		Rule: r.Name, Mode: r.Mode, Uncounted: a.uncounted, Recovered: a.recovered,

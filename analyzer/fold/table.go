@@ -11,13 +11,13 @@ import (
 	"github.com/509da70d/floodgate/store/rows"
 )
 
-// table is the rows of a fold: which callers have one, when a row is dropped, what waits for one, and what is lost meanwhile. It
-// decides nothing about closures. newTable makes one. One goroutine may use it.
+// table holds the rows of a fold. It decides which callers have a row, when a row is dropped and who waits for one, and notes what is lost
+// meanwhile. It decides nothing about closures. newTable makes one. One goroutine may use it.
 type table struct {
 	rowIndex
 
 	rules   *inForce
-	predict *predict.Predictor // is told of rows that are dropped or moved
+	predict *predict.Predictor // learns which rows are dropped or moved
 	ids     idHasher
 	maxRows int
 	noStore bool
@@ -36,8 +36,8 @@ type table struct {
 	moves   uint64                  // how often all rows have moved because the rules changed
 	next    uint32                  // the row that sweep looks at next
 	left    int                     // rows that were dropped and are still in a bucket of the wheel
-	credit  int                     // what may be spent on looking for victims (see admit.go)
-	random  integer.Random          // of draw
+	credit  int                     // the credit for searches for a victim: see tryCost in admit.go
+	random  integer.Random          // used by draw
 	scratch [window.MaxCoarse]int64 // a coarse state that is not kept yet
 
 	displaced, expired uint64 // see Stats
@@ -61,8 +61,8 @@ func (t *table) insert(rule int32, id string) (uint32, *row) {
 	return i, row
 }
 
-// drop removes a row, and deletes it from the store. The row may stay in a bucket of the wheel, which ignores it. The
-// mark of a marked row becomes one of its rule.
+// drop removes a row, and deletes it from the store. The row may stay in a bucket of the wheel, which ignores it. If the row is marked, its
+// rule notes the loss.
 func (t *table) drop(i uint32, r *row) {
 	if a := &t.losses.accounts[r.rule]; r.since != never && a.lost < min(t.expires(r), t.now) {
 		a.lost = min(t.expires(r), t.now)
@@ -73,7 +73,7 @@ func (t *table) drop(i uint32, r *row) {
 	t.remove(i, r)
 }
 
-// remove frees a row, and forgets what is kept of it elsewhere.
+// remove frees a row, and removes what other tables hold of it.
 func (t *table) remove(i uint32, r *row) {
 	t.losses.accounts[r.rule].rows--
 	if r.flags != 0 {
@@ -86,13 +86,13 @@ func (t *table) remove(i uint32, r *row) {
 	t.free(i)
 }
 
-// expires returns the log time from which on nothing depends on a row.
+// expires returns the log time from which on nothing depends on a row any more.
 func (t *table) expires(r *row) int64 {
 	rule := t.rules.set.Rules[r.rule]
 	return max(rule.Window.Expiry(r.state), r.closure.Expiry(rule))
 }
 
-// expiry returns the log time at which a row is dropped, if its room is not needed earlier.
+// expiry returns the log time at which a row is dropped, unless its place is needed earlier.
 func (t *table) expiry(r *row) int64 {
 	at := t.expires(r)
 	if at > math.MaxInt64-int64(expirySlack) {
@@ -101,16 +101,15 @@ func (t *table) expiry(r *row) int64 {
 	return at + int64(expirySlack)
 }
 
-// closedAt reports whether the entry would have been blocked if its rule, which is in shadow mode, were enforced and were the
-// only rule: whether the rule's own closure holds. So a shadow rule counts as if it were alone and decisions took no time. An
-// entry that merges requests from before and after its own close counts whole: for shadow rules, merged and unmerged logs need
-// not agree.
+// closedAt reports whether the row is closed at the entry's time. It is for rules in shadow mode: a shadow rule counts as if it were the
+// only rule, were enforced, and its decisions took no time. An entry that merges requests from before and after the close counts whole. So
+// for shadow rules, a log with merged entries and one without need not give the same counts.
 func (t *table) closedAt(hash uint64, rule int32, e *schemas.Entry) bool {
 	i, ok := t.find(hash, rule, e.ID)
 	return ok && t.row(i).closure.ClosedAt(e.Time)
 }
 
-// knows reports whether an entry's caller has a row. Its partition was checked when the row was made.
+// knows reports whether an entry's caller has a row. If it has one, its partition was checked when the row was made.
 func (t *table) knows(e *schemas.Entry, hash uint64) bool {
 	for k := range t.rules.kinds {
 		if t.rules.kinds[k].kind == e.Kind {
@@ -132,7 +131,8 @@ func (t *table) flagRows(c schemas.Caller, is bool) {
 	}
 }
 
-// early returns the early weight of a row that counts at t, in a window that amounts to count. A bucket would have drained some.
+// early returns the early weight of a row that counts at a time, in a window that holds count. A bucket has drained a part of it by then,
+// which is subtracted.
 func (t *table) early(r *rules.Rule, row *row, limit, at int64, count window.Count) int64 {
 	d := t.sides.earlyOf(row)
 	if d == nil {
@@ -148,8 +148,8 @@ func (t *table) early(r *rules.Rule, row *row, limit, at int64, count window.Cou
 	return weight
 }
 
-// liveEarly returns what counts of a row's early weight at a time, or nil. When the row's own window is over, nothing does: then the
-// row may have been dropped.
+// liveEarly returns the part of a row's early weight that counts at a time, or nil if there is none. When the row's own window is over,
+// nothing counts, because the row may have been dropped by then.
 func (t *table) liveEarly(r *row, d *earlyWeight, at int64) *earlyWeight {
 	rule := t.rules.set.Rules[r.rule]
 	limit, _ := t.rules.limitOf(rule, r)
@@ -168,7 +168,7 @@ func (t *table) markDirty(i uint32, r *row) {
 	}
 }
 
-// encode encodes a row behind dst, and leaves what room there is to be had behind the value.
+// encode appends the key and the value of a row to dst. The free capacity of dst stays behind the value.
 func (t *table) encode(dst []byte, r *row) (key, value []byte) {
 	v := t.stored(r)
 	return encodeRow(dst, t.rules.set.Rules[r.rule], r.id, &v)
@@ -182,21 +182,21 @@ func (t *table) stored(r *row) StoredRow {
 	}
 }
 
-// movedRows is rows that are moved to other numbers, with what is kept of them elsewhere.
+// movedRows is rows that get new indexes, and what other tables hold of them.
 type movedRows struct {
 	rows     rowIndex
 	sides    sideTables
 	trackers *predict.Moved
 }
 
-// takeAway takes away all rows, to insert again those that stay. The caller must fill the wheel again after that.
+// takeAway empties the table and returns its rows. The caller inserts those that stay, and must fill the wheel again after that.
 func (t *table) takeAway() movedRows {
 	m := movedRows{t.rowIndex, t.sides, t.predict.Move()}
 	t.rowIndex, t.sides, t.dirty, t.next = rowIndex{}, sideTables{}, nil, 0
 	return m
 }
 
-// startOver forgets all that was known of the rows of other rules.
+// startOver removes all that was kept for the rows of the old rules. Call it after takeAway, when the rules change.
 func (t *table) startOver() {
 	t.moves++
 	t.wheel.clear()
@@ -205,7 +205,7 @@ func (t *table) startOver() {
 	t.left = 0
 }
 
-// adopt gives row i what is kept elsewhere of the row that it was; its tracker only if it is tracked on.
+// adopt gives row i what other tables hold of the row from, which had the index before. It gives the tracker only if tracksOn is set.
 func (t *table) adopt(i, before uint32, from *row, m *movedRows, tracksOn bool) {
 	to := t.row(i)
 	to.flag(closedByDemand, from.flags&closedByDemand != 0)
@@ -216,7 +216,7 @@ func (t *table) adopt(i, before uint32, from *row, m *movedRows, tracksOn bool) 
 	to.flag(tracked, tracksOn && t.predict.Adopt(i, m.trackers, before))
 }
 
-// takeRow makes a row what a value says.
+// takeRow sets a row to a stored value.
 func (t *table) takeRow(r *row, v *StoredRow) {
 	r.set(v.State)
 	r.closure, r.since = v.Closure, v.since
@@ -228,7 +228,7 @@ func (t *table) takeRow(r *row, v *StoredRow) {
 	t.sides.putSteps(r, v.steps)
 }
 
-// advance moves log time forward, and drops what has expired if a full minute has passed. It reports whether one has.
+// advance moves log time forward. If a new minute has begun, it drops expired rows and returns true.
 func (t *table) advance(now int64) bool {
 	t.now = now
 	due, turned := t.wheel.turn(now)
@@ -250,7 +250,7 @@ func (t *table) advance(now int64) bool {
 	return turned
 }
 
-// awaitEnds notes all rows that are closed at log time.
+// awaitEnds makes the list of closures that have not ended at log time anew.
 func (t *table) awaitEnds() {
 	t.ends.Clear()
 	if !t.ends.on {
@@ -265,7 +265,7 @@ func (t *table) awaitEnds() {
 	})
 }
 
-// predictRow returns a row as predictions need it.
+// predictRow returns a row as package predict reads it.
 func (t *table) predictRow(i uint32) predict.Row {
 	r := t.row(i)
 	v := t.predictUnder(t.rules.set.Rules[r.rule], r)
@@ -276,13 +276,13 @@ func (t *table) predictRow(i uint32) predict.Row {
 	return v
 }
 
-// predictUnder returns what is counted of a row, under a rule that may not be the row's any more.
+// predictUnder returns a row as package predict reads it, under a rule that need not be the row's present rule.
 func (t *table) predictUnder(rule *rules.Rule, r *row) predict.Row {
 	limit, unlimited := t.rules.limitOf(rule, r)
 	return predict.Row{Rule: rule, ID: r.id, State: r.state, Closure: r.closure, Limit: limit, Unlimited: unlimited}
 }
 
-// endShare ends the share that gates hold of a row whose rule is removed or another. from is the row's index under that rule.
+// endShare ends the share that gates hold of a row whose rule was removed or changed. from is the row's index under the old rules.
 func (t *table) endShare(rule *rules.Rule, from uint32, r *row, old *movedRows, offset int64) {
 	v := t.predictUnder(rule, r)
 	t.predict.EndShare(old.trackers, from, &v, t.now, offset)

@@ -14,8 +14,8 @@ import (
 // MaxTrial is how many requests a Trial may have.
 const MaxTrial = 10_000
 
-// Draft is a copy of what a fold holds about one caller, on which requests can be tried: see Try. It does not change, and any
-// number of goroutines may use one.
+// Draft is a copy of what a fold holds about one caller. Try tries requests on it. It does not change, and any number of goroutines may use
+// one.
 type Draft struct {
 	Caller  schemas.Caller
 	LogTime int64
@@ -25,13 +25,13 @@ type Draft struct {
 	spans map[string]earlySpan // by rule: the predicted closures that gates know
 }
 
-// earlySpan is a predicted closure, and the version of the rule that it was predicted under.
+// earlySpan is a predicted closure, and the fingerprint of the rule that it was predicted under.
 type earlySpan struct {
 	span    schemas.Span
 	version uint64
 }
 
-// Draft copies what the fold holds about a caller. It changes nothing, and takes a few microseconds for each rule of the kind.
+// Draft copies what the fold holds about a caller. It changes nothing. It takes a few microseconds for each rule of the caller's kind.
 func (v View) Draft(c schemas.Caller) *Draft {
 	d := &Draft{Caller: c, LogTime: v.table.now, set: v.rules.file, spans: make(map[string]earlySpan)}
 	for _, r := range v.rules.records.RowsOf(c) {
@@ -55,49 +55,49 @@ func (v View) Draft(c schemas.Caller) *Draft {
 	return d
 }
 
-// Trial is some equal requests, one right after the other.
+// Trial is a number of equal requests that come at the same time.
 type Trial struct {
 	Resource string
 	Status   uint16     // of the responses; 0 is 200
 	Cost     int64      // of each response; less than 0 is 0
-	Count    int        // of requests: 0 is 1, and more than MaxTrial is MaxTrial
+	Count    int        // of requests; 0 counts as 1, and more than MaxTrial as MaxTrial
 	At       int64      // Unix nanoseconds; log time if that is later
-	Rules    *rules.Set // to try them by; nil: those that count
+	Rules    *rules.Set // the rules to try the requests by; nil: those that count now
 }
 
-// Outcome is what would come of a Trial.
+// Outcome is the result of a Trial.
 type Outcome struct {
 	At       int64 // Unix nanoseconds: when the requests would come
 	Requests int
-	Admitted int // of the requests: all of them, or those before the first that is refused
+	Admitted int // all requests, or those before the first that is refused
 	Callers  []CallerOutcome
 }
 
-// CallerOutcome is what would come of a Trial for one caller.
+// CallerOutcome is the result of a Trial for one caller.
 type CallerOutcome struct {
 	Caller schemas.Caller
 	Record RecordLook    // a control record may close it, too
 	Open   bool          // it is open before the first request
-	Closes bool          // it was open, and would be closed after the last
+	Closes bool          // it is open before the first request, and closed after the last
 	Rules  []RuleOutcome // of the caller's kind
 }
 
-// RuleOutcome is what would come of a Trial for one caller under one rule.
+// RuleOutcome is the result of a Trial for one caller under one rule.
 type RuleOutcome struct {
 	Counts   bool         // the rule counts such requests, or their responses
-	Weight   int64        // of all that are admitted
+	Weight   int64        // the sum over all admitted requests
 	Admitted int          // requests that come while the rule has not closed the caller
-	Before   RuleLook     // the trial
-	After    RuleLook     // it
-	Early    schemas.Span // a predicted closure that gates know of and that covers the time; zero if none does
+	Before   RuleLook     // before the trial
+	After    RuleLook     // after the trial
+	Early    schemas.Span // the predicted closure that gates hold and that covers the time of the trial; zero if there is none
 }
 
-// ClosedAt reports whether the rule closes the caller then, after the trial, enforced or not.
+// ClosedAt reports whether, after the trial, the rule closes the caller at t, enforced or not.
 func (o *RuleOutcome) ClosedAt(t int64) bool { return o.After.Closure.ClosedAt(t) || o.Early.Covers(t) }
 
-// Try says what would become of requests if they came now, each of all the callers given, of one partition or of several. Decisions
-// take no time in it: the request that reaches a limit is the last one that is admitted. Shares are left out. It counts nothing:
-// a copy is folded, so that a request that comes does what the trial has said.
+// Try returns what would become of the requests of a trial if they came now, and were made by each of the callers at once. The drafts may
+// be of one partition or of several. In a trial decisions take no time: the request that reaches a limit is the last that is admitted.
+// Shares are left out. Try counts nothing in the real fold: it folds a copy, by the same code.
 func Try(t Trial, drafts ...*Draft) (*Outcome, error) {
 	out := &Outcome{At: t.At, Requests: min(max(t.Count, 1), MaxTrial)}
 	for _, d := range drafts {
@@ -123,7 +123,7 @@ func Try(t Trial, drafts ...*Draft) (*Outcome, error) {
 	return out, nil
 }
 
-// trialFold is a fold of one caller, and what has become of the requests.
+// trialFold is a fold with the rows of one caller, and the outcome so far.
 type trialFold struct {
 	fold    *Fold
 	draft   *Draft
@@ -134,7 +134,7 @@ type trialFold struct {
 	outcome CallerOutcome
 }
 
-// fold returns a fold of what the draft holds, by the rules of the trial.
+// fold returns a fold of what the draft holds, under the rules of the trial.
 func (d *Draft) fold(t *Trial, at int64) (*trialFold, error) {
 	f := New(d.set, Options{NoStore: true, MaxRows: 16 + 4*len(d.set.Rules)})
 	for _, r := range d.rows {
@@ -162,7 +162,7 @@ func (d *Draft) fold(t *Trial, at int64) (*trialFold, error) {
 	return tried, nil
 }
 
-// early returns the predicted closure of a rule that gates know of, if it covers the time of the trial.
+// early returns the predicted closure of a rule that gates hold, if it covers the time of the trial.
 func (f *trialFold) early(r *rules.Rule) schemas.Span {
 	if e := f.draft.spans[r.Name]; e.version == r.Fingerprint() && e.span.Covers(f.at) {
 		return e.span
@@ -170,7 +170,7 @@ func (f *trialFold) early(r *rules.Rule) schemas.Span {
 	return schemas.Span{}
 }
 
-// closedBy reports whether a rule has closed the caller, in its own mode, and whether only by prediction.
+// closedBy reports whether a rule has closed the caller, enforced or not, and whether only a prediction has.
 func (f *trialFold) closedBy(rule int32) (closed, early bool) {
 	hash := rowHash(f.fold.table.ids.hash(f.draft.Caller.ID), rule)
 	if i, ok := f.fold.table.find(hash, rule, f.draft.Caller.ID); ok && f.fold.table.row(i).closure.ClosedAt(f.at) {
@@ -194,7 +194,7 @@ func (f *trialFold) closed() bool {
 	})
 }
 
-// admit folds one request that has passed, and its response.
+// admit folds one admitted request and its response.
 func (f *trialFold) admit() {
 	for n, rule := range f.rules {
 		o := &f.outcome.Rules[n]
@@ -211,8 +211,8 @@ func (f *trialFold) admit() {
 	f.fold.Entry(&f.answer)
 }
 
-// refuse folds requests that were refused, if it was this caller that was closed: gates record no others. They come one by one, as a
-// rule in shadow mode counts by its own closes.
+// refuse folds requests that were refused, if this caller is the one that was closed: gates record blocked requests of closed callers only.
+// It folds them one by one, because a rule in shadow mode counts by its own closes.
 func (f *trialFold) refuse(requests int) {
 	e := f.arrival
 	e.Blocked = true
@@ -233,7 +233,7 @@ func (f *trialFold) refuse(requests int) {
 	}
 }
 
-// end returns what has become of the caller.
+// end returns the outcome for the caller.
 func (f *trialFold) end() CallerOutcome {
 	f.outcome.Closes = f.outcome.Open && f.closed()
 	for n, l := range f.fold.View().Look(f.draft.Caller, f.at).Rules {

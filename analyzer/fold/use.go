@@ -12,15 +12,15 @@ import (
 
 // ruleUse counts what a rule could have counted, so that a rule that never matches can be reported.
 type ruleUse struct {
-	requests  uint64 // of callers of the rule's kind: arrivals, or responses where the rule reads those
-	unmatched uint64 // bit i is set while pattern i of the rule's Match.Resources has matched none of them
-	sample    string // the resource of the first of them, while there is such a pattern
+	requests  uint64 // of callers of the rule's kind: arrivals, or responses if the rule reads responses
+	unmatched uint64 // bit i is set while pattern i of the rule's Match.Resources has matched none of the requests
+	sample    string // the resource of the first request, while some pattern has matched none
 }
 
-// newUse returns the use of a rule before anything came. MaxGlobs is 64, so that each pattern has a bit.
+// newUse returns the use of a rule before any request. A rule has at most 64 patterns (MaxGlobs), so that each has a bit.
 func newUse(r *rules.Rule) ruleUse { return ruleUse{unmatched: 1<<len(r.Match.Resources) - 1} }
 
-// note notes an entry about a caller of the rule's kind.
+// note counts an entry about a caller of the rule's kind.
 func (u *ruleUse) note(r *rules.Rule, e *schemas.Entry) {
 	if e.Response != r.ReadsResponses() {
 		return
@@ -36,15 +36,15 @@ func (u *ruleUse) note(r *rules.Rule, e *schemas.Entry) {
 	}
 }
 
-// UnusedRule is a rule of which some part has had no effect. Its String says that to people.
+// UnusedRule is a rule that had no effect, or of which some pattern had none. String describes it for people.
 type UnusedRule struct {
 	Rule     *rules.Rule
 	Requests uint64   // that it could have counted
-	Patterns []string // of resources, that have matched none of those requests; empty if there were no requests
+	Patterns []string // patterns of resources that matched none of those requests; empty if there were no requests
 	Sample   string   // the resource of one of those requests
 }
 
-// String says what is unused, and what can be done. It has no line end.
+// String says what is unused, and what a person can do. It has no line end.
 func (u UnusedRule) String() string {
 	what := "requests"
 	if u.Rule.ReadsResponses() {
@@ -62,8 +62,8 @@ func (u UnusedRule) String() string {
 		document.Clip(strings.Join(u.Patterns, ", ")), document.Clip(u.Sample))
 }
 
-// Unused returns the rules of which none or not all parts had an effect, in the order of the set: rules whose kind of caller has not
-// come, and rules with a pattern that has matched none of at least patience requests. The stats may be of several folds.
+// Unused returns the rules that had no effect, or not with all their patterns, in the order of the set. These are rules for whose kind of
+// caller no request came, and rules with a pattern that matched none of at least patience requests. The stats may be of several folds.
 func Unused(set *rules.Set, patience uint64, folds ...*Stats) []UnusedRule {
 	var list []UnusedRule
 	for i, r := range set.Rules {
@@ -74,7 +74,7 @@ func Unused(set *rules.Set, patience uint64, folds ...*Stats) []UnusedRule {
 				at = slices.IndexFunc(s.Rules, func(o RuleStats) bool { return o.Rule == r.Name })
 			}
 			if at < 0 || s.Rules[at].Shape != r.Shape() {
-				continue // it counts by other rules yet
+				continue // this fold still counts by older rules
 			}
 			u.Requests += s.Rules[at].Requests
 			unmatched &= s.Rules[at].Unmatched

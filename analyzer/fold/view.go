@@ -9,7 +9,7 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// View reads what a fold holds, and changes nothing. It is as good as the fold's goroutine: only that may use it.
+// View reads what a fold holds, and changes nothing. Only the goroutine that uses the fold may use it.
 type View struct {
 	table   *table
 	rules   *inForce
@@ -25,8 +25,8 @@ type Row struct {
 	Rule      *rules.Rule
 	ID        string
 	Closure   policy.Closure
-	Total     int64 // weight in the window at the time that was asked about
-	Limit     int64 // that the caller is counted under: see LimitFor, and control records before it
+	Total     int64 // weight in the window at the time that was given to Rows or WalkRows
+	Limit     int64 // that the caller is counted under: by control records, else as LimitFor says
 	Unlimited bool  // by an override or a control record: nothing closes the caller
 	Since     int64 // log time up to which weight may be missing from Total: a lower bound; math.MinInt64 if it is exact
 }
@@ -43,7 +43,7 @@ func (v View) Rows(at int64, yield func(Row) bool) {
 	})
 }
 
-// Closures returns all closures that end after now, those of control records included, as changes that moved them there, without offsets.
+// Closures returns all closures that end after now, also those of control records. Each is a change of kind Moved, without an offset.
 func (v View) Closures(now int64) []Change {
 	var list []Change
 	v.table.each(func(_ uint32, r *row) bool {
@@ -61,7 +61,7 @@ func (v View) Closures(now int64) []Change {
 	return v.recordClosures(list, now)
 }
 
-// recordClosures appends the closures that records give callers and that end after now, as Closures does.
+// recordClosures appends the closures of control records that end after now, as Closures returns them.
 func (v View) recordClosures(list []Change, now int64) []Change {
 	first := len(list)
 	for caller, l := range v.rules.records.Callers() {
@@ -73,8 +73,8 @@ func (v View) recordClosures(list []Change, now int64) []Change {
 	return list
 }
 
-// MayBeClosed reports whether a caller that has no row may rightly be closed under a rule, given by its name and fingerprint:
-// the rule is the same and has lost weight that may still matter.
+// MayBeClosed reports whether a caller without a row may be closed rightly under a rule of the given name and fingerprint: the rule has not
+// changed, and has lost weight that may still matter.
 func (v View) MayBeClosed(rule string, fingerprint uint64, id string) bool {
 	i := v.rules.index(rule)
 	if i < 0 || v.table.losses.accounts[i].lost == never || v.rules.set.Rules[i].Fingerprint() != fingerprint {
@@ -88,7 +88,7 @@ func (v View) MayBeClosed(rule string, fingerprint uint64, id string) bool {
 // Lag returns the lag and its deviation, in nanoseconds: see predict.Predictor.Lag.
 func (v View) Lag() (mean, deviation int64, ok bool) { return v.predict.Lag(v.table.now) }
 
-// Records returns the control records that are remembered, to read them.
+// Records returns the control records that are remembered. They are only for reading.
 func (v View) Records() *override.Records { return v.rules.records }
 
 // Busiest returns the busiest callers: see busiest.Callers. Without Options.Busiest there are none.

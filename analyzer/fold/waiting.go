@@ -7,16 +7,16 @@ import (
 	"github.com/509da70d/floodgate/schemas/heap"
 )
 
-// waiting is the waiting room: callers for whom a full table has no row, each with a coarse count and an estimate of how
-// much it has sent. It holds a fixed number of them by the Space-Saving algorithm (Metwally, Agrawal, El Abbadi:
-// Efficient Computation of Frequent and Top-k Elements in Data Streams, 2005): a newcomer takes the place of the caller
-// with the smallest estimate, and inherits that estimate. A newcomer that finds a free place begins at the estimate of the
-// caller that lost its place last (LFU with dynamic aging: Arlitt et al., Evaluating Content Management Techniques for Web
-// Proxy Caches, 2000). So a caller that sends faster than 1/max of all that wait stays once it is in, however many others
-// come. The estimate decides only which callers stay. What is counted of a caller is what it surely sent since it came in.
+// waiting is the waiting room: callers for whom a full table has no row. Each has a coarse count, and an estimate of how much it has sent.
+// The room holds a fixed number of callers by the Space-Saving algorithm (Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent
+// and Top-k Elements in Data Streams, 2005): a newcomer takes the place of the caller with the smallest estimate, and inherits that
+// estimate. A newcomer that finds a free place begins at the estimate of the caller that lost its place last (LFU with dynamic aging:
+// Arlitt et al., Evaluating Content Management Techniques for Web Proxy Caches, 2000). So a caller that sends more than 1/max of the weight
+// of all waiting callers keeps its place, however many others come. The estimate decides only which callers stay. The count of a caller is
+// what it surely has sent since it came in.
 //
-// Which callers stay does not depend on the hash, and nothing here is stored: a restart empties the room, and the losses of
-// each rule (see loss.go) say what may be missing because of that. newWaiting makes one. One goroutine may use it.
+// Which callers stay does not depend on the hash. Nothing here is stored: after a restart the room is empty, and the losses of each rule
+// (see loss.go) say what may be missing because of that. newWaiting makes one. One goroutine may use it.
 type waiting struct {
 	max     int
 	index   index.Index
@@ -40,14 +40,14 @@ func newWaiting(places int) *waiting {
 	return w
 }
 
-// waiter is a caller that waits, in 48 bytes. It is known by the hash alone. Nobody outside this process can compute the hash,
-// so nobody can choose two callers of one hash.
+// waiter is a caller that waits: 48 bytes. Only its hash identifies it. Nobody outside this process can compute the hash, so nobody can
+// choose two callers with the same hash.
 type waiter struct {
 	hash   uint64 // rowHash of rule and caller
 	words  [window.MaxCoarse]int64
 	at     uint32 // its place in the heap
 	rule   int16
-	length uint8 // how many of the words the coarse state has
+	length uint8 // how many of the words belong to the coarse state
 }
 
 func (c *waiter) state() window.State { return c.words[:c.length] }
@@ -57,7 +57,7 @@ func (c *waiter) set(s window.State) { c.length = uint8(copy(c.words[:], s)) }
 
 func (w *waiting) home(n uint32) uint32 { return index.Home(w.callers[n].hash) }
 
-// find returns the number of a caller that waits. It is good until the next add or remove.
+// find returns the number of a waiting caller, or false. The number is valid until the next add or remove.
 func (w *waiting) find(hash uint64, rule int32) (uint32, bool) {
 	p := w.index.Probe(hash)
 	n, ok := p.Next()
@@ -69,7 +69,7 @@ func (w *waiting) find(hash uint64, rule int32) (uint32, bool) {
 	return n, ok
 }
 
-// add lets a caller in that find did not find, in the place of the one with the smallest estimate if there is no other.
+// add adds a caller that find did not find. If no place is free, the caller takes that of the one with the smallest estimate.
 func (w *waiting) add(hash uint64, rule int32, s window.State, units int64) {
 	if w.max == 0 {
 		return
@@ -86,7 +86,7 @@ func (w *waiting) add(hash uint64, rule int32, s window.State, units int64) {
 	w.index.Add(hash, n, w.home)
 }
 
-// update sets what a waiting caller has sent.
+// update sets the coarse state of a waiting caller, and adds units to its estimate.
 func (w *waiting) update(n uint32, s window.State, units int64) {
 	c := &w.callers[n]
 	c.set(s)
@@ -95,7 +95,7 @@ func (w *waiting) update(n uint32, s window.State, units int64) {
 	w.heap.Fix(int(c.at))
 }
 
-// remove removes a caller. The last one takes its number.
+// remove removes a caller. The last caller of the list gets its number.
 func (w *waiting) remove(n uint32) {
 	w.index.Remove(n, w.home)
 	w.heap.Remove(int(w.callers[n].at))

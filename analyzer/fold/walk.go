@@ -1,31 +1,31 @@
 package fold
 
-// MaxWalk is how many places of the table a walk visits at a time, at most: about 50 µs of work.
+// MaxWalk is how many places of the table one piece of a walk visits at most: about 50 µs of work.
 const MaxWalk = 1024
 
-// Walk is a pass over the rows of a fold, in pieces, between which the fold goes on. The zero value has not begun.
+// Walk is a pass over the rows of a fold, in pieces, between which the fold goes on. The zero value is a walk that has not begun.
 //
-// Each piece is exact as of its own offset. A row that is there from the walk's begin to its end is visited once. One that is
-// dropped meanwhile may be missed. One that is made meanwhile may be missed, or visited in addition to its caller's earlier row.
-// When the rules change, all rows move, and the walk begins again. One goroutine at a time may use a Walk.
+// Each piece is exact as of its own offset. A row that exists from the beginning of the walk to its end is visited once. A row that is
+// dropped meanwhile may be missed. A row that is made meanwhile may be missed, or may be visited in addition to an earlier row of its
+// caller. When the rules change, all rows move, and the walk begins again. One goroutine at a time may use a Walk.
 type Walk struct {
 	begun  bool
 	moves  uint64 // of the fold when the walk began
 	at     uint32 // rows below this index were visited
-	end    uint32 // rows from here on were allocated later
+	end    uint32 // rows from this index on were made after the walk began
 	visits int    // rows that were visited since the walk began, or began again
-	row    Row    // that is visited
+	row    Row    // the row that is being visited
 }
 
 // Visited returns how many rows have been visited since the walk began, or began again.
 func (w *Walk) Visited() int { return w.visits }
 
-// Moved reports whether a walk that has begun will begin again with its next piece, because the rules have changed.
+// Moved reports whether the next piece of a walk will begin the walk again, because the rules have changed.
 func (v View) Moved(w *Walk) bool { return w.begun && w.moves != v.table.moves }
 
-// WalkRows calls yield with the rows in the next n places of the table, at most MaxWalk, as of at in Unix nanoseconds. yield must not
-// keep the pointer. more says that the walk has not ended. again says that the rules have changed since the piece before: the walk
-// has begun again, and what it has yielded until then does not count. A walk that has ended begins again, too.
+// WalkRows calls yield with the rows in the next n places of the table, at most MaxWalk, as of at in Unix nanoseconds. yield must not keep
+// the pointer. more reports whether the walk has more pieces. again reports that the rules have changed since the piece before: the walk
+// has begun again, and rows that it yielded in earlier pieces do not count. A walk that has ended begins again, too.
 func (v View) WalkRows(w *Walk, n int, at int64, yield func(*Row)) (more, again bool) {
 	again = v.Moved(w)
 	if !w.begun || again || w.at >= w.end {
@@ -41,7 +41,7 @@ func (v View) WalkRows(w *Walk, n int, at int64, yield func(*Row)) (more, again 
 	return w.at < w.end, again
 }
 
-// show writes a row as others see it.
+// show fills shown with a row, as of at.
 func (v View) show(r *row, at int64, shown *Row) {
 	rule := v.rules.set.Rules[r.rule]
 	shown.Rule, shown.ID, shown.Closure, shown.Since = rule, r.id, r.closure, r.since
