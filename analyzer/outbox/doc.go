@@ -12,8 +12,8 @@
 //   - The moved end of a closure: so early that gates get it before the end that they know of. It waits for at most a second. The
 //     end may move many times while it waits; there is still one decision.
 //   - Closes and moves of one rule and caller: at least two flushes of a server apart.
-//   - A closure that would be over when gates learn of it, or that the caller's share covers, is not sent: it is spared. Take
-//     returns its closes all the same, so that events and metrics count them.
+//   - A closure that would be over when gates learn of it, or that the caller's share covers, is not sent: it is spared. Take still returns
+//     its closes, so that events and metrics count them.
 //
 // If the publisher dies while a moved end waits, gates open at the end that they know of. The next owner counts the closure from
 // the log and repeats it. A gate that starts while a moved end waits reads the old end, as the other gates do, and gets the moved

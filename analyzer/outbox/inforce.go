@@ -138,12 +138,12 @@ func (f *InForce) bound(now int64) {
 	}
 }
 
-// Reconcile stores the counted closures when an owner takes a partition over. changes are the closures in force at now, and
-// believed is what gates hold. It returns decisions that open the callers that gates hold closed and that are not closed by
-// count. keep reports which of these decisions stay in force nevertheless.
+// Reconcile stores the counted closures when an owner takes a partition over. changes are the closures in force at now, and believed is
+// what gates hold. For each caller that gates hold closed and that is not closed by count, it returns a decision that opens the caller.
+// keep reports which of the decisions of gates stay in force instead.
 //
-// Only counted closures are compared. The predictions of the owner before end by themselves. So Reconcile does not end them, and
-// a closure that is repeated carries them.
+// Only counted closures are compared. The predictions of the previous owner end by themselves. So Reconcile does not end them, and a
+// closure that is repeated carries them.
 func (f *InForce) Reconcile(believed map[Key]schemas.Decision, changes []fold.Change, now int64, keep func(*schemas.Decision) bool) (open []schemas.Decision) {
 	for i := range changes {
 		d := decisionOf(&changes[i])

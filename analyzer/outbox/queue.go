@@ -13,7 +13,7 @@ type Item struct {
 	Decision schemas.Decision
 	Kind     Kind
 	Closes   []fold.Change // the closes that it is about: several if they came faster than they were published
-	Spared   bool          // do not publish it: the decision would be over when gates learn of it. Its Closes count all the same
+	Spared   bool          // do not publish it: it would be over when gates learn of it, or a share covers it. Its Closes still count
 }
 
 // MaxCloses is how many closes of one rule and caller an Item holds. Further ones are dropped.
@@ -53,9 +53,9 @@ func before(a, b **entry) bool {
 // that end together.
 const OpenTogether = 100
 
-// Offer adds the decisions that follow from the fold's changes and plans. Both were taken from the fold after the same entry. The
-// newest decision about each rule and caller replaces older ones. Offer ignores warnings. It returns how many decisions it spared
-// because they would be over when gates learn of them. Their closes are still in an Item.
+// Offer adds the decisions that follow from the fold's changes and plans. Both were taken from the fold after the same entry. The newest
+// decision about each rule and caller replaces older ones. Offer ignores warnings. It returns how many decisions it spared, because they
+// would be over when gates learn of them, or because a share covers them. Their closes are still in an Item.
 func (q *Queue) Offer(changes []fold.Change, plans []predict.Plan, t Terms) (spared int) {
 	q.offers++
 	few := openings(changes) <= OpenTogether
@@ -152,7 +152,7 @@ func (q *Queue) plan(p *predict.Plan, t *Terms) (unspared bool) {
 		if e.Decision.Next == (schemas.Span{}) {
 			return false
 		}
-		unspared = e.Spared // gates do not know its next closure
+		unspared = e.Spared // gates do not know the next closure of the decision
 		e.Spared, e.must = false, true
 		q.hurry(e)
 		return unspared
@@ -163,8 +163,8 @@ func (q *Queue) plan(p *predict.Plan, t *Terms) (unspared bool) {
 	return unspared
 }
 
-// after reports whether the entry was counted after the plan was made. Both came with the same Offer. If both are of one record, the
-// entry is newer if the plan's first closure is another one.
+// after reports whether the entry was counted after the plan was made. Both came with the same Offer. If both come from one record, the
+// entry counts as newer if the plan's first closure is not the entry's.
 func (e *entry) after(p *predict.Plan) bool {
 	if e.plan || e.offset != p.Offset {
 		return e.offset > p.Offset

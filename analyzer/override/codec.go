@@ -18,9 +18,9 @@ func Key(id schemas.ControlID) []byte { return append([]byte{KeyPrefix}, id[:]..
 
 func (r *Record) key() []byte { return Key(r.ID) }
 
-// value is a version, where the record was applied, the record, and the one that undid it, if there is one.
+// value encodes a version, where the record was applied, the record, and the record that undid it, if there is one.
 func (r *Record) value(undo *schemas.Control) []byte {
-	b := append(make([]byte, 0, 256), version) // as most need
+	b := append(make([]byte, 0, 256), version) // enough for most records
 	b = binary.AppendVarint(b, r.Offset)
 	b = binary.AppendVarint(b, r.From)
 	b = binary.AppendVarint(b, r.At)
@@ -31,7 +31,7 @@ func (r *Record) value(undo *schemas.Control) []byte {
 	return b
 }
 
-// appendControl appends what a control record says, but for its id.
+// appendControl appends all of a control record except its id.
 func appendControl(b []byte, c *schemas.Control) []byte {
 	b = binary.AppendVarint(append(b, byte(c.Action)), c.Time)
 	for _, s := range [...]string{c.Author, c.Reason, c.Caller.Kind, c.Caller.ID, c.Rule} {
@@ -42,7 +42,7 @@ func appendControl(b []byte, c *schemas.Control) []byte {
 	return append(b, c.Target[:]...)
 }
 
-// reader reads what appendControl writes. After the first mistake it reads nothing.
+// reader reads what appendControl writes. After the first error it reads nothing more.
 type reader struct {
 	b   []byte
 	bad bool
@@ -112,7 +112,7 @@ func ReadRecord(key, value []byte) (r Record, err error) {
 	return r, nil
 }
 
-// restorable reports whether a fold can have the record in a row.
+// restorable reports whether a fold can have stored the record.
 func (r *Record) restorable() bool {
 	about := r.Caller.Validate() == nil
 	switch r.Action {

@@ -9,16 +9,16 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// ResetMemory is for how long after its Time a reset is remembered, by log time. All other records are remembered until their
-// Until. A copy that comes later has no effect.
+// ResetMemory is how long a reset is remembered after its Time, by log time. All other records are remembered until their Until. A copy
+// that comes later has no effect.
 const ResetMemory = 24 * time.Hour
 
 // Record is a control record that is remembered: one in force, one that was undone, or a reset.
 type Record struct {
 	schemas.Control
 
-	Offset   int64            // of the control topic
-	From     int64            // the first offset of requests[p] that was folded after it
+	Offset   int64            // of the record in the control topic
+	From     int64            // the first offset of requests[p] that was folded after the record was applied
 	At       int64            // Unix nanoseconds: log time when it was applied; math.MinInt64 if nothing was folded before
 	UndoneBy *schemas.Control // the record that undid it, or nil; not to be changed
 }
@@ -51,7 +51,7 @@ func (r *Record) copied() *Record {
 	return &c
 }
 
-// record is a Record, and what the store holds of it.
+// record is a Record, with what is known of its row in the store.
 type record struct {
 	Record
 
@@ -60,8 +60,8 @@ type record struct {
 	forgotten bool // it may still be in Records.list and on the list of the next checkpoint
 }
 
-// List is records in force about one caller, or all about modes, by offset. It never changes: a change of Records makes a new one. The
-// zero value has none.
+// List holds the records in force about one caller, or the mode records in force, ordered by offset. It never changes: a change of Records
+// makes a new one. The zero value has none.
 type List struct{ records []*record }
 
 // Len returns how many records there are.
@@ -78,8 +78,8 @@ func (l List) without(r *record) List {
 	return List{slices.DeleteFunc(slices.Clone(l.records), func(o *record) bool { return o == r })}
 }
 
-// Limit returns the limit that the records give a caller under a rule, or 0, and whether they take its limit away. The newest
-// record counts. A caller that they open is counted under the limit that it would have otherwise.
+// Limit returns the limit that the records give a caller under a rule, or 0, and whether they take its limit away. The newest limit record
+// counts. A caller without a limit is still counted under the limit that it would have otherwise.
 func (l List) Limit(rule string) (limit int64, unlimited bool) {
 	by, opened := l.limitBy(rule)
 	if by != nil {
@@ -88,7 +88,8 @@ func (l List) Limit(rule string) (limit int64, unlimited bool) {
 	return limit, opened != nil
 }
 
-// LimitBy returns copies of the records that give a caller its limit under a rule, and that take it away; nil where none does.
+// LimitBy returns a copy of the record that gives a caller its limit under a rule, and of the one that takes the limit away; nil where
+// there is none.
 func (l List) LimitBy(rule string) (limit, opened *Record) {
 	limit, opened = l.limitBy(rule)
 	return limit.copied(), opened.copied()
@@ -106,8 +107,9 @@ func (l List) limitBy(rule string) (limit, opened *Record) {
 	return nil, opened
 }
 
-// closure returns the closure that the records give a caller, and the offset of the newest of them; 0 and −1 if there is none. The
-// newest of all records that close and open counts. If several close since the last one that opened, the one that ends last counts.
+// closure returns the closure that the records give a caller, and the offset of the newest record that closes; the zero value and −1 if
+// there is none. Only records after the newest one that opens the caller count. If several of them close, the closure that ends last
+// counts.
 func (l List) closure() (c policy.Closure, newest int64) {
 	newest = -1
 	for _, r := range slices.Backward(l.records) {
@@ -147,8 +149,8 @@ func (l List) shadow(rule string) *Record {
 	return nil
 }
 
-// modeAfter returns the mode of a closure that records give, where newest is the offset of its newest record: the newest of that one and
-// of the mode records counts.
+// modeAfter returns the mode of a closure of control records. newest is the offset of the newest record that closes. Only a mode record
+// that is newer than it puts the closure into shadow mode.
 func (l List) modeAfter(newest int64) schemas.Mode {
 	if r := l.shadow(schemas.ControlRule); r != nil && r.Offset > newest {
 		return schemas.ModeShadow

@@ -23,7 +23,7 @@ const (
 	MaxOfCaller = 64      // records in force about one caller
 	MaxModes    = 256     // mode records in force
 
-	// maxRules bounds how many rules of closures are kept at a time: two for each kind of caller.
+	// maxRules bounds how many rules are kept for closures of control records: two for each kind of caller.
 	maxRules = 1024
 )
 
@@ -65,21 +65,21 @@ func (c *Counts) Sum() int {
 	return sum
 }
 
-// Effect is what a record changes when it is applied, is undone or ends. The zero value is nothing.
+// Effect is what changes when a record is applied, is undone or ends. The zero value is no change.
 type Effect struct {
 	Record        *Record // nil if nothing changes; only for reading
-	Before, After List    // records in force: about modes if Record.Action is ControlMode, else about Record.Caller; none of a reset
-	ByPerson      bool    // a person decided it now; else the record's time is over
+	Before, After List    // in force: mode records if Record.Action is ControlMode, else those about Record.Caller; empty for a reset
+	ByPerson      bool    // a person has applied or undone the record; else its time is over
 }
 
-// Records is the control records of a partition. Callers are found through a Go map, which is seeded: nobody can choose ids that
-// collide in it. New makes one. One goroutine may use it.
+// Records holds the control records of a partition. Callers are found through a Go map, which is seeded: nobody can choose ids that collide
+// in it. New makes one. One goroutine may use it.
 type Records struct {
 	byID    map[schemas.ControlID]*record // all that are remembered
-	callers map[schemas.Caller]List       // in force, about a caller
-	modes   List                          // in force
-	list    []*record                     // all by offset, unless unsorted, and some that are forgotten
-	ends    heap.Heap[*record]            // all, the first to end first; of two, the older one
+	callers map[schemas.Caller]List       // records in force, by caller
+	modes   List                          // mode records in force
+	list    []*record                     // all records, by offset unless unsorted is set; some of them may be forgotten
+	ends    heap.Heap[*record]            // all records; the one that ends first comes first, of two equal ones the older
 	dirty   []*record
 	removed rows.Removed
 	rules   map[ruleKey]*rules.Rule
@@ -89,10 +89,10 @@ type Records struct {
 	noStore bool
 
 	unsorted  bool // records came into list out of order, as from a store
-	forgotten int  // in list
+	forgotten int  // how many records of list are forgotten
 }
 
-// ruleKey is what sets rules by the name of schemas.ControlRule apart.
+// ruleKey tells apart the rules that are named schemas.ControlRule.
 type ruleKey struct {
 	kind string
 	mode schemas.Mode
@@ -173,7 +173,7 @@ func (s *Records) end(r *record) Effect {
 	return e
 }
 
-// replace changes the list that a record belongs to.
+// replace applies a change to the list that a record belongs to.
 func (s *Records) replace(r *record, change func(List, *record) List) (before, after List) {
 	if r.Action == schemas.ControlMode {
 		before, s.modes = s.modes, change(s.modes, r)
@@ -209,7 +209,7 @@ func (s *Records) Expire(t int64) (e Effect, end int64, ok bool) {
 	return e, r.End(), true
 }
 
-// remember adds a record, but to no list of records in force.
+// remember adds a record, but does not put it into force.
 func (s *Records) remember(r *record) {
 	s.byID[r.ID] = r
 	s.unsorted = s.unsorted || len(s.list) > 0 && s.list[len(s.list)-1].Offset > r.Offset
@@ -220,7 +220,7 @@ func (s *Records) remember(r *record) {
 	}
 }
 
-// forget forgets a record that is not among ends any more.
+// forget removes a record that is no longer in ends.
 func (s *Records) forget(r *record) {
 	delete(s.byID, r.ID)
 	s.removed.Add(r.key(), r.stored)
@@ -248,8 +248,8 @@ func (s *Records) Shadows(set *rules.Set) *rules.Set {
 	return set.WithShadow(func(rule string) bool { return s.modes.shadow(rule) != nil })
 }
 
-// Closure returns the closure that records give a caller, and the rule that it is under, where modes are the mode records in force.
-// Without one the closure is zero. The rule has the name schemas.ControlRule, and a window that counts nothing.
+// Closure returns the closure that the records of l give a caller, and the rule of that closure. modes are the mode records in force. If
+// there is no closure, it is zero. The rule has the name schemas.ControlRule, and a window that counts nothing.
 func (s *Records) Closure(kind string, l, modes List) (policy.Closure, *rules.Rule) {
 	c, newest := l.closure()
 	key := ruleKey{kind, modes.modeAfter(newest)}
@@ -275,8 +275,8 @@ func (s *Records) Callers() iter.Seq2[schemas.Caller, List] {
 	}
 }
 
-// All returns copies of the records that are remembered, in the order of the control topic, from an offset of it on. It takes the time
-// of the records that are taken: to read on later, begin behind the offset of the last one.
+// All returns copies of the remembered records from an offset on, in the order of the control topic. Its cost grows with the number of
+// records that are read. To continue later, begin after the offset of the last one.
 func (s *Records) All(offset int64) iter.Seq[Record] {
 	return func(yield func(Record) bool) {
 		s.sort()

@@ -25,7 +25,7 @@ func (s *Records) changed(r *record) {
 // Dirty returns how many rows the next Take and Removed return at most.
 func (s *Records) Dirty() int { return len(s.dirty) + len(s.removed) }
 
-// Take appends the records that have changed since it was last called, for the store. Removed has those that were forgotten.
+// Take appends the records that have changed since it was last called, for the store. Forgotten records are in Removed.
 func (s *Records) Take(changes []rows.Change) []rows.Change {
 	for i, r := range s.dirty {
 		s.dirty[i] = nil
@@ -43,11 +43,12 @@ func (s *Records) Take(changes []rows.Change) []rows.Change {
 	return changes
 }
 
-// Removed returns the rows that were removed while the store holds them.
+// Removed returns the rows that the store holds and must delete.
 func (s *Records) Removed() rows.Removed { return s.removed }
 
-// Restore puts a record back, from a store, where it has the given sum, or from a snapshot, with none. Without a value the snapshot
-// says that the record was forgotten. The effects say which lists have changed; what the records did to rows is in these rows.
+// Restore puts a record back. stored is its sum in the store, or 0 if it comes from a snapshot. A row of a snapshot without a value says
+// that the record was forgotten. The effects say which lists have changed. Counts and closures of rows need no change: the restored rows
+// contain what the records did.
 func (s *Records) Restore(key, value []byte, stored uint64, now int64) ([]Effect, error) {
 	if len(value) == 0 && stored == 0 {
 		if len(key) != 1+len(schemas.ControlID{}) {
@@ -77,7 +78,7 @@ func (s *Records) Restore(key, value []byte, stored uint64, now int64) ([]Effect
 	return effects, nil
 }
 
-// take takes a record out that a row of a snapshot replaces or removes.
+// take removes a record that a row of a snapshot replaces or deletes, and returns the effect.
 func (s *Records) take(id schemas.ControlID) []Effect {
 	r := s.byID[id]
 	if r == nil {
@@ -97,7 +98,7 @@ func (s *Records) take(id schemas.ControlID) []Effect {
 }
 
 // Digest sums up the records that anything can still depend on at a log time. Records about all partitions are left out unless global is
-// set. Where in requests[p] a record was applied differs from partition to partition, and is left out.
+// set. The place in requests[p] where a record was applied is left out, because it differs from partition to partition.
 func (s *Records) Digest(at int64, global bool) (sum uint64) {
 	for _, r := range s.byID {
 		if r.End() <= at || r.Global() && !global {
@@ -110,7 +111,7 @@ func (s *Records) Digest(at int64, global bool) (sum uint64) {
 	return sum
 }
 
-// Row is a record as a snapshot writes it: as it was when the snapshot began. All else of it never changes.
+// Row is a record as it was when a snapshot began. Only undo is a copy, because nothing else of a record changes.
 type Row struct {
 	record *record
 	undo   *schemas.Control

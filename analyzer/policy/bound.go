@@ -6,11 +6,11 @@ import (
 	"github.com/509da70d/floodgate/analyzer/rules"
 )
 
-// Overshoot is how far a caller's weight is expected to go over its limit, and how far it goes at most in all but one of 200
-// closes while its demand holds: as shares of the limit.
+// Overshoot says how far a caller's weight goes over its limit, as shares of the limit: what is expected, and a bound that all but one of
+// 200 closes keep while the demand does not change.
 type Overshoot struct{ Expected, Bound float64 }
 
-// Mechanism is by what a caller was held to its limit, when a close was counted.
+// Mechanism is what held a caller to its limit when a close was counted.
 type Mechanism uint8
 
 // Mechanisms.
@@ -24,10 +24,11 @@ const (
 // String returns "reactive", "early" or "shares".
 func (m Mechanism) String() string { return [...]string{"reactive", "early", "shares"}[m] }
 
-// BoundOf returns the overshoot of a close at a rate in thousandths of weight a second; that of a share is ShareBound.
+// BoundOf returns the overshoot of a close at a rate, in thousandths of weight a second. It is not for closes under a share: see
+// ShareBound.
 func BoundOf(r *rules.Rule, limit, rate int64, lag Lag, by Mechanism) Overshoot {
 	if slot := r.Window.Traits().Slot; slot < 2*lag.Mean {
-		by = Reactive // closes and openings follow each other faster than gates hear of them
+		by = Reactive // closes and openings follow each other faster than gates learn of them
 	}
 	expected, spread := weightIn(rate, lag.Mean), deviation(rate, lag.Mean)
 	bound := weightIn(rate, lag.Mean+lag.Deviation) + 3*spread
@@ -36,16 +37,15 @@ func BoundOf(r *rules.Rule, limit, rate int64, lag Lag, by Mechanism) Overshoot 
 		bound = weightIn(rate, 2*lag.Deviation+int64(Flush)) + 3*spread
 	}
 	if rate > 0 {
-		bound += 1000 // weight comes in whole requests: of a few it deviates further
+		bound += 1000 // weight comes in whole requests, so that a small one deviates more
 	}
 	whole := 1000 * float64(r.Window.Capacity(limit))
 	return Overshoot{Expected: float64(expected) / whole, Bound: float64(bound) / whole}
 }
 
-// ShareBound returns the overshoot of a caller that has a share in force at so many gates. In each period each gate spends a whole
-// number of permits, and they give their fractions in periods that are spread evenly: of several periods together the part of a gate
-// is wrong by little more than one. Where windows and periods do not begin together, a window may hold the beginnings of one period
-// more.
+// ShareBound returns the overshoot of a caller that has a share in force at so many gates. In each period each gate spends a whole number
+// of permits. Gates give up their fractions in periods that are spread evenly, so that over several periods together the part of a gate is
+// wrong by little more than one permit. If windows and periods do not begin together, a window may contain the permits of one period more.
 func ShareBound(r *rules.Rule, limit, gates int64) Overshoot {
 	p := PermitsOf(r, limit)
 	if p.Whole == 0 {

@@ -6,15 +6,15 @@ import (
 	"github.com/509da70d/floodgate/analyzer/window"
 )
 
-// crossSteps bounds the work of one Cross. A window of more slots than that is rolled forward by several slots at a time.
+// crossSteps bounds the work of one Cross. A window with more slots than that is rolled forward by several slots at a time.
 const crossSteps = 24
 
-// Crossing is when a window will be full at the demand of today, and until when it will naturally be so.
+// Crossing says when a window will be full if the demand does not change, and until when it will stay full. Both are Unix nanoseconds.
 type Crossing struct{ CloseAt, Until int64 }
 
-// Cross rolls a window forward from one time to another, both in Unix nanoseconds, while its caller sends rate thousandths of
-// weight a second, until the window is full. It changes nothing: it works on a copy in room, which may be nil and is returned
-// for the next call. ok is false if the window will not be full before the end.
+// Cross rolls a window forward from one time to another, both in Unix nanoseconds, until the window is full. The caller sends rate
+// thousandths of weight a second. Cross does not change s: it works on a copy in room, which may be nil and is returned for the next call.
+// ok is false if the window will not be full before to.
 func Cross(r *rules.Rule, s window.State, limit, from, to, rate int64, room window.State) (c Crossing, ok bool, _ window.State) {
 	const whole = 1000
 	capacity, slot, endless := r.Window.Capacity(limit), r.Window.Traits().Slot, r.Window.Traits().Endless
@@ -38,7 +38,7 @@ func Cross(r *rules.Rule, s window.State, limit, from, to, rate int64, room wind
 		}
 		comes := weightIn(rate, next-t)
 		switch {
-		case endless: // a bucket drains what comes as well
+		case endless: // a bucket also drains the weight that comes
 			drains := mulDiv(max(limit, 1)*whole, next-t, r.Window.Length(t))
 			comes -= min(comes, max(0, drains-now.Total*whole))
 			left = max(0, left-drains/whole)
@@ -60,8 +60,8 @@ func Cross(r *rules.Rule, s window.State, limit, from, to, rate int64, room wind
 	return Crossing{}, false, room
 }
 
-// Fill adds to a window at a time in Unix nanoseconds what it lacks, and says until when it is full then. It returns the new state,
-// which may share memory with s. ok is false if it is not full even so.
+// Fill adds to a window, at a time in Unix nanoseconds, the weight that it lacks to be full. It returns until when the window is full then,
+// and the new state, which may share memory with s. ok is false if the window is not full even so.
 func Fill(r *rules.Rule, s window.State, limit, at int64) (c Crossing, ok bool, _ window.State) {
 	var count window.Count
 	for range 2 { // the total of a bucket is rounded up: it may take one more

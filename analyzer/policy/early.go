@@ -8,21 +8,21 @@ import (
 	"github.com/509da70d/floodgate/analyzer/window"
 )
 
-// Flush is how long a server collects requests before it sends them, at most, unless it is configured otherwise; an analyzer
-// reads about as often.
+// Flush is how long a server collects requests at most before it sends them, unless it is configured otherwise. An analyzer reads about as
+// often.
 const Flush = 5 * time.Millisecond
 
 // MaxHold is the longest that an early close lasts.
 const MaxHold = 2 * time.Second
 
-// Lag is the measured time from a request until a decision about it holds at a gate, in nanoseconds. Mean is in the middle of all
-// measurements, Deviation in the middle of their distances from Mean.
+// Lag is the measured time from a request until a decision about it holds at a gate, in nanoseconds. Mean is the median of the
+// measurements. Deviation is the median of their distances from Mean.
 type Lag struct{ Mean, Deviation int64 }
 
-// Margin is what is added to the lag to be sure of it.
+// Margin is added to the lag, so that a decision almost certainly holds by then.
 func (l Lag) Margin() int64 { return 2*l.Deviation + 2*int64(Flush) }
 
-// Hold is how long an early close lasts under a window of a length, unless it is confirmed.
+// Hold returns how long an early close lasts, in nanoseconds, unless it is confirmed. length is that of the window.
 func (l Lag) Hold(length int64) int64 {
 	return max(0, min(l.Mean+l.Mean/2+l.Margin(), int64(MaxHold), length/2))
 }
@@ -30,14 +30,14 @@ func (l Lag) Hold(length int64) int64 {
 // Announced is the last early close of a caller that was published. The zero value is none.
 type Announced struct {
 	CloseAt, Until int64 // Unix nanoseconds; Until is 0 if there is none that may still be confirmed
-	Rest           int64 // Unix nanoseconds: before, nothing is predicted, …
+	Rest           int64 // Unix nanoseconds: nothing is predicted before this time, …
 	Demand         int64 // … unless the demand is more than a quarter above this, in thousandths a second
 }
 
-// Holds reports whether an early close was announced that is neither confirmed nor over at t.
+// Holds reports whether an early close was announced that is not confirmed, and not over at t.
 func (a *Announced) Holds(t int64) bool { return a.Until > t }
 
-// Outlook is what an early close is predicted from. Times are Unix nanoseconds of log time.
+// Outlook is the input of a prediction. Times are Unix nanoseconds of log time.
 type Outlook struct {
 	Rule    *rules.Rule
 	Limit   int64
@@ -46,11 +46,12 @@ type Outlook struct {
 	Pace    *Pace
 	Now     int64
 	Lag     Lag
-	LagCap  int64 // nothing is predicted if the lag and its deviation are more
+	LagCap  int64 // nothing is predicted if Mean + Deviation of the lag is more
 	Room    window.State
 }
 
-// asOf returns the time up to which the window is complete: log time is that of the newest entry, and other servers' entries are older.
+// asOf returns the time up to which the window is complete. It is before log time, which is the time of the newest entry: entries of other
+// servers come later.
 func (o *Outlook) asOf() int64 { return o.Now - o.Pace.Age() - int64(Flush)/2 }
 
 // hold is how long an early close lasts. Where the cap of the lag was raised above a quarter of the window, it lasts for one and a
@@ -62,8 +63,8 @@ func (o *Outlook) hold(length int64) int64 {
 	return max(0, min(o.Lag.Mean+o.Lag.Mean/2+o.Lag.Margin(), integer.Add(o.LagCap, o.LagCap)))
 }
 
-// Predict decides whether an early close is to be published now. It returns what is announced then; publish says whether that
-// is news. The caller's Pace must have been advanced to Now.
+// Predict decides whether an early close must be published now. next is what is announced after the call, and publish reports whether gates
+// must learn of it. The caller's Pace must have been advanced to Now.
 func (o *Outlook) Predict(last Announced) (next Announced, publish bool) {
 	length, asOf := o.Rule.Window.Length(o.Now), o.asOf()
 	rate, jumps := o.rate(last)
@@ -92,7 +93,7 @@ func (o *Outlook) Predict(last Announced) (next Announced, publish bool) {
 		c.CloseAt = max(c.CloseAt, integer.Add(o.Closure.Until, 1))
 	}
 	next = Announced{CloseAt: c.CloseAt, Until: min(integer.Add(c.CloseAt, hold), c.Until), Rest: last.Rest, Demand: rate}
-	inForce := o.Now + o.Lag.Mean // when gates have it
+	inForce := o.Now + o.Lag.Mean // when gates will have the decision
 	if !ok || next.Until <= max(next.CloseAt, inForce) || o.byChance(c, rate) {
 		return last, false
 	}
@@ -117,14 +118,14 @@ func (o *Outlook) rate(last Announced) (rate int64, jumps bool) {
 	return rate, false
 }
 
-// byChance reports whether a close is so near to the end of its window that chance decides whether the window is full before it
-// ends. A bucket has no such end.
+// byChance reports whether a close is so near to the end of its window that it is chance whether the window becomes full before it ends. A
+// bucket has no such end.
 func (o *Outlook) byChance(c Crossing, rate int64) bool {
 	return weightIn(rate, c.Until-c.CloseAt) < deviation(rate, o.Lag.Mean) && !o.Rule.Window.Traits().Endless
 }
 
-// reopensLate returns the longest delay with which gates reopen after a closure, if they know of no next one (see
-// schemas/DECISIONS.md, Jitter). Gates must know of a close that is predicted for that time before they reopen.
+// reopensLate returns the longest delay with which gates reopen after a closure, if they know of no later one (see schemas/DECISIONS.md,
+// Jitter). Gates must learn of a close that is predicted for that time before they reopen.
 func reopensLate(c Closure) int64 {
 	const from, longest = 10 * time.Second, 10 * time.Second
 	length := c.Until - c.CloseAt
@@ -137,10 +138,10 @@ func reopensLate(c Closure) int64 {
 	return min(length/10, int64(longest))
 }
 
-// worth reports whether the weight of one lag is large enough for a prediction: 1 % of the limit, and two requests. For a caller that
-// was predicted before, 0.5 % and one request are enough, so that a steady caller near the bound is not predicted in one second and left
-// out in the next. One request is too low a bound for the first prediction: the rate is measured over a few lags only, and chance would
-// lift each caller of a fleet above it at some time.
+// worth reports whether the weight of one lag is large enough for a prediction: 1 % of the limit, and two requests. For a caller that was
+// predicted before, 0.5 % and one request are enough, so that a steady caller near the bound is not predicted in one second and left out in
+// the next. One request would be too low a bound for the first prediction: the rate is measured over a few lags only, and by chance each
+// caller of a fleet would be above that bound at some time.
 func (o *Outlook) worth(rate int64, last Announced) bool {
 	comes, capacity := weightIn(rate, o.Lag.Mean), o.Rule.Window.Capacity(o.Limit)
 	if last.Demand > 0 {
@@ -149,15 +150,15 @@ func (o *Outlook) worth(rate int64, last Announced) bool {
 	return comes >= 2000 && comes >= 10*capacity
 }
 
-// reaches reports whether the window can be full by then at all. It is quick: nothing leaves the window.
+// reaches reports whether the window can be full before to at all. It is a quick upper bound: it assumes that nothing leaves the window.
 func (o *Outlook) reaches(from, to, rate int64) bool {
 	total := o.Rule.Window.View(o.State, o.Limit, from).Total
 	return weightIn(rate, to-from)/1000 >= o.Rule.Window.Capacity(o.Limit)-total-1
 }
 
-// news reports whether an announced close must be announced again because its time has moved. The weight that comes between the two
-// times must be more than 0.5 % of the limit, than twice the deviation of the weight of one lag, and than one request. And gates must
-// hear of it before the later of the two times.
+// news reports whether an announced close must be announced again because its time has moved. The weight that comes between the two times
+// must exceed each of these: 0.5 % of the limit, twice the deviation of the weight of one lag, and one request. And gates must get the
+// decision before the later of the two times.
 func (o *Outlook) news(before, now, rate, inForce int64) bool {
 	if max(before, now) <= inForce {
 		return false
@@ -170,11 +171,11 @@ func (o *Outlook) tolerance(rate int64) int64 {
 	return max(5*o.Rule.Window.Capacity(o.Limit), 2*deviation(rate, o.Lag.Mean), 1000)
 }
 
-// deviation is the standard deviation of what comes in a time at a rate, if it comes at random, in thousandths.
+// deviation returns the standard deviation of the weight that comes in a time at a rate, if it comes at random, in thousandths.
 func deviation(rate, length int64) int64 { return rootOfProduct(weightIn(rate, length), 1000) }
 
-// settle ends an early close that was not confirmed. If the window stayed far below the limit, nothing is predicted for twice as long as
-// the close was to last.
+// settle ends an early close that was not confirmed. If the window stayed far below the limit, nothing is predicted for twice the length of
+// such a close.
 func (o *Outlook) settle(last Announced, rate, hold int64) Announced {
 	missing := o.Rule.Window.Capacity(o.Limit) - o.Rule.Window.View(o.State, o.Limit, last.Until-1).Total
 	if missing > o.tolerance(max(rate, last.Demand))/1000 {

@@ -9,7 +9,7 @@ import (
 
 // Meter counts weight by slots of time, and forgets all but the newest of them. The zero value has counted nothing.
 type Meter struct {
-	newest  int64 // its number since 1970-01-01
+	newest  int64 // the number of the newest slot, since 1970-01-01
 	weights [meterSlots]uint32
 }
 
@@ -36,7 +36,8 @@ func (m *Meter) shift(n int64) {
 	m.newest = n
 }
 
-// sum returns what was counted from a time until another, which are multiples of the slot; ok is false if some of it is forgotten.
+// sum returns the weight that was counted from one time until another; both are multiples of the slot. ok is false if some of it is
+// forgotten.
 func (m *Meter) sum(slot, from, until int64) (sum int64, ok bool) {
 	first, end := from/slot, until/slot
 	if first <= m.newest-meterSlots {
@@ -50,7 +51,7 @@ func (m *Meter) sum(slot, from, until int64) (sum int64, ok bool) {
 	return sum, true
 }
 
-// rate returns the mean of so many slots and the one that t lies in, in thousandths of weight a second.
+// rate returns the mean over the slot that t lies in and the given number of slots before it, in thousandths of weight a second.
 func (m *Meter) rate(slot, slots, t int64) int64 {
 	n := integer.FloorDiv(t, slot)
 	first, sum := n-slots, int64(0)
@@ -62,13 +63,13 @@ func (m *Meter) rate(slot, slots, t int64) int64 {
 	return mulDiv(sum*1000, int64(time.Second), max(1, t-first*slot))
 }
 
-// used counts admitted weight by the time from one renewal to the next: of the newest, and of the one before it.
+// used counts admitted weight by intervals from one renewal of a share to the next: for the newest interval, and for the one before it.
 type used struct {
-	number      int64 // of the newest
+	number      int64 // of the newest interval
 	now, before uint32
 }
 
-// add adds weight at t, and reports whether another time has become the newest.
+// add adds weight at t, and reports whether a new interval has begun.
 func (u *used) add(every, t, weight int64) (begins bool) {
 	n := integer.FloorDiv(t, every)
 	if begins = n > u.number; begins {

@@ -9,22 +9,22 @@ import (
 	"github.com/509da70d/floodgate/analyzer/rules"
 )
 
-// Permits says what shares a rule gives to a caller with a limit. The zero value is none.
+// Permits says what shares a rule gives to a caller with a limit. The zero value gives none.
 type Permits struct {
 	Period  int64 // nanoseconds
-	Whole   int64 // permits a period of all gates, rounded up
+	Whole   int64 // permits of all gates together in one period, rounded up
 	Aligned bool  // a period is a window, which begins empty
 
 	limit  int64 // of a window
 	window int64 // nanoseconds
-	span   int64 // what limit permits are spread over: a window, and a slot of it
+	span   int64 // nanoseconds over which limit permits are spread: a window, and one slot more if it has slots
 }
 
-// minPeriod is the shortest period: recorders merge requests of that time.
+// minPeriod is the shortest period: recorders merge requests within that time.
 const minPeriod = 10 * int64(time.Millisecond)
 
-// PermitsOf returns the permits of a rule. Rules whose closures last longer than their windows are full give none; nor do those
-// that count anything but all requests that are admitted, as gates do.
+// PermitsOf returns the permits of a rule. A rule gives none if its closures may last longer than its windows are full. Nor does a rule
+// that counts anything else than all admitted requests, because gates count only those.
 func PermitsOf(r *rules.Rule, limit int64) (p Permits) {
 	t := r.Window.Traits()
 	if r.Predict < rules.PredictShares || r.CloseFor > 0 || r.Escalate.Factor > 0 || r.CountBlocked || r.Measure != rules.Requests ||
@@ -46,14 +46,14 @@ func PermitsOf(r *rules.Rule, limit int64) (p Permits) {
 	return p
 }
 
-// renewal returns how often a share is renewed: a number of periods.
+// renewal returns the time between two renewals of a share, in nanoseconds: a whole number of periods.
 func (p Permits) renewal() int64 { return up(max(p.Period, renewal), p.Period) }
 
 // hold returns how long a share holds if it is not renewed.
 func (p Permits) hold() int64 { return max(integer.Add(p.Period, 2*p.Period), minHold) }
 
-// demand returns the demand to be published for one that was measured. Permits a period are whole, and so more than the limit
-// allows by less than one: the demand is more by as much, so that what each gate gets of them is not.
+// demand returns the demand to publish for a measured one. Whole is rounded up, so that it may be almost one permit more than the limit
+// allows. demand raises the demand by the same ratio. So the rounding does not raise the part that each gate gets.
 func (p Permits) demand(measured int64) int64 {
 	if p.Aligned || p.Whole > 1<<20 || measured > math.MaxUint32 {
 		return measured
@@ -61,13 +61,13 @@ func (p Permits) demand(measured int64) int64 {
 	return max(measured, mulDivUp(mulDivUp(measured*p.Whole, p.span, p.Period), 1, p.limit))
 }
 
-// fits reports whether permits can be given from a time on: whether what is in the window leaves it as fast as they are spent.
+// fits reports whether permits can be given from a time on: whether weight leaves the window as fast as the permits are spent.
 func (p Permits) fits(o *ShareOutlook, from int64) bool {
 	if p.Aligned {
 		return true
 	}
 	w, closed := o.Rule.Window, o.Closure.before(o.Now)
-	unseen := int64(0) // what comes before permits hold
+	unseen := int64(0) // weight that comes before the permits hold
 	begins := from
 	if closed {
 		begins = max(from, o.Closure.Until)

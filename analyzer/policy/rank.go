@@ -18,8 +18,8 @@ const (
 	RankClosed
 )
 
-// Rank is how much a row matters. Of two in one class the one further from its limit matters less, in eighths; of those
-// the one with the shorter window; of closed ones the one that opens first.
+// Rank says how much a row matters. Rows are compared by class first. Of two open rows, the one further from its limit matters less, in
+// steps of an eighth; if these are equal, the one with the shorter window. Of two closed rows, the one that opens first matters less.
 type Rank struct {
 	Class  RankClass
 	Share  float64 // of its limit, of an open row

@@ -9,38 +9,38 @@ import (
 	"github.com/509da70d/floodgate/analyzer/window"
 )
 
-// Sharing is what is known of a caller that may get a share: what it demands, and the newest share that was published. The zero
-// value has measured nothing and gives nothing. One goroutine may use a Sharing.
+// Sharing is the state of a caller that may get a share: what it demands, and the newest share that was published. The zero value has
+// measured nothing and gives nothing. One goroutine may use a Sharing.
 //
-// Gates begin to measure a caller's demand when they get its first decision with a share. So that one only announces: it never comes
-// into force. The next one, which gates have measured for, does, and is renewed from then on.
+// Gates begin to measure a caller's demand when they get its first decision with a share. So the first share only announces: it never comes
+// into force. The next one comes into force, because gates have measured by then, and is renewed from then on.
 type Sharing struct {
 	measured Meter // demand by sub-period, as gates measure it
 	asked    Meter // demand by quarters of the window
 	used     used  // admitted weight
 
-	from      int64 // of the newest share
+	from      int64 // when the newest share comes into force
 	counts    int64 // the end of the time in which its demand was measured
-	next      int64 // when the next share is to come into force
-	since     int64 // permits hold without a gap from here on; never if none do yet
-	start     int64 // gates measure from here on; without a share: until here they may refuse by the one before
-	rest      int64 // nothing is announced before
-	published int64 // until here gates hold a closure, so that permits may be left over
+	next      int64 // when the next share must come into force
+	since     int64 // since when permits hold without a gap; never if none do yet
+	start     int64 // since when gates measure. Without a share: until when gates may still refuse by the share before
+	rest      int64 // nothing is announced before this time
+	published int64 // until when gates hold a closure, during which permits may be left over
 	demand    uint32
-	length    uint8 // of the time in which demand is measured, see measuring; 0: there is no share
-	inRow     uint8 // closes, each of which followed the one before within a window
+	length    uint8 // says for how long demand is measured, see measuring; 0: there is no share
+	inRow     uint8 // how many closes followed each other within a window each; at most 2
 	moves     uint8 // shares in a row that were in force for a short time only
-	judged    bool  // what was left over of the permits before the newest
+	judged    bool  // leftOver has judged the interval before the newest
 }
 
 const never = math.MaxInt64
 
 const (
-	// renewal is how often shares are renewed at most.
+	// renewal is the shortest time between two renewals of a share.
 	renewal = int64(time.Second)
-	// minHold is for how long a share holds at least if nobody renews it.
+	// minHold is how long a share holds at least if it is not renewed.
 	minHold = 6 * int64(time.Second)
-	// minMeasured is the shortest time in which demand is measured, and subPeriods in how many parts.
+	// minMeasured is the shortest time in which demand is measured. subPeriods is the number of its parts.
 	minMeasured = int64(time.Second)
 	subPeriods  = 4
 	// longestMeasured is Sharing.length of 17 hours.
@@ -53,11 +53,11 @@ const (
 	longestRest = 4
 	// floods is the ratio of demand to limit, in thousandths, from which on a caller gets a share after its first close.
 	floods = 4000
-	// silent is the shortest silence after which nothing waits for a server's entries.
+	// silent is the least silence of a server after which nothing waits for its entries.
 	silent = 200 * int64(time.Millisecond)
 )
 
-// ShareOutlook is what a share is decided on. Times are Unix nanoseconds of log time.
+// ShareOutlook is the input of a decision about a share. Times are Unix nanoseconds of log time.
 type ShareOutlook struct {
 	Rule    *rules.Rule
 	Limit   int64
@@ -65,20 +65,21 @@ type ShareOutlook struct {
 	Closure Closure
 	Rate    int64 // thousandths of weight a second
 	Now     int64
-	AsOf    int64 // what came before has been folded, on average
-	Heard   int64 // what came before has been folded, of all servers
+	AsOf    int64 // the entries before this time have been folded, on average
+	Heard   int64 // the entries of all servers before this time have been folded
 	Gates   int64 // servers that have sent entries recently
 	Lag     Lag
 	LagCap  int64 // nothing is decided above this lag
 }
 
-// lead is how long a decision is under way, to be sure of it.
+// lead returns the time after which a decision almost certainly holds at gates.
 func (o *ShareOutlook) lead() int64 { return o.Lag.Mean + o.Lag.Margin() }
 
-// Silence returns the silence of a server after which nothing waits for its entries.
+// Silence returns how long a server must be silent until nothing waits for its entries any more.
 func (l Lag) Silence() int64 { return max(silent, l.Mean+l.Margin()) }
 
-// Step gives the caller a share, renews its share, or ends it. It reports whether gates must be told; Share returns what.
+// Step gives the caller a share, renews its share, or ends it. It reports whether gates must learn of that: then Share returns the new
+// state.
 func (s *Sharing) Step(o *ShareOutlook) bool {
 	p := PermitsOf(o.Rule, o.Limit)
 	if o.Lag.Mean > o.LagCap || p.Whole == 0 || o.Gates == 0 {
@@ -118,7 +119,8 @@ func (s *Sharing) restAfter(o *ShareOutlook, p Permits) {
 // stop ends the share.
 func (s *Sharing) stop() { s.length, s.since = 0, never }
 
-// end ends the share early, and reports whether gates must be told. A share that only announces ends by itself.
+// end ends the share early. It reports whether gates must learn of that. They need not if the share only announces, because such a share
+// ends by itself.
 func (s *Sharing) end(o *ShareOutlook) (news bool) {
 	news = s.since != never
 	s.stop()
@@ -149,30 +151,31 @@ func (s *Sharing) keeps(o *ShareOutlook, p Permits) bool {
 	return weightIn(calm.Rate, o.Lag.Mean) >= saturatingMul(p.limit, 5) && s.spends(&calm, p) >= 1_000_000 && s.ratio(&calm, p) >= 900
 }
 
-// half returns what was asked for over half a window, in thousandths of weight a second.
+// half returns the mean demand of half a window, in thousandths of weight a second.
 func (s *Sharing) half(o *ShareOutlook, p Permits) int64 {
 	return s.asked.rate(max(1, p.window/4), 2, o.AsOf)
 }
 
-// least returns the least of what is demanded now, over half a window, and over two, in thousandths of weight a second.
+// least returns the smallest of three measurements of demand: now, over half a window, and over two windows, in thousandths of weight a
+// second.
 func (s *Sharing) least(o *ShareOutlook, p Permits) int64 {
 	return min(o.Rate, s.half(o, p), s.asked.rate(max(1, p.window/4), 7, o.AsOf))
 }
 
-// ratio returns how much is demanded of what the limit allows, in thousandths.
+// ratio returns the demand as a share of what the limit allows, in thousandths.
 func (s *Sharing) ratio(o *ShareOutlook, p Permits) int64 {
 	allowed := mulDiv(saturatingMul(p.limit, 1000), int64(time.Second), p.window)
 	return mulDiv(s.least(o, p), 1000, max(1, allowed))
 }
 
-// spends returns how surely each gate spends its part: (ρ − 1)² K / N in millionths, where ρ is the ratio. The part of a gate is
-// K / N, and its demand deviates from ρ K / N by the root of that.
+// spends returns a measure of how surely each gate spends its part: (ρ − 1)² K / N in millionths. ρ is the ratio, K the permits of a
+// period, and N the number of gates. The part of a gate is K / N, and its demand is ρ K / N with a deviation of the root of that.
 func (s *Sharing) spends(o *ShareOutlook, p Permits) int64 {
 	over := min(max(s.ratio(o, p)-1000, 0), 1_000_000)
 	return mulDiv(over*over, p.Whole, o.Gates)
 }
 
-// announce lets gates measure.
+// announce gives the first share, which never comes into force: gates begin to measure when they get it.
 func (s *Sharing) announce(o *ShareOutlook, p Permits) {
 	lead := o.lead()
 	s.length = measuredFor(o, p, s.ratio(o, p))
@@ -184,8 +187,8 @@ func (s *Sharing) announce(o *ShareOutlook, p Permits) {
 	s.from = integer.Add(s.next, 2*p.renewal())
 }
 
-// measuredFor returns Sharing.length for a caller: so long that gates remember the demand when they hear of it, and that each of
-// them knows its part as well as it will spend it.
+// measuredFor returns Sharing.length for a caller. The time must be so long that gates still remember the demand when they get the next
+// share. And each gate must know its part as precisely as it will spend it.
 func measuredFor(o *ShareOutlook, p Permits, ratio int64) uint8 {
 	length, doubled, enough := minMeasured, uint8(1), 4*o.lead()
 	over := min(max(ratio-1000, 0), 1_000_000)
@@ -206,7 +209,7 @@ func (s *Sharing) renew(o *ShareOutlook, p Permits) bool {
 	part := length / subPeriods
 	end := integer.FloorDiv(o.Heard, part) * part
 	if end-length < s.start || o.Now+lead-end >= length {
-		return false // gates have not measured it, or do not remember
+		return false // gates have not measured the demand, or do not remember it
 	}
 	demand, ok := s.measured.sum(part, end-length, end)
 	if !ok || demand == 0 {

@@ -6,7 +6,7 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// until returns when the newest share ends. One that only announces holds for the shortest time.
+// until returns when the newest share ends. A share that only announces holds for one nanosecond.
 func (s *Sharing) until(p Permits) int64 {
 	if s.since == never {
 		return integer.Add(s.from, 1)
@@ -36,7 +36,7 @@ func (s *Sharing) Refuses(r *rules.Rule, limit, t int64) bool {
 	return s.length == 0 && t < s.start || s.Covers(r, limit, t)
 }
 
-// Since returns from when on permits hold; the end of all times if they do not.
+// Since returns since when permits hold; math.MaxInt64 if none do.
 func (s *Sharing) Since() int64 {
 	if s.length == 0 {
 		return never
@@ -44,8 +44,9 @@ func (s *Sharing) Since() int64 {
 	return s.since
 }
 
-// Covered is Covers for a counted closure of which gates need not know: permits let at most a hundredth more than the limit pass.
-// total is what the window holds at o.Now.
+// Covered reports whether gates need not learn of a counted closure, because the caller's share covers it: the window holds at most 1 %
+// more than the limit, or one request more for each gate if that is more. Where periods and windows do not begin together, it may hold the
+// permits of one period in addition. total is what the window holds at o.Now.
 func (s *Sharing) Covered(o *ShareOutlook, total int64) bool {
 	if !s.Covers(o.Rule, o.Limit, o.Closure.CloseAt) {
 		return false
@@ -61,7 +62,7 @@ func (s *Sharing) Covered(o *ShareOutlook, total int64) bool {
 	return total <= allowed
 }
 
-// Published notes that gates learn of a closure until t.
+// Published notes that gates learn of a closure that ends at t.
 func (s *Sharing) Published(t int64) { s.published = max(s.published, t) }
 
 // Closed notes a close. before is the closure before it.
@@ -72,7 +73,7 @@ func (s *Sharing) Closed(r *rules.Rule, before, c Closure) {
 	s.inRow = min(s.inRow+1, 2)
 }
 
-// Asked notes weight of an entry at t that was asked for, and whether it was admitted.
+// Asked notes the weight of an entry at t that the caller has asked for, and whether it was admitted.
 func (s *Sharing) Asked(r *rules.Rule, limit, t, weight int64, admitted bool) {
 	s.asked.add(max(1, r.Window.Length(t)/4), t, weight)
 	if s.length == 0 {
@@ -84,5 +85,5 @@ func (s *Sharing) Asked(r *rules.Rule, limit, t, weight int64, admitted bool) {
 	}
 }
 
-// IsPublished reports whether gates know of a closure until t or longer.
+// IsPublished reports whether gates know of a closure that ends at t or later.
 func (s *Sharing) IsPublished(t int64) bool { return s.published >= t }

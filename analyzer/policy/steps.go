@@ -7,12 +7,13 @@ import (
 	"github.com/509da70d/floodgate/analyzer/rules"
 )
 
-// MaxSteps is how many earlier closes in a row are remembered. Of more than that the oldest ones keep their number for good: no
-// change of rules undoes them.
+// MaxSteps is how many earlier closes in a row are remembered. If there are more, the oldest ones cannot be undone any more by a change of
+// rules, and still count in the numbers of later closes.
 const MaxSteps = 8
 
-// Steps returns what to remember of the closes in a row before next, oldest first: those before prev, and prev, unless it was undone.
-// next is a close that Step, StepDemand or Derive made of prev and steps. The list is a new one where it differs from steps.
+// Steps returns the closes in a row before next that must be remembered, oldest first: those before prev, and prev unless it was undone.
+// next is a close that Step, StepDemand or Derive made from prev and steps. The result shares no memory with steps, unless it is equal to
+// steps.
 func Steps(steps []Closure, prev, next Closure) []Closure {
 	switch {
 	case next.Nth <= 1:
@@ -34,8 +35,8 @@ func standing(prev Closure, steps []Closure) Closure {
 	return Closure{}
 }
 
-// follows returns the number of a close at t if last is the latest close before it that stands. It is another close in a row unless
-// the caller has stayed open long enough to be forgiven.
+// follows returns the number in a row of a close at t. last is the latest close before it that was not undone. The number is one more than
+// that of last, unless the caller has stayed open so long that the rule has forgotten last; then it is 1.
 func follows(r *rules.Rule, last Closure, t int64) int64 {
 	if r.Escalate.Factor > 0 && last.Nth > 0 && t < integer.Add(last.Until, int64(r.Escalate.Forget)) {
 		return integer.Add(last.Nth, 1)
@@ -43,9 +44,9 @@ func follows(r *rules.Rule, last Closure, t int64) int64 {
 	return 1
 }
 
-// Recount undoes the closes that have ended and that changed rules would not have made, because the limit now allows their peak. It
-// numbers the closes after them anew. prev is the latest close, and steps are those in a row before it. A close that has not ended at
-// now keeps its peak: Derive decides about it. What Recount returns shares no memory with steps unless nothing changes.
+// Recount undoes the closes that have ended and that the new rules would not have made, because the new limit allows their peak. It numbers
+// the closes after them again. prev is the latest close, and steps are the closes in a row before it. If prev has not ended at now, it
+// keeps its peak: Derive decides about it. The result shares no memory with steps unless nothing changes.
 func Recount(r *rules.Rule, limit int64, unlimited bool, prev Closure, steps []Closure, now int64) (Closure, []Closure) {
 	if r.Escalate.Factor <= 0 {
 		return prev, steps // no close has a number; a later change of rules may ask again
@@ -58,7 +59,7 @@ func Recount(r *rules.Rule, limit int64, unlimited bool, prev Closure, steps []C
 	if !slices.ContainsFunc(steps, allowed) {
 		return prev, steps
 	}
-	last := Closure{Nth: steps[0].Nth - 1, Until: steps[0].CloseAt} // what is not remembered any more, if there was some
+	last := Closure{Nth: steps[0].Nth - 1, Until: steps[0].CloseAt} // stands for closes that are not remembered any more, if any
 	var kept []Closure
 	for _, c := range steps {
 		if allowed(c) {

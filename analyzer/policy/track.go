@@ -7,15 +7,14 @@ import (
 	"github.com/509da70d/floodgate/analyzer/integer"
 )
 
-// Pace measures what one caller demands under one rule: the weight of its requests, admitted and blocked, by log time. It
-// counts in integers, so that every processor measures the same. The zero value has measured nothing. One goroutine may use a
-// Pace.
+// Pace measures the demand of one caller under one rule: the weight of its requests, admitted and blocked, by log time. It counts in
+// integers, so that every processor measures the same. The zero value has measured nothing. One goroutine may use a Pace.
 //
-// Counters decay with log time: the slow one with a time constant of four lags, the fast one with one of half a lag, and the
-// newest one with a quarter of a lag. The faster a counter is, the sooner it sees a jump, and the noisier it is. Weight counts when
-// it is folded, not at its own time: what other servers have not reported yet would else look like a pause.
+// Its counters decay with log time. The slow one has a time constant of four lags, the fast one of half a lag, the newest one of a quarter
+// of a lag. The faster a counter is, the sooner it sees a jump, and the noisier it is. Weight counts at the time when it is folded, not at
+// its own time: otherwise entries that other servers have not reported yet would look like a pause.
 type Pace struct {
-	tick    int64  // of log time: pending and late are of it
+	tick    int64  // of log time: the tick that pending and late are about
 	pending uint32 // weight in this tick, which is not over
 	newest  uint32 // weight · newestUnit: over as many ticks as fast, but at most the newest counter's time constant
 	late    int64  // Σ weight · age of this tick's entries
@@ -24,14 +23,14 @@ type Pace struct {
 	aged       int64 // Σ weight · age, decaying like slow
 }
 
-// decaying is a sum that loses a part in each tick, and how many ticks it holds by the same measure.
+// decaying is a sum of weight that loses a part in each tick. ticks decays in the same way, so that weight / ticks is a mean.
 type decaying struct {
 	weight int64 // · weightUnit
 	ticks  int64 // · tickUnit; 0 is no tick yet
 }
 
 const (
-	paceTick   = 10_000_000 // nanoseconds: as far as recorders merge (schemas.MergeTick)
+	paceTick   = 10_000_000 // nanoseconds: recorders merge entries within such a time (schemas.MergeTick)
 	weightUnit = 1 << 12
 	newestUnit = 1 << 8
 	tickUnit   = 1 << 8
@@ -48,15 +47,16 @@ const (
 	// fastEnough is how many requests the fast counter must hold before a rise counts.
 	fastEnough = 4
 
-	// fastApart and newestApart say how far the fast and the newest counter must be from the slow one: the squares of so many standard
-	// deviations of a Poisson stream.
+	// fastApart and newestApart say how far the fast and the newest counter must be from the slow one: squares of numbers of standard
+	// deviations of a Poisson stream, 3 and 12.
 	fastApart, newestApart = 9, 144
 
 	// perSecond turns weightUnits by tickUnits into thousandths of weight a second.
 	perSecond = 1000 * (1_000_000_000 / paceTick) * tickUnit / weightUnit // exact
 )
 
-// Add notes weight of an entry that is folded at log time now and is age nanoseconds older. lag is what is measured now.
+// Add notes the weight of an entry that is folded at log time now. The entry is age nanoseconds older, and lag is the lag that is measured
+// now.
 func (p *Pace) Add(now, age, weight, lag int64) {
 	p.Advance(now, lag)
 	weight = min(weight, math.MaxUint32)
@@ -145,8 +145,9 @@ func (d *decaying) rate() int64 {
 	return mulDiv(d.weight, perSecond, d.ticks)
 }
 
-// Rate returns the demand in thousandths of weight a second: of the last half lag if that differs from the last four lags by
-// more than three standard deviations of a Poisson stream, else of those. A rise must consist of a few requests.
+// Rate returns the demand in thousandths of weight a second. It is that of the last half lag, if that differs from that of the last four
+// lags by more than three standard deviations of a Poisson stream; else it is that of the last four lags. A rise must consist of at least
+// fastEnough requests.
 func (p *Pace) Rate() int64 {
 	if slow := p.slow.rate(); !p.fast.apart(slow, fastApart) {
 		return slow
@@ -154,9 +155,9 @@ func (p *Pace) Rate() int64 {
 	return p.fast.rate()
 }
 
-// Jump returns Rate, or the demand of the last quarter of a lag if that is higher, and higher than that of the last four lags by
-// more than twelve standard deviations of a Poisson stream. It counts the tick that is not over, too. now is log time, to which the
-// pace was advanced, and lag is what is measured then.
+// Jump returns Rate, or the demand of the last quarter of a lag if that is higher, and exceeds the demand of the last four lags by more
+// than twelve standard deviations of a Poisson stream. It also counts the tick that is not over. now is log time, to which the pace was
+// advanced, and lag is the lag that is measured then.
 func (p *Pace) Jump(now, lag int64) int64 {
 	rate, constant := p.Rate(), newestOf(lag)
 	passed := min(max(now/(paceTick/tickUnit)-p.tick*tickUnit, 0), tickUnit)
@@ -171,8 +172,8 @@ func (p *Pace) Jump(now, lag int64) int64 {
 	return rate
 }
 
-// apart reports whether a rate of a few ticks is not that of a Poisson stream whose rate is known to be slow, by so many standard
-// deviations, squared. A rise must consist of a few requests.
+// apart reports whether the rate of d differs from slow, the rate of a Poisson stream, by more than some standard deviations. deviations is
+// the square of their number. A rise must consist of at least fastEnough requests.
 func (d *decaying) apart(slow, deviations int64) bool {
 	rate := d.rate()
 	if rate > slow && d.weight < fastEnough*weightUnit {
@@ -185,8 +186,8 @@ func (d *decaying) apart(slow, deviations int64) bool {
 	return hi > limitHi || hi == limitHi && lo > limitLo
 }
 
-// Age returns the mean age of entries against log time when they are folded, by weight, in nanoseconds. Log time is the newest
-// entry's; entries of other servers come later, or from clocks behind.
+// Age returns how much older than log time entries are when they are folded, as a mean by weight, in nanoseconds. Log time is the time of
+// the newest entry; entries of other servers come later, or from clocks that are behind.
 func (p *Pace) Age() int64 {
 	weight := p.slow.weight/weightUnit + int64(p.pending)
 	if weight <= 0 {
@@ -195,5 +196,5 @@ func (p *Pace) Age() int64 {
 	return min((p.aged+p.late)/weight, maxAge) * 1000
 }
 
-// weightIn returns how much comes in a time in nanoseconds at a rate in thousandths a second, in thousandths.
+// weightIn returns the weight that comes in length nanoseconds at a rate in thousandths a second, in thousandths.
 func weightIn(rate, length int64) int64 { return mulDiv(max(rate, 0), max(length, 0), 1_000_000_000) }

@@ -10,14 +10,14 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// lags is the newest measurements of the lag. They come with the log: a canary carries what its sender measured last. So what is
-// predicted is a function of the log, too.
+// lags holds the newest measurements of the lag. They come with the log: a canary carries what its sender measured last. So predictions are
+// a function of the log, too.
 type lags struct {
 	newest [lagsKept]measuredLag // a ring
-	at     int                   // of the next one
+	at     int                   // index of the next one
 	until  int64                 // log time from which on none of them is new enough
-	lag    policy.Lag            // of those that are
-	ticks  int64                 // how many ticks of a recorder it is, and at least 1
+	lag    policy.Lag            // computed from those that are new enough
+	ticks  int64                 // the lag in ticks of a recorder, at least 1
 }
 
 // measuredLag is one measurement, and when it came.
@@ -39,7 +39,7 @@ func newLags() lags {
 	return l
 }
 
-// Measure notes that a lag was measured, in nanoseconds, and came into the log at t, in Unix nanoseconds; now is log time.
+// Measure notes a measured lag, in nanoseconds, that came into the log at t, in Unix nanoseconds. now is log time.
 func (p *Predictor) Measure(t, lag, now int64) {
 	l := &p.lags
 	l.newest[l.at] = measuredLag{t, min(max(lag, 0), maxLag)}
@@ -47,8 +47,8 @@ func (p *Predictor) Measure(t, lag, now int64) {
 	l.sum(max(now, t))
 }
 
-// sum computes the lag as of log time now: the median of the measurements, and the median of what they are apart from it. So a
-// server whose clock jumps, or whose path to Kafka is slow, says little about all others.
+// sum computes the lag as of log time now: the median of the measurements, and the median of their distances from it. So one server whose
+// clock jumps, or whose path to Kafka is slow, changes the result little.
 func (l *lags) sum(now int64) {
 	var kept [lagsKept]int64
 	n, oldest := 0, ago(now, time.Duration(lagsLive))
@@ -69,15 +69,14 @@ func (l *lags) sum(now int64) {
 	l.lag, l.ticks = policy.Lag{Mean: median, Deviation: medianOf(kept[:n])}, max(1, median/schemas.MergeTick)
 }
 
-// medianOf returns the median of some integers of at least 0, which it sorts: of an even number of them, the middle of the two in
-// the middle.
+// medianOf sorts some integers of at least 0, and returns their median. For an even number of them it is the mean of the two in the middle.
 func medianOf(x []int64) int64 {
 	slices.Sort(x)
 	low, high := x[(len(x)-1)/2], x[len(x)/2]
 	return low + (high-low)/2
 }
 
-// Lag returns the median of the newest measurements of the lag and their median deviation from it, in nanoseconds. ok is false if
+// Lag returns the median of the newest measurements of the lag, and the median of their distances from it, in nanoseconds. ok is false if
 // there are none of the last 10 s of log time.
 func (p *Predictor) Lag(now int64) (mean, deviation int64, ok bool) {
 	if !p.Live(now) {
@@ -86,5 +85,5 @@ func (p *Predictor) Lag(now int64) (mean, deviation int64, ok bool) {
 	return p.lags.lag.Mean, p.lags.lag.Deviation, true
 }
 
-// ago returns the time that lies d before t, or the first of all times.
+// ago returns the time that is d before t. It does not overflow.
 func ago(t int64, d time.Duration) int64 { return max(t, math.MinInt64+int64(d)) - int64(d) }

@@ -7,15 +7,15 @@ import (
 	"github.com/509da70d/floodgate/analyzer/policy"
 )
 
-// maxOvershoots is how many closures may wait for their ends, to be observed. Further ones are observed at once, as they are.
+// maxOvershoots is how many closures may wait for their end. Further ones are observed at once, with the overshoot that they have then.
 const maxOvershoots = 4096
 
-// overshoots observes by how much each closure's caller went over its limit. That is known when the closure has ended, because
-// gates close a little later. Nothing of it is stored: it is for statistics alone.
+// overshoots observes how far each closure's caller went over its limit. That is known only when the closure has ended, because gates close
+// a little later than the analyzer. It is for statistics alone, and is not stored.
 type overshoots struct {
 	seen   *histogram.Histogram
-	by     [policy.Mechanisms]Sum // the same
-	bounds *histogram.Histogram   // what was to be expected at most, of each close of a caller whose demand was known
+	by     [policy.Mechanisms]Sum // the same, by what held the caller to its limit
+	bounds *histogram.Histogram   // the bound of the overshoot, of each close of a caller whose demand was known
 	open   map[overshootKey]overshoot
 	ends   int64 // log time: no closure in open ends before
 }
@@ -41,18 +41,18 @@ func newOvershoots() overshoots {
 	return overshoots{seen: histogram.New(histogram.Ratios()), bounds: histogram.New(histogram.Ratios()), open: make(map[overshootKey]overshoot), ends: math.MaxInt64}
 }
 
-// note takes note of how far a caller is over its limit, under a closure that holds.
+// note notes by how much a caller is over its limit, under a closure that holds.
 func (o *overshoots) note(key overshootKey, c policy.Closure, ratio float64, now int64) {
 	o.settle(now)
 	old, known := o.open[key]
 	next := overshoot{closeAt: c.CloseAt, until: c.Until, ratio: ratio}
 	switch {
-	case known && old.closeAt != c.CloseAt: // the one before, which ended early
+	case known && old.closeAt != c.CloseAt: // old is the closure before, which ended early
 		o.observe(old)
 	case known:
 		next.ratio, next.by = max(ratio, old.ratio), old.by
 	case len(o.open) >= maxOvershoots:
-		if c.CloseAt == now { // the entry that closed it: once for each closure
+		if c.CloseAt == now { // only for the entry that closed it: once for each closure
 			o.observe(next)
 		}
 		return
@@ -61,7 +61,7 @@ func (o *overshoots) note(key overshootKey, c policy.Closure, ratio float64, now
 	o.ends = min(o.ends, c.Until)
 }
 
-// mark says what held the caller of a closure that holds to its limit; without it, that is policy.Reactive.
+// mark notes what held the caller of a closure that holds to its limit. A closure without a mark counts as policy.Reactive.
 func (o *overshoots) mark(key overshootKey, by policy.Mechanism) {
 	if v, ok := o.open[key]; ok {
 		v.by = by
@@ -69,7 +69,7 @@ func (o *overshoots) mark(key overshootKey, by policy.Mechanism) {
 	}
 }
 
-// observe takes in what is known of a closure at its end.
+// observe adds a closure that has ended to the statistics.
 func (o *overshoots) observe(v overshoot) {
 	o.seen.Observe(v.ratio)
 	o.by[v.by].Count++
@@ -97,7 +97,7 @@ func (p *Predictor) Overshoot(rule int32, id string, c policy.Closure, ratio flo
 	p.overs.note(overshootKey{rule, id}, c, ratio, at)
 }
 
-// EndOvershoots observes the closures that are still open, too: when no more entries come, or when the indexes of rules change.
+// EndOvershoots also observes closures that have not ended. Call it when no more entries come, or when the indexes of rules change.
 func (p *Predictor) EndOvershoots() { p.overs.settle(math.MaxInt64) }
 
 // Stats is what a Predictor has seen since New.
@@ -105,7 +105,7 @@ type Stats struct {
 	Tracked int                    // rows whose next close may be predicted
 	Overs   histogram.Snapshot     // the overshoot of each close that has ended
 	OversBy [policy.Mechanisms]Sum // the same, by what held the caller to its limit
-	Bounds  histogram.Snapshot     // the overshoot that was to be expected at most, of each close of a caller whose demand was known
+	Bounds  histogram.Snapshot     // the bound of the overshoot, of each close of a caller whose demand was known
 }
 
 // Stats returns a copy of the counters at log time now.

@@ -7,21 +7,21 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// Plan is a decision ahead of time about one rule and caller. The counted closure in force, if there is one, is the decision's
-// first span, and the predicted one is Next. Without one in force the predicted one is the first span, and Early is set. The
-// publisher adds the partition, the lag, the epoch and the sequence number.
+// Plan is a decision ahead of time about one rule and caller. If a counted closure is in force, it is the decision's first span, and the
+// predicted one is Next. Otherwise the predicted one is the first span, and Early is set. The publisher adds the partition, the lag, the
+// epoch and the sequence number.
 type Plan struct {
 	Rule     *rules.Rule
 	Caller   schemas.Caller
 	Decision schemas.Decision
 	At       int64 // Unix nanoseconds: log time
 	Offset   int64 // of the record that was folded last
-	Shares   bool  // it is about a share: it gives one, or ends it
+	Shares   bool  // the plan gives a share, or ends one
 }
 
-// TakePlans predicts the next close of each caller that sent something since it was last called, and returns those that are news,
-// in log order. It is to be called after each batch of frames, with log time and the offset of the last record. The slice is good until
-// the next call.
+// TakePlans predicts the next close of each caller that sent something since it was last called. It returns the predictions that gates must
+// learn of, in log order. Call it after each batch of frames, with log time and the offset of the last record. The slice is good until the
+// next call.
 func (p *Predictor) TakePlans(now, offset int64) []Plan {
 	p.plans = append(p.plans[:0], p.ended...)
 	p.ended = p.ended[:0]
@@ -87,7 +87,7 @@ func (p *Predictor) lagCap(rule *rules.Rule, now int64) int64 {
 	return int64(p.opts.LagCap * float64(rule.Window.Length(now)))
 }
 
-// decide returns the decision for the row's present state: its counted closure, if gates need it, what was announced, and its share.
+// decide returns the decision for the row's present state: its counted closure if gates need it, the announced early close, and its share.
 func decide(tr *tracker, r *Row, now int64) schemas.Decision {
 	s, a := tr.share, &tr.announced
 	counted := r.Closure
@@ -101,7 +101,7 @@ func decide(tr *tracker, r *Row, now int64) schemas.Decision {
 	case span.Until > 0:
 		counted, early = policy.Closure{CloseAt: span.CloseAt, Until: span.Until}, true
 	default:
-		counted.Until = min(counted.Until, counted.CloseAt) // it opens
+		counted.Until = min(counted.Until, counted.CloseAt) // the caller opens
 	}
 	d := r.decision(counted, now)
 	if d.Early = early; !early && counted.ClosedAt(now) {
@@ -119,7 +119,7 @@ func (r *Row) decision(c policy.Closure, now int64) schemas.Decision {
 	return policy.Decision(r.Rule, schemas.Caller{Kind: r.Rule.Kind, ID: r.ID}, c, now, r.Limit, count)
 }
 
-// planEnd plans to tell gates what is counted of a row, and nothing else.
+// planEnd plans a decision with nothing but the counted closure of a row. It ends the predicted closure and the share that gates hold.
 func (p *Predictor) planEnd(r *Row, now, offset int64) {
 	c := r.Closure
 	if !c.ClosedAt(now) {

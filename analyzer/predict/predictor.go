@@ -15,7 +15,7 @@ const DefaultLagCap = 0.25
 
 // Options configures a Predictor.
 type Options struct {
-	Most   rules.Predict // the most that any rule predicts
+	Most   rules.Predict // the upper bound of what any rule predicts
 	LagCap float64       // the largest lag at which closes are predicted, as a share of the window
 }
 
@@ -24,18 +24,18 @@ func (o Options) Predicts(r *rules.Rule) bool {
 	return min(r.Predict, o.Most) > rules.PredictOff && !r.ReadsResponses()
 }
 
-// TracksFrom returns the weight from half of which on rows of a rule may have trackers.
+// TracksFrom returns a weight. A row of the rule may have a tracker if it holds half of that weight, or half of its limit.
 func (o Options) TracksFrom(r *rules.Rule) int64 {
 	switch {
 	case o.Predicts(r) && o.LagCap > DefaultLagCap:
-		return 0 // Admitted decides
+		return 0 // Admitted decides by the limit
 	case r.Burst > 0:
 		return r.Burst
 	}
 	return math.MaxInt64
 }
 
-// Row is what is counted of one rule and caller, as the fold shows it.
+// Row is what the fold has counted of one rule and caller.
 type Row struct {
 	Rule      *rules.Rule
 	ID        string
@@ -56,12 +56,12 @@ type Predictor struct {
 	trackers  trackers
 	overs     overshoots
 	plans     []Plan
-	ended     []Plan       // of shares that ended since the last TakePlans
-	room      window.State // of policy.Cross
-	withEarly window.State // a row's, with its early weight
+	ended     []Plan       // plans that end shares or predicted closures, made since the last TakePlans
+	room      window.State // scratch memory for policy.Cross
+	withEarly window.State // scratch memory: a row's state with its early weight added
 }
 
-// New returns a Predictor of rows that are known by numbers. read returns a row as it is now.
+// New returns a Predictor of rows that are identified by number. read returns a row as it is now.
 func New(o Options, read func(row uint32) Row) *Predictor {
 	return &Predictor{opts: o, read: read, lags: newLags(), overs: newOvershoots()}
 }
@@ -69,14 +69,14 @@ func New(o Options, read func(row uint32) Row) *Predictor {
 // Live reports whether the lag is known at log time now, so that closes can be predicted.
 func (p *Predictor) Live(now int64) bool { return now < p.lags.until }
 
-// Heard notes that a producer sent entries of which newest is the newest time, at log time now.
+// Heard notes that a producer sent entries at log time now. newest is the newest time of these entries.
 func (p *Predictor) Heard(id schemas.ProducerID, newest, now int64) {
 	if p.opts.Most >= rules.PredictShares {
 		p.producers.note(id, newest, now)
 	}
 }
 
-// Sent is weight of an entry, as one rule counts it.
+// Sent is the weight of an entry, as one rule counts it.
 type Sent struct {
 	Row           uint32
 	Rule          *rules.Rule
@@ -87,8 +87,8 @@ type Sent struct {
 	Near          bool           // the row may get a tracker if it has none
 }
 
-// Admitted measures weight that was admitted, if its row has a tracker or is at half of its limit or beyond. It reports whether the row
-// has a tracker then.
+// Admitted measures weight that was admitted. A row without a tracker gets one if it has reached the part of its limit that trackedFrom
+// says, or rushes toward its limit (see rushes). Admitted reports whether the row has a tracker afterwards.
 func (p *Predictor) Admitted(s *Sent) bool {
 	tr := p.trackers.find(s.Row)
 	if tr == nil {
@@ -106,8 +106,8 @@ func (p *Predictor) Admitted(s *Sent) bool {
 	return true
 }
 
-// Refused measures weight of an entry that was blocked. It is demand under the row's rule if that rule blocked it, and not another one.
-// It reports whether the row has a tracker then.
+// Refused measures the weight of an entry that was blocked. It is demand under the row's rule only if that rule may have blocked it.
+// Refused reports whether the row has a tracker afterwards.
 func (p *Predictor) Refused(s *Sent) bool {
 	tr := p.trackers.find(s.Row)
 	if tr == nil {
@@ -129,7 +129,7 @@ func (p *Predictor) Refused(s *Sent) bool {
 	return true
 }
 
-// trackedFrom returns from which part of its limit on a row is tracked: from a half, or a tenth where the lag is long.
+// trackedFrom returns n: a row is tracked from 1/n of its limit on. n is 2, or 10 where the lag is long.
 func (p *Predictor) trackedFrom(r *rules.Rule, now int64) int64 {
 	if p.longLag(r, now) {
 		return 10
@@ -137,9 +137,9 @@ func (p *Predictor) trackedFrom(r *rules.Rule, now int64) int64 {
 	return 2
 }
 
-// longLag reports whether the lag is more than a quarter of the rule's window, at which a rule predicts only if the cap of the lag
-// was raised. To predict from half of the limit on would be too late then. So the pace of a row is measured early, and its
-// closes are predicted from a third of the limit on.
+// longLag reports whether the lag is more than a quarter of the rule's window. A rule predicts then only if the cap of the lag was raised.
+// To predict from half of the limit on would be too late. So the pace of a row is measured early, and its closes are predicted from a third
+// of the limit on.
 func (p *Predictor) longLag(r *rules.Rule, now int64) bool {
 	return 4*p.lags.lag.Mean > r.Window.Length(now)
 }
@@ -150,13 +150,13 @@ func (p *Predictor) tooFar(r *Row, now int64) bool {
 		3*r.Rule.Window.View(r.State, r.Limit, now).Total < r.Rule.Window.Capacity(r.Limit)
 }
 
-// rushes reports whether a caller reaches half of its limit within a lag if it goes on as in one entry, which holds what one
-// server got within a tick. To wait for half of the limit would be too late then.
+// rushes reports whether a caller reaches half of its limit within a lag if it keeps the pace of one entry. An entry holds what one server
+// got within a tick. To wait for half of the limit would be too late then.
 func (p *Predictor) rushes(weight, capacity int64) bool {
 	return weight > 1 && 2*weight > capacity/p.lags.ticks
 }
 
-// Change is what became of a row's closure.
+// Change is a change of a row's closure.
 type Change struct {
 	Row             uint32
 	Rule            *rules.Rule
@@ -172,14 +172,14 @@ type Change struct {
 // Forecast is what is predicted of a caller whose closure changed.
 type Forecast struct {
 	Next            schemas.Span     // the predicted closure after this one, if it was published and still holds
-	Share           *schemas.Share   // the caller's newest, if it has one; nobody changes it
-	Covered         bool             // its share lets no more pass than its limit: gates need not know of the closure
-	Rate            float64          // the caller's demand, weight per second; 0 where it is not measured, as are the next two
-	Expected, Bound float64          // of a close: its overshoot, as in schemas.Evidence
-	By              policy.Mechanism // of a close: what held the caller to its limit
+	Share           *schemas.Share   // the caller's newest share, or nil; nobody may change it
+	Covered         bool             // the share covers the closure, so that gates need not learn of it: see policy.Sharing.Covered
+	Rate            float64          // the caller's demand, weight per second; 0 where it is not measured. Then the next two are 0, too
+	Expected, Bound float64          // for a close: its overshoot, as in schemas.Evidence
+	By              policy.Mechanism // for a close: what held the caller to its limit
 }
 
-// Changed notes a changed closure in the row's tracker, and returns what is predicted. It is zero if the row has none.
+// Changed notes a changed closure in the row's tracker, and returns the forecast. The forecast is zero if the row has no tracker.
 func (p *Predictor) Changed(c *Change) (f Forecast) {
 	tr := p.trackers.find(c.Row)
 	if tr == nil {
@@ -191,7 +191,7 @@ func (p *Predictor) Changed(c *Change) (f Forecast) {
 	f.Rate = float64(rate) / 1000
 	by := policy.Reactive
 	if a.Until > 0 && a.CloseAt <= integer.Add(c.At, p.lags.lag.Mean) {
-		by = policy.Predicted // its time is right or a little late, and gates hold it by then
+		by = policy.Predicted // the early close began in time, or at most a lag late, so gates hold it
 	}
 	if c.Kind == policy.Closed && p.Live(c.Now) {
 		o := policy.BoundOf(c.Rule, c.Limit, rate, p.lags.lag, by)
@@ -206,13 +206,13 @@ func (p *Predictor) Changed(c *Change) (f Forecast) {
 	case a.CloseAt > c.Closure.Until && a.Holds(c.Now):
 		f.Next = schemas.Span{CloseAt: a.CloseAt, Until: a.Until, Early: true}
 	default:
-		a.CloseAt, a.Until = 0, 0 // it is confirmed, or overtaken
+		a.CloseAt, a.Until = 0, 0 // the early close is confirmed, or is over
 	}
 	p.updateShare(tr, c, &f)
 	return f
 }
 
-// End ends what gates were told ahead of time about a row, and what was measured for it.
+// End plans to end the predicted closure and the share that gates hold of a row, and frees the row's tracker.
 func (p *Predictor) End(row uint32, now, offset int64) {
 	tr := p.trackers.find(row)
 	if tr == nil {
@@ -225,20 +225,20 @@ func (p *Predictor) End(row uint32, now, offset int64) {
 	p.trackers.remove(row)
 }
 
-// Forget forgets a row that is dropped.
+// Forget frees the tracker of a row that is dropped.
 func (p *Predictor) Forget(row uint32) { p.trackers.remove(row) }
 
-// Moved is the trackers of rows that get other numbers.
+// Moved holds the trackers of rows that get other numbers.
 type Moved struct{ trackers trackers }
 
-// Move takes away all trackers. Adopt gives those back whose rows are predicted on.
+// Move takes away all trackers. Adopt gives a tracker back to a row that is still predicted.
 func (p *Predictor) Move() *Moved {
 	m := &Moved{p.trackers}
 	p.trackers = m.trackers.emptied()
 	return m
 }
 
-// Adopt gives a row the tracker of the row that it was, and reports whether that had one.
+// Adopt gives row to the tracker that row from had before Move, and reports whether there was one.
 func (p *Predictor) Adopt(to uint32, m *Moved, from uint32) bool {
 	tr := m.trackers.find(from)
 	if tr == nil {
@@ -250,14 +250,15 @@ func (p *Predictor) Adopt(to uint32, m *Moved, from uint32) bool {
 	return true
 }
 
-// EndShare plans to end the share that gates hold of a row whose rule is removed or another. r is the row under the rule that gave it.
+// EndShare plans to end the share that gates hold of a row whose rule was removed or changed. r is the row under the rule that gave the
+// share.
 func (p *Predictor) EndShare(m *Moved, from uint32, r *Row, now, offset int64) {
 	if tr := m.trackers.find(from); tr != nil && tr.share != nil && tr.share.Share(r.Rule, r.Limit, now) != nil {
 		p.planEnd(r, now, offset)
 	}
 }
 
-// Ahead is what was measured and published about a row ahead of time. The zero value is nothing.
+// Ahead is what was measured and published ahead of time about a row. The zero value is nothing.
 type Ahead struct {
 	Rate  float64        // demand, weight per second
 	Span  schemas.Span   // the predicted closure that was published last; it may be over

@@ -6,7 +6,7 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// producers is which producers have sent entries in the last seconds. The zero value has none.
+// producers holds the producers that have sent entries in the last seconds. The zero value has none.
 type producers struct {
 	byID  map[schemas.ProducerID]lastHeard
 	at    int64 // log time at which complete was computed
@@ -22,7 +22,7 @@ const (
 	maxActive    = 4096             // producers; more are left out
 	completeTick = int64(5 * time.Millisecond)
 
-	// mergeTick is by how much an entry may be older than one that its producer has sent before: recorders merge, and send in no
+	// mergeTick is by how much an entry may be older than an earlier entry of its producer: recorders merge entries, and do not send them in
 	// order.
 	mergeTick = int64(10 * time.Millisecond)
 )
@@ -53,8 +53,8 @@ func (p *producers) forget(now int64) {
 	}
 }
 
-// complete returns the time up to which all active producers have sent their entries, and how many are active. A producer that was
-// silent for longer than silence is not waited for.
+// complete returns the time up to which all active producers have sent their entries, and how many producers are active. It does not wait
+// for a producer that was silent for longer than silence.
 func (p *producers) complete(now, silence int64) (until, gates int64) {
 	if p.gates > 0 && now-p.at < completeTick {
 		return p.until, p.gates

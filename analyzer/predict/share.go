@@ -5,7 +5,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/rules"
 )
 
-// maxShares is how many rows may have shares, or be close to having them: as many as a gate takes.
+// maxShares is how many rows may have a share, or may be measured for one: as many as a gate takes.
 const maxShares = 16_384
 
 // gives reports whether callers of a rule may have shares.
@@ -13,7 +13,7 @@ func (p *Predictor) gives(r *rules.Rule, limit int64) bool {
 	return min(r.Predict, p.opts.Most) >= rules.PredictShares && policy.PermitsOf(r, limit).Whole > 0
 }
 
-// noteShare measures what a row with a share is asked for.
+// noteShare notes weight that a row with a share was asked for.
 func (p *Predictor) noteShare(tr *tracker, s *Sent, admitted bool) {
 	if tr.share != nil {
 		tr.share.Asked(s.Rule, s.Limit, s.At, s.Weight, admitted)
@@ -50,7 +50,7 @@ func (p *Predictor) gates(now int64) int64 {
 	return gates
 }
 
-// shareOutlook returns what a row's share is decided on.
+// shareOutlook returns the input of the decision about a row's share.
 func (p *Predictor) shareOutlook(tr *tracker, r *Row, now int64) policy.ShareOutlook {
 	until, gates := p.producers.complete(now, p.lags.lag.Silence())
 	return policy.ShareOutlook{
@@ -59,8 +59,8 @@ func (p *Predictor) shareOutlook(tr *tracker, r *Row, now int64) policy.ShareOut
 	}
 }
 
-// planShare decides on a row's share, and reports whether gates must learn something: of the share, or of a closure for which its
-// permits are not enough.
+// planShare decides about a row's share. It reports whether gates must learn of a change of the share, or of a closure that the share does
+// not cover.
 func (p *Predictor) planShare(tr *tracker, r *Row, now int64) (publish bool) {
 	s := tr.share
 	if s == nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/rules"
 )
 
-// tracker is what predictions need of a row, from half of its limit on: 128 bytes. It is not stored, and nothing that is counted
-// depends on it.
+// tracker is what predictions need of a row, from half of its limit on: 120 bytes. It is not stored, and no count depends on it.
 type tracker struct {
 	pace      policy.Pace
 	announced policy.Announced
@@ -18,11 +17,11 @@ type tracker struct {
 	share     *policy.Sharing // nil until the row closes
 	row       uint32          // its number
 	used      bool            // false while the tracker is free
-	touched   bool            // since the last TakePlans, also while the tracker is free
+	touched   bool            // it is in trackers.touched, also while the tracker is free
 }
 
-// trackers is the table of trackers, found by their rows. If it is full, a row takes the tracker of another that is further from
-// its limit. A tracker takes 16 bytes more for the index, and 8 on the list of those that were touched. The zero value is empty.
+// trackers is the table of trackers, found by their rows. If it is full, a row takes the tracker of a row that is further from its limit.
+// Each tracker takes 16 more bytes in the index, and 8 in the list of those that were touched. The zero value is empty.
 type trackers struct {
 	index.Slab[tracker]
 
@@ -36,19 +35,19 @@ type trackers struct {
 
 const (
 	maxTrackers  = 65_536
-	trackerTries = 4 // trackers of which the one that matters least makes room
-	sweptTracked = 8 // trackers that each TakePlans checks, and as many as were touched
+	trackerTries = 4 // trackers that are compared; the one whose row matters least is freed
+	sweptTracked = 8 // trackers that each TakePlans checks, in addition to as many as were touched
 
-	// A row that has been below half of its limit for so long is not tracked any more; under a longer window for twice its
-	// length, but a minute at most.
+	// A row that has been below half of its limit for so long is not tracked any more. Under a longer window it is twice the length of the
+	// window, but a minute at most.
 	trackerRest    = 10 * time.Second
 	maxTrackerRest = time.Minute
 )
 
-// emptied returns an empty table that draws on.
+// emptied returns an empty table that continues the random sequence of t.
 func (t *trackers) emptied() trackers { return trackers{random: t.random} }
 
-// hashOf makes a hash of a row's number, which nobody chooses.
+// hashOf returns a hash of a row's number. Nobody can choose that number.
 func hashOf(row uint32) uint64 { return (uint64(row) + 1) * 0x9e3779b97f4a7c15 }
 
 func (t *trackers) home(i uint32) uint32 { return index.Home(hashOf(t.At(i).row)) }
@@ -120,7 +119,7 @@ func (p *Predictor) track(row uint32, now int64) *tracker {
 	return tr
 }
 
-// makeRoom frees the tracker of a row that is further from its limit than another one, if it draws one.
+// makeRoom frees the tracker of a row that matters less than the given row, if its draws find one.
 func (p *Predictor) makeRoom(row uint32, now int64) bool {
 	t := &p.trackers
 	least, found, lowest := uint32(0), false, p.rank(row, now)
@@ -139,7 +138,7 @@ func (p *Predictor) makeRoom(row uint32, now int64) bool {
 	return found
 }
 
-// rank returns how much a row matters.
+// rank returns how much a row matters: see policy.Rank.
 func (p *Predictor) rank(row uint32, now int64) policy.Rank {
 	r := p.read(row)
 	return policy.RankOf(r.Rule, r.State, r.Closure, r.Limit, r.Unlimited, now)
