@@ -26,8 +26,8 @@ type Membership interface {
 
 // Config configures an Analyzer.
 type Config struct {
-	Owner          OwnerConfig   // for all partitions; Fold.Partition, Dir and Lease are set for each
-	Dir            string        // under which each partition has its store
+	Owner          OwnerConfig   // for the owners of all partitions, except Fold.Partition, Dir and Lease, which the Analyzer sets for each
+	Dir            string        // has the stores of all partitions, each in a directory of its own
 	SessionTimeout time.Duration // of the group: 0 is kafkaio.DefaultSessionTimeout
 	Join           func() (Membership, error)
 }
@@ -39,7 +39,7 @@ type Analyzer struct {
 	log    kafkaio.Log
 	logger *slog.Logger
 	lease  *lease
-	spare  atomic.Bool // a member of the group that has no partition
+	spare  atomic.Bool // the group has assigned no partition to this member
 
 	mu     sync.Mutex
 	rules  rulesInUse        // guarded by mu
@@ -48,7 +48,7 @@ type Analyzer struct {
 	wg     sync.WaitGroup
 }
 
-// ownerRun is an owner that runs, and how it is stopped.
+// ownerRun is a running owner, and the means to stop it.
 type ownerRun struct {
 	owner *Owner
 	stop  context.CancelFunc
@@ -65,7 +65,7 @@ func New(log kafkaio.Log, c Config) *Analyzer {
 	return a
 }
 
-// Run owns what the group assigns until ctx ends; then all owners commit and stop, and it returns nil.
+// Run owns the partitions that the group assigns, until ctx ends. Then all owners commit and stop, and it returns nil.
 func (a *Analyzer) Run(ctx context.Context) error {
 	a.mu.Lock()
 	a.hints = readOffsetHints(a.config.Dir)
@@ -88,7 +88,7 @@ func (a *Analyzer) Run(ctx context.Context) error {
 		}
 		a.logger.Info("joined group", "generation", gen.ID, "partitions", gen.Partitions)
 		if !a.lease.valid(time.Now()) {
-			a.keepOnly(nil) // others may have owned the partitions meanwhile: what these owners would do does not count
+			a.keepOnly(nil) // others may have owned the partitions meanwhile, so these owners must not go on
 		}
 		a.keepOnly(gen.Partitions)
 		a.commitOffsets(gen)
@@ -101,12 +101,12 @@ func (a *Analyzer) Run(ctx context.Context) error {
 	}
 	a.keepOnly(nil)
 	a.noteOffsets(true)
-	return group.Close() // the others go on while the stores are being closed here
+	return group.Close() // the other members take over while the stores are being closed here
 }
 
-// serve commits until the generation or ctx ends. Owners go on through a rebalance: those that lose their partition are
-// stopped when the next generation says so, and publish nothing once the lease has run out. The group's heartbeats renew
-// it, also while it waits for the next generation.
+// serve commits offsets until the generation or ctx ends. Owners go on through a rebalance. An owner that loses its partition is stopped
+// when the next generation says so, and publishes nothing after the lease has run out. The group's heartbeats renew the lease, also while
+// the group waits for the next generation.
 func (a *Analyzer) serve(ctx context.Context, gen *kafkaio.Generation) {
 	tick := time.NewTicker(min(time.Second, a.config.SessionTimeout/6))
 	defer tick.Stop()
@@ -122,7 +122,7 @@ func (a *Analyzer) serve(ctx context.Context, gen *kafkaio.Generation) {
 	}
 }
 
-// commitOffsets tells the group how far the owners are, which is a measure of lag and nothing else, and renews the lease.
+// commitOffsets tells the group how far the owners are, and renews the lease. The offsets only measure the lag: no owner starts from them.
 func (a *Analyzer) commitOffsets(gen *kafkaio.Generation) {
 	offsets := make(map[int]int64, len(gen.Partitions))
 	a.mu.Lock()
@@ -146,8 +146,8 @@ func (a *Analyzer) commitOffsets(gen *kafkaio.Generation) {
 	a.lease.renew(sent)
 }
 
-// Held returns, by partition, up to which offset the stores of this analyzer reach, as
-// kafkaio.Sticky wants it.
+// Held returns, by partition, the next offset of the store that this analyzer holds, plus one if it owns the partition now: see
+// kafkaio.GroupConfig.Held.
 func (a *Analyzer) Held() map[int]int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -158,7 +158,7 @@ func (a *Analyzer) Held() map[int]int64 {
 	return offsets
 }
 
-// noteOffsets writes from time to time, or now, what Held returns.
+// noteOffsets writes the hint of how far the stores reach: at once if now is set, else each hintEvery.
 func (a *Analyzer) noteOffsets(now bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -195,7 +195,7 @@ func (a *Analyzer) own(ctx context.Context, partition int) {
 				continue
 			}
 			a.logger.Error("owner failed, starting another", "partition", partition, "error", err)
-			_ = wait.Pause(ctx) // the loop looks at ctx
+			_ = wait.Pause(ctx) // the loop checks ctx
 			a.mu.Lock()
 			r.owner = a.newOwner(partition)
 			a.mu.Unlock()
@@ -213,8 +213,8 @@ func (a *Analyzer) newOwner(partition int) *Owner {
 	return NewOwner(a.log, c)
 }
 
-// keepOnly stops all owners but those of the given partitions, and waits until they have published and committed all they
-// had counted. Their stores are closed after that.
+// keepOnly stops all owners except those of the given partitions. It waits until they have published and committed all that they have
+// counted. It does not wait until their stores are closed.
 func (a *Analyzer) keepOnly(partitions []int) {
 	a.mu.Lock()
 	stopped := make(map[int]*ownerRun)
@@ -251,8 +251,8 @@ func (a *Analyzer) Stats() []OwnerStats {
 	return stats
 }
 
-// Ready reports whether this analyzer holds a lease and all its owners decide. One more analyzer than there are partitions
-// is ready with nothing to do: it stands by.
+// Ready reports whether this analyzer holds a lease and all its owners decide. An analyzer to which the group has assigned no partition
+// stands by, and is ready, too.
 func (a *Analyzer) Ready(now time.Time) bool {
 	if a.spare.Load() {
 		return true

@@ -11,7 +11,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/fold"
 )
 
-// At says of which prefix of the log an answer is the truth.
+// At says which prefix of the log an answer is about.
 type At struct {
 	Partition int
 	Epoch     uint64
@@ -32,7 +32,7 @@ func (e *NotOwnerError) Error() string {
 type NotRunningError struct {
 	Partition int
 	State     State
-	NoLease   bool // the group has not confirmed for too long that the partition is ours: another may have it
+	NoLease   bool // the lease has run out, so that another owner may have the partition
 }
 
 // Error implements error.
@@ -43,26 +43,26 @@ func (e *NotRunningError) Error() string {
 	return fmt.Sprintf("partition %d: got state %s, want running or memory-only", e.Partition, e.State)
 }
 
-// ErrBusy says that as many questions wait for an owner as may.
+// ErrBusy says that maxAsks questions wait for the owner already.
 var ErrBusy = errors.New("too many questions wait for the owner of the partition: try again")
 
-// ErrQuestion says that a question has panicked: it is a bug in the question. The owner counts on.
+// ErrQuestion says that a question has panicked, which is a bug in the question. The owner continues to count.
 var ErrQuestion = errors.New("the question failed, which is a bug: the log has its stack")
 
 const (
 	// maxAsks is how many questions may wait for an owner.
 	maxAsks = 64
-	// askTurn is about how long an owner answers questions before it folds the next record, if many wait. The last question
-	// comes on top of it.
+	// askTurn is about how long an owner answers questions before it folds the next record, if many wait. The question that is being answered
+	// then may take longer.
 	askTurn = 500 * time.Microsecond
 )
 
 // Ask calls f with what the owner of a partition has counted, in the owner's goroutine between two records, and returns when f has
-// returned. f must be short, tens of microseconds, since nothing is counted meanwhile. It may change nothing, and may keep
-// nothing that it was given. Any goroutine may call Ask, but not f.
+// returned. f must be short, tens of microseconds, because nothing is counted meanwhile. f must not change what it is given, and must not
+// keep it. Any goroutine may call Ask, but f must not.
 //
-// If ctx ends first, f is not called. The error is ctx's, a *NotOwnerError, a *NotRunningError, ErrBusy or ErrQuestion: an owner
-// answers while it runs, with its store or in memory only, and holds the lease.
+// If ctx ends first, f is not called. The error is that of ctx, a *NotOwnerError, a *NotRunningError, ErrBusy or ErrQuestion. An owner
+// answers while it is running or memory-only, and holds the lease.
 func (a *Analyzer) Ask(ctx context.Context, partition int, f func(*fold.Fold, At)) error {
 	a.mu.Lock()
 	run := a.owners[partition]
@@ -106,7 +106,7 @@ func (o *Owner) Ask(ctx context.Context, f func(*fold.Fold, At)) error {
 	return <-q.answered // f is being called
 }
 
-// mayAnswer returns why the owner answers nobody now, or nil.
+// mayAnswer returns why the owner cannot answer now, or nil.
 func (o *Owner) mayAnswer() error {
 	p := o.config.Fold.Partition
 	if state := o.ledger.current(); !state.Decides() {
@@ -117,7 +117,7 @@ func (o *Owner) mayAnswer() error {
 	return nil
 }
 
-// asks is the questions that wait for an owner. Only the owner's goroutine may use it, but for its channels.
+// asks holds the questions that wait for an owner. Only the owner's goroutine may use it, except for its channels.
 type asks struct {
 	waiting chan *question
 	over    chan struct{} // closed when the owner answers no more
@@ -131,17 +131,17 @@ func newAsks(l *ledger) *asks {
 // question is one question that waits, or is being answered.
 type question struct {
 	f        func(*fold.Fold, At)
-	taken    atomic.Bool // by the owner, or by the asker who withdraws it
+	taken    atomic.Bool // the owner answers the question, or its asker has withdrawn it
 	answered chan error  // has room, so that the owner never waits
 }
 
-// withdraw reports whether the question will not be answered any more.
+// withdraw withdraws the question. It returns false if the owner is already answering it.
 func (q *question) withdraw() bool { return q.taken.CompareAndSwap(false, true) }
 
-// wait reports whether any question waits. It is asked before each record, so it must cost next to nothing.
+// wait reports whether any question waits. It is called before each record, so it must cost next to nothing.
 func (a *asks) wait() bool { return len(a.waiting) > 0 }
 
-// turn answers those that wait, but not for long.
+// turn answers the questions that wait, for about askTurn at most.
 func (a *asks) turn() {
 	for begun := time.Now(); ; {
 		select {
@@ -156,9 +156,8 @@ func (a *asks) turn() {
 	}
 }
 
-// answer answers one question. A panic in it is logged and answered, and the owner counts on: a question reads only, so that
-// what is counted is as good as before. If it stopped the owner, whoever finds such a question could stop counting again and
-// again.
+// answer answers one question. A panic in it is logged and answered with ErrQuestion, and the owner continues to count. That is safe,
+// because a question only reads. If a panic stopped the owner, anybody who found such a question could stop the counting again and again.
 func (a *asks) answer(q *question) {
 	if !q.taken.CompareAndSwap(false, true) {
 		return

@@ -13,27 +13,27 @@ import (
 // ruleCanary is the rule name of answers to canaries.
 const ruleCanary = "_canary"
 
-// signature is what records are written under. The publisher's batches share one.
+// signature is the partition, the epoch and the sequence number that records are written under. All batches of a publisher share one.
 type signature struct {
 	partition int32
 	epoch     uint64
 	seq       uint64 // of the last record
 }
 
-// batch is the records of one produce.
+// batch holds the records of one produce request.
 type batch struct {
 	signature *signature
 	now       int64 // Unix nanoseconds
 	messages  []kafkaio.Message
 	closes    []fold.Change
-	spared    []fold.Change // closes that need no decision: they would be over when gates learn of them
+	spared    []fold.Change // closes that need no decision: they would be over when gates learn of them, or the caller's share covers them
 	kinds     [outbox.Kinds]uint64
 	err       error // of a record that cannot be encoded
 	changed   uint64
 	repeated  uint64
 }
 
-// decide adds a decision that is new.
+// decide adds a new decision.
 func (b *batch) decide(d *outbox.Item) {
 	b.closes = append(b.closes, d.Closes...)
 	b.append(&d.Decision)
@@ -41,8 +41,8 @@ func (b *batch) decide(d *outbox.Item) {
 	b.kinds[d.Kind]++
 }
 
-// observeSpared calls observe, if that is not nil, for each close that needs no decision. What it takes from an entry until then
-// is the lag.
+// observeSpared calls observe, if that is not nil, for each close that needs no decision. The lag of such a close is the time from its
+// entry until the batch was made.
 func (b *batch) observeSpared(observe func(c fold.Change, lag int64)) {
 	for _, c := range b.spared {
 		if observe != nil {
@@ -57,7 +57,7 @@ func (b *batch) repeat(d *schemas.Decision) {
 	b.repeated++
 }
 
-// answer echoes a canary: it closes nothing, and its sender learns how long the way takes.
+// answer adds the answer to a canary. It closes nothing: the sender of the canary measures by it how long a decision takes.
 func (b *batch) answer(e *schemas.Entry) {
 	b.append(&schemas.Decision{
 		Rule: ruleCanary, Caller: e.Caller(), Mode: schemas.ModeShadow, CloseAt: e.Time, Until: e.Time,
@@ -89,7 +89,7 @@ func (b *batch) beat(h *schemas.Heartbeat) {
 	b.put(value)
 }
 
-// put adds a record, with a time at which gates believe its epoch.
+// put adds a record. Its time is one at which gates believe the epoch.
 func (b *batch) put(value []byte) {
 	b.messages = append(b.messages, kafkaio.Message{Time: schemas.EpochTime(b.signature.epoch, b.now), Value: value})
 }

@@ -16,7 +16,7 @@ func (l *ledger) checkpoint() store.Checkpoint {
 	}
 }
 
-// allCommitted reports whether all that was folded and applied is in the store.
+// allCommitted reports whether the store has all that was folded and applied.
 func (l *ledger) allCommitted() bool {
 	at := l.store.Checkpoint()
 	return l.next.Load() == at.Next && l.placed.Placed == at.Placed && l.commits.rest.changes == nil && !l.events.Dirty()
@@ -34,7 +34,7 @@ func (l *ledger) commitIfDue(now time.Time) {
 	l.commits.start(l.job())
 }
 
-// job is the next checkpoint: the one that a full disk has refused, or the changes since the last one.
+// job returns the next checkpoint: the one that a full disk has refused, or else the changes since the last one.
 func (l *ledger) job() job {
 	if l.commits.rest.changes != nil {
 		return l.commits.rest
@@ -42,7 +42,7 @@ func (l *ledger) job() job {
 	return l.withEvents(job{at: l.checkpoint(), changes: l.fold.TakeDirty()})
 }
 
-// commitEnded handles the result of a checkpoint. With a full disk, decisions go on.
+// commitEnded handles the result of a checkpoint. If the disk is full, the owner goes on in memory.
 func (l *ledger) commitEnded(r result) error {
 	l.commits.busy, l.commits.rest = false, r.rest
 	state := l.current()
@@ -64,7 +64,7 @@ func (l *ledger) commitEnded(r result) error {
 	return r.err
 }
 
-// commitNow waits for the checkpoint that is being written, and for one more. With the disk full it does nothing.
+// commitNow waits for the checkpoint that is being written, and then writes one more. While the disk is full it writes none.
 func (l *ledger) commitNow() error {
 	if err := l.settle(); err != nil || l.commits.rest.changes != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio/decisions"
 )
 
-// claim is a partition that was taken over.
+// claim is the result of taking a partition over.
 type claim struct {
 	epoch  uint64
 	before uint64   // the highest epoch that was claimed before

@@ -9,11 +9,11 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// maxNamedClocks is how many producers an analyzer names.
+// maxNamedClocks is how many producers an analyzer names in its log.
 const maxNamedClocks = 100
 
-// clockNames logs, once for each producer, that its clock is ahead of the brokers'. That shows only where a message's time is
-// the broker's (kafkaio.AppendTime). The owners of an analyzer share one. Any goroutine may use it.
+// clockNames logs, once for each producer, that its clock is ahead of the brokers'. This can be seen only where the broker sets a message's
+// time (kafkaio.AppendTime). The owners of an analyzer share one. Any goroutine may use it.
 type clockNames struct {
 	logger *slog.Logger
 
@@ -25,7 +25,7 @@ func newClockNames(l *slog.Logger) *clockNames {
 	return &clockNames{logger: l, named: make(map[schemas.ProducerID]bool)}
 }
 
-// name logs a producer.
+// name logs a producer, unless it was logged before.
 func (c *clockNames) name(id schemas.ProducerID, ahead time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,20 +9,20 @@ import (
 	"github.com/509da70d/floodgate/analyzer/policy"
 )
 
-// closeLines is how many closes and warnings the log of an analyzer shows each second. The rest of the second is a number:
-// a flood of callers must not become a flood of lines.
+// closeLines is how many closes and warnings the log of an analyzer shows each second. Further ones of that second are only counted, so
+// that a flood of callers does not become a flood of lines.
 const closeLines = 50
 
-// closeLog logs who was closed, and who crossed a share of a limit at which its rule warns. The owners of an analyzer share
+// closeLog logs callers that are closed, and callers that cross a share of a limit at which its rule warns. The owners of an analyzer share
 // one. Any goroutine may use it.
 type closeLog struct {
 	logger *slog.Logger
 
 	mu       sync.Mutex
-	began    time.Time // guarded by mu: of the second under way
-	lines    int       // guarded by mu: logged in it
-	closes   uint64    // guarded by mu: in it, and not logged
-	warnings uint64    // guarded by mu: likewise
+	began    time.Time // guarded by mu: when the second under way began
+	lines    int       // guarded by mu: closes and warnings in that second
+	closes   uint64    // guarded by mu: closes in that second that were not logged
+	warnings uint64    // guarded by mu: warnings in that second that were not logged
 }
 
 func newCloseLog(l *slog.Logger) *closeLog { return &closeLog{logger: l} }
@@ -53,7 +53,7 @@ func (l *closeLog) add(partition int, changes []fold.Change, now time.Time) {
 	}
 }
 
-// flush logs how many were not logged, once their second is over.
+// flush logs how many closes and warnings were not logged, when their second is over.
 func (l *closeLog) flush(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,21 +9,21 @@ import (
 	"github.com/509da70d/floodgate/store"
 )
 
-// checkpointer is what a committer needs of a store; *store.Store is one.
+// checkpointer is what a committer needs of a store; *store.Store implements it.
 type checkpointer interface {
 	Commit(c store.Checkpoint, changes []store.Change) error
 	MaxChanges() int
 	MaxBytes() int
 }
 
-// committer writes checkpoints, one at a time, so that the fold need not wait for an fsync.
+// committer writes checkpoints, one at a time, so that the fold does not wait for an fsync.
 type committer struct {
 	store checkpointer
 	took  *histogram.Histogram // how long checkpoints took, in seconds
 	jobs  chan job
 	done  chan result // one for each job
 	busy  bool        // owned by the owner's goroutine
-	rest  job         // owned likewise: what a full disk left to do
+	rest  job         // owned by the owner's goroutine: what could not be written because the disk is full
 }
 
 type job struct {
@@ -31,7 +31,7 @@ type job struct {
 	changes []store.Change
 }
 
-// result is how a job ended, and what is left of it.
+// result is the error of a job, and the part of the job that was not written.
 type result struct {
 	rest job
 	err  error
@@ -58,10 +58,10 @@ func (c *committer) run() {
 	}
 }
 
-// commit writes a checkpoint. What fits goes into one transaction. Deletions that do not fit follow in others: until then
-// the store holds rows that have expired, which changes no count. Only a checkpoint that is too large altogether, as after
-// a change of rules, is split. The store is marked as incomplete until its last part: a crash between means a rebuild from
-// the log. It returns what is left to do after an error.
+// commit writes a checkpoint. What fits goes into one transaction. Deletions that do not fit follow in further transactions: until then the
+// store holds rows that have expired, which changes no count. A checkpoint whose other changes do not fit, as after a change of rules, is
+// split. The store is marked as incomplete until the last part of it is written, so that after a crash in between all is counted again from
+// the log. commit returns the part that an error has left to do.
 func commit(s checkpointer, j job) (rest job, err error) {
 	for first := true; first || len(j.changes) > 0; first = false {
 		n := fitting(s, j.changes)

@@ -23,38 +23,38 @@ const (
 
 // OwnerConfig configures the owner of a partition. Zero durations are the defaults.
 type OwnerConfig struct {
-	Fold       fold.Options // Partition and Partitions say which one is owned
+	Fold       fold.Options // Partition and Partitions say which partition is owned
 	Requests   string       // topic
 	Decisions  string       // topic
 	State      string       // topic of snapshots; empty: none are written or read
 	Rejects    string       // topic of records that could not be read; empty: they are only counted
 	Control    string       // topic of what people decide by hand, and where owners apply it
-	Events     string       // topic of what has happened (see package schemas/event); empty: none is written
+	Events     string       // topic of events (see package schemas/event); empty: none are written
 	API        string       // address of this analyzer's API, host:port, for heartbeats; empty: it has none
 	Dir        string       // of the partition's store
 	Rules      *rules.Set
-	RulesFile  string                         // where the rules come from, for people: the reason of their note
+	RulesFile  string                         // where the rules come from, for people; it is the Reason of the record that notes them
 	Name       string                         // of this analyzer, for people
-	Lease      func(now time.Time) bool       // whether the partition is still ours to publish for; nil is always
-	Checkpoint time.Duration                  // at most this long between commits while entries come
+	Lease      func(now time.Time) bool       // reports whether this owner may still publish for the partition; nil: always
+	Checkpoint time.Duration                  // from the start of one checkpoint to that of the next, while entries come
 	Heartbeat  time.Duration                  // between heartbeats
 	Repeat     time.Duration                  // between cycles that republish all closures in force
 	Snapshot   time.Duration                  // between cycles that write all rows to State
-	Store      store.Options                  //
+	Store      store.Options                  // for opening the store
 	Logger     *slog.Logger                   // nil discards
-	Observe    func(c fold.Change, lag int64) // called for each close published or spared, with the lag in nanoseconds; nil: not called
+	Observe    func(c fold.Change, lag int64) // called for each close that is published or spared, with the lag in nanoseconds; may be nil
 
 	closeLog   *closeLog   // shared by the owners of an analyzer; nil: one of its own
-	clockNames *clockNames // likewise
-	notes      *ruleNotes  // likewise
+	clockNames *clockNames // shared in the same way
+	notes      *ruleNotes  // shared in the same way
 }
 
-// author returns the name of this analyzer for records of the control topic.
+// author returns the name of this analyzer, for records of the control topic.
 func (c *OwnerConfig) author() string {
 	return cmp.Or(cut(c.Name, schemas.MaxAuthor), "an analyzer")
 }
 
-// cut returns what a record can have of a text.
+// cut returns at most length bytes of a text, as valid UTF-8.
 func cut(text string, length int) string {
 	text = strings.ToValidUTF8(text, "?")
 	return strings.ToValidUTF8(text[:min(len(text), length)], "") // without the character that was cut
@@ -102,8 +102,8 @@ func (c OwnerConfig) withDefaults() OwnerConfig {
 // fetchBytes is how much of a topic is fetched at a time.
 const fetchBytes = 1 << 20
 
-// cursor returns a cursor at an offset of the owner's partition of a topic. It waits for as long as the topic cannot be
-// read, whatever the reason is: a person may mend it.
+// cursor returns a cursor at an offset of the owner's partition of a topic. It waits for as long as the topic cannot be read. Whatever the
+// reason is, a person may repair it.
 func (c *OwnerConfig) cursor(log kafkaio.Fetcher, topic string, offset int64) *kafkaio.Cursor {
 	return kafkaio.NewCursor(log, kafkaio.CursorConfig{
 		Topic: topic, Partition: c.Fold.Partition, Offset: offset, MaxBytes: fetchBytes,

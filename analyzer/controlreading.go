@@ -9,7 +9,7 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// controlReader is a follower that runs.
+// controlReader is a running follower, and the means to stop it.
 type controlReader struct {
 	*control.Follower
 
@@ -64,7 +64,7 @@ func (c *controls) learn(ctx context.Context, id uint64, offset int64) error {
 	return err
 }
 
-// use takes over what was read, and follows the topic from there. A nil reading says that the topic is away.
+// use takes over a reading, and follows the topic from there. A nil reading says that the topic is away.
 func (c *controls) use(ctx context.Context, r *reading) {
 	if r == nil {
 		c.follow(ctx, kafkaio.Earliest)
@@ -90,7 +90,7 @@ func (c *controls) follow(ctx context.Context, offset int64) {
 	c.numbers.follower.Store(f.Follower)
 }
 
-// close ends the follower.
+// close stops the follower, and waits for its end.
 func (c *controls) close() {
 	if c.reader != nil {
 		c.reader.stop()
@@ -99,7 +99,7 @@ func (c *controls) close() {
 	}
 }
 
-// batches returns the channel of what was read. It is nil while maxWaiting decisions wait for a place.
+// batches returns the channel of batches that were read. It is nil while maxWaiting decisions wait for a place.
 func (c *controls) batches() <-chan control.Batch {
 	if c.reader == nil || c.order == nil && c.answers || c.order != nil && len(c.order.Waiting()) >= maxWaiting {
 		return nil
@@ -127,7 +127,7 @@ func (c *controls) receive(b *control.Batch) error {
 	return nil
 }
 
-// obey receives a batch, and places what is new.
+// obey receives a batch, and then places what is new.
 func (c *controls) obey(ctx context.Context, b *control.Batch) error {
 	if err := c.receive(b); err != nil && !errors.Is(err, errOtherTopic) {
 		return err
@@ -135,7 +135,7 @@ func (c *controls) obey(ctx context.Context, b *control.Batch) error {
 	return c.turn(ctx)
 }
 
-// join takes up a topic that could not be read until now, or that was made anew. What is in force stays in force.
+// join begins to use a topic that could not be read until now, or that was made anew. What is in force stays in force.
 func (c *controls) join(ctx context.Context) error {
 	if !c.answers {
 		return nil
@@ -171,8 +171,8 @@ func (c *controls) enter(ctx context.Context) (*reading, error) {
 	return c.read(ctx, c.ledger.placed, c.ledger.fold.Rules().ID())
 }
 
-// ready waits until the topic can be read, and returns the highest epoch that it has. An owner whose store was counted by its own
-// rules waits for topicWait only; then known is false.
+// ready waits until the topic can be read, and returns the highest epoch in the topic or the store. If the store was counted by this
+// owner's own rules, it waits for topicWait only; known is false if the topic could not be read in that time.
 func (c *controls) ready(ctx context.Context) (epoch uint64, known bool, err error) {
 	l := c.ledger
 	at := l.store.Checkpoint()

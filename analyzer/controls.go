@@ -14,8 +14,8 @@ import (
 )
 
 // controls applies what the control topic says. Each place names a record of requests[p], and what the place says applies before that
-// record. For new decisions of people, and for new rules of this analyzer, controls appends a place, reads it back, and then applies it.
-// Meanwhile nothing is folded. So all readers of the topic agree.
+// record. When people have decided something new, or this analyzer gets new rules, controls appends a place, reads it back, and then
+// applies it. Meanwhile nothing is folded. So all readers of the topic agree.
 //
 // Only the owner's goroutine may use it. Others may read its numbers.
 type controls struct {
@@ -26,9 +26,9 @@ type controls struct {
 	topic     control.Topic
 	numbers   controlNumbers
 
-	order    *control.Order // what the topic says; nil while that is not known
+	order    *control.Order // what the topic says; nil while it has not been read
 	reader   *controlReader // reads the topic; nil until the owner has decided what to start from
-	answers  bool           // while order is nil: the topic can be read
+	answers  bool           // order is nil, but the topic can be read again
 	rules    *rules.Set     // the rules that the next place is to name; nil: those of the fold
 	sets     map[uint64]*rules.Set
 	seq      uint64 // the number of the last place that this owner has appended
@@ -36,8 +36,8 @@ type controls struct {
 }
 
 const (
-	// maxWaiting is how many decisions of people may wait for a place before the owner stops reading. The decisions of one fetch may
-	// come on top.
+	// maxWaiting is how many decisions of people may wait for a place before the owner stops reading. The decisions of one fetch may be added
+	// to that.
 	maxWaiting = 4096
 	// topicWait is how long an owner waits for a control topic that is away before it goes on without it.
 	topicWait = 2 * time.Second
@@ -60,7 +60,7 @@ func (c *controls) retry(err error) bool {
 	return true
 }
 
-// take appends a take: later places of earlier owners do not count. Without a lease it waits.
+// take appends a take. After it, places of earlier owners do not count. Without a lease it waits.
 func (c *controls) take(ctx context.Context) error {
 	l := c.ledger
 	_, err := c.append(ctx, &schemas.Control{Action: schemas.ControlTake, Epoch: l.epoch}, c.retry)
@@ -79,8 +79,8 @@ func (c *controls) append(ctx context.Context, r *schemas.Control, retry kafkaio
 	return (&ControlWriter{log: c.log, topic: conf.Control, lease: conf.Lease, retry: retry, logger: conf.Logger}).Append(ctx, r)
 }
 
-// turn receives what was read. If there is something new, and this owner has the lease, turn places it. It must be cheap when there is
-// nothing to do, because it is called between records.
+// turn receives the batches that were read. If there is something new, and this owner has the lease, turn places it. It must be cheap when
+// there is nothing to do, because it is called between records.
 func (c *controls) turn(ctx context.Context) error {
 	for {
 		select {
@@ -108,7 +108,7 @@ func (c *controls) turn(ctx context.Context) error {
 	}
 }
 
-// note notes the offset of the topic before which all decisions of people are applied, and gives it to the publisher.
+// note stores the offset of the topic before which all decisions of people are applied, and passes it to the publisher.
 func (c *controls) note() {
 	c.ledger.control.Store(c.order.Applied())
 	c.intake.publisher.applyControl(c.ledger.control.Load(), false)
@@ -158,7 +158,7 @@ func (c *controls) place(ctx context.Context) error {
 				return ctx.Err()
 			}
 			if err := c.receive(&b); errors.Is(err, errOtherTopic) {
-				return nil // and the place is gone with the topic before it
+				return nil // the place is lost with the old topic
 			} else if err != nil {
 				return err
 			}
@@ -176,7 +176,8 @@ func (c *controls) place(ctx context.Context) error {
 	return nil
 }
 
-// retryUnknown tries again only while it is not known whether the record is in the topic: until then nothing may be folded.
+// retryUnknown returns a Retry for appending a place. It allows another attempt only after an attempt whose outcome is not known: the
+// record may be in the topic, and until that is clear nothing may be folded.
 func (c *controls) retryUnknown() kafkaio.Retry {
 	unknown := false
 	return func(err error) bool {
@@ -185,8 +186,8 @@ func (c *controls) retryUnknown() kafkaio.Retry {
 	}
 }
 
-// noteRules returns where the topic has the text of rules. It appends the text if nobody has, and tries once: a text that stands
-// twice does no harm.
+// noteRules returns the offset at which the topic has the text of rules. If the topic does not have it, noteRules tries once to append it.
+// A text that is there twice does no harm.
 func (c *controls) noteRules(ctx context.Context, set *rules.Set) (offset int64, err error) {
 	if offset, ok := c.order.Noted(set.ID()); ok {
 		return offset, nil
@@ -199,7 +200,7 @@ func (c *controls) noteRules(ctx context.Context, set *rules.Set) (offset int64,
 	})
 }
 
-// applyBefore applies the steps that stand before a record of requests[p].
+// applyBefore applies the steps that come before a record of requests[p].
 func (c *controls) applyBefore(offset int64) {
 	for c.order != nil {
 		step, ok := c.order.Due(offset)
@@ -210,8 +211,8 @@ func (c *controls) applyBefore(offset int64) {
 	}
 }
 
-// applyUpTo applies the steps that a row of a snapshot has counted: their places stand before an offset of the topic, and before the
-// next record of requests[p].
+// applyUpTo applies the steps that a row of a snapshot contains: their places are before the offset placed of the topic, and apply before
+// the record next of requests[p] or an earlier one.
 func (c *controls) applyUpTo(placed, next int64) {
 	for steps := c.order.Steps(); len(steps) > 0 && steps[0].Place < placed && steps[0].Before <= next; steps = c.order.Steps() {
 		step, _ := c.order.Due(next)

@@ -7,7 +7,7 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// controlNumbers is what others may see of controls.
+// controlNumbers is the part of controls that other goroutines may read.
 type controlNumbers struct {
 	follower   atomic.Pointer[control.Follower]
 	trouble    atomic.Pointer[error] // why the topic cannot be read or written; nil: it can
@@ -26,8 +26,8 @@ func (n *controlNumbers) add(s control.Skipped) {
 
 // ControlStats is what an owner has done with the control topic since it was made.
 type ControlStats struct {
-	Next       int64                            // offset of the topic before which all is applied
-	End        int64                            // of the topic, as of the last answer
+	Next       int64                            // the offset of the topic before which all is applied
+	End        int64                            // the end of the topic, as of the last answer
 	Trouble    error                            // why the topic cannot be read now, or nil
 	Again      uint64                           // how often the topic was made anew, or lost its end
 	Applied    [schemas.ControlRules + 1]uint64 // what people decided, by action

@@ -15,7 +15,7 @@ import (
 type ControlWriter struct {
 	log    kafkaio.Producer
 	topic  string
-	lease  func(now time.Time) bool // nil: it needs none
+	lease  func(now time.Time) bool // nil: the writer needs no lease
 	retry  kafkaio.Retry            // nil is kafkaio.Temporary
 	logger *slog.Logger
 }
@@ -25,15 +25,15 @@ func NewControlWriter(log kafkaio.Producer, topic string, logger *slog.Logger) *
 	return &ControlWriter{log: log, topic: topic, logger: logger}
 }
 
-// Append appends a record, and returns its offset. It tries again until ctx ends where that may help, so that the record may be in
-// the topic more than once: owners apply the first one of an id, and offset is that of the last. An error that a record itself is
-// to blame for is pb.ErrBounds or pb.ErrMalformed; after others kafkaio.OutcomeOf says whether it may be in the topic all the same.
+// Append appends a record, and returns its offset. Where it may help, it tries again until ctx ends. So the record may be in the topic more
+// than once: owners apply the first copy, and offset is that of the last one. If the record itself is wrong, the error is pb.ErrBounds or
+// pb.ErrMalformed. After other errors kafkaio.OutcomeOf says whether the record may be in the topic nevertheless.
 func (w *ControlWriter) Append(ctx context.Context, c *schemas.Control) (offset int64, err error) {
 	value, err := pb.AppendControl(nil, c)
 	if err != nil {
 		return -1, fmt.Errorf("encode control record: %w", err)
 	}
-	var key []byte // none for what is not about a caller
+	var key []byte // none for a record that is not about a caller
 	if c.Caller.Kind != "" {
 		key = []byte(c.Caller.Kind + ":" + c.Caller.ID)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio/decisions"
 )
 
-// decisionsReader reads decisions[p] from given offsets, however long the brokers are away. It is a decisions.Log.
+// decisionsReader reads decisions[p] from an offset on. It waits for as long as the brokers are away. It implements decisions.Log.
 type decisionsReader struct {
 	*kafkaio.Cursor
 
@@ -33,14 +33,14 @@ type gateView struct {
 	published map[outbox.Key]schemas.Decision // the newest for each key: what gates believe
 }
 
-// take takes note of a decision that counts.
+// take notes a decision that gates believe. Answers to canaries are left out.
 func (v *gateView) take(rec *pb.Record) {
 	if d := rec.Decision; d != nil && d.Caller.Kind != schemas.KindCanary {
 		v.published[outbox.KeyOf(d)] = *d
 	}
 }
 
-// gateClock is the clock of a gate that is ahead of ours by as much as well-kept clocks differ: that gate believes more
+// gateClock returns the time of a gate whose clock is ahead of ours by as much as well-kept clocks differ. Such a gate believes more
 // epochs, and an owner needs an epoch above all that any gate believes.
 func gateClock() time.Time { return time.Now().Add(5 * time.Second) }
 
@@ -60,8 +60,8 @@ func (r *decisionsReader) view(ctx context.Context) (gateView, error) {
 	}
 }
 
-// Scan implements decisions.Log. It logs what cannot be read. Records that are removed while it reads are an error: the place
-// where reading began is no longer right.
+// Scan implements decisions.Log. It logs records that cannot be read. If records are removed before they are read, it returns an error,
+// because reading then began at the wrong place.
 func (r *decisionsReader) Scan(ctx context.Context, end int64, f func(b *kafkaio.Batch) error) error {
 	return r.Cursor.Scan(ctx, end, func(b *kafkaio.Batch) error {
 		for _, s := range b.Skipped {
@@ -76,7 +76,7 @@ func (r *decisionsReader) Scan(ctx context.Context, end int64, f func(b *kafkaio
 	})
 }
 
-// each reads up to an offset, and calls f for each record that is about the owner's partition.
+// each reads up to an offset, and calls f for each record about the owner's partition.
 func (r *decisionsReader) each(ctx context.Context, end int64, f func(at *kafkaio.Record, rec *pb.Record)) error {
 	return r.Scan(ctx, end, func(b *kafkaio.Batch) error {
 		for i := range b.Records {
@@ -89,9 +89,9 @@ func (r *decisionsReader) each(ctx context.Context, end int64, f func(at *kafkai
 	})
 }
 
-// fences reports whether there is a record up to an offset for which gates refuse what comes after it under a signature: a
-// claim or heartbeat of a higher epoch, which means that another owner has the partition now, or a record of our epoch that
-// we did not write, because gates drop ours up to its sequence number.
+// fences reports whether gates refuse records under our signature because of a record before an offset. That is a claim or heartbeat of a
+// higher epoch: another owner has the partition now. Or it is a record of our epoch that we did not write: gates then drop our records up
+// to its sequence number.
 func (r *decisionsReader) fences(ctx context.Context, end int64, ours *signature) (fenced bool, err error) {
 	err = r.each(ctx, end, func(at *kafkaio.Record, rec *pb.Record) {
 		if believed(rec, at.Time) {
@@ -101,8 +101,8 @@ func (r *decisionsReader) fences(ctx context.Context, end int64, ours *signature
 	return fenced, err
 }
 
-// believed reports whether gates believe the epoch of a record of the given time. That of a decision raises nothing, but
-// where the log holds no claim and no heartbeat it is all there is.
+// believed reports whether gates believe the epoch of a record of the given time. The epoch of a decision does not raise the epoch that
+// gates believe. But it is used where the log has no claim and no heartbeat.
 func believed(rec *pb.Record, recordTime int64) bool {
 	return schemas.CheckEpoch(rec.Epoch(), recordTime, time.Now().UnixNano()) == nil
 }

@@ -15,22 +15,22 @@ type EpochReport struct {
 	Partition int
 	Refused   int    // claims and heartbeats whose epoch no gate believes
 	Owner     uint64 // epoch of the newest heartbeat; 0: there is none
-	Highest   uint64 // epoch of a gate that has read the whole partition
-	By        string // the owner's name in the claim of Highest, as its writer gave it; empty for a heartbeat
+	Highest   uint64 // the epoch that a gate believes when it has read the whole partition
+	By        string // the owner's name in the claim of Highest, as its writer gave it; empty if a heartbeat set Highest
 	Claimed   uint64 // epoch of the claim that RepairEpochs appended; 0: none was needed
 }
 
-// stuck reports whether gates refuse the owner: its newest heartbeat stands behind an epoch that is higher.
+// stuck reports whether gates refuse the owner: a record of a higher epoch comes before its newest heartbeat.
 func (r EpochReport) stuck(highestAt, ownerAt int64) bool {
 	return r.Owner < r.Highest && ownerAt > highestAt
 }
 
-// RepairEpochs reads all of decisions[p], where p is c.Fold.Partition. If gates that have read it refuse the owner's
-// decisions, it appends a claim of a higher epoch: the owner, if one runs, then takes the partition back with an epoch
-// above it within about a Heartbeat, and otherwise the next owner does when it starts. Analyzers and gates may run meanwhile.
+// RepairEpochs reads all of decisions[p], where p is c.Fold.Partition. If gates that have read it refuse the owner's decisions, it appends
+// a claim of a higher epoch. An owner that runs then takes the partition back, with an epoch above that, within about a Heartbeat. If none
+// runs, the next owner does so when it starts. Analyzers and gates may run meanwhile.
 //
-// An owner reads only the end of the partition when it starts. This is for what somebody else wrote before that.
-// It waits for as long as the brokers are away, or until ctx ends. What else keeps it from reading is an error.
+// An owner that starts reads only the end of the partition, so that it does not see what somebody else wrote before. RepairEpochs is for
+// that case. It waits for as long as the brokers are away, or until ctx ends. Other reasons why it cannot read are errors.
 func RepairEpochs(ctx context.Context, log kafkaio.Log, c OwnerConfig) (EpochReport, error) {
 	c = c.withDefaults()
 	report := EpochReport{Partition: c.Fold.Partition}

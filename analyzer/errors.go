@@ -6,14 +6,14 @@ import "errors"
 var (
 	// errFenced says that another owner has claimed the partition.
 	errFenced = errors.New("partition was claimed by another owner")
-	// errStale says that a store is good, but that it is quicker to start from a snapshot.
+	// errStale says that a store is good, but that to start from a snapshot is quicker.
 	errStale = errors.New("store is older than the last snapshot")
-	// errReplaced says that counts lack what a later owner has applied.
+	// errReplaced says that counts lack a place that a later owner has applied.
 	errReplaced = errors.New("counted by an owner that was replaced")
 	// errOtherLog says that the store was counted from another log.
 	errOtherLog = errors.New("the last record counted is not the log's")
-	// errRoom says that an owner without a store may have one now.
+	// errRoom says that an owner without a store can have one now.
 	errRoom = errors.New("there is room for a store again")
-	// errUnsent says that the owner stops, and that its last decisions could not be published: the next owner repeats them.
+	// errUnsent says that the owner stops before its last decisions could be published. The next owner repeats them.
 	errUnsent = errors.New("stopped with decisions unsent")
 )

@@ -11,17 +11,17 @@ import (
 	"github.com/509da70d/floodgate/store"
 )
 
-// This file is how a ledger fills its queue of events. Package eventlog says why none is missing.
+// This file queues the events of a ledger. Package eventlog says why none is missing.
 
-// inPlace is for changes that a message of the log has made: they are events of its offset.
+// inPlace is the argument of describe for changes that messages of the log have made. Their events have the offsets of these messages.
 const inPlace = -1
 
-// describe queues the events of what the fold has changed since it was last called. Changes that were made between two messages, by
-// rules or people, are events of the offset that follows: from.
+// describe queues the events of what the fold has changed since the last call. Changes that rules or people made between two messages are
+// events of the offset that follows: from.
 func (l *ledger) describe(from int64) {
 	changes := l.fold.Changes()
 	defer func() { l.described = len(changes) }()
-	if l.config.Events == "" || l.partial { // while rows of a snapshot are missing, its changes are none; all of them are in the topic
+	if l.config.Events == "" || l.partial { // while rows of a snapshot are missing, changes are no events: the topic has them
 		return
 	}
 	for i := l.described; i < len(changes); i++ {
@@ -33,8 +33,8 @@ func (l *ledger) describe(from int64) {
 	l.events.Reach(l.next.Load())
 }
 
-// describeControl queues the event of a control record that was applied before an offset. What is about all partitions is an event of
-// partition 0.
+// describeControl queues the event of a control record that was applied before an offset. Only partition 0 has the event of a record about
+// all partitions.
 func (l *ledger) describeControl(c *schemas.Control, from int64) {
 	if l.config.Events == "" || l.partial || c.Action == schemas.ControlRules || c.Global() && l.config.Fold.Partition != 0 {
 		return
@@ -52,7 +52,7 @@ func (l *ledger) setRules(set *rules.Set, from int64) {
 	l.describeRules(before, from)
 }
 
-// describeRules queues the events of a change of rules. That they have changed is an event of partition 0.
+// describeRules queues the events that follow from a change of rules. Only partition 0 has the event that the rules have changed.
 func (l *ledger) describeRules(before uint64, from int64) {
 	if l.config.Events != "" && !l.partial && l.config.Fold.Partition == 0 {
 		e := eventlog.DescribeRules(before, l.fold.Rules().ID(), 0, from, l.fold.LogTime())
@@ -61,7 +61,7 @@ func (l *ledger) describeRules(before uint64, from int64) {
 	l.describe(from)
 }
 
-// restore takes a row of the store.
+// restore puts a row of the store into the fold, or into the queue of events.
 func (l *ledger) restore(key, value []byte) error {
 	if fold.KindOf(key) != fold.EventRow {
 		return l.fold.Restore(key, value)
@@ -72,7 +72,7 @@ func (l *ledger) restore(key, value []byte) error {
 	return nil
 }
 
-// withEvents adds to a checkpoint what is not acknowledged of the events before its offset.
+// withEvents adds the unacknowledged events before a checkpoint's offset to the checkpoint.
 func (l *ledger) withEvents(j job) job {
 	if l.config.Events == "" {
 		j.changes = append(j.changes, l.events.Forget()...)
@@ -87,23 +87,23 @@ func (l *ledger) withEvents(j job) job {
 	return j
 }
 
-// beginEvents makes the queue take events, when it is known what the fold begins with. mark is the offset before which owners before this
-// one have written all events, and end is that of the log; s is the snapshot to start from, or nil. Offsets whose events nobody may have
-// written get a gap.
+// beginEvents makes the queue accept events. Call it when it is known what the fold starts from. mark is the offset before which previous
+// owners have written all events, end is the end of the log, and s is the snapshot to start from, or nil. Offsets whose events may never
+// have been written get a gap.
 func (l *ledger) beginEvents(mark, end int64, s *snapshot.Snapshot) {
 	if l.config.Events == "" {
 		return
 	}
 	if mark > end {
-		mark = 0 // it is about another log
+		mark = 0 // the heartbeat was about another log
 	}
 	at := l.store.Checkpoint()
-	from := l.next.Load() // what is folded from here on can be written
+	from := l.next.Load() // events can be written for what is folded from here on
 	switch {
 	case s != nil:
-		from = s.Last // likewise: before it, rows are missing
+		from = s.Last // before it rows are missing, so that no events can be written
 	case at != (store.Checkpoint{}) && l.events.Complete():
-		from = 0 // the store has the rest
+		from = 0 // the store has the events that are not in the topic
 	}
 	l.events.Begin(max(mark, from))
 	if mark < from {
@@ -112,8 +112,8 @@ func (l *ledger) beginEvents(mark, end int64, s *snapshot.Snapshot) {
 	}
 }
 
-// lost queues a gap for offsets that the log no longer has and that are not folded: an owner before this one may have counted them, and
-// not have written their events.
+// lost queues a gap for offsets that the log no longer has and that are not folded. A previous owner may have counted them without writing
+// their events.
 func (l *ledger) lost(from, to int64) {
 	if l.config.Events == "" || l.partial {
 		return

@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	maxEventsSent = 512                    // at a time: some 200 KiB
+	maxEventsSent = 512                    // events in one turn: some 200 KiB
 	maxEventBytes = 512 << 10              // in one produce: a topic takes 1 MiB, and an event has up to 8 KiB where JSON escapes its texts
-	lastEvents    = time.Second            // how long an owner that ends waits for the topic of events; what is left is in its store
-	awayEvents    = 250 * time.Millisecond // a topic that has refused for so long is away: nobody waits for it
+	lastEvents    = time.Second            // how long an owner that ends waits for the topic of events; the rest stays in its store
+	awayEvents    = 250 * time.Millisecond // a topic that has failed for so long counts as away: nobody waits for it
 	drainPoll     = 2 * time.Millisecond
 )
 
-// eventWriter is the only writer of events[p]. It writes what the queue has, in order, for as long as the topic does not take it, and
-// nothing without a lease. The fold never waits for it. A copy after a lost answer does no harm: it has the same id.
+// eventWriter is the only writer of events[p]. It writes the events of the queue in order, tries again for as long as the topic fails, and
+// writes nothing without a lease. The fold never waits for it. A copy after a lost answer does no harm, because it has the same id.
 type eventWriter struct {
 	topic    string
 	appender *kafkaio.Appender
 	queue    *eventlog.Queue
-	failing  atomic.Pointer[time.Time] // when the topic began to fail; nil while it takes what is written
+	failing  atomic.Pointer[time.Time] // when the topic began to fail; nil while it does not fail
 }
 
 func newEventWriter(log kafkaio.Producer, c OwnerConfig, q *eventlog.Queue) *eventWriter {
@@ -68,7 +68,7 @@ func (w *eventWriter) run(ctx context.Context) {
 	}
 }
 
-// eventMessages returns the messages of events. Those of a caller have it as their key.
+// eventMessages returns the messages of events. The key of a message is the caller of its event, if there is one.
 func eventMessages(list []event.Event) []kafkaio.Message {
 	messages := make([]kafkaio.Message, len(list))
 	for i := range list {
@@ -82,7 +82,7 @@ func eventMessages(list []event.Event) []kafkaio.Message {
 
 // fittingEvents returns how many of the messages one produce takes, at least 1.
 func fittingEvents(messages []kafkaio.Message) int {
-	const head = 64 // of a record, about
+	const head = 64 // bytes of a record besides key and value, an estimate
 	bytes := 0
 	for i := range messages {
 		if bytes += head + len(messages[i].Key) + len(messages[i].Value); bytes > maxEventBytes {
@@ -92,7 +92,8 @@ func fittingEvents(messages []kafkaio.Message) int {
 	return len(messages)
 }
 
-// drain waits a moment until all is written, but not for a topic that is away. ctx is that of an owner that ends, and may be over.
+// drain waits up to lastEvents until all events are written, but does not wait for a topic that is away. ctx is that of an owner that ends,
+// and may have ended.
 func (w *eventWriter) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastEvents)
 	defer cancel()

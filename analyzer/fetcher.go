@@ -18,14 +18,14 @@ func newFetcher(log kafkaio.Fetcher, c OwnerConfig, next int64) *fetcher {
 	})}
 }
 
-// run fetches until ctx ends, or until the log is found not to be the one that was counted. What else fails is tried again
-// for ever: the lag shows it.
+// run fetches until ctx ends, or until the log turns out not to be the one that was counted. After all other errors it tries again, without
+// end: the lag shows it.
 func (f *fetcher) run(ctx context.Context) {
 	_ = f.cursor.Run(ctx, f.batches) // see err
 }
 
-// err returns why batches was closed: kafkaio.ErrTruncated, kafkaio.ErrTopicAway, or that run's ctx has ended. Then ctx, from
-// which that one comes, ends too, perhaps a moment later.
+// err returns why batches was closed: kafkaio.ErrTruncated, kafkaio.ErrTopicAway, or the error of ctx. run's ctx comes from the ctx that
+// err is given. So if run's ctx has ended, the other one ends as well, perhaps a moment later, and err waits for that.
 func (f *fetcher) err(ctx context.Context) error {
 	if err := f.cursor.Err(); err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"github.com/509da70d/floodgate/store"
 )
 
-// Inspect reads the store of one partition, which no owner may have open, and returns a fold that holds what it holds.
-// Rows of rules that are not in set, or that count otherwise there, are left out. The store is not changed.
+// Inspect reads the store of one partition, and returns a fold with its rows. No owner may have the store open. Rows of rules that are not
+// in set, or that count differently there, are left out. The store is not changed.
 func Inspect(dir string, set *rules.Set, o fold.Options) (*fold.Fold, store.Checkpoint, error) {
 	s, err := store.Open(dir, store.Options{})
 	if err != nil {

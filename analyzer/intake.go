@@ -11,8 +11,7 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// intake takes batches of requests[p] to the ledger, what cannot be counted to the topic of rejects, and what changed to
-// the publisher.
+// intake passes batches of requests[p] to the ledger, records that cannot be counted to the topic of rejects, and changes to the publisher.
 type intake struct {
 	ledger    *ledger
 	rejects   *rejectWriter
@@ -21,7 +20,7 @@ type intake struct {
 	controls  *controls
 }
 
-// take takes a batch that was fetched.
+// take folds a fetched batch, and publishes what it has changed.
 func (i *intake) take(ctx context.Context, b *kafkaio.Batch) error {
 	i.admit(b)
 	for n := range b.Records {
@@ -42,14 +41,14 @@ func (i *intake) take(ctx context.Context, b *kafkaio.Batch) error {
 	return nil
 }
 
-// admit reports what is missing in a batch, before any of it is folded.
+// admit reports the offsets that a batch lacks, before any of the batch is folded.
 func (i *intake) admit(b *kafkaio.Batch) {
 	for _, s := range b.Skipped {
 		i.report(s)
 	}
 }
 
-// report counts what could not be read of the log.
+// report counts offsets that could not be read from the log.
 func (i *intake) report(s kafkaio.Skip) {
 	n := uint64(max(1, s.To-s.From+1)) // ≥ 1
 	switch s.Reason {
@@ -65,7 +64,7 @@ func (i *intake) report(s kafkaio.Skip) {
 	}
 }
 
-// skipText says in a reject which offsets were skipped, and why.
+// skipText returns the text of a reject for skipped offsets: which ones, and why.
 func skipText(s kafkaio.Skip) []byte {
 	text := fmt.Appendf(nil, "offsets %d to %d", s.From, s.To)
 	if s.Err != nil {
@@ -74,7 +73,7 @@ func skipText(s kafkaio.Skip) []byte {
 	return text
 }
 
-// count counts one record. One that is refused goes to the topic of rejects.
+// count counts one record. If the fold refuses the record, it goes to the topic of rejects.
 func (i *intake) count(r *kafkaio.Record) error {
 	i.controls.applyBefore(r.Offset)
 	refused, err := i.ledger.count(r)
@@ -85,14 +84,14 @@ func (i *intake) count(r *kafkaio.Record) error {
 	return err
 }
 
-// publishControl publishes what a place has changed, and up to which control record all is published.
+// publishControl publishes what a place has changed. Then a heartbeat says up to which control record all is published.
 func (i *intake) publishControl() {
 	i.publish(true)
 	i.publisher.applyControl(i.ledger.control.Load(), true)
 }
 
-// publish gives the publisher what the fold has changed and predicted. While the owner restores, nothing is published. urgent
-// says that the changes follow from new rules, or from what a person has decided.
+// publish passes to the publisher what the fold has changed and predicted. While the owner restores, it drops that instead. urgent says
+// that the changes follow from new rules, or from what a person has decided.
 func (i *intake) publish(urgent bool) {
 	l := i.ledger
 	l.describe(inPlace)

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// lease is the proof that an analyzer's partitions are its own: the group said so not long ago. It counts from when the
-// proof was asked for, on the monotonic clock. Its methods may be called from any goroutine.
+// lease is the proof that an analyzer's partitions are its own: the group has confirmed it less than a session ago. The time counts from
+// when the confirmation was requested, on the monotonic clock. Its methods may be called from any goroutine.
 type lease struct {
 	session time.Duration
-	start   time.Time    // zero of asked
-	asked   atomic.Int64 // when the newest proof was asked for, since start
+	start   time.Time    // the time from which asked is measured
+	asked   atomic.Int64 // nanoseconds from start until the newest proof was requested
 }
 
-// expiredLease is a proof that was asked for long ago.
+// expiredLease is the value of asked for a lease that has expired.
 const expiredLease = -1 << 62
 
-// leaseMargin is how long before the session's end an owner stops publishing: what it has in flight must arrive before
-// another owner can exist.
+// leaseMargin is how long before the end of its session an owner stops publishing. What is in flight then must arrive before another owner
+// can exist.
 const leaseMargin = time.Second
 
 // newLease returns a lease that has expired.
@@ -32,7 +32,7 @@ func (l *lease) valid(now time.Time) bool {
 	return now.Sub(l.start)-time.Duration(l.asked.Load()) < l.session-leaseMargin
 }
 
-// renew renews the lease. Proofs may come late, or in another order than they were asked for.
+// renew renews the lease by a proof that was requested at asked. Proofs may come late, or in another order than they were requested in.
 func (l *lease) renew(asked time.Time) {
 	since := int64(asked.Sub(l.start))
 	for {

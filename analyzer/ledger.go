@@ -16,34 +16,34 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// ledger is what is counted of one partition: the fold, the store that keeps it, and how far into the log both reach.
-// Checkpoints fall between records. Only the owner's goroutine may use it, but for what is atomic.
+// ledger is what is counted of one partition: the fold, the store that keeps it, and how far into the log both reach. Checkpoints fall
+// between records. Only the owner's goroutine may use it; others may use its atomic fields.
 type ledger struct {
 	*lifecycle
 
 	config    OwnerConfig
-	durable   atomic.Int64 // the offset before which all is counted in the store
+	durable   atomic.Int64 // the offset before which the store has counted all
 	stats     atomic.Pointer[fold.Stats]
 	mark      atomic.Pointer[ruleMark]
-	openStore func(dir string, o store.Options) (rowStore, error) // tests put faults here
+	openStore func(dir string, o store.Options) (rowStore, error) // store.Open; tests replace it to inject faults
 
 	fold       *fold.Fold
 	store      rowStore
-	epoch      uint64 // that the owner has claimed
+	epoch      uint64 // the epoch that the owner has claimed
 	tailOffset int64  // the last record folded, …
 	tailCRC    uint32 // … and its checksum
 	rulesFrom  int64
 	control    atomic.Int64    // what people decided before this offset of the control topic is applied
 	placed     control.Mark    // the last place that was applied
-	events     *eventlog.Queue // what is still to be written to the topic of events, …
-	described  int             // … where so many of the fold's changes are already
-	partial    bool            // rows of a snapshot are missing: what the fold holds must not be committed yet
+	events     *eventlog.Queue // events that are not yet in the topic of events
+	described  int             // how many of the fold's changes were passed to events already
+	partial    bool            // rows of a snapshot are missing, so that the fold must not be committed yet
 	commits    *committer
 	took       *histogram.Histogram // how long checkpoints took, in seconds
 	committed  time.Time            // when the last checkpoint was started
 }
 
-// ruleMark is which rules count, and since which offset.
+// ruleMark is the id of the rules that count, and the offset since which they count.
 type ruleMark struct {
 	id   uint64
 	from int64
@@ -58,8 +58,8 @@ func newLedger(c OwnerConfig) *ledger {
 	return l
 }
 
-// open opens the store and reads its rows. A store that cannot be trusted is moved aside, and counting starts from the
-// log: that is slower, never wrong.
+// open opens the store and reads its rows. A store that cannot be trusted is moved aside, and all is counted again from snapshot and log.
+// That is slower, but never wrong.
 func (l *ledger) open() error {
 	err := l.load()
 	if err == nil || errors.Is(err, store.ErrLocked) {
@@ -73,7 +73,7 @@ func (l *ledger) load() error {
 	l.fold = fold.New(l.config.Rules, l.config.Fold)
 	l.events.Reset()
 	l.described = 0
-	l.setRulesFrom(0) // heartbeats say so, also of a partition that nobody has counted before
+	l.setRulesFrom(0) // heartbeats name the rules, also for a partition that nobody has counted before
 	s, err := l.openStore(l.config.Dir, l.config.Store)
 	if errors.Is(err, store.ErrNoSpace) {
 		l.config.Logger.Error("cannot open store: counting from snapshot and log, in memory", "error", err)
@@ -118,7 +118,7 @@ func (l *ledger) quarantine(cause error) error {
 	return l.load()
 }
 
-// discard moves a store aside that is not started from, because of why; nil: it is stale.
+// discard moves aside a store that the owner does not start from. why is the reason; nil stands for errStale.
 func (l *ledger) discard(why error) error {
 	if l.store.Checkpoint() == (store.Checkpoint{}) {
 		return nil
@@ -136,7 +136,7 @@ func (l *ledger) closeStore() {
 	l.store = nil
 }
 
-// count folds one record. refused is why the fold did not count it, or nil.
+// count folds one record. refused says why the fold did not count it; it is nil if the fold did.
 func (l *ledger) count(r *kafkaio.Record) (refused, err error) {
 	if !l.partial && l.fold.Dirty() >= l.store.MaxChanges()/2 {
 		if err := l.commitNow(); err != nil {
@@ -157,7 +157,7 @@ func (l *ledger) setRulesFrom(from int64) {
 	l.mark.Store(&ruleMark{l.fold.Rules().ID(), from})
 }
 
-// showStats lets other goroutines see the stats of the fold.
+// showStats publishes the stats of the fold for other goroutines.
 func (l *ledger) showStats() {
 	s := l.fold.Stats()
 	l.stats.Store(&s)

@@ -9,21 +9,22 @@ import (
 	"time"
 )
 
-// offsetHints is how far the stores below a directory reach, by partition: the group's balancer prefers members by it. It is
-// kept in a file beside the stores, for the next start. It is a hint and no more: what a store holds is in the store.
+// offsetHints says, by partition, how far the stores below a directory reach. The group's balancer prefers members whose stores reach
+// further. The hints are kept in a file beside the stores, for the next start. They are only hints: the stores themselves say what they
+// hold.
 type offsetHints struct {
 	dir     string
 	offsets map[int]int64
 	written time.Time
 }
 
-// hintFile is the name of the hint: lines of partition and next offset.
+// hintFile is the name of the file of hints. Each line has a partition and its next offset.
 const hintFile = "held"
 
-// hintEvery is how often the hint is written while offsets move.
+// hintEvery is how often the file is written while offsets move.
 const hintEvery = 5 * time.Second
 
-// readOffsetHints reads the hint; without one that can be read it is empty.
+// readOffsetHints reads the file of hints. If it cannot be read, there are no hints.
 func readOffsetHints(dir string) offsetHints {
 	h := offsetHints{dir: dir, offsets: make(map[int]int64)}
 	f, err := os.Open(filepath.Join(dir, hintFile))

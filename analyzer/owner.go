@@ -20,7 +20,7 @@ import (
 // Owner owns one partition: it folds requests[p], keeps the counts in its store, and is the only writer of decisions[p].
 // Make one with NewOwner and call Run once. Ask, SetRules, Stats and Next may be called from any goroutine.
 //
-// Its parts are used by Run's goroutine alone, but for what they say themselves.
+// Only Run's goroutine uses its parts, unless they say otherwise.
 type Owner struct {
 	log    kafkaio.Log
 	config OwnerConfig
@@ -34,8 +34,8 @@ type Owner struct {
 	publisher *publisher    // writes decisions[p]
 	rejects   *rejectWriter // writes what could not be counted
 	events    *eventWriter  // writes what has happened
-	ahead     atomic.Uint64 // frames of producers whose clocks are ahead
-	drained   chan struct{} // closed when all that was counted is published and committed, and the store is being closed
+	ahead     atomic.Uint64 // how many frames came from producers whose clocks are ahead
+	drained   chan struct{} // closed when all that was counted is published and committed; the store is closed after that
 }
 
 // NewOwner returns an owner that has done nothing yet.
@@ -61,8 +61,8 @@ func (o *Owner) snapshotReader() *snapshot.Reader {
 	return snapshot.NewReader(o.log, o.config.State, o.config.Fold.Partition, kafkaio.Always, o.config.Logger)
 }
 
-// Run owns the partition until ctx ends, then commits what it counted and returns nil. It returns an error if the
-// partition was claimed by another owner (errFenced), or if the store cannot be used: its caller may start another owner.
+// Run owns the partition until ctx ends. Then it commits what it has counted and returns nil. It returns an error if another owner has
+// claimed the partition (errFenced), or if the store cannot be used. Its caller may then start another owner.
 func (o *Owner) Run(ctx context.Context) error {
 	l := o.ledger
 	defer l.enter(stateIdle)
@@ -71,7 +71,7 @@ func (o *Owner) Run(ctx context.Context) error {
 		return err
 	}
 	defer func() {
-		l.enter(stateIdle) // first: to close the store takes as long as the disk is broken
+		l.enter(stateIdle) // first, because closing the store waits while the disk is broken
 		l.closeStore()
 	}()
 	failpoint.Here(failpoint.Opened)
@@ -105,7 +105,7 @@ func (o *Owner) Run(ctx context.Context) error {
 	return err
 }
 
-// prepare claims the partition, in decisions[p] and in the control topic, and decides what to start from.
+// prepare claims the partition, in decisions[p] and in the control topic, and decides what the owner starts from.
 func (o *Owner) prepare(ctx context.Context) (*recovery, error) {
 	l := o.ledger
 	l.enter(stateClaiming)
@@ -141,9 +141,9 @@ func (o *Owner) prepare(ctx context.Context) (*recovery, error) {
 	return r, err
 }
 
-// reconcile compares what gates believe with what is counted, and gives the difference to the publisher: closures that
-// are not in force here open, and all that are in force are repeated, so that the first cycle of the new epoch is whole.
-// Closures of a rule that has lost weight are not opened: their callers may have no row any more.
+// reconcile compares what gates believe with what is counted, and passes the difference to the publisher. Closures that gates hold and that
+// are not in force here are opened. All closures in force are repeated, so that the first cycle of the new epoch is complete. Closures of a
+// rule that has lost weight are not opened, because their callers may have lost their rows.
 func (o *Owner) reconcile(published map[outbox.Key]schemas.Decision) {
 	failpoint.Here(failpoint.Restored)
 	now := time.Now().UnixNano()
@@ -157,7 +157,7 @@ func (o *Owner) reconcile(published map[outbox.Key]schemas.Decision) {
 	failpoint.Here(failpoint.Reconciled)
 }
 
-// own restores, and then folds until ctx or a helper ends.
+// own restores the counts, and then folds until ctx or a helper ends.
 func (o *Owner) own(ctx, helperCtx context.Context, r *recovery, f *fetcher) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -178,7 +178,7 @@ func (o *Owner) own(ctx, helperCtx context.Context, r *recovery, f *fetcher) err
 	return o.ledger.commitAll()
 }
 
-// restore folds the log up to its end, places what is new, and finds out what gates have to learn.
+// restore folds the log up to its end, places what is new in the control topic, and finds out what gates must learn.
 func (o *Owner) restore(ctx context.Context, r *recovery, f *fetcher) error {
 	o.ledger.enter(stateRestoring)
 	if err := o.controls.begin(ctx); err != nil {
@@ -195,7 +195,7 @@ func (o *Owner) restore(ctx context.Context, r *recovery, f *fetcher) error {
 	return nil
 }
 
-// loop is the owner's life: fold what was fetched, publish what changed, commit from time to time.
+// loop is the main loop of an owner: it folds what was fetched, publishes what changed, and commits from time to time.
 func (o *Owner) loop(ctx context.Context, f *fetcher) error {
 	tick := time.NewTicker(o.config.Checkpoint / 2)
 	defer tick.Stop()
@@ -234,7 +234,7 @@ func (o *Owner) loop(ctx context.Context, f *fetcher) error {
 		case now := <-tick.C:
 			o.snapshots.step(now)
 			o.config.closeLog.flush(now)
-			if err := o.controls.turn(ctx); err != nil { // what came when there was no lease
+			if err := o.controls.turn(ctx); err != nil { // for what came while there was no lease
 				return ended(ctx, err)
 			}
 		}
@@ -242,7 +242,7 @@ func (o *Owner) loop(ctx context.Context, f *fetcher) error {
 	}
 }
 
-// noteAhead counts a frame whose producer's clock is further ahead of the message's time than a broker would allow.
+// noteAhead counts a frame whose producer's clock is ahead of the message's time by more than a broker allows.
 func (o *Owner) noteAhead(id schemas.ProducerID, ahead time.Duration) {
 	if ahead > kafkaio.MaxAhead {
 		o.ahead.Add(1)
@@ -253,7 +253,7 @@ func (o *Owner) noteAhead(id schemas.ProducerID, ahead time.Duration) {
 // Next returns the next offset to fold.
 func (o *Owner) Next() int64 { return o.ledger.next.Load() }
 
-// Stats returns a snapshot; the fold's part is as of the last batch.
+// Stats returns a snapshot. Its numbers of the fold are as of the last batch.
 func (o *Owner) Stats() OwnerStats {
 	return OwnerStats{
 		Partition: o.config.Fold.Partition, State: o.ledger.current(), Next: o.Next(), Committed: o.ledger.durable.Load(),

@@ -16,7 +16,7 @@ type publishCounters struct {
 	kinds                              [outbox.Kinds]atomic.Uint64
 	lag, gateLag, inForce              atomic.Int64
 	lags                               *histogram.Histogram                    // of each close, in seconds
-	closedBy                           atomic.Pointer[map[outbox.RuleMode]int] // which is not changed once it is stored
+	closedBy                           atomic.Pointer[map[outbox.RuleMode]int] // a map that nobody changes
 }
 
 func newPublishCounters() publishCounters {
@@ -38,8 +38,8 @@ func (n *publishCounters) stats() PublishStats {
 	return s
 }
 
-// acknowledged counts a batch, notes what is in force by rule, and smooths the lag over about ten closes. It calls observe, if that is not nil, for each
-// close with its lag.
+// acknowledged counts a batch that Kafka has acknowledged, stores how many decisions are in force by rule, and smooths the lag over about
+// ten closes. It calls observe, if that is not nil, for each close with its lag.
 func (n *publishCounters) acknowledged(b *batch, inForce *outbox.InForce, now int64, observe func(c fold.Change, lag int64)) {
 	n.decisions.Add(b.changed)
 	n.repeats.Add(b.repeated)

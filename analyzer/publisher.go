@@ -17,26 +17,26 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// publisher is the only writer of decisions[p]: what changed at once, a heartbeat each second, and in cycles all that is
-// in force. One produce is in flight at a time; a retry keeps its sequence numbers, so that readers drop the copy.
+// publisher is the only writer of decisions[p]. It sends changes at once, a heartbeat each second, and in cycles all that is in force. One
+// produce request is in flight at a time. A retry keeps its sequence numbers, so that readers drop the copy.
 type publisher struct {
 	log      kafkaio.Log
 	config   OwnerConfig
 	appender *kafkaio.Appender
-	fill     func(*schemas.Heartbeat) // sets what the owner's goroutine and the snapshot writer know
+	fill     func(*schemas.Heartbeat) // sets the fields that the owner knows
 
 	waiting decisionQueue
 	wake    chan struct{}
 	started chan struct{} // closed by start
 	stop    chan struct{} // closed by close
 	numbers publishCounters
-	applied atomic.Int64 // the next control record that the owner applies: what those before it changed was offered
-	beatNow atomic.Bool  // a heartbeat is to follow what was offered
+	applied atomic.Int64 // the offset of the next control record to apply: the changes of those before it were offered
+	beatNow atomic.Bool  // a heartbeat must follow what was offered
 
 	// Owned by run's goroutine once it has started.
 	signature signature
 	end       int64 // the offset behind our last record
-	control   int64 // what follows from the control records before this one is in the log
+	control   int64 // the offset of a control record: decisions[p] has what follows from those before it
 	inForce   *outbox.InForce
 	due       *time.Timer // fires when a decision that waits must go out
 }
@@ -46,7 +46,7 @@ func newPublisher(log kafkaio.Log, c OwnerConfig, fill func(*schemas.Heartbeat))
 		log: log, config: c, fill: fill,
 		wake: make(chan struct{}, 1), started: make(chan struct{}), stop: make(chan struct{}),
 		numbers: newPublishCounters(),
-		inForce: outbox.NewInForce(c.Fold.MaxRows + override.MaxRecords), // what is closed by hand has no row
+		inForce: outbox.NewInForce(c.Fold.MaxRows + override.MaxRecords), // callers closed by hand need no row
 	}
 	p.appender = kafkaio.NewAppender(log, kafkaio.AppenderConfig{
 		Topic: c.Decisions, Partition: c.Fold.Partition, Lease: c.Lease, Retry: p.retry, Logger: c.Logger,
@@ -54,7 +54,7 @@ func newPublisher(log kafkaio.Log, c OwnerConfig, fill func(*schemas.Heartbeat))
 	return p
 }
 
-// retry lets a batch be sent again for as long as the publisher is not stopped, whatever the error is.
+// retry allows a batch to be sent again until the publisher is stopped, whatever the error is.
 func (p *publisher) retry(err error) bool {
 	if !errors.Is(err, kafkaio.ErrNoLease) {
 		p.numbers.retries.Add(1)
@@ -62,14 +62,13 @@ func (p *publisher) retry(err error) bool {
 	return !p.stopped()
 }
 
-// setEpoch sets the epoch to publish under; end is the offset behind the claim.
+// setEpoch sets the epoch to publish under. end is the offset behind the claim.
 func (p *publisher) setEpoch(epoch uint64, end int64) {
 	p.signature, p.end = signature{partition: int32(p.config.Fold.Partition), epoch: epoch}, end // a partition number
 	p.numbers.epoch.Store(epoch)
 }
 
-// offer gives the publisher what the fold has changed and predicted. It never waits. Of t it sets what it knows itself: the
-// clock and its own lag.
+// offer passes to the publisher what the fold has changed and predicted. It never waits. It sets the fields Now and Measured of t itself.
 func (p *publisher) offer(changes []fold.Change, plans []predict.Plan, canaries []schemas.Entry, t outbox.Terms) {
 	t.Now, t.Measured = time.Now().UnixNano(), p.numbers.lag.Load()
 	spared := p.waiting.offer(changes, plans, canaries, t)
@@ -79,16 +78,16 @@ func (p *publisher) offer(changes []fold.Change, plans []predict.Plan, canaries 
 	}
 }
 
-// reconcile sets what is in force, and queues the difference to what gates believe. keep reports which decisions that are
-// not counted here stay in force.
+// reconcile sets what is in force, and queues a decision for each difference from what gates believe. keep reports which decisions of gates
+// stay in force although they are not counted here.
 func (p *publisher) reconcile(believed map[outbox.Key]schemas.Decision, changes []fold.Change, now int64, keep func(*schemas.Decision) bool) {
 	for _, d := range p.inForce.Reconcile(believed, changes, now, keep) {
 		p.waiting.open(d)
 	}
 }
 
-// applyControl says that what control records before an offset have changed was offered. If there were any, a heartbeat says so as
-// soon as it is published.
+// applyControl notes that the changes of all control records before an offset were offered. If some is set, a heartbeat says so as soon as
+// these changes are published.
 func (p *publisher) applyControl(next int64, some bool) {
 	p.applied.Store(next)
 	if some {
@@ -160,7 +159,7 @@ func (p *publisher) publish(ctx context.Context) error {
 	}
 }
 
-// firstCycle repeats all that is in force under the new epoch, and then announces it.
+// firstCycle repeats all that is in force, under the new epoch. The heartbeat after it announces that this cycle is complete.
 func (p *publisher) firstCycle(ctx context.Context) error {
 	p.inForce.BeginCycle(time.Now().UnixNano(), p.end)
 	for first := true; first || p.inForce.Left() > 0; first = false {
@@ -184,10 +183,10 @@ func (p *publisher) stopped() bool {
 	}
 }
 
-// maxProduce is how many records one produce may hold.
+// maxProduce is how many records one produce request may hold.
 const maxProduce = 1000
 
-// flush publishes what is due, and one piece of the cycle under way. One that stops publishes all that waits.
+// flush publishes what is due, and one piece of the cycle under way. A publisher that stops publishes all that waits.
 func (p *publisher) flush(ctx context.Context) error {
 	now, control := time.Now().UnixNano(), p.applied.Load()
 	pending, canaries, next := p.waiting.take(now, p.stopped())
@@ -208,13 +207,13 @@ func (p *publisher) flush(ctx context.Context) error {
 		pending = pending[n:]
 		answers := min(len(canaries), maxProduce-len(b.messages))
 		for i := range canaries[:answers] {
-			if cost := canaries[i].Cost; cost > 0 { // what its sender measured last
+			if cost := canaries[i].Cost; cost > 0 { // the lag that its sender measured last
 				p.numbers.gateLag.Store(cost)
 			}
 			b.answer(&canaries[i])
 		}
 		canaries = canaries[answers:]
-		repeats := min(p.inForce.Left(), maxProduce-len(b.messages)) // none before all that is new is out
+		repeats := min(p.inForce.Left(), maxProduce-len(b.messages)) // none before all that is new is sent
 		for _, d := range p.inForce.Next(repeats, b.now) {
 			b.repeat(&d)
 		}
@@ -223,14 +222,14 @@ func (p *publisher) flush(ctx context.Context) error {
 		}
 		p.inForce.Repeated(repeats)
 		if repeats > 0 {
-			break // what has changed meanwhile goes before the rest of the cycle
+			break // changes that came meanwhile go before the rest of the cycle
 		}
 	}
 	p.control = control
 	return nil
 }
 
-// heartbeat says that the owner is alive.
+// heartbeat publishes a heartbeat, which says that the owner is alive and how far it is.
 func (p *publisher) heartbeat(ctx context.Context) error {
 	b := p.newBatch()
 	h := schemas.Heartbeat{
@@ -245,8 +244,8 @@ func (p *publisher) newBatch() *batch {
 	return &batch{signature: &p.signature, now: time.Now().UnixNano()}
 }
 
-// send appends a batch to decisions[p] until it is acknowledged: the same bytes again after a failure, and nothing while
-// there is no lease. The error is errUnsent if the owner stops before that.
+// send appends a batch to decisions[p], and tries until it is acknowledged. After a failure it sends the same bytes again. While there is
+// no lease it sends nothing. The error is errUnsent if the owner stops before the acknowledgement.
 func (p *publisher) send(ctx context.Context, b *batch) error {
 	b.observeSpared(p.config.Observe)
 	if b.err != nil || len(b.messages) == 0 {

@@ -16,14 +16,14 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// recovery brings an owner to the counts as of the end of the log. It starts from the owner's store, or from a snapshot, or from the log
-// alone. Then it folds the log from there, and applies each place of the control topic where it stands. Meanwhile nothing is published.
+// recovery brings an owner to the counts as of the end of the log. It starts from the owner's store, from a snapshot, or from the log
+// alone. Then it folds the log from there, and applies each place of the control topic at its offset. Meanwhile nothing is published.
 //
 // It asks two questions about counts that it may start from:
-//  1. Are they of this log? It reaches as far, and still has the last record that they count.
-//  2. Do they have all places? No place that counts stands before the offset that they reach, behind the last one that they have.
+//  1. Are they of this log? The log must reach as far as they do, and must still have the last record that they count.
+//  2. Do they have all places? Between the last place that they have and the offset that they reach, no other place may count.
 //
-// Counts that lack a place were made by an owner that was replaced, and did not notice it at once.
+// Counts that lack a place were made by an owner that was replaced and did not notice it at once.
 type recovery struct {
 	ledger    *ledger
 	intake    *intake
@@ -31,22 +31,22 @@ type recovery struct {
 	log       kafkaio.Fetcher
 	snapshots *snapshot.Reader
 
-	beat      schemas.Heartbeat               // the newest before our claim
+	beat      schemas.Heartbeat               // the newest heartbeat before our claim
 	published map[outbox.Key]schemas.Decision // what gates believed before our claim
 	away      bool                            // the control topic is away, and the store's owner was the last one
 
-	snapshot *snapshot.Snapshot // to start from, or nil
+	snapshot *snapshot.Snapshot // the snapshot to start from, or nil
 }
 
-// counts are counts to start from.
+// counts describes the counts of a store or snapshot that an owner may start from.
 type counts struct {
 	from    int64        // the first offset of requests[p] to fold
-	reach   int64        // the last one that any row is as of
+	reach   int64        // the newest offset of requests[p] that any row is as of
 	tail    int64        // the last record before from that is counted, …
 	crc     uint32       // … and its checksum
 	mark    control.Mark // the last place before from
 	placed  int64        // the offset of the control topic behind the last place that any row has
-	rulesID uint64       // by which they were counted
+	rulesID uint64       // the rules by which they were counted
 }
 
 // choose decides what the owner starts from.
@@ -70,11 +70,12 @@ func (r *recovery) choose(ctx context.Context) error {
 	return r.startFromLog(ctx, why)
 }
 
-// errNoCounts says that counts cannot be started from.
+// errNoCounts says that an owner cannot start from some counts.
 var errNoCounts = errors.New("the counts cannot be used")
 
-// fittingStore returns what the control topic says behind the store, and whether it is better to start from a snapshot. It is an
-// errNoCounts if the store cannot be used. If the control topic is away, and the owner need not wait for it, order is nil.
+// fittingStore returns what the control topic says after the store's last place. stale reports whether it is better to start from a
+// snapshot. The error is an errNoCounts if the store cannot be used. If the control topic is away, and the owner need not wait for it,
+// order is nil.
 func (r *recovery) fittingStore(ctx context.Context) (order *reading, stale bool, err error) {
 	at := r.ledger.store.Checkpoint()
 	if at == (store.Checkpoint{}) {
@@ -86,7 +87,7 @@ func (r *recovery) fittingStore(ctx context.Context) (order *reading, stale bool
 		if err := r.ofThisLog(ctx, &c); !errors.Is(err, errNoCounts) {
 			return nil, false, err
 		}
-		if err := r.controls.take(ctx); err != nil { // now it must wait
+		if err := r.controls.take(ctx); err != nil { // now the owner must wait for the topic
 			return nil, false, err
 		}
 	}
@@ -96,7 +97,7 @@ func (r *recovery) fittingStore(ctx context.Context) (order *reading, stale bool
 	return order, stale, err
 }
 
-// fits asks both questions about counts. It returns what the control topic says behind them, or an errNoCounts.
+// fits asks both questions about counts. It returns what the control topic says after their last place, or an errNoCounts.
 func (r *recovery) fits(ctx context.Context, c *counts) (*reading, error) {
 	if err := r.ofThisLog(ctx, c); err != nil {
 		return nil, err
@@ -105,7 +106,7 @@ func (r *recovery) fits(ctx context.Context, c *counts) (*reading, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case !order.found: // no counts are given up because the control topic is another one
+	case !order.found: // counts stay good when the control topic is another one
 		r.controls.forget(order, c.from)
 	case order.PassedOver(c.reach, c.placed):
 		return nil, fmt.Errorf("%w: %w", errNoCounts, errReplaced)
@@ -113,7 +114,7 @@ func (r *recovery) fits(ctx context.Context, c *counts) (*reading, error) {
 	return order, nil
 }
 
-// ofThisLog asks the first question.
+// ofThisLog asks the first question: are the counts of this log?
 func (r *recovery) ofThisLog(ctx context.Context, c *counts) error {
 	start, end, err := r.requests().Range(ctx)
 	switch {
@@ -122,7 +123,7 @@ func (r *recovery) ofThisLog(ctx context.Context, c *counts) error {
 	case c.reach > end:
 		return fmt.Errorf("%w: they reach up to offset %d, and the log ends at %d: %w", errNoCounts, c.reach, end, kafkaio.ErrTruncated)
 	case c.tail < start || c.tail >= c.from:
-		return nil // nothing says otherwise
+		return nil // the record cannot be compared, and nothing else speaks against the counts
 	}
 	cursor := r.requests()
 	cursor.MoveTo(c.tail)
@@ -137,21 +138,21 @@ func (r *recovery) ofThisLog(ctx context.Context, c *counts) error {
 	if err != nil && !errors.Is(err, kafkaio.ErrTruncated) || same {
 		return err
 	}
-	r.beat.Events = 0 // it is about the other log
+	r.beat.Events = 0 // the heartbeat is about the other log
 	return fmt.Errorf("%w: offset %d: %w", errNoCounts, c.tail, errOtherLog)
 }
 
-// requests returns a cursor on requests[p], for what the fetcher is not for.
+// requests returns a cursor on requests[p] that is independent of the fetcher.
 func (r *recovery) requests() *kafkaio.Cursor {
 	return r.ledger.config.cursor(r.log, r.ledger.config.Requests, 0)
 }
 
-// A store is stale if there are more records to fold from it than twice those from the snapshot, and staleBy more. staleBy stands for
-// the time that it takes to read the snapshot's rows.
+// A store is stale if more records must be folded from it than twice those from the snapshot, plus staleBy. staleBy stands for the time
+// that it takes to read the snapshot's rows.
 const staleBy = 10_000
 
-// stale reports whether it is better to start from the last snapshot than from a store that holds the counts up to next:
-// because the log no longer holds what comes after, or because it is so much.
+// stale reports whether it is better to start from the last snapshot than from a store that holds the counts up to next: because the log no
+// longer has the records after next, or because they are many.
 func (r *recovery) stale(ctx context.Context, next int64) (bool, error) {
 	if r.ledger.config.State == "" {
 		return false, nil
@@ -168,7 +169,8 @@ func (r *recovery) stale(ctx context.Context, next int64) (bool, error) {
 	return next < from && (next < start || end-next > 2*(end-from)+staleBy), nil
 }
 
-// fittingSnapshot returns the last complete snapshot and what the control topic says behind its begin, or nil if it cannot be used.
+// fittingSnapshot returns the last complete snapshot, and what the control topic says after the place of its begin; nil if it cannot be
+// used.
 func (r *recovery) fittingSnapshot(ctx context.Context) (*snapshot.Snapshot, *reading, error) {
 	s, err := r.lastSnapshot(ctx)
 	if s == nil || err != nil {
@@ -197,7 +199,7 @@ func (r *recovery) lastSnapshot(ctx context.Context) (*snapshot.Snapshot, error)
 	if r.beat.State > 0 {
 		r.ledger.logger.Warn("the snapshot that was announced cannot be used", "error", err)
 	} else if r.ledger.config.Events != "" {
-		// A snapshot that was not announced may lack events, which the log alone still tells.
+		// Events may be missing for a snapshot that was not announced. The log alone still gives them, if it is complete.
 		if start, _, err := r.requests().Range(ctx); err != nil || start == 0 {
 			return nil, err
 		}
@@ -209,12 +211,12 @@ func (r *recovery) lastSnapshot(ctx context.Context) (*snapshot.Snapshot, error)
 	return r.snapshots.At(ctx, from)
 }
 
-// startFromStore prepares to count on from the store.
+// startFromStore prepares to continue counting from the store.
 func (r *recovery) startFromStore(ctx context.Context, order *reading) error {
 	l := r.ledger
 	at := l.store.Checkpoint()
 	if set := r.rules(at.RulesID, at.Next, nil); set.ID() != l.fold.Rules().ID() {
-		l.fold = fold.New(set, l.config.Fold) // as it was counted, not by today's rules
+		l.fold = fold.New(set, l.config.Fold) // by the rules that the store was counted by
 		if err := l.store.Load(l.fold.Restore); err != nil {
 			return fmt.Errorf("load store: %w", err)
 		}
@@ -225,7 +227,8 @@ func (r *recovery) startFromStore(ctx context.Context, order *reading) error {
 	return nil
 }
 
-// startFromSnapshot prepares to count on from the begin of a snapshot. Its rows are put in later. why says why the store is not used.
+// startFromSnapshot prepares to continue counting from the begin of a snapshot. Its rows are put in later. why says why the store is not
+// used.
 func (r *recovery) startFromSnapshot(ctx context.Context, s *snapshot.Snapshot, order *reading, why error) error {
 	l, b := r.ledger, s.Begin
 	if err := l.discard(why); err != nil {
@@ -248,7 +251,7 @@ func (r *recovery) startFromSnapshot(ctx context.Context, s *snapshot.Snapshot, 
 	return nil
 }
 
-// startFromLog prepares to count all that the log holds. From its first record on the rules of the first place count.
+// startFromLog prepares to count all that the log holds. The rules of the first place count from the first record on.
 func (r *recovery) startFromLog(ctx context.Context, why error) error {
 	l := r.ledger
 	if err := l.discard(why); err != nil {
@@ -271,8 +274,8 @@ func (r *recovery) startFromLog(ctx context.Context, why error) error {
 	return nil
 }
 
-// rules returns the rules of an id, which counted up to an offset. text is their text in a snapshot, if there is one. If they are not
-// known, rules returns those of this analyzer.
+// rules returns the rules of an id, which counted up to an offset. text is their text in a snapshot, or nil. If the rules are not known, it
+// returns those of this analyzer.
 func (r *recovery) rules(id uint64, offset int64, text []byte) *rules.Set {
 	if set := r.controls.sets[id]; set != nil {
 		return set

@@ -10,7 +10,7 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// refold folds what the log holds beyond the store or the snapshot, up to its end as it is now.
+// refold folds the records after those that the store or the snapshot has, up to the end that the log has when refold reads it.
 func (r *recovery) refold(ctx context.Context, f *fetcher) error {
 	l := r.ledger
 	if r.snapshot != nil {
@@ -46,9 +46,9 @@ func (r *recovery) refold(ctx context.Context, f *fetcher) error {
 	return nil
 }
 
-// restoreSnapshot folds the log from where the snapshot began. A row of the snapshot is as of some offset: when the log is folded up to
-// that offset, the row replaces that of the fold. So each row has counted each record once, and the dedupe table and log time are
-// those of the log. Nothing is committed before the last row is in place: until then the fold is that of no prefix of the log.
+// restoreSnapshot folds the log from where the snapshot began. Each row of the snapshot is as of some offset. When the log is folded up to
+// that offset, the row replaces the fold's row. So each row has counted each record once, and the dedupe table and log time are those of
+// the log. Nothing is committed before the last row is in place, because until then the fold matches no prefix of the log.
 func (r *recovery) restoreSnapshot(ctx context.Context, f *fetcher) error {
 	l := r.ledger
 	var ahead kafkaio.Batch
@@ -70,7 +70,7 @@ func (r *recovery) restoreSnapshot(ctx context.Context, f *fetcher) error {
 	return r.intake.take(ctx, &ahead)
 }
 
-// foldUpTo folds the records before an offset. Records beyond it that were fetched, and admitted, stay in ahead.
+// foldUpTo folds the records before an offset. Records from that offset on that were fetched, and reported by admit, stay in ahead.
 func (r *recovery) foldUpTo(ctx context.Context, f *fetcher, ahead *kafkaio.Batch, to int64) error {
 	l := r.ledger
 	for l.next.Load() < to {
@@ -81,10 +81,10 @@ func (r *recovery) foldUpTo(ctx context.Context, f *fetcher, ahead *kafkaio.Batc
 			ahead.Records = ahead.Records[1:]
 		}
 		if len(ahead.Records) > 0 {
-			return nil // the log has none in between
+			return nil // the log has no records in between
 		}
 		l.next.Store(max(l.next.Load(), ahead.Next))
-		r.intake.publish(false) // nothing, but it empties the fold's list of changes
+		r.intake.publish(false) // publishes nothing while restoring, but empties the fold's list of changes
 		if l.next.Load() >= to {
 			return nil
 		}
@@ -97,7 +97,7 @@ func (r *recovery) foldUpTo(ctx context.Context, f *fetcher, ahead *kafkaio.Batc
 			}
 			r.intake.admit(&b)
 			*ahead = b
-			ahead.Skipped = nil // reported
+			ahead.Skipped = nil // admit has reported them
 		}
 	}
 	return nil

@@ -13,11 +13,11 @@ import (
 // Bounds on rejects.
 const (
 	maxRejectsQueued = 256 // some 4 KiB each, at most
-	maxRejectsSent   = 32  // in one produce
+	maxRejectsSent   = 32  // in one produce request
 )
 
-// rejectWriter writes what could not be folded to the topic of rejects, for people to look at. Nothing depends on it: a
-// record is counted by its reason whether it is shown or not, so that what is beyond the queue is dropped, and counted.
+// rejectWriter writes records that could not be folded to the topic of rejects, for people to look at. Nothing depends on it, because the
+// fold counts each such record by its reason. So records that do not fit the queue are counted and dropped.
 type rejectWriter struct {
 	shown    bool // there is a topic of rejects
 	appender *kafkaio.Appender
@@ -41,17 +41,17 @@ func (w *rejectWriter) offer(now time.Time, offset int64, reason string, value [
 	if !w.shown {
 		return
 	}
-	if len(w.queue) == cap(w.queue) { // only this goroutine adds to it; escaping a record that is dropped would hold up the fold
+	if len(w.queue) == cap(w.queue) { // only this goroutine adds to it. A record that is dropped is not escaped: that would delay the fold
 		w.dropped.Add(1)
 		return
 	}
 	w.queue <- reject.New(now, w.source, offset, reason, value)
 }
 
-// lastRejects is how long an owner that ends still tries to write what is queued.
+// lastRejects is how long an owner that ends tries to write the rejects that are queued.
 const lastRejects = time.Second
 
-// run writes until ctx ends, and then, for a moment, what is left.
+// run writes until ctx ends, and then tries for lastRejects to write the rest.
 func (w *rejectWriter) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {

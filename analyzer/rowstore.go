@@ -7,7 +7,7 @@ import (
 	"github.com/509da70d/floodgate/store"
 )
 
-// rowStore is what an owner needs of its store; *store.Store is one, and noStore where there is no room for one.
+// rowStore is what an owner needs of its store. *store.Store implements it, and so does noStore.
 type rowStore interface {
 	checkpointer
 	Checkpoint() store.Checkpoint
@@ -19,14 +19,14 @@ type rowStore interface {
 func openStore(dir string, o store.Options) (rowStore, error) {
 	s, err := store.Open(dir, o)
 	if err != nil {
-		return nil, err // and not a rowStore that is a nil *store.Store
+		return nil, err // a nil *store.Store would make a rowStore that is not nil
 	}
 	return s, nil
 }
 
-// noStore stands in for the store while the disk is too full to open it, so that an owner decides for the partition: from
-// snapshot and log, in memory. Commits fail, as they do when a disk fills up later. Once there is room they fail with
-// errRoom: the Analyzer then starts another owner, which opens the store and finds in it what it held.
+// noStore replaces the store while the disk is too full to open it. So an owner can still decide for the partition, in memory, from
+// snapshot and log. Commits fail, as they do when the disk fills up later. When there is room again, they fail with errRoom. The Analyzer
+// then starts another owner, which opens the store and finds its old rows there.
 type noStore struct{ open func() (rowStore, error) }
 
 func (noStore) Checkpoint() store.Checkpoint             { return store.Checkpoint{} }

@@ -9,14 +9,14 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// ruleNotes knows where the owners of one analyzer have noted rules in the control topic, so that they note each rules file once. Any
-// goroutine may use it.
+// ruleNotes remembers where the owners of one analyzer have noted rules in the control topic, so that they note each file of rules once.
+// Any goroutine may use it.
 type ruleNotes struct {
 	mu sync.Mutex
 	at map[uint64]int64 // guarded by mu: offsets, by the id of the rules
 }
 
-// offset returns where rules are noted. If no owner has noted them, it calls note.
+// offset returns the offset at which rules are noted. If no owner has noted them yet, it calls note.
 func (n *ruleNotes) offset(id uint64, note func() (int64, error)) (int64, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -34,14 +34,14 @@ func (n *ruleNotes) offset(id uint64, note func() (int64, error)) (int64, error)
 	return offset, nil
 }
 
-// forget says that the topic with the notes is gone.
+// forget forgets all notes, because the topic with them is gone.
 func (n *ruleNotes) forget() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	clear(n.at)
 }
 
-// newNote returns the record that notes rules of a file. A text that is too long is left out: then only those who have the file know
+// newNote returns the record that notes the rules of a file. It leaves out a text that is too long: then only those who have the file know
 // the rules.
 func newNote(set *rules.Set, file string) schemas.Control {
 	r := schemas.Control{Action: schemas.ControlRules, Reason: cmp.Or(cut(file, schemas.MaxReason), "rules"), RulesID: set.ID(), Text: set.Text()}

@@ -8,25 +8,25 @@ import (
 	"github.com/509da70d/floodgate/analyzer/rules"
 )
 
-// When a rule is said to be without effect.
+// Conditions for a warning that a rule is without effect.
 const (
-	unusedAfter     = time.Minute // the time that an analyzer counts by a rule before it doubts it
-	patternPatience = 10_000      // requests that a pattern of resources must have missed
+	unusedAfter     = time.Minute // how long an analyzer must have counted by the rules
+	patternPatience = 10_000      // how many requests a pattern of resources must have failed to match
 )
 
-// rulesInUse is the rules of an analyzer.
+// rulesInUse is the rules of an analyzer, and what is known of them.
 type rulesInUse struct {
 	set     *rules.Set
-	since   time.Time       // from when on they count; zero before Run
+	since   time.Time       // since when they count; zero before Run
 	refused error           // why a newer file is not used
 	warned  map[string]bool // names of rules that the log has warned of
 }
 
-// RulesStatus says which rules an Analyzer counts by, and what is doubtful about them.
+// RulesStatus says which rules an Analyzer counts by, and which of them may be wrong.
 type RulesStatus struct {
 	Set     *rules.Set
 	Refused error             // why the newest version of the file is not used; nil if it is
-	Unused  []fold.UnusedRule // rules that had no effect in more than a minute, in which other rules counted requests
+	Unused  []fold.UnusedRule // rules that had no effect for a minute or more, although requests came
 }
 
 // SetRules changes the rules of all owners, without losing counts.
@@ -39,7 +39,7 @@ func (a *Analyzer) SetRules(set *rules.Set) {
 	}
 }
 
-// RefuseRules notes that there are newer rules that cannot be used, and why. The next SetRules ends that.
+// RefuseRules notes why newer rules cannot be used. The next SetRules clears that.
 func (a *Analyzer) RefuseRules(why error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -68,7 +68,7 @@ func (a *Analyzer) RulesStatus(now time.Time) RulesStatus {
 	return status
 }
 
-// watchRules logs rules without effect, each once, until ctx ends.
+// watchRules logs, until ctx ends, each rule without effect once.
 func (a *Analyzer) watchRules(ctx context.Context) {
 	a.mu.Lock()
 	if a.rules.since.IsZero() {
@@ -91,7 +91,7 @@ func (a *Analyzer) watchRules(ctx context.Context) {
 	}
 }
 
-// firstWarning reports whether the log has not warned of a rule since the rules changed.
+// firstWarning reports whether this is the first warning of a rule since the rules changed, and remembers it.
 func (a *Analyzer) firstWarning(rule string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -9,15 +9,15 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// snapshotter writes the ledger to state[p], in cycles. A cycle is begun each OwnerConfig.Snapshot, and its rows are given
-// to the writer in pieces, so spread over the cycle that the fold never waits for longer than it takes to copy a piece.
-// Only the owner's goroutine may use it; another one runs the writer.
+// snapshotter writes the ledger to state[p], in cycles. A cycle begins each OwnerConfig.Snapshot. Its rows go to the writer in pieces that
+// are spread over the cycle, so that the fold never waits longer than it takes to copy a piece. Only the owner's goroutine may use it;
+// another one runs the writer.
 type snapshotter struct {
 	ledger *ledger
 	writer *snapshot.Writer
 	born   time.Time
-	began  time.Time // when the newest cycle began; zero: one is due
-	from   int64     // the offset as of which it began, …
+	began  time.Time // when the newest cycle began; zero: begin one now
+	from   int64     // the next offset when that cycle began, …
 	placed int64     // … and the last place then
 	events announcement
 }
@@ -29,15 +29,14 @@ func newSnapshotter(log kafkaio.Producer, l *ledger) *snapshotter {
 	})}
 }
 
-// Sizes of a piece, in rows: a small table is done at once, and a large one does not hold up the fold for more than some
-// milliseconds.
+// Sizes of a piece, in rows. A small table is done at once, and a large one does not delay the fold for more than some milliseconds.
 const (
 	minPiece = 256
 	maxPiece = 4096
 )
 
-// age returns how long ago the newest complete snapshot was begun, or the snapshotter was made; 0 if it writes none. Any goroutine may
-// call it.
+// age returns how long ago the newest complete snapshot was begun, or, if there is none, the snapshotter was made; 0 if it writes none. Any
+// goroutine may call it.
 func (s *snapshotter) age(now time.Time) time.Duration {
 	if s.ledger.config.State == "" {
 		return 0
@@ -49,7 +48,7 @@ func (s *snapshotter) age(now time.Time) time.Duration {
 	return max(0, now.Sub(since))
 }
 
-// step goes on with the cycle under way, or begins the next when it is due. It never waits.
+// step continues the cycle under way, or begins the next one if it is due. It never waits.
 func (s *snapshotter) step(now time.Time) {
 	l := s.ledger
 	if l.config.State == "" || s.writer.Busy() {
@@ -67,14 +66,14 @@ func (s *snapshotter) step(now time.Time) {
 	}
 }
 
-// hurry goes on at once where rows are deleted faster than the cycle comes to them.
+// hurry continues the cycle at once if rows are dropped faster than the cycle reaches them.
 func (s *snapshotter) hurry() {
 	if scan := s.ledger.fold.Scan(); scan != nil && scan.Dropped() > maxPiece {
 		s.step(time.Now())
 	}
 }
 
-// behind returns how many rows are to be written now for the scan to end after nine tenths of the cycle.
+// behind returns how many rows must be written now so that the scan ends after nine tenths of the cycle.
 func (s *snapshotter) behind(scan *fold.Scan, now time.Time) int {
 	passed := float64(now.Sub(s.began)) / (0.9 * float64(s.ledger.config.Snapshot))
 	return scan.Behind(min(passed, 1))
@@ -89,7 +88,7 @@ func (s *snapshotter) begin(now time.Time) {
 	senders, losses := l.fold.BeginScan()
 	text := l.fold.Rules().Text()
 	if len(text) > pb.MaxStateRules {
-		text = nil // only a reader that has the file then knows what they were
+		text = nil // then only a reader that has the file knows the rules
 	}
 	s.writer.Start(snapshot.Piece{
 		Begin: &pb.StateBegin{
@@ -100,7 +99,7 @@ func (s *snapshotter) begin(now time.Time) {
 	})
 }
 
-// writePiece writes the next rows, as of the next offset. What people decided comes first, as of where the cycle began.
+// writePiece writes the next rows, as of the next offset. Control records come first, as of where the cycle began.
 func (s *snapshotter) writePiece(rows int) {
 	next, placed := s.ledger.next.Load(), s.ledger.placed.Placed
 	if s.ledger.fold.Scan().Records() > 0 {
@@ -115,7 +114,7 @@ func (s *snapshotter) writePiece(rows int) {
 	s.writer.Start(snapshot.Piece{Rows: piece, Next: next, Placed: placed, End: !more})
 }
 
-// beginAnew ends the cycle under way, so that the next one begins at once.
+// beginAnew ends the cycle under way, and makes the next step begin another.
 func (s *snapshotter) beginAnew() {
 	s.ledger.fold.EndScan()
 	s.began = time.Time{}

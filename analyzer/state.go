@@ -9,8 +9,8 @@ import (
 // State is what an owner is doing.
 type State int32
 
-// States, in the order in which a healthy owner passes them. stateMemoryOnly stands beside stateRunning: the disk is full,
-// so that decisions go on, but a restart would count from the last checkpoint in the log.
+// States, in the order in which a healthy owner passes them. stateMemoryOnly is in place of stateRunning while the disk is full: decisions
+// go on, but after a restart all records since the last checkpoint must be folded again.
 const (
 	stateIdle State = iota
 	stateOpening
@@ -23,8 +23,8 @@ const (
 	stateDraining
 )
 
-// States that others tell apart: Idle is that of an owner that has not started or has ended, Running that of one that counts
-// and publishes, and whose store takes checkpoints.
+// States that other packages need. Idle: the owner has not started or has ended. Running: it counts and publishes, and its store takes
+// checkpoints.
 const (
 	Idle    = stateIdle
 	Running = stateRunning
@@ -38,19 +38,19 @@ func (s State) String() string {
 // Decides reports whether an owner in this state folds what comes and publishes decisions.
 func (s State) Decides() bool { return s == stateRunning || s == stateMemoryOnly }
 
-// lifecycle is what an owner is doing, and how far it is. Only the owner's goroutine changes it; any may read it.
+// lifecycle is what an owner is doing, and how far it is. Only the owner's goroutine changes it; any goroutine may read its atomic fields.
 type lifecycle struct {
 	logger *slog.Logger
 	state  atomic.Int32
 	next   atomic.Int64 // the next offset to fold
 
 	opened   time.Time    // when the owner began to open its store; zero once it decides
-	restored atomic.Int64 // nanoseconds from then until the owner decided
+	restored atomic.Int64 // nanoseconds from the last opening of the store until the owner decided
 }
 
 func (l *lifecycle) current() State { return State(l.state.Load()) }
 
-// enter changes the state, and logs it if it is another.
+// enter changes the state, and logs it if it is a new one.
 func (l *lifecycle) enter(s State) {
 	switch {
 	case s == stateOpening:

@@ -9,8 +9,8 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// Follower reads the topic ahead of an owner, for as long as that runs. Make one with NewFollower and call Run once. Status may be
-// called from any goroutine.
+// Follower reads the topic ahead of an owner, until the owner ends. Make one with NewFollower and call Run once. Status may be called from
+// any goroutine.
 type Follower struct {
 	topic   Topic
 	log     kafkaio.Fetcher
@@ -27,7 +27,7 @@ type Follower struct {
 type Status struct {
 	End     int64  // the offset behind the topic's last record, as of the last answer
 	Again   uint64 // how often the topic began anew
-	Trouble error  // why it cannot be read now, or nil
+	Trouble error  // why the topic cannot be read now, or nil
 }
 
 // fetchBytes is how much of the topic is fetched at a time.
@@ -57,8 +57,8 @@ func (f *Follower) Status() Status {
 	return s
 }
 
-// retry notes why an attempt failed, logs the first of several, and lets the cursor try again: whatever the reason is, a person
-// may mend it.
+// retry notes why an attempt failed, and logs the first of several failures. It always allows another attempt: whatever the reason is, a
+// person may repair it.
 func (f *Follower) retry(err error) bool {
 	if old := f.trouble.Swap(&err); old == nil && !errors.Is(err, context.Canceled) {
 		f.logger.Warn("cannot read what people have decided by hand: counting goes on without it", "error", err)
@@ -86,7 +86,7 @@ func (f *Follower) Run(ctx context.Context) {
 			again = true
 			continue
 		} else if err != nil {
-			continue // likewise
+			continue // ctx has ended
 		}
 		if f.trouble.Swap(nil) != nil {
 			f.logger.Info("what people have decided by hand can be read again")
@@ -111,7 +111,7 @@ func (f *Follower) Run(ctx context.Context) {
 	}
 }
 
-// startAgain makes the follower read all of the topic once more.
+// startAgain makes the follower read all of the topic again.
 func (f *Follower) startAgain(why error) {
 	f.logger.Error("the topic of control was made anew, or has lost records: reading all of it once more", "error", why)
 	f.again.Add(1)
@@ -119,8 +119,8 @@ func (f *Follower) startAgain(why error) {
 	f.cursor.MoveTo(kafkaio.Earliest)
 }
 
-// verify checks, before what was fetched is believed, that the topic is the one whose last record is known. The error is ErrOtherTopic,
-// or that of ctx.
+// verify checks that a fetched batch is of the topic whose last record is known, before the batch is used. The error is ErrOtherTopic, or
+// that of ctx.
 func (f *Follower) verify(ctx context.Context, b *kafkaio.Batch) error {
 	if len(b.Records) == 0 && len(b.Skipped) == 0 {
 		return nil
@@ -128,7 +128,7 @@ func (f *Follower) verify(ctx context.Context, b *kafkaio.Batch) error {
 	return Verify(ctx, f.log, f.topic.name, f.tail)
 }
 
-// start returns the offset at which a batch starts that was fetched from the start of the topic.
+// start returns the first offset of a batch that was fetched from the start of the topic.
 func start(b *kafkaio.Batch) int64 {
 	switch {
 	case len(b.Skipped) > 0:

@@ -6,32 +6,32 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// Order says what applies before which record of requests[p], as the control topic has it. Take is given the records of the topic
-// about the partition, in their order; Due returns what applies, in its order. What an Order says of a topic does not depend on when
-// it is asked, but for a partition that has lost its end: see Step.Before.
+// Order says what applies before which record of requests[p], as the control topic has it. Take gets the records of the topic about the
+// partition, in their order. Due returns what applies, in its order. When an Order is asked makes no difference to its answers, except for
+// a partition that has lost its end: see Step.Before.
 //
 // One goroutine may use an Order. Make one with NewOrder.
 type Order struct {
 	fence   schemas.Fence    // takes and places that count
 	next    int64            // the offset of the topic behind what was read
-	upTo    int64            // what people decided before this offset is in a step, or was
-	waiting []Record         // what people decided since
-	steps   []Step           // places that count and were not due yet; Before never falls
-	noted   map[uint64]int64 // where rules are noted, by their id
+	upTo    int64            // what people decided before this offset belongs to a step, which may be over
+	waiting []Record         // what people decided from upTo on
+	steps   []Step           // the steps of places that count and were not due yet; their Before never decreases
+	noted   map[uint64]int64 // offsets of the notes of rules, by the id of the rules
 }
 
 // Step is what one place applies.
 type Step struct {
 	Place   int64    // the offset of the place in the control topic
 	Epoch   uint64   // of the owner that appended it
-	Before  int64    // the offset of requests[p] before which it applies: the lowest that this place and later ones say
-	Records []Record // what people decided, in its order; it comes first
-	RulesID uint64   // the rules that count after that, …
+	Before  int64    // the offset of requests[p] before which the step applies: the lowest one that this place and later ones name
+	Records []Record // what people decided, in order; it applies before the rules
+	RulesID uint64   // the rules that count from there on, …
 	RulesAt int64    // … and where they are noted
 }
 
-// NewOrder returns the order of what follows a place that counts; with nil, of the whole topic. It is to be given the records from
-// Next on.
+// NewOrder returns an Order that begins after a place that counts; with nil, at the start of the topic. Take must get the records from Next
+// on.
 func NewOrder(after *Record) *Order {
 	o := &Order{noted: make(map[uint64]int64)}
 	if after != nil {
@@ -91,7 +91,7 @@ func (o *Order) Epoch() uint64 { return o.fence.Epoch }
 // Seq returns the highest number of a place of that epoch.
 func (o *Order) Seq() uint64 { return o.fence.Seq }
 
-// Due returns what applies before the record of requests[p] at an offset and after those before it, step by step.
+// Due returns the next step that applies before the record of requests[p] at an offset. ok is false if there is none. Call it until then.
 func (o *Order) Due(offset int64) (step Step, ok bool) {
 	if len(o.steps) == 0 || o.steps[0].Before > offset {
 		return Step{}, false
@@ -104,7 +104,7 @@ func (o *Order) Due(offset int64) (step Step, ok bool) {
 // Steps returns the steps that were not due yet. They must not be changed.
 func (o *Order) Steps() []Step { return o.steps }
 
-// Waiting returns what people decided and no place applies yet. It must not be changed.
+// Waiting returns the decisions of people that belong to no place yet. They must not be changed.
 func (o *Order) Waiting() []Record { return o.waiting }
 
 // Applied returns the offset of the topic before which all decisions of people about the partition are applied. It assumes that the
@@ -121,8 +121,9 @@ func (o *Order) Applied() int64 {
 	return o.next
 }
 
-// PassedOver reports whether counts lack a place that they should have applied. They reach up to an offset of requests[p], and have
-// applied the places before the offset placed of the topic. Such counts were made by an owner that had been replaced.
+// PassedOver reports whether counts lack a place that they should have applied. offset is the offset of requests[p] that the counts reach,
+// and placed is the offset of the topic before which they have applied all places. Counts that lack a place were made by an owner that had
+// been replaced.
 func (o *Order) PassedOver(offset, placed int64) bool {
 	return slices.ContainsFunc(o.steps, func(s Step) bool { return s.Place >= placed && s.Before < offset })
 }
@@ -142,7 +143,7 @@ func (o *Order) Forget(offset int64) {
 	o.waiting = append(records, o.waiting...)
 }
 
-// Noted returns where rules are noted.
+// Noted returns the offset of the topic at which rules are noted.
 func (o *Order) Noted(id uint64) (offset int64, ok bool) {
 	offset, ok = o.noted[id]
 	return offset, ok

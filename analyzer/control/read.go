@@ -16,9 +16,9 @@ type Mark struct {
 	Epoch  uint64 // of the place
 }
 
-// Read returns the order of what follows the place that a mark names, up to the end of the topic. Found is false if the topic does
-// not hold that place: it was made anew, or has lost its end. The order is then that of the whole topic, as it is for the zero mark.
-// While the topic is away, retry decides.
+// Read returns the order of what follows the place that a mark names, up to the end of the topic. found is false if the topic does not hold
+// that place, because it was made anew or has lost its end. The order is then that of the whole topic, as for the zero mark. While the
+// topic is away, retry decides whether Read tries again.
 func Read(ctx context.Context, log kafkaio.Fetcher, t Topic, at Mark, retry kafkaio.Retry) (o *Order, skipped Skipped, found bool, err error) {
 	cursor := kafkaio.NewCursor(log, kafkaio.CursorConfig{Topic: t.name, MaxBytes: fetchBytes, SameTopic: true, Retry: retry})
 	_, end, err := cursor.Range(ctx)
@@ -68,10 +68,11 @@ func recordAt(ctx context.Context, log kafkaio.Fetcher, topic string, offset int
 	return found, nil
 }
 
-// ErrNoRules says that the text of rules is not in the topic, or that it is not theirs. Test with errors.Is.
+// ErrNoRules says that the topic does not have the text of rules, or that the text at the offset is not that of these rules. Test with
+// errors.Is.
 var ErrNoRules = errors.New("the text of the rules is not in the control topic")
 
-// Rules returns the rules that are noted at an offset of the topic.
+// Rules returns the rules of an id, which are noted at an offset of the topic.
 func Rules(ctx context.Context, log kafkaio.Fetcher, t Topic, id uint64, offset int64, retry kafkaio.Retry) (*rules.Set, error) {
 	r, err := recordAt(ctx, log, t.name, offset, retry)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// Topic is the control topic, and for which partition of requests it is read. Make one with NewTopic.
+// Topic is the control topic, and the partition of requests for which it is read. Make one with NewTopic.
 type Topic struct {
 	name       string
 	requests   string // the topic of requests
@@ -18,8 +18,8 @@ type Topic struct {
 	partitions int
 }
 
-// NewTopic returns the control topic of a name, for a partition of a topic of requests. Key, partition and partitions are as in
-// fold.Options, which has the same defaults.
+// NewTopic returns the control topic of the given name, for a partition of a topic of requests. key and partitions are as in fold.Options,
+// and have the same defaults.
 func NewTopic(name, requests string, key schemas.PartitionKey, partition, partitions int) Topic {
 	if key == (schemas.PartitionKey{}) {
 		key = schemas.DefaultPartitionKey()
@@ -27,7 +27,7 @@ func NewTopic(name, requests string, key schemas.PartitionKey, partition, partit
 	return Topic{name, requests, key, partition, max(1, partitions)}
 }
 
-// Concerns reports whether a record says something about the partition.
+// Concerns reports whether a record is about the partition.
 func (t *Topic) Concerns(c *schemas.Control) bool {
 	switch {
 	case c.Action == schemas.ControlTake, c.Action == schemas.ControlPlace:
@@ -38,36 +38,36 @@ func (t *Topic) Concerns(c *schemas.Control) bool {
 	return schemas.Partition(t.key.Hash(c.Caller.Kind, c.Caller.ID), t.partitions) == t.partition
 }
 
-// Record is a record of the topic.
+// Record is a control record, and its offset in the topic.
 type Record struct {
 	Offset  int64
 	Control schemas.Control
 }
 
-// Batch is what a stretch of the topic holds about the partition.
+// Batch holds the records about the partition in a stretch of the topic.
 type Batch struct {
 	Records []Record
 	First   int64 // the stretch's first offset
 	Next    int64 // the offset behind the stretch
-	Again   bool  // the topic was made anew, or lost its end: this stretch is its first
+	Again   bool  // the topic was made anew, or has lost its end, and this stretch is its first
 	Skipped Skipped
 }
 
-// Skipped counts what could not be applied, for each reason.
+// Skipped counts what could not be applied, by reason.
 type Skipped struct {
-	Later      uint64 // records of a later version
+	Later      uint64 // records of a later version of the format
 	Unreadable uint64 // records that no owner or person writes, and batches that cannot be read
 	Lost       uint64 // records that the topic no longer held
 }
 
-// Add adds up.
+// Add adds the counts of o.
 func (s *Skipped) Add(o Skipped) {
 	s.Later += o.Later
 	s.Unreadable += o.Unreadable
 	s.Lost += o.Lost
 }
 
-// Sum returns how many there are of all reasons.
+// Sum returns the sum over all reasons.
 func (s Skipped) Sum() uint64 { return s.Later + s.Unreadable + s.Lost }
 
 // Log logs what was skipped before an offset of the topic, if anything was.
@@ -77,7 +77,7 @@ func (s Skipped) Log(logger *slog.Logger, before int64) {
 	}
 }
 
-// read decodes what was fetched, and keeps the records that concern the partition. Notes of rules have no text: see Rules.
+// read decodes a fetched batch, and keeps the records about the partition. It drops the texts of noted rules, which Rules reads again.
 func (t *Topic) read(b *kafkaio.Batch) Batch {
 	out := Batch{Next: b.Next}
 	out.Skipped = Decode(b, func(r *Record) {
@@ -89,9 +89,9 @@ func (t *Topic) read(b *kafkaio.Batch) Batch {
 	return out
 }
 
-// Decode calls each for the records of a batch that can be read, in their order, and returns what cannot. The record is good until
-// each returns. A take or place of an epoch that schemas.CheckEpoch refuses cannot be read: after it no owner could have a higher one.
-// The message's own time decides that, and not a clock, so that all readers agree.
+// Decode calls each for those records of a batch that can be read, in their order, and returns what was skipped. A record is valid until
+// each returns. A take or place whose epoch schemas.CheckEpoch refuses counts as unreadable: otherwise no later owner could have a higher
+// epoch. The message's own time decides that, and not a clock, so that all readers agree.
 func Decode(b *kafkaio.Batch, each func(*Record)) (skipped Skipped) {
 	for _, s := range b.Skipped {
 		n := uint64(max(1, s.To-s.From+1)) // ≥ 1

@@ -9,17 +9,17 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// ErrOtherTopic says that a topic was made anew, and has grown past what was read of the old one: another record is in the place of the
-// last one that was read. Test with errors.Is.
+// ErrOtherTopic says that a topic was made anew: it ends before the last record that was read, or has another record in its place. Test
+// with errors.Is.
 var ErrOtherTopic = errors.New("the topic was made anew")
 
-// Tail is the last record that was read of a topic, by which the topic is known again. The zero value is none.
+// Tail identifies a topic by the last record that was read of it. The zero value is none.
 type Tail struct {
 	offset int64
 	crc    uint32 // of its value; 0 if none was read
 }
 
-// TailOf returns what a topic is known again by: the last record of a batch; the zero value if it has none.
+// TailOf returns the tail after a batch: its last record; the zero value if it has none.
 func TailOf(b *kafkaio.Batch) (tail Tail) {
 	if n := len(b.Records); n > 0 {
 		tail.offset, tail.crc = b.Records[n-1].Offset, checksum(b.Records[n-1].Value)
@@ -27,17 +27,17 @@ func TailOf(b *kafkaio.Batch) (tail Tail) {
 	return tail
 }
 
-// checksum returns that of a record's value. It is never 0, which says that there is no record.
+// checksum returns the checksum of a record's value. It is never 0, because 0 stands for no record.
 func checksum(value []byte) uint32 {
 	return max(1, crc32.Checksum(value, crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// verifyBytes is how much is fetched to verify one record: brokers return the batch that holds it, however long that is.
+// verifyBytes is how much is fetched to verify one record. Brokers return the whole batch that holds the record, however long it is.
 const verifyBytes = 4 << 10
 
-// Verify checks that a topic is the one in which the last record was read that tail says. It fetches that record once more, which costs
-// nothing that counts: people write the topic. A tail without a record, and one that the topic no longer holds, prove nothing. While
-// the brokers are away it waits. The error is ErrOtherTopic, or that of ctx.
+// Verify checks that a topic still has the record that tail names. It fetches that record again, which costs little, because only people
+// write to the topic. A tail without a record passes, and so does one whose record the topic has deleted. While the brokers are away,
+// Verify waits. The error is ErrOtherTopic, or that of ctx.
 func Verify(ctx context.Context, log kafkaio.Fetcher, topic string, tail Tail) error {
 	if tail.crc == 0 {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/509da70d/floodgate/schemas/event"
 )
 
-// Describe returns the event of a change in a partition, with its id, and whether there is one: an end that moves a little is none.
-// from is the offset that a change between two messages belongs to; −1 if a message made it.
+// Describe returns the event of a change in a partition, with its id, or false if the change is no event, as when an end moves only a
+// little. from is the offset of the event if the change was made between two messages; −1 if a message made the change.
 func Describe(c *fold.Change, partition int, from int64) (event.Event, bool) {
 	of, ok := typeOf(c)
 	if !ok {
@@ -40,7 +40,7 @@ func Describe(c *fold.Change, partition int, from int64) (event.Event, bool) {
 	return e, true
 }
 
-// typeOf returns what a change is, if it is an event.
+// typeOf returns the type of the event of a change, and whether the change is an event.
 func typeOf(c *fold.Change) (event.Type, bool) {
 	switch {
 	case c.Ended:
@@ -57,8 +57,8 @@ func typeOf(c *fold.Change) (event.Type, bool) {
 	return "", false
 }
 
-// movedFar reports whether an end has moved past another quantum since the closure began. What rules or people moved has no Before: it
-// is always an event.
+// movedFar reports whether the end of a closure has moved past another quantum since the closure began. A move by rules or people has no
+// Before, and is always an event.
 func movedFar(c *fold.Change) bool {
 	if c.Before.Nth == 0 {
 		return true
@@ -73,7 +73,7 @@ func quantum(c *fold.Change) time.Duration {
 	return max(time.Second, time.Duration(c.Rule.Window.Length(c.At)/8))
 }
 
-// DescribeControl returns the event of a control record, with its id: the owner of a partition has applied it before an offset.
+// DescribeControl returns the event, with its id, of a control record that the owner of a partition has applied before the offset from.
 func DescribeControl(c *schemas.Control, partition int, from int64) event.Event {
 	e := event.Event{
 		Type: event.Control, Time: timeOf(c.Time), Partition: partition, Offset: from, Action: c.Action.String(),
@@ -92,7 +92,7 @@ func DescribeControl(c *schemas.Control, partition int, from int64) event.Event 
 	return e
 }
 
-// DescribeRules returns the event of a change of rules before an offset, at log time now. Rules are named by their ids.
+// DescribeRules returns the event of a change of rules before the offset from, at log time now. It names the rules by their ids.
 func DescribeRules(before, after uint64, partition int, from, now int64) event.Event {
 	e := event.Event{
 		Type: event.RulesChanged, Time: timeOf(max(now, 0)), Partition: partition, Offset: from,
@@ -102,7 +102,8 @@ func DescribeRules(before, after uint64, partition int, from, now int64) event.E
 	return e
 }
 
-// describeGap returns the event that says of which offsets events may be missing, and how many; 0 if nobody counted them.
+// describeGap returns the event that says that events of the offsets from from until to, exclusive, may be missing. lost is how many; 0 if
+// that is not known.
 func describeGap(partition int, from, to, lost, now int64) event.Event {
 	return event.Event{
 		Type: event.Gap, Time: timeOf(max(now, 0)), Partition: partition, Offset: max(to-1, from), From: from, To: to, Lost: lost,

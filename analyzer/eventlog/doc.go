@@ -1,4 +1,4 @@
-// Package eventlog says which events follow from what a fold changed, and keeps those that the topic of events has not acknowledged.
+// Package eventlog makes events of what a fold changed, and keeps those that the topic of events has not acknowledged.
 //
 //	fold.Change, control record, rules ── Describe… ──▶ Event ──▶ Queue ── Batch, Ack ──▶ writer ──▶ events[p]
 //	                                                               │
@@ -8,33 +8,33 @@
 //
 // # None is missing
 //
-// An owner folds, commits and publishes without waiting for its events to be written. These rules hold nevertheless:
-//   - What the store says: of all offsets before its checkpoint, each event is in the topic or is a row of the store. Events that are
-//     not acknowledged are committed with the checkpoint that contains them, and deleted by a later one.
-//   - What heartbeats say: all events before their offset Events are in the topic. That is the offset of the oldest event that is not
-//     acknowledged, or else all that was folded. It is true for ever, whoever says it.
+// An owner folds, commits and publishes without waiting for its events to be written. Nevertheless these statements always hold:
+//   - The store: each event of an offset before its checkpoint is in the topic or is a row of the store. Events that are not acknowledged
+//     are committed with the checkpoint that contains them, and deleted by a later one.
+//   - Heartbeats: all events before the offset in their field Events are in the topic. That is the offset of the oldest event that is not
+//     acknowledged, or else the offset up to which all was folded. Once true, it stays true, whichever owner has sent it.
 //
-// An owner that starts folds again, and queues what lies at or behind the newest heartbeat's Events. It may start from
-//   - its own store, newer than Events: the rest is among the store's rows, or was acknowledged;
-//   - its own store, older than Events, as after a hand-over and back: what lies between is in the topic, and so is what the store still
-//     has of before. It is folded and not queued;
-//   - a snapshot: rows are not whole until the last one is in place, so nothing is queued before. A snapshot is announced only when all
-//     events before its end are acknowledged. So what lies behind its end is all that may be missing;
+// An owner that starts folds the end of the log again. It queues the events at or after Events of the newest heartbeat. It may start from
+//   - its own store, newer than Events: the other events are rows of the store, or were acknowledged;
+//   - its own store, older than Events, as when another owner had the partition meanwhile: the events between the two are in the topic, and
+//     so are the older ones that the store still has. Those offsets are folded, but their events are not queued;
+//   - a snapshot: the fold is not complete until the last row is in place, so no event is queued before. A snapshot is announced only when
+//     all events before its end are acknowledged. So only events after its end can be missing;
 //   - the log alone: as from a store that is empty;
-//   - memory-only, where the disk is full: the store is old and stays so, the topic goes on. That is an older store.
+//   - memory-only, because the disk is full: the store gets old while the topic goes on. This is the case of an older store.
 //
-// If none of this holds, the queue has a gap event for the offsets in question. So it is when events were not written before, when the
-// topic did not take any while a snapshot was announced all the same, and when the log no longer has what is to be folded again.
+// In all other cases the queue has a gap event for the offsets in question. These cases are: no topic of events was configured before; a
+// snapshot was announced although the topic took no events for a while; the log no longer has the records that must be folded again.
 //
-// What happens at a place between two messages (rules change, people decide) is applied, and so written, after the place was read back
-// from the control topic. Whoever comes next applies it there, too.
+// A change at a place between two messages (new rules, a decision of a person) is applied only when the owner has read the place back from
+// the control topic, and its event is written after that. So the next owner applies the change at the same place.
 //
-// Why not a mark in the topic of events, or a store that waits for acknowledgements? A mark in a heartbeat comes each second, and an
-// owner reads it with its claim. And a checkpoint that waits would hold up control records whenever the topic of events does.
+// Two other designs were not chosen. A mark in the topic of events is not needed: a heartbeat with the mark comes each second, and an owner
+// reads it with its claim. A checkpoint that waits for acknowledgements would hold up control records whenever the topic of events is away.
 //
 // # Bounds
 //
-// A Queue has MaxPending events and maxPendingBytes at most. What is beyond becomes one gap, at its place. Two kinds of events may come
-// with each message, and are thinned by rules that depend on the log alone: an end that moves is an event when it passes another eighth
-// of the window since the caller was closed; of equal warnings within an eighth of the window there is one.
+// A Queue holds at most MaxPending events and maxPendingBytes. Events beyond that become one gap at their place. Two kinds of events could
+// come with each message, and are thinned out by rules that depend on the log alone. An end that moves is an event when it passes another
+// eighth of the window since the caller was closed. Of equal warnings within an eighth of the window, only one is an event.
 package eventlog

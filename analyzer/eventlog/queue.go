@@ -9,22 +9,23 @@ import (
 	"github.com/509da70d/floodgate/store/rows"
 )
 
-// Bounds of a Queue. An event has some 400 bytes.
+// Bounds of a Queue. An event takes about 400 bytes.
 const (
 	MaxPending      = 16 << 10
 	maxPendingBytes = 8 << 20
 )
 
-// Queue is the events of one partition that the topic has not acknowledged, in the order of the log. Make one with NewQueue. The owner's goroutine adds events and commits them, and another one, the writer's, takes and acknowledges them.
+// Queue holds the events of one partition that the topic has not acknowledged, in the order of the log. Make one with NewQueue. The owner's
+// goroutine adds events and commits them. Another one, the writer's, takes and acknowledges them.
 type Queue struct {
 	mu      sync.Mutex // protects all below
 	items   []item     // the oldest first
-	bytes   int        // of items, about
+	bytes   int        // of items, an estimate
 	sent    uint64     // the number of the newest item that the writer has taken
-	acked   uint64     // and of the newest that is acknowledged
+	acked   uint64     // the number of the newest item that is acknowledged
 	next    uint64     // number of the next item: 1 or more
-	reached int64      // all before this offset was folded, and its events were added
-	begin   int64      // events before this offset are in the topic: Add passes over them
+	reached int64      // all records before this offset were folded, and their events added
+	begin   int64      // events before this offset are in the topic: Add ignores them
 	warned  map[warning]struct{}
 	since   since
 	removed []rows.Change // rows to delete from the store
@@ -36,18 +37,18 @@ type Queue struct {
 type item struct {
 	number uint64
 	event  event.Event
-	low    int64  // the offset that the event is about: of a gap, its first
-	bytes  int    // about
+	low    int64  // the offset of the event; the first one of a gap
+	bytes  int    // an estimate
 	stored uint64 // rows.Sum of its row in the store; 0 if it has none
-	dirty  bool   // its row is not that of the event
+	dirty  bool   // the store does not hold the event in its present form
 }
 
 // Stats is what a Queue has seen since it was made.
 type Stats struct {
 	Pending int                   // events that are not acknowledged
 	Gaps    uint64                // gap events
-	Lost    uint64                // events that a gap stands for, because they did not fit
-	Written map[event.Type]uint64 // acknowledged, by type; copies count again
+	Lost    uint64                // events that did not fit, so that a gap stands for them
+	Written map[event.Type]uint64 // events that were acknowledged, by type; copies count again
 }
 
 // NewQueue returns an empty queue.
@@ -65,8 +66,7 @@ func (q *Queue) Reset() {
 	q.sent, q.acked, q.next, q.reached, q.begin = 0, 0, 1, 0, 0
 }
 
-// Begin makes the queue take events of the offsets from an offset on. Those before it are in the topic: what a store still had of them
-// is dropped.
+// Begin makes the queue accept events from an offset on. Events before it are in the topic: the queue drops those that a store still had.
 func (q *Queue) Begin(from int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -78,8 +78,8 @@ func (q *Queue) Begin(from int64) {
 	q.nudge()
 }
 
-// Add adds an event that has an id. One of an offset before Begin is in the topic already. What does not fit becomes a gap. Add never
-// waits.
+// Add adds an event that has an id. It ignores an event of an offset before Begin, which is in the topic already. Events that do not fit
+// become a gap. Add never waits.
 func (q *Queue) Add(e *event.Event) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -135,7 +135,7 @@ func (q *Queue) drop() {
 	}
 }
 
-// Reach says that all before an offset was folded, and its events were added.
+// Reach notes that all records before an offset were folded, and their events added.
 func (q *Queue) Reach(next int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -149,13 +149,13 @@ func (q *Queue) Mark() int64 {
 	mark := q.reached
 	for i := range q.items {
 		if mark = min(mark, q.items[i].low); q.items[i].event.Type != event.Gap {
-			break // what follows is no older
+			break // later items are not older
 		}
 	}
 	return mark
 }
 
-// Newest returns the number of the newest event; 0 if there was none.
+// Newest returns the number of the newest item; 0 if there was none.
 func (q *Queue) Newest() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -173,14 +173,14 @@ func (q *Queue) Acked(number uint64) bool {
 func (q *Queue) nudge() {
 	select {
 	case q.wake <- struct{}{}:
-	default: // it is awake
+	default: // a wake-up is pending already
 	}
 }
 
-// Wake receives when there may be something to take.
+// Wake returns a channel that receives when there may be something to take.
 func (q *Queue) Wake() <-chan struct{} { return q.wake }
 
-// Batch returns copies of the oldest events, so many at most, for the writer to write, and the number of the last of them for Ack.
+// Batch returns copies of the oldest events, at most so many, for the writer. last is the number of the last of them, for Ack.
 func (q *Queue) Batch(most int) (list []event.Event, last uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -195,7 +195,7 @@ func (q *Queue) Batch(most int) (list []event.Event, last uint64) {
 	return list, last
 }
 
-// identified returns the event with its id: a gap has none while it grows.
+// identified returns the event with its id. A gap gets its id here, because it may have grown until now.
 func (it *item) identified() event.Event {
 	if it.event.ID == "" {
 		it.event.Identify()
@@ -203,7 +203,7 @@ func (it *item) identified() event.Event {
 	return it.event
 }
 
-// Ack says that all events up to a number are in the topic.
+// Ack notes that all events up to a number are in the topic.
 func (q *Queue) Ack(last uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -232,7 +232,7 @@ func (q *Queue) Stats() Stats {
 	return s
 }
 
-// sizeOf returns about how many bytes an event takes in memory and as JSON.
+// sizeOf returns about how many bytes an event takes, in memory and as JSON.
 func sizeOf(e *event.Event) int {
 	return 400 + 2*(len(e.Caller.ID)+len(e.Caller.IDBase64)) + len(e.Author) + len(e.Reason)
 }
@@ -243,7 +243,7 @@ type warning string
 // maxWarned is how many warnings are remembered.
 const maxWarned = 4096
 
-// repeats reports whether an equal warning was added not long ago; mu is held.
+// repeats reports whether an equal warning is remembered, and remembers this one; mu is held.
 func (q *Queue) repeats(e *event.Event) bool {
 	key := warning(e.ID)
 	if _, is := q.warned[key]; is {

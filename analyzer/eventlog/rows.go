@@ -10,13 +10,14 @@ import (
 	"github.com/509da70d/floodgate/store/rows"
 )
 
-// Rows of the store, all with keys that begin with fold.EventRow. The key alone has the version: where it is, all events before the
-// checkpoint are in the topic or in the store. The others end in the number of an event, and hold its JSON.
+// Events are rows of the store whose keys begin with fold.EventRow. The row whose key is that byte alone has the version: if it exists, all
+// events before the checkpoint are in the topic or in the store. The keys of the other rows end in the number of an event, and their values
+// are its JSON.
 const sinceVersion = 1
 
 var errRow = errors.New("bad row of events in store")
 
-// since is the row that says that the store is complete.
+// since is the row that says that the store has all events that the topic lacks.
 type since struct {
 	known  bool   // the store was committed together with events
 	stored uint64 // rows.Sum of the row; 0 if the store has none
@@ -49,7 +50,7 @@ func (q *Queue) TakeDirty() (set, removed []rows.Change) {
 	return set, removed
 }
 
-// Forget empties the queue, where there is no topic any more, and returns the rows that the next checkpoint deletes.
+// Forget empties the queue, because there is no topic of events any more. It returns the rows that the next checkpoint deletes.
 func (q *Queue) Forget() (removed []rows.Change) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -63,14 +64,14 @@ func (q *Queue) Forget() (removed []rows.Change) {
 	return removed
 }
 
-// Dirty reports whether the store has rows of events that are acknowledged by now.
+// Dirty reports whether the store still has rows of events that are acknowledged.
 func (q *Queue) Dirty() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.removed) > 0
 }
 
-// Restore takes a row of the store, in any order. Begin follows the last one.
+// Restore adds a row of the store. The rows may come in any order. Call Begin after the last one.
 func (q *Queue) Restore(key, value []byte) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -100,8 +101,8 @@ func (q *Queue) Restore(key, value []byte) error {
 	return nil
 }
 
-// Complete reports whether the store that was restored has all events before its checkpoint that are not in the topic. One that was
-// written while there was no topic of events does not.
+// Complete reports whether the restored store has all events before its checkpoint that are not in the topic. A store that was last
+// committed without a topic of events does not.
 func (q *Queue) Complete() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/509da70d/floodgate/store/rows"
 )
 
-// Piece is a part of a snapshot. What is set of it is written in the order of its fields.
+// Piece is a part of a snapshot. Those of Begin, Rows and End that are set are written in this order.
 type Piece struct {
 	Begin   *pb.StateBegin // begins a cycle; without its senders
 	Senders []fold.Sender
@@ -20,10 +20,10 @@ type Piece struct {
 	End     bool  // ends the cycle
 }
 
-// maxSenders bounds the senders of one begin, which then has less than 256 KiB beside the text of the rules.
+// maxSenders bounds the senders of one begin, so that they take less than 256 KiB. The text of the rules comes in addition.
 const maxSenders = 4096
 
-// records returns the records of a piece but its end.
+// records returns the records of a piece, except its end.
 func (p *Piece) records(epoch, cycle uint64) []*pb.StateRecord {
 	var list []*pb.StateRecord
 	if p.Begin != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// ErrIncomplete says that there is no complete snapshot where one was looked for. Test with errors.Is.
+// ErrIncomplete says that there is no complete snapshot at the place where it was searched. Test with errors.Is.
 var ErrIncomplete = errors.New("no complete snapshot")
 
 // IgnoreIncomplete returns nil in place of an ErrIncomplete, for a caller that goes on without a snapshot.
@@ -27,8 +27,8 @@ type Reader struct {
 	config kafkaio.CursorConfig
 }
 
-// NewReader returns a reader of one partition of the topic; retry decides about attempts that fail, and
-// logger gets what cannot be read; nil discards. It does no I/O.
+// NewReader returns a reader of one partition of the topic. retry decides whether failed attempts are repeated. logger reports what cannot
+// be read; nil discards. It does no I/O.
 func NewReader(log kafkaio.Fetcher, topic string, partition int, retry kafkaio.Retry, logger *slog.Logger) *Reader {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
@@ -43,8 +43,7 @@ func (r *Reader) Range(ctx context.Context) (start, end int64, err error) {
 	return kafkaio.NewCursor(r.log, r.config).Range(ctx)
 }
 
-// each calls f for each record from one offset up to another, and with nil where some could not be read. An error of f ends
-// it.
+// each calls f for each record from one offset up to another, and with nil where some could not be read. An error of f ends the reading.
 func (r *Reader) each(ctx context.Context, from, to int64, f func(offset int64, rec *pb.StateRecord) error) error {
 	c := r.config
 	c.Offset = max(from, 0)
@@ -100,7 +99,7 @@ func (r *Reader) BeginAt(ctx context.Context, from int64) (begin *pb.StateBegin,
 	return begin, IgnoreIncomplete(err)
 }
 
-// firstStep is how far back from the end the newest snapshot is looked for at first; it grows eightfold.
+// firstStep is how many offsets before the end Newest begins its search. Each further step goes back eight times as far.
 const firstStep = 256
 
 // Newest returns the offset in state[p] where the newest complete snapshot begins, for a reader that has no heartbeat to

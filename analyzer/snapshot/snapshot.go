@@ -9,12 +9,11 @@ import (
 	"github.com/509da70d/floodgate/schemas/pb"
 )
 
-// Snapshot is a complete cycle of state[p]. Its rows are read again by Reader.EachRow: a table of them need not fit into memory
-// twice.
+// Snapshot is a complete cycle of state[p]. Reader.EachRow reads its rows again, so that a table of them need not be in memory twice.
 type Snapshot struct {
 	Begin   *pb.StateBegin // without senders
 	Senders []fold.Sender
-	Last    int64 // the newest offset of requests[p] that a row is as of, …
+	Last    int64 // the newest offset of requests[p] that any row is as of, …
 	Placed  int64 // … and the offset of the control topic behind the last place
 	Rows    int64 // how many rows it has
 
@@ -22,8 +21,7 @@ type Snapshot struct {
 	end  int64 // offset in state[p] behind its end
 }
 
-// At reads the snapshot that begins at an offset of state[p]. The error is ErrIncomplete where there is
-// no complete one.
+// At reads the snapshot that begins at an offset of state[p]. The error is ErrIncomplete if there is no complete one there.
 func (r *Reader) At(ctx context.Context, from int64) (*Snapshot, error) {
 	start, end, err := r.Range(ctx)
 	if err != nil {
@@ -55,8 +53,8 @@ func (r *Reader) At(ctx context.Context, from int64) (*Snapshot, error) {
 // errEnded ends the search for a snapshot's end.
 var errEnded = errors.New("ended")
 
-// EachRow reads a snapshot again and calls f for each of its rows, in the order of the offsets that they are as of. Copies
-// that came late are passed over.
+// EachRow reads a snapshot again and calls f for each of its rows, in the order of the offsets that they are as of. It skips copies that
+// came late.
 func (r *Reader) EachRow(ctx context.Context, s *Snapshot, f func(row *pb.StateRow) error) error {
 	last := asOf{s.Begin.GetOffset(), s.Begin.GetPlaced()}
 	return r.each(ctx, s.from, s.end, func(_ int64, rec *pb.StateRecord) error {
@@ -68,10 +66,11 @@ func (r *Reader) EachRow(ctx context.Context, s *Snapshot, f func(row *pb.StateR
 	})
 }
 
-// asOf is what a row is as of: an offset of requests[p], and that of the control topic behind the last place.
+// asOf says what a row is as of: an offset of requests[p], and the offset of the control topic behind the last place.
 type asOf struct{ next, placed int64 }
 
-// reach moves on to a row, and reports whether that row does not come from before: a copy that came late does.
+// reach moves on to a row, and returns true. If the row is as of an earlier place than the last one, it is a late copy, and reach returns
+// false.
 func (a *asOf) reach(row *pb.StateRow) bool {
 	next, placed := row.GetNext(), row.GetPlaced()
 	if next < a.next || next == a.next && placed < a.placed {
@@ -81,8 +80,8 @@ func (a *asOf) reach(row *pb.StateRow) bool {
 	return true
 }
 
-// finder finds out whether a snapshot is complete. Only records of one cycle count: that of the first begin. Records of a
-// replaced owner in between, and copies, do no harm.
+// finder finds out whether a snapshot is complete. Only records of one cycle count: the cycle of the first begin. Copies, and records that
+// a replaced owner wrote in between, are ignored.
 type finder struct {
 	Snapshot
 
@@ -132,7 +131,7 @@ func (f *finder) takeBegin(b *pb.StateBegin) {
 	b.Dedupe = nil
 }
 
-// missing returns an ErrIncomplete if something is missing before the end of the snapshot.
+// missing returns an ErrIncomplete if a part, a row or a readable record is missing before the end of the snapshot.
 func (f *finder) missing(end *pb.StateEnd) error {
 	switch {
 	case len(f.parts) != int(f.Begin.GetParts()): // bounded by DecodeState

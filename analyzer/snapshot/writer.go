@@ -19,8 +19,8 @@ type WriterConfig struct {
 	Logger    *slog.Logger             // nil discards
 }
 
-// Writer is the only writer of state[p]. It writes one Piece at a time, with one request in flight, and nothing without a
-// lease. What it gets was copied out of the fold, so that the fold never waits for it.
+// Writer is the only writer of state[p]. It writes one Piece at a time, with one request in flight, and writes nothing without a lease. The
+// pieces are copies of what the fold holds, so that the fold never waits for the Writer.
 //
 // One goroutine calls Run. Another one, the owner's, calls SetEpoch before that, then Start, Busy and Mark.
 // Complete, CompleteSince and Cycles may be called from any goroutine.
@@ -28,7 +28,7 @@ type Writer struct {
 	appender *kafkaio.Appender
 	logger   *slog.Logger
 	pieces   chan Piece
-	done     chan struct{} // a token when the Writer may have become free
+	done     chan struct{} // has a token when the Writer may have become free
 	busy     atomic.Bool
 	complete atomic.Int64
 	cycles   atomic.Uint64
@@ -55,13 +55,13 @@ func NewWriter(log kafkaio.Producer, c WriterConfig) *Writer {
 	}
 }
 
-// SetEpoch sets the epoch to write under, and what Complete returns until a cycle is complete.
+// SetEpoch sets the epoch to write under. complete is what Complete returns until a cycle is complete.
 func (w *Writer) SetEpoch(epoch uint64, complete int64) {
 	w.epoch = epoch
 	w.complete.Store(complete)
 }
 
-// Complete returns 1 + the offset where the last complete snapshot began, 0 if there is none: heartbeats announce it.
+// Complete returns 1 + the offset where the last complete snapshot began; 0 if there is none. Heartbeats announce it.
 func (w *Writer) Complete() int64 { return w.complete.Load() }
 
 // Cycles returns how many cycles were completed since the Writer was made.
@@ -78,7 +78,7 @@ func (w *Writer) CompleteSince() time.Time {
 // Busy reports whether a piece is being written.
 func (w *Writer) Busy() bool { return w.busy.Load() }
 
-// Done returns a channel that receives when a piece was written. Look at Busy then: an old token may have been left.
+// Done returns a channel that receives when a piece was written. Check Busy after that, because the token may be an old one.
 func (w *Writer) Done() <-chan struct{} { return w.done }
 
 // Start gives the Writer a piece. It must not be busy. It never waits.
@@ -109,15 +109,15 @@ func (w *Writer) Run(ctx context.Context) {
 // maxBatch bounds one request, in bytes: topics take batches of 1 MiB. A single record may be larger.
 const maxBatch = 512 << 10
 
-// write writes a piece. An error means that it cannot be written at all, or that ctx has ended. A copy after a lost answer
-// does no harm: readers pass over it.
+// write writes a piece. An error means that the piece cannot be written at all, or that ctx has ended. A copy after a lost answer does no
+// harm, because readers skip it.
 func (w *Writer) write(ctx context.Context, p Piece) error {
 	if p.Begin != nil {
 		w.cycle++
 		w.rows = 0
 		w.began = time.Now()
 	}
-	w.rows += int64(len(p.Rows)) // also those that cannot be written: the snapshot is incomplete then
+	w.rows += int64(len(p.Rows)) // also rows whose write fails: the snapshot is incomplete then
 	first, err := w.append(ctx, p.records(w.epoch, w.cycle))
 	if err != nil {
 		return err
