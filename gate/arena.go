@@ -21,7 +21,7 @@ const (
 	chunkSize = 32 << 10
 )
 
-// maxChunks keeps every ref below the bits that closures have beside it.
+// maxChunks bounds the chunks, so that every ref is less than earlyBit: the bits from there on are flags of a closure.
 const maxChunks = earlyBit / (chunkSize / granule)
 
 // newArena returns an arena with room for at least size bytes in pieces of up to maxRecord.
@@ -92,7 +92,8 @@ func (a *arena) putTerms(t terms) uint32 {
 	return ref
 }
 
-// terms returns the terms of a closure that is no share, by the field of that name. The rule lies in memory that never changes.
+// terms returns the terms to which the field terms of a closure refers. The closure must not be a share. The rule's name lies in memory
+// that never changes.
 func (a *arena) terms(ref uint32) terms {
 	b := a.bytes(ref &^ termBits)
 	rule := b[termsHead:]

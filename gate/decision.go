@@ -94,8 +94,8 @@ func (s *Set) apply(d *schemas.Decision, now int64) {
 	w.counts.applied++
 }
 
-// spans returns when a decision's gate is closed. The first closure ends without jitter if the next one is known: that was
-// predicted for a caller that goes on from the end of the first, and would be over before a late gate has opened.
+// spans returns when a gate is closed by a decision, with jitter. The first closure gets no jitter if a next one is known. The next one
+// was predicted for a caller that continues when the first one ends, and could be over before a gate that opens late.
 func (s *Set) spans(d *schemas.Decision) [2]schemas.Span {
 	spans := [...]schemas.Span{{CloseAt: d.CloseAt, Until: d.Until, Early: d.Early}, d.Next}
 	jitter := s.options.MaxJitter

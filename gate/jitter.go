@@ -11,8 +11,8 @@ import (
 // than is gained: few callers reopen at the same moment.
 const jitterFrom = 10 * time.Second
 
-// reopens returns when a caller's gate reopens after a closure, in Unix nanoseconds: at its Until, clamped, plus the jitter. An
-// early closure has none, because it is not counted that the caller is over its limit. maxJitter is 0 if a next closure follows.
+// reopens returns when a caller's gate reopens after a closure, in Unix nanoseconds: at its Until, clamped, plus the jitter. An early
+// closure has no jitter, because the caller has not been counted to be over its limit. Pass 0 as maxJitter if a next closure follows.
 func reopens(caller schemas.Caller, s schemas.Span, maxJitter time.Duration) int64 {
 	if s.Until <= s.CloseAt {
 		return s.Until

@@ -74,7 +74,7 @@ func bounded(from, until int64) bool {
 	return from < until && 0 < length && length <= int64(schemas.MaxClosure) // < 0 where it overflowed
 }
 
-// holds reports whether a decision has a share that has not ended.
+// holds reports whether s is a share that has not ended at now.
 func holds(s *schemas.Share, now int64) bool { return s != nil && now < s.Until }
 
 // fingerprint is equal for equal shares, and nearly never for others.
@@ -87,7 +87,7 @@ func fingerprint(s *schemas.Share) uint64 {
 	return h
 }
 
-// share returns the share of a closure, by its field terms.
+// share returns the share to which the field terms of a closure refers.
 func (a *arena) share(ref uint32) *share {
 	ref &^= termBits
 	return (*share)(unsafe.Pointer(&a.chunks[ref/(chunkSize/granule)][ref%(chunkSize/granule)*granule])) // aligned to granule

@@ -10,12 +10,12 @@ type sharedCallers struct {
 	callers uint8         // a bit for each, by index
 	last    *closedCaller // the last of them
 	at      int64         // when it was looked at
-	only    closure       // its share, as findShares says; zero if there is none, or several count
+	only    closure       // the share of last that holds; zero if there is none, or if more than one may hold
 }
 
-// findShares notes that caller i has shares. It reports whether a closure that is no share closes the caller at a time. only is
-// the share that holds then, if all of the caller's shares have one cell: they are of one rule, and so no other one holds. That
-// is nearly always so, and then no other function looks through the closures again.
+// findShares notes that caller i has shares. It reports whether a closure that is no share closes the caller at a time. It sets
+// shared.only to the share that holds then, if all shares of the caller have one cell: they are of one rule, and at most one of them
+// holds. That is nearly always so, and then no other function needs to look through the closures again.
 func (s *Set) findShares(shared *sharedCallers, t *table, i int, cc *closedCaller, at int64) (closes bool) {
 	shared.callers |= 1 << (uint(i) % MaxCallers)
 	shared.last, shared.at, shared.only = cc, at, closure{}
@@ -60,8 +60,8 @@ func (s *Set) checkShares(v *Verdict, t *table, c *Callers, shared *sharedCaller
 	return v.addShare(t, i, &f, now, counter)
 }
 
-// pass counts a request as demand of the caller that has a share, and takes a permit of it. It returns when the period began, and
-// whether there was a permit.
+// pass counts a request as demand under a share, and takes a permit of it. It returns when the period began, and whether there was a
+// permit.
 func (s *Set) pass(sh *share, at int64) (start int64, ok bool) {
 	cell := s.cells.at(sh.cell)
 	cell.count(at)
@@ -140,9 +140,9 @@ func (s *Set) shareHolds(t *table, c closure, at int64, now time.Time) bool {
 		(s.policy != Open || s.liveness.freshness(t.arena.termsOf(c).partition, now) != Stale)
 }
 
-// spend takes a permit of each of a caller's shares. If an enforcing one has none left, the permits of the others are given
-// back, and *f says so, as it does for a shadow share without permits. f is zero before. took has a bit for each permit taken, by the
-// closure's index. (A caller with more than 64 closures pays for the permits of those beyond.)
+// spend takes a permit of each of a caller's shares. If an enforcing share has none left, spend gives the other permits back, and notes
+// the share in *f. It also notes a shadow share without permits. *f must be zero before the call. took has a bit for each permit taken,
+// by the index of the closure. (Of a caller with more than 64 closures, the permits of those beyond are not given back.)
 func (s *Set) spend(t *table, cc *closedCaller, at int64, now time.Time, f *finding) (took uint64) {
 	for i := range cc.len() {
 		c := cc.closure(i)
@@ -164,7 +164,7 @@ func (s *Set) spend(t *table, cc *closedCaller, at int64, now time.Time, f *find
 	return took
 }
 
-// refuse adds that a share of a caller, which is closure c, has no permit left in the period that begins at start.
+// refuse notes that a share has no permit left in the period that begins at start. The share is closure c of the caller.
 func (f *finding) refuse(cc *closedCaller, c closure, sh *share, start int64) {
 	end := min(start+sh.period, c.until)
 	if end < start {

@@ -7,12 +7,13 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// maxHeld is how many shares of one rule a caller has at most besides the newest: those that hold until it begins.
+// maxHeld is how many older shares of one rule a caller has at most: those that hold until the newest one begins.
 const maxHeld = 3
 
-// sharesOf appends the shares that a caller has by a decision with a share: that one, and those before it, until it begins. A
-// share begins when a period of it begins, so that no two of a rule are in force in one period: if it comes after its From while
-// another is in force, that one holds until the next period. If all cells are in use, the share is ignored.
+// sharesOf appends the shares that a caller has after a decision with a share: the new share, and older ones until it begins. A share
+// begins when one of its periods begins, so that two shares of a rule never hold in one period. If the decision comes after the share's
+// From while another share holds, the other one holds until the next period. If all cells are in use, the new share is ignored. If the
+// caller has too many closures, nothing is appended.
 func (s *Set) sharesOf(closures []closure, old *closedCaller, d *schemas.Decision, terms uint32, now int64) []closure {
 	w := &s.writer
 	if len(closures) > maxClosures-maxHeld-1 {
@@ -85,8 +86,8 @@ func (w *writer) sharesBefore(old *closedCaller, d *schemas.Decision, terms uint
 	return b
 }
 
-// heldUntil returns those of a rule's shares that hold until another one begins, each until the next one begins. It changes
-// the closures that it is given.
+// heldUntil returns the shares of a rule that hold before a newer one begins. Each of them ends when the next one begins. It changes the
+// closures that it is given.
 func (w *writer) heldUntil(others []closure, begins, now int64) []closure {
 	held := others[:0]
 	for i, c := range others {

@@ -175,8 +175,8 @@ func (s *Set) judge(f *finding, t *table, cc *closedCaller, now time.Time) {
 	}
 }
 
-// chain returns when a caller that is closed until a time is open again: a closure of the same mode that begins before
-// that time, or at it, keeps the caller closed.
+// chain returns when a caller that is closed until a time is open again. Closures of the same mode that begin at that time or before
+// keep it closed. Shares do not count.
 func (cc *closedCaller) chain(until int64, enforced bool) int64 {
 	for grown := true; grown; {
 		grown = false

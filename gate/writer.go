@@ -136,8 +136,8 @@ func (s *Set) put(slot int, old *closedCaller, caller subject, hash uint64, clos
 	*w.counted.of(w.table.arena.caller(ref).countedAs())++
 }
 
-// stricter reports whether a closure is stricter than another one: it is a share, or enforces, or begins before the other (those in force
-// begin together), or ends later.
+// stricter reports whether a closure is stricter than another one: shares come first, then enforcing closures, then those that begin
+// earlier (all that are in force begin together), then those that end later.
 func (c closure) stricter(other closure, now int64) bool {
 	switch from, otherFrom := max(c.closeAt, now), max(other.closeAt, now); {
 	case c.share() != other.share():

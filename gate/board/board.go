@@ -24,13 +24,13 @@ type Options struct {
 	MaxClosures    int // callers, counted once for each rule that closes them; 0 is defaultMaxClosures, at most 1 << 30
 	MaxSubscribers int // 0 is defaultMaxSubscribers
 
-	// FirstChange is the number of the first change, less one. With the process's start in Unix nanoseconds, a subscriber that
-	// comes from another process is not mistaken for one that has read this board.
+	// FirstChange is one less than the number of the first change. Set it to the start of the process in Unix nanoseconds: then a number
+	// that a subscriber got from another process is not taken for a number of this board.
 	FirstChange uint64
 }
 
-// Board holds the closures in force. New makes one. All methods may be called from any goroutine. Each works in
-// pieces of at most 1024 decisions, and lets the others in between two of them.
+// Board holds the closures in force. New makes one. All methods may be called from any goroutine. Expire, After, All and subscriptions
+// release the lock after each 1024 decisions.
 type Board struct {
 	options Options
 	lost    atomic.Uint64 // how often a subscriber lost changes
@@ -41,9 +41,9 @@ type Board struct {
 	loaded  int                // of parts
 	changes [MaxChanges]change // a ring: change number n is at n % MaxChanges
 	changed uint64             // the number of the newest change
-	floor   uint64             // changes up to this one are not in the ring: there were other partitions then
+	floor   uint64             // changes up to this number are not in the ring: they were before New or before the last Resize
 	wake    chan struct{}      // closed and replaced after each change
-	beats   chan struct{}      // the same after each heartbeat
+	beats   chan struct{}      // closed and replaced after each heartbeat
 	counts  counts
 }
 
@@ -71,11 +71,11 @@ func New(o Options) *Board {
 	}
 }
 
-// Apply applies decisions that schemas.Fence has let pass, in the order of the log. A decision is absolute: to apply it again
-// changes nothing. It is in force as long as any of its two closures or its share is not over. Decisions of partitions that
-// Resize did not announce are dropped and counted, and so are those that are older than what is held.
+// Apply applies decisions that schemas.Fence has accepted, in the order of the log. A decision is absolute: to apply it again changes
+// nothing. It is in force until both its closures and its share are over. Apply drops and counts decisions of partitions that Resize did
+// not announce, and decisions that are older than the one that the board holds.
 //
-// While a partition is loading, its decisions are what was in force before, and no changes.
+// While a partition is loading, its decisions are not reported as changes, because they were in force before.
 func (b *Board) Apply(ds []schemas.Decision, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,7 +96,7 @@ func (b *Board) Apply(ds []schemas.Decision, now time.Time) {
 	}
 }
 
-// apply applies one decision, and says what that changed.
+// apply applies one decision, and returns what changed; None if nothing did.
 func (b *Board) apply(d *schemas.Decision, now int64) Kind {
 	of, rule := callerOf(d.Caller), unique.Make(d.Rule)
 	slot := b.table.find(of, rule)
@@ -152,7 +152,7 @@ func (b *Board) Expire(now time.Time) {
 	}
 }
 
-// expire reports whether there are more.
+// expire removes at most expireAtOnce closures that have ended, and reports whether there may be more.
 func (b *Board) expire(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -199,11 +199,11 @@ type Numbered struct {
 	Decision schemas.Decision
 }
 
-// pieces is how many places are looked at before others are let in.
+// pieces is how many places a reader looks at before it releases the lock.
 const pieces = 1024
 
-// After returns the decisions in force that arrived behind a number, in their order: at most limit of them, and at most 1024. The
-// next call takes the number of the last one. If none is returned, there are no more.
+// After returns decisions in force whose numbers are higher than number, in the order of their numbers: at most limit of them, and at
+// most 1024. Pass the number of the last one to get the next page. An empty page means that there are no more.
 func (b *Board) After(number uint64, limit int) (page []Numbered) {
 	limit = min(limit, pieces)
 	for more := limit > 0; more && len(page) == 0; {
@@ -253,7 +253,7 @@ func (b *Board) Changes(limit int) []Event {
 	return list
 }
 
-// oldest returns the number behind which the ring has all changes.
+// oldest returns a number: the ring has all changes with higher numbers.
 func (b *Board) oldest() uint64 {
 	if b.changed-b.floor > MaxChanges {
 		return b.changed - MaxChanges

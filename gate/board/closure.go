@@ -43,7 +43,7 @@ func (c *closure) set(d *schemas.Decision) {
 	c.share, c.evidence = d.Share, d.Evidence
 }
 
-// decision undoes set.
+// decision returns the decision that set has stored.
 func (c *closure) decision() schemas.Decision {
 	return schemas.Decision{
 		Rule: c.rule.Value(), RuleVersion: c.version, Caller: schemas.Caller{Kind: c.caller.kind.Value(), ID: c.caller.id},

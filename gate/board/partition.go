@@ -13,11 +13,12 @@ import (
 type partition struct {
 	heartbeat schemas.Heartbeat // the newest one of the highest epoch; of epoch 0 if there was none
 	heard     time.Time         // when it was received
-	loaded    bool              // what it held at the start was read
-	missing   int               // cycles of repeats until everything that was dropped has come again
+	loaded    bool              // all that the partition held at the start has been applied
+	missing   int               // complete cycles of repeats to wait for, until all dropped decisions have come again
 }
 
-// cyclesToMend is the number of cycles of repeats after which one of them has surely begun after a drop.
+// cyclesToMend is how many cycles of repeats must complete after a drop. The first of them may have begun before the drop; the second
+// began after it.
 const cyclesToMend = 2
 
 // drop counts a decision that found no room.
@@ -37,7 +38,7 @@ func (b *Board) Resize(n int) {
 		parts[i].loaded = false
 	}
 	if b.parts = parts; b.loaded > 0 {
-		b.changed++ // no change, but the place behind which subscribers cannot go on
+		b.changed++ // this number is no change: subscribers with a lower one get Lost
 		b.floor = b.changed
 	}
 	b.loaded = 0

@@ -15,30 +15,32 @@ var (
 	errClosed      = errors.New("subscription is closed")
 )
 
-// Subscription gives what is in force and each change, in an order that leads to what is in force: Subscribe makes one. One
-// goroutine may use it; Close may be called by any, and once more.
+// Subscription gives the decisions in force, and each change after that. A subscriber that applies all events in their order (see
+// Collect) holds what is in force. Subscribe makes one. One goroutine may use it. Close may be called by any goroutine, and more than
+// once.
 type Subscription struct {
 	board  *Board
 	closed chan struct{}
 	once   sync.Once
 
 	at      uint64 // the number of the newest change that was given
-	lost    bool   // Lost is due
+	lost    bool   // the next event is Lost
 	missed  uint64
-	begun   []bool // partitions whose closures were given, or are
+	begun   []bool // by partition, whether its closures were given, or are being given
 	loaded  int    // of begun
 	walk    walk
 	current bool // Current was given
 }
 
-// walk is how far the closures in force are given.
+// walk says which closures in force are still to be given.
 type walk struct {
-	parts        []bool // of these partitions
-	number, last uint64 // behind number, up to last
+	parts        []bool // of which partitions; nil: no closures are left
+	number, last uint64 // of closures: above number, and at most last
 }
 
-// Subscribe begins behind the change with the number after, if the board still has all changes since. Otherwise, and with 0, it begins
-// with all that is in force. If after is not 0 and changes since are missing, the first event is Lost, without a count.
+// Subscribe returns a subscription to the changes after the one with the number after, if the board is ready and still has all of them.
+// Otherwise, or if after is 0, the subscription first gives all that is in force. If after is not 0 and changes are missing, the first
+// event is Lost, without a count.
 //
 // Subscribe fails if the board has Options.MaxSubscribers subscriptions. Call Close at the end.
 func (b *Board) Subscribe(after uint64) (*Subscription, error) {
@@ -71,12 +73,12 @@ func (s *Subscription) Close() {
 	})
 }
 
-// Next returns the next event, and waits for it until ctx ends. If the error is that of ctx, Next may be called again. Else the
+// Next waits for the next event and returns it. After the error of ctx, Next may be called again. Any other error means that the
 // subscription is closed.
 //
-// First comes all that is in force, as InForce, in the order in which the board learnt of it, with the changes that are made
-// meanwhile; then Current, once the board is ready; then changes. A subscriber that was so slow that the board has forgotten
-// changes gets Lost, and then all of this again.
+// The first events are all that is in force, as InForce, in the order in which the board learnt of it, together with the changes that
+// are made meanwhile. When the board is ready, Current follows, and after it only changes. If a subscriber is so slow that the ring no
+// longer has a change that it has not read, it gets Lost, and then all of this again.
 func (s *Subscription) Next(ctx context.Context) (Event, error) {
 	for {
 		e, wake := s.next()
@@ -96,7 +98,8 @@ func (s *Subscription) Next(ctx context.Context) (Event, error) {
 	}
 }
 
-// next returns the next event. If there is none, it returns a channel to wait at, or nil if it has only looked at a piece.
+// next returns the next event. If there is none now, it returns a channel to wait on. If it returns neither, it has more to look at:
+// call it again.
 func (s *Subscription) next() (Event, <-chan struct{}) {
 	b := s.board
 	b.mu.RLock()
@@ -107,7 +110,7 @@ func (s *Subscription) next() (Event, <-chan struct{}) {
 	switch {
 	case s.lost:
 		return s.restart(), nil
-	case s.at < b.changed: // first: what is in force is given as of the newest change
+	case s.at < b.changed: // changes come first, so that closures in force are given as of the newest change
 		s.at++
 		return b.event(s.at), nil
 	case s.walk.parts != nil:
@@ -131,8 +134,8 @@ func (s *Subscription) restart() Event {
 	return e
 }
 
-// begin begins to give the closures of the partitions that were loaded since. Changes of these partitions are in the ring from
-// then on.
+// begin starts a walk over the closures of the partitions that were loaded since the last walk. Changes of these partitions are in the
+// ring from then on.
 func (s *Subscription) begin() {
 	b := s.board
 	s.walk = walk{parts: make([]bool, len(b.parts)), last: b.table.arrived}

@@ -141,7 +141,7 @@ func (t *table) unlink(slot int32) {
 	}
 }
 
-// rebuild frees the memory of a time when there were many more closures.
+// rebuild moves all closures to new pages and maps. This frees the memory that was needed when there were many more closures.
 func (t *table) rebuild() {
 	old := *t
 	t.pages, t.free, t.callers, t.order, t.holes = nil, noSlot, map[caller]int32{}, nil, 0
@@ -165,8 +165,8 @@ func (t *table) search(number uint64) (int, bool) {
 	return slices.BinarySearchFunc(t.order, number, func(p place, n uint64) int { return cmp.Compare(p.number, n) })
 }
 
-// after calls each for the closures that arrived behind a number, in their order, until it returns false or so many places were
-// looked at. It returns the number to go on behind, and whether there may be more.
+// after calls each for the closures whose numbers are higher than number, in the order of their numbers. It stops when each returns
+// false, or when it has looked at the given number of places. It returns the number to continue from, and whether there may be more.
 func (t *table) after(number uint64, places int, each func(*closure) bool) (last uint64, more bool) {
 	i, found := t.search(number)
 	if found {

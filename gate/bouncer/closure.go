@@ -37,7 +37,8 @@ func addressOf(c schemas.Caller) (netip.Addr, bool) {
 	return addr, err == nil && addr.Zone() == "" && schemas.CanonicalAddr(addr) == addr && addr.String() == c.ID
 }
 
-// spans returns the counted closures of a decision, as one where the second follows the first at once. Unused ones are zero.
+// spans returns the closures of a decision that are counted, and not only predicted. If the second begins no later than the first ends,
+// both are joined into one. Spans that are not used are zero.
 func spans(d *schemas.Decision) (all [2]schemas.Span) {
 	if !d.Early && d.Until > d.CloseAt {
 		all[0] = schemas.Span{CloseAt: d.CloseAt, Until: d.Until}
@@ -52,13 +53,13 @@ func spans(d *schemas.Decision) (all [2]schemas.Span) {
 	return all
 }
 
-// long reports whether a span lasts at least so long.
+// long reports whether a span lasts at least as long as shortest.
 func long(s schemas.Span, shortest time.Duration) bool {
 	return s.Until > s.CloseAt && (s.CloseAt < 0 || s.Until-s.CloseAt >= int64(shortest))
 }
 
-// choose returns the closure that lasts longest, of those in force at now by decisions about one caller, and when there may be
-// another one although no decision comes: when this one ends, or when another begins.
+// choose returns the closure to enforce at now, of the decisions about one caller: of those in force, the one that ends last. It also
+// returns when the answer may change although no decision comes: when this closure ends, or another one begins.
 func choose(ds []schemas.Decision, now int64, shortest time.Duration, rules ruleFilter) (best closing, again int64) {
 	again = never
 	for i := range ds {
@@ -82,7 +83,7 @@ func choose(ds []schemas.Decision, now int64, shortest time.Duration, rules rule
 	return best, again
 }
 
-// leftOut returns why a decision gives bouncers nothing, at any time; ok is false if it gives them something.
+// leftOut returns why bouncers never get an item for a decision. ok is false if they may get one.
 func leftOut(d *schemas.Decision, shortest time.Duration) (reason int, ok bool) {
 	if d.Caller.Kind != schemas.KindIP {
 		return leftKind, true

@@ -36,7 +36,7 @@ func (f ruleFilter) pass(rule string) bool {
 	return !slices.ContainsFunc(f.without, contained)
 }
 
-// key is equal for filters that pass the same rules because they are the same.
+// key returns a text that identifies the filter among those of one server. The field nothing is the same in all of them.
 func (f ruleFilter) key() string {
 	return strings.Join(f.containing, ",") + "\n" + strings.Join(f.without, ",")
 }
@@ -48,14 +48,14 @@ type query struct {
 	rules          ruleFilter
 	scopes, origin string // as they were sent, to distinguish instances
 
-	// Of /v1/decisions. At most one of them is set.
-	within  netip.Prefix // items that contain it,
-	inside  bool         // or, if this is true, that it contains
-	value   string       // the item with this value
+	// Conditions of /v1/decisions only. value and within may both be set.
+	within  netip.Prefix // if valid: the item must contain this network
+	inside  bool         // if true: the item must lie inside of within instead
+	value   string       // if not empty: the item must have this value
 	limited bool         // whether one of within and value is set
 }
 
-// parseQuery reads what both questions have in common.
+// parseQuery reads the parameters that /v1/decisions/stream and /v1/decisions have in common.
 func parseQuery(raw string) (q query, values url.Values, err error) {
 	if values, err = url.ParseQuery(raw); err != nil {
 		return q, nil, fmt.Errorf("%w: %w", errQuery, err)
@@ -76,7 +76,7 @@ func parseQuery(raw string) (q query, values url.Values, err error) {
 	return q, values, nil
 }
 
-// parseLookup reads what /v1/decisions is asked besides.
+// parseLookup reads the parameters of /v1/decisions, those of parseQuery included.
 func parseLookup(raw string) (query, error) {
 	q, values, err := parseQuery(raw)
 	if err != nil {

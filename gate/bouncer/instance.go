@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// identity is an instance of a bouncer: the SHA-256 of what tells it from others.
+// identity identifies an instance of a bouncer: the SHA-256 of its key, its address, its User-Agent, its scopes and its origins.
 type identity [sha256.Size]byte
 
 // instance is what is known of it.
 type instance struct {
-	has  uint64 // it has all changes up to this one; or, if lost, up to this one at least, and perhaps up to a later one
+	has  uint64 // number of the newest change that the instance has. If lost is true, it may have later ones too
 	lost bool   // it may not have got its last answer
 	seen time.Time
 }
 
-// answer is what a bouncer is given: which slots, and how they are judged.
+// answer says which entries the answer to a bouncer may contain, and how to judge them.
 type answer struct {
 	slots   []int32
 	startup bool   // the bouncer holds nothing
 	all     bool   // everything that is closed, not only changes
-	since   uint64 // else: changes behind this one
-	upTo    uint64 // and up to this one. What changes meanwhile comes with the next answer
+	since   uint64 // else: only changes after this one
+	upTo    uint64 // changes after this one come with the next answer
 }
 
-// deleted reports whether an entry is in "deleted": the bouncer may hold it, and not as it is now.
+// deleted reports whether an entry belongs into the list "deleted": the bouncer may hold it, and it has changed since.
 func (a *answer) deleted(e *entry) bool {
 	switch {
 	case e.version == 0 || e.version <= a.since || e.version > a.upTo || a.startup:
@@ -38,8 +38,8 @@ func (a *answer) deleted(e *entry) bool {
 	return e.gone > a.since && e.first <= a.since
 }
 
-// added reports whether an entry is in "new". One whose closure got another end while the answer was written is in it, as it may have
-// been in "deleted" before that: the next answer has it once more.
+// added reports whether an entry belongs into the list "new". An entry whose end changes while the answer is written is in it too,
+// because the answer may have listed it in "deleted" before. The next answer then lists it once more.
 func (a *answer) added(e *entry, now int64) bool {
 	return e.closed && e.version > a.since && e.born <= a.upTo && e.until-now >= int64(shortestDuration)
 }

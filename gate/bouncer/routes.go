@@ -67,7 +67,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) int {
 		s.refuse(w, http.StatusForbidden, "access forbidden")
 		return route
 	}
-	if method == http.MethodGet { // the request is read; the end of its time would end the answer
+	if method == http.MethodGet { // the request has been read: its read deadline would cut off a long answer
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // tests have no connection
 	}
 	return answer(w, r, key)
@@ -154,8 +154,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, key string) int 
 	return route
 }
 
-// complete returns the view of a question when it has all that is in force. A bouncer that starts waits for that as long as startupWait,
-// another one as long as deltaWait.
+// complete returns the view for a query, once the view holds all that is in force. It waits at most startupWait for a bouncer that
+// starts, and deltaWait for others, and then returns false.
 func (s *Server) complete(ctx context.Context, q *query) (*view, bool) {
 	wait := deltaWait
 	if q.startup {
@@ -169,13 +169,13 @@ func (s *Server) complete(ctx context.Context, q *query) (*view, bool) {
 	return s.filled(ctx, q.rules)
 }
 
-// fresh reports whether a delta may say something: all is read, and the decisions of some partition are fresh.
+// fresh reports whether a delta may contain changes: all decisions were read, and those of at least one partition are fresh.
 func (s *Server) fresh() bool {
 	current, _ := s.isCurrent()
 	return current && s.anyFresh()
 }
 
-// identify returns which instance of a bouncer asks.
+// identify returns the identity of the instance that sends a request.
 func identify(r *http.Request, key string, q *query) identity {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

@@ -22,7 +22,7 @@ const (
 	maxViews          = 8                // filters of scenarios that are served at a time
 	startupWait       = 10 * time.Second // the longest time that a bouncer waits until all decisions are read
 
-	deltaWait = 5 * time.Second // that a delta waits at most until its view is filled, which was dropped for another filter's
+	deltaWait = 5 * time.Second // the longest time that a delta waits until its view, which was dropped, is filled again
 )
 
 // Bounds on connections.
@@ -53,7 +53,7 @@ type Options struct {
 	Keys       *Keys
 	IDs        schemas.IDs      // how callers' ids were made: IPv6 networks are given whole
 	MinClosure time.Duration    // shorter closures are left out; 0 is DefaultMinClosure, and less than a second is a second
-	Shadow     bool             // no address is given, as the gates beside it refuse nobody
+	Shadow     bool             // bouncers get no addresses, because the gates of this process refuse nobody
 	Clock      func() time.Time // nil is time.Now
 	Logger     *slog.Logger     // nil is slog.Default()
 }
@@ -61,11 +61,11 @@ type Options struct {
 // Server answers bouncers. New makes one; it is an http.Handler. Any goroutine may use it.
 type Server struct {
 	options Options
-	started uint64 // changes have numbers above it, so that those of another process are not mistaken for them
+	started uint64 // all change numbers are above it, so that those of an earlier process are recognised
 	stats   counters
 	filling sync.WaitGroup // of views
 	reading time.Duration  // readTimeout, but in tests
-	known   bool           // of Run: what is in force comes again, and was looked at already
+	known   bool           // for Run only: skip the InForce events that follow a Lost, because all views were updated at it
 
 	mu      sync.Mutex // protects what follows
 	views   map[string]*view
@@ -124,7 +124,7 @@ func (s *Server) take(e *board.Event) {
 	now := s.options.Clock()
 	switch e.Kind {
 	case board.Lost:
-		// In a storm, changes are lost again while views look. Then they are late by as long as that takes.
+		// lookAtAll takes a while. In a storm, more changes are lost meanwhile, and it runs again: bouncers then get changes later.
 		if s.known = s.options.Board.Ready(); !s.known {
 			s.setCurrent(false) // there are other partitions
 			return
@@ -215,9 +215,10 @@ func (s *Server) filled(ctx context.Context, f ruleFilter) (*view, bool) {
 	}
 }
 
-// view returns the view of a filter. If there is none it makes one, in the place of the one that was used least recently if there
-// are too many. It is filled when its channel is closed. A view that is being filled stays, so that no more than maxViews take memory:
-// if all of them are, view returns one of these, for the caller to wait until it is filled.
+// view returns the view of a filter, and makes one if there is none. If there are maxViews already, the new one replaces the one that
+// was used least recently. The view is complete when its channel filled is closed. A view that is being filled is never replaced, so
+// that at most maxViews take memory. If all of them are being filled, view returns one of these: the caller waits for it, and calls view
+// again.
 func (s *Server) view(f ruleFilter, now time.Time) *view {
 	f = s.rules(f)
 	s.mu.Lock()
@@ -237,8 +238,8 @@ func (s *Server) view(f ruleFilter, now time.Time) *view {
 	return v
 }
 
-// dropView drops the view that was used least recently, of those that are filled. The one without a filter stays: Run fills it. If no
-// other one is filled, dropView returns one that will be.
+// dropView drops the filled view that was used least recently. It never drops the view without a filter, which Run keeps up to date. If
+// it can drop none, it returns a view that is being filled.
 func (s *Server) dropView() (busy *view) {
 	var oldest string
 	for key, v := range s.views {

@@ -18,17 +18,17 @@ type entry struct {
 	addr      [16]byte // as netip.Addr.As16
 	until     int64    // of its closure, if it is closed
 	again     int64    // when to look at it again
-	first     uint64   // the number of the change by which it was closed first, since it is in the table; 0: never closed
-	born      uint64   // … by which it was closed
-	gone      uint64   // … by which it was opened last; 0: never
-	version   uint64   // … of the newest one
+	first     uint64   // number of the change that closed the address first; 0: none since the entry is in the table
+	born      uint64   // number of the change that closed it last
+	gone      uint64   // number of the change that opened it last; 0: none
+	version   uint64   // number of its newest change
 	rule      unique.Handle[string]
-	newer     int32 // the next slot in the order of versions, and the one before
+	newer     int32 // the slot with the next higher version in its list; older is the slot before it
 	older     int32
 	due       int32 // its index in table.ends
 	partition int32
 	closed    bool
-	list      int8 // its list of table.lists, plus one; 0: none, as it was never closed
+	list      int8 // 1 + the index of its list in table.lists; 0: it is in no list
 }
 
 // Lists of a table.
@@ -119,7 +119,7 @@ func (t *table) wake(slot int32, again int64) {
 	}
 }
 
-// touch gives an entry the newest version, in the list of those that are closed or of those that are open again.
+// touch gives an entry a version that is higher than all others, and moves it to the end of its list: opened or closed.
 func (t *table) touch(slot int32, version uint64) {
 	t.unlink(slot)
 	e := t.at(slot)

@@ -13,11 +13,11 @@ import (
 
 // Bounds of a view.
 const (
-	maxInstances = 4096    // bouncers that deltas are kept for
+	maxInstances = 4096    // instances of bouncers that get deltas
 	maxGone      = 1 << 20 // addresses that are open again
 
 	instanceIdle = 10 * time.Minute // a bouncer that asked nothing for so long gets everything
-	pieces       = 1024             // entries that are looked at before others are let in
+	pieces       = 1024             // entries that a loop looks at before it releases the lock
 	frozenFor    = int64(time.Second)
 )
 
@@ -29,7 +29,7 @@ type view struct {
 	filled   chan struct{} // closed when all that the board held was looked at
 	maxGone  int           // the constant maxGone; tests set a lower one
 
-	mu        sync.Mutex // protects what follows. Whoever holds it may ask the board, so that what is applied later is newer
+	mu        sync.Mutex // protects what follows. Held while the board is asked, so that newer answers are applied later
 	table     *table
 	changed   uint64 // the number of the newest change
 	floor     uint64 // addresses that were opened by a change up to this one may be forgotten
@@ -45,7 +45,8 @@ func newView(b *board.Board, rules ruleFilter, shortest time.Duration, start uin
 	}
 }
 
-// look looks at what closes an address now, whose text is id. filling is true as long as the board tells what was in force before.
+// look updates the entry of an address by what closes it now. id is the text of the address. filling is true while the view or the board
+// reads what is in force: then stale decisions count too.
 func (v *view) look(addr netip.Addr, id string, now time.Time, filling bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -88,7 +89,7 @@ func (v *view) lookAgain(slot int32, now time.Time) {
 	v.lookAt(addr, addr.String(), now, false)
 }
 
-// frozen reports whether the decisions about an address are stale: nothing is changed then, not even by time.
+// frozen reports whether the decisions about an address are stale. Then its entry does not change, not even when the closure ends.
 func (v *view) frozen(e *entry, best closing, now time.Time) bool {
 	partition := e.partition
 	if best.until > 0 {
@@ -134,7 +135,7 @@ func (v *view) advance(now time.Time) {
 	}
 }
 
-// advancePiece reports whether there is more.
+// advancePiece looks at up to 1024 entries whose time has come, and reports whether there may be more.
 func (v *view) advancePiece(now time.Time) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

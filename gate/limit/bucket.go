@@ -153,7 +153,7 @@ func convert(r *rate, s []atomic.Uint64) {
 	}
 }
 
-// follow makes set rewrite a Keyed's states, too.
+// addKeyed makes set rewrite the states of a Keyed too.
 func (a *bucket) addKeyed(k *Keyed) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 //
 // To cancel a turn costs a copy of the slots. Other calls do not wait for it.
 //
-// The circular buffer of timestamps is folklore. With a lock it is exact. Lock-free versions that publish the head before
-// the time, or the time before the head, lose increments. See ringstate.go for how this one avoids that.
+// The circular buffer of timestamps is folklore. With a lock it is exact. Lock-free versions that publish the head before the time, or
+// the time before the head, lose increments. The comment on the state of a ring, below, says how this one avoids that.
 type Ring struct {
 	limiter
 	ring         ring
@@ -214,8 +214,8 @@ func remembered(from []atomic.Uint64, head, limit, p uint64, window int64) int64
 //
 // # How a limit grows, and how turns are cancelled
 //
-// Both replace the state. The old state is frozen, by a mark in the slot at its head. Any goroutine that finds the mark
-// computes the new state from the old one: see moveFrom in ring.go.
+// Both replace the state. The old state is frozen, by a mark in the slot at its head. Any goroutine that finds the mark computes the new
+// state from the old one: see moveFrom.
 const (
 	ringHint = iota
 	ringLatest
@@ -337,8 +337,8 @@ func completeClaim(s []atomic.Uint64, head, claim uint64, known int64) {
 // it replaces the state.
 func (a *ring) refund([]atomic.Uint64, receipt, int64) {}
 
-// usage is a window plus the time until the next turn, which is negative if the turn is free already, and at least 1. It is 1
-// while there were fewer admissions than the limit, and 0 if the newest admission is a window ago.
+// usage returns 0 if the newest admission is a window ago, and 1 if there were fewer admissions than the limit. Otherwise it returns a
+// window plus the time until the next turn, which is negative if the turn is free already; at least 1.
 func (a *ring) usage(s []atomic.Uint64, t int64) int64 {
 	_, head := findHead(s)
 	if head == 0 || timeOf(slotAt(s, head-1).Load())+a.window <= t {

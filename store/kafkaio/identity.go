@@ -10,7 +10,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 )
 
-// Identity tells clusters and topics apart that have the same names. What is made anew has another identity.
+// Identity identifies a cluster and topics, also among others with the same names. A cluster or topic that is deleted and created again
+// has another identity.
 type Identity struct {
 	Cluster string            // the id of the cluster; "" if the broker does not know it
 	Topics  map[string]string // ids of topics, as 32 hexadecimal digits, by name; Apache Kafka has them since 2.8

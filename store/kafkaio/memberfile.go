@@ -20,8 +20,8 @@ type memberFile struct{ file *os.File }
 // maxMemberID bounds what is read of a file, in bytes. Ids of Apache Kafka are the client's id and 37 more.
 const maxMemberID = 1024
 
-// openMemberFile opens and locks the file, and returns the id in it. It returns nil and no id without a path, while another process
-// has locked the file, and on a system without locks: there, nobody knows whether the process in the file is dead.
+// openMemberFile opens and locks the file, and returns the id in it. It returns nil and no id in three cases: path is empty; another
+// process has locked the file; the system has no locks, so that nobody knows whether the process that wrote the id is dead.
 func openMemberFile(path string) (m *memberFile, former string, err error) {
 	if path == "" || !filelock.Supported {
 		return nil, "", nil

@@ -83,8 +83,8 @@ func readStickyMember(m kafka.GroupMember) *stickyMember {
 	return s
 }
 
-// AssignGroups implements kafka.GroupBalancer. The members' numbers of partitions differ by at most one. A partition that
-// other members would have to fold again from furthest back is placed first.
+// AssignGroups implements kafka.GroupBalancer. The members' numbers of partitions differ by at most one. It places first the partition
+// for which other members would have to fold the most records again.
 func (s sticky) AssignGroups(members []kafka.GroupMember, partitions []kafka.Partition) kafka.GroupMemberAssignments {
 	all := make(kafka.GroupMemberAssignments, len(members))
 	topics := make(map[string][]kafka.GroupMember)

@@ -25,9 +25,9 @@ const (
 // eventsRetention is how long the topic of events keeps them.
 const eventsRetention = 30 * 24 * time.Hour
 
-// Settings of the topic of requests that keep messages from the future out of it; one of the two is enough. By SettingAhead a
-// broker refuses messages that are more than MaxAhead ahead of its own clock: Apache Kafka has it since 3.6. By AppendTime as
-// SettingTimes it gives each message its own time.
+// Settings of the topic of requests that keep messages from the future out of it. One of the two is enough. With SettingAhead a broker
+// refuses messages that are more than MaxAhead ahead of its own clock; Apache Kafka has it since 3.6. If SettingTimes is AppendTime, the
+// broker gives each message the broker's own time.
 const (
 	SettingAhead = "message.timestamp.after.max.ms"
 	MaxAhead     = 2 * time.Second
@@ -63,11 +63,11 @@ type Setting struct {
 	bound       bound
 	Severity    Severity // if it is not as wanted
 	Why         string   // what goes wrong then, in a sentence
-	Else        *Setting // a topic with this one needs not have it, and gets this one if the broker does not know it; nil: there is none
+	Else        *Setting // an alternative: a topic that has it need not have this; topics get it if the broker does not know this; nil: none
 	CheckOnly   bool     // topics are not created with it: it is a second bound on another Setting
 }
 
-// bound says how a topic's value must relate to a Setting's. The zero value is Equal.
+// bound says how a topic's value must relate to a Setting's. The zero value is equal.
 type bound uint8
 
 // Bounds. atLeast and atMost compare integers, of which -1 (in Kafka: no limit) is the largest.

@@ -1,7 +1,7 @@
 package rows
 
-// Removed is the rows that were dropped while the store still holds them: by key, their Sum. A row that comes back before the next
-// checkpoint takes its sum from here, so that each key is changed once in a transaction.
+// Removed holds the rows that were dropped, but that the store still holds: the Sum of each, by its key. If such a row comes back before
+// the next checkpoint, it takes its sum from here, so that a transaction changes each key only once.
 type Removed map[string]uint64
 
 // Add notes that a row was dropped whose Sum in the store is stored; 0 if the store never held it.
@@ -11,7 +11,7 @@ func (r Removed) Add(key []byte, stored uint64) {
 	}
 }
 
-// Take returns the sum under which the store still holds key, or 0.
+// Take removes key, and returns the sum under which the store still holds it; 0 if the store does not.
 func (r Removed) Take(key []byte) uint64 {
 	if len(r) == 0 {
 		return 0

@@ -90,9 +90,9 @@ func Find(ctx context.Context, log Log, partition int32, now func() time.Time) (
 	}
 }
 
-// before returns the newest announcement in [start, apply] of an epoch or a higher one. If there is none, an owner has
-// taken over and announces a cycle of the owner before it: before then returns the newest announcement of any epoch. If
-// there is none of any epoch, it returns an announcement of epoch 0 at apply.
+// before returns the newest announcement in [start, apply] of the given epoch or a higher one. If there is none, a new owner has
+// announced a cycle of the owner before it: before then returns the newest announcement of any epoch. If there is none at all, it
+// returns an announcement of epoch 0 at apply.
 func (f *finder) before(ctx context.Context, start, apply int64, epoch uint64) (announcement, error) {
 	best, found, err := f.lookBack(ctx, start, apply+1, func(a announcement) bool { return a.epoch >= epoch })
 	if err == nil && !found {

@@ -8,14 +8,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// DeletionTime is for how long a name cannot be taken again after its topic was deleted: a request that does waits. It is
-// longer than a client's fetch waits for records (fetch.wait.max.ms of librdkafka, fetch.max.wait.ms of Apache Kafka's own
-// client, kafkaio.DefaultMaxWait: 500 ms).
+// DeletionTime is how long the deletion of a topic takes. A request that creates a topic of the same name waits until then. The time is
+// longer than a client's fetch waits for records (fetch.wait.max.ms of librdkafka, fetch.max.wait.ms of Apache Kafka's own client,
+// kafkaio.DefaultMaxWait: 500 ms).
 const DeletionTime = 600 * time.Millisecond
 
-// deletions knows which topics were deleted lately. Apache Kafka ends the fetches that wait at a topic which is deleted, and
-// takes a moment to delete it, so that no reader goes on in a new topic of the same name as if it were the old one. kfake
-// lets those fetches wait.
+// deletions knows which topics were deleted less than DeletionTime ago. Apache Kafka ends the fetches that wait for records of a deleted
+// topic, and takes a moment to delete it. So no reader continues in a new topic of the same name as if it were the old one. kfake lets
+// those fetches wait.
 type deletions struct {
 	mu   sync.Mutex
 	over map[string]time.Time // guarded by mu: when the deletion of a name is over
