@@ -63,7 +63,7 @@ type Numbered struct {
 // BoardStatus says how much a Board knows.
 type BoardStatus struct {
 	Ready      bool
-	Incomplete []int // recordPartitions of which decisions in force may be missing
+	Incomplete []int // partitions of which decisions in force may be missing
 	Decisions  int
 }
 
@@ -97,7 +97,7 @@ type Record struct {
 
 // Records is what the control topic holds. A *Follower is one. Its methods are safe for concurrent use.
 type Records interface {
-	Ready() bool // sendLines that the topic held at the start is known
+	Ready() bool // all that the topic held at the start is known
 	Next() int64 // the offset of the next record
 	// Await waits until the record at an offset is known, or ctx ends, whose error it returns.
 	Await(ctx context.Context, offset int64) error

@@ -60,7 +60,8 @@ func (s *Server) postSession(c *call) error {
 }
 
 // checkOrigin refuses requests from pages of other sites, even if they only read: such a page could not see the answer, but it could
-// hold streams open, and learn how long answers take. A request without a page, as of a person who types an address, passes.
+// hold streams open, and learn how long answers take. A request that no page has sent passes, such as that of a person who types an
+// address.
 func (s *Server) checkOrigin(c *call) error {
 	r := c.Clone(c.Context())
 	r.Method = http.MethodPost // Check lets all reading pass

@@ -31,8 +31,9 @@ func decodeBody(body []byte, v any) error {
 	return oneOfEach(json.NewDecoder(bytes.NewReader(body)), "")
 }
 
-// oneOfEach refuses a field that an object has twice: readers of JSON do not agree which one counts. Package json also takes a field
-// whose name has other capitals than described. The value was decoded before, so it is as deep as what it was decoded into.
+// oneOfEach refuses an object that has a field twice, because readers of JSON do not agree which one counts. It also refuses names with
+// capital letters, because package json takes them for the fields in lower case. It recurses; the value was decoded into a struct
+// before, so its depth is bounded.
 func oneOfEach(d *json.Decoder, pointer string) error {
 	t, err := d.Token()
 	if err != nil {

@@ -71,7 +71,8 @@ func (c *call) ownerOf(partition int) (string, error) {
 	return h.API, nil
 }
 
-// forwardable asks the analyzer at an address what this call asks, with another query or body. It returns an answer of status 200.
+// forward sends this call to the analyzer at an address, with the given query and body. It returns the body of an answer of status 200;
+// any other answer is an error.
 func (c *call) forward(ctx context.Context, address string, query url.Values, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, forwardTimeout)
 	defer cancel()

@@ -56,7 +56,7 @@ func (c *Config) names() map[string]bool {
 	return names
 }
 
-// identify returns whose request it is. It reads the body of a request that another analyzer has forwarded.
+// identify returns the identity that a request comes from. It reads the body of a request that another analyzer has forwarded.
 func (s *Server) identify(c *call) (*identity, error) {
 	if c.Header.Get(headerSignature) != "" {
 		return s.identifyForwarded(c)

@@ -61,7 +61,7 @@ type lines struct {
 	sort string
 }
 
-// send writes a line. The time that an answer has begins anew.
+// send writes a line, and extends the write deadline.
 func (l *lines) send(part *apiv1.CallerList) error {
 	part.Sort, part.Total = l.sort, len(part.Callers)
 	for i := range part.Callers {

@@ -162,9 +162,9 @@ type gathering[T any] struct {
 	why       error            // guarded by mu: the first reason
 }
 
-// gather asks this analyzer for each of its partitions, by here, and forwards the request once to each owner of the others. Add gets
-// each part with the partitions that it was asked for, and reports whether the part answers the request. A part that is nil is not
-// added. gather returns the partitions that have not answered, and an error if none has.
+// gather calls here for each partition. It forwards the request once to each other analyzer that owns some of them. add gets each part
+// with the partitions that were asked for, and reports whether the part answers the request. A nil part is not added. gather returns the
+// partitions that have not answered, and an error if none has.
 func gather[T any](c *call, partitions []int, here func(ctx context.Context, p int) (*T, error), add func(part *T, asked []int) bool) (missing []int, err error) {
 	g := &gathering[T]{call: c, add: add, elsewhere: make(map[string][]int)}
 	ctx, cancel := context.WithTimeout(c.Context(), forwardTimeout)

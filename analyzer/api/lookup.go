@@ -95,7 +95,8 @@ func (s *Server) getExplain(c *call) error {
 	return c.answer(http.StatusOK, v)
 }
 
-// relay asks the analyzer that owns the caller's partition, and answers what it answers, if that is an answer to this question.
+// relay asks the analyzer that owns the caller's partition, and passes its answer on. answers reports whether the answer is about this
+// caller.
 func relay[T any](c *call, caller schemas.Caller, answers func(v *T, partition int) bool) error {
 	partition := c.backend.partition(caller)
 	if c.identity.forwarded {

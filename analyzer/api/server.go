@@ -118,7 +118,7 @@ func (s *Server) serveSafely(c *call) (err error) {
 	defer func() {
 		switch p := recover(); {
 		case p == nil:
-		case c.status != 0 || isAbort(p): // the connection is all that can say so
+		case c.status != 0 || isAbort(p): // an answer has begun: only closing the connection can show the failure
 			if !isAbort(p) {
 				s.logger.Error("the API has panicked, which is a bug", "path", c.URL.Path, "panic", p, "stack", string(debug.Stack()))
 			}

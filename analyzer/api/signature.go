@@ -75,7 +75,8 @@ func (s *signer) sign(r *http.Request, body []byte, target string, w *identity, 
 	}, " "))
 }
 
-// verify returns for whom another analyzer forwarded a request to this one, which is target. It accepts each request once.
+// verify returns the identity for which another analyzer has forwarded a request. target is the address of this analyzer. It accepts
+// each request once.
 func (s *signer) verify(r *http.Request, body []byte, target string, now time.Time) (*identity, error) {
 	f, mac, err := parseForwarded(r.Header.Values(headerSignature))
 	if err != nil {

@@ -90,7 +90,7 @@ type stream struct {
 	redact   func(*apiv1.Caller) // nil: the client may see ids
 	packed   bool                // what is written is compressed, piece by piece
 	rc       *http.ResponseController
-	lastSent time.Time    // since when nothing was sent
+	lastSent time.Time    // when something was sent last
 	text     bytes.Buffer // events that are in force, which are not sent yet
 	out      bytes.Buffer // changes that are not sent yet, as they are sent
 }
@@ -114,8 +114,8 @@ func (st *stream) run(keep func(*Event) bool) error {
 	}
 }
 
-// listen takes events until the time is over, or until one has to wait, and sends what is due. It reports whether the stream is over. It
-// makes one timer for all its events.
+// listen takes events for at most wait, and sends what is due. It returns early when something begins to wait in st.out, or when nothing
+// waits there any more. It reports whether the stream is over. It makes one timer for all its events.
 func (st *stream) listen(wait time.Duration, keep func(*Event) bool) (over bool, err error) {
 	c, waiting := st.call, st.out.Len() > 0
 	ctx, cancel := context.WithTimeout(c.Context(), wait)
@@ -138,7 +138,7 @@ func (st *stream) listen(wait time.Duration, keep func(*Event) bool) (over bool,
 			err = st.event(&e)
 		case waiting && ctx.Err() != nil:
 			err = st.write()
-		case st.text.Len() > 0 && failed != nil, c.now().Sub(st.lastSent) >= keepAlive: // perhaps all that happens is not for this client
+		case st.text.Len() > 0 && failed != nil, c.now().Sub(st.lastSent) >= keepAlive: // keep may have filtered out all events for a while
 			err = st.send(keepAliveComment)
 		}
 		if err != nil || ctx.Err() != nil || st.out.Len() > 0 != waiting {
@@ -211,7 +211,7 @@ func (st *stream) flush() error {
 	return st.write()
 }
 
-// appendRecord sends what is ready. The time that an answer has begins anew.
+// write sends what is ready, and extends the write deadline.
 func (st *stream) write() error {
 	if err := st.rc.SetWriteDeadline(time.Now().Add(streamWrite)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err

@@ -27,8 +27,8 @@ var (
 	ErrIncomplete = errors.New("store holds part of a checkpoint")
 )
 
-// skew is how much older than its neighbours in the log a message may be, for an audit to know which windows began after the
-// log does.
+// skew is how much older than its neighbours in the log a message may be. An audit uses it to find out which windows began after the log
+// did.
 const skew = time.Minute
 
 // Config configures an audit.
@@ -70,14 +70,14 @@ type audit struct {
 	log    kafkaio.Fetcher
 	at     store.Checkpoint
 	fold   *fold.Fold
-	rows   map[string]string // what a store would hold that had been written from nothing: values by key
+	rows   map[string]string // the rows of a store that only the recount has written: values by key
 
 	first   int64 // the first record that the log retains
 	records int   // folded
 	horizon int64 // the newest time that a message before the first retained one may bear
 	changed int64 // the newest log time that was counted by earlier rules that are not known
 
-	steps        []control.Step        // what the analyzer has applied, and is still to come
+	steps        []control.Step        // what the analyzer has applied, and the recount not yet
 	sets         map[uint64]*rules.Set // all rules that counted the log; nil if some are not known
 	lostControls bool                  // some of what was applied could not be read
 }

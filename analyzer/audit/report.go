@@ -38,7 +38,7 @@ func (r *Report) Exact() bool { return len(r.Differences) == 0 && r.Damage == ni
 // the control topic has lost records.
 func (r *Report) Approximate() bool { return r.LostControls }
 
-// Difference is one rule and caller of whom the store says otherwise than the log.
+// Difference is one rule and one caller about which the store and the log disagree.
 type Difference struct {
 	Rule   string // empty for the rows of producers and sources
 	Caller string // kind:id; or producer:, source: and its id in hexadecimal

@@ -11,11 +11,11 @@ import (
 	"github.com/509da70d/floodgate/schemas/gateview"
 )
 
-// jitter is by how much later than decided a gate may reopen (see schemas/DECISIONS.md, Jitter), and some time for clocks.
+// jitter is how much later than decided a gate may reopen (see schemas/DECISIONS.md, Jitter), plus some time for clocks that differ.
 const jitter = 12 * time.Second
 
-// Compare says whether a gate believes of a caller what its analyzer says: "open there, blocked here". url is where the gate was asked,
-// or empty. Answers that differ by no more than the gate's delay before it reopens agree.
+// Compare compares what a gate believes about a caller with what its analyzer says. url is where the gate was asked, or empty. Answers
+// agree if they differ by no more than the delay with which gates reopen.
 func Compare(e *apiv1.Explanation, g *gateview.Caller, url string) *apiv1.GateComparison {
 	c := &apiv1.GateComparison{URL: url}
 	find := func(format string, args ...any) { c.Findings = append(c.Findings, fmt.Sprintf(format, args...)) }
@@ -93,14 +93,14 @@ func compareRules(e *apiv1.Explanation, here map[string]*gateview.Decision, find
 	return differs
 }
 
-// reopensLater reports whether a gate holds what has ended by itself, and will reopen as late as gates may. What was opened ahead of
-// time is another thing: then the gate's end is further away.
+// reopensLater reports whether a gate still holds a closure that has ended by itself, and will reopen within the usual delay. A closure
+// that was opened before its end is not one: the gate would hold it for longer.
 func reopensLater(e *apiv1.Explanation, g *gateview.Decision) bool {
 	if g.Until.Sub(e.Now) > jitter {
 		return false
 	}
 	if g.Early || g.Rule == schemas.ControlRule {
-		return true // nothing is kept about its end
+		return true // the analyzer keeps nothing about its end
 	}
 	for i := range e.Rules {
 		if r := &e.Rules[i]; r.Rule == g.Rule && r.Closure != nil && !r.Closure.InForce {

@@ -127,7 +127,7 @@ func noRule(l *fold.Look) string {
 	return fmt.Sprintf("%s is open: the rules that count callers of kind %s are for other ids.", name(l.Caller), text(l.Caller.Kind))
 }
 
-// unknown says why nobody could be asked, and what gates hold all the same.
+// unknown says why no owner could be asked, and what gates still hold.
 func unknown(in *Input, held []apiv1.DecisionView) string {
 	p := &in.Partition
 	b := fmt.Sprintf("Nobody knows what %s has sent: ", name(in.Caller))
@@ -203,7 +203,7 @@ func limitSource(r *fold.RuleLook) string {
 	return ""
 }
 
-// brake says who has put a rule into mode shadow.
+// brake returns the part of a sentence that says which person put a rule into mode shadow, and why; "" if nobody did.
 func brake(m *override.Record) string {
 	if m == nil {
 		return ""

@@ -10,8 +10,7 @@ import (
 	"github.com/509da70d/floodgate/schemas/event"
 )
 
-// Try returns what would come of a trial. at says of which prefix of the log each caller's draft was made, in the order of the
-// outcome's callers.
+// Try returns what would come of a trial. at says for each caller, in the order of o.Callers, as of which place of the log it was tried.
 func Try(o *fold.Outcome, at []apiv1.At) apiv1.TryAnswer {
 	a := apiv1.TryAnswer{Passes: o.Admitted == o.Requests, Admitted: int64(o.Admitted), Callers: make([]apiv1.TryCaller, len(o.Callers))}
 	for i := range o.Callers {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// newAuto returns the format that finds out the format of each log. The first line that one of the formats can read decides
-// for all lines of the log, so that nothing that a client sends later can change it. Only formats that the mapping fits are
-// tried, by their rank. Lines before that one are refused, with the reason of the last format that was tried.
+// newAuto returns the format that finds out the format of each log. The first line that one of the formats can read decides for all
+// lines of the log, so that nothing that a client sends later can change it. Only formats that the mapping fits are tried, in the order
+// of their ranks. Lines before the first readable one are refused, with the reason that find returns.
 func newAuto(m Mapping) (*Format, error) {
 	var tried []candidate
 	made := &Format{name: FormatAuto, headed: true, silent: m.NoResponses}
@@ -75,8 +75,8 @@ type auto struct {
 	report     func(Finding)
 }
 
-// maxRefused is how many requests that no format can read auto sees before it gives the log up. Otherwise, in a log of an unknown
-// format, a client could later write a line that another format reads, and choose the address in it.
+// maxRefused is how many requests that no format reads make auto give up the log. Otherwise, in a log of an unknown format, a client
+// could later write a line that another format reads, and choose the address in it.
 const maxRefused = 3
 
 // isRequest reports whether a line looks like a logged request. Servers also log messages when they start.

@@ -204,9 +204,10 @@ func afterWord(s string) string {
 //	$host $remote_addr - $remote_user [$time_local] …                  the first word is what the client asked for
 //	$http_x_forwarded_for $remote_addr - $remote_user [$time_local] …  the first words are what the client sent
 //
-// In such a log the client would choose which address is counted. So the ident must be "-" or a name without dots. A line whose user name
-// holds an address, or ends like "name - -", can be read in both ways. It is refused until a line has shown that the log is of this
-// format: one with three words, "-" for the ident and no address for the user. From then on, a user name cannot make a line uncounted.
+// In such a log the client would choose which address is counted. So the ident must be "-" or a name without dots. A line whose user
+// name holds an address, or ends like "name - -", can be read in both ways. It is refused until a line has shown that the log is of this
+// format: one with three words, "-" for the ident and no address for the user. From then on, a line with the ident "-" counts, whatever
+// its user name is.
 func (c *combined) owner(s string) Reason {
 	if s == " - - " {
 		c.proven = !c.strict

@@ -22,10 +22,10 @@ const (
 	maxQueries = 64               // that differ, and wait for a walk
 	maxKept    = 16 * maxLines    // lines of answers
 	maxDumps   = 2                // calls of Each at a time
-	keep       = time.Second      // for how long the answer to a query is given again, …
-	keepTimes  = 50               // … or for so many times as long as its walk has held counting up, if that is more
-	restTimes  = 4                // the next walk waits for so many times as long
-	dumpRest   = 9                // and so does each piece of Each, for so many times as long as the one before
+	keep       = time.Second      // how long an answer is kept for the same query, …
+	keepTimes  = 50               // … or this many times as long as its walk has stopped counting, if that is longer
+	restTimes  = 4                // the next walk waits this many times as long as the last one has stopped counting
+	dumpRest   = 9                // each piece of Each waits this many times as long as the piece before has taken
 	walkTime   = 30 * time.Second // a walk that takes longer is given up
 )
 
@@ -58,7 +58,7 @@ type request struct {
 	page  *Page
 	busy  *Busy // of a query for the busiest
 	err   error
-	until time.Time // the answer is given again until then; zero while there is none
+	until time.Time // the answer is kept until then; zero while there is none
 }
 
 // New returns a Lister. Close must be called when it is not needed any more.
@@ -125,7 +125,8 @@ func (l *Lister) answered(ctx context.Context, partition int, q Query) (*request
 	}
 }
 
-// join returns the request that answers a query: one that was made before, or a new one, for which a walk begins if there is none.
+// join returns the request that answers a query: an earlier one whose answer is kept or still to come, or else a new one. It starts a
+// walk if none runs.
 func (l *Lister) join(number int, q Query) (*request, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -156,10 +157,10 @@ func (l *Lister) partition(number int) *partition {
 	return p
 }
 
-// Each calls yield with all rows that the filter lets through, some at a time and in no particular order: each piece is the truth at
-// its own place of the log. yield may keep the lines, and counting goes on while it runs. It takes a
-// tenth of the owner's time at most, also if the filter lets nothing through. The error is yield's, ctx's, one of analyzer.Ask, or
-// ErrRulesChanged: then the pieces are not of one list.
+// Each calls yield with all rows that the filter lets through, some at a time and in no particular order: each piece is exact as of its
+// own place of the log. yield may keep the lines, and counting goes on while it runs. It takes a tenth of the owner's time at most, also
+// if the filter lets nothing through. The error is yield's, ctx's, one of analyzer.Ask, or ErrRulesChanged: then the pieces are not of
+// one list.
 func (l *Lister) Each(ctx context.Context, partition int, filter Filter, yield func(piece []Line, at analyzer.At) error) error {
 	l.mu.Lock()
 	p := l.partition(partition)

@@ -19,12 +19,12 @@ type Page struct {
 // collector finds the first lines of a query.
 type collector struct {
 	query Query
-	size  int             // lines that are collected: some more than the page has, since some may be of one row
+	size  int             // how many lines to collect: more than a page has, because two may be of one row
 	lines heap.Heap[Line] // the last line first
 	total int
 }
 
-// spare is how many lines more than a page has are collected.
+// spare is how many lines a collector holds in addition to those of a page.
 const spare = 8
 
 // newCollector returns a collector, with the memory that it needs, so that the owner does not wait for that.

@@ -36,7 +36,7 @@ func (l *Lister) serve(p *partition) {
 	}
 }
 
-// kept returns how many lines the answers have that are given again; an answer counts as one line at least.
+// kept returns the size of the kept answers: one for each, plus its lines.
 func (p *partition) kept() (lines int) {
 	for _, r := range p.requests {
 		if r.until.IsZero() {

@@ -15,7 +15,7 @@ const linger = 50 * time.Millisecond
 // item is an event that waits for its delivery.
 type item struct {
 	event     *event.Event
-	key       string    // what its order is kept by: the caller, or the partition of an event without one
+	key       string    // events of one key stay in order: the caller, or the partition of an event without a caller
 	arrived   time.Time // in the queue
 	written   time.Time // to the topic
 	partition int
@@ -29,7 +29,7 @@ type call struct {
 	notice   *endpoint.Notice
 	attempts int       // that failed
 	due      time.Time // of the next attempt
-	number   uint64    // of calls that are due at one time, the older is first
+	number   uint64    // rises from call to call: of calls that are due at one time, the lower number goes first
 }
 
 // written returns when the newest event was written to the topic.
@@ -45,7 +45,7 @@ func (c *call) written() (newest time.Time) {
 // queue decides which events go next, and together. Time is an argument. Its owner has a lock.
 type queue struct {
 	digest  endpoint.Digest
-	full    int // so many events are no longer made to wait for others
+	full    int // with this many pending events, a storm no longer waits until Digest.Every is over
 	recent  []time.Time
 	gather  []*item          // events that wait for others; no call has their callers
 	since   time.Time        // when the first of them began to wait

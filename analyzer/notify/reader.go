@@ -84,8 +84,8 @@ func (r *reader) batch(ctx context.Context, b kafkaio.Batch) error {
 	return nil
 }
 
-// begun reports whether the beginning is found; here it is, if found is true. Before, nothing is committed: after a restart the
-// search begins again.
+// begun reports whether the reader has found the event to begin with; found says that it is the present one. Until then nothing is
+// committed, so that after a restart the search begins again.
 func (r *reader) begun(found bool) bool {
 	if found {
 		r.since = time.Time{}

@@ -9,20 +9,20 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// Accuracy says what a lag costs: how far callers get over their limits, and who is closed without need. Overshoots are shares of
-// the limit.
+// Accuracy says what a lag costs: how far callers exceed their limits, and which callers are closed without need. Overshoots are shares
+// of the limit.
 type Accuracy struct {
 	Lag  float64 `json:"lag_seconds"`
 	Over uint64  `json:"requests_over"` // weight that enforcing rules counted while the window was full already
 
 	OvershootMean float64 `json:"overshoot_mean"`               // of all closes
-	Expected      float64 `json:"overshoot_expected,omitempty"` // the mean of what was to be expected of closes
-	Bound         float64 `json:"overshoot_bound,omitempty"`    // the mean of what one close in 200 exceeds at most
-	Foreseen      int64   `json:"foreseen,omitempty"`           // how many closes these two are of: of callers whose demand was measured
+	Expected      float64 `json:"overshoot_expected,omitempty"` // the mean of the overshoot that decisions expected
+	Bound         float64 `json:"overshoot_bound,omitempty"`    // the mean of the overshoot that at most one close in 200 exceeds
+	Foreseen      int64   `json:"foreseen,omitempty"`           // closes that Expected and Bound are about: of callers with a measured demand
 
 	Early             int64   `json:"early_decisions"`                      // published before the limit was reached
 	InnocentsClosed   int64   `json:"innocents_closed"`                     // callers with blocked requests that their rule, alone and without a lag, never closes
-	InnocentRequests  int64   `json:"innocent_requests_blocked"`            // of theirs
+	InnocentRequests  int64   `json:"innocent_requests_blocked"`            // blocked requests of these callers
 	InnocentLongest   float64 `json:"innocent_closed_longest_seconds"`      // how long one of them was closed without a break, at most
 	InnocentUncertain bool    `json:"innocents_closed_uncertain,omitempty"` // there are too many closed callers to know
 

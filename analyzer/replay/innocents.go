@@ -12,8 +12,8 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// innocents finds the callers that gates have closed although their rule, alone and without a lag, never does. Only predictions
-// do that: what closes a caller because it was counted has made the rule alone close it before. Only enforcing rules matter. One
+// innocents finds the callers that gates have closed although their rule, alone and without a lag, never closes them. Only predictions
+// can do that: before a caller is closed because it was counted, the rule alone has closed it. Only enforcing rules matter. One
 // goroutine uses an innocents.
 type innocents struct {
 	alone     *fold.Fold // the rules in mode shadow: each counts alone, and closes at once

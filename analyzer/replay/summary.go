@@ -22,8 +22,8 @@ type Close struct {
 	Limit   int64     `json:"limit"`          // of this caller
 	Mode    string    `json:"mode,omitempty"` // "shadow" if the rule blocks nobody
 
-	// With a lag, if the caller's demand was measured: by which share of the limit it was to be expected to go over it, and which
-	// share one close in 200 exceeds at most.
+	// With a lag, if the caller's demand was measured: the overshoot that the decision expected, and the one that at most one close in 200
+	// exceeds. Both are shares of the limit.
 	Expected float64 `json:"overshoot_expected,omitempty"`
 	Bound    float64 `json:"overshoot_bound,omitempty"`
 }

@@ -100,8 +100,8 @@ func (o *overrides) findNetwork(id string) (network, override, bool) {
 	return network{}, override{}, false
 }
 
-// Override returns what an override of the rule that applies to a caller of the rule's kind is written for: the id, or the network
-// that contains it. It returns false if none applies.
+// Override returns the id or the network of the override that applies to a caller of the rule's kind. exact says that it is an id. ok is
+// false if none applies.
 func (r *Rule) Override(id string) (of string, exact, ok bool) {
 	if _, ok := r.overrides.exact[id]; ok {
 		return id, true, true

@@ -6,7 +6,7 @@ import (
 	"github.com/509da70d/floodgate/schemas/event"
 )
 
-// At says of which prefix of the log an answer is the truth.
+// At says up to which place of the log an answer counts.
 type At struct {
 	Partition int       `json:"partition"`
 	Epoch     uint64    `json:"epoch"`
@@ -32,7 +32,7 @@ type RuleState struct {
 	Rule     string         `json:"rule"`
 	Version  string         `json:"version"`                // of the rule: 16 hexadecimal digits
 	Mode     string         `json:"mode"`                   // enforce or shadow: what holds now
-	ModeBy   *ControlRecord `json:"mode_by_hand,omitempty"` // who put the rule into mode shadow
+	ModeBy   *ControlRecord `json:"mode_by_hand,omitempty"` // what put the rule into mode shadow
 	Window   string         `json:"window"`                 // as people write it, such as "1m sliding"
 	WindowNS int64          `json:"window_ns"`
 	Measure  string         `json:"measure"` // requests, responses or cost

@@ -6,8 +6,8 @@ import "time"
 type Status struct {
 	Now        time.Time         `json:"now"`
 	Version    string            `json:"version"`
-	Who        string            `json:"who"`                      // whose token asks
-	Role       string            `json:"role"`                     // and what it may
+	Who        string            `json:"who"`                      // the name of the token that asks
+	Role       string            `json:"role"`                     // the role of that token
 	Tokens     bool              `json:"tokens"`                   // false: loopback needs none
 	TokensBad  string            `json:"tokens_refused,omitempty"` // why the newest file of tokens is not in use
 	API        string            `json:"api,omitempty"`            // the address of this analyzer in its heartbeats

@@ -36,7 +36,7 @@ type Follower struct {
 	mu        sync.RWMutex
 	records   []api.Record              // guarded by mu: by offset, without Text
 	forgotten int                       // guarded by mu: how many records were forgotten
-	byID      map[schemas.ControlID]int // guarded by mu: the first record with the id: gone + its place in records
+	byID      map[schemas.ControlID]int // guarded by mu: the first record with the id: forgotten + its index in records
 	undone    map[schemas.ControlID]int // guarded by mu: by target, the first record that undoes it
 	next      int64                     // guarded by mu
 	ready     bool                      // guarded by mu
@@ -120,7 +120,7 @@ func (f *Follower) apply(b *kafkaio.Batch) {
 	defer f.mu.Unlock()
 	skipped := control.Decode(b, func(r *control.Record) {
 		if !r.Control.OfPeople() && r.Control.Action != schemas.ControlRules {
-			return // where owners apply the others
+			return // the others say where owners apply records: they are not listed
 		}
 		r.Control.Text = nil
 		f.add(api.Record{Control: r.Control, Offset: r.Offset})

@@ -61,13 +61,13 @@ func (r *Ring) Run(ctx context.Context, stats func() []analyzer.OwnerStats) erro
 	}
 }
 
-// maxJitter is by how much the time between two calls of Take may differ from a second without being noticed: what was counted then is
-// the sample as it is. So small delays lose no counts.
+// maxJitter is the largest difference from one second between two calls of Take that is ignored: what was counted then is the sample as
+// it is. So small delays lose no counts.
 const maxJitter = step / 10
 
-// Take adds the sample of the second that ends at a time. If the call before was longer ago than that, or less long because it was late,
-// the sample has the mean of a second since then. Seconds between two calls have no sample. A call so soon after a late one that both
-// are for the same second does nothing: what was counted meanwhile is in the next sample.
+// Take adds the sample of the second that ends at a time. If the time since the last call is not about a second, the sample has the mean
+// of a second over that time. Seconds without a call have no sample. If a call comes so soon after a late one that both are for the same
+// second, it does nothing: the next sample then has what was counted meanwhile.
 func (r *Ring) Take(at time.Time, owners []analyzer.OwnerStats) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -185,7 +185,7 @@ type shown struct {
 	samples ingest.Samples // guarded by mu
 }
 
-// add returns which of the lines to show this one is, from 1, or 0 if it is not to be shown.
+// add returns the number of a line among those to show for its reason, from 1; 0 if it is not to be shown.
 func (s *shown) add(r ingest.Reason, line []byte) int {
 	if s.full[r].Load() {
 		return 0

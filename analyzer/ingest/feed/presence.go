@@ -28,8 +28,8 @@ type presence struct {
 	looked   bool         // guarded by mu: count is known
 	count    int          // guarded by mu: partitions, 0 while the topic is missing
 	member   bool         // guarded by mu: the group has assigned partitions, maybe none
-	assigned int          // guarded by mu: count when it last did; unknown until the next count
-	waiting  map[int]bool // guarded by mu: our partitions; true: no broker has answered a fetch of it
+	assigned int          // guarded by mu: count when the group assigned partitions last; unknown until the next count
+	waiting  map[int]bool // guarded by mu: by partition of this member, whether no broker has answered a fetch yet
 }
 
 func (p *presence) partitions() int {

@@ -81,7 +81,8 @@ func toJSON(v any) (string, error) {
 	return string(b), err
 }
 
-// places are those that package text/template puts before its messages. The template is one value of the file.
+// places matches the positions that package text/template writes into its messages. templateError turns them into lines of the template,
+// because the template is one value of the file.
 var places = regexp.MustCompile(`template: template:(\d+)(:\d+)?: `)
 
 // templateError returns what is wrong with a template, and in which line of it.
@@ -90,7 +91,7 @@ func templateError(err error) string {
 	return document.Clip(places.ReplaceAllString(text, "line $1 of it: "))
 }
 
-// samples returns a notice of each type. Their callers do their worst.
+// samples returns a notice of each type. The ids of their callers have the characters that a template may forget to escape.
 func samples() []*Notice {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	worst := schemas.Caller{Kind: "key", ID: "\"'\\\n\t\x00<&>\u2028{{.}}\xff"}

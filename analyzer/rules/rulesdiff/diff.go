@@ -83,7 +83,7 @@ func counts(before, after *rules.Rule) string {
 	return apiv1.CountsKept
 }
 
-// field is one of a rule, as people write it; empty where it is not set.
+// field is a field of a rule, and its text as people write it; the text is empty if the field is not set.
 type field struct{ name, text string }
 
 // fields returns what a rule says, but for its overrides: always the same fields, in one order.
