@@ -150,8 +150,8 @@ func (c *Client) Get(ctx context.Context, path string, query url.Values, out any
 	return err
 }
 
-// Post sends body, and decodes the answer into out. It returns the status: 200, or 202 where owners have not applied it yet. A
-// record that it makes has the id: to send it again acts once.
+// Post sends body, and decodes the answer into out. It returns the status: 200, or 202 if owners have not applied the record yet. id
+// becomes the id of the record, so that a body that is sent twice with one id takes effect once; nil sends no id.
 func (c *Client) Post(ctx context.Context, path string, body any, id *schemas.ControlID, out any) (status int, err error) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -209,7 +209,7 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 	return r, nil
 }
 
-// reason leaves out of an error what the caller says itself: the method and the URL.
+// reason returns the cause of an error, without the method and the URL, which the caller adds itself.
 func reason(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err

@@ -30,9 +30,9 @@ var (
 	errSilent  = errors.New("nothing came for 30 s")
 )
 
-// Stream calls each for the events of GET /v1/decisions/stream, until ctx ends or each returns an error. It returns that one,
-// nil if ctx has ended, ErrRevoked, or a problem that trying again does not mend. When the connection breaks it connects
-// again and goes on behind the last event; broken is called with why.
+// Stream calls each with the events of GET /v1/decisions/stream, until ctx ends or each returns an error. It returns nil if ctx has
+// ended, the error of each, ErrRevoked, or a problem for which another attempt does not help. When the connection breaks, it calls
+// broken with the reason, connects again, and continues after the last event.
 func (c *Client) Stream(ctx context.Context, query url.Values, each func(*apiv1.DecisionEvent) error, broken func(error)) error {
 	last := ""
 	for pause := time.Duration(0); ; pause = min(2*pause+100*time.Millisecond, 5*time.Second) {
@@ -57,7 +57,7 @@ func (c *Client) Stream(ctx context.Context, query url.Values, each func(*apiv1.
 	}
 }
 
-// lasting reports whether to try again does not help.
+// lasting reports whether another attempt would get the same error.
 func lasting(err error) bool {
 	p, refused := errors.AsType[*apiv1.Problem](err)
 	return errors.Is(err, ErrRevoked) || refused && p.Status < http.StatusInternalServerError && p.Status != http.StatusTooManyRequests

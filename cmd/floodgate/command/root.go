@@ -86,7 +86,7 @@ func (r *Root) flagError(cmd *cobra.Command, err error) error {
 	return Usagef("%w%s; see floodgate %s --help", err, meantFlag(cmd.Flags(), err), path(cmd))
 }
 
-// meantFlag returns which flag was probably meant, if err is about one that there is not.
+// meantFlag returns a hint at a flag with a similar name, if err is about a flag that does not exist; else "".
 func meantFlag(flags *pflag.FlagSet, err error) string {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {

@@ -52,7 +52,7 @@ func FlagsOnly(cmd *cobra.Command, args []string) error {
 	return Usagef("%s: got %q, want flags only", path(cmd), args)
 }
 
-// Arguments wants this many arguments. The error of another number says what is wanted.
+// Arguments accepts from least to most arguments. want describes them in the error for another number.
 func Arguments(least, most int, want string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {

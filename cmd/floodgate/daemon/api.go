@@ -139,7 +139,7 @@ func (f *apiFlags) answer(ctx context.Context, g *errgroup.Group, d *daemon, a *
 	return nil
 }
 
-// board returns a board for the API, and what it says to Prometheus. Without an API there is none.
+// board returns a board for the API, and the metrics of the board and the API. Without an API it returns nil.
 func (f *apiFlags) board(partitions int) (*board.Board, []prometheus.Collector) {
 	if f.server == nil {
 		return nil, nil

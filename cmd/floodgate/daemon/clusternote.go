@@ -27,7 +27,7 @@ type clusterNote struct {
 	TopicID string `json:"topic_id,omitempty"` // "" before Kafka 2.8
 }
 
-// noted is the note of a directory, and how what it finds there is checked.
+// noted compares the note in a directory with the cluster and the topic that a daemon uses.
 type noted struct {
 	daemon *daemon
 	dir    string
@@ -49,7 +49,8 @@ func (n noted) checkCluster(ctx context.Context) error {
 }
 
 // checkTopic returns a usage error if the directory belongs to another cluster or topic of requests, and otherwise notes what it belongs
-// to. If this process has counted from these brokers before, topics that were made anew and a cluster that lost everything are no error.
+// to. again says that this process has counted from these brokers before: then topics that were made anew, and a cluster that lost
+// everything, are no error.
 func (n noted) checkTopic(ctx context.Context, again bool) error {
 	note, found, err := readClusterNote(n.dir)
 	if err != nil {
@@ -77,7 +78,7 @@ func (n noted) checkTopic(ctx context.Context, again bool) error {
 	return writeClusterNote(n.dir, now)
 }
 
-// compare compares a note with what there is now, as far as both say something.
+// compare returns a usage error if the note contradicts what there is now. A value that one of the two lacks contradicts nothing.
 func (n noted) compare(note, now clusterNote) error {
 	differ := func(a, b string) bool { return a != "" && b != "" && a != b }
 	path := filepath.Join(n.dir, clusterNoteName)

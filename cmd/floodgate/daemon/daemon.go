@@ -53,8 +53,8 @@ func (d *daemon) listen(ctx context.Context, g *errgroup.Group, address string) 
 	return nil
 }
 
-// prepareTopics creates the topics that are missing, but for those of control and events, logs what is wrong with the others, and returns
-// the number of partitions of requests. While Kafka is away it tries again.
+// prepareTopics creates the topics that are missing, except those of control and events. It logs what is wrong with topics that exist,
+// and returns the number of partitions of requests. While Kafka is away it tries again.
 func (d *daemon) prepareTopics(ctx context.Context) (partitions int, err error) {
 	names := d.kafka.Names
 	names.Control, names.Events = "", ""

@@ -11,7 +11,7 @@ import (
 // decided holds the callers of the control records that people wrote by the demo's API. The audit expects other counts of them.
 type decided struct {
 	reset  map[string]bool // by id: their counts in the store have started again
-	closed map[string]bool // by id: they were closed, or had another limit, and may be closed without having reached the demo's
+	closed map[string]bool // by id: a person closed them or changed their limit, so they may be closed below the demo's limit
 }
 
 // readDecided reads the control records.

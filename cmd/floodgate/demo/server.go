@@ -107,8 +107,9 @@ func (w *closeWatch) counted(c fold.Change, _ int64) {
 	}
 }
 
-// gate returns what a gate calls for each decision that it has applied. The lag of a close counts once for each gate: with the first
-// decision that carries it, which may have moved its end already. Repeats, moves and predictions count nothing.
+// gate returns a function that a gate calls for each decision that it has applied. The lag of a close is measured once at each gate, at
+// the first decision that carries the close; that decision may have moved its end already. Repeats, moved ends and predictions are not
+// measured.
 func (w *closeWatch) gate() func(d schemas.Decision, at time.Time) {
 	newest := make(map[schemas.Caller]int64) // guarded by w.mu: the newest CloseAt that this gate applied
 	return func(d schemas.Decision, at time.Time) {

@@ -404,7 +404,8 @@ func closesBy(mechanism string) string {
 	return "that followed the count"
 }
 
-// foreseen says what decisions expected of so many of all closes.
+// foreseen returns a text about the overshoot that decisions expected. closes is how many closes they expected one for: the text has
+// that number, unless it is all of them.
 func foreseen(closes, all int64, expected, bound float64) string {
 	of := ""
 	switch closes {

@@ -61,7 +61,8 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	command.Words(cmd, "predict", rules.Predictions()...)
 }
 
-// checkNumbers refuses what nothing can be simulated with. A number that is not given is the scenario's, and 0 here.
+// checkNumbers returns a usage error for a number that cannot be simulated. The number of a flag that is not given is 0 here: the
+// scenario's own is used.
 func (f *simulateFlags) checkNumbers(given func(name string) bool) error {
 	switch {
 	case f.lag < 0 || f.lag > time.Hour || f.lag == 0 && given("lag"):

@@ -161,8 +161,8 @@ func parseCaller(text string) (string, error) {
 	return caller, nil
 }
 
-// storeRows returns the rows of all partitions, as of the newest time that each has folded: of the callers that are given, or
-// of all if none is. Those that are nearest to their limits come first. Whether a closure still holds, now decides.
+// storeRows returns the rows of all partitions, as of the newest time that each partition has folded. It returns those of the given
+// callers, or all if none is given. The callers that are nearest to their limits come first. now decides whether a closure still holds.
 func storeRows(partitions []storePartition, callers []string, now time.Time) []storeRow {
 	var rows []storeRow
 	for _, sp := range partitions {

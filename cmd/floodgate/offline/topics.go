@@ -148,7 +148,8 @@ func renderTopics(p command.Process, specs []kafkaio.TopicSpec, created []string
 	return nil
 }
 
-// against says by which setting a topic that was created keeps messages from the future out: that of requests alone does.
+// against returns a text with the setting by which the topic of requests, which was created, refuses messages from the future. For other
+// topics it returns "".
 func against(name, requests string, findings []kafkaio.Finding) string {
 	if name != requests {
 		return ""

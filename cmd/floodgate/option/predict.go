@@ -19,7 +19,7 @@ func (f *Predict) Add(cmd *cobra.Command) {
 	command.Words(cmd, "predict", rules.Predictions()...)
 }
 
-// Most is the most that any rule may predict by.
+// Most returns the strongest means of prediction that any rule may use.
 func (f *Predict) Most() rules.Predict { return rules.Predict(f.most) }
 
 // predictFlag is --predict.

@@ -99,7 +99,7 @@ func SendFrame(t *testing.T, client *kafkaio.Client, f *schemas.Frame, key strin
 	}
 }
 
-// KeyIn returns a key of a partition of so many.
+// KeyIn returns a key that belongs to a partition. partitions is how many there are.
 func KeyIn(partition, partitions int) string {
 	for key := "k"; ; key += "x" {
 		if schemas.Partition(schemas.DefaultPartitionKey().Hash("key", key), partitions) == partition {
@@ -124,7 +124,7 @@ func (d *Deployment) Counted() {
 	}
 }
 
-// ClosedKeys returns who is closed by what the decisions topic says now.
+// ClosedKeys returns the keys that are closed now, as the decisions topic says.
 func (d *Deployment) ClosedKeys(ctx context.Context) map[string]bool {
 	d.T.Helper()
 	closed := make(map[string]bool)

@@ -129,7 +129,7 @@ func (v decisionsView) change(c *board.Event, now time.Time) error {
 	return err
 }
 
-// aheadOfTime says what of a decision comes ahead of time; "" if nothing does.
+// aheadOfTime returns in words what a decision says ahead of time: an early closure, the next closure, a share; "" if nothing.
 func aheadOfTime(d *schemas.Decision) string {
 	var parts []string
 	if d.Early {

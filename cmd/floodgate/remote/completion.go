@@ -21,7 +21,7 @@ const completeTimeout = time.Second
 // source asks an analyzer which words there are.
 type source func(context.Context, *client.Client) []cobra.Completion
 
-// completing completes a word by what an analyzer says. It fails for nobody: without an analyzer there are no words.
+// completing completes a word with the words that an analyzer knows. If the analyzer does not answer, there are no words, and no error.
 func (f *clientFlags) completing(p command.Process, ask source) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if err := command.FromEnvironment(p, cmd.Flags()); err != nil {
@@ -47,8 +47,8 @@ func (f *clientFlags) completingArguments(p command.Process, sources ...source) 
 	}
 }
 
-// candidate adds a word and what it is to a list, if the word means itself in every shell: a client chooses its id, and bash
-// inserts it as it is.
+// candidate adds a word and its description to a list. It leaves out a word with characters that are special in a shell: clients choose
+// their ids, and bash inserts a word as it is.
 func candidate(list []cobra.Completion, word, text string) []cobra.Completion {
 	if word == "" || strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:/@,+%=") != "" {
 		return list

@@ -32,7 +32,8 @@ type control struct {
 	id      string
 }
 
-// newControl returns one, without what it does. ends says that the effect of its record ends, and that its end is needed.
+// newControl returns a control subcommand; its method does sets the action. ends says that the record has an end, which the command line
+// must give.
 func newControl(p command.Process, ends bool, cmd *cobra.Command) *control {
 	c := &control{Command: cmd, process: p}
 	if ends {

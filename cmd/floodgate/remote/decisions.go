@@ -145,7 +145,7 @@ func (w *decisionsWatch) run(ctx context.Context, follow kafkalink.FollowConfig)
 	return working.Wait()
 }
 
-// wait prints what happens until it is time to look for silent partitions, and these.
+// wait prints changes for lookEvery, and then which partitions have fallen silent or are heard again.
 func (w *decisionsWatch) wait(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookEvery)
 	defer cancel()

@@ -97,7 +97,8 @@ func printExplanation(w io.Writer, e *apiv1.Explanation) error {
 // escaped here.
 func sentence(s string) string { return printable.Lines(strings.ReplaceAll(s, "\n", " ")) }
 
-// printRule prints what one rule says of a caller. What the verdict has said is not said again.
+// printRule prints what one rule says about a caller. It leaves out the rule's sentence if that is the verdict, which was printed
+// before.
 func printRule(b *strings.Builder, r *apiv1.RuleExplanation, verdict string) {
 	fmt.Fprintf(b, "\n%s (version %s, %s, %s)", printable.Of(r.Rule), printable.Of(r.Version), printable.Of(r.Mode), printable.Of(r.Window))
 	if r.Sentence != verdict {

@@ -2,8 +2,8 @@ package simulate
 
 import "github.com/509da70d/floodgate/schemas"
 
-// Bounds says how often callers got further over their limits than the evidence of their decisions says that they get at most, but
-// for one close in 200. It is of periods after the warm-up in which a caller was closed, or in which a share came into force.
+// Bounds says how often callers exceeded the overshoot that their decisions named as a bound. By that evidence, at most one close in 200
+// exceeds it. Bounds is about the periods after the warm-up in which a closure or a share began.
 type Bounds struct {
 	Closes   int64   `json:"closes"` // periods with a bound
 	Exceeded int64   `json:"exceeded"`

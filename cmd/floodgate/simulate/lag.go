@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Lag says how long each way takes. A way takes its mean, give or take up to Spread of it, evenly distributed; nothing
-// overtakes on a way.
+// Lag says how long each way takes, such as that from a server to the log. The time of a way is evenly distributed between (1 − Spread)
+// and (1 + Spread) times its mean. What sets out first arrives first.
 type Lag struct {
 	Flush      time.Duration // from the first request that waits in a server until all that wait are sent
 	ToLog      time.Duration // from a server to the log
@@ -101,7 +101,7 @@ func (w *ways) running(t int64) int64 {
 // lane keeps an order: what sets out later does not arrive earlier.
 type lane struct{ last int64 }
 
-// arrive returns when something arrives that alone would arrive at t.
+// arrive returns when something arrives that would arrive at t if nothing were before it.
 func (l *lane) arrive(t int64) int64 {
 	l.last = max(l.last, t)
 	return l.last

@@ -163,7 +163,7 @@ func (m *measure) step(s *subject, at int64, admitted bool) {
 	s.full = s.full || s.closure.Nth > 0
 }
 
-// periodOf returns when the period begins that a time lies in.
+// periodOf returns the beginning of the period that contains a time.
 func (m *measure) periodOf(t int64) int64 {
 	if m.aligned {
 		return m.rule.Window.View(nil, 1, t).Start

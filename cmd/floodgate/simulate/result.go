@@ -78,7 +78,7 @@ type SeriesPoint struct {
 	Peak     int64   `json:"peak"`
 }
 
-// tally is what RuleResult is computed of: of several runs it adds up.
+// tally holds the sums from which a RuleResult is computed. Those of several runs can be added.
 type tally struct {
 	over, first, later, warmup        []float64
 	capacity, admitted, sync, exact   float64 // of saturated periods

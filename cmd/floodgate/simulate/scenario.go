@@ -120,7 +120,7 @@ func (s *Scenario) traffic(o *Options, servers int) *generator {
 	return newGenerator(o.Seed, servers, weights, streams...)
 }
 
-// faster returns a stream whose rate is another by a factor.
+// faster returns the stream with its rate multiplied by f.
 func (s stream) faster(f float64) stream {
 	if rate := s.rate; rate != nil {
 		s.rate = func(at time.Duration) float64 { return f * rate(at) }

@@ -37,7 +37,7 @@ type Request struct {
 type Config struct {
 	Rules      *rules.Set
 	Predict    rules.Predict // no rule predicts more than this
-	LagCap     float64       // the share of a window up to which the lag may be for predictions; 0 is the fold's default
+	LagCap     float64       // closes are predicted while the lag is at most this share of the window; 0 is the fold's default
 	Start      int64         // Unix nanoseconds, virtual time: when the first request may come
 	Quiet      time.Duration // for so long before Start servers measure the lag, and no caller sends; may be 0
 	Warmup     time.Duration // windows that begin before it has passed are measured apart; may be 0
@@ -51,7 +51,7 @@ type Config struct {
 	// LagKnown tells the analyzer the mean of Lag once in a second in which a server sends something, as if a canary had measured
 	// it. Servers send no canaries then, so that time without requests costs nothing.
 	LagKnown  bool
-	Responses bool // requests say what became of them; otherwise rules that count responses are refused
+	Responses bool // requests have a status and a cost; otherwise rules that count responses are refused
 	MaxRows   int  // of each partition; 0 is 4 Mi. A Simulation that needs more fails; in a Circuit callers without a row are not counted
 }
 

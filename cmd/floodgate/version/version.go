@@ -52,7 +52,8 @@ func versionString() string {
 	return info.Main.Version
 }
 
-// LogStart logs which program starts, as the first line of a daemon's log. What else is given says by what it decides.
+// LogStart logs which program starts, as the first line of a daemon's log. with are names and values of what the program decides by,
+// such as its rules.
 func LogStart(logger *slog.Logger, what string, with ...any) {
 	b := This()
 	logger.Info("starting "+what, append([]any{"version", b.Version, "revision", b.Revision}, with...)...)
