@@ -55,6 +55,15 @@ type query struct {
 	limited bool         // whether one of within and value is set
 }
 
+// fits reports whether an item of a network contains what was asked for, or lies inside of it.
+func (q *query) fits(item netip.Prefix) bool {
+	outer, inner := item, q.within
+	if q.inside {
+		outer, inner = inner, outer
+	}
+	return !q.within.IsValid() || outer.Bits() <= inner.Bits() && outer.Contains(inner.Addr())
+}
+
 // parseQuery reads the parameters that /v1/decisions/stream and /v1/decisions have in common.
 func parseQuery(raw string) (q query, values url.Values, err error) {
 	if values, err = url.ParseQuery(raw); err != nil {

@@ -58,8 +58,7 @@ func (s *Server) candidates(q *query) (list []netip.Addr, ok bool) {
 
 // lookupOne writes the item of a caller, if it is closed and asked for.
 func (s *Server) lookupOne(out *writer, q *query, addr netip.Addr) {
-	p := s.prefix(addr)
-	if q.within.IsValid() && (p.Bits() > q.within.Bits() || !p.Contains(q.within.Addr())) {
+	if !q.fits(s.prefix(addr)) {
 		return
 	}
 	now := s.options.Clock().UnixNano()
@@ -84,8 +83,7 @@ func (s *Server) lookupAll(ctx context.Context, out *writer, q *query) {
 			if !e.closed || e.until-now < int64(shortestDuration) {
 				return
 			}
-			i := itemOf(e)
-			if p := s.prefix(i.addr); !q.within.IsValid() || q.within.Bits() <= p.Bits() && q.within.Contains(p.Addr()) {
+			if i := itemOf(e); q.fits(s.prefix(i.addr)) {
 				s.writeItem(out, q, i, now)
 			}
 		})
