@@ -14,7 +14,7 @@
 // The parts of an Owner, each in a file of its name:
 //   - ledger: the fold, the store, and how far into the log both reach; checkpoints.go commits it by way of a committer.
 //   - recovery: decides whether to start from the store, a snapshot or the log alone, and folds the records from there to
-//     the end that the log has at that time (refold.go).
+//     the end that the log has at that time.
 //   - intake: passes batches from the fetcher to the ledger, and changes from the ledger to the publisher.
 //   - controls: applies what the control topic says (package control reads it), between two records of requests[p], and
 //     appends the takes and places of this owner. ruleNotes knows where the texts of rules are in that topic.
