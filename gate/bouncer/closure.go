@@ -11,8 +11,8 @@ import (
 // never is the time at which nothing happens.
 const never = math.MaxInt64
 
-// closing is the closure that a bouncer enforces. The zero value is none.
-type closing struct {
+// activeClosure is the closure that a bouncer enforces. The zero value is none.
+type activeClosure struct {
 	until     int64 // Unix nanoseconds
 	rule      string
 	partition int32
@@ -53,15 +53,15 @@ func spans(d *schemas.Decision) (all [2]schemas.Span) {
 	return all
 }
 
-// long reports whether a span lasts at least as long as shortest.
-func long(s schemas.Span, shortest time.Duration) bool {
+// lastsAtLeast reports whether a span lasts at least as long as shortest.
+func lastsAtLeast(s schemas.Span, shortest time.Duration) bool {
 	return s.Until > s.CloseAt && (s.CloseAt < 0 || s.Until-s.CloseAt >= int64(shortest))
 }
 
-// choose returns the closure to enforce at now, of the decisions about one caller: of those in force, the one that ends last. It also
+// longestInForce returns the closure to enforce at now, of the decisions about one caller: of those in force, the one that ends last. It also
 // returns when the answer may change although no decision comes: when this closure ends, or another one begins.
-func choose(ds []schemas.Decision, now int64, shortest time.Duration, rules ruleFilter) (best closing, again int64) {
-	again = never
+func longestInForce(ds []schemas.Decision, now int64, shortest time.Duration, rules ruleFilter) (best activeClosure, nextCheck int64) {
+	nextCheck = never
 	for i := range ds {
 		d := &ds[i]
 		if d.Mode != schemas.ModeEnforce || !rules.pass(d.Rule) {
@@ -69,22 +69,22 @@ func choose(ds []schemas.Decision, now int64, shortest time.Duration, rules rule
 		}
 		for _, s := range spans(d) {
 			switch {
-			case !long(s, shortest) || s.Until <= now:
+			case !lastsAtLeast(s, shortest) || s.Until <= now:
 			case s.CloseAt > now:
-				again = min(again, s.CloseAt)
+				nextCheck = min(nextCheck, s.CloseAt)
 			case s.Until > best.until:
-				best = closing{s.Until, d.Rule, d.Partition}
+				best = activeClosure{s.Until, d.Rule, d.Partition}
 			}
 		}
 	}
 	if best.until > 0 {
-		again = min(again, best.until)
+		nextCheck = min(nextCheck, best.until)
 	}
-	return best, again
+	return best, nextCheck
 }
 
-// leftOut returns why bouncers never get an item for a decision. ok is false if they may get one.
-func leftOut(d *schemas.Decision, shortest time.Duration) (reason int, ok bool) {
+// exclusion returns why bouncers never get an item for a decision. ok is false if they may get one.
+func exclusion(d *schemas.Decision, shortest time.Duration) (reason int, ok bool) {
 	if d.Caller.Kind != schemas.KindIP {
 		return leftKind, true
 	}
@@ -98,5 +98,5 @@ func leftOut(d *schemas.Decision, shortest time.Duration) (reason int, ok bool) 
 	if all == ([2]schemas.Span{}) {
 		return leftEarly, true
 	}
-	return leftShort, !long(all[0], shortest) && !long(all[1], shortest)
+	return leftShort, !lastsAtLeast(all[0], shortest) && !lastsAtLeast(all[1], shortest)
 }

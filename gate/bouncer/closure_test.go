@@ -8,8 +8,8 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// TestChoose: which closure of an address counts, and when to look again. Times are seconds.
-func TestChoose(t *testing.T) {
+// TestLongestInForce: which closure of an address counts, and when to look again. Times are seconds.
+func TestLongestInForce(t *testing.T) {
 	d := func(rule string, from, until int64, edit ...func(*schemas.Decision)) schemas.Decision {
 		d := schemas.Decision{Rule: rule, Mode: schemas.ModeEnforce, CloseAt: from * 1e9, Until: until * 1e9}
 		for _, f := range edit {
@@ -54,12 +54,12 @@ func TestChoose(t *testing.T) {
 		{"turned round", []schemas.Decision{d("a", 110, 90, next(130, 120, false))}, "", 0, always},
 		{"from the beginning of time", []schemas.Decision{d("a", math.MinInt64/int64(time.Second), 110)}, "a", 110, 110},
 	} {
-		got, again := choose(test.ds, 100e9, 10*time.Second, ruleFilter{})
+		got, again := longestInForce(test.ds, 100e9, 10*time.Second, ruleFilter{})
 		if got.rule != test.rule || got.until != test.until*1e9 || again/1e9 != test.again {
 			t.Errorf("%s: got %q until %d, again at %d, want %q until %d, again at %d", test.name, got.rule, got.until/1e9, again/1e9, test.rule, test.until, test.again)
 		}
 	}
-	got, again := choose([]schemas.Decision{d("a", 90, 110), d("b", 90, 120)}, 100e9, 10*time.Second, ruleFilter{without: []string{"b"}})
+	got, again := longestInForce([]schemas.Decision{d("a", 90, 110), d("b", 90, 120)}, 100e9, 10*time.Second, ruleFilter{without: []string{"b"}})
 	if got.rule != "a" || again != 110e9 {
 		t.Errorf("filtered: got %+v", got)
 	}

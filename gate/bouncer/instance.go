@@ -32,16 +32,16 @@ func (a *answer) deleted(e *entry) bool {
 		return false
 	case a.all:
 		return true
-	case e.closed && e.born <= a.since:
+	case e.closed && e.closedAt <= a.since:
 		return true
 	}
-	return e.gone > a.since && e.first <= a.since
+	return e.openedAt > a.since && e.firstClosedAt <= a.since
 }
 
 // added reports whether an entry belongs into the list "new". An entry whose end changes while the answer is written is in it too,
 // because the answer may have listed it in "deleted" before. The next answer then lists it once more.
 func (a *answer) added(e *entry, now int64) bool {
-	return e.closed && e.version > a.since && e.born <= a.upTo && e.until-now >= int64(shortestDuration)
+	return e.closed && e.version > a.since && e.closedAt <= a.upTo && e.until-now >= int64(shortestDuration)
 }
 
 // begin says what an instance must be given.
@@ -122,11 +122,11 @@ func (v *view) forget(now time.Time) {
 			return
 		}
 		v.floor = max(v.floor, e.version)
-		if e.again == never {
+		if e.nextCheck == never {
 			v.table.remove(slot)
 		} else { // it will be closed again later
 			v.table.unlink(slot)
-			e.first, e.gone = 0, 0
+			e.firstClosedAt, e.openedAt = 0, 0
 		}
 	}
 }

@@ -28,7 +28,7 @@ type item struct {
 }
 
 // itemOf returns the item of an entry that is closed, or was.
-func itemOf(e *entry) item { return item{e.born, e.address(), e.until, e.rule.Value()} }
+func itemOf(e *entry) item { return item{e.closedAt, e.address(), e.until, e.rule.Value()} }
 
 // prefix returns the addresses that an item is about.
 func (s *Server) prefix(addr netip.Addr) netip.Prefix { return prefixOf(addr, s.options.IDs) }

@@ -63,7 +63,7 @@ func (s *Server) lookupOne(out *writer, q *query, addr netip.Addr) {
 	}
 	now := s.options.Clock().UnixNano()
 	ds := s.options.Board.Of(schemas.Caller{Kind: schemas.KindIP, ID: addr.String()})
-	best, _ := choose(ds, now, s.options.MinClosure, s.rules(q.rules))
+	best, _ := longestInForce(ds, now, s.options.MinClosure, s.rules(q.rules))
 	if best.until-now >= int64(shortestDuration) {
 		s.writeItem(out, q, item{s.started, addr, best.until, best.rule}, now)
 	}

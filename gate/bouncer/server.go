@@ -60,12 +60,12 @@ type Options struct {
 
 // Server answers bouncers. New makes one; it is an http.Handler. Any goroutine may use it.
 type Server struct {
-	options Options
-	started uint64 // all change numbers are above it, so that those of an earlier process are recognised
-	stats   counters
-	filling sync.WaitGroup // of views
-	reading time.Duration  // readTimeout, but in tests
-	known   bool           // for Run only: skip the InForce events that follow a Lost, because all views were updated at it
+	options     Options
+	started     uint64 // all change numbers are above it, so that those of an earlier process are recognised
+	stats       counters
+	filling     sync.WaitGroup // of views
+	reading     time.Duration  // readTimeout, but in tests
+	skipInForce bool           // for Run only: skip the InForce events that follow a Lost, because all views were updated at it
 
 	mu      sync.Mutex // protects what follows
 	views   map[string]*view
@@ -115,17 +115,17 @@ func (s *Server) Run(ctx context.Context) error {
 			}
 			return fmt.Errorf("serve bouncers: %w", err)
 		}
-		s.take(&e)
+		s.handle(&e)
 	}
 }
 
-// take applies an event of the board.
-func (s *Server) take(e *board.Event) {
+// handle applies an event of the board.
+func (s *Server) handle(e *board.Event) {
 	now := s.options.Clock()
 	switch e.Kind {
 	case board.Lost:
 		// lookAtAll takes a while. In a storm, more changes are lost meanwhile, and it runs again: bouncers then get changes later.
-		if s.known = s.options.Board.Ready(); !s.known {
+		if s.skipInForce = s.options.Board.Ready(); !s.skipInForce {
 			s.setCurrent(false) // there are other partitions
 			return
 		}
@@ -133,11 +133,11 @@ func (s *Server) take(e *board.Event) {
 			v.lookAtAll(now)
 		}
 	case board.InForce:
-		if !s.known {
+		if !s.skipInForce {
 			s.changed(e, now)
 		}
 	case board.Current:
-		s.known = false
+		s.skipInForce = false
 		s.setCurrent(true)
 	default:
 		s.changed(e, now)

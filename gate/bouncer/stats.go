@@ -105,7 +105,7 @@ func (s *Server) count(e *board.Event) {
 	if e.Kind != board.Closed && e.Kind != board.Changed && e.Kind != board.InForce {
 		return
 	}
-	reason, ok := leftOut(&e.Decision, s.options.MinClosure)
+	reason, ok := exclusion(&e.Decision, s.options.MinClosure)
 	if !ok && s.options.Shadow {
 		reason, ok = leftShadow, true
 	}

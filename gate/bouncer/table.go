@@ -15,20 +15,20 @@ const pageSize = 256
 
 // entry is what a view knows of an address. The zero value is a free one.
 type entry struct {
-	addr      [16]byte // as netip.Addr.As16
-	until     int64    // of its closure, if it is closed
-	again     int64    // when to look at it again
-	first     uint64   // number of the change that closed the address first; 0: none since the entry is in the table
-	born      uint64   // number of the change that closed it last
-	gone      uint64   // number of the change that opened it last; 0: none
-	version   uint64   // number of its newest change
-	rule      unique.Handle[string]
-	newer     int32 // the slot with the next higher version in its list; older is the slot before it
-	older     int32
-	due       int32 // its index in table.ends
-	partition int32
-	closed    bool
-	list      int8 // 1 + the index of its list in table.lists; 0: it is in no list
+	addr          [16]byte // as netip.Addr.As16
+	until         int64    // of its closure, if it is closed
+	nextCheck     int64    // when to look at it again
+	firstClosedAt uint64   // number of the change that closed the address first; 0: none since the entry is in the table
+	closedAt      uint64   // number of the change that closed it last
+	openedAt      uint64   // number of the change that opened it last; 0: none
+	version       uint64   // number of its newest change
+	rule          unique.Handle[string]
+	newer         int32 // the slot with the next higher version in its list; older is the slot before it
+	older         int32
+	due           int32 // its index in table.ends
+	partition     int32
+	closed        bool
+	list          int8 // 1 + the index of its list in table.lists; 0: it is in no list
 }
 
 // Lists of a table.
@@ -53,7 +53,7 @@ type table struct {
 
 func newTable() *table {
 	t := &table{}
-	t.ends = heap.New(func(a, b *int32) bool { return t.at(*a).again < t.at(*b).again }, func(slot *int32, at int) { t.at(*slot).due = int32(at) })
+	t.ends = heap.New(func(a, b *int32) bool { return t.at(*a).nextCheck < t.at(*b).nextCheck }, func(slot *int32, at int) { t.at(*slot).due = int32(at) })
 	t.clear()
 	return t
 }
@@ -89,7 +89,7 @@ func (t *table) insert(addr netip.Addr) int32 {
 	}
 	slot := t.free[len(t.free)-1]
 	t.free = t.free[:len(t.free)-1]
-	*t.at(slot) = entry{addr: addr.As16(), again: never, newer: none, older: none}
+	*t.at(slot) = entry{addr: addr.As16(), nextCheck: never, newer: none, older: none}
 	t.slots[addr.As16()] = slot
 	t.ends.Add(slot)
 	return slot
@@ -112,9 +112,9 @@ func (t *table) remove(slot int32) {
 }
 
 // wake sets when to look at an entry again.
-func (t *table) wake(slot int32, again int64) {
-	if e := t.at(slot); e.again != again {
-		e.again = again
+func (t *table) wake(slot int32, nextCheck int64) {
+	if e := t.at(slot); e.nextCheck != nextCheck {
+		e.nextCheck = nextCheck
 		t.ends.Fix(int(e.due))
 	}
 }
@@ -179,7 +179,7 @@ func (t *table) first() (slot int32, at int64) {
 		return none, never
 	}
 	slot = *t.ends.At(0)
-	return slot, t.at(slot).again
+	return slot, t.at(slot).nextCheck
 }
 
 // address returns the address of an entry.

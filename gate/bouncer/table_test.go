@@ -11,9 +11,9 @@ import (
 type tableModel map[netip.Addr]*modelEntry
 
 type modelEntry struct {
-	again   int64
-	version uint64
-	closed  bool
+	nextCheck int64
+	version   uint64
+	closed    bool
 }
 
 // TestTableIsItsModel does what views do, at random, and compares everything after each step.
@@ -30,13 +30,13 @@ func TestTableIsItsModel(t *testing.T) {
 			switch action := random.IntN(10); {
 			case m == nil:
 				tab.insert(addr)
-				model[addr] = &modelEntry{again: never}
+				model[addr] = &modelEntry{nextCheck: never}
 			case action == 0:
 				tab.remove(slot)
 				delete(model, addr)
 			case action < 5:
-				m.again = int64(random.IntN(1000))
-				tab.wake(slot, m.again)
+				m.nextCheck = int64(random.IntN(1000))
+				tab.wake(slot, m.nextCheck)
 			case action == 5:
 				tab.unlink(slot)
 				m.version = 0
@@ -61,7 +61,7 @@ func compareTables(t *testing.T, tab *table, model tableModel, since uint64) {
 	var want [2][]uint64
 	nClosed := 0
 	for addr, m := range model {
-		first = min(first, m.again)
+		first = min(first, m.nextCheck)
 		if m.closed {
 			nClosed++
 		}
@@ -72,7 +72,7 @@ func compareTables(t *testing.T, tab *table, model tableModel, since uint64) {
 		if m.version > since {
 			want[of] = append(want[of], m.version)
 		}
-		if e := tab.at(tab.find(addr)); e.address() != addr || e.again != m.again || !tab.used(tab.find(addr)) {
+		if e := tab.at(tab.find(addr)); e.address() != addr || e.nextCheck != m.nextCheck || !tab.used(tab.find(addr)) {
 			t.Fatalf("%v: got %+v, want %+v", addr, e, m)
 		}
 	}

@@ -55,7 +55,7 @@ func (v *view) look(addr netip.Addr, id string, now time.Time, filling bool) {
 
 func (v *view) lookAt(addr netip.Addr, id string, now time.Time, filling bool) {
 	ds := v.board.Of(schemas.Caller{Kind: schemas.KindIP, ID: id})
-	best, again := choose(ds, now.UnixNano(), v.shortest, v.rules)
+	best, nextCheck := longestInForce(ds, now.UnixNano(), v.shortest, v.rules)
 	before := v.changed
 	defer func() {
 		if v.changed != before && v.changed%pieces == 0 { // also while no bouncer asks
@@ -64,7 +64,7 @@ func (v *view) lookAt(addr netip.Addr, id string, now time.Time, filling bool) {
 	}()
 	slot := v.table.find(addr)
 	if slot == none {
-		if again == never {
+		if nextCheck == never {
 			return
 		}
 		slot = v.table.insert(addr)
@@ -76,11 +76,11 @@ func (v *view) lookAt(addr netip.Addr, id string, now time.Time, filling bool) {
 		return
 	}
 	v.apply(slot, best)
-	if again == never && e.first == 0 {
+	if nextCheck == never && e.firstClosedAt == 0 {
 		v.table.remove(slot)
 		return
 	}
-	v.table.wake(slot, again)
+	v.table.wake(slot, nextCheck)
 }
 
 // lookAgain is lookAt of an address that is in the table.
@@ -90,7 +90,7 @@ func (v *view) lookAgain(slot int32, now time.Time) {
 }
 
 // frozen reports whether the decisions about an address are stale. Then its entry does not change, not even when the closure ends.
-func (v *view) frozen(e *entry, best closing, now time.Time) bool {
+func (v *view) frozen(e *entry, best activeClosure, now time.Time) bool {
 	partition := e.partition
 	if best.until > 0 {
 		partition = best.partition
@@ -99,23 +99,23 @@ func (v *view) frozen(e *entry, best closing, now time.Time) bool {
 }
 
 // apply makes an entry hold a closure, or none.
-func (v *view) apply(slot int32, best closing) {
+func (v *view) apply(slot int32, best activeClosure) {
 	e := v.table.at(slot)
 	switch {
 	case best.until == 0 && !e.closed, best.until == e.until && e.closed:
 		return
 	case best.until == 0:
 		v.changed++
-		e.closed, e.gone = false, v.changed
+		e.closed, e.openedAt = false, v.changed
 		v.table.closed--
 	default:
 		v.changed++
 		if !e.closed {
-			e.closed, e.born = true, v.changed
+			e.closed, e.closedAt = true, v.changed
 			v.table.closed++
 		}
-		if e.first == 0 {
-			e.first = v.changed
+		if e.firstClosedAt == 0 {
+			e.firstClosedAt = v.changed
 		}
 		e.until, e.partition, e.rule = best.until, best.partition, unique.Make(best.rule)
 	}
