@@ -218,7 +218,7 @@ func (b *Board) After(number uint64, limit int) (page []Numbered) {
 func (b *Board) piece(number uint64, each func(Numbered) bool) (uint64, bool) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	return b.table.after(number, pieces, func(c *closure) bool { return each(Numbered{c.number, c.decision()}) })
+	return b.table.visitFrom(number, pieces, func(c *closure) bool { return each(Numbered{c.number, c.decision()}) })
 }
 
 // All calls yield for the decisions in force, in the order in which the board learnt of them, until it returns false. The board

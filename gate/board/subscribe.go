@@ -26,7 +26,7 @@ type Subscription struct {
 	at      uint64 // the number of the newest change that was given
 	lost    bool   // the next event is Lost
 	missed  uint64
-	begun   []bool // by partition, whether its closures were given, or are being given
+	given   []bool // by partition, whether its closures were given, or are being given
 	loaded  int    // of begun
 	walk    walk
 	current bool // Current was given
@@ -130,7 +130,7 @@ func (s *Subscription) restart() Event {
 	s.board.lost.Add(1)
 	e := Event{Kind: Lost, Number: s.board.changed, Missed: s.missed}
 	s.at, s.lost, s.missed, s.current = s.board.changed, false, 0, false
-	s.begun, s.loaded, s.walk = nil, 0, walk{}
+	s.given, s.loaded, s.walk = nil, 0, walk{}
 	return e
 }
 
@@ -139,21 +139,21 @@ func (s *Subscription) restart() Event {
 func (s *Subscription) begin() {
 	b := s.board
 	s.walk = walk{parts: make([]bool, len(b.parts)), last: b.table.arrived}
-	begun := make([]bool, len(b.parts))
+	given := make([]bool, len(b.parts))
 	s.loaded = 0
 	for i := range b.parts {
-		if begun[i] = b.parts[i].loaded; begun[i] {
-			s.walk.parts[i] = i >= len(s.begun) || !s.begun[i]
+		if given[i] = b.parts[i].loaded; given[i] {
+			s.walk.parts[i] = i >= len(s.given) || !s.given[i]
 			s.loaded++
 		}
 	}
-	s.begun = begun
+	s.given = given
 }
 
 // step gives the next closure of the walk.
 func (s *Subscription) step() (e Event) {
 	var more bool
-	s.walk.number, more = s.board.table.after(s.walk.number, pieces, func(c *closure) bool {
+	s.walk.number, more = s.board.table.visitFrom(s.walk.number, pieces, func(c *closure) bool {
 		if c.number > s.walk.last {
 			s.walk.parts = nil
 			return false

@@ -165,15 +165,15 @@ func (t *table) search(number uint64) (int, bool) {
 	return slices.BinarySearchFunc(t.order, number, func(p place, n uint64) int { return cmp.Compare(p.number, n) })
 }
 
-// after calls each for the closures whose numbers are higher than number, in the order of their numbers. It stops when each returns
+// visitFrom calls each for the closures whose numbers are higher than number, in the order of their numbers. It stops when each returns
 // false, or when it has looked at the given number of places. It returns the number to continue from, and whether there may be more.
-func (t *table) after(number uint64, places int, each func(*closure) bool) (last uint64, more bool) {
+func (t *table) visitFrom(number uint64, maxVisits int, each func(*closure) bool) (last uint64, more bool) {
 	i, found := t.search(number)
 	if found {
 		i++
 	}
 	for ; i < len(t.order); i++ {
-		if places--; places < 0 {
+		if maxVisits--; maxVisits < 0 {
 			return number, true
 		}
 		number = t.order[i].number
