@@ -26,7 +26,7 @@ const (
 	subPeriods     = 8                                // how many a cell remembers
 	measuredIn     = 4                                // sub-periods of the time in which a share's demand is measured
 	subPeriodTicks = int64(10 * time.Millisecond)     // a sub-period is a whole number of these
-	stepBack       = int64(time.Second / periodTicks) // a clock that steps back by more begins a period anew
+	maxStepBack    = int64(time.Second / periodTicks) // a clock that steps back by more begins a period anew
 	periodTicks    = time.Millisecond
 )
 
@@ -89,7 +89,7 @@ func (c *cell) spend(tag uint32, length int64, permits uint32) bool {
 		old := c.spent.Load()
 		period, spent := uint32(old>>32), uint32(old)
 		if period != tag {
-			if ahead := period - tag; old != 0 && int64(ahead) <= max(stepBack, length/int64(periodTicks)) {
+			if ahead := period - tag; old != 0 && int64(ahead) <= max(maxStepBack, length/int64(periodTicks)) {
 				tag = period
 			} else {
 				spent = 0

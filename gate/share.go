@@ -35,13 +35,13 @@ type quota struct{ whole, fraction uint32 }
 
 const shareSize = int(unsafe.Sizeof(share{}))
 
-// one is the permit of a gate that knows no demand.
-func one(permits int64) quota { return quota{whole: uint32(min(1, permits))} }
+// singlePermit is the permit of a gate that knows no demand.
+func singlePermit(permits int64) quota { return quota{whole: uint32(min(1, permits))} }
 
 // quotaOf returns permits × own ÷ demand, and all permits if own is more than demand: then entries of this gate were lost.
 func quotaOf(permits, own, demand int64) quota {
 	if own == 0 {
-		return one(permits)
+		return singlePermit(permits)
 	}
 	high, low := bits.Mul64(uint64(permits), uint64(min(own, demand)))
 	whole, rest := bits.Div64(high, low, uint64(demand))

@@ -50,8 +50,8 @@ func (s *Set) sharesOf(closures []closure, old *closedCaller, d *schemas.Decisio
 	return append(closures, newest)
 }
 
-// sharesBefore are the shares of one rule that a caller has.
-type sharesBefore struct {
+// priorShares are the shares of one rule that a caller has.
+type priorShares struct {
 	others  []closure // in the order in which they begin
 	inForce bool      // one of others is
 	same    uint32    // the field terms of the decision's own share, if it has been applied before
@@ -61,7 +61,7 @@ type sharesBefore struct {
 }
 
 // sharesBefore returns what a caller has of shares of the decision's rule. They are valid until the next call.
-func (w *writer) sharesBefore(old *closedCaller, d *schemas.Decision, terms uint32, now int64) (b sharesBefore) {
+func (w *writer) sharesBefore(old *closedCaller, d *schemas.Decision, terms uint32, now int64) (b priorShares) {
 	if old == nil || !old.shared() {
 		return b
 	}
@@ -103,7 +103,7 @@ func (w *writer) heldUntil(others []closure, begins, now int64) []closure {
 }
 
 // newShare returns this gate's part of a share, and whether there is a cell for it. last is the share before it, or nil.
-func (s *Set) newShare(d *schemas.Share, before sharesBefore, last *share, now int64) (sh share, ok bool) {
+func (s *Set) newShare(d *schemas.Share, before priorShares, last *share, now int64) (sh share, ok bool) {
 	length := subPeriod(d.DemandUntil - d.DemandFrom)
 	cell := before.cell
 	if !before.hasCell {
@@ -117,7 +117,7 @@ func (s *Set) newShare(d *schemas.Share, before sharesBefore, last *share, now i
 	}
 	sh = share{
 		cell: cell, from: d.From, until: d.Until, period: d.Period, permits: d.Permits,
-		fingerprint: fingerprint(d), inverse: inverse(d.Period), first: uint32(d.From / d.Period), quota: one(d.Permits),
+		fingerprint: fingerprint(d), inverse: inverse(d.Period), first: uint32(d.From / d.Period), quota: singlePermit(d.Permits),
 	}
 	if own, ok := c.measured(d.DemandFrom, d.DemandUntil, now); ok {
 		sh.quota = quotaOf(d.Permits, own, d.Demand)
