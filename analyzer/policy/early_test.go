@@ -120,6 +120,37 @@ func TestAfterAnEarlyCloseFellShort(t *testing.T) {
 	}
 }
 
+// TestAnEarlyCloseEndsWhenItsWindowIsComplete: at that moment, and not a nanosecond before, it is settled.
+func TestAnEarlyCloseEndsWhenItsWindowIsComplete(t *testing.T) {
+	o := outlook(rule(t, "limit: 1000, window: 1s, algorithm: fixed"), 500, Lag{100 * ms, 5 * ms})
+	for until, want := range map[int64]bool{o.asOf() + 1: true, o.asOf(): false} {
+		last := Announced{CloseAt: until - 100*ms, Until: until, Demand: 2000_000}
+		if got, _ := o.Predict(last); (got.Until == until) != want {
+			t.Errorf("an early close until %d ns after that: got %+v, want it as it was: %v", until-o.asOf(), got, want)
+		}
+	}
+}
+
+// TestWhatIsNews: an announced close has moved by more than 0.5 % of the limit, and gates hear of it before the later of both times.
+func TestWhatIsNews(t *testing.T) {
+	o := outlook(rule(t, "limit: 1000, window: 1s, algorithm: fixed"), 500, Lag{})
+	const rate = 1000_000 // one in each millisecond
+	for name, test := range map[string]struct {
+		before, now, inForce int64
+		want                 bool
+	}{
+		"later":                     {100 * ms, 106 * ms, 105 * ms, true},
+		"earlier":                   {106 * ms, 100 * ms, 105 * ms, true},
+		"by 0.5 %":                  {100 * ms, 105 * ms, 50 * ms, false},
+		"gates hear of it then":     {100 * ms, 106 * ms, 106 * ms, false},
+		"gates hear of it too late": {100 * ms, 106 * ms, 107 * ms, false},
+	} {
+		if got := o.news(test.before, test.now, rate, test.inForce); got != test.want {
+			t.Errorf("%s: got %v, want %v", name, got, test.want)
+		}
+	}
+}
+
 func TestHoldsAndMargins(t *testing.T) {
 	for name, test := range map[string]struct {
 		lag          Lag

@@ -183,7 +183,11 @@ func TestMulDivAndRoots(t *testing.T) {
 			t.Fatalf("got a root of %v of %d·%d, want %v", r, a, c, want)
 		}
 	})
-	if got := mulDiv(math.MaxInt64, math.MaxInt64, 2); got != math.MaxInt64 {
-		t.Errorf("got %d, want the largest", got)
+	for _, test := range []struct{ a, b, c int64 }{
+		{math.MaxInt64, math.MaxInt64, 2}, {1 << 62, 4, 1}, {1 << 62, 12, 3}, {1 << 62, 2, 1}, // the quotient has 127, 65, 64 and 63 bits
+	} {
+		if got := mulDiv(test.a, test.b, test.c); got != math.MaxInt64 {
+			t.Errorf("got %d·%d/%d = %d, want the largest", test.a, test.b, test.c, got)
+		}
 	}
 }
