@@ -48,7 +48,7 @@ func (c *Client) Stream(ctx context.Context, query url.Values, each func(*apiv1.
 		if own, ok := errors.AsType[eachError](err); ok {
 			return own.error
 		}
-		if ctx.Err() == nil && lasting(err) {
+		if ctx.Err() == nil && permanent(err) {
 			return err
 		}
 		if ctx.Err() == nil {
@@ -57,8 +57,8 @@ func (c *Client) Stream(ctx context.Context, query url.Values, each func(*apiv1.
 	}
 }
 
-// lasting reports whether another attempt would get the same error.
-func lasting(err error) bool {
+// permanent reports whether another attempt would get the same error.
+func permanent(err error) bool {
 	p, refused := errors.AsType[*apiv1.Problem](err)
 	return errors.Is(err, ErrRevoked) || refused && p.Status < http.StatusInternalServerError && p.Status != http.StatusTooManyRequests
 }

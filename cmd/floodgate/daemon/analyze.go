@@ -160,7 +160,7 @@ func prepareData(dir string) error {
 // analyzer builds the analyzer that the flags describe.
 func (c *analyzeConfig) analyzer(d *daemon, set *rules.Set, t requestsTopic) *analyzer.Analyzer {
 	counting := fold.Options{Key: d.key, Partitions: t.partitions, MaxRows: c.maxRows}
-	counting.Predict = c.predict.Most()
+	counting.Predict = c.predict.MaxWay()
 	if t.appendTime {
 		counting.Predict = min(counting.Predict, rules.PredictEarly) // shares need servers whose clocks are bounded
 	}

@@ -27,8 +27,8 @@ type clusterNote struct {
 	TopicID string `json:"topic_id,omitempty"` // "" before Kafka 2.8
 }
 
-// noted compares the note in a directory with the cluster and the topic that a daemon uses.
-type noted struct {
+// noteChecker compares the note in a directory with the cluster and the topic that a daemon uses.
+type noteChecker struct {
 	daemon *daemon
 	dir    string
 	what   string // what is in the directory: "counts" or "positions"
@@ -36,7 +36,7 @@ type noted struct {
 
 // checkCluster returns a usage error if the directory belongs to another cluster. It is for before topics are made. While Kafka is away
 // it goes on trying.
-func (n noted) checkCluster(ctx context.Context) error {
+func (n noteChecker) checkCluster(ctx context.Context) error {
 	note, found, err := readClusterNote(n.dir)
 	if err != nil || !found {
 		return err
@@ -51,7 +51,7 @@ func (n noted) checkCluster(ctx context.Context) error {
 // checkTopic returns a usage error if the directory belongs to another cluster or topic of requests, and otherwise notes what it belongs
 // to. again says that this process has counted from these brokers before: then topics that were made anew, and a cluster that lost
 // everything, are no error.
-func (n noted) checkTopic(ctx context.Context, again bool) error {
+func (n noteChecker) checkTopic(ctx context.Context, again bool) error {
 	note, found, err := readClusterNote(n.dir)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (n noted) checkTopic(ctx context.Context, again bool) error {
 }
 
 // compare returns a usage error if the note contradicts what there is now. A value that one of the two lacks contradicts nothing.
-func (n noted) compare(note, now clusterNote) error {
+func (n noteChecker) compare(note, now clusterNote) error {
 	differ := func(a, b string) bool { return a != "" && b != "" && a != b }
 	path := filepath.Join(n.dir, clusterNoteName)
 	switch {
@@ -100,7 +100,7 @@ func (n noted) compare(note, now clusterNote) error {
 const newTopicTries = 30
 
 // identity asks brokers who they are. While Kafka is away it goes on trying.
-func (n noted) identity(ctx context.Context, topics ...string) (kafkaio.Identity, error) {
+func (n noteChecker) identity(ctx context.Context, topics ...string) (kafkaio.Identity, error) {
 	for missing := 0; ; {
 		id, err := n.daemon.client.Identity(ctx, topics...)
 		if errors.Is(err, kafkaio.ErrNoTopic) {

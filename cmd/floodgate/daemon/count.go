@@ -26,7 +26,7 @@ var errPartitions = errors.New("number of partitions has changed")
 // created again or gets more partitions, count stops the analyzer and starts another: the old one would refuse what servers
 // send to the new partitions.
 func (c *analyzeConfig) count(ctx context.Context, d *daemon, set *rules.Set) error {
-	note := noted{daemon: d, dir: c.data, what: "counts"}
+	note := noteChecker{daemon: d, dir: c.data, what: "counts"}
 	for again := false; ; again = true {
 		t, err := c.prepare(ctx, d, note, again)
 		if ctx.Err() != nil {
@@ -47,7 +47,7 @@ func (c *analyzeConfig) count(ctx context.Context, d *daemon, set *rules.Set) er
 
 // prepare waits for Kafka, makes the topics that are missing, and returns what there is to know of the topic of requests. Again
 // is whether an analyzer of this process has run before.
-func (c *analyzeConfig) prepare(ctx context.Context, d *daemon, note noted, again bool) (t requestsTopic, err error) {
+func (c *analyzeConfig) prepare(ctx context.Context, d *daemon, note noteChecker, again bool) (t requestsTopic, err error) {
 	if !again {
 		err = note.checkCluster(ctx)
 	}

@@ -109,7 +109,7 @@ func (c *demoFlags) checkAPI() error {
 }
 
 func (c *demoFlags) run(ctx context.Context, p command.Process) error {
-	c.Predict = c.predict.Most()
+	c.Predict = c.predict.MaxWay()
 	c.Out, c.JSON, c.Logger = p.Stdout, c.out.JSON, slog.New(slog.DiscardHandler)
 	if c.verbose {
 		c.Logger = p.Logger()

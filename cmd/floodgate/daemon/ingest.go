@@ -190,7 +190,7 @@ func (in *intake) prepare(ctx context.Context) (partitions int, err error) {
 	if in.positions == nil {
 		return in.prepareTopics(ctx)
 	}
-	note := noted{daemon: in.daemon, dir: in.config.data, what: "positions"}
+	note := noteChecker{daemon: in.daemon, dir: in.config.data, what: "positions"}
 	if err := note.checkCluster(ctx); err != nil {
 		return 0, err
 	}

@@ -167,8 +167,8 @@ func (c *sidecarConfig) run(ctx context.Context, p command.Process) (err error) 
 	return nil
 }
 
-// proxied is a sidecar and its parts.
-type proxied struct {
+// sidecarParts is a sidecar and its parts.
+type sidecarParts struct {
 	*sidecar.Sidecar
 
 	set      *gate.Set
@@ -179,14 +179,14 @@ type proxied struct {
 }
 
 // build makes the parts that the flags describe; nothing connects yet.
-func (c *sidecarConfig) build(logger *slog.Logger) (proxied, error) {
+func (c *sidecarConfig) build(logger *slog.Logger) (sidecarParts, error) {
 	key, err := c.key.Load()
 	if err != nil {
-		return proxied{}, err
+		return sidecarParts{}, err
 	}
 	tls, sasl, err := c.kafka.Secure.Load()
 	if err != nil {
-		return proxied{}, fmt.Errorf("prepare the link to Kafka: %w", err)
+		return sidecarParts{}, fmt.Errorf("prepare the link to Kafka: %w", err)
 	}
 	set := gate.New(gate.Options{Stale: c.policy, Logger: logger, IDs: c.made})
 	if c.shadow {
@@ -209,9 +209,9 @@ func (c *sidecarConfig) build(logger *slog.Logger) (proxied, error) {
 	}
 	bouncers, err := c.bouncer.build(follow, c.made, c.shadow, time.Now())
 	if err != nil {
-		return proxied{}, err
+		return sidecarParts{}, err
 	}
-	return proxied{sidecar.New(o), set, rec, link, calls, bouncers}, nil
+	return sidecarParts{sidecar.New(o), set, rec, link, calls, bouncers}, nil
 }
 
 // maxQuestionBytes is the longest header of a question. Proxies pass their clients' headers on, and add to them: those
@@ -219,7 +219,7 @@ func (c *sidecarConfig) build(logger *slog.Logger) (proxied, error) {
 const maxQuestionBytes = 2 << 20
 
 // server returns what answers proxies, and those who watch. Proxies keep connections.
-func (s proxied) server() *httpd.Server {
+func (s sidecarParts) server() *httpd.Server {
 	server := httpd.New(httpd.Config{
 		WriteTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: maxQuestionBytes,
 		Metrics: []prometheus.Collector{version.Metric(), s.calls},

@@ -122,7 +122,7 @@ func (a *actor) act(d decided, args ...string) (record string) {
 func (a *actor) send(d decided, id string, args ...string) string {
 	a.T.Helper()
 	args = append(args, "--id", id, "--output", "json")
-	if d.reason != unsaid {
+	if d.reason != defaultReason {
 		args = append(args, "--reason", d.reason)
 	}
 	if d.until != 0 {
@@ -136,8 +136,8 @@ func (a *actor) send(d decided, id string, args ...string) string {
 	return answer.Action.ID
 }
 
-// unsaid is the reason of an undo without a reason.
-const unsaid = "undone without a reason"
+// defaultReason is the reason of an undo without a reason.
+const defaultReason = "undone without a reason"
 
 // TestEachActMakesOneEvent: two people close, open, limit, reset, put into mode shadow and undo, and the file of rules changes, while the
 // analyzer is killed and stopped. Each act is one event, with the words of the person. The topic, the command line and the API agree.
@@ -174,7 +174,7 @@ func TestEachActMakesOneEvent(t *testing.T) {
 		t.Errorf("SIGTERM: got exit code %d, want 0:\n%s", code, a.Analyzer.Text())
 	}
 	a.begin()
-	a.act(decided{author: "alice", reason: unsaid, target: brake}, "undo", brake)
+	a.act(decided{author: "alice", reason: defaultReason, target: brake}, "undo", brake)
 	a.act(decided{caller: "user:somebody", author: "alice", reason: "ticket 8", until: until}, "close", "user:somebody")
 	a.act(decided{caller: first, author: "bob", reason: "ticket 9"}, "reset", first)
 

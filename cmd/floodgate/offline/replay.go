@@ -72,7 +72,7 @@ func (f *replayFlags) add(cmd *cobra.Command) {
 func (f *replayFlags) config() (replay.Config, error) {
 	c := replay.Config{
 		Reorder: f.reorder, Lag: f.lag, MaxRows: f.maxRows,
-		Predict: f.predict.Most(),
+		Predict: f.predict.MaxWay(),
 		Circuit: simulate.Circuit,
 	}
 	if f.rules == "" {

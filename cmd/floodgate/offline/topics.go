@@ -134,7 +134,7 @@ func printTopics(p command.Process, asJSON bool, specs []kafkaio.TopicSpec, crea
 
 func renderTopics(p command.Process, specs []kafkaio.TopicSpec, created []string, findings []kafkaio.Finding) error {
 	for _, name := range created {
-		fmt.Fprintf(p.Stdout, "created %s%s\n", printable.Of(name), against(name, specs[0].Name, findings))
+		fmt.Fprintf(p.Stdout, "created %s%s\n", printable.Of(name), futureBoundText(name, specs[0].Name, findings))
 	}
 	if len(findings) == 0 {
 		_, err := fmt.Fprintf(p.Stdout, "%d topics, all as they should be\n", len(specs))
@@ -148,9 +148,9 @@ func renderTopics(p command.Process, specs []kafkaio.TopicSpec, created []string
 	return nil
 }
 
-// against returns a text with the setting by which the topic of requests, which was created, refuses messages from the future. For other
-// topics it returns "".
-func against(name, requests string, findings []kafkaio.Finding) string {
+// futureBoundText returns a text with the setting by which the topic of requests, which was created, refuses messages from the future. For
+// other topics it returns "".
+func futureBoundText(name, requests string, findings []kafkaio.Finding) string {
 	if name != requests {
 		return ""
 	}

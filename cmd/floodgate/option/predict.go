@@ -10,17 +10,17 @@ import (
 )
 
 // Predict is --predict: how far decisions may come ahead of time.
-type Predict struct{ most predictFlag }
+type Predict struct{ maxWay predictFlag }
 
 // Add adds the flag to a subcommand.
 func (f *Predict) Add(cmd *cobra.Command) {
-	f.most = predictFlag(rules.PredictShares)
-	cmd.Flags().Var(&f.most, "predict", strings.Join(rules.Predictions(), ", ")+": the most that any rule may predict by; predict in the rules file can say less for a rule")
+	f.maxWay = predictFlag(rules.PredictShares)
+	cmd.Flags().Var(&f.maxWay, "predict", strings.Join(rules.Predictions(), ", ")+": the most that any rule may predict by; predict in the rules file can say less for a rule")
 	command.Words(cmd, "predict", rules.Predictions()...)
 }
 
-// Most returns the strongest means of prediction that any rule may use.
-func (f *Predict) Most() rules.Predict { return rules.Predict(f.most) }
+// MaxWay returns the strongest means of prediction that any rule may use.
+func (f *Predict) MaxWay() rules.Predict { return rules.Predict(f.maxWay) }
 
 // predictFlag is --predict.
 type predictFlag rules.Predict
@@ -28,9 +28,9 @@ type predictFlag rules.Predict
 func (p *predictFlag) String() string { return rules.Predict(*p).String() }
 
 func (p *predictFlag) Set(s string) error {
-	most, err := rules.ParsePredict(s)
+	way, err := rules.ParsePredict(s)
 	if err == nil {
-		*p = predictFlag(most)
+		*p = predictFlag(way)
 	}
 	return err
 }

@@ -24,16 +24,16 @@ import (
 type control struct {
 	*cobra.Command
 
-	process command.Process
-	api     clientFlags
-	until   untilFlags
-	reason  string
-	unsaid  string // the reason, where none is given; "" if one is needed
-	id      string
+	process       command.Process
+	api           clientFlags
+	until         untilFlags
+	reason        string
+	defaultReason string // the reason, where none is given; "" if one is needed
+	id            string
 }
 
-// newControl returns a control subcommand; its method does sets the action. ends says that the record has an end, which the command line
-// must give.
+// newControl returns a control subcommand; its method setAction sets the action. ends says that the record has an end, which the command
+// line must give.
 func newControl(p command.Process, ends bool, cmd *cobra.Command) *control {
 	c := &control{Command: cmd, process: p}
 	if ends {
@@ -46,10 +46,10 @@ func newControl(p command.Process, ends bool, cmd *cobra.Command) *control {
 	return c
 }
 
-// does sets what the subcommand does with its arguments.
-func (c *control) does(write func(ctx context.Context, args []string) error) *cobra.Command {
+// setAction sets what the subcommand does with its arguments.
+func (c *control) setAction(write func(ctx context.Context, args []string) error) *cobra.Command {
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		if c.reason = cmp.Or(c.reason, c.unsaid); c.reason == "" {
+		if c.reason = cmp.Or(c.reason, c.defaultReason); c.reason == "" {
 			return command.Usagef("%s: --reason: got none, want why: it is kept in the log", c.Name())
 		}
 		return write(cmd.Context(), args)
@@ -119,21 +119,21 @@ func (c *control) print(answer *apiv1.ActionAnswer, status int) error {
 	} else {
 		fmt.Fprintf(c.process.Stdout, "%s: %s\n", standing(a), actionText(a))
 	}
-	if acts(a) {
+	if takesEffectOnce(a) {
 		return nil
 	}
 	_, err := fmt.Fprintf(c.process.Stdout, "to undo it: floodgate undo %s\n", printable.Of(a.ID))
 	return err
 }
 
-// acts reports whether a record acts once: it has no end, and cannot be undone.
-func acts(a *apiv1.Action) bool {
+// takesEffectOnce reports whether a record acts once: it has no end, and cannot be undone.
+func takesEffectOnce(a *apiv1.Action) bool {
 	return a.Action == schemas.ControlUndo.String() || a.Action == schemas.ControlReset.String()
 }
 
 // standing says what a record that an owner has applied is now.
 func standing(a *apiv1.Action) string {
-	if acts(a) {
+	if takesEffectOnce(a) {
 		return "done"
 	}
 	return "in force"
@@ -179,7 +179,7 @@ func Close(p command.Process) *cobra.Command {
 		Args:    command.Arguments(1, 1, "one caller, such as key:k9"),
 	})
 	c.ValidArgsFunction = c.api.completingArguments(p, closedCallers)
-	return c.does(func(ctx context.Context, args []string) error {
+	return c.setAction(func(ctx context.Context, args []string) error {
 		caller, until, err := c.callerUntil(args[0])
 		if err != nil {
 			return err
@@ -199,7 +199,7 @@ func Open(p command.Process) *cobra.Command {
 		Args:    command.Arguments(1, 2, "a caller, such as key:k9, and perhaps a rule"),
 	})
 	c.ValidArgsFunction = c.api.completingArguments(p, closedCallers, rulesNames)
-	return c.does(func(ctx context.Context, args []string) error {
+	return c.setAction(func(ctx context.Context, args []string) error {
 		caller, until, err := c.callerUntil(args[0])
 		if err != nil {
 			return err
@@ -218,7 +218,7 @@ func Limit(p command.Process) *cobra.Command {
 		Args:    command.Arguments(3, 3, "a caller, a rule and a limit, such as key:k9 per-key 500"),
 	})
 	c.ValidArgsFunction = c.api.completingArguments(p, closedCallers, rulesNames)
-	return c.does(func(ctx context.Context, args []string) error {
+	return c.setAction(func(ctx context.Context, args []string) error {
 		caller, until, err := c.callerUntil(args[0])
 		if err != nil {
 			return err
@@ -241,7 +241,7 @@ func Reset(p command.Process) *cobra.Command {
 		Args:    command.Arguments(1, 2, "a caller, such as key:k9, and perhaps a rule"),
 	})
 	c.ValidArgsFunction = c.api.completingArguments(p, closedCallers, rulesNames)
-	return c.does(func(ctx context.Context, args []string) error {
+	return c.setAction(func(ctx context.Context, args []string) error {
 		caller, err := callerArg("reset", args[0])
 		if err != nil {
 			return err
@@ -262,7 +262,7 @@ func Mode(p command.Process) *cobra.Command {
 	})
 	shadow := func(context.Context, *client.Client) []cobra.Completion { return []cobra.Completion{"shadow"} }
 	c.ValidArgsFunction = c.api.completingArguments(p, shadow, rulesNames)
-	return c.does(func(ctx context.Context, args []string) error {
+	return c.setAction(func(ctx context.Context, args []string) error {
 		until, err := c.until.time("mode", time.Now())
 		if err != nil {
 			return err
@@ -281,9 +281,9 @@ func Undo(p command.Process) *cobra.Command {
 		Example: "floodgate undo 00112233445566778899aabbccddeeff --reason \"it was another caller\"",
 		Args:    command.Arguments(1, 1, "one id, as floodgate actions shows it"),
 	})
-	c.unsaid = "undone without a reason"
+	c.defaultReason = "undone without a reason"
 	c.ValidArgsFunction = c.api.completingArguments(p, actionIDs)
-	return c.does(func(ctx context.Context, args []string) error {
+	return c.setAction(func(ctx context.Context, args []string) error {
 		return c.send(ctx, apiv1.UndoRequest{ID: args[0], Reason: c.reason}, time.Time{})
 	})
 }

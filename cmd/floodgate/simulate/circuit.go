@@ -86,7 +86,7 @@ func (c *circuit) sent(entries []schemas.Entry) {
 
 func (c *circuit) counted(changes []fold.Change) { c.events.Changes(changes) }
 
-func (c *circuit) took(items []outbox.Item) {
+func (c *circuit) publishing(items []outbox.Item) {
 	for i := range items {
 		if !items[i].Spared {
 			c.events.Published(&items[i])

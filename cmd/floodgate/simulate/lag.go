@@ -51,13 +51,13 @@ func LagOf(mean time.Duration) Lag {
 // Mean returns the mean from a request until its decision is in force.
 func (l *Lag) Mean() time.Duration { return l.Flush/2 + l.ToLog + l.ToAnalyzer + l.Publish + l.ToGate }
 
-func (l *Lag) check() error { return l.within(maxLag) }
+func (l *Lag) check() error { return l.checkMax(maxLag) }
 
-// within returns an error if a way takes longer than most, or cannot be.
-func (l *Lag) within(most time.Duration) error {
+// checkMax returns an error if a way takes longer than limit, or cannot be.
+func (l *Lag) checkMax(limit time.Duration) error {
 	for _, d := range []time.Duration{l.Flush, l.ToLog, l.ToAnalyzer, l.Publish, l.ToGate} {
-		if d < 0 || d > most {
-			return fmt.Errorf("simulate: got a way of %v, want 0 to %v", d, most)
+		if d < 0 || d > limit {
+			return fmt.Errorf("simulate: got a way of %v, want 0 to %v", d, limit)
 		}
 	}
 	if l.Spread < 0 || l.Spread > 1 {
@@ -98,11 +98,11 @@ func (w *ways) running(t int64) int64 {
 	return t
 }
 
-// lane keeps an order: what sets out later does not arrive earlier.
-type lane struct{ last int64 }
+// orderedWay keeps an order: what sets out later does not arrive earlier.
+type orderedWay struct{ last int64 }
 
 // arrive returns when something arrives that would arrive at t if nothing were before it.
-func (l *lane) arrive(t int64) int64 {
+func (l *orderedWay) arrive(t int64) int64 {
 	l.last = max(l.last, t)
 	return l.last
 }

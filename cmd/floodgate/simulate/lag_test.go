@@ -82,7 +82,7 @@ func TestJumpsAndStops(t *testing.T) {
 
 // TestNothingOvertakesOnALane, however the times fall.
 func TestNothingOvertakesOnALane(t *testing.T) {
-	var l lane
+	var l orderedWay
 	last := int64(0)
 	for _, at := range []int64{5, 3, 8, 8, 1, 9} {
 		got := l.arrive(at)
@@ -92,6 +92,6 @@ func TestNothingOvertakesOnALane(t *testing.T) {
 		last = got
 	}
 	if last != 9 {
-		t.Errorf("got the last at %d, want 9: a lane delays no more than it must", last)
+		t.Errorf("got the last at %d, want 9: an ordered way delays no more than it must", last)
 	}
 }

@@ -14,10 +14,10 @@ type partition struct {
 	index      int
 	fold       *fold.Fold
 	offset     int64 // of the next record
-	toAnalyzer lane
+	toAnalyzer orderedWay
 	queue      outbox.Queue
 	canaries   []schemas.Entry // to be answered
-	nudged     int64           // when a look at the queue is planned, in Unix nanoseconds; 0: none is
+	publishAt  int64           // when a look at the queue is planned, in Unix nanoseconds; 0: none is
 	producing  bool
 	measured   int64 // when the analyzer got the lag, if it is known
 }
@@ -47,18 +47,18 @@ func (p *partition) receive(rec fold.Record) {
 		return
 	}
 	p.canaries = append(p.canaries, p.fold.TakeCanaries()...)
-	p.nudge(p.w.now)
+	p.schedulePublish(p.w.now)
 }
 
-// nudge plans a look at the queue, unless an earlier one is planned.
-func (p *partition) nudge(at int64) {
-	if p.nudged != 0 && p.nudged <= at {
+// schedulePublish plans a look at the queue, unless an earlier one is planned.
+func (p *partition) schedulePublish(at int64) {
+	if p.publishAt != 0 && p.publishAt <= at {
 		return
 	}
-	p.nudged = at
+	p.publishAt = at
 	p.w.at(at, func() {
-		if p.nudged == at {
-			p.nudged = 0
+		if p.publishAt == at {
+			p.publishAt = 0
 			p.publish()
 		}
 	})
@@ -73,7 +73,7 @@ func (p *partition) publish() {
 	b := &published{canaries: p.canaries}
 	p.canaries = nil
 	items := p.queue.Take(p.w.now, maxProduce)
-	p.w.watch.took(items)
+	p.w.watch.publishing(items)
 	for _, item := range items {
 		if !item.Spared {
 			b.decisions = append(b.decisions, item.Decision)
@@ -81,7 +81,7 @@ func (p *partition) publish() {
 	}
 	if len(b.decisions)+len(b.canaries) == 0 {
 		if at, ok := p.queue.Due(); ok {
-			p.nudge(p.w.ways.running(max(at, p.w.now+1)))
+			p.schedulePublish(p.w.ways.running(max(at, p.w.now+1)))
 		}
 		return
 	}
@@ -111,5 +111,5 @@ func (p *partition) acknowledged(b *published) {
 		p.w.at(at, func() { s.receive(b) })
 	}
 	p.producing = false
-	p.nudge(p.w.now)
+	p.schedulePublish(p.w.now)
 }

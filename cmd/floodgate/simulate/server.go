@@ -41,8 +41,8 @@ type server struct {
 	ids      map[string]string // interned
 	seqs     []uint64          // of the last frame, by partition
 	encoder  schemas.FrameEncoder
-	toLog    []lane // by partition
-	toGate   []lane // by partition
+	toLog    []orderedWay // by partition
+	toGate   []orderedWay // by partition
 	closures closures
 }
 
@@ -52,7 +52,7 @@ func newServer(w *world, index int, c *Config) *server {
 		set:      gate.New(gate.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), MaxClosed: c.MaxRows}),
 		recorder: record.New(record.Options{MaxEntries: recorderEntries, Responses: c.Responses}),
 		waiting:  make([][]schemas.Entry, len(w.partitions)), seqs: make([]uint64, len(w.partitions)),
-		toLog: make([]lane, len(w.partitions)), toGate: make([]lane, len(w.partitions)),
+		toLog: make([]orderedWay, len(w.partitions)), toGate: make([]orderedWay, len(w.partitions)),
 	}
 	binary.BigEndian.PutUint64(s.producer[:], uint64(index)+1) // an index
 	s.canaries = make([]string, len(w.partitions))

@@ -13,7 +13,7 @@ type watcher interface {
 	requested(r *Request, at *server, v *gate.Verdict) // a server has decided on a request
 	sent(entries []schemas.Entry)                      // a server has sent entries to a partition
 	counted(changes []fold.Change)                     // an analyzer has counted entries
-	took(items []outbox.Item)                          // an analyzer publishes decisions; those that are spared are among them
+	publishing(items []outbox.Item)                    // an analyzer publishes decisions; those that are spared are among them
 	published(now int64, b *published)                 // the log has acknowledged them
 	applied(at *server, ds []schemas.Decision)         // a server has applied them
 	measured(now, lag int64)                           // a server's canary has come back
@@ -39,7 +39,7 @@ func (*measuring) sent([]schemas.Entry) {}
 
 func (*measuring) counted([]fold.Change) {}
 
-func (*measuring) took([]outbox.Item) {}
+func (*measuring) publishing([]outbox.Item) {}
 
 func (m *measuring) published(now int64, b *published) {
 	m.result.published(now, b)

@@ -85,7 +85,7 @@ func (c *Config) check() error {
 		}
 	}
 	if c.LagKnown {
-		return c.Lag.within(schemas.MaxClosure)
+		return c.Lag.checkMax(schemas.MaxClosure)
 	}
 	return c.Lag.check()
 }
