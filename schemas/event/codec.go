@@ -79,10 +79,10 @@ func (e *Event) validate() error {
 	}
 	for _, t := range []struct {
 		name, got string
-		most      int
+		maxLen    int
 	}{{"rule", e.Rule, maxRule}, {"author", e.Author, 3 * schemas.MaxAuthor}, {"reason", e.Reason, 3 * schemas.MaxReason}} {
-		if len(t.got) > t.most { // Encode may have put three bytes in place of one
-			return fmt.Errorf("%s: got %d bytes, want at most %d", t.name, len(t.got), t.most)
+		if len(t.got) > t.maxLen { // Encode may have put three bytes in place of one
+			return fmt.Errorf("%s: got %d bytes, want at most %d", t.name, len(t.got), t.maxLen)
 		}
 	}
 	if caller := e.Caller.Caller(); caller != (schemas.Caller{}) {

@@ -29,7 +29,7 @@ func (h *Heap[T]) Grow(n int) { h.items = slices.Grow(h.items, n) }
 // Add adds a value.
 func (h *Heap[T]) Add(v T) {
 	h.items = append(h.items, v)
-	h.placed(len(h.items) - 1)
+	h.notifyMoved(len(h.items) - 1)
 	h.up(len(h.items) - 1)
 }
 
@@ -47,7 +47,7 @@ func (h *Heap[T]) Remove(at int) T {
 	clear(h.items[last:])
 	h.items = h.items[:last]
 	if at < last {
-		h.placed(at)
+		h.notifyMoved(at)
 		h.Fix(at)
 	}
 	return v
@@ -56,8 +56,8 @@ func (h *Heap[T]) Remove(at int) T {
 // Clear removes all values and frees their memory.
 func (h *Heap[T]) Clear() { h.items = nil }
 
-// placed calls moved for the value at a place, because the value was not there before.
-func (h *Heap[T]) placed(at int) {
+// notifyMoved calls moved for the value at a place, because the value was not there before.
+func (h *Heap[T]) notifyMoved(at int) {
 	if h.moved != nil {
 		h.moved(&h.items[at], at)
 	}
@@ -65,8 +65,8 @@ func (h *Heap[T]) placed(at int) {
 
 func (h *Heap[T]) swap(i, j int) {
 	h.items[i], h.items[j] = h.items[j], h.items[i]
-	h.placed(i)
-	h.placed(j)
+	h.notifyMoved(i)
+	h.notifyMoved(j)
 }
 
 // up moves a value towards the first place.
