@@ -28,13 +28,13 @@ func decodeBody(body []byte, v any) error {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return wrong(http.StatusBadRequest, "body", "more behind the object", "one JSON object")
 	}
-	return oneOfEach(json.NewDecoder(bytes.NewReader(body)), "")
+	return checkUniqueFields(json.NewDecoder(bytes.NewReader(body)), "")
 }
 
-// oneOfEach refuses an object that has a field twice, because readers of JSON do not agree which one counts. It also refuses names with
-// capital letters, because package json takes them for the fields in lower case. It recurses; the value was decoded into a struct
+// checkUniqueFields refuses an object that has a field twice, because readers of JSON do not agree which one counts. It also refuses names
+// with capital letters, because package json takes them for the fields in lower case. It recurses; the value was decoded into a struct
 // before, so its depth is bounded.
-func oneOfEach(d *json.Decoder, pointer string) error {
+func checkUniqueFields(d *json.Decoder, pointer string) error {
 	t, err := d.Token()
 	if err != nil {
 		return jsonProblem(err)
@@ -60,7 +60,7 @@ func oneOfEach(d *json.Decoder, pointer string) error {
 			return badBody(at, "the field twice", "once")
 		}
 		seen[name] = true
-		if err := oneOfEach(d, at); err != nil {
+		if err := checkUniqueFields(d, at); err != nil {
 			return err
 		}
 	}

@@ -35,7 +35,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
-		close(s.ending)
+		close(s.shutdown)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
 		if server.Shutdown(ctx) != nil {

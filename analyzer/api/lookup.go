@@ -36,14 +36,14 @@ func atOf(at analyzer.At, logTime int64) apiv1.At {
 	return apiv1.At{Partition: at.Partition, Epoch: at.Epoch, Offset: at.Offset, Control: at.Control, LogTime: timeOf(logTime)}
 }
 
-// look copies what the owner of a partition holds about a caller.
-func (c *call) look(caller schemas.Caller) (look *fold.Look, at apiv1.At, err error) {
+// callerLook copies what the owner of a partition holds about a caller.
+func (c *call) callerLook(caller schemas.Caller) (callerLook *fold.Look, at apiv1.At, err error) {
 	now := c.now().UnixNano()
 	err = c.ask(c.backend.partition(caller), func(f *fold.Fold, a analyzer.At) {
 		l := f.View().Look(caller, now)
-		look, at = &l, atOf(a, a.LogTime)
+		callerLook, at = &l, atOf(a, a.LogTime)
 	})
-	return look, at, err
+	return callerLook, at, err
 }
 
 // getCaller says what is counted of a caller.
@@ -52,9 +52,9 @@ func (s *Server) getCaller(c *call) error {
 	if err != nil {
 		return err
 	}
-	look, at, err := c.look(caller)
+	look, at, err := c.callerLook(caller)
 	if notHere(err) {
-		return relay(c, caller, func(v *apiv1.CallerState, partition int) bool {
+		return forwardAnswer(c, caller, func(v *apiv1.CallerState, partition int) bool {
 			return v.At.Partition == partition && v.Caller.Kind == caller.Kind && v.Rules != nil
 		})
 	}
@@ -72,9 +72,9 @@ func (s *Server) getExplain(c *call) error {
 	if err != nil {
 		return err
 	}
-	look, at, err := c.look(caller)
+	look, at, err := c.callerLook(caller)
 	if notHere(err) {
-		err = relay(c, caller, func(v *apiv1.Explanation, partition int) bool {
+		err = forwardAnswer(c, caller, func(v *apiv1.Explanation, partition int) bool {
 			return v.Partition.Partition == partition && v.Caller.Kind == caller.Kind && v.Verdict != "" && v.Rules != nil && v.Decisions != nil
 		})
 		if c.status != 0 || c.identity.forwarded {
@@ -95,9 +95,9 @@ func (s *Server) getExplain(c *call) error {
 	return c.answer(http.StatusOK, v)
 }
 
-// relay asks the analyzer that owns the caller's partition, and passes its answer on. answers reports whether the answer is about this
-// caller.
-func relay[T any](c *call, caller schemas.Caller, answers func(v *T, partition int) bool) error {
+// forwardAnswer asks the analyzer that owns the caller's partition, and passes its answer on. answers reports whether the answer is about
+// this caller.
+func forwardAnswer[T any](c *call, caller schemas.Caller, answers func(v *T, partition int) bool) error {
 	partition := c.backend.partition(caller)
 	if c.identity.forwarded {
 		return problem(http.StatusLoopDetected, "a forwarded request is not forwarded again: this analyzer does not own partition %d", partition)

@@ -98,7 +98,7 @@ func (c *call) record(r *Record, waits bool) apiv1.Action {
 	switch {
 	case undone:
 		a.State = apiv1.StateUndone
-		a.UndoneBy = &apiv1.ByWhom{ID: by.ID.String(), Time: timeOf(by.Time), Author: by.Author, Reason: c.redactor.text(by.Reason)}
+		a.UndoneBy = &apiv1.UndoneBy{ID: by.ID.String(), Time: timeOf(by.Time), Author: by.Author, Reason: c.redactor.text(by.Reason)}
 	case waits:
 		a.State = apiv1.StateWaiting
 	case r.Until == 0:

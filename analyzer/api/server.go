@@ -34,7 +34,7 @@ type Server struct {
 	streams      streams
 	counters     *counters
 	pending      pendingRecords
-	ending       chan struct{} // closed when the server stops
+	shutdown     chan struct{} // closed when the server stops
 	backend      atomic.Pointer[Backend]
 	changes      atomic.Pointer[changeTexts] // of the newest backend that was attached
 }
@@ -49,7 +49,7 @@ func New(config Config) (*Server, error) {
 	secret := newSecret(config.ClusterKey)
 	s := &Server{
 		config: config, logger: config.Logger, callerParser: callerParser{config.IDs}, hosts: config.names(),
-		origin: http.NewCrossOriginProtection(), ending: make(chan struct{}), secret: secret, cursors: newCursors(secret), instance: rand.Text(),
+		origin: http.NewCrossOriginProtection(), shutdown: make(chan struct{}), secret: secret, cursors: newCursors(secret), instance: rand.Text(),
 	}
 	if config.TokenFile != "" {
 		if s.tokens, err = openTokens(config.TokenFile, config.Clock(), s.logger); err != nil {

@@ -123,7 +123,7 @@ func (st *stream) listen(wait time.Duration, keep func(*Event) bool) (over bool,
 	for {
 		e, failed := st.sub.Next(ctx)
 		select {
-		case <-c.server.ending:
+		case <-c.server.shutdown:
 			return true, nil
 		default:
 		}

@@ -118,7 +118,7 @@ func apiActions() apiv1.ActionList {
 		{ID: "00112233445566778899aabbccddeeff", Time: apiAt(-60), Author: "alice", Reason: "ticket\x1b 4711", Action: "open", Caller: &noisy, Until: apiAt(60), State: apiv1.StateInForce},
 		{
 			ID: "10112233445566778899aabbccddeeff", Time: apiAt(-90), Author: "bob", Reason: "trial", Action: "mode", Rule: "per-ip", Until: apiAt(60), State: apiv1.StateUndone,
-			UndoneBy: &apiv1.ByWhom{ID: "20", Time: apiAt(-30), Author: "alice", Reason: "over"},
+			UndoneBy: &apiv1.UndoneBy{ID: "20", Time: apiAt(-30), Author: "alice", Reason: "over"},
 		},
 	}}
 }

@@ -75,11 +75,11 @@ type Action struct {
 	Until    time.Time `json:"until,omitzero"`
 	Target   string    `json:"target,omitempty"` // of undo: the id of the record whose effect it ends
 	State    string    `json:"state"`            // waiting, in_force, done, ended or undone
-	UndoneBy *ByWhom   `json:"undone_by,omitempty"`
+	UndoneBy *UndoneBy `json:"undone_by,omitempty"`
 }
 
-// ByWhom is who undid a record, and why.
-type ByWhom struct {
+// UndoneBy is who undid a record, and why.
+type UndoneBy struct {
 	ID     string    `json:"id"`
 	Time   time.Time `json:"time"`
 	Author string    `json:"author"`
