@@ -47,7 +47,7 @@ func sentence(v apiv1.Verdict, r *fold.RuleLook, l *fold.Look, d *apiv1.Decision
 			quoted(r.OpenedBy.Reason), counted(r))
 	case apiv1.ShadowOnly:
 		return fmt.Sprintf("%s is admitted: rule %s would refuse it %s, but is in mode shadow%s.",
-			who, rule, lasting(refusedUntil(r, l.Now), l.Now), brake(r.ShadowBy))
+			who, rule, lasting(refusedUntil(r, l.Now), l.Now), shadowReason(r.ShadowBy))
 	case apiv1.Unlimited:
 		return fmt.Sprintf("%s has no limit under rule %s: the override for %s says unlimited. It has sent %s.", who, rule, text(r.Override), counted(r))
 	case apiv1.NotCounted:
@@ -114,7 +114,7 @@ func closedByRecord(l *fold.Look) string {
 	h, c := &l.Record, &l.Record.By.Control
 	by := fmt.Sprintf("%s closed it by hand at %s, because %s", text(c.Author), clock(c.Time), quoted(c.Reason))
 	if h.Mode == schemas.ModeShadow {
-		return fmt.Sprintf("%s is admitted: %s, but closures by hand are in mode shadow%s.", name(l.Caller), by, brake(h.ShadowBy))
+		return fmt.Sprintf("%s is admitted: %s, but closures by hand are in mode shadow%s.", name(l.Caller), by, shadowReason(h.ShadowBy))
 	}
 	return fmt.Sprintf("%s is closed %s: %s.", name(l.Caller), lasting(h.Closure.Until, l.Now), by)
 }
@@ -203,8 +203,8 @@ func limitSource(r *fold.RuleLook) string {
 	return ""
 }
 
-// brake returns the part of a sentence that says which person put a rule into mode shadow, and why; "" if nobody did.
-func brake(m *override.Record) string {
+// shadowReason returns the part of a sentence that says which person put a rule into mode shadow, and why; "" if nobody did.
+func shadowReason(m *override.Record) string {
 	if m == nil {
 		return ""
 	}
