@@ -180,7 +180,7 @@ func (l *Lister) Each(ctx context.Context, partition int, filter Filter, yield f
 	for more := true; more; {
 		var piece []Line
 		var err error
-		held := s.held
+		pausedBefore := s.pausedFor
 		more, err = s.next(ctx, func() { moved = true }, func(r *fold.Row, at analyzer.At, now int64) {
 			if share := shareOf(r); filter.holds(r, share) {
 				piece = append(piece, lineOf(r, share, at, now))
@@ -195,7 +195,7 @@ func (l *Lister) Each(ctx context.Context, partition int, filter Filter, yield f
 			err = yield(piece, s.at)
 		}
 		if err == nil && more {
-			err = pause(ctx, dumpRest*(s.held-held)-l.now().Sub(asked))
+			err = pause(ctx, dumpRest*(s.pausedFor-pausedBefore)-l.now().Sub(asked))
 		}
 		if err != nil {
 			return err

@@ -66,7 +66,7 @@ func pause(ctx context.Context, d time.Duration) error {
 // finish gives the answers of a walk to those who wait for them; l.mu is held.
 func (l *Lister) finish(p *partition, w *walk, err error) {
 	now := l.now()
-	p.rested = now.Add(restTimes * w.steps.held)
+	p.rested = now.Add(restTimes * w.steps.pausedFor)
 	for q, r := range p.requests {
 		if !r.until.IsZero() && !now.Before(r.until) {
 			delete(p.requests, q)
@@ -80,7 +80,7 @@ func (l *Lister) finish(p *partition, w *walk, err error) {
 		if r.err = err; err != nil {
 			r.until = now // it is not given again
 		} else {
-			r.page, r.busy, r.until = page, busy, now.Add(max(keep, keepTimes*w.steps.held))
+			r.page, r.busy, r.until = page, busy, now.Add(max(keep, keepTimes*w.steps.pausedFor))
 		}
 		close(r.done)
 	}
@@ -121,7 +121,7 @@ func (w *walk) run() error {
 	ctx, cancel := context.WithTimeout(w.lister.ctx, walkTime)
 	defer cancel()
 	if w.busiest {
-		if err := w.hear(ctx); err != nil {
+		if err := w.askBusiest(ctx); err != nil {
 			return err
 		}
 	}
@@ -151,13 +151,13 @@ func (w *walk) run() error {
 	return nil
 }
 
-// hear asks for the busiest callers.
-func (w *walk) hear(ctx context.Context) error {
+// askBusiest asks for the busiest callers.
+func (w *walk) askBusiest(ctx context.Context) error {
 	err := w.steps.ask(ctx, func(f *fold.Fold, at analyzer.At) {
 		begun := time.Now()
 		w.busy.At, w.steps.at = at, at
 		w.busy.Admitted, w.busy.Blocked = f.View().Busiest().Lists(w.lister.now().UnixNano())
-		w.steps.held += time.Since(begun)
+		w.steps.pausedFor += time.Since(begun)
 	})
 	for _, list := range [][]busiest.Caller{w.busy.Admitted, w.busy.Blocked} {
 		slices.SortFunc(list, func(a, b busiest.Caller) int {

@@ -30,9 +30,9 @@ type steps struct {
 	now       func() time.Time
 	places    int // of the table, that are visited between two looks at the clock
 
-	walk fold.Walk
-	at   analyzer.At   // of the last step
-	held time.Duration // for how long counting was held up, by all steps
+	walk      fold.Walk
+	at        analyzer.At   // of the last step
+	pausedFor time.Duration // for how long counting was held up, by all steps
 }
 
 // next asks for some more rows. It reports whether more are left. If the rules have changed, so that the walk begins again, it calls
@@ -48,7 +48,7 @@ func (s *steps) next(ctx context.Context, restart func(), row func(r *fold.Row, 
 		for {
 			more, _ = f.View().WalkRows(&s.walk, s.places, now, func(r *fold.Row) { row(r, at, now) })
 			if d := time.Since(begun); !more || d >= pieceTime {
-				s.held += d
+				s.pausedFor += d
 				return
 			}
 		}
