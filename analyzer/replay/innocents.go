@@ -16,11 +16,11 @@ import (
 // can do that: before a caller is closed because it was counted, the rule alone has closed it. Only enforcing rules matter. One
 // goroutine uses an innocents.
 type innocents struct {
-	alone     *fold.Fold // the rules in mode shadow: each counts alone, and closes at once
-	seed      maphash.Seed
-	guilty    *intmap.Set[uint64] // hashes of the rules and callers that alone has closed
-	suspects  map[uint64]*record  // by the same hashes: those that gates have closed early, and were not guilty before
-	uncertain bool                // there were more of either than are kept
+	alone       *fold.Fold // the rules in mode shadow: each counts alone, and closes at once
+	seed        maphash.Seed
+	closedAlone *intmap.Set[uint64] // hashes of the rules and callers that alone has closed
+	suspects    map[uint64]*record  // by the same hashes: those that gates have closed early, and were not in closedAlone before
+	uncertain   bool                // there were more of either than are kept
 }
 
 // record is how long gates have closed one caller by one rule.
@@ -34,14 +34,14 @@ type record struct {
 
 // Bounds of what is kept, at some 16 and 150 bytes each.
 const (
-	maxGuilty   = 1 << 21
-	maxSuspects = 1 << 18
+	maxClosedAlone = 1 << 21
+	maxSuspects    = 1 << 18
 )
 
 func newInnocents(set *rules.Set, maxRows int) innocents {
 	return innocents{
 		alone: fold.New(set.InShadow(), fold.Options{NoStore: true, MaxRows: maxRows}), seed: maphash.MakeSeed(),
-		guilty: intmap.NewSet[uint64](1024), suspects: make(map[uint64]*record),
+		closedAlone: intmap.NewSet[uint64](1024), suspects: make(map[uint64]*record),
 	}
 }
 
@@ -64,8 +64,8 @@ func (n *innocents) count(e *schemas.Entry) {
 	for i := range changes {
 		if c := &changes[i]; c.Kind != policy.Closed {
 			continue
-		} else if h := n.hash(c.Rule.Name, &c.Caller); n.guilty.Len() < maxGuilty || n.guilty.Has(h) {
-			n.guilty.Add(h)
+		} else if h := n.hash(c.Rule.Name, &c.Caller); n.closedAlone.Len() < maxClosedAlone || n.closedAlone.Has(h) {
+			n.closedAlone.Add(h)
 		} else {
 			n.uncertain = true
 		}
@@ -80,10 +80,10 @@ func (n *innocents) apply(d *schemas.Decision, t int64) {
 	h := n.hash(d.Rule, &d.Caller)
 	r := n.suspects[h]
 	if r == nil {
-		if !d.Early && !d.Next.Early || n.guilty.Has(h) {
+		if !d.Early && !d.Next.Early || n.closedAlone.Has(h) {
 			return
 		}
-		if len(n.suspects) >= maxSuspects && !n.convict() {
+		if len(n.suspects) >= maxSuspects && !n.dropClosedAlone() {
 			n.uncertain = true
 			return
 		}
@@ -103,10 +103,10 @@ func (n *innocents) refuse(c *schemas.Caller, t int64) {
 	}
 }
 
-// convict drops the suspects that were found guilty, and reports whether there is room now.
-func (n *innocents) convict() bool {
+// dropClosedAlone drops the suspects that the rules alone have closed as well, and reports whether there is room now.
+func (n *innocents) dropClosedAlone() bool {
 	for h := range n.suspects {
-		if n.guilty.Has(h) {
+		if n.closedAlone.Has(h) {
 			delete(n.suspects, h)
 		}
 	}
@@ -130,7 +130,7 @@ func (r *record) settle(t int64) {
 
 // result sets what is known of innocents at the end, which is at t.
 func (n *innocents) result(a *Accuracy, t int64) {
-	n.convict()
+	n.dropClosedAlone()
 	longest := int64(0)
 	for _, r := range n.suspects {
 		if r.refused == 0 {
