@@ -72,7 +72,7 @@ type auto struct {
 	unwrap     []string // what was found around it
 	refused    int      // requests that no format could read
 	lines      []string // the first lines that no format could read
-	report     func(Finding)
+	onFinding  func(Finding)
 }
 
 // maxRefused is how many requests that no format reads make auto give up the log. Otherwise, in a log of an unknown format, a client
@@ -93,7 +93,7 @@ func (a *auto) Scan(line []byte, l *Line) Reason {
 	reason, plain := a.find(line, l)
 	if plain != nil {
 		a.found = plain
-		a.tell(Finding{Format: a.name, Line: shown(line)})
+		a.report(Finding{Format: a.name, Line: shown(line)})
 		return reason
 	}
 	found := a.inside(line, l, nil)
@@ -107,7 +107,7 @@ func (a *auto) Scan(line []byte, l *Line) Reason {
 		}
 	}
 	a.found = found
-	a.tell(Finding{Format: a.name, Unwrap: a.unwrap, Line: shown(line)})
+	a.report(Finding{Format: a.name, Unwrap: a.unwrap, Line: shown(line)})
 	return found.Scan(line, l)
 }
 
@@ -120,14 +120,14 @@ func (a *auto) refuse(line []byte, reason Reason) {
 		a.refused++
 	}
 	if a.refused == maxRefused {
-		a.tell(Finding{Refused: a.lines})
+		a.report(Finding{Refused: a.lines})
 	}
 }
 
-// tell reports a finding, if a function for that is set.
-func (a *auto) tell(f Finding) {
-	if a.report != nil {
-		a.report(f)
+// report reports a finding, if a function for that is set.
+func (a *auto) report(f Finding) {
+	if a.onFinding != nil {
+		a.onFinding(f)
 	}
 }
 
@@ -212,7 +212,7 @@ func (f *Format) Reporting(report func(Finding)) *Format {
 func reportTo(s Scanner, report func(Finding)) {
 	switch s := s.(type) {
 	case *auto:
-		s.report = report
+		s.onFinding = report
 	case *unwrapping:
 		reportTo(s.inner, report)
 	}

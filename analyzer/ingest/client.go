@@ -14,8 +14,8 @@ type clientRef struct {
 	ids                schemas.IDs
 }
 
-// clientOf is the client of the current line.
-type clientOf struct {
+// lineClient is the client of the current line.
+type lineClient struct {
 	done  bool   // the client was looked for
 	there bool   // the line has some text in its place
 	addr  string // canonical, with all its bits

@@ -5,10 +5,10 @@ type scan struct {
 	m       *mapper
 	decoder decoder
 	clock   clock
-	values  []string // of the line at hand: "" where it has no such field
-	client  clientOf // of the line at hand
-	path    string   // of the line at hand, before it is made to fit a template
-	route   string   // the resource of the line at hand, with its method, all of its bytes
+	values  []string   // of the line at hand: "" where it has no such field
+	client  lineClient // of the line at hand
+	path    string     // of the line at hand, before it is made to fit a template
+	route   string     // the resource of the line at hand, with its method, all of its bytes
 }
 
 // Scan implements Scanner.
@@ -20,7 +20,7 @@ func (s *scan) Scan(line []byte, l *Line) Reason {
 	if m.path.what != refNone {
 		s.findResource(l)
 	}
-	s.client = clientOf{}
+	s.client = lineClient{}
 	reason, found := missing, false
 	for i := range m.callers {
 		if r := s.caller(i, &m.callers[i], l); r != OK && missing != BadFormat && missing != Ambiguous {
