@@ -36,12 +36,12 @@ type Caller struct {
 type tally struct {
 	index   index.Index
 	callers []caller
-	heap    heap.Heap[heavy] // of all callers, the least weight first; apart from them, so that it stays in the cache
-	places  [maxCallers]int  // by caller: its place in the heap
-	base    int64            // log time
-	factor  float64          // of weight at the time at
-	at      int64            // log time
-	begun   int64            // log time of the first weight
+	heap    heap.Heap[heavyHitter] // of all callers, the least weight first; apart from them, so that it stays in the cache
+	places  [maxCallers]int        // by caller: its place in the heap
+	base    int64                  // log time
+	factor  float64                // of weight at the time at
+	at      int64                  // log time
+	begun   int64                  // log time of the first weight
 }
 
 // caller is one caller. Its kind and id lie in memory of its own, which the next caller in its place uses again.
@@ -52,15 +52,15 @@ type caller struct {
 	kind   int     // length of the kind
 }
 
-// heavy is the weight and the number of a caller.
-type heavy struct {
+// heavyHitter is the weight and the number of a caller.
+type heavyHitter struct {
 	weight float64
 	number uint32
 }
 
 func newTally() *tally {
 	t := new(tally)
-	t.heap = heap.New(func(a, b *heavy) bool { return a.weight < b.weight }, func(h *heavy, at int) { t.places[h.number] = at })
+	t.heap = heap.New(func(a, b *heavyHitter) bool { return a.weight < b.weight }, func(h *heavyHitter, at int) { t.places[h.number] = at })
 	return t
 }
 
@@ -79,7 +79,7 @@ func (t *tally) add(hash uint64, kind, id string, weight float64, now int64) {
 	if len(t.callers) < maxCallers {
 		n := uint32(len(t.callers)) // < maxCallers
 		t.callers = append(t.callers, caller{hash: hash, name: append([]byte(kind), id...), kind: len(kind)})
-		t.heap.Add(heavy{weight, n})
+		t.heap.Add(heavyHitter{weight, n})
 		t.index.Add(hash, n, t.home)
 		return
 	}
