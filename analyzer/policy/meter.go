@@ -63,16 +63,17 @@ func (m *Meter) rate(slot, slots, t int64) int64 {
 	return mulDiv(sum*1000, int64(time.Second), max(1, t-first*slot))
 }
 
-// used counts admitted weight by intervals from one renewal of a share to the next: for the newest interval, and for the one before it.
-type used struct {
+// admittedByInterval counts admitted weight by intervals from one renewal of a share to the next: for the newest interval, and for the one
+// before it.
+type admittedByInterval struct {
 	number      int64 // of the newest interval
 	now, before uint32
 }
 
 // add adds weight at t, and reports whether a new interval has begun.
-func (u *used) add(every, t, weight int64) (begins bool) {
+func (u *admittedByInterval) add(every, t, weight int64) (newInterval bool) {
 	n := integer.FloorDiv(t, every)
-	if begins = n > u.number; begins {
+	if newInterval = n > u.number; newInterval {
 		if u.before = 0; n == u.number+1 {
 			u.before = u.now
 		}
@@ -86,5 +87,5 @@ func (u *used) add(every, t, weight int64) (begins bool) {
 		return false
 	}
 	*to = uint32(min(int64(*to)+weight, math.MaxUint32))
-	return begins
+	return newInterval
 }

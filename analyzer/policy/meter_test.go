@@ -66,10 +66,10 @@ func TestMeterRate(t *testing.T) {
 
 // TestUsed: admitted weight is kept of the newest time and of the one before it.
 func TestUsed(t *testing.T) {
-	var u used
+	var u admittedByInterval
 	for _, step := range []struct {
 		at, weight  int64
-		begins      bool
+		newInterval bool
 		before, now uint32
 	}{
 		{10_000, 3, true, 0, 3},
@@ -80,9 +80,9 @@ func TestUsed(t *testing.T) {
 		{13_000, 1, true, 0, 1},
 		{13_500, 1 << 40, false, 0, 1<<32 - 1},
 	} {
-		begins := u.add(1000*ms, step.at*ms, step.weight)
-		if begins != step.begins || u.before != step.before || u.now != step.now {
-			t.Errorf("%d at %d: got %v, %d and %d, want %v, %d and %d", step.weight, step.at, begins, u.before, u.now, step.begins, step.before, step.now)
+		newInterval := u.add(1000*ms, step.at*ms, step.weight)
+		if newInterval != step.newInterval || u.before != step.before || u.now != step.now {
+			t.Errorf("%d at %d: got %v, %d and %d, want %v, %d and %d", step.weight, step.at, newInterval, u.before, u.now, step.newInterval, step.before, step.now)
 		}
 	}
 }

@@ -17,20 +17,20 @@ import (
 type Sharing struct {
 	measured Meter // demand by sub-period, as gates measure it
 	asked    Meter // demand by quarters of the window
-	used     used  // admitted weight
+	admitted admittedByInterval
 
-	from      int64 // when the newest share comes into force
-	counts    int64 // the end of the time in which its demand was measured
-	next      int64 // when the next share must come into force
-	since     int64 // since when permits hold without a gap; never if none do yet
-	start     int64 // since when gates measure. Without a share: until when gates may still refuse by the share before
-	rest      int64 // nothing is announced before this time
-	published int64 // until when gates hold a closure, during which permits may be left over
-	demand    uint32
-	length    uint8 // says for how long demand is measured, see measuring; 0: there is no share
-	inRow     uint8 // how many closes followed each other within a window each; at most 2
-	moves     uint8 // shares in a row that were in force for a short time only
-	judged    bool  // leftOver has judged the interval before the newest
+	from          int64 // when the newest share comes into force
+	measuredUntil int64 // the end of the time in which its demand was measured
+	next          int64 // when the next share must come into force
+	since         int64 // since when permits hold without a gap; never if none do yet
+	start         int64 // since when gates measure. Without a share: until when gates may still refuse by the share before
+	rest          int64 // nothing is announced before this time
+	published     int64 // until when gates hold a closure, during which permits may be left over
+	demand        uint32
+	length        uint8 // says for how long demand is measured, see measuring; 0: there is no share
+	closesInRow   uint8 // how many closes followed each other within a window each; at most 2
+	shortShares   uint8 // shares in a row that were in force for a short time only
+	judged        bool  // leftOver has judged the interval before the newest
 }
 
 const never = math.MaxInt64
@@ -45,16 +45,16 @@ const (
 	subPeriods  = 4
 	// longestMeasured is Sharing.length of 17 hours.
 	longestMeasured = 17
-	// sooner is how much earlier than necessary a share is published: an analyzer decides only when an entry of the caller comes.
-	sooner = 20 * int64(time.Millisecond)
+	// publishAhead is how much earlier than necessary a share is published: an analyzer decides only when an entry of the caller comes.
+	publishAhead = 20 * int64(time.Millisecond)
 	// A share that lasts fewer renewals than shortLived shows that traffic moves between servers faster than shares follow. longestRest
 	// bounds how often the rest after such a share is doubled.
 	shortLived  = 3
 	longestRest = 4
 	// floods is the ratio of demand to limit, in thousandths, from which on a caller gets a share after its first close.
 	floods = 4000
-	// silent is the least silence of a server after which nothing waits for its entries.
-	silent = 200 * int64(time.Millisecond)
+	// minSilence is the least silence of a server after which nothing waits for its entries.
+	minSilence = 200 * int64(time.Millisecond)
 )
 
 // ShareOutlook is the input of a decision about a share. Times are Unix nanoseconds of log time.
@@ -76,7 +76,7 @@ type ShareOutlook struct {
 func (o *ShareOutlook) lead() int64 { return o.Lag.Mean + o.Lag.Margin() }
 
 // Silence returns how long a server must be silent until nothing waits for its entries any more.
-func (l Lag) Silence() int64 { return max(silent, l.Mean+l.Margin()) }
+func (l Lag) Silence() int64 { return max(minSilence, l.Mean+l.Margin()) }
 
 // Step gives the caller a share, renews its share, or ends it. It reports whether gates must learn of that: then Share returns the new
 // state.
@@ -109,11 +109,11 @@ func (s *Sharing) Step(o *ShareOutlook) bool {
 func (s *Sharing) restAfter(o *ShareOutlook, p Permits) {
 	every := p.renewal()
 	if o.Now-s.since < shortLived*every {
-		s.moves = min(s.moves+1, longestRest)
+		s.shortShares = min(s.shortShares+1, longestRest)
 	} else {
-		s.moves = 0
+		s.shortShares = 0
 	}
-	s.rest = integer.Add(o.Now, saturatingMul(2*every, 1<<s.moves))
+	s.rest = integer.Add(o.Now, saturatingMul(2*every, 1<<s.shortShares))
 }
 
 // stop ends the share.
@@ -134,43 +134,43 @@ func (s *Sharing) measuring() int64 { return minMeasured << (s.length - 1) }
 
 // deserves reports whether a caller without a share gets one.
 func (s *Sharing) deserves(o *ShareOutlook, p Permits) bool {
-	if s.inRow == 0 || o.Now < s.rest || o.Now >= integer.Add(o.Closure.Until, o.Rule.Window.Length(o.Now)) {
+	if s.closesInRow == 0 || o.Now < s.rest || o.Now >= integer.Add(o.Closure.Until, o.Rule.Window.Length(o.Now)) {
 		return false
 	}
-	if s.inRow < 2 && s.ratio(o, p) < floods {
+	if s.closesInRow < 2 && s.ratio(o, p) < floods {
 		return false
 	}
 	slot := o.Rule.Window.Traits().Slot
-	return (p.Aligned || slot <= 4*o.Lag.Mean) && weightIn(s.least(o, p), o.Lag.Mean) >= max(saturatingMul(p.limit, 10), 1000) && s.spends(o, p) >= 4_000_000
+	return (p.Aligned || slot <= 4*o.Lag.Mean) && weightIn(s.leastDemand(o, p), o.Lag.Mean) >= max(saturatingMul(p.limit, 10), 1000) && s.spendConfidence(o, p) >= 4_000_000
 }
 
 // keeps reports whether a caller keeps its share. It uses the demand of half a window: that of a few ticks varies too much.
 func (s *Sharing) keeps(o *ShareOutlook, p Permits) bool {
 	calm := *o
-	calm.Rate = s.half(o, p)
-	return weightIn(calm.Rate, o.Lag.Mean) >= saturatingMul(p.limit, 5) && s.spends(&calm, p) >= 1_000_000 && s.ratio(&calm, p) >= 900
+	calm.Rate = s.halfWindowDemand(o, p)
+	return weightIn(calm.Rate, o.Lag.Mean) >= saturatingMul(p.limit, 5) && s.spendConfidence(&calm, p) >= 1_000_000 && s.ratio(&calm, p) >= 900
 }
 
-// half returns the mean demand of half a window, in thousandths of weight a second.
-func (s *Sharing) half(o *ShareOutlook, p Permits) int64 {
+// halfWindowDemand returns the mean demand of half a window, in thousandths of weight a second.
+func (s *Sharing) halfWindowDemand(o *ShareOutlook, p Permits) int64 {
 	return s.asked.rate(max(1, p.window/4), 2, o.AsOf)
 }
 
-// least returns the smallest of three measurements of demand: now, over half a window, and over two windows, in thousandths of weight a
-// second.
-func (s *Sharing) least(o *ShareOutlook, p Permits) int64 {
-	return min(o.Rate, s.half(o, p), s.asked.rate(max(1, p.window/4), 7, o.AsOf))
+// leastDemand returns the smallest of three measurements of demand: now, over half a window, and over two windows, in thousandths of weight
+// a second.
+func (s *Sharing) leastDemand(o *ShareOutlook, p Permits) int64 {
+	return min(o.Rate, s.halfWindowDemand(o, p), s.asked.rate(max(1, p.window/4), 7, o.AsOf))
 }
 
 // ratio returns the demand as a share of what the limit allows, in thousandths.
 func (s *Sharing) ratio(o *ShareOutlook, p Permits) int64 {
 	allowed := mulDiv(saturatingMul(p.limit, 1000), int64(time.Second), p.window)
-	return mulDiv(s.least(o, p), 1000, max(1, allowed))
+	return mulDiv(s.leastDemand(o, p), 1000, max(1, allowed))
 }
 
-// spends returns a measure of how surely each gate spends its part: (ρ − 1)² K / N in millionths. ρ is the ratio, K the permits of a
-// period, and N the number of gates. The part of a gate is K / N, and its demand is ρ K / N with a deviation of the root of that.
-func (s *Sharing) spends(o *ShareOutlook, p Permits) int64 {
+// spendConfidence returns a measure of how surely each gate spends its part: (ρ − 1)² K / N in millionths. ρ is the ratio, K the permits of
+// a period, and N the number of gates. The part of a gate is K / N, and its demand is ρ K / N with a deviation of the root of that.
+func (s *Sharing) spendConfidence(o *ShareOutlook, p Permits) int64 {
 	over := min(max(s.ratio(o, p)-1000, 0), 1_000_000)
 	return mulDiv(over*over, p.Whole, o.Gates)
 }
@@ -182,7 +182,7 @@ func (s *Sharing) announce(o *ShareOutlook, p Permits) {
 	s.measured = Meter{}
 	s.start = integer.Add(o.Now, lead)
 	first := up(s.start, s.measuring()/subPeriods) + s.measuring()
-	s.counts, s.demand, s.since = first, 1, never
+	s.measuredUntil, s.demand, s.since = first, 1, never
 	s.next = up(integer.Add(first, 2*lead), p.Period)
 	s.from = integer.Add(s.next, 2*p.renewal())
 }
@@ -202,7 +202,7 @@ func measuredFor(o *ShareOutlook, p Permits, ratio int64) uint8 {
 // renew decides on the next share.
 func (s *Sharing) renew(o *ShareOutlook, p Permits) bool {
 	lead := o.lead()
-	if integer.Add(o.Now, lead+sooner) < s.next {
+	if integer.Add(o.Now, lead+publishAhead) < s.next {
 		return false
 	}
 	length := s.measuring()
@@ -226,16 +226,16 @@ func (s *Sharing) renew(o *ShareOutlook, p Permits) bool {
 		}
 		s.since = from
 	}
-	s.from, s.counts, s.demand, s.next = from, end, uint32(min(p.demand(demand), math.MaxUint32)), from+p.renewal() // > 0
+	s.from, s.measuredUntil, s.demand, s.next = from, end, uint32(min(p.demand(demand), math.MaxUint32)), from+p.renewal() // > 0
 	return true
 }
 
 // leftOver reports whether more than 10 % of the permits since the last renewal were left.
 func (s *Sharing) leftOver(o *ShareOutlook, p Permits) bool {
 	every := p.renewal()
-	if s.judged || o.Heard < s.used.number*every {
+	if s.judged || o.Heard < s.admitted.number*every {
 		return false
 	}
 	s.judged = true
-	return (s.used.number-1)*every >= max(s.since, s.published) && int64(s.used.before) < mulDiv(p.limit, 9*every, 10*p.span)
+	return (s.admitted.number-1)*every >= max(s.since, s.published) && int64(s.admitted.before) < mulDiv(p.limit, 9*every, 10*p.span)
 }

@@ -22,7 +22,7 @@ func (s *Sharing) Share(r *rules.Rule, limit, t int64) *schemas.Share {
 	}
 	return &schemas.Share{
 		From: s.from, Until: s.until(p), Period: p.Period, Permits: p.Whole,
-		DemandFrom: s.counts - s.measuring(), DemandUntil: s.counts, Demand: int64(s.demand),
+		DemandFrom: s.measuredUntil - s.measuring(), DemandUntil: s.measuredUntil, Demand: int64(s.demand),
 	}
 }
 
@@ -68,9 +68,9 @@ func (s *Sharing) Published(t int64) { s.published = max(s.published, t) }
 // Closed notes a close. before is the closure before it.
 func (s *Sharing) Closed(r *rules.Rule, before, c Closure) {
 	if before.Nth == 0 || c.CloseAt >= integer.Add(before.Until, r.Window.Length(c.CloseAt)) {
-		s.inRow = 0
+		s.closesInRow = 0
 	}
-	s.inRow = min(s.inRow+1, 2)
+	s.closesInRow = min(s.closesInRow+1, 2)
 }
 
 // Asked notes the weight of an entry at t that the caller has asked for, and whether it was admitted.
@@ -80,7 +80,7 @@ func (s *Sharing) Asked(r *rules.Rule, limit, t, weight int64, admitted bool) {
 		return
 	}
 	s.measured.add(s.measuring()/subPeriods, t, weight)
-	if admitted && s.used.add(PermitsOf(r, limit).renewal(), t, weight) {
+	if admitted && s.admitted.add(PermitsOf(r, limit).renewal(), t, weight) {
 		s.judged = false
 	}
 }
