@@ -51,8 +51,8 @@ func (r *Record) copied() *Record {
 	return &c
 }
 
-// record is a Record, with what is known of its row in the store.
-type record struct {
+// storedRecord is a Record, with what is known of its row in the store.
+type storedRecord struct {
 	Record
 
 	stored    uint64 // rows.Sum of the row as last committed; 0 if it never was
@@ -62,20 +62,20 @@ type record struct {
 
 // List holds the records in force about one caller, or the mode records in force, ordered by offset. It never changes: a change of Records
 // makes a new one. The zero value has none.
-type List struct{ records []*record }
+type List struct{ records []*storedRecord }
 
 // Len returns how many records there are.
 func (l List) Len() int { return len(l.records) }
 
 // with returns the list with one more record.
-func (l List) with(r *record) List {
+func (l List) with(r *storedRecord) List {
 	at, _ := slices.BinarySearchFunc(l.records, r.Offset, compareOffset)
 	return List{slices.Insert(slices.Clip(l.records), at, r)}
 }
 
 // without returns the list without a record.
-func (l List) without(r *record) List {
-	return List{slices.DeleteFunc(slices.Clone(l.records), func(o *record) bool { return o == r })}
+func (l List) without(r *storedRecord) List {
+	return List{slices.DeleteFunc(slices.Clone(l.records), func(o *storedRecord) bool { return o == r })}
 }
 
 // Limit returns the limit that the records give a caller under a rule, or 0, and whether they take its limit away. The newest limit record
@@ -158,4 +158,4 @@ func (l List) modeAfter(newest int64) schemas.Mode {
 	return schemas.ModeEnforce
 }
 
-func compareOffset(r *record, offset int64) int { return int(max(-1, min(1, r.Offset-offset))) }
+func compareOffset(r *storedRecord, offset int64) int { return int(max(-1, min(1, r.Offset-offset))) }

@@ -75,12 +75,12 @@ type Effect struct {
 // Records holds the control records of a partition. Callers are found through a Go map, which is seeded: nobody can choose ids that collide
 // in it. New makes one. One goroutine may use it.
 type Records struct {
-	byID    map[schemas.ControlID]*record // all that are remembered
-	callers map[schemas.Caller]List       // records in force, by caller
-	modes   List                          // mode records in force
-	list    []*record                     // all records, by offset unless unsorted is set; some of them may be forgotten
-	ends    heap.Heap[*record]            // all records; the one that ends first comes first, of two equal ones the older
-	dirty   []*record
+	byID    map[schemas.ControlID]*storedRecord // all that are remembered
+	callers map[schemas.Caller]List             // records in force, by caller
+	modes   List                                // mode records in force
+	list    []*storedRecord                     // all records, by offset unless unsorted is set; some of them may be forgotten
+	ends    heap.Heap[*storedRecord]            // all records; the one that ends first comes first, of two equal ones the older
+	dirty   []*storedRecord
 	removed rows.Removed
 	rules   map[ruleKey]*rules.Rule
 	inForce Counts
@@ -101,9 +101,9 @@ type ruleKey struct {
 // New returns an empty Records. With noStore it keeps no list of what a store must commit.
 func New(noStore bool) *Records {
 	return &Records{
-		byID: make(map[schemas.ControlID]*record), callers: make(map[schemas.Caller]List), noStore: noStore,
+		byID: make(map[schemas.ControlID]*storedRecord), callers: make(map[schemas.Caller]List), noStore: noStore,
 		rules: make(map[ruleKey]*rules.Rule), refused: make(map[string]uint64), removed: make(rows.Removed),
-		ends: heap.New(func(a, b **record) bool {
+		ends: heap.New(func(a, b **storedRecord) bool {
 			return cmp.Or(cmp.Compare((*a).End(), (*b).End()), cmp.Compare((*a).Offset, (*b).Offset)) < 0
 		}, nil),
 	}
@@ -126,7 +126,7 @@ func (s *Records) apply(c *schemas.Control, from, offset, now int64) (Effect, er
 	if c.Action == schemas.ControlUndo {
 		return s.undo(c), nil
 	}
-	r := &record{Record: Record{Control: *c, Offset: offset, From: from, At: now}}
+	r := &storedRecord{Record: Record{Control: *c, Offset: offset, From: from, At: now}}
 	r.Text = nil
 	switch {
 	case c.Action < schemas.ControlClose || c.Action > schemas.ControlMode:
@@ -166,7 +166,7 @@ func (s *Records) undo(c *schemas.Control) Effect {
 }
 
 // end takes a record out of the list in which it is in force.
-func (s *Records) end(r *record) Effect {
+func (s *Records) end(r *storedRecord) Effect {
 	s.inForce[r.Action]--
 	e := Effect{Record: &r.Record}
 	e.Before, e.After = s.replace(r, List.without)
@@ -174,7 +174,7 @@ func (s *Records) end(r *record) Effect {
 }
 
 // replace applies a change to the list that a record belongs to.
-func (s *Records) replace(r *record, change func(List, *record) List) (before, after List) {
+func (s *Records) replace(r *storedRecord, change func(List, *storedRecord) List) (before, after List) {
 	if r.Action == schemas.ControlMode {
 		before, s.modes = s.modes, change(s.modes, r)
 		return before, s.modes
@@ -210,7 +210,7 @@ func (s *Records) Expire(t int64) (e Effect, end int64, ok bool) {
 }
 
 // remember adds a record, but does not put it into force.
-func (s *Records) remember(r *record) {
+func (s *Records) remember(r *storedRecord) {
 	s.byID[r.ID] = r
 	s.unsorted = s.unsorted || len(s.list) > 0 && s.list[len(s.list)-1].Offset > r.Offset
 	s.list = append(s.list, r)
@@ -221,12 +221,12 @@ func (s *Records) remember(r *record) {
 }
 
 // forget removes a record that is no longer in ends.
-func (s *Records) forget(r *record) {
+func (s *Records) forget(r *storedRecord) {
 	delete(s.byID, r.ID)
 	s.removed.Add(r.key(), r.stored)
 	r.forgotten = true
 	if s.forgotten++; 2*s.forgotten > len(s.list) {
-		s.list = slices.DeleteFunc(s.list, func(r *record) bool { return r.forgotten })
+		s.list = slices.DeleteFunc(s.list, func(r *storedRecord) bool { return r.forgotten })
 		s.forgotten = 0
 	}
 }
@@ -292,7 +292,7 @@ func (s *Records) All(offset int64) iter.Seq[Record] {
 // sort puts list in order.
 func (s *Records) sort() {
 	if s.unsorted {
-		slices.SortFunc(s.list, func(a, b *record) int { return cmp.Compare(a.Offset, b.Offset) })
+		slices.SortFunc(s.list, func(a, b *storedRecord) int { return cmp.Compare(a.Offset, b.Offset) })
 		s.unsorted = false
 	}
 }

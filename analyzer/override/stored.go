@@ -15,7 +15,7 @@ const KeyPrefix = 'm'
 var ErrRow = errors.New("bad row of a control record")
 
 // changed puts a record on the list of the next checkpoint.
-func (s *Records) changed(r *record) {
+func (s *Records) changed(r *storedRecord) {
 	if !r.dirty && !s.noStore {
 		r.dirty = true
 		s.dirty = append(s.dirty, r)
@@ -54,18 +54,18 @@ func (s *Records) Restore(key, value []byte, stored uint64, now int64) ([]Effect
 		if len(key) != 1+len(schemas.ControlID{}) {
 			return nil, nil
 		}
-		return s.take(schemas.ControlID(key[1:])), nil
+		return s.withdraw(schemas.ControlID(key[1:])), nil
 	}
 	read, err := ReadRecord(key, value)
 	if err != nil {
 		return nil, err
 	}
-	effects := s.take(read.ID)
+	effects := s.withdraw(read.ID)
 	if read.End() <= now {
 		s.removed.Add(key, stored)
 		return effects, nil
 	}
-	r := &record{Record: read, stored: stored}
+	r := &storedRecord{Record: read, stored: stored}
 	s.remember(r)
 	if stored == 0 {
 		s.changed(r)
@@ -78,8 +78,8 @@ func (s *Records) Restore(key, value []byte, stored uint64, now int64) ([]Effect
 	return effects, nil
 }
 
-// take removes a record that a row of a snapshot replaces or deletes, and returns the effect.
-func (s *Records) take(id schemas.ControlID) []Effect {
+// withdraw removes a record that a row of a snapshot replaces or deletes, and returns the effect.
+func (s *Records) withdraw(id schemas.ControlID) []Effect {
 	r := s.byID[id]
 	if r == nil {
 		return nil
@@ -113,7 +113,7 @@ func (s *Records) Digest(at int64, global bool) (sum uint64) {
 
 // Row is a record as it was when a snapshot began. Only undo is a copy, because nothing else of a record changes.
 type Row struct {
-	record *record
+	record *storedRecord
 	undo   *schemas.Control
 }
 
