@@ -18,29 +18,29 @@ const (
 // Queue holds the events of one partition that the topic has not acknowledged, in the order of the log. Make one with NewQueue. The owner's
 // goroutine adds events and commits them. Another one, the writer's, takes and acknowledges them.
 type Queue struct {
-	mu      sync.Mutex // protects all below
-	items   []item     // the oldest first
-	bytes   int        // of items, an estimate
-	sent    uint64     // the number of the newest item that the writer has taken
-	acked   uint64     // the number of the newest item that is acknowledged
-	next    uint64     // number of the next item: 1 or more
-	reached int64      // all records before this offset were folded, and their events added
-	begin   int64      // events before this offset are in the topic: Add ignores them
-	warned  map[warning]struct{}
-	since   since
-	removed []rows.Change // rows to delete from the store
-	stats   Stats
-	wake    chan struct{}
+	mu       sync.Mutex // protects all below
+	items    []item     // the oldest first
+	bytes    int        // of items, an estimate
+	sent     uint64     // the number of the newest item that the writer has taken
+	acked    uint64     // the number of the newest item that is acknowledged
+	next     uint64     // number of the next item: 1 or more
+	reached  int64      // all records before this offset were folded, and their events added
+	begin    int64      // events before this offset are in the topic: Add ignores them
+	warned   map[warning]struct{}
+	complete completeMarker
+	removed  []rows.Change // rows to delete from the store
+	stats    Stats
+	wake     chan struct{}
 }
 
 // item is one event that is not acknowledged.
 type item struct {
-	number uint64
-	event  event.Event
-	low    int64  // the offset of the event; the first one of a gap
-	bytes  int    // an estimate
-	stored uint64 // rows.Sum of its row in the store; 0 if it has none
-	dirty  bool   // the store does not hold the event in its present form
+	number      uint64
+	event       event.Event
+	firstOffset int64  // the offset of the event; the first one of a gap
+	bytes       int    // an estimate
+	stored      uint64 // rows.Sum of its row in the store; 0 if it has none
+	dirty       bool   // the store does not hold the event in its present form
 }
 
 // Stats is what a Queue has seen since it was made.
@@ -62,7 +62,7 @@ func NewQueue() *Queue {
 func (q *Queue) Reset() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.items, q.bytes, q.removed, q.since, q.warned = nil, 0, nil, since{}, make(map[warning]struct{})
+	q.items, q.bytes, q.removed, q.complete, q.warned = nil, 0, nil, completeMarker{}, make(map[warning]struct{})
 	q.sent, q.acked, q.next, q.reached, q.begin = 0, 0, 1, 0, 0
 }
 
@@ -114,8 +114,8 @@ func (q *Queue) gap(e event.Event) {
 }
 
 // push appends an item; mu is held.
-func (q *Queue) push(e event.Event, low int64, size int) {
-	q.items = append(q.items, item{number: q.next, event: e, low: low, bytes: size, dirty: true})
+func (q *Queue) push(e event.Event, firstOffset int64, size int) {
+	q.items = append(q.items, item{number: q.next, event: e, firstOffset: firstOffset, bytes: size, dirty: true})
 	q.next++
 	q.bytes += size
 	q.nudge()
@@ -148,7 +148,7 @@ func (q *Queue) Mark() int64 {
 	defer q.mu.Unlock()
 	mark := q.reached
 	for i := range q.items {
-		if mark = min(mark, q.items[i].low); q.items[i].event.Type != event.Gap {
+		if mark = min(mark, q.items[i].firstOffset); q.items[i].event.Type != event.Gap {
 			break // later items are not older
 		}
 	}
@@ -181,12 +181,12 @@ func (q *Queue) nudge() {
 func (q *Queue) Wake() <-chan struct{} { return q.wake }
 
 // Batch returns copies of the oldest events, at most so many, for the writer. last is the number of the last of them, for Ack.
-func (q *Queue) Batch(most int) (list []event.Event, last uint64) {
+func (q *Queue) Batch(limit int) (list []event.Event, last uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i := range q.items {
 		it := &q.items[i]
-		if len(list) == most {
+		if len(list) == limit {
 			break
 		}
 		list, last = append(list, it.identified()), it.number

@@ -13,27 +13,27 @@ import (
 // Events are rows of the store whose keys begin with fold.EventRow. The row whose key is that byte alone has the version: if it exists, all
 // events before the checkpoint are in the topic or in the store. The keys of the other rows end in the number of an event, and their values
 // are its JSON.
-const sinceVersion = 1
+const completeVersion = 1
 
 var errRow = errors.New("bad row of events in store")
 
-// since is the row that says that the store has all events that the topic lacks.
-type since struct {
+// completeMarker is the row that says that the store has all events that the topic lacks.
+type completeMarker struct {
 	known  bool   // the store was committed together with events
 	stored uint64 // rows.Sum of the row; 0 if the store has none
 }
 
-func sinceKey() []byte { return []byte{byte(fold.EventRow)} }
+func completeKey() []byte { return []byte{byte(fold.EventRow)} }
 
-func keyOf(number uint64) []byte { return binary.BigEndian.AppendUint64(sinceKey(), number) }
+func keyOf(number uint64) []byte { return binary.BigEndian.AppendUint64(completeKey(), number) }
 
 // TakeDirty returns the rows that the next checkpoint commits: first those that it sets, and then those that it deletes.
 func (q *Queue) TakeDirty() (set, removed []rows.Change) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.since.stored == 0 {
-		c := rows.Change{Key: sinceKey(), Value: []byte{sinceVersion}}
-		q.since.stored = rows.Sum(c.Key, c.Value)
+	if q.complete.stored == 0 {
+		c := rows.Change{Key: completeKey(), Value: []byte{completeVersion}}
+		q.complete.stored = rows.Sum(c.Key, c.Value)
 		set = append(set, c)
 	}
 	for i := range q.items {
@@ -54,13 +54,13 @@ func (q *Queue) TakeDirty() (set, removed []rows.Change) {
 func (q *Queue) Forget() (removed []rows.Change) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.since.stored != 0 {
-		q.removed = append(q.removed, rows.Change{Key: sinceKey(), Old: q.since.stored})
+	if q.complete.stored != 0 {
+		q.removed = append(q.removed, rows.Change{Key: completeKey(), Old: q.complete.stored})
 	}
 	for len(q.items) > 0 {
 		q.drop()
 	}
-	removed, q.removed, q.since = q.removed, nil, since{}
+	removed, q.removed, q.complete = q.removed, nil, completeMarker{}
 	return removed
 }
 
@@ -78,10 +78,10 @@ func (q *Queue) Restore(key, value []byte) error {
 	sum := rows.Sum(key, value)
 	switch len(key) {
 	case 1:
-		if len(value) == 0 || value[0] != sinceVersion {
-			return fmt.Errorf("%w: got version %v, want %d", errRow, value, sinceVersion)
+		if len(value) == 0 || value[0] != completeVersion {
+			return fmt.Errorf("%w: got version %v, want %d", errRow, value, completeVersion)
 		}
-		q.since = since{known: true, stored: sum}
+		q.complete = completeMarker{known: true, stored: sum}
 		return nil
 	case 9:
 	default:
@@ -91,9 +91,9 @@ func (q *Queue) Restore(key, value []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errRow, err)
 	}
-	it := item{number: binary.BigEndian.Uint64(key[1:]), event: e, low: e.Offset, bytes: sizeOf(&e), stored: sum}
+	it := item{number: binary.BigEndian.Uint64(key[1:]), event: e, firstOffset: e.Offset, bytes: sizeOf(&e), stored: sum}
 	if e.Type == event.Gap {
-		it.low = e.From
+		it.firstOffset = e.From
 	}
 	q.items = append(q.items, it)
 	q.bytes += it.bytes
@@ -106,5 +106,5 @@ func (q *Queue) Restore(key, value []byte) error {
 func (q *Queue) Complete() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.since.known
+	return q.complete.known
 }

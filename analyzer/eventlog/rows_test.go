@@ -190,8 +190,8 @@ func TestBadRows(t *testing.T) {
 	t.Parallel()
 	good := closed(1).Encode()
 	for name, c := range map[string]struct{ key, value []byte }{
-		"other version": {sinceKey(), []byte{2}},
-		"no version":    {sinceKey(), nil},
+		"other version": {completeKey(), []byte{2}},
+		"no version":    {completeKey(), nil},
 		"short key":     {keyOf(1)[:5], good},
 		"long key":      {append(keyOf(1), 0), good},
 		"no event":      {keyOf(1), []byte("{}")},
@@ -206,7 +206,7 @@ func TestBadRows(t *testing.T) {
 // FuzzRestore: whatever a row holds, the queue refuses it or can give it back.
 func FuzzRestore(f *testing.F) {
 	f.Add(keyOf(7), closed(1).Encode())
-	f.Add(sinceKey(), []byte{sinceVersion})
+	f.Add(completeKey(), []byte{completeVersion})
 	f.Fuzz(func(t *testing.T, key, value []byte) {
 		q := NewQueue()
 		if len(key) == 0 || fold.KindOf(key) != fold.EventRow || q.Restore(key, value) != nil {
