@@ -24,7 +24,7 @@ func TestIngestBeforeItsTopic(t *testing.T) {
 	in := begin(t, "ingest", "--brokers", b.Addr(), "--topic", "nginx", "--format", "combined", "--listen", "127.0.0.1:0", "--session-timeout", "2s")
 	url := "http://" + in.WaitFor(`msg=listening address=(\S+)`, 10*time.Second)
 	processtest.AwaitReady(t, url, 503, "topic nginx: no such topic")
-	in.WaitFor(`level=WARN msg="nothing to read: topic is missing, or not yours to see \(ACLs\); looking again" topic=nginx`, 10*time.Second)
+	in.WaitFor(`level=WARN msg="nothing to read: topic is missing, or hidden by ACLs; looking again" topic=nginx`, 10*time.Second)
 	if out, err := runCommand("topics", "--brokers", b.Addr(), "--create", "--partitions", "2", "--topic", "nginx"); err == nil {
 		t.Errorf("got %s, want ingest's 4 partitions found wrong", out)
 	}
@@ -81,7 +81,7 @@ func TestTopicsCreatesThoseOfOthers(t *testing.T) {
 	if out, err := runCommand(append(base, "--topic", "nginx")...); err != nil || !matches("7 topics, all as they should be", out) {
 		t.Errorf("check: got %v,\n%s", err, out)
 	}
-	if out, err := runCommand(append(base, "--topic", "none")...); err == nil || !matches(`none +\| topic +\| missing, or not yours to see`, out) {
+	if out, err := runCommand(append(base, "--topic", "none")...); err == nil || !matches(`none +\| topic +\| missing, or hidden by ACLs`, out) {
 		t.Errorf("check of a missing one: got %v,\n%s", err, out)
 	}
 	for _, wrong := range [][]string{{"--topic", "floodgate.state"}, {"--topic", "a", "--topic", "a"}, {"--topic", ""}} {

@@ -22,7 +22,7 @@ var (
 	// ErrOffsetOutOfRange says that the partition does not hold the offset; the error is a *RangeError.
 	ErrOffsetOutOfRange = errors.New("offset out of range")
 	// ErrNoTopic says that the cluster shows us no such topic or partition: it is missing, or ACLs hide it from us.
-	ErrNoTopic = errors.New("no such topic or partition, or not yours to see (ACLs)")
+	ErrNoTopic = errors.New("no such topic or partition, or hidden by ACLs")
 	// ErrCorrupt says that a batch has a wrong checksum, or a header that no broker would send; the error is a
 	// *CorruptError.
 	ErrCorrupt = errors.New("corrupt record batch")

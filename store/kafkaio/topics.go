@@ -321,7 +321,7 @@ func (c *Client) CheckTopics(ctx context.Context, specs ...TopicSpec) (all []Fin
 			return err
 		})
 		if errors.Is(err, ErrNoTopic) {
-			found, err = []Finding{{Topic: s.Name, Setting: "topic", Got: "missing, or not yours to see", Want: "a topic of " + partitionsWanted(s.Partitions),
+			found, err = []Finding{{Topic: s.Name, Setting: "topic", Got: "missing, or hidden by ACLs", Want: "a topic of " + partitionsWanted(s.Partitions),
 				Severity: Error, Why: "nothing can be written or read: create it, or let this user describe it (ACL)"}}, nil
 		}
 		if err != nil {

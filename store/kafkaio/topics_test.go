@@ -136,11 +136,11 @@ func TestCheckTopicsOnABroker(t *testing.T) {
 		got = append(got, f.Topic+" "+f.Setting+" "+f.Got+" "+f.Severity.String())
 	}
 	want := []string{
-		"floodgate.control topic missing, or not yours to see error",
+		"floodgate.control topic missing, or hidden by ACLs error",
 		"floodgate.decisions cleanup.policy compact error",
 		"floodgate.decisions segment.ms 604800000 warning",
-		"floodgate.events topic missing, or not yours to see error",
-		"floodgate.rejects topic missing, or not yours to see error",
+		"floodgate.events topic missing, or hidden by ACLs error",
+		"floodgate.rejects topic missing, or hidden by ACLs error",
 		"floodgate.requests partitions 2 error",
 	}
 	if !slices.Equal(got, want) {

@@ -145,7 +145,7 @@ func (t *Topic) changed(n int, logged time.Time) time.Time {
 	log := t.Feed.c.Logger.With("topic", t.Name)
 	switch {
 	case n == 0 && now.Sub(logged) >= repeatEvery:
-		log.Warn("nothing to read: topic is missing, or not yours to see (ACLs); looking again", "every", lookEvery)
+		log.Warn("nothing to read: topic is missing, or hidden by ACLs; looking again", "every", lookEvery)
 		return now
 	case n > 0 && n != before && !first:
 		log.Info("topic has another number of partitions", "got", n, "before", before)

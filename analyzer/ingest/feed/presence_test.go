@@ -93,7 +93,7 @@ func TestAMissingTopicIsLoggedOnceAMinute(t *testing.T) {
 		if n := strings.Count(log.String(), "nothing to read"); n != 3 {
 			t.Errorf("got %d warnings in 150 s, want one at once and one after each minute:\n%s", n, log.String())
 		}
-		if !strings.Contains(topic.Waits(), "topic access: no such topic") || !strings.Contains(log.String(), "or not yours to see") {
+		if !strings.Contains(topic.Waits(), "topic access: no such topic") || !strings.Contains(log.String(), "or hidden by ACLs") {
 			t.Errorf("got %q", topic.Waits())
 		}
 		log.Reset()

@@ -55,7 +55,7 @@ type Stats struct {
 // TopicStats is a snapshot of one topic.
 type TopicStats struct {
 	Name       string
-	Partitions int // as counted last; 0: the topic is missing, or not yours to see, or was not counted yet
+	Partitions int // as counted last; 0: the topic is missing, or hidden by ACLs, or was not counted yet
 }
 
 // SourceStats is a snapshot of one source.

@@ -35,7 +35,7 @@ func New(feedStats func() feed.Stats, lostLogs func() uint64) prometheus.Collect
 			func(s *source) float64 { return float64(s.Lag) }, "source"),
 	}
 	topics := metric.Numbers[feed.TopicStats]{
-		metric.Gauge("ingest_topic_partitions", "Partitions of a foreign topic; 0 while it is missing, or not yours to see.",
+		metric.Gauge("ingest_topic_partitions", "Partitions of a foreign topic; 0 while it is missing, or hidden by ACLs.",
 			func(s *feed.TopicStats) float64 { return float64(s.Partitions) }, "topic"),
 	}
 	skipped := metric.Desc("ingest_skipped_records_total", "Records of foreign topics that could not be read, by reason.", "reason")

@@ -83,7 +83,7 @@ func TestWhatHappensToAPartition(t *testing.T) {
 			k.Edit("t", 0, func([]kafkaio.Record) []kafkaio.Record { return nil })
 		}, map[int64]string{0: "next 0 of 0-0"}},
 		{"two records a fetch", func(k *Kafka) { k.SetMaxRecords(2) }, map[int64]string{0: "0 1 next 2 of 0-4", 3: "3 next 4 of 0-4"}},
-		{"delete", func(k *Kafka) { k.Delete("t") }, map[int64]string{0: "fetch t/0: no such topic or partition, or not yours to see (ACLs): [3] Unknown Topic Or Partition: the request is for a topic or partition that does not exist on this broker"}},
+		{"delete", func(k *Kafka) { k.Delete("t") }, map[int64]string{0: "fetch t/0: no such topic or partition, or hidden by ACLs: [3] Unknown Topic Or Partition: the request is for a topic or partition that does not exist on this broker"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			k := filled(4)
