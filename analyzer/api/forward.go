@@ -64,7 +64,7 @@ func (c *call) ownerOf(partition int) (string, error) {
 	case h.API == c.server.config.Advertise:
 		return "", problem(http.StatusServiceUnavailable, "partition %d is on its way to another owner", partition)
 	case c.server.signer == nil:
-		return "", problem(http.StatusServiceUnavailable, "partition %d is another analyzer's, and this one cannot sign: see --api-cluster-key-file", partition)
+		return "", problem(http.StatusServiceUnavailable, "partition %d is owned by another analyzer; this one has no cluster key: see --api-cluster-key-file", partition)
 	case checkAdvertised(h.API) != nil:
 		return "", problem(http.StatusServiceUnavailable, "partition %d: its heartbeats name an address that cannot be an analyzer's", partition)
 	}

@@ -155,10 +155,10 @@ func (n *Notifier) look(ctx context.Context, always bool, start func(*runningWor
 	switch {
 	case err != nil:
 		if refused != was || always {
-			n.c.Logger.Error("cannot use the settings, those from before stay", "error", err)
+			n.c.Logger.Error("cannot use the new settings, the old ones stay in use", "error", err)
 		}
 	case always || was != "" || !settings.Same(current):
-		n.c.Logger.Info("using the settings of now", "endpoints", len(settings.Endpoints))
+		n.c.Logger.Info("using the new settings", "endpoints", len(settings.Endpoints))
 		for _, w := range settings.Warnings {
 			n.c.Logger.Warn("settings", "warning", w.Error())
 		}
