@@ -104,7 +104,7 @@ func TestAnalyzeTakesTheTopicsAsTheyAre(t *testing.T) {
 	}
 	a, url := beginAnalyze(t, b.Addr(), t.TempDir()) // with --partitions 2
 	processtest.AwaitReady(t, url, 200, "ok")
-	a.WaitFor(`level=WARN msg="topic is not as it should be" topic=floodgate.requests setting=retention.ms got=\S+ want=`, time.Second)
+	a.WaitFor(`level=WARN msg="topic has a wrong setting" topic=floodgate.requests setting=retention.ms got=\S+ want=`, time.Second)
 	if text := a.Text(); strings.Contains(text, "setting=partitions") || !strings.Contains(text, `partitions="[0 1 2]"`) {
 		t.Errorf("got\n%s\nwant the 3 partitions that there are, and no word about 2", text)
 	}
@@ -132,7 +132,7 @@ func TestTopicsThatTakeBatchesWhichAreNotRead(t *testing.T) {
 	}
 	a, url := beginAnalyze(t, b.Addr(), t.TempDir())
 	processtest.AwaitReady(t, url, 200, "ok")
-	warning := `level=WARN msg="topic is not as it should be" topic=%s setting=max.message.bytes got=%s want="<= 67108864"`
+	warning := `level=WARN msg="topic has a wrong setting" topic=%s setting=max.message.bytes got=%s want="<= 67108864"`
 	a.WaitFor(fmt.Sprintf(warning, "floodgate.requests", "100000000"), time.Second)
 	in := start(t, "ingest", "--brokers", b.Addr(), "--topic", "access", "--format", "combined")
 	in.WaitFor(fmt.Sprintf(warning, "access", "67108865"), 10*time.Second)

@@ -105,14 +105,14 @@ func (d *daemon) prepareEvents(ctx context.Context, partitions int) {
 	created, err := d.client.EnsureTopics(ctx, events)
 	switch {
 	case err != nil && ctx.Err() == nil:
-		d.logger.Warn("cannot create the topic of events: what happens is not written", "topic", events.Name, "error", err)
+		d.logger.Warn("cannot create the topic of events: events are not written", "topic", events.Name, "error", err)
 		return
 	case len(created) > 0:
 		d.logger.Info("created topics", "topics", created)
 	}
 	d.warnOfTopics(ctx, events)
 	if n, err := d.client.Partitions(ctx, events.Name); err == nil && n < partitions {
-		d.logger.Warn("the topic of events has too few partitions: what happens in the others is not written", "topic", events.Name, "got", n, "want", partitions)
+		d.logger.Warn("the topic of events has too few partitions: events of the other partitions are not written", "topic", events.Name, "got", n, "want", partitions)
 	}
 }
 
@@ -125,7 +125,7 @@ func (d *daemon) warnOfTopics(ctx context.Context, specs ...kafkaio.TopicSpec) {
 	}
 	for _, f := range findings {
 		if f.Setting != "partitions" { // any number is right
-			d.logger.Warn("topic is not as it should be", "topic", f.Topic, "setting", f.Setting, "got", f.Got, "want", f.Want, "because", f.Why)
+			d.logger.Warn("topic has a wrong setting", "topic", f.Topic, "setting", f.Setting, "got", f.Got, "want", f.Want, "because", f.Why)
 		}
 	}
 }

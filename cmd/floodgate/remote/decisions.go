@@ -271,7 +271,7 @@ func watchAPI(ctx context.Context, p command.Process, c *decisionsConfig, asker 
 	w := streamView{view: decisionsView{out: p.Stdout, json: c.api.output.JSON}, held: map[board.Key]schemas.Decision{}}
 	logger := p.Logger()
 	err := asker.Stream(ctx, nil, func(e *apiv1.DecisionEvent) error { return w.event(e, time.Now()) }, func(err error) {
-		logger.Warn("the stream of decisions broke; it goes on behind the last change", "error", err)
+		logger.Warn("the decision stream broke and continues after the last change", "error", err)
 	})
 	return apiError("decisions", err)
 }

@@ -84,7 +84,7 @@ func TestAllElseIsLogged(t *testing.T) {
 	log := slog.New(h).WithGroup("g")
 	for range 5 {
 		log.Info("closed", "error", io.EOF)
-		log.Warn("topic is not as it should be", "error", io.EOF)
+		log.Warn("topic has a wrong setting", "error", io.EOF)
 		log.Error("cannot save positions, trying again", "error", errors.New("disk full"))
 		log.Debug("not enabled, trying again")
 	}
