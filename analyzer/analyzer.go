@@ -35,11 +35,11 @@ type Config struct {
 // Analyzer runs an owner for each partition that its consumer group assigns to it. Make one with New and call Run once;
 // the other methods may be called from any goroutine.
 type Analyzer struct {
-	config Config
-	log    kafkaio.Log
-	logger *slog.Logger
-	lease  *lease
-	spare  atomic.Bool // the group has assigned no partition to this member
+	config  Config
+	log     kafkaio.Log
+	logger  *slog.Logger
+	lease   *lease
+	standby atomic.Bool // the group has assigned no partition to this member
 
 	mu     sync.Mutex
 	rules  rulesInUse        // guarded by mu
@@ -95,9 +95,9 @@ func (a *Analyzer) Run(ctx context.Context) error {
 		for _, p := range gen.Partitions {
 			a.own(ctx, p)
 		}
-		a.spare.Store(len(gen.Partitions) == 0)
+		a.standby.Store(len(gen.Partitions) == 0)
 		a.serve(ctx, gen)
-		a.spare.Store(false)
+		a.standby.Store(false)
 	}
 	a.keepOnly(nil)
 	a.noteOffsets(true)
@@ -254,7 +254,7 @@ func (a *Analyzer) Stats() []OwnerStats {
 // Ready reports whether this analyzer holds a lease and all its owners decide. An analyzer to which the group has assigned no partition
 // stands by, and is ready, too.
 func (a *Analyzer) Ready(now time.Time) bool {
-	if a.spare.Load() {
+	if a.standby.Load() {
 		return true
 	}
 	if !a.lease.valid(now) {

@@ -43,15 +43,15 @@ func (e *NotRunningError) Error() string {
 	return fmt.Sprintf("partition %d: got state %s, want running or memory-only", e.Partition, e.State)
 }
 
-// ErrBusy says that maxAsks questions wait for the owner already.
+// ErrBusy says that maxQuestions questions wait for the owner already.
 var ErrBusy = errors.New("too many questions wait for the owner of the partition: try again")
 
 // ErrQuestion says that a question has panicked, which is a bug in the question. The owner continues to count.
 var ErrQuestion = errors.New("the question failed, which is a bug: the log has its stack")
 
 const (
-	// maxAsks is how many questions may wait for an owner.
-	maxAsks = 64
+	// maxQuestions is how many questions may wait for an owner.
+	maxQuestions = 64
 	// askTurn is about how long an owner answers questions before it folds the next record, if many wait. The question that is being answered
 	// then may take longer.
 	askTurn = 500 * time.Microsecond
@@ -87,7 +87,7 @@ func (o *Owner) Ask(ctx context.Context, f func(*fold.Fold, At)) error {
 	}
 	q := &question{f: f, answered: make(chan error, 1)}
 	select {
-	case o.asks.waiting <- q:
+	case o.questions.waiting <- q:
 	default:
 		return ErrBusy
 	}
@@ -98,7 +98,7 @@ func (o *Owner) Ask(ctx context.Context, f func(*fold.Fold, At)) error {
 		if q.withdraw() {
 			return ctx.Err()
 		}
-	case <-o.asks.over:
+	case <-o.questions.over:
 		if q.withdraw() {
 			return &NotRunningError{Partition: o.config.Fold.Partition, State: stateDraining}
 		}
@@ -117,15 +117,15 @@ func (o *Owner) mayAnswer() error {
 	return nil
 }
 
-// asks holds the questions that wait for an owner. Only the owner's goroutine may use it, except for its channels.
-type asks struct {
+// questions holds the questions that wait for an owner. Only the owner's goroutine may use it, except for its channels.
+type questions struct {
 	waiting chan *question
 	over    chan struct{} // closed when the owner answers no more
 	ledger  *ledger
 }
 
-func newAsks(l *ledger) *asks {
-	return &asks{waiting: make(chan *question, maxAsks), over: make(chan struct{}), ledger: l}
+func newQuestions(l *ledger) *questions {
+	return &questions{waiting: make(chan *question, maxQuestions), over: make(chan struct{}), ledger: l}
 }
 
 // question is one question that waits, or is being answered.
@@ -138,11 +138,11 @@ type question struct {
 // withdraw withdraws the question. It returns false if the owner is already answering it.
 func (q *question) withdraw() bool { return q.taken.CompareAndSwap(false, true) }
 
-// wait reports whether any question waits. It is called before each record, so it must cost next to nothing.
-func (a *asks) wait() bool { return len(a.waiting) > 0 }
+// anyWaiting reports whether any question waits. It is called before each record, so it must cost next to nothing.
+func (a *questions) anyWaiting() bool { return len(a.waiting) > 0 }
 
 // turn answers the questions that wait, for about askTurn at most.
-func (a *asks) turn() {
+func (a *questions) turn() {
 	for begun := time.Now(); ; {
 		select {
 		case q := <-a.waiting:
@@ -158,7 +158,7 @@ func (a *asks) turn() {
 
 // answer answers one question. A panic in it is logged and answered with ErrQuestion, and the owner continues to count. That is safe,
 // because a question only reads. If a panic stopped the owner, anybody who found such a question could stop the counting again and again.
-func (a *asks) answer(q *question) {
+func (a *questions) answer(q *question) {
 	if !q.taken.CompareAndSwap(false, true) {
 		return
 	}

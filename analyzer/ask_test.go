@@ -54,7 +54,7 @@ func TestQuestionsAreAnsweredWithinABatch(t *testing.T) {
 			w.prod.send(time.Now(), "a")
 		}
 		offsets := make(map[int64]bool)
-		for range maxAsks {
+		for range maxQuestions {
 			all.Go(func() {
 				mustAsk(t, w.owner, func(f *fold.Fold, at At) {
 					time.Sleep(2 * askTurn) // so that no two are answered before the same record of a batch
@@ -286,9 +286,9 @@ func TestAnAnalyzerAsksTheOwnerOfThePartition(t *testing.T) {
 
 // BenchmarkNobodyAsks measures what it costs a record that questions may be asked.
 func BenchmarkNobodyAsks(b *testing.B) {
-	a := newAsks(nil)
+	a := newQuestions(nil)
 	for b.Loop() {
-		if a.wait() {
+		if a.anyWaiting() {
 			b.Fatal(fmt.Errorf("somebody asks"))
 		}
 	}

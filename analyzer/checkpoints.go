@@ -19,7 +19,7 @@ func (l *ledger) checkpoint() store.Checkpoint {
 // allCommitted reports whether the store has all that was folded and applied.
 func (l *ledger) allCommitted() bool {
 	at := l.store.Checkpoint()
-	return l.next.Load() == at.Next && l.placed.Placed == at.Placed && l.commits.rest.changes == nil && !l.events.Dirty()
+	return l.next.Load() == at.Next && l.placed.Placed == at.Placed && l.commits.unwritten.changes == nil && !l.events.Dirty()
 }
 
 // commitIfDue starts a checkpoint if one is due and none is being written.
@@ -31,20 +31,20 @@ func (l *ledger) commitIfDue(now time.Time) {
 		return
 	}
 	l.committed = now
-	l.commits.start(l.job())
+	l.commits.start(l.nextJob())
 }
 
-// job returns the next checkpoint: the one that a full disk has refused, or else the changes since the last one.
-func (l *ledger) job() job {
-	if l.commits.rest.changes != nil {
-		return l.commits.rest
+// nextJob returns the next checkpoint: the one that a full disk has refused, or else the changes since the last one.
+func (l *ledger) nextJob() checkpointJob {
+	if l.commits.unwritten.changes != nil {
+		return l.commits.unwritten
 	}
-	return l.withEvents(job{at: l.checkpoint(), changes: l.fold.TakeDirty()})
+	return l.withEvents(checkpointJob{at: l.checkpoint(), changes: l.fold.TakeDirty()})
 }
 
 // commitEnded handles the result of a checkpoint. If the disk is full, the owner goes on in memory.
 func (l *ledger) commitEnded(r result) error {
-	l.commits.busy, l.commits.rest = false, r.rest
+	l.commits.busy, l.commits.unwritten = false, r.unwritten
 	state := l.current()
 	if r.err == nil {
 		l.durable.Store(l.store.Checkpoint().Next)
@@ -66,10 +66,10 @@ func (l *ledger) commitEnded(r result) error {
 
 // commitNow waits for the checkpoint that is being written, and then writes one more. While the disk is full it writes none.
 func (l *ledger) commitNow() error {
-	if err := l.settle(); err != nil || l.commits.rest.changes != nil {
+	if err := l.settle(); err != nil || l.commits.unwritten.changes != nil {
 		return err
 	}
-	l.commits.start(l.job())
+	l.commits.start(l.nextJob())
 	l.committed = time.Now()
 	return l.settle()
 }
@@ -88,7 +88,7 @@ func (l *ledger) commitAll() error {
 		return err
 	}
 	for !l.allCommitted() {
-		l.commits.start(l.job())
+		l.commits.start(l.nextJob())
 		if err := l.settle(); err != nil {
 			return err
 		}

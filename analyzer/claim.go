@@ -36,12 +36,12 @@ func (c *claimer) claim(ctx context.Context, stored uint64) (claim, error) {
 	if err != nil {
 		return claim{}, err
 	}
-	epoch := view.judge.Epoch()
+	epoch := view.follower.Epoch()
 	if now := time.Now().UnixNano(); schemas.CheckEpoch(stored, now, now) == nil {
 		epoch = max(epoch, stored)
 	}
 	for {
-		before := view.judge.Epoch()
+		before := view.follower.Epoch()
 		epoch = max(epoch+1, uint64(time.Now().UnixMilli())) // after 1970
 		if err := c.awaitEpoch(ctx, epoch); err != nil {
 			return claim{}, err
@@ -59,11 +59,11 @@ func (c *claimer) claim(ctx context.Context, stored uint64) (claim, error) {
 		if err != nil {
 			return claim{}, err
 		}
-		if won && view.judge.Epoch() == epoch {
+		if won && view.follower.Epoch() == epoch {
 			failpoint.Here(failpoint.Claimed)
 			return claim{epoch, before, base + 1, view}, nil
 		}
-		epoch = max(epoch, view.judge.Epoch())
+		epoch = max(epoch, view.follower.Epoch())
 	}
 }
 
@@ -73,7 +73,7 @@ func (c *claimer) readBack(ctx context.Context, view *gateView, end int64, nonce
 	r := newDecisionsReader(c.log, c.config, view.next)
 	err = r.Scan(ctx, end, func(b *kafkaio.Batch) error {
 		for i := range b.Records {
-			rec, err := view.judge.Take(&b.Records[i], gateClock().UnixNano())
+			rec, err := view.follower.Take(&b.Records[i], gateClock().UnixNano())
 			if errors.Is(err, decisions.ErrMoved) {
 				return err
 			}

@@ -18,32 +18,32 @@ type checkpointer interface {
 
 // committer writes checkpoints, one at a time, so that the fold does not wait for an fsync.
 type committer struct {
-	store checkpointer
-	took  *histogram.Histogram // how long checkpoints took, in seconds
-	jobs  chan job
-	done  chan result // one for each job
-	busy  bool        // owned by the owner's goroutine
-	rest  job         // owned by the owner's goroutine: what could not be written because the disk is full
+	store     checkpointer
+	took      *histogram.Histogram // how long checkpoints took, in seconds
+	jobs      chan checkpointJob
+	done      chan result   // one for each job
+	busy      bool          // owned by the owner's goroutine
+	unwritten checkpointJob // owned by the owner's goroutine: what could not be written because the disk is full
 }
 
-type job struct {
+type checkpointJob struct {
 	at      store.Checkpoint
 	changes []store.Change
 }
 
 // result is the error of a job, and the part of the job that was not written.
 type result struct {
-	rest job
-	err  error
+	unwritten checkpointJob
+	err       error
 }
 
 func newCommitter(s checkpointer, took *histogram.Histogram) *committer {
-	return &committer{store: s, took: took, jobs: make(chan job, 1), done: make(chan result, 1)}
+	return &committer{store: s, took: took, jobs: make(chan checkpointJob, 1), done: make(chan result, 1)}
 }
 
 // start gives the committer a job; it must not be busy.
-func (c *committer) start(j job) {
-	c.busy, c.rest = true, job{}
+func (c *committer) start(j checkpointJob) {
+	c.busy, c.unwritten = true, checkpointJob{}
 	c.jobs <- j
 }
 
@@ -52,9 +52,9 @@ func (c *committer) close() { close(c.jobs) }
 func (c *committer) run() {
 	for j := range c.jobs {
 		began := time.Now()
-		rest, err := commit(c.store, j)
+		unwritten, err := commit(c.store, j)
 		c.took.Observe(time.Since(began).Seconds())
-		c.done <- result{rest, err}
+		c.done <- result{unwritten, err}
 	}
 }
 
@@ -62,7 +62,7 @@ func (c *committer) run() {
 // store holds rows that have expired, which changes no count. A checkpoint whose other changes do not fit, as after a change of rules, is
 // split. The store is marked as incomplete until the last part of it is written, so that after a crash in between all is counted again from
 // the log. commit returns the part that an error has left to do.
-func commit(s checkpointer, j job) (rest job, err error) {
+func commit(s checkpointer, j checkpointJob) (unwritten checkpointJob, err error) {
 	for first := true; first || len(j.changes) > 0; first = false {
 		n := fitting(s, j.changes)
 		at := j.at
@@ -79,7 +79,7 @@ func commit(s checkpointer, j job) (rest job, err error) {
 			failpoint.Here(failpoint.PartCommits)
 		}
 	}
-	return job{}, nil
+	return checkpointJob{}, nil
 }
 
 // fitting returns how many of the changes fit one transaction.

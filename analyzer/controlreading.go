@@ -33,7 +33,7 @@ func (c *controls) read(ctx context.Context, at control.Mark, id uint64) (r *rea
 	if err != nil {
 		return nil, fmt.Errorf("read the control topic: %w", err)
 	}
-	c.numbers.trouble.Store(nil)
+	c.counters.trouble.Store(nil)
 	if epoch := c.ledger.epoch; epoch > 0 && r.Epoch() > epoch {
 		return nil, errFenced
 	}
@@ -71,7 +71,7 @@ func (c *controls) use(ctx context.Context, r *reading) {
 		return
 	}
 	c.order, c.appended = r.Order, false
-	c.numbers.add(r.skipped)
+	c.counters.add(r.skipped)
 	r.skipped.Log(c.ledger.logger, r.Next())
 	c.follow(ctx, r.Next())
 	c.note()
@@ -87,7 +87,7 @@ func (c *controls) follow(ctx context.Context, offset int64) {
 		f.Run(ctx)
 	}()
 	c.reader = f
-	c.numbers.follower.Store(f.Follower)
+	c.counters.follower.Store(f.Follower)
 }
 
 // close stops the follower, and waits for its end.
@@ -101,7 +101,7 @@ func (c *controls) close() {
 
 // batches returns the channel of batches that were read. It is nil while maxWaiting decisions wait for a place.
 func (c *controls) batches() <-chan control.Batch {
-	if c.reader == nil || c.order == nil && c.answers || c.order != nil && len(c.order.Waiting()) >= maxWaiting {
+	if c.reader == nil || c.order == nil && c.topicReadable || c.order != nil && len(c.order.Waiting()) >= maxWaiting {
 		return nil
 	}
 	return c.reader.Batches()
@@ -113,12 +113,12 @@ var errOtherTopic = errors.New("the control topic is another one")
 // receive takes a batch that was read. The error is errFenced or errOtherTopic.
 func (c *controls) receive(b *control.Batch) error {
 	if c.order == nil || b.Again {
-		c.order, c.answers = nil, true
+		c.order, c.topicReadable = nil, true
 		return errOtherTopic
 	}
-	c.numbers.add(b.Skipped)
+	c.counters.add(b.Skipped)
 	for i := range b.Records {
-		c.order.Take(&b.Records[i])
+		c.order.Add(&b.Records[i])
 	}
 	c.order.ReadTo(b.Next)
 	if c.order.Epoch() > c.ledger.epoch {
@@ -127,8 +127,8 @@ func (c *controls) receive(b *control.Batch) error {
 	return nil
 }
 
-// obey receives a batch, and then places what is new.
-func (c *controls) obey(ctx context.Context, b *control.Batch) error {
+// receiveAndPlace receives a batch, and then places what is new.
+func (c *controls) receiveAndPlace(ctx context.Context, b *control.Batch) error {
 	if err := c.receive(b); err != nil && !errors.Is(err, errOtherTopic) {
 		return err
 	}
@@ -137,14 +137,14 @@ func (c *controls) obey(ctx context.Context, b *control.Batch) error {
 
 // join begins to use a topic that could not be read until now, or that was made anew. What is in force stays in force.
 func (c *controls) join(ctx context.Context) error {
-	if !c.answers {
+	if !c.topicReadable {
 		return nil
 	}
 	l := c.ledger
 	limited, cancel := context.WithTimeout(ctx, topicWait)
 	defer cancel()
-	c.answers = false
-	r, err := c.enter(limited)
+	c.topicReadable = false
+	r, err := c.takeAndRead(limited)
 	switch {
 	case err == nil:
 	case limited.Err() != nil && ctx.Err() == nil: // away again
@@ -163,8 +163,8 @@ func (c *controls) join(ctx context.Context) error {
 	return c.place(ctx)
 }
 
-// enter appends a take, and reads what the topic says after the last place that was applied.
-func (c *controls) enter(ctx context.Context) (*reading, error) {
+// takeAndRead appends a take, and reads what the topic says after the last place that was applied.
+func (c *controls) takeAndRead(ctx context.Context) (*reading, error) {
 	if err := c.take(ctx); err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func (c *controls) ready(ctx context.Context) (epoch uint64, known bool, err err
 // forget drops the places of a new topic that stand before an offset of requests[p]: the old topic has said what applies there.
 func (c *controls) forget(r *reading, offset int64) {
 	c.ledger.logger.Error("the control topic was made anew, or has lost its end: what is in force stays")
-	c.numbers.again.Add(1)
+	c.counters.again.Add(1)
 	c.ledger.config.notes.forget()
 	c.snapshots.beginAnew() // no snapshot has places of two topics
 	r.Forget(offset)

@@ -24,15 +24,15 @@ type controls struct {
 	intake    *intake
 	snapshots *snapshotter
 	topic     control.Topic
-	numbers   controlNumbers
+	counters  controlCounters
 
-	order    *control.Order // what the topic says; nil while it has not been read
-	reader   *controlReader // reads the topic; nil until the owner has decided what to start from
-	answers  bool           // order is nil, but the topic can be read again
-	rules    *rules.Set     // the rules that the next place is to name; nil: those of the fold
-	sets     map[uint64]*rules.Set
-	seq      uint64 // the number of the last place that this owner has appended
-	appended bool   // this owner has appended a place to this topic
+	order         *control.Order // what the topic says; nil while it has not been read
+	reader        *controlReader // reads the topic; nil until the owner has decided what to start from
+	topicReadable bool           // order is nil, but the topic can be read again
+	rules         *rules.Set     // the rules that the next place is to name; nil: those of the fold
+	sets          map[uint64]*rules.Set
+	seq           uint64 // the number of the last place that this owner has appended
+	appended      bool   // this owner has appended a place to this topic
 }
 
 const (
@@ -54,7 +54,7 @@ func newControls(log kafkaio.Log, l *ledger, i *intake, s *snapshotter) *control
 
 // retry notes why the topic cannot be read or written. It allows another attempt.
 func (c *controls) retry(err error) bool {
-	if c.numbers.trouble.Swap(&err) == nil && !errors.Is(err, context.Canceled) {
+	if c.counters.trouble.Swap(&err) == nil && !errors.Is(err, context.Canceled) {
 		c.ledger.logger.Warn("the control topic is away", "error", err)
 	}
 	return true
@@ -147,7 +147,7 @@ func (c *controls) place(ctx context.Context) error {
 		return ctx.Err()
 	}
 	failpoint.Here(failpoint.PlaceAppended)
-	c.numbers.trouble.Store(nil)
+	c.counters.trouble.Store(nil)
 	c.seq++
 	for c.order.Next() <= offset {
 		select {
@@ -223,7 +223,7 @@ func (c *controls) applyUpTo(placed, next int64) {
 // apply applies a step: first what people decided, and then the rules.
 func (c *controls) apply(s *control.Step) {
 	l := c.ledger
-	l.describe(inPlace)
+	l.describe(byMessage)
 	for i := range s.Records {
 		r := &s.Records[i]
 		if err := l.fold.Control(&r.Control, s.Before, r.Offset); err != nil {
@@ -232,7 +232,7 @@ func (c *controls) apply(s *control.Step) {
 		}
 		l.describeControl(&r.Control, s.Before)
 		l.describe(s.Before)
-		c.numbers.actions[r.Control.Action].Add(1)
+		c.counters.actions[r.Control.Action].Add(1)
 	}
 	switch set := c.sets[s.RulesID]; {
 	case s.RulesID == l.fold.Rules().ID():

@@ -7,8 +7,8 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// controlNumbers is the part of controls that other goroutines may read.
-type controlNumbers struct {
+// controlCounters is the part of controls that other goroutines may read.
+type controlCounters struct {
 	follower   atomic.Pointer[control.Follower]
 	trouble    atomic.Pointer[error] // why the topic cannot be read or written; nil: it can
 	again      atomic.Uint64
@@ -18,7 +18,7 @@ type controlNumbers struct {
 	actions    [schemas.ControlPlace + 1]atomic.Uint64
 }
 
-func (n *controlNumbers) add(s control.Skipped) {
+func (n *controlCounters) add(s control.Skipped) {
 	n.later.Add(s.Later)
 	n.unreadable.Add(s.Unreadable)
 	n.lost.Add(s.Lost)
@@ -37,7 +37,7 @@ type ControlStats struct {
 }
 
 // stats returns a snapshot. Any goroutine may call it.
-func (n *controlNumbers) stats(next int64) ControlStats {
+func (n *controlCounters) stats(next int64) ControlStats {
 	s := ControlStats{Next: next, Again: n.again.Load(), Later: n.later.Load(), Unreadable: n.unreadable.Load(), Lost: n.lost.Load()}
 	for i := range s.Applied {
 		s.Applied[i] = n.actions[i].Load()

@@ -26,9 +26,9 @@ func newDecisionsReader(log kafkaio.Fetcher, c *OwnerConfig, offset int64) *deci
 
 // gateView is what a gate that starts now learns from the decisions log.
 type gateView struct {
-	beat  schemas.Heartbeat // the newest; the zero value if there is none
-	judge decisions.Follower
-	next  int64 // the offset behind what was read
+	beat     schemas.Heartbeat // the newest; the zero value if there is none
+	follower decisions.Follower
+	next     int64 // the offset behind what was read
 
 	published map[outbox.Key]schemas.Decision // the newest for each key: what gates believe
 }
@@ -46,15 +46,15 @@ func gateClock() time.Time { return time.Now().Add(5 * time.Second) }
 
 // view reads the decisions log as a gate that starts now does.
 func (r *decisionsReader) view(ctx context.Context) (gateView, error) {
-	v := gateView{judge: decisions.Follower{Partition: int32(r.config.Fold.Partition), Unannounced: true}} // a partition number
+	v := gateView{follower: decisions.Follower{Partition: int32(r.config.Fold.Partition), Unannounced: true}} // a partition number
 	for {
-		place, err := decisions.Find(ctx, r, v.judge.Partition, gateClock)
+		place, err := decisions.Find(ctx, r, v.follower.Partition, gateClock)
 		if err != nil {
 			return v, err
 		}
 		v.beat, v.next, v.published = place.Beat, place.End, make(map[outbox.Key]schemas.Decision)
-		v.judge.Start(place)
-		if err := v.judge.Replay(ctx, r, gateClock, v.take); !errors.Is(err, decisions.ErrMoved) {
+		v.follower.Start(place)
+		if err := v.follower.Replay(ctx, r, gateClock, v.take); !errors.Is(err, decisions.ErrMoved) {
 			return v, err
 		}
 	}

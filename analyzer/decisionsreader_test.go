@@ -45,7 +45,7 @@ func TestAnOwnerDoesNotClaimByPartOfTheDecisions(t *testing.T) {
 	if v, err := newDecisionsReader(log, &conf, 0).view(t.Context()); !errors.Is(err, kafkaio.ErrOffsetOutOfRange) {
 		t.Errorf("got %+v and %v after %d fetches, want %v", v, err, fetches, kafkaio.ErrOffsetOutOfRange)
 	}
-	if v, err := newDecisionsReader(log, &conf, 0).view(t.Context()); err != nil || len(v.published) != 1 || v.judge.Epoch() != 5 {
+	if v, err := newDecisionsReader(log, &conf, 0).view(t.Context()); err != nil || len(v.published) != 1 || v.follower.Epoch() != 5 {
 		t.Errorf("got %+v and %v, want the closure that was repeated, of epoch 5", v, err)
 	}
 }

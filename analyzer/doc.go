@@ -24,7 +24,7 @@
 //     is its queue with a lock. Between its own records the publisher looks for those of other owners.
 //   - eventWriter: writes events[p], which says what has happened. Package eventlog says why no event is missing.
 //   - rejectWriter: shows people the records that could not be counted.
-//   - asks: answers the API's questions between two records.
+//   - questions: answers the API's questions between two records.
 //
 // An owner writes all rows to state[p] in cycles: a begin with the dedupe table as of an offset, each row as of a later
 // one, and an end. Heartbeats say where the last complete cycle began. An owner starts from its store if the store is good,

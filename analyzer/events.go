@@ -13,8 +13,8 @@ import (
 
 // This file queues the events of a ledger. Package eventlog says why none is missing.
 
-// inPlace is the argument of describe for changes that messages of the log have made. Their events have the offsets of these messages.
-const inPlace = -1
+// byMessage is the argument of describe for changes that messages of the log have made. Their events have the offsets of these messages.
+const byMessage = -1
 
 // describe queues the events of what the fold has changed since the last call. Changes that rules or people made between two messages are
 // events of the offset that follows: from.
@@ -46,7 +46,7 @@ func (l *ledger) describeControl(c *schemas.Control, from int64) {
 // setRules changes the rules of the fold from an offset on.
 func (l *ledger) setRules(set *rules.Set, from int64) {
 	before := l.fold.Rules().ID()
-	l.describe(inPlace)
+	l.describe(byMessage)
 	l.fold.SetRules(set)
 	l.setRulesFrom(from)
 	l.describeRules(before, from)
@@ -73,12 +73,12 @@ func (l *ledger) restore(key, value []byte) error {
 }
 
 // withEvents adds the unacknowledged events before a checkpoint's offset to the checkpoint.
-func (l *ledger) withEvents(j job) job {
+func (l *ledger) withEvents(j checkpointJob) checkpointJob {
 	if l.config.Events == "" {
 		j.changes = append(j.changes, l.events.Forget()...)
 		return j
 	}
-	l.describe(inPlace)
+	l.describe(byMessage)
 	set, removed := l.events.TakeDirty()
 	if len(set) > 0 {
 		j.changes = append(set, j.changes...)
@@ -118,7 +118,7 @@ func (l *ledger) lost(from, to int64) {
 	if l.config.Events == "" || l.partial {
 		return
 	}
-	l.describe(inPlace)
+	l.describe(byMessage)
 	if from = max(from, l.events.Mark()); from < to {
 		l.events.AddGap(l.config.Fold.Partition, from, to, l.fold.LogTime())
 	}

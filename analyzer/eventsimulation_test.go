@@ -19,7 +19,7 @@ func undisturbed(t *testing.T, set *rules.Set, o fold.Options, log []kafkaio.Rec
 	for _, r := range log {
 		_ = f.Frame(fold.Record{Offset: r.Offset, Time: r.Time, Value: r.Value}) // what it refuses changes nothing
 		for _, c := range f.TakeChanges() {
-			if e, ok := eventlog.Describe(&c, o.Partition, inPlace); ok {
+			if e, ok := eventlog.Describe(&c, o.Partition, byMessage); ok {
 				all[e.ID] = e
 			}
 		}

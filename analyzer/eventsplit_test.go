@@ -38,7 +38,7 @@ func closeAll(t *testing.T, l *ledger, callers, messages int) {
 		if refused, err := l.count(&record); refused != nil || err != nil {
 			t.Fatalf("message %d: %v, %v", m, refused, err)
 		}
-		l.describe(inPlace)
+		l.describe(byMessage)
 	}
 }
 

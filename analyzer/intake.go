@@ -16,7 +16,7 @@ type intake struct {
 	ledger    *ledger
 	rejects   *rejectWriter
 	publisher *publisher
-	asks      *asks
+	questions *questions
 	controls  *controls
 }
 
@@ -24,8 +24,8 @@ type intake struct {
 func (i *intake) take(ctx context.Context, b *kafkaio.Batch) error {
 	i.admit(b)
 	for n := range b.Records {
-		if i.asks.wait() {
-			i.asks.turn()
+		if i.questions.anyWaiting() {
+			i.questions.turn()
 			if err := i.controls.turn(ctx); err != nil {
 				return err
 			}
@@ -94,7 +94,7 @@ func (i *intake) publishControl() {
 // that the changes follow from new rules, or from what a person has decided.
 func (i *intake) publish(urgent bool) {
 	l := i.ledger
-	l.describe(inPlace)
+	l.describe(byMessage)
 	l.described = 0
 	changes, plans, canaries := l.fold.TakeChanges(), l.fold.TakePlans(), l.fold.TakeCanaries()
 	if l.current().Decides() {

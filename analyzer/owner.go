@@ -28,7 +28,7 @@ type Owner struct {
 
 	ledger    *ledger       // what is counted
 	intake    *intake       // takes batches to the ledger
-	asks      *asks         // answers questions about the ledger
+	questions *questions    // answers questions about the ledger
 	controls  *controls     // applies what the control topic says
 	snapshots *snapshotter  // writes state[p]
 	publisher *publisher    // writes decisions[p]
@@ -43,15 +43,15 @@ func NewOwner(log kafkaio.Log, c OwnerConfig) *Owner {
 	c = c.withDefaults()
 	c.Logger = c.Logger.With("partition", c.Fold.Partition)
 	o := &Owner{log: log, rules: make(chan *rules.Set, 1), drained: make(chan struct{})}
-	c.Fold.Ahead = o.noteAhead
+	c.Fold.OnClockAhead = o.noteAhead
 	o.config = c
 	o.ledger = newLedger(c)
-	o.asks = newAsks(o.ledger)
+	o.questions = newQuestions(o.ledger)
 	o.snapshots = newSnapshotter(log, o.ledger)
 	o.rejects = newRejectWriter(log, c)
 	o.events = newEventWriter(log, c, o.ledger.events)
 	o.publisher = newPublisher(log, c, o.fillHeartbeat)
-	o.intake = &intake{ledger: o.ledger, rejects: o.rejects, publisher: o.publisher, asks: o.asks}
+	o.intake = &intake{ledger: o.ledger, rejects: o.rejects, publisher: o.publisher, questions: o.questions}
 	o.controls = newControls(log, o.ledger, o.intake, o.snapshots)
 	o.intake.controls = o.controls
 	return o
@@ -122,7 +122,7 @@ func (o *Owner) prepare(ctx context.Context) (*recovery, error) {
 	l.epoch = claim.epoch
 	o.publisher.setEpoch(claim.epoch, claim.end)
 	o.snapshots.writer.SetEpoch(claim.epoch, claim.view.beat.State)
-	o.snapshots.events.begin(claim.view.beat.State)
+	o.snapshots.announcement.begin(claim.view.beat.State)
 	l.enter(stateVerifying)
 	r := &recovery{
 		ledger: l, intake: o.intake, controls: o.controls, log: o.log, snapshots: o.snapshotReader(),
@@ -133,7 +133,7 @@ func (o *Owner) prepare(ctx context.Context) (*recovery, error) {
 			return nil, err
 		}
 	}
-	if err := r.choose(ctx); err != nil {
+	if err := r.chooseStart(ctx); err != nil {
 		return nil, fmt.Errorf("decide what to start from: %w", err)
 	}
 	_, end, err := r.requests().Range(ctx)
@@ -168,7 +168,7 @@ func (o *Owner) own(ctx, helperCtx context.Context, r *recovery, f *fetcher) err
 	o.publisher.start()
 	o.ledger.enter(stateRunning)
 	err := o.loop(ctx, f)
-	close(o.asks.over)
+	close(o.questions.over)
 	if err != nil {
 		return err
 	}
@@ -212,11 +212,11 @@ func (o *Owner) loop(ctx context.Context, f *fetcher) error {
 			if !ok {
 				return ended(ctx, ctx.Err())
 			}
-			if err := o.controls.obey(ctx, &b); err != nil {
+			if err := o.controls.receiveAndPlace(ctx, &b); err != nil {
 				return ended(ctx, err)
 			}
-		case q := <-o.asks.waiting:
-			o.asks.answer(q)
+		case q := <-o.questions.waiting:
+			o.questions.answer(q)
 		case b, ok := <-f.batches:
 			if !ok {
 				return ended(ctx, f.err(ctx))
@@ -260,7 +260,7 @@ func (o *Owner) Stats() OwnerStats {
 		Fold: *o.ledger.stats.Load(), Publish: o.publisher.numbers.stats(), Snapshots: o.snapshots.writer.Cycles(),
 		SnapshotAge: o.snapshots.age(time.Now()), Restore: time.Duration(o.ledger.restored.Load()),
 		Unshown: o.rejects.dropped.Load(), Ahead: o.ahead.Load(), Commits: o.ledger.took.Snapshot(),
-		Control: o.controls.numbers.stats(o.ledger.control.Load()), Events: o.ledger.events.Stats(),
+		Control: o.controls.counters.stats(o.ledger.control.Load()), Events: o.ledger.events.Stats(),
 	}
 }
 
@@ -276,7 +276,7 @@ func ended(ctx context.Context, err error) error {
 func (o *Owner) fillHeartbeat(b *schemas.Heartbeat) {
 	mark := o.ledger.mark.Load()
 	b.Watermark, b.RulesID, b.RulesFrom = o.ledger.next.Load(), mark.id, mark.from
-	b.State, b.Events = o.snapshots.events.next(o.snapshots.writer.Complete(), time.Now(), o.ledger.events.Acked), o.ledger.eventsMark()
+	b.State, b.Events = o.snapshots.announcement.next(o.snapshots.writer.Complete(), time.Now(), o.ledger.events.Acked), o.ledger.eventsMark()
 }
 
 // SetRules changes the rules that the owner counts by, from the next record on that it folds.

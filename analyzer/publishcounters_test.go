@@ -39,7 +39,7 @@ func TestCheckpointsAreTimed(t *testing.T) {
 	took := histogram.New(histogram.Seconds())
 	for i, want := range []error{nil, store.ErrNoSpace} {
 		c := newCommitter(failing{want}, took)
-		c.start(job{})
+		c.start(checkpointJob{})
 		c.close()
 		c.run()
 		if r := <-c.done; !errors.Is(r.err, want) {

@@ -51,8 +51,8 @@ type counts struct {
 	rulesID uint64       // the rules by which they were counted
 }
 
-// choose decides what the owner starts from.
-func (r *recovery) choose(ctx context.Context) error {
+// chooseStart decides what the owner starts from.
+func (r *recovery) chooseStart(ctx context.Context) error {
 	stored, stale, why := r.fittingStore(ctx)
 	switch {
 	case why == nil && !stale:

@@ -72,7 +72,7 @@ func BenchmarkWarmOpen(b *testing.B) {
 	for i := range rows {
 		f.Entry(&schemas.Entry{Time: now, Kind: "ip", ID: fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255), Count: 1})
 	}
-	if _, err := commit(s, job{at: store.Checkpoint{Next: 1, RulesID: set.ID(), LogTime: now}, changes: f.TakeDirty()}); err != nil {
+	if _, err := commit(s, checkpointJob{at: store.Checkpoint{Next: 1, RulesID: set.ID(), LogTime: now}, changes: f.TakeDirty()}); err != nil {
 		b.Fatal(err)
 	}
 	if err := s.Close(); err != nil {

@@ -318,7 +318,7 @@ func TestALargeCheckpointIsWholeOrIncomplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 2*s.MaxChanges() + 10
-	j := job{at: store.Checkpoint{Next: 7}}
+	j := checkpointJob{at: store.Checkpoint{Next: 7}}
 	for i := range n {
 		key := fold.AppendRowKey(nil, "r", "key", string(rune('a'+i%26))+time.Duration(i).String())
 		j.changes = append(j.changes, store.Change{Key: key, Value: []byte{1}})
@@ -326,7 +326,7 @@ func TestALargeCheckpointIsWholeOrIncomplete(t *testing.T) {
 	if got := fitting(s, j.changes); got >= n {
 		t.Fatalf("fitting: got %d of %d changes, want fewer", got, n)
 	}
-	first := job{at: j.at, changes: j.changes}
+	first := checkpointJob{at: j.at, changes: j.changes}
 	first.at.Next = store.Incomplete
 	if err := s.Commit(first.at, first.changes[:fitting(s, first.changes)]); err != nil {
 		t.Fatal(err) // as if cut short here

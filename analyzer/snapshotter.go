@@ -13,13 +13,13 @@ import (
 // are spread over the cycle, so that the fold never waits longer than it takes to copy a piece. Only the owner's goroutine may use it;
 // another one runs the writer.
 type snapshotter struct {
-	ledger *ledger
-	writer *snapshot.Writer
-	born   time.Time
-	began  time.Time // when the newest cycle began; zero: begin one now
-	from   int64     // the next offset when that cycle began, …
-	placed int64     // … and the last place then
-	events announcement
+	ledger       *ledger
+	writer       *snapshot.Writer
+	born         time.Time
+	began        time.Time // when the newest cycle began; zero: begin one now
+	from         int64     // the next offset when that cycle began, …
+	placed       int64     // … and the last place then
+	announcement announcement
 }
 
 func newSnapshotter(log kafkaio.Producer, l *ledger) *snapshotter {
@@ -108,8 +108,8 @@ func (s *snapshotter) writePiece(rows int) {
 	piece, more := s.ledger.fold.ScanRows(rows)
 	if !more {
 		s.ledger.fold.EndScan()
-		s.ledger.describe(inPlace)
-		s.events.ends(s.ledger.events.Newest())
+		s.ledger.describe(byMessage)
+		s.announcement.ends(s.ledger.events.Newest())
 	}
 	s.writer.Start(snapshot.Piece{Rows: piece, Next: next, Placed: placed, End: !more})
 }

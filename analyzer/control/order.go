@@ -6,18 +6,18 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// Order says what applies before which record of requests[p], as the control topic has it. Take gets the records of the topic about the
+// Order says what applies before which record of requests[p], as the control topic has it. Add gets the records of the topic about the
 // partition, in their order. Due returns what applies, in its order. When an Order is asked makes no difference to its answers, except for
 // a partition that has lost its end: see Step.Before.
 //
 // One goroutine may use an Order. Make one with NewOrder.
 type Order struct {
-	fence   schemas.Fence    // takes and places that count
-	next    int64            // the offset of the topic behind what was read
-	upTo    int64            // what people decided before this offset belongs to a step, which may be over
-	waiting []Record         // what people decided from upTo on
-	steps   []Step           // the steps of places that count and were not due yet; their Before never decreases
-	noted   map[uint64]int64 // offsets of the notes of rules, by the id of the rules
+	fence      schemas.Fence    // takes and places that count
+	next       int64            // the offset of the topic behind what was read
+	assignedTo int64            // what people decided before this offset belongs to a step, which may be over
+	waiting    []Record         // what people decided from assignedTo on
+	steps      []Step           // the steps of places that count and were not due yet; their Before never decreases
+	noted      map[uint64]int64 // offsets of the notes of rules, by the id of the rules
 }
 
 // Step is what one place applies.
@@ -30,22 +30,22 @@ type Step struct {
 	RulesAt int64    // … and where they are noted
 }
 
-// NewOrder returns an Order that begins after a place that counts; with nil, at the start of the topic. Take must get the records from Next
+// NewOrder returns an Order that begins after a place that counts; with nil, at the start of the topic. Add must get the records from Next
 // on.
 func NewOrder(after *Record) *Order {
 	o := &Order{noted: make(map[uint64]int64)}
 	if after != nil {
 		c := &after.Control
 		o.fence = schemas.Fence{Epoch: c.Epoch, Seq: c.Seq}
-		o.upTo = min(c.UpTo, after.Offset)
-		o.next = o.upTo
+		o.assignedTo = min(c.UpTo, after.Offset)
+		o.next = o.assignedTo
 		o.noted[c.RulesID] = c.RulesAt
 	}
 	return o
 }
 
-// Take takes the next record of the topic about the partition.
-func (o *Order) Take(r *Record) {
+// Add adds the next record of the topic about the partition.
+func (o *Order) Add(r *Record) {
 	c := &r.Control
 	switch {
 	case c.Action == schemas.ControlTake:
@@ -58,7 +58,7 @@ func (o *Order) Take(r *Record) {
 		if _, known := o.noted[c.RulesID]; !known {
 			o.noted[c.RulesID] = r.Offset
 		}
-	case r.Offset >= o.upTo:
+	case r.Offset >= o.assignedTo:
 		o.waiting = append(o.waiting, *r)
 	}
 }
@@ -76,7 +76,7 @@ func (o *Order) place(r *Record) {
 	o.steps = append(o.steps, Step{
 		Place: r.Offset, Epoch: c.Epoch, Before: c.Before, Records: o.waiting[:n:n], RulesID: c.RulesID, RulesAt: c.RulesAt,
 	})
-	o.waiting, o.upTo = o.waiting[n:], max(o.upTo, upTo)
+	o.waiting, o.assignedTo = o.waiting[n:], max(o.assignedTo, upTo)
 }
 
 // ReadTo says that all records about the partition before an offset of the topic were taken.

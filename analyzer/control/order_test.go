@@ -69,7 +69,7 @@ func drawTopic(t *rapid.T) (topic []Record) {
 func (o *drawnOwner) read(topic []Record) {
 	for range topic[o.order.Next():] {
 		r := &topic[o.order.Next()]
-		o.order.Take(r)
+		o.order.Add(r)
 		o.order.ReadTo(r.Offset + 1)
 	}
 }
@@ -79,7 +79,7 @@ func orderOf(topic []Record, after *Record) *Order {
 	o := NewOrder(after)
 	for i := range topic {
 		if topic[i].Offset >= o.Next() {
-			o.Take(&topic[i])
+			o.Add(&topic[i])
 		}
 	}
 	o.ReadTo(int64(len(topic)))

@@ -39,7 +39,7 @@ func Read(ctx context.Context, log kafkaio.Fetcher, t Topic, at Mark, retry kafk
 	err = cursor.Scan(ctx, end, func(b *kafkaio.Batch) error {
 		out := t.read(b)
 		for i := range out.Records {
-			o.Take(&out.Records[i])
+			o.Add(&out.Records[i])
 		}
 		o.ReadTo(b.Next)
 		skipped.Add(out.Skipped)

@@ -106,11 +106,11 @@ func (c *cramped) bounded() {
 	for _, bucket := range f.table.wheel.buckets {
 		places += len(bucket)
 	}
-	rows := make([]int, len(f.table.losses.accounts))
+	rows := make([]int, len(f.table.losses.byRule))
 	f.table.each(func(_ uint32, r *row) bool { rows[r.rule]++; return true })
 	for i := range rows {
-		if rows[i] != f.table.losses.accounts[i].rows {
-			c.t.Fatalf("rule %d: got %d rows by its account, want %d", i, f.table.losses.accounts[i].rows, rows[i])
+		if rows[i] != f.table.losses.byRule[i].rows {
+			c.t.Fatalf("rule %d: got %d rows by its losses, want %d", i, f.table.losses.byRule[i].rows, rows[i])
 		}
 	}
 	if f.table.used > crampedRows || len(f.table.waiting.callers) > crampedRows*3/8 || places > 2*crampedRows || len(f.table.dirty) > int(f.table.Made()) {
@@ -186,7 +186,7 @@ func (c *cramped) compare(next int) {
 		}
 		c.exact++
 		if !slices.Equal(r.state, truth.state) || closureAt(rule, r, at) != closureAt(rule, truth, at) {
-			c.t.Fatalf("since %d now %d lost %d dropped %d kills %v before %d: %s %s has no mark: got %v %+v, want %v %+v", r.since, at, f.table.losses.accounts[r.rule].lost, f.table.losses.accounts[r.rule].dropped, c.restores, next, rule.Name, r.id, r.state, r.closure, truth.state, truth.closure)
+			c.t.Fatalf("since %d now %d lost %d dropped %d kills %v before %d: %s %s has no mark: got %v %+v, want %v %+v", r.since, at, f.table.losses.byRule[r.rule].lost, f.table.losses.byRule[r.rule].dropped, c.restores, next, rule.Name, r.id, r.state, r.closure, truth.state, truth.closure)
 		}
 		return true
 	})

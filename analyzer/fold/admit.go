@@ -45,9 +45,9 @@ type newcomer struct {
 	length int
 }
 
-// units converts a weight for the waiting room, where callers of all rules are compared. Requests count as they are. A cost is scaled so
-// that a limit is 100 units.
-func units(r *rules.Rule, capacity, weight int64) int64 {
+// waitingUnits converts a weight for the waiting room, where callers of all rules are compared. Requests count as they are. A cost is
+// scaled so that a limit is 100 units.
+func waitingUnits(r *rules.Rule, capacity, weight int64) int64 {
 	if r.Measure != rules.Cost {
 		return weight
 	}
@@ -57,7 +57,7 @@ func units(r *rules.Rule, capacity, weight int64) int64 {
 // admit returns the index of a row for a newcomer, or false if it must wait; its weight is then noted as uncounted.
 func (t *table) admit(n *newcomer) (uint32, bool) {
 	if t.only != nil && !t.only(n.r, n.id) {
-		t.losses.accounts[n.rule].uncounted += uint64(n.weight) // > 0
+		t.losses.byRule[n.rule].uncounted += uint64(n.weight) // > 0
 		return 0, false
 	}
 	if t.used >= t.maxRows {
@@ -68,15 +68,15 @@ func (t *table) admit(n *newcomer) (uint32, bool) {
 	}
 	i := t.add(n.hash, n.rule, strings.Clone(n.id))
 	row := t.row(i)
-	t.losses.accounts[n.rule].rows++
+	t.losses.byRule[n.rule].rows++
 	t.rules.flagNew(row, n.r.Kind)
 	if len(t.removed) > 0 {
 		row.stored = t.removed.Take(AppendRowKey(nil, n.r.Name, n.r.Kind, n.id))
 	}
 	row.since = t.losses.since(n.rule, n.limit, n.at)
-	t.callIn(n)
+	t.takeFromWaiting(n)
 	if n.waited {
-		a := &t.losses.accounts[n.rule]
+		a := &t.losses.byRule[n.rule]
 		s := window.State(t.scratch[:n.length])
 		a.recovered += uint64(a.coarse.View(s, n.limit, t.now).Total) // ≥ 0
 		row.set(a.coarse.Refine(s, n.limit, t.now))
@@ -85,9 +85,9 @@ func (t *table) admit(n *newcomer) (uint32, bool) {
 	return i, true
 }
 
-// callIn takes a newcomer out of the waiting room, if it is there. It must be called before another caller comes in, which
+// takeFromWaiting takes a newcomer out of the waiting room, if it is there. It must be called before another caller comes in, which
 // might take the newcomer's place.
-func (t *table) callIn(n *newcomer) {
+func (t *table) takeFromWaiting(n *newcomer) {
 	if w, ok := t.waiting.find(n.hash, n.rule); ok {
 		n.waited, n.length = true, copy(t.scratch[:], t.waiting.callers[w].state())
 		t.waiting.remove(w)
@@ -110,7 +110,7 @@ func (t *table) sweep() {
 
 // dropExpired drops an expired row early: a late entry no longer finds it. Such an entry could have prolonged the row's closure.
 func (t *table) dropExpired(i uint32, r *row) {
-	a, at := &t.losses.accounts[r.rule], t.expires(r)
+	a, at := &t.losses.byRule[r.rule], t.expires(r)
 	if a.dropped < at {
 		a.dropped = at
 		t.losses.change(int32(r.rule))
@@ -121,15 +121,15 @@ func (t *table) dropExpired(i uint32, r *row) {
 	}
 	t.expired++
 	t.drop(i, r)
-	t.leaveBuckets()
+	t.noteStaleBucket()
 }
 
 // makeRoom displaces a row for a newcomer, or lets it wait.
 func (t *table) makeRoom(n *newcomer) bool {
-	a := &t.losses.accounts[n.rule]
+	a := &t.losses.byRule[n.rule]
 	if a.rows < t.guaranteed() {
-		if i, ok := t.victim(victimOf{newcomer: -1, anyOpen: true}); ok {
-			t.callIn(n)
+		if i, ok := t.victim(displaceable{newcomer: -1, anyOpen: true}); ok {
+			t.takeFromWaiting(n)
 			t.displace(i)
 			return true
 		}
@@ -156,7 +156,7 @@ func (t *table) makeRoom(n *newcomer) bool {
 	}
 	t.losses.lose(n.rule, n.weight, t.now)
 	t.credit = min(t.credit+1, maxCredit)
-	if units := units(n.r, capacity, n.weight); waits {
+	if units := waitingUnits(n.r, capacity, n.weight); waits {
 		t.waiting.update(w, s, units)
 	} else {
 		t.waiting.add(n.hash, n.rule, s, units)
@@ -167,7 +167,7 @@ func (t *table) makeRoom(n *newcomer) bool {
 // displaces displaces a row for a caller if the caller may or must have one. share is the part of its limit that the caller has surely
 // sent, and full is whether its window is full.
 func (t *table) displaces(n *newcomer, share float64, full bool) bool {
-	v := victimOf{newcomer: n.rule, share: share, anyOpen: full, closed: full}
+	v := displaceable{newcomer: n.rule, share: share, anyOpen: full, closed: full}
 	if !full {
 		if share < 0.5 || t.credit < tryCost {
 			return false
@@ -176,7 +176,7 @@ func (t *table) displaces(n *newcomer, share float64, full bool) bool {
 	}
 	i, ok := t.victim(v)
 	if ok {
-		t.callIn(n)
+		t.takeFromWaiting(n)
 		t.displace(i)
 	}
 	return ok
@@ -186,5 +186,5 @@ func (t *table) displaces(n *newcomer, share float64, full bool) bool {
 func (t *table) guaranteed() int { return t.maxRows / 2 / len(t.rules.set.Rules) }
 
 func (t *table) waiterExpired(c *waiter) bool {
-	return t.losses.accounts[c.rule].coarse.Expiry(c.state()) <= t.now
+	return t.losses.byRule[c.rule].coarse.Expiry(c.state()) <= t.now
 }

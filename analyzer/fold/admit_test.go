@@ -45,7 +45,7 @@ func TestEachRuleHasItsPart(t *testing.T) {
 	for n := range rows {
 		rowEntry(f, frameNow+1, fmt.Sprint("k", n), 2)
 	}
-	if got := f.table.losses.accounts[1].rows; got != rows/4 {
+	if got := f.table.losses.byRule[1].rows; got != rows/4 {
 		t.Errorf("got %d rows of the second rule, want its part of %d", got, rows/4)
 	}
 	for n := range rows / 4 {
@@ -112,7 +112,7 @@ func TestWhichRowMakesRoom(t *testing.T) {
 			test.fill(f)
 			f.TakeChanges()
 			f.table.next = 0
-			i, ok := f.table.victim(victimOf{newcomer: 0, anyOpen: true, closed: true})
+			i, ok := f.table.victim(displaceable{newcomer: 0, anyOpen: true, closed: true})
 			if !ok || f.table.row(i).id != test.goes && test.goes != "near" {
 				t.Fatalf("got row %+v, %v, want %s", f.table.row(i), ok, test.goes)
 			}
@@ -261,7 +261,7 @@ func TestNewRulesProlongDoubt(t *testing.T) {
 	rowEntry(f, frameNow, "c", 290)
 	rowEntry(f, frameNow+5*minute, "a", 1)
 	f.SetRules(foldtest.Rules(t, "{name: r, callers: key, limit: 6000, window: 1m, algorithm: gcra, burst: 600}"))
-	if got := f.table.losses.accounts[0].lost; got != frameNow+5*minute {
+	if got := f.table.losses.byRule[0].lost; got != frameNow+5*minute {
 		t.Errorf("got the loss at %d, want it at the change of rules", got-frameNow)
 	}
 	f.table.maxRows = 2

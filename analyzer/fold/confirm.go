@@ -20,7 +20,7 @@ func (f *Fold) refuse(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) 
 	}
 	i, known := f.table.find(hash, rule, e.ID)
 	weight := r.Weight(e, false)
-	if early && !known && f.table.losses.accounts[rule].lost != never {
+	if early && !known && f.table.losses.byRule[rule].lost != never {
 		f.table.losses.lose(rule, 0, f.table.now) // the caller may have lost its row, and this would have counted
 	}
 	if !known || weight == 0 {

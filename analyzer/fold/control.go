@@ -99,7 +99,7 @@ func (f *Fold) limitChanged(caller schemas.Caller, rule int32, e *override.Effec
 	if limit == limitBefore && unlimited == unlimitedBefore {
 		return
 	}
-	if f.table.losses.accounts[rule].lost != never {
+	if f.table.losses.byRule[rule].lost != never {
 		f.table.losses.lose(rule, 0, f.table.now) // how long a loss matters depends on limits
 	}
 	if !ok {
@@ -118,13 +118,13 @@ func (f *Fold) limitChanged(caller schemas.Caller, rule int32, e *override.Effec
 		row.closure = closure
 		f.table.markDirty(i, row)
 		f.table.wheel.schedule(i, f.table.expiry(row)) // a second time: the first may be too late now
-		f.table.leaveBuckets()
+		f.table.noteStaleBucket()
 	}
 	switch {
 	case change == policy.Opened && e.ByPerson:
 		f.openedByPerson(def, row)
 	case change != policy.Same:
-		f.derived(def, row, change)
+		f.reportDerived(def, row, change)
 	}
 	f.predict.End(i, f.table.now, f.offset)
 }
@@ -138,7 +138,7 @@ func (f *Fold) modesChanged(e *override.Effect) {
 	for i, r := range f.rules.set.Rules {
 		differs[i] = r.Mode != before.Rules[i].Mode
 		some = some || differs[i]
-		if differs[i] && f.table.losses.accounts[i].lost != never {
+		if differs[i] && f.table.losses.byRule[i].lost != never {
 			f.table.losses.lose(int32(i), 0, f.table.now) // i < rules.MaxRules. How long a loss matters depends on the mode
 		}
 	}
@@ -170,7 +170,7 @@ func (f *Fold) modeChanged(i uint32, r *row) {
 		f.table.markDirty(i, r)
 	}
 	if r.closure.ClosedAt(f.table.now) {
-		f.derived(rule, r, policy.Moved) // the same closure, but gates must learn its mode
+		f.reportDerived(rule, r, policy.Moved) // the same closure, but gates must learn its mode
 	}
 	f.predict.End(i, f.table.now, f.offset)
 }
@@ -200,13 +200,13 @@ func (f *Fold) reset(c *schemas.Control) {
 		f.table.noteDropped(i, row)
 		f.table.removed.Add(AppendRowKey(nil, def.Name, def.Kind, row.id), row.stored)
 		f.table.remove(i, row)
-		f.table.leaveBuckets()
+		f.table.noteStaleBucket()
 	}
 }
 
 // openedByPerson reports that a person has opened a row. The reported closure ends when it began, so that gates open without delay.
 func (f *Fold) openedByPerson(rule *rules.Rule, r *row) {
-	f.derived(rule, r, policy.Opened)
+	f.reportDerived(rule, r, policy.Opened)
 	c := &f.changes[len(f.changes)-1].Closure // an opening is the last change
 	c.Until = min(c.Until, c.CloseAt)
 }

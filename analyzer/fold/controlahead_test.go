@@ -80,14 +80,14 @@ func TestMarksUnderControl(t *testing.T) {
 	for name, test := range tests {
 		f := New(foldtest.Rules(t, tenAMinute), Options{})
 		rowEntry(f, second, "x", 1)
-		rowOf(f, 0, "x").since, f.table.losses.accounts[0].lost = 0, 0
+		rowOf(f, 0, "x").since, f.table.losses.byRule[0].lost = 0, 0
 		rowEntry(f, 2*second, "y", 1)
 		f.TakeDirty()
 		test.c.ID = controlNumber(1)
 		if err := f.Control(&test.c, 1, 1); err != nil {
 			t.Fatal(err)
 		}
-		if x, y, lost := rowOf(f, 0, "x").since, rowOf(f, 0, "y").since, f.table.losses.accounts[0].lost; x != 2*second || y != test.y || lost != 2*second {
+		if x, y, lost := rowOf(f, 0, "x").since, rowOf(f, 0, "y").since, f.table.losses.byRule[0].lost; x != 2*second || y != test.y || lost != 2*second {
 			t.Errorf("%s: got marks of %d and %d, and a loss of %d, want 2 s, %d and 2 s", name, x, y, lost, test.y)
 		}
 		if f.Dirty() != test.dirty {
@@ -251,7 +251,7 @@ func TestRecordsAboutCallersThatARuleLeavesOut(t *testing.T) {
 	f := New(foldtest.Rules(t, "{name: a, callers: 'key:y*', limit: 10, window: 1m, algorithm: fixed}"), Options{})
 	rowEntry(f, 2*second, "y", 10)
 	f.TakeChanges()
-	f.table.losses.accounts[0].lost = 0
+	f.table.losses.byRule[0].lost = 0
 	for n, c := range []schemas.Control{
 		{Action: schemas.ControlLimit, Rule: "a", Limit: 5, Until: hour}, {Action: schemas.ControlOpen, Until: hour}, {Action: schemas.ControlReset},
 	} {
@@ -260,7 +260,7 @@ func TestRecordsAboutCallersThatARuleLeavesOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if f.table.losses.accounts[0].lost != 0 || len(f.TakeChanges()) != 0 || !rowOf(f, 0, "y").closure.ClosedAt(2*second) {
-		t.Errorf("got a loss at %d, or a change, want none", f.table.losses.accounts[0].lost)
+	if f.table.losses.byRule[0].lost != 0 || len(f.TakeChanges()) != 0 || !rowOf(f, 0, "y").closure.ClosedAt(2*second) {
+		t.Errorf("got a loss at %d, or a change, want none", f.table.losses.byRule[0].lost)
 	}
 }

@@ -20,26 +20,26 @@ const (
 	dedupeGrace  = 10 * time.Minute // no producer is forgotten sooner than this, however full the table is
 )
 
-// seen says whether a frame, or a line of a source, was folded before.
-type seen uint8
+// dedupeResult says whether a frame, or a line of a source, was folded before.
+type dedupeResult uint8
 
 const (
-	fresh     seen = iota // not seen before: fold it
-	duplicate             // seen before
-	tooOld                // older than the bitmap reaches: not folded, so that a count is never too high
-	crowded               // the table is full, and none of its senders may be evicted
+	fresh     dedupeResult = iota // not seen before: fold it
+	duplicate                     // seen before
+	tooOld                        // older than the bitmap reaches: not folded, so that a count is never too high
+	crowded                       // the table is full, and none of its senders may be evicted
 )
 
-// sender is one row of the dedupe table. For a producer, high is the highest sequence number seen, and below is a bitmap of high (bit 0)
-// and the 63 numbers before it. For a source, high is the last offset folded; below is 1 if there is one, else 0. The ids of both have 16
-// bytes.
+// sender is one row of the dedupe table. For a producer, highestSeq is the highest sequence number seen, and bitmap says which of that
+// number (bit 0) and the 63 numbers before it were seen. For a source, highestSeq is the last offset folded; bitmap is 1 if there is one,
+// else 0. The ids of both have 16 bytes.
 type sender struct {
-	high   uint64
-	below  uint64
-	last   int64  // Unix nanoseconds: the newest time of its messages, or log time when the last one came if that is later
-	from   uint64 // dedupe.gaps counts the gaps above this sequence number; not stored
-	stored uint64 // rows.Sum of the row as last committed; 0 if it never was
-	dirty  bool
+	highestSeq uint64
+	bitmap     uint64
+	last       int64  // Unix nanoseconds: the newest time of its messages, or log time when the last one came if that is later
+	from       uint64 // dedupe.gaps counts the gaps above this sequence number; not stored
+	stored     uint64 // rows.Sum of the row as last committed; 0 if it never was
+	dirty      bool
 }
 
 // senderID tells producers and sources apart.
@@ -109,27 +109,27 @@ func (d *dedupe) change(id senderID) {
 
 // frame reports whether frame seq of a producer must be folded, and remembers the frame. now is log time, and recorded is the message's
 // time.
-func (d *dedupe) frame(id schemas.ProducerID, seq uint64, now, recorded int64) seen {
+func (d *dedupe) frame(id schemas.ProducerID, seq uint64, now, recorded int64) dedupeResult {
 	s := d.row(senderID{id: id}, now, max(now, recorded))
 	if s == nil {
 		return crowded
 	}
 	switch {
-	case s.high == 0: // a new producer, or one whose earlier frames are no longer in the log
-		s.high, s.below, s.from = seq, 1, seq
-	case seq > s.high:
-		ahead := seq - s.high
+	case s.highestSeq == 0: // a new producer, or one whose earlier frames are no longer in the log
+		s.highestSeq, s.bitmap, s.from = seq, 1, seq
+	case seq > s.highestSeq:
+		ahead := seq - s.highestSeq
 		d.gaps += ahead - 1
-		s.below = shiftLeft(s.below, ahead) | 1
-		s.high = seq
-	case s.high-seq >= 64:
+		s.bitmap = shiftLeft(s.bitmap, ahead) | 1
+		s.highestSeq = seq
+	case s.highestSeq-seq >= 64:
 		return tooOld
 	default:
-		bit := uint64(1) << (s.high - seq)
-		if s.below&bit != 0 {
+		bit := uint64(1) << (s.highestSeq - seq)
+		if s.bitmap&bit != 0 {
 			return duplicate
 		}
-		s.below |= bit
+		s.bitmap |= bit
 		if seq > s.from {
 			d.gaps--
 		}
@@ -145,11 +145,11 @@ func shiftLeft(v, n uint64) uint64 {
 }
 
 // offset reports whether the line at an offset of a source must be folded, and remembers it.
-func (s *sender) offset(offset int64) seen {
-	if offset < 0 || (s.below != 0 && uint64(offset) <= s.high) {
+func (s *sender) offset(offset int64) dedupeResult {
+	if offset < 0 || (s.bitmap != 0 && uint64(offset) <= s.highestSeq) {
 		return duplicate
 	}
-	s.high, s.below = uint64(offset), 1
+	s.highestSeq, s.bitmap = uint64(offset), 1
 	return fresh
 }
 
@@ -206,8 +206,8 @@ func (id senderID) prefix() byte {
 
 func (s *sender) value() []byte {
 	b := []byte{rowVersion}
-	b = binary.AppendUvarint(b, s.high)
-	b = binary.AppendUvarint(b, s.below)
+	b = binary.AppendUvarint(b, s.highestSeq)
+	b = binary.AppendUvarint(b, s.bitmap)
 	return binary.AppendVarint(b, s.last)
 }
 
@@ -219,13 +219,13 @@ func (d *dedupe) restore(key, value []byte, sum uint64) error {
 	s := &sender{stored: sum}
 	b := value[1:]
 	var n [3]int
-	s.high, n[0] = binary.Uvarint(b)
-	s.below, n[1] = binary.Uvarint(b[max(0, n[0]):])
+	s.highestSeq, n[0] = binary.Uvarint(b)
+	s.bitmap, n[1] = binary.Uvarint(b[max(0, n[0]):])
 	s.last, n[2] = binary.Varint(b[max(0, n[0])+max(0, n[1]):])
-	if n[0] <= 0 || n[1] <= 0 || n[2] <= 0 || n[0]+n[1]+n[2] != len(b) || s.high > math.MaxInt64 && key[0] == byte(SourceRow) {
+	if n[0] <= 0 || n[1] <= 0 || n[2] <= 0 || n[0]+n[1]+n[2] != len(b) || s.highestSeq > math.MaxInt64 && key[0] == byte(SourceRow) {
 		return fmt.Errorf("%w: got a sender cut short", errRow)
 	}
-	s.from = s.high
+	s.from = s.highestSeq
 	d.put(senderID{id: schemas.ProducerID(key[1:]), source: key[0] == byte(SourceRow)}, s)
 	return nil
 }
@@ -273,11 +273,11 @@ func (s *sender) export(id senderID) Sender {
 	x := Sender{ID: id.id, Source: id.source, Last: s.last}
 	switch {
 	case !id.source:
-		x.Seq, x.Below = s.high, s.below>>1
-	case s.below == 0:
+		x.Seq, x.Below = s.highestSeq, s.bitmap>>1
+	case s.bitmap == 0:
 		x.Offset = -1
 	default:
-		x.Offset = int64(s.high) // restore and offset refuse larger ones
+		x.Offset = int64(s.highestSeq) // restore and offset refuse larger ones
 	}
 	return x
 }
@@ -287,11 +287,11 @@ func (f *Fold) RestoreSender(x *Sender) {
 	id, s := senderID{id: x.ID, source: x.Source}, sender{last: x.Last, dirty: true}
 	switch {
 	case !x.Source:
-		s.high, s.below = x.Seq, x.Below<<1|1
+		s.highestSeq, s.bitmap = x.Seq, x.Below<<1|1
 	case x.Offset >= 0:
-		s.high, s.below = uint64(x.Offset), 1
+		s.highestSeq, s.bitmap = uint64(x.Offset), 1
 	}
-	s.from = s.high
+	s.from = s.highestSeq
 	f.dedupe.put(id, &s)
 	f.dedupe.change(id)
 }

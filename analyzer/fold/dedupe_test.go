@@ -15,7 +15,7 @@ import (
 func TestDedupeStories(t *testing.T) {
 	type frame struct {
 		seq  uint64
-		want seen
+		want dedupeResult
 		gaps uint64
 	}
 	tests := map[string][]frame{
@@ -125,7 +125,7 @@ func TestNoSenderIsEvictedTooEarly(t *testing.T) {
 	for n := range limit {
 		d.frame(foldtest.Producer(n), 1, 0, int64(n%5)*minute)
 	}
-	for now, want := range map[int64]seen{0: crowded, 10 * minute: crowded} {
+	for now, want := range map[int64]dedupeResult{0: crowded, 10 * minute: crowded} {
 		if got := d.frame(foldtest.Producer(99), 1, now, now); got != want {
 			t.Errorf("at %v: got %v, want %v", time.Duration(now), got, want)
 		}
@@ -211,7 +211,7 @@ func senders(d *dedupe) []string {
 
 func TestSendersThatCannotBeRead(t *testing.T) {
 	id := senderID{id: foldtest.Producer(1)}
-	s := sender{high: 1 << 40, below: math.MaxUint64, last: -5}
+	s := sender{highestSeq: 1 << 40, bitmap: math.MaxUint64, last: -5}
 	good := s.value()
 	source := senderID{id: foldtest.Producer(1), source: true}.key()
 	for n := range good {
@@ -224,7 +224,7 @@ func TestSendersThatCannotBeRead(t *testing.T) {
 		"another version":        {id.key(), append([]byte{9}, good[1:]...)},
 		"a short key":            {id.key()[:16], good},
 		"another kind":           {append([]byte{'x'}, id.key()[1:]...), good},
-		"an offset beyond int64": {source, (&sender{high: math.MaxUint64, below: 1}).value()},
+		"an offset beyond int64": {source, (&sender{highestSeq: math.MaxUint64, bitmap: 1}).value()},
 		"a number too long":      {id.key(), append([]byte{rowVersion}, slices.Repeat([]byte{0xff}, 30)...)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -238,7 +238,7 @@ func TestSendersThatCannotBeRead(t *testing.T) {
 	if err := d.restore(id.key(), good, 7); err != nil {
 		t.Fatal(err)
 	}
-	if got := *d.rows[id]; got.high != s.high || got.below != s.below || got.last != s.last || got.stored != 7 {
+	if got := *d.rows[id]; got.highestSeq != s.highestSeq || got.bitmap != s.bitmap || got.last != s.last || got.stored != 7 {
 		t.Errorf("got %+v, want %+v", got, s)
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/509da70d/floodgate/analyzer/policy"
 )
 
-// victimOf says which rows a newcomer may displace. A row must be of the newcomer's own rule, or of a rule that has more than its
+// displaceable says which rows a newcomer may displace. A row must be of the newcomer's own rule, or of a rule that has more than its
 // guaranteed part.
-type victimOf struct {
+type displaceable struct {
 	newcomer int32   // its rule, or −1 if that rule is below its part and takes from others only
 	share    float64 // of its limit that the newcomer has surely sent: it may displace open rows with a smaller share, …
 	anyOpen  bool    // … or any open row
@@ -25,12 +25,12 @@ func (t *table) rank(r *row) policy.Rank {
 }
 
 // victim draws some rows, and returns the one with the lowest rank, or false if v says that this one must keep its place.
-func (t *table) victim(v victimOf) (uint32, bool) {
+func (t *table) victim(v displaceable) (uint32, bool) {
 	worst, lowest := uint32(0), policy.Rank{Class: math.MaxUint8}
 	for drawn, seen := 0, 0; drawn < tries && seen < candidates; drawn++ {
 		i := t.draw()
 		r := t.row(i)
-		if r.rule < 0 || int32(r.rule) != v.newcomer && t.losses.accounts[r.rule].rows <= t.guaranteed() {
+		if r.rule < 0 || int32(r.rule) != v.newcomer && t.losses.byRule[r.rule].rows <= t.guaranteed() {
 			continue
 		}
 		seen++
@@ -71,26 +71,26 @@ func (t *table) displace(i uint32) {
 	t.displaced++
 	t.losses.lose(rule, count.Total, t.now)
 	if count.Total > 0 && !unlimited && !r.closure.ClosedAt(t.now) {
-		if s := t.losses.accounts[rule].coarse.Coarsen(r.state, t.now); len(s) > 0 {
-			t.waiting.add(rowHash(t.ids.hash(r.id), rule), rule, s, units(def, def.Window.Capacity(limit), count.Total))
+		if s := t.losses.byRule[rule].coarse.Coarsen(r.state, t.now); len(s) > 0 {
+			t.waiting.add(rowHash(t.ids.hash(r.id), rule), rule, s, waitingUnits(def, def.Window.Capacity(limit), count.Total))
 		}
 	}
 	t.drop(i, r)
-	t.leaveBuckets()
+	t.noteStaleBucket()
 }
 
-// leaveBuckets notes that a dropped row is still in its bucket of the wheel, whose time may be months ahead. When more than MaxRows/2 such
-// rows are left, it fills all buckets again.
-func (t *table) leaveBuckets() {
-	t.left++
-	if t.left > t.maxRows/2 {
+// noteStaleBucket notes that a dropped row is still in its bucket of the wheel, whose time may be months ahead. When more than MaxRows/2
+// such rows are left, it fills all buckets again.
+func (t *table) noteStaleBucket() {
+	t.staleBuckets++
+	if t.staleBuckets > t.maxRows/2 {
 		t.reschedule()
 	}
 }
 
 // reschedule puts each row into exactly one bucket of the wheel, and lists the ends of all closures again.
 func (t *table) reschedule() {
-	t.left = 0
+	t.staleBuckets = 0
 	t.wheel.clear()
 	t.each(func(i uint32, r *row) bool {
 		t.wheel.schedule(i, t.expiry(r))
@@ -118,7 +118,7 @@ func (t *table) trim() {
 	slices.SortFunc(rows, func(a, b ranked) int { return cmp.Or(a.Compare(b.Rank), cmp.Compare(a.i, b.i)) })
 	for _, r := range rows[:surplus] {
 		t.displace(r.i)
-		t.left = 0
+		t.staleBuckets = 0
 	}
 	t.compact()
 }

@@ -28,10 +28,10 @@ type Options struct {
 	NoStore    bool                   // nothing will be committed: TakeDirty returns nothing
 	Ends       bool                   // report closures that end by log time as changes: see Change.Ended. The counts are the same
 	Busiest    bool                   // sample the busiest callers: see Busiest. The counts are the same
-	Each       func(e *schemas.Entry) // called with each entry of a frame that is counted, in log order; may be nil
-	// Ahead is called for each folded frame that was made, by its producer's clock, later than its message's time. by is the difference: one
-	// of the two clocks is wrong. It may be nil.
-	Ahead func(producer schemas.ProducerID, by time.Duration)
+	OnEntry    func(e *schemas.Entry) // called with each entry of a frame that is counted, in log order; may be nil
+	// OnClockAhead is called for each folded frame that was made, by its producer's clock, later than its message's time. by is the
+	// difference: one of the two clocks is wrong. It may be nil.
+	OnClockAhead func(producer schemas.ProducerID, by time.Duration)
 
 	// Predict is the upper bound of what any rule predicts. The zero value turns prediction off: TakePlans returns nothing then. Counts,
 	// closures and rows do not depend on it.
@@ -44,7 +44,7 @@ type Options struct {
 }
 
 func (o *Options) predict() predict.Options {
-	return predict.Options{Most: o.Predict, LagCap: o.PredictLagCap}
+	return predict.Options{MaxPredict: o.Predict, LagCap: o.PredictLagCap}
 }
 
 // Fold applies entries to the windows of all rules, in log order. It does no I/O and reads no clock: its content is a function of the rules
@@ -98,7 +98,7 @@ func New(set *rules.Set, o Options) *Fold {
 
 func (f *Fold) setRules(set *rules.Set) {
 	f.rules.use(set)
-	f.table.losses.accounts = newAccounts(set)
+	f.table.losses.byRule = newRuleLosses(set)
 	f.counters = newCounters(set, f.opts.predict())
 }
 
@@ -141,7 +141,7 @@ func (f *Fold) count(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) {
 	if r.Mode == schemas.ModeShadow {
 		blocked = f.table.closedAt(hash, rule, e)
 	}
-	f.counters[rule].came(r.Mode, uint64(e.Count), blocked)
+	f.counters[rule].countRequests(r.Mode, uint64(e.Count), blocked)
 	weight := r.Weight(e, blocked)
 	if weight == 0 {
 		if blocked {
@@ -162,7 +162,7 @@ func (f *Fold) count(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) {
 		}
 	}
 	row := f.table.row(i)
-	if row.since != never && !row.remembers(r, limit, e.Time) {
+	if row.since != never && !row.keepsMark(r, limit, e.Time) {
 		row.since = never
 	}
 	state, count := r.Window.Add(row.state, limit, e.Time, weight)
@@ -226,7 +226,7 @@ func (f *Fold) Stats() Stats {
 	s.Rejected = maps.Clone(s.Rejected)
 	s.Rules = make([]RuleStats, len(f.counters))
 	for i := range f.counters {
-		s.Rules[i] = f.counters[i].stats(f.rules.set.Rules[i], &t.losses.accounts[i])
+		s.Rules[i] = f.counters[i].stats(f.rules.set.Rules[i], &t.losses.byRule[i])
 	}
 	s.Stats = f.predict.Stats(t.now)
 	records := f.rules.records.Stats()

@@ -64,12 +64,12 @@ func (f *Fold) Frame(rec Record) error {
 // noteFrame counts a frame that is folded.
 func (f *Fold) noteFrame(recorded int64) {
 	f.stats.Frames++
-	if made := f.frame.Flushed; f.opts.Ahead != nil && made > recorded {
+	if made := f.frame.Flushed; f.opts.OnClockAhead != nil && made > recorded {
 		by := made - recorded
 		if by < 0 {
 			by = math.MaxInt64
 		}
-		f.opts.Ahead(f.frame.Producer, time.Duration(by))
+		f.opts.OnClockAhead(f.frame.Producer, time.Duration(by))
 	}
 }
 
@@ -113,8 +113,8 @@ func (f *Fold) place(e *schemas.Entry, recorded int64) {
 		}
 		return
 	}
-	if f.opts.Each != nil {
-		f.opts.Each(e)
+	if f.opts.OnEntry != nil {
+		f.opts.OnEntry(e)
 	}
 	f.entry(e, hash)
 }

@@ -138,7 +138,7 @@ func TestASenderThatIsThereTwice(t *testing.T) {
 	d := newDedupe(4)
 	for _, last := range []int64{hour, 2 * hour, minute} {
 		id := senderID{id: foldtest.Producer(1)}
-		if err := d.restore(id.key(), (&sender{high: 5, below: 1, last: last}).value(), 1); err != nil {
+		if err := d.restore(id.key(), (&sender{highestSeq: 5, bitmap: 1, last: last}).value(), 1); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -111,8 +111,8 @@ func (v View) lookAbsent(l *RuleLook, rule int32, hash uint64, id string, now in
 	case !r.Pattern.Match(id):
 		l.Absence = PatternAbsence
 	case waits:
-		l.Absence, l.Since = Waiting, v.table.losses.accounts[rule].lost
-		l.Count.Total = v.table.losses.accounts[rule].coarse.View(v.table.waiting.callers[w].state(), l.Limit, now).Total
+		l.Absence, l.Since = Waiting, v.table.losses.byRule[rule].lost
+		l.Count.Total = v.table.losses.byRule[rule].coarse.View(v.table.waiting.callers[w].state(), l.Limit, now).Total
 	case v.table.losses.since(rule, l.Limit, now) != never:
 		l.Absence, l.Since = TableFull, v.table.losses.since(rule, l.Limit, now)
 	case r.ReadsResponses() || len(r.Match.Resources) > 0:

@@ -12,7 +12,7 @@ import (
 	"github.com/509da70d/floodgate/store/rows"
 )
 
-// account is what the fold keeps of one rule as a whole: how many rows it has, and what it could not count.
+// ruleLosses is what the fold keeps of one rule as a whole: how many rows it has, and what it could not count.
 //
 // While the table is full, weight of callers without a row is lost. When a row is made later, it is unknown whether its caller lost weight.
 // So such a row is marked: its count is a lower bound, and row.since says up to which log time weight may be missing. The first entry whose
@@ -20,7 +20,7 @@ import (
 //
 // The two log times below are stored, and are part of each snapshot: each rule has one row for them. Nothing else of the waiting room is
 // stored. It is not needed: weight of callers that waited when an analyzer stopped is not newer than the stored loss.
-type account struct {
+type ruleLosses struct {
 	coarse    window.Coarse
 	rows      int
 	lost      int64 // log time of the newest weight that no row counted; never if there was none
@@ -33,26 +33,26 @@ type account struct {
 	stored uint64 // rows.Sum of the row as last committed; 0 if it never was
 }
 
-// losses is the accounts of all rules. One goroutine may use it.
+// losses is the losses of all rules. One goroutine may use it.
 type losses struct {
-	rules    *inForce
-	accounts []account    // by rule
-	changed  []int32      // rules whose losses changed since the last checkpoint took them
-	removed  rows.Removed // shared with the table
-	noStore  bool
+	rules   *inForce
+	byRule  []ruleLosses
+	changed []int32      // rules whose losses changed since the last checkpoint took them
+	removed rows.Removed // shared with the table
+	noStore bool
 }
 
-func newAccounts(set *rules.Set) []account {
-	accounts := make([]account, len(set.Rules))
+func newRuleLosses(set *rules.Set) []ruleLosses {
+	losses := make([]ruleLosses, len(set.Rules))
 	for i, r := range set.Rules {
-		accounts[i] = account{coarse: r.Window.Coarse(), lost: never, dropped: never}
+		losses[i] = ruleLosses{coarse: r.Window.Coarse(), lost: never, dropped: never}
 	}
-	return accounts
+	return losses
 }
 
-// forgets returns a time. After it, an entry that is missing from s and is not newer than lost changes nothing: no count and no closure. A
-// rule in shadow mode counts by its own closures, so that for it the same time must pass once more.
-func forgets(r *rules.Rule, s window.State, limit, lost int64) int64 {
+// forgottenAt returns a time. After it, an entry that is missing from s and is not newer than lost changes nothing: no count and no
+// closure. A rule in shadow mode counts by its own closures, so that for it the same time must pass once more.
+func forgottenAt(r *rules.Rule, s window.State, limit, lost int64) int64 {
 	at := integer.Add(r.Window.Forgets(s, limit, lost), policy.Reach(r))
 	if r.Mode == schemas.ModeShadow {
 		at = integer.Add(r.Window.Forgets(s, limit, at), policy.Reach(r))
@@ -60,10 +60,10 @@ func forgets(r *rules.Rule, s window.State, limit, lost int64) int64 {
 	return at
 }
 
-// remembers reports whether a marked row must keep its mark at an entry at t. The row's closure may have begun at another time than with
+// keepsMark reports whether a marked row must keep its mark at an entry at t. The row's closure may have begun at another time than with
 // all weight, and until it ends it hides closes that the true count would make. So the mark stays until all such closures are over. It also
 // stays until no late entry can prolong one of them: until they end before the window begins.
-func (r *row) remembers(rule *rules.Rule, limit, t int64) bool {
+func (r *row) keepsMark(rule *rules.Rule, limit, t int64) bool {
 	if r.flags&hasEarly != 0 {
 		return true // early weight may be missing as well
 	}
@@ -72,13 +72,13 @@ func (r *row) remembers(rule *rules.Rule, limit, t int64) bool {
 		since = max(since, r.closure.Until)
 	}
 	start := rule.Window.View(r.state, limit, t).Start
-	return start < forgets(rule, r.state, limit, since) || start < r.closure.Expiry(rule)
+	return start < forgottenAt(rule, r.state, limit, since) || start < r.closure.Expiry(rule)
 }
 
 func lossKey(r *rules.Rule) []byte { return append([]byte{byte(LossRow)}, r.Name...) }
 
-// lossValue encodes an account: a version, the shape of the rule, and the two times.
-func lossValue(r *rules.Rule, a *account) []byte {
+// lossValue encodes the losses of a rule: a version, the shape of the rule, and the two times.
+func lossValue(r *rules.Rule, a *ruleLosses) []byte {
 	b := binary.LittleEndian.AppendUint64([]byte{rowVersion}, r.Shape())
 	b = binary.AppendVarint(b, a.lost)
 	return binary.AppendVarint(b, a.dropped)
@@ -86,7 +86,7 @@ func lossValue(r *rules.Rule, a *account) []byte {
 
 // lose notes weight that no row counts.
 func (l *losses) lose(rule int32, weight, now int64) {
-	a := &l.accounts[rule]
+	a := &l.byRule[rule]
 	a.uncounted += uint64(max(weight, 0)) // ≥ 0
 	if a.lost < now {
 		a.lost = now
@@ -96,7 +96,7 @@ func (l *losses) lose(rule int32, weight, now int64) {
 
 // change puts the losses of a rule on the list of the next checkpoint, and makes the scan under way return them again.
 func (l *losses) change(rule int32) {
-	a := &l.accounts[rule]
+	a := &l.byRule[rule]
 	a.shown = false
 	if !a.dirty && !l.noStore {
 		a.dirty = true
@@ -106,9 +106,9 @@ func (l *losses) change(rule int32) {
 
 // since returns the mark of a row that is made for an entry at t: the log time up to which the row may lack weight, or never.
 func (l *losses) since(rule int32, limit, t int64) int64 {
-	a, since := &l.accounts[rule], int64(never)
+	a, since := &l.byRule[rule], int64(never)
 	r := l.rules.set.Rules[rule]
-	if a.lost != never && r.Window.View(nil, limit, t).Start < forgets(r, nil, limit, a.lost) {
+	if a.lost != never && r.Window.View(nil, limit, t).Start < forgottenAt(r, nil, limit, a.lost) {
 		since = a.lost
 	}
 	if t < a.dropped {
@@ -117,8 +117,8 @@ func (l *losses) since(rule int32, limit, t int64) int64 {
 	return since
 }
 
-// move gives each rule that keeps its counts its old account. moved[i] is the new index of old rule i, or −1 if its counts end.
-func (l *losses) move(old []account, before *rules.Set, moved []int32, now int64) {
+// move gives each rule that keeps its counts its old losses. moved[i] is the new index of old rule i, or −1 if its counts end.
+func (l *losses) move(old []ruleLosses, before *rules.Set, moved []int32, now int64) {
 	for i := range old {
 		a := &old[i]
 		to := moved[i]
@@ -126,7 +126,7 @@ func (l *losses) move(old []account, before *rules.Set, moved []int32, now int64
 			l.removed.Add(lossKey(before.Rules[i]), a.stored)
 			continue
 		}
-		next := &l.accounts[to]
+		next := &l.byRule[to]
 		next.lost, next.dropped, next.stored = a.lost, a.dropped, a.stored
 		next.uncounted, next.recovered = a.uncounted, a.recovered
 		if a.dirty {
@@ -141,7 +141,7 @@ func (l *losses) move(old []account, before *rules.Set, moved []int32, now int64
 // take appends the losses that changed since the last checkpoint, for the store.
 func (l *losses) take(changes []rows.Change) []rows.Change {
 	for _, i := range l.changed {
-		a := &l.accounts[i]
+		a := &l.byRule[i]
 		key, value := lossKey(l.rules.set.Rules[i]), lossValue(l.rules.set.Rules[i], a)
 		if a.stored == 0 && len(l.removed) > 0 {
 			a.stored = l.removed.Take(key)
@@ -156,8 +156,8 @@ func (l *losses) take(changes []rows.Change) []rows.Change {
 // scan returns the losses that have changed since the scan returned them, or that it has not returned yet.
 func (l *losses) scan() []rows.Change {
 	var list []rows.Change
-	for i := range l.accounts {
-		if a := &l.accounts[i]; !a.shown && (a.lost != never || a.dropped != never) {
+	for i := range l.byRule {
+		if a := &l.byRule[i]; !a.shown && (a.lost != never || a.dropped != never) {
 			list = append(list, rows.Change{Key: lossKey(l.rules.set.Rules[i]), Value: lossValue(l.rules.set.Rules[i], a)})
 			a.shown = true
 		}
@@ -182,7 +182,7 @@ func (l *losses) restore(key, value []byte, stored uint64) error {
 		l.removed.Add(key, stored)
 		return nil
 	}
-	a := &l.accounts[i]
+	a := &l.byRule[i]
 	a.lost, a.dropped = max(a.lost, lost), max(a.dropped, dropped)
 	if a.stored = stored; stored == 0 {
 		l.change(i)

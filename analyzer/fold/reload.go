@@ -16,7 +16,7 @@ import (
 // The fold's content depends on the offset at which the rules change. So that offset must be recorded before the fold goes on: an owner has
 // it in the control topic, as a place.
 func (f *Fold) SetRules(set *rules.Set) {
-	old, accounts, counters := f.rules.set, f.table.losses.accounts, f.counters // old has the rules in the modes in which they counted
+	old, oldLosses, counters := f.rules.set, f.table.losses.byRule, f.counters // old has the rules in the modes in which they counted
 	from := f.table.takeAway()
 	f.EndScan()
 	f.predict.EndOvershoots()
@@ -31,7 +31,7 @@ func (f *Fold) SetRules(set *rules.Set) {
 			moved[i] = -1
 		}
 	}
-	f.table.losses.move(accounts, old, moved, f.table.now)
+	f.table.losses.move(oldLosses, old, moved, f.table.now)
 	for i, to := range moved {
 		if to >= 0 {
 			f.counters[to].goOn(&counters[i])
@@ -39,7 +39,7 @@ func (f *Fold) SetRules(set *rules.Set) {
 	}
 	from.rows.each(func(i uint32, r *row) bool {
 		if to := moved[r.rule]; to >= 0 && set.Rules[to].Pattern.Match(r.id) {
-			f.rederive(old.Rules[r.rule], i, r, to, &from)
+			f.recompute(old.Rules[r.rule], i, r, to, &from)
 		} else {
 			f.table.endShare(old.Rules[r.rule], i, r, &from, f.offset)
 			f.abandon(old.Rules[r.rule], r)
@@ -55,12 +55,12 @@ func (f *Fold) abandon(rule *rules.Rule, r *row) {
 	f.table.removed.Add(AppendRowKey(nil, rule.Name, rule.Kind, r.id), r.stored)
 	if r.closure.ClosedAt(f.table.now) {
 		r.closure.Until = f.table.now
-		f.derived(rule, r, policy.Opened)
+		f.reportDerived(rule, r, policy.Opened)
 	}
 }
 
-// rederive moves a row to the rule at index to, and lets that rule decide.
-func (f *Fold) rederive(before *rules.Rule, from uint32, r *row, to int32, old *movedRows) {
+// recompute moves a row to the rule at index to, and lets that rule decide.
+func (f *Fold) recompute(before *rules.Rule, from uint32, r *row, to int32, old *movedRows) {
 	rule := f.rules.set.Rules[to]
 	i, row := f.table.insert(to, r.id)
 	row.set(r.state)
@@ -92,15 +92,15 @@ func (f *Fold) rederive(before *rules.Rule, from uint32, r *row, to int32, old *
 		change = policy.Moved // the same closure, but gates must learn its mode
 	}
 	if change != policy.Same {
-		f.derived(rule, row, change)
+		f.reportDerived(rule, row, change)
 	}
 	if !same {
 		f.table.endShare(before, from, row, old, f.offset)
 	}
 }
 
-// derived reports a change that no entry made.
-func (f *Fold) derived(rule *rules.Rule, r *row, kind policy.Transition) {
+// reportDerived reports a change that no entry made.
+func (f *Fold) reportDerived(rule *rules.Rule, r *row, kind policy.Transition) {
 	limit, _ := f.rules.limitOf(rule, r)
 	if kind == policy.Closed {
 		f.table.sides.forgetEarly(r)

@@ -52,8 +52,8 @@ func (f *Fold) Scan() *Scan { return f.table.scan }
 // BeginScan starts a scan. A scan that is under way ends. It returns the whole dedupe table and all losses as they are now.
 func (f *Fold) BeginScan() ([]Sender, []rows.Change) {
 	f.table.scan = &Scan{end: f.table.Made(), records: f.rules.records.Rows()}
-	for i := range f.table.losses.accounts {
-		f.table.losses.accounts[i].shown = false
+	for i := range f.table.losses.byRule {
+		f.table.losses.byRule[i].shown = false
 	}
 	senders := make([]Sender, 0, len(f.dedupe.rows))
 	for id, s := range f.dedupe.rows {

@@ -101,8 +101,8 @@ func (c *ruleCounters) tally(mode schemas.Mode) *Tally {
 	return &c.enforced
 }
 
-// came counts requests that the rule matches. Call it once for each entry.
-func (c *ruleCounters) came(mode schemas.Mode, requests uint64, blocked bool) {
+// countRequests counts requests that the rule matches. Call it once for each entry.
+func (c *ruleCounters) countRequests(mode schemas.Mode, requests uint64, blocked bool) {
 	switch {
 	case !blocked:
 		c.counted += requests
@@ -113,8 +113,8 @@ func (c *ruleCounters) came(mode schemas.Mode, requests uint64, blocked bool) {
 	}
 }
 
-// stats returns the counters, with those of the rule's account.
-func (c *ruleCounters) stats(r *rules.Rule, a *account) RuleStats {
+// stats returns the counters, with those of the rule's losses.
+func (c *ruleCounters) stats(r *rules.Rule, a *ruleLosses) RuleStats {
 	return RuleStats{
 		Rule: r.Name, Mode: r.Mode, Uncounted: a.uncounted, Recovered: a.recovered,
 		Enforced: c.enforced, Shadowed: c.shadowed,

@@ -33,12 +33,12 @@ type table struct {
 	dirty   []uint32
 	removed rows.Removed
 
-	moves   uint64                  // how often all rows have moved because the rules changed
-	next    uint32                  // the row that sweep looks at next
-	left    int                     // rows that were dropped and are still in a bucket of the wheel
-	credit  int                     // the credit for searches for a victim: see tryCost in admit.go
-	random  integer.Random          // used by draw
-	scratch [window.MaxCoarse]int64 // a coarse state that is not kept yet
+	moves        uint64                  // how often all rows have moved because the rules changed
+	next         uint32                  // the row that sweep looks at next
+	staleBuckets int                     // rows that were dropped and are still in a bucket of the wheel
+	credit       int                     // the credit for searches for a victim: see tryCost in admit.go
+	random       integer.Random          // used by draw
+	scratch      [window.MaxCoarse]int64 // a coarse state that is not kept yet
 
 	displaced, expired uint64 // see Stats
 }
@@ -55,7 +55,7 @@ func newTable(o Options, r *inForce, p *predict.Predictor) table {
 // insert adds a row that the table does not hold.
 func (t *table) insert(rule int32, id string) (uint32, *row) {
 	i := t.add(rowHash(t.ids.hash(id), rule), rule, id)
-	t.losses.accounts[rule].rows++
+	t.losses.byRule[rule].rows++
 	row := t.row(i)
 	t.rules.flagNew(row, t.rules.set.Rules[rule].Kind)
 	return i, row
@@ -64,7 +64,7 @@ func (t *table) insert(rule int32, id string) (uint32, *row) {
 // drop removes a row, and deletes it from the store. The row may stay in a bucket of the wheel, which ignores it. If the row is marked, its
 // rule notes the loss.
 func (t *table) drop(i uint32, r *row) {
-	if a := &t.losses.accounts[r.rule]; r.since != never && a.lost < min(t.expires(r), t.now) {
+	if a := &t.losses.byRule[r.rule]; r.since != never && a.lost < min(t.expires(r), t.now) {
 		a.lost = min(t.expires(r), t.now)
 		t.losses.change(int32(r.rule))
 	}
@@ -75,7 +75,7 @@ func (t *table) drop(i uint32, r *row) {
 
 // remove frees a row, and removes what other tables hold of it.
 func (t *table) remove(i uint32, r *row) {
-	t.losses.accounts[r.rule].rows--
+	t.losses.byRule[r.rule].rows--
 	if r.flags != 0 {
 		t.sides.forgetEarly(r)
 		t.sides.putSteps(r, nil)
@@ -202,7 +202,7 @@ func (t *table) startOver() {
 	t.wheel.clear()
 	t.losses.changed = nil
 	t.waiting.clear()
-	t.left = 0
+	t.staleBuckets = 0
 }
 
 // adopt gives row i what other tables hold of the row from, which had the index before. It gives the tracker only if tracksOn is set.

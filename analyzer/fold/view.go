@@ -77,12 +77,12 @@ func (v View) recordClosures(list []Change, now int64) []Change {
 // changed, and has lost weight that may still matter.
 func (v View) MayBeClosed(rule string, fingerprint uint64, id string) bool {
 	i := v.rules.index(rule)
-	if i < 0 || v.table.losses.accounts[i].lost == never || v.rules.set.Rules[i].Fingerprint() != fingerprint {
+	if i < 0 || v.table.losses.byRule[i].lost == never || v.rules.set.Rules[i].Fingerprint() != fingerprint {
 		return false
 	}
 	r := v.rules.set.Rules[i]
 	limit, _ := v.rules.limitUnder(r, id)
-	return v.table.now < forgets(r, nil, limit, v.table.losses.accounts[i].lost)
+	return v.table.now < forgottenAt(r, nil, limit, v.table.losses.byRule[i].lost)
 }
 
 // Lag returns the lag and its deviation, in nanoseconds: see predict.Predictor.Lag.

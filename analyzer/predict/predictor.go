@@ -15,13 +15,13 @@ const DefaultLagCap = 0.25
 
 // Options configures a Predictor.
 type Options struct {
-	Most   rules.Predict // the upper bound of what any rule predicts
-	LagCap float64       // the largest lag at which closes are predicted, as a share of the window
+	MaxPredict rules.Predict // the upper bound of what any rule predicts
+	LagCap     float64       // the largest lag at which closes are predicted, as a share of the window
 }
 
 // Predicts reports whether closes of a rule are predicted.
 func (o Options) Predicts(r *rules.Rule) bool {
-	return min(r.Predict, o.Most) > rules.PredictOff && !r.ReadsResponses()
+	return min(r.Predict, o.MaxPredict) > rules.PredictOff && !r.ReadsResponses()
 }
 
 // TracksFrom returns a weight. A row of the rule may have a tracker if it holds half of that weight, or half of its limit.
@@ -71,7 +71,7 @@ func (p *Predictor) Live(now int64) bool { return now < p.lags.until }
 
 // Heard notes that a producer sent entries at log time now. newest is the newest time of these entries.
 func (p *Predictor) Heard(id schemas.ProducerID, newest, now int64) {
-	if p.opts.Most >= rules.PredictShares {
+	if p.opts.MaxPredict >= rules.PredictShares {
 		p.producers.note(id, newest, now)
 	}
 }
@@ -87,13 +87,13 @@ type Sent struct {
 	Near          bool           // the row may get a tracker if it has none
 }
 
-// Admitted measures weight that was admitted. A row without a tracker gets one if it has reached the part of its limit that trackedFrom
+// Admitted measures weight that was admitted. A row without a tracker gets one if it has reached the part of its limit that trackDivisor
 // says, or rushes toward its limit (see rushes). Admitted reports whether the row has a tracker afterwards.
 func (p *Predictor) Admitted(s *Sent) bool {
 	tr := p.trackers.find(s.Row)
 	if tr == nil {
 		capacity := s.Rule.Window.Capacity(s.Limit)
-		if !s.Near || p.trackedFrom(s.Rule, s.Now)*s.Total < capacity && !p.rushes(s.Weight, capacity) {
+		if !s.Near || p.trackDivisor(s.Rule, s.Now)*s.Total < capacity && !p.rushes(s.Weight, capacity) {
 			return false
 		}
 		if tr = p.track(s.Row, s.Now); tr == nil {
@@ -129,8 +129,8 @@ func (p *Predictor) Refused(s *Sent) bool {
 	return true
 }
 
-// trackedFrom returns n: a row is tracked from 1/n of its limit on. n is 2, or 10 where the lag is long.
-func (p *Predictor) trackedFrom(r *rules.Rule, now int64) int64 {
+// trackDivisor returns n: a row is tracked from 1/n of its limit on. n is 2, or 10 where the lag is long.
+func (p *Predictor) trackDivisor(r *rules.Rule, now int64) int64 {
 	if p.longLag(r, now) {
 		return 10
 	}
@@ -245,7 +245,7 @@ func (p *Predictor) Adopt(to uint32, m *Moved, from uint32) bool {
 		return false
 	}
 	now := p.trackers.add(to)
-	now.pace, now.announced, now.warm = tr.pace, tr.announced, tr.warm
+	now.pace, now.announced, now.lastNear = tr.pace, tr.announced, tr.lastNear
 	p.trackers.putShare(now, tr.share)
 	return true
 }

@@ -10,7 +10,7 @@ const maxShares = 16_384
 
 // gives reports whether callers of a rule may have shares.
 func (p *Predictor) gives(r *rules.Rule, limit int64) bool {
-	return min(r.Predict, p.opts.Most) >= rules.PredictShares && policy.PermitsOf(r, limit).Whole > 0
+	return min(r.Predict, p.opts.MaxPredict) >= rules.PredictShares && policy.PermitsOf(r, limit).Whole > 0
 }
 
 // noteShare notes weight that a row with a share was asked for.

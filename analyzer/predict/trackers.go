@@ -13,7 +13,7 @@ import (
 type tracker struct {
 	pace      policy.Pace
 	announced policy.Announced
-	warm      int64           // log time at which the row was last seen near its limit
+	lastNear  int64           // log time at which the row was last seen near its limit
 	share     *policy.Sharing // nil until the row closes
 	row       uint32          // its number
 	used      bool            // false while the tracker is free
@@ -115,7 +115,7 @@ func (p *Predictor) track(row uint32, now int64) *tracker {
 		return nil
 	}
 	tr := p.trackers.add(row)
-	tr.warm = now
+	tr.lastNear = now
 	return tr
 }
 
@@ -158,8 +158,8 @@ func (p *Predictor) sweep(n int, now int64) {
 		}
 		r := p.read(tr.row)
 		if r.near(now) {
-			tr.warm = now
-		} else if now-tr.warm > int64(restOf(r.Rule, now)) {
+			tr.lastNear = now
+		} else if now-tr.lastNear > int64(restOf(r.Rule, now)) {
 			t.remove(tr.row)
 		}
 	}

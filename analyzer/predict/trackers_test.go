@@ -31,7 +31,7 @@ func TestARowWithAShareTakes320Bytes(t *testing.T) {
 func TestAMovedCloseKeepsTheNextOne(t *testing.T) {
 	rule := foldtest.Rules(t, "{name: r, callers: key, limit: 10, window: 1s, slots: 4}").Rules[0]
 	for after, keeps := range map[int64]bool{second: true, 0: false} {
-		p := New(Options{Most: rules.PredictEarly, LagCap: DefaultLagCap}, func(uint32) Row { return Row{Rule: rule, ID: "a", Limit: 10} })
+		p := New(Options{MaxPredict: rules.PredictEarly, LagCap: DefaultLagCap}, func(uint32) Row { return Row{Rule: rule, ID: "a", Limit: 10} })
 		p.Measure(0, 100*millisecond, 0)
 		if !p.Admitted(&Sent{Row: 3, Rule: rule, Limit: 10, Weight: 10, Total: 10, Near: true}) {
 			t.Fatal("a row at its limit is not tracked")
@@ -65,11 +65,11 @@ func TestTrackersAreAMap(t *testing.T) {
 				all.remove(row)
 				delete(held, row)
 			} else {
-				all.add(row).warm = int64(row)
+				all.add(row).lastNear = int64(row)
 				held[row] = true
 			}
 			for row := range uint32(61) {
-				if tr := all.find(row); (tr != nil) != held[row] || tr != nil && (tr.row != row || tr.warm != int64(row) || !tr.used) {
+				if tr := all.find(row); (tr != nil) != held[row] || tr != nil && (tr.row != row || tr.lastNear != int64(row) || !tr.used) {
 					t.Fatalf("row %d: got %+v, want a tracker: %v", row, tr, held[row])
 				}
 			}

@@ -43,7 +43,7 @@ func newPartition(r *Repartitioner, number int) *partition {
 		p.targets[i].frame.Reset(true)
 	}
 	o := c.Fold
-	o.Partition, o.NoStore, o.Each = number, true, p.add
+	o.Partition, o.NoStore, o.OnEntry = number, true, p.add
 	p.fold = fold.New(&rules.Set{}, o)
 	return p
 }
