@@ -176,7 +176,7 @@ func (r *recovery) stale(ctx context.Context, next int64) (bool, error) {
 func (r *recovery) fittingSnapshot(ctx context.Context) (*snapshot.Snapshot, *reading, error) {
 	s, err := r.lastSnapshot(ctx)
 	if s == nil || err != nil {
-		return nil, nil, snapshot.IgnoreIncomplete(err)
+		return nil, nil, err
 	}
 	b := s.Begin
 	order, err := r.fits(ctx, &counts{
@@ -189,28 +189,35 @@ func (r *recovery) fittingSnapshot(ctx context.Context) (*snapshot.Snapshot, *re
 	return s, order, err
 }
 
-// lastSnapshot returns the last complete snapshot, or nil.
+// lastSnapshot returns the last complete snapshot, or nil. That is the one that heartbeats announce, unless it cannot be used, or the log no
+// longer has what follows it.
 func (r *recovery) lastSnapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 	if r.ledger.config.State == "" {
 		return nil, nil
 	}
-	s, err := r.snapshots.At(ctx, r.beat.State-1)
-	if !errors.Is(err, snapshot.ErrIncomplete) {
-		return s, err
+	announced, why := r.snapshots.At(ctx, r.beat.State-1)
+	if err := snapshot.IgnoreIncomplete(why); err != nil {
+		return nil, err
 	}
-	if r.beat.State > 0 {
-		r.ledger.logger.Warn("the snapshot that was announced cannot be used", "error", err)
-	} else if r.ledger.config.Events != "" {
-		// Events may be missing for a snapshot that was not announced. The log alone still gives them, if it is complete.
-		if start, _, err := r.requests().Range(ctx); err != nil || start == 0 {
-			return nil, err
-		}
+	start, _, err := r.requests().Range(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case announced != nil && announced.Begin.GetOffset() >= start:
+		return announced, nil
+	case announced == nil && r.beat.State > 0:
+		r.ledger.logger.Warn("the snapshot that was announced cannot be used", "error", why)
+	case announced == nil && r.ledger.config.Events != "" && start == 0:
+		return nil, nil // a snapshot that was not announced may lack events, and the log has all of them
 	}
 	from, err := r.snapshots.Newest(ctx)
 	if err != nil || from < 0 {
-		return nil, err
+		return announced, err
 	}
-	return r.snapshots.At(ctx, from)
+	if newest, err := r.snapshots.At(ctx, from); newest != nil || snapshot.IgnoreIncomplete(err) != nil {
+		return newest, err
+	}
+	return announced, nil
 }
 
 // startFromStore prepares to continue counting from the store.

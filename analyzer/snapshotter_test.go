@@ -216,6 +216,32 @@ func TestAMonthsCountOutlivesTheLogAndTheStore(t *testing.T) {
 	})
 }
 
+// TestTheLogWasCutBeyondTheSnapshotThatWasAnnounced: its owner had written a newer one, and died before a heartbeat said so.
+func TestTheLogWasCutBeyondTheSnapshotThatWasAnnounced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.conf.Rules = mustRules(t, "version: 1\nrules:\n  - {name: r, callers: key, limit: 1000, window: month}\n")
+		w.start()
+		w.prod.send(time.Now(), "a")
+		time.Sleep(5 * time.Minute) // the first snapshot, of nothing or of one request
+		announced := w.log.Records("decisions", 0)
+		for range 9 {
+			w.prod.send(time.Now(), "a")
+		}
+		time.Sleep(11 * time.Minute)
+		w.end()
+		w.log.Edit("decisions", 0, func([]kafkaio.Record) []kafkaio.Record { return announced })
+		w.log.Trim("requests", 0, 10)
+		if err := os.RemoveAll(w.conf.Dir); err != nil {
+			t.Fatal(err)
+		}
+		if s := w.atRest(); s.Lost != 0 {
+			t.Errorf("got %d records lost, want none: the newer snapshot has them", s.Lost)
+		}
+		w.wantCounts(map[string]int64{"a": 10})
+	})
+}
+
 // TestASnapshotThatCannotBeUsedIsNot: the log alone then has to do, and it is said.
 func TestASnapshotThatCannotBeUsedIsNot(t *testing.T) {
 	recreate := func(w *world) {
