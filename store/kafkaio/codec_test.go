@@ -173,14 +173,16 @@ func TestBombsAreSkippedInBoundedMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			raw := packed(c.codec, func(b []byte) []byte { return b }, 1, c.b)
 			set := joined(stored(0, raw), stored(1, three()))
+			// All that was ever allocated, not the peak. lz4 and zstd have buffers of 4 and 8 MiB of their own. What other goroutines allocate
+			// is not the bomb's, nor are buffers that a pool has just lost: under the race detector it loses one of four on purpose.
+			const most = 12 << 20
 			took := uint64(math.MaxUint64)
-			for range 3 { // what other goroutines allocate, and buffers that a pool has just lost, are not the bomb's
+			for try := 0; try < 20 && took > most; try++ {
 				took = min(took, allocatedFor(t, set, limit))
 			}
 			t.Logf("%d bytes on the wire, %d allocated in all", len(raw), took)
-			// All that was ever allocated, not the peak. lz4 and zstd have buffers of 4 and 8 MiB of their own.
-			if took > 12<<20 {
-				t.Errorf("got %d bytes allocated, want under 12 MiB", took)
+			if took > most {
+				t.Errorf("got %d bytes allocated, want at most %d", took, most)
 			}
 		})
 	}
