@@ -151,6 +151,18 @@ func TestWhatIsNews(t *testing.T) {
 	}
 }
 
+// TestReopensLate: the longest jitter of schemas/DECISIONS.md.
+func TestReopensLate(t *testing.T) {
+	for length, want := range map[time.Duration]time.Duration{
+		10*time.Second - 1: 0, 10 * time.Second: time.Second, 50 * time.Second: 5 * time.Second, 100 * time.Second: 10 * time.Second,
+		time.Hour: 10 * time.Second, -1: 10 * time.Second, // it overflowed
+	} {
+		if got := time.Duration(reopensLate(Closure{Until: int64(length)})); got != want {
+			t.Errorf("a closure of %v: got %v, want %v", length, got, want)
+		}
+	}
+}
+
 func TestHoldsAndMargins(t *testing.T) {
 	for name, test := range map[string]struct {
 		lag          Lag

@@ -169,6 +169,16 @@ func TestPaceStaysInItsBounds(t *testing.T) {
 	})
 }
 
+func TestNothingComesInNoTimeOrAtNoRate(t *testing.T) {
+	for _, test := range []struct{ rate, length, want int64 }{
+		{1000, int64(sec), 1000}, {1, int64(sec), 1}, {0, 1 << 62, 0}, {-5, int64(sec), 0}, {1 << 62, 0, 0}, {1000, -5, 0},
+	} {
+		if got := weightIn(test.rate, test.length); got != test.want {
+			t.Errorf("at %d thousandths a second in %d ns: got %d, want %d", test.rate, test.length, got, test.want)
+		}
+	}
+}
+
 func TestMulDivAndRoots(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.Int64Range(0, 1<<31).Draw(t, "a"), rapid.Int64Range(0, 1<<31).Draw(t, "b")
