@@ -28,10 +28,17 @@ func TestCountsAndPredictionsAreThoseRecorded(t *testing.T) {
 		o := newOperated(t, 4711, aThousand(true))
 		recordOperated(&got, o, maxRows)
 	}
+	few, floods := predictedRules(t), foldtest.Rules(t,
+		"{name: fixed, callers: key, limit: 1000, window: 1s, algorithm: fixed}",
+		"{name: sliding, callers: key, limit: 2500, window: 2s, slots: 40}",
+		"{name: log, callers: key, limit: 600, window: 1s, algorithm: log}")
 	for _, p := range []rules.Predict{rules.PredictEarly, rules.PredictShares} {
 		for _, lag := range []int64{20, 150} {
-			recordTraffic(t, &got, p, lag*millisecond)
+			recordTraffic(t, &got, few, p, traffic{callers: 10, servers: 2, lag: lag * millisecond, rate: 300, change: 200})
 		}
+	}
+	for _, lag := range []int64{8, 40, 200} {
+		recordTraffic(t, &got, floods, rules.PredictShares, traffic{callers: 4, servers: 3, lag: lag * millisecond, rate: 4000, change: 700})
 	}
 	const file = "testdata/recorded.txt"
 	if *updateRecorded {
@@ -111,34 +118,41 @@ func recordOperated(out *strings.Builder, o *operated, maxRows int) {
 	}
 }
 
-// recordTraffic is ten callers and two servers whose gates hear of closures after a lag, while demand changes each second.
-func recordTraffic(t *testing.T, out *strings.Builder, p rules.Predict, lag int64) {
+// traffic is callers whose demand changes at random, and servers whose gates hear of closures after a lag.
+type traffic struct {
+	callers, servers int
+	lag              int64   // nanoseconds
+	rate             float64 // the highest demand of a caller, requests a second
+	change           int     // frames after which the demand changes
+}
+
+func recordTraffic(t *testing.T, out *strings.Builder, set *rules.Set, p rules.Predict, how traffic) {
 	t.Helper()
-	const frames, callers, servers, skew = 1400, 10, 2, 3 * millisecond
-	f := New(predictedRules(t), Options{Predict: p, Ends: true})
-	r := recorder{out: out, name: fmt.Sprintf("traffic, %v, a lag of %d ms", p, lag/millisecond), fold: f}
-	rng := rand.New(rand.NewPCG(uint64(lag), 7))
-	gates, rates := newRecordedGates(lag), [callers]float64{}
+	const frames, skew = 1400, 3 * millisecond
+	f := New(set, Options{Predict: p, Ends: true})
+	r := recorder{out: out, name: fmt.Sprintf("%d callers, %v, a lag of %d ms", how.callers, p, how.lag/millisecond), fold: f}
+	rng := rand.New(rand.NewPCG(uint64(how.lag), 7))
+	gates, rates := newRecordedGates(how.lag), make([]float64, how.callers)
 	for n := range frames {
 		now := frameNow + int64(n)*5*millisecond
-		if n%200 == 0 {
+		if n%how.change == 0 {
 			for i := range rates {
-				rates[i] = 300 * rng.Float64() * rng.Float64()
+				rates[i] = how.rate * rng.Float64() * rng.Float64()
 			}
 		}
-		server := n % servers
+		server := n % how.servers
 		var entries []schemas.Entry
 		for i, rate := range rates {
-			for range int(rate/100 + rng.Float64()) {
-				e := schemas.Entry{Time: now - rng.Int64N(5*millisecond) - int64(server)*skew, Kind: "key", ID: fmt.Sprint(i), Count: 1}
+			if count := uint32(rate/200 + rng.Float64()); count > 0 {
+				e := schemas.Entry{Time: now - rng.Int64N(5*millisecond) - int64(server)*skew, Kind: "key", ID: fmt.Sprint(i), Count: count}
 				e.Blocked, e.Early = gates.blocks(e.ID, e.Time)
 				entries = append(entries, e)
 			}
 		}
-		if n%100 < servers {
-			entries = append(entries, schemas.Entry{Time: now, Kind: schemas.KindCanary, ID: "c", Count: 1, Cost: lag + rng.Int64N(millisecond)})
+		if n%100 < how.servers {
+			entries = append(entries, schemas.Entry{Time: now, Kind: schemas.KindCanary, ID: "c", Count: 1, Cost: how.lag + rng.Int64N(millisecond)})
 		}
-		fr := foldtest.Frame(uint64(n/servers)+1, now, entries...)
+		fr := foldtest.Frame(uint64(n/how.servers)+1, now, entries...)
 		fr.Producer = foldtest.Producer(server + 1)
 		if err := f.Frame(Record{Offset: int64(n), Time: now, Value: foldtest.Encode(t, fr)}); err != nil {
 			t.Fatal(err)
