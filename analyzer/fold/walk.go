@@ -9,16 +9,12 @@ const MaxWalk = 1024
 // dropped meanwhile may be missed. A row that is made meanwhile may be missed, or may be visited in addition to an earlier row of its
 // caller. When the rules change, all rows move, and the walk begins again. One goroutine at a time may use a Walk.
 type Walk struct {
-	begun  bool
-	moves  uint64 // of the fold when the walk began
-	at     uint32 // rows below this index were visited
-	end    uint32 // rows from this index on were made after the walk began
-	visits int    // rows that were visited since the walk began, or began again
-	row    Row    // the row that is being visited
+	begun bool
+	moves uint64 // of the fold when the walk began
+	at    uint32 // rows below this index were visited
+	end   uint32 // rows from this index on were made after the walk began
+	row   Row    // the row that is being visited
 }
-
-// Visited returns how many rows have been visited since the walk began, or began again.
-func (w *Walk) Visited() int { return w.visits }
 
 // Moved reports whether the next piece of a walk will begin the walk again, because the rules have changed.
 func (v View) Moved(w *Walk) bool { return w.begun && w.moves != v.table.moves }
@@ -33,7 +29,6 @@ func (v View) WalkRows(w *Walk, n int, at int64, yield func(*Row)) (more, again 
 	}
 	for last := min(w.end, w.at+uint32(min(n, MaxWalk))); w.at < last; w.at++ {
 		if r := v.table.row(w.at); r.rule >= 0 {
-			w.visits++
 			v.show(r, at, &w.row)
 			yield(&w.row)
 		}
