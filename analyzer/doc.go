@@ -49,7 +49,9 @@
 // While the control topic is away, an owner goes on counting, and nothing new applies. An owner that starts waits for the topic. It waits
 // only two seconds if its store was counted by its own rules, and nobody else has claimed the partition since. If it later finds that it
 // has missed a place, it stops, and the next owner does not use the store. If the topic was made anew, or has lost its end, what is in
-// force stays in force: the owner appends a take to the new topic, and then a place.
+// force stays in force: the owner appends a take to the new topic, and then a place. Then nothing but the owners' counts has what people
+// decided before. So an analyzer that gets back a partition whose store it still has, and that another one owned meanwhile, starts from
+// that owner's snapshot.
 //
 // An Analyzer runs the owners of the partitions that its consumer group assigns to it. An Analyzer without a partition
 // stands by, and is ready. Packages audit and repartition read the same topics, but use no Owner.

@@ -94,7 +94,7 @@ func (r *recovery) fittingStore(ctx context.Context) (order *reading, stale bool
 		}
 	}
 	if order, err = r.fits(ctx, &c); err == nil {
-		stale, err = r.stale(ctx, at.Next)
+		stale, err = r.stale(ctx, &c, order.found)
 	}
 	return order, stale, err
 }
@@ -153,9 +153,10 @@ func (r *recovery) requests() *kafkaio.Cursor {
 // that it takes to read the snapshot's rows.
 const staleBy = 10_000
 
-// stale reports whether it is better to start from the last snapshot than from a store that holds the counts up to next: because the log no
-// longer has the records after next, or because they are many.
-func (r *recovery) stale(ctx context.Context, next int64) (bool, error) {
+// stale reports whether it is better to start from the last snapshot than from the store's counts: because the log no longer has the
+// records that follow the counts, or has very many of them. Or because a later owner made the snapshot, and the control topic no longer has
+// the last place of the store: what people decided since then is in the snapshot alone.
+func (r *recovery) stale(ctx context.Context, c *counts, found bool) (bool, error) {
 	if r.ledger.config.State == "" {
 		return false, nil
 	}
@@ -168,7 +169,8 @@ func (r *recovery) stale(ctx context.Context, next int64) (bool, error) {
 		return false, err
 	}
 	from := begin.GetOffset()
-	return next < from && (next < start || end-next > 2*(end-from)+staleBy), nil
+	far := c.from < from && (c.from < start || end-c.from > 2*(end-from)+staleBy)
+	return far || !found && c.mark.Epoch < begin.GetPlacedEpoch(), nil
 }
 
 // fittingSnapshot returns the last complete snapshot, and what the control topic says after the place of its begin; nil if it cannot be

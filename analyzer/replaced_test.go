@@ -449,6 +449,31 @@ func TestWhatWasCountedWithoutAPlaceIsGivenUp(t *testing.T) {
 	})
 }
 
+// A partition comes back to an analyzer whose store is old, and the control topic that would say so was made anew meanwhile: what people
+// have decided since is in the last snapshot.
+func TestAnOldStoreGivesWayToTheSnapshotIfTheControlTopicWasLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.conf.Snapshot = 10 * time.Second
+		w.start()
+		w.prod.send(time.Now(), "a")
+		w.decide(1, schemas.ControlClose, "b")
+		time.Sleep(30 * time.Second)
+		w.end()
+		other := w.elsewhere(w.log)
+		other.start()
+		other.decide(2, schemas.ControlClose, "c")
+		time.Sleep(30 * time.Second)
+		other.end()
+		w.log.Recreate("control")
+		w.start()
+		time.Sleep(3 * time.Second)
+		w.wantClosed("", schemas.ControlRule+" key:b", schemas.ControlRule+" key:c")
+		w.end()
+		w.wantCounts(map[string]int64{"a": 1})
+	})
+}
+
 // A partition of another topic of requests has its own order, also with the same control topic: that is what repartition makes.
 func TestAnotherTopicOfRequestsBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -178,6 +178,9 @@ func (n *night) wantClosed(when string, keys ...string) {
 		defer func() {
 			if !as {
 				n.t.Logf("%s: want %v closed by hand, got:\n%s", when, keys, out)
+				for _, a := range n.analyzers {
+					n.t.Log(a.Text())
+				}
 			}
 		}()
 		processtest.Eventually(n.t, time.Minute, when, func() bool {
