@@ -137,45 +137,48 @@ func (r *recorded) plan() predict.Plan {
 
 // step lets something happen.
 func (r *recorded) step() {
-	r.now += 5 * ms * r.rng.Int64N(4)
+	r.now += 5 * ms * r.rng.Int64N(3)
 	if r.rng.IntN(500) == 0 {
 		r.now += 5 * ms * r.rng.Int64N(60_000) // up to five minutes
 	}
 	r.count++
-	switch r.rng.IntN(8) {
-	case 0, 1, 2:
+	switch n := r.rng.IntN(40); {
+	case n < 28:
 		r.offer()
-	case 3:
+	case n < 31:
 		r.publish(r.queue.Take(r.now, r.rng.IntN(4)))
-	case 4:
+	case n < 34:
 		at, ok := r.queue.Due()
 		r.say("due %d %v", at, ok)
 		r.publish(r.queue.Take(max(r.now, at), 0))
-	case 5:
+	case n < 37:
 		r.repeat()
-	case 6:
-		if r.rng.IntN(20) == 0 {
+	case n < 38:
+		c := r.change()
+		r.queue.Add(decisionOf(&c), Opened)
+	case n < 39:
+		if r.rng.IntN(4) == 0 {
 			r.publish(r.queue.TakeAll(r.now))
 		}
-		d := decisionOf(&[]fold.Change{r.change()}[0])
-		r.queue.Add(d, Opened)
-	case 7:
-		if r.rng.IntN(10) == 0 {
-			r.reconcile()
-		}
+	default:
+		r.reconcile()
 	}
 }
 
 func (r *recorded) offer() {
 	changes, plans := make([]fold.Change, r.rng.IntN(3)), make([]predict.Plan, r.rng.IntN(3))
-	if r.rng.IntN(300) == 0 {
-		changes = make([]fold.Change, 2*OpenTogether)
-	}
 	for i := range changes {
 		changes[i] = r.change()
 	}
 	for i := range plans {
 		plans[i] = r.plan()
+	}
+	if r.rng.IntN(300) == 0 { // other rules open so many callers at once
+		changes = make([]fold.Change, OpenTogether+r.rng.IntN(2))
+		for i := range changes {
+			changes[i] = r.change()
+			changes[i].Kind = policy.Opened
+		}
 	}
 	spared := r.queue.Offer(changes, plans, Terms{
 		Now: r.now, AsOf: r.now - 5*ms*r.rng.Int64N(3), Lag: r.lag, Margin: 10 * ms, Measured: r.lag, Urgent: r.rng.IntN(20) == 0,
