@@ -274,6 +274,7 @@ func TestATopicThatIsCreatedAgainIsNoticedSoon(t *testing.T) {
 
 // TestATopicThatIsCreatedAgainUnderARunningAnalyzer is noticed, and counted from nothing.
 func TestATopicThatIsCreatedAgainUnderARunningAnalyzer(t *testing.T) {
+	testenv.Long(t)
 	for name, more := range map[string]int{"shorter": 1, "longer": 30} {
 		t.Run(name, func(t *testing.T) {
 			onEachBroker(t, func(t *testing.T, c *cluster) {

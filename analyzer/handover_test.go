@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // partitions returns those that the member owns.
@@ -34,6 +36,7 @@ func (c *cluster) running(m *member, want ...int) time.Duration {
 // TestAPlannedHandOver reports how long partitions are without an owner when an analyzer is stopped on purpose: from the
 // stop until the other one decides on them.
 func TestAPlannedHandOver(t *testing.T) {
+	testenv.Long(t)
 	onEachBroker(t, func(t *testing.T, c *cluster) {
 		t.Helper()
 		stays := c.join(t.TempDir())
@@ -63,6 +66,7 @@ func TestAPlannedHandOver(t *testing.T) {
 
 // TestPartitionsGoWhereTheirCountsAre, also after a restart of all.
 func TestPartitionsGoWhereTheirCountsAre(t *testing.T) {
+	testenv.Long(t)
 	onEachBroker(t, func(t *testing.T, c *cluster) {
 		t.Helper()
 		a, b := c.join(t.TempDir()), c.join(t.TempDir())

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
@@ -12,6 +13,7 @@ import (
 // that the group waits for it for a session more. The third goes on to decide all the while: its lease is proved by
 // heartbeats, while it waits to join. Then it owns everything.
 func TestDecisionsGoOnWhileTheGroupWaits(t *testing.T) {
+	testenv.Long(t)
 	const bound = 60 * time.Millisecond // of virtual time: three heartbeats of an owner, of which it sends each one
 	for _, before := range []time.Duration{100 * time.Millisecond, time.Second, 3 * time.Second} {
 		t.Run(before.String(), func(t *testing.T) {

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/outbox"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 )
 
 // TestTheAgeOfASnapshot is since it was begun. Before the first one it is since the owner was made, and it grows without bound while
 // the topic of state takes none, which is when an alert is to be raised.
 func TestTheAgeOfASnapshot(t *testing.T) {
+	testenv.Long(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.conf.Snapshot = 10 * time.Minute

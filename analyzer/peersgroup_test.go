@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
@@ -74,6 +75,7 @@ func (c *cluster) decided(p int) map[string]bool {
 // TestAChangeOfMembersStopsNoPublishing (WSO2 2283): after every join and leave, each partition's decisions go on, and
 // gates take them.
 func TestAChangeOfMembersStopsNoPublishing(t *testing.T) {
+	testenv.Long(t)
 	c := newCluster(t)
 	c.rules = mustRules(t, "version: 1\nrules:\n  - {name: once, callers: key, limit: 1, window: 8760h, algorithm: fixed}\n")
 	var members []*member

@@ -14,6 +14,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/outbox"
 	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
@@ -260,6 +261,7 @@ func TestEntriesForAnAbsentBrokerAreBounded(t *testing.T) {
 
 // The broker goes away just when the publisher wants to know what stands before its records.
 func TestAPublisherStopsThoughTheBrokerIsAway(t *testing.T) {
+	testenv.Long(t)
 	tests := map[string]func(log *testLog){
 		"before a produce": func(log *testLog) { log.SetDown(true) },
 		"after one that was repeated": func(log *testLog) {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/store/rows"
 )
 
@@ -157,6 +158,7 @@ func halfCompacted(s *Store) bool {
 // that was acknowledged is missing. Every other kill is during a compaction or shortly after it. It depends on the machine
 // whether such a kill leaves a compaction half done. So in the last rounds the process kills itself in the middle of one.
 func TestKill9(t *testing.T) {
+	testenv.Long(t)
 	dir := t.TempDir()
 	rows := make(map[string][]byte) // of all commits found so far
 	applied, halves := int64(0), 0

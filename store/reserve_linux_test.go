@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // unguarded returns options of a store that writes whatever is free, as one does whose disk is filled up after it has asked.
@@ -45,6 +47,7 @@ func (f flushFailed) Write(line []byte) (int, error) {
 // Others may take the space between the question whether there is room and the write of a table. Without the reserved blocks this
 // test ends its process by SIGBUS, on a goroutine of Badger.
 func TestAFullDiskIsAnErrorAndNoSignal(t *testing.T) {
+	testenv.Long(t)
 	disk := newDisk(t, "200m")
 	dir := filepath.Join(disk, "store")
 	o, failed := unguarded(), make(flushFailed, 1)
@@ -90,6 +93,7 @@ func TestAFullDiskIsAnErrorAndNoSignal(t *testing.T) {
 
 // A disk that is filled up while a store is opened is too little space, and no damage. The next Open finds what was there.
 func TestOpenOnADiskThatFillsUp(t *testing.T) {
+	testenv.Long(t)
 	disk := newDisk(t, "200m")
 	dir := filepath.Join(disk, "store")
 	for _, name := range []string{"a new store", "a store with rows"} {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // newDisk mounts a small filesystem in memory.
@@ -70,6 +72,7 @@ func unfill(t *testing.T, disk string) {
 // A disk that fills up, by the store or by others, stops commits before it stops the process: Badger writes through
 // memory maps, and a map without a disk behind it is a SIGBUS. With the space comes the store back.
 func TestFullDisk(t *testing.T) {
+	testenv.Long(t)
 	disk := newDisk(t, "320m")
 	dir := filepath.Join(disk, "store")
 	o := quiet()
@@ -150,6 +153,7 @@ func TestFullDiskAtTheEnd(t *testing.T) {
 // The store itself may be what fills the disk. defaultMinFree leaves enough for what Badger does in the background with
 // what was committed before, and for compactions, even of one bucket that has all rows.
 func TestStoreThatFillsItsDisk(t *testing.T) {
+	testenv.Long(t)
 	random := rand.New(rand.NewPCG(1, 1))
 	t.Run("spread", func(t *testing.T) {
 		fillItsDisk(t, func(int) []byte { return binary.BigEndian.AppendUint64(nil, random.Uint64()) })

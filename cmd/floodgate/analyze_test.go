@@ -14,6 +14,7 @@ import (
 
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
@@ -140,6 +141,7 @@ func TestTwoAnalyzersDoNotShareADirectory(t *testing.T) {
 // TestTwoAnalyzersOnOneDataDirectory: the second is refused before it asks Kafka for anything, and learns whose the
 // directory is. When the first has ended, or was killed, the directory is free.
 func TestTwoAnalyzersOnOneDataDirectory(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	b := serveKafka(t, embedded.Options{MinSession: time.Second})
 	data := filepath.Join(t.TempDir(), "counts")

@@ -63,6 +63,7 @@ func topicNames(t *testing.T, b *embedded.Broker) (names []string) {
 // TestCountsOfAnotherClusterAreRefused: a wrong --brokers moves no store aside and makes no topics. Nor does a topic that was made anew
 // while no analyzer ran.
 func TestCountsOfAnotherClusterAreRefused(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	home, other := serveKafka(t, embedded.Options{MinSession: time.Second}), serveKafka(t, embedded.Options{MinSession: time.Second})
 	data, rules := filepath.Join(t.TempDir(), "counts"), rulesFile(t)

@@ -88,6 +88,7 @@ func TestTopicsThatAreCreatedAgainAreCounted(t *testing.T) {
 // One analyzer more than there are partitions stands by: it is ready, or a rolling update would wait for it for ever. It
 // takes over when the other is gone.
 func TestASpareAnalyzerIsReadyAndTakesOver(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	b := serveKafka(t, embedded.Options{MinSession: time.Second})
 	first, url1 := beginAnalyze(t, b.Addr(), t.TempDir(), "--partitions", "1")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/demo"
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // TestDemoPrintsItsSummary last, as one JSON object, and exits 0.
@@ -53,6 +54,7 @@ func TestDemoRefusesWhatItCannotRun(t *testing.T) {
 
 // Whoever reads the demo's first line and goes away leaves no files behind.
 func TestDemoWhoseReaderGoesAwayCleansUp(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	tmp := t.TempDir()
 	program := exec.Command(os.Args[0], "demo", "--duration", "300ms", "--quiet", "2")

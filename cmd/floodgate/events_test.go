@@ -8,6 +8,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
 
@@ -62,6 +63,7 @@ func TestDecisionsSincePrintsWhatHasHappened(t *testing.T) {
 
 // TestAnAnalyzerTellsWhatHasHappened: a real one, from the close of a caller to the line that a person reads.
 func TestAnAnalyzerTellsWhatHasHappened(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	b := serveKafka(t, embedded.Options{MinSession: time.Second})
 	a, url := beginAnalyze(t, b.Addr(), t.TempDir(), "--api-listen", "127.0.0.1:0")

@@ -52,6 +52,7 @@ func beginAnalyze(t *testing.T, broker, data string, more ...string) (*processte
 // TestAnalyzeThroughTheLifeOfItsBroker: a broker that appears late, goes away and comes back. The daemon lives through
 // all of it, says so to whoever asks, and ends cleanly in the middle.
 func TestAnalyzeThroughTheLifeOfItsBroker(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	address, log := testenv.FreeAddress(t), filepath.Join(t.TempDir(), "log")
 	a, url := beginAnalyze(t, address, t.TempDir())

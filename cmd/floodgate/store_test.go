@@ -13,6 +13,7 @@ import (
 
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
@@ -70,6 +71,7 @@ type storeRow struct {
 // nothing. It opens a store many times, so it is not parallel: a process that another test starts has a copy of the store's lock
 // between fork and exec.
 func TestStoreShowsWhatWasCounted(t *testing.T) {
+	testenv.Long(t)
 	requests := map[string]uint32{"a": 7, "b": 5, "c": 4, "d": 1}
 	for i := range 30 {
 		requests[fmt.Sprintf("low-%02d", i)] = 1
@@ -220,6 +222,7 @@ func corrupt(t *testing.T, path string) {
 
 // TestNobodyElseReadsTheData: what analyze, ingest and the broker keep names clients, and holds their API keys.
 func TestNobodyElseReadsTheData(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	dir := t.TempDir()
 	log, data, positions, topics := filepath.Join(dir, "access.log"), filepath.Join(dir, "data"), filepath.Join(dir, "positions"), filepath.Join(dir, "topics")

@@ -112,6 +112,7 @@ func TestAnalyzeTakesTheTopicsAsTheyAre(t *testing.T) {
 
 // A topic that takes longer batches than floodgate reads is named by topics, analyze and ingest: such a batch is lost.
 func TestTopicsThatTakeBatchesWhichAreNotRead(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	b := serveKafka(t, embedded.Options{MinSession: time.Second})
 	client := kafkaio.New(kafkaio.Config{Brokers: b.Addrs()})
@@ -140,6 +141,7 @@ func TestTopicsThatTakeBatchesWhichAreNotRead(t *testing.T) {
 
 // TestTopicsMakeAPartitionKey that is random, readable by its owner alone, made once, and then used by all.
 func TestTopicsMakeAPartitionKey(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	b := serveKafka(t, embedded.Options{MinSession: time.Second})
 	dir := t.TempDir()

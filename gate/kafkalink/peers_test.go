@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -17,6 +18,7 @@ import (
 // and never heard of what fell between. Here a link reads by offset: whenever, and for how long, it is cut off or not
 // running, it hears of every decision.
 func TestPullByTimeMissesAMinute(t *testing.T) {
+	testenv.Long(t)
 	for seed := range uint64(10) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

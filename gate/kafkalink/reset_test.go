@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/gate/record"
 	"github.com/509da70d/floodgate/schemas"
@@ -50,6 +51,7 @@ func (c *fragile) Write(b []byte) (int, error) {
 
 // Connections break after any number of bytes: no request is lost or counted twice without saying so.
 func TestConnectionsThatBreakAfterSoManyBytes(t *testing.T) {
+	testenv.Long(t)
 	const callers, rounds = 20, 40
 	b, c := realKafka(t, 2)
 	set := gate.New(gate.Options{Logger: slog.New(slog.DiscardHandler)})

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
 
@@ -246,6 +247,7 @@ func TestGroupWithoutABroker(t *testing.T) {
 
 // TestGroupClosesIntoABlackHole does not wait for an answer that will not come.
 func TestGroupClosesIntoABlackHole(t *testing.T) {
+	testenv.Long(t)
 	c := groupBroker(t, 1)
 	var w weather
 	cut := startClient(t, Config{Brokers: c.config.Brokers, Dial: w.dial, Timeout: time.Minute})
@@ -316,6 +318,7 @@ func TestAttemptsToJoinAreSpread(t *testing.T) {
 // TestAMemberThatDiesWhileItJoinsOwnsNothingForLong: it has asked to join, and is gone when the others are there too and
 // partitions are given to it. Its session runs out as if it had lived until then.
 func TestAMemberThatDiesWhileItJoinsOwnsNothingForLong(t *testing.T) {
+	testenv.Long(t)
 	b, c := groupCluster(t, 4)
 	var wg sync.WaitGroup
 	defer wg.Wait()

@@ -76,6 +76,7 @@ func answerOnce(b *embedded.Broker, key kmsg.Key, n int, answer func(kmsg.Reques
 // TestErrorsThatAreNormalInAGroupAreNotReturned: the coordinator answers a join or a sync with what it says while others come and
 // go, or while it moves. Next returns the generation, and no error.
 func TestErrorsThatAreNormalInAGroupAreNotReturned(t *testing.T) {
+	testenv.Long(t)
 	for name, code := range map[string]kafka.Error{
 		"rebalance in progress": kafka.RebalanceInProgress, "illegal generation": kafka.IllegalGeneration, "unknown member": kafka.UnknownMemberId,
 		"not the coordinator": kafka.NotCoordinatorForGroup, "loading": kafka.GroupLoadInProgress, "not available": kafka.GroupCoordinatorNotAvailable,

@@ -16,6 +16,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
@@ -578,6 +579,9 @@ func testTopicComesLate(t *testing.T, c cluster, topic string) {
 }
 
 func testTopicMadeAnew(t *testing.T, c cluster, topic string) {
+	if _, real := c.(onBrokers); real {
+		testenv.Long(t) // brokers take their time to delete a topic
+	}
 	for name, same := range map[string]bool{"another": false, "same": true} {
 		topic := topic + "." + name
 		makeTopic(t, c, topic, 1)

@@ -45,6 +45,7 @@ func produceBatch(t *testing.T, c *Client, topic string, batch []byte) int64 {
 // testBatchInPieces reads batches of 100,000 lines, which unpack to 22 MB, in each codec: from the beginning, and from the
 // middle as after a restart. Each line is there, once, and no fetch returns more than its bound.
 func testBatchInPieces(t *testing.T, c *Client, topic string) {
+	testenv.Long(t)
 	const lines = 100_000
 	topic += ".roomy"
 	roomyTopic(t, c, topic)

@@ -131,15 +131,19 @@ func (p *plant) front() string {
 		Follow:   kafkalink.FollowConfig{Brokers: p.broker.Addrs(), Logger: slog.New(slog.DiscardHandler)},
 	}
 	p.runs(life.Run, func(ctx context.Context) error { return server.Serve(ctx, l) })
-	p.await("an API that knows the owners", func() bool {
-		resp, err := http.Get("http://" + l.Addr().String() + "/v1/caller?caller=key:a")
+	url := "http://" + l.Addr().String()
+	get := func(path string, to any) bool {
+		resp, err := http.Get(url + path)
 		if err != nil {
 			return false
 		}
-		_ = resp.Body.Close()
-		return resp.StatusCode == http.StatusOK
-	})
-	return "http://" + l.Addr().String()
+		defer func() { _ = resp.Body.Close() }()
+		return resp.StatusCode == http.StatusOK && json.NewDecoder(resp.Body).Decode(to) == nil
+	}
+	p.await("an API that knows the owners", func() bool { return get("/v1/caller?caller=key:a", new(apiv1.CallerState)) })
+	var s apiv1.Status
+	p.await("and the control topic", func() bool { return get("/v1/status", &s) && s.Control.Ready })
+	return url
 }
 
 // web is a server with a gate.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // TestEachCloseBelongsToItsHalf: by when it began, however late it ended and whichever report names it. A report about a caller
@@ -90,6 +91,7 @@ func TestPredictsInTheSecondHalf(t *testing.T) {
 
 // TestInterruptedBeforeTheSecondHalf: nothing was predicted, and the audit holds.
 func TestInterruptedBeforeTheSecondHalf(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	var out transcript
 	c := small(&out)

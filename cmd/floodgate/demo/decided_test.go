@@ -11,11 +11,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // TestAPersonMayActInTheDemo: a person who tries the walk of OPERATING.md closes a quiet caller and resets another one. The demo then closes no
 // innocent, and its audit is exact: it says which caller it leaves out.
 func TestAPersonMayActInTheDemo(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	out := &transcript{}
 	c := small(out)

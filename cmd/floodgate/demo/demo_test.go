@@ -121,6 +121,7 @@ func TestClosesOnlyTheNoisyCaller(t *testing.T) {
 
 // TestIsInterruptedInAnyPhase: whenever Ctrl-C comes, the demo ends soon, says what it did, and leaves no file.
 func TestIsInterruptedInAnyPhase(t *testing.T) {
+	testenv.Long(t)
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	for _, after := range []time.Duration{0, time.Millisecond, 20 * time.Millisecond, 60 * time.Millisecond, 150 * time.Millisecond, 700 * time.Millisecond, 1500 * time.Millisecond} {
@@ -327,6 +328,7 @@ func TestDirectory(t *testing.T) {
 
 // TestTwoDemosAtOnce: two demos at once do not meet, and both audits are exact.
 func TestTwoDemosAtOnce(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	var both errgroup.Group
 	for range 2 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -161,6 +162,7 @@ func TestNothingIsPredictedWithoutALag(t *testing.T) {
 
 // TestALagThatJumpsIsMeasured: canaries say so, and the result has its mean and its largest value.
 func TestALagThatJumpsIsMeasured(t *testing.T) {
+	testenv.Long(t)
 	calm, jumped := run(t, "A", Options{Lag: 50 * ms}, 1), run(t, "lag-jump", Options{Rate: 0.1}, 1)
 	if calm.LagMean < 0.045 || calm.LagMean > 0.06 || calm.LagLargest > 0.07 {
 		t.Errorf("got a lag of %v, at most %v, want 0.05", calm.LagMean, calm.LagLargest)

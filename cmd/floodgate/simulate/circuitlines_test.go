@@ -10,6 +10,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/ingest"
 	"github.com/509da70d/floodgate/analyzer/outbox"
 	"github.com/509da70d/floodgate/analyzer/replay"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -108,6 +109,7 @@ func TestLinesOutOfOrderAreTakenAsTheyCome(t *testing.T) {
 
 // TestAReplayForgets closures that are over, and texts, although nobody asks about their callers any more: a log may be long.
 func TestAReplayForgets(t *testing.T) {
+	testenv.Long(t)
 	x, _ := circuitOf(t)
 	s := x.w.servers[0]
 	for i := range int64(100_000) {

@@ -35,6 +35,7 @@ func run(t *testing.T, name string, o Options, seeds ...uint64) *Result {
 // TestReactiveOvershootIsRateTimesLag: without prediction, a caller gets what it asks for during the lag. It is what the
 // simulation is checked against: nothing else makes an overshoot here.
 func TestReactiveOvershootIsRateTimesLag(t *testing.T) {
+	testenv.Long(t)
 	t.Parallel()
 	for name, tests := range map[string][]struct {
 		lag        time.Duration

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // take returns the requests of a generator in the first part of its time.
@@ -126,6 +128,7 @@ func TestAFleetSendsByItsWeights(t *testing.T) {
 
 // TestTheFleetIsAsAbout says: 5 % of 10 000 are over a limit of 100 a minute, and the others well below it.
 func TestTheFleetIsAsAbout(t *testing.T) {
+	testenv.Long(t)
 	s, _ := Find("fleet")
 	over, callers := 0, map[string]int{}
 	for _, r := range take(s.traffic(&Options{Seed: 1}, 4), time.Minute) {
