@@ -579,7 +579,7 @@ func testTopicComesLate(t *testing.T, c cluster, topic string) {
 }
 
 func testTopicMadeAnew(t *testing.T, c cluster, topic string) {
-	if _, real := c.(onBrokers); real {
+	if _, slow := c.(onBrokers); slow {
 		testenv.Long(t) // brokers take their time to delete a topic
 	}
 	for name, same := range map[string]bool{"another": false, "same": true} {
