@@ -180,12 +180,22 @@ func quietStory(t *testing.T, f func(w *world)) {
 
 // happens writes the event that a caller was closed, and returns its id.
 func (w *world) happens(partition int, caller string) string {
+	e := w.next(partition, caller)
+	w.append(e)
+	return e.ID
+}
+
+// next returns the event that happens would append.
+func (w *world) next(partition int, caller string) *event.Event {
 	_, end := w.kafka.Ends(topic, partition)
 	e := closed(caller, end)
 	e.Partition = partition
 	e.Identify()
-	w.kafka.Append(topic, partition, kafkaio.Message{Time: time.Now().UnixNano(), Value: e.Encode()})
-	return e.ID
+	return e
+}
+
+func (w *world) append(e *event.Event) {
+	w.kafka.Append(topic, e.Partition, kafkaio.Message{Time: time.Now().UnixNano(), Value: e.Encode()})
 }
 
 // answer makes the receiver answer otherwise.
@@ -307,14 +317,15 @@ func TestAReceiverMayAskForALongerPause(t *testing.T) {
 func TestACallerWaitsForItsOwnEventsOnly(t *testing.T) {
 	story(t, settingsText, func(w *world) {
 		time.Sleep(time.Second)
-		var bad string
+		refused := w.next(0, "a")
+		bad := refused.ID
 		w.answer(func(id string, _ webhook.Message) webhook.Answer {
 			if id == bad {
 				return status(503)
 			}
 			return status(200)
 		})
-		bad = w.happens(0, "a")
+		w.append(refused)
 		b := w.happens(0, "b")
 		second := w.happens(0, "a")
 		time.Sleep(time.Second)
