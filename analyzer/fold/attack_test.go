@@ -166,11 +166,11 @@ func (f *Fold) checkTrackers(t foldtest.T) {
 
 // TestTrackersTakeLittleMemory: at most 160 bytes each, with their places in the table.
 func TestTrackersTakeLittleMemory(t *testing.T) {
-	allocated := func() uint64 {
+	allocated := func() int64 {
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
+		return int64(m.HeapAlloc)
 	}
 	f := crowd(t, maxTrackers, 60)
 	with := allocated()
