@@ -44,7 +44,8 @@ func (a *answer) added(e *entry, now int64) bool {
 	return e.closed && e.version > a.since && e.closedAt <= a.upTo && e.until-now >= int64(shortestDuration)
 }
 
-// begin says what an instance must be given.
+// begin says what an instance must be given. From now on it counts as an instance, so that no address that is opened while its answer is
+// written is forgotten.
 func (v *view) begin(id identity, startup bool, now time.Time) (a answer) {
 	v.advance(now)
 	v.mu.Lock()
@@ -52,7 +53,11 @@ func (v *view) begin(id identity, startup bool, now time.Time) (a answer) {
 	i := v.instances[id]
 	a.startup, a.upTo = startup, v.changed
 	a.all = startup || i == nil || i.lost || i.has < v.floor || now.Sub(i.seen) > instanceIdle
-	if !a.all {
+	switch {
+	case i == nil:
+		v.makeRoom(now)
+		v.instances[id] = &instance{has: a.upTo, lost: true, seen: now}
+	case !a.all:
 		a.since = i.has
 	}
 	if !startup {
@@ -75,10 +80,8 @@ func (v *view) end(id identity, a answer, given bool, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	i := v.instances[id]
-	if i == nil {
-		v.makeRoom(now)
-		i = &instance{has: a.upTo}
-		v.instances[id] = i
+	if i == nil { // others have taken its room
+		return
 	}
 	i.seen = now
 	if i.lost = !given; given || a.startup {

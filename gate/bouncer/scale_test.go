@@ -152,11 +152,26 @@ type piped struct {
 
 func (p *piped) Write(b []byte) (int, error) { return p.to.Write(b) }
 
-// TestChangesDuringAnAnswerComeWithTheNext: nothing is lost while a long answer is on its way.
+// TestChangesDuringAnAnswerComeWithTheNext: nothing is lost while a long answer is on its way, also if the view forgets opened addresses
+// meanwhile, as it does at each change whose number divides by pieces.
 func TestChangesDuringAnAnswerComeWithTheNext(t *testing.T) {
+	for before := range uint64(4) {
+		t.Run(fmt.Sprint("forgets after ", before, " changes"), func(t *testing.T) { changesDuringAnAnswer(t, before) })
+	}
+}
+
+func changesDuringAnAnswer(t *testing.T, before uint64) {
+	t.Helper()
 	const n = 20 * pieces
 	s, b, stop := large(t, n)
 	defer stop()
+	v, filled := s.filled(t.Context(), ruleFilter{})
+	if !filled {
+		t.Fatal("the view is not filled")
+	}
+	v.mu.Lock()
+	v.changed += 2*pieces - v.changed%pieces - 1 - before
+	v.mu.Unlock()
 	at := func(id string, until time.Duration, seq uint64) {
 		now := time.Now()
 		b.Apply([]schemas.Decision{{
@@ -164,7 +179,6 @@ func TestChangesDuringAnAnswerComeWithTheNext(t *testing.T) {
 			CloseAt: now.UnixNano(), Until: now.Add(until).UnixNano(), Epoch: 1, Seq: n + seq,
 		}}, now)
 		for { // until the view knows
-			v := s.view(ruleFilter{}, now)
 			v.mu.Lock()
 			slot := v.table.find(mustAddr(id))
 			known := slot != none && v.table.at(slot).closed == (until > 0) && (until == 0 || v.table.at(slot).until == now.Add(until).UnixNano())
