@@ -50,6 +50,56 @@ func TestClosuresRepeatedAreBounded(t *testing.T) {
 	}
 }
 
+// TestClosuresAreForgottenOnlyWhenTooMany: all of nine eighths of the rows stay. One more makes room: those that have ended go, however
+// many they are. If none has ended, an eighth goes, so that the next search is far away.
+func TestClosuresAreForgottenOnlyWhenTooMany(t *testing.T) {
+	for name, test := range map[string]struct{ ended, want int }{
+		"none has ended":        {0, 80},
+		"half of them have":     {45, 47},
+		"one of them has ended": {1, 80},
+	} {
+		f := NewInForce(80)
+		for n := range 92 {
+			if n == 91 && f.Len() != 91 {
+				t.Errorf("%s: got %d closures before there are too many, want 91", name, f.Len())
+			}
+			at, d := now, about(fmt.Sprint(n), now, now+2*sec)
+			if n < test.ended {
+				d.Until = now + sec
+			}
+			if n == 91 {
+				at = now + sec
+			}
+			f.Set(&d, at)
+		}
+		if f.Len() != test.want {
+			t.Errorf("%s: got %d closures left, want %d", name, f.Len(), test.want)
+		}
+	}
+}
+
+// TestACycleLeavesOutWhatWasOpened since the cycle began, and repeats all others.
+func TestACycleLeavesOutWhatWasOpened(t *testing.T) {
+	f := NewInForce(10)
+	for _, id := range []string{"a", "b", "c", "d"} {
+		d := about(id, now, now+sec)
+		f.Set(&d, now)
+	}
+	f.BeginCycle(now, 1)
+	first := f.Next(1, now)[0]
+	first.Until = now
+	f.Set(&first, now)
+	var ids []string
+	for _, d := range f.Next(f.Left(), now) {
+		ids = append(ids, d.Caller.ID)
+	}
+	slices.Sort(ids)
+	want := slices.DeleteFunc([]string{"a", "b", "c", "d"}, func(id string) bool { return id == first.Caller.ID })
+	if !slices.Equal(ids, want) {
+		t.Errorf("got %v repeated, want %v", ids, want)
+	}
+}
+
 // TestWhatIsPredictedIsNotRepeated by itself: it ends by itself. But a repeat replaces all that gates know, so it carries what
 // is still to come.
 func TestWhatIsPredictedIsNotRepeated(t *testing.T) {

@@ -3,6 +3,7 @@ package outbox
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -190,8 +191,10 @@ func TestAMovedEndGoesOutWhenGatesNeedIt(t *testing.T) {
 				if due, ok := q.Due(); !ok || due != now+test.want {
 					t.Errorf("got due in %d ms, %v, want in %d", (due-now)/ms, ok, test.want/ms)
 				}
-				if early := q.Take(now+test.want-1, 0); len(early) > 0 {
-					t.Errorf("got %d decisions a moment before", len(early))
+				for _, after := range []int64{0, test.want - 1} {
+					if early := q.Take(now+after, 0); len(early) > 0 {
+						t.Errorf("got %d decisions after %d ns, want none before %d ns", len(early), after, test.want)
+					}
 				}
 			}
 			if got := q.Take(now+test.want, 0); len(got) != 1 || got[0].Decision.Until != test.before+10*sec {
@@ -238,6 +241,10 @@ func TestWhatIsUrgentTakesAWaitingMoveAlong(t *testing.T) {
 			q.Offer([]fold.Change{c}, []predict.Plan{p}, terms)
 			return q.Take(now, 0)
 		}, [2]schemas.Span{{CloseAt: now, Until: counted.Until + 1}, next}},
+		"an opening that the fold does not know of": {func(q *Queue) []Item {
+			q.Add(about(w.caller.ID, now, now), Opened)
+			return q.Take(now, 0)
+		}, [2]schemas.Span{{CloseAt: now, Until: now}, none}},
 		"the end of the publisher": {func(q *Queue) []Item { return q.TakeAll(now) }, [2]schemas.Span{{CloseAt: now, Until: now + 2*sec}, none}},
 		"a clock that is put back": {func(q *Queue) []Item { return q.Take(now-3600*sec, 0) }, [2]schemas.Span{{CloseAt: now, Until: now + 2*sec}, none}},
 	} {
@@ -364,9 +371,47 @@ func TestOrderIsThatOfTheLog(t *testing.T) {
 	if second := run(); !reflect.DeepEqual(first, second) || len(first) != 300 {
 		t.Errorf("got %d decisions and then %d in another order, want 300 in one order", len(first), len(second))
 	}
-	for i := range 43 {
-		if first[i] != fmt.Sprint(7*i) {
-			t.Fatalf("got %v, want those that are due first, in the order of the log", first[:43])
+	var want []string
+	for due := range 7 {
+		for i := due; i < 300; i += 7 {
+			want = append(want, fmt.Sprint(i))
+		}
+	}
+	if !slices.Equal(first, want) {
+		t.Errorf("got %v, want those that are due first, and of these the order of the log: %v", first, want)
+	}
+}
+
+// TestACoveredCloseKeepsItsPlace: events about closes come in the order of the log, whether a share covers them or not.
+func TestACoveredCloseKeepsItsPlace(t *testing.T) {
+	w := newTeller(t)
+	var q Queue
+	for i, isCovered := range []bool{false, true, false} {
+		c := w.closed(counted.Until, none)
+		c.Caller.ID, c.Covered = fmt.Sprint(i), isCovered
+		q.Offer([]fold.Change{c}, nil, Terms{Now: now, AsOf: now})
+	}
+	var ids []string
+	for _, i := range q.Take(now, 0) {
+		ids = append(ids, i.Decision.Caller.ID)
+	}
+	if !slices.Equal(ids, []string{"0", "1", "2"}) {
+		t.Errorf("got %v, want the order of the log", ids)
+	}
+}
+
+// TestClosesThatWaitAreBounded: a caller that closes again and again while the publisher is slow takes one place, and fills no memory.
+func TestClosesThatWaitAreBounded(t *testing.T) {
+	w := newTeller(t)
+	for name, isCovered := range map[string]bool{"published": false, "covered by a share": true} {
+		var q Queue
+		for range 2 * MaxCloses {
+			c := w.closed(counted.Until, none)
+			c.Covered = isCovered
+			q.Offer([]fold.Change{c}, nil, Terms{Now: now, AsOf: now})
+		}
+		if list := q.Take(now, 0); len(list) != 1 || len(list[0].Closes) != MaxCloses {
+			t.Errorf("%s: got %d decisions, the first with %d closes; want one with %d", name, len(list), len(list[0].Closes), MaxCloses)
 		}
 	}
 }
