@@ -38,6 +38,9 @@ func TestLag(t *testing.T) {
 			}
 			f.Advance(test.now * second)
 			mean, deviation, ok := f.View().Lag()
+			if !ok && (mean != 0 || deviation != 0) {
+				t.Errorf("got %d ± %d ns that nobody measured", mean, deviation)
+			}
 			if ok != test.ok || mean/millisecond != test.mean || deviation/millisecond != test.deviation {
 				t.Errorf("got %d ± %d ms, %v, want %d ± %d, %v", mean/millisecond, deviation/millisecond, ok, test.mean, test.deviation, test.ok)
 			}

@@ -4,9 +4,11 @@ import (
 	"flag"
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,9 +27,9 @@ var updateRecorded = flag.Bool("recorded.update", false, "rewrite testdata/recor
 func TestCountsAndPredictionsAreThoseRecorded(t *testing.T) {
 	var got strings.Builder
 	for _, maxRows := range []int{0, 14} {
-		o := newOperated(t, 4711, aThousand(true))
-		recordOperated(&got, o, maxRows)
+		recordOperated(&got, newOperated(t, 4711, aThousand(true)), maxRows)
 	}
+	recordOperatedAhead(t, &got)
 	few, floods := predictedRules(t), foldtest.Rules(t,
 		"{name: fixed, callers: key, limit: 1000, window: 1s, algorithm: fixed}",
 		"{name: sliding, callers: key, limit: 2500, window: 2s, slots: 40}",
@@ -40,6 +42,7 @@ func TestCountsAndPredictionsAreThoseRecorded(t *testing.T) {
 	for _, lag := range []int64{8, 40, 200} {
 		recordTraffic(t, &got, floods, rules.PredictShares, traffic{callers: 4, servers: 3, lag: lag * millisecond, rate: 4000, change: 700})
 	}
+	recordTraffic(t, &got, few, rules.PredictShares, traffic{callers: 10, servers: 2, lag: 420 * millisecond, rate: 300, change: 200, lagCap: 0.6})
 	const file = "testdata/recorded.txt"
 	if *updateRecorded {
 		if err := os.WriteFile(file, []byte(got.String()), 0o600); err != nil {
@@ -100,9 +103,33 @@ func (r *recorder) line(at int) {
 	for i := range s.OversBy {
 		s.OversBy[i].Sum = math.Round(s.OversBy[i].Sum * 1e6)
 	}
-	fmt.Fprintf(r.out, "%s %d: %d rows, %d closes, digest %016x, changes %08x, plans %08x, stats %08x\n", r.name, at, s.Rows, s.Closes,
-		r.fold.Digest(r.fold.LogTime()), r.changes, r.plans, crc32.ChecksumIEEE(fmt.Appendf(nil, "%+v", s)))
+	fmt.Fprintf(r.out, "%s %d: %d rows, %d closes, digest %016x, changes %08x, plans %08x, stats %08x, looks %08x\n", r.name, at, s.Rows, s.Closes,
+		r.fold.Digest(r.fold.LogTime()), r.changes, r.plans, crc32.ChecksumIEEE(fmt.Appendf(nil, "%+v", s)), r.looks())
 	r.changes, r.plans = 0, 0
+}
+
+// looks returns a checksum of what the fold says of each caller that has a row, now and a little later.
+func (r *recorder) looks() (sum uint32) {
+	callers := make(map[string]schemas.Caller)
+	v := r.fold.View()
+	v.Rows(r.fold.LogTime(), func(r Row) bool {
+		c := schemas.Caller{Kind: r.Rule.Kind, ID: r.ID}
+		callers[c.String()] = c
+		return true
+	})
+	for _, name := range slices.Sorted(maps.Keys(callers)) {
+		for _, later := range []int64{0, 300 * millisecond} {
+			for _, l := range v.Look(callers[name], r.fold.LogTime()+later).Rules {
+				share := schemas.Share{}
+				if l.Share != nil {
+					share = *l.Share
+				}
+				sum = crc32.Update(sum, crc32.IEEETable, fmt.Appendf(nil, "%s %s %d %d %d %v %s %+v %d %v %d %d %+v %v %+v %+v %v\n", name, l.Rule.Name, l.Absence,
+					l.Limit, l.Capacity, l.Unlimited, l.Override, l.Count, l.Since, l.Parts, l.More, l.Early, l.Closure, l.ByDemand, l.Span, share, l.Rate))
+			}
+		}
+	}
+	return sum
 }
 
 // recordOperated is requests of all kinds of rules while a person decides, and the rules change.
@@ -118,18 +145,47 @@ func recordOperated(out *strings.Builder, o *operated, maxRows int) {
 	}
 }
 
+// recordOperatedAhead is servers that send requests of a few callers while closes are predicted, a person decides, and the rules change.
+func recordOperatedAhead(t *testing.T, out *strings.Builder) {
+	t.Helper()
+	const lag = 120 * millisecond
+	o := newOperated(t, 4712, operation{controls: 320, entries: 24, pause: 12 * millisecond})
+	f := New(o.sets[0], Options{Predict: rules.PredictShares, Ends: true})
+	r := recorder{out: out, name: "operated ahead of time", fold: f}
+	for i := range o.acts {
+		a := &o.acts[i]
+		if i%30 == 0 {
+			f.Measure(a.now, lag+o.rng.Int64N(millisecond))
+		}
+		if a.entry == nil {
+			o.do(f, i)
+		} else {
+			fr := foldtest.Frame(uint64(i)+1, a.now, *a.entry)
+			fr.Producer = foldtest.Producer(1 + i%3)
+			if err := f.Frame(Record{Offset: int64(i), Time: a.now, Value: foldtest.Encode(t, fr)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.take()
+		if i%250 == 249 {
+			r.line(i + 1)
+		}
+	}
+}
+
 // traffic is callers whose demand changes at random, and servers whose gates hear of closures after a lag.
 type traffic struct {
 	callers, servers int
 	lag              int64   // nanoseconds
 	rate             float64 // the highest demand of a caller, requests a second
 	change           int     // frames after which the demand changes
+	lagCap           float64 // Options.PredictLagCap
 }
 
 func recordTraffic(t *testing.T, out *strings.Builder, set *rules.Set, p rules.Predict, how traffic) {
 	t.Helper()
 	const frames, skew = 1400, 3 * millisecond
-	f := New(set, Options{Predict: p, Ends: true})
+	f := New(set, Options{Predict: p, PredictLagCap: how.lagCap, Ends: true})
 	r := recorder{out: out, name: fmt.Sprintf("%d callers, %v, a lag of %d ms", how.callers, p, how.lag/millisecond), fold: f}
 	rng := rand.New(rand.NewPCG(uint64(how.lag), 7))
 	gates, rates := newRecordedGates(how.lag), make([]float64, how.callers)

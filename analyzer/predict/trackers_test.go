@@ -54,27 +54,34 @@ func TestAMovedCloseKeepsTheNextOne(t *testing.T) {
 	}
 }
 
-// TestTrackersAreAMap: rows get trackers and lose them in any order, and each is found under its number.
+// TestTrackersAreAMap: rows get trackers and lose them in any order, and each is found under its number. The table knows how many of them
+// have a share.
 func TestTrackersAreAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var all trackers
-		held := make(map[uint32]bool)
+		held, shares := make(map[uint32]bool), 0
 		for range rapid.IntRange(1, 300).Draw(t, "steps") {
 			row := rapid.Uint32Range(0, 60).Draw(t, "row")
 			if held[row] {
 				all.remove(row)
 				delete(held, row)
+				shares -= int(row % 2)
 			} else {
-				all.add(row).lastNear = int64(row)
+				tr := all.add(row)
+				tr.lastNear = int64(row)
 				held[row] = true
+				if row%2 == 1 {
+					all.putShare(tr, new(policy.Sharing))
+					shares++
+				}
 			}
 			for row := range uint32(61) {
 				if tr := all.find(row); (tr != nil) != held[row] || tr != nil && (tr.row != row || tr.lastNear != int64(row) || !tr.used) {
 					t.Fatalf("row %d: got %+v, want a tracker: %v", row, tr, held[row])
 				}
 			}
-			if all.used != len(held) {
-				t.Fatalf("got %d in use, want %d", all.used, len(held))
+			if all.used != len(held) || all.shares != shares {
+				t.Fatalf("got %d in use and %d with a share, want %d and %d", all.used, all.shares, len(held), shares)
 			}
 		}
 	})

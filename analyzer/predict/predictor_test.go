@@ -1,0 +1,98 @@
+package predict
+
+import (
+	"testing"
+	"time"
+
+	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/rules"
+)
+
+// predictorOf returns a predictor of rows of one rule that have counted nothing, at a lag.
+func predictorOf(rule *rules.Rule, o Options, lag time.Duration) *Predictor {
+	p := New(o, func(uint32) Row { return Row{Rule: rule, ID: "a", Limit: rule.Limit} })
+	p.Measure(0, int64(lag), 0)
+	return p
+}
+
+// TestWhoIsTracked: a row gets a tracker at half of its limit; at a tenth where the lag is long; and earlier if one entry says that it
+// will pass half of its limit within a lag. A row that may not have one gets none.
+func TestWhoIsTracked(t *testing.T) {
+	rule := foldtest.Rules(t, "{name: r, callers: key, limit: 100, window: 1s, algorithm: fixed}").Rules[0]
+	for name, test := range map[string]struct {
+		lag  time.Duration
+		sent Sent
+		want bool
+	}{
+		"below half":                    {50 * time.Millisecond, Sent{Weight: 1, Total: 49, Near: true}, false},
+		"at half":                       {50 * time.Millisecond, Sent{Weight: 1, Total: 50, Near: true}, true},
+		"at half, but may not":          {50 * time.Millisecond, Sent{Weight: 1, Total: 50}, false},
+		"half comes in just a lag":      {50 * time.Millisecond, Sent{Weight: 10, Total: 10, Near: true}, false},
+		"more than half comes in a lag": {50 * time.Millisecond, Sent{Weight: 11, Total: 11, Near: true}, true},
+		"one request is no rush":        {250 * time.Millisecond, Sent{Weight: 1, Total: 1, Near: true}, false},
+		"two requests may be one":       {250 * time.Millisecond, Sent{Weight: 3, Total: 3, Near: true}, true},
+		"a quarter of the window":       {250 * time.Millisecond, Sent{Weight: 1, Total: 49, Near: true}, false},
+		"a longer lag, at a tenth":      {251 * time.Millisecond, Sent{Weight: 1, Total: 10, Near: true}, true},
+		"a longer lag, below a tenth":   {251 * time.Millisecond, Sent{Weight: 1, Total: 9, Near: true}, false},
+	} {
+		p := predictorOf(rule, Options{MaxPredict: rules.PredictEarly, LagCap: 0.5}, test.lag)
+		test.sent.Rule, test.sent.Limit = rule, rule.Limit
+		if got := p.Admitted(&test.sent); got != test.want {
+			t.Errorf("%s: got tracked %v, want %v", name, got, test.want)
+		}
+		if got := p.Stats(0).Tracked; (got == 1) != test.want {
+			t.Errorf("%s: got %d trackers", name, got)
+		}
+	}
+}
+
+// TestAClosedRowIsTrackedByWhatIsRefused: of a closed caller without a tracker, a blocked request begins one. Its demand is known then.
+func TestAClosedRowIsTrackedByWhatIsRefused(t *testing.T) {
+	rule := foldtest.Rules(t, "{name: r, callers: key, limit: 100, window: 1s, algorithm: fixed}").Rules[0]
+	closed := policy.Closure{CloseAt: 100 * millisecond, Until: second, Nth: 1, Peak: 100}
+	for _, near := range []bool{true, false} {
+		p := predictorOf(rule, Options{MaxPredict: rules.PredictEarly, LagCap: DefaultLagCap}, 100*time.Millisecond)
+		for at := 200 * millisecond; at < 700*millisecond; at += 10 * millisecond {
+			s := Sent{Row: 7, Rule: rule, Limit: 100, Weight: 5, At: at, Now: at, Closure: closed, Near: near}
+			if got := p.Refused(&s); got != near {
+				t.Fatalf("near %v: got tracked %v", near, got)
+			}
+		}
+		if rate := p.Ahead(7, rule, 100, 700*millisecond).Rate; near != (rate > 499 && rate < 501) || !near && rate != 0 {
+			t.Errorf("near %v: got a demand of %v a second, want 500 of a caller with a tracker", near, rate)
+		}
+	}
+}
+
+// TestATrackerRests: a row that is far from its limit is tracked for 10 s more. Under a longer window it is tracked for twice the window, but
+// not longer than a minute.
+func TestATrackerRests(t *testing.T) {
+	for window, want := range map[string]time.Duration{"1s": 10 * time.Second, "5s": 10 * time.Second, "20s": 40 * time.Second, "1h": time.Minute} {
+		rule := foldtest.Rules(t, "{name: r, callers: key, limit: 100, window: "+window+", algorithm: fixed}").Rules[0]
+		p := predictorOf(rule, Options{MaxPredict: rules.PredictEarly, LagCap: DefaultLagCap}, 50*time.Millisecond)
+		p.Admitted(&Sent{Rule: rule, Limit: 100, Weight: 60, Total: 60, Near: true})
+		if p.TakePlans(int64(want), 0); p.Stats(0).Tracked != 1 {
+			t.Errorf("window %s: not tracked for %v", window, want)
+		}
+		if p.TakePlans(int64(want)+1, 0); p.Stats(0).Tracked != 0 {
+			t.Errorf("window %s: still tracked after more than %v", window, want)
+		}
+	}
+}
+
+// TestMovedRowsKeepTheirTrackers: a row that gets another number keeps what was measured of it. A row without a tracker has none afterwards.
+func TestMovedRowsKeepTheirTrackers(t *testing.T) {
+	rule := foldtest.Rules(t, "{name: r, callers: key, limit: 100, window: 1s, algorithm: fixed}").Rules[0]
+	p := predictorOf(rule, Options{MaxPredict: rules.PredictEarly, LagCap: DefaultLagCap}, 50*time.Millisecond)
+	for at := int64(0); at < 500*millisecond; at += 10 * millisecond {
+		p.Admitted(&Sent{Row: 1, Rule: rule, Limit: 100, Weight: 2, At: at, Now: at, Total: 60, Near: true})
+	}
+	m := p.Move()
+	if kept, other := p.Adopt(5, m, 1), p.Adopt(6, m, 2); !kept || other {
+		t.Errorf("got %v and %v, want the tracker of one row, and none of the other", kept, other)
+	}
+	if rate := p.Ahead(5, rule, 100, 500*millisecond).Rate; rate < 199 || rate > 201 || p.Ahead(1, rule, 100, 500*millisecond) != (Ahead{}) || p.Stats(0).Tracked != 1 {
+		t.Errorf("got a demand of %v and %d trackers, want 200 a second under the new number alone", rate, p.Stats(0).Tracked)
+	}
+}
