@@ -26,6 +26,7 @@ func TestLag(t *testing.T) {
 		"one of two":                {[]measured{{1, 100}, {1, 3600_000}}, 3, 1800_050, 1799_950, true}, // nobody knows which is right
 		"too old":                   {[]measured{{1, 200}}, 11, 0, 0, false},
 		"the old ones don't count":  {[]measured{{1, 900}, {12, 100}}, 12, 100, 0, true},
+		"ten seconds are too old":   {[]measured{{1, 900}, {11, 100}}, 11, 100, 0, true},
 		"ahead of log time":         {[]measured{{5, 200}}, 1, 200, 0, true},
 		"longer than is believed":   {[]measured{{1, math.MaxInt64 / 1_000_000}}, 1, 3600_000, 0, true},
 		"negative ones are nothing": {[]measured{{1, -5}}, 1, 0, 0, true},

@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -14,6 +15,30 @@ func predictorOf(rule *rules.Rule, o Options, lag time.Duration) *Predictor {
 	p := New(o, func(uint32) Row { return Row{Rule: rule, ID: "a", Limit: rule.Limit} })
 	p.Measure(0, int64(lag), 0)
 	return p
+}
+
+// TestRowsAreTrackedFromAWeightOn: half of a burst or of the limit, whichever is less. Where the cap of the lag was raised, each row of a rule
+// whose closes are predicted may be tracked.
+func TestRowsAreTrackedFromAWeightOn(t *testing.T) {
+	const bucket, fixed = "{name: r, callers: key, limit: 100, window: 1s, algorithm: gcra, burst: 8", "{name: r, callers: key, limit: 100, window: 1s"
+	early := Options{MaxPredict: rules.PredictEarly, LagCap: DefaultLagCap}
+	raised := Options{MaxPredict: rules.PredictEarly, LagCap: 0.4}
+	for name, test := range map[string]struct {
+		rule string
+		o    Options
+		want int64
+	}{
+		"a bucket":                         {bucket + "}", early, 8},
+		"a window":                         {fixed + "}", early, math.MaxInt64},
+		"a bucket under a raised cap":      {bucket + "}", raised, 0},
+		"a window under a raised cap":      {fixed + "}", raised, 0},
+		"no prediction under a raised cap": {fixed + ", predict: off}", raised, math.MaxInt64},
+		"responses under a raised cap":     {bucket + ", measure: cost}", raised, 8},
+	} {
+		if got := test.o.TracksFrom(foldtest.Rules(t, test.rule).Rules[0]); got != test.want {
+			t.Errorf("%s: got %d, want %d", name, got, test.want)
+		}
+	}
 }
 
 // TestWhoIsTracked: a row gets a tracker at half of its limit; at a tenth where the lag is long; and earlier if one entry says that it
