@@ -59,6 +59,19 @@ func TestACallerThatSaturatesGetsAShare(t *testing.T) {
 	}
 }
 
+// TestACallerOfASmallLimitGetsAShare: of one permit in each period.
+func TestACallerOfASmallLimitGetsAShare(t *testing.T) {
+	l := newShareLoop(t, 1, 100*time.Millisecond, 0, "{name: r, callers: key, limit: 15, window: 1s, slots: 20}", rules.PredictShares)
+	l.run(rand.New(rand.NewPCG(1, 2)), 120, 8*time.Second, l.evenly)
+	shared := l.shared()
+	if len(shared) == 0 || shared[0].Share.Permits != 1 {
+		t.Fatalf("got shares %+v, want one permit in each period", shared)
+	}
+	if got := l.admitted(l.now-3*second, l.now); got < 40 || got > 45 {
+		t.Errorf("got %d admitted in 3 s, want 43", got)
+	}
+}
+
 // TestSharesOfAllGatesAddUp: whatever a caller does, even if it knows all and goes to another server each period, gates find no more
 // demand of their own in the time that a share says than the share says of all: so they give no more than all permits. And no
 // decision is one that readers refuse; the loop encodes each.

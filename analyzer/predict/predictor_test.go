@@ -121,3 +121,61 @@ func TestMovedRowsKeepTheirTrackers(t *testing.T) {
 		t.Errorf("got a demand of %v and %d trackers, want 200 a second under the new number alone", rate, p.Stats(0).Tracked)
 	}
 }
+
+// TestADroppedRowIsNotPredicted: its tracker may be on the list of those that were touched. Nobody asks for the row any more.
+func TestADroppedRowIsNotPredicted(t *testing.T) {
+	rule := foldtest.Rules(t, "{name: r, callers: key, limit: 100, window: 1s, algorithm: fixed}").Rules[0]
+	dropped := false
+	p := New(Options{MaxPredict: rules.PredictEarly, LagCap: DefaultLagCap}, func(row uint32) Row {
+		if dropped {
+			t.Errorf("row %d was read after it was dropped", row)
+		}
+		return Row{Rule: rule, ID: "a", Limit: 100}
+	})
+	p.Measure(0, 50*millisecond, 0)
+	p.Admitted(&Sent{Row: 3, Rule: rule, Limit: 100, Weight: 60, Total: 60, Near: true})
+	p.Forget(3)
+	dropped = true
+	if plans := p.TakePlans(0, 0); len(plans) > 0 || p.Stats(0).Tracked != 0 {
+		t.Errorf("got %+v and %d trackers of a dropped row", plans, p.Stats(0).Tracked)
+	}
+}
+
+// TestNothingIsPlannedWhenTheLagIsUnknown: a caller is about to fill its window, and is predicted until the newest measurement of the lag is
+// 10 s old.
+func TestNothingIsPlannedWhenTheLagIsUnknown(t *testing.T) {
+	rule := foldtest.Rules(t, "{name: r, callers: key, limit: 1000, window: 1m, algorithm: fixed}").Rules[0]
+	for now, want := range map[int64]int{10*second - 1: 1, 10 * second: 0} {
+		state, _ := rule.Window.Add(nil, 1000, 9*second, 990)
+		p := New(Options{MaxPredict: rules.PredictEarly, LagCap: DefaultLagCap}, func(uint32) Row {
+			return Row{Rule: rule, ID: "a", Limit: 1000, State: state}
+		})
+		p.Measure(0, 200*millisecond, 0)
+		for at := 8 * second; at < 10*second; at += 10 * millisecond {
+			p.Admitted(&Sent{Rule: rule, Limit: 1000, Weight: 3, At: at, Now: at, Total: 990, Near: true})
+		}
+		if plans := p.TakePlans(now, 0); len(plans) != want {
+			t.Errorf("%v after the lag was measured: got %+v, want %d plans", time.Duration(now), plans, want)
+		}
+	}
+}
+
+// TestSharesHaveABound: any number of callers may close, and no more are measured for a share than gates take.
+func TestSharesHaveABound(t *testing.T) {
+	rule := foldtest.Rules(t, "{name: r, callers: key, limit: 100, window: 1s, algorithm: fixed}").Rules[0]
+	p := predictorOf(rule, Options{MaxPredict: rules.PredictShares, LagCap: DefaultLagCap}, 50*time.Millisecond)
+	closed := policy.Closure{CloseAt: 0, Until: second, Nth: 1, Peak: 100}
+	for row := range uint32(maxShares + 10) {
+		p.Admitted(&Sent{Row: row, Rule: rule, Limit: 100, Weight: 100, Total: 100, Near: true})
+		p.Changed(&Change{Row: row, Rule: rule, ID: "a", Kind: policy.Closed, Closure: closed, Limit: 100, Total: 100})
+	}
+	with := 0
+	for row := range uint32(maxShares + 10) {
+		if p.trackers.find(row).share != nil {
+			with++
+		}
+	}
+	if with != maxShares {
+		t.Errorf("got %d rows that are measured for a share, want %d", with, maxShares)
+	}
+}
