@@ -7,6 +7,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
 	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -268,5 +269,31 @@ func TestNewRulesProlongDoubt(t *testing.T) {
 	rowEntry(f, frameNow+5*minute+second, "c", 1)
 	if r := rowOf(f, 0, "c"); r == nil || r.since == never {
 		t.Errorf("got %+v, want a row with a mark", r)
+	}
+}
+
+// TestARuleKeepsItsLosses: when other rules come and go, it is not forgotten what a rule could not count.
+func TestARuleKeepsItsLosses(t *testing.T) {
+	const gone, kept = "{name: gone, callers: ip, limit: 60, window: 1h}", "{name: kept, callers: key, limit: 60, window: 1h}"
+	f := New(foldtest.Rules(t, gone, kept), Options{MaxRows: 1})
+	rowEntry(f, frameNow, "a", 1)
+	rowEntry(f, frameNow, "b", 5)
+	f.SetRules(foldtest.Rules(t, kept))
+	if l := f.View().Look(callerOf("unknown"), frameNow).Rules[0]; l.Absence != TableFull || l.Since != frameNow {
+		t.Errorf("got %+v, want that the table was full", l)
+	}
+	if s := f.Stats(); s.UncountedWeight() != 5 {
+		t.Errorf("got %+v, want 5 not counted", s)
+	}
+}
+
+// TestAnAuditCountsSomeCallers: with Options.Only, all others are not counted, and their weight is added up.
+func TestAnAuditCountsSomeCallers(t *testing.T) {
+	only := func(_ *rules.Rule, id string) bool { return id == "a" }
+	f := New(foldtest.Rules(t, "{name: r, callers: key, limit: 10, window: 1m}"), Options{Only: only})
+	rowEntry(f, frameNow, "a", 4)
+	rowEntry(f, frameNow, "b", 50)
+	if s := f.Stats(); s.Rows != 1 || s.Closes != 0 || s.UncountedWeight() != 50 || rowOf(f, 0, "a") == nil {
+		t.Errorf("got %+v, want one row of a", s)
 	}
 }

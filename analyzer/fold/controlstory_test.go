@@ -33,6 +33,9 @@ func controlStories() map[string]controlStory {
 		"a close that is undone twice": {[]string{tenAMinute}, [][2]string{
 			{"at 1 y 1", "-"}, {"close x 60", "_control x closed 1m0s"}, {"undo 1", "_control x opened 1s"}, {"undo 1", "-"}, {"undo 2", "-"},
 		}},
+		"a limit of one": {[]string{tenAMinute}, [][2]string{
+			{"at 1 x 1", "-"}, {"limit y a 1 600", "-"}, {"at 2 y 1", "a y closed 1m0s"}, {"at 3 x 1", "-"},
+		}},
 		"an undo of what is not there": {[]string{tenAMinute}, [][2]string{{"undo 7", "-"}, {"at 1 x 10", "a x closed 1m0s"}}},
 		"open, under both rules that close (crowdsec 3547, 3656)": {[]string{tenAMinute, threeAnHour}, [][2]string{
 			{"at 1 x 30", "a x closed 1m0s, b x closed 1h0m0s"}, {"open x 600", "a x opened 1s, b x opened 1s"},

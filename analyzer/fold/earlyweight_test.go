@@ -82,6 +82,10 @@ func TestClosesByDemand(t *testing.T) {
 			[]string{"{name: r, callers: key, limit: 10, window: 10s, algorithm: fixed, close_for: 1m, escalate: {factor: 2, max: 10m, forget: 5m}}"}, []said{
 				{sec, "admitted", 9, ""}, {2 * sec, "early", 1, "r closed 1m2s"}, {70 * sec, "admitted", 9, ""}, {71 * sec, "early", 1, "r closed 3m11s"},
 			}},
+		"what is blocked at the end of a closure comes after it": {
+			[]string{"{name: r, callers: key, limit: 10, window: 10s, algorithm: fixed, close_for: 15s}"}, []said{
+				{sec, "admitted", 10, "r closed 16s"}, {12 * sec, "admitted", 8, ""}, {16*sec - 1, "early", 2, ""}, {16 * sec, "early", 2, "r closed 31s"},
+			}},
 		"late requests of a closed caller prolong nothing": {[]string{fixed}, []said{
 			{sec, "admitted", 8, ""}, {sec + 100*ms, "early", 2, "r closed 10s"}, {sec + 50*ms, "early", 8, ""}, {sec + 60*ms, "admitted", 4, ""},
 		}},

@@ -8,7 +8,9 @@ import (
 	"hash/crc32"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
 	"github.com/509da70d/floodgate/analyzer/policy"
@@ -184,6 +186,31 @@ func TestClocksOfMessages(t *testing.T) {
 				t.Errorf("messages at %d and %d: got %+v, want each counted once and nobody closed", a, b, got)
 			}
 		}
+	}
+}
+
+// TestAClockAheadIsReported: by how much a frame was made later than its message, by the clock of its producer. A clock that is behind is
+// like a message that took long.
+func TestAClockAheadIsReported(t *testing.T) {
+	var heard []time.Duration
+	f := New(foldtest.Rules(t, innocentSet...), Options{OnClockAhead: func(producer schemas.ProducerID, by time.Duration) {
+		if producer != foldtest.Producer(1) {
+			t.Errorf("got producer %v", producer)
+		}
+		heard = append(heard, by)
+	}})
+	for n, ahead := range []int64{0, 1, -second, second, math.MaxInt64 - frameNow} {
+		fr := foldtest.Frame(uint64(n)+1, frameNow+ahead, schemas.Entry{Time: frameNow, Kind: "key", ID: "a", Count: 1})
+		if err := f.Frame(Record{Offset: int64(n), Time: frameNow, Value: foldtest.Encode(t, fr)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fr := foldtest.Frame(9, math.MaxInt64, schemas.Entry{Time: frameNow, Kind: "key", ID: "a", Count: 1})
+	if err := f.Frame(Record{Offset: 9, Time: -frameNow, Value: foldtest.Encode(t, fr)}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []time.Duration{1, time.Second, math.MaxInt64 - time.Duration(frameNow), math.MaxInt64}; !slices.Equal(heard, want) {
+		t.Errorf("got %v, want %v", heard, want)
 	}
 }
 

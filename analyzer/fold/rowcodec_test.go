@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -246,4 +247,48 @@ func FuzzRestore(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestAStoredRowIsReadByItsRule: the value of a row says what its fold holds, and until when the fold keeps the row. A rule that counts in
+// another way cannot read it.
+func TestAStoredRowIsReadByItsRule(t *testing.T) {
+	set := foldtest.Rules(t, "{name: a, callers: key, limit: 3, window: 90s, algorithm: fixed}", "{name: b, callers: key, limit: 3, window: 90s}")
+	a, b := set.Rules[0], set.Rules[1]
+	f := New(set, Options{})
+	rowEntry(f, frameNow, "x", 3)
+	key, value := f.table.encode(nil, rowOf(f, 0, "x"))
+	v, err := ReadRow(a, value)
+	if err != nil || v.LowerBound() || v.Closure.CloseAt != frameNow || a.Window.View(v.State, 3, frameNow).Total != 3 {
+		t.Fatalf("got %+v and %v, want the row", v, err)
+	}
+	if _, err := ReadRow(b, value); !errors.Is(err, errRow) {
+		t.Errorf("by another rule: got %v, want %v", err, errRow)
+	}
+	if _, err := ReadRow(a, value[:len(value)-1]); !errors.Is(err, errRow) {
+		t.Errorf("cut short: got %v, want %v", err, errRow)
+	}
+	if none, err := ReadRow(a, nil); err != nil || none.LowerBound() || none.Closure != (policy.Closure{}) || len(none.State) != 0 {
+		t.Errorf("of a caller that was never counted: got %+v and %v", none, err)
+	}
+	seen := map[bool]bool{}
+	for now := frameNow; now < frameNow+20*minute; now += 7 * second {
+		f.Advance(now)
+		gone := rowOf(f, 0, "x") == nil
+		seen[gone] = true
+		if v.Dropped(a, now) != gone {
+			t.Errorf("after %v: got dropped %v, and the row of the fold is gone: %v", time.Duration(now-frameNow), v.Dropped(a, now), gone)
+		}
+	}
+	if len(seen) < 2 || KindOf(key) != CountRow || KindOf(nil) != 0 {
+		t.Errorf("got %v, want a row that is dropped at some time", seen)
+	}
+	marked := New(set, Options{MaxRows: 1})
+	rowEntry(marked, frameNow, "y", 1)
+	rowEntry(marked, frameNow, "x", 1)
+	marked.table.maxRows = 4
+	rowEntry(marked, frameNow+second, "x", 1)
+	_, value = marked.table.encode(nil, rowOf(marked, 0, "x"))
+	if v, err := ReadRow(a, value); err != nil || !v.LowerBound() {
+		t.Errorf("got %+v and %v, want a lower bound", v, err)
+	}
 }

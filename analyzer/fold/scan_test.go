@@ -224,6 +224,36 @@ func TestAScanIsGivenUp(t *testing.T) {
 }
 
 // TestPiecesAreBounded in rows and in bytes.
+// TestAScanSaysHowFarItIs: how many rows and control records it must still return, and how many that were dropped.
+func TestAScanSaysHowFarItIs(t *testing.T) {
+	f := New(foldtest.Rules(t, "{name: a, callers: key, limit: 10, window: 1m, algorithm: fixed}"), Options{})
+	for i := range 20 {
+		rowEntry(f, second, fmt.Sprint("k", i), 1)
+	}
+	if err := f.Control(closeRecord(1, "x"), 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	f.BeginScan()
+	s := f.Scan()
+	is := func(when string, all, half, records, dropped int) {
+		t.Helper()
+		if s.Behind(1) != all || s.Behind(0.5) != half || s.Records() != records || s.Dropped() != dropped || s.Overflowed() {
+			t.Errorf("%s: got %d and %d rows, %d records and %d dropped; want %d, %d, %d and %d", when, s.Behind(1), s.Behind(0.5), s.Records(), s.Dropped(),
+				all, half, records, dropped)
+		}
+	}
+	is("at first", 20, 10, 1, 0)
+	f.ScanRows(4)
+	is("after the records", 20, 10, 0, 0)
+	f.ScanRows(12)
+	is("after 12 rows", 8, -2, 0, 0)
+	f.Advance(hour)
+	is("when all rows have expired", 8, -2, 0, 8)
+	if piece, more := f.ScanRows(100); len(piece) != 8 || more {
+		t.Errorf("got %d rows and more %v, want the 8 that were dropped", len(piece), more)
+	}
+}
+
 func TestPiecesAreBounded(t *testing.T) {
 	f := New(foldtest.Rules(t, "{name: a, callers: key, limit: 10000, window: 1h, algorithm: log}"), Options{})
 	for i := range 10 {

@@ -3,6 +3,7 @@ package fold
 import (
 	"testing"
 
+	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -26,5 +27,17 @@ func TestAResponseIsNoRequest(t *testing.T) {
 		if s := f.Stats(); s.Requests != 1000 || s.Responses != 1000 || s.Entries != 2000 {
 			t.Errorf("%sgot %d requests and %d responses in %d entries, want 1000, 1000 and 2000", rule, s.Requests, s.Responses, s.Entries)
 		}
+	}
+}
+
+// TestWhatWasNotFoldedIsCounted: by the owner, which knows what the log no longer holds, and what it could not read.
+func TestWhatWasNotFoldedIsCounted(t *testing.T) {
+	f := New(foldtest.Rules(t, "{name: r, callers: key, limit: 10, window: 1m}"), Options{})
+	f.CountLost(7)
+	f.CountLost(2)
+	f.CountRejected("size", 3)
+	f.CountRejected("size", 1)
+	if s := f.Stats(); s.Lost != 9 || s.Rejected["size"] != 4 {
+		t.Errorf("got %d lost and %v rejected, want 9 and 4", s.Lost, s.Rejected)
 	}
 }
