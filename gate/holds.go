@@ -50,7 +50,7 @@ func (s *Set) Holds(caller schemas.Caller, now time.Time) []Held {
 		if c.shadow() {
 			h.Mode = schemas.ModeShadow
 		}
-		if p := int(terms.partition); p < len(s.liveness.partitions()) {
+		if p := int(terms.partition); 0 <= p && p < len(s.liveness.partitions()) {
 			h.Partition = s.liveness.status(p, now)
 		}
 		h.Ignored = s.policy == Open && h.Partition.Freshness == Stale

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -92,6 +93,25 @@ func TestColdIsOpen(t *testing.T) {
 	}
 }
 
+// TestAPartitionThatWasNotAnnouncedIsCold: its closures hold under every policy, and to ask about them does no harm.
+func TestAPartitionThatWasNotAnnouncedIsCold(t *testing.T) {
+	for _, partition := range []int32{-1, 1, 2, math.MaxInt32} {
+		o := exact()
+		o.Stale = Open
+		s := New(o)
+		s.liveness.start = noon
+		s.Partitions(1)
+		beat(s, 0, 0)
+		s.ApplyAt(at(0), []schemas.Decision{decided(partition, closing("r", "key:a", 0, 20))})
+		if v := check(t, s, 5, "key:a"); !v.Closed {
+			t.Errorf("partition %d: got %+v, want closed", partition, v)
+		}
+		if held := s.Holds(schemas.Caller{Kind: "key", ID: "a"}, at(5)); len(held) != 1 || held[0].Ignored || held[0].Partition.Freshness != Cold {
+			t.Errorf("partition %d: got %+v, want one closure of a cold partition", partition, held)
+		}
+	}
+}
+
 func TestClosedSeesStaleDecisionsWithoutATick(t *testing.T) {
 	s := New(Options{Stale: Closed, Logger: quiet(), StaleAfter: time.Nanosecond})
 	s.Partitions(1)
@@ -100,7 +120,8 @@ func TestClosedSeesStaleDecisionsWithoutATick(t *testing.T) {
 		t.Fatal("got closed while cold")
 	}
 	s.Heartbeat(schemas.Heartbeat{}, time.Now().Add(-time.Millisecond))
-	if !g.Closed("x") || !s.Check(callersOf(s, "key", "x")).Stale {
+	c := callersOf(s, "key", "x")
+	if !g.Closed("x") || !s.Check(c).Stale || !s.CheckAt(c, time.Time{}).Stale {
 		t.Error("got open, want refused: the only partition is stale")
 	}
 	s.SetMode(Shadow)
