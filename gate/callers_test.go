@@ -38,9 +38,12 @@ func TestCallersKeepWhatIsAdded(t *testing.T) {
 		if kind+":"+id != w {
 			t.Errorf("caller %d: got %s:%s, want %s", i, kind, id, w)
 		}
-		_, key, keyHash, _ := c.Key(i)
+		_, key, keyHash, addr := c.Key(i)
 		if hash != s.Gate(kind).sum(key) || hash != keyHash || seen[hash] {
 			t.Errorf("caller %d: got hash %#x, want that of its gate, and of no other caller", i, hash)
+		}
+		if isAddr := i >= 1 && i <= 3; addr != isAddr || !addr && key != id {
+			t.Errorf("caller %d: got the key %q of an address %v, want an address %v", i, key, addr, isAddr)
 		}
 		seen[hash] = true
 	}

@@ -181,6 +181,10 @@ func TestDemandOfATime(t *testing.T) {
 			t.Errorf("%d to %d ms: got %d, %v, want %d, %v", p.from, p.until, got, ok, p.want, p.ok)
 		}
 	}
+	c.count(begin + 155*ms)
+	if got, ok := c.measured(begin+120*ms+1, begin+160*ms, now); got != 31 || !ok {
+		t.Errorf("from a nanosecond after 120 ms, with one request more: got %d, %v, want 31", got, ok)
+	}
 	if got, ok := c.measured(now+20*length, now+24*length, now+26*length); got != 0 || !ok {
 		t.Errorf("got %d, %v, want 0 of a time without a request", got, ok)
 	}

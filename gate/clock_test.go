@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"math/rand/v2"
+	"net/netip"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -53,6 +54,35 @@ func TestCoarseAnswersAreExactWhileTheClockRuns(t *testing.T) {
 		stop()
 		if s.clock.unix.Load() != 0 {
 			t.Error("the coarse clock decides although RunClock does not run")
+		}
+	})
+}
+
+// TestACoarseAnswerKeepsToTheMode: only the mode Enforce refuses, whether a caller is an address, a text or an id under a second
+// secret.
+func TestACoarseAnswerKeepsToTheMode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, addr := exact(), netip.MustParseAddr("203.0.113.9")
+		o.IDs.Hash = hasher(t, "ab")
+		s := New(o)
+		closeNow(s, "ip", addr.String())
+		closeNow(s, "user", "u")
+		closeNow(s, "key", hasher(t, "b").Kind("key").ID("k"))
+		stop := running(t, s)
+		defer stop()
+		for _, mode := range []Mode{Enforce, Shadow, Off} {
+			s.SetMode(mode)
+			for name, got := range map[string]bool{
+				"an address": s.Gate("ip").ClosedAddr(addr), "an address as text": s.Gate("ip").Closed("::ffff:203.0.113.9"),
+				"a text": s.Gate("user").Closed("u"), "an id under the second secret": s.Gate("key").Closed("k"),
+			} {
+				if got != (mode == Enforce) {
+					t.Errorf("mode %v: %s: got closed %v, want %v", mode, name, got, mode == Enforce)
+				}
+			}
+			if s.Gate("ip").ClosedAddr(addr.Next()) || s.Gate("user").Closed("v") || s.Gate("key").Closed("l") {
+				t.Errorf("mode %v: another caller is closed", mode)
+			}
 		}
 	})
 }

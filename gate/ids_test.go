@@ -17,8 +17,9 @@ func TestAnIPv6NetworkIsOneCaller(t *testing.T) {
 		counted        string
 		inside, beyond []string
 	}{
-		{0, "2001:db8:1:2::", []string{"2001:db8:1:2::", "2001:db8:1:2::1", "2001:DB8:1:2:ffff:ffff:ffff:ffff", "2001:db8:1:2::9%eth0"},
+		{0, "2001:db8:1:2::", []string{"2001:db8:1:2::", "2001:db8:1:2::1", "2001:DB8:1:2:ffff:ffff:ffff:ffff", "2001:db8:1:2::9%eth0", "2001:db8:1:2:0:ffff:c000:201"},
 			[]string{"2001:db8:1:3::1", "2001:db8:1:1:ffff:ffff:ffff:ffff", "192.0.2.1", "::ffff:192.0.2.1", "::"}},
+		{0, "::", []string{"::", "::1", "::ffff:ffff:ffff:ffff"}, []string{"0:0:0:1::", "::ffff:0.0.0.0"}},
 		{56, "2001:db8:1::", []string{"2001:db8:1:2::", "2001:db8:1:ff::1"}, []string{"2001:db8:1:100::", "2001:db8::"}},
 		{65, "2001:db8:1:2:8000::", []string{"2001:db8:1:2:8000::7"}, []string{"2001:db8:1:2:7fff::7"}},
 		{128, "2001:db8:1:2::1", []string{"2001:db8:1:2::1"}, []string{"2001:db8:1:2::", "2001:db8:1:2::2"}},

@@ -3,6 +3,7 @@ package gate
 import (
 	"log/slog"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -161,6 +162,44 @@ func TestClosuresInTime(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestChangesOfStateAreLogged, each once: an operator reads from the log when gates changed what they do.
+func TestChangesOfStateAreLogged(t *testing.T) {
+	var log strings.Builder
+	o := exact()
+	o.MaxClosed = 2
+	o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+	s := New(o)
+	s.liveness.start = noon
+	for _, step := range []struct {
+		name string
+		do   func()
+		want string
+	}{
+		{"another mode", func() { s.SetMode(Shadow) }, `level=INFO msg="gate mode changed" from=enforce to=shadow`},
+		{"the same mode", func() { s.SetMode(Shadow) }, ""},
+		{"partitions without a heartbeat", func() { s.Partitions(2); s.Tick(at(0)) }, ""},
+		{"a heartbeat", func() { beat(s, 1, 0) }, `level=INFO msg="gate decisions are fresh" partition=1`},
+		{"another one", func() { beat(s, 1, 1) }, ""},
+		{"still fresh", func() { s.Tick(at(3.9)) }, ""},
+		{"no heartbeat for three seconds", func() { s.Tick(at(4)) }, `level=WARN msg="gate decisions are stale" partition=1`},
+		{"nor later", func() { s.Tick(at(9)) }, ""},
+		{"as many callers as there is room for", func() { s.ApplyAt(at(9), many(0, 2, 9, 99)) }, ""},
+		{"more callers", func() { s.ApplyAt(at(9), many(2, 2, 9, 99)) }, `level=WARN msg="gate is full: new closures are dropped" closed=2`},
+		{"even more", func() { s.ApplyAt(at(9), many(4, 2, 9, 99)) }, ""},
+	} {
+		log.Reset()
+		step.do()
+		if got := strings.TrimSpace(log.String()); got != step.want {
+			t.Errorf("%s: got the log %q, want %q", step.name, got, step.want)
+		}
 	}
 }
 

@@ -113,6 +113,7 @@ func TestTheOldShareHoldsUntilThePeriodOfTheNew(t *testing.T) {
 		"late, within its period":  {2.6, 2, false},
 		"late by periods, twice":   {2.6, 1, true},
 		"exactly when it begins":   {3, 3, false},
+		"late, as a period begins": {3, 2, false},
 		"in time, for later on":    {2.6, 5, true},
 		"the renewal is the first": {2.6, 2.0, true},
 	} {
@@ -152,6 +153,22 @@ func TestTheOldShareHoldsUntilThePeriodOfTheNew(t *testing.T) {
 			}
 			s.verify(t)
 		})
+	}
+}
+
+// TestARequestThatComesLate, with the time of the period before, begins no period anew: it takes a permit of the newest one.
+func TestARequestThatComesLate(t *testing.T) {
+	const key = "key:x"
+	s := announced(t, exact(), key, 30)
+	s.ApplyAt(at(1.2), []schemas.Decision{sharing("r", key, 2, 9, 100, 60, 1)})
+	for _, step := range []struct {
+		at   float64
+		asks int
+		want int
+	}{{2.5, 60, 50}, {3.1, 30, 30}, {2.9, 10, 10}, {3.2, 60, 10}, {2.9, 9, 0}} {
+		if n, _ := ask(t, s, step.asks, step.at, key); n != step.want {
+			t.Errorf("at %v: got %d admitted, want %d", step.at, n, step.want)
+		}
 	}
 }
 
@@ -321,6 +338,7 @@ func TestSharesThatMakeNoSense(t *testing.T) {
 		"no period":           func(s *schemas.Share) { s.Period = 0 },
 		"negative period":     func(s *schemas.Share) { s.Period = -1 },
 		"endless period":      func(s *schemas.Share) { s.Period = math.MaxInt64 },
+		"too long a period":   func(s *schemas.Share) { s.Period = int64(schemas.MaxClosure) + 1 },
 		"negative permits":    func(s *schemas.Share) { s.Permits = -1 },
 		"no demand":           func(s *schemas.Share) { s.Demand = 0 },
 		"negative demand":     func(s *schemas.Share) { s.Demand = math.MinInt64 },
@@ -328,6 +346,8 @@ func TestSharesThatMakeNoSense(t *testing.T) {
 		"demand reversed":     func(s *schemas.Share) { s.DemandUntil = s.DemandFrom - 1 },
 		"demand of all times": func(s *schemas.Share) { s.DemandFrom, s.DemandUntil = math.MinInt64, math.MaxInt64 },
 		"reversed":            func(s *schemas.Share) { s.Until = s.From - 1 },
+		"of no time":          func(s *schemas.Share) { s.Until = s.From },
+		"too long":            func(s *schemas.Share) { s.Until = s.From + int64(schemas.MaxClosure) + 1 },
 		"for ever":            func(s *schemas.Share) { s.Until = math.MaxInt64 },
 		"since ever":          func(s *schemas.Share) { s.From = math.MinInt64 },
 	} {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -46,6 +47,21 @@ func TestCallersWithEqualHashesAreDistinguished(t *testing.T) {
 			}
 			if cc := tab.find(hash^1<<32, 0, id); cc != nil {
 				t.Fatalf("got %q by a hash that is not its own", id)
+			}
+		}
+	}
+}
+
+// TestCallersThatDifferInOneByteAreDistinguished, wherever the byte is, and even if their hashes are equal.
+func TestCallersThatDifferInOneByteAreDistinguished(t *testing.T) {
+	const hash = 0xdeadbeefcafef00d
+	for n := 1; n <= 50; n++ {
+		tab, id := tableFor(10), strings.Repeat("x", n)
+		tab.add(hash, 0, id)
+		for i := range n {
+			other := id[:i] + "y" + id[i+1:]
+			if cc := tab.find(hash, 0, other); cc != nil {
+				t.Fatalf("got %q for %q", cc.id(), other)
 			}
 		}
 	}
@@ -147,6 +163,12 @@ func TestMemoryOfAClosedCaller(t *testing.T) {
 	if worst > 64 {
 		t.Errorf("got %.1f bytes a closed caller, want at most 64", worst)
 	}
+	tab := s.view.Load()
+	want := len(tab.filter)*int(unsafe.Sizeof(tab.filter[0])) + len(tab.groups)*int(unsafe.Sizeof(tab.groups[0])) +
+		tab.arena.used*int(unsafe.Sizeof(*tab.arena.chunks[0]))
+	if got := s.StatusAt(at(0)).Bytes; got != want {
+		t.Errorf("got %d bytes, want all that the table takes, %d", got, want)
+	}
 	s.verify(t)
 }
 
@@ -204,6 +226,32 @@ func TestManyRulesOnOneCaller(t *testing.T) {
 		t.Errorf("got %d dropped, want %d", st.Full, 300-maxClosures)
 	}
 	s.verify(t)
+}
+
+// TestASharesCallerHasRoomForItsClosures: a share, and those that hold until it begins, take the place of the last four closures. A
+// caller with more closures than that gets no share, and all its closures hold.
+func TestASharesCallerHasRoomForItsClosures(t *testing.T) {
+	for _, closures := range []int{maxClosures - maxHeld - 1, maxClosures - maxHeld, maxClosures} {
+		s := New(exact())
+		for i := range closures {
+			s.ApplyAt(at(0), []schemas.Decision{closing(fmt.Sprint("rule", i), "key:x", 0, 10+float64(i))})
+		}
+		for i := range 9 {
+			s.ApplyAt(at(1), []schemas.Decision{sharing("shares", "key:x", 1+float64(i), 20, 100, int64(60+i), 0)})
+		}
+		want, ignored := 0, uint64(9)
+		if closures == maxClosures-maxHeld-1 {
+			want, ignored = 1, 0
+		}
+		st := s.StatusAt(at(1))
+		if st.Shares != want || st.Ignored != ignored || st.Full != 0 {
+			t.Errorf("%d closures: got %d shares, %d ignored, %d dropped, want %d, %d, none", closures, st.Shares, st.Ignored, st.Full, want, ignored)
+		}
+		if v := check(t, s, 1, "key:x"); v.Rule != fmt.Sprint("rule", closures-1) || v.RetryAfter != time.Duration(9+closures-1)*time.Second {
+			t.Errorf("%d closures: got %+v, want closed by the last of them", closures, v)
+		}
+		s.verify(t)
+	}
 }
 
 // A caller that a decision opens may have no closure in force any more. Then the rebuild that makes room for the change has
