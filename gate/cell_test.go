@@ -212,14 +212,23 @@ func TestCellsAreReusedAfterAWhile(t *testing.T) {
 		if got, ok := cs.alloc(1, 0); got != i || !ok {
 			t.Fatalf("got cell %d, %v, want %d", got, ok, i)
 		}
+		if want := int(i/cellsPerChunk+1) * cellsPerChunk * cellSize; cs.bytes() != want {
+			t.Fatalf("got %d bytes for %d cells, want %d", cs.bytes(), i+1, want)
+		}
+	}
+	for i := range uint32(maxShares) {
+		if !cs.at(i).spend(9, 1, 1) {
+			t.Fatalf("got no permit of cell %d: another cell has spent it", i)
+		}
 	}
 	if _, ok := cs.alloc(1, 0); ok || cs.inUse() != maxShares || cs.bytes() != maxShares*cellSize {
 		t.Errorf("got a cell too many: %d in use, %d bytes", cs.inUse(), cs.bytes())
 	}
-	cs.at(77).spend(9, 1, 1)
 	cs.free(77, 100)
-	if _, ok := cs.alloc(1, 100+reuseAfter-1); ok {
-		t.Error("got a cell again at once")
+	for _, now := range []int64{100, 100 + reuseAfter - 1} {
+		if _, ok := cs.alloc(1, now); ok {
+			t.Errorf("got a cell again %d ns after it was freed", now-100)
+		}
 	}
 	if i, ok := cs.alloc(1, 100+reuseAfter); i != 77 || !ok || cs.at(77).spent.Load() != 0 || cs.inUse() != maxShares {
 		t.Errorf("got cell %d, %v, want 77, as new", i, ok)

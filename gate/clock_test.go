@@ -87,6 +87,64 @@ func TestACoarseAnswerKeepsToTheMode(t *testing.T) {
 	})
 }
 
+// A share's period may begin between two beats of the coarse clock. Its permits can be spent from then on, whatever the other
+// callers of the request are.
+func TestAPeriodBeginsBetweenTwoBeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(exact())
+		g, start := s.Gate("key"), time.Now()
+		const from = 2*time.Second + clockBeat/2
+		shares := &schemas.Share{ // a permit a period: nobody has measured the demand
+			From: start.Add(from).UnixNano(), Until: start.Add(time.Hour).UnixNano(), Period: int64(time.Second),
+			Permits: 10, Demand: 1, DemandFrom: start.Add(-time.Second).UnixNano(), DemandUntil: start.UnixNano(),
+		}
+		for _, id := range []string{"alone", "first", "second"} {
+			d := decision("r", start, start)
+			d.Caller.ID, d.Share = id, shares
+			s.Apply([]schemas.Decision{d})
+		}
+		s.Apply([]schemas.Decision{shadowed(decision("r", start, start.Add(time.Hour)))})
+		stop := running(t, s)
+		defer stop()
+		for period := range 3 {
+			<-time.After(time.Until(start.Add(from + time.Duration(period)*time.Second + 1)))
+			for _, ids := range [][]string{{"alone"}, {"first", "second", "abc"}} {
+				for n, want := range []bool{false, true} {
+					if v := s.Check(callersOf2(g, ids...)); v.Closed != want {
+						t.Errorf("period %d, %v, request %d: got %+v, want closed %v", period, ids, n, v, want)
+					}
+				}
+			}
+		}
+	})
+}
+
+// A closure begins or ends when the clock is late by exactly the time for which it is trusted.
+func TestAClockThatIsAsLateAsItMayBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(exact())
+		g, now := s.Gate("key"), time.Now()
+		for id, d := range map[string]schemas.Decision{
+			"begins": decision("r", now, now.Add(time.Hour)), "ends": decision("r", now.Add(-time.Hour), now),
+			"lasts": decision("r", now.Add(-time.Hour), now.Add(time.Hour)),
+		} {
+			d.Caller.ID = id
+			s.ApplyAt(now.Add(-time.Minute), []schemas.Decision{d})
+		}
+		s.clock.unix.Store(now.Add(-clockSlack).UnixNano())
+		for id, want := range map[string]bool{"begins": true, "ends": false, "lasts": true} {
+			if closed, v := g.Closed(id), s.Check(callersOf2(g, id)); closed != want || v.Closed != want {
+				t.Errorf("%s: got closed %v and %+v, want closed %v", id, closed, v, want)
+			}
+			for i, ids := range [][]string{{id, "lasts"}, {"lasts", id}} {
+				if v := s.Check(callersOf2(g, ids...)); v.ClosedFor(i) != want || !v.ClosedFor(1-i) {
+					t.Errorf("%v: got %+v, want %s closed %v", ids, v, id, want)
+				}
+			}
+		}
+	})
+}
+
 // A clock that is late by anything up to clockSlack changes no answer; one that is later may, and CheckAt never.
 func TestALateClockChangesNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -86,9 +86,11 @@ func TestReadersWhileTheWriterChangesEverything(t *testing.T) {
 	t.Logf("%d questions of each kind, %d rebuilds", asked.Load(), s.Status().Rebuilds)
 }
 
-func callersOf2(g *Gate, id string) *Callers {
+func callersOf2(g *Gate, ids ...string) *Callers {
 	var c Callers
-	c.Add(g, id)
+	for _, id := range ids {
+		c.Add(g, id)
+	}
 	return &c
 }
 
