@@ -234,6 +234,9 @@ func TestSendersThatCannotBeRead(t *testing.T) {
 			}
 		})
 	}
+	if err := newDedupe(1).restore(source, (&sender{highestSeq: math.MaxInt64, bitmap: 1}).value(), 1); err != nil {
+		t.Errorf("the largest offset: got %v, want it read", err)
+	}
 	d := newDedupe(1)
 	if err := d.restore(id.key(), good, 7); err != nil {
 		t.Fatal(err)

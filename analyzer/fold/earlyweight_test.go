@@ -69,6 +69,7 @@ func TestClosesByDemand(t *testing.T) {
 			{900 * ms, "admitted", 5, ""}, {990 * ms, "early", 4, ""}, {1010 * ms, "admitted", 9, ""}, {1020 * ms, "early", 1, "r closed 2s"},
 		}},
 		"alone they are nothing: who was never admitted is not known": {[]string{fixed}, []said{{sec, "early", 50, ""}, {sec, "admitted", 1, ""}}},
+		"nor when nothing of what was admitted can matter any more":   {[]string{log}, []said{{sec, "admitted", 1, ""}, {11 * sec, "early", 10, ""}}},
 		"a sliding window opens when what was admitted leaves": {[]string{sliding}, []said{
 			{500 * ms, "admitted", 5, ""}, {1500 * ms, "admitted", 3, ""}, {1600 * ms, "early", 2, "r closed 11s"},
 		}},
@@ -234,8 +235,13 @@ func TestDemandAgainstAListOfEntries(t *testing.T) {
 		d := earlyWeight{newest: math.MinInt64 / 4}
 		for range rapid.IntRange(1, 30).Draw(t, "entries") {
 			at, weight := rapid.Int64Range(-20*slot, 20*slot).Draw(t, "at"), rapid.Int64Range(1, 9).Draw(t, "weight")
-			if d.add(slot, at, weight) {
-				all = append(all, added{integer.FloorDiv(at, slot), weight})
+			n := integer.FloorDiv(at, slot)
+			young := n > d.newest-earlySlots
+			if d.add(slot, at, weight) != young {
+				t.Fatalf("slot %d after %d: got added %v, want %v", n, d.newest, !young, young)
+			}
+			if young {
+				all = append(all, added{n, weight})
 			}
 			now, start := at+rapid.Int64Range(-slot, 10*slot).Draw(t, "asked at"), at-rapid.Int64Range(-slot, 10*slot).Draw(t, "start")
 			var want int64

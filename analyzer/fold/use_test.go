@@ -52,7 +52,11 @@ func TestARuleThatCountsNothingIsFound(t *testing.T) {
 		t.Errorf("before anything came: got\n%s\nwant all four rules", got)
 	}
 	entry("ip", "GET /x", 1)
-	entry("ip_route", "GET /x\n", 9)
+	entry("ip_route", "GET /x\n", 1)
+	if got := unusedTexts(set, 1, f); !strings.Contains(got, "rule search: no resource of 1 requests") {
+		t.Errorf("after one request, without patience: got\n%s\nwant the patterns of rule search", got)
+	}
+	entry("ip_route", "GET /x\n", 8)
 	got := unusedTexts(set, 10, f)
 	want := `rule per-key counts callers of kind "key", and none have come: kinds are those of a server's Callers, or of --callers and mappings
 rule errors counts responses of callers of kind "ip", and none have come: servers send them with record.Options{Responses: true}, ingest unless its mapping has responses: false; kinds are those of a server's Callers, or of --callers and mappings`

@@ -141,6 +141,28 @@ func TestADroppedRowIsNotPredicted(t *testing.T) {
 	}
 }
 
+// TestARowIsPredictedOnceInABatch: however many of its entries came.
+func TestARowIsPredictedOnceInABatch(t *testing.T) {
+	rule := foldtest.Rules(t, "{name: r, callers: key, limit: 100, window: 1s, algorithm: fixed}").Rules[0]
+	reads := make(map[uint32]int)
+	p := New(Options{MaxPredict: rules.PredictEarly, LagCap: DefaultLagCap}, func(row uint32) Row {
+		reads[row]++
+		return Row{Rule: rule, ID: "a", Limit: 100}
+	})
+	p.Measure(0, 50*millisecond, 0)
+	for range 10 {
+		for row := range uint32(3) {
+			p.Admitted(&Sent{Row: row, Rule: rule, Limit: 100, Weight: 1, Total: 60, Near: true})
+		}
+	}
+	p.TakePlans(0, 0)
+	for row := range uint32(3) {
+		if reads[row] != 2 { // once more to see whether it is still near its limit
+			t.Errorf("row %d was read %d times, want 2", row, reads[row])
+		}
+	}
+}
+
 // TestNothingIsPlannedWhenTheLagIsUnknown: a caller is about to fill its window, and is predicted until the newest measurement of the lag is
 // 10 s old.
 func TestNothingIsPlannedWhenTheLagIsUnknown(t *testing.T) {
