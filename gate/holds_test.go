@@ -40,6 +40,11 @@ func TestASetSaysWhatItHoldsAboutACaller(t *testing.T) {
 			t.Errorf("got %+v, want a closure in force and a predicted one", h)
 		}
 	}
+	for i, want := range [][2]float64{{0, 10}, {20, 21}} {
+		if h := byRule["r"][i]; !h.CloseAt.Equal(at(want[0])) || !h.Until.Equal(at(want[1])) {
+			t.Errorf("got %+v, want it from %v to %v s", h, want[0], want[1])
+		}
+	}
 	if h := byRule["s"][0]; h.Mode != schemas.ModeShadow || !h.InForce(at(1)) || h.Partition.Freshness != Cold || !h.Until.Equal(at(30)) {
 		t.Errorf("got %+v, want a shadow closure of a cold partition", h)
 	}
@@ -48,8 +53,10 @@ func TestASetSaysWhatItHoldsAboutACaller(t *testing.T) {
 			t.Errorf("under the policy open a stale closure is ignored: got %+v", h)
 		}
 	}
-	if got := s.Holds(key, at(25)); len(got) != 1 || got[0].Rule != "s" {
-		t.Errorf("what is over is not held: got %+v", got)
+	for _, now := range []float64{21, 25} {
+		if got := s.Holds(key, at(now)); len(got) != 1 || got[0].Rule != "s" {
+			t.Errorf("at %v s: what is over is not held: got %+v", now, got)
+		}
 	}
 	if got := s.Holds(other, at(1)); len(got) != 1 || got[0].Rule != "r" {
 		t.Errorf("an address: got %+v", got)

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"math"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -124,6 +125,9 @@ func TestClosedSeesStaleDecisionsWithoutATick(t *testing.T) {
 	if !g.Closed("x") || !s.Check(c).Stale || !s.CheckAt(c, time.Time{}).Stale {
 		t.Error("got open, want refused: the only partition is stale")
 	}
+	if !s.Gate("ip").ClosedAddr(netip.MustParseAddr("203.0.113.9")) {
+		t.Error("an address: got open, want refused")
+	}
 	s.SetMode(Shadow)
 	if v := s.Check(callersOf(s, "key", "x")); g.Closed("x") || v.Closed || !v.Shadow {
 		t.Errorf("mode shadow: got %+v, want admitted and flagged", v)
@@ -131,6 +135,25 @@ func TestClosedSeesStaleDecisionsWithoutATick(t *testing.T) {
 	s.SetMode(Off)
 	if v := s.Check(callersOf(s, "key", "x")); g.Closed("x") || v.Closed || v.Shadow {
 		t.Errorf("mode off: got %+v, want nothing", v)
+	}
+}
+
+// TestHoldRefusesNobodyElse: while decisions are stale, callers without a closure stay open, whoever asks and how.
+func TestHoldRefusesNobodyElse(t *testing.T) {
+	s := New(Options{Logger: quiet(), StaleAfter: time.Nanosecond})
+	s.Partitions(1)
+	s.Heartbeat(schemas.Heartbeat{}, time.Now().Add(-time.Millisecond))
+	closeNow(s, "key", "x")
+	closeNow(s, "ip", "203.0.113.9")
+	keys, ips := s.Gate("key"), s.Gate("ip")
+	if !keys.Closed("x") || !ips.Closed("203.0.113.9") {
+		t.Error("got a closed caller open")
+	}
+	for i := range 1000 { // some of them pass the filter
+		addr := netip.AddrFrom4([4]byte{192, 0, byte(i >> 8), byte(i)})
+		if keys.Closed(addr.String()) || ips.ClosedAddr(addr) || s.Check(callersOf2(ips, addr.String())).Closed {
+			t.Fatalf("got %s closed, want open", addr)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 	"math"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -173,6 +174,73 @@ func TestDecisionsThatMakeNoSense(t *testing.T) {
 				t.Errorf("got %+v, want the bad one dropped and the good one applied", st)
 			}
 		})
+	}
+}
+
+// TestDecisionsAtTheirBounds are applied: the longest name of a rule, and the shortest and the longest next closure.
+func TestDecisionsAtTheirBounds(t *testing.T) {
+	for name, change := range map[string]func(*schemas.Decision){
+		"long rule":   func(d *schemas.Decision) { d.Rule = strings.Repeat("r", maxRule) },
+		"long id":     func(d *schemas.Decision) { d.Caller.ID = strings.Repeat("x", schemas.MaxCallerID) },
+		"next, short": func(d *schemas.Decision) { d.Next = schemas.Span{CloseAt: d.Until, Until: d.Until + 1} },
+		"next, long": func(d *schemas.Decision) {
+			d.Next = schemas.Span{CloseAt: d.Until, Until: d.Until + int64(schemas.MaxClosure)}
+		},
+		"first one short": func(d *schemas.Decision) { d.Until = d.CloseAt + 1 },
+	} {
+		s, d := New(exact()), closing("r", "key:x", 0, 10)
+		change(&d)
+		s.ApplyAt(at(0), []schemas.Decision{d})
+		if v := check(t, s, 0, d.Caller.String()); !v.Closed || v.Rule != d.Rule || s.Status().Invalid != 0 {
+			t.Errorf("%s: got %+v, want closed", name, v)
+		}
+	}
+}
+
+// TestNothingIsHeldOfAnOpening, in whatever form it comes: it takes no room, and no one who looks into the gates sees a closure.
+func TestNothingIsHeldOfAnOpening(t *testing.T) {
+	for _, span := range [][2]float64{{0, 0}, {5, 5}, {5, 4}, {5, -5}, {-5, 1}} { // seconds after noon; it is applied at 1 s
+		s := New(exact())
+		s.ApplyAt(at(0), []schemas.Decision{closing("r", "key:x", 0, 10), closing("other", "key:x", 0, 20)})
+		s.ApplyAt(at(1), []schemas.Decision{closing("r", "key:x", span[0], span[1]), closing("r", "key:y", span[0], span[1])})
+		x, y := s.Holds(schemas.Caller{Kind: "key", ID: "x"}, at(0)), s.Holds(schemas.Caller{Kind: "key", ID: "y"}, at(0))
+		if len(x) != 1 || x[0].Rule != "other" || len(y) != 0 || s.Status().Closed != 1 {
+			t.Errorf("opened from %v to %v s: got %+v and %+v, want the closure of the other rule alone", span[0], span[1], x, y)
+		}
+	}
+}
+
+// TestOnlyAddressesAreReadAsAddresses: decisions may write an address in any form. Other kinds have texts that only look like
+// addresses.
+func TestOnlyAddressesAreReadAsAddresses(t *testing.T) {
+	s := New(Options{Logger: quiet()})
+	closeNow(s, "ip", "::ffff:203.0.113.9", "2001:DB8:0:0::", "no address")
+	closeNow(s, "key", "2001:DB8:0:0::")
+	ips, keys := s.Gate("ip"), s.Gate("key")
+	for id, want := range map[string]bool{"203.0.113.9": true, "2001:db8::1": true, "no address": true, "203.0.113.10": false, "another": false} {
+		if got := ips.Closed(id); got != want {
+			t.Errorf("%s: got closed %v, want %v", id, got, want)
+		}
+	}
+	for id, want := range map[string]bool{"2001:DB8:0:0::": true, "2001:db8::": false} {
+		if got := keys.Closed(id); got != want {
+			t.Errorf("the key %s: got closed %v, want %v", id, got, want)
+		}
+	}
+	if ips.ClosedAddr(netip.Addr{}) {
+		t.Error("got no address closed")
+	}
+}
+
+// TestDecidedIsWhenDecisionsCame last, and not when somebody had none.
+func TestDecidedIsWhenDecisionsCame(t *testing.T) {
+	s := New(exact())
+	if s.ApplyAt(at(1), nil); !s.Status().Decided.IsZero() {
+		t.Errorf("got %v before the first decision, want no time", s.Status().Decided)
+	}
+	s.ApplyAt(at(2), []schemas.Decision{closing("r", "key:x", 0, 10)})
+	if s.ApplyAt(at(3), nil); !s.Status().Decided.Equal(at(2)) {
+		t.Errorf("got %v, want when the decision came", s.Status().Decided)
 	}
 }
 

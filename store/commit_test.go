@@ -76,3 +76,17 @@ func files(t *testing.T, dir, pattern string) (all []os.FileInfo) {
 	}
 	return all
 }
+
+// TestAFullDiskSaysHowMuchIsFree, in MiB, and how much a commit wants.
+func TestAFullDiskSaysHowMuchIsFree(t *testing.T) {
+	s := open(t, t.TempDir())
+	s.minFree = 1 << 60
+	err := s.Commit(Checkpoint{Next: 1}, nil)
+	var free, want int64
+	if _, scanErr := fmt.Sscanf(fmt.Sprint(err), ErrNoSpace.Error()+": got %d MiB free, want %d", &free, &want); scanErr != nil || want != 1<<40 {
+		t.Errorf("got %v (%v), want 2^40 MiB wanted", err, scanErr)
+	}
+	if there, err := freeBytes(s.dir); err != nil || free < there>>20*3/4 || free > there>>20*5/4 {
+		t.Errorf("got %d MiB free, want some %d (%v)", free, there>>20, err)
+	}
+}

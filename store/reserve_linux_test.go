@@ -162,3 +162,36 @@ func TestReserve(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestOnlyWhatIsWrittenThroughAMapGetsBlocks: a file that is mapped to be read, or mapped so that writes stay in memory, keeps its
+// holes.
+func TestOnlyWhatIsWrittenThroughAMapGetsBlocks(t *testing.T) {
+	const size = 1 << 20
+	for name, test := range map[string]struct {
+		prot, flags int
+		blocks      int64
+	}{
+		"to write":           {unix.PROT_READ | unix.PROT_WRITE, unix.MAP_SHARED, size / 512},
+		"to read":            {unix.PROT_READ, unix.MAP_SHARED, 0},
+		"to write in memory": {unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE, 0},
+	} {
+		f, err := os.Create(filepath.Join(t.TempDir(), "file"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Truncate(size); err != nil {
+			t.Fatal(err)
+		}
+		b, err := unix.Mmap(int(f.Fd()), 0, size, test.prot, test.flags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var st unix.Stat_t
+		if err := errors.Join(unix.Fstat(int(f.Fd()), &st), unix.Munmap(b), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if st.Blocks != test.blocks {
+			t.Errorf("%s: got %d blocks, want %d", name, st.Blocks, test.blocks)
+		}
+	}
+}
