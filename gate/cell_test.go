@@ -61,6 +61,11 @@ func TestQuotasAtTheLimits(t *testing.T) {
 		{1, 1, math.MaxInt64, quota{0, 0}},
 		{math.MaxInt64, math.MaxInt64, math.MaxInt64, quota{math.MaxUint32, 0}},
 		{math.MaxInt64, 1, 1, quota{math.MaxUint32, 0}},
+		{1 << 32, 1, 1, quota{math.MaxUint32, 0}},
+		{5 << 32, 1, 1, quota{math.MaxUint32, 0}},
+		{1<<33 - 1, 1, 1, quota{math.MaxUint32, 0}},
+		{1<<32 - 1, 1, 1, quota{math.MaxUint32, 0}},
+		{1, 3 << 40, 4 << 40, quota{0, 3 << 30}},
 	} {
 		if got := quotaOf(p.permits, p.own, p.demand); got != p.want {
 			t.Errorf("%d × %d ÷ %d: got %v, want %v", p.permits, p.own, p.demand, got, p.want)
@@ -75,6 +80,16 @@ func TestQuotasAtTheLimits(t *testing.T) {
 // TestQuotientsAreExact: the quotient by an inverse is that of a division, for every length, most of all where the next number
 // begins.
 func TestQuotientsAreExact(t *testing.T) {
+	for length := range int64(1000) {
+		for _, unit := range []int64{1, int64(time.Millisecond)} {
+			length := (length + 1) * unit
+			for _, n := range []int64{0, 1, length - 1, length, 7*length - 1, 7 * length, math.MaxInt64/length*length - 1, math.MaxInt64 / length * length} {
+				if got := quotient(n, length, inverse(length)); got != uint64(n/length) {
+					t.Fatalf("got %d / %d = %d, want %d", n, length, got, n/length)
+				}
+			}
+		}
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		length := rapid.OneOf(rapid.Int64Range(1, math.MaxInt64), rapid.Int64Range(1, 1000), rapid.Custom(func(t *rapid.T) int64 {
 			return max(1, 1<<rapid.IntRange(0, 62).Draw(t, "power")+rapid.Int64Range(-1, 1).Draw(t, "beside"))

@@ -157,12 +157,15 @@ func TestEarlyIsOfEachCaller(t *testing.T) {
 			t.Errorf("caller %d: got closed %v, early %v, want %v", i, v.ClosedFor(i), v.EarlyFor(i), want)
 		}
 	}
+	if v = check(t, s, 1, "user:v", "key:k", "ip:192.0.2.1"); v.EarlyFor(0) || v.EarlyFor(1) || !v.EarlyFor(2) {
+		t.Errorf("got %+v, want the last caller early", v)
+	}
 	s.SetMode(Shadow)
 	if v = check(t, s, 1, "ip:192.0.2.1"); v.EarlyFor(0) || v.ClosedFor(0) || !v.Shadow {
 		t.Errorf("got %+v in mode shadow, want nobody blocked", v)
 	}
-	if got := refusalsOf(s); got["b"] != [2]uint64{1, 0} || got["a"] != [2]uint64{0, 1} {
-		t.Errorf("got refusals %v, want one of each rule: early ones count as others do", got)
+	if got := refusalsOf(s); got["b"] != [2]uint64{2, 0} || got["a"] != [2]uint64{0, 1} {
+		t.Errorf("got refusals %v, want two of b and one of a: early ones count as others do", got)
 	}
 }
 

@@ -85,6 +85,28 @@ func TestClosuresHoldUnderBothSecrets(t *testing.T) {
 	}
 }
 
+// Each caller of a request is looked up under both secrets, whatever is known of those before it: one that was never closed, and one
+// that is open again.
+func TestEveryCallerIsLookedUpUnderBothSecrets(t *testing.T) {
+	s := New(Options{Logger: quiet(), IDs: schemas.IDs{Hash: hasher(t, "ba")}})
+	other := func(kind, id string) string { return hasher(t, "a").Kind(kind).ID(id) }
+	closeNow(s, "key", other("key", "opened"), other("key", "closed"))
+	closeNow(s, "tenant", other("tenant", "closed"))
+	s.Apply([]schemas.Decision{{Rule: "r", Caller: schemas.Caller{Kind: "key", ID: other("key", "opened")}, Mode: schemas.ModeEnforce}})
+	keys, tenants := s.Gate("key"), s.Gate("tenant")
+	if keys.Closed("opened") || !keys.Closed("closed") || !tenants.Closed("closed") {
+		t.Error("got the one that was opened closed, or another one open")
+	}
+	for _, first := range []string{"never closed", "opened"} {
+		var c Callers
+		c.Add(keys, first)
+		c.Add(tenants, "closed")
+		if v := s.Check(&c); v.ClosedFor(0) || !v.ClosedFor(1) || v.Caller.Kind != "tenant" {
+			t.Errorf("%s: got %+v, want it open and the tenant closed", first, v)
+		}
+	}
+}
+
 // If a caller has two closures, one under each secret, the client gets the Retry-After of the longer one.
 func TestTheStricterOfBothClosuresAnswers(t *testing.T) {
 	const key = "sk_live_1234"

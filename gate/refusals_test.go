@@ -33,6 +33,9 @@ func TestRefusalsCountByRule(t *testing.T) {
 	s.ApplyAt(at(0), []schemas.Decision{
 		closing("short", "key:a", 0, 10), closing("long", "key:a", 0, 20), shadow, both, closing("short", "key:c", 0, 10),
 	})
+	if st := s.Status(); st.Closed != 2 || st.Shadow != 1 {
+		t.Errorf("got %d callers closed and %d in shadow only, want 2 and 1", st.Closed, st.Shadow)
+	}
 	for _, step := range []struct {
 		name   string
 		mode   Mode
@@ -107,18 +110,19 @@ func TestRefusalsOfStaleDecisionsHaveNoRule(t *testing.T) {
 
 // TestRulesThatAreCountedHaveABound: whoever can write decisions can't make a server keep any number of counters.
 func TestRulesThatAreCountedHaveABound(t *testing.T) {
+	const thousand = 1000 // as Refusals says
 	s := New(exact())
-	for i := range maxCountedRules + 50 {
+	for i := range thousand + 50 {
 		s.ApplyAt(at(0), []schemas.Decision{closing(fmt.Sprint("r", i), fmt.Sprint("key:", i), 0, 1000)})
 	}
-	for i := range maxCountedRules + 50 {
+	for i := range thousand + 50 {
 		check(t, s, 1, fmt.Sprint("key:", i))
 	}
 	rules := s.Status().Refusals
-	if len(rules) != maxCountedRules+1 || rules[maxCountedRules] != (Refusals{Rule: otherRules, Refused: 50}) {
-		t.Errorf("got %d rules, the last %+v, want %d", len(rules), rules[len(rules)-1], maxCountedRules+1)
+	if len(rules) != thousand+1 || rules[thousand] != (Refusals{Rule: otherRules, Refused: 50}) {
+		t.Errorf("got %d rules, the last %+v, want %d", len(rules), rules[len(rules)-1], thousand+1)
 	}
-	if i := slices.IndexFunc(rules[:maxCountedRules], func(r Refusals) bool { return r.Refused != 1 }); i >= 0 {
+	if i := slices.IndexFunc(rules[:thousand], func(r Refusals) bool { return r.Refused != 1 }); i >= 0 {
 		t.Errorf("got %+v, want one refusal", rules[i])
 	}
 }

@@ -140,6 +140,15 @@ func TestVerdictOfSeveralCallers(t *testing.T) {
 	}
 }
 
+// TestACallerThatWasOpenedHidesNoOther: the filter still knows it.
+func TestACallerThatWasOpenedHidesNoOther(t *testing.T) {
+	s := New(exact())
+	s.ApplyAt(at(0), []schemas.Decision{closing("r", "key:opened", 0, 10), closing("r", "key:closed", 0, 10), closing("r", "key:opened", 0, 0)})
+	if v := check(t, s, 1, "key:opened", "key:closed"); v.ClosedFor(0) || !v.ClosedFor(1) {
+		t.Errorf("got %+v, want the second caller closed", v)
+	}
+}
+
 func TestDecisionsThatMakeNoSense(t *testing.T) {
 	good := closing("r", "key:x", 0, 10)
 	for name, spoil := range map[string]func(*schemas.Decision){

@@ -86,6 +86,17 @@ func TestClosuresInTime(t *testing.T) {
 			{at: 5, closed: true, rule: "b", until: 20},
 			{at: 20},
 		},
+		"one wait, in whatever order the decisions came": {
+			{at: 0, apply: one(closing("a", ip, 0, 5), closing("d", ip, 15, 20), closing("c", ip, 10, 15), closing("b", ip, 5, 10)),
+				closed: true, rule: "a", until: 20},
+			{at: 15, closed: true, rule: "d", until: 20},
+		},
+		"a shadow closure hides no enforcing one that came later": {
+			{at: 0, apply: one(shadowed(closing("s", ip, 0, 30)), closing("a", ip, 0, 5), closing("b", ip, 8, 20)),
+				closed: true, shadow: true, rule: "a", until: 5},
+			{at: 6, shadow: true, rule: "s", until: 30},
+			{at: 10, closed: true, shadow: true, rule: "b", until: 20},
+		},
 		"applying again changes nothing": {
 			{at: 0, apply: one(closing("a", ip, 0, 10), closing("a", ip, 0, 10)), closed: true, rule: "a", until: 10},
 			{at: 5, apply: one(closing("a", ip, 0, 10)), closed: true, rule: "a", until: 10},
@@ -162,6 +173,30 @@ func TestClosuresInTime(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDefaults: SECURITY.md says how many callers a Set holds, and package documentation how late it reopens and when it is stale.
+func TestDefaults(t *testing.T) {
+	o := New(Options{}).options
+	if o.MaxClosed != 1_048_576 || o.MaxJitter != 10*time.Second || o.StaleAfter != 3*time.Second || o.Logger != slog.Default() {
+		t.Errorf("got %+v", o)
+	}
+}
+
+// TestNothingToLookUp: requests cost one load until a caller is closed, unless they depend on staleness. Then there is one empty table.
+func TestNothingToLookUp(t *testing.T) {
+	for policy, want := range map[Policy]bool{Hold: false, Open: false, Closed: true} {
+		o := exact()
+		o.Stale = policy
+		s := New(o)
+		for range 3 {
+			s.ApplyAt(at(0), []schemas.Decision{closing("r", "key:x", 0, 0)})
+			s.Tick(at(0))
+		}
+		if got := s.view.Load() != nil; got != want || s.Status().Rebuilds != 0 {
+			t.Errorf("%v: got a table %v and %d rebuilds, want %v and none", policy, got, s.Status().Rebuilds, want)
+		}
 	}
 }
 

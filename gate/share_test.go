@@ -249,6 +249,54 @@ func TestPermitsAreGivenBack(t *testing.T) {
 	}
 }
 
+// TestEachShareGetsItsPermitBack: of four callers the last one has no permit left, or the third, wherever in the request they stand.
+func TestEachShareGetsItsPermitBack(t *testing.T) {
+	callers := []string{"key:a", "key:b", "tenant:c", "tenant:d", "user:without-a-share"}
+	for poor := range 4 {
+		s := New(exact())
+		give := func(from, until, measured float64) {
+			for i, c := range callers[:4] {
+				permits := int64(10)
+				if i == poor {
+					permits = 3
+				}
+				s.ApplyAt(at(measured), []schemas.Decision{sharing(fmt.Sprint("r", i), c, from, until, permits, 60, measured)})
+			}
+		}
+		give(100, 101, 0)
+		ask(t, s, 60, 0.5, callers...)
+		give(2, 9, 1)
+		if n, v := ask(t, s, 20, 2.5, callers...); n != 3 || !v.ClosedFor(poor) || v.Rule != fmt.Sprint("r", poor) {
+			t.Errorf("caller %d: got %d admitted, %+v, want its 3 permits", poor, n, v)
+		}
+		for i, c := range callers[:4] {
+			want := 7
+			if i == poor {
+				want = 0
+			}
+			if n, _ := ask(t, s, 20, 2.6, "user:without-a-share", c); n != want {
+				t.Errorf("caller %d refuses: got %d admitted of caller %d, want the %d permits that are left", poor, n, i, want)
+			}
+		}
+	}
+}
+
+// TestWhatIsAdmittedInShadowIsDemandOfAll: a share that would refuse hides nothing of the caller after it.
+func TestWhatIsAdmittedInShadowIsDemandOfAll(t *testing.T) {
+	const key, tenant = "key:x", "tenant:t"
+	s := New(exact())
+	s.SetMode(Shadow)
+	s.ApplyAt(at(0), []schemas.Decision{sharing("none", tenant, 0, 1, 0, 1, 0), sharing("r", key, 100, 101, 1, 1, 0)})
+	if n, v := ask(t, s, 30, 0.5, tenant, key); n != 30 || !v.Shadow || v.Rule != "none" {
+		t.Errorf("got %d admitted, %+v, want all of them, and what would have refused", n, v)
+	}
+	s.SetMode(Enforce)
+	s.ApplyAt(at(1.2), []schemas.Decision{sharing("r", key, 2, 4, 100, 60, 1)})
+	if n, _ := ask(t, s, 60, 2.5, key); n != 50 {
+		t.Errorf("got %d admitted, want 50 by the demand of 30 of 60", n)
+	}
+}
+
 // TestWhatAnotherCallerIsRefusedIsNoDemand: the recorder does not record such a request for the caller with the share.
 func TestWhatAnotherCallerIsRefusedIsNoDemand(t *testing.T) {
 	const key, tenant = "key:x", "tenant:t"
@@ -329,6 +377,26 @@ func TestStaleGatesAndShares(t *testing.T) {
 		}
 		if n, _ := ask(t, s, 50, 7.5, "key:x"); n != want {
 			t.Errorf("%v: got %d admitted while stale, want %d", policy, n, want)
+		}
+	}
+}
+
+// TestClosedOfACallerWithAShareWhileStale: the policies say the same to who asks a Gate.
+func TestClosedOfACallerWithAShareWhileStale(t *testing.T) {
+	for policy, want := range map[Policy]bool{Hold: false, Open: false, Closed: true} {
+		o := exact()
+		o.Stale, o.StaleAfter = policy, time.Nanosecond
+		s, now := New(o), time.Now()
+		s.Partitions(1)
+		s.Heartbeat(schemas.Heartbeat{}, now.Add(-time.Millisecond))
+		d := decision("r", now, now)
+		d.Share = &schemas.Share{
+			From: now.UnixNano(), Until: now.Add(time.Hour).UnixNano(), Period: int64(time.Hour), Permits: 1, Demand: 1,
+			DemandFrom: now.Add(-time.Second).UnixNano(), DemandUntil: now.UnixNano(),
+		}
+		s.Apply([]schemas.Decision{d})
+		if got := s.Gate("key").Closed("abc"); got != want {
+			t.Errorf("%v: got closed %v with a permit left, want %v", policy, got, want)
 		}
 	}
 }

@@ -99,3 +99,62 @@ func TestSharesThatDifferAreToldApart(t *testing.T) {
 		}
 	}
 }
+
+// TestASharesEndIsItsEnd: a share that is over when its decision comes, and one that another replaces before it begins, are not held.
+func TestASharesEndIsItsEnd(t *testing.T) {
+	const key = "key:x"
+	s := New(exact())
+	s.ApplyAt(at(3), []schemas.Decision{sharing("r", key, 1, 3, 100, 60, 1)})
+	if st := s.StatusAt(at(3)); st.Shares != 0 || st.Applied != 1 {
+		t.Errorf("got %+v, want no share", st)
+	}
+	for demand := range int64(3) {
+		s.ApplyAt(at(3), []schemas.Decision{sharing("r", key, 5, 9, 100, 60+demand, 1)})
+	}
+	held := s.Holds(schemas.Caller{Kind: "key", ID: "x"}, at(3))
+	if len(held) != 1 || !held[0].Share || !held[0].CloseAt.Equal(at(5)) || !held[0].Until.Equal(at(9)) {
+		t.Errorf("got %+v, want the last of the shares", held)
+	}
+	s.verify(t)
+}
+
+// TestSharesOnBothSidesOfAClosure of one caller are measured both, and both are given up with the caller.
+func TestSharesOnBothSidesOfAClosure(t *testing.T) {
+	const key = "key:x"
+	for name, end := range map[string][]schemas.Decision{
+		"opened": {closing("a", key, 0, 0), closing("b", key, 0, 0)},
+		"swept":  nil,
+	} {
+		s := New(exact())
+		s.ApplyAt(at(0), []schemas.Decision{
+			sharing("a", key, 100, 110, 1, 1, 0), closing("later", key, 100, 110), sharing("b", key, 100, 110, 1, 1, 0),
+		})
+		ask(t, s, 30, 0.5, key)
+		s.ApplyAt(at(1.2), []schemas.Decision{sharing("b", key, 2, 9, 100, 60, 1)})
+		if n, _ := ask(t, s, 60, 2.5, key); n != 50 {
+			t.Errorf("%s: got %d admitted, want 50: half of the demand of b was here", name, n)
+		}
+		s.ApplyAt(at(3), end)
+		s.Tick(at(3))
+		if end == nil {
+			s.Tick(at(200))
+		}
+		if st := s.Status(); st.Shares != 0 {
+			t.Errorf("%s: got %d shares, want none", name, st.Shares)
+		}
+		s.verify(t)
+	}
+}
+
+// TestMemoryDoesNotGrowWithRenewals: each renewal of a share takes the place of an older one.
+func TestMemoryDoesNotGrowWithRenewals(t *testing.T) {
+	s := New(exact())
+	for i := range 5000 {
+		now := float64(i)
+		s.ApplyAt(at(now), []schemas.Decision{sharing("r", "key:x", now+1, now+5, 100, 60, now)})
+	}
+	if st := s.Status(); st.Bytes > cellsPerChunk*cellSize+256<<10 || st.Shares != 1 {
+		t.Errorf("got %d bytes for %d shares, want at most 256 KiB and the cells", st.Bytes, st.Shares)
+	}
+	s.verify(t)
+}

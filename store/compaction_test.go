@@ -343,6 +343,42 @@ func TestChurnTakesNoMoreDisk(t *testing.T) {
 	closeChecked(t, s)
 }
 
+// A commit does a part of the work: it compacts buckets that are due until their bytes are the budget, and one at least.
+func TestACompactionKeepsToItsBudget(t *testing.T) {
+	s := open(t, t.TempDir())
+	var changes []Change
+	for i := range 40 * buckets {
+		changes = append(changes, put(fmt.Sprint("key-", i), strings.Repeat("v", 150)))
+	}
+	pages := s.pack(&s.last, changes, 1<<24) // as a commit does that compacts nothing
+	if err := s.db.Update(func(txn *badger.Txn) error { return s.write(txn, &s.last, pages) }); err != nil {
+		t.Fatal(err)
+	}
+	s.bucketHash.stored = true
+	for _, p := range pages {
+		s.buckets[p.bucket].add(page{number: s.number, size: len(p.content)})
+		s.number++
+	}
+	due := func() (n int) {
+		for i := range s.buckets {
+			if s.buckets[i].isDue() {
+				n++
+			}
+		}
+		return n
+	}
+	before := due()
+	for budget, want := range map[int]int{1: 1, 0: 0, -1: 0} {
+		was := due()
+		if err := s.compact(budget); err != nil || was-due() != want {
+			t.Errorf("a budget of %d bytes: got %v and %d buckets compacted, want %d", budget, err, was-due(), want)
+		}
+	}
+	if before < buckets/2 || due() != before-1 {
+		t.Errorf("got %d buckets due and then %d, want most, and one less", before, due())
+	}
+}
+
 // If the disk has no room for a compaction, it waits until the disk has. That is no error: the commit before it is on disk. If
 // Commit returned an error, the owner would commit the changes twice.
 func TestACompactionWaitsForRoom(t *testing.T) {

@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/pb"
 	"github.com/dgraph-io/badger/v4/y"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/509da70d/floodgate/deploy/testenv"
 )
@@ -235,6 +237,27 @@ func TestTooFewFilesAreNoDamage(t *testing.T) {
 	for _, err := range []error{badgers(errors.New("checksum mismatch")), fs.ErrNotExist, syscall.EIO, io.ErrUnexpectedEOF} {
 		if got := damage("badger", err); !errors.Is(got, ErrCorrupt) {
 			t.Errorf("%v: got %v, want %v", err, got, ErrCorrupt)
+		}
+	}
+}
+
+// Badger knows two kinds of checksums. It panics on any other.
+func TestKindsOfChecksums(t *testing.T) {
+	data := []byte("data")
+	for algorithm, want := range map[pb.Checksum_Algorithm]bool{pb.Checksum_CRC32C: true, pb.Checksum_XXHash64: true, 7: false} {
+		sum := pb.Checksum{Algo: algorithm}
+		if want {
+			sum.Sum = y.CalculateChecksum(data, algorithm)
+		}
+		b, err := proto.Marshal(&sum)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := verifySum(data, b); (err == nil) != want {
+			t.Errorf("%v: got %v, want it to be right: %v", algorithm, err, want)
+		}
+		if err := verifySum([]byte("other"), b); err == nil {
+			t.Errorf("%v: got no error for other data", algorithm)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/binary"
 	"strings"
 	"testing"
 )
@@ -46,12 +47,13 @@ func TestEveryTruncationOfAPageIsRefused(t *testing.T) {
 		}
 	}
 	for name, content := range map[string]string{
-		"a key of 2^63 bytes":     "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
-		"a length without an end": strings.Repeat("\xff", 11),
-		"a key that is too long":  "\x81\x20" + strings.Repeat("k", maxKey+1) + "\x01",
-		"a value of 2^64-2 bytes": "\x01k\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
-		"a value beyond the page": "\x01k\x03v",
-		"no value":                "\x01k",
+		"a key of 2^63 bytes":      "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
+		"a length without an end":  strings.Repeat("\xff", 11),
+		"a key that is too long":   "\x81\x20" + strings.Repeat("k", maxKey+1) + "\x01",
+		"a value of 2^64-2 bytes":  "\x01k\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+		"a value beyond the page":  "\x01k\x03v",
+		"a value that is too long": "\x01k" + string(binary.AppendUvarint(nil, maxValue+2)) + strings.Repeat("v", maxValue+1),
+		"no value":                 "\x01k",
 	} {
 		if key, value, _, err := cutRow([]byte(content)); err == nil {
 			t.Errorf("%s: got %.10q and %.10q", name, key, value)

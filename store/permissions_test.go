@@ -75,6 +75,22 @@ func TestNobodyElseReadsAStore(t *testing.T) {
 	}
 }
 
+// TestEachPermissionOfOthersIsTaken, and none of the owner's.
+func TestEachPermissionOfOthersIsTaken(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []fs.FileMode{0o601, 0o602, 0o604, 0o610, 0o620, 0o640, 0o677, 0o777, 0o400, 0o700} {
+		if err := errors.Join(os.Chmod(path, mode), removeOthers(path)); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode&0o700 {
+			t.Errorf("mode %v: got %v, %v, want %v", mode, info.Mode(), err, mode&0o700)
+		}
+	}
+}
+
 // TestLinksLeadNowhere: what a store's directory links to is not the store's.
 func TestLinksLeadNowhere(t *testing.T) {
 	dir, elsewhere := filepath.Join(t.TempDir(), "0"), filepath.Join(t.TempDir(), "other")

@@ -195,3 +195,14 @@ func TestOnlyWhatIsWrittenThroughAMapGetsBlocks(t *testing.T) {
 		}
 	}
 }
+
+// TestAWriteAheadFileHasTheBlocksOfItsStart: Badger writes there at once, through a map.
+func TestAWriteAheadFileHasTheBlocksOfItsStart(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	logs := files(t, dir, "*.mem")
+	if len(logs) != 1 || allocated(logs[0]) < 64<<10 || allocated(logs[0]) > 1<<20 {
+		t.Errorf("got %d write-ahead files, want one with some 64 KiB", len(logs))
+	}
+	closeChecked(t, s)
+}

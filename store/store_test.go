@@ -325,6 +325,30 @@ func TestCloseLeavesNothingRunning(t *testing.T) {
 	}
 }
 
+// TestOptionsOfAStore: by default a commit is on disk when Commit returns, and 128 MiB must be free.
+func TestOptionsOfAStore(t *testing.T) {
+	mine := slog.New(slog.DiscardHandler)
+	for name, test := range map[string]struct {
+		given   Options
+		synced  bool
+		minFree int64
+		logger  *slog.Logger
+	}{
+		"defaults":  {Options{}, true, 128 << 20, slog.Default()},
+		"all given": {Options{NoSync: true, MinFree: 7, Logger: mine}, false, 7, mine},
+	} {
+		s, err := Open(t.TempDir(), test.given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		badgers, ok := s.db.Opts().Logger.(logger)
+		if s.db.Opts().SyncWrites != test.synced || s.minFree != test.minFree || s.logger != test.logger || !ok || badgers.to != test.logger {
+			t.Errorf("%s: got synced %v, %d bytes free, and loggers %v and %v", name, s.db.Opts().SyncWrites, s.minFree, s.logger, badgers.to)
+		}
+		closeChecked(t, s)
+	}
+}
+
 // A kill between creating a write-ahead file and giving it its size leaves it empty, and Badger would not open.
 func TestOpenRemovesEmptyLogs(t *testing.T) {
 	dir := t.TempDir()
