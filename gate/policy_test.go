@@ -182,6 +182,11 @@ func TestFreshnessInStatus(t *testing.T) {
 	if st := s.StatusAt(at(10)); st.Cold != 0 || st.Fresh != 0 || st.Stale != 1 {
 		t.Errorf("after shrinking: got %+v, want the first only", st)
 	}
+	for _, n := range []int{0, -1} {
+		if s.Partitions(n); len(s.StatusAt(at(10)).Partitions) != 0 {
+			t.Errorf("%d partitions: got %+v, want none", n, s.StatusAt(at(10)).Partitions)
+		}
+	}
 }
 
 func TestLocalNeedsALimiter(t *testing.T) {

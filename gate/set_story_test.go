@@ -236,6 +236,11 @@ func TestOnlyAddressesAreReadAsAddresses(t *testing.T) {
 			t.Errorf("the key %s: got closed %v, want %v", id, got, want)
 		}
 	}
+	for _, id := range []string{"203.0.113.9", "2001:db8::", "no address"} {
+		if v := s.Check(callersOf2(ips, id)); v.Caller.ID != id {
+			t.Errorf("%s: got %+v, want its text as it is counted", id, v)
+		}
+	}
 	if ips.ClosedAddr(netip.Addr{}) {
 		t.Error("got no address closed")
 	}

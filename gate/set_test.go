@@ -227,7 +227,7 @@ func TestChangesOfStateAreLogged(t *testing.T) {
 		{"no heartbeat for three seconds", func() { s.Tick(at(4)) }, `level=WARN msg="gate decisions are stale" partition=1`},
 		{"nor later", func() { s.Tick(at(9)) }, ""},
 		{"as many callers as there is room for", func() { s.ApplyAt(at(9), many(0, 2, 9, 99)) }, ""},
-		{"more callers", func() { s.ApplyAt(at(9), many(2, 2, 9, 99)) }, `level=WARN msg="gate is full: new closures are dropped" closed=2`},
+		{"one caller more", func() { s.ApplyAt(at(9), many(2, 1, 9, 99)) }, `level=WARN msg="gate is full: new closures are dropped" closed=2`},
 		{"even more", func() { s.ApplyAt(at(9), many(4, 2, 9, 99)) }, ""},
 	} {
 		log.Reset()

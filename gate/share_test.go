@@ -281,19 +281,23 @@ func TestEachShareGetsItsPermitBack(t *testing.T) {
 	}
 }
 
-// TestWhatIsAdmittedInShadowIsDemandOfAll: a share that would refuse hides nothing of the caller after it.
+// TestWhatIsAdmittedInShadowIsDemandOfAll: a share that would refuse hides nothing of the callers after it.
 func TestWhatIsAdmittedInShadowIsDemandOfAll(t *testing.T) {
-	const key, tenant = "key:x", "tenant:t"
+	const key, user, tenant = "key:x", "user:u", "tenant:t"
 	s := New(exact())
 	s.SetMode(Shadow)
-	s.ApplyAt(at(0), []schemas.Decision{sharing("none", tenant, 0, 1, 0, 1, 0), sharing("r", key, 100, 101, 1, 1, 0)})
-	if n, v := ask(t, s, 30, 0.5, tenant, key); n != 30 || !v.Shadow || v.Rule != "none" {
+	s.ApplyAt(at(0), []schemas.Decision{
+		sharing("none", tenant, 0, 1, 0, 1, 0), sharing("r", user, 100, 101, 1, 1, 0), sharing("r", key, 100, 101, 1, 1, 0),
+	})
+	if n, v := ask(t, s, 30, 0.5, tenant, user, key); n != 30 || !v.Shadow || v.Rule != "none" {
 		t.Errorf("got %d admitted, %+v, want all of them, and what would have refused", n, v)
 	}
 	s.SetMode(Enforce)
-	s.ApplyAt(at(1.2), []schemas.Decision{sharing("r", key, 2, 4, 100, 60, 1)})
-	if n, _ := ask(t, s, 60, 2.5, key); n != 50 {
-		t.Errorf("got %d admitted, want 50 by the demand of 30 of 60", n)
+	s.ApplyAt(at(1.2), []schemas.Decision{sharing("r", user, 2, 4, 100, 60, 1), sharing("r", key, 2, 4, 100, 60, 1)})
+	for _, caller := range []string{user, key} {
+		if n, _ := ask(t, s, 60, 2.5, caller); n != 50 {
+			t.Errorf("%s: got %d admitted, want 50 by the demand of 30 of 60", caller, n)
+		}
 	}
 }
 

@@ -193,6 +193,21 @@ func TestMemoryDoesNotGrowUnderChange(t *testing.T) {
 	}
 }
 
+func TestMemoryDoesNotGrowWithCallersThatComeAndGo(t *testing.T) {
+	s, most := New(exact()), 0
+	for i := range 20_000 {
+		now := float64(i)
+		s.ApplyAt(at(now), []schemas.Decision{closing("r", fmt.Sprint("key:", i), now, now+60), closing("r", fmt.Sprint("key:", i-1), 0, 0)})
+		if i%50 == 0 {
+			most = max(most, s.Status().Bytes)
+		}
+	}
+	if most > 64<<10 {
+		t.Errorf("got up to %d bytes for one caller at a time, want at most 64 KiB", most)
+	}
+	s.verify(t)
+}
+
 func TestFullSetFailsOpenAndRecovers(t *testing.T) {
 	o := exact()
 	o.MaxClosed = 100
@@ -209,6 +224,24 @@ func TestFullSetFailsOpenAndRecovers(t *testing.T) {
 	s.ApplyAt(at(25), many(1000, 100, 25, 30)) // all have ended: the room is theirs, even without a Tick
 	if st := s.StatusAt(at(25)); st.Closed != 100 || st.Full != 50 {
 		t.Errorf("got %d closed, %d dropped, want 100 and still 50", st.Closed, st.Full)
+	}
+	s.verify(t)
+}
+
+// TestAFullSetIsSweptOnceASecond: whoever fills it does not make the writer look through all of it for each decision.
+func TestAFullSetIsSweptOnceASecond(t *testing.T) {
+	o := exact()
+	o.MaxClosed = 100
+	s := New(o)
+	s.ApplyAt(at(0), append(many(0, 50, 0, 10.2), many(50, 50, 0, 20)...))
+	for i, step := range []struct {
+		at   float64
+		full uint64
+	}{{10.1, 1}, {10.5, 2}, {11.09, 3}, {11.2, 3}, {11.3, 3}} {
+		s.ApplyAt(at(step.at), many(1000+i, 1, 10, 20))
+		if st := s.StatusAt(at(step.at)); st.Full != step.full {
+			t.Errorf("at %v s: got %d dropped, want %d", step.at, st.Full, step.full)
+		}
 	}
 	s.verify(t)
 }
@@ -263,8 +296,8 @@ func TestOpeningACallerThatARebuildSwept(t *testing.T) {
 		s.apply(&many(1, 1, 0, 20+rand.Float64())[0], at(1).UnixNano())
 	}
 	s.ApplyAt(at(15), many(7, 1, 0, 0))
-	if st := s.StatusAt(at(15)); st.Rebuilds == 0 || st.Closed != 1 {
-		t.Errorf("got %d rebuilds, %d closed, want the rebuild to leave the one whose closure lasts", st.Rebuilds, st.Closed)
+	if st := s.StatusAt(at(15)); st.Rebuilds != 1 || st.Closed != 1 || st.Expired != 999 {
+		t.Errorf("got %d rebuilds, %d closed, %d expired, want the rebuild to leave the one whose closure lasts", st.Rebuilds, st.Closed, st.Expired)
 	}
 	s.verify(t)
 }
