@@ -123,7 +123,14 @@ func TestFullDiskAtTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	commit(t, s, 1, put("a", "1"))
+	empty, err := Open(filepath.Join(disk, "empty"), o)
+	if err != nil {
+		t.Fatal(err)
+	}
 	fill(t, disk, 0)
+	if err := errors.Join(empty.Close(), empty.Close()); err != nil {
+		t.Errorf("close of a store without a commit: got %v, want nothing to write", err)
+	}
 	if err := s.Commit(Checkpoint{Next: 2}, nil); !errors.Is(err, ErrNoSpace) {
 		t.Errorf("commit: got %v, want %v", err, ErrNoSpace)
 	}
