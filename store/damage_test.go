@@ -301,18 +301,19 @@ func TestLoadFindsRowsThatChanged(t *testing.T) {
 		return func(txn *badger.Txn) error { return txn.Set(pageOf(number, row, value)) }
 	}
 	for name, tamper := range map[string]func(txn *badger.Txn) error{
-		"a page is gone":       func(txn *badger.Txn) error { return txn.Delete(pageA) },
-		"a row is older":       set(0, "a", "0"),
-		"a newer page is back": set(1, "a", "2"),
-		"a row is back":        set(0, "z", "1"),
-		"a row is deleted":     func(txn *badger.Txn) error { return txn.Set(pageA, appendRow(nil, []byte("a"), nil)) },
-		"a row is there twice": func(txn *badger.Txn) error { return txn.Set(pageA, slices.Repeat(rowA, 2)) },
-		"two values swapped":   func(txn *badger.Txn) error { return errors.Join(set(0, "a", "2")(txn), set(1, "b", "1")(txn)) },
-		"a page is cut short":  func(txn *badger.Txn) error { return txn.Set(pageA, rowA[:2]) },
-		"a page is empty":      func(txn *badger.Txn) error { return txn.Set(pageA, nil) },
-		"a foreign key":        func(txn *badger.Txn) error { return txn.Set([]byte("x"), nil) },
-		"a key cut short":      func(txn *badger.Txn) error { return txn.Set(pageA[:5], rowA) },
-		"no key of buckets":    func(txn *badger.Txn) error { return txn.Delete([]byte(bucketHashKey)) },
+		"a page is gone":         func(txn *badger.Txn) error { return txn.Delete(pageA) },
+		"a row is older":         set(0, "a", "0"),
+		"a newer page is back":   set(1, "a", "2"),
+		"a row is back":          set(0, "z", "1"),
+		"a row is deleted":       func(txn *badger.Txn) error { return txn.Set(pageA, appendRow(nil, []byte("a"), nil)) },
+		"a row is there twice":   func(txn *badger.Txn) error { return txn.Set(pageA, slices.Repeat(rowA, 2)) },
+		"two values swapped":     func(txn *badger.Txn) error { return errors.Join(set(0, "a", "2")(txn), set(1, "b", "1")(txn)) },
+		"a page is cut short":    func(txn *badger.Txn) error { return txn.Set(pageA, rowA[:2]) },
+		"a page has a byte more": func(txn *badger.Txn) error { return txn.Set(pageA, append(slices.Clone(rowA), 1)) },
+		"a page is empty":        func(txn *badger.Txn) error { return txn.Set(pageA, nil) },
+		"a foreign key":          func(txn *badger.Txn) error { return txn.Set([]byte("x"), nil) },
+		"a key cut short":        func(txn *badger.Txn) error { return txn.Set(pageA[:5], rowA) },
+		"no key of buckets":      func(txn *badger.Txn) error { return txn.Delete([]byte(bucketHashKey)) },
 		"another key": func(txn *badger.Txn) error {
 			return txn.Set([]byte(bucketHashKey), (&bucketHash{key: [16]byte{1}}).append(nil))
 		},

@@ -26,6 +26,13 @@ func TestQuarantineMovesAStoreAside(t *testing.T) {
 	if want := dir + ".broken-20261121T113000.000000000Z"; moved != want {
 		t.Errorf("got %s, want %s", moved, want)
 	}
+	lock, err := Lock(moved)
+	if err != nil {
+		t.Fatalf("moved aside: got %v, want it free", err)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
 	if got := open(t, dir).Checkpoint(); got != (Checkpoint{}) {
 		t.Errorf("in its place: got %+v, want a new store", got)
 	}
@@ -42,7 +49,7 @@ func TestQuarantineKeepsTheNewest(t *testing.T) {
 		t.Fatal(err)
 	}
 	var moved []string
-	for i := range maxQuarantined + 3 {
+	for i := range 6 {
 		if err := os.Mkdir(dir, 0o750); err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +62,7 @@ func TestQuarantineKeepsTheNewest(t *testing.T) {
 	for i, m := range moved {
 		_, err := os.Stat(m)
 		if removed := errors.Is(err, fs.ErrNotExist); removed != (i < 3) {
-			t.Errorf("store %d: got removed %v, want only the newest %d to stay", i, removed, maxQuarantined)
+			t.Errorf("store %d: got removed %v, want only the newest three to stay", i, removed)
 		}
 	}
 	if _, err := os.Stat(bystander); err != nil {
