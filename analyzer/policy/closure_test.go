@@ -274,3 +274,36 @@ func TestWarning(t *testing.T) {
 		t.Errorf("got %v, want none: a hundred times the limit is more than can be counted", got)
 	}
 }
+
+// TestHowLongAClosureMatters: until it ends; where closes are numbered, also until the rule forgets it, even if closes do not grow.
+func TestHowLongAClosureMatters(t *testing.T) {
+	for fields, want := range map[string]struct{ expiry, reach time.Duration }{
+		"":                 {10 * minu, 0},
+		", close_for: 30s": {10 * minu, 30 * sec},
+		", close_for: 30s, escalate: {factor: 1, max: 30s, forget: 5m}": {15 * minu, 30*sec + 5*minu},
+		", close_for: 30s, escalate: {factor: 2, max: 20m, forget: 5m}": {15 * minu, 25 * minu},
+	} {
+		r := rule(t, "limit: 10, window: 1m"+fields)
+		c := Closure{CloseAt: int64(9 * minu), Until: int64(10 * minu), Nth: 1, Peak: 10}
+		if got := c.Expiry(r); got != int64(want.expiry) || (Closure{}).Expiry(r) != math.MinInt64 {
+			t.Errorf("%q: got %v, want %v", fields, time.Duration(got), want.expiry)
+		}
+		if got := Reach(r); got != int64(want.reach) {
+			t.Errorf("%q: got a reach of %v, want %v", fields, time.Duration(got), want.reach)
+		}
+	}
+}
+
+// TestALateReportOfTheMomentOfAClose: an entry of the very time at which a caller closed counts in the peak of that close, also when the next
+// window has begun. An earlier one does not.
+func TestALateReportOfTheMomentOfAClose(t *testing.T) {
+	for late, want := range map[time.Duration]int64{500 * time.Millisecond: 3, 500*time.Millisecond - 1: 2} {
+		r := rule(t, "limit: 2, window: 1s, algorithm: fixed")
+		c := story(t, r, []step{
+			{500 * time.Millisecond, 2, Closed, sec, 1}, {1200 * time.Millisecond, 1, Same, 0, 0}, {late, 1, Same, 0, 0},
+		})
+		if c.Peak != want {
+			t.Errorf("at %v: got a peak of %d, want %d", late, c.Peak, want)
+		}
+	}
+}

@@ -37,10 +37,12 @@ func TestCross(t *testing.T) {
 		"a fraction a window":                   {"limit: 100, window: 10s, algorithm: fixed", []int64{100, 99}, 400, 9000, 1, 1400, 10_000},
 		"a calendar":                            {"limit: 100, window: hour", []int64{100, 50}, 400, 900, 1000, 450, 3600_000},
 		"slots that leave make room":            {"limit: 100, window: 1s, slots: 10", []int64{50, 60, 350, 30}, 1095, 1300, 1000, 1165, 1400},
+		"many slots later":                      {"limit: 600, window: 1s, slots: 100", nil, 400, 1300, 1000, 1000, 1450},
 		"so that it is never full":              {"limit: 300, window: 1s, slots: 10", []int64{50, 60, 350, 30}, 1050, 1300, 1000, none, 0},
 		"a log, as entries leave it":            {"limit: 100, window: 1s, algorithm: log", []int64{50, 60, 350, 30}, 1060, 1300, 1000, 1130, 1350},
 		"a log whose last entry leaves it then": {"limit: 100, window: 1s, algorithm: log", []int64{50, 60}, 1050, 1300, 1000, 1150, 2062},
 		"a bucket drains meanwhile":             {"limit: 500, window: 1s, algorithm: gcra, burst: 50", nil, 400, 900, 1000, 500, 501},
+		"a bucket that drains one a second":     {"limit: 1, window: 1s, algorithm: gcra, burst: 10", nil, 400, 2000, 20, 904, 1479},
 		"a bucket that drains as fast as that":  {"limit: 1000, window: 1s, algorithm: gcra, burst: 50", nil, 400, 900, 900, none, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

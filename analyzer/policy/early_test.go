@@ -69,6 +69,39 @@ func TestPredict(t *testing.T) {
 	}
 }
 
+// TestDemandMustRiseByMoreThanAQuarter: before that, nothing is predicted of a caller that rests.
+func TestDemandMustRiseByMoreThanAQuarter(t *testing.T) {
+	o := outlook(rule(t, "limit: 1000, window: 1s, algorithm: fixed"), 770, Lag{100 * ms, 5 * ms})
+	demand := o.Pace.Rate() * 4 / 5
+	for demand+demand/4 < o.Pace.Rate() {
+		demand++
+	}
+	if demand+demand/4 != o.Pace.Rate() {
+		t.Fatalf("got a demand of %d, which is no quarter above a whole number", o.Pace.Rate())
+	}
+	for rested, want := range map[int64]bool{demand: false, demand - 1: true} {
+		if _, news := o.Predict(Announced{Rest: 20_000 * ms, Demand: rested}); news != want {
+			t.Errorf("demand rose from %d to %d: got news %v, want %v", rested, o.Pace.Rate(), news, want)
+		}
+	}
+}
+
+// TestHowFarPredictionLooks: as far as a lag and twice its deviation after log time, however late entries come.
+func TestHowFarPredictionLooks(t *testing.T) {
+	for weight, want := range map[int64]bool{719: true, 711: false} { // full 108 ms and 112 ms after log time
+		o := outlook(rule(t, "limit: 1000, window: 1s, algorithm: fixed"), weight, Lag{100 * ms, 5 * ms})
+		var late Pace
+		for at := int64(0); at < 10_300*ms; at += 5 * ms {
+			late.Add(at, 30*ms, 10, 100*ms)
+		}
+		late.Advance(10_300*ms, 100*ms)
+		o.Pace = &late
+		if got, news := o.Predict(Announced{}); news != want {
+			t.Errorf("%d of 1000: got %+v, news %v, want %v", weight, got, news, want)
+		}
+	}
+}
+
 // TestAJumpThatFillsTheWindowWithinALag: a caller at 10 a second asks for 2000 a second for 25 ms. Its early close is announced at
 // once, and lasts for a lag and the margin; a jump that leaves time to measure it better is not.
 func TestAJumpThatFillsTheWindowWithinALag(t *testing.T) {

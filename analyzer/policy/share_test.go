@@ -125,6 +125,23 @@ func TestAShareBeginsAndEnds(t *testing.T) {
 	if since := a.s.Since(); since < begin+2*second || since > begin+4*second || !a.s.Covers(r, 1000, since) || a.s.Covers(r, 1000, since-1) {
 		t.Errorf("got permits from %v ms on", (since-begin)/ms)
 	}
+	t.Run("what it covers", func(t *testing.T) {
+		b := *a
+		b.o.Closure = Closure{CloseAt: b.o.Now, Until: b.o.Now + 100*ms, Nth: 1}
+		for total, want := range map[int64]bool{1000: true, 1010: true, 1011: false} { // 1 % more than the limit
+			if got := b.s.Covered(&b.o, total); got != want {
+				t.Errorf("%d of 1000: got covered %v, want %v", total, got, want)
+			}
+		}
+		b.o.Gates = 25
+		if !b.s.Covered(&b.o, 1025) || b.s.Covered(&b.o, 1026) {
+			t.Error("25 gates: want one request more of each covered, and no more")
+		}
+		b.o.Closure.CloseAt = b.s.Since() - 1
+		if b.s.Covered(&b.o, 1000) {
+			t.Error("got a close covered that came before the share")
+		}
+	})
 	t.Run("nobody renews it", func(t *testing.T) {
 		b := *a
 		b.o.LagCap = b.o.Lag.Mean - 1
@@ -134,6 +151,14 @@ func TestAShareBeginsAndEnds(t *testing.T) {
 		}
 		if b.ask(2000, 4000); b.s.Share(r, 1000, b.o.Now) != nil || b.s.Covers(r, 1000, b.o.Now) {
 			t.Error("got a share after its end, want none")
+		}
+		n, again := len(b.news), b.o.Now
+		b.o.LagCap = 250 * ms
+		if b.close(2).ask(2000, 500); len(b.news) != n+1 || b.inForce() {
+			t.Errorf("got news at %v, in force %v, want that gates are to measure again", b.news[n:], b.inForce())
+		}
+		if b.ask(2000, 3500); !b.inForce() || b.s.Since() < again+second {
+			t.Errorf("got permits from %v on, want them when gates have measured", b.s.Since()-again)
 		}
 	})
 	t.Run("less is demanded", func(t *testing.T) {
@@ -172,6 +197,67 @@ func TestAShareBeginsAndEnds(t *testing.T) {
 			t.Error("the share has ended, want it to go on")
 		}
 	})
+}
+
+// TestPermitsThatAreLeftOverAtOnce: the first renewal period of a share counts already, when all servers have told of it.
+func TestPermitsThatAreLeftOverAtOnce(t *testing.T) {
+	a := newAsker(rule(t, "limit: 1000, window: 1s, algorithm: fixed"), 2).close(2)
+	for !a.inForce() {
+		a.ask(2000, 10)
+	}
+	since := a.s.Since()
+	a.ask(2000, (since-a.o.Now)/ms)
+	for a.admitted = 0.4; a.inForce() && a.o.Now < since+5*second; {
+		a.ask(2000, 10)
+	}
+	if lasted := a.o.Now - since; lasted < second || lasted > second+50*ms {
+		t.Errorf("got a share that lasted %d ms, want it to end after the first second", lasted/ms)
+	}
+}
+
+// TestAnExactLogIsCoveredForAWhile: it is full for a period and a hundredth of the window at most. A caller that is closed for longer has
+// spent more than its permits.
+func TestAnExactLogIsCoveredForAWhile(t *testing.T) {
+	a := newAsker(rule(t, "limit: 1000, window: 1s, algorithm: log"), 2).close(2).ask(2000, 5000)
+	if !a.inForce() {
+		t.Fatal("got no share")
+	}
+	for length, want := range map[int64]bool{60 * ms: true, 60*ms + 1: false} { // periods are of 50 ms
+		a.o.Closure = Closure{CloseAt: a.o.Now, Until: a.o.Now + length, Nth: 1}
+		if got := a.s.Covered(&a.o, 1000); got != want {
+			t.Errorf("closed for %d ns: got covered %v, want %v", length, got, want)
+		}
+	}
+}
+
+// TestHowLongDemandIsMeasured: a second, or longer where gates hear of it late, or where few requests say what part of them each gate has.
+func TestHowLongDemandIsMeasured(t *testing.T) {
+	const short, long = "limit: 1000, window: 1s, algorithm: fixed", "limit: 1000, window: 8s, algorithm: fixed"
+	for name, test := range map[string]struct {
+		rule         string
+		lag          int64 // ms; 10 more are its margin
+		rate         int64 // a second
+		ratio, gates int64
+		want         int64 // seconds
+	}{
+		"a short lag":                            {short, 100, 2000, 2000, 2, 1},
+		"four times it are a second":             {short, 240, 2000, 2000, 2, 1},
+		"four times it are more":                 {short, 241, 2000, 2000, 2, 2},
+		"four times it are more than 2 s":        {short, 491, 2000, 2000, 2, 4},
+		"many requests":                          {long, 100, 2000, 2000, 2, 1},
+		"just as many as are needed":             {long, 100, 1600, 1100, 1, 1},
+		"one fewer":                              {long, 100, 1599, 1100, 1, 2},
+		"as many, but at two gates":              {long, 100, 1600, 1100, 2, 2},
+		"few requests: as long as a period":      {long, 100, 10, 1100, 2, 8},
+		"few requests in a period of one second": {short, 100, 10, 1100, 2, 1},
+	} {
+		r := rule(t, test.rule)
+		o := &ShareOutlook{Rule: r, Limit: r.Limit, Rate: test.rate * 1000, Gates: test.gates, Lag: Lag{Mean: test.lag * ms}}
+		s := Sharing{length: measuredFor(o, PermitsOf(r, r.Limit), test.ratio)}
+		if got := s.measuring(); got != test.want*second {
+			t.Errorf("%s: got %d ms, want %d s", name, got/ms, test.want)
+		}
+	}
 }
 
 // TestNoShareUnderTheHysteresis: whatever a caller asks for, and when, gates never get permits for one that by an independent count

@@ -142,6 +142,20 @@ func TestCalendarStories(t *testing.T) {
 	}
 }
 
+// TestALateEntryOfTheFirstMomentOfADay counts in it; one of the moment before does not, and is late.
+func TestALateEntryOfTheFirstMomentOfADay(t *testing.T) {
+	day := NewCalendar(Day, time.UTC, 1)
+	const midnight = 20_000 * 24 * 3600 * second
+	s, _ := day.Add(nil, 10, midnight+second, 1)
+	s, c := day.Add(s, 10, midnight, 1)
+	if c.Total != 2 || c.Place != Newest {
+		t.Errorf("at midnight: got %+v, want it counted", c)
+	}
+	if _, c = day.Add(s, 10, midnight-1, 1); c.Total != 2 || c.Place != Late {
+		t.Errorf("before midnight: got %+v, want it late", c)
+	}
+}
+
 func TestCalendarAtTheEndsOfTime(t *testing.T) {
 	for unit := Hour; unit <= Year; unit++ {
 		for _, name := range []string{"UTC", "Pacific/Apia", "America/St_Johns"} {

@@ -146,6 +146,25 @@ func TestCoarseOfShortStatesIsExact(t *testing.T) {
 	})
 }
 
+// TestAWaitingCallerKeepsHalfOfItsWeight: the newest half, at the time of its oldest part. Just half of it is enough.
+func TestAWaitingCallerKeepsHalfOfItsWeight(t *testing.T) {
+	const half = minute / 2
+	for name, a := range map[string]Algorithm{"sliding": NewSliding(time.Minute, 60), "log": NewLog(time.Minute)} {
+		for _, test := range []struct{ older, newer int64 }{{5, 5}, {4, 5}, {6, 5}} {
+			var s State
+			s, _ = a.Add(s, 100, second, test.older)
+			s, _ = a.Add(s, 100, half, test.newer)
+			want := State{half, test.newer}
+			if test.older > test.newer {
+				want = State{second, test.older + test.newer}
+			}
+			if got := a.Coarse().Coarsen(s, half); !slices.Equal(got, want) {
+				t.Errorf("%s, %d and then %d: got %v, want %v", name, test.older, test.newer, got, want)
+			}
+		}
+	}
+}
+
 // TestAnOffenderFillsItsHalves: a steady caller at 1.2 times its limit is seen full within one window after the limit,
 // though older halves leave early.
 func TestAnOffenderFillsItsHalves(t *testing.T) {

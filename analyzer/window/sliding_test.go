@@ -173,3 +173,10 @@ func TestSlidingStateIsShort(t *testing.T) {
 		t.Errorf("got %v after an hour of quiet, want two integers", s)
 	}
 }
+
+// TestASlidingWindowMayHaveAThousandSlots: as many as rules may ask for.
+func TestASlidingWindowMayHaveAThousandSlots(t *testing.T) {
+	if got := NewSliding(time.Second, MaxSlots).Traits().Slot; got != int64(time.Millisecond) {
+		t.Errorf("got slots of %d ns, want a millisecond", got)
+	}
+}

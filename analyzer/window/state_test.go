@@ -3,6 +3,7 @@ package window
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -34,7 +35,7 @@ func TestStatesThatAreNotValid(t *testing.T) {
 	}{
 		{NewFixed(sec), []State{{1}, {1, 0}, {1, -1}, {1, 2, -1}, {1, 0, 3}, {1, 2, 3, 4}}},
 		{NewCalendar(Day, time.UTC, 1), []State{{1}, {1, 2}, {1, 1, 1}, {2, 1, 1}, {1, 2, 0}, {1, 2, 3, 4}}},
-		{NewSliding(sec, 2), []State{{1}, {1, 0}, {1, 0, 1}, {1, 1, 0}, {1, 1, -1, 1}, {1, 1, 1, 1, 1}}},
+		{NewSliding(sec, 2), []State{{1}, {1, 0}, {1, -1}, {1, 0, 1}, {1, 1, 0}, {1, 1, -1, 1}, {1, 1, 1, 1, 1}}},
 		{NewLog(sec), []State{{1}, {1, 1}, {1, 1, 0}, {2, 1, 1}, {2, 1, 1, 1, 1}, {2, 2, 1, 1, 1}, {1, 1, 1, 1}, {0, 1, -1, 2, 1}}},
 		{NewGCRA(sec, 0), []State{{1, 2}, {1}, {1, 1, 1}}},
 		{NewLog(sec).Coarse(), []State{{1}, {1, 0}, {1, 1, 1}, {1, 1, 1, 1}, {1, 0, 2, 1}, {1, 1, 2, 0}, {1, 1, 2, 1, 3, 1}}},
@@ -89,6 +90,9 @@ func TestAStateExpiresWhenItsLastEntryCannotMatter(t *testing.T) {
 	} {
 		if got := test.a.Expiry(test.s); got != test.want {
 			t.Errorf("%T: %v: got %v, want %v", test.a, test.s, time.Duration(got), time.Duration(test.want))
+		}
+		if got := test.a.Expiry(nil); got != math.MinInt64 {
+			t.Errorf("%T: a new window expires at %d, want it expired from the first moment on", test.a, got)
 		}
 	}
 }
