@@ -136,8 +136,8 @@ func TestWhatCouldNotBeCommittedIsToldOnce(t *testing.T) {
 						t.Errorf("got event %v told by one owner alone", told[id])
 					}
 				}
-				if len(again) == 0 || len(told) > 0 && len(again) != len(told) {
-					t.Errorf("got events %v, and then %v; want the same ones", told, again)
+				if len(again) == 0 {
+					t.Error("got no event, want one of the change")
 				}
 			})
 		})
