@@ -27,6 +27,7 @@ import (
 // TestACursorIsOfOneList: that of another list, of another analyzer without the key, of this one before it started anew, one that was
 // changed, and one that is as long as a request may be.
 func TestACursorIsOfOneList(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	one, two := w.listed(clustered)
 	for i := range 5 {

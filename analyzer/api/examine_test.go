@@ -184,6 +184,7 @@ func TestTwoCallersAreNotAll(t *testing.T) {
 
 // TestEachBodyIsOneObjectOfJSON, of known fields, each once, under its own name, and not too long.
 func TestEachBodyIsOneObjectOfJSON(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	n := w.node(w.analyzer(0, 1, 2, 3), acting)
 	for _, o := range rightRequests() {

@@ -89,6 +89,7 @@ func TestEachActIsOneRecord(t *testing.T) {
 
 // TestWhatIsRefusedSaysWhatToWrite, and writes nothing.
 func TestWhatIsRefusedSaysWhatToWrite(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	n := w.node(w.analyzer(0, 1, 2, 3), acting)
 	key, until := callerBody("key", "k"), inAnHour()

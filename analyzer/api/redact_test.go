@@ -190,6 +190,7 @@ func allThatReadersAsk(t *testing.T) []readerAsks {
 // TestNoRouteShowsAReaderANeedle: with ids hidden, no answer of any route has an id, a reason, the pattern of an id, or a path. The same
 // answer has them for another role, so that each request is one that could show them.
 func TestNoRouteShowsAReaderANeedle(t *testing.T) {
+	t.Parallel()
 	nodes, reads, admin := hiding(t)
 	asked := map[string]bool{"/v1/decisions/stream": true} // the test below
 	for _, n := range nodes {
@@ -216,6 +217,7 @@ func TestNoRouteShowsAReaderANeedle(t *testing.T) {
 
 // TestNoRouteShowsAReaderANeedleWithoutOwners: nobody can be asked, so that answers are problems, or what gates hold.
 func TestNoRouteShowsAReaderANeedleWithoutOwners(t *testing.T) {
+	t.Parallel()
 	nodes, reads, _ := hiding(t)
 	n := nodes[0]
 	for _, a := range n.world.analyzers {
@@ -234,6 +236,7 @@ func TestNoRouteShowsAReaderANeedleWithoutOwners(t *testing.T) {
 
 // TestNoStreamShowsAReaderANeedle: a change has the hash of the caller.
 func TestNoStreamShowsAReaderANeedle(t *testing.T) {
+	t.Parallel()
 	nodes, reads, admin := hiding(t)
 	for _, token := range []string{reads, admin} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, nodes[0].url+"/v1/decisions/stream", nil)
@@ -262,6 +265,7 @@ func TestNoStreamShowsAReaderANeedle(t *testing.T) {
 // TestTheIdOfAnEventTellsNoCaller: the id is a hash without a key, from which a caller's address could be found by trying all. A reader
 // gets another one, which is the same at all analyzers.
 func TestTheIdOfAnEventTellsNoCaller(t *testing.T) {
+	t.Parallel()
 	nodes, reads, admin := hiding(t)
 	ids := make(map[string][]string) // by token
 	for _, n := range nodes {
@@ -287,6 +291,7 @@ func TestTheIdOfAnEventTellsNoCaller(t *testing.T) {
 
 // TestAReaderStillLearnsWhatHappens: only ids, reasons and paths are hidden.
 func TestAReaderStillLearnsWhatHappens(t *testing.T) {
+	t.Parallel()
 	nodes, reads, _ := hiding(t)
 	n := nodes[0]
 	n.token = reads

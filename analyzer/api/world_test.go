@@ -413,7 +413,7 @@ func (w *world) node(a *fakeAnalyzer, change func(*Config)) *node {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	c := Config{Address: l.Addr().String(), Logger: slog.New(slog.NewTextHandler(w.log, nil)), Acknowledge: 50 * time.Millisecond}
+	c := Config{Address: l.Addr().String(), Logger: slog.New(slog.NewTextHandler(w.log, nil)), Acknowledge: time.Millisecond}
 	if change != nil {
 		change(&c)
 	}

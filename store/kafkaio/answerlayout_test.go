@@ -32,6 +32,7 @@ func TestEachAnswerThatIsDecodedElsewhereHasALayout(t *testing.T) {
 // TestLayoutsFitWhatKafkaGoWrites fills each version of each answer at random. Its layout ends where the answer ends, and an
 // answer that was cut anywhere is refused.
 func TestLayoutsFitWhatKafkaGoWrites(t *testing.T) {
+	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))

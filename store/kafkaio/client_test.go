@@ -93,6 +93,7 @@ func TestBuffersAreTheCallersAgain(t *testing.T) {
 
 // TestSecrets reaches a broker that wants TLS and SASL, with requests and with groups, and only with the right ones.
 func TestSecrets(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewUnstartedServer(nil)
 	server.StartTLS()
 	defer server.Close()

@@ -127,6 +127,7 @@ func TestRefusalsHaveOneName(t *testing.T) {
 
 // TestErrorsAreInPlainWords: no name of a Go method, and a partition only where one was asked for.
 func TestErrorsAreInPlainWords(t *testing.T) {
+	t.Parallel()
 	c := startClient(t, Config{Brokers: []string{"127.0.0.1:1"}})
 	_, count := c.Partitions(t.Context(), "t")
 	_, create := c.EnsureTopics(t.Context(), TopicSpec{Name: "t", Partitions: 1})

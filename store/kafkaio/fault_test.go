@@ -42,6 +42,7 @@ func TestBrokerRestart(t *testing.T) {
 
 // TestBrokerAway tells what is known of a produce that met no broker.
 func TestBrokerAway(t *testing.T) {
+	t.Parallel()
 	addr := testenv.FreeAddress(t)
 	c := startClient(t, Config{Brokers: []string{addr}, Timeout: 300 * time.Millisecond})
 	for what, f := range map[string]func() error{
@@ -74,6 +75,7 @@ func TestBrokerAway(t *testing.T) {
 
 // TestBrokerComesBack uses one client throughout: what it learned while the broker was away must not stick.
 func TestBrokerComesBack(t *testing.T) {
+	t.Parallel()
 	options := embedded.Options{Dir: t.TempDir(), Listen: testenv.FreeAddress(t)}
 	b := startBroker(t, options)
 	c := startClient(t, Config{Brokers: b.Addrs(), Timeout: time.Second})
@@ -106,6 +108,7 @@ func TestBrokerComesBack(t *testing.T) {
 // TestBlackHole lets every connection fall silent, in the middle of things. Calls end with their context, and what was
 // written is unknown.
 func TestBlackHole(t *testing.T) {
+	t.Parallel()
 	var w weather
 	_, c := withTopic(t, 1, Config{Dial: w.dial, Timeout: 20 * time.Second})
 	produce(t, c, "t", 0, "before")
@@ -231,6 +234,7 @@ func TestProduceConnectionCut(t *testing.T) {
 
 // TestFetchFaults lasts through what passes, and says what does not.
 func TestFetchFaults(t *testing.T) {
+	t.Parallel()
 	b, c := withTopic(t, 1, Config{})
 	produce(t, c, "t", 0, "a", "b")
 	for _, f := range []struct {
@@ -306,6 +310,7 @@ func TestLeaderMoves(t *testing.T) {
 
 // TestFlippedBitsInFlight flips one bit of what arrives, anywhere, many times. What is delivered is always the truth.
 func TestFlippedBitsInFlight(t *testing.T) {
+	t.Parallel()
 	var w weather
 	b, c := withTopic(t, 1, Config{Dial: w.dial, Timeout: time.Second})
 	good := startClient(t, Config{Brokers: b.Addrs()})

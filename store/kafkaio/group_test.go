@@ -123,6 +123,7 @@ func TestGroupSplitsAndTakesOver(t *testing.T) {
 
 // TestCommitIsRefusedToAZombie cuts a member off without a word, until its partitions are another's.
 func TestCommitIsRefusedToAZombie(t *testing.T) {
+	t.Parallel()
 	c := groupBroker(t, 2)
 	var w weather
 	cut := startClient(t, Config{Brokers: c.config.Brokers, Dial: w.dial, Timeout: time.Second})
@@ -190,6 +191,7 @@ func TestCommitOfAnOldGeneration(t *testing.T) {
 
 // TestNextReleases holds a generation back: while the owner still works, the member has not rejoined.
 func TestNextReleases(t *testing.T) {
+	t.Parallel()
 	c := groupBroker(t, 2)
 	config := quick(c)
 	config.SessionTimeout, config.RebalanceTimeout = 5*time.Second, 5*time.Second
@@ -388,6 +390,7 @@ func TestAGroupTakesPartitionsThatAppear(t *testing.T) {
 
 // TestAGroupWithoutGrowthCheckStays: who must not read new partitions by itself, as the analyzer, is not made to.
 func TestAGroupWithoutGrowthCheckStays(t *testing.T) {
+	t.Parallel()
 	c := groupBroker(t, 2)
 	g, err := NewGroup(quick(c))
 	if err != nil {

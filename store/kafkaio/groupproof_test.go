@@ -115,6 +115,7 @@ func TestErrorsThatAreNormalInAGroupAreNotReturned(t *testing.T) {
 
 // What stays wrong is reported, and so is what goes on for too long.
 func TestAnErrorThatPreventsJoiningIsReported(t *testing.T) {
+	t.Parallel()
 	for _, code := range []kafka.Error{kafka.RebalanceInProgress, kafka.GroupAuthorizationFailed} {
 		b, c := groupCluster(t, 1)
 		answerOnce(b, kmsg.SyncGroup, 2*maxRejoins, func(r kmsg.Request) kmsg.Response {
@@ -138,6 +139,7 @@ func TestAnErrorThatPreventsJoiningIsReported(t *testing.T) {
 // TestALeaseIsProvedWhileTheGroupWaits: one member waits to join, and another holds everybody up. The first has proofs all the while,
 // and none from the moment that there is a newer generation until Next has returned it.
 func TestALeaseIsProvedWhileTheGroupWaits(t *testing.T) {
+	t.Parallel()
 	_, c := groupCluster(t, 2)
 	config := quick(c)
 	config.SessionTimeout, config.RebalanceTimeout = 20*time.Second, 20*time.Second

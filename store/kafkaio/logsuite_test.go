@@ -64,6 +64,7 @@ func TestLogInMemory(t *testing.T) {
 }
 
 func TestLogEmbedded(t *testing.T) {
+	t.Parallel()
 	b, err := embedded.Start(embedded.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -92,6 +92,7 @@ func testBatchInPieces(t *testing.T, c *Client, topic string) {
 // TestPiecesAreFetchedOnce counts what a batch of 22 MB costs: one request for the whole of it, and two from its middle,
 // where the first answer is doubted. It is the same for each codec, and memory does not grow with the batch.
 func TestPiecesAreFetchedOnce(t *testing.T) {
+	t.Parallel()
 	const lines = 100_000
 	b, c := withTopic(t, 1, Config{})
 	roomyTopic(t, c, "roomy")
@@ -262,6 +263,7 @@ func FuzzStream(f *testing.F) {
 
 // TestSnappyStreamIsSnappy unpacks blocks that are longer than the window, in reads of any size.
 func TestSnappyStreamIsSnappy(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
 	noise := make([]byte, 3<<20)
 	for i := range noise {
@@ -293,6 +295,7 @@ func TestSnappyStreamIsSnappy(t *testing.T) {
 
 // TestRecordThatIsTooLongIsSkippedAlone puts a record over the cap between two others, in one batch.
 func TestRecordThatIsTooLongIsSkippedAlone(t *testing.T) {
+	t.Parallel()
 	msgs := []Message{{Value: []byte("a")}, {Value: make([]byte, 3<<20)}, {Value: []byte("b")}}
 	body := appendBatch(nil, msgs)[batchHeader:]
 	set := map[string][]byte{"none": appendBatch(nil, msgs)}
@@ -316,6 +319,7 @@ func TestRecordThatIsTooLongIsSkippedAlone(t *testing.T) {
 
 // TestUnpackingEnds at the cap on all pieces of a batch: what was read stays, and the rest is lost by number.
 func TestUnpackingEnds(t *testing.T) {
+	t.Parallel()
 	const records = 100_000
 	body := appendBatch(nil, slices.Repeat([]Message{{Value: make([]byte, 100)}}, records))[batchHeader:]
 	for name, c := range codecs {

@@ -18,6 +18,7 @@ import (
 
 // TestEmbedded and TestApacheKafka run the same suite: what holds on the embedded broker must hold on Apache Kafka.
 func TestEmbedded(t *testing.T) {
+	t.Parallel()
 	suite(t, startBroker(t, embedded.Options{}).Addrs(), false)
 }
 

@@ -108,6 +108,7 @@ func TestLayout(t *testing.T) {
 
 // TestCheckTopicsOnABroker finds what was changed after the topics were made.
 func TestCheckTopicsOnABroker(t *testing.T) {
+	t.Parallel()
 	b := startBroker(t, embedded.Options{})
 	c := startClient(t, Config{Brokers: b.Addrs()})
 	specs := Specs(schemas.DefaultTopicNames(), 2)
@@ -272,6 +273,7 @@ func TestCheckSaysWhichBatchesAreNotRead(t *testing.T) {
 
 // TestEnsureTopicsMakesWhatAnotherHasDeleted a moment ago, although this client's metadata still has the topic.
 func TestEnsureTopicsMakesWhatAnotherHasDeleted(t *testing.T) {
+	t.Parallel()
 	b, c := withTopic(t, 1, Config{})
 	produce(t, c, "t", 0, "one")
 	other := startClient(t, Config{Brokers: b.Addrs()})

@@ -59,6 +59,9 @@ func TestAHalfWithoutClosesIsNotShown(t *testing.T) {
 func TestPredictsInTheSecondHalf(t *testing.T) {
 	for _, predict := range []rules.Predict{rules.PredictOff, rules.PredictEarly, rules.PredictShares} {
 		t.Run(predict.String(), func(t *testing.T) {
+			if predict != rules.PredictShares {
+				testenv.Long(t)
+			}
 			t.Parallel()
 			var out strings.Builder
 			c := small(&out)
