@@ -63,6 +63,9 @@ func (r *Root) AddPage(page *cobra.Command) {
 
 // Run finds the subcommand that args name, and runs it.
 func (r *Root) Run(ctx context.Context, args []string) error {
+	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
+		r.registerCompletions()
+	}
 	r.cobra.SetArgs(args)
 	return r.cobra.ExecuteContext(ctx)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/509da70d/floodgate/analyzer/document"
 )
@@ -16,9 +17,32 @@ func Words(cmd *cobra.Command, flag string, words ...string) {
 
 // Complete lets shells complete a flag by a function.
 func Complete(cmd *cobra.Command, flag string, by cobra.CompletionFunc) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, by); err != nil {
-		panic("BUG: " + err.Error()) // there is no such flag, or it has a function
+	f := cmd.Flag(flag)
+	if f == nil {
+		panic("BUG: no flag --" + flag)
 	}
+	f.Value = completed{f.Value, by}
+}
+
+// completed is the value of a flag that shells complete. Cobra keeps each flag that is registered with it until the process ends, and
+// all flags of its subcommand: it is told only if a shell asks.
+type completed struct {
+	pflag.Value
+
+	by cobra.CompletionFunc
+}
+
+// registerCompletions tells cobra which flags are completed.
+func (r *Root) registerCompletions() {
+	r.Each(func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if c, is := f.Value.(completed); is {
+				if err := cmd.RegisterFlagCompletionFunc(f.Name, c.by); err != nil {
+					panic("BUG: " + err.Error())
+				}
+			}
+		})
+	})
 }
 
 // Output is --output: table for people or json for machines.
