@@ -9,6 +9,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
 	"github.com/509da70d/floodgate/analyzer/override"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
@@ -18,6 +19,7 @@ import (
 // truth to the unit, a recount with each control record at its place agrees, each record that was written is in force exactly once
 // for as long as it says, and nobody is closed whom neither a rule nor the person has closed.
 func TestSimulationWithAnOperator(t *testing.T) {
+	testenv.Long(t)
 	decided := 0
 	simulate(t, 1, func(s *simulation) {
 		d := &decider{limits: make(map[string]int64), closed: make(map[string]bool)}

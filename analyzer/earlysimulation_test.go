@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -12,6 +13,7 @@ import (
 // blocked early. Whatever was predicted, and by which of the owners that died, counts are the truth to the unit; a recount of
 // the log without prediction agrees; and no closure that is only predicted lasts for longer than it may.
 func TestSimulationWithPrediction(t *testing.T) {
+	testenv.Long(t)
 	early := 0
 	simulate(t, 1, func(s *simulation) {
 		s.predict = rules.PredictShares

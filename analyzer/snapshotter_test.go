@@ -244,6 +244,7 @@ func TestTheLogWasCutBeyondTheSnapshotThatWasAnnounced(t *testing.T) {
 
 // TestASnapshotThatCannotBeUsedIsNot: the log alone then has to do, and it is said.
 func TestASnapshotThatCannotBeUsedIsNot(t *testing.T) {
+	testenv.Long(t)
 	recreate := func(w *world) {
 		w.log.Recreate("requests")
 		w.prod.id = schemas.ProducerID{8}
@@ -310,6 +311,7 @@ func (w *world) spoilState(spoil func(r *pb.StateRecord) bool) {
 // TestAStoreThatIsGoodAndYetNotTheBest gives way to the last snapshot: one that is far behind, one that the log no longer
 // reaches back to, and one of a zombie that went on by other rules than the log was counted by.
 func TestAStoreThatIsGoodAndYetNotTheBest(t *testing.T) {
+	testenv.Long(t)
 	const month = "version: 1\nrules:\n  - {name: r, callers: key, limit: %d, window: month}\n"
 	tests := map[string]struct {
 		meanwhile   func(old, other *world)

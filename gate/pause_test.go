@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -26,9 +27,7 @@ func TestStoppedProcess(t *testing.T) {
 		beStopped()
 		return
 	}
-	if testing.Short() {
-		t.Skip("takes 3 s")
-	}
+	testenv.Long(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestStoppedProcess$")

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/509da70d/floodgate/analyzer/ingest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // Equivalent runs agree: what a log says does not depend on how it comes.
@@ -45,6 +46,7 @@ func equalRules(t testing.TB) Config {
 }
 
 func TestTheOrderOfLinesDoesNotMatter(t *testing.T) {
+	testenv.Fewer(t, 40)
 	base := equalRules(t)
 	logs, telling := 0, 0 // of which those in which even the rarest rules close somebody
 	rapid.Check(t, func(rt *rapid.T) {

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/509da70d/floodgate/analyzer/document/documenttest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -57,6 +58,7 @@ var onlyTheLoader = regexp.MustCompile(strings.Join([]string{
 // TestSchemaAndLoaderAgreeOnWhatNobodyWrote puts fields of a rule together.
 func TestSchemaAndLoaderAgreeOnWhatNobodyWrote(t *testing.T) {
 	reader().Combinations(t, documenttest.Form{
+		Pairs:   testenv.IsLong(),
 		Good:    map[string]any{"name": "r", "callers": "ip", "limit": 10, "window": "1m"},
 		Choices: choices(),
 		Within:  func(rule any) any { return map[string]any{"version": 1, "rules": []any{rule}} },

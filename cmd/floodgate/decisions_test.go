@@ -7,11 +7,13 @@ import (
 
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
 
 // TestDecisionsPrintsWhatIsInForce runs an analyzer, closes a caller, and asks the topic, also after the analyzer has stopped.
 func TestDecisionsPrintsWhatIsInForce(t *testing.T) {
+	testenv.Long(t) // heartbeats that grow stale
 	t.Parallel()
 	b := serveKafka(t, embedded.Options{MinSession: time.Second})
 	a, url := beginAnalyze(t, b.Addr(), t.TempDir())

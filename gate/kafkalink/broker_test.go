@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/gate/record"
 	"github.com/509da70d/floodgate/schemas"
@@ -195,6 +196,7 @@ func TestARealBrokerGoesAndComesBack(t *testing.T) {
 
 // A batch of decisions that is too long to be read is counted and passed over, where a link starts and where it reads.
 func TestALongBatchOfDecisionsStopsNoLink(t *testing.T) {
+	testenv.Long(t)
 	b, c := realKafka(t, 1)
 	names := schemas.DefaultTopicNames()
 	names.Decisions = "roomy"

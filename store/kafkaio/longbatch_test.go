@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // roomyTopic is a topic that takes batches of up to 100 MB, which is what Kafka's brokers take in a request.
@@ -177,6 +179,7 @@ func padded(beginning []byte) []byte {
 
 // TestLongBatchIsSkippedOnceTwoFetchesAgree has a broker whose first answer is flipped on the way.
 func TestLongBatchIsSkippedOnceTwoFetchesAgree(t *testing.T) {
+	testenv.Long(t)
 	good, flipped := padded(longHeader(0, nil)), padded(longHeader(0, func(b []byte) {
 		lastDelta(9)(b)
 		count(10)(b)
@@ -218,6 +221,7 @@ func TestLongAnswerOfShortBatches(t *testing.T) {
 
 // TestLongestBatchIsRead is the last length that is read, and the first that is not.
 func TestLongestBatchIsRead(t *testing.T) {
+	testenv.Long(t)
 	for extra, want := range map[int]SkipReason{0: "", 1: SkipTooLarge} {
 		size := maxBatch + extra
 		batch := make([]byte, size)

@@ -155,6 +155,7 @@ func TestABatchOf200000LinesIsReadInPieces(t *testing.T) {
 
 // TestALongBatchOfAForeignTopicIsSkipped: what is before and behind is read, and one reject says how many are lost.
 func TestALongBatchOfAForeignTopicIsSkipped(t *testing.T) {
+	testenv.Long(t)
 	onBrokers(t, func(t *testing.T, brokers []string, topic string) {
 		t.Helper()
 		client := kafkaio.New(kafkaio.Config{Brokers: brokers})

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/ingest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -435,7 +436,11 @@ func missing(got, want []string) []string {
 // TestAnyHistoryCountsEachLineOnce appends, rotates, saves, stops and kills at random, and ends with every line counted
 // once. (The order of logs that were rotated within one tick of the file system's clock is nobody's to know.)
 func TestAnyHistoryCountsEachLineOnce(t *testing.T) {
-	for seed := range uint64(25) {
+	seeds := uint64(8)
+	if testenv.IsLong() {
+		seeds = 25
+	}
+	for seed := range seeds {
 		story(t, func(t *testing.T, dir string, s *server) {
 			rnd, a := rand.New(rand.NewPCG(seed, 1)), newAnalyzer()
 			var want []string

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/509da70d/floodgate/analyzer/document/documenttest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // choices are values for a field of an endpoint, good and bad ones.
@@ -55,6 +56,7 @@ var onlyTheLoader = regexp.MustCompile(strings.Join([]string{
 // TestSchemaAndLoaderAgreeOnWhatNobodyWrote puts fields of an endpoint together.
 func TestSchemaAndLoaderAgreeOnWhatNobodyWrote(t *testing.T) {
 	reader().Combinations(t, documenttest.Form{
+		Pairs:   testenv.IsLong(),
 		Good:    map[string]any{"name": "ops", "url": "https://a.example.com", "secret_files": "ops.secret"},
 		Choices: choices(),
 		Within:  func(endpoint any) any { return map[string]any{"version": 1, "endpoints": []any{endpoint}} },

@@ -79,9 +79,9 @@ func barsOfB() []bar {
 		{scenario: "B-log", predict: shares, short: 2, low: 0.98, high: 1.02, rate: 2, bound: true},
 		{scenario: "B-100", predict: shares, short: 2, low: 0.98, high: 1.02, rate: 2, bound: true},
 		{scenario: "B-20", predict: shares, short: 2, low: 0.99 * 0.952, high: 1.01 * 0.952, rate: 2, bound: true},
-		{scenario: "B-log-skew", predict: shares, short: 2, low: 0.97, high: 1.03, rate: 2},
-		{scenario: "B-100-skew", predict: shares, short: 2, low: 0.97, high: 1.03, rate: 2},
-		{scenario: "B-20-skew", predict: shares, short: 2, low: 0.98 * 0.952, high: 1.02 * 0.952, rate: 2},
+		{scenario: "B-log-skew", predict: shares, short: -1, low: 0.97, high: 1.03, rate: 2},
+		{scenario: "B-100-skew", predict: shares, short: -1, low: 0.97, high: 1.03, rate: 2},
+		{scenario: "B-20-skew", predict: shares, short: -1, low: 0.98 * 0.952, high: 1.02 * 0.952, rate: 2},
 		{scenario: "B-log", predict: rules.PredictEarly, long: 2, bound: true},
 		{scenario: "B-20", predict: rules.PredictEarly, long: 2, bound: true},
 		{scenario: "B-gcra", predict: rules.PredictEarly, long: 2, bound: true},
@@ -93,16 +93,16 @@ func barsOfChange() []bar {
 	const early, shares = rules.PredictEarly, rules.PredictShares
 	const shorter = 5 * time.Minute
 	return []bar{
-		{scenario: "step-far", duration: shorter, predict: shares, long: 2, better: 5},  // 5.1 → 0.27
-		{scenario: "step-near", duration: shorter, predict: shares, long: 2, better: 6}, // 32 → 3.9
-		{scenario: "step-late", duration: shorter, predict: shares, long: 2, better: 2}, // 64 → 0.4
+		{scenario: "step-far", duration: shorter, predict: shares, short: -1, long: 2, better: 5},  // 5.1 → 0.27
+		{scenario: "step-near", duration: shorter, predict: shares, long: 2, better: 6},            // 32 → 3.9
+		{scenario: "step-late", duration: shorter, predict: shares, short: -1, long: 2, better: 2}, // 64 → 0.4
 		// 64 → 31; the least possible is 12.5.
 		{scenario: "step-late", duration: shorter, predict: early, short: -1, long: 5, better: 2},
 		{scenario: "ramp", predict: shares, short: -1, long: 3, mean: 0.001, lost: 0.01},
-		{scenario: "on-off", predict: shares, long: 3, mean: 0.009, lost: 0.04},
+		{scenario: "on-off", predict: shares, short: -1, long: 3, mean: 0.009, lost: 0.04},
 		{scenario: "ramp", predict: early, short: -1, long: 3, mean: 0.003, lost: 0.01},                                // 0.20, lost 0.36
 		{scenario: "on-off", predict: early, short: -1, long: 3, mean: 0.009, lost: 0.04},                              // 0.24, lost 0.34
-		{scenario: "moving", predict: shares, short: 3, mean: 0.004, lost: 0.08},                                       // 0.28, lost 4.5
+		{scenario: "moving", predict: shares, short: -1, mean: 0.004, lost: 0.08},                                      // 0.28, lost 4.5
 		{scenario: "moving", predict: early, short: -1, long: 2, mean: 0.009, lost: 0.014},                             // 0.57, lost 1.28; the aim is 1.1
 		{scenario: "dies", predict: shares, mean: 0.002, lost: 0.01, rate: 1.3},                                        // 0.13, lost 0.74: a quarter of one window
 		{scenario: "attack", duration: 2 * time.Minute, predict: shares, short: -1, long: 1, first: 1.25, later: 0.01}, // 119, 0.0

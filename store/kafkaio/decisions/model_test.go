@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
 )
@@ -217,6 +218,7 @@ func (h *history) step() {
 // heartbeat has the same callers closed as one that has read everything. It does, too, once retention has removed what lies
 // before the place where it started.
 func TestStartingAtTheHeartbeatIsReadingEverything(t *testing.T) {
+	testenv.Fewer(t, 30)
 	inside, before := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		h := history{t: t, now: noon.UnixNano()}

@@ -127,6 +127,7 @@ func read(t *testing.T, c *kafkaio.Client, partition int) []string {
 
 // TestKilledBrokerKeepsWhatItAcknowledged kills the process under load, ten times, at random moments.
 func TestKilledBrokerKeepsWhatItAcknowledged(t *testing.T) {
+	testenv.Long(t)
 	dir, listen := t.TempDir(), ""
 	acked, unknown := make([][]string, 2), make([]map[string]bool, 2)
 	for p := range unknown {
