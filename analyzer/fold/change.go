@@ -77,9 +77,11 @@ func (f *Fold) changed(c Change, i uint32, row *row) {
 			row.since = max(row.since, c.Closure.Until) // a shadow rule's counts depend on its closure
 		}
 	}
-	f.forecast(i, row, &c)
+	if row.flags&tracked != 0 {
+		f.toForecast = append(f.toForecast, changedRow{row: i, change: len(f.changes)})
+	}
 	f.changes = append(f.changes, c)
-	f.awaitEnd(row, c.Before.Until)
+	f.awaitEnd(row, c.Limit, c.Before.Until)
 }
 
 // warn reports the highest share of the limit that this entry's weight crossed.
@@ -106,21 +108,20 @@ func (f *Fold) TakeChanges() []Change {
 	return changes
 }
 
-// awaitEnd notes that a row's closure will end. before is the end that the closure had until now. A late entry can make a closure that is
+// awaitEnd notes that the closure of a row, which has this limit, will end. before is the end that the closure had until now. A late entry can make a closure that is
 // already over. awaitEnd reports the end of such a closure at once, because the list of awaited ends is not stored.
-func (f *Fold) awaitEnd(r *row, before int64) {
+func (f *Fold) awaitEnd(r *row, limit, before int64) {
 	if f.opts.Ends && r.closure.Until <= f.table.now {
-		f.reportEnd(r)
+		f.reportEnd(r, limit)
 		return
 	}
 	f.table.ends.await(r, before)
 }
 
 // reportEnd reports that a row's closure has ended.
-func (f *Fold) reportEnd(r *row) {
+func (f *Fold) reportEnd(r *row, limit int64) {
 	r.flags &^= hasEnd
 	rule := f.rules.set.Rules[r.rule]
-	limit, _ := f.rules.limitOf(rule, r)
 	f.changes = append(f.changes, Change{
 		Rule: rule, Caller: schemas.Caller{Kind: rule.Kind, ID: r.id}, Ended: true, Closure: r.closure,
 		Count: rule.Window.View(r.state, limit, r.closure.Until), Limit: limit, At: r.closure.Until, Offset: f.offset,

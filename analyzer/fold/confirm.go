@@ -52,17 +52,17 @@ func (f *Fold) addEarly(r *rules.Rule, i uint32, e *schemas.Entry, limit, weight
 	if row.closure.Nth > 0 && e.Time < row.closure.Until || r.Window.Expiry(row.state) <= e.Time {
 		return
 	}
-	count, slot := r.Window.View(row.state, limit, e.Time), earlySlot(r, e.Time)
+	count, slot := r.Window.View(row.state, limit, e.Time), integer.FloorDiv(e.Time, earlySlot(r))
 	d := f.table.sides.earlyOf(row)
-	if count.Place != window.Newest || d != nil && integer.FloorDiv(e.Time, slot) <= d.newest-earlySlots {
+	if count.Place != window.Newest || d != nil && slot <= d.newest-earlySlots {
 		return
 	}
 	if d == nil {
-		d = &earlyWeight{newest: integer.FloorDiv(e.Time, slot)}
+		d = &earlyWeight{newest: slot}
 		f.table.sides.putEarly(row, d)
 		row.flag(closedByDemand, false) // the closure that the flag is about is over
 	}
-	d.add(slot, e.Time, weight)
+	d.add(slot, weight)
 	f.table.markDirty(i, row)
 	f.step(r, i, row, e, count, limit, 0)
 }

@@ -23,7 +23,7 @@
 //   - inforce.go: the rules and limits that count now, as the file of rules and control records say.
 //   - row.go, rowindex.go, sidetables.go, wheel.go, ends.go: a row, how it is found, data that few rows have, when rows expire and closures
 //     end.
-//   - table.go, admit.go, waiting.go, displace.go, loss.go: all rows: which callers have one when the table is full, and what is not
+//   - table.go, admit.go, waiting.go, loss.go: all rows: which callers have one when the table is full, and what is not
 //     counted.
 //   - earlyweight.go, confirm.go: requests that gates blocked early, and the closes that they confirm.
 //   - rows.go, rowcodec.go, scan.go: rows of stores and snapshots. reload.go: a change of rules.

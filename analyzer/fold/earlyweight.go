@@ -31,14 +31,14 @@ const (
 	maxEarlySlotNumber = math.MaxInt64 / 4 // bounds what is read, so that the difference of two numbers does not overflow
 )
 
-// earlySlot returns the length of a slot under a rule at t, in nanoseconds.
-func earlySlot(r *rules.Rule, t int64) int64 {
-	return max(1, min(int64(maxEarlySlot), r.Window.Length(t)/earlySlots))
+// earlySlot returns the length of a slot under a rule, in nanoseconds. The windows whose length depends on the time are those of the
+// calendar, and all of them are longer than MaxHold.
+func earlySlot(r *rules.Rule) int64 {
+	return max(1, min(int64(maxEarlySlot), r.Window.Length(0)/earlySlots))
 }
 
-// add adds weight at t. It returns false, and adds nothing, if t is too old.
-func (d *earlyWeight) add(slot, t, weight int64) bool {
-	n := integer.FloorDiv(t, slot)
+// add adds weight to the slot with number n. It returns false, and adds nothing, if the slot is too old.
+func (d *earlyWeight) add(n, weight int64) bool {
 	if n > d.newest {
 		d.shift(n)
 	}

@@ -237,7 +237,7 @@ func TestDemandAgainstAListOfEntries(t *testing.T) {
 			at, weight := rapid.Int64Range(-20*slot, 20*slot).Draw(t, "at"), rapid.Int64Range(1, 9).Draw(t, "weight")
 			n := integer.FloorDiv(at, slot)
 			young := n > d.newest-earlySlots
-			if d.add(slot, at, weight) != young {
+			if d.add(n, weight) != young {
 				t.Fatalf("slot %d after %d: got added %v, want %v", n, d.newest, !young, young)
 			}
 			if young {

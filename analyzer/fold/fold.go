@@ -66,6 +66,8 @@ type Fold struct {
 	changes  []Change
 	canaries []schemas.Entry
 	filled   window.State // scratch memory for policy.Fill
+
+	toForecast []changedRow // of the entry that is folded
 }
 
 // New returns a fold that has counted nothing.
@@ -103,11 +105,19 @@ func (f *Fold) setRules(set *rules.Set) {
 }
 
 // Entry folds one entry. Its changes are added to what TakeChanges returns.
-func (f *Fold) Entry(e *schemas.Entry) { f.entry(e, f.table.ids.hash(e.ID)) }
+func (f *Fold) Entry(e *schemas.Entry) { f.fold(e, f.table.ids.hash(e.ID)) }
 
-// entry folds an entry. hash is the hash of its caller's id.
-func (f *Fold) entry(e *schemas.Entry, hash uint64) {
+// fold moves log time to an entry, counts it, and adds what is predicted to its changes. hash is the hash of its caller's id.
+func (f *Fold) fold(e *schemas.Entry, hash uint64) {
 	f.Advance(e.Time)
+	f.entry(e, hash)
+	if len(f.toForecast) > 0 {
+		f.forecast()
+	}
+}
+
+// entry counts an entry.
+func (f *Fold) entry(e *schemas.Entry, hash uint64) {
 	f.stats.Entries++
 	if e.Response {
 		f.stats.Responses += uint64(e.Count)
@@ -201,7 +211,8 @@ func (f *Fold) Advance(t int64) {
 		f.expireRecords(t)
 	}
 	for r := f.table.ends.take(t); r != nil; r = f.table.ends.take(t) {
-		f.reportEnd(r)
+		limit, _ := f.rules.limitOf(f.rules.set.Rules[r.rule], r)
+		f.reportEnd(r, limit)
 	}
 	if f.table.advance(t) {
 		f.dedupe.expire(t)

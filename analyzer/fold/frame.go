@@ -116,7 +116,7 @@ func (f *Fold) place(e *schemas.Entry, recorded int64) {
 	if f.opts.OnEntry != nil {
 		f.opts.OnEntry(e)
 	}
-	f.entry(e, hash)
+	f.fold(e, hash)
 }
 
 // TakeCanaries returns the canary entries folded since it was last called. No rule counts them. The owner answers them, so that their

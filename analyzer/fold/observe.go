@@ -23,14 +23,25 @@ func (f *Fold) observe(r *rules.Rule, i uint32, row *row, e *schemas.Entry, tota
 	}
 }
 
-// forecast passes a changed closure to the predictor, and adds the forecast to the change.
-func (f *Fold) forecast(i uint32, row *row, c *Change) {
-	if row.flags&tracked != 0 {
+// changedRow is a tracked row whose closure the entry has changed.
+type changedRow struct {
+	row    uint32
+	change int // its place in the list of changes
+}
+
+// forecast passes the closures that the entry has changed to the predictor, and adds its forecasts to the changes.
+func (f *Fold) forecast() {
+	for _, n := range f.toForecast {
+		c, row := &f.changes[n.change], f.table.row(n.row)
+		if row.rule < 0 || f.rules.set.Rules[row.rule] != c.Rule || row.flags&tracked == 0 {
+			continue // the entry's caller took the row for another rule
+		}
 		c.Forecast = f.predict.Changed(&predict.Change{
-			Row: i, Rule: c.Rule, Index: int32(row.rule), ID: row.id, Kind: c.Kind, Before: c.Before, Closure: c.Closure,
+			Row: n.row, Rule: c.Rule, Index: int32(row.rule), ID: row.id, Kind: c.Kind, Before: c.Before, Closure: c.Closure,
 			Limit: c.Limit, At: c.At, Now: f.table.now, Total: c.Count.Total,
 		})
 	}
+	f.toForecast = f.toForecast[:0]
 }
 
 // TakePlans returns what was predicted since it was last called: see predict.Predictor.TakePlans. Call it after each batch of frames. The

@@ -117,6 +117,6 @@ func (f *Fold) reportDerived(rule *rules.Rule, r *row, kind policy.Transition) {
 	if kind == policy.Opened {
 		r.flags &^= hasEnd
 	} else {
-		f.awaitEnd(r, math.MaxInt64)
+		f.awaitEnd(r, limit, math.MaxInt64)
 	}
 }

@@ -138,12 +138,12 @@ func (t *table) early(r *rules.Rule, row *row, limit, at int64, count window.Cou
 	if d == nil {
 		return 0
 	}
-	slot := earlySlot(r, at)
+	slot := earlySlot(r)
 	live := d.as(slot, at, count.Start)
 	weight := live.total()
 	if r.Window.Traits().Endless {
 		since := max(0, at-(live.newest-earlySlots+1)*slot)
-		weight -= min(weight, 1+int64(float64(since)/float64(r.Window.Length(at))*float64(limit)))
+		weight -= min(weight, 1+int64(float64(since)/float64(r.Window.Length(0))*float64(limit)))
 	}
 	return weight
 }
@@ -153,7 +153,7 @@ func (t *table) early(r *rules.Rule, row *row, limit, at int64, count window.Cou
 func (t *table) liveEarly(r *row, d *earlyWeight, at int64) *earlyWeight {
 	rule := t.rules.set.Rules[r.rule]
 	limit, _ := t.rules.limitOf(rule, r)
-	live := d.as(earlySlot(rule, at), at, rule.Window.View(r.state, limit, at).Start)
+	live := d.as(earlySlot(rule), at, rule.Window.View(r.state, limit, at).Start)
 	if live.total() == 0 || rule.Window.Expiry(r.state) <= at {
 		return nil
 	}
@@ -299,4 +299,41 @@ func (t *table) restoreRecord(key, value []byte, stored uint64) error {
 		}
 	}
 	return err
+}
+
+// noteStaleBucket notes that a dropped row is still in its bucket of the wheel, whose time may be months ahead. When more than MaxRows/2
+// such rows are left, it fills all buckets again.
+func (t *table) noteStaleBucket() {
+	t.staleBuckets++
+	if t.staleBuckets > t.maxRows/2 {
+		t.reschedule()
+	}
+}
+
+// reschedule puts each row into exactly one bucket of the wheel, and lists the ends of all closures again.
+func (t *table) reschedule() {
+	t.staleBuckets = 0
+	t.wheel.clear()
+	t.each(func(i uint32, r *row) bool {
+		t.wheel.schedule(i, t.expiry(r))
+		return true
+	})
+	t.awaitEnds()
+}
+
+// compact renumbers the rows without gaps, so that draws find rows in use. The caller must fill the wheel again after it.
+func (t *table) compact() {
+	old := t.takeAway()
+	old.rows.each(func(from uint32, r *row) bool {
+		i := t.add(rowHash(t.ids.hash(r.id), int32(r.rule)), int32(r.rule), r.id)
+		to := t.row(i)
+		to.flag(hasRecords, r.flags&hasRecords != 0)
+		to.set(r.state)
+		to.closure, to.since = r.closure, r.since
+		t.adopt(i, from, r, &old, true)
+		if to.stored = r.stored; r.dirty {
+			t.markDirty(i, to)
+		}
+		return true
+	})
 }

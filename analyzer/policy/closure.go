@@ -182,3 +182,12 @@ func Warning(r *rules.Rule, limit int64, count window.Count, weight int64) float
 	}
 	return 0
 }
+
+// follows returns the number in a row of a close at t. last is the latest close before it that was not undone. The number is one more than
+// that of last, unless the caller has stayed open so long that the rule has forgotten last; then it is 1.
+func follows(r *rules.Rule, last Closure, t int64) int64 {
+	if r.Escalate.Factor > 0 && last.Nth > 0 && t < integer.Add(last.Until, int64(r.Escalate.Forget)) {
+		return integer.Add(last.Nth, 1)
+	}
+	return 1
+}

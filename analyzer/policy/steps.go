@@ -3,7 +3,6 @@ package policy
 import (
 	"slices"
 
-	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/rules"
 )
 
@@ -33,15 +32,6 @@ func standing(prev Closure, steps []Closure) Closure {
 		return steps[len(steps)-1]
 	}
 	return Closure{}
-}
-
-// follows returns the number in a row of a close at t. last is the latest close before it that was not undone. The number is one more than
-// that of last, unless the caller has stayed open so long that the rule has forgotten last; then it is 1.
-func follows(r *rules.Rule, last Closure, t int64) int64 {
-	if r.Escalate.Factor > 0 && last.Nth > 0 && t < integer.Add(last.Until, int64(r.Escalate.Forget)) {
-		return integer.Add(last.Nth, 1)
-	}
-	return 1
 }
 
 // Recount undoes the closes that have ended and that the new rules would not have made, because the new limit allows their peak. It numbers
