@@ -31,6 +31,7 @@ func (w *world) decide(id byte, a schemas.ControlAction, key string) int64 {
 // wantClosed wants that gates which start now believe that these are closed.
 func (w *world) wantClosed(when string, want ...string) {
 	w.t.Helper()
+	synctest.Wait() // what is to happen by now may happen at this very instant
 	got := w.log.follow(w.t, time.Now().UnixNano()).closed
 	for _, key := range want {
 		if _, ok := got[key]; !ok {
@@ -73,8 +74,10 @@ func TestWhatAPersonDecidesIsPublishedWithAHeartbeatBehindIt(t *testing.T) {
 			t.Errorf("got opened %v, heartbeat %v within 50 ms, want both", opened, known)
 		}
 		w.end()
-		if places := w.places(); len(places) != 2 || places[1].Before != 1 || w.checkpoint().Placed != w.controlEnd() {
-			t.Errorf("got places %+v, want the last one before offset 1, and in the store", places)
+		// The two records have one place, or one each if the owner read the first before the second was there.
+		places, at, end := w.places(), w.checkpoint(), w.controlEnd()
+		if len(places) < 2 || places[len(places)-1].Before != 1 || at.Placed != end {
+			t.Errorf("got checkpoint %+v and places %+v, want the last one before offset 1, and %d in the store", at, places, end)
 		}
 	})
 }
