@@ -57,6 +57,7 @@ func TestAHalfWithoutClosesIsNotShown(t *testing.T) {
 // TestPredictsInTheSecondHalf: the analyzer gets rules that predict while it runs. Both halves have closes, no innocent is closed,
 // and all three counts agree: what is predicted changes no count. With --predict off there is one half only.
 func TestPredictsInTheSecondHalf(t *testing.T) {
+	t.Parallel()
 	for _, predict := range []rules.Predict{rules.PredictOff, rules.PredictEarly, rules.PredictShares} {
 		t.Run(predict.String(), func(t *testing.T) {
 			if predict != rules.PredictShares {

@@ -136,6 +136,7 @@ func TestReadLogCountsEachFrameOnce(t *testing.T) {
 
 // TestReadLogSaysWhatItCannotRead, and where: an audit that passed over it would call exact what it has not seen.
 func TestReadLogSaysWhatItCannotRead(t *testing.T) {
+	t.Parallel()
 	client := startLog(t, 2)
 	good := frame(t, 1, 1, schemas.Entry{Kind: "key", ID: "a", Count: 1})
 	bad := slices.Clone(good)
