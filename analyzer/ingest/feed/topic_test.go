@@ -158,6 +158,7 @@ func TestTwoMembersShareATopic(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newBroker() // frames are kept here, so that they can be looked at
+	b.members = 2
 	truth := make(map[string]int)
 	ship := func(from, to int) {
 		for i := from; i < to; i++ {
