@@ -15,7 +15,6 @@ import (
 // TestAnalyzersThatShareACertificateRenewItTogether: they ask each other before and after, without another start. The new
 // certificate is of another authority, as one that signs itself is.
 func TestAnalyzersThatShareACertificateRenewItTogether(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	cert, key := securetest.New(t).Issue("floodgate")
 	next, nextKey := securetest.New(t).Issue("floodgate")
