@@ -70,8 +70,16 @@ func TestChosenIDsDoNotMeetInATable(t *testing.T) {
 		}
 		return groups, passed
 	}
-	groups, passed := cost(random)
-	chosenGroups, chosenPassed := cost(chosenIDs(n))
+	least := func(ids []string) (groups, passed int) { // of three tables, each with a hash of its own: one alone may be unlucky
+		groups, passed = cost(ids)
+		for range 2 {
+			g, p := cost(ids)
+			groups, passed = min(groups, g), min(passed, p)
+		}
+		return groups, passed
+	}
+	groups, passed := least(random)
+	chosenGroups, chosenPassed := least(chosenIDs(n))
 	if chosenGroups > 2*groups {
 		t.Errorf("got %d groups looked at among chosen ids, want at most twice the %d among random ones", chosenGroups, groups)
 	}
