@@ -55,6 +55,7 @@ func TestWhoIsTracked(t *testing.T) {
 		"at half, but may not":          {50 * time.Millisecond, Sent{Weight: 1, Total: 50}, false},
 		"half comes in just a lag":      {50 * time.Millisecond, Sent{Weight: 10, Total: 10, Near: true}, false},
 		"more than half comes in a lag": {50 * time.Millisecond, Sent{Weight: 11, Total: 11, Near: true}, true},
+		"a lag below a tick is a tick":  {5 * time.Millisecond, Sent{Weight: 30, Total: 30, Near: true}, false},
 		"one request is no rush":        {250 * time.Millisecond, Sent{Weight: 1, Total: 1, Near: true}, false},
 		"two requests may be one":       {250 * time.Millisecond, Sent{Weight: 3, Total: 3, Near: true}, true},
 		"a quarter of the window":       {250 * time.Millisecond, Sent{Weight: 1, Total: 49, Near: true}, false},

@@ -54,6 +54,8 @@ func TestCoarseStories(t *testing.T) {
 			[]view{{5 * second, 3}, {10*second - 1, 3}, {10 * second, 0}}},
 		"two halves": {[]entry{{0, 1}, {4 * second, 1}, {6 * second, 5}}, State{0, 2, 6 * second, 5},
 			[]view{{6 * second, 7}, {10 * second, 5}, {16 * second, 0}}},
+		"a half lasts five seconds, and what comes a nanosecond later begins the next": {[]entry{{0, 1}, {5*second + 1, 1}}, State{0, 1, 5*second + 1, 1},
+			[]view{{5*second + 1, 2}, {10 * second, 1}}},
 		"the older half makes room": {[]entry{{0, 1}, {6 * second, 5}, {12 * second, 7}}, State{6 * second, 5, 12 * second, 7},
 			[]view{{12 * second, 12}, {16 * second, 7}}},
 		"late, into the older half": {[]entry{{0, 1}, {6 * second, 5}, {second, 3}}, State{0, 4, 6 * second, 5},
@@ -64,8 +66,9 @@ func TestCoarseStories(t *testing.T) {
 			[]view{{6 * second, 8}, {11 * second, 5}}},
 		"older than both halves": {[]entry{{second, 1}, {7 * second, 5}, {0, 3}}, State{second, 1, 7 * second, 5},
 			[]view{{7 * second, 6}}},
-		"older than the window": {[]entry{{11 * second, 5}, {0, 3}}, State{11 * second, 5}, []view{{11 * second, 5}}},
-		"of no weight":          {[]entry{{0, 0}}, nil, []view{{0, 0}}},
+		"older than the window":     {[]entry{{11 * second, 5}, {0, 3}}, State{11 * second, 5}, []view{{11 * second, 5}}},
+		"just as old as the window": {[]entry{{10 * second, 5}, {0, 3}}, State{10 * second, 5}, []view{{10 * second, 5}}},
+		"of no weight":              {[]entry{{0, 0}}, nil, []view{{0, 0}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -85,6 +88,20 @@ func TestCoarseStories(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestACoarseStateIsFullAtTheLimit, and not before. A limit of 0 counts as 1.
+func TestACoarseStateIsFullAtTheLimit(t *testing.T) {
+	for _, a := range []Algorithm{NewSliding(10*time.Second, 5), NewLog(10 * time.Second)} {
+		for _, test := range []struct {
+			limit, weight int64
+			full          bool
+		}{{0, 1, true}, {1, 1, true}, {5, 4, false}, {5, 5, true}} {
+			if _, count := a.Coarse().Add(nil, test.limit, second, test.weight); count.Full(second) != test.full {
+				t.Errorf("%s: got %+v with %d of %d, want full %v", a.Shape(), count, test.weight, test.limit, test.full)
+			}
+		}
 	}
 }
 
@@ -150,7 +167,7 @@ func TestCoarseOfShortStatesIsExact(t *testing.T) {
 func TestAWaitingCallerKeepsHalfOfItsWeight(t *testing.T) {
 	const half = minute / 2
 	for name, a := range map[string]Algorithm{"sliding": NewSliding(time.Minute, 60), "log": NewLog(time.Minute)} {
-		for _, test := range []struct{ older, newer int64 }{{5, 5}, {4, 5}, {6, 5}} {
+		for _, test := range []struct{ older, newer int64 }{{5, 5}, {4, 5}, {6, 5}, {0, 1}} {
 			var s State
 			s, _ = a.Add(s, 100, second, test.older)
 			s, _ = a.Add(s, 100, half, test.newer)
@@ -182,6 +199,17 @@ func TestAnOffenderFillsItsHalves(t *testing.T) {
 			if sent > 2*limit {
 				t.Fatalf("%s: not full after %d requests of %d", a.Shape(), sent, limit)
 			}
+		}
+	}
+}
+
+// TestALostEntryIsForgottenWhenItLeaves: not a nanosecond later than its weight would have left the window.
+func TestALostEntryIsForgottenWhenItLeaves(t *testing.T) {
+	for _, a := range []Algorithm{NewSliding(time.Minute, 6), NewLog(time.Minute)} {
+		s, _ := a.Add(nil, 5, 7*second, 1)
+		at := a.Forgets(nil, 5, 7*second)
+		if before, then := a.View(s, 5, at-1).Total, a.View(s, 5, at).Total; before != 1 || then != 0 {
+			t.Errorf("%s: an entry that counts %d before %v, and %d then, is forgotten at that time", a.Shape(), before, time.Duration(at), then)
 		}
 	}
 }

@@ -103,6 +103,7 @@ func TestPartsOfEachAlgorithm(t *testing.T) {
 			[]Part{{0, 10 * s, 70 * s, 1}, {30 * s, 40 * s, 100 * s, 3}},
 		},
 		{"a slot that has left", NewSliding(time.Minute, 6), 5, []entry{{5 * s, 1}, {31 * s, 2}}, 70 * s, []Part{{30 * s, 40 * s, 100 * s, 2}}},
+		{"a slot that is about to leave", NewSliding(time.Minute, 6), 5, []entry{{5 * s, 1}}, 70*s - 1, []Part{{0, 10 * s, 70 * s, 1}}},
 		{"all slots have left", NewSliding(time.Minute, 6), 5, []entry{{5 * s, 1}}, 1000 * s, nil},
 		{
 			"entries of a log", NewLog(time.Minute), 5, []entry{{1 * s, 1}, {2 * s, 1}, {2 * s, 1}}, 3 * s,
