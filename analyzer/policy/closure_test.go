@@ -240,6 +240,13 @@ func TestPeakIsTheMaximumUntilItOpens(t *testing.T) {
 	if c.Peak != 10 {
 		t.Errorf("got a peak of %d, want 10: the close before is another", c.Peak)
 	}
+	c = story(t, rule(t, "limit: 1, window: 1m, algorithm: fixed"), []step{
+		{at: 0, weight: 1, change: Closed, until: minu, nth: 1},
+		{at: sec, weight: 2, change: Same},
+	})
+	if c.Peak != 3 {
+		t.Errorf("got a peak of %d of a limit of 1, want 3", c.Peak)
+	}
 }
 
 func TestWarning(t *testing.T) {

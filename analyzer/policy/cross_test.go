@@ -21,6 +21,10 @@ func held(r *rules.Rule, pairs ...int64) (s window.State) {
 // TestCross: a caller sends 1000 a second from 400 ms on; when is its window full, and until when, in milliseconds?
 func TestCross(t *testing.T) {
 	const none = -1
+	var steady []int64 // 900 in the last second
+	for at := int64(5); at < 1000; at += 10 {
+		steady = append(steady, at, 9)
+	}
 	for name, test := range map[string]struct {
 		rule           string
 		state          []int64
@@ -38,6 +42,7 @@ func TestCross(t *testing.T) {
 		"a calendar":                            {"limit: 100, window: hour", []int64{100, 50}, 400, 900, 1000, 450, 3600_000},
 		"slots that leave make room":            {"limit: 100, window: 1s, slots: 10", []int64{50, 60, 350, 30}, 1095, 1300, 1000, 1165, 1400},
 		"many slots later":                      {"limit: 600, window: 1s, slots: 100", nil, 400, 1300, 1000, 1000, 1450},
+		"many slots that leave as much":         {"limit: 1000, window: 1s, slots: 100", steady, 1000, 1500, 900, none, 0},
 		"so that it is never full":              {"limit: 300, window: 1s, slots: 10", []int64{50, 60, 350, 30}, 1050, 1300, 1000, none, 0},
 		"a log, as entries leave it":            {"limit: 100, window: 1s, algorithm: log", []int64{50, 60, 350, 30}, 1060, 1300, 1000, 1130, 1350},
 		"a log whose last entry leaves it then": {"limit: 100, window: 1s, algorithm: log", []int64{50, 60}, 1050, 1300, 1000, 1150, 2062},
@@ -58,6 +63,14 @@ func TestCross(t *testing.T) {
 				t.Errorf("got %v, %d to %d ms, want %d to %d", ok, c.CloseAt/ms, c.Until/ms, test.closeAt, test.until)
 			}
 		})
+	}
+}
+
+// TestATimeBeforeAWindowFillsNothing: the window that is full is another one.
+func TestATimeBeforeAWindowFillsNothing(t *testing.T) {
+	r := rule(t, "limit: 100, window: 1s, slots: 10")
+	if c, ok, _ := Fill(r, held(r, 9000, 100), r.Limit, 1000*ms); ok {
+		t.Errorf("got %+v, want none", c)
 	}
 }
 

@@ -34,6 +34,7 @@ func TestPredict(t *testing.T) {
 		"too early":                            {700, func(*Outlook) {}, Announced{}, 0, 0},
 		"too late, but it helps":               {990, func(*Outlook) {}, Announced{}, 10_302, 10_472},
 		"the lag is above the cap":             {770, func(o *Outlook) { o.LagCap = 99 * ms }, Announced{}, 0, 0},
+		"the lag is at the cap":                {770, func(o *Outlook) { o.LagCap = 105 * ms }, Announced{}, 10_412, 10_582},
 		"announced as it is":                   {770, func(*Outlook) {}, at(10_413, 10_580), 0, 0},
 		"announced a little otherwise":         {770, func(*Outlook) {}, at(10_420, 10_590), 0, 0},
 		"announced much later":                 {770, func(*Outlook) {}, at(10_440, 10_610), 10_412, 10_582},
@@ -50,6 +51,7 @@ func TestPredict(t *testing.T) {
 			stream(o.Pace, 10_300*ms, 10_900*ms, 20_000, lag.Mean, evenly)
 			o.Lag, o.LagCap = Lag{200 * ms, 5 * ms}, 250*ms
 		}, Announced{}, 11_050, 11_370},
+		"gates may reopen late":                     {0, func(o *Outlook) { o.Closure = Closure{CloseAt: -9_650 * ms, Until: 10_350 * ms, Nth: 1} }, Announced{}, 10_850, 11_000},
 		"full before the window ends":               {783, lateInTheWindow, Announced{}, 10_986, 11_000},
 		"chance decides whether it is full in time": {763, lateInTheWindow, Announced{}, 0, 0}, // ± 7 ms of the 100 to come
 		"the next window is far":                    {1000, func(o *Outlook) { o.Closure = Closure{CloseAt: 10_290 * ms, Until: 11_000 * ms, Nth: 1} }, Announced{}, 0, 0},
@@ -184,13 +186,22 @@ func TestWhatIsNews(t *testing.T) {
 	}
 }
 
+// TestAnEarlyCloseHolds: until it ends.
+func TestAnEarlyCloseHolds(t *testing.T) {
+	for at, want := range map[int64]bool{5: true, 19: true, 20: false, 30: false} {
+		if a := (Announced{CloseAt: 10, Until: 20}); a.Holds(at) != want {
+			t.Errorf("at %d: got %v, want %v", at, !want, want)
+		}
+	}
+}
+
 // TestReopensLate: the longest jitter of schemas/DECISIONS.md.
 func TestReopensLate(t *testing.T) {
 	for length, want := range map[time.Duration]time.Duration{
 		10*time.Second - 1: 0, 10 * time.Second: time.Second, 50 * time.Second: 5 * time.Second, 100 * time.Second: 10 * time.Second,
 		time.Hour: 10 * time.Second, -1: 10 * time.Second, // it overflowed
 	} {
-		if got := time.Duration(reopensLate(Closure{Until: int64(length)})); got != want {
+		if got := time.Duration(reopensLate(Closure{CloseAt: 7, Until: 7 + int64(length)})); got != want {
 			t.Errorf("a closure of %v: got %v, want %v", length, got, want)
 		}
 	}
@@ -229,6 +240,7 @@ func TestBounds(t *testing.T) {
 		"early":                    {"limit: 1000, window: 1s, algorithm: fixed", 2000, Predicted, 0.008, 0.111}, // 0.4·20; 3·20 + 2000·25 ms + 1
 		"slots shorter than lags":  {"limit: 1000, window: 1s, slots: 20", 2000, Predicted, 0.4, 0.481},          // as reactive
 		"slots that are longer":    {"limit: 1000, window: 10s, slots: 20", 2000, Predicted, 0.008, 0.111},       // as fixed
+		"slots of two lags":        {"limit: 1000, window: 8s, slots: 20", 2000, Predicted, 0.008, 0.111},        // gates learn of each in time
 		"a log":                    {"limit: 1000, window: 10s, algorithm: log", 2000, Predicted, 0.4, 0.481},    // has no slots
 		"nobody":                   {"limit: 1000, window: 1s, algorithm: fixed", 0, Reactive, 0, 0},
 		"relative to the capacity": {"limit: 1000, window: 1s, algorithm: gcra, burst: 100", 2000, Reactive, 4, 4.81},

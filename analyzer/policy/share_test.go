@@ -304,6 +304,7 @@ func TestPermits(t *testing.T) {
 		"limit: 10, window: 1m, algorithm: log":      {3 * second, 1, 1000, 2000}, // 0.5
 		"limit: 500, window: 100ms, algorithm: log":  {10 * ms, 50, 777, 777},
 		"limit: 500, window: 100ms, slots: 20":       {10 * ms, 48, 10_000, 10_080},
+		"limit: 100000000000, window: 1s":            {50 * ms, 4_761_904_762, 2_000_000_000, 2_000_000_000}, // a part of a permit matters no more
 		"limit: 500, window: 10ms, algorithm: log":   {},
 		"limit: 500, window: 1s, algorithm: gcra":    {},
 		"limit: 500, window: month":                  {},
@@ -318,6 +319,29 @@ func TestPermits(t *testing.T) {
 		}
 		if p.Whole > 0 && p.demand(want.measured) != want.demand {
 			t.Errorf("%s: got a demand of %d for %d, want %d", text, p.demand(want.measured), want.measured, want.demand)
+		}
+	}
+}
+
+// TestPermitsFitBesideWhatTheWindowHolds: weight must leave as fast as permits are spent. What came just now leaves a second later.
+func TestPermitsFitBesideWhatTheWindowHolds(t *testing.T) {
+	r := rule(t, "limit: 500, window: 1s")
+	for weight, want := range map[int64]bool{0: true, 500: false} {
+		o := &ShareOutlook{Rule: r, Limit: 500, Gates: 2, Now: 10_000 * ms, AsOf: 10_000 * ms, State: held(r, 10_000, weight)}
+		if got := PermitsOf(r, 500).fits(o, 10_100*ms); got != want {
+			t.Errorf("%d of 500 came: got fits %v, want %v", weight, got, want)
+		}
+	}
+}
+
+// TestGatesMayRefuseForTwoLagsAfterAShare: until they have heard of its end for sure.
+func TestGatesMayRefuseForTwoLagsAfterAShare(t *testing.T) {
+	r := rule(t, "limit: 1000, window: 1s, algorithm: fixed")
+	a := newAsker(r, 2).close(2).ask(2000, 5000)
+	a.s.end(&a.o)
+	for after, want := range map[int64]bool{239 * ms: true, 240 * ms: false} { // twice 100 ms and a margin of 20 ms
+		if got := a.s.Refuses(r, 1000, a.o.Now+after); got != want {
+			t.Errorf("%d ms after the end: got refuses %v, want %v", after/ms, got, want)
 		}
 	}
 }
