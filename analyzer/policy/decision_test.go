@@ -38,3 +38,40 @@ func TestADecisionAgreesWithItsClosure(t *testing.T) {
 		}
 	}
 }
+
+// TestHowMuchARowMatters: a row that nothing depends on matters least, and a closed one most. Of open ones the one nearer to its limit matters
+// more, also if its window is shorter.
+func TestHowMuchARowMatters(t *testing.T) {
+	r := rule(t, "limit: 8, window: 1m, algorithm: fixed, close_for: 1m, escalate: {factor: 2, max: 10m, forget: 5m}")
+	short := rule(t, "limit: 8, window: 1s, algorithm: fixed")
+	end, expiry := int64(minu), int64(minu)+2*int64(sec) // of the first window, and of its state
+	was := Closure{CloseAt: 1, Until: end, Nth: 1, Peak: 8}
+	for name, test := range map[string]struct {
+		weight    int64
+		c         Closure
+		unlimited bool
+		now       int64
+		class     RankClass
+		share     float64
+	}{
+		"nothing":                     {0, Closure{}, false, 5, RankExpired, 0},
+		"its window is over":          {4, Closure{}, false, expiry - 1, RankOpen, 0},
+		"it has expired":              {4, Closure{}, false, expiry, RankExpired, 0},
+		"half full":                   {4, Closure{}, false, 5, RankOpen, 0.5},
+		"half full, without a limit":  {4, Closure{}, true, 5, RankOpen, 0},
+		"closed":                      {8, was, false, end - 1, RankClosed, 0},
+		"it was closed":               {8, was, false, end, RankRemembering, 0},
+		"it was closed, and is empty": {0, was, false, expiry, RankRemembering, 0},
+		"that is forgotten":           {0, was, false, end + 5*int64(minu), RankExpired, 0},
+		"it sends again":              {1, Closure{CloseAt: -2, Until: -1, Nth: 1, Peak: 8}, false, 5, RankOpen, 0.125},
+	} {
+		got := RankOf(r, held(r, 0, test.weight), test.c, 8, test.unlimited, test.now)
+		if got.Class != test.class || got.Share != test.share {
+			t.Errorf("%s: got class %d, and %v of the limit, want %d and %v", name, got.Class, got.Share, test.class, test.share)
+		}
+	}
+	near, far := RankOf(short, held(short, 0, 5), Closure{}, 8, false, 5), RankOf(r, held(r, 0, 4), Closure{}, 8, false, 5)
+	if near.Compare(far) <= 0 {
+		t.Errorf("got %+v before %+v, want the nearer one to matter more", near, far)
+	}
+}

@@ -123,6 +123,7 @@ func TestAJumpThatFillsTheWindowWithinALag(t *testing.T) {
 	}{
 		"it fills the window":             {900, func(*Outlook) {}, Announced{}, 120, 2000_000},
 		"it does not, by itself":          {800, func(*Outlook) {}, Announced{}, 0, 0},
+		"it does, but not within a lag":   {800, func(o *Outlook) { o.Lag.Deviation = 40 * ms }, Announced{}, 0, 0},
 		"a close is announced: no jump":   {900, func(*Outlook) {}, Announced{CloseAt: 10_200 * ms, Until: 10_370 * ms}, 170, 900_000},
 		"the caller rests":                {900, func(*Outlook) {}, Announced{Rest: 10_400 * ms, Demand: 1_000_000}, 0, 0},
 		"a close before it was confirmed": {1000, func(o *Outlook) { o.Closure = Closure{CloseAt: 10_299 * ms, Until: 11_000 * ms, Nth: 1} }, Announced{}, 0, 0},
@@ -184,6 +185,12 @@ func TestWhatIsNews(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, got, test.want)
 		}
 	}
+	o.Lag.Mean = 100 * ms // 10 ± 3.16 requests come in a lag at 100 a second: a move must be by twice 3.16
+	for moved, want := range map[int64]bool{63: false, 64: true} {
+		if got := o.news(1000*ms, (1000+moved)*ms, 100_000, 0); got != want {
+			t.Errorf("a move by %d ms at 100 a second: got %v, want %v", moved, got, want)
+		}
+	}
 }
 
 // TestAnEarlyCloseHolds: until it ends.
@@ -198,7 +205,7 @@ func TestAnEarlyCloseHolds(t *testing.T) {
 // TestReopensLate: the longest jitter of schemas/DECISIONS.md.
 func TestReopensLate(t *testing.T) {
 	for length, want := range map[time.Duration]time.Duration{
-		10*time.Second - 1: 0, 10 * time.Second: time.Second, 50 * time.Second: 5 * time.Second, 100 * time.Second: 10 * time.Second,
+		0: 0, 10*time.Second - 1: 0, 10 * time.Second: time.Second, 50 * time.Second: 5 * time.Second, 100 * time.Second: 10 * time.Second,
 		time.Hour: 10 * time.Second, -1: 10 * time.Second, // it overflowed
 	} {
 		if got := time.Duration(reopensLate(Closure{CloseAt: 7, Until: 7 + int64(length)})); got != want {

@@ -77,6 +77,8 @@ func TestWhoGetsAShare(t *testing.T) {
 		"the same for one gate and a great limit": {"limit: 100000, window: 1s, algorithm: fixed", 2, 105000, 105000, 1, 100, true},
 		"too many gates":                          {fixed, 2, 2000, 2000, 500, 100, false},
 		"no gates":                                {fixed, 2, 2000, 2000, 0, 100, false},
+		"one permit in a period":                  {"limit: 15, window: 1s, slots: 20", 2, 200, 200, 1, 100, true},
+		"a hundredth comes in a lag":              {fixed, 2, 2000, 2000, 2, 5, true},
 		"too little comes in a lag":               {fixed, 2, 2000, 2000, 2, 4, false},
 		"the lag is too long":                     {fixed, 2, 2000, 2000, 2, 251, false},
 		"slots longer than four lags":             {"limit: 1000, window: 1s, slots: 2", 2, 2000, 2000, 2, 100, false},
@@ -189,6 +191,13 @@ func TestAShareBeginsAndEnds(t *testing.T) {
 			t.Error("got no share after the rest, want one")
 		}
 	})
+	t.Run("a tenth of the permits is left over", func(t *testing.T) {
+		b := *a
+		b.admitted = 0.45
+		if b.ask(2000, 3000); !b.inForce() {
+			t.Error("the share has ended, want it to go on")
+		}
+	})
 	t.Run("gates hold a closure, and so permits are left over", func(t *testing.T) {
 		b := *a
 		b.admitted = 0.4
@@ -297,9 +306,10 @@ func TestPermits(t *testing.T) {
 	for text, want := range map[string]struct{ period, whole, measured, demand int64 }{
 		"limit: 1000, window: 1s, algorithm: fixed":  {second, 1000, 777, 777},
 		"limit: 5, window: 1m, algorithm: fixed":     {60 * second, 5, 777, 777},
-		"limit: 500, window: 1s":                     {50 * ms, 24, 10_000, 10_080}, // 23.81
-		"limit: 500, window: 1s, slots: 100":         {50 * ms, 25, 10_000, 10_100}, // 24.75
-		"limit: 500, window: 1s, slots: 7":           {142_857_143, 63, 777, 784},   // 62.5
+		"limit: 500, window: 1s":                     {50 * ms, 24, 10_000, 10_080},    // 23.81
+		"limit: 500, window: 1s, slots: 100":         {50 * ms, 25, 10_000, 10_100},    // 24.75
+		"limit: 500, window: 1s, slots: 32":          {62_500_000, 31, 10_000, 10_230}, // 30.30 in two slots, which are nearest to 50 ms
+		"limit: 500, window: 1s, slots: 7":           {142_857_143, 63, 777, 784},      // 62.5
 		"limit: 500, window: 1s, algorithm: log":     {50 * ms, 25, 777, 777},
 		"limit: 10, window: 1m, algorithm: log":      {3 * second, 1, 1000, 2000}, // 0.5
 		"limit: 500, window: 100ms, algorithm: log":  {10 * ms, 50, 777, 777},
@@ -326,10 +336,19 @@ func TestPermits(t *testing.T) {
 // TestPermitsFitBesideWhatTheWindowHolds: weight must leave as fast as permits are spent. What came just now leaves a second later.
 func TestPermitsFitBesideWhatTheWindowHolds(t *testing.T) {
 	r := rule(t, "limit: 500, window: 1s")
-	for weight, want := range map[int64]bool{0: true, 500: false} {
-		o := &ShareOutlook{Rule: r, Limit: 500, Gates: 2, Now: 10_000 * ms, AsOf: 10_000 * ms, State: held(r, 10_000, weight)}
-		if got := PermitsOf(r, 500).fits(o, 10_100*ms); got != want {
-			t.Errorf("%d of 500 came: got fits %v, want %v", weight, got, want)
+	for name, test := range map[string]struct {
+		at, weight, rate int64 // ms, and a second
+		want             bool
+	}{
+		"nothing came":      {10_000, 0, 0, true},
+		"all came just now": {10_000, 500, 0, false},
+		"22 come until then, beside 21 times 23 permits":  {10_000, 0, 220, true}, // 505: a hundredth more than the limit
+		"23 come until then":                              {10_000, 0, 230, false},
+		"all will have left, and until then no more come": {9_000, 500, 5000, true},
+	} {
+		o := &ShareOutlook{Rule: r, Limit: 500, Gates: 2, Rate: test.rate * 1000, Now: 10_000 * ms, AsOf: 10_000 * ms, State: held(r, test.at, test.weight)}
+		if got := PermitsOf(r, 500).fits(o, 10_100*ms); got != test.want {
+			t.Errorf("%s: got fits %v, want %v", name, got, test.want)
 		}
 	}
 }
@@ -342,6 +361,21 @@ func TestGatesMayRefuseForTwoLagsAfterAShare(t *testing.T) {
 	for after, want := range map[int64]bool{239 * ms: true, 240 * ms: false} { // twice 100 ms and a margin of 20 ms
 		if got := a.s.Refuses(r, 1000, a.o.Now+after); got != want {
 			t.Errorf("%d ms after the end: got refuses %v, want %v", after/ms, got, want)
+		}
+	}
+}
+
+// TestHowLongAShareHolds: three periods, and six seconds at least. Nothing waits for a server that is silent for a lag and its margin, and
+// 200 ms at least.
+func TestHowLongAShareHolds(t *testing.T) {
+	for text, want := range map[string]int64{"limit: 5, window: 1m, algorithm: fixed": 180 * second, "limit: 5, window: 1s, algorithm: fixed": 6 * second} {
+		if got := PermitsOf(rule(t, text), 5).hold(); got != want {
+			t.Errorf("%s: got %d s, want %d", text, got/second, want/second)
+		}
+	}
+	for lag, want := range map[Lag]int64{{Mean: 300 * ms, Deviation: 5 * ms}: 320 * ms, {Mean: 100 * ms}: 200 * ms} {
+		if got := lag.Silence(); got != want {
+			t.Errorf("%+v: got a silence of %d ms, want %d", lag, got/ms, want/ms)
 		}
 	}
 }
@@ -382,5 +416,94 @@ func TestSharesThatEndSoonComeBackLater(t *testing.T) {
 			t.Errorf("share %d, which lasted %d s: got a rest of %d s, want %d", n, test.lasted, got/second, test.rest)
 		}
 		o.Now += 100 * second
+	}
+}
+
+// TestTheFirstShareAnnounces: gates measure for a second, from when they have heard of it for sure. It comes into force two renewals after the
+// next one must, and for one nanosecond.
+func TestTheFirstShareAnnounces(t *testing.T) {
+	a := newAsker(rule(t, "limit: 1000, window: 1s, algorithm: fixed"), 2).close(2)
+	for len(a.news) == 0 {
+		a.ask(2000, 10)
+	}
+	s, heard := a.s.Share(a.o.Rule, 1000, a.o.Now), a.o.Now+120*ms
+	if s.DemandFrom < heard || s.DemandFrom >= heard+250*ms || s.DemandUntil != s.DemandFrom+second || s.Demand != 1 {
+		t.Errorf("got %+v, which gates hear of at %d, want them to measure for a second then", s, heard)
+	}
+	if next := s.From - 2*second; next < s.DemandUntil+240*ms || next >= s.DemandUntil+1240*ms || s.Until != s.From+1 {
+		t.Errorf("got %+v, want two seconds and two lags after the demand is measured", s)
+	}
+}
+
+// TestWhenAShareIsRenewed: a lag, its margin and 20 ms before the next second, if servers were heard until then. A late one begins when gates
+// will have it.
+func TestWhenAShareIsRenewed(t *testing.T) {
+	for _, text := range []string{"limit: 1000, window: 1s, algorithm: fixed", "limit: 1000, window: 1s, algorithm: log"} {
+		a := newAsker(rule(t, text), 2).close(2).ask(2000, 5000)
+		r, p := a.o.Rule, PermitsOf(a.o.Rule, 1000)
+		last := a.s.Share(r, 1000, a.o.Now)
+		if published := a.news[len(a.news)-1] * ms; last.From-published != 140*ms {
+			t.Errorf("%s: got a renewal %d ms ahead, want 140", text, (last.From-published)/ms)
+		}
+		a.ask(2000, (last.From+p.renewal()-150*ms-a.o.Now)/ms)
+		deaf, late := *a, *a
+		deaf.o.Now += 10 * ms
+		if deaf.o.Heard = deaf.o.Now - 880*ms; deaf.s.renew(&deaf.o, p) {
+			t.Errorf("%s: got a share by a demand that gates do not remember", text)
+		}
+		late.o.Now += 210 * ms
+		from := up(late.o.Now+120*ms, p.Period)
+		if !late.s.renew(&late.o, p) || late.s.Share(r, 1000, late.o.Now).From != from {
+			t.Errorf("%s: got %+v, want one from %d on", text, late.s.Share(r, 1000, late.o.Now), from)
+		}
+	}
+}
+
+// TestNoShareBesideAFullWindow: the permits would be spent in addition to what the window holds.
+func TestNoShareBesideAFullWindow(t *testing.T) {
+	a := newAsker(rule(t, "limit: 1000, window: 1s, algorithm: log"), 2).close(2)
+	a.o.State, _ = a.o.Rule.Window.Add(nil, 1000, a.o.Now+20*second, 1000)
+	if a.ask(2000, 3000); a.inForce() || len(a.news) != 1 {
+		t.Errorf("got news at %v, in force %v, want that gates are to measure, and no more", a.news, a.inForce())
+	}
+	a.o.State = nil
+	if a.ask(2000, 500); !a.inForce() {
+		t.Error("got no share of an empty window")
+	}
+}
+
+// TestWhatAShareOfSlotsCovers: where a period has several slots, also the permits of one period.
+func TestWhatAShareOfSlotsCovers(t *testing.T) {
+	for text, want := range map[string]int64{"limit: 500, window: 1s, slots: 20": 505, "limit: 500, window: 1s, slots: 100": 530} {
+		a := newAsker(rule(t, text), 2).close(2).ask(2000, 5000)
+		a.o.Closure = Closure{CloseAt: a.o.Now, Until: a.o.Now + 100*ms, Nth: 1}
+		if !a.s.Covered(&a.o, want) || a.s.Covered(&a.o, want+1) {
+			t.Errorf("%s: want %d covered, and no more", text, want)
+		}
+		until := a.s.Share(a.o.Rule, 500, a.o.Now).Until
+		if a.s.Covers(a.o.Rule, 500, until) || !a.s.Covers(a.o.Rule, 500, until-1) || a.s.Share(a.o.Rule, 500, until) != nil {
+			t.Errorf("%s: want it to end at its end", text)
+		}
+	}
+	if (&Sharing{}).Refuses(rule(t, "limit: 1000, window: 1s"), 1000, second) {
+		t.Error("a caller without a share is refused for want of permits")
+	}
+}
+
+// TestClosesInARow: those that follow within a window. And gates know of a closure that they were told of.
+func TestClosesInARow(t *testing.T) {
+	r := rule(t, "limit: 1000, window: 1s, algorithm: fixed")
+	for pause, want := range map[int64]uint8{second - 1: 2, second: 1} {
+		var s Sharing
+		first := Closure{CloseAt: 5 * second, Until: 6 * second, Nth: 1}
+		s.Closed(r, Closure{}, first)
+		s.Closed(r, first, Closure{CloseAt: 6*second + pause, Until: 8 * second, Nth: 1})
+		if s.closesInRow != want {
+			t.Errorf("after %d ns: got %d closes in a row, want %d", pause, s.closesInRow, want)
+		}
+	}
+	var s Sharing
+	if s.Published(6 * second); !s.IsPublished(6*second) || s.IsPublished(6*second+1) {
+		t.Error("want a closure until the sixth second published, and no later one")
 	}
 }

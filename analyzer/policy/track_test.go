@@ -36,6 +36,7 @@ func TestPaceFollowsDemand(t *testing.T) {
 		"nothing":                 {func(*Pace) {}, 0, 0},
 		"a steady stream":         {func(p *Pace) { stream(p, 0, 5000*ms, 2000, lag, evenly) }, 1990, 2010},
 		"a slow one":              {func(p *Pace) { stream(p, 0, 20_000*ms, 3, lag, evenly) }, 1, 6},
+		"in every other tick":     {func(p *Pace) { stream(p, 0, 5000*ms, 50, lag, evenly) }, 48, 53},
 		"one that has just begun": {func(p *Pace) { stream(p, 0, 50*ms, 2000, lag, evenly) }, 1900, 2100},
 		"one before 1970":         {func(p *Pace) { stream(p, -5000*ms, -3000*ms, 2000, lag, evenly) }, 1990, 2010},
 		"a jump is seen at once":  {func(p *Pace) { stream(p, stream(p, 0, 3000*ms, 100, lag, evenly), 3150*ms, 2000, lag, evenly) }, 1000, 2000},
