@@ -8,6 +8,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/schemas"
 )
 
 // predictorOf returns a predictor of rows of one rule that have counted nothing, at a lag.
@@ -70,6 +71,20 @@ func TestWhoIsTracked(t *testing.T) {
 		if got := p.Stats(0).Tracked; (got == 1) != test.want {
 			t.Errorf("%s: got %d trackers", name, got)
 		}
+	}
+}
+
+// TestALongLagTracksFromATenth of the limit on. Nothing is announced of a row that was not predicted.
+func TestALongLagTracksFromATenth(t *testing.T) {
+	rule := foldtest.Rules(t, "{name: r, callers: key, limit: 1000, window: 1s, algorithm: fixed}").Rules[0]
+	p := predictorOf(rule, Options{MaxPredict: rules.PredictEarly, LagCap: 0.5}, 300*time.Millisecond)
+	for _, total := range []int64{99, 100} {
+		if got := p.Admitted(&Sent{Rule: rule, Limit: 1000, Weight: 1, Total: total, Near: true}); got != (total == 100) {
+			t.Errorf("%d of 1000: got tracked %v", total, got)
+		}
+	}
+	if got := p.Ahead(0, rule, 1000, 0).Span; got != (schemas.Span{}) {
+		t.Errorf("got %+v announced, want nothing", got)
 	}
 }
 
