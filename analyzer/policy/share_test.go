@@ -422,16 +422,19 @@ func TestSharesThatEndSoonComeBackLater(t *testing.T) {
 // TestTheFirstShareAnnounces: gates measure for a second, from when they have heard of it for sure. It comes into force two renewals after the
 // next one must, and for one nanosecond.
 func TestTheFirstShareAnnounces(t *testing.T) {
-	a := newAsker(rule(t, "limit: 1000, window: 1s, algorithm: fixed"), 2).close(2)
-	for len(a.news) == 0 {
-		a.ask(2000, 10)
-	}
-	s, heard := a.s.Share(a.o.Rule, 1000, a.o.Now), a.o.Now+120*ms
-	if s.DemandFrom < heard || s.DemandFrom >= heard+250*ms || s.DemandUntil != s.DemandFrom+second || s.Demand != 1 {
-		t.Errorf("got %+v, which gates hear of at %d, want them to measure for a second then", s, heard)
-	}
-	if next := s.From - 2*second; next < s.DemandUntil+240*ms || next >= s.DemandUntil+1240*ms || s.Until != s.From+1 {
-		t.Errorf("got %+v, want two seconds and two lags after the demand is measured", s)
+	for later := range int64(4) {
+		a := newAsker(rule(t, "limit: 1000, window: 1s, algorithm: fixed"), 2)
+		a.o.Now += later * 250 * ms
+		for a.close(2); len(a.news) == 0; {
+			a.ask(2000, 10)
+		}
+		s, heard := a.s.Share(a.o.Rule, 1000, a.o.Now), a.o.Now+120*ms
+		if s.DemandFrom < heard || s.DemandFrom >= heard+250*ms || s.DemandUntil != s.DemandFrom+second || s.Demand != 1 {
+			t.Errorf("got %+v, which gates hear of at %d, want them to measure for a second then", s, heard)
+		}
+		if next := s.From - 2*second; next < s.DemandUntil+240*ms || next >= s.DemandUntil+1240*ms || s.Until != s.From+1 {
+			t.Errorf("got %+v, want two seconds and two lags after the demand is measured", s)
+		}
 	}
 }
 
@@ -446,7 +449,11 @@ func TestWhenAShareIsRenewed(t *testing.T) {
 			t.Errorf("%s: got a renewal %d ms ahead, want 140", text, (last.From-published)/ms)
 		}
 		a.ask(2000, (last.From+p.renewal()-150*ms-a.o.Now)/ms)
-		deaf, late := *a, *a
+		deaf, late, quiet := *a, *a, *a
+		quiet.o.Now += 3 * second
+		if quiet.o.Heard = quiet.o.Now - 20*ms; quiet.s.renew(&quiet.o, p) {
+			t.Errorf("%s: got a share by no demand", text)
+		}
 		deaf.o.Now += 10 * ms
 		if deaf.o.Heard = deaf.o.Now - 880*ms; deaf.s.renew(&deaf.o, p) {
 			t.Errorf("%s: got a share by a demand that gates do not remember", text)

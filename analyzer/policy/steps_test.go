@@ -138,3 +138,18 @@ func TestStepsEndWithAFirstClose(t *testing.T) {
 		t.Errorf("a minute after the latest close that stands: got %+v after %v, want a first close", next, steps)
 	}
 }
+
+// TestAClosureOfALimitOfOneIsRemembered: also by a rule whose closes do not grow, until the limit is raised.
+func TestAClosureOfALimitOfOneIsRemembered(t *testing.T) {
+	r := rule(t, "limit: 1, window: 1s, algorithm: fixed, close_for: 10s, escalate: {factor: 1, max: 1m}")
+	was := Closure{CloseAt: 5, Until: 10, Nth: 1, Peak: 1}
+	if got := Steps(nil, was, Closure{CloseAt: 10, Until: 20, Nth: 2, Peak: 1}); len(got) != 1 || got[0] != was {
+		t.Errorf("got %+v, want the close before", got)
+	}
+	if got, _ := Recount(r, 1, false, was, nil, 30); got != was {
+		t.Errorf("got %+v under the same limit, want it as it was", got)
+	}
+	if got, _ := Recount(r, 2, false, was, nil, 30); got.Peak != 0 {
+		t.Errorf("got %+v under a limit of 2, want it undone", got)
+	}
+}

@@ -33,9 +33,19 @@ func TestPaceFollowsDemand(t *testing.T) {
 		story    func(p *Pace)
 		min, max float64
 	}{
-		"nothing":                 {func(*Pace) {}, 0, 0},
-		"a steady stream":         {func(p *Pace) { stream(p, 0, 5000*ms, 2000, lag, evenly) }, 1990, 2010},
-		"a slow one":              {func(p *Pace) { stream(p, 0, 20_000*ms, 3, lag, evenly) }, 1, 6},
+		"nothing":         {func(*Pace) {}, 0, 0},
+		"a steady stream": {func(p *Pace) { stream(p, 0, 5000*ms, 2000, lag, evenly) }, 1990, 2010},
+		"a slow one":      {func(p *Pace) { stream(p, 0, 20_000*ms, 3, lag, evenly) }, 1, 6},
+		"three requests are no rise": {func(p *Pace) {
+			at := stream(p, 0, 20_000*ms, 1, lag, evenly)
+			p.Add(at, 0, 3, lag)
+			p.Advance(at+10*ms, lag)
+		}, 0, 10},
+		"five requests are one": {func(p *Pace) {
+			at := stream(p, 0, 20_000*ms, 1, lag, evenly)
+			p.Add(at, 0, 5, lag)
+			p.Advance(at+10*ms, lag)
+		}, 30, 60},
 		"in every other tick":     {func(p *Pace) { stream(p, 0, 5000*ms, 50, lag, evenly) }, 48, 53},
 		"one that has just begun": {func(p *Pace) { stream(p, 0, 50*ms, 2000, lag, evenly) }, 1900, 2100},
 		"one before 1970":         {func(p *Pace) { stream(p, -5000*ms, -3000*ms, 2000, lag, evenly) }, 1990, 2010},
