@@ -35,7 +35,7 @@ func BenchmarkRebuild(b *testing.B) {
 	log.fill(b, frames, entries)
 	for b.Loop() {
 		o := NewOwner(log, OwnerConfig{
-			Requests: "requests", Decisions: "decisions", Dir: b.TempDir(), Rules: foldtest.Rules(b, foldtest.BenchRules()["sliding"]),
+			Requests: "requests", Decisions: "decisions", Control: "control", Dir: b.TempDir(), Rules: foldtest.Rules(b, foldtest.BenchRules()["sliding"]),
 		})
 		runUntil(b, o, frames)
 	}
