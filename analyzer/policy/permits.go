@@ -76,9 +76,10 @@ func (p Permits) fits(o *ShareOutlook, from int64) bool {
 	}
 	allowed := integer.Add(p.limit, max(p.limit/100, o.Gates))
 	given := unseen
-	for at := begins; at < integer.Add(begins, p.span); {
-		at = integer.Add(at, p.Period)
-		given += mulDiv(p.limit, p.Period, p.span)
+	for at, ends := begins, integer.Add(begins, p.span); at < ends; {
+		next := min(integer.Add(at, p.Period), ends)
+		given += mulDiv(p.limit, next-at, p.span)
+		at = next
 		if integer.Add(w.View(o.State, o.Limit, at).Total, given) > allowed {
 			return false
 		}

@@ -479,16 +479,17 @@ func TestNoShareBesideAFullWindow(t *testing.T) {
 	}
 }
 
-// TestWhatAShareOfSlotsCovers: where a period has several slots, also the permits of one period.
+// TestWhatAShareOfSlotsCovers: where a period has several slots, also the permits of one period. With 100 slots, only a part of the last
+// period lies in the window: when it was counted in full, callers of such rules never got a share.
 func TestWhatAShareOfSlotsCovers(t *testing.T) {
-	for text, want := range map[string]int64{"limit: 500, window: 1s, slots: 20": 505, "limit: 500, window: 1s, slots: 100": 530} {
+	for text, want := range map[string]int64{"limit: 1000, window: 1s, slots: 20": 1010, "limit: 1000, window: 1s, slots: 100": 1060} {
 		a := newAsker(rule(t, text), 2).close(2).ask(2000, 5000)
 		a.o.Closure = Closure{CloseAt: a.o.Now, Until: a.o.Now + 100*ms, Nth: 1}
 		if !a.s.Covered(&a.o, want) || a.s.Covered(&a.o, want+1) {
 			t.Errorf("%s: want %d covered, and no more", text, want)
 		}
-		until := a.s.Share(a.o.Rule, 500, a.o.Now).Until
-		if a.s.Covers(a.o.Rule, 500, until) || !a.s.Covers(a.o.Rule, 500, until-1) || a.s.Share(a.o.Rule, 500, until) != nil {
+		until := a.s.Share(a.o.Rule, 1000, a.o.Now).Until
+		if a.s.Covers(a.o.Rule, 1000, until) || !a.s.Covers(a.o.Rule, 1000, until-1) || a.s.Share(a.o.Rule, 1000, until) != nil {
 			t.Errorf("%s: want it to end at its end", text)
 		}
 	}
