@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -132,8 +133,8 @@ func TestWhatCouldNotBeCommittedIsToldOnce(t *testing.T) {
 				w.atRest()
 				again, _ := eventsIn(t, w.log, "events")
 				for id := range told {
-					if _, ok := again[id]; !ok {
-						t.Errorf("got event %v told by one owner alone", told[id])
+					if e, ok := again[id]; !ok || !reflect.DeepEqual(e, told[id]) {
+						t.Errorf("got event %v told by one owner, and %v by the next", told[id], e)
 					}
 				}
 				if len(again) == 0 {

@@ -166,13 +166,13 @@ func TestPagesAreTheSortedList(t *testing.T) {
 func TestRulesChangeDuringAList(t *testing.T) {
 	o, l := newOwner(t)
 	defer l.Close()
-	for i := range 20_000 {
+	for i := range 100_000 {
 		o.sends(now, "key", fmt.Sprint(i), 5)
 	}
 	rules := foldtest.Rules(t, "{name: ten, callers: key, limit: 20, window: 1h, algorithm: fixed}")
 	o.between = func() { o.fold.SetRules(rules); o.between = nil }
 	page, err := l.Top(t.Context(), 0, Query{Limit: 3})
-	if err != nil || page.Total != 20_000 || len(page.Lines) != 3 {
+	if err != nil || page.Total != 100_000 || len(page.Lines) != 3 {
 		t.Fatalf("got %+v and %v, want all rows of the new rules", page, err)
 	}
 	for _, line := range page.Lines {

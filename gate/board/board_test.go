@@ -239,7 +239,7 @@ func TestTheBoardAgreesWithAPlainMap(t *testing.T) {
 		b := ready(3, Options{})
 		want := map[Key]schemas.Decision{}
 		callers := 20_000 >> (2 * seed) // few callers: most decisions replace another
-		for step := range 10_000 {
+		for step := range 30_000 {
 			now := at(float64(step) / 100)
 			d := closing(fmt.Sprint("rule-", rng.IntN(3)), fmt.Sprint(rng.IntN(callers)), float64(step)/100-1, float64(step)/100+rng.Float64()*100-5)
 			d.Partition, d.Epoch, d.Seq = int32(len(d.Caller.ID)%3), 1, uint64(step+1)

@@ -325,7 +325,7 @@ func TestManyAtATime(t *testing.T) {
 	for i := range 8 {
 		asking.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(i), 3))
-			for range 10 {
+			for range 30 {
 				query := []string{"", "startup=true", "scenarios_containing=per", fmt.Sprint("scenarios_not_containing=", i, "&startup=true"), "scopes=range"}[random.IntN(5)]
 				if out := s.streamed(query); out.status > http.StatusOK {
 					t.Errorf("%s: got %d, want 200", query, out.status)

@@ -158,7 +158,6 @@ func TestTwoMembersShareATopic(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newBroker() // frames are kept here, so that they can be looked at
-	b.members = 2
 	truth := make(map[string]int)
 	ship := func(from, to int) {
 		for i := from; i < to; i++ {
@@ -170,6 +169,7 @@ func TestTwoMembersShareATopic(t *testing.T) {
 		}
 	}
 	live := func(members int, lines int) {
+		b.members = members
 		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
 		defer stop()
 		var all sync.WaitGroup
