@@ -21,11 +21,14 @@ func Complete(cmd *cobra.Command, flag string, by cobra.CompletionFunc) {
 	if f == nil {
 		panic("BUG: no flag --" + flag)
 	}
+	if _, is := f.Value.(completed); is {
+		panic("BUG: two functions complete --" + flag)
+	}
 	f.Value = completed{f.Value, by}
 }
 
-// completed is the value of a flag that shells complete. Cobra keeps each flag that is registered with it until the process ends, and
-// all flags of its subcommand: it is told only if a shell asks.
+// completed is the value of a flag that shells complete. The flag is registered with cobra only when a shell asks, because cobra keeps each
+// registered flag, and all flags of its subcommand, until the process ends.
 type completed struct {
 	pflag.Value
 
