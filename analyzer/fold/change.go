@@ -108,8 +108,9 @@ func (f *Fold) TakeChanges() []Change {
 	return changes
 }
 
-// awaitEnd notes that the closure of a row, which has this limit, will end. before is the end that the closure had until now. A late entry can make a closure that is
-// already over. awaitEnd reports the end of such a closure at once, because the list of awaited ends is not stored.
+// awaitEnd notes that a row's closure will end. limit is that of the row's caller, and before is the end that the closure had until now. A
+// late entry can make a closure that is already over. awaitEnd reports the end of such a closure at once, because the list of awaited ends
+// is not stored.
 func (f *Fold) awaitEnd(r *row, limit, before int64) {
 	if f.opts.Ends && r.closure.Until <= f.table.now {
 		f.reportEnd(r, limit)

@@ -498,7 +498,7 @@ func TestWhatAShareOfSlotsCovers(t *testing.T) {
 	}
 }
 
-// TestClosesInARow: those that follow within a window. And gates know of a closure that they were told of.
+// TestClosesInARow: a close counts as one in a row if it follows within a window. Gates know of each closure up to the published one.
 func TestClosesInARow(t *testing.T) {
 	r := rule(t, "limit: 1000, window: 1s, algorithm: fixed")
 	for pause, want := range map[int64]uint8{second - 1: 2, second: 1} {
