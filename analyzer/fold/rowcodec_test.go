@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/window"
 	"github.com/509da70d/floodgate/schemas"
@@ -209,6 +210,7 @@ func FuzzRestore(f *testing.F) {
 		f.Add(c.Key, c.Value)
 	}
 	f.Add([]byte{byte(EventRow)}, []byte("an event"))
+	f.Add([]byte{byte(ControlRow)}, []byte("no record"))
 	f.Fuzz(func(t *testing.T, key, value []byte) {
 		switch KindOf(key) {
 		case LossRow, EventRow:
@@ -216,8 +218,12 @@ func FuzzRestore(f *testing.F) {
 		}
 		fold := New(set, Options{})
 		if err := fold.Restore(key, value); err != nil {
-			if !errors.Is(err, errRow) || fold.table.used+len(fold.dedupe.rows) != 0 {
-				t.Fatalf("got %v and %d rows", err, fold.table.used)
+			want := errRow
+			if KindOf(key) == ControlRow {
+				want = override.ErrRow
+			}
+			if !errors.Is(err, want) || fold.table.used+len(fold.dedupe.rows)+len(recordsOf(fold)) != 0 {
+				t.Fatalf("got %v and %d rows, want %v and none", err, fold.table.used, want)
 			}
 			return
 		}
