@@ -11,10 +11,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -301,59 +301,60 @@ func TestABoardThatLosesItsSubscriber(t *testing.T) {
 // TestManyAtATime: in a storm of changes that is faster than the board's subscribers, bouncers, filters, changes and statistics, all at the
 // same time. No answer fails, and in the end the items are right; the race detector looks on.
 func TestManyAtATime(t *testing.T) {
-	s, b, stop := large(t, 2*pieces)
-	defer stop()
-	done := make(chan struct{})
-	var all sync.WaitGroup
-	all.Go(func() {
-		for seq := uint64(1); ; seq++ {
-			select {
-			case <-done:
-				return
-			default:
-			}
-			now := time.Now()
-			b.Apply([]schemas.Decision{{
-				Rule: "per-ip", Caller: schemas.Caller{Kind: schemas.KindIP, ID: fmt.Sprintf("10.0.0.%d", seq%256)}, Mode: schemas.ModeEnforce,
-				CloseAt: now.UnixNano(), Until: now.Add(time.Duration(seq%3) * time.Hour).UnixNano(), Epoch: 1, Seq: 1e6 + seq,
-			}}, now)
-			b.Beat(&schemas.Heartbeat{Epoch: 1, Seq: 1e6 + seq}, now)
-			b.Expire(now)
-		}
-	})
-	var asking sync.WaitGroup
-	for i := range 8 {
-		asking.Go(func() {
-			random := rand.New(rand.NewPCG(uint64(i), 3))
-			for range 30 {
-				query := []string{"", "startup=true", "scenarios_containing=per", fmt.Sprint("scenarios_not_containing=", i, "&startup=true"), "scopes=range"}[random.IntN(5)]
-				if out := s.streamed(query); out.status > http.StatusOK {
-					t.Errorf("%s: got %d, want 200", query, out.status)
+	synctest.Test(t, func(t *testing.T) {
+		s, b, stop := large(t, 2*pieces)
+		defer stop()
+		done := make(chan struct{})
+		var all sync.WaitGroup
+		all.Go(func() {
+			for seq := uint64(1); ; seq++ {
+				select {
+				case <-done:
+					return
+				default:
 				}
-				r := request("/v1/decisions" + []string{"", "?ip=10.0.0.7", "?range=10.0.0.0/24&contains=false"}[random.IntN(3)])
-				s.ServeHTTP(&sink{header: http.Header{}}, r)
-				if n := s.Stats(); n.Views > maxViews || n.Closed > 2*pieces {
-					t.Errorf("got %+v", n)
-				}
+				now := time.Now()
+				b.Apply([]schemas.Decision{{
+					Rule: "per-ip", Caller: schemas.Caller{Kind: schemas.KindIP, ID: fmt.Sprintf("10.0.0.%d", seq%256)}, Mode: schemas.ModeEnforce,
+					CloseAt: now.UnixNano(), Until: now.Add(time.Duration(seq%3) * time.Hour).UnixNano(), Epoch: 1, Seq: 1e6 + seq,
+				}}, now)
+				b.Beat(&schemas.Heartbeat{Epoch: 1, Seq: 1e6 + seq}, now)
+				b.Expire(now)
 			}
 		})
-	}
-	asking.Wait()
-	close(done)
-	all.Wait()
-	want := 0
-	for d := range b.All {
-		if d.Until-time.Now().UnixNano() > int64(time.Second) {
-			want++
+		var asking sync.WaitGroup
+		for i := range 8 {
+			asking.Go(func() {
+				random := rand.New(rand.NewPCG(uint64(i), 3))
+				for range 30 {
+					query := []string{"", "startup=true", "scenarios_containing=per", fmt.Sprint("scenarios_not_containing=", i, "&startup=true"), "scopes=range"}[random.IntN(5)]
+					if out := s.streamed(query); out.status > http.StatusOK {
+						t.Errorf("%s: got %d, want 200", query, out.status)
+					}
+					r := request("/v1/decisions" + []string{"", "?ip=10.0.0.7", "?range=10.0.0.0/24&contains=false"}[random.IntN(3)])
+					s.ServeHTTP(&sink{header: http.Header{}}, r)
+					if n := s.Stats(); n.Views > maxViews || n.Closed > 2*pieces {
+						t.Errorf("got %+v", n)
+					}
+				}
+			})
 		}
-	}
-	b.Beat(&schemas.Heartbeat{Epoch: 2, Seq: 1}, time.Now())
-	for deadline := time.Now().Add(30 * time.Second); s.Stats().Closed != want; runtime.Gosched() {
-		if time.Now().After(deadline) {
-			t.Fatalf("got %d closed, want %d", s.Stats().Closed, want)
+		asking.Wait()
+		close(done)
+		all.Wait()
+		want := 0
+		for d := range b.All {
+			if d.Until-time.Now().UnixNano() > int64(time.Second) {
+				want++
+			}
 		}
-	}
-	if out := s.streamed("startup=true"); out.items != want {
-		t.Errorf("got %d items, want %d", out.items, want)
-	}
+		b.Beat(&schemas.Heartbeat{Epoch: 2, Seq: 1}, time.Now())
+		synctest.Wait()
+		if n := s.Stats().Closed; n != want {
+			t.Errorf("got %d closed, want %d", n, want)
+		}
+		if out := s.streamed("startup=true"); out.items != want {
+			t.Errorf("got %d items, want %d", out.items, want)
+		}
+	})
 }
