@@ -47,6 +47,11 @@ func TestAnalyzersThatShareACertificateRenewItTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, n := range []*node{one, two} { // each reads the files at most once a second
+		n.server.tls.mu.Lock()
+		n.server.tls.checked = time.Time{}
+		n.server.tls.mu.Unlock()
+	}
 	deadline := time.Now().Add(30 * time.Second)
 	for last := error(nil); ; <-time.After(20 * time.Millisecond) {
 		if time.Now().After(deadline) {

@@ -100,6 +100,7 @@ func (w *watched) next(n int) {
 }
 
 func TestWatcherSeesAFileWrittenInPlaceAndAFileRenamedOver(t *testing.T) {
+	t.Parallel()
 	w := watch(t)
 	w.write(twoRules)
 	w.next(2)
@@ -110,6 +111,7 @@ func TestWatcherSeesAFileWrittenInPlaceAndAFileRenamedOver(t *testing.T) {
 }
 
 func TestABadFileIsReportedOnceAndTakenBackWhenMended(t *testing.T) {
+	t.Parallel()
 	w := watch(t)
 	w.replace(badRule)
 	w.next(-1)
@@ -119,6 +121,7 @@ func TestABadFileIsReportedOnceAndTakenBackWhenMended(t *testing.T) {
 }
 
 func TestCommentsAreNoChange(t *testing.T) {
+	t.Parallel()
 	w := watch(t)
 	w.replace("# a comment\n" + oneRule)
 	w.replace(twoRules) // the first report is about this one
@@ -126,6 +129,7 @@ func TestCommentsAreNoChange(t *testing.T) {
 }
 
 func TestReloadReportsWhatHasNotChanged(t *testing.T) {
+	t.Parallel()
 	w := watch(t)
 	w.watcher.Reload()
 	w.next(1)
@@ -138,6 +142,7 @@ func TestReloadReportsWhatHasNotChanged(t *testing.T) {
 }
 
 func TestAMissingFileIsAnErrorUntilItIsBack(t *testing.T) {
+	t.Parallel()
 	w := watch(t)
 	if err := os.Remove(w.path); err != nil {
 		t.Fatal(err)
@@ -149,6 +154,7 @@ func TestAMissingFileIsAnErrorUntilItIsBack(t *testing.T) {
 
 // Kubernetes mounts a ConfigMap as a link to a link to a directory, and replaces the one in the middle.
 func TestAReplacedConfigMapIsSeen(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "rules.yaml")
 	version := func(name, text string) {

@@ -232,6 +232,7 @@ func TestReloadsThatPileUpAreOne(t *testing.T) {
 // The file is exchanged 200 times while it is watched: what is reported last is what it says at the end, and every
 // report is one whole version.
 func TestNoVersionIsHalfRead(t *testing.T) {
+	t.Parallel()
 	w := watch(t)
 	version := func(n int) string {
 		return fmt.Sprintf("version: 1\nrules: [{name: a, callers: ip, limit: %d, window: 1m}]\n# %s\n", n, strings.Repeat("x", 64<<10))

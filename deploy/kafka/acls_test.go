@@ -117,22 +117,25 @@ func tryEveryUserOnEveryTopic(t *testing.T, login func(user string) *kafkaio.Cli
 		}
 		return err == nil
 	})
-	for user, may := range parts() {
-		t.Run(user, func(t *testing.T) {
-			c := login(user)
-			for _, topic := range []string{"requests", "decisions", "state", "rejects", "control", "events"} {
-				_, err := c.Produce(t.Context(), "floodgate."+topic, 0, kafkaio.Message{Time: time.Now().UnixNano(), Value: []byte(user)})
-				judge(t, fmt.Sprintf("%s writes %s", user, topic), err, slices.Contains(may.writes, topic))
-				_, err = c.Fetch(t.Context(), kafkaio.FetchRequest{Topic: "floodgate." + topic})
-				judge(t, fmt.Sprintf("%s reads %s", user, topic), err, slices.Contains(may.reads, topic))
-			}
-			_, err := c.EnsureTopics(t.Context(), kafkaio.TopicSpec{Name: "floodgate.made-by-" + user, Partitions: 1})
-			judge(t, user+" creates a topic", err, user == "operator")
-			_, err = c.CheckTopics(t.Context(), kafkaio.Specs(names, 1)...)
-			judge(t, user+" reads the topics' settings", err, user == "operator" || user == "analyzer")
-			judge(t, user+" joins the group", joins(t, c), user == "analyzer")
-		})
-	}
+	t.Run("users", func(t *testing.T) {
+		for user, may := range parts() {
+			t.Run(user, func(t *testing.T) {
+				t.Parallel()
+				c := login(user)
+				for _, topic := range []string{"requests", "decisions", "state", "rejects", "control", "events"} {
+					_, err := c.Produce(t.Context(), "floodgate."+topic, 0, kafkaio.Message{Time: time.Now().UnixNano(), Value: []byte(user)})
+					judge(t, fmt.Sprintf("%s writes %s", user, topic), err, slices.Contains(may.writes, topic))
+					_, err = c.Fetch(t.Context(), kafkaio.FetchRequest{Topic: "floodgate." + topic})
+					judge(t, fmt.Sprintf("%s reads %s", user, topic), err, slices.Contains(may.reads, topic))
+				}
+				_, err := c.EnsureTopics(t.Context(), kafkaio.TopicSpec{Name: "floodgate.made-by-" + user, Partitions: 1})
+				judge(t, user+" creates a topic", err, user == "operator")
+				_, err = c.CheckTopics(t.Context(), kafkaio.Specs(names, 1)...)
+				judge(t, user+" reads the topics' settings", err, user == "operator" || user == "analyzer")
+				judge(t, user+" joins the group", joins(t, c), user == "analyzer")
+			})
+		}
+	})
 }
 
 // judge fails the test unless err is as it should be. What a broker does not let one see it may call absent.

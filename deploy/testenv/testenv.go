@@ -55,6 +55,17 @@ func Fewer(t testing.TB, checks int) {
 	t.Cleanup(func() { set(f.DefValue) })
 }
 
+// Parallel lets so many parallel tests run at a time, unless -parallel asks for another number: for tests that wait more than they compute.
+// TestMain calls it.
+func Parallel(tests int) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", strconv.Itoa(tests)) // a number that is above 0
+	}
+}
+
 // Program returns the path of a program of others. It skips the test unless the environment asks for it.
 func Program(t testing.TB, name string) string {
 	t.Helper()

@@ -80,6 +80,7 @@ func TestServe(t *testing.T) {
 // TestALongAnswerOutlastsTheTimeToRead: a bouncer that waits for decisions, or takes a long answer slowly, is not cut off when the time is
 // over in which its request had to be read.
 func TestALongAnswerOutlastsTheTimeToRead(t *testing.T) {
+	t.Parallel()
 	s, b, stop := large(t, 1)
 	defer stop()
 	s.reading = 50 * time.Millisecond
@@ -141,6 +142,7 @@ func TestWhileNobodyAsksNothingPilesUp(t *testing.T) {
 
 // TestALongHeaderIsRefused before anybody looks at the key.
 func TestALongHeaderIsRefused(t *testing.T) {
+	t.Parallel()
 	s, _, stop := large(t, 1)
 	defer stop()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -50,6 +50,7 @@ func get(t *testing.T, url string) (status int, body string) {
 
 // TestTheServerIsBounded: large headers, slow readers and other methods get nowhere.
 func TestTheServerIsBounded(t *testing.T) {
+	t.Parallel()
 	s := New(Config{})
 	url, _ := begin(t, s)
 	for _, c := range []struct {
@@ -196,6 +197,7 @@ func TestARunningRequestHasItsAnswer(t *testing.T) {
 
 // TestARequestThatNeverEndsIsCutOff: the server stops nevertheless.
 func TestARequestThatNeverEndsIsCutOff(t *testing.T) {
+	t.Parallel()
 	s := New(Config{})
 	arrived := make(chan struct{})
 	s.Handle("GET /endless", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
