@@ -20,8 +20,8 @@ import (
 )
 
 // Tests open hundreds of small stores. With Go's own setting, the garbage collector takes their memory back so often that clearing it
-// again costs a fifth of a run. Benchmarks run as programs do.
-func init() {
+// again costs a tenth of a run. Benchmarks run as programs do.
+func init() { //nolint:gochecknoinits // it must come before the tests of each package that imports this one
 	if os.Getenv("GOGC") == "" && !slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.bench=") }) {
 		debug.SetGCPercent(400)
 	}
