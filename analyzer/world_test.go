@@ -9,12 +9,18 @@ import (
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/decisions"
 	"github.com/509da70d/floodgate/store/kafkaio/kafkaiotest"
 )
+
+func TestMain(m *testing.M) {
+	testenv.LazyGC()
+	m.Run()
+}
 
 // testLog is a Kafka in memory with the topics of the tests. It fetches small batches, so that there are several.
 type testLog struct{ *kafkaiotest.Kafka }

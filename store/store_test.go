@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/store/rows"
 )
 
@@ -33,6 +34,7 @@ func TestMain(m *testing.M) {
 			err = fmt.Errorf("got %s, want %w", fmt.Sprint(err), ErrLocked)
 		}
 	default:
+		testenv.LazyGC()
 		m.Run()
 	}
 	if err != nil {

@@ -2,38 +2,26 @@ package main
 
 import (
 	"context"
-	"flag"
 	"io"
 	"os"
 	"os/exec"
 	"regexp"
-	"runtime"
-	"runtime/debug"
-	"strconv"
 	"testing"
 
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // beMain makes the test binary the program itself, so that tests run real processes without building another one.
 const beMain = "FLOODGATE_TEST_BE_MAIN"
-
-// parallel is how many parallel tests run at once, unless -parallel says so: they mostly wait, for sessions to run out and
-// for processes that start.
-const parallel = 4
 
 func TestMain(m *testing.M) {
 	if os.Getenv(beMain) != "" {
 		main()
 		return
 	}
-	debug.SetGCPercent(400) // by default two thirds of the processor time are garbage collection: many brokers, each with a small heap
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
-		_ = flag.Set("test.parallel", strconv.Itoa(max(parallel, runtime.GOMAXPROCS(0)))) // there is such a flag
-	}
+	testenv.LazyGC()
+	testenv.Parallel(4) // they mostly wait, for sessions to run out and for processes that start
 	os.Exit(m.Run())
 }
 

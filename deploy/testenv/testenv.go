@@ -12,20 +12,11 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"runtime/debug"
-	"slices"
 	"strconv"
-	"strings"
 	"testing"
 )
-
-// Tests open hundreds of small stores. With Go's own setting, the garbage collector takes their memory back so often that clearing it
-// again costs a tenth of a run. Benchmarks run as programs do.
-func init() { //nolint:gochecknoinits // it must come before the tests of each package that imports this one
-	if os.Getenv("GOGC") == "" && !slices.ContainsFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.bench=") }) {
-		debug.SetGCPercent(400)
-	}
-}
 
 // IsLong reports whether tests may take long.
 func IsLong() bool { return os.Getenv("FLOODGATE_LONG") != "" }
@@ -55,14 +46,23 @@ func Fewer(t testing.TB, checks int) {
 	t.Cleanup(func() { set(f.DefValue) })
 }
 
-// Parallel lets so many parallel tests run at a time, unless -parallel asks for another number: for tests that wait more than they compute.
-// TestMain calls it.
+// Parallel lets so many parallel tests run at a time, or as many as there are cores if these are more, unless -parallel asks for another
+// number: for tests that wait more than they compute. TestMain calls it.
 func Parallel(tests int) {
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {
-		_ = flag.Set("test.parallel", strconv.Itoa(tests)) // a number that is above 0
+		_ = flag.Set("test.parallel", strconv.Itoa(max(tests, runtime.GOMAXPROCS(0)))) // there is such a flag
+	}
+}
+
+// LazyGC lets the garbage collector run a quarter as often, unless benchmarks run: for tests that open hundreds of stores or brokers, each
+// with a small heap. TestMain calls it.
+func LazyGC() {
+	flag.Parse()
+	if flag.Lookup("test.bench").Value.String() == "" {
+		debug.SetGCPercent(400)
 	}
 }
 

@@ -4,36 +4,25 @@ package lab
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"runtime/debug"
-	"strconv"
 	"sync"
 	"testing"
 
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
-
-// parallel is how many parallel tests run at once, unless -parallel says so: they mostly wait, for sessions to run out and
-// for processes that start.
-const parallel = 4
 
 func TestMain(m *testing.M) {
 	if kind := os.Getenv(beServer); kind != "" {
 		os.Exit(runServer(kind, os.Getenv(serverPlan)))
 	}
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
-		_ = flag.Set("test.parallel", strconv.Itoa(max(parallel, runtime.GOMAXPROCS(0)))) // there is such a flag
-	}
+	testenv.Parallel(4) // they mostly wait, for sessions to run out and for processes that start
 	code := m.Run()
 	_ = os.RemoveAll(binaries()) // what is left in the temporary directory harms nobody
 	os.Exit(code)
