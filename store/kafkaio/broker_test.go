@@ -8,15 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) {
-	testenv.Parallel(4) // most of these tests wait for the timers of a group
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // startBroker runs an embedded broker for one test.
 func startBroker(t *testing.T, o embedded.Options) *embedded.Broker {
