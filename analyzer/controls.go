@@ -94,17 +94,21 @@ func (c *controls) turn(ctx context.Context) error {
 			continue
 		default:
 		}
-		if !c.ledger.config.Lease(time.Now()) {
+		switch seq := c.seq; {
+		case !c.ledger.config.Lease(time.Now()):
 			return nil
-		}
-		if c.order == nil {
-			return c.join(ctx)
-		}
-		if c.rules == nil && c.appended && len(c.order.Waiting()) == 0 {
+		case c.order == nil:
+			if err := c.join(ctx); err != nil || c.order == nil {
+				return err
+			}
+		case c.rules == nil && c.appended && len(c.order.Waiting()) == 0:
 			c.note()
 			return nil
+		default: // what is read together with a place needs another place
+			if err := c.place(ctx); err != nil || c.seq == seq {
+				return err
+			}
 		}
-		return c.place(ctx)
 	}
 }
 

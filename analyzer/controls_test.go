@@ -1,6 +1,7 @@
 package analyzer
 
 import (
+	"context"
 	"errors"
 	"math"
 	"sync/atomic"
@@ -79,6 +80,40 @@ func TestWhatAPersonDecidesIsPublishedWithAHeartbeatBehindIt(t *testing.T) {
 		if len(places) < 2 || len(places) > 3 || places[len(places)-1].Before != 1 || at.Placed != end {
 			t.Errorf("got checkpoint %+v and places %+v, want the last one before offset 1, and %d in the store", at, places, end)
 		}
+	})
+}
+
+// crowdedLog lets something happen when an owner appends a place, before the place is in the topic.
+type crowdedLog struct {
+	*testLog
+
+	atPlace func()
+}
+
+func (l *crowdedLog) Produce(ctx context.Context, topic string, partition int, msgs ...kafkaio.Message) (int64, error) {
+	if f := l.atPlace; f != nil && topic == "control" && isPlace(msgs[0]) {
+		l.atPlace = nil
+		f()
+	}
+	return l.testLog.Produce(ctx, topic, partition, msgs...)
+}
+
+func TestADecisionThatOvertakesAPlaceIsPublishedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		crowded := &crowdedLog{testLog: w.log}
+		w.on = crowded
+		w.start()
+		time.Sleep(1300 * time.Millisecond) // between two heartbeats
+		synctest.Wait()
+		crowded.atPlace = func() { w.decide(2, schemas.ControlClose, "b") }
+		w.decide(1, schemas.ControlClose, "a")
+		time.Sleep(50 * time.Millisecond)
+		w.wantClosed("at once", schemas.ControlRule+" key:a", schemas.ControlRule+" key:b")
+		if n := len(w.places()); n != 3 {
+			t.Errorf("got %d places, want one of the start and one for each decision", n)
+		}
+		w.end()
 	})
 }
 
