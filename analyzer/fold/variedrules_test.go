@@ -1,4 +1,4 @@
-package foldtest_test
+package fold
 
 import (
 	"strings"
