@@ -225,6 +225,7 @@ func (c *cluster) compare(dirs map[int]string) {
 }
 
 func TestAnalyzersShareThePartitionsAndCountExactlyThroughHandOvers(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	a := c.join(t.TempDir())
 	c.send(100)
@@ -247,6 +248,7 @@ func TestAnalyzersShareThePartitionsAndCountExactlyThroughHandOvers(t *testing.T
 }
 
 func TestAnOwnerThatFailsIsReplaced(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	dir := t.TempDir()
 	locked, err := store.Open(filepath.Join(dir, "2"), store.Options{NoSync: true})
@@ -286,6 +288,7 @@ func TestAGroupThatCannotBeJoinedEndsTheAnalyzer(t *testing.T) {
 }
 
 func TestRulesReachAllOwners(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	a := c.join(t.TempDir())
 	c.send(40)

@@ -105,6 +105,7 @@ func (m *member) snapshots(t *testing.T) {
 
 // TestAMonthlyQuotaSurvivesTheLossOfStoreAndLog: all that is left of a month is the snapshot and the last records.
 func TestAMonthlyQuotaSurvivesTheLossOfStoreAndLog(t *testing.T) {
+	t.Parallel()
 	onEachBroker(t, func(t *testing.T, c *cluster) {
 		t.Helper()
 		c.rules = mustRules(t, "version: 1\nrules:\n  - {name: all, callers: key, limit: 1000000, window: month}\n")
@@ -144,6 +145,7 @@ func TestAMonthlyQuotaSurvivesTheLossOfStoreAndLog(t *testing.T) {
 
 // TestRetentionThatOvertakesAStoppedAnalyzer: what is missing is said to the record, and the rest of the counts stays.
 func TestRetentionThatOvertakesAStoppedAnalyzer(t *testing.T) {
+	t.Parallel()
 	onEachBroker(t, func(t *testing.T, c *cluster) {
 		t.Helper()
 		dir := t.TempDir()

@@ -8,6 +8,7 @@ import (
 
 // What is counted and what is on disk are two offsets, the second one behind by a checkpoint at most.
 func TestStatsSayWhatIsOnDisk(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.start()

@@ -160,6 +160,7 @@ func TestWithoutALeaseNothingIsApplied(t *testing.T) {
 }
 
 func TestAFullDiskDoesNotStopAPerson(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var full atomic.Bool
 		w := newWorld(t)

@@ -152,6 +152,7 @@ func (c *proxied) Read(b []byte) (int, error) {
 // its group. It goes on for as long as its lease lasts, the session but for a second after the last offset commit or
 // heartbeat was sent, and not a moment longer. Another one takes over, and counts stay exact.
 func TestACoordinatorThatIsCutOff(t *testing.T) {
+	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 7))
@@ -233,6 +234,7 @@ func (c *cluster) cutOff(p *proxy, after, slack time.Duration) {
 // An analyzer whose lease has run out, and which the group gives its partitions again, claims them anew: another one may have owned
 // them meanwhile, and what its owners would do before they notice that does not count.
 func TestAnAnalyzerThatMayHaveBeenReplacedClaimsAgain(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newVirtualCluster(t)
 		p := &proxy{dial: c.dial, publish: []byte(c.names.Decisions)}

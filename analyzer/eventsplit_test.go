@@ -45,6 +45,7 @@ func closeAll(t *testing.T, l *ledger, callers, messages int) {
 // TestAFullQueueOfEventsAndHalfACommitOfRowsAreSplit: the topic of events has taken nothing for long, and a checkpoint with all that waits
 // there has more rows than one transaction takes. It is split, and nothing of it is missing from the store.
 func TestAFullQueueOfEventsAndHalfACommitOfRowsAreSplit(t *testing.T) {
+	t.Parallel()
 	const callers, messages = eventlog.MaxPending, 4
 	conf := newWorld(t).conf.withDefaults()
 	conf.Rules = mustRules(t, "version: 1\nrules:\n  - {name: r, callers: key, limit: 1, window: 1000h, algorithm: fixed}\n")

@@ -23,6 +23,7 @@ import (
 
 // TestEventsOfALogThatWasMadeAnewAreWritten: what heartbeats say is about the old log, although the new one has grown as long.
 func TestEventsOfALogThatWasMadeAnewAreWritten(t *testing.T) {
+	t.Parallel()
 	for name, forget := range map[string]func(*world){
 		"with the old store":    func(*world) {},
 		"with the old snapshot": (*world).wipe,
@@ -196,6 +197,7 @@ func TestIDsThatJSONEscapesDoNotStopEvents(t *testing.T) {
 // TestAnOwnerWaitsForNoTopicThatIsAway: it ends at once if events have been refused for a while, after awayEvents if they just began
 // to be, and when they are written if the topic is only slow.
 func TestAnOwnerWaitsForNoTopicThatIsAway(t *testing.T) {
+	t.Parallel()
 	events := func(f kafkaiotest.Fault) func(kafkaiotest.Call) kafkaiotest.Fault {
 		return func(c kafkaiotest.Call) kafkaiotest.Fault {
 			if c.Op == kafkaiotest.OpProduce && c.Topic == "events" {

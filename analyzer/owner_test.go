@@ -266,6 +266,7 @@ func TestACanaryIsAnsweredAndCountedNowhere(t *testing.T) {
 // a heartbeat. The first changes nothing; above the second there is always another a moment later. The owner decides,
 // and gates follow it.
 func TestNoEpochThatIsAnnouncedStopsAPartition(t *testing.T) {
+	t.Parallel()
 	for name, announce := range map[string]func(now time.Time) pb.Record{
 		"a claim of the last epoch": func(time.Time) pb.Record { return pb.Record{Claim: &schemas.Claim{Epoch: math.MaxUint64, Nonce: 1}} },
 		"the one before": func(time.Time) pb.Record {

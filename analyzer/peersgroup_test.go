@@ -121,6 +121,7 @@ func (c *cluster) wantDecided(p int, ids []string, when string) {
 // TestWhatWasLoggedBeforeTheFirstAnalyzerCounts (CrowdSec's Kafka source begins at the latest offset): a group without a
 // committed offset begins with the first record, not with the next.
 func TestWhatWasLoggedBeforeTheFirstAnalyzerCounts(t *testing.T) {
+	t.Parallel()
 	onEachBroker(t, func(t *testing.T, c *cluster) {
 		t.Helper()
 		c.send(100)

@@ -75,6 +75,7 @@ func TestALogThatWasCreatedAgainIsCountedAgain(t *testing.T) {
 
 // TestALogThatIsCutIsNoticedSoon is fault row 20: the log ends before what a running owner has counted.
 func TestALogThatIsCutIsNoticedSoon(t *testing.T) {
+	t.Parallel()
 	for _, wait := range []time.Duration{0, 123 * time.Millisecond, 499 * time.Millisecond, 500 * time.Millisecond, 1777 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
@@ -408,6 +409,7 @@ func (w *world) diesRestoring(until int64) {
 // analyzer dies, before it comes to where they changed. The next one, which finds a store that is good and its own, goes
 // on by the rules of then: it once counted the rest by today's, so that a rule counted requests from before it was made.
 func TestAKillAmidRefoldingForgetsNoChangeOfRules(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.conf.Rules, w.conf.Checkpoint = mustRules(t, oneRule), 100*time.Millisecond

@@ -373,6 +373,7 @@ func TestTwoFilesInARollingChange(t *testing.T) {
 // The control topic is away when an owner starts whose store is its own: it counts on after a moment, and takes the partition over when
 // the topic is back. One without a store waits.
 func TestTheControlTopicIsAwayAtTheStart(t *testing.T) {
+	t.Parallel()
 	for name, wiped := range map[string]bool{"with a store": false, "without": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -64,6 +64,7 @@ func (w *timesWorld) serve(seconds int, forged time.Time) (refused int) {
 // TestAMessageFrom2100MovesNoWindow under either setting: not while the owner runs, nor from its store, from a snapshot or from the
 // log. The other callers' counts are the truth, all starts reach one digest, and the audit agrees.
 func TestAMessageFrom2100MovesNoWindow(t *testing.T) {
+	t.Parallel()
 	for setting, c := range map[string]struct {
 		value   string
 		refused int

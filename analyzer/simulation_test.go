@@ -32,6 +32,7 @@ import (
 //	FLOODGATE_SIMULATIONS=1000 go test -run TestSimulation -timeout 3h ./analyzer   a thousand seeds
 //	FLOODGATE_SEED=17 go test -run TestSimulation ./analyzer                        one that failed, again
 func TestSimulation(t *testing.T) {
+	t.Parallel()
 	runs := 1
 	if testenv.IsLong() {
 		runs = 3

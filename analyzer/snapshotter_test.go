@@ -126,6 +126,7 @@ func (v *variedSender) send(w *world) {
 // Rules change in between, owners come and go, callers of all algorithms close and escalate, and an operator decides by hand: about
 // a thousand times in all rounds together.
 func TestStoreSnapshotAndLogReachOneDigest(t *testing.T) {
+	t.Parallel()
 	refolded, decided := uint64(0), int64(0)
 	runs := 3
 	if testenv.IsLong() {
@@ -194,6 +195,7 @@ func TestStoreSnapshotAndLogReachOneDigest(t *testing.T) {
 
 // TestAMonthsCountOutlivesTheLogAndTheStore: the log holds the last few records only, and the store is gone.
 func TestAMonthsCountOutlivesTheLogAndTheStore(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.conf.Rules = mustRules(t, "version: 1\nrules:\n  - {name: r, callers: key, limit: 1000, window: month}\n")
@@ -218,6 +220,7 @@ func TestAMonthsCountOutlivesTheLogAndTheStore(t *testing.T) {
 
 // TestTheLogWasCutBeyondTheSnapshotThatWasAnnounced: its owner had written a newer one, and died before a heartbeat said so.
 func TestTheLogWasCutBeyondTheSnapshotThatWasAnnounced(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.conf.Rules = mustRules(t, "version: 1\nrules:\n  - {name: r, callers: key, limit: 1000, window: month}\n")

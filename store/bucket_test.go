@@ -135,6 +135,7 @@ func TestABucketIsDueWhenItHasTripled(t *testing.T) {
 // TestChosenKeysDoNotFillABucket: an attacker who has read the source, and other stores, chooses ids whose rows are in one
 // bucket by every hash that can be computed from outside. In a store of its own they spread as others do.
 func TestChosenKeysDoNotFillABucket(t *testing.T) {
+	t.Parallel()
 	const n = 20 * buckets
 	other := newBucketHash()
 	for name, bucketOf := range map[string]func(key []byte) int{
@@ -237,6 +238,7 @@ func TestTheKeyOfBucketsStays(t *testing.T) {
 
 // A key that is lost or damaged is found when the store is opened: rows would go to other buckets than their older versions.
 func TestADamagedKeyOfBucketsIsFound(t *testing.T) {
+	t.Parallel()
 	whole := (&bucketHash{key: [16]byte{1, 2, 3}}).append(nil)
 	for name, b := range map[string][]byte{
 		"gone": nil, "empty": {}, "cut short": whole[:bucketHashSize-1], "longer": append(slices.Clone(whole), 0),

@@ -14,6 +14,7 @@ import (
 
 // Whoever chooses the keys may put all of a commit into one bucket, and any lengths into it.
 func TestMaxBytesOfOneBucketFitOneCommit(t *testing.T) {
+	t.Parallel()
 	keys := crowd(2000)
 	for _, size := range []int{0, 1000, 9_000, maxValue / 2, maxValue} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {

@@ -50,6 +50,7 @@ func size(s *Store) (pages, bytes int) {
 
 // However often rows change, a store is not much larger than three times its rows, and holds what it must.
 func TestCompactionsKeepAStoreSmall(t *testing.T) {
+	t.Parallel()
 	seed := rand.Uint64()
 	t.Log("seed", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -87,6 +88,7 @@ func TestCompactionsKeepAStoreSmall(t *testing.T) {
 // Commits of a few rows make pages of one row each, and each takes memory and time to load: there must not be many more
 // pages than a bucket needs.
 func TestSmallCommitsLeaveFewPages(t *testing.T) {
+	t.Parallel()
 	s := open(t, t.TempDir())
 	changes := newRows(20_000, 0)
 	commit(t, s, 0, changes...)
@@ -148,6 +150,7 @@ func overfill(t *testing.T, s *Store) (index int, want map[string][]byte) {
 // A compaction may take several transactions. It may end after any of them, for example by a crash. Then the rows are the same,
 // and another compaction does what the first one would have done.
 func TestACompactionMayEndAnywhere(t *testing.T) {
+	t.Parallel()
 	var steps int
 	for stop := 0; stop <= steps; stop++ {
 		dir := t.TempDir()
@@ -236,6 +239,7 @@ func TestCompactedPagesFitBlocks(t *testing.T) {
 
 // A bucket that fits no transaction is compacted in several.
 func TestALargeBucketIsCompactedInSeveralTransactions(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir)
 	want := make(map[string][]byte)

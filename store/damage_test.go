@@ -159,6 +159,7 @@ func openDamaged(t *testing.T, dir string, model []map[string][]byte) (outcome s
 }
 
 func TestATableThatIsGoneIsFound(t *testing.T) {
+	t.Parallel()
 	story, _ := newStory(t)
 	for name := range story {
 		if filepath.Ext(name) == ".sst" {
@@ -173,6 +174,7 @@ func TestATableThatIsGoneIsFound(t *testing.T) {
 
 // A table's pages may be lost, too; Badger takes zeros at its end for a checksum of nothing, which is right.
 func TestATableOfZerosIsFound(t *testing.T) {
+	t.Parallel()
 	story, _ := newStory(t)
 	for name := range story {
 		if filepath.Ext(name) != ".sst" {
@@ -189,6 +191,7 @@ func TestATableOfZerosIsFound(t *testing.T) {
 
 // A kill may leave a table half written. It is not in the manifest then, and Badger deletes it.
 func TestATableOutsideTheManifestIsNoDamage(t *testing.T) {
+	t.Parallel()
 	story, model := newStory(t)
 	story["000099.sst"] = snapshotFile{[]byte("half"), 4096}
 	if err := sameRows(open(t, story.restore(t, "", nil)), model[len(model)-1]); err != nil {
@@ -199,6 +202,7 @@ func TestATableOutsideTheManifestIsNoDamage(t *testing.T) {
 // Pages of a write-ahead file that never reached the disk read as zeros. Badger cuts the log there without a word; what
 // is left is the rows of an earlier commit, or refused.
 func TestLostPages(t *testing.T) {
+	t.Parallel()
 	story, model := newStory(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	cut := 0
@@ -296,6 +300,7 @@ func pageOf(number uint64, row, value string) (key, content []byte) {
 
 // Rows that change behind the store's back, as by damage that no checksum of Badger's finds, are found by the digest.
 func TestLoadFindsRowsThatChanged(t *testing.T) {
+	t.Parallel()
 	pageA, rowA := pageOf(0, "a", "1")
 	set := func(number uint64, row, value string) func(*badger.Txn) error {
 		return func(txn *badger.Txn) error { return txn.Set(pageOf(number, row, value)) }

@@ -17,6 +17,7 @@ import (
 // Any sequence of commits, refused commits, compactions and openings again leaves the rows of a plain map, and a digest that depends on
 // nothing but them.
 func TestStoreIsAMapWithADigest(t *testing.T) {
+	t.Parallel()
 	testenv.Fewer(t, 25)
 	root := t.TempDir()
 	runs := 0

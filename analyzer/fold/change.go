@@ -77,9 +77,7 @@ func (f *Fold) changed(c Change, i uint32, row *row) {
 			row.since = max(row.since, c.Closure.Until) // a shadow rule's counts depend on its closure
 		}
 	}
-	if row.flags&tracked != 0 {
-		f.toForecast = append(f.toForecast, changedRow{row: i, change: len(f.changes)})
-	}
+	f.toForecast = append(f.toForecast, changedRow{row: i, change: len(f.changes)})
 	f.changes = append(f.changes, c)
 	f.awaitEnd(row, c.Limit, c.Before.Until)
 }

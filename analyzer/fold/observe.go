@@ -23,7 +23,7 @@ func (f *Fold) observe(r *rules.Rule, i uint32, row *row, e *schemas.Entry, tota
 	}
 }
 
-// changedRow is a tracked row whose closure the entry has changed.
+// changedRow is a row whose closure the entry has changed.
 type changedRow struct {
 	row    uint32
 	change int // its place in the list of changes
@@ -34,7 +34,7 @@ func (f *Fold) forecast() {
 	for _, n := range f.toForecast {
 		c, row := &f.changes[n.change], f.table.row(n.row)
 		if row.rule < 0 || f.rules.set.Rules[row.rule] != c.Rule || row.flags&tracked == 0 {
-			continue // the entry's caller took the row for another rule
+			continue // it has no tracker, or the entry's caller took it for another rule
 		}
 		c.Forecast = f.predict.Changed(&predict.Change{
 			Row: n.row, Rule: c.Rule, Index: int32(row.rule), ID: row.id, Kind: c.Kind, Before: c.Before, Closure: c.Closure,
