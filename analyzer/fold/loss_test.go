@@ -2,6 +2,7 @@ package fold
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -62,5 +63,28 @@ func TestNewRulesProlongTheDoubtOfARow(t *testing.T) {
 				t.Errorf("got a mark of %d ns, want %d", got-frameNow, test.since)
 			}
 		})
+	}
+}
+
+// TestALossThatNobodyWroteIsRefused: each loss is a version, the shape of its rule, and two times.
+func TestALossThatNobodyWroteIsRefused(t *testing.T) {
+	f := New(foldtest.Rules(t, "{name: r, callers: key, limit: 60, window: 1h}"), Options{})
+	key := lossKey(f.Rules().Rules[0])
+	good := lossValue(f.Rules().Rules[0], &ruleLosses{lost: frameNow, dropped: frameNow + second})
+	other := bytes.Clone(good)
+	other[0]++
+	for name, value := range map[string][]byte{
+		"nothing": nil, "no shape": good[:8], "no times": good[:9], "one time": good[:len(good)-9], "a time cut short": good[:len(good)-1],
+		"more than two times": append(bytes.Clone(good), 0), "another version": other,
+	} {
+		if err := f.Restore(key, value); !errors.Is(err, errRow) {
+			t.Errorf("%s: got %v, want %v", name, err, errRow)
+		}
+	}
+	if err := f.Restore(key, good); err != nil {
+		t.Fatal(err)
+	}
+	if a := f.table.losses.byRule[0]; a.lost != frameNow || a.dropped != frameNow+second {
+		t.Errorf("got %+v, want the two times", a)
 	}
 }

@@ -27,7 +27,7 @@ func TestProducersAreWaitedFor(t *testing.T) {
 	note(1, 0, 0)
 	note(2, -60, 5) // a clock behind
 	note(1, 90, 90)
-	for _, want := range []struct{ now, until, gates int64 }{{90, -70, 2}, {205, -70, 2}, {206, 80, 2}, {500, 490, 2}, {10_006, 9996, 1}, {10_091, 10_081, 0}} {
+	for _, want := range []struct{ now, until, gates int64 }{{90, -70, 2}, {205, -70, 2}, {206, 80, 2}, {500, 490, 2}, {10_005, 9995, 2}, {10_006, 9996, 1}, {10_091, 10_081, 0}} {
 		if until, gates := live(want.now); until != want.until || gates != want.gates {
 			t.Errorf("at %d ms: got until %d of %d gates, want %d of %d", want.now, until, gates, want.until, want.gates)
 		}

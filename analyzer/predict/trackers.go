@@ -124,10 +124,7 @@ func (p *Predictor) makeRoom(row uint32, now int64) bool {
 	t := &p.trackers
 	least, found, lowest := uint32(0), false, p.rank(row, now)
 	for range trackerTries {
-		other := t.At(uint32(t.random.Next() % uint64(t.Made()))) // < 2^32
-		if !other.used {
-			continue
-		}
+		other := t.At(uint32(t.random.Next() % uint64(t.Made()))) // < 2^32; it is in use, as all are
 		if k := p.rank(other.row, now); k.Compare(lowest) < 0 {
 			least, found, lowest = other.row, true, k
 		}

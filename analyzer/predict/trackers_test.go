@@ -3,6 +3,7 @@ package predict
 import (
 	"reflect"
 	"testing"
+	"time"
 	"unsafe"
 
 	"pgregory.net/rapid"
@@ -50,6 +51,25 @@ func TestAMovedCloseKeepsTheNextOne(t *testing.T) {
 		}
 		if f.Next != announced || tr.announced.Holds(300*millisecond) != keeps {
 			t.Errorf("got next %+v and announced %+v, want %+v", f.Next, tr.announced, announced)
+		}
+	}
+}
+
+// TestACloseIsPredictedIfGatesHoldItInTime: an early close that began at most a lag after the close by count. It confirms that one close.
+func TestACloseIsPredictedIfGatesHoldItInTime(t *testing.T) {
+	rule := foldtest.Rules(t, "{name: r, callers: key, limit: 10, window: 1s, algorithm: fixed}").Rules[0]
+	const lag, at = 100 * millisecond, 300 * millisecond
+	for late, want := range map[int64]policy.Mechanism{-lag: policy.Predicted, lag: policy.Predicted, lag + 1: policy.Reactive} {
+		p := predictorOf(rule, Options{MaxPredict: rules.PredictEarly, LagCap: DefaultLagCap}, time.Duration(lag))
+		p.Admitted(&Sent{Rule: rule, Limit: 10, Weight: 10, Total: 10, Near: true})
+		p.trackers.find(0).announced = policy.Announced{CloseAt: at + late, Until: second}
+		c := Change{Rule: rule, ID: "a", Kind: policy.Closed, Closure: policy.Closure{CloseAt: at, Until: second, Nth: 1}, Limit: 10, At: at, Now: at, Total: 10}
+		if got := p.Changed(&c).By; got != want {
+			t.Errorf("announced %d ns after the close: got %v, want %v", late, got, want)
+		}
+		c.At, c.Now, c.Closure = c.At+second, c.Now+second, policy.Closure{CloseAt: at + second, Until: 2 * second, Nth: 1}
+		if got := p.Changed(&c).By; got != policy.Reactive {
+			t.Errorf("the next close: got %v, want %v, since nothing was announced", got, policy.Reactive)
 		}
 	}
 }
