@@ -150,7 +150,8 @@ func (r *run) list(ctx context.Context, names []string) error {
 	return nil
 }
 
-// cover runs the tests without a change, notes how long they take, and returns which lines of which files they run.
+// cover runs the tests without a change, and notes how long they take. It returns the lines that belong to a statement, and whether the tests
+// run them. Lines of constants and of cases belong to none.
 func (r *run) cover(ctx context.Context) (map[string]bool, error) {
 	covered := map[string]bool{}
 	for i := range r.tests {
@@ -171,7 +172,7 @@ func (r *run) cover(ctx context.Context) (map[string]bool, error) {
 	return covered, nil
 }
 
-// addCovered adds the lines of a profile that were run, as "file.go:12".
+// addCovered adds the lines of a profile, as "file.go:12".
 func addCovered(covered map[string]bool, profile string) {
 	for line := range strings.Lines(profile) {
 		var from, to, statements, count int
@@ -179,11 +180,12 @@ func addCovered(covered map[string]bool, profile string) {
 		if !found || name == "mode" {
 			continue
 		}
-		if _, err := fmt.Sscanf(strings.NewReplacer(".", " ", ",", " ").Replace(rest), "%d %d %d %d %d %d", &from, new(int), &to, new(int), &statements, &count); err != nil || count == 0 {
+		if _, err := fmt.Sscanf(strings.NewReplacer(".", " ", ",", " ").Replace(rest), "%d %d %d %d %d %d", &from, new(int), &to, new(int), &statements, &count); err != nil {
 			continue
 		}
 		for n := from; n <= to; n++ {
-			covered[filepath.Base(name)+":"+strconv.Itoa(n)] = true
+			line := filepath.Base(name) + ":" + strconv.Itoa(n)
+			covered[line] = covered[line] || count > 0
 		}
 	}
 }
@@ -240,7 +242,7 @@ func (r *run) one(ctx context.Context, worker int, m *mutant, covered map[string
 		if err := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", overlay, "-o", binary, p.ImportPath).Run(); err != nil { //nolint:gosec // our own packages
 			return invalid
 		}
-		if m.inFunc && !covered[m.file+":"+strconv.Itoa(m.line)] {
+		if run, ok := covered[m.file+":"+strconv.Itoa(m.line)]; ok && !run {
 			return notRun
 		}
 		limit := 4*p.usual + 10*time.Second

@@ -19,7 +19,6 @@ type mutant struct {
 	from, to  int    // bytes of the file that the change replaces
 	was, want string // what stands there, and what replaces it
 	text      string // the line without its indentation
-	inFunc    bool   // a profile of coverage has no other lines
 }
 
 // name says what the change is. It stays the same while lines above it come and go.
@@ -51,7 +50,6 @@ type finder struct {
 	found []mutant
 
 	operators map[token.Token][]token.Token
-	inFunc    bool // what is looked at stands in a function
 }
 
 // mutants returns those of a file, in their order.
@@ -65,10 +63,7 @@ func mutants(dir, file string) ([]mutant, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range tree.Decls {
-		_, f.inFunc = d.(*ast.FuncDecl)
-		ast.Inspect(d, f.visit)
-	}
+	ast.Inspect(tree, f.visit)
 	slices.SortStableFunc(f.found, func(a, b mutant) int { return a.from - b.from })
 	return f.found, nil
 }
@@ -118,7 +113,6 @@ func (f *finder) add(at token.Pos, was, want string) {
 	p := f.fset.Position(at)
 	f.found = append(f.found, mutant{
 		file: f.file, line: p.Line, from: p.Offset, to: p.Offset + len(was), was: was, want: want, text: strings.TrimSpace(f.lines[p.Line-1]),
-		inFunc: f.inFunc,
 	})
 }
 

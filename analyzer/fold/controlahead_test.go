@@ -210,6 +210,23 @@ func TestResetOfACallerThatWaits(t *testing.T) {
 	}
 }
 
+// TestAResetAtTheEndOfAClosureOpensNobodyTwice: the caller is open already.
+func TestAResetAtTheEndOfAClosureOpensNobodyTwice(t *testing.T) {
+	for until, want := range map[int64]int{-1: 1, 0: 0} {
+		f := New(foldtest.Rules(t, tenAMinute), Options{})
+		rowEntry(f, second, "x", 10)
+		end := rowOf(f, 0, "x").closure.Until + until
+		f.Advance(end)
+		f.TakeChanges()
+		if err := f.Control(&schemas.Control{ID: controlNumber(1), Time: end, Action: schemas.ControlReset, Caller: callerOf("x")}, 1, 1); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.TakeChanges(); len(got) != want {
+			t.Errorf("%d ns from the end: got %+v, want %d changes", until, got, want)
+		}
+	}
+}
+
 // TestAClosureByANewLimitIsCounted: a row that was closed by demand, or has some, is closed by its count when a limit goes down.
 func TestAClosureByANewLimitIsCounted(t *testing.T) {
 	f := New(foldtest.Rules(t, tenAMinute), Options{})

@@ -33,8 +33,8 @@ type changedRow struct {
 func (f *Fold) forecast() {
 	for _, n := range f.toForecast {
 		c, row := &f.changes[n.change], f.table.row(n.row)
-		if row.rule < 0 || f.rules.set.Rules[row.rule] != c.Rule || row.flags&tracked == 0 {
-			continue // it has no tracker, or the entry's caller took it for another rule
+		if row.rule < 0 || f.rules.set.Rules[row.rule] != c.Rule {
+			continue // the entry's caller took the row for another rule
 		}
 		c.Forecast = f.predict.Changed(&predict.Change{
 			Row: n.row, Rule: c.Rule, Index: int32(row.rule), ID: row.id, Kind: c.Kind, Before: c.Before, Closure: c.Closure,

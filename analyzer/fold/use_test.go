@@ -96,6 +96,18 @@ func TestRulesOfSeveralPartitionsAreOne(t *testing.T) {
 	}
 }
 
+// TestAPartitionMayCountByRulesInAnotherOrder: a rule is found by its name.
+func TestAPartitionMayCountByRulesInAnotherOrder(t *testing.T) {
+	const a, b = "{name: a, callers: ip, limit: 9, window: 1m}", "{name: b, callers: key, limit: 9, window: 1m}"
+	set, f := mustParse(t, "version: 1\nrules: ["+a+", "+b+"]"), New(mustParse(t, "version: 1\nrules: ["+b+", "+a+"]"), Options{NoStore: true})
+	for _, kind := range []string{"ip", "key"} {
+		f.Entry(&schemas.Entry{Time: 1e18, Kind: kind, ID: "x", Count: 50})
+	}
+	if got := unusedTexts(set, 10, f); got != "" {
+		t.Errorf("got %q, want nothing", got)
+	}
+}
+
 // TestAReloadKeepsWhatARuleHasSeen, unless it counts something else from now on.
 func TestAReloadKeepsWhatARuleHasSeen(t *testing.T) {
 	text := "version: 1\nrules: [{name: r, callers: ip_route, limit: %d, window: 1m, match: {resource: %s}}]"
