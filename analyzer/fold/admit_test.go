@@ -297,3 +297,15 @@ func TestAnAuditCountsSomeCallers(t *testing.T) {
 		t.Errorf("got %+v, want one row of a", s)
 	}
 }
+
+// TestRowsThatARuleIsGuaranteedAreNoVictims: callers of another rule do not get them, however close to their limits they are.
+func TestRowsThatARuleIsGuaranteedAreNoVictims(t *testing.T) {
+	f := New(foldtest.Rules(t, "{name: a, callers: key, limit: 10, window: 1m}", "{name: b, callers: ip, limit: 10, window: 1m}"), Options{MaxRows: 100})
+	rowEntry(f, frameNow, "x", 1)
+	if i, ok := f.table.victim(displaceable{newcomer: 1, share: 1, anyOpen: true, closed: true}); ok {
+		t.Errorf("got row %d of rule a for a caller of rule b, want none", i)
+	}
+	if _, ok := f.table.victim(displaceable{newcomer: 0, share: 1, anyOpen: true, closed: true}); !ok {
+		t.Error("got no row of rule a for a caller of rule a")
+	}
+}
