@@ -40,7 +40,7 @@ func labelledCounters() []labelled {
 // rejectReasons are the reasons of refusals: of the fold, of frames that cannot be read, and of records that cannot be fetched.
 func rejectReasons() []string {
 	return []string{
-		fold.ReasonKey, fold.ReasonPartitions, fold.ReasonMisplaced, fold.ReasonSequence, fold.ReasonSenders,
+		fold.ReasonKey, fold.ReasonPartitions, fold.ReasonMisplaced, fold.ReasonSenders,
 		"short", "magic", "version", "crc", "bounds", "entry", "full", "caller_kind", "caller_id", "other",
 		string(kafkaio.SkipCorrupt), string(kafkaio.SkipTooLarge), string(kafkaio.SkipMalformed), string(kafkaio.SkipCodec),
 		string(kafkaio.SkipTransactional), string(kafkaio.SkipFormat),

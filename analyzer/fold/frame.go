@@ -33,8 +33,6 @@ func (f *Fold) Frame(rec Record) error {
 		return f.reject(ReasonKey, "frame has another partition key")
 	case int(fr.Partitions) != f.opts.Partitions:
 		return f.reject(ReasonPartitions, "frame was made for another number of partitions")
-	case !fr.Source && fr.Seq == 0:
-		return f.reject(ReasonSequence, "frame has no sequence number")
 	}
 	if fr.Source {
 		return f.foldSource(rec)
@@ -133,7 +131,6 @@ const (
 	ReasonKey        = "partition_key" // the producer was given another partition key
 	ReasonPartitions = "partitions"    // the producer sees another number of partitions
 	ReasonMisplaced  = "misplaced"     // the entry's caller belongs to another partition
-	ReasonSequence   = "sequence"      // a sequence number or source offset that no producer sends
 	ReasonSenders    = "producers"     // too many producers at once
 )
 

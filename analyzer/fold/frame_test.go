@@ -215,19 +215,26 @@ func TestAClockAheadIsReported(t *testing.T) {
 }
 
 func TestMisplacedEntries(t *testing.T) {
-	const partitions = 8
+	for _, partitions := range []int{2, 8} {
+		t.Run(fmt.Sprint(partitions), func(t *testing.T) { misplaced(t, partitions) })
+	}
+}
+
+// misplaced sends a hundred callers to the last of some partitions.
+func misplaced(t *testing.T, partitions int) {
+	t.Helper()
 	key := schemas.DefaultPartitionKey()
 	var fr schemas.Frame
 	here := uint64(0)
 	for n := range 100 {
 		fr.Entries = append(fr.Entries, schemas.Entry{Time: frameNow, Kind: "key", ID: fmt.Sprint(n), Count: 1})
-		if schemas.Partition(key.Hash("key", fmt.Sprint(n)), partitions) == 3 {
+		if schemas.Partition(key.Hash("key", fmt.Sprint(n)), partitions) == partitions-1 {
 			here++
 		}
 	}
 	fr = foldtest.Frame(1, frameNow, fr.Entries...)
-	fr.Partitions = partitions
-	f := New(foldtest.Rules(t, innocentSet...), Options{Partition: 3, Partitions: partitions})
+	fr.Partitions = uint32(partitions)
+	f := New(foldtest.Rules(t, innocentSet...), Options{Partition: partitions - 1, Partitions: partitions})
 	if err := f.Frame(Record{Time: frameNow, Value: foldtest.Encode(t, fr)}); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/store/rows"
 )
 
 // TestASnapshotHasEachLossOnce: a loss that is in a snapshot comes into it again when it changes.
@@ -81,8 +82,18 @@ func TestALossThatNobodyWroteIsRefused(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, err, errRow)
 		}
 	}
+	gone, reshaped := append(bytes.Clone(key), 's'), bytes.Clone(good)
+	reshaped[1]++
+	for name, row := range map[string]rows.Change{"of a rule that is gone": {Key: gone, Value: good}, "of a rule that counts otherwise": {Key: key, Value: reshaped}} {
+		if err := f.Restore(row.Key, row.Value); err != nil || f.table.losses.byRule[0].lost != never {
+			t.Errorf("%s: got %v, and a loss at %d, want it dropped", name, err, f.table.losses.byRule[0].lost)
+		}
+	}
 	if err := f.Restore(key, good); err != nil {
 		t.Fatal(err)
+	}
+	if n := len(f.table.losses.changed); n != 0 {
+		t.Errorf("got %d losses to store, want none: it is there", n)
 	}
 	if a := f.table.losses.byRule[0]; a.lost != frameNow || a.dropped != frameNow+second {
 		t.Errorf("got %+v, want the two times", a)

@@ -96,15 +96,20 @@ func TestRulesOfSeveralPartitionsAreOne(t *testing.T) {
 	}
 }
 
-// TestAPartitionMayCountByRulesInAnotherOrder: a rule is found by its name.
-func TestAPartitionMayCountByRulesInAnotherOrder(t *testing.T) {
+// TestAPartitionMayCountByOtherRules: a rule is found by its name, if the partition has it.
+func TestAPartitionMayCountByOtherRules(t *testing.T) {
 	const a, b = "{name: a, callers: ip, limit: 9, window: 1m}", "{name: b, callers: key, limit: 9, window: 1m}"
 	set, f := mustParse(t, "version: 1\nrules: ["+a+", "+b+"]"), New(mustParse(t, "version: 1\nrules: ["+b+", "+a+"]"), Options{NoStore: true})
 	for _, kind := range []string{"ip", "key"} {
 		f.Entry(&schemas.Entry{Time: 1e18, Kind: kind, ID: "x", Count: 50})
 	}
 	if got := unusedTexts(set, 10, f); got != "" {
-		t.Errorf("got %q, want nothing", got)
+		t.Errorf("the other order: got %q, want nothing", got)
+	}
+	f = New(mustParse(t, "version: 1\nrules: ["+a+"]"), Options{NoStore: true})
+	f.Entry(&schemas.Entry{Time: 1e18, Kind: "ip", ID: "x", Count: 50})
+	if got := unusedTexts(set, 10, f); !strings.HasPrefix(got, "rule b ") {
+		t.Errorf("without rule b: got %q, want rule b", got)
 	}
 }
 
