@@ -212,3 +212,25 @@ func TestATrialKnowsWhatGatesWereTold(t *testing.T) {
 		}
 	}
 }
+
+// TestATrialKnowsWhichCloseOfAPersonIsEnforced: under the brake, requests of a caller that a person closed pass.
+func TestATrialKnowsWhichCloseOfAPersonIsEnforced(t *testing.T) {
+	f := New(foldtest.Rules(t, tenAMinute), Options{})
+	f.Advance(second)
+	for n, step := range []struct {
+		record schemas.Control
+		open   bool
+	}{
+		{schemas.Control{Action: schemas.ControlClose, Caller: callerOf("x"), Until: hour}, false},
+		{schemas.Control{Action: schemas.ControlMode, Until: hour}, true},
+	} {
+		step.record.ID, step.record.Time = controlNumber(n+1), second
+		if err := f.Control(&step.record, 1, int64(n)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Try(Trial{At: second, Count: 1}, f.View().Draft(callerOf("x")))
+		if err != nil || got.Callers[0].Open != step.open || (got.Admitted == 1) != step.open {
+			t.Errorf("after %s: got %+v and %v, want open %v", step.record.Action, got, err, step.open)
+		}
+	}
+}
