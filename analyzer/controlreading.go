@@ -160,7 +160,7 @@ func (c *controls) join(ctx context.Context) error {
 		c.forget(r, l.next.Load())
 	}
 	c.use(ctx, r)
-	return nil
+	return c.place(ctx)
 }
 
 // takeAndRead appends a take, and reads what the topic says after the last place that was applied.

@@ -31,8 +31,9 @@ type controls struct {
 	topicReadable bool           // order is nil, but the topic can be read again
 	rules         *rules.Set     // the rules that the next place is to name; nil: those of the fold
 	sets          map[uint64]*rules.Set
-	seq           uint64 // the number of the last place that this owner has appended
-	appended      bool   // this owner has appended a place to this topic
+	seq           uint64        // the number of the last place that this owner has appended
+	appended      bool          // this owner has appended a place to this topic
+	again         chan struct{} // turn has more to do: new rules, or what was read together with a place and needs another
 }
 
 const (
@@ -47,7 +48,8 @@ const (
 func newControls(log kafkaio.Log, l *ledger, i *intake, s *snapshotter) *controls {
 	c, f := &l.config, &l.config.Fold
 	return &controls{
-		log: log, ledger: l, intake: i, snapshots: s, rules: c.Rules, sets: map[uint64]*rules.Set{c.Rules.ID(): c.Rules},
+		again: make(chan struct{}, 1),
+		log:   log, ledger: l, intake: i, snapshots: s, rules: c.Rules, sets: map[uint64]*rules.Set{c.Rules.ID(): c.Rules},
 		topic: control.NewTopic(c.Control, c.Requests, f.Key, f.Partition, f.Partitions),
 	}
 }
@@ -94,21 +96,17 @@ func (c *controls) turn(ctx context.Context) error {
 			continue
 		default:
 		}
-		switch seq := c.seq; {
-		case !c.ledger.config.Lease(time.Now()):
+		if !c.ledger.config.Lease(time.Now()) {
 			return nil
-		case c.order == nil:
-			if err := c.join(ctx); err != nil || c.order == nil {
-				return err
-			}
-		case c.rules == nil && c.appended && len(c.order.Waiting()) == 0:
+		}
+		if c.order == nil {
+			return c.join(ctx)
+		}
+		if c.rules == nil && c.appended && len(c.order.Waiting()) == 0 {
 			c.note()
 			return nil
-		default: // what is read together with a place needs another place
-			if err := c.place(ctx); err != nil || c.seq == seq {
-				return err
-			}
 		}
+		return c.place(ctx)
 	}
 }
 
@@ -177,7 +175,18 @@ func (c *controls) place(ctx context.Context) error {
 	c.intake.publishControl()
 	l.showStats()
 	failpoint.Here(failpoint.PlaceApplied)
+	if len(c.order.Waiting()) > 0 {
+		c.wake()
+	}
 	return nil
+}
+
+// wake makes the owner call turn soon. What else is ready has its turn in between.
+func (c *controls) wake() {
+	select {
+	case c.again <- struct{}{}:
+	default: // it is known already
+	}
 }
 
 // retryUnknown returns a Retry for appending a place. It allows another attempt only after an attempt whose outcome is not known: the

@@ -91,7 +91,8 @@ type crowdedLog struct {
 }
 
 func (l *crowdedLog) Produce(ctx context.Context, topic string, partition int, msgs ...kafkaio.Message) (int64, error) {
-	if f := l.atPlace; f != nil && topic == "control" && isPlace(msgs[0]) {
+	if topic == "control" && isPlace(msgs[0]) && l.atPlace != nil {
+		f := l.atPlace
 		l.atPlace = nil
 		f()
 	}
@@ -112,6 +113,38 @@ func TestADecisionThatOvertakesAPlaceIsPublishedAtOnce(t *testing.T) {
 		w.wantClosed("at once", schemas.ControlRule+" key:a", schemas.ControlRule+" key:b")
 		if n := len(w.places()); n != 3 {
 			t.Errorf("got %d places, want one of the start and one for each decision", n)
+		}
+		w.end()
+	})
+}
+
+// However many decisions come, each while the one before is placed, the log is counted between two of them.
+func TestAStreamOfDecisionsDoesNotHoldUpTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		crowded := &crowdedLog{testLog: w.log}
+		w.on = crowded
+		w.start()
+		time.Sleep(1300 * time.Millisecond)
+		synctest.Wait()
+		n := byte(1)
+		var more func()
+		more = func() {
+			if n++; n == 200 {
+				return
+			}
+			if n == 2 {
+				w.prod.send(time.Now(), "a")
+			}
+			w.decide(n, schemas.ControlClose, "b")
+			crowded.atPlace = more
+		}
+		crowded.atPlace = more
+		w.decide(1, schemas.ControlClose, "b")
+		time.Sleep(50 * time.Millisecond)
+		synctest.Wait()
+		if places := w.places(); len(places) < 200 || places[len(places)-2].Before != 1 {
+			t.Errorf("got %d places, and %+v before the last one, want the request counted by then", len(places), places[len(places)-2])
 		}
 		w.end()
 	})

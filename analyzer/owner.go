@@ -205,14 +205,16 @@ func (o *Owner) loop(ctx context.Context, f *fetcher) error {
 			return nil
 		case set := <-o.rules:
 			o.controls.setRules(set)
-			if err := o.controls.turn(ctx); err != nil {
-				return ended(ctx, err)
-			}
+			o.controls.wake()
 		case b, ok := <-o.controls.batches():
 			if !ok {
 				return ended(ctx, ctx.Err())
 			}
 			if err := o.controls.receiveAndPlace(ctx, &b); err != nil {
+				return ended(ctx, err)
+			}
+		case <-o.controls.again: // what waits in the log has its turn between two places, too
+			if err := o.controls.turn(ctx); err != nil {
 				return ended(ctx, err)
 			}
 		case q := <-o.questions.waiting:
