@@ -138,10 +138,11 @@ func TestAStreamOfDecisionsDoesNotHoldUpTheLog(t *testing.T) {
 			}
 			w.decide(n, schemas.ControlClose, "b")
 			crowded.atPlace = more
+			time.Sleep(time.Millisecond) // so that the request is fetched
 		}
 		crowded.atPlace = more
 		w.decide(1, schemas.ControlClose, "b")
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(time.Second)
 		synctest.Wait()
 		if places := w.places(); len(places) < 200 || places[len(places)-2].Before != 1 {
 			t.Errorf("got %d places, and %+v before the last one, want the request counted by then", len(places), places[len(places)-2])
