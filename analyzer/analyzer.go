@@ -30,6 +30,8 @@ type Config struct {
 	Dir            string        // has the stores of all partitions, each in a directory of its own
 	SessionTimeout time.Duration // of the group: 0 is kafkaio.DefaultSessionTimeout
 	Join           func() (Membership, error)
+	// Outage reports since when no broker answers: the method of the kafkaio.Client that the log is. nil: they always do.
+	Outage func(now time.Time) (kafkaio.Outage, bool)
 }
 
 // Analyzer runs an owner for each partition that its consumer group assigns to it. Make one with New and call Run once;
@@ -60,6 +62,9 @@ func New(log kafkaio.Log, c Config) *Analyzer {
 	c.Owner = c.Owner.withDefaults()
 	if c.SessionTimeout == 0 {
 		c.SessionTimeout = kafkaio.DefaultSessionTimeout
+	}
+	if c.Outage == nil {
+		c.Outage = func(time.Time) (kafkaio.Outage, bool) { return kafkaio.Outage{}, false }
 	}
 	a := &Analyzer{config: c, log: log, logger: c.Owner.Logger, rules: rulesInUse{set: c.Owner.Rules}, owners: make(map[int]*ownerRun), lease: newLease(c.SessionTimeout)}
 	return a
@@ -240,20 +245,31 @@ func (a *Analyzer) keepOnly(partitions []int) {
 	}
 }
 
+// Outage reports whether no broker of Kafka answers. An owner counts nothing then, and nothing that it decides reaches a gate.
+func (a *Analyzer) Outage(now time.Time) (kafkaio.Outage, bool) { return a.config.Outage(now) }
+
 // Stats returns a snapshot of each owner, by partition.
 func (a *Analyzer) Stats() []OwnerStats {
+	_, away := a.Outage(time.Now())
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	stats := make([]OwnerStats, 0, len(a.owners))
 	for _, p := range slices.Sorted(maps.Keys(a.owners)) {
-		stats = append(stats, a.owners[p].owner.Stats())
+		s := a.owners[p].owner.Stats()
+		if away && s.State.Decides() {
+			s.State = stateKafkaAway
+		}
+		stats = append(stats, s)
 	}
 	return stats
 }
 
-// Ready reports whether this analyzer holds a lease and all its owners decide. An analyzer to which the group has assigned no partition
-// stands by, and is ready, too.
+// Ready reports whether brokers answer, this analyzer holds a lease, and all its owners decide. An analyzer to which the group has assigned
+// no partition stands by, and is ready, too.
 func (a *Analyzer) Ready(now time.Time) bool {
+	if _, away := a.Outage(now); away {
+		return false
+	}
 	if a.standby.Load() {
 		return true
 	}

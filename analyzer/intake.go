@@ -23,6 +23,7 @@ type intake struct {
 // take folds a fetched batch, and publishes what it has changed.
 func (i *intake) take(ctx context.Context, b *kafkaio.Batch) error {
 	i.admit(b)
+	i.ledger.end.Store(b.HighWater)
 	for n := range b.Records {
 		if i.questions.anyWaiting() {
 			i.questions.turn()

@@ -22,6 +22,7 @@ type ledger struct {
 	*lifecycle
 
 	config    OwnerConfig
+	end       atomic.Int64 // of the log, when it was last read
 	durable   atomic.Int64 // the offset before which the store has counted all
 	stats     atomic.Pointer[fold.Stats]
 	mark      atomic.Pointer[ruleMark]

@@ -258,7 +258,7 @@ func (o *Owner) Next() int64 { return o.ledger.next.Load() }
 // Stats returns a snapshot. Its numbers of the fold are as of the last batch.
 func (o *Owner) Stats() OwnerStats {
 	return OwnerStats{
-		Partition: o.config.Fold.Partition, State: o.ledger.current(), Next: o.Next(), Committed: o.ledger.durable.Load(),
+		Partition: o.config.Fold.Partition, State: o.ledger.current(), Next: o.Next(), End: max(o.ledger.end.Load(), o.Next()), Committed: o.ledger.durable.Load(),
 		Fold: *o.ledger.stats.Load(), Publish: o.publisher.numbers.stats(), Snapshots: o.snapshots.writer.Cycles(),
 		SnapshotAge: o.snapshots.age(time.Now()), Restore: time.Duration(o.ledger.restored.Load()),
 		Unshown: o.rejects.dropped.Load(), Ahead: o.ahead.Load(), Commits: o.ledger.took.Snapshot(),
@@ -278,6 +278,7 @@ func ended(ctx context.Context, err error) error {
 func (o *Owner) fillHeartbeat(b *schemas.Heartbeat) {
 	mark := o.ledger.mark.Load()
 	b.Watermark, b.RulesID, b.RulesFrom = o.ledger.next.Load(), mark.id, mark.from
+	b.End = max(o.ledger.end.Load(), b.Watermark)
 	b.State, b.Events = o.snapshots.announcement.next(o.snapshots.writer.Complete(), time.Now(), o.ledger.events.Acked), o.ledger.eventsMark()
 }
 

@@ -10,7 +10,8 @@ import (
 type State int32
 
 // States, in the order in which a healthy owner passes them. stateMemoryOnly is in place of stateRunning while the disk is full: decisions
-// go on, but after a restart all records since the last checkpoint must be folded again.
+// go on, but after a restart all records since the last checkpoint must be folded again. stateKafkaAway is only shown, in place of one of
+// these two, while no broker answers: the owner waits.
 const (
 	stateIdle State = iota
 	stateOpening
@@ -20,19 +21,21 @@ const (
 	stateReconciling
 	stateRunning
 	stateMemoryOnly
+	stateKafkaAway
 	stateDraining
 )
 
 // States that other packages need. Idle: the owner has not started or has ended. Running: it counts and publishes, and its store takes
-// checkpoints.
+// checkpoints. KafkaAway: it would, but no broker answers.
 const (
-	Idle    = stateIdle
-	Running = stateRunning
+	Idle      = stateIdle
+	Running   = stateRunning
+	KafkaAway = stateKafkaAway
 )
 
 // String returns the state's name in lower case.
 func (s State) String() string {
-	return [...]string{"idle", "opening", "claiming", "verifying", "restoring", "reconciling", "running", "memory-only", "draining"}[s]
+	return [...]string{"idle", "opening", "claiming", "verifying", "restoring", "reconciling", "running", "memory-only", "kafka-away", "draining"}[s]
 }
 
 // Decides reports whether an owner in this state folds what comes and publishes decisions.

@@ -14,6 +14,7 @@ type OwnerStats struct {
 	Partition int
 	State     State
 	Next      int64 // the next offset to fold
+	End       int64 // of the log, when the owner last read from it: what waits is from Next until End
 	Committed int64 // all before this offset is in the store
 	Fold      fold.Stats
 	Publish   PublishStats

@@ -32,6 +32,26 @@ func collectInForce(out chan<- prometheus.Metric, desc *prometheus.Desc, owners 
 	}
 }
 
+// newBrakes describes the rules that people have put into shadow mode.
+func newBrakes() *prometheus.Desc {
+	return metric.Desc("brake_since_seconds", "Unix time since which a control record of action mode has the rule in shadow, whatever its file says. Only rules with such a record have it.", "rule")
+}
+
+// collectBrakes sends the rules that people have put into shadow mode. Of several partitions, the one that knew it first counts.
+func collectBrakes(out chan<- prometheus.Metric, desc *prometheus.Desc, owners []stats) {
+	since := make(map[string]int64)
+	for i := range owners {
+		for _, r := range owners[i].Fold.Rules {
+			if before, ok := since[r.Rule]; r.ByHand != 0 && (!ok || r.ByHand < before) {
+				since[r.Rule] = r.ByHand
+			}
+		}
+	}
+	for rule, at := range since {
+		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(at/1e6)/1e3, rule)
+	}
+}
+
 // controlNumbers are the metrics about control records without a further label.
 func controlNumbers() metric.Numbers[stats] {
 	return metric.Numbers[stats]{

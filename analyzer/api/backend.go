@@ -8,6 +8,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer"
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
 // Backend is what a Server answers from: an analyzer, and what it follows of the topics.
@@ -34,6 +35,8 @@ type Analyzer interface {
 	Ask(ctx context.Context, partition int, f func(*fold.Fold, analyzer.At)) error
 	Stats() []analyzer.OwnerStats
 	RulesStatus(now time.Time) analyzer.RulesStatus
+	// Outage reports whether no broker answers.
+	Outage(now time.Time) (kafkaio.Outage, bool)
 }
 
 // Board is what gates know: decisions in force, and the newest heartbeats. The board of package gate/board is one, through an
@@ -106,6 +109,8 @@ type Records interface {
 	Before(offset int64) iter.Seq[Record]
 	// Undone returns the first record that undoes a record.
 	Undone(id schemas.ControlID) (Record, bool)
+	// Modes returns the newest 1024 mode records that nobody has undone, the newest first. The time of some may be over.
+	Modes() []Record
 	// Versions returns the first note of each version of the rules, without Text, the newest first.
 	Versions() []Record
 	// Version returns the first note of the rules with an id, without Text.

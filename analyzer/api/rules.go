@@ -56,6 +56,13 @@ func (s *Server) getRules(c *call) error {
 	if v.set != nil {
 		answer.Rules = ruleViews(v.set)
 	}
+	if v.id == c.backend.Analyzer.RulesStatus(c.now()).Set.ID() {
+		brakes := c.brakes()
+		for i := range answer.Rules {
+			r := &answer.Rules[i]
+			r.Effective, r.Brake = effective(r.Name, r.Mode, brakes)
+		}
+	}
 	if c.redactor.on { // patterns and overrides have ids, and what is wrong with a text may repeat it
 		answer.Text = ""
 		if answer.Problem != "" {

@@ -27,6 +27,18 @@ func (f *fakeTopic) Versions() (list []Record) {
 	return list
 }
 
+func (f *fakeTopic) Modes() (list []Record) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range slices.Backward(f.records) {
+		undone := slices.ContainsFunc(f.records, func(u Record) bool { return u.Action == schemas.ControlUndo && u.Target == r.ID })
+		if r.Action == schemas.ControlMode && !undone {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
 func (f *fakeTopic) Version(id uint64) (Record, bool) {
 	return f.find(func(r *Record) bool { return r.Action == schemas.ControlRules && r.RulesID == id })
 }

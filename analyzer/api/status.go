@@ -6,6 +6,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer"
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
 // getStatus says what all analyzers do, as their heartbeats say, and what this one does.
@@ -16,13 +17,19 @@ func (s *Server) getStatus(c *call) error {
 		Now: now.UTC(), Version: s.config.Version, Who: c.identity.name, Role: c.identity.role.String(), Tokens: s.needsToken(), API: s.config.Advertise,
 		Board:   apiv1.BoardStatus{Ready: board.Ready, Decisions: board.Decisions, Incomplete: board.Incomplete},
 		Control: apiv1.ControlStatus{Ready: b.Records.Ready(), Next: b.Records.Next()},
-		Rules:   apiv1.RulesStatus{ID: hexID(in.Set.ID()), Count: len(in.Set.Rules)}, RulesAgree: true,
+		Kafka:   kafkaStatus(b.Analyzer.Outage(now)),
+		Brakes:  c.brakes(),
+		Rules:   apiv1.RulesStatus{ID: hexID(in.Set.ID()), Count: len(in.Set.Rules), Modes: []apiv1.Mode{}}, RulesAgree: true,
 		Partitions: make([]apiv1.PartitionStatus, 0, b.Partitions),
 	}
 	if in.Refused != nil {
 		if v.Rules.Refused = in.Refused.Error(); c.redactor.on {
 			v.Rules.Refused = "the newest version of the file cannot be used: the log says why" // the error may repeat an id of an override
 		}
+	}
+	for _, r := range in.Set.Rules {
+		mode, _ := effective(r.Name, r.Mode.String(), v.Brakes)
+		v.Rules.Modes = append(v.Rules.Modes, apiv1.Mode{Rule: r.Name, File: r.Mode.String(), Effective: mode})
 	}
 	if s.tokens != nil {
 		v.TokensBad = c.redactor.text(s.tokens.refused(now)) // the error has the path of the file
@@ -43,6 +50,13 @@ func (s *Server) getStatus(c *call) error {
 		v.Partitions = append(v.Partitions, view)
 	}
 	return c.answer(http.StatusOK, v)
+}
+
+func kafkaStatus(o kafkaio.Outage, away bool) apiv1.KafkaStatus {
+	if !away {
+		return apiv1.KafkaStatus{Reachable: true}
+	}
+	return apiv1.KafkaStatus{Since: o.Since.UTC(), Brokers: o.Brokers, Error: o.Err.Error()}
 }
 
 // partitionStatus returns one partition, as its heartbeats and this analyzer say.
@@ -83,6 +97,9 @@ func viewOf(h *schemas.Heartbeat, stale bool) apiv1.PartitionView {
 	}
 	if stale {
 		v.State = "silent"
+	}
+	if v.Backlog = max(0, h.End-h.Watermark); v.Backlog > 0 && h.LogTime > 0 {
+		v.BehindNS = max(0, h.Time-h.LogTime)
 	}
 	return v
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/lister"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
 // world is a cluster in memory: partitions, what their owners would say, a control topic, and analyzers with an API.
@@ -99,6 +100,7 @@ type fakeAnalyzer struct {
 	folds map[int]*fold.Fold
 	next  map[int]int64
 	fails error // of each Ask
+	away  *kafkaio.Outage
 }
 
 func (w *world) analyzer(owns ...int) *fakeAnalyzer {
@@ -149,6 +151,13 @@ func (a *fakeAnalyzer) Stats() (list []analyzer.OwnerStats) {
 
 func (a *fakeAnalyzer) RulesStatus(time.Time) analyzer.RulesStatus {
 	return analyzer.RulesStatus{Set: a.world.set}
+}
+
+func (a *fakeAnalyzer) Outage(time.Time) (kafkaio.Outage, bool) {
+	if a.away == nil {
+		return kafkaio.Outage{}, false
+	}
+	return *a.away, true
 }
 
 // fakeBoard is a Board whose contents a test sets.

@@ -237,7 +237,9 @@ func (f *Fold) Stats() Stats {
 	s.Rejected = maps.Clone(s.Rejected)
 	s.Rules = make([]RuleStats, len(f.counters))
 	for i := range f.counters {
-		s.Rules[i] = f.counters[i].stats(f.rules.set.Rules[i], &t.losses.byRule[i])
+		r := f.rules.set.Rules[i]
+		s.Rules[i] = f.counters[i].stats(r, &t.losses.byRule[i])
+		s.Rules[i].ByHand = f.rules.records.Modes().Since(r.Name)
 	}
 	s.Stats = f.predict.Stats(t.now)
 	records := f.rules.records.Stats()

@@ -42,6 +42,7 @@ type Stats struct {
 type RuleStats struct {
 	Rule       string
 	Mode       schemas.Mode // now
+	ByHand     int64        // when people put it into shadow mode, in Unix nanoseconds; 0: they have not
 	Uncounted  uint64       // weight for which there was no row when it came
 	Recovered  uint64       // the part of Uncounted that rows count after all, which were made later
 	Enforced   Tally        // while the rule was in mode enforce

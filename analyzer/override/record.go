@@ -140,6 +140,14 @@ func (l List) ClosedBy(c policy.Closure) *Record {
 // Shadow returns a copy of the newest record that puts a rule into shadow mode; nil if none does.
 func (l List) Shadow(rule string) *Record { return l.shadow(rule).copied() }
 
+// Since returns when people put a rule into shadow mode, in Unix nanoseconds: the time of the newest record that does; 0 if none does.
+func (l List) Since(rule string) int64 {
+	if r := l.shadow(rule); r != nil {
+		return r.Time
+	}
+	return 0
+}
+
 func (l List) shadow(rule string) *Record {
 	for _, r := range slices.Backward(l.records) {
 		if r.Rule == "" || r.Rule == rule {

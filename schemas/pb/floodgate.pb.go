@@ -735,7 +735,9 @@ type Heartbeat struct {
 	// heartbeat in the log.
 	Control int64 `protobuf:"varint,13,opt,name=control,proto3" json:"control,omitempty"`
 	// Events of the messages of requests before this offset are in the topic of events; 0 if none are known to be.
-	Events        int64 `protobuf:"varint,14,opt,name=events,proto3" json:"events,omitempty"`
+	Events int64 `protobuf:"varint,14,opt,name=events,proto3" json:"events,omitempty"`
+	// End of the requests partition when the owner last read from it. With watermark, it says how much waits.
+	End           int64 `protobuf:"varint,15,opt,name=end,proto3" json:"end,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -864,6 +866,13 @@ func (x *Heartbeat) GetControl() int64 {
 func (x *Heartbeat) GetEvents() int64 {
 	if x != nil {
 		return x.Events
+	}
+	return 0
+}
+
+func (x *Heartbeat) GetEnd() int64 {
+	if x != nil {
+		return x.End
 	}
 	return 0
 }
@@ -1550,7 +1559,7 @@ const file_floodgate_proto_rawDesc = "" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
 	"\x05nonce\x18\x03 \x01(\x06R\x05nonce\x12\x14\n" +
-	"\x05owner\x18\x04 \x01(\tR\x05owner\"\xd8\x02\n" +
+	"\x05owner\x18\x04 \x01(\tR\x05owner\"\xea\x02\n" +
 	"\tHeartbeat\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x10\n" +
@@ -1567,7 +1576,8 @@ const file_floodgate_proto_rawDesc = "" +
 	"rules_from\x18\v \x01(\x03R\trulesFrom\x12\x10\n" +
 	"\x03api\x18\f \x01(\tR\x03api\x12\x18\n" +
 	"\acontrol\x18\r \x01(\x03R\acontrol\x12\x16\n" +
-	"\x06events\x18\x0e \x01(\x03R\x06events\"\xa1\x01\n" +
+	"\x06events\x18\x0e \x01(\x03R\x06events\x12\x10\n" +
+	"\x03end\x18\x0f \x01(\x03R\x03end\"\xa1\x01\n" +
 	"\vStateRecord\x120\n" +
 	"\x05begin\x18\x01 \x01(\v2\x18.floodgate.v1.StateBeginH\x00R\x05begin\x12*\n" +
 	"\x03row\x18\x02 \x01(\v2\x16.floodgate.v1.StateRowH\x00R\x03row\x12*\n" +

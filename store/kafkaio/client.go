@@ -62,6 +62,7 @@ type Client struct {
 	admin      *kafka.Client // the requests that kafka-go may answer: topics, offsets, metadata
 	unpacker   *unpacker
 	unfinished unfinished
+	outages    outages
 	correlator atomic.Int32
 
 	mu       sync.Mutex
@@ -230,19 +231,22 @@ type Call struct {
 	Err  error // nil if the call succeeded
 }
 
-// observe reports a call that has ended to Config.Observe. It leaves out calls that their caller or Close has ended: they say nothing
-// about Kafka.
-func (c *Config) observe(op string, began time.Time, err error) {
-	if c.Observe == nil || errors.Is(err, context.Canceled) || errors.Is(err, ErrClosed) {
+// ended notes a call that has ended, and reports it to Config.Observe. It leaves out calls that their caller or Close has ended: they
+// say nothing about Kafka.
+func (c *Client) ended(op string, began time.Time, err error) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, ErrClosed) || errors.Is(err, ErrNoBrokers) {
 		return
 	}
-	c.Observe(Call{Op: op, Took: time.Since(began), Err: err})
+	c.outages.note(began, err)
+	if c.config.Observe != nil {
+		c.config.Observe(Call{Op: op, Took: time.Since(began), Err: err})
+	}
 }
 
 // observe begins a call, and returns a function to be deferred, which reports the call with the error that the method returns.
 func (c *Client) observe(op string) func(err *error) {
 	began := time.Now()
-	return func(err *error) { c.config.observe(op, began, *err) }
+	return func(err *error) { c.ended(op, began, *err) }
 }
 
 // Log reads partitions and appends to them. A *Client is a Log.

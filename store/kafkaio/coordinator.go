@@ -25,7 +25,7 @@ type coordinator struct {
 	transport  *kafka.Transport
 	conns      *connSet
 	correlator atomic.Int32
-	observe    func(op string, began time.Time, err error)
+	ended      func(op string, began time.Time, err error) // see Client.ended
 
 	mu    sync.Mutex
 	node  int32 // guarded by mu
@@ -35,7 +35,7 @@ type coordinator struct {
 func newCoordinator(c *Client, group string, timeout time.Duration) *coordinator {
 	conns := newConnSet(c.config.Dial)
 	return &coordinator{
-		group: group, clientID: c.config.ClientID, timeout: timeout, addr: c.addr, conns: conns, observe: c.config.observe,
+		group: group, clientID: c.config.ClientID, timeout: timeout, addr: c.addr, conns: conns, ended: c.ended,
 		transport: &kafka.Transport{
 			Dial: checkedDial(conns.dial, c.config.TLS), DialTimeout: timeout, ClientID: c.config.ClientID, SASL: c.config.SASL,
 		},
@@ -52,7 +52,7 @@ func (c *coordinator) close() {
 // failure the next request searches for the coordinator again.
 func (c *coordinator) ask(ctx context.Context, request protocol.Message, maxVersion int16, patience time.Duration) (_ protocol.Message, err error) {
 	began := time.Now()
-	defer func() { c.observe(OpGroup, began, err) }()
+	defer func() { c.ended(OpGroup, began, err) }()
 	ctx, cancel := context.WithTimeout(ctx, c.timeout+patience)
 	defer cancel()
 	node, err := c.find(ctx)

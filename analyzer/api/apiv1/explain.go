@@ -85,6 +85,8 @@ type PartitionView struct {
 	Beat      time.Time `json:"heartbeat,omitzero"` // when its owner was heard of last; zero: never
 	Stale     bool      `json:"stale"`              // that was too long ago
 	LagNS     int64     `json:"lag_ns,omitempty"`
+	Backlog   int64     `json:"backlog,omitempty"`   // messages of its log that wait to be counted
+	BehindNS  int64     `json:"behind_ns,omitempty"` // with a backlog: how old the newest request is that was counted
 	RulesID   string    `json:"rules_id,omitempty"`
 }
 

@@ -20,7 +20,9 @@ type Rule struct {
 	Measure   string   `json:"measure"`
 	Window    string   `json:"window"`
 	Close     string   `json:"close,omitempty"`
-	Mode      string   `json:"mode"`
+	Mode      string   `json:"mode"`                     // as the file says
+	Effective string   `json:"effective_mode,omitempty"` // of the rules that count now: shadow also if people have put the rule into shadow
+	Brake     *Action  `json:"brake,omitempty"`          // the record that did that
 	Predict   string   `json:"predict"`
 	Overrides []string `json:"overrides,omitempty"`
 }

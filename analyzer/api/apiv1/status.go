@@ -11,11 +11,21 @@ type Status struct {
 	Tokens     bool              `json:"tokens"`                   // false: loopback needs none
 	TokensBad  string            `json:"tokens_refused,omitempty"` // why the newest file of tokens is not in use
 	API        string            `json:"api,omitempty"`            // the address of this analyzer in its heartbeats
-	Board      BoardStatus       `json:"board"`                    // what this analyzer knows of decisions
-	Control    ControlStatus     `json:"control"`                  // and of the control topic
-	Rules      RulesStatus       `json:"rules"`                    // that this analyzer counts by
-	RulesAgree bool              `json:"rules_agree"`              // all running owners count by the same rules
+	Kafka      KafkaStatus       `json:"kafka"`
+	Brakes     []Action          `json:"brakes"`      // mode records in force, or that soon are: these rules block nobody
+	Board      BoardStatus       `json:"board"`       // what this analyzer knows of decisions
+	Control    ControlStatus     `json:"control"`     // and of the control topic
+	Rules      RulesStatus       `json:"rules"`       // that this analyzer counts by
+	RulesAgree bool              `json:"rules_agree"` // all running owners count by the same rules
 	Partitions []PartitionStatus `json:"partitions"`
+}
+
+// KafkaStatus says whether brokers answer this analyzer. While none does, it counts nothing, and what it decides reaches no gate.
+type KafkaStatus struct {
+	Reachable bool      `json:"reachable"`
+	Since     time.Time `json:"since,omitzero"`    // since when no broker answers
+	Brokers   []string  `json:"brokers,omitempty"` // that were tried
+	Error     string    `json:"error,omitempty"`
 }
 
 // BoardStatus says how much is known of the decisions in force.
@@ -37,6 +47,14 @@ type RulesStatus struct {
 	Count   int      `json:"count"`
 	Refused string   `json:"refused,omitempty"` // why the newest version of the file is not used
 	Unused  []string `json:"unused,omitempty"`  // what is said of each rule without effect
+	Modes   []Mode   `json:"modes"`             // of each rule
+}
+
+// Mode is whether a rule blocks callers: enforce or shadow.
+type Mode struct {
+	Rule      string `json:"rule"`
+	File      string `json:"file"`      // as its file says
+	Effective string `json:"effective"` // as holds now: people may have put it into shadow
 }
 
 // PartitionStatus is one partition.

@@ -43,6 +43,7 @@ type Follower struct {
 	wake      chan struct{}             // guarded by mu: closed when next changes
 
 	versions versions // guarded by mu
+	modes    modes    // guarded by mu
 }
 
 // New returns a Follower that knows nothing yet.
@@ -59,7 +60,7 @@ func New(c Config) *Follower {
 }
 
 func (f *Follower) clear() {
-	f.records, f.forgotten, f.next, f.ready, f.versions = nil, 0, 0, false, versions{}
+	f.records, f.forgotten, f.next, f.ready, f.versions, f.modes = nil, 0, 0, false, versions{}, nil
 	f.byID, f.undone = make(map[schemas.ControlID]int), make(map[schemas.ControlID]int)
 }
 
@@ -153,6 +154,9 @@ func (f *Follower) Await(ctx context.Context, offset int64) error {
 
 func (f *Follower) add(r api.Record) {
 	f.versions.add(&r)
+	if _, twice := f.byID[r.ID]; !twice {
+		f.modes.add(&r)
+	}
 	if len(f.records) >= f.config.Max {
 		f.forget(f.config.Max/8 + 1)
 	}

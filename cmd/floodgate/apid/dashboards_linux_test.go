@@ -282,3 +282,5 @@ func cpu(b *testing.B, of int) time.Duration {
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
+
+func (c *counting) Outage(time.Time) (kafkaio.Outage, bool) { return kafkaio.Outage{}, false }

@@ -166,7 +166,7 @@ func (c *analyzeConfig) analyzer(d *daemon, set *rules.Set, t requestsTopic) *an
 	}
 	var a *analyzer.Analyzer
 	a = analyzer.New(d.client, analyzer.Config{
-		Dir: c.data, SessionTimeout: c.session,
+		Dir: c.data, SessionTimeout: c.session, Outage: d.client.Outage,
 		Join: func() (analyzer.Membership, error) {
 			return kafkaio.NewGroup(kafkaio.GroupConfig{
 				Client: d.client, Group: cmp.Or(c.group, c.kafka.Prefix), Topic: c.kafka.Names.Requests, SessionTimeout: c.session,

@@ -72,6 +72,9 @@ func (c *analyzeConfig) countOn(ctx context.Context, d *daemon, set *rules.Set, 
 	a := c.analyzer(d, set, t)
 	heard, metrics := c.api.board(t.partitions)
 	d.http.Report(func(now time.Time) string {
+		if o, away := a.Outage(now); away {
+			return o.String()
+		}
 		if !a.Ready(now) {
 			return "see floodgate_partition_state"
 		}

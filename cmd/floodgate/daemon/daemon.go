@@ -28,14 +28,24 @@ type daemon struct {
 }
 
 // newDaemon reads the files that the flags name; nothing connects or listens yet.
-func newDaemon(p command.Process, log command.Log, kafka option.Kafka, key option.Key) (d *daemon, err error) {
-	calls := kafkaprom.New()
-	d = &daemon{logger: log.Logger(p), kafka: kafka, http: httpd.New(httpd.Config{Metrics: []prometheus.Collector{version.Metric(), calls}})}
+func newDaemon(p command.Process, log command.Log, kafka option.Kafka, key option.Key) (*daemon, error) {
+	d := &daemon{logger: log.Logger(p), kafka: kafka}
+	var err error
 	if d.key, err = key.Load(); err != nil {
 		return nil, err
 	}
-	d.client, err = kafka.ObservedClient(calls.Observe)
-	return d, err
+	return d, d.prepare()
+}
+
+// prepare makes the client of Kafka and the server, which shows the client's calls and these metrics.
+func (d *daemon) prepare(metrics ...prometheus.Collector) (err error) {
+	calls := kafkaprom.New()
+	if d.client, err = d.kafka.ObservedClient(calls.Observe); err != nil {
+		return err
+	}
+	metrics = append(metrics, version.Metric(), calls, kafkaprom.NewOutage(d.client.Outage))
+	d.http = httpd.New(httpd.Config{Metrics: metrics})
+	return nil
 }
 
 // close ends the connections to Kafka.

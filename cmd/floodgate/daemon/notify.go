@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
@@ -23,11 +22,9 @@ import (
 	"github.com/509da70d/floodgate/analyzer/notify/webhook"
 	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
-	"github.com/509da70d/floodgate/cmd/floodgate/httpd"
 	"github.com/509da70d/floodgate/cmd/floodgate/option"
 	"github.com/509da70d/floodgate/cmd/floodgate/version"
 	"github.com/509da70d/floodgate/store/kafkaio"
-	"github.com/509da70d/floodgate/store/kafkaio/kafkaprom"
 )
 
 // notifyConfig is the flags of notify.
@@ -93,9 +90,9 @@ func (c *notifyConfig) run(ctx context.Context, p command.Process) (err error) {
 	if err != nil {
 		return err
 	}
-	calls, webhooks := kafkaprom.New(), notifyprom.New(time.Now)
-	d := &daemon{logger: c.log.Logger(p), kafka: c.kafka, http: httpd.New(httpd.Config{Metrics: []prometheus.Collector{version.Metric(), calls, webhooks}})}
-	if d.client, err = c.kafka.ObservedClient(calls.Observe); err != nil {
+	webhooks := notifyprom.New(time.Now)
+	d := &daemon{logger: c.log.Logger(p), kafka: c.kafka}
+	if err := d.prepare(webhooks); err != nil {
 		return err
 	}
 	defer d.close()

@@ -1,9 +1,12 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -21,7 +24,7 @@ func Actions(p command.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "actions [flags]",
 		Short:   "list what was done by hand, by whom and why",
-		Long:    "Lists what was done by hand, by whom and why, the newest first.",
+		Long:    "Lists what was done by hand, by whom and why: first all that is in force, then the newest of the rest.",
 		Example: "floodgate actions --state in_force",
 		Args:    command.FlagsOnly,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return q.run(cmd.Context(), p, &api) },
@@ -30,7 +33,7 @@ func Actions(p command.Process) *cobra.Command {
 	flags.StringVar(&q.caller, "caller", "", "only about this `caller`")
 	flags.StringVar(&q.action, "action", "", "only this action: close, open, limit, reset, mode or undo")
 	flags.StringVar(&q.state, "state", "", "only actions in this state: waiting, in_force, done, ended or undone")
-	flags.IntVar(&q.limit, "limit", 50, "how many to list, 1 to 1000")
+	flags.IntVar(&q.limit, "limit", 50, "how many to list besides what is in force, 1 to 1000")
 	api.add(cmd)
 	command.Complete(cmd, "caller", api.completing(p, closedCallers))
 	command.Words(cmd, "action", "close", "open", "limit", "reset", "mode", "undo")
@@ -59,8 +62,8 @@ func (q *actionsQuery) run(ctx context.Context, p command.Process, api *clientFl
 	if q.state != "" {
 		query.Set("state", q.state)
 	}
-	var list apiv1.ActionList
-	if err := api.get(ctx, "actions", "/v1/actions", query, &list); err != nil {
+	list, err := q.list(ctx, api, query)
+	if err != nil {
 		return err
 	}
 	if api.output.JSON {
@@ -79,6 +82,46 @@ func (q *actionsQuery) run(ctx context.Context, p command.Process, api *clientFl
 		text += "; there are more: see --limit"
 	}
 	return terminal.Lines(p.Stdout, text)
+}
+
+// list returns the records that the query wants. Unless it wants those of one state, all that are in force come first, however many and
+// however old they are.
+func (q *actionsQuery) list(ctx context.Context, api *clientFlags, query url.Values) (list apiv1.ActionList, err error) {
+	var standing []apiv1.Action
+	if q.state == "" {
+		for _, state := range []string{apiv1.StateWaiting, apiv1.StateInForce} {
+			if standing, err = appendAll(ctx, api, query, state, standing); err != nil {
+				return list, err
+			}
+		}
+		slices.SortFunc(standing, func(a, b apiv1.Action) int { return cmp.Compare(b.Offset, a.Offset) })
+	}
+	if err := api.get(ctx, "actions", "/v1/actions", query, &list); err != nil {
+		return list, err
+	}
+	rest := slices.DeleteFunc(list.Actions, func(a apiv1.Action) bool {
+		return slices.ContainsFunc(standing, func(s apiv1.Action) bool { return s.ID == a.ID })
+	})
+	list.Actions = append(standing, rest...)
+	return list, nil
+}
+
+// appendAll appends all records of a state that the query wants, the newest first.
+func appendAll(ctx context.Context, api *clientFlags, query url.Values, state string, all []apiv1.Action) ([]apiv1.Action, error) {
+	query = maps.Clone(query)
+	query.Set("state", state)
+	query.Set("limit", "1000")
+	for {
+		var page apiv1.ActionList
+		if err := api.get(ctx, "actions", "/v1/actions", query, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Actions...)
+		if page.Next == "" {
+			return all, nil
+		}
+		query.Set("cursor", page.Next)
+	}
 }
 
 // stateText says how a record stands, and who undid it.

@@ -37,10 +37,10 @@ func status(ctx context.Context, p command.Process, api *clientFlags) error {
 	if api.output.JSON {
 		return printable.JSON(p.Stdout).Encode(s)
 	}
-	t := terminal.NewTable(p.Stdout, "partition", "state", "owner", "epoch", "offset", "lag", "heartbeat", "rules", "rules from", "control")
+	t := terminal.NewTable(p.Stdout, "partition", "state", "owner", "epoch", "offset", "backlog", "lag", "heartbeat", "rules", "rules from", "control")
 	for i := range s.Partitions {
 		v := &s.Partitions[i]
-		t.AppendRow(terminal.Cells(v.Partition, v.State, ownerText(v), v.Epoch, v.Offset, time.Duration(v.LagNS).Round(100*time.Microsecond), ago(v.Beat, s.Now), v.RulesID, v.RulesFrom, v.Control))
+		t.AppendRow(terminal.Cells(v.Partition, v.State, ownerText(v), v.Epoch, v.Offset, backlogText(v), time.Duration(v.LagNS).Round(100*time.Microsecond), ago(v.Beat, s.Now), v.RulesID, v.RulesFrom, v.Control))
 	}
 	t.Render()
 	return terminal.Lines(p.Stdout, statusLines(&s)...)
@@ -59,6 +59,14 @@ func ownerText(v *apiv1.PartitionStatus) string {
 	return v.API
 }
 
+// backlogText says how many messages wait to be counted, and how old the newest request is that was counted.
+func backlogText(v *apiv1.PartitionStatus) string {
+	if v.Backlog == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%d, %s behind", v.Backlog, time.Duration(v.BehindNS).Round(100*time.Millisecond))
+}
+
 // ago says how long before now a time was.
 func ago(t, now time.Time) string {
 	if t.IsZero() {
@@ -71,6 +79,13 @@ func ago(t, now time.Time) string {
 func statusLines(s *apiv1.Status) []string {
 	lines := []string{fmt.Sprintf("%s in force; %s in the control log; version %s; you are %s, with role %s",
 		terminal.Amount(s.Board.Decisions, "decision"), terminal.Amount(s.Control.Next, "record"), printable.Of(s.Version), printable.Of(s.Who), printable.Of(s.Role))}
+	if !s.Kafka.Reachable {
+		lines = append(lines, fmt.Sprintf("KAFKA IS AWAY: no broker of %s has answered since %s: %s. Nothing is counted, and no decision reaches a gate.",
+			printable.Of(strings.Join(s.Kafka.Brokers, ",")), when(s.Kafka.Since), printable.Of(s.Kafka.Error)))
+	}
+	for i := range s.Brakes {
+		lines = append(lines, brakeText(&s.Brakes[i], s.Rules.Modes))
+	}
 	var silent []int
 	for i := range s.Partitions {
 		if s.Partitions[i].Stale {
@@ -99,6 +114,30 @@ func statusLines(s *apiv1.Status) []string {
 		lines = append(lines, "the API has no tokens: loopback only")
 	}
 	return lines
+}
+
+// brakeText says which rules people have put into shadow mode, and how to end it.
+func brakeText(b *apiv1.Action, modes []apiv1.Mode) string {
+	what := "all rules"
+	if b.Rule != "" {
+		what = "rule " + string(printable.Of(b.Rule))
+	}
+	var enforced []string
+	for _, m := range modes {
+		if m.File != m.Effective && (b.Rule == "" || b.Rule == m.Rule) {
+			enforced = append(enforced, string(printable.Of(m.Rule)))
+		}
+	}
+	file := "no rule of it would enforce"
+	if len(enforced) > 0 {
+		file = "it would enforce " + strings.Join(enforced, ", ")
+	}
+	text := fmt.Sprintf("BRAKE: %s in shadow mode until %s, whatever the file says (%s); by %s at %s: %s. To end it: floodgate undo %s",
+		what, when(b.Until), file, printable.Of(b.Author), when(b.Time), printable.Of(b.Reason), printable.Of(b.ID))
+	if b.State == apiv1.StateWaiting {
+		text += " (some analyzers have not applied it yet)"
+	}
+	return text
 }
 
 // byRules says which partitions are counted by which rules, and how to see what differs.

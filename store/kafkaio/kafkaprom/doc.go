@@ -1,4 +1,5 @@
-// Package kafkaprom shows the calls of a kafkaio.Client to Prometheus: how many, with which result, and how long they took.
+// Package kafkaprom shows the calls of a kafkaio.Client to Prometheus: how many, with which result, and how long
+// they took, and whether brokers answer.
 //
 //	kafkaio.Config.Observe ──▶ Calls ◀──scrape── Prometheus
 //

@@ -21,7 +21,7 @@ func TestAPersonWatchesAndActs(t *testing.T) {
 	v.reads("[data-panel=partitions] .state", "running")
 	v.reads("[data-panel=busiest] td", "key:noisy")
 	v.sees(`document.querySelector("[data-chart=requests] .figure").textContent !== "–/s"`)
-	v.reads("[data-banner=shadow]", "watched")
+	v.is(`document.querySelectorAll(".banner").length === 0`, "no banner for a rule that is in shadow by its file")
 
 	v.presses("j\r")
 	v.sees(`location.hash === "#/caller/key:noisy"`)
@@ -181,4 +181,39 @@ func TestRulesDiffer(t *testing.T) {
 	v.clicks("tr[data-rule=per-user] button")
 	v.acts("The decisions of rule per-user block nobody", map[string]string{"reason": "it is wrong"})
 	v.reads(".toast", "Rule per-user is in shadow mode")
+	v.reads("[data-rule=per-user] .state", "shadow")
+	v.reads("[data-rule=per-user]", "by admin-person; the file says enforce")
+}
+
+// TestABrakeIsOnEachPage, with who pulled it and why, until it is released there.
+func TestABrakeIsOnEachPage(t *testing.T) {
+	b := newBrowser(t)
+	c := newCluster(t, 1)
+	v := visit(t, b, c.page("admin", "/rules"), view{})
+	v.clicks(`[data-panel] [data-action=mode], [data-action=mode]`)
+	v.acts("block nobody", map[string]string{"reason": "ticket 4711"})
+	for _, page := range []string{"#/rules", "#/actions", "#/caller/key:somebody", "#/"} {
+		v.goes(page)
+		v.reads(".banner.bad", "admin-person put all rules into shadow mode")
+		v.reads(".banner.bad", "ticket 4711")
+		v.reads(".banner.bad", "The file would enforce per-key, per-user.")
+	}
+	v.clicks(".banner.bad button")
+	v.acts("", map[string]string{"reason": "mended"})
+	v.sees(`document.querySelectorAll(".banner").length === 0`)
+}
+
+// TestKafkaAwayIsOnThePage, in place of a page that looks healthy, and gone when it is back.
+func TestKafkaAwayIsOnThePage(t *testing.T) {
+	b := newBrowser(t)
+	c := newCluster(t, 1)
+	v := visit(t, b, c.page("read", "/"), view{})
+	v.live()
+	addr := c.broker.Addr()
+	if err := c.broker.Close(); err != nil {
+		t.Fatal(err)
+	}
+	v.reads("[data-banner=kafka]", "no broker of "+addr)
+	v.sees(`document.querySelector("#connection").dataset.state === "away"`)
+	v.reads("[data-panel=partitions] .state", "Kafka away")
 }

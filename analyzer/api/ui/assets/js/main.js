@@ -2,8 +2,6 @@
 
 import { byID, h, setText } from "./element.js";
 import { askForToken, askToForget, redeem, store, takeFromAddress, token } from "./token.js";
-import { get } from "./api.js";
-import { poll } from "./poll.js";
 import { span } from "./format.js";
 import { Closures } from "./closures.js";
 import { DecisionStream } from "./eventstream.js";
@@ -18,8 +16,6 @@ import { callerPage } from "./callerpage.js";
 import { rulesPage } from "./rulespage.js";
 import { actionsPage } from "./actionspage.js";
 
-const rulesEvery = 10_000; // milliseconds
-
 // Session is all that belongs to one token: from when it is given until it is refused.
 class Session {
   constructor() {
@@ -28,7 +24,6 @@ class Session {
     this.closures = new Closures();
     this.status = new Status();
     this.connection = { state: "connecting" };
-    this.rules = null;
     this.page = null;
   }
 
@@ -44,17 +39,11 @@ class Session {
     this.route();
     this.status.run(this.signal);
     stream.run();
-    poll(() => this.askRules(), rulesEvery, this.signal);
     const why = await refused;
     clearInterval(timer);
     this.leavePage();
     this.ending.abort();
     return why;
-  }
-
-  async askRules() {
-    this.rules = await get("rules", "", this.signal).catch(() => this.rules);
-    this.drawBanners();
   }
 
   statusChanged() {
@@ -67,6 +56,7 @@ class Session {
       who.replaceChildren(h("span", { class: "name" }, `${value.who} · `), value.role);
     }
     who.title = value?.tokens ? "Forget the token of this tab" : "This server has no tokens";
+    this.drawConnection();
     this.drawBanners();
     this.markLive();
   }
@@ -88,13 +78,16 @@ class Session {
 
   drawBanners() {
     byID("content").classList.toggle("old", Boolean(this.status.error));
-    drawBanners(byID("banners"), bannersOf(this.status.value, this.status.error, this.rules, this.connection));
+    drawBanners(byID("banners"), bannersOf(this.status.value, this.status.error, this.connection),
+      this.status.may("admin") ? (record) => this.undo(record) : null);
   }
 
   drawConnection() {
-    const { state, why, retryAt } = this.connection;
+    const { state: stream, why, retryAt } = this.connection;
+    const away = this.status.value?.kafka.reachable === false; // the stream lives, but there is nothing new in it
+    const state = away && stream !== "refused" && stream !== "lost" ? "away" : stream;
     const wait = retryAt ? Math.max(0, retryAt - Date.now()) : 0;
-    const words = { connecting: "Connecting", live: "Live", turns: "Live, by turns", resting: "Resting", refused: "Refused", lost: wait > 0 ? "Lost" : "Connecting again" };
+    const words = { connecting: "Connecting", live: "Live", away: "Kafka away", turns: "Live, by turns", resting: "Resting", refused: "Refused", lost: wait > 0 ? "Lost" : "Connecting again" };
     const element = byID("connection");
     element.dataset.state = state;
     element.title = why ?? (state === "turns" ? "Other tabs hold the connections of this browser: this one asks every few seconds" : "");

@@ -8,7 +8,7 @@ import { neverHeard } from "./banners.js";
 // Partitions is the panel.
 export class Partitions {
   constructor() {
-    this.table = table("Partitions", ["#No.", "Owner", "State", "#Lag", "#Offset", "#Closed", "Heard of"]);
+    this.table = table("Partitions", ["#No.", "Owner", "State", "#Lag", "#Backlog", "#Offset", "#Closed", "Heard of"]);
     this.element = panel("Partitions");
     this.element.dataset.panel = "partitions";
     this.element.body.append(h("div", { class: "wide", tabindex: "0" }, this.table));
@@ -19,7 +19,7 @@ export class Partitions {
   show(status) {
     const list = status.partitions;
     while (this.rows.length < list.length) {
-      const cells = Array.from({ length: 7 }, (_, i) => h("td", { class: [0, 3, 4, 5].includes(i) ? "number" : "" }));
+      const cells = Array.from({ length: 8 }, (_, i) => h("td", { class: [0, 3, 4, 5, 6].includes(i) ? "number" : "" }));
       const state = h("span", { class: "state" });
       cells[2].append(state);
       this.rows.push({ cells, state, element: this.table.label(h("tr", {}, cells)) });
@@ -32,15 +32,16 @@ export class Partitions {
 
 function fill({ cells, state, element }, p) {
   const never = neverHeard(p);
-  const word = never ? "no owner" : p.stale ? "stale" : p.state;
+  const word = never ? "no owner" : p.state === "kafka-away" ? "Kafka away" : p.stale ? "stale" : p.state;
   element.dataset.partition = p.partition;
   setText(cells[0], String(p.partition));
   setText(cells[1], p.api || (p.here ? "this analyzer" : never ? "–" : "not known"));
   setText(state, word);
   state.dataset.level = never || p.stale ? "bad" : p.state === "running" ? "good" : "warn";
   setText(cells[3], p.lag_ns ? nanoseconds(p.lag_ns) : "–");
-  setText(cells[4], number(p.offset ?? null));
-  setText(cells[5], p.here ? number(p.closed ?? 0) : "–");
+  setText(cells[4], p.backlog ? `${number(p.backlog)}, ${span((p.behind_ns ?? 0) / 1e6)} behind` : p.stale ? "–" : "0");
+  setText(cells[5], number(p.offset ?? null));
+  setText(cells[6], p.here ? number(p.closed ?? 0) : "–");
   const age = never ? null : now() - Date.parse(p.heartbeat);
-  setText(cells[6], age === null ? "never" : age < 3000 ? "now" : `${span(age)} ago`);
+  setText(cells[7], age === null ? "never" : age < 3000 ? "now" : `${span(age)} ago`);
 }

@@ -64,11 +64,12 @@ class RulesPage {
   }
 
   ruleRow(rule) {
-    const level = rule.mode === "shadow" ? "warn" : "good";
-    const brake = rule.mode !== "shadow" && h("button", { type: "button", class: "small", hidden: true, "data-action": "mode", onclick: () => this.brake(rule.name) }, "Shadow…");
+    const mode = rule.effective_mode || rule.mode;
+    const level = mode === "shadow" ? "warn" : "good";
+    const brake = mode !== "shadow" && h("button", { type: "button", class: "small", hidden: true, "data-action": "mode", onclick: () => this.brake(rule.name) }, "Shadow…");
     return h("tr", { "data-rule": rule.name }, h("th", { scope: "row" }, rule.name), h("td", {}, rule.callers, rule.match && h("span", { class: "muted small" }, ` ${rule.match}`)),
       h("td", { class: "number" }, rule.limit.toLocaleString("en"), h("span", { class: "muted small" }, ` ${rule.measure}`)), h("td", {}, rule.window),
-      h("td", {}, h("span", { class: "state", "data-level": level }, rule.mode)), h("td", {}, rule.close || "until it is below its limit"), h("td", {}, brake));
+      h("td", {}, h("span", { class: "state", "data-level": level }, mode), rule.brake && h("span", { class: "muted small block" }, `by ${rule.brake.author}; the file says ${rule.mode}`)), h("td", {}, rule.close || "until it is below its limit"), h("td", {}, brake));
   }
 
   // allow shows the brake to those who may use it, when the rules are there that its dialog needs.
