@@ -45,7 +45,7 @@ func described(collectors ...prometheus.Collector) map[string][]string {
 // gateMetrics returns the metrics that gates show in the servers that register gateprom.
 func gateMetrics() map[string][]string {
 	set, rec := gate.New(gate.Options{}), record.New(record.Options{})
-	return described(gateprom.New(gateprom.Options{Set: set, Recorder: rec, Link: kafkalink.New(set, rec, kafkalink.Config{}), Partitions: true}))
+	return described(gateprom.New(gateprom.Options{Set: set, Recorder: rec, Link: new(kafkalink.Link), Partitions: true}))
 }
 
 // allMetrics returns what all daemons and gates show, and what Prometheus adds.

@@ -60,7 +60,11 @@ func realMain(ctx context.Context, env func(string) string) error {
 func serve(ctx context.Context, public, internal net.Listener, brokers []string) error {
 	set := gate.New(gate.Options{})
 	rec := record.New(record.Options{})
-	link := kafkalink.New(set, rec, kafkalink.Config{Brokers: brokers})
+	link, err := kafkalink.Open(set, rec, kafkalink.Config{Brokers: brokers}) // never holds the server up
+	if err != nil {
+		return err
+	}
+	defer link.Close() // at the very end: it sends what the last requests have left
 	gates := gatehttp.New(gatehttp.Options{Set: set, Recorder: rec, Callers: []gatehttp.CallerFunc{
 		gatehttp.ClientIP(nil), // behind proxies: their prefixes
 		gatehttp.Header("key", "X-Api-Key"),
@@ -70,7 +74,6 @@ func serve(ctx context.Context, public, internal net.Listener, brokers []string)
 	registry.MustRegister(gateprom.New(gateprom.Options{Set: set, Link: link}))
 
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return link.Run(ctx) }) // never holds the server up
 	g.Go(func() error { return listen(ctx, public, routes(gates)) })
 	g.Go(func() error { return listen(ctx, internal, promhttp.HandlerFor(registry, promhttp.HandlerOpts{})) })
 	return g.Wait()

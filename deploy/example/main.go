@@ -65,18 +65,21 @@ func realMain(ctx context.Context, env func(string) string) error {
 			return errors.Join(err, l.Close())
 		}
 	}
-	return serve(ctx, l, metrics, kafkalink.Config{Brokers: strings.Split(cmp.Or(env("FLOODGATE_BROKERS"), "127.0.0.1:9092"), ","), PartitionKey: key})
-}
-
-// serve answers on l until ctx ends, and Prometheus on metrics, if that is not nil. All of floodgate is in the lines that name gate,
-// gateprom, record, kafkalink or gatehttp.
-func serve(ctx context.Context, l, metrics net.Listener, kafka kafkalink.Config) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
+	return serve(ctx, mux, l, metrics, kafkalink.Config{Brokers: strings.Split(cmp.Or(env("FLOODGATE_BROKERS"), "127.0.0.1:9092"), ","), PartitionKey: key})
+}
 
+// serve answers on l with what app says until ctx ends, and Prometheus on metrics, if that is not nil. All of floodgate is in the
+// lines that name gate, gateprom, record, kafkalink or gatehttp.
+func serve(ctx context.Context, app http.Handler, l, metrics net.Listener, kafka kafkalink.Config) error {
 	set := gate.New(gate.Options{})
-	rec := record.New(record.Options{})
-	link := kafkalink.New(set, rec, kafka)
+	rec := record.New(record.Options{Responses: true}) // for rules that match a status or measure cost
+	link, err := kafkalink.Open(set, rec, kafka)
+	if err != nil {
+		return err
+	}
+	defer link.Close() // at the very end: it sends what the last requests and responses have left
 	gates := gatehttp.New(gatehttp.Options{Set: set, Recorder: rec, Callers: []gatehttp.CallerFunc{
 		gatehttp.ClientIP(nil), // behind proxies: their prefixes
 		gatehttp.Header("key", "X-Api-Key"),
@@ -85,8 +88,7 @@ func serve(ctx context.Context, l, metrics net.Listener, kafka kafkalink.Config)
 	registry.MustRegister(gateprom.New(gateprom.Options{Set: set, Link: link}))
 
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return link.Run(ctx) })
-	g.Go(func() error { return answer(ctx, l, gates(mux)) })
+	g.Go(func() error { return answer(ctx, l, gates(app)) })
 	if metrics != nil {
 		g.Go(func() error { return answer(ctx, metrics, promhttp.HandlerFor(registry, promhttp.HandlerOpts{})) })
 	}

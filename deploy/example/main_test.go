@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,8 +23,16 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
 
-// start serves until the test ends, and expects that to be clean. It returns the URLs of the server and of its metrics.
-func start(t *testing.T, broker string) (url, metrics string) {
+// hello is an app that answers at once.
+func hello() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
+	return mux
+}
+
+// start serves until the test ends or stop is called, and expects that to be clean. It returns the URLs of the server and of its
+// metrics.
+func start(t *testing.T, app http.Handler, broker string) (url, metrics string, stop func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -35,8 +44,8 @@ func start(t *testing.T, broker string) (url, metrics string) {
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
-	go func() { done <- serve(ctx, l, m, kafkalink.Config{Brokers: []string{broker}}) }()
-	t.Cleanup(func() {
+	go func() { done <- serve(ctx, app, l, m, kafkalink.Config{Brokers: []string{broker}}) }()
+	stop = sync.OnceFunc(func() {
 		cancel()
 		select {
 		case err := <-done:
@@ -47,7 +56,8 @@ func start(t *testing.T, broker string) (url, metrics string) {
 			t.Error("serve goes on 20 s after it was to end")
 		}
 	})
-	return "http://" + l.Addr().String(), "http://" + m.Addr().String()
+	t.Cleanup(stop)
+	return "http://" + l.Addr().String(), "http://" + m.Addr().String(), stop
 }
 
 // get returns the status of one request with an API key.
@@ -89,7 +99,7 @@ func eventually(t *testing.T, ask func() error) {
 }
 
 func TestServesWithoutKafka(t *testing.T) {
-	url, _ := start(t, testenv.FreeAddress(t))
+	url, _, _ := start(t, hello(), testenv.FreeAddress(t))
 	for range 100 {
 		if got := get(t, url, "k"); got != http.StatusOK {
 			t.Fatalf("got status %d, want 200: gates are open until they hear otherwise", got)
@@ -113,20 +123,86 @@ func TestListenTwice(t *testing.T) {
 	}
 }
 
-// TestRecordsAndCloses plays the analyzer: it waits for a request in the log, closes its key, and looks at the answers.
-func TestRecordsAndCloses(t *testing.T) {
+// kafka starts a broker with floodgate's topics, of one partition each, until the test ends.
+func kafka(t *testing.T) (addr string, c *kafkaio.Client) {
+	t.Helper()
 	broker, err := embedded.Start(embedded.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = broker.Close() })
-	c := kafkaio.New(kafkaio.Config{Brokers: []string{broker.Addr()}})
-	defer c.Close()
-	names := schemas.DefaultTopicNames()
-	if _, err := c.EnsureTopics(t.Context(), kafkaio.Specs(names, 1)...); err != nil {
+	c = kafkaio.New(kafkaio.Config{Brokers: []string{broker.Addr()}})
+	t.Cleanup(c.Close)
+	if _, err := c.EnsureTopics(t.Context(), kafkaio.Specs(schemas.DefaultTopicNames(), 1)...); err != nil {
 		t.Fatal(err)
 	}
-	url, metrics := start(t, broker.Addr())
+	return broker.Addr(), c
+}
+
+// TestSlowRequestsAreCountedAtTheEnd stops the server while it works on five requests. It answers them first; then the link sends
+// their responses.
+func TestSlowRequestsAreCountedAtTheEnd(t *testing.T) {
+	const slow = 5
+	broker, c := kafka(t)
+	working, goOn := make(chan struct{}), make(chan struct{})
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
+		working <- struct{}{}
+		<-goOn
+		w.WriteHeader(http.StatusNoContent)
+	})
+	url, _, stop := start(t, mux, broker)
+	var asking sync.WaitGroup
+	for range slow {
+		asking.Go(func() {
+			if got := get(t, url, "k"); got != http.StatusNoContent {
+				t.Errorf("got status %d, want 204", got)
+			}
+		})
+	}
+	for range slow {
+		<-working
+	}
+	asking.Go(stop)
+	eventually(t, func() error {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err == nil {
+			return errors.Join(errors.New("the server listens"), conn.Close())
+		}
+		return nil
+	})
+	close(goOn)
+	asking.Wait()
+	b, err := c.Fetch(t.Context(), kafkaio.FetchRequest{Topic: schemas.DefaultTopicNames().Requests})
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests, responses := 0, 0
+	var f schemas.Frame
+	for _, r := range b.Records {
+		if err := f.Decode(r.Value); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range f.Entries {
+			switch {
+			case e.Kind != "key":
+			case e.Response:
+				responses += int(e.Count)
+			default:
+				requests += int(e.Count)
+			}
+		}
+	}
+	if requests != slow || responses != slow {
+		t.Errorf("got %d requests and %d responses in the log, want %d of each", requests, responses, slow)
+	}
+}
+
+// TestRecordsAndCloses plays the analyzer: it waits for a request in the log, closes its key, and looks at the answers.
+func TestRecordsAndCloses(t *testing.T) {
+	broker, c := kafka(t)
+	names := schemas.DefaultTopicNames()
+	url, metrics, _ := start(t, hello(), broker)
 	noisy := schemas.Caller{Kind: "key", ID: "noisy"}
 	if got := get(t, url, noisy.ID); got != http.StatusOK {
 		t.Fatalf("got status %d, want 200", got)

@@ -46,15 +46,16 @@ func closeThrough(t *testing.T, door func(user string) kafkaio.Config) {
 	c := door("server")
 	gates, rec := gate.New(gate.Options{}), record.New(record.Options{})
 	keys := gates.Gate("key")
-	link := kafkalink.New(gates, rec, kafkalink.Config{Brokers: c.Brokers, TLS: c.TLS, SASL: c.SASL})
+	link, err := kafkalink.Open(gates, rec, kafkalink.Config{Brokers: c.Brokers, TLS: c.TLS, SASL: c.SASL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(link.Close)
 
 	analyzing, stopAnalyzer := context.WithCancel(t.Context())
 	defer stopAnalyzer()
-	serving, stopServer := context.WithCancel(t.Context())
-	defer stopServer()
-	var server, counting errgroup.Group
+	var counting errgroup.Group
 	counting.Go(func() error { return a.Run(analyzing) })
-	server.Go(func() error { return link.Run(serving) })
 	processtest.Eventually(t, 30*time.Second, "the analyzer decides", func() bool { return a.Ready(time.Now()) })
 	n := 0
 	processtest.Eventually(t, 30*time.Second, "the gate closes", func() bool {
@@ -69,10 +70,7 @@ func closeThrough(t *testing.T, door func(user string) kafkaio.Config) {
 	if keys.Closed("quiet-0") {
 		t.Error("an innocent is closed")
 	}
-	stopServer()
-	if err := server.Wait(); err != nil {
-		t.Errorf("link: %v", err)
-	}
+	link.Close()
 	if s := rec.Stats(); s.Accepted != s.Acked {
 		t.Errorf("recorder: got %d of %d requests acknowledged, want all", s.Acked, s.Accepted)
 	}

@@ -27,7 +27,7 @@ import (
 func Example() {
 	set := gate.New(gate.Options{})
 	rec := record.New(record.Options{})
-	// link := kafkalink.New(set, rec, kafkalink.Config{Brokers: brokers}); link.Run brings decisions and takes records.
+	// link, err := kafkalink.Open(set, rec, kafkalink.Config{Brokers: brokers}) brings decisions and takes records.
 
 	gates := gategrpc.New(gategrpc.Options{
 		Set: set, Recorder: rec,

@@ -1,6 +1,7 @@
 package gatehttp_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -18,7 +19,7 @@ import (
 func Example() {
 	set := gate.New(gate.Options{})
 	rec := record.New(record.Options{})
-	// link := kafkalink.New(set, rec, kafkalink.Config{Brokers: brokers}); link.Run brings decisions and takes records.
+	// link, err := kafkalink.Open(set, rec, kafkalink.Config{Brokers: brokers}) brings decisions and takes records.
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /items/{id}", func(w http.ResponseWriter, r *http.Request) {
@@ -114,4 +115,45 @@ func ExampleOptions_shadow() {
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	fmt.Println(w.Code, wouldBlock)
 	// Output: 404 1
+}
+
+// costKey is the key of a request's cost in its context.
+type costKey struct{}
+
+// Costs that are known after the response, such as the tokens of a language model: a middleware in front of the gates makes a place
+// for them in the context of the request, the handler fills it, and Options.Cost reads it. The Recorder must want responses.
+func ExampleOptions_cost() {
+	set, rec := gate.New(gate.Options{}), record.New(record.Options{Responses: true})
+	gates := gatehttp.New(gatehttp.Options{
+		Set: set, Recorder: rec, Callers: []gatehttp.CallerFunc{gatehttp.Header("key", "X-Api-Key")},
+		Cost: func(r *http.Request, _ int, _ int64) int64 {
+			cost, _ := r.Context().Value(costKey{}).(*int64)
+			if cost == nil {
+				return 0
+			}
+			return *cost
+		},
+	})
+	place := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), costKey{}, new(int64))))
+		})
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /complete", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, "an answer of 812 tokens")
+		if cost, ok := r.Context().Value(costKey{}).(*int64); ok {
+			*cost = 812
+		}
+	})
+
+	r := httptest.NewRequest(http.MethodPost, "/complete", nil)
+	r.Header.Set("X-Api-Key", "abc")
+	place(gates(mux)).ServeHTTP(httptest.NewRecorder(), r)
+	rec.Drain(func(_ uint64, e *schemas.Entry) { // as the link does
+		fmt.Println(e.Caller(), e.Resource, "response:", e.Response, "cost:", e.Cost)
+	})
+	// Unordered output:
+	// key:abc POST /complete response: false cost: 0
+	// key:abc POST /complete response: true cost: 812
 }

@@ -44,7 +44,8 @@ type Options struct {
 	OnShadow func(*http.Request, gate.Verdict)
 
 	// Cost returns the cost of a request after its response has ended, for rules that measure cost. It is called only if the
-	// Recorder wants responses. If it is nil, the cost is 0.
+	// Recorder wants responses. It gets the request that the middleware got, and so does the handler: what the handler has found
+	// out comes through the request's context, as the example shows. If it is nil, the cost is 0.
 	Cost func(r *http.Request, status int, bodyBytes int64) int64
 }
 

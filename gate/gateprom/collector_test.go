@@ -1,6 +1,7 @@
 package gateprom_test
 
 import (
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -307,7 +308,11 @@ func TestSeveralSetsInOneRegistry(t *testing.T) {
 // Scrapes while everything goes on: what a scrape shows adds up, to the unit.
 func TestEachScrapeConserves(t *testing.T) {
 	set, rec := gate.New(gate.Options{}), record.New(record.Options{MaxEntries: 64})
-	link := kafkalink.New(set, rec, kafkalink.Config{Brokers: []string{"127.0.0.1:1"}})
+	link, err := kafkalink.Open(set, rec, kafkalink.Config{Brokers: []string{"127.0.0.1:1"}, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer link.Close()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(gateprom.New(gateprom.Options{Set: set, Link: link, Partitions: true}))
 	keys := set.Gate("key")

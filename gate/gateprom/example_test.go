@@ -24,7 +24,12 @@ import (
 func Example() {
 	set := gate.New(gate.Options{Logger: slog.New(slog.DiscardHandler)})
 	rec := record.New(record.Options{})
-	link := kafkalink.New(set, rec, kafkalink.Config{Brokers: []string{"kafka:9092"}}) // link.Run, with the server
+	link, err := kafkalink.Open(set, rec, kafkalink.Config{Brokers: []string{"127.0.0.1:1"}, Logger: slog.New(slog.DiscardHandler)}) // there is none
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer link.Close()
 
 	registry := prometheus.NewRegistry() // or prometheus.DefaultRegisterer
 	registry.MustRegister(gateprom.New(gateprom.Options{Set: set, Link: link}))

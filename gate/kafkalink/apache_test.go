@@ -72,13 +72,12 @@ func TestALinkOnEachBroker(t *testing.T) {
 		var logs safeLog
 		set, rec := gate.New(gate.Options{Logger: slog.New(slog.DiscardHandler)}), record.New(record.Options{})
 		keys := set.Gate("key")
-		link := New(set, rec, Config{Brokers: brokers, Topics: names, Canary: -1, Logger: slog.New(slog.NewTextHandler(&logs, nil))})
+		link := newLink(set, rec, Config{Brokers: brokers, Topics: names, Canary: -1, Logger: slog.New(slog.NewTextHandler(&logs, nil))})
 		var off atomic.Int64
 		link.connect = func() client { return shifted{kafkaio.New(link.config.kafka()), &off} }
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- link.Run(ctx) }()
-		if err := link.Ready(ctx); err != nil {
+		link.start()
+		t.Cleanup(link.Close)
+		if err := link.Ready(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		send := func(n int) {
@@ -116,10 +115,7 @@ func TestALinkOnEachBroker(t *testing.T) {
 			t.Errorf("got logs %s, connected %v, want the clock's error and its end, and a link that is up",
 				logs.String(), link.Stats().Connected)
 		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("got %v from Run, want nil", err)
-		}
+		link.Close()
 	})
 }
 

@@ -1,7 +1,6 @@
 package kafkalink
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -67,7 +66,7 @@ func newServer(t *testing.T) *server {
 	s.handler = gatehttp.New(gatehttp.Options{
 		Set: s.set, Recorder: s.rec, Callers: []gatehttp.CallerFunc{gatehttp.ClientIP(nil), gatehttp.Header("key", "X-Api-Key")},
 	})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
-	s.link = New(s.set, s.rec, Config{Brokers: []string{"127.0.0.1:9092"}, Logger: logger})
+	s.link = newLink(s.set, s.rec, Config{Brokers: []string{"127.0.0.1:9092"}, Logger: logger})
 	s.link.connect = func() client {
 		return kafkaio.New(kafkaio.Config{Brokers: s.link.config.Brokers, Dial: s.network.dial})
 	}
@@ -84,19 +83,15 @@ func heapInUse() uint64 {
 
 // run runs the link until the func that is returned is called, which says how long the end took.
 func (s *server) run() (stop func() time.Duration) {
-	ctx, cancel := context.WithCancel(s.t.Context())
-	ended := make(chan error, 1)
 	began := time.Now()
-	go func() { ended <- s.link.Run(ctx) }()
+	s.link.start()
+	s.t.Cleanup(s.link.Close)
 	if took := time.Since(began); took != 0 {
 		s.t.Errorf("the start was held up for %v", took)
 	}
 	return func() time.Duration {
 		began := time.Now()
-		cancel()
-		if err := <-ended; err != nil {
-			s.t.Errorf("got %v from Run, want nil", err)
-		}
+		s.link.Close()
 		return time.Since(began)
 	}
 }

@@ -1,7 +1,6 @@
 package kafkalink
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -56,13 +55,12 @@ func TestRoundTripOnARealBroker(t *testing.T) {
 	b, c := realKafka(t, 2)
 	set := gate.New(gate.Options{Logger: slog.New(slog.DiscardHandler)})
 	keys, rec := set.Gate("key"), record.New(record.Options{})
-	link := New(set, rec, Config{
+	link := newLink(set, rec, Config{
 		Brokers: []string{b.Addr()}, Canary: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- link.Run(ctx) }()
-	if err := link.Ready(ctx); err != nil {
+	link.start()
+	t.Cleanup(link.Close)
+	if err := link.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 1000 {
@@ -85,10 +83,7 @@ func TestRoundTripOnARealBroker(t *testing.T) {
 	if s := link.Stats(); !s.Connected || s.Lag.P50 <= 0 || s.Lag.P50 > 5*time.Second || len(s.Refused) != 0 {
 		t.Errorf("got %+v, want a link that is up, with a lag, and nothing refused", s)
 	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Errorf("got %v from Run, want nil", err)
-	}
+	link.Close()
 }
 
 // realOracle is as much of an analyzer as a link needs: it answers canaries and sums requests up.
@@ -166,10 +161,9 @@ func TestARealBrokerGoesAndComesBack(t *testing.T) {
 	}
 	set := gate.New(gate.Options{Logger: slog.New(slog.DiscardHandler)})
 	keys, rec := set.Gate("key"), record.New(record.Options{})
-	link := New(set, rec, Config{Brokers: []string{addr}, Logger: slog.New(slog.DiscardHandler)})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- link.Run(ctx) }()
+	link := newLink(set, rec, Config{Brokers: []string{addr}, Logger: slog.New(slog.DiscardHandler)})
+	link.start()
+	t.Cleanup(link.Close)
 	send := func(n uint64) {
 		for range n {
 			var callers gate.Callers
@@ -188,10 +182,7 @@ func TestARealBrokerGoesAndComesBack(t *testing.T) {
 	eventually(t, "the link to be up", func() bool { return link.Stats().Connected })
 	send(100)
 	eventually(t, "the newest acknowledged", func() bool { s := rec.Stats(); return s.Acked+s.Unknown == 300 })
-	cancel()
-	if err := <-ended; err != nil {
-		t.Errorf("got %v from Run, want nil", err)
-	}
+	link.Close()
 }
 
 // A batch of decisions that is too long to be read is counted and passed over, where a link starts and where it reads.
@@ -227,12 +218,11 @@ func TestALongBatchOfDecisionsStopsNoLink(t *testing.T) {
 	write(closes("between", 2))
 	set := gate.New(gate.Options{Logger: slog.New(slog.DiscardHandler)})
 	keys := set.Gate("key")
-	link := New(set, record.New(record.Options{}), Config{
+	link := newLink(set, record.New(record.Options{}), Config{
 		Brokers: []string{b.Addr()}, Topics: names, Canary: -1, Logger: slog.New(slog.DiscardHandler),
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- link.Run(ctx) }()
+	link.start()
+	t.Cleanup(link.Close)
 	eventually(t, "what is around the first batch", func() bool { return keys.Closed("before") && keys.Closed("between") })
 	long()
 	write(closes("behind", 3))
@@ -240,8 +230,5 @@ func TestALongBatchOfDecisionsStopsNoLink(t *testing.T) {
 	if got := link.Stats().Refused["too_large"]; got != 4 {
 		t.Errorf("got %d messages too large, want the four", got)
 	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Errorf("got %v from Run, want nil", err)
-	}
+	link.Close()
 }

@@ -31,7 +31,7 @@ type Config struct {
 	Topics       schemas.TopicNames   // of which Requests and Decisions are used; empty names are the defaults
 	PartitionKey schemas.PartitionKey // the installation's secret; zero is schemas.DefaultPartitionKey
 
-	Drain    time.Duration // how long Run may send after its context has ended; 0 is DefaultDrain
+	Drain    time.Duration // how long Close sends what was recorded; 0 is DefaultDrain
 	Backlog  int           // how many entries may wait for Kafka, of about 250 bytes each; 0 is DefaultBacklog
 	MaxDelay time.Duration // longest wait of a request before it is sent; with few requests it is 1 ms. 0 is DefaultMaxDelay
 	Retry    time.Duration // after this time a frame that could not be sent is dropped; 0 is DefaultRetry

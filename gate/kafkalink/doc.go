@@ -15,6 +15,12 @@
 // load and with the delay. If the outcome of a produce is unknown, the same frame is sent again with the same sequence
 // number, and the analyzer drops the copy. A frame that Kafka will never accept is dropped and counted.
 //
+// # The end
+//
+// A server ends in the order of the data: it answers its last request, then it closes the Link, which sends what is left. So
+// "defer link.Close()" stands behind Open, in the function that returns when the server has shut down. Requests that are recorded
+// later are not sent, and the log warns of them.
+//
 // # Reading
 //
 // A reader reads one partition of decisions, by the rules of schemas/DECISIONS.md. It searches for the newest heartbeat from

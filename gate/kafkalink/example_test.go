@@ -22,8 +22,7 @@ func Example() {
 	}
 	defer broker.Close()
 	brokers := []string{broker.Addr()}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	ctx := context.Background()
 	client := kafkaio.New(kafkaio.Config{Brokers: brokers})
 	defer client.Close()
 	if _, err := client.EnsureTopics(ctx, kafkaio.Specs(schemas.DefaultTopicNames(), 4)...); err != nil {
@@ -33,10 +32,12 @@ func Example() {
 
 	set := gate.New(gate.Options{})
 	keys, rec := set.Gate("key"), record.New(record.Options{})
-	link := kafkalink.New(set, rec, kafkalink.Config{Brokers: brokers, Logger: slog.New(slog.DiscardHandler)})
-	ended := make(chan error)
-	go func() { ended <- link.Run(ctx) }() // with the server, in an errgroup
-	_ = link.Ready(ctx)                    // only this example waits: a server need not
+	link, err := kafkalink.Open(set, rec, kafkalink.Config{Brokers: brokers, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_ = link.Ready(ctx) // only this example waits: a server need not
 
 	for range 3 { // each request:
 		var c gate.Callers
@@ -46,13 +47,11 @@ func Example() {
 		fmt.Println("closed:", v.Closed)
 	}
 
-	cancel() // the server stops; the link sends the rest
-	fmt.Println("error:", <-ended)
+	link.Close() // after the server has answered its last request: the link sends the rest
 	fmt.Println("acknowledged:", rec.Stats().Acked)
 	// Output:
 	// closed: false
 	// closed: false
 	// closed: false
-	// error: <nil>
 	// acknowledged: 3
 }

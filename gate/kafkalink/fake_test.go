@@ -98,8 +98,6 @@ type world struct {
 	rec   *record.Recorder
 	link  *Link
 	logs  *strings.Builder
-	stop  context.CancelFunc
-	ended chan error
 	costs []int64 // of canaries
 }
 
@@ -122,26 +120,22 @@ func newWorldOf(t *testing.T, partitions int, c Config, o gate.Options) *world {
 	if c.Canary == 0 {
 		c.Canary = -1
 	}
-	w.link = New(w.set, w.rec, c)
+	w.link = newLink(w.set, w.rec, c)
 	w.link.connect = func() client { return w.kafka.Client() }
 	return w
 }
 
 // start runs the link until shutdown, or the end of the test.
 func (w *world) start() {
-	ctx, cancel := context.WithCancel(w.t.Context())
-	w.stop, w.ended = cancel, make(chan error, 1)
-	go func() { w.ended <- w.link.Run(ctx) }()
+	w.link.start()
+	w.t.Cleanup(w.link.Close)
 }
 
 // shutdown ends the link and returns how long that took.
 func (w *world) shutdown() time.Duration {
 	w.t.Helper()
 	began := time.Now()
-	w.stop()
-	if err := <-w.ended; err != nil {
-		w.t.Errorf("got %v from Run, want nil", err)
-	}
+	w.link.Close()
 	took := time.Since(began)
 	w.conserve()
 	return took

@@ -66,7 +66,7 @@ func (h *health) connected() bool {
 	return h.up
 }
 
-// forget is called at the end of Run: a link that does not run has no failures.
+// forget is called at the end of a link: one that does not run has no failures.
 func (h *health) forget() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -3,7 +3,6 @@ package kafkalink
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,9 +13,6 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// ErrRunning says that Run was called while it was running.
-var ErrRunning = errors.New("link is running already")
-
 // client is what a Link needs of Kafka; *kafkaio.Client is one.
 type client interface {
 	kafkaio.Log
@@ -24,14 +20,15 @@ type client interface {
 	Close()
 }
 
-// Link connects a Set and a Recorder to Kafka while it runs. New makes one. All methods may be called from any goroutine.
+// Link connects a Set and a Recorder to Kafka, from Open to Close. All methods may be called from any goroutine.
 type Link struct {
 	set      *gate.Set
 	rec      *record.Recorder
 	config   Config
 	connect  func() client
 	producer schemas.ProducerID
-	running  atomic.Bool
+	end      context.CancelFunc // ends running, by Close
+	running  sync.WaitGroup
 	seqs     []uint64 // by partition: the last sequence number used; while a sender runs, its number is its own
 
 	health   health
@@ -42,8 +39,20 @@ type Link struct {
 	readyOnce sync.Once
 }
 
-// New returns a Link. It does no I/O and starts no goroutine.
-func New(set *gate.Set, rec *record.Recorder, c Config) *Link {
+// Open returns a Link that sends what the Recorder records, and applies decisions to the Set, until Close. It returns at once: a
+// Kafka that cannot be reached is no error, and the Link tries again until it can. The error is kafkaio.ErrNoBrokers or nil. A
+// Recorder has one Link at a time.
+func Open(set *gate.Set, rec *record.Recorder, c Config) (*Link, error) {
+	if len(c.Brokers) == 0 {
+		return nil, kafkaio.ErrNoBrokers
+	}
+	l := newLink(set, rec, c)
+	l.start()
+	return l, nil
+}
+
+// newLink returns a Link that does not run yet.
+func newLink(set *gate.Set, rec *record.Recorder, c Config) *Link {
 	c.setDefaults()
 	l := &Link{set: set, rec: rec, config: c, ready: make(chan struct{})}
 	l.connect = func() client { return kafkaio.New(c.kafka()) }
@@ -53,19 +62,24 @@ func New(set *gate.Set, rec *record.Recorder, c Config) *Link {
 	return l
 }
 
-// Run sends what the Recorder records, and applies decisions to the Set, until ctx ends. Then it sends what is left for at
-// most Config.Drain, drops the rest, and returns. Requests that are recorded later stay in the Recorder.
+// start starts the goroutine that runs until Close.
+func (l *Link) start() {
+	ctx, end := context.WithCancel(context.Background())
+	l.end = end
+	l.running.Go(func() { l.run(ctx) })
+}
+
+// Close sends what has been recorded, for at most Config.Drain, drops the rest, and returns when all goroutines of the Link have
+// ended. If something was dropped, the log says how many requests. Further calls wait for the first and do nothing.
 //
-// The error is ErrRunning, kafkaio.ErrNoBrokers, or nil: a Kafka that cannot be reached is no error. When Run returns, all
-// goroutines that it started have ended. It may be called again.
-func (l *Link) Run(ctx context.Context) error {
-	if len(l.config.Brokers) == 0 {
-		return kafkaio.ErrNoBrokers
-	}
-	if !l.running.CompareAndSwap(false, true) {
-		return ErrRunning
-	}
-	defer l.running.Store(false)
+// Close the Link after the server has answered its last request, as a "defer link.Close()" behind Open does: what is recorded
+// after Close is not sent. It stays in the Recorder, and the log warns of it once.
+func (l *Link) Close() {
+	l.end()
+	l.running.Wait()
+}
+
+func (l *Link) run(ctx context.Context) {
 	c := l.connect()
 	defer c.Close()
 	defer l.health.forget()
@@ -82,8 +96,17 @@ func (l *Link) Run(ctx context.Context) error {
 	}
 	if n := l.rec.Drain(func(uint64, *schemas.Entry) {}); n > 0 {
 		l.rec.Dropped(record.Shutdown, n)
+		l.warnUnsent(n)
 	}
-	return nil
+	l.rec.Abandon(func() {
+		l.config.Logger.Warn("a request was recorded after the kafka link was closed, and is not sent: close the link after the server",
+			"queued", l.rec.Stats().Queued)
+	})
+}
+
+// warnUnsent logs how many requests, each counted once for each of its callers, were recorded and could not be sent.
+func (l *Link) warnUnsent(requests uint64) {
+	l.config.Logger.Warn("kafka link could not send everything before it ended", "requests", requests)
 }
 
 // grow makes room for the sequence numbers of n partitions. Numbers that exist stay, because the producer is the same.

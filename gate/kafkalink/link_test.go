@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/gate/record"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/kafkaiotest"
@@ -206,6 +207,9 @@ func TestShutdownBeforeKafkaWasEverThere(t *testing.T) {
 		if s := w.conserve(); s.Dropped[record.Shutdown] != 1 {
 			t.Errorf("got %+v, want 1 dropped at shutdown", s)
 		}
+		if !strings.Contains(w.logs.String(), "could not send everything before it ended\" requests=1") {
+			t.Errorf("got logs %s, want the number of requests that were lost", w.logs)
+		}
 	})
 }
 
@@ -272,19 +276,50 @@ func TestTopicsThatDoNotMatchAreWaitedFor(t *testing.T) {
 	})
 }
 
-func TestRunTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1, Config{})
-		w.start()
-		synctest.Wait()
-		if err := w.link.Run(t.Context()); !errors.Is(err, ErrRunning) {
-			t.Errorf("got %v, want %v", err, ErrRunning)
-		}
-		w.shutdown()
-		if err := New(w.set, w.rec, Config{}).Run(t.Context()); !errors.Is(err, kafkaio.ErrNoBrokers) {
-			t.Errorf("got %v, want %v", err, kafkaio.ErrNoBrokers)
-		}
-	})
+func TestOpenWithoutBrokers(t *testing.T) {
+	if _, err := Open(gate.New(gate.Options{}), record.New(record.Options{}), Config{}); !errors.Is(err, kafkaio.ErrNoBrokers) {
+		t.Errorf("got %v, want %v", err, kafkaio.ErrNoBrokers)
+	}
+}
+
+// A server that closes its link before it has answered all requests: the log warns once, and the counts say where they are.
+func TestRequestsAfterCloseAreReportedOnce(t *testing.T) {
+	for _, kafka := range []string{"there", "away"} {
+		t.Run(kafka, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 2, Config{})
+				if kafka == "away" {
+					w.kafka.SetFault(down)
+				}
+				w.start()
+				pass(time.Second)
+				w.request("in time")
+				w.shutdown()
+				const word = "recorded after the kafka link was closed"
+				if strings.Contains(w.logs.String(), word) {
+					t.Errorf("got logs %s before a request was late", w.logs)
+				}
+				for range 5 {
+					w.request("late")
+				}
+				if s := w.conserve(); s.Queued != 5 {
+					t.Errorf("got %+v, want the 5 late requests queued", s)
+				}
+				if n := strings.Count(w.logs.String(), word); n != 1 {
+					t.Errorf("got %d warnings, want one in:\n%s", n, w.logs)
+				}
+				another := newLink(w.set, w.rec, w.link.config)
+				another.connect = w.link.connect
+				w.kafka.SetFault(nil)
+				another.start()
+				pass(time.Second)
+				another.Close()
+				if s := w.conserve(); s.Queued != 0 {
+					t.Errorf("got %+v, want what was queued sent by the next link", s)
+				}
+			})
+		})
+	}
 }
 
 func TestReady(t *testing.T) {

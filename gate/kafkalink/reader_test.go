@@ -310,8 +310,7 @@ func TestAnAbsurdUntilIsClamped(t *testing.T) {
 			CloseAt: time.Now().UnixNano(), Until: math.MaxInt64, Epoch: o.epoch, Seq: o.seq,
 		}})
 		w.wantClosed("k", true)
-		w.stop() // a year of virtual time is cheaper without polls
-		<-w.ended
+		w.shutdown() // a year of virtual time is cheaper without polls
 		pass(schemas.MaxClosure)
 		w.wantClosed("k", false)
 	})

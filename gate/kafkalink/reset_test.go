@@ -60,7 +60,7 @@ func TestConnectionsThatBreakAfterSoManyBytes(t *testing.T) {
 	var retries uint64
 	for n := int64(150); n < 9000; n += n/4 + 37 {
 		rec := record.New(record.Options{})
-		link := New(set, rec, Config{Brokers: []string{b.Addr()}, Logger: slog.New(slog.DiscardHandler), Canary: -1})
+		link := newLink(set, rec, Config{Brokers: []string{b.Addr()}, Logger: slog.New(slog.DiscardHandler), Canary: -1})
 		var mended atomic.Bool
 		link.connect = func() client {
 			return kafkaio.New(kafkaio.Config{
@@ -76,9 +76,8 @@ func TestConnectionsThatBreakAfterSoManyBytes(t *testing.T) {
 				},
 			})
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- link.Run(ctx) }()
+		link.start()
+		t.Cleanup(link.Close)
 		for range rounds {
 			for i := range callers {
 				var c gate.Callers
@@ -89,10 +88,7 @@ func TestConnectionsThatBreakAfterSoManyBytes(t *testing.T) {
 		}
 		mended.Store(true)
 		eventually(t, "everything settled", func() bool { return rec.Stats().Queued == 0 })
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("got %v from Run, want nil", err)
-		}
+		link.Close()
 		retries += link.Stats().Retries
 		logged, s := countSince(t, c, &next), rec.Stats()
 		if s.Acked+s.Unknown != callers*rounds || logged < s.Acked || logged > s.Acked+s.Unknown {

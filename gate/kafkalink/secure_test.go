@@ -21,6 +21,11 @@ func Example_secure() {
 		return
 	}
 	set, rec := gate.New(gate.Options{}), record.New(record.Options{})
-	_ = kafkalink.New(set, rec, kafkalink.Config{Brokers: []string{"kafka.internal:9093"}, TLS: tls, SASL: sasl})
+	link, err := kafkalink.Open(set, rec, kafkalink.Config{Brokers: []string{"kafka.internal:9093"}, TLS: tls, SASL: sasl})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer link.Close()
 	// Output: the files are not there
 }

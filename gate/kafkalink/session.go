@@ -54,7 +54,7 @@ func (s *session) run(ctx context.Context) {
 	}
 	following.Go(func() {
 		if <-ctx.Done(); kafkaio.Sleep(sendCtx, s.config.Drain) == nil {
-			s.config.Logger.Warn("kafka link could not send everything before it ended", "requests", s.rec.Stats().Queued)
+			s.warnUnsent(s.rec.Stats().Queued)
 			abandon()
 		}
 	})

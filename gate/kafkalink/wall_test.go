@@ -1,7 +1,6 @@
 package kafkalink
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -39,16 +38,11 @@ func latencies(t testing.TB, w weather, n int) []time.Duration {
 	set, rec := gate.New(gate.Options{Logger: logger}), record.New(record.Options{Responses: true})
 	h := gatehttp.New(gatehttp.Options{Set: set, Recorder: rec, Callers: []gatehttp.CallerFunc{gatehttp.Header("key", "X-Api-Key")}})(
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
-	link := New(set, rec, Config{Brokers: []string{addressOf(t, w)}, Logger: logger})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		if w == fair {
-			ended <- nil
-			return
-		}
-		ended <- link.Run(ctx)
-	}()
+	link := newLink(set, rec, Config{Brokers: []string{addressOf(t, w)}, Logger: logger})
+	if w != fair {
+		link.start()
+		defer link.Close()
+	}
 	requests := make([]*http.Request, min(n, 10_000)) // more than there is room for
 	for i := range requests {
 		requests[i] = httptest.NewRequest(http.MethodGet, "/", nil)
@@ -60,10 +54,6 @@ func latencies(t testing.TB, w weather, n int) []time.Duration {
 		began := time.Now()
 		h.ServeHTTP(answer, r)
 		took[i] = time.Since(began)
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 	slices.Sort(took)
 	return took

@@ -54,6 +54,7 @@ type Recorder struct {
 	contended atomic.Uint64 // requests dropped with reason Contended
 	asleep    atomic.Bool   // the goroutine that drains waits for wake
 	wake      chan struct{}
+	late      atomic.Pointer[func()] // of Abandon; nil while somebody drains
 
 	spare *merge.Table // empty; only Drain uses it
 
@@ -212,6 +213,20 @@ func (r *Recorder) take(s *stripe) uint64 {
 // Wake returns a channel that receives a value when the Recorder has entries, or as soon as it gets one. The goroutine that
 // drains waits on it. The channel may receive a value once too often.
 func (r *Recorder) Wake() <-chan struct{} {
+	r.late.Store(nil)
+	r.sleep()
+	return r.wake
+}
+
+// Abandon says that nobody drains any more, until the next call of Wake. If the Recorder has entries, or as soon as it gets one,
+// late is called once, by the goroutine that recorded it or by Abandon.
+func (r *Recorder) Abandon(late func()) {
+	r.late.Store(&late)
+	r.sleep()
+}
+
+// sleep makes the next request call wakeDrainer, and calls it at once if there are entries.
+func (r *Recorder) sleep() {
 	r.asleep.Store(true)
 	for i := range r.stripes {
 		if r.stripes[i].hasRequests() {
@@ -219,7 +234,6 @@ func (r *Recorder) Wake() <-chan struct{} {
 			break
 		}
 	}
-	return r.wake
 }
 
 func (s *stripe) hasRequests() bool {
@@ -228,9 +242,13 @@ func (s *stripe) hasRequests() bool {
 	return s.table.Requests() > 0
 }
 
-// wakeDrainer wakes the goroutine that drains, if it sleeps. It does not wait.
+// wakeDrainer wakes the goroutine that drains, if it sleeps, or calls late if there is none. It does not wait.
 func (r *Recorder) wakeDrainer() {
 	if r.asleep.CompareAndSwap(true, false) {
+		if late := r.late.Load(); late != nil {
+			(*late)()
+			return
+		}
 		select {
 		case r.wake <- struct{}{}:
 		default:

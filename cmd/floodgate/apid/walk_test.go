@@ -157,8 +157,11 @@ type web struct {
 func (p *plant) web() *web {
 	p.t.Helper()
 	set, rec := gate.New(gate.Options{}), record.New(record.Options{})
-	link := kafkalink.New(set, rec, kafkalink.Config{Brokers: p.broker.Addrs(), Logger: slog.New(slog.DiscardHandler)})
-	p.runs(link.Run)
+	link, err := kafkalink.Open(set, rec, kafkalink.Config{Brokers: p.broker.Addrs(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(link.Close)
 	w := &web{plant: p, set: set, http: gatehttp.New(gatehttp.Options{
 		Set: set, Recorder: rec, Callers: []gatehttp.CallerFunc{gatehttp.Header("key", "X-Api-Key")},
 	})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))}

@@ -143,6 +143,7 @@ func (c *sidecarConfig) run(ctx context.Context, p command.Process) (err error) 
 	if err != nil {
 		return err
 	}
+	defer side.link.Close() // when nobody asks any more: it sends what was recorded
 	server := side.server()
 	if err := server.Listen(c.listen, logger); err != nil {
 		return err
@@ -159,7 +160,6 @@ func (c *sidecarConfig) run(ctx context.Context, p command.Process) (err error) 
 		logger.Info("listening for Envoy", "address", l.Addr().String())
 		g.Go(func() error { return serveEnvoy(ctx, l, side.Sidecar) })
 	}
-	g.Go(func() error { return side.link.Run(ctx) })
 	g.Go(func() error { return server.Run(ctx) })
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("sidecar: %w", err)
@@ -178,7 +178,7 @@ type sidecarParts struct {
 	bouncers *bouncers        // nil: none are answered
 }
 
-// build makes the parts that the flags describe; nothing connects yet.
+// build makes the parts that the flags describe, and opens the link.
 func (c *sidecarConfig) build(logger *slog.Logger) (sidecarParts, error) {
 	key, err := c.key.Load()
 	if err != nil {
@@ -193,10 +193,6 @@ func (c *sidecarConfig) build(logger *slog.Logger) (sidecarParts, error) {
 		set.SetMode(gate.Shadow)
 	}
 	rec, calls := record.New(record.Options{}), kafkaprom.New()
-	link := kafkalink.New(set, rec, kafkalink.Config{
-		Brokers: c.kafka.Brokers, ClientID: "floodgate-sidecar", TLS: tls, SASL: sasl, Topics: c.kafka.Names,
-		PartitionKey: key, Logger: logger, Calls: calls.Observe,
-	})
 	o := sidecar.Options{Set: set, Callers: c.functions, RejectRepeated: c.rejectRepeated}
 	if c.record {
 		o.Recorder = rec
@@ -210,6 +206,13 @@ func (c *sidecarConfig) build(logger *slog.Logger) (sidecarParts, error) {
 	bouncers, err := c.bouncer.build(follow, c.made, c.shadow, time.Now())
 	if err != nil {
 		return sidecarParts{}, err
+	}
+	link, err := kafkalink.Open(set, rec, kafkalink.Config{
+		Brokers: c.kafka.Brokers, ClientID: "floodgate-sidecar", TLS: tls, SASL: sasl, Topics: c.kafka.Names,
+		PartitionKey: key, Logger: logger, Calls: calls.Observe,
+	})
+	if err != nil {
+		return sidecarParts{}, fmt.Errorf("open the link to Kafka: %w", err)
 	}
 	return sidecarParts{sidecar.New(o), set, rec, link, calls, bouncers}, nil
 }

@@ -171,6 +171,9 @@ func (d *installation) open(ctx context.Context) (err error) {
 }
 
 func (d *installation) close() error {
+	for _, s := range d.servers {
+		s.link.Close()
+	}
 	if d.api != nil {
 		_ = d.api.listener.Close() // the server may have closed it
 	}

@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/gate/gatehttp"
@@ -40,9 +38,12 @@ func newServer(brokers []string, logger *slog.Logger, closes *closeWatch) (*serv
 		return nil, fmt.Errorf("start server: %w", err)
 	}
 	s := &server{set: gate.New(gate.Options{Logger: logger}), rec: record.New(record.Options{}), listener: listener}
-	s.link = kafkalink.New(s.set, s.rec, kafkalink.Config{
+	s.link, err = kafkalink.Open(s.set, s.rec, kafkalink.Config{
 		Brokers: brokers, Logger: logger, Canary: 250 * time.Millisecond, Drain: 10 * time.Second, Observe: closes.gate(),
 	})
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /hello", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
 	s.http = &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: gatehttp.New(gatehttp.Options{
@@ -55,16 +56,12 @@ func (s *server) url() string { return "http://" + s.listener.Addr().String() + 
 
 // run serves until ctx ends; then the link sends what was recorded.
 func (s *server) run(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.link.Run(ctx) })
-	g.Go(func() error {
-		defer context.AfterFunc(ctx, func() { _ = s.http.Close() })()
-		if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("serve: %w", err)
-		}
-		return nil
-	})
-	return g.Wait()
+	defer s.link.Close()
+	defer context.AfterFunc(ctx, func() { _ = s.http.Close() })()
+	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve: %w", err)
+	}
+	return nil
 }
 
 // fresh reports whether all partitions have a recent heartbeat.

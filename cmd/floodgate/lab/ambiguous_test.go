@@ -3,7 +3,6 @@
 package lab
 
 import (
-	"context"
 	"encoding/binary"
 	"flag"
 	"fmt"
@@ -135,7 +134,7 @@ func TestAmbiguousProduces(t *testing.T) {
 	set, rec := gate.New(gate.Options{Logger: slog.New(slog.DiscardHandler)}), record.New(record.Options{MaxEntries: 1 << 17})
 	var mu sync.Mutex
 	applied := make(map[decisionID]int)
-	link := kafkalink.New(set, rec, kafkalink.Config{
+	link, err := kafkalink.Open(set, rec, kafkalink.Config{
 		Brokers: []string{b.Addr()}, Canary: -1, Backlog: 1 << 20, Logger: slog.New(slog.DiscardHandler),
 		Observe: func(d schemas.Decision, _ time.Time) {
 			mu.Lock()
@@ -143,9 +142,10 @@ func TestAmbiguousProduces(t *testing.T) {
 			applied[decisionID{d.Partition, d.Epoch, d.Seq}]++
 		},
 	})
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- link.Run(ctx) }()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(link.Close)
 	truth := recordRandomly(t, set, rec, rand.New(rand.NewPCG(seed, 3)))
 	client := kafkaio.New(kafkaio.Config{Brokers: []string{b.Addr()}})
 	t.Cleanup(client.Close)
@@ -166,10 +166,7 @@ func TestAmbiguousProduces(t *testing.T) {
 		return found >= made
 	})
 	metrics, _ := processtest.Get(t.Context(), url+"/metrics")
-	stop()
-	if err := <-ended; err != nil {
-		t.Errorf("link: %v", err)
-	}
+	link.Close()
 	if code := a.Stop(syscall.SIGTERM); code != 0 {
 		t.Errorf("analyzer: got exit code %d, want 0:\n%s", code, a.Text())
 	}

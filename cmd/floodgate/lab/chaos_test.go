@@ -129,9 +129,9 @@ func (c *chaos) unleash(brokerKills int) {
 		c.join()
 	}
 	c.ready(ctx)
-	linkCtx, stopLink := context.WithCancel(ctx)
+	link := c.link()
+	defer link.Close()
 	var g errgroup.Group
-	g.Go(func() error { return c.link().Run(linkCtx) })
 	loadCtx, stopLoad := context.WithCancel(ctx)
 	g.Go(func() error { c.load(ctx, loadCtx); return nil })
 	g.Go(func() error { c.person.work(ctx, loadCtx); return nil })
@@ -144,9 +144,9 @@ func (c *chaos) unleash(brokerKills int) {
 	processtest.Eventually(c.t, time.Minute, "somebody over the limit", c.oracle.closesSomebody)
 	stopLoad()
 	c.rest(ctx)
-	stopLink()
+	link.Close()
 	if err := g.Wait(); err != nil {
-		c.t.Errorf("link or load: %v", err)
+		c.t.Errorf("load: %v", err)
 	}
 	c.compare(ctx)
 }
@@ -198,9 +198,13 @@ func (c *chaos) load(ctx, until context.Context) {
 // link is a gate as a web server would have it.
 func (c *chaos) link() *kafkalink.Link {
 	names := schemas.TopicNames{Requests: "floodgate.requests" + c.run.suffix, Decisions: "floodgate.decisions" + c.run.suffix}
-	return kafkalink.New(gate.New(gate.Options{}), record.New(record.Options{}), kafkalink.Config{
+	link, err := kafkalink.Open(gate.New(gate.Options{}), record.New(record.Options{}), kafkalink.Config{
 		Brokers: strings.Split(c.run.broker, ","), Topics: names, Canary: -1, Observe: c.oracle.applied,
 	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return link
 }
 
 func (c *chaos) writeRules(moving int) {

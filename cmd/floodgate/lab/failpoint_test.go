@@ -3,7 +3,6 @@
 package lab
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -142,17 +141,13 @@ func (v *victim) follow(t *testing.T, observe func(schemas.Decision, time.Time))
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	set := gate.New(gate.Options{Logger: quiet})
-	link := kafkalink.New(set, record.New(record.Options{}), kafkalink.Config{
+	link, err := kafkalink.Open(set, record.New(record.Options{}), kafkalink.Config{
 		Brokers: []string{v.run.broker}, Topics: v.names(), Canary: -1, Observe: observe, Logger: quiet,
 	})
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := link.Run(ctx); err != nil {
-			t.Errorf("link: %v", err)
-		}
-	})
-	t.Cleanup(func() { stop(); running.Wait() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(link.Close)
 	return set
 }
 

@@ -3,7 +3,6 @@
 package lab
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -125,10 +124,11 @@ func (p *pair) restart(i int) {
 func TestARollingRestartOfAllAnalyzersGivesNothingBack(t *testing.T) {
 	onBothBrokers(t, func(p *pair) {
 		set, rec := gate.New(gate.Options{}), record.New(record.Options{})
-		link := kafkalink.New(set, rec, kafkalink.Config{Brokers: strings.Split(p.broker, ","), Topics: p.names})
-		ctx, stop := context.WithCancel(p.t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- link.Run(ctx) }()
+		link, err := kafkalink.Open(set, rec, kafkalink.Config{Brokers: strings.Split(p.broker, ","), Topics: p.names})
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.t.Cleanup(link.Close)
 		keys := set.Gate("key")
 		processtest.Eventually(p.t, time.Minute, "the gate hears all owners", func() bool {
 			status := set.Status()
@@ -160,10 +160,7 @@ func TestARollingRestartOfAllAnalyzersGivesNothingBack(t *testing.T) {
 				blocked = 3 // it will never close
 			}
 		}
-		stop()
-		if err := <-ended; err != nil {
-			p.t.Error(err)
-		}
+		link.Close()
 		if admitted != 10 {
 			p.t.Errorf("admitted: got %d, want exactly 10", admitted)
 		}

@@ -3,7 +3,6 @@
 package lab
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"math"
@@ -40,7 +39,8 @@ func newHostile(t *testing.T, rules string) *hostile {
 	h.WriteRules(rules)
 	h.Start()
 	keys := h.set.Gate("key")
-	h.link = kafkalink.New(h.set, record.New(record.Options{}), kafkalink.Config{
+	var err error
+	h.link, err = kafkalink.Open(h.set, record.New(record.Options{}), kafkalink.Config{
 		Brokers: []string{h.Broker}, Canary: -1, Logger: slog.New(slog.DiscardHandler),
 		Observe: func(d schemas.Decision, at time.Time) {
 			var c gate.Callers
@@ -52,14 +52,10 @@ func newHostile(t *testing.T, rules string) *hostile {
 			}
 		},
 	})
-	ctx, stop := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := h.link.Run(ctx); err != nil {
-			t.Errorf("link: %v", err)
-		}
-	})
-	t.Cleanup(func() { stop(); running.Wait() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.link.Close)
 	processtest.Eventually(t, 30*time.Second, "the gate hears of the analyzer", func() bool { return h.set.Status().Fresh == 1 })
 	return h
 }

@@ -3,15 +3,12 @@
 package lab
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/gate"
@@ -75,26 +72,21 @@ func (w *watcher) count() int {
 // follow runs a gate that only watches, until the test ends, with a canary to each partition in each interval.
 func (r *rig) follow(w *watcher, canary time.Duration) *kafkalink.Link {
 	r.t.Helper()
-	link := kafkalink.New(gate.New(gate.Options{}), record.New(record.Options{}), kafkalink.Config{
+	link, err := kafkalink.Open(gate.New(gate.Options{}), record.New(record.Options{}), kafkalink.Config{
 		Brokers: strings.Split(r.broker, ","), Canary: canary, Observe: w.applied,
 		Topics: schemas.TopicNames{Requests: r.topic("requests"), Decisions: r.topic("decisions")},
 	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
 	r.runLink(link)
 	return link
 }
 
-// runLink runs a link until the test ends, and waits until it is ready.
+// runLink keeps a link open until the test ends, and waits until it is ready.
 func (r *rig) runLink(link *kafkalink.Link) {
 	r.t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	var g errgroup.Group
-	g.Go(func() error { return link.Run(ctx) })
-	r.t.Cleanup(func() {
-		stop()
-		if err := g.Wait(); err != nil {
-			r.t.Errorf("link: %v", err)
-		}
-	})
+	r.t.Cleanup(link.Close)
 	if err := link.Ready(r.t.Context()); err != nil {
 		r.t.Fatal(err)
 	}

@@ -93,7 +93,7 @@ func (s *loadServer) summary(link *kafkalink.Link) (any, error) {
 	}, nil
 }
 
-func (s *loadServer) prepare() *kafkalink.Link {
+func (s *loadServer) prepare() (*kafkalink.Link, error) {
 	s.set = gate.New(gate.Options{})
 	// Room for all that comes while Kafka hesitates: what is dropped would not be counted.
 	s.rec = record.New(record.Options{MaxEntries: 1 << 18})

@@ -132,9 +132,13 @@ type noisyGate struct {
 
 func (r *rig) gateOfNoisy() *noisyGate {
 	g := &noisyGate{gate.New(gate.Options{}), record.New(record.Options{})}
-	r.runLink(kafkalink.New(g.set, g.rec, kafkalink.Config{
+	link, err := kafkalink.Open(g.set, g.rec, kafkalink.Config{
 		Brokers: strings.Split(r.broker, ","), Topics: schemas.TopicNames{Requests: r.topic("requests"), Decisions: r.topic("decisions")},
-	}))
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.runLink(link)
 	return g
 }
 

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/gate/kafkalink"
@@ -38,7 +36,7 @@ var serverKinds = map[string]func() server{
 // server is one of them.
 type server interface {
 	planned() any // a pointer to the plan, to be filled in
-	prepare() *kafkalink.Link
+	prepare() (*kafkalink.Link, error)
 	serve()                               // until the plan is done
 	summary(*kafkalink.Link) (any, error) // of what it saw, when the link has ended
 }
@@ -82,20 +80,17 @@ func runServerOf(kind, plan string) error {
 	if err := json.Unmarshal([]byte(plan), s.planned()); err != nil {
 		return err
 	}
-	link := s.prepare()
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	var g errgroup.Group
-	g.Go(func() error { return link.Run(ctx) })
-	if err := link.Ready(ctx); err != nil {
+	link, err := s.prepare()
+	if err != nil {
+		return err
+	}
+	defer link.Close()
+	if err := link.Ready(context.Background()); err != nil {
 		return err
 	}
 	fmt.Println("ready")
 	s.serve()
-	stop() // the link sends what is recorded
-	if err := g.Wait(); err != nil {
-		return err
-	}
+	link.Close() // it sends what is recorded
 	sum, err := s.summary(link)
 	if err != nil {
 		return err
@@ -109,8 +104,8 @@ func runServerOf(kind, plan string) error {
 }
 
 // linkTo returns the link of a server to topics with a suffix. backlog is how many entries may wait for Kafka; 0 is the default.
-func linkTo(brokers, suffix string, set *gate.Set, rec *record.Recorder, backlog int) *kafkalink.Link {
-	return kafkalink.New(set, rec, kafkalink.Config{
+func linkTo(brokers, suffix string, set *gate.Set, rec *record.Recorder, backlog int) (*kafkalink.Link, error) {
+	return kafkalink.Open(set, rec, kafkalink.Config{
 		Brokers: strings.Split(brokers, ","), Backlog: backlog, Drain: 30 * time.Second, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		Topics: schemas.TopicNames{Requests: "floodgate.requests" + suffix, Decisions: "floodgate.decisions" + suffix},
 	})

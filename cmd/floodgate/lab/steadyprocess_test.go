@@ -103,7 +103,7 @@ type steadyServer struct {
 
 func (s *steadyServer) planned() any { return &s.plan }
 
-func (s *steadyServer) prepare() *kafkalink.Link {
+func (s *steadyServer) prepare() (*kafkalink.Link, error) {
 	s.set, s.rec = gate.New(gate.Options{}), record.New(record.Options{})
 	return linkTo(s.plan.Brokers, s.plan.Suffix, s.set, s.rec, 0)
 }

@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/509da70d/floodgate/analyzer/api"
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/gate/gatehttp"
@@ -211,14 +209,11 @@ func (c *cluster) closeByHand(key string) {
 func (c *cluster) serve() {
 	c.t.Helper()
 	set, rec := gate.New(gate.Options{}), record.New(record.Options{})
-	link := kafkalink.New(set, rec, kafkalink.Config{Brokers: c.broker.Addrs(), Canary: 250 * time.Millisecond, Drain: time.Second})
-	ctx, cancel := context.WithCancel(context.Background())
-	var running errgroup.Group
-	running.Go(func() error { return link.Run(ctx) })
-	c.t.Cleanup(func() {
-		cancel()
-		_ = running.Wait() // the broker may have ended
-	})
+	link, err := kafkalink.Open(set, rec, kafkalink.Config{Brokers: c.broker.Addrs(), Canary: 250 * time.Millisecond, Drain: time.Second})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(link.Close)
 	c.server = gatehttp.New(gatehttp.Options{
 		Set: set, Recorder: rec, Callers: []gatehttp.CallerFunc{gatehttp.Header("key", "Key"), gatehttp.Header("user", "User")},
 	})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
