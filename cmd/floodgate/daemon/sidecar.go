@@ -144,26 +144,36 @@ func (c *sidecarConfig) run(ctx context.Context, p command.Process) (err error) 
 		return err
 	}
 	server := side.server()
-	if err := server.Listen(c.listen, logger); err != nil {
-		return err
-	}
 	g, ctx := errgroup.WithContext(ctx)
-	if err := side.bouncers.begin(ctx, g); err != nil {
-		return errors.Join(err, server.Close())
-	}
-	if c.grpc != "" {
-		l, err := httpd.Listen(c.grpc)
-		if err != nil {
-			return errors.Join(err, server.Close())
+	listen := func() error {
+		if err := server.Listen(c.listen, logger); err != nil {
+			return err
 		}
-		logger.Info("listening for Envoy", "address", l.Addr().String())
-		g.Go(func() error { return serveEnvoy(ctx, l, side.Sidecar) })
+		g.Go(func() error { return server.Run(ctx) })
+		return nil
+	}
+	if err := errors.Join(listen(), side.bouncers.begin(ctx, g), c.listenEnvoy(ctx, g, side.Sidecar, logger)); err != nil {
+		g.Go(func() error { return err }) // stops what listens already
+		return g.Wait()
 	}
 	g.Go(func() error { return side.link.Run(ctx) })
-	g.Go(func() error { return server.Run(ctx) })
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("sidecar: %w", err)
 	}
+	return nil
+}
+
+// listenEnvoy answers Envoy in g until ctx ends, if there is an address.
+func (c *sidecarConfig) listenEnvoy(ctx context.Context, g *errgroup.Group, side *sidecar.Sidecar, logger *slog.Logger) error {
+	if c.grpc == "" {
+		return nil
+	}
+	l, err := httpd.Listen("grpc-listen", c.grpc)
+	if err != nil {
+		return err
+	}
+	logger.Info("listening for Envoy", "address", l.Addr().String())
+	g.Go(func() error { return serveEnvoy(ctx, l, side) })
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -23,6 +24,7 @@ import (
 // Explain says what holds of a caller, and why.
 func Explain(p command.Process) *cobra.Command {
 	var api clientFlags
+	var kinds kindCheck
 	var sidecar string
 	cmd := &cobra.Command{
 		Use:     "explain CALLER [flags]",
@@ -31,16 +33,17 @@ func Explain(p command.Process) *cobra.Command {
 		Example: "floodgate explain key:noisy-1",
 		Args:    command.Arguments(1, 1, "one caller, such as key:k9 or ip:203.0.113.9"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return explainCaller(cmd.Context(), p, &api, args[0], sidecar)
+			return explainCaller(cmd.Context(), p, &api, kinds, args[0], sidecar)
 		},
 		ValidArgsFunction: api.completingArguments(p, closedCallers),
 	}
-	cmd.Flags().StringVar(&sidecar, "sidecar", "", "`URL` of a sidecar, to compare what its gates do with what the analyzer says")
+	cmd.Flags().StringVar(&sidecar, "sidecar", "", "`URL`, or host:port, of a sidecar, to compare what its gates do with what the analyzer says")
+	kinds.add(cmd)
 	api.add(cmd)
 	return cmd
 }
 
-func explainCaller(ctx context.Context, p command.Process, api *clientFlags, name, sidecar string) error {
+func explainCaller(ctx context.Context, p command.Process, api *clientFlags, kinds kindCheck, name, sidecar string) error {
 	caller, err := callerArg("explain", name)
 	if err != nil {
 		return err
@@ -48,6 +51,15 @@ func explainCaller(ctx context.Context, p command.Process, api *clientFlags, nam
 	var e apiv1.Explanation
 	if err := api.get(ctx, "explain", "/v1/explain", url.Values{"caller": {caller.String()}}, &e); err != nil {
 		return err
+	}
+	if e.Verdict == apiv1.NoRule && len(e.Rules) == 0 {
+		c, err := api.client()
+		if err != nil {
+			return err
+		}
+		if err := kinds.check(ctx, "explain", c, caller.Kind); err != nil {
+			return err
+		}
 	}
 	if sidecar != "" {
 		if e.Gate, err = compareGate(ctx, sidecar, &e); err != nil {
@@ -154,9 +166,12 @@ const maxGateAnswer = 1 << 20
 
 // compareGate asks a sidecar what it holds of the caller of an explanation, and compares.
 func compareGate(ctx context.Context, base string, e *apiv1.Explanation) (*apiv1.GateComparison, error) {
+	if _, _, err := net.SplitHostPort(base); err == nil && !strings.Contains(base, "://") {
+		base = "http://" + base
+	}
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, command.Usagef("--sidecar: got %q, want a URL such as http://127.0.0.1:9091", base)
+		return nil, command.Usagef("--sidecar: got %q, want an address such as 127.0.0.1:9091", base)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
