@@ -24,6 +24,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/analyzer/replay"
+	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/option"
 	"github.com/509da70d/floodgate/cmd/floodgate/simulate"
@@ -152,7 +153,10 @@ func (f *replayFlags) run(ctx context.Context, p command.Process, logs []string)
 	defer closeInputs()
 
 	out := bufio.NewWriterSize(p.Stdout, 64<<10)
-	view := &replayView{out: out}
+	view := &replayView{out: out, measures: make(map[string]rules.Measure)}
+	for _, r := range c.Rules.Rules {
+		view.measures[r.Name] = r.Measure
+	}
 	c.Inputs, c.OnClose = inputs, view.close
 	c.Format = sayFindings(p.Stderr, c.Format)
 	if f.output.JSON {
@@ -286,8 +290,9 @@ const replayRows = 50
 
 // replayView prints a run for people: a table of the closes with time and rule, and the totals.
 type replayView struct {
-	out    io.Writer
-	closes []replay.Close // the first ones
+	out      io.Writer
+	closes   []replay.Close           // the first ones
+	measures map[string]rules.Measure // of each rule
 }
 
 func (v *replayView) close(c replay.Close) error {
@@ -313,7 +318,7 @@ func (v *replayView) table(s replay.Summary) {
 			name += " (" + c.Mode + ")"
 		}
 		t.AppendRow(terminal.Cells(
-			c.CloseAt.Format("2006-01-02 15:04:05.999"), c.Until.Sub(c.CloseAt).Round(time.Millisecond), terminal.Caller(c.Caller), name, c.Count, c.Limit,
+			c.CloseAt.Format("2006-01-02 15:04:05.999"), c.Until.Sub(c.CloseAt).Round(time.Millisecond), terminal.Caller(c.Caller), name, c.Count, v.measures[c.Rule].Amount(c.Limit),
 		))
 	}
 	t.Render()

@@ -74,9 +74,11 @@ func explainCaller(ctx context.Context, p command.Process, api *clientFlags, kin
 
 func printExplanation(w io.Writer, e *apiv1.Explanation) error {
 	var b strings.Builder
+	words := ruleWords{}
 	fmt.Fprintln(&b, sentence(e.Sentence))
 	for i := range e.Rules {
-		printRule(&b, &e.Rules[i], e.Sentence)
+		words.add(e.Rules[i].Rule, e.Rules[i].Window, e.Rules[i].Measure)
+		printRule(&b, &e.Rules[i], words, e.Sentence)
 	}
 	if len(e.Decisions) > 0 {
 		fmt.Fprintf(&b, "\nwhat gates hold:\n")
@@ -85,8 +87,8 @@ func printExplanation(w io.Writer, e *apiv1.Explanation) error {
 		d := &e.Decisions[i]
 		fmt.Fprintf(&b, "  %s, %s: %s to %s UTC", printable.Of(d.Rule), printable.Of(d.Mode), when(d.CloseAt), when(d.Until))
 		if d.Limit > 0 {
-			fmt.Fprintf(&b, "; %d of %d in %v, decided at offset %d of partition %d by an entry of %s, lag %v",
-				d.Count, d.Limit, time.Duration(d.WindowNS), d.Offset, d.Partition, when(d.EntryTime), time.Duration(d.LagNS).Round(100*time.Microsecond))
+			fmt.Fprintf(&b, "; %d of %s in %s, decided at offset %d of partition %d by an entry of %s, lag %v",
+				d.Count, words.amount(d.Rule, d.Limit), words.window(d.Rule, d.WindowNS), d.Offset, d.Partition, when(d.EntryTime), time.Duration(d.LagNS).Round(100*time.Microsecond))
 		}
 		b.WriteByte('\n')
 	}
@@ -111,14 +113,17 @@ func sentence(s string) string { return printable.Lines(strings.ReplaceAll(s, "\
 
 // printRule prints what one rule says about a caller. It leaves out the rule's sentence if that is the verdict, which was printed
 // before.
-func printRule(b *strings.Builder, r *apiv1.RuleExplanation, verdict string) {
+func printRule(b *strings.Builder, r *apiv1.RuleExplanation, words ruleWords, verdict string) {
 	fmt.Fprintf(b, "\n%s (version %s, %s, %s)", printable.Of(r.Rule), printable.Of(r.Version), printable.Of(r.Mode), printable.Of(r.Window))
 	if r.Sentence != verdict {
 		fmt.Fprintf(b, ": %s", sentence(r.Sentence))
 	}
 	b.WriteByte('\n')
-	if r.Counted {
-		fmt.Fprintf(b, "  counted: %d of %d, %d left\n", r.Count, r.Limit.Capacity, r.Remaining)
+	switch {
+	case r.Counted && r.Limit.Unlimited:
+		fmt.Fprintf(b, "  counted: %s, no limit\n", words.amount(r.Rule, r.Count))
+	case r.Counted:
+		fmt.Fprintf(b, "  counted: %d of %s, %d left\n", r.Count, words.amount(r.Rule, r.Limit.Capacity), r.Remaining)
 	}
 	for _, by := range []*apiv1.ControlRecord{r.ModeBy, r.Limit.By} {
 		if by != nil {
@@ -126,7 +131,7 @@ func printRule(b *strings.Builder, r *apiv1.RuleExplanation, verdict string) {
 				printable.Of(by.Action), printable.Of(by.Author), when(by.Time), when(by.Until), printable.Of(by.Reason), printable.Of(by.ID))
 		}
 	}
-	if r.Limit.Override != "" {
+	if r.Limit.Override != "" && !r.Limit.Unlimited { // that there is none is in the sentence
 		fmt.Fprintf(b, "  limit %d by the override of %s\n", r.Limit.Limit, printable.Of(r.Limit.Override))
 	}
 	drawParts(b, r)
