@@ -109,6 +109,9 @@ func (f *replayFlags) format() (*ingest.Format, error) {
 	if m.Layout, err = ingest.ParseTimeLayout(f.layout); err != nil {
 		return nil, command.Usage(err)
 	}
+	if m.Client.Trusted, err = f.mapping.Trusted(); err != nil {
+		return nil, err
+	}
 	if f.mapping.Path != "" {
 		if len(m.Callers) > 0 || m.Layout != ingest.TimeAuto || m.Time+m.Resource+m.Status+m.Cost != "" {
 			return nil, command.Usagef("--mapping: got flags for fields too, want one or the other")
@@ -158,7 +161,8 @@ func (f *replayFlags) run(ctx context.Context, p command.Process, logs []string)
 		view.measures[r.Name] = r.Measure
 	}
 	c.Inputs, c.OnClose = inputs, view.close
-	c.Format = sayFindings(p.Stderr, c.Format)
+	format, behind := sayFindings(p.Stderr, c.Format).Noting(nil)
+	c.Format = format
 	if f.output.JSON {
 		enc := printable.JSON(out)
 		c.OnClose = func(x replay.Close) error { return enc.Encode(x) }
@@ -181,7 +185,7 @@ func (f *replayFlags) run(ctx context.Context, p command.Process, logs []string)
 	} else {
 		view.summary(sum, c, took)
 	}
-	for _, warning := range sum.Unused {
+	for _, warning := range append(sum.Unused, behind.Advice()...) {
 		fmt.Fprintf(p.Stderr, "warning: %s\n", printable.Of(warning))
 	}
 	return errors.Join(err, out.Flush(), allRejected(sum, c.Format))
