@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -81,6 +82,11 @@ func (c *call) caller() (schemas.Caller, error) {
 // refused returns the problem of a role that is too low for the route.
 func (c *call) refused() *apiv1.Problem {
 	p := problem(http.StatusForbidden, "the token of %s may %s, and this needs %s", c.identity.name, c.identity.role, c.route.role)
+	if c.server.tokens == nil && !c.identity.token && !c.identity.forwarded {
+		p.Detail = fmt.Sprintf("there are no tokens: only reading is allowed. floodgate token NAME %s --write NAME.token >> tokens "+
+			"makes one; analyze --api-tokens tokens takes it, and --token-file NAME.token sends it", c.route.role)
+		return p
+	}
 	p.Got, p.Want = c.identity.role.String(), c.route.role.String()
 	return p
 }

@@ -63,7 +63,8 @@ func TestWithoutTokensLoopbackReads(t *testing.T) {
 	w := newWorld(t)
 	n := w.node(w.analyzer(0, 1, 2, 3), nil)
 	n.get("/v1/status").want(t, http.StatusOK, `"role":"read"`)
-	n.post("/v1/reset", body("caller", callerBody("key", "k"), "reason", "r")).want(t, http.StatusForbidden, "this needs operate")
+	n.post("/v1/reset", body("caller", callerBody("key", "k"), "reason", "r")).want(t, http.StatusForbidden,
+		"there are no tokens: only reading is allowed. floodgate token NAME operate --write NAME.token \u003e\u003e tokens makes one; analyze --api-tokens tokens takes it")
 	w.node(w.analyzer(0, 1, 2, 3), acting).get("/v1/status").want(t, http.StatusOK, `"role":"admin"`)
 	if w.topic.len() != 0 {
 		t.Errorf("got %d records, want none", w.topic.len())

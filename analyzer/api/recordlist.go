@@ -40,7 +40,8 @@ func (s *Server) getActions(c *call) error {
 			break
 		}
 		looked, after.Offset = looked+1, r.Offset
-		if r.Action == schemas.ControlRules {
+		first, found := c.backend.Records.Find(r.ID)
+		if r.Action == schemas.ControlRules || found && first.Offset != r.Offset { // of one id, only the first record acts
 			continue
 		}
 		if a := c.record(&r, c.unapplied(&r)); keep(&r, &a) {

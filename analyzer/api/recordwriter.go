@@ -29,7 +29,8 @@ const maxWrites = 4096
 const appendTimeout = 5 * time.Second
 
 // pendingRecords has the records of this server that the follower of the control topic has not read yet. So two equal requests at the
-// same time write one record. The zero value has none.
+// same time write one record. Two servers may write two; then the first of the topic acts, and both answer with it. The zero value
+// has none.
 type pendingRecords struct {
 	mu      sync.Mutex
 	records map[schemas.ControlID]*pendingRecord // guarded by mu

@@ -73,37 +73,47 @@ func TestTwoPersonsAtOneCaller(t *testing.T) {
 	as(1).post("/v1/close", request, "Idempotency-Key", testKey).want(t, http.StatusConflict, "another content or author")
 }
 
-// TestOneKeyAtTwoAnalyzers: at once, with two contents. The record that is first in the log counts, and only it is promised.
+// TestOneKeyAtTwoAnalyzers at once. The record that is first in the log counts: of two contents only it is promised, and of one content
+// both answers are about it. Lists have it once.
 func TestOneKeyAtTwoAnalyzers(t *testing.T) {
-	w := newWorld(t)
-	for p := range w.partitions {
-		w.board.beat(p, "")
-	}
-	one, two := w.node(w.analyzer(0, 1, 2, 3), acting), w.node(w.analyzer(), acting)
-	w.topic.entered, w.topic.goOn = make(chan struct{}, 2), make(chan struct{})
-	var all sync.WaitGroup
-	answers := make([]*answer, 2)
-	for i, n := range []*node{one, two} {
-		all.Go(func() {
-			answers[i] = n.post("/v1/close", body("caller", callerBody("key", "k"), "until", inAnHour(), "reason", fmt.Sprint("reason ", i)), "Idempotency-Key", testKey)
+	for name, reasons := range map[string][2]string{"two contents": {"reason 0", "reason 1"}, "one content": {"reason 0", "reason 0"}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			for p := range w.partitions {
+				w.board.beat(p, "")
+			}
+			one, two := w.node(w.analyzer(0, 1, 2, 3), acting), w.node(w.analyzer(), acting)
+			w.topic.entered, w.topic.goOn = make(chan struct{}, 2), make(chan struct{})
+			var all sync.WaitGroup
+			answers, until := make([]*answer, 2), inAnHour()
+			for i, n := range []*node{one, two} {
+				all.Go(func() {
+					answers[i] = n.post("/v1/close", body("caller", callerBody("key", "k"), "until", until, "reason", reasons[i]), "Idempotency-Key", testKey)
+				})
+			}
+			<-w.topic.entered
+			<-w.topic.entered // both have found nothing under the key
+			close(w.topic.goOn)
+			all.Wait()
+			first := w.topic.records[0].Reason
+			for i, a := range answers {
+				if reasons[i] == first {
+					a.want(t, http.StatusOK, `"offset":0`)
+					continue
+				}
+				a.want(t, http.StatusConflict, "")
+				if p := a.problem(t); p.Got != testKey || !strings.Contains(p.Want, "another key") {
+					t.Errorf("%d: got %s, want what was got and what is wanted", i, a.body)
+				}
+			}
+			for _, n := range []*node{one, two} {
+				var list apiv1.ActionList
+				n.get("/v1/actions").into(t, &list)
+				if w.topic.len() != 2 || len(list.Actions) != 1 || list.Actions[0].Offset != 0 {
+					t.Errorf("got %d records and the list %+v, want the first of two", w.topic.len(), list.Actions)
+				}
+			}
 		})
-	}
-	<-w.topic.entered
-	<-w.topic.entered // both have found nothing under the key
-	close(w.topic.goOn)
-	all.Wait()
-	first := w.topic.records[0].Reason
-	for i, a := range answers {
-		want := http.StatusConflict
-		if first == fmt.Sprint("reason ", i) {
-			want = http.StatusOK
-		}
-		if a.status != want {
-			t.Errorf("%d: got %d %s, want %d: %q is first in the log", i, a.status, a.body, want, first)
-		}
-		if p := a.problem(t); want == http.StatusConflict && (p.Got != testKey || !strings.Contains(p.Want, "another key")) {
-			t.Errorf("%d: got %s, want what was got and what is wanted", i, a.body)
-		}
 	}
 }
 

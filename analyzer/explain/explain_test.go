@@ -245,3 +245,17 @@ func fileName(name string) string {
 		return r
 	}, name)
 }
+
+// TestMonthsAreCalledSo: a window of the calendar is no number of days.
+func TestMonthsAreCalledSo(t *testing.T) {
+	set := foldtest.Rules(t, "{name: m, callers: key, limit: 10, window: month, measure: cost}", "{name: d, callers: key, limit: 10, window: 30d, algorithm: fixed}")
+	f := fold.New(set, fold.Options{MaxRows: 8})
+	f.Entry(&schemas.Entry{Time: noon, Kind: "key", ID: "a", Count: 10, Cost: 10, Response: true})
+	look := f.View().Look(schemas.Caller{Kind: "key", ID: "a"}, noon)
+	e := Explain(&Input{Caller: look.Caller, Now: noon, Look: &look})
+	for i, want := range []string{"it reached 10 units of cost in one month at 2026-11-22T12:00:00Z", "requests in 30d"} {
+		if got := e.Rules[i].Sentence; !strings.Contains(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -59,7 +59,7 @@ func sentence(v apiv1.Verdict, r *fold.RuleLook, l *fold.Look, d *apiv1.Decision
 		return fmt.Sprintf("%s is open again: rule %s had closed it until %s, %s ago. It has sent %s%s.",
 			who, rule, clock(r.Closure.Until), span(l.Now-r.Closure.Until), counted(r), limitSource(r))
 	case apiv1.NotMatched:
-		return fmt.Sprintf("Rule %s counts only %s, and none of that has come from %s in %s.", rule, matches(r.Rule), who, window(r.Rule, l.Now))
+		return fmt.Sprintf("Rule %s counts only %s, and none of that has come from %s in %s.", rule, matches(r.Rule), who, window("this", r.Rule, l.Now))
 	case apiv1.NoRule:
 		return fmt.Sprintf("Rule %s counts only %s, so it does not count %s.", rule, text(r.Rule.CallersText()), who)
 	case apiv1.Below, apiv1.Unknown, apiv1.ClosedByHand:
@@ -77,7 +77,7 @@ func refusedUntil(r *fold.RuleLook, now int64) int64 {
 
 // reached says when and how a rule has closed a caller.
 func reached(r *fold.RuleLook, d *apiv1.DecisionView) string {
-	b := fmt.Sprintf("it reached %d %s in %s at %s", r.Capacity, unit(r.Rule), window(r.Rule, r.Closure.CloseAt), clock(r.Closure.CloseAt))
+	b := fmt.Sprintf("it reached %d %s in %s at %s", r.Capacity, unit(r.Rule), window("one", r.Rule, r.Closure.CloseAt), clock(r.Closure.CloseAt))
 	if r.ByDemand {
 		b += ", together with what gates had refused ahead of time"
 	}
@@ -184,9 +184,9 @@ func counted(r *fold.RuleLook) string {
 	if !r.Unlimited {
 		of = fmt.Sprintf(" of %d", r.Capacity)
 	}
-	where := "in " + window(r.Rule, r.Count.Start)
+	where := "in " + window("this", r.Rule, r.Count.Start)
 	if r.Rule.Window.Traits().Endless {
-		where = fmt.Sprintf("that are still in its bucket, which drains %d in %s", r.Limit, window(r.Rule, r.Count.Start))
+		where = fmt.Sprintf("that are still in its bucket, which drains %d in %s", r.Limit, window("", r.Rule, r.Count.Start))
 	}
 	return fmt.Sprintf("%s%d%s %s %s", least, r.Count.Total, of, unit(r.Rule), where)
 }
@@ -234,8 +234,11 @@ func unit(r *rules.Rule) string {
 	return "requests"
 }
 
-// window is the length of a rule's window, for people.
-func window(r *rules.Rule, at int64) string {
+// window is the length of a rule's window, for people: "1m", or, of a calendar, "month" behind a word that says which.
+func window(which string, r *rules.Rule, at int64) string {
+	if unit := r.Calendar(); unit != "" {
+		return which + " " + unit
+	}
 	return document.FormatDuration(time.Duration(r.Window.Length(at)))
 }
 

@@ -61,11 +61,14 @@ func (s *scan) address(l *Line) string {
 	if list == "" {
 		return peer
 	}
-	return schemas.ForwardedFor(c.trusted, peer, []string{list}, trusts, func(hop string) (string, bool) {
+	l.forwarded = true
+	addr := schemas.ForwardedFor(c.trusted, peer, []string{list}, trusts, func(hop string) (string, bool) {
 		s.client.there = true
 		addr := bare(hop, l)
 		return addr, addr != ""
 	})
+	l.behind = addr != peer
+	return addr
 }
 
 // trusts reports whether a proxy has this canonical address. The server itself, which is "", is trusted.

@@ -12,13 +12,14 @@ const (
 	fieldTarget
 	fieldReferer
 	fieldAgent
+	fieldForwarded
 	combinedFields
 	commonFields = fieldReferer
 )
 
 // combinedNames are the names of those fields: ours, and the variables of nginx.
 func combinedNames() []string {
-	return []string{"ip|remote_addr", "user|remote_user", "method|request_method", "target|request_uri", "referer|http_referer", "agent|http_user_agent"}
+	return []string{"ip|remote_addr", "user|remote_user", "method|request_method", "target|request_uri", "referer|http_referer", "agent|http_user_agent", "forwarded|http_x_forwarded_for"}
 }
 
 // combined reads the combined log format of Apache and nginx, and the common log format, which is its first part:
@@ -27,6 +28,8 @@ func combinedNames() []string {
 //
 // The servers escape quotes inside of fields, so that the first `] "` ends the time whatever a client sends as its user
 // name, and the time is what stands right before. What stands before the time must be the client, an ident and a user: see owner.
+// A quoted field that follows the user agent at once is taken for X-Forwarded-For, as in the log_format main of nginx's packages, if
+// the mapping trusts proxies.
 // With vhost, a word NAME:PORT that the server wrote stands before the client, as in vhost_combined of Debian's Apache.
 type combined struct {
 	clock  clfClock
@@ -41,7 +44,7 @@ func newCLF(n int, vhost bool) func(Mapping) (fieldNames, func() decoder, error)
 	return func(m Mapping) (fieldNames, func() decoder, error) {
 		names := newFixedNames(combinedNames()[:n])
 		return names, func() decoder {
-			return &combined{more: names.asked(fieldUser) || names.asked(fieldReferer) || names.asked(fieldAgent), vhost: vhost, strict: vhost && m.guessed}
+			return &combined{more: names.asked(fieldUser) || names.asked(fieldReferer) || names.asked(fieldAgent) || names.asked(fieldForwarded), vhost: vhost, strict: vhost && m.guessed}
 		}, nil
 	}
 }
@@ -78,7 +81,13 @@ func (c *combined) decode(s string, values []string, l *Line) Reason {
 	}
 	if len(values) > fieldReferer {
 		values[fieldReferer], rest = quoted(rest)
-		values[fieldAgent], _ = quoted(rest)
+		values[fieldAgent], rest = quoted(rest)
+		if strings.HasPrefix(rest, ` "`) {
+			list, _ := quoted(rest)
+			if strings.HasPrefix(rest[len(` "`)+len(list):], `"`) { // a list that was cut ends where the client chose
+				values[fieldForwarded] = list
+			}
+		}
 	}
 	return BadAddress
 }

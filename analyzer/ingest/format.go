@@ -14,6 +14,7 @@ type Format struct {
 	kinds  []string
 	headed bool // see Headed
 	silent bool // see Mapping.NoResponses
+	trusts bool // the mapping trusts proxies
 	open   func() Scanner
 }
 
@@ -59,7 +60,7 @@ func (s style) format(m Mapping) (*Format, error) {
 		return nil, fmt.Errorf("format %s: %w", s.name, err)
 	}
 	p.dash = s.dash
-	made := &Format{name: s.name, headed: s.headed(m), silent: m.NoResponses}
+	made := &Format{name: s.name, headed: s.headed(m), silent: m.NoResponses, trusts: len(m.Client.Trusted) > 0}
 	for _, c := range m.Callers {
 		made.kinds = append(made.kinds, c.Kind)
 	}
@@ -174,4 +175,7 @@ others are rejected](../../testdata/formats/TABLE.md).
 - Times without a zone (haproxy, haproxy_tcp, w3c, cloudfront) are read as UTC.
 - In a log that is read as combined, the first word before the ident is the client. If your log_format puts text of clients there
   alone (X-Forwarded-For and nothing else), give its text with nginx: instead.
+- With trusted proxies (--trusted, or client: trusted of a mapping), combined and vhost_combined read a quoted field right behind
+  the user agent as X-Forwarded-For, as it stands in the log_format main of nginx's packages. If yours has something else there,
+  give its text with nginx: or apache:.
 `

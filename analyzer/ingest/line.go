@@ -28,9 +28,11 @@ type Line struct {
 
 	Lasting bool // views stay valid after the next scan
 
-	request string // the request line, if the line has one
-	scratch []byte
-	wrapped []byte // what collectors put something around: see unwrapping
+	request   string // the request line, if the line has one
+	forwarded bool   // the line has forwarded addresses, where they were looked for
+	behind    bool   // the client is one of them
+	scratch   []byte
+	wrapped   []byte // what collectors put something around: see unwrapping
 }
 
 // Scanner reads lines of one format. One goroutine uses it. Format.Scanner makes one.
@@ -129,6 +131,7 @@ func blank(b []byte) bool {
 // reset makes l ready to be scanned into, with room for n callers.
 func (l *Line) reset(n int) {
 	l.Time, l.Cost, l.Status, l.Resource, l.Blocked, l.request = 0, 0, 0, "", false, ""
+	l.forwarded, l.behind = false, false
 	switch used := len(l.scratch); {
 	case l.Lasting && used > 0:
 		if l.scratch = l.scratch[used:]; cap(l.scratch) < maxScratch {

@@ -51,11 +51,13 @@ func styles() []style {
 // textStyles are the formats whose fields stand in a fixed order.
 func textStyles() []style {
 	clf := Mapping{Client: Client{Address: "ip"}, Resource: "target", Method: "method"}
+	combined := clf
+	combined.Client.Forwarded = "forwarded"
 	return []style{
-		{name: "combined", rank: 10, defaults: clf, dash: true, native: true, make: newCLF(combinedFields, false)},
+		{name: "combined", rank: 10, defaults: combined, dash: true, native: true, make: newCLF(combinedFields, false)},
 		// No rank: combined reads its lines too.
 		{name: "common", defaults: clf, dash: true, native: true, make: newCLF(commonFields, false)},
-		{name: "vhost_combined", rank: 11, defaults: clf, dash: true, native: true, make: newCLF(combinedFields, true)},
+		{name: "vhost_combined", rank: 11, defaults: combined, dash: true, native: true, make: newCLF(combinedFields, true)},
 		{
 			name: "envoy_text", rank: 20, dash: true,
 			defaults: Mapping{

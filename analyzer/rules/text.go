@@ -24,6 +24,28 @@ func (r *Rule) CallersText() string {
 // Parse did not make.
 func (r *Rule) WindowText() string { return r.windowText }
 
+// Calendar returns the unit of the calendar that the window is, such as "month"; "" for a window of another kind.
+func (r *Rule) Calendar() string {
+	if name := WindowName(r.windowText); window.ParseUnit(name) != 0 {
+		return name
+	}
+	return ""
+}
+
+// WindowName returns the length that a text of WindowText begins with: "1m", or "month" of a calendar.
+func WindowName(text string) string {
+	name, _, _ := strings.Cut(text, " ")
+	return strings.TrimSuffix(name, ",")
+}
+
+// Amount returns an amount of what a rule counts, for people: "40", or "40 cost".
+func (m Measure) Amount(n int64) string {
+	if m == Cost {
+		return strconv.FormatInt(n, 10) + " " + m.String()
+	}
+	return strconv.FormatInt(n, 10)
+}
+
 func windowText(length time.Duration, kind window.Kind, slots, burst int64) string {
 	text := document.FormatDuration(length) + " " + kind.Name
 	if kind.Slots && slots != defaultSlots {

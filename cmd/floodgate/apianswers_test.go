@@ -104,7 +104,7 @@ func apiExplanation() apiv1.Explanation {
 		Partition: apiv1.PartitionView{Partition: 2, State: "running"}, Decisions: []apiv1.DecisionView{d},
 		Rules: []apiv1.RuleExplanation{{
 			RuleState: apiv1.RuleState{
-				Rule: "per-key", Version: "00000000000000cc", Mode: "enforce", Window: "sliding/60000000000/2", Counted: true, Count: 500, MoreParts: 1,
+				Rule: "per-key", Version: "00000000000000cc", Mode: "enforce", Window: "1m sliding", Measure: "requests", Counted: true, Count: 500, MoreParts: 1,
 				Limit: apiv1.Limit{Limit: 500, Capacity: 500, Override: "noisy*", By: &apiv1.ControlRecord{Action: "limit", Author: "bob", Reason: "sale\x1b", Time: apiAt(-9), Until: apiAt(99), ID: "0a"}},
 				Parts: []apiv1.Part{{From: apiAt(-60), Until: apiAt(0), Weight: 100}, {From: apiAt(0), Until: apiAt(60), Weight: 400}},
 			},

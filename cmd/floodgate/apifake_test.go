@@ -129,7 +129,7 @@ func serveAction(w http.ResponseWriter, action string, body []byte, id string) {
 
 func (f *fakeAPI) serveRules(w http.ResponseWriter, version string) {
 	rules := apiv1.Rules{ID: "00000000000000bb", Text: "rules:\n  - name: per-key\n    limit: 500\n", Rules: []apiv1.Rule{
-		{Name: "per-key", Callers: "key:*", Limit: 500, Measure: "requests"}, {Name: "per-ip; rm -rf", Callers: "ip:*", Limit: 9, Measure: "requests"},
+		{Name: "per-key", Callers: "key:*", Limit: 500, Measure: "requests", Window: "1m sliding"}, {Name: "per-ip", Callers: "ip", Limit: 500, Measure: "cost", Window: "month, UTC"}, {Name: "per-ip; rm -rf", Callers: "ip:*", Limit: 9, Measure: "requests"},
 	}}
 	switch version {
 	case "", rules.ID:

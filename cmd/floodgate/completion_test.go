@@ -63,10 +63,10 @@ func TestWordsThatFit(t *testing.T) {
 		{[]string{"actions", api, "--caller", "key"}, "key:noisy-1"},
 		{[]string{"actions", "--state", "in"}, "in_force"},
 		{[]string{"actions", "--action", "u"}, "undo"},
-		{[]string{"open", api, "key:noisy-1", ""}, "per-key"},
+		{[]string{"open", api, "key:noisy-1", ""}, "per-key per-ip"},
 		{[]string{"mode", ""}, "shadow"},
-		{[]string{"mode", api, "shadow", ""}, "per-key"},
-		{[]string{"callers", api, "--rule", ""}, "per-key"},
+		{[]string{"mode", api, "shadow", ""}, "per-key per-ip"},
+		{[]string{"callers", api, "--rule", ""}, "per-key per-ip"},
 		{[]string{"undo", api, "0"}, "00112233445566778899aabbccddeeff"},
 		{[]string{"undo", api, "1"}, ""}, // it was undone
 		{[]string{"explain", "--api", "http://127.0.0.1:1", ""}, ""},

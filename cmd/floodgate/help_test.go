@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -66,11 +67,17 @@ func TestHelp(t *testing.T) {
 					t.Errorf("%s: got --%s %d times in\n%s\nwant it %d times", name, f.Name, got, out, want)
 				}
 			})
-			_, flags, _ := strings.Cut(out, "\nFlags:\n")
-			for line := range strings.Lines(flags) {
+			for line := range strings.Lines(out) {
 				if n := utf8.RuneCountInString(line); n > 81 {
 					t.Errorf("%s: got a line of %d characters: %s", name, n-1, line)
 				}
+			}
+		}
+		printed, _ := runCommand(append(strings.Fields(name), "--help")...)
+		if _, printed, _ = strings.Cut(printed, "\nExample:\n"); c.Example != "" {
+			printed, _, _ = strings.Cut(printed, "\n\n")
+			if got := strings.Join(strings.Fields(strings.ReplaceAll(printed, "\\\n", "")), " "); got != c.Example {
+				t.Errorf("%s: got example %q, want %q in lines that a shell joins", name, got, c.Example)
 			}
 		}
 		args := strings.Fields(c.Example)
@@ -78,6 +85,24 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s: got example %q, want a command line of it", name, c.Example)
 		} else if err := c.ParseFlags(args[len(words):]); err != nil {
 			t.Errorf("%s: %v", c.Example, err)
+		}
+	}
+}
+
+// TestHelpHasTheFlagsThatAreNeededFirst: those of the usage line.
+func TestHelpHasTheFlagsThatAreNeededFirst(t *testing.T) {
+	for name, c := range all() {
+		out, _ := runCommand(append(strings.Fields(name), "--help")...)
+		_, flags, _ := strings.Cut(out, "\nFlags:\n")
+		needed := regexp.MustCompile(`--(\S+) `).FindAllString(c.Use, -1)
+		listed := regexp.MustCompile(`(?m)^      --(\S+) `).FindAllString(flags, len(needed))
+		for i := range listed {
+			listed[i] = strings.TrimLeft(listed[i], " ")
+		}
+		slices.Sort(listed)
+		slices.Sort(needed)
+		if !slices.Equal(listed, needed) {
+			t.Errorf("%s: got %q first, want %q", name, listed, needed)
 		}
 	}
 }
@@ -101,6 +126,11 @@ func TestHelpHasTheFlagsOfKafkaLast(t *testing.T) {
 func TestSubcommandsAreListed(t *testing.T) {
 	for _, ask := range []string{"help", "-h", "--help", "help --help"} {
 		out, err := runCommand(strings.Fields(ask)...)
+		for line := range strings.Lines(out) {
+			if n := utf8.RuneCountInString(line); n > 81 {
+				t.Errorf("%s: got a line of %d characters: %s", ask, n-1, line)
+			}
+		}
 		if err != nil {
 			t.Errorf("%s: got %v, want none", ask, err)
 		}

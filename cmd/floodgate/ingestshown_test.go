@@ -62,3 +62,52 @@ func TestIngestShowsRejectedLines(t *testing.T) {
 		})
 	}
 }
+
+// TestIngestNoticesProxiesOfOnesOwn: a log of load balancers is warned of once, while it goes on and at the end of a short one. With
+// --trusted the clients behind them are counted.
+func TestIngestNoticesProxiesOfOnesOwn(t *testing.T) {
+	t.Parallel()
+	b := serveKafka(t, embedded.Options{MinSession: time.Second})
+	at := time.Now().Format("02/Jan/2006:15:04:05 -0700")
+	log := func(lines int) string {
+		path := filepath.Join(t.TempDir(), "access.log")
+		text := strings.Repeat(fmt.Sprintf("10.0.0.7 - - [%s] \"GET / HTTP/1.1\" 200 5 \"-\" \"-\" \"198.51.100.9\"\n", at), lines)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	args := func(file string, more ...string) []string {
+		return append([]string{"ingest", "--brokers", b.Addr(), "--listen", "", "--partitions", "1", "--file", file, "--data", t.TempDir()}, more...)
+	}
+	const warning = `level=WARN msg="clients may be behind proxies" advice=".*private addresses.*--trusted`
+	long := begin(t, args(log(1000))...)
+	long.WaitFor(warning, 20*time.Second)
+	short := begin(t, args(log(30), "--once")...)
+	for name, in := range map[string]*processtest.Session{"goes on": long, "short": short} {
+		if name == "short" {
+			if err := in.Wait(20 * time.Second); err != nil {
+				t.Fatal(err)
+			}
+		} else if _, err := in.End(); err != nil {
+			t.Fatal(err)
+		}
+		if text := in.Text(); !matches(warning, text) || strings.Count(text, "private addresses") != 1 {
+			t.Errorf("%s: got %s, want it said once", name, text)
+		}
+	}
+	trusting := begin(t, args(log(30), "--once", "--trusted", "10.0.0.0/8")...)
+	if err := trusting.Wait(20 * time.Second); err != nil || strings.Contains(trusting.Text(), "level=WARN") {
+		t.Errorf("with --trusted: got %v and %s, want no warning", err, trusting.Text())
+	}
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rules, []byte("version: 1\nrules:\n  - {name: r, callers: ip, limit: 5000, window: 1h}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a, _ := beginAnalyze(t, b.Addr(), t.TempDir(), "--api-listen", "127.0.0.1:0", "--rules", rules)
+	api := a.WaitFor(`listening for the API.* address=(\S+)`, 10*time.Second)
+	processtest.Eventually(t, 20*time.Second, "the clients behind them counted", func() bool {
+		out, _ := runCommand("callers", "--api", api)
+		return matches(`ip:10\.0\.0\.7 +\| r +\| enforce \| 1030 `, out) && matches(`ip:198\.51\.100\.9 +\| r +\| enforce \| 30 `, out)
+	})
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
@@ -32,7 +34,7 @@ func TestAPersonActs(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, url := beginAnalyze(t, b.Addr(), t.TempDir(), "--api-listen", "127.0.0.1:0", "--api-tokens", file)
-	api := "http://" + a.WaitFor(`listening for the API.* address=(\S+)`, 10*time.Second)
+	api := a.WaitFor(`listening for the API.* address=(\S+)`, 10*time.Second)
 	processtest.AwaitReady(t, url, 200, "ok")
 	as := func(role string, args ...string) (string, error) {
 		return runCommand(append(args, "--api", api, "--token-file", tokens[role])...)
@@ -68,6 +70,9 @@ func TestAPersonActs(t *testing.T) {
 	if _, err := as("operate", "mode", "shadow", "--for", "1m", "--reason", "ticket"); err == nil || !strings.Contains(err.Error(), "admin") {
 		t.Errorf("got %v, want that a token of role operate may not pull the brake", err)
 	}
+	if _, err := runCommand("open", "key:noisy", "--for", "1m", "--reason", "ticket", "--api", api); err == nil || !strings.Contains(err.Error(), "--token-file names the file with your token") {
+		t.Errorf("without a token: got %v, want that it names the flag", err)
+	}
 	out, err := as("operate", "open", "key:noisy", "--for", "10m", "--reason", "ticket 4711")
 	id := regexp.MustCompile(`floodgate undo ([0-9a-f]{32})`).FindStringSubmatch(out)
 	if err != nil || id == nil || !strings.Contains(out, "key:noisy has no limit until") {
@@ -76,9 +81,22 @@ func TestAPersonActs(t *testing.T) {
 	want("open", "read", `^0 closures in force`, "decisions")
 	want("listed", "read", `\| alice-operate +\| key:noisy has no limit until .* \| in force +\| ticket 4711 +\| `+id[1], "actions")
 	want("explained", "read", `alice-operate`, "explain", "key:noisy")
-	if out, err := as("operate", "close", "user:anybody", "--for", "10m", "--reason", "abuse"); err != nil || !strings.Contains(out, "user:anybody is closed until") {
+	const unknownKind = "no rule counts callers of kind kye; rules count key"
+	for _, args := range [][]string{
+		{"explain", "kye:noisy"}, {"close", "kye:noisy", "--for", "10m", "--reason", "abuse"}, {"open", "kye:noisy", "--for", "10m", "--reason", "abuse"},
+		{"limit", "kye:noisy", "r", "9", "--for", "10m", "--reason", "abuse"}, {"reset", "kye:noisy", "--reason", "abuse"},
+	} {
+		if out, err := as("operate", args...); command.ExitCode(err, io.Discard) != 1 || !strings.Contains(err.Error(), unknownKind) {
+			t.Errorf("%q: got %v and %q, want exit code 1 and %q", args, err, out, unknownKind)
+		}
+	}
+	if out, err := as("read", "explain", "kye:noisy", "--force"); err != nil || !strings.Contains(out, "kye:noisy is open: no rule counts callers of kind kye") {
+		t.Errorf("got %v and %q, want the kind taken", err, out)
+	}
+	if out, err := as("operate", "close", "user:anybody", "--for", "10m", "--reason", "abuse", "--force"); err != nil || !strings.Contains(out, "user:anybody is closed until") {
 		t.Errorf("got %v and %q", err, out)
 	}
+	want("said of a kind that no rule counts", "read", `user:anybody is closed until .*: alice-operate closed it by hand`, "explain", "user:anybody")
 	want("closed by hand", "read", `\| user:anybody +\| by hand +\| enforce`, "decisions")
 	want("undone", "operate", `done: `+id[1]+` is undone`, "undo", id[1], "--reason", "it was another")
 	want("said so", "read", `undone by alice-operate at .*: it was another`, "actions")

@@ -1,7 +1,12 @@
 package main
 
 import (
+	"io"
+	"net"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -12,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 )
 
@@ -57,5 +63,34 @@ func TestSidecarWithoutKafkaLetsPass(t *testing.T) {
 	}
 	if code := p.Stop(syscall.SIGTERM); code != 0 {
 		t.Errorf("SIGTERM: got exit code %d, want 0", code)
+	}
+}
+
+// TestPortsInUseAreSaidTogether, each with its flag, by every daemon that listens on several. So nobody mends them one by one.
+func TestPortsInUseAreSaidTogether(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	at := taken.Addr().String()
+	keys := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(keys, []byte("b "+strings.Repeat("0", 64)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct{ args, flags []string }{
+		"analyze": {[]string{"--brokers", "127.0.0.1:1", "--rules", rulesFile(t), "--data", t.TempDir()}, []string{"listen", "api-listen"}},
+		"sidecar": {[]string{"--brokers", "127.0.0.1:1", "--bouncer-keys", keys}, []string{"listen", "bouncer-listen", "grpc-listen"}},
+		"demo":    {nil, []string{"api-listen"}},
+		"broker":  {nil, []string{"listen"}},
+	} {
+		args, want := append([]string{name}, test.args...), ""
+		for _, flag := range test.flags {
+			args, want = append(args, "--"+flag, at), want+"--"+flag+": .*"+at+".* in use.*"
+		}
+		if _, err := runCommand(args...); command.ExitCode(err, io.Discard) != 1 || !matches("(?s)"+want, err.Error()) {
+			t.Errorf("%s: got %v, want %s", name, err, want)
+		}
 	}
 }

@@ -140,7 +140,7 @@ func TestAnalyzeFindsWhatIsWrongBeforeItStarts(t *testing.T) {
 		"no rules file":       {[]string{"--rules", filepath.Join(dir, "none")}, "load rules: open rules: open .*none: no such file"},
 		"bad rules":           {[]string{"--rules", write("bad.yaml", "version: 2\nrules: []\n")}, `bad.yaml:1:10: version: got 2, want 1`},
 		"rules: a directory":  {[]string{"--rules", dir}, "is a directory"},
-		"address in use":      {[]string{"--listen", taken.Addr().String()}, "listen: .*address already in use"},
+		"address in use":      {[]string{"--listen", taken.Addr().String()}, "--listen: .*address already in use"},
 		"address of nobody":   {[]string{"--listen", "192.0.2.1:9090"}, "listen: .*cannot assign"},
 		"no address":          {[]string{"--listen", "9090"}, "listen: .*missing port"},
 		"no key file":         {[]string{"--partition-key-file", filepath.Join(dir, "none")}, "read partition key: open .*no such file"},

@@ -40,7 +40,7 @@ var (
 
 // Config says which analyzer to ask, and as whom.
 type Config struct {
-	URL       string // http or https, host and port
+	URL       string // http or https, host and port; without a scheme, http on this machine and https on others
 	TokenFile string // with the token on its only line; empty: none
 	CA        string // PEM file of the authorities to trust; empty: the system's
 	Cert, Key string // PEM files of this client's certificate, for servers that ask for one; empty: none
@@ -84,11 +84,19 @@ func New(c Config) (*Client, error) {
 	return client, nil
 }
 
+// parseURL takes host:port, too. Without a scheme it is http on this machine and https on others, as analyzers serve it.
 func parseURL(text string) (*url.URL, error) {
-	base, err := url.Parse(text)
+	full := text
+	if _, _, err := net.SplitHostPort(text); err == nil && !strings.Contains(text, "://") {
+		full = "https://" + text
+	}
+	base, err := url.Parse(full)
+	if err == nil && full != text && loopback(base.Hostname()) {
+		base.Scheme = "http"
+	}
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Hostname() == "" || strings.Trim(base.Path, "/") != "" ||
 		base.RawQuery != "" || base.User != nil || base.Fragment != "" {
-		return nil, fmt.Errorf("%w: got %q, want a URL such as http://127.0.0.1:9096 or https://analyzer.example:9096", ErrConfig, text)
+		return nil, fmt.Errorf("%w: got %q, want an address such as 127.0.0.1:9096 or https://analyzer.example:9096", ErrConfig, text)
 	}
 	base.Path = ""
 	return base, nil

@@ -115,9 +115,9 @@ func (r *Root) completion() *cobra.Command {
 		Use:   "completion bash|zsh|fish",
 		Short: "print what lets bash, zsh or fish complete command lines",
 		Long: "Prints a script for a shell, which then completes subcommands, flags, rules and closed callers. To load it:\n\n" +
-			"  source <(floodgate completion bash)      # in .bashrc, behind the package bash-completion\n" +
-			"  source <(floodgate completion zsh)       # in .zshrc, behind compinit\n" +
-			"  floodgate completion fish | source       # in config.fish",
+			"  source <(floodgate completion bash)    # .bashrc, behind bash-completion\n" +
+			"  source <(floodgate completion zsh)     # .zshrc, behind compinit\n" +
+			"  floodgate completion fish | source     # config.fish",
 		Example:   "floodgate completion bash",
 		ValidArgs: shells,
 		Args:      Arguments(1, 1, "bash, zsh or fish"),

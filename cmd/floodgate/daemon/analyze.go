@@ -128,10 +128,7 @@ func (c *analyzeConfig) run(ctx context.Context, p command.Process) (err error) 
 	defer lock.Close() // the end of the process would do it too
 	g, ctx := errgroup.WithContext(ctx)
 	d.http.Handle("GET /status", c.status)
-	if err := d.listen(ctx, g, c.listen); err != nil {
-		return err
-	}
-	if err := c.api.serve(ctx, g, d); err != nil {
+	if err := errors.Join(d.listen(ctx, g, c.listen), c.api.serve(ctx, g, d)); err != nil {
 		g.Go(func() error { return err }) // stops what listens already
 		return g.Wait()
 	}

@@ -110,7 +110,7 @@ func (f *apiFlags) serve(ctx context.Context, g *errgroup.Group, d *daemon) erro
 	if f.server == nil {
 		return nil
 	}
-	l, err := httpd.Listen(f.listen)
+	l, err := httpd.Listen("api-listen", f.listen)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net"
 	"strings"
@@ -79,9 +78,9 @@ func (b *bouncers) begin(ctx context.Context, g *errgroup.Group) error {
 	if b == nil {
 		return nil
 	}
-	l, err := httpd.Listen(b.listen)
+	l, err := httpd.Listen("bouncer-listen", b.listen)
 	if err != nil {
-		return fmt.Errorf("--bouncer-listen: %w", err)
+		return err
 	}
 	b.logger.Info("listening for bouncers", "address", l.Addr().String())
 	if !local(l.Addr()) {

@@ -2,7 +2,9 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 
 	"github.com/spf13/cobra"
 
@@ -40,6 +42,9 @@ func broker(ctx context.Context, p command.Process, o embedded.Options, log comm
 	logger := log.Logger(p)
 	version.LogStart(logger, "broker")
 	b, err := embedded.Start(o)
+	if _, busy := errors.AsType[*net.OpError](err); busy {
+		return fmt.Errorf("--listen: %w", err)
+	}
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -146,7 +147,8 @@ type intake struct {
 	format    *ingest.Format
 	feed      *feed.Feed
 	positions *tail.Positions // nil without files
-	lostLogs  atomic.Uint64   // files that were deleted before they were read to their end
+	advised   sync.Once
+	lostLogs  atomic.Uint64 // files that were deleted before they were read to their end
 }
 
 // run waits for Kafka, then reads and sends until ctx ends.
@@ -164,9 +166,10 @@ func (in *intake) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	format, behind := in.format.Reporting(in.found).Noting(in.advise)
 	in.feed, err = feed.New(feed.Config{
 		Producer: in.client, Requests: in.kafka.Names.Requests, Rejects: in.kafka.Names.Rejects, Partitions: partitions, Key: in.key,
-		Format: in.format.Reporting(in.found), Now: time.Now, Logger: in.logger, MaxBytes: in.config.buffer << 20,
+		Format: format, Now: time.Now, Logger: in.logger, MaxBytes: in.config.buffer << 20,
 	})
 	if err != nil {
 		return err
@@ -174,6 +177,7 @@ func (in *intake) run(ctx context.Context) (err error) {
 	in.http.Report(func(time.Time) string { return in.feed.Waits() }, ingestprom.New(in.feed.Stats, in.lostLogs.Load))
 	began := time.Now()
 	err = in.feed.Run(ctx, in.read)
+	in.advise(behind.Advice())
 	stats := in.feed.Stats()
 	took := time.Since(began)
 	in.logger.Info("read", "lines", stats.Lines, "entries", stats.Entries, "frames", stats.Frames, "rejected", stats.Rejected,
@@ -207,6 +211,18 @@ func (in *intake) found(f ingest.Finding) {
 		return
 	}
 	in.logger.Info("auto found the format of a log", "format", f.Format, "unwrap", f.Unwrap, "line", f.Line)
+}
+
+// advise warns, once, of what is probably not meant: proxies that are counted in place of the clients behind them.
+func (in *intake) advise(advice []string) {
+	if len(advice) == 0 {
+		return
+	}
+	in.advised.Do(func() {
+		for _, text := range advice {
+			in.logger.Warn("clients may be behind proxies", "advice", text)
+		}
+	})
 }
 
 // read reads all topics and files until ctx ends, or with --once until the files' ends.

@@ -40,7 +40,7 @@ type sidecarConfig struct {
 	key            option.Key
 	listen         string
 	grpc           string
-	trusted        []string
+	trusted        option.Trusted
 	ids            option.IDs
 	callers        []string
 	rejectRepeated []string
@@ -80,7 +80,7 @@ func (c *sidecarConfig) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&c.callers, "callers", nil,
 		"callers of a kind beside ip, as `kind=Header`, or kind=part+part for a composite one, where ip is a part too; can be given several times")
-	flags.StringSliceVar(&c.trusted, "trusted", []string{"127.0.0.0/8", "::1/128"}, "`prefixes` of trusted proxies, which append the address that they see to X-Forwarded-For")
+	c.trusted.Add(flags, "127.0.0.0/8", "::1/128")
 	c.key.Add(cmd)
 	flags.StringVar(&c.listen, "listen", "127.0.0.1:9091", "`address` of /auth, /auth_request, /caller, /metrics, /healthz and /readyz: host:port, or unix:PATH")
 	flags.StringVar(&c.grpc, "grpc-listen", "", "`address` of Envoy's ext_authz and rate limit services: host:port, or unix:PATH; empty: none")
@@ -109,17 +109,12 @@ func (c *sidecarConfig) check() error {
 	if c.listen == "" {
 		return command.Usagef("--listen: got none, want host:port or unix:PATH")
 	}
-	var err error
-	if c.made, err = c.ids.Load(); err != nil {
+	trusted, err := c.trusted.Load()
+	if err != nil {
 		return err
 	}
-	var trusted []netip.Prefix
-	for _, text := range c.trusted {
-		prefix, err := netip.ParsePrefix(text)
-		if err != nil {
-			return command.Usagef("--trusted: got %q, want prefixes such as 10.0.0.0/8", text)
-		}
-		trusted = append(trusted, prefix)
+	if c.made, err = c.ids.Load(); err != nil {
+		return err
 	}
 	c.functions = []gatehttp.CallerFunc{gatehttp.ClientIP(trusted)}
 	for _, text := range c.callers {
@@ -145,25 +140,35 @@ func (c *sidecarConfig) run(ctx context.Context, p command.Process) (err error) 
 	}
 	defer side.link.Close() // when nobody asks any more: it sends what was recorded
 	server := side.server()
-	if err := server.Listen(c.listen, logger); err != nil {
-		return err
-	}
 	g, ctx := errgroup.WithContext(ctx)
-	if err := side.bouncers.begin(ctx, g); err != nil {
-		return errors.Join(err, server.Close())
-	}
-	if c.grpc != "" {
-		l, err := httpd.Listen(c.grpc)
-		if err != nil {
-			return errors.Join(err, server.Close())
+	listen := func() error {
+		if err := server.Listen(c.listen, logger); err != nil {
+			return err
 		}
-		logger.Info("listening for Envoy", "address", l.Addr().String())
-		g.Go(func() error { return serveEnvoy(ctx, l, side.Sidecar) })
+		g.Go(func() error { return server.Run(ctx) })
+		return nil
 	}
-	g.Go(func() error { return server.Run(ctx) })
+	if err := errors.Join(listen(), side.bouncers.begin(ctx, g), c.listenEnvoy(ctx, g, side.Sidecar, logger)); err != nil {
+		g.Go(func() error { return err }) // stops what listens already
+		return g.Wait()
+	}
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("sidecar: %w", err)
 	}
+	return nil
+}
+
+// listenEnvoy answers Envoy in g until ctx ends, if there is an address.
+func (c *sidecarConfig) listenEnvoy(ctx context.Context, g *errgroup.Group, side *sidecar.Sidecar, logger *slog.Logger) error {
+	if c.grpc == "" {
+		return nil
+	}
+	l, err := httpd.Listen("grpc-listen", c.grpc)
+	if err != nil {
+		return err
+	}
+	logger.Info("listening for Envoy", "address", l.Addr().String())
+	g.Go(func() error { return serveEnvoy(ctx, l, side) })
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 
 	"golang.org/x/sync/errgroup"
@@ -46,7 +47,7 @@ func (d *installation) openAPI() error {
 		return err
 	}
 	if s.listener, err = net.Listen("tcp", c.Address); err != nil {
-		return err
+		return fmt.Errorf("--api-listen: %w", err)
 	}
 	d.api, d.config.API = s, s.listener.Addr().String()
 	return nil

@@ -8,15 +8,20 @@ import (
 	"time"
 )
 
-// Listen listens on host:port, or on the Unix socket of unix:PATH. The socket of a process that has ended is replaced.
-func Listen(address string) (net.Listener, error) {
+// Listen listens on host:port, or on the Unix socket of unix:PATH. The socket of a process that has ended is replaced. An error names
+// the flag that the address is from.
+func Listen(flag, address string) (net.Listener, error) {
+	l, err := listen(address)
+	if err != nil {
+		return nil, fmt.Errorf("--%s: %w", flag, err)
+	}
+	return l, nil
+}
+
+func listen(address string) (net.Listener, error) {
 	path, ok := strings.CutPrefix(address, "unix:")
 	if !ok {
-		l, err := net.Listen("tcp", address)
-		if err != nil {
-			return nil, fmt.Errorf("listen: %w", err)
-		}
-		return l, nil
+		return net.Listen("tcp", address)
 	}
 	if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
 		_ = c.Close() // the connection only tested whether another process listens
@@ -27,9 +32,5 @@ func Listen(address string) (net.Listener, error) {
 			return nil, fmt.Errorf("listen: %w", err)
 		}
 	}
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
-	}
-	return l, nil
+	return net.Listen("unix", path)
 }

@@ -94,10 +94,10 @@ func (s *Server) unready(now time.Time) string {
 	return "waiting for Kafka"
 }
 
-// Listen listens on an address as the function Listen does, and logs the address. An address that is in use is an error at
-// once.
+// Listen listens on the address of the flag --listen as the function Listen does, and logs the address. An address that is in use is
+// an error at once.
 func (s *Server) Listen(address string, logger *slog.Logger) (err error) {
-	if s.listener, err = Listen(address); err != nil {
+	if s.listener, err = Listen("listen", address); err != nil {
 		return err
 	}
 	logger.Info("listening", "address", s.Address())
@@ -106,9 +106,6 @@ func (s *Server) Listen(address string, logger *slog.Logger) (err error) {
 
 // Address returns where the server listens.
 func (s *Server) Address() string { return s.listener.Addr().String() }
-
-// Close ends listening, if Run is never called.
-func (s *Server) Close() error { return s.listener.Close() }
 
 // Run serves until ctx ends and running requests have their answers, which may take a second more.
 func (s *Server) Run(ctx context.Context) error {

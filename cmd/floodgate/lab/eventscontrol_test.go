@@ -175,7 +175,7 @@ func TestEachActMakesOneEvent(t *testing.T) {
 	}
 	a.begin()
 	a.act(decided{author: "alice", reason: defaultReason, target: brake}, "undo", brake)
-	a.act(decided{caller: "user:somebody", author: "alice", reason: "ticket 8", until: until}, "close", "user:somebody")
+	a.act(decided{caller: "user:somebody", author: "alice", reason: "ticket 8", until: until}, "close", "user:somebody", "--force")
 	a.act(decided{caller: first, author: "bob", reason: "ticket 9"}, "reset", first)
 
 	a.compareAnswers()

@@ -24,6 +24,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/analyzer/replay"
+	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/option"
 	"github.com/509da70d/floodgate/cmd/floodgate/simulate"
@@ -108,6 +109,9 @@ func (f *replayFlags) format() (*ingest.Format, error) {
 	if m.Layout, err = ingest.ParseTimeLayout(f.layout); err != nil {
 		return nil, command.Usage(err)
 	}
+	if m.Client.Trusted, err = f.mapping.Trusted(); err != nil {
+		return nil, err
+	}
 	if f.mapping.Path != "" {
 		if len(m.Callers) > 0 || m.Layout != ingest.TimeAuto || m.Time+m.Resource+m.Status+m.Cost != "" {
 			return nil, command.Usagef("--mapping: got flags for fields too, want one or the other")
@@ -152,9 +156,13 @@ func (f *replayFlags) run(ctx context.Context, p command.Process, logs []string)
 	defer closeInputs()
 
 	out := bufio.NewWriterSize(p.Stdout, 64<<10)
-	view := &replayView{out: out}
+	view := &replayView{out: out, measures: make(map[string]rules.Measure)}
+	for _, r := range c.Rules.Rules {
+		view.measures[r.Name] = r.Measure
+	}
 	c.Inputs, c.OnClose = inputs, view.close
-	c.Format = sayFindings(p.Stderr, c.Format)
+	format, behind := sayFindings(p.Stderr, c.Format).Noting(nil)
+	c.Format = format
 	if f.output.JSON {
 		enc := printable.JSON(out)
 		c.OnClose = func(x replay.Close) error { return enc.Encode(x) }
@@ -177,7 +185,7 @@ func (f *replayFlags) run(ctx context.Context, p command.Process, logs []string)
 	} else {
 		view.summary(sum, c, took)
 	}
-	for _, warning := range sum.Unused {
+	for _, warning := range append(sum.Unused, behind.Advice()...) {
 		fmt.Fprintf(p.Stderr, "warning: %s\n", printable.Of(warning))
 	}
 	return errors.Join(err, out.Flush(), allRejected(sum, c.Format))
@@ -286,8 +294,9 @@ const replayRows = 50
 
 // replayView prints a run for people: a table of the closes with time and rule, and the totals.
 type replayView struct {
-	out    io.Writer
-	closes []replay.Close // the first ones
+	out      io.Writer
+	closes   []replay.Close           // the first ones
+	measures map[string]rules.Measure // of each rule
 }
 
 func (v *replayView) close(c replay.Close) error {
@@ -313,7 +322,7 @@ func (v *replayView) table(s replay.Summary) {
 			name += " (" + c.Mode + ")"
 		}
 		t.AppendRow(terminal.Cells(
-			c.CloseAt.Format("2006-01-02 15:04:05.999"), c.Until.Sub(c.CloseAt).Round(time.Millisecond), terminal.Caller(c.Caller), name, c.Count, c.Limit,
+			c.CloseAt.Format("2006-01-02 15:04:05.999"), c.Until.Sub(c.CloseAt).Round(time.Millisecond), terminal.Caller(c.Caller), name, c.Count, v.measures[c.Rule].Amount(c.Limit),
 		))
 	}
 	t.Render()

@@ -80,6 +80,8 @@ type storeRow struct {
 	Ended     string `json:"closure_ended,omitempty"`     // when the closure ended that was in force at the newest request
 
 	share float64 // of what fills the window; 0 if the caller is unlimited
+
+	measure rules.Measure // what the rule counts
 }
 
 // Store prints what a stopped analyzer has counted, as of the newest time that it folded.
@@ -184,7 +186,7 @@ func storeRows(partitions []storePartition, callers []string, now time.Time) []s
 func newStoreRow(r *fold.Row, partition int, at int64, now time.Time) storeRow {
 	row := storeRow{
 		Type: "row", Partition: partition, Rule: r.Rule.Name, Caller: r.Rule.Kind + ":" + r.ID,
-		Count: r.Total, Limit: r.Limit, Unlimited: r.Unlimited,
+		Count: r.Total, Limit: r.Limit, Unlimited: r.Unlimited, measure: r.Rule.Measure,
 	}
 	row.Base64 = printable.Base64(row.Caller)
 	if !r.Unlimited {
@@ -211,7 +213,7 @@ func (r *storeRow) limit() string {
 	if r.Unlimited {
 		return "unlimited"
 	}
-	return strconv.FormatInt(r.Limit, 10)
+	return r.measure.Amount(r.Limit)
 }
 
 // percent returns the share for the table.

@@ -26,9 +26,10 @@ func Token(p command.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token NAME ROLE [flags]",
 		Short: "make a token for the API",
-		Long: "Makes a random token for a person or a program. It prints the token once, with the line for the analyzers' --api-tokens file. That " +
-			"line has the token's SHA-256, and not the token. A role is read, operate (may also act by hand) or admin (may also use mode).",
-		Example: "floodgate token alice operate",
+		Long: "Makes a random token for a person or a program. It prints the line for the analyzers' --api-tokens file, which has the token's " +
+			"SHA-256, and not the token; and to standard error, once, the token. A role is read, operate (may also act by hand) or admin " +
+			"(may also use mode).",
+		Example: "floodgate token alice operate --write alice.token >> tokens",
 		Args:    command.Arguments(2, 2, "a name and a role: read, operate or admin"),
 		RunE:    func(_ *cobra.Command, args []string) error { return token(p, args[0], args[1], file, out.JSON) },
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -70,11 +71,12 @@ func token(p command.Process, name, roleName, file string, asJSON bool) error {
 		return printable.JSON(p.Stdout).Encode(v)
 	}
 	if text != "" {
-		fmt.Fprintf(p.Stdout, "the token, for --token-file; it is shown this once:\n%s\n\n", text)
+		fmt.Fprintf(p.Stderr, "the token, for --token-file; it is shown this once:\n%s\n\n", text)
 	} else {
-		fmt.Fprintf(p.Stdout, "the token is in %s\n\n", printable.Of(file))
+		fmt.Fprintf(p.Stderr, "the token is in %s\n\n", printable.Of(file))
 	}
-	return terminal.Lines(p.Stdout, "the line for the analyzers' --api-tokens file:", line)
+	fmt.Fprintln(p.Stderr, "the line for the analyzers' --api-tokens file:")
+	return terminal.Lines(p.Stdout, line)
 }
 
 // writeToken writes a token to a file that was not there.

@@ -2,6 +2,7 @@ package option
 
 import (
 	"cmp"
+	"net/netip"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,8 @@ type Mapping struct {
 	Format string
 	Path   string
 	IDs    IDs
+
+	trusted Trusted
 }
 
 // Add adds the flags to a subcommand.
@@ -22,12 +25,26 @@ func (m *Mapping) Add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&m.Format, "format", "", "how the log is written: "+strings.Join(ingest.Formats(), ", ")+", or nginx: or apache: and the text of a log_format (default: the mapping's, or auto)")
 	flags.StringVar(&m.Path, "mapping", "", "mapping `file`: which fields are callers, and the names of the other fields")
+	m.trusted.Add(flags)
 	m.IDs.Add(cmd)
+}
+
+// Trusted returns the networks of --trusted, which a mapping file must not have besides.
+func (m *Mapping) Trusted() ([]netip.Prefix, error) {
+	networks, err := m.trusted.Load()
+	if err == nil && len(networks) > 0 && m.Path != "" {
+		err = command.Usagef("--trusted: got --mapping too, want the networks in the file, as client: {trusted: [10.0.0.0/8]}")
+	}
+	return networks, err
 }
 
 // Load returns the format with its mapping.
 func (m *Mapping) Load() (*ingest.Format, error) {
 	ids, err := m.IDs.Load()
+	if err != nil {
+		return nil, err
+	}
+	trusted, err := m.Trusted()
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +54,7 @@ func (m *Mapping) Load() (*ingest.Format, error) {
 		}
 		return ingest.LoadMapping(m.Path, m.Format, ids)
 	}
-	f, err := ingest.NewFormat(cmp.Or(m.Format, ingest.FormatAuto), ingest.Mapping{IDs: ids})
+	f, err := ingest.NewFormat(cmp.Or(m.Format, ingest.FormatAuto), ingest.Mapping{IDs: ids, Client: ingest.Client{Trusted: trusted}})
 	if err != nil {
 		return nil, command.Usage(err)
 	}

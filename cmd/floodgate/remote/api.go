@@ -34,7 +34,7 @@ func (f *clientFlags) add(cmd *cobra.Command) {
 
 func (f *clientFlags) addAddress(cmd *cobra.Command) {
 	command.Section(cmd, "API", func(flags *pflag.FlagSet) {
-		flags.StringVar(&f.config.URL, "api", "http://127.0.0.1:9096", "`URL` of the API of any analyzer")
+		flags.StringVar(&f.config.URL, "api", "http://127.0.0.1:9096", "`URL`, or host:port, of the API of any analyzer")
 		flags.StringVar(&f.config.TokenFile, "token-file", "", "`file` with a token, as floodgate token prints it")
 		flags.StringVar(&f.config.CA, "api-ca", "", "PEM `file` of the authorities to trust (default: the system's)")
 		flags.StringVar(&f.config.Cert, "api-client-cert", "", "PEM `file` of this client's certificate, for analyzers that ask for one")
@@ -61,6 +61,8 @@ func apiError(what string, err error) error {
 		return fmt.Errorf("%s: %w; --api names the analyzer to ask", what, err)
 	case !errors.As(err, &p):
 		return fmt.Errorf("%s: %w", what, err)
+	case p.Status == http.StatusUnauthorized:
+		return fmt.Errorf("%s: %s; --token-file names the file with your token", what, client.Explain(p))
 	case p.Status == http.StatusBadRequest || p.Status == http.StatusUnprocessableEntity:
 		return command.Usagef("%s: %s", what, client.Explain(p))
 	}

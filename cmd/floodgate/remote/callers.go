@@ -26,6 +26,8 @@ type callersQuery struct {
 	minShare float64
 	limit    int
 	all      bool // page by page
+
+	words ruleWords // of the rules, once it is asked
 }
 
 func (q *callersQuery) add(p command.Process, cmd *cobra.Command, api *clientFlags, sort string, limit int) {
@@ -97,6 +99,13 @@ func (q *callersQuery) run(ctx context.Context, p command.Process, api *clientFl
 	if q.all && q.byDemand() {
 		return command.Usagef("--all: got it with --sort %s, want --sort share or count: only the busiest callers are known by demand", q.sort)
 	}
+	if !api.output.JSON && !q.byDemand() {
+		c, err := api.client()
+		if err != nil {
+			return err
+		}
+		q.words = askRuleWords(ctx, c)
+	}
 	for cursor := ""; ; {
 		var raw json.RawMessage
 		if err := api.get(ctx, "callers", "/v1/callers", q.values(cursor), &raw); err != nil {
@@ -136,7 +145,7 @@ func printCallerList(w io.Writer, q *callersQuery, list *apiv1.CallerList) error
 		t := terminal.NewTable(w, "caller", "rule", "mode", "count", "limit", "share", "closed until (UTC)")
 		for i := range list.Callers {
 			c := &list.Callers[i]
-			limit, count, until := strconv.FormatInt(c.Limit, 10), strconv.FormatInt(c.Count, 10), ""
+			limit, count, until := q.words.amount(c.Rule, c.Limit), strconv.FormatInt(c.Count, 10), ""
 			if c.Unlimited {
 				limit = "none"
 			}

@@ -18,8 +18,9 @@ const stamp = "2006-01-02 15:04:05"
 
 // decisionsView prints closures for people or, as JSON, for programs.
 type decisionsView struct {
-	out  io.Writer
-	json bool
+	out   io.Writer
+	json  bool
+	words ruleWords // nil: no rules are known
 }
 
 // all prints what is in force, and which partitions are silent: they have no owner that is alive.
@@ -51,7 +52,7 @@ func (v decisionsView) table(inForce []schemas.Decision) {
 	if len(inForce) > 0 {
 		t := terminal.NewTable(v.out, "closed at (UTC)", "until", "caller", "rule", "mode", "count", "limit", "window", "ahead of time")
 		for _, d := range inForce {
-			rule, counted := d.Rule, []any{d.Evidence.Count, d.Evidence.Limit, time.Duration(d.Evidence.Window)}
+			rule, counted := d.Rule, []any{d.Evidence.Count, v.words.amount(d.Rule, d.Evidence.Limit), v.words.window(d.Rule, d.Evidence.Window)}
 			if rule == schemas.ControlRule {
 				rule, counted = "by hand", []any{"", "", ""}
 			}
@@ -119,7 +120,7 @@ func (v decisionsView) change(c *board.Event, now time.Time) error {
 	if d.Until > d.CloseAt && (c.Kind == board.Closed || c.Kind == board.Changed) {
 		line += " until " + unix(d.Until).Format(stamp)
 		if !byPerson {
-			line += fmt.Sprintf(": %d of %d in %v", d.Evidence.Count, d.Evidence.Limit, time.Duration(d.Evidence.Window))
+			line += fmt.Sprintf(": %d of %s in %s", d.Evidence.Count, v.words.amount(d.Rule, d.Evidence.Limit), v.words.window(d.Rule, d.Evidence.Window))
 		}
 	}
 	if ahead := aheadOfTime(&d); ahead != "" && c.Kind != board.Opened && c.Kind != board.Ended {

@@ -27,6 +27,8 @@ type control struct {
 	process       command.Process
 	api           clientFlags
 	until         untilFlags
+	kinds         kindCheck
+	kind          string // of the caller; "" before it is read, and for actions that are about no caller
 	reason        string
 	defaultReason string // the reason, where none is given; "" if one is needed
 	id            string
@@ -73,6 +75,11 @@ func (c *control) send(ctx context.Context, body any, until time.Time) error {
 	api, err := c.api.client()
 	if err != nil {
 		return err
+	}
+	if c.kind != "" {
+		if err := c.kinds.check(ctx, c.Name(), api, c.kind); err != nil {
+			return err
+		}
 	}
 	var answer apiv1.ActionAnswer
 	status := 0
@@ -174,10 +181,11 @@ func Close(p command.Process) *cobra.Command {
 	c := newControl(p, true, &cobra.Command{
 		Use:     "close CALLER --for DURATION --reason WHY [flags]",
 		Short:   "close a caller by hand, for a time",
-		Long:    "Closes a caller, of any kind, at all gates, whether a rule counts it or not.",
+		Long:    "Closes a caller at all gates, whatever it has sent. --force also closes one of a kind that no rule counts.",
 		Example: "floodgate close key:noisy-1 --for 2h --reason \"ticket 4711\"",
 		Args:    command.Arguments(1, 1, "one caller, such as key:k9"),
 	})
+	c.kinds.add(c.Command)
 	c.ValidArgsFunction = c.api.completingArguments(p, closedCallers)
 	return c.setAction(func(ctx context.Context, args []string) error {
 		caller, until, err := c.callerUntil(args[0])
@@ -198,6 +206,7 @@ func Open(p command.Process) *cobra.Command {
 		Example: "floodgate open key:noisy-1 --for 1m --reason \"ticket 4711\"",
 		Args:    command.Arguments(1, 2, "a caller, such as key:k9, and perhaps a rule"),
 	})
+	c.kinds.add(c.Command)
 	c.ValidArgsFunction = c.api.completingArguments(p, closedCallers, rulesNames)
 	return c.setAction(func(ctx context.Context, args []string) error {
 		caller, until, err := c.callerUntil(args[0])
@@ -217,6 +226,7 @@ func Limit(p command.Process) *cobra.Command {
 		Example: "floodgate limit key:noisy-1 per-key 500 --for 12h --reason \"sale until tonight\"",
 		Args:    command.Arguments(3, 3, "a caller, a rule and a limit, such as key:k9 per-key 500"),
 	})
+	c.kinds.add(c.Command)
 	c.ValidArgsFunction = c.api.completingArguments(p, closedCallers, rulesNames)
 	return c.setAction(func(ctx context.Context, args []string) error {
 		caller, until, err := c.callerUntil(args[0])
@@ -240,13 +250,14 @@ func Reset(p command.Process) *cobra.Command {
 		Example: "floodgate reset key:noisy-1 --reason \"their bug is mended\"",
 		Args:    command.Arguments(1, 2, "a caller, such as key:k9, and perhaps a rule"),
 	})
+	c.kinds.add(c.Command)
 	c.ValidArgsFunction = c.api.completingArguments(p, closedCallers, rulesNames)
 	return c.setAction(func(ctx context.Context, args []string) error {
-		caller, err := callerArg("reset", args[0])
+		caller, err := c.caller(args[0])
 		if err != nil {
 			return err
 		}
-		return c.send(ctx, apiv1.ResetRequest{Caller: event.CallerOf(caller), Rule: at(args, 1), Reason: c.reason}, time.Time{})
+		return c.send(ctx, apiv1.ResetRequest{Caller: caller, Rule: at(args, 1), Reason: c.reason}, time.Time{})
 	})
 }
 
@@ -296,12 +307,19 @@ func at(args []string, i int) string {
 	return ""
 }
 
+// caller returns the caller that an argument names.
+func (c *control) caller(name string) (apiv1.Caller, error) {
+	caller, err := callerArg(c.Name(), name)
+	c.kind = caller.Kind
+	return event.CallerOf(caller), err
+}
+
 // callerUntil returns the caller that an argument names, and the end.
 func (c *control) callerUntil(name string) (apiv1.Caller, time.Time, error) {
-	caller, err := callerArg(c.Name(), name)
+	caller, err := c.caller(name)
 	if err != nil {
 		return apiv1.Caller{}, time.Time{}, err
 	}
 	until, err := c.until.time(c.Name(), time.Now())
-	return event.CallerOf(caller), until, err
+	return caller, until, err
 }

@@ -242,7 +242,7 @@ func decisionsOfAPI(ctx context.Context, p command.Process, c *decisionsConfig) 
 		query.Set("cursor", list.Next)
 	}
 	slices.SortFunc(all, before)
-	return decisionsView{out: p.Stdout, json: c.api.output.JSON}.listed(all, &list, time.Now())
+	return decisionsView{p.Stdout, c.api.output.JSON, askRuleWords(ctx, asker)}.listed(all, &list, time.Now())
 }
 
 // listed prints decisions that the API lists.
@@ -268,7 +268,7 @@ func (v decisionsView) listed(all []schemas.Decision, list *apiv1.DecisionList, 
 
 // watchAPI prints all that is in force, and then each change.
 func watchAPI(ctx context.Context, p command.Process, c *decisionsConfig, asker *client.Client) error {
-	w := streamView{view: decisionsView{out: p.Stdout, json: c.api.output.JSON}, held: map[board.Key]schemas.Decision{}}
+	w := streamView{view: decisionsView{p.Stdout, c.api.output.JSON, askRuleWords(ctx, asker)}, held: map[board.Key]schemas.Decision{}}
 	logger := p.Logger()
 	err := asker.Stream(ctx, nil, func(e *apiv1.DecisionEvent) error { return w.event(e, time.Now()) }, func(err error) {
 		logger.Warn("the decision stream broke and continues after the last change", "error", err)

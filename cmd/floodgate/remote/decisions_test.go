@@ -93,7 +93,7 @@ func TestDecisionsWatchPrintsChangesOnce(t *testing.T) {
 		step(1, "1 closure in force, of 2 partitions; no owner was heard of partitions [1]",
 			learnt{heartbeat: &schemas.Heartbeat{}}, learnt{loaded: []int{0}})
 		step(2, "", d("a", 0, 10, enforce), learnt{loaded: []int{0}})
-		step(3, `2026-03-02 12:00:03 changed key:a by r\x1b until 2026-03-02 12:00:20: 7 of 5 in 1m0s`, d("a", 0, 20, enforce))
+		step(3, `2026-03-02 12:00:03 changed key:a by r\x1b until 2026-03-02 12:00:20: 7 of 5 in 1m`, d("a", 0, 20, enforce))
 		step(4, `2026-03-02 12:00:04 closed  key:b\x1b[2J by r\x1b (shadow) until 2026-03-02 12:00:30`, d("b\x1b[2J", 4, 30, shadow))
 		step(5, `2026-03-02 12:00:05 opened  key:a by r\x1b`, d("a", 5, 5, enforce))
 		step(29, "")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -23,6 +24,7 @@ import (
 // Explain says what holds of a caller, and why.
 func Explain(p command.Process) *cobra.Command {
 	var api clientFlags
+	var kinds kindCheck
 	var sidecar string
 	cmd := &cobra.Command{
 		Use:     "explain CALLER [flags]",
@@ -31,16 +33,17 @@ func Explain(p command.Process) *cobra.Command {
 		Example: "floodgate explain key:noisy-1",
 		Args:    command.Arguments(1, 1, "one caller, such as key:k9 or ip:203.0.113.9"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return explainCaller(cmd.Context(), p, &api, args[0], sidecar)
+			return explainCaller(cmd.Context(), p, &api, kinds, args[0], sidecar)
 		},
 		ValidArgsFunction: api.completingArguments(p, closedCallers),
 	}
-	cmd.Flags().StringVar(&sidecar, "sidecar", "", "`URL` of a sidecar, to compare what its gates do with what the analyzer says")
+	cmd.Flags().StringVar(&sidecar, "sidecar", "", "`URL`, or host:port, of a sidecar, to compare what its gates do with what the analyzer says")
+	kinds.add(cmd)
 	api.add(cmd)
 	return cmd
 }
 
-func explainCaller(ctx context.Context, p command.Process, api *clientFlags, name, sidecar string) error {
+func explainCaller(ctx context.Context, p command.Process, api *clientFlags, kinds kindCheck, name, sidecar string) error {
 	caller, err := callerArg("explain", name)
 	if err != nil {
 		return err
@@ -48,6 +51,15 @@ func explainCaller(ctx context.Context, p command.Process, api *clientFlags, nam
 	var e apiv1.Explanation
 	if err := api.get(ctx, "explain", "/v1/explain", url.Values{"caller": {caller.String()}}, &e); err != nil {
 		return err
+	}
+	if e.Verdict == apiv1.NoRule && len(e.Rules) == 0 {
+		c, err := api.client()
+		if err != nil {
+			return err
+		}
+		if err := kinds.check(ctx, "explain", c, caller.Kind); err != nil {
+			return err
+		}
 	}
 	if sidecar != "" {
 		if e.Gate, err = compareGate(ctx, sidecar, &e); err != nil {
@@ -62,9 +74,11 @@ func explainCaller(ctx context.Context, p command.Process, api *clientFlags, nam
 
 func printExplanation(w io.Writer, e *apiv1.Explanation) error {
 	var b strings.Builder
+	words := ruleWords{}
 	fmt.Fprintln(&b, sentence(e.Sentence))
 	for i := range e.Rules {
-		printRule(&b, &e.Rules[i], e.Sentence)
+		words.add(e.Rules[i].Rule, e.Rules[i].Window, e.Rules[i].Measure)
+		printRule(&b, &e.Rules[i], words, e.Sentence)
 	}
 	if len(e.Decisions) > 0 {
 		fmt.Fprintf(&b, "\nwhat gates hold:\n")
@@ -73,8 +87,8 @@ func printExplanation(w io.Writer, e *apiv1.Explanation) error {
 		d := &e.Decisions[i]
 		fmt.Fprintf(&b, "  %s, %s: %s to %s UTC", printable.Of(d.Rule), printable.Of(d.Mode), when(d.CloseAt), when(d.Until))
 		if d.Limit > 0 {
-			fmt.Fprintf(&b, "; %d of %d in %v, decided at offset %d of partition %d by an entry of %s, lag %v",
-				d.Count, d.Limit, time.Duration(d.WindowNS), d.Offset, d.Partition, when(d.EntryTime), time.Duration(d.LagNS).Round(100*time.Microsecond))
+			fmt.Fprintf(&b, "; %d of %s in %s, decided at offset %d of partition %d by an entry of %s, lag %v",
+				d.Count, words.amount(d.Rule, d.Limit), words.window(d.Rule, d.WindowNS), d.Offset, d.Partition, when(d.EntryTime), time.Duration(d.LagNS).Round(100*time.Microsecond))
 		}
 		b.WriteByte('\n')
 	}
@@ -99,14 +113,17 @@ func sentence(s string) string { return printable.Lines(strings.ReplaceAll(s, "\
 
 // printRule prints what one rule says about a caller. It leaves out the rule's sentence if that is the verdict, which was printed
 // before.
-func printRule(b *strings.Builder, r *apiv1.RuleExplanation, verdict string) {
+func printRule(b *strings.Builder, r *apiv1.RuleExplanation, words ruleWords, verdict string) {
 	fmt.Fprintf(b, "\n%s (version %s, %s, %s)", printable.Of(r.Rule), printable.Of(r.Version), printable.Of(r.Mode), printable.Of(r.Window))
 	if r.Sentence != verdict {
 		fmt.Fprintf(b, ": %s", sentence(r.Sentence))
 	}
 	b.WriteByte('\n')
-	if r.Counted {
-		fmt.Fprintf(b, "  counted: %d of %d, %d left\n", r.Count, r.Limit.Capacity, r.Remaining)
+	switch {
+	case r.Counted && r.Limit.Unlimited:
+		fmt.Fprintf(b, "  counted: %s, no limit\n", words.amount(r.Rule, r.Count))
+	case r.Counted:
+		fmt.Fprintf(b, "  counted: %d of %s, %d left\n", r.Count, words.amount(r.Rule, r.Limit.Capacity), r.Remaining)
 	}
 	for _, by := range []*apiv1.ControlRecord{r.ModeBy, r.Limit.By} {
 		if by != nil {
@@ -114,7 +131,7 @@ func printRule(b *strings.Builder, r *apiv1.RuleExplanation, verdict string) {
 				printable.Of(by.Action), printable.Of(by.Author), when(by.Time), when(by.Until), printable.Of(by.Reason), printable.Of(by.ID))
 		}
 	}
-	if r.Limit.Override != "" {
+	if r.Limit.Override != "" && !r.Limit.Unlimited { // that there is none is in the sentence
 		fmt.Fprintf(b, "  limit %d by the override of %s\n", r.Limit.Limit, printable.Of(r.Limit.Override))
 	}
 	drawParts(b, r)
@@ -154,9 +171,12 @@ const maxGateAnswer = 1 << 20
 
 // compareGate asks a sidecar what it holds of the caller of an explanation, and compares.
 func compareGate(ctx context.Context, base string, e *apiv1.Explanation) (*apiv1.GateComparison, error) {
+	if _, _, err := net.SplitHostPort(base); err == nil && !strings.Contains(base, "://") {
+		base = "http://" + base
+	}
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, command.Usagef("--sidecar: got %q, want a URL such as http://127.0.0.1:9091", base)
+		return nil, command.Usagef("--sidecar: got %q, want an address such as 127.0.0.1:9091", base)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

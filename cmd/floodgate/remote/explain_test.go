@@ -25,6 +25,32 @@ func TestAVerdictIsSaidOnce(t *testing.T) {
 	}
 }
 
+// TestWindowsAndAmountsAreThoseOfTheRule: a month of the calendar is no number of hours, a cost is called so, and a caller that is opened
+// has no limit.
+func TestWindowsAndAmountsAreThoseOfTheRule(t *testing.T) {
+	month := apiv1.RuleExplanation{RuleState: apiv1.RuleState{
+		Rule: "per-month", Window: "month from day 15, Europe/Berlin", Measure: "cost", Counted: true, Count: 844, Remaining: 156, Limit: apiv1.Limit{Limit: 1000, Capacity: 1000},
+	}}
+	opened := month
+	opened.Rule, opened.Remaining, opened.Limit = "opened", 0, apiv1.Limit{Limit: 1e12, Capacity: 1e12, Unlimited: true, Override: "a"}
+	decision := apiv1.DecisionView{Rule: "per-month", Count: 1000, Limit: 1000, WindowNS: int64(31 * 24 * time.Hour)}
+	gone := decision
+	gone.Rule = "gone"
+	var out bytes.Buffer
+	if err := printExplanation(&out, &apiv1.Explanation{At: &apiv1.At{}, Rules: []apiv1.RuleExplanation{month, opened}, Decisions: []apiv1.DecisionView{decision, gone}}); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	for _, want := range []string{"  counted: 844 of 1000 cost, 156 left\n", "  counted: 844 cost, no limit\n", "1000 of 1000 cost in month,", "1000 of 1000 in 31d,"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("got\n%s\nwant %q", text, want)
+		}
+	}
+	if strings.Contains(text, "1000000000000") {
+		t.Errorf("got\n%s\nwant no limit of a caller that has none", text)
+	}
+}
+
 // TestPartsOfLongWindowsHaveAYear: a window of a year begins and ends on the same day; short ones have milliseconds instead.
 func TestPartsOfLongWindowsHaveAYear(t *testing.T) {
 	noon := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)

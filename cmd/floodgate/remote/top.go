@@ -50,6 +50,7 @@ func top(ctx context.Context, p command.Process, api *clientFlags, query *caller
 	if err != nil {
 		return err
 	}
+	query.words = askRuleWords(ctx, c)
 	tick := time.NewTicker(topEvery)
 	defer tick.Stop()
 	for {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -71,17 +70,21 @@ func try(ctx context.Context, p command.Process, api *clientFlags, q apiv1.TryRe
 	if api.output.JSON {
 		return printable.JSON(p.Stdout).Encode(answer)
 	}
-	return printTry(p, &answer)
+	var words ruleWords
+	if file == "" { // the rules in force are those that were tried
+		words = askRuleWords(ctx, c)
+	}
+	return printTry(p, &answer, words)
 }
 
-func printTry(p command.Process, answer *apiv1.TryAnswer) error {
+func printTry(p command.Process, answer *apiv1.TryAnswer, words ruleWords) error {
 	t := terminal.NewTable(p.Stdout, "caller", "rule", "mode", "before", "after", "limit", "passes", "closed until (UTC)")
 	rows := 0
 	for i := range answer.Callers {
 		c := &answer.Callers[i]
 		for j := range c.Rules {
 			r := &c.Rules[j]
-			limit, until := strconv.FormatInt(r.Limit, 10), ""
+			limit, until := words.amount(r.Rule, r.Limit), ""
 			if r.Unlimited {
 				limit = "none"
 			}
