@@ -26,8 +26,11 @@ type manifest struct {
 	Kind     string
 	Metadata struct{ Name string }
 	Spec     struct {
-		Template struct{ Spec podSpec }
-		Claims   []struct{ Metadata struct{ Name string } } `yaml:"volumeClaimTemplates"`
+		Template struct {
+			Metadata struct{ Labels map[string]string }
+			Spec     podSpec
+		}
+		Claims []struct{ Metadata struct{ Name string } } `yaml:"volumeClaimTemplates"`
 	}
 }
 
@@ -49,9 +52,7 @@ type container struct {
 	EnvFrom     []struct {
 		ConfigMapRef struct{ Name string } `yaml:"configMapRef"`
 	} `yaml:"envFrom"`
-	Ports []struct {
-		ContainerPort int `yaml:"containerPort"`
-	}
+	Ports           []containerPort
 	VolumeMounts    []mount `yaml:"volumeMounts"`
 	SecurityContext struct {
 		ReadOnly     bool  `yaml:"readOnlyRootFilesystem"`
@@ -61,6 +62,11 @@ type container struct {
 	LivenessProbe  *probe `yaml:"livenessProbe"`
 	ReadinessProbe *probe `yaml:"readinessProbe"`
 	StartupProbe   *probe `yaml:"startupProbe"`
+}
+
+type containerPort struct {
+	Name          string
+	ContainerPort int `yaml:"containerPort"`
 }
 
 type probe struct {
