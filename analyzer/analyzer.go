@@ -252,7 +252,7 @@ func (a *Analyzer) Stats() []OwnerStats {
 }
 
 // Ready reports whether this analyzer holds a lease and all its owners decide. An analyzer to which the group has assigned no partition
-// stands by, and is ready, too.
+// stands by, and is ready, too. So is one whose disk is full: it decides, and to take requests away from it would help nobody.
 func (a *Analyzer) Ready(now time.Time) bool {
 	if a.standby.Load() {
 		return true
