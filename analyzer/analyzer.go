@@ -265,7 +265,7 @@ func (a *Analyzer) Stats() []OwnerStats {
 }
 
 // Ready reports whether brokers answer, this analyzer holds a lease, and all its owners decide. An analyzer to which the group has assigned
-// no partition stands by, and is ready, too.
+// no partition stands by, and is ready, too. So is one whose disk is full: it decides, and to take requests away from it would help nobody.
 func (a *Analyzer) Ready(now time.Time) bool {
 	if _, away := a.Outage(now); away {
 		return false

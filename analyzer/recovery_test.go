@@ -278,6 +278,12 @@ func TestAFullDiskDoesNotStopDeciding(t *testing.T) {
 		if s := w.owner.Stats().State; s != stateMemoryOnly {
 			t.Errorf("state: got %v, want %v", s, stateMemoryOnly)
 		}
+		member := New(nil, Config{SessionTimeout: time.Minute})
+		member.owners[0] = &ownerRun{owner: w.owner}
+		member.lease.renew(time.Now())
+		if !member.Ready(time.Now()) {
+			t.Error("got an analyzer that is not ready, want it ready: it decides, and nobody else would do better")
+		}
 		w.prod.send(time.Now(), "b", "c")
 		time.Sleep(3 * time.Second)
 		full.Store(false)

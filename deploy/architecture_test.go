@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"flag"
 	"io"
 	"maps"
 	"os"
@@ -17,11 +16,6 @@ import (
 
 const packagesPage = "../.github/PACKAGES.md"
 
-// updatePackages writes the table as the source has it. A new package gets the first sentence of its documentation:
-//
-//	go test ./deploy -run TestPackages -packages.update
-var updatePackages = flag.Bool("packages.update", false, "rewrite the table in .github/PACKAGES.md")
-
 // packageRow is a line of the table of packages: a package's name, what it is for, and what it imports.
 var packageRow = regexp.MustCompile("(?m)^\\| `([a-z0-9/]+)` \\| ([^|]+) \\| ([^|]+) \\|\n")
 
@@ -29,7 +23,8 @@ var packageRow = regexp.MustCompile("(?m)^\\| `([a-z0-9/]+)` \\| ([^|]+) \\| ([^
 const tableHead = "| package | for | imports, of floodgate |\n|---|---|---|\n"
 
 // TestPackagesNamesEveryPackage compares the whole table of packages with the source, so that nobody adds a package or an
-// import without a look at the whole, and no other line gets between them.
+// import without a look at the whole, and no other line gets between them. -update writes the table as the source has it, where a new
+// package gets the first sentence of its documentation.
 func TestPackagesNamesEveryPackage(t *testing.T) {
 	page := readFile(t, packagesPage)
 	head, got, found := strings.Cut(page, tableHead)
@@ -37,7 +32,7 @@ func TestPackagesNamesEveryPackage(t *testing.T) {
 		t.Fatalf("PACKAGES.md: got no table with the head\n%s", tableHead)
 	}
 	want := packageTable(t, got)
-	if *updatePackages {
+	if *update {
 		if err := os.WriteFile(packagesPage, []byte(head+tableHead+want), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +42,7 @@ func TestPackagesNamesEveryPackage(t *testing.T) {
 	for i := range max(len(gotLines), len(wantLines)) {
 		g, w := lineAt(gotLines, i), lineAt(wantLines, i)
 		if g != w {
-			t.Fatalf("PACKAGES.md, line %d of the table: got\n%swant\n%s(-packages.update writes it)", i+1, g, w)
+			t.Fatalf("PACKAGES.md, line %d of the table: got\n%swant\n%s(go test ./deploy -run TestPackages -update writes it)", i+1, g, w)
 		}
 	}
 }

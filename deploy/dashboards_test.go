@@ -149,6 +149,30 @@ func TestAlertsNameMetricsThatAreThere(t *testing.T) {
 	}
 }
 
+// TestEachAlertHasARunbook: whoever is woken by an alert finds a heading that speaks of it, and no heading speaks of an alert that is gone.
+func TestEachAlertHasARunbook(t *testing.T) {
+	const page = "https://github.com/509da70d/floodgate/blob/main/" + ".github/RUNBOOK.md#"
+	chapters := make(map[string]string)
+	for chapter := range strings.SplitSeq(readFile(t, "../.github/RUNBOOK.md"), "\n## ") {
+		chapters[anchors("## " + chapter)[0]] = chapter
+	}
+	named := make(map[string]bool)
+	for _, a := range alerts(t) {
+		anchor, ok := strings.CutPrefix(a.Annotations.Runbook, page)
+		if !ok || !strings.Contains(chapters[anchor], "`"+a.Alert+"`") {
+			t.Errorf("%s: got runbook_url %q, want %s and a heading of which the text names the alert", a.Alert, a.Annotations.Runbook, page)
+		}
+		named[a.Alert] = true
+	}
+	for anchor, text := range chapters {
+		for _, m := range regexp.MustCompile("`(Floodgate\\w+)`").FindAllStringSubmatch(text, -1) {
+			if !named[m[1]] {
+				t.Errorf("RUNBOOK.md#%s: got %s, want an alert that there is", anchor, m[1])
+			}
+		}
+	}
+}
+
 // TestDashboardsNameNoCaller: a label with the id of a caller would be a series for each caller that there ever was.
 func TestDashboardsNameNoCaller(t *testing.T) {
 	for name, labels := range allMetrics() {

@@ -245,6 +245,9 @@ func (w *watched) questions() map[string]string {
 		}
 	}
 	for _, a := range alerts(w.t) {
+		if strings.Contains(a.Expr, "floodgate_brake_since_seconds") {
+			continue // no rule is in shadow by hand here
+		}
 		for _, s := range selectors(a.Expr) {
 			all[shown(w.t, s)] = a.Alert
 		}
@@ -258,8 +261,9 @@ func (w *watched) questions() map[string]string {
 	return all
 }
 
-// compared makes a comparison give its answer, 0 or 1, in place of leaving out what it is not true of.
+// compared makes a comparison give its answer, 0 or 1, in place of leaving out what it is not true of. What is absent elsewhere is here.
 func compared(expr string) string {
+	expr = strings.ReplaceAll(expr, "absent(", "count(")
 	return regexp.MustCompile(`(\s(?:==|!=|<=|>=|<|>))\s`).ReplaceAllString(expr, "$1 bool ")
 }
 
@@ -339,7 +343,7 @@ func (w *watched) rules() {
 	var answer struct {
 		Data struct {
 			Groups []struct {
-				Rules []struct{ Name, Health, LastError, State string }
+				Rules []struct{ Name, Type, Health, LastError, State string }
 			}
 		}
 	}
@@ -349,7 +353,10 @@ func (w *watched) rules() {
 	n := 0
 	for _, g := range answer.Data.Groups {
 		for _, r := range g.Rules {
-			if n++; r.Health != "ok" || r.State == "firing" {
+			if r.Type == "alerting" {
+				n++
+			}
+			if r.Health != "ok" || r.State == "firing" {
 				w.t.Errorf("%s: got health %s (%s) and state %s, want ok, and no alert", r.Name, r.Health, r.LastError, r.State)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,8 +27,12 @@ type manifest struct {
 	Kind     string
 	Metadata struct{ Name string }
 	Spec     struct {
-		Template struct{ Spec podSpec }
-		Claims   []struct{ Metadata struct{ Name string } } `yaml:"volumeClaimTemplates"`
+		TTL      *int `yaml:"ttlSecondsAfterFinished"`
+		Template struct {
+			Metadata struct{ Labels map[string]string }
+			Spec     podSpec
+		}
+		Claims []struct{ Metadata struct{ Name string } } `yaml:"volumeClaimTemplates"`
 	}
 }
 
@@ -49,9 +54,7 @@ type container struct {
 	EnvFrom     []struct {
 		ConfigMapRef struct{ Name string } `yaml:"configMapRef"`
 	} `yaml:"envFrom"`
-	Ports []struct {
-		ContainerPort int `yaml:"containerPort"`
-	}
+	Ports           []containerPort
 	VolumeMounts    []mount `yaml:"volumeMounts"`
 	SecurityContext struct {
 		ReadOnly     bool  `yaml:"readOnlyRootFilesystem"`
@@ -61,6 +64,11 @@ type container struct {
 	LivenessProbe  *probe `yaml:"livenessProbe"`
 	ReadinessProbe *probe `yaml:"readinessProbe"`
 	StartupProbe   *probe `yaml:"startupProbe"`
+}
+
+type containerPort struct {
+	Name          string
+	ContainerPort int `yaml:"containerPort"`
 }
 
 type probe struct {
@@ -81,17 +89,49 @@ type volume struct {
 	}
 }
 
-// manifests returns the objects of deploy/k8s/base, by kind and name.
+// manifests returns the objects of deploy/k8s/base with the components api and notify, by kind and name.
 func manifests(t *testing.T) map[string]manifest {
 	t.Helper()
-	files, err := filepath.Glob("k8s/base/*.yaml")
+	all := map[string]manifest{}
+	for _, part := range []string{"base", "api", "notify"} {
+		for key, m := range manifestsOf(t, part) {
+			if before, patched := all[key]; patched {
+				m = before.with(&m)
+			}
+			all[key] = m
+		}
+	}
+	return all
+}
+
+// with returns an object with what a patch adds to it, as kustomize merges them: by the names of containers.
+func (m *manifest) with(patch *manifest) manifest {
+	sum := *m
+	p := &sum.Spec.Template.Spec
+	p.Volumes = slices.Concat(p.Volumes, patch.Spec.Template.Spec.Volumes)
+	p.Containers = slices.Clone(p.Containers)
+	for i := range p.Containers {
+		for j := range patch.Spec.Template.Spec.Containers {
+			if c, added := &p.Containers[i], &patch.Spec.Template.Spec.Containers[j]; c.Name == added.Name {
+				c.Env, c.Ports = slices.Concat(c.Env, added.Env), slices.Concat(c.Ports, added.Ports)
+				c.VolumeMounts = slices.Concat(c.VolumeMounts, added.VolumeMounts)
+			}
+		}
+	}
+	return sum
+}
+
+// manifestsOf returns the objects of a folder of deploy/k8s, by kind and name.
+func manifestsOf(t *testing.T, part string) map[string]manifest {
+	t.Helper()
+	files, err := filepath.Glob("k8s/" + part + "/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("got %v, %v, want files", files, err)
 	}
 	all := map[string]manifest{}
 	for _, name := range files {
 		switch filepath.Base(name) {
-		case "kustomization.yaml", "rules.yaml", "notify-settings.yaml":
+		case "kustomization.yaml", "rules.yaml", "settings.yaml":
 			continue
 		}
 		d := yaml.NewDecoder(strings.NewReader(readFile(t, name)))
@@ -133,8 +173,8 @@ func (c *container) settings(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for _, from := range c.EnvFrom {
-		if from.ConfigMapRef.Name != "floodgate-settings" {
-			t.Errorf("%s: got variables of %q, want those of floodgate-settings", c.Name, from.ConfigMapRef.Name)
+		if from.ConfigMapRef.Name != "floodgate-settings" && from.ConfigMapRef.Name != "floodgate-topics" {
+			t.Errorf("%s: got variables of %q, want those of settings.env", c.Name, from.ConfigMapRef.Name)
 		}
 		for line := range strings.Lines(readFile(t, "k8s/base/settings.env")) {
 			name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
@@ -160,8 +200,8 @@ func TestKubernetesSettingsOfNotify(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "ops.secret"), []byte(webhook.NewSecret()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	text := strings.ReplaceAll(readFile(t, "k8s/base/notify-settings.yaml"), "/etc/floodgate/secrets/", "")
-	c, err := endpoint.Parse("notify-settings.yaml", []byte(text), dir)
+	text := strings.ReplaceAll(readFile(t, "k8s/notify/settings.yaml"), "/etc/floodgate/secrets/", "")
+	c, err := endpoint.Parse("settings.yaml", []byte(text), dir)
 	if err != nil || len(c.Warnings) != 0 {
 		t.Errorf("got %v and %v, want settings without a warning", err, c)
 	}
@@ -304,6 +344,61 @@ func TestKubernetesDocumentsNameEachSecret(t *testing.T) {
 	}
 }
 
+// TestOnlyThePartitionKeyIsNeeded: a pod waits for ever for a secret that it mounts and that nobody has made. Base mounts the one secret that
+// all need, and each component those that it names in its own file.
+func TestOnlyThePartitionKeyIsNeeded(t *testing.T) {
+	for part, want := range map[string]string{"base": "[floodgate-partition-key]", "api": "[floodgate-api floodgate-api-tls]", "notify": "[floodgate-notify]"} {
+		var got []string
+		for _, m := range manifestsOf(t, part) {
+			for _, v := range m.Spec.Template.Spec.Volumes {
+				if v.Secret != nil {
+					got = append(got, v.Secret.SecretName)
+				}
+			}
+		}
+		slices.Sort(got)
+		if got = slices.Compact(got); fmt.Sprint(got) != want {
+			t.Errorf("%s: got secrets %v, want %s", part, got, want)
+		}
+		for _, name := range got {
+			if !strings.Contains(readFile(t, "k8s/"+part+"/kustomization.yaml"), name) {
+				t.Errorf("%s: got secret %s, want it in kustomization.yaml, for whoever takes only this part", part, name)
+			}
+		}
+	}
+}
+
+// TestTheJobOfTopicsCanBeAppliedAgain: Kubernetes refuses each change of a Job, and the name of a ConfigMap with a hash is one. So the Job is
+// removed when it has run, and its settings have a name that stays.
+func TestTheJobOfTopicsCanBeAppliedAgain(t *testing.T) {
+	job := manifestsOf(t, "base")["Job/floodgate-topics"]
+	if job.Spec.TTL == nil || *job.Spec.TTL != 0 {
+		t.Errorf("got ttlSecondsAfterFinished %v, want 0", job.Spec.TTL)
+	}
+	var file struct {
+		Generators []struct {
+			Name    string
+			Options struct {
+				NoHash bool `yaml:"disableNameSuffixHash"`
+			}
+		} `yaml:"configMapGenerator"`
+	}
+	if err := yaml.Unmarshal([]byte(readFile(t, "k8s/base/kustomization.yaml")), &file); err != nil {
+		t.Fatal(err)
+	}
+	hashed := map[string]bool{}
+	for _, g := range file.Generators {
+		hashed[g.Name] = !g.Options.NoHash
+	}
+	for _, c := range job.Spec.Template.Spec.Containers {
+		for _, from := range c.EnvFrom {
+			if name := from.ConfigMapRef.Name; hashed[name] || !strings.Contains(readFile(t, "k8s/base/kustomization.yaml"), "- name: "+name+"\n") {
+				t.Errorf("got variables of %s, want those of a ConfigMap without a hash", name)
+			}
+		}
+	}
+}
+
 // TestKubernetesNginx asks nginx whether it can read the example's configuration.
 func TestKubernetesNginx(t *testing.T) {
 	nginx := testenv.Program(t, "nginx")
@@ -315,5 +410,50 @@ func TestKubernetesNginx(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), nginx, "-t", "-c", file).CombinedOutput()
 	if err != nil {
 		t.Errorf("got %v, want a configuration that nginx takes\n%s", err, out)
+	}
+}
+
+// TestTheKustomizationOfThePageIsOne: what k8s/README.md shows to copy names folders and objects that there are.
+func TestTheKustomizationOfThePageIsOne(t *testing.T) {
+	found := regexp.MustCompile("(?s)```yaml\n(# kustomization.yaml.*?)```").FindStringSubmatch(readFile(t, "k8s/README.md"))
+	if found == nil {
+		t.Fatal("got no kustomization in k8s/README.md, want one")
+	}
+	var file struct {
+		Resources, Components []string
+		Generators            []struct{ Name, Behavior string } `yaml:"configMapGenerator"`
+		Patches               []struct {
+			Target struct{ Kind, Name string }
+			Patch  string
+		}
+	}
+	if err := yaml.Unmarshal([]byte(found[1]), &file); err != nil {
+		t.Fatal(err)
+	}
+	all := readFile(t, "k8s/base/kustomization.yaml")
+	for _, dir := range slices.Concat(file.Resources, file.Components) {
+		if _, err := os.Stat(strings.Replace(dir, "floodgate/deploy/", "", 1) + "/kustomization.yaml"); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, g := range file.Generators {
+		if g.Behavior != "merge" || !strings.Contains(all, "- name: "+g.Name+"\n") {
+			t.Errorf("got ConfigMap %+v, want one of base, merged", g)
+		}
+	}
+	if len(file.Patches) != 2 {
+		t.Errorf("got %d patches, want those of Kafka and of the brake", len(file.Patches))
+	}
+	for _, p := range file.Patches {
+		if objects := manifestsOf(t, "base"); objects[p.Target.Kind+"/"+p.Target.Name].Kind == "" && manifestsOf(t, "operator")[p.Target.Kind+"/"+p.Target.Name].Kind == "" {
+			t.Errorf("got a patch of %+v, want an object that there is", p.Target)
+		}
+		var steps []struct{ Op, Path string }
+		if err := yaml.Unmarshal([]byte(p.Patch), &steps); err != nil || len(steps) != 1 || steps[0].Op != "replace" {
+			t.Errorf("got %v and patch %s, want one replacement", err, p.Patch)
+		}
+	}
+	if image := "newTag: "; strings.SplitN(all, image, 2)[1] != strings.SplitN(readFile(t, "k8s/notify/kustomization.yaml"), image, 2)[1] {
+		t.Error("got another version of the image in notify than in base, want one")
 	}
 }

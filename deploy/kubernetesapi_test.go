@@ -80,7 +80,7 @@ func TestKubernetesAnalyzersReachEachOther(t *testing.T) {
 	if all := manifests(t); all["Service/floodgate-analyzer"].Kind == "" || all["NetworkPolicy/api"].Kind == "" {
 		t.Error("got no service floodgate-analyzer or no policy api, want both")
 	}
-	policy, service := readFile(t, "k8s/base/networkpolicy.yaml"), readFile(t, "k8s/base/analyzer.yaml")
+	policy, service := readFile(t, "k8s/api/networkpolicy.yaml"), readFile(t, "k8s/api/analyzer.yaml")
 	if strings.Count(policy, "port: "+port) != 2 || !strings.Contains(service, "{name: api, port: "+port+", targetPort: api}") {
 		t.Errorf("got no port %s in the service, or not in and out in the policies, want both", port)
 	}

@@ -29,7 +29,7 @@ type Lists interface {
 // Sorts of lists.
 const (
 	sortShare   = "share"
-	sortCount   = "count"
+	sortCount   = apiv1.SortCount
 	sortRate    = "rate"
 	sortBlocked = "blocked"
 )
@@ -84,13 +84,13 @@ func (s *Server) getCallers(c *call) error {
 	}
 	slices.SortFunc(page.At, comparePartitions)
 	page.Missing = sorted(append(page.Missing, missing...))
-	slices.SortFunc(page.Callers, func(a, b apiv1.CallerLine) int { return compareLines(q.sort, &a, &b) })
+	slices.SortFunc(page.Callers, func(a, b apiv1.CallerLine) int { return a.Compare(&b, q.sort) })
 	if len(page.Callers) > q.query.Limit {
 		page.Callers = page.Callers[:q.query.Limit]
 	}
 	if n := len(page.Callers); n == q.query.Limit && n > 0 {
 		last := &page.Callers[n-1]
-		page.Next = s.cursors.seal(callerPages, listCursor{q.sort, last.Rule, last.Caller.Kind, valueOf(q.sort, last), []byte(last.Caller.Caller().ID)})
+		page.Next = s.cursors.seal(callerPages, listCursor{q.sort, last.Rule, last.Caller.Kind, last.Value(q.sort), []byte(last.Caller.Caller().ID)})
 	}
 	for i := range page.Callers {
 		c.redactor.replace(&page.Callers[i].Caller)
@@ -102,23 +102,6 @@ func (s *Server) getCallers(c *call) error {
 func sorted(ps []int) []int {
 	slices.Sort(ps)
 	return slices.Compact(ps)
-}
-
-// valueOf returns what a list is ordered by.
-func valueOf(sort string, l *apiv1.CallerLine) float64 {
-	switch {
-	case sort == sortCount:
-		return float64(l.Count)
-	case l.Unlimited:
-		return 0
-	}
-	return l.Share
-}
-
-// compareLines orders lines as package lister does.
-func compareLines(sort string, a, b *apiv1.CallerLine) int {
-	return cmp.Or(cmp.Compare(valueOf(sort, b), valueOf(sort, a)), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Caller.Kind, b.Caller.Kind),
-		cmp.Compare(a.Caller.Caller().ID, b.Caller.Caller().ID))
 }
 
 // listRequest reads the query of a list.

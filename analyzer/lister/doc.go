@@ -15,6 +15,9 @@
 // A list is exact for each row, as of the piece that has visited it. A row that changes after that keeps its place in the list. When the
 // rules change, the walk begins again.
 //
+// Each page is a list of its own. A caller that grows from one page to the next may move to the page before, and then no page has it. Each
+// has every caller once that is there from the beginning to the end.
+//
 // # Chosen input
 //
 // Clients choose the queries. At most maxQueries wait for a partition, a page has at most 1000 lines, and the answers that are

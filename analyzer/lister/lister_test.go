@@ -390,3 +390,69 @@ func TestListsWhileCounting(t *testing.T) {
 		t.Errorf("digest: got %#x, want %#x as without lists", got, want)
 	}
 }
+
+// TestAllCallersAreInTheWholeListOnce: callers that grow while a list is made may move to a page that was read already, and are missing then.
+// The whole list in pieces has each of them once, though hundreds grow between two pieces.
+func TestAllCallersAreInTheWholeListOnce(t *testing.T) {
+	const callers = 5000
+	o, l := newOwner(t)
+	defer l.Close()
+	id := func(i int) string { return fmt.Sprintf("caller-%04d", i%callers) }
+	for i := range callers {
+		o.sends(now, "key", id(i), uint32(1+i%7))
+	}
+	grown := 0
+	o.between = func() {
+		for range 200 {
+			grown += 37
+			o.sends(now, "key", id(grown), 5)
+		}
+	}
+	missing := func(list func(see func(lines []Line))) (n int) {
+		seen := map[string]int{}
+		list(func(lines []Line) {
+			for i := range lines {
+				seen[lines[i].ID]++
+			}
+		})
+		for i := range callers {
+			switch seen[id(i)] {
+			case 0:
+				n++
+			case 1:
+			default:
+				t.Errorf("got %s %d times, want it once", id(i), seen[id(i)])
+			}
+		}
+		return n
+	}
+	filter := Filter{Rule: "daily"}
+	if n := missing(func(see func([]Line)) {
+		q := Query{Filter: filter, ByCount: true, Limit: 500}
+		for {
+			page, err := l.Top(t.Context(), 0, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			see(page.Lines)
+			if len(page.Lines) < q.Limit {
+				return
+			}
+			q.Paged, q.After = true, page.Lines[len(page.Lines)-1].Key
+		}
+	}); n == 0 {
+		t.Error("got all callers in pages: the test shows nothing")
+	}
+	if n := missing(func(see func([]Line)) {
+		pieces := 0
+		if err := l.Each(t.Context(), 0, filter, func(piece []Line, _ analyzer.At) error {
+			pieces++
+			see(piece)
+			return nil
+		}); err != nil || pieces < 2 {
+			t.Fatalf("got %v and %d pieces, want several", err, pieces)
+		}
+	}); n != 0 {
+		t.Errorf("got %d of %d callers missing in the whole list, want none", n, callers)
+	}
+}

@@ -36,16 +36,23 @@ func apiStatus() apiv1.Status {
 	return s
 }
 
-func apiCallers(cursor string) apiv1.CallerList {
-	list := apiv1.CallerList{Sort: "share", Total: 3, Callers: []apiv1.CallerLine{
+func apiCallers() apiv1.CallerList {
+	return apiv1.CallerList{Sort: "share", Total: 3, Callers: []apiv1.CallerLine{
 		{Rule: "per-key", Caller: noisy, Mode: "enforce", Count: 520, Limit: 500, Share: 1.04, Closed: true, Until: apiAt(60)},
 		{Rule: "per-key", Caller: bytes8, Mode: "shadow", Count: 400, Limit: 500, Share: 0.8, LowerBound: true},
 	}, Next: "page2"}
-	if cursor == "page2" {
-		list.Next, list.Missing = "", []int{1}
-		list.Callers = []apiv1.CallerLine{{Rule: "per-key", Caller: plainID, Mode: "enforce", Count: 1, Limit: 500, Unlimited: true}}
+}
+
+// apiAllCallers is the list of all callers, in pieces and in no order.
+func apiAllCallers() []apiv1.CallerList {
+	first := apiCallers()
+	last := apiv1.CallerLine{Rule: "per-key", Caller: plainID, Mode: "enforce", Count: 1, Limit: 500, Unlimited: true}
+	return []apiv1.CallerList{
+		{Sort: "share", Total: 2, Callers: []apiv1.CallerLine{last, first.Callers[1]}},
+		{Sort: "share", Callers: []apiv1.CallerLine{}},
+		{Sort: "share", Total: 1, Callers: first.Callers[:1]},
+		{Sort: "share", Callers: []apiv1.CallerLine{}, Missing: []int{1}},
 	}
-	return list
 }
 
 func apiBusy() apiv1.Busy {

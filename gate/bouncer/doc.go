@@ -13,8 +13,11 @@
 //
 // # What bouncers need
 //
-//   - An address is in "deleted" when nothing closes it any more, and not before.
-//   - An address whose closure got another end is in "deleted" and in "new" of one answer: bouncers skip what they hold.
+//   - An address is in "deleted" when nothing closes it any more, and not before. No answer has it in both lists: some bouncers apply
+//     "deleted" first, which lets it in for a moment, and others "new", which lets it in for good.
+//   - An address whose closure got another end is in "new". Some bouncers then take the new end, and others skip what they hold. So it is
+//     in "new" again at each poll from an earlier end that bouncers may hold until 30 s later. A bouncer that skips lets it in from
+//     that end until its next poll.
 //   - No duration is below a second: firewalls take a time-out of zero for no time-out.
 //   - A delta always has status 200, because bouncers forget all addresses when one request fails. While decisions are stale, a delta is
 //     empty, because nobody knows what the owner of a partition would have decided.
@@ -25,7 +28,9 @@
 // What an answer must contain depends on the answers before it. An instance is a key, the client's address and its User-Agent.
 // Instances with the same filter of scenarios share a view, which numbers changes. Of each instance, the view keeps only the number of
 // the newest change that the instance has. An instance that is new, was away for ten minutes, or did not take its answer gets
-// everything, in "deleted" and in "new". Two bouncers of one kind on one machine need two keys.
+// everything that is closed in "new", and in "deleted" what is open and not forgotten. So does each instance that polls on after this
+// process was started again. Which ends such an instance holds is unknown: it gets everything again after a minute, and whenever twice as
+// long has passed, until it starts again itself. Two bouncers of one kind on one machine need two keys.
 //
 // # Bounds
 //

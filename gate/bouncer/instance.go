@@ -14,6 +14,10 @@ type instance struct {
 	has  uint64 // number of the newest change that the instance has. If lost is true, it may have later ones too
 	lost bool   // it may not have got its last answer
 	seen time.Time
+
+	// An instance that was given everything although it did not start may hold addresses with other ends. It gets everything again at
+	// repeatAt: a minute after unknownSince, and whenever twice as long has passed. A zero repeatAt means never.
+	unknownSince, repeatAt time.Time
 }
 
 // answer says which entries the answer to a bouncer may contain, and how to judge them.
@@ -25,21 +29,14 @@ type answer struct {
 	upTo    uint64 // changes after this one come with the next answer
 }
 
-// deleted reports whether an entry belongs into the list "deleted": the bouncer may hold it, and it has changed since.
+// deleted reports whether an entry belongs into the list "deleted": it is open since a change that the bouncer does not know, and the
+// bouncer may hold it. An address that is closed is never deleted: some bouncers apply "deleted" after "new".
 func (a *answer) deleted(e *entry) bool {
-	switch {
-	case e.version == 0 || e.version <= a.since || e.version > a.upTo || a.startup:
-		return false
-	case a.all:
-		return true
-	case e.closed && e.closedAt <= a.since:
-		return true
-	}
-	return e.openedAt > a.since && e.firstClosedAt <= a.since
+	return !e.closed && e.version > a.since && e.version <= a.upTo && (a.all || e.firstClosedAt <= a.since)
 }
 
-// added reports whether an entry belongs into the list "new". An entry whose end changes while the answer is written is in it too,
-// because the answer may have listed it in "deleted" before. The next answer then lists it once more.
+// added reports whether an entry belongs into the list "new". One that is closed while the answer is written is not in it, because the
+// answer may have listed it in "deleted" before. The next answer lists it.
 func (a *answer) added(e *entry, now int64) bool {
 	return e.closed && e.version > a.since && e.closedAt <= a.upTo && e.until-now >= int64(shortestDuration)
 }
@@ -52,19 +49,36 @@ func (v *view) begin(id identity, startup bool, now time.Time) (a answer) {
 	defer v.mu.Unlock()
 	i := v.instances[id]
 	a.startup, a.upTo = startup, v.changed
-	a.all = startup || i == nil || i.lost || i.has < v.floor || now.Sub(i.seen) > instanceIdle
+	a.all = startup || i == nil || i.lost || i.has < v.floor || now.Sub(i.seen) > instanceIdle || i.repeats(now)
 	switch {
 	case i == nil:
 		v.makeRoom(now)
-		v.instances[id] = &instance{has: a.upTo, lost: true, seen: now}
+		v.instances[id] = &instance{has: a.upTo, lost: true, seen: now, unknownSince: now}
 	case !a.all:
 		a.since = i.has
+	case !i.repeats(now):
+		i.unknownSince = now
 	}
 	if !startup {
 		a.slots = v.table.since(opened, a.since, nil)
 	}
 	a.slots = v.table.since(closed, a.since, slices.Grow(a.slots, v.growth(a.all)))
 	return a
+}
+
+// repeats reports whether it is time to give an instance everything again.
+func (i *instance) repeats(now time.Time) bool {
+	return !i.repeatAt.IsZero() && !now.Before(i.repeatAt)
+}
+
+// given notes that an instance has got an answer.
+func (i *instance) given(a *answer, now time.Time) {
+	switch {
+	case a.startup:
+		i.repeatAt = time.Time{}
+	case a.all:
+		i.repeatAt = now.Add(max(firstRepeat, now.Sub(i.unknownSince)))
+	}
 }
 
 // growth is how many closed addresses an answer has at most, if it has all.
@@ -86,6 +100,9 @@ func (v *view) end(id identity, a answer, given bool, now time.Time) {
 	i.seen = now
 	if i.lost = !given; given || a.startup {
 		i.has = a.upTo
+	}
+	if given {
+		i.given(&a, now)
 	}
 	v.forget(now)
 }
@@ -129,7 +146,7 @@ func (v *view) forget(now time.Time) {
 			v.table.remove(slot)
 		} else { // it will be closed again later
 			v.table.unlink(slot)
-			e.firstClosedAt, e.openedAt = 0, 0
+			e.firstClosedAt, e.until, e.firstEnd, e.lastEnd = 0, 0, 0, 0
 		}
 	}
 }

@@ -16,12 +16,13 @@ const pageSize = 256
 // entry is what a view knows of an address. The zero value is a free one.
 type entry struct {
 	addr          [16]byte // as netip.Addr.As16
-	until         int64    // of its closure, if it is closed
-	nextCheck     int64    // when to look at it again
-	firstClosedAt uint64   // number of the change that closed the address first; 0: none since the entry is in the table
-	closedAt      uint64   // number of the change that closed it last
-	openedAt      uint64   // number of the change that opened it last; 0: none
-	version       uint64   // number of its newest change
+	until         int64    // of its closure; of its last closure, if it is open
+	firstEnd      int64    // earlier ends of its closures that bouncers may hold: the first, and the last; 0: none
+	lastEnd       int64
+	nextCheck     int64  // when to look at it again
+	firstClosedAt uint64 // number of the change that closed the address first; 0: none since the entry is in the table
+	closedAt      uint64 // number of the change that closed it last
+	version       uint64 // number of its newest change
 	rule          unique.Handle[string]
 	newer         int32 // the slot with the next higher version in its list; older is the slot before it
 	older         int32

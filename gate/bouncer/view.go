@@ -1,6 +1,7 @@
 package bouncer
 
 import (
+	"cmp"
 	"net/netip"
 	"sync"
 	"time"
@@ -19,6 +20,14 @@ const (
 	instanceIdle = 10 * time.Minute // a bouncer that asked nothing for so long gets everything
 	pieces       = 1024             // entries that a loop looks at before it releases the lock
 	frozenFor    = int64(time.Second)
+
+	// A bouncer that skips what it holds lets an address in at an end that it was given, even if the address has a later one now. So
+	// the address is in "new" again from that end on: from a second before, because bouncers round, and until 30 s after, because
+	// they need time to work off an answer.
+	renewBefore = int64(time.Second)
+	renewFor    = int64(30 * time.Second)
+
+	firstRepeat = time.Minute // an instance that did not start here gets everything again after so long
 )
 
 // view is the closed addresses by the rules that a filter passes. It numbers their changes.
@@ -80,7 +89,25 @@ func (v *view) lookAt(addr netip.Addr, id string, now time.Time, filling bool) {
 		v.table.remove(slot)
 		return
 	}
-	v.table.wake(slot, nextCheck)
+	v.table.wake(slot, min(nextCheck, v.renew(slot, now.UnixNano())))
+}
+
+// renew gives an address to bouncers again whose closure outlasts an end that they may hold. It returns when to look again.
+func (v *view) renew(slot int32, now int64) (nextCheck int64) {
+	e := v.table.at(slot)
+	switch from := e.firstEnd - renewBefore; {
+	case !e.closed || e.firstEnd == 0:
+		return never
+	case now < from:
+		return from
+	}
+	v.changed++
+	v.table.touch(slot, v.changed)
+	if now <= e.lastEnd+renewFor {
+		return now + 1 // at the next poll
+	}
+	e.firstEnd, e.lastEnd = 0, 0
+	return never
 }
 
 // lookAgain is lookAt of an address that is in the table.
@@ -106,7 +133,7 @@ func (v *view) apply(slot int32, best activeClosure) {
 		return
 	case best.until == 0:
 		v.changed++
-		e.closed, e.openedAt = false, v.changed
+		e.closed = false
 		v.table.closed--
 	default:
 		v.changed++
@@ -116,6 +143,9 @@ func (v *view) apply(slot int32, best activeClosure) {
 		}
 		if e.firstClosedAt == 0 {
 			e.firstClosedAt = v.changed
+		} else {
+			e.lastEnd = max(e.lastEnd, e.until)
+			e.firstEnd = min(cmp.Or(e.firstEnd, e.until), e.until)
 		}
 		e.until, e.partition, e.rule = best.until, best.partition, unique.Make(best.rule)
 	}

@@ -57,16 +57,22 @@ func emptyWorld(t testing.TB, o Options) *world {
 	o.Clock = func() time.Time { return time.Now().Add(w.jump) }
 	o.Logger = slog.New(slog.DiscardHandler)
 	o.Keys = keys(t, "anna a\nbert b\n")
-	w.Server = New(o)
+	w.serve(o)
+	return w
+}
+
+// serve makes a server that follows the board: the first one, or that of a process which knows nothing of the one before it.
+func (w *world) serve(o Options) {
+	server := New(o)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := w.Run(ctx); err != nil {
-			t.Error(err)
+		if err := server.Run(ctx); err != nil {
+			w.t.Error(err)
 		}
 	})
-	t.Cleanup(func() { cancel(); running.Wait(); w.filling.Wait() })
-	return w
+	w.t.Cleanup(func() { cancel(); running.Wait(); server.filling.Wait() })
+	w.Server = server
 }
 
 // keys returns the keys of lines NAME KEY.
@@ -184,6 +190,11 @@ func (w *world) get(query string) (s stream) {
 	}
 	if strings.Contains(body, "[]") {
 		w.t.Errorf("got %s, want null for an empty list", body)
+	}
+	for _, d := range s.Deleted {
+		if slices.Contains(values(s.New), d.Value) {
+			w.t.Errorf("%s: got %s in new and in deleted, want it in one of them: bouncers differ in what they apply first", query, d.Value)
+		}
 	}
 	for i, d := range append(slices.Clone(s.New), s.Deleted...) {
 		if left, err := time.ParseDuration(d.Duration); err != nil || left < time.Second {

@@ -1,6 +1,7 @@
 package apiv1
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/509da70d/floodgate/schemas/event"
@@ -155,6 +156,26 @@ type CallerLine struct {
 	CloseAt    time.Time `json:"close_at,omitzero"`
 	Until      time.Time `json:"until,omitzero"`
 	Nth        int64     `json:"nth,omitempty"`
+}
+
+// SortCount is the sort of a list in which the largest count comes first; else the largest share comes first.
+const SortCount = "count"
+
+// Value returns what a list is ordered by.
+func (l *CallerLine) Value(sort string) float64 {
+	switch {
+	case sort == SortCount:
+		return float64(l.Count)
+	case l.Unlimited:
+		return 0
+	}
+	return l.Share
+}
+
+// Compare orders lines as lists do: it is negative if l comes before o.
+func (l *CallerLine) Compare(o *CallerLine, sort string) int {
+	return cmp.Or(cmp.Compare(o.Value(sort), l.Value(sort)), cmp.Compare(l.Rule, o.Rule), cmp.Compare(l.Caller.Kind, o.Caller.Kind),
+		cmp.Compare(l.Caller.Caller().ID, o.Caller.Caller().ID))
 }
 
 // Busy is the answer of GET /v1/callers?sort=rate or blocked: the busiest callers, counted by rule or not.

@@ -78,15 +78,11 @@ func (c *Client) streamOnce(ctx context.Context, query url.Values, last *string,
 	if *last != "" {
 		r.Header.Set("Last-Event-ID", *last)
 	}
-	answer, err := c.stream.Do(r)
+	answer, err := c.open(r)
 	if err != nil {
-		return fmt.Errorf("%w at %s: %w", ErrAddress, c.base, reason(err))
+		return err
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(answer.Body, maxLine)) // what is there says why
-		return problem(answer, text)
-	}
 	var silent atomic.Bool
 	watch := time.AfterFunc(silence, func() { silent.Store(true); cancel() })
 	defer watch.Stop()
@@ -112,6 +108,20 @@ func (c *Client) streamOnce(ctx context.Context, query url.Values, last *string,
 		return errSilent
 	}
 	return cmp.Or(lines.Err(), io.ErrUnexpectedEOF)
+}
+
+// open sends a request whose answer may take any time. The answer has status 200, and the caller closes its body.
+func (c *Client) open(r *http.Request) (*http.Response, error) {
+	answer, err := c.stream.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("%w at %s: %w", ErrAddress, c.base, reason(err))
+	}
+	if answer.StatusCode == http.StatusOK {
+		return answer, nil
+	}
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxLine)) // what is there says why
+	return nil, problem(answer, text)
 }
 
 // sseEvent is a server-sent event.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/printable"
+	"github.com/509da70d/floodgate/cmd/floodgate/client"
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 )
@@ -25,7 +26,7 @@ type callersQuery struct {
 	prefix   string
 	minShare float64
 	limit    int
-	all      bool // page by page
+	all      bool
 
 	words ruleWords // of the rules, once it is asked
 }
@@ -61,9 +62,9 @@ func (q *callersQuery) check() error {
 	return nil
 }
 
-func (q *callersQuery) values(cursor string) url.Values {
+func (q *callersQuery) values() url.Values {
 	v := url.Values{"sort": {q.sort}, "limit": {strconv.Itoa(q.limit)}}
-	for name, value := range map[string]string{"rule": q.rule, "kind": q.kind, "prefix": q.prefix, "cursor": cursor} {
+	for name, value := range map[string]string{"rule": q.rule, "kind": q.kind, "prefix": q.prefix} {
 		if value != "" {
 			v.Set(name, value)
 		}
@@ -79,15 +80,22 @@ func Callers(p command.Process) *cobra.Command {
 	var query callersQuery
 	var api clientFlags
 	cmd := &cobra.Command{
-		Use:     "callers [flags]",
-		Short:   "list callers by share of their limits, count, rate or blocked requests",
-		Long:    "Lists the callers of all partitions that are nearest to their limits, or that are busiest.",
+		Use:   "callers [flags]",
+		Short: "list callers by share of their limits, count, rate or blocked requests",
+		Long: "Lists the callers of all partitions that are nearest to their limits, or that are busiest. With --all it lists all callers that are " +
+			"counted, each once, also those that send requests while the list is made. A table of all is printed when it is complete, and " +
+			"is held in memory until then; --output json prints each piece at once, in no order.",
 		Example: "floodgate callers --sort share --min-share 0.8",
 		Args:    command.FlagsOnly,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return query.run(cmd.Context(), p, &api) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if query.all && cmd.Flags().Changed("limit") {
+				return command.Usagef("--limit: got it with --all, want one of them")
+			}
+			return query.run(cmd.Context(), p, &api)
+		},
 	}
 	query.add(p, cmd, &api, "share", 50)
-	cmd.Flags().BoolVar(&query.all, "all", false, "list all callers, page by page; needs --sort share or count")
+	cmd.Flags().BoolVar(&query.all, "all", false, "list all callers, whatever --limit says; needs --sort share or count")
 	api.add(cmd)
 	return cmd
 }
@@ -96,51 +104,67 @@ func (q *callersQuery) run(ctx context.Context, p command.Process, api *clientFl
 	if err := q.check(); err != nil {
 		return err
 	}
-	if q.all && q.byDemand() {
-		return command.Usagef("--all: got it with --sort %s, want --sort share or count: only the busiest callers are known by demand", q.sort)
+	c, err := api.client()
+	if err != nil {
+		return err
 	}
 	if !api.output.JSON && !q.byDemand() {
-		c, err := api.client()
-		if err != nil {
-			return err
-		}
 		q.words = askRuleWords(ctx, c)
 	}
-	for cursor := ""; ; {
-		var raw json.RawMessage
-		if err := api.get(ctx, "callers", "/v1/callers", q.values(cursor), &raw); err != nil {
-			return err
-		}
-		var err error
-		if cursor, err = printCallers(p.Stdout, q, raw, api.output.JSON); err != nil || !q.all || cursor == "" {
-			return err
-		}
+	switch {
+	case q.all && q.byDemand():
+		return command.Usagef("--all: got it with --sort %s, want --sort share or count: only the busiest callers are known by demand", q.sort)
+	case q.all:
+		return q.runAll(ctx, p, api, c)
 	}
+	var raw json.RawMessage
+	if err := api.get(ctx, "callers", "/v1/callers", q.values(), &raw); err != nil {
+		return err
+	}
+	return printCallers(p.Stdout, q, raw, api.output.JSON)
 }
 
-// printCallers prints an answer, and returns the cursor of the next page.
-func printCallers(w io.Writer, q *callersQuery, raw json.RawMessage, asJSON bool) (cursor string, err error) {
+// runAll prints all callers. They come in pieces and not in pages: a caller whose count grows may move to a page before the one that is read.
+func (q *callersQuery) runAll(ctx context.Context, p command.Process, api *clientFlags, c *client.Client) error {
+	all := apiv1.CallerList{Sort: q.sort}
+	err := c.Callers(ctx, q.values(), func(piece *apiv1.CallerList) error {
+		if api.output.JSON {
+			return printable.JSON(p.Stdout).Encode(piece)
+		}
+		all.Callers, all.Total = append(all.Callers, piece.Callers...), all.Total+piece.Total
+		all.Missing = append(all.Missing, piece.Missing...)
+		return nil
+	})
+	if err != nil || api.output.JSON {
+		return apiError("callers", err)
+	}
+	slices.SortFunc(all.Callers, func(a, b apiv1.CallerLine) int { return a.Compare(&b, q.sort) })
+	return q.printList(p.Stdout, &all)
+}
+
+// printCallers prints an answer.
+func printCallers(w io.Writer, q *callersQuery, raw json.RawMessage, asJSON bool) error {
 	if q.byDemand() {
 		var busy apiv1.Busy
 		if err := json.Unmarshal(raw, &busy); err != nil {
-			return "", fmt.Errorf("callers: %w", err)
+			return fmt.Errorf("callers: %w", err)
 		}
 		if asJSON {
-			return "", printable.JSON(w).Encode(busy)
+			return printable.JSON(w).Encode(busy)
 		}
-		return "", printBusy(w, &busy)
+		return printBusy(w, &busy)
 	}
 	var list apiv1.CallerList
 	if err := json.Unmarshal(raw, &list); err != nil {
-		return "", fmt.Errorf("callers: %w", err)
+		return fmt.Errorf("callers: %w", err)
 	}
 	if asJSON {
-		return list.Next, printable.JSON(w).Encode(list)
+		return printable.JSON(w).Encode(list)
 	}
-	return list.Next, printCallerList(w, q, &list)
+	return q.printList(w, &list)
 }
 
-func printCallerList(w io.Writer, q *callersQuery, list *apiv1.CallerList) error {
+func (q *callersQuery) printList(w io.Writer, list *apiv1.CallerList) error {
 	if len(list.Callers) > 0 {
 		t := terminal.NewTable(w, "caller", "rule", "mode", "count", "limit", "share", "closed until (UTC)")
 		for i := range list.Callers {
@@ -159,19 +183,15 @@ func printCallerList(w io.Writer, q *callersQuery, list *apiv1.CallerList) error
 		}
 		t.Render()
 	}
-	return terminal.Lines(w, q.listed(len(list.Callers), list.Total)+missing(list.Missing))
+	return terminal.Lines(w, listed(len(list.Callers), list.Total)+missing(list.Missing))
 }
 
 // listed says how many rows are shown, and how to see the others. A caller has a row under each rule that counts it.
-func (q *callersQuery) listed(shown, total int) string {
+func listed(shown, total int) string {
 	if shown == total {
 		return terminal.Amount(shown, "row")
 	}
-	text := fmt.Sprintf("%d of %d rows", shown, total)
-	if !q.all {
-		text += ": see --limit"
-	}
-	return text
+	return fmt.Sprintf("%d of %d rows: see --limit", shown, total)
 }
 
 func printBusy(w io.Writer, busy *apiv1.Busy) error {

@@ -81,7 +81,7 @@ func topScreen(ctx context.Context, c *client.Client, q *callersQuery) ([]byte, 
 		return nil, err
 	}
 	var raw json.RawMessage
-	if err := c.Get(ctx, "/v1/callers", q.values(""), &raw); err != nil {
+	if err := c.Get(ctx, "/v1/callers", q.values(), &raw); err != nil {
 		return nil, err
 	}
 	var screen bytes.Buffer
@@ -97,7 +97,7 @@ func topScreen(ctx context.Context, c *client.Client, q *callersQuery) ([]byte, 
 	for _, line := range statusLines(&s)[1:] {
 		fmt.Fprintln(&screen, line)
 	}
-	_, err := printCallers(&screen, q, raw, false)
+	err := printCallers(&screen, q, raw, false)
 	return screen.Bytes(), err
 }
 
