@@ -189,7 +189,7 @@ func (a *Analyzer) own(ctx context.Context, partition int) {
 		return
 	}
 	ctx, stop := context.WithCancel(ctx)
-	r := &ownerRun{owner: a.newOwner(partition), stop: stop, done: make(chan struct{})}
+	r := &ownerRun{owner: a.newOwner(partition, 0, false), stop: stop, done: make(chan struct{})}
 	a.owners[partition] = r
 	a.wg.Go(func() {
 		defer close(r.done)
@@ -201,16 +201,21 @@ func (a *Analyzer) own(ctx context.Context, partition int) {
 			}
 			a.logger.Error("owner failed, starting another", "partition", partition, "error", err)
 			_ = wait.Pause(ctx) // the loop checks ctx
+			otherLogs, otherLog := r.owner.Stats().OtherLogs, errors.Is(err, errOtherLog)
+			if otherLog {
+				otherLogs++
+			}
 			a.mu.Lock()
-			r.owner = a.newOwner(partition)
+			r.owner = a.newOwner(partition, otherLogs, otherLog)
 			a.mu.Unlock()
 		}
 	})
 }
 
-// newOwner returns an owner with the newest rules; a.mu is held.
-func (a *Analyzer) newOwner(partition int) *Owner {
+// newOwner returns an owner with the newest rules. The other arguments are those of OwnerConfig. a.mu is held.
+func (a *Analyzer) newOwner(partition int, otherLogs uint64, otherLog bool) *Owner {
 	c := a.config.Owner
+	c.otherLogs, c.otherLog = otherLogs, otherLog
 	c.Fold.Partition = partition
 	c.Dir = filepath.Join(a.config.Dir, strconv.Itoa(partition))
 	c.Rules = a.rules.set

@@ -11,7 +11,7 @@ import (
 func (l *ledger) checkpoint() store.Checkpoint {
 	return store.Checkpoint{
 		Next: l.next.Load(), RulesID: l.fold.Rules().ID(), RulesFrom: l.rulesFrom,
-		LogTime: l.fold.LogTime(), TailOffset: l.tailOffset, TailCRC: l.tailCRC,
+		LogTime: l.fold.LogTime(), TailOffset: l.tail.Offset, TailCRC: l.tail.CRC,
 		Placed: l.placed.Placed, Epoch: l.placed.Epoch,
 	}
 }

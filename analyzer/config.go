@@ -44,6 +44,8 @@ type OwnerConfig struct {
 	Logger     *slog.Logger                   // nil discards
 	Observe    func(c fold.Change, lag int64) // called for each close that is published or spared, with the lag in nanoseconds; may be nil
 
+	otherLogs  uint64      // what the owners of this partition before this one have counted as OwnerStats.OtherLogs
+	otherLog   bool        // the last of them ended with errOtherLog
 	closeLog   *closeLog   // shared by the owners of an analyzer; nil: one of its own
 	clockNames *clockNames // shared in the same way
 	notes      *ruleNotes  // shared in the same way
@@ -107,6 +109,6 @@ const fetchBytes = 1 << 20
 func (c *OwnerConfig) cursor(log kafkaio.Fetcher, topic string, offset int64) *kafkaio.Cursor {
 	return kafkaio.NewCursor(log, kafkaio.CursorConfig{
 		Topic: topic, Partition: c.Fold.Partition, Offset: offset, MaxBytes: fetchBytes,
-		SameTopic: true, Retry: kafkaio.Always, Logger: c.Logger,
+		Retry: kafkaio.Always, Logger: c.Logger,
 	})
 }

@@ -63,6 +63,9 @@
 //   - No reader believes an epoch that schemas.CheckEpoch refuses, so that an owner can always take a higher one. The records of an owner
 //     carry a time at which gates believe its epoch. That time is later than now only if somebody has claimed the highest epoch that gates
 //     believe.
+//   - The fetcher compares the last record that it has read with the log whenever the log may have changed (kafkaio.Cursor). An owner that
+//     is told that another record is there ends with errOtherLog. The events that a heartbeat names as written are those of the other log,
+//     so the next owner does not believe that.
 //   - Restoring ends at the offset that was the log's end when restoring began. Later records are folded in the running state, and their
 //     decisions are published at once.
 //   - The lease belongs to the analyzer and not to a partition: heartbeats and offset commits of all partitions together renew it.

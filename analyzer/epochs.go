@@ -35,7 +35,7 @@ func RepairEpochs(ctx context.Context, log kafkaio.Log, c OwnerConfig) (EpochRep
 	c = c.withDefaults()
 	report := EpochReport{Partition: c.Fold.Partition}
 	r := &decisionsReader{kafkaio.NewCursor(log, kafkaio.CursorConfig{
-		Topic: c.Decisions, Partition: report.Partition, Offset: kafkaio.Earliest, MaxBytes: fetchBytes, SameTopic: true, Logger: c.Logger,
+		Topic: c.Decisions, Partition: report.Partition, Offset: kafkaio.Earliest, MaxBytes: fetchBytes, Logger: c.Logger,
 	}), &c}
 	_, end, err := r.Range(ctx)
 	if err != nil {

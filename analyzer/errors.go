@@ -10,8 +10,8 @@ var (
 	errStale = errors.New("store is older than the last snapshot")
 	// errReplaced says that counts lack a place that a later owner has applied.
 	errReplaced = errors.New("counted by an owner that was replaced")
-	// errOtherLog says that the store was counted from another log.
-	errOtherLog = errors.New("the last record counted is not the log's")
+	// errOtherLog says that requests[p] no longer has the last record that was counted. The error is also kafkaio.ErrTruncated.
+	errOtherLog = errors.New("the log is not the one that was counted")
 	// errRoom says that an owner without a store can have one now.
 	errRoom = errors.New("there is room for a store again")
 	// errUnsent says that the owner stops before its last decisions could be published. The next owner repeats them.

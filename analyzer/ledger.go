@@ -22,26 +22,26 @@ type ledger struct {
 	*lifecycle
 
 	config    OwnerConfig
-	end       atomic.Int64 // of the log, when it was last read
-	durable   atomic.Int64 // the offset before which the store has counted all
+	end       atomic.Int64  // of the log, when it was last read
+	durable   atomic.Int64  // the offset before which the store has counted all
+	otherLogs atomic.Uint64 // how often the log turned out not to be the one that was counted
 	stats     atomic.Pointer[fold.Stats]
 	mark      atomic.Pointer[ruleMark]
 	openStore func(dir string, o store.Options) (rowStore, error) // store.Open; tests replace it to inject faults
 
-	fold       *fold.Fold
-	store      rowStore
-	epoch      uint64 // the epoch that the owner has claimed
-	tailOffset int64  // the last record folded, …
-	tailCRC    uint32 // … and its checksum
-	rulesFrom  int64
-	control    atomic.Int64    // what people decided before this offset of the control topic is applied
-	placed     control.Mark    // the last place that was applied
-	events     *eventlog.Queue // events that are not yet in the topic of events
-	described  int             // how many of the fold's changes were passed to events already
-	partial    bool            // rows of a snapshot are missing, so that the fold must not be committed yet
-	commits    *committer
-	took       *histogram.Histogram // how long checkpoints took, in seconds
-	committed  time.Time            // when the last checkpoint was started
+	fold      *fold.Fold
+	store     rowStore
+	epoch     uint64       // the epoch that the owner has claimed
+	tail      kafkaio.Tail // the last record folded
+	rulesFrom int64
+	control   atomic.Int64    // what people decided before this offset of the control topic is applied
+	placed    control.Mark    // the last place that was applied
+	events    *eventlog.Queue // events that are not yet in the topic of events
+	described int             // how many of the fold's changes were passed to events already
+	partial   bool            // rows of a snapshot are missing, so that the fold must not be committed yet
+	commits   *committer
+	took      *histogram.Histogram // how long checkpoints took, in seconds
+	committed time.Time            // when the last checkpoint was started
 }
 
 // ruleMark is the id of the rules that count, and the offset since which they count.
@@ -54,6 +54,7 @@ func newLedger(c OwnerConfig) *ledger {
 	l := &ledger{
 		lifecycle: &lifecycle{logger: c.Logger}, config: c, openStore: openStore, took: histogram.New(histogram.Seconds()), events: eventlog.NewQueue(),
 	}
+	l.otherLogs.Store(c.otherLogs)
 	l.stats.Store(&fold.Stats{})
 	l.mark.Store(&ruleMark{})
 	return l
@@ -98,7 +99,7 @@ func (l *ledger) load() error {
 	}
 	l.fold.Resume(at.LogTime)
 	l.next.Store(at.Next)
-	l.tailOffset, l.tailCRC = at.TailOffset, at.TailCRC
+	l.tail = kafkaio.Tail{Offset: at.TailOffset, CRC: at.TailCRC}
 	l.placed = control.Mark{Placed: at.Placed, Epoch: at.Epoch}
 	l.setRulesFrom(at.RulesFrom)
 	return nil
@@ -114,7 +115,7 @@ func (l *ledger) quarantine(cause error) error {
 	failpoint.Here(failpoint.Quarantined)
 	l.config.Logger.Error("store moved aside, counting again from snapshot and log", "to", moved, "error", cause)
 	l.next.Store(0)
-	l.tailOffset, l.tailCRC = 0, 0
+	l.tail = kafkaio.Tail{}
 	l.placed = control.Mark{}
 	return l.load()
 }
@@ -123,6 +124,9 @@ func (l *ledger) quarantine(cause error) error {
 func (l *ledger) discard(why error) error {
 	if l.store.Checkpoint() == (store.Checkpoint{}) {
 		return nil
+	}
+	if errors.Is(why, errOtherLog) && !l.config.otherLog {
+		l.otherLogs.Add(1)
 	}
 	return l.quarantine(cmp.Or(why, errStale))
 }
@@ -144,9 +148,8 @@ func (l *ledger) count(r *kafkaio.Record) (refused, err error) {
 			return nil, err
 		}
 	}
-	record := fold.Record{Offset: r.Offset, Time: r.Time, Value: r.Value}
-	refused = l.fold.Frame(record)
-	l.tailOffset, l.tailCRC = r.Offset, record.Checksum()
+	refused = l.fold.Frame(fold.Record{Offset: r.Offset, Time: r.Time, Value: r.Value})
+	l.tail = r.Tail()
 	l.next.Store(r.Offset + 1)
 	failpoint.Here(failpoint.RecordFolded)
 	return refused, nil

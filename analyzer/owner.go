@@ -86,7 +86,7 @@ func (o *Owner) Run(ctx context.Context) error {
 	defer stopEvents()
 	// The helpers outlive ctx: what was folded is still published and committed.
 	helpers, helperCtx := errgroup.WithContext(context.WithoutCancel(ctx))
-	f := newFetcher(o.log, o.config, l.next.Load())
+	f := newFetcher(o.log, o.config, l.next.Load(), l.tail)
 	l.commits = newCommitter(l.store, l.took)
 	helpers.Go(func() error { f.run(fetchCtx); return nil })
 	helpers.Go(func() error { l.commits.run(); return nil })
@@ -128,6 +128,9 @@ func (o *Owner) prepare(ctx context.Context) (*recovery, error) {
 		ledger: l, intake: o.intake, controls: o.controls, log: o.log, snapshots: o.snapshotReader(),
 		beat: claim.view.beat, published: claim.view.published, away: !known && claim.before <= stored,
 	}
+	if o.config.otherLog {
+		r.beat.Events = 0 // the heartbeat is about the other log
+	}
 	if !r.away {
 		if err := o.controls.take(ctx); err != nil {
 			return nil, err
@@ -149,7 +152,7 @@ func (o *Owner) reconcile(published map[outbox.Key]schemas.Decision) {
 	now := time.Now().UnixNano()
 	changes := o.ledger.fold.View().Closures(now)
 	for i := range changes {
-		changes[i].Offset = o.ledger.tailOffset
+		changes[i].Offset = o.ledger.tail.Offset
 	}
 	o.publisher.reconcile(published, changes, now, func(d *schemas.Decision) bool {
 		return o.ledger.fold.View().MayBeClosed(d.Rule, d.RuleVersion, d.Caller.ID)
@@ -261,7 +264,7 @@ func (o *Owner) Stats() OwnerStats {
 		Partition: o.config.Fold.Partition, State: o.ledger.current(), Next: o.Next(), End: max(o.ledger.end.Load(), o.Next()), Committed: o.ledger.durable.Load(),
 		Fold: *o.ledger.stats.Load(), Publish: o.publisher.numbers.stats(), Snapshots: o.snapshots.writer.Cycles(),
 		SnapshotAge: o.snapshots.age(time.Now()), Restore: time.Duration(o.ledger.restored.Load()),
-		Unshown: o.rejects.dropped.Load(), Ahead: o.ahead.Load(), Commits: o.ledger.took.Snapshot(),
+		Unshown: o.rejects.dropped.Load(), Ahead: o.ahead.Load(), OtherLogs: o.ledger.otherLogs.Load(), Commits: o.ledger.took.Snapshot(),
 		Control: o.controls.counters.stats(o.ledger.control.Load()), Events: o.ledger.events.Stats(),
 	}
 }

@@ -44,8 +44,7 @@ type recovery struct {
 type counts struct {
 	from    int64        // the first offset of requests[p] to fold
 	reach   int64        // the newest offset of requests[p] that any row is as of
-	tail    int64        // the last record before from that is counted, …
-	crc     uint32       // … and its checksum
+	tail    kafkaio.Tail // the last record that is counted
 	mark    control.Mark // the last place before from
 	placed  int64        // the offset of the control topic behind the last place that any row has
 	rulesID uint64       // the rules by which they were counted
@@ -84,7 +83,7 @@ func (r *recovery) fittingStore(ctx context.Context) (order *reading, stale bool
 		return nil, false, fmt.Errorf("%w: there are none", errNoCounts)
 	}
 	failpoint.Here(failpoint.Verifying)
-	c := counts{at.Next, at.Next, at.TailOffset, at.TailCRC, control.Mark{Placed: at.Placed, Epoch: at.Epoch}, at.Placed, at.RulesID}
+	c := counts{at.Next, at.Next, r.ledger.tail, control.Mark{Placed: at.Placed, Epoch: at.Epoch}, at.Placed, at.RulesID}
 	if r.away {
 		if err := r.ofThisLog(ctx, &c); !errors.Is(err, errNoCounts) {
 			return nil, false, err
@@ -118,30 +117,18 @@ func (r *recovery) fits(ctx context.Context, c *counts) (*reading, error) {
 
 // ofThisLog asks the first question: are the counts of this log?
 func (r *recovery) ofThisLog(ctx context.Context, c *counts) error {
-	start, end, err := r.requests().Range(ctx)
-	switch {
-	case err != nil:
-		return err
-	case c.reach > end:
-		return fmt.Errorf("%w: they reach up to offset %d, and the log ends at %d: %w", errNoCounts, c.reach, end, kafkaio.ErrTruncated)
-	case c.tail < start || c.tail >= c.from:
-		return nil // the record cannot be compared, and nothing else speaks against the counts
+	_, end, err := r.requests().Range(ctx)
+	if err == nil && c.reach > end {
+		err = fmt.Errorf("%w: the counts reach up to offset %d, and the log ends at %d", kafkaio.ErrTruncated, c.reach, end)
 	}
-	cursor := r.requests()
-	cursor.MoveTo(c.tail)
-	same := false
-	err = cursor.Scan(ctx, c.tail+1, func(b *kafkaio.Batch) error {
-		for i := range b.Records {
-			record := fold.Record{Value: b.Records[i].Value}
-			same = b.Records[i].Offset == c.tail && record.Checksum() == c.crc
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, kafkaio.ErrTruncated) || same {
-		return err
+	if err == nil {
+		err = r.requests().Verify(ctx, c.tail)
 	}
-	r.beat.Events = 0 // the heartbeat is about the other log
-	return fmt.Errorf("%w: offset %d: %w", errNoCounts, c.tail, errOtherLog)
+	if errors.Is(err, kafkaio.ErrTruncated) {
+		r.beat.Events = 0 // the heartbeat is about the other log
+		return fmt.Errorf("%w: %w: %w", errNoCounts, errOtherLog, err)
+	}
+	return err
 }
 
 // requests returns a cursor on requests[p] that is independent of the fetcher.
@@ -182,7 +169,7 @@ func (r *recovery) fittingSnapshot(ctx context.Context) (*snapshot.Snapshot, *re
 	}
 	b := s.Begin
 	order, err := r.fits(ctx, &counts{
-		b.GetOffset(), s.Last, b.GetTailOffset(), b.GetTailCrc(), control.Mark{Placed: b.GetPlaced(), Epoch: b.GetPlacedEpoch()}, s.Placed, b.GetRulesId(),
+		b.GetOffset(), s.Last, s.Tail, control.Mark{Placed: b.GetPlaced(), Epoch: b.GetPlacedEpoch()}, s.Placed, b.GetRulesId(),
 	})
 	if errors.Is(err, errNoCounts) {
 		r.ledger.logger.Warn("the last snapshot cannot be used", "error", err)
@@ -253,7 +240,7 @@ func (r *recovery) startFromSnapshot(ctx context.Context, s *snapshot.Snapshot, 
 	s.Senders = nil
 	l.fold.Resume(b.GetLogTime())
 	l.next.Store(b.GetOffset())
-	l.tailOffset, l.tailCRC = b.GetTailOffset(), b.GetTailCrc()
+	l.tail = kafkaio.Tail{Offset: b.GetTailOffset(), CRC: b.GetTailCrc()}
 	l.placed = control.Mark{Placed: b.GetPlaced(), Epoch: b.GetPlacedEpoch()}
 	l.setRulesFrom(b.GetRulesFrom())
 	r.snapshot, l.partial = s, true

@@ -92,7 +92,7 @@ func (s *snapshotter) begin(now time.Time) {
 	}
 	s.writer.Start(snapshot.Piece{
 		Begin: &pb.StateBegin{
-			Offset: next, LogTime: l.fold.LogTime(), TailOffset: l.tailOffset, TailCrc: l.tailCRC,
+			Offset: next, LogTime: l.fold.LogTime(), TailOffset: l.tail.Offset, TailCrc: l.tail.CRC,
 			RulesId: l.fold.Rules().ID(), RulesFrom: l.rulesFrom, Placed: s.placed, PlacedEpoch: l.placed.Epoch, Rules: text,
 		},
 		Senders: senders, Rows: losses, Next: next, Placed: s.placed,
@@ -111,7 +111,7 @@ func (s *snapshotter) writePiece(rows int) {
 		s.ledger.describe(byMessage)
 		s.announcement.ends(s.ledger.events.Newest())
 	}
-	s.writer.Start(snapshot.Piece{Rows: piece, Next: next, Placed: placed, End: !more})
+	s.writer.Start(snapshot.Piece{Rows: piece, Next: next, Placed: placed, End: !more, Tail: s.ledger.tail})
 }
 
 // beginAnew ends the cycle under way, and makes the next step begin another.

@@ -26,6 +26,7 @@ type OwnerStats struct {
 	// made. It is 0 for an owner that writes no snapshots.
 	SnapshotAge time.Duration
 	Restore     time.Duration // from opening the store until the owner decided, of its last start; 0 until then
+	OtherLogs   uint64        // how often the log turned out not to be the one that was counted since the Analyzer got the partition
 	Ahead       uint64        // frames of producers whose clocks are more than kafkaio.MaxAhead ahead of their messages' times
 	Unshown     uint64        // refused records that were dropped instead of written to the topic of rejects
 }

@@ -34,7 +34,7 @@ func observed(bounds []float64, values ...float64) histogram.Snapshot {
 
 // full is an owner about which there is everything to say, each number another.
 func full() analyzer.OwnerStats {
-	s := analyzer.OwnerStats{Partition: 3, State: analyzer.Running, Next: 101, Committed: 102, Snapshots: 103, Unshown: 104, Ahead: 106}
+	s := analyzer.OwnerStats{Partition: 3, State: analyzer.Running, Next: 101, Committed: 102, Snapshots: 103, Unshown: 104, Ahead: 106, OtherLogs: 107}
 	s.Fold.Frames, s.Fold.Entries, s.Fold.Requests, s.Fold.Duplicate, s.Fold.TooOld, s.Fold.Gaps = 1, 2, 3, 4, 5, 6
 	s.Fold.Lost, s.Fold.Late, s.Fold.Displaced, s.Fold.Waiting, s.Fold.Closes, s.Fold.Warnings = 7, 8, 9, 10, 11, 12
 	s.Fold.Overshoot, s.Fold.Rows, s.Fold.Senders = 0.125, 14, 15

@@ -34,6 +34,8 @@ func counterNumbers() metric.Numbers[stats] {
 			func(s *stats) uint64 { return s.Unshown }),
 		counter("lost_records_total", "Records that the log no longer held when they were to be counted.",
 			func(s *stats) uint64 { return s.Fold.Lost }),
+		counter("other_logs_total", "How often the log turned out not to be the one that was counted: a new leader lacked records, or the topic was made anew.",
+			func(s *stats) uint64 { return s.OtherLogs }),
 		counter("late_weight_total", "Weight that came after its window had passed.",
 			func(s *stats) uint64 { return s.Fold.Late }),
 		counter("ahead_frames_total", "Frames of servers whose clocks are more than 2 s ahead of the brokers' (LogAppendTime).",

@@ -179,7 +179,7 @@ func (a *audit) foldBatch(b *kafkaio.Batch) error {
 	}
 	for i := range b.Records {
 		r := fold.Record{Offset: b.Records[i].Offset, Time: b.Records[i].Time, Value: b.Records[i].Value}
-		if r.Offset == a.at.TailOffset && r.Checksum() != a.at.TailCRC {
+		if r.Offset == a.at.TailOffset && b.Records[i].Tail().CRC != a.at.TailCRC {
 			return fmt.Errorf("%w: offset %d, the last that was counted, is another record", ErrOtherLog, r.Offset)
 		}
 		a.foldRecord(r)

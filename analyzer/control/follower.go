@@ -13,14 +13,12 @@ import (
 // any goroutine.
 type Follower struct {
 	topic   Topic
-	log     kafkaio.Fetcher
 	logger  *slog.Logger
 	cursor  *kafkaio.Cursor
 	batches chan Batch
 	trouble atomic.Pointer[error]
 	end     atomic.Int64
 	again   atomic.Uint64
-	tail    Tail // the last record that was read of the topic
 }
 
 // Status says how far a Follower is.
@@ -38,9 +36,9 @@ func NewFollower(log kafkaio.Fetcher, t Topic, offset int64, logger *slog.Logger
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	f := &Follower{topic: t, log: log, logger: logger.With("topic", t.name), batches: make(chan Batch, 1)}
+	f := &Follower{topic: t, logger: logger.With("topic", t.name), batches: make(chan Batch, 1)}
 	f.cursor = kafkaio.NewCursor(log, kafkaio.CursorConfig{
-		Topic: t.name, Offset: offset, MaxBytes: fetchBytes, SameTopic: true, Retry: f.retry,
+		Topic: t.name, Offset: offset, MaxBytes: fetchBytes, Retry: f.retry,
 	})
 	return f
 }
@@ -81,13 +79,6 @@ func (f *Follower) Run(ctx context.Context) {
 		if err != nil {
 			continue // ctx has ended
 		}
-		if err := f.verify(ctx, &b); errors.Is(err, ErrOtherTopic) {
-			f.startAgain(err)
-			again = true
-			continue
-		} else if err != nil {
-			continue // ctx has ended
-		}
 		if f.trouble.Swap(nil) != nil {
 			f.logger.Info("what people have decided by hand can be read again")
 		}
@@ -96,9 +87,6 @@ func (f *Follower) Run(ctx context.Context) {
 			continue
 		}
 		out := f.topic.read(&b)
-		if len(b.Records) > 0 {
-			f.tail = TailOf(&b)
-		}
 		if out.First = first; first == kafkaio.Earliest {
 			out.First = start(&b)
 		}
@@ -115,17 +103,7 @@ func (f *Follower) Run(ctx context.Context) {
 func (f *Follower) startAgain(why error) {
 	f.logger.Error("the topic of control was made anew, or has lost records: reading all of it once more", "error", why)
 	f.again.Add(1)
-	f.tail = Tail{}
 	f.cursor.MoveTo(kafkaio.Earliest)
-}
-
-// verify checks that a fetched batch is of the topic whose last record is known, before the batch is used. The error is ErrOtherTopic, or
-// that of ctx.
-func (f *Follower) verify(ctx context.Context, b *kafkaio.Batch) error {
-	if len(b.Records) == 0 && len(b.Skipped) == 0 {
-		return nil
-	}
-	return Verify(ctx, f.log, f.topic.name, f.tail)
 }
 
 // start returns the first offset of a batch that was fetched from the start of the topic.

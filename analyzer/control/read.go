@@ -20,7 +20,7 @@ type Mark struct {
 // that place, because it was made anew or has lost its end. The order is then that of the whole topic, as for the zero mark. While the
 // topic is away, retry decides whether Read tries again.
 func Read(ctx context.Context, log kafkaio.Fetcher, t Topic, at Mark, retry kafkaio.Retry) (o *Order, skipped Skipped, found bool, err error) {
-	cursor := kafkaio.NewCursor(log, kafkaio.CursorConfig{Topic: t.name, MaxBytes: fetchBytes, SameTopic: true, Retry: retry})
+	cursor := kafkaio.NewCursor(log, kafkaio.CursorConfig{Topic: t.name, MaxBytes: fetchBytes, Retry: retry})
 	_, end, err := cursor.Range(ctx)
 	if err != nil {
 		return nil, skipped, false, err
@@ -48,10 +48,13 @@ func Read(ctx context.Context, log kafkaio.Fetcher, t Topic, at Mark, retry kafk
 	return o, skipped, found, err
 }
 
+// recordBytes is how much is fetched to read one record. Brokers return the whole batch that holds the record, however long it is.
+const recordBytes = 4 << 10
+
 // recordAt returns the record at an offset of the topic; the zero value if none can be read there.
 func recordAt(ctx context.Context, log kafkaio.Fetcher, topic string, offset int64, retry kafkaio.Retry) (found Record, err error) {
 	cursor := kafkaio.NewCursor(log, kafkaio.CursorConfig{
-		Topic: topic, Offset: offset, MaxWait: -1, MaxBytes: verifyBytes, SameTopic: true, Retry: retry,
+		Topic: topic, Offset: offset, MaxWait: -1, MaxBytes: recordBytes, Retry: retry,
 	})
 	b, err := cursor.Next(ctx)
 	if errors.Is(err, kafkaio.ErrTruncated) {

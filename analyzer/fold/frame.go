@@ -2,7 +2,6 @@ package fold
 
 import (
 	"errors"
-	"hash/crc32"
 	"math"
 	"time"
 
@@ -15,9 +14,6 @@ type Record struct {
 	Time   int64 // Unix nanoseconds: the message's time. No entry of it counts as later
 	Value  []byte
 }
-
-// Checksum returns the CRC-32C of the record's value, by which a checkpoint or snapshot knows the last record it counts.
-func (r *Record) Checksum() uint32 { return crc32.Checksum(r.Value, crc32.MakeTable(crc32.Castagnoli)) }
 
 // Frame folds one record. If a record cannot be read, or is not for this partition, Frame refuses all of it, counts it by reason, and
 // returns the reason as an error. The fold stays usable, and nothing of the record is counted. A duplicate is no error.

@@ -35,7 +35,7 @@ func (r *reader) run(ctx context.Context, committed int64) {
 	}
 	cursor := kafkaio.NewCursor(r.c.Fetcher, kafkaio.CursorConfig{
 		Topic: r.c.Topic, Partition: r.partition, Offset: from, MaxWait: fetchWait, MaxBytes: fetchBytes,
-		SameTopic: true, Retry: kafkaio.Always, Logger: r.logger(),
+		Retry: kafkaio.Always, Logger: r.logger(),
 	})
 	for {
 		b, err := cursor.Next(ctx)

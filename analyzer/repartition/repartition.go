@@ -55,8 +55,8 @@ func (r *Repartitioner) Behind() int64 {
 // Run reads all partitions until ctx ends, or without Config.Follow until everything is written that was there at the
 // start. It waits for as long as the brokers are away.
 //
-// Errors: kafkaio.ErrTruncated and kafkaio.ErrTopicAway where the topic is no longer the one that was read, and
-// what the brokers answer that is not temporary.
+// Errors: kafkaio.ErrTruncated where the topic is no longer the one that was read, and what the brokers answer that is not
+// temporary.
 func (r *Repartitioner) Run(ctx context.Context) error {
 	if r.config.From == r.config.To || r.config.Targets < 1 {
 		return fmt.Errorf("repartition %s to %d partitions of %s: want another topic, and at least one", r.config.From, r.config.Targets, r.config.To)

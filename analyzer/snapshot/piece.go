@@ -15,9 +15,10 @@ type Piece struct {
 	Begin   *pb.StateBegin // begins a cycle; without its senders
 	Senders []fold.Sender
 	Rows    []rows.Change
-	Next    int64 // the offset of requests[p] that the rows are as of, …
-	Placed  int64 // … and the offset of the control topic behind the last place
-	End     bool  // ends the cycle
+	Next    int64        // the offset of requests[p] that the rows are as of, …
+	Placed  int64        // … and the offset of the control topic behind the last place
+	End     bool         // ends the cycle
+	Tail    kafkaio.Tail // with End: the last record before Next
 }
 
 // maxSenders bounds the senders of one begin, so that they take less than 256 KiB. The text of the rules comes in addition.
@@ -51,8 +52,10 @@ func (p *Piece) records(epoch, cycle uint64) []*pb.StateRecord {
 	return list
 }
 
-func endRecord(epoch, cycle uint64, rows, from int64) *pb.StateRecord {
-	return &pb.StateRecord{Record: &pb.StateRecord_End{End: &pb.StateEnd{Epoch: epoch, Cycle: cycle, Rows: rows, From: from}}}
+func endRecord(epoch, cycle uint64, rows, from int64, tail kafkaio.Tail) *pb.StateRecord {
+	return &pb.StateRecord{Record: &pb.StateRecord_End{End: &pb.StateEnd{
+		Epoch: epoch, Cycle: cycle, Rows: rows, From: from, TailOffset: tail.Offset, TailCrc: tail.CRC,
+	}}}
 }
 
 // encodeSender turns a sender into a row of a begin; decodeSender undoes it.

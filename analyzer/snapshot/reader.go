@@ -34,7 +34,7 @@ func NewReader(log kafkaio.Fetcher, topic string, partition int, retry kafkaio.R
 		logger = slog.New(slog.DiscardHandler)
 	}
 	return &Reader{log, kafkaio.CursorConfig{
-		Topic: topic, Partition: partition, MaxBytes: 1 << 20, SameTopic: true, Retry: retry, Logger: logger,
+		Topic: topic, Partition: partition, MaxBytes: 1 << 20, Retry: retry, Logger: logger,
 	}}
 }
 

@@ -7,15 +7,17 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/schemas/pb"
+	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
 // Snapshot is a complete cycle of state[p]. Reader.EachRow reads its rows again, so that a table of them need not be in memory twice.
 type Snapshot struct {
 	Begin   *pb.StateBegin // without senders
 	Senders []fold.Sender
-	Last    int64 // the newest offset of requests[p] that any row is as of, …
-	Placed  int64 // … and the offset of the control topic behind the last place
-	Rows    int64 // how many rows it has
+	Tail    kafkaio.Tail // the last record of requests[p] that any row counts
+	Last    int64        // the newest offset of requests[p] that any row is as of, …
+	Placed  int64        // … and the offset of the control topic behind the last place
+	Rows    int64        // how many rows it has
 
 	from int64 // offset in state[p] of its begin
 	end  int64 // offset in state[p] behind its end
@@ -107,6 +109,7 @@ func (f *finder) take(offset int64, rec *pb.StateRecord) {
 	case *pb.StateRecord_End:
 		if f.inCycle(m.End) {
 			f.ended, f.end = true, offset+1
+			f.Tail = kafkaio.Tail{Offset: m.End.GetTailOffset(), CRC: m.End.GetTailCrc()}
 			f.err = f.missing(m.End)
 		}
 	}

@@ -57,7 +57,7 @@ func (l stateLog) row(epoch, cycle uint64, next int64, key string) {
 
 func (l stateLog) end(epoch, cycle uint64, rows, from int64) {
 	l.t.Helper()
-	l.add(endRecord(epoch, cycle, rows, from))
+	l.add(endRecord(epoch, cycle, rows, from, kafkaio.Tail{Offset: 7, CRC: 8}))
 }
 
 // rows returns the snapshot's rows as a reader gets them.

@@ -132,7 +132,7 @@ func (w *Writer) write(ctx context.Context, p Piece) error {
 	if !p.End {
 		return nil
 	}
-	if _, err := w.append(ctx, []*pb.StateRecord{endRecord(w.epoch, w.cycle, w.rows, w.from)}); err != nil {
+	if _, err := w.append(ctx, []*pb.StateRecord{endRecord(w.epoch, w.cycle, w.rows, w.from, p.Tail)}); err != nil {
 		return err
 	}
 	failpoint.Here(failpoint.SnapshotEnded)

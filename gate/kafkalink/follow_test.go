@@ -156,7 +156,7 @@ func TestFollowGoesOn(t *testing.T) {
 		heir.decide("d", time.Hour)
 		k.SetFault(nil)
 		pass(time.Minute)
-		d.want(t, "the new owner is believed as soon as it says so", "1 fenced", "beat 6.2", "d")
+		d.want(t, "the partition has another record in the place of the last one read, and is read again", "restarted 0", "c", "beat 6.2", "d")
 		k.Create(3, "floodgate.decisions")
 		pass(watchInterval + time.Minute)
 		got := d.take()

@@ -73,7 +73,7 @@ func (r *reader) run(ctx context.Context) error {
 
 // failure returns err, or nil if it says that the place was lost: Kafka can be reached then.
 func (r *reader) failure(err error) error {
-	if errors.Is(err, kafkaio.ErrTruncated) || errors.Is(err, kafkaio.ErrTopicAway) || errors.Is(err, decisions.ErrMoved) {
+	if errors.Is(err, kafkaio.ErrTruncated) || errors.Is(err, decisions.ErrMoved) {
 		return nil
 	}
 	return err

@@ -1000,7 +1000,7 @@ type StateBegin struct {
 	LogTime int64 `protobuf:"fixed64,9,opt,name=log_time,json=logTime,proto3" json:"log_time,omitempty"`
 	// The last record folded before offset, …
 	TailOffset int64 `protobuf:"varint,10,opt,name=tail_offset,json=tailOffset,proto3" json:"tail_offset,omitempty"`
-	// … and the CRC-32C of its value: a log that was made anew has another there.
+	// … and the CRC-32C of its time, key and value: a log that was made anew has another there.
 	TailCrc uint32 `protobuf:"fixed32,11,opt,name=tail_crc,json=tailCrc,proto3" json:"tail_crc,omitempty"`
 	// The offset of the control topic behind the last place that was applied as of offset; 0 if there was none. …
 	Placed int64 `protobuf:"varint,12,opt,name=placed,proto3" json:"placed,omitempty"`
@@ -1439,7 +1439,11 @@ type StateEnd struct {
 	// How many rows the cycle has.
 	Rows int64 `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
 	// Offset in this partition of its first begin.
-	From          int64 `protobuf:"varint,4,opt,name=from,proto3" json:"from,omitempty"`
+	From int64 `protobuf:"varint,4,opt,name=from,proto3" json:"from,omitempty"`
+	// The last record of the requests partition that any row counts, …
+	TailOffset int64 `protobuf:"varint,5,opt,name=tail_offset,json=tailOffset,proto3" json:"tail_offset,omitempty"`
+	// … and its checksum, as in the begin.
+	TailCrc       uint32 `protobuf:"fixed32,6,opt,name=tail_crc,json=tailCrc,proto3" json:"tail_crc,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1498,6 +1502,20 @@ func (x *StateEnd) GetRows() int64 {
 func (x *StateEnd) GetFrom() int64 {
 	if x != nil {
 		return x.From
+	}
+	return 0
+}
+
+func (x *StateEnd) GetTailOffset() int64 {
+	if x != nil {
+		return x.TailOffset
+	}
+	return 0
+}
+
+func (x *StateEnd) GetTailCrc() uint32 {
+	if x != nil {
+		return x.TailCrc
 	}
 	return 0
 }
@@ -1620,12 +1638,15 @@ const file_floodgate_proto_rawDesc = "" +
 	"\x04next\x18\x03 \x01(\x03R\x04next\x12\x10\n" +
 	"\x03key\x18\x04 \x01(\fR\x03key\x12\x14\n" +
 	"\x05value\x18\x05 \x01(\fR\x05value\x12\x16\n" +
-	"\x06placed\x18\x06 \x01(\x03R\x06placed\"^\n" +
+	"\x06placed\x18\x06 \x01(\x03R\x06placed\"\x9a\x01\n" +
 	"\bStateEnd\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
 	"\x05cycle\x18\x02 \x01(\x04R\x05cycle\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\x03R\x04rows\x12\x12\n" +
-	"\x04from\x18\x04 \x01(\x03R\x04from*?\n" +
+	"\x04from\x18\x04 \x01(\x03R\x04from\x12\x1f\n" +
+	"\vtail_offset\x18\x05 \x01(\x03R\n" +
+	"tailOffset\x12\x19\n" +
+	"\btail_crc\x18\x06 \x01(\aR\atailCrc*?\n" +
 	"\x04Mode\x12\x14\n" +
 	"\x10MODE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fMODE_ENFORCE\x10\x01\x12\x0f\n" +

@@ -58,8 +58,8 @@ func validateState(r *StateRecord) error {
 			return fmt.Errorf("%w: got a row of key %q as of %d, place %d", ErrBounds, m.Row.GetKey(), m.Row.GetNext(), m.Row.GetPlaced())
 		}
 	case *StateRecord_End:
-		if m.End.GetRows() < 0 || m.End.GetFrom() < 0 {
-			return fmt.Errorf("%w: got an end of %d rows from %d", ErrBounds, m.End.GetRows(), m.End.GetFrom())
+		if m.End.GetRows() < 0 || m.End.GetFrom() < 0 || m.End.GetTailOffset() < 0 {
+			return fmt.Errorf("%w: got an end of %d rows from %d, tail %d", ErrBounds, m.End.GetRows(), m.End.GetFrom(), m.End.GetTailOffset())
 		}
 	default:
 		return ErrUnknown

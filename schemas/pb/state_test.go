@@ -24,7 +24,7 @@ func stateRecords() map[string]*StateRecord {
 		"the first begin":   {Record: &StateRecord_Begin{Begin: &StateBegin{Parts: 1}}},
 		"row":               {Record: &StateRecord_Row{Row: &StateRow{Epoch: 7, Cycle: 3, Next: 101, Key: []byte("wr\x00key:a"), Value: []byte{1}, Placed: math.MaxInt64}}},
 		"a row that went":   {Record: &StateRecord_Row{Row: &StateRow{Next: math.MaxInt64, Key: []byte{0}}}},
-		"end":               {Record: &StateRecord_End{End: &StateEnd{Epoch: 7, Cycle: 3, Rows: 2, From: 12}}},
+		"end":               {Record: &StateRecord_End{End: &StateEnd{Epoch: 7, Cycle: 3, Rows: 2, From: 12, TailOffset: 99, TailCrc: math.MaxUint32}}},
 		"an end of nothing": {Record: &StateRecord_End{End: &StateEnd{}}},
 	}
 }
@@ -66,6 +66,7 @@ func TestStateRecordsThatAreRefused(t *testing.T) {
 		"a row before the log":       {&StateRecord{Record: &StateRecord_Row{Row: &StateRow{Key: []byte{1}, Next: -1}}}, ErrBounds},
 		"an end of fewer than none":  {&StateRecord{Record: &StateRecord_End{End: &StateEnd{Rows: -1}}}, ErrBounds},
 		"an end from nowhere":        {&StateRecord{Record: &StateRecord_End{End: &StateEnd{From: -1}}}, ErrBounds},
+		"a last tail before the log": {&StateRecord{Record: &StateRecord_End{End: &StateEnd{TailOffset: -1}}}, ErrBounds},
 		"a begin before its place":   {begin(&StateBegin{Parts: 1, Placed: -1}), ErrBounds},
 		"a row before its place":     {&StateRecord{Record: &StateRecord_Row{Row: &StateRow{Key: []byte{1}, Placed: -1}}}, ErrBounds},
 		"a row that fits no message": {&StateRecord{Record: &StateRecord_Row{Row: &StateRow{Key: []byte{1}, Value: make([]byte, MaxState)}}}, ErrBounds},

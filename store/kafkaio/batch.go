@@ -15,6 +15,7 @@ import (
 // within records zigzag varints.
 const (
 	batchLengthAt = 8
+	batchEpochAt  = 12
 	batchMagicAt  = 16
 	batchCRCAt    = 17
 	batchAttrsAt  = 21
@@ -104,7 +105,7 @@ func (f batchFields) put(b []byte) {
 	be := binary.BigEndian
 	be.PutUint64(b[0:], 0)
 	be.PutUint32(b[batchLengthAt:], uint32(len(b)-batchPrefix))
-	be.PutUint32(b[12:], math.MaxUint32)
+	be.PutUint32(b[batchEpochAt:], math.MaxUint32)
 	b[batchMagicAt] = 2
 	be.PutUint16(b[batchAttrsAt:], uint16(f.attrs))
 	be.PutUint32(b[23:], uint32(f.lastDelta))

@@ -23,12 +23,11 @@ const (
 
 // Errors of a Cursor. Test with errors.Is.
 var (
-	// ErrTruncated says that the partition ends before the offset of the Cursor, or before the offset that Scan must reach: its
-	// last records were removed, or the topic was deleted and created again. The error is also a *RangeError where a broker
+	// ErrTruncated says that the partition has lost records that were there before: it ends before the offset of the Cursor, or
+	// before the offset that Scan must reach, or has another record in the place of the last one that was read. A new leader did
+	// not have its last records, or the topic was deleted and created again. The error is also a *RangeError where a broker
 	// refused the offset.
-	ErrTruncated = errors.New("partition ends before the offset to read")
-	// ErrTopicAway says that the topic was missing and exists again. It may be another topic of the same name.
-	ErrTopicAway = errors.New("topic was missing for a while")
+	ErrTruncated = errors.New("partition has lost records that it had before")
 )
 
 // CursorConfig says what a Cursor reads, and how. Topic is needed.
@@ -38,15 +37,13 @@ type CursorConfig struct {
 	Offset    int64         // of the first record wanted, or Earliest
 	MaxWait   time.Duration // how long Next waits for a record; 0 is DefaultMaxWait, less than 0 is not at all
 	MaxBytes  int           // as in FetchRequest
+	Tail      Tail          // a record before Offset that the caller has read; the zero value is none
 
 	// CorruptTries is how often a corrupt batch is fetched before the Cursor passes over it, because bits may also flip on
 	// the network. 0 is DefaultCorruptTries.
 	CorruptTries int
-	// SameTopic is for readers that cannot verify what they have read before: a topic that was missing and exists again
-	// counts as the same topic. Otherwise Next returns ErrTopicAway once.
-	SameTopic bool
-	// Retry decides what follows a failed attempt; nil is Temporary. The Cursor itself decides about ErrTruncated,
-	// ErrTopicAway and corrupt batches.
+	// Retry decides what follows a failed attempt; nil is Temporary. The Cursor itself decides about ErrTruncated and corrupt
+	// batches.
 	Retry Retry
 	// Logger logs the first failed attempt of a call, and each tenth. Nil logs nothing.
 	Logger *slog.Logger
@@ -62,8 +59,8 @@ type Cursor struct {
 	log     Fetcher
 	config  CursorConfig
 	next    int64
-	away    bool // the topic was missing since the last batch
-	corrupt int  // successive fetches that were corrupt
+	witness witness
+	corrupt int // successive fetches that were corrupt
 	err     error
 }
 
@@ -79,24 +76,24 @@ func NewCursor(log Fetcher, c CursorConfig) *Cursor {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	c.Logger = c.Logger.With("topic", c.Topic, "partition", c.Partition)
-	return &Cursor{log: log, config: c, next: max(c.Offset, Earliest)}
+	return &Cursor{log: log, config: c, next: max(c.Offset, Earliest), witness: newWitness(c.Tail)}
 }
 
 // Offset returns the offset of the next record to read: everything before it was returned, or is in Skipped. A Cursor that
 // begins at Earliest returns Earliest until its first answer from the partition.
 func (c *Cursor) Offset() int64 { return c.next }
 
-// MoveTo makes the Cursor continue at another offset, or at Earliest.
+// MoveTo makes the Cursor continue at another offset, or at Earliest, of the same log.
 func (c *Cursor) MoveTo(offset int64) {
-	c.next, c.away, c.corrupt = max(offset, Earliest), false, 0
+	c.next, c.corrupt = max(offset, Earliest), 0
 }
 
 // Next returns the next records, and the stretches before or behind them that had to be skipped. It waits for a record for
 // at most CursorConfig.MaxWait. At the end of the partition it returns an empty Batch, whose Next is the Cursor's offset.
 // If an attempt fails it tries again, as CursorConfig.Retry says, until ctx ends.
 //
-// Errors: ErrTruncated, ErrTopicAway, that of ctx, or the last one of Fetch if Retry wants no other attempt. After an error
-// the Cursor has the same offset as before. After ErrTopicAway, the next call reads the topic that exists then.
+// Errors: ErrTruncated, that of ctx, or the last one of Fetch if Retry wants no other attempt. After an error the Cursor has
+// the same offset as before. After ErrTruncated it has forgotten what it has read: the next call reads the log that exists then.
 func (c *Cursor) Next(ctx context.Context) (Batch, error) {
 	a := newAttempts(c.retry, c.config.Logger, "read")
 	for {
@@ -106,6 +103,7 @@ func (c *Cursor) Next(ctx context.Context) (Batch, error) {
 			c.next = max(c.next, b.Next)
 			return b, nil
 		}
+		c.witness.doubt = true
 		if err := a.again(ctx, err); err != nil {
 			return Batch{}, err
 		}
@@ -115,7 +113,7 @@ func (c *Cursor) Next(ctx context.Context) (Batch, error) {
 // retry asks CursorConfig.Retry, except about the errors that the Cursor decides about itself.
 func (c *Cursor) retry(err error) bool {
 	switch {
-	case errors.Is(err, ErrTruncated), errors.Is(err, ErrTopicAway):
+	case errors.Is(err, ErrTruncated):
 		return false
 	case errors.Is(err, ErrCorrupt):
 		return true // until fetch passes over it
@@ -134,10 +132,14 @@ func (c *Cursor) fetch(ctx context.Context) (Batch, error) {
 		}
 		c.next = start
 	}
+	c.witness.asks(time.Now())
 	b, err := c.log.Fetch(ctx, FetchRequest{
 		Topic: c.config.Topic, Partition: c.config.Partition, Offset: c.next,
 		MaxWait: max(c.config.MaxWait, 0), MinBytes: 1, MaxBytes: c.config.MaxBytes,
 	})
+	if err == nil {
+		err = c.verify(ctx, &b)
+	}
 	outside, isOutside := errors.AsType[*RangeError](err)
 	corrupt, isCorrupt := errors.AsType[*CorruptError](err)
 	if isCorrupt {
@@ -145,16 +147,13 @@ func (c *Cursor) fetch(ctx context.Context) (Batch, error) {
 	} else if err == nil || isOutside {
 		c.corrupt = 0
 	}
-	if errors.Is(err, ErrNoTopic) && c.next > 0 && !c.config.SameTopic {
-		c.away = true
-	}
-	switch there := err == nil || isOutside || isCorrupt; {
-	case c.away && there:
-		c.away = false
-		return Batch{}, fmt.Errorf("%w: %s, partition %d, at offset %d", ErrTopicAway, c.config.Topic, c.config.Partition, c.next)
+	switch {
+	case errors.Is(err, ErrTruncated):
+		return Batch{}, err
 	case isOutside && c.next < outside.Start:
 		return c.skip(outside.Start-1, SkipLost, err, outside.End), nil
 	case isOutside:
+		c.witness = witness{}
 		return Batch{}, fmt.Errorf("%w: %w", ErrTruncated, err)
 	case isCorrupt && c.corrupt >= c.config.CorruptTries:
 		return c.passOver(ctx, corrupt, err)

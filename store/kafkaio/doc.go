@@ -22,10 +22,9 @@
 //   - Records that the partition no longer holds are skipped, and are in Batch.Skipped as SkipLost.
 //   - A corrupt batch is fetched CursorConfig.CorruptTries times, then skipped as SkipCorrupt: MaxCorrupt offsets at most, and
 //     none beyond the end of the partition.
-//   - A partition that ends before the offset to read is ErrTruncated: it is another log than before.
-//   - A topic that was missing and exists again is ErrTopicAway, because it may be a new topic of the same name.
-//     CursorConfig.SameTopic turns that off. A reader whose process stands still while its topic is deleted, made anew and
-//     filled beyond its offset has not seen that it was missing: it goes on in the new topic.
+//   - A partition that ends before the offset to read, or has another record in the place of the last one that was read, is
+//     ErrTruncated: it is another log than before. A Cursor fetches that record again when another leader has appended the next
+//     one (batches name the leader's epoch), after a failure, and after a pause (type witness says why that is enough).
 //   - CursorConfig.Retry says after which other errors a Cursor tries again: Temporary, Always, Never, or a function of the
 //     caller.
 //

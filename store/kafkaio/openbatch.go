@@ -83,6 +83,7 @@ func (o *openBatch) fill(b *Batch, budget int) (used int) {
 	if b.Records == nil {
 		b.Records = make([]Record, 0, min(int(o.left), len(o.buf)/7, budget/recordOverhead+1))
 	}
+	before := len(b.Records)
 	var r Record
 	for o.left > 0 && used < budget {
 		size, err := o.next(&r)
@@ -94,6 +95,12 @@ func (o *openBatch) fill(b *Batch, budget int) (used int) {
 			b.Next = r.Offset + 1
 			used += int(size)
 			o.shared = true
+		}
+	}
+	if len(b.Records) > before {
+		b.LastEpoch = o.epoch
+		if before == 0 {
+			b.FirstEpoch = o.epoch
 		}
 	}
 	if o.left == 0 {

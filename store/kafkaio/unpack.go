@@ -15,7 +15,12 @@ type Batch struct {
 	LogStart  int64  // the first offset that the partition still holds; -1 where the broker did not say
 	Skipped   []Skip // in offset order; usually empty
 
-	open *openBatch // the batch that Next is in the middle of; nil outside of the package
+	// FirstEpoch and LastEpoch are the epochs of the leaders that appended the first and the last of Records; 0 if there are
+	// none. No checksum covers them.
+	FirstEpoch, LastEpoch int32
+
+	open  *openBatch // the batch that Next is in the middle of; nil outside of the package
+	drops uint64     // how often the Client had dropped its connections
 }
 
 // Skip is a stretch of offsets, From to To inclusive, that was passed over.
@@ -96,6 +101,7 @@ func (b *Batch) corrupt(to int64, detail string) error {
 // header is what unpacking needs of a batch's header.
 type header struct {
 	base, last        int64 // offsets
+	epoch             int32 // of the leader that appended it
 	attrs             int16
 	count             int32
 	baseTime, maxTime int64
@@ -154,6 +160,7 @@ func (b *Batch) parseHeader(raw []byte) (header, error) {
 	}
 	h := header{
 		base:     int64(be.Uint64(raw)),
+		epoch:    int32(be.Uint32(raw[batchEpochAt:])),
 		attrs:    int16(be.Uint16(raw[batchAttrsAt:])),
 		baseTime: int64(be.Uint64(raw[27:])),
 		maxTime:  int64(be.Uint64(raw[35:])),

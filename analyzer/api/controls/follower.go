@@ -76,7 +76,7 @@ func (f *Follower) Run(ctx context.Context) error {
 		f.mu.Lock()
 		f.clear()
 		f.mu.Unlock()
-		if !errors.Is(err, kafkaio.ErrTruncated) && !errors.Is(err, kafkaio.ErrTopicAway) && !errors.Is(err, control.ErrOtherTopic) {
+		if !errors.Is(err, kafkaio.ErrTruncated) {
 			return fmt.Errorf("follow the control topic: %w", err)
 		}
 	}
@@ -92,18 +92,11 @@ func (f *Follower) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var tail control.Tail // the last record that was read
 	for {
 		f.reached(cursor.Offset(), end)
 		batch, err := cursor.Next(ctx)
 		if err != nil {
 			return err
-		}
-		if len(batch.Records) > 0 {
-			if err := control.Verify(ctx, f.config.Log, f.config.Topic, tail); err != nil {
-				return err
-			}
-			tail = control.TailOf(&batch)
 		}
 		f.apply(&batch)
 	}

@@ -175,7 +175,7 @@ func (t *Topic) partition(ctx context.Context, c *committer, partition int, comm
 	}
 	cursor := kafkaio.NewCursor(t.Fetcher, kafkaio.CursorConfig{
 		Topic: t.Name, Partition: partition, Offset: from, MaxWait: fetchWait, CorruptTries: corruptTries,
-		SameTopic: true, Retry: kafkaio.Always, Logger: t.Feed.c.Logger,
+		Retry: kafkaio.Always, Logger: t.Feed.c.Logger,
 	})
 	for {
 		b, err := cursor.Next(ctx)

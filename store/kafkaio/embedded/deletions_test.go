@@ -58,7 +58,7 @@ func deleteTopic(t *testing.T, config kafkaio.Config) {
 }
 
 // TestAReaderThatWaitsNoticesANewTopic: the topic is deleted, made anew at once, and filled beyond where the reader is. In whichever
-// part of its wait that meets a reader, it gets ErrTopicAway, and no record of the new topic before.
+// part of its wait that meets a reader, it gets ErrTruncated, and no record of the new topic before.
 func TestAReaderThatWaitsNoticesANewTopic(t *testing.T) {
 	for phase := time.Millisecond; phase < 2*kafkaio.DefaultMaxWait; phase += 37 * time.Millisecond {
 		synctest.Test(t, func(t *testing.T) {
@@ -88,8 +88,8 @@ func TestAReaderThatWaitsNoticesANewTopic(t *testing.T) {
 			if took := time.Since(began); took < embedded.DeletionTime || took > 2*embedded.DeletionTime {
 				t.Errorf("phase %v: the new topic took %v, want about %v", phase, took, embedded.DeletionTime)
 			}
-			if err := <-ended; !errors.Is(err, kafkaio.ErrTopicAway) {
-				t.Errorf("phase %v: got %v, want ErrTopicAway", phase, err)
+			if err := <-ended; !errors.Is(err, kafkaio.ErrTruncated) {
+				t.Errorf("phase %v: got %v, want ErrTruncated", phase, err)
 			}
 			synctest.Wait()
 			if !slices.Equal(values, []string{"0", "1", "2"}) {

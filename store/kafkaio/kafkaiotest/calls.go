@@ -5,6 +5,8 @@ import (
 	"math"
 	"time"
 
+	kafka "github.com/segmentio/kafka-go"
+
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
@@ -35,9 +37,13 @@ func (k *Kafka) Fetch(ctx context.Context, r kafkaio.FetchRequest) (kafkaio.Batc
 func (k *Kafka) poll(ctx context.Context, r kafkaio.FetchRequest) (kafkaio.Batch, error) {
 	over := time.NewTimer(max(r.MaxWait, 0))
 	defer over.Stop()
+	var waits *partition
 	for {
-		b, changed, err := k.read(r)
-		if err != nil || b.Next > r.Offset || r.MaxWait <= 0 {
+		b, p, changed, err := k.read(r)
+		if waits != nil && p != waits && err == nil {
+			return kafkaio.Batch{}, kafka.NotLeaderForPartition // as brokers answer when a topic was deleted, also if there is a new one
+		}
+		if waits = p; err != nil || b.Next > r.Offset || r.MaxWait <= 0 {
 			return b, err
 		}
 		select {
@@ -50,16 +56,16 @@ func (k *Kafka) poll(ctx context.Context, r kafkaio.FetchRequest) (kafkaio.Batch
 	}
 }
 
-// read returns the records that are there now, and a channel that is closed at the next change.
-func (k *Kafka) read(r kafkaio.FetchRequest) (kafkaio.Batch, <-chan struct{}, error) {
+// read returns the records that are there now, their partition, and a channel that is closed at the next change.
+func (k *Kafka) read(r kafkaio.FetchRequest) (kafkaio.Batch, *partition, <-chan struct{}, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_, p, err := k.find(r.Topic, r.Partition)
 	if err != nil {
-		return kafkaio.Batch{}, nil, err
+		return kafkaio.Batch{}, nil, nil, err
 	}
 	b, err := p.fetch(r, k.maxRecords)
-	return b, k.changed, err
+	return b, p, k.changed, err
 }
 
 // Produce does what kafkaio.Client.Produce does.

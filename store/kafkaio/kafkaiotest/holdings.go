@@ -55,9 +55,14 @@ func (k *Kafka) Trim(topic string, partition int, start int64) {
 	k.change(func() { k.mustPartition(topic, partition).trim(start) })
 }
 
-// Cut removes the records from offset end on, as happens when a broker becomes leader before it has copied them.
-func (k *Kafka) Cut(topic string, partition int, end int64) {
-	k.change(func() { k.mustPartition(topic, partition).cut(end) })
+// Cut removes the records from offset end on, as happens when a broker becomes leader before it has copied them. The messages are what
+// that leader appends before anybody fetches.
+func (k *Kafka) Cut(topic string, partition int, end int64, msgs ...kafkaio.Message) {
+	k.change(func() {
+		p := k.mustPartition(topic, partition)
+		p.cut(end)
+		p.append(msgs)
+	})
 }
 
 // Corruption is a batch that fails its checksum.

@@ -13,11 +13,12 @@ type partition struct {
 	records    []kafkaio.Record
 	skips      []kafkaio.Skip
 	corrupt    []Corruption // Fetches is how many still fail; less than 0 is all
+	elections  []int64      // the end of the log when leaders 1, 2, … were elected
 }
 
 func (p *partition) clone() *partition {
 	c := *p
-	c.records, c.skips, c.corrupt = slices.Clone(p.records), slices.Clone(p.skips), slices.Clone(p.corrupt)
+	c.records, c.skips, c.corrupt, c.elections = slices.Clone(p.records), slices.Clone(p.skips), slices.Clone(p.corrupt), slices.Clone(p.elections)
 	return &c
 }
 
@@ -56,6 +57,10 @@ func (p *partition) trim(start int64) {
 func (p *partition) cut(end int64) {
 	p.records = slices.Clone(p.records[:p.index(end)])
 	p.end = end
+	for i := range p.elections {
+		p.elections[i] = min(p.elections[i], end)
+	}
+	p.elections = append(p.elections, end)
 	p.skips = slices.DeleteFunc(p.skips, func(s kafkaio.Skip) bool { return s.From >= end })
 	for i := range p.skips {
 		p.skips[i].To = min(p.skips[i].To, end-1)
@@ -64,6 +69,11 @@ func (p *partition) cut(end int64) {
 	for i := range p.corrupt {
 		p.corrupt[i].To = min(p.corrupt[i].To, end-1)
 	}
+}
+
+// epoch returns the epoch of the leader that appended the record at an offset.
+func (p *partition) epoch(offset int64) int32 {
+	return int32(sort.Search(len(p.elections), func(i int) bool { return p.elections[i] > offset }))
 }
 
 // broken returns the corruption that the batch of an offset has, or nil.
@@ -120,6 +130,9 @@ func (p *partition) fetch(r kafkaio.FetchRequest, maxRecords int) (kafkaio.Batch
 		b.Records = append(b.Records, record)
 		b.Next = record.Offset + 1
 		i++
+	}
+	if n := len(b.Records); n > 0 {
+		b.FirstEpoch, b.LastEpoch = p.epoch(b.Records[0].Offset), p.epoch(b.Records[n-1].Offset)
 	}
 	return b, nil
 }

@@ -1,0 +1,122 @@
+package kafkaio
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"time"
+)
+
+// Tail identifies a log by a record that was read of it: nearly always the last one. The zero value is none.
+type Tail struct {
+	Offset int64
+	CRC    uint32 // CRC-32C of time, key and value; 0 if there is no record
+}
+
+// Tail returns what identifies a record.
+func (r *Record) Tail() Tail {
+	var at [8]byte
+	binary.LittleEndian.PutUint64(at[:], uint64(r.Time))
+	crc := crc32.Update(crc32.Checksum(at[:], castagnoli()), castagnoli(), r.Key)
+	return Tail{r.Offset, max(1, crc32.Update(crc, castagnoli(), r.Value))}
+}
+
+// verifyBytes is how much is fetched to verify one record. Brokers return the whole batch that holds the record, however long it is.
+const verifyBytes = 4 << 10
+
+// Verify checks that the partition still has the record that tail names. A tail without a record passes, and so does one whose record was
+// deleted from the partition's beginning, or is corrupt now. Verify tries again as Next does, and the Cursor stays where it is. The error is
+// ErrTruncated if the record is missing or another one is in its place; others are those of Next.
+func (c *Cursor) Verify(ctx context.Context, tail Tail) error {
+	a := newAttempts(c.retry, c.config.Logger, "verify")
+	for {
+		err := c.compare(ctx, tail)
+		if err == nil {
+			a.succeeded()
+			return nil
+		}
+		if err := a.again(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+// compare makes one attempt of Verify.
+func (c *Cursor) compare(ctx context.Context, tail Tail) error {
+	if tail.CRC == 0 {
+		return nil
+	}
+	topic, partition := c.config.Topic, c.config.Partition
+	b, err := c.log.Fetch(ctx, FetchRequest{Topic: topic, Partition: partition, Offset: tail.Offset, MinBytes: 1, MaxBytes: verifyBytes})
+	outside, isOutside := errors.AsType[*RangeError](err)
+	switch {
+	case isOutside && tail.Offset < outside.Start, errors.Is(err, ErrCorrupt):
+		return nil
+	case isOutside:
+		return fmt.Errorf("%w: %w", ErrTruncated, err)
+	case err != nil:
+		return err
+	}
+	for i := range b.Records {
+		if b.Records[i].Tail() == tail {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %s, partition %d: another record is at offset %d", ErrTruncated, topic, partition, tail.Offset)
+}
+
+// witness knows the last record that a Cursor has read, and when to doubt that the partition still has it. A log can only lose records
+// and grow again beyond a Cursor's offset where one of these happens:
+//   - Another leader was elected. Brokers write into each batch the epoch of the leader that appended it, which no two leaders share. So
+//     the first new record has another epoch than the last one read.
+//   - The topic was deleted and made anew, perhaps with the same epoch. A fetch that waits for records then fails, and so does one while
+//     the topic is missing. A Cursor that did neither has paused for as long as that takes.
+//
+// The zero value knows no record.
+type witness struct {
+	tail     Tail
+	epoch    int32 // of the leader that appended that record
+	doubt    bool
+	drops    uint64    // Batch.drops of the last batch
+	answered time.Time // when the last batch came; zero: there was none
+}
+
+// maxPause is the longest time between two fetches in which no topic is deleted, made anew, and filled.
+const maxPause = 100 * time.Millisecond
+
+func newWitness(tail Tail) witness { return witness{tail: tail, doubt: true} }
+
+// asks notes that a fetch begins.
+func (w *witness) asks(now time.Time) {
+	w.doubt = w.doubt || now.Sub(w.answered) > maxPause
+}
+
+// doubts reports whether to verify the tail before a batch is used.
+func (w *witness) doubts(b *Batch) bool {
+	return w.doubt || b.drops != w.drops || len(b.Records) > 0 && b.FirstEpoch != w.epoch
+}
+
+// saw notes a batch that belongs to the log.
+func (w *witness) saw(b *Batch) {
+	w.doubt, w.drops, w.answered = false, b.drops, time.Now()
+	if n := len(b.Records); n > 0 {
+		w.tail, w.epoch = b.Records[n-1].Tail(), b.LastEpoch
+	}
+}
+
+// verify checks that a fetched batch continues the log that was read before.
+func (c *Cursor) verify(ctx context.Context, b *Batch) error {
+	w := &c.witness
+	if w.doubts(b) {
+		if err := c.compare(ctx, w.tail); err != nil {
+			if errors.Is(err, ErrTruncated) {
+				*w = witness{}
+			}
+			return err
+		}
+	}
+	w.saw(b)
+	return nil
+}
