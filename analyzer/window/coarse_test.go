@@ -12,19 +12,11 @@ import (
 
 // drawBusy draws an algorithm and a limit that the entries of drawBusyEntries often reach.
 func drawBusy(t *rapid.T) (Algorithm, int64) {
-	length := time.Duration(rapid.Int64Range(2, 60).Draw(t, "length"))
 	var a Algorithm
-	switch rapid.IntRange(0, 4).Draw(t, "algorithm") {
-	case 0:
-		a = NewFixed(length)
-	case 1:
+	if rapid.IntRange(0, len(Kinds())).Draw(t, "calendar if 0") == 0 {
 		a = NewCalendar(Hour, time.UTC, 1)
-	case 2:
-		a = NewSliding(length, rapid.IntRange(1, 12).Draw(t, "slots"))
-	case 3:
-		a = NewLog(length)
-	default:
-		a = NewGCRA(length, rapid.Int64Range(0, 9).Draw(t, "burst"))
+	} else {
+		a = drawKind(t, time.Duration(rapid.Int64Range(2, 60).Draw(t, "length")), 12, 9)
 	}
 	return a, rapid.Int64Range(1, 15).Draw(t, "limit")
 }
