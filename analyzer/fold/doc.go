@@ -40,7 +40,7 @@
 //     caller without records costs only a test of that flag. The first entry of a caller costs a look into a map, if there are any records.
 //   - Closures that people decide have no row. Closures returns them with the others, under a rule named schemas.ControlRule.
 //   - Shadow modes: Rules returns what SetRules was given. The fold counts by copies of the rules that control records put into shadow
-//     mode.
+//     mode. These count what gates let pass, also of closed callers, and not as if they were alone: see inForce.onTrial.
 //
 // Records end by log time, before the entry that has that time is counted. Each ends at its own time: it does not matter when entries of
 // other callers come. A control record, or rules that allow its peak, can undo a close. Escalation then goes on as if that close had not

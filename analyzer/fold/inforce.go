@@ -36,6 +36,11 @@ func (s *inForce) use(file *rules.Set) {
 	}
 }
 
+// onTrial reports whether a rule is in mode shadow by its file. Such a rule counts as if it were alone, were enforced, and its decisions
+// took no time: requests of a caller that it has closed add nothing. A rule that a mode record has put into shadow goes on counting what
+// gates let pass.
+func (s *inForce) onTrial(rule int32) bool { return s.file.Rules[rule].Mode == schemas.ModeShadow }
+
 // ofKind returns the indexes of the rules about callers of a kind.
 func (s *inForce) ofKind(kind string) []int32 {
 	for k := range s.kinds {

@@ -51,7 +51,7 @@ func newRuleLosses(set *rules.Set) []ruleLosses {
 }
 
 // forgottenAt returns a time. After it, an entry that is missing from s and is not newer than lost changes nothing: no count and no
-// closure. A rule in shadow mode counts by its own closures, so that for it the same time must pass once more.
+// closure. A rule in shadow mode may count by its own closures, so that for it the same time must pass once more.
 func forgottenAt(r *rules.Rule, s window.State, limit, lost int64) int64 {
 	at := integer.Add(r.Window.Forgets(s, limit, lost), policy.Reach(r))
 	if r.Mode == schemas.ModeShadow {

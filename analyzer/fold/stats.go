@@ -103,14 +103,15 @@ func (c *ruleCounters) tally(mode schemas.Mode) *Tally {
 }
 
 // countRequests counts requests that the rule matches. Call it once for each entry.
-func (c *ruleCounters) countRequests(mode schemas.Mode, requests uint64, blocked bool) {
+func (c *ruleCounters) countRequests(mode schemas.Mode, requests uint64, blocked, wouldBlock bool) {
 	switch {
 	case !blocked:
 		c.counted += requests
-	case mode == schemas.ModeShadow:
-		c.wouldBlock += requests
-	default:
+	case mode == schemas.ModeEnforce:
 		c.blocked += requests
+	}
+	if wouldBlock {
+		c.wouldBlock += requests
 	}
 }
 

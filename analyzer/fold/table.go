@@ -101,9 +101,8 @@ func (t *table) expiry(r *row) int64 {
 	return at + int64(expirySlack)
 }
 
-// closedAt reports whether the row is closed at the entry's time. It is for rules in shadow mode: a shadow rule counts as if it were the
-// only rule, were enforced, and its decisions took no time. An entry that merges requests from before and after the close counts whole. So
-// for shadow rules, a log with merged entries and one without need not give the same counts.
+// closedAt reports whether the row is closed at the entry's time. It is for rules in shadow mode. An entry that merges requests from before
+// and after the close counts whole. So for rules on trial, a log with merged entries and one without need not give the same counts.
 func (t *table) closedAt(hash uint64, rule int32, e *schemas.Entry) bool {
 	i, ok := t.find(hash, rule, e.ID)
 	return ok && t.row(i).closure.ClosedAt(e.Time)

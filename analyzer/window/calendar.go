@@ -59,79 +59,32 @@ func NewCalendar(unit Unit, loc *time.Location, anchor int) Algorithm {
 	if unit < Hour || unit > Year || loc == nil || anchor < 1 || anchor > 31 {
 		panic(fmt.Sprintf("BUG: calendar window of unit %d, zone %v, anchor %d", unit, loc, anchor))
 	}
-	return calendar{unit: unit, loc: loc, anchor: anchor}
+	return fixed{spans: calendar{unit: unit, loc: loc, anchor: anchor}, grace: grace}
 }
 
-// calendar keeps {start, end, weight} of the window, so that only the first entry in a window asks the calendar.
+// calendar is the windows of a calendar. A head is {start, end}, so that only the first entry in a window, and a late one, ask the calendar.
 type calendar struct {
 	unit   Unit
 	loc    *time.Location
 	anchor int
 }
 
-func (c calendar) Add(s State, limit, t, weight int64) (State, Count) {
-	switch {
-	case weight <= 0:
-		return s, c.View(s, limit, t)
-	case len(s) == 0 || c.after(s, t):
-		start, end := c.bounds(t)
-		s = append(s[:0], start, end, weight)
-	case t >= s[0]:
-		s[2] = add(s[2], weight)
-	}
-	return s, c.count(s, limit, t)
-}
+func (calendar) begin(s State, w span) State { return append(s, w.start, w.end) }
 
-func (c calendar) View(s State, limit, t int64) Count {
-	if len(s) == 0 || c.after(s, t) {
-		start, end := c.bounds(t)
-		return c.count(State{start, end, 0}, limit, t)
-	}
-	return c.count(s, limit, t)
-}
+func (calendar) newest(s State) span { return span{s[0], s[1]} }
 
-// after reports whether t is behind the window; nothing is behind one that ends with time itself.
-func (c calendar) after(s State, t int64) bool { return t >= s[1] && s[1] < math.MaxInt64 }
-
-func (c calendar) count(s State, limit, t int64) Count {
-	n := Count{Total: s[2], Start: s[0], Until: t}
-	if t < s[0] {
-		n.Place = Late
-	}
-	if n.Total >= max(limit, 1) {
-		n.Until = s[1]
-	}
-	return n
-}
-
-func (c calendar) Expiry(s State) int64 {
-	if len(s) == 0 {
-		return math.MinInt64
-	}
-	return s[1]
-}
+func (calendar) head() int { return 2 }
 
 func (c calendar) Length(t int64) int64 {
-	start, end := c.bounds(t)
-	return sub(end, start)
+	w := c.bounds(t)
+	return sub(w.end, w.start)
 }
-
-func (c calendar) Valid(s State) bool { return len(s) == 0 || len(s) == 3 && s[0] < s[1] && s[2] > 0 }
 
 func (c calendar) Shape() string {
 	return fmt.Sprintf("%s/%s/%s/%d", nameFixed, c.unit, c.loc, c.anchor)
 }
 
-func (calendar) Capacity(limit int64) int64 { return max(limit, 1) }
-
 func (calendar) Traits() Traits { return Traits{Slot: math.MaxInt64} }
-
-func (c calendar) Forgets(_ State, _, lost int64) int64 {
-	_, end := c.bounds(lost)
-	return end
-}
-
-func (c calendar) Coarse() Coarse { return itself{c} }
 
 const (
 	second     = int64(time.Second)
@@ -140,8 +93,7 @@ const (
 	maxOffset  = 2 * dayLength // seconds; no zone was ever further from UTC than 16 hours
 )
 
-// bounds returns the window of the calendar that t falls into: start ≤ t < end, in Unix nanoseconds.
-func (c calendar) bounds(t int64) (start, end int64) {
+func (c calendar) bounds(t int64) span {
 	if c.unit == Hour {
 		return c.hour(t)
 	}
@@ -155,11 +107,11 @@ func (c calendar) bounds(t int64) (start, end int64) {
 		period++
 		next = c.start(period + 1)
 	}
-	return mul(c.start(period), second), mul(next, second)
+	return span{mul(c.start(period), second), mul(next, second)}
 }
 
 // hour returns the full hour on the local clock that t falls into, cut where the clock was changed.
-func (c calendar) hour(t int64) (start, end int64) {
+func (c calendar) hour(t int64) span {
 	at := time.Unix(0, t).In(c.loc)
 	_, offset := at.Zone()
 	local := integer.FloorDiv(t, second) + int64(offset)
@@ -172,7 +124,7 @@ func (c calendar) hour(t int64) (start, end int64) {
 	if !to.IsZero() {
 		last = min(last, to.Unix())
 	}
-	return mul(first, second), mul(last, second)
+	return span{mul(first, second), mul(last, second)}
 }
 
 // period returns the number of the day, week, month or year on the local clock at a time in Unix seconds. Where a clock

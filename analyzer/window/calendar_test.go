@@ -137,12 +137,50 @@ func TestCalendarStories(t *testing.T) {
 		step{at: end - 1, weight: 1, total: 3, until: end},
 		step{at: end, weight: 2, total: 2, until: end + day},
 	)
-	if got := berlin.Expiry(s); got != int64(end+day) {
+	if got := berlin.Expiry(s); got != int64(end+day+2*sec) {
 		t.Errorf("got expiry %s", clock(got, "Europe/Berlin"))
 	}
 }
 
-// TestALateEntryOfTheFirstMomentOfADay counts in it; one of the moment before does not, and is late.
+// TestWhatComesJustAfterABoundaryCountsBeforeIt: the server whose clock is ahead sends the first entry of a new window, and the others
+// still send those of the window before, which is that of the rule's own calendar.
+func TestWhatComesJustAfterABoundaryCountsBeforeIt(t *testing.T) {
+	for name, test := range map[string]struct {
+		a             Algorithm
+		before, begin string // when the window before begins, and when it ends
+	}{
+		"an hour":                              {NewCalendar(Hour, time.UTC, 1), "2026-05-01T11:00:00Z", "2026-05-01T12:00:00Z"},
+		"a day in Berlin":                      {NewCalendar(Day, zone(t, "Europe/Berlin"), 1), "2026-05-01T00:00:00+02:00", "2026-05-02T00:00:00+02:00"},
+		"a day of 23 hours":                    {NewCalendar(Day, zone(t, "Europe/Berlin"), 1), "2026-03-29T00:00:00+01:00", "2026-03-30T00:00:00+02:00"},
+		"a day before one that a zone skipped": {NewCalendar(Day, zone(t, "Pacific/Apia"), 1), "2011-12-29T00:00:00-10:00", "2011-12-31T00:00:00+14:00"},
+		"a week":                               {NewCalendar(Week, time.UTC, 1), "2026-04-27T00:00:00Z", "2026-05-04T00:00:00Z"},
+		"a month billed on the 15th":           {NewCalendar(Month, zone(t, "Europe/Berlin"), 15), "2026-03-15T00:00:00+01:00", "2026-04-15T00:00:00+02:00"},
+		"a month billed on its last day":       {NewCalendar(Month, zone(t, "Asia/Kathmandu"), 31), "2026-01-31T00:00:00+05:45", "2026-02-28T00:00:00+05:45"},
+		"a year":                               {NewCalendar(Year, time.UTC, 1), "2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			early, begin := time.Duration(at(t, test.before)), time.Duration(at(t, test.begin))
+			next := begin + time.Duration(test.a.Length(int64(begin)))
+			story(t, test.a, 110,
+				step{at: early, weight: 9, total: 9, until: open},
+				step{at: begin + 5*ms, weight: 1, total: 1, until: open},
+				step{at: begin - 1, weight: 100, total: 109, until: open, past: true},
+				step{at: early - 1, weight: 100, total: 1, until: open, late: true}, // of the window before that
+				step{at: begin - 5*ms, weight: 1, total: 110, until: begin, past: true},
+				step{at: begin + 2*sec - 1, weight: 1, total: 2, until: open},
+				step{at: early, weight: 1, total: 111, until: begin, past: true},
+				step{at: begin + 2*sec, weight: 1, total: 3, until: open},
+				step{at: begin - 1, weight: 1, total: 3, until: open, late: true},
+				step{at: next - 1, weight: 107, total: 110, until: next},
+				step{at: next + 1, weight: 1, total: 1, until: open},
+				step{at: next - 1, weight: 1, total: 111, until: next, past: true},
+				step{at: begin - 1, weight: 1, total: 1, until: open, late: true},
+			)
+		})
+	}
+}
+
+// TestALateEntryOfTheFirstMomentOfADay counts in it; one of the moment before counts in the day before.
 func TestALateEntryOfTheFirstMomentOfADay(t *testing.T) {
 	day := NewCalendar(Day, time.UTC, 1)
 	const midnight = 20_000 * 24 * 3600 * second
@@ -151,8 +189,8 @@ func TestALateEntryOfTheFirstMomentOfADay(t *testing.T) {
 	if c.Total != 2 || c.Place != Newest {
 		t.Errorf("at midnight: got %+v, want it counted", c)
 	}
-	if _, c = day.Add(s, 10, midnight-1, 1); c.Total != 2 || c.Place != Late {
-		t.Errorf("before midnight: got %+v, want it late", c)
+	if _, c = day.Add(s, 10, midnight-1, 1); c.Total != 1 || c.Place != Past {
+		t.Errorf("before midnight: got %+v, want it counted in the day before", c)
 	}
 }
 

@@ -2,7 +2,7 @@ package window
 
 // Coarse is an Algorithm in little memory: its states have at most MaxCoarse integers. Seen from the time of the newest
 // entry or from later, a coarse state never counts more of the same entries than a state of the full algorithm. A full table
-// keeps such states of callers without a row. Windows of two or three integers are their own Coarse and lose nothing.
+// keeps such states of callers without a row. Fixed windows are their own Coarse and lose nothing.
 type Coarse interface {
 	// Add, View, Expiry and Valid are as in Algorithm. A Count's Until is after t if and only if the window is surely full.
 	// How long it stays full, only the full algorithm can say.

@@ -3,7 +3,6 @@ package window
 import (
 	"math"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,19 +11,11 @@ import (
 
 // drawBusy draws an algorithm and a limit that the entries of drawBusyEntries often reach.
 func drawBusy(t *rapid.T) (Algorithm, int64) {
-	length := time.Duration(rapid.Int64Range(2, 60).Draw(t, "length"))
 	var a Algorithm
-	switch rapid.IntRange(0, 4).Draw(t, "algorithm") {
-	case 0:
-		a = NewFixed(length)
-	case 1:
+	if rapid.IntRange(0, len(Kinds())).Draw(t, "calendar if 0") == 0 {
 		a = NewCalendar(Hour, time.UTC, 1)
-	case 2:
-		a = NewSliding(length, rapid.IntRange(1, 12).Draw(t, "slots"))
-	case 3:
-		a = NewLog(length)
-	default:
-		a = NewGCRA(length, rapid.Int64Range(0, 9).Draw(t, "burst"))
+	} else {
+		a = drawKind(t, time.Duration(rapid.Int64Range(2, 60).Draw(t, "length")), 12, 9)
 	}
 	return a, rapid.Int64Range(1, 15).Draw(t, "limit")
 }
@@ -145,11 +136,11 @@ func TestCoarseNeverCountsMore(t *testing.T) {
 	})
 }
 
-// TestCoarseOfShortStatesIsExact: fixed windows and buckets lose nothing while they wait.
+// TestCoarseOfShortStatesIsExact: fixed windows lose nothing while they wait.
 func TestCoarseOfShortStatesIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, limit := drawBusy(t)
-		if strings.HasPrefix(a.Shape(), nameSliding) || strings.HasPrefix(a.Shape(), nameLog) {
+		if _, same := a.Coarse().(itself); !same {
 			return
 		}
 		var full, coarse State
@@ -159,6 +150,22 @@ func TestCoarseOfShortStatesIsExact(t *testing.T) {
 		}
 		if !slices.Equal(full, coarse) {
 			t.Fatalf("%s: got %v, want %v", a.Shape(), coarse, full)
+		}
+	})
+}
+
+// TestTheCoarseOfABucketIsItsNewestPeriod: for entries that come in order of time it is as good as the whole.
+func TestTheCoarseOfABucketIsItsNewestPeriod(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, _, limit, _, entries := drawBucket(t)
+		var full, coarse State
+		for _, e := range entries {
+			var got, want Count
+			full, want = a.Add(full, limit, e.at, e.weight)
+			coarse, got = a.Coarse().Add(coarse, limit, e.at, e.weight)
+			if got != want || !slices.Equal(coarse, full[:3]) || !slices.Equal(a.Coarse().Coarsen(full, e.at), coarse) {
+				t.Fatalf("%s: got %+v and %v, want %+v and the newest period of %v", a.Shape(), got, coarse, want, full)
+			}
 		}
 	})
 }

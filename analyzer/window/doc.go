@@ -13,14 +13,15 @@
 //	fixed    |‾‾‾‾‾‾‾‾‾|‾‾‾‾‾‾‾‾‾|     windows that start at multiples of W since 1970, or at dates of a calendar
 //	sliding  |‾|‾|‾|‾|‾|‾|              slots+1 slots of ceil(W/slots): never more than the limit in any W
 //	log        · ·· ·   ··· ·           the time and weight of each of the newest entries: exact
-//	gcra     ────────TAT                the time at which the bucket is full again
+//	gcra     ──   ───── ───────TAT      when the bucket was not empty, up to the time at which it will be empty
 //
 // All times are nanoseconds since the Unix epoch and may be any int64; so may limits and weights. Arithmetic saturates
 // instead of overflowing. Time math/MaxInt64 (in the year 2262) is treated as the end of time: a window never reopens
 // there.
 //
 // Entries may come out of order. An older entry that is still inside the window is counted in the place of its own
-// time, never in a newer one, and the answer holds for the time of the newest entry. An entry that is too old is late:
+// time, never in a newer one, and the answer holds for the time of the newest entry. So no order closes a caller that would stay open
+// in the order of time. An entry that is too old is late:
 // it is not counted and changes nothing. In fixed windows, entries of the window before the newest count there for two
 // seconds of log time (no longer than a window), because servers' clocks differ: their Place is Past, and full or not it says
 // nothing of the newest window. An entry of weight 0 (blocked, or free of cost) changes nothing either, so that a flood

@@ -12,78 +12,111 @@ const nameFixed = "fixed"
 
 // NewFixed returns windows that start at the multiples of length since the Unix epoch. It panics if length is not
 // positive.
-func NewFixed(length time.Duration) Algorithm { return fixed{length: nanoseconds(length)} }
+func NewFixed(length time.Duration) Algorithm {
+	n := nanoseconds(length)
+	return fixed{spans: multiples{length: n}, grace: min(grace, n)}
+}
 
 // grace is how long after the end of a window its entries still count, in nanoseconds of log time. Servers' clocks differ and
 // their logs arrive in turns: the first entry of a window comes from the server whose clock is ahead, while others still send
 // entries of the window before.
 const grace = int64(2 * time.Second)
 
-// fixed keeps {index of the newest window, its weight}. In the first grace of the window, a third integer is the weight of the window
-// before, whose entries still count then. Where a window starts and ends is computed from its index.
-type fixed struct{ length int64 }
+// fixed counts in windows that follow each other without a gap. It keeps {which window is the newest, its weight}. In the first grace of
+// that window, one more integer is the weight of the window before, whose entries still count then. Its own grace is no longer than a
+// window, so that never more than one before the newest counts.
+type fixed struct {
+	spans
+	grace int64
+}
+
+// spans divides time into windows.
+type spans interface {
+	// bounds returns the window that t falls into.
+	bounds(t int64) span
+	// begin appends the head of a State: the integers that say which window it is.
+	begin(s State, w span) State
+	// newest returns the window that the head of s says.
+	newest(s State) span
+	// head is the number of integers of a head.
+	head() int
+
+	Length(t int64) int64
+	Shape() string
+	Traits() Traits
+}
+
+// span is a window: from start until before end, in Unix nanoseconds. The last window of all ends with time itself, and holds that moment.
+type span struct{ start, end int64 }
+
+// before reports whether the window is over at t.
+func (w span) before(t int64) bool { return t >= w.end && w.end < math.MaxInt64 }
 
 func (f fixed) Add(s State, limit, t, weight int64) (State, Count) {
 	if weight <= 0 {
 		return s, f.View(s, limit, t)
 	}
-	index := integer.FloorDiv(t, f.length)
-	switch {
-	case len(s) == 0:
-		s = append(s, index, weight, 0)
-	case index == s[0]:
-		s[1] = add(s[1], weight)
-	case index < s[0]:
-		if f.past(s, index) {
-			s[2] = add(s[2], weight)
-		}
-		return s, f.older(s, index, limit, t)
-	case since(index, s[0]) == 1:
-		s = append(s[:0], index, weight, s[1])
-	default:
-		s = append(s[:0], index, weight, 0)
+	var newest span
+	n := f.head()
+	if len(s) > 0 {
+		newest = f.newest(s)
 	}
-	c := f.count(index, s[1], limit, t)
-	if len(s) == 3 && since(t, c.Start) >= uint64(f.grace()) {
-		s = s[:2]
+	switch {
+	case len(s) == 0 || newest.before(t):
+		w, past := f.bounds(t), int64(0)
+		if len(s) > 0 && w.start == newest.end {
+			past = s[n]
+		}
+		s, newest = append(f.begin(s[:0], w), weight, past), w
+	case t >= newest.start:
+		s[n] = add(s[n], weight)
+	default:
+		c := f.older(newest, s[n:], limit, t, weight)
+		if c.Place == Past {
+			s[n+1] = c.Total
+		}
+		return s, c
+	}
+	c := newest.count(s[n], limit, t)
+	if len(s) > n+1 && since(t, newest.start) >= uint64(f.grace) {
+		s = s[:n+1]
 	}
 	return s, c
 }
 
 func (f fixed) View(s State, limit, t int64) Count {
-	index := integer.FloorDiv(t, f.length)
-	switch {
-	case len(s) == 0 || index > s[0]:
-		return f.count(index, 0, limit, t)
-	case index == s[0]:
-		return f.count(index, s[1], limit, t)
+	if len(s) == 0 {
+		return f.bounds(t).count(0, limit, t)
 	}
-	return f.older(s, index, limit, t)
+	newest, n := f.newest(s), f.head()
+	switch {
+	case newest.before(t):
+		return f.bounds(t).count(0, limit, t)
+	case t >= newest.start:
+		return newest.count(s[n], limit, t)
+	}
+	return f.older(newest, s[n:], limit, t, 0)
 }
 
-// grace is no longer than a window, so that never more than one before the newest counts.
-func (f fixed) grace() int64 { return min(grace, f.length) }
-
-// past reports whether index is that of the window before the newest one, and entries of that window still count. index is less than
-// the newest.
-func (f fixed) past(s State, index int64) bool { return len(s) == 3 && since(s[0], index) == 1 }
-
-// older returns the count for an entry whose window is older than the newest.
-func (f fixed) older(s State, index, limit, t int64) Count {
-	if f.past(s, index) {
-		c := f.count(index, s[2], limit, t)
-		c.Place = Past
-		return c
+// older returns the count for an entry that is older than the newest window. weights are those of the newest one and of the one before it.
+func (f fixed) older(newest span, weights State, limit, t, weight int64) Count {
+	if len(weights) == 2 {
+		if w := f.bounds(t); w.end == newest.start {
+			c := w.count(add(weights[1], weight), limit, t)
+			c.Place = Past
+			return c
+		}
 	}
-	c := f.count(s[0], s[1], limit, t)
+	c := newest.count(weights[0], limit, t)
 	c.Place = Late
 	return c
 }
 
-func (f fixed) count(index, total, limit, t int64) Count {
-	c := Count{Total: total, Start: mul(index, f.length), Until: t}
+// count describes the window that holds total, for an entry at t.
+func (w span) count(total, limit, t int64) Count {
+	c := Count{Total: total, Start: w.start, Until: t}
 	if total >= max(limit, 1) {
-		c.Until = f.end(index)
+		c.Until = w.end
 	}
 	return c
 }
@@ -92,27 +125,48 @@ func (f fixed) Expiry(s State) int64 {
 	if len(s) == 0 {
 		return math.MinInt64
 	}
-	return add(f.end(s[0]), f.grace())
+	return add(f.newest(s).end, f.grace)
 }
-
-// end returns where the window at index ends and the next one starts.
-func (f fixed) end(index int64) int64 { return mul(add(index, 1), f.length) }
-
-func (f fixed) Length(int64) int64 { return f.length }
 
 func (f fixed) Valid(s State) bool {
-	return len(s) == 0 || (len(s) == 2 || len(s) == 3 && s[2] >= 0) && s[1] > 0
+	if len(s) == 0 {
+		return true
+	}
+	n := f.head()
+	if len(s) != n+1 && len(s) != n+2 || s[n] <= 0 || s[len(s)-1] < 0 {
+		return false
+	}
+	newest := f.newest(s)
+	return newest.start < newest.end
 }
-
-func (f fixed) Shape() string { return nameFixed + "/" + strconv.FormatInt(f.length, 10) }
 
 func (fixed) Capacity(limit int64) int64 { return max(limit, 1) }
 
-func (f fixed) Traits() Traits { return Traits{Aligned: true, Slot: f.length} }
-
 // Forgets returns the end of the grace after lost's window: an entry has no effect after that.
-func (f fixed) Forgets(_ State, _, lost int64) int64 {
-	return add(f.end(integer.FloorDiv(lost, f.length)), f.grace())
-}
+func (f fixed) Forgets(_ State, _, lost int64) int64 { return add(f.bounds(lost).end, f.grace) }
 
 func (f fixed) Coarse() Coarse { return itself{f} }
+
+// multiples is the windows of one length that start at its multiples. A head is the number of a window, from which its bounds are computed.
+type multiples struct{ length int64 }
+
+// bounds returns for the end of time the window of the moment before it.
+func (m multiples) bounds(t int64) span {
+	return m.newest(State{integer.FloorDiv(min(t, math.MaxInt64-1), m.length)})
+}
+
+func (m multiples) begin(s State, w span) State {
+	return append(s, integer.FloorDiv(w.start, m.length))
+}
+
+func (m multiples) newest(s State) span {
+	return span{mul(s[0], m.length), mul(add(s[0], 1), m.length)}
+}
+
+func (multiples) head() int { return 1 }
+
+func (m multiples) Length(int64) int64 { return m.length }
+
+func (m multiples) Shape() string { return nameFixed + "/" + strconv.FormatInt(m.length, 10) }
+
+func (m multiples) Traits() Traits { return Traits{Aligned: true, Slot: m.length} }

@@ -1,8 +1,10 @@
 package window
 
 import (
+	"cmp"
 	"math"
 	"math/big"
+	"slices"
 	"testing"
 	"time"
 
@@ -34,18 +36,42 @@ func TestGCRAStories(t *testing.T) {
 			{at: 100 * sec, weight: 1, total: 1, until: open},
 			{at: 100 * sec, weight: 1, total: 2, until: 102 * sec},
 		}},
-		"an older entry still counts: never late": {0, 5, []step{
-			{at: 100 * sec, weight: 1, total: 1, until: open},
-			{at: 99 * sec, weight: 1, total: 2, until: open},
-		}},
-		"an older entry is not added to a bucket as it was then": {0, 5, []step{
+		"an older entry drains at its own time": {0, 5, []step{
 			{at: 100 * sec, weight: 3, total: 3, until: open},
-			{at: 90 * sec, weight: 1, total: 4, until: open}, // seen from 90 s the bucket would be full until 100 s
-			{at: 90 * sec, weight: 1, total: 5, until: 102 * sec},
+			{at: 98 * sec, weight: 1, total: 3, until: open},
+			{at: 91 * sec, weight: 3, total: 3, until: open}, // until 97 s
+			{at: 96 * sec, weight: 1, total: 4, until: open}, // there was a pause of one second until 98 s, and none from there on
 		}},
-		"an older entry drains nothing": {0, 5, []step{
-			{at: 100 * sec, weight: 10, total: 10, until: 112 * sec},
-			{at: 70 * sec, weight: 1, total: 10, until: 112 * sec},
+		"an older entry that finds the bucket filled": {0, 5, []step{
+			{at: 95 * sec, weight: 4, total: 4, until: open},
+			{at: 100 * sec, weight: 1, total: 3, until: open}, // five seconds have drained
+			{at: 96 * sec, weight: 2, total: 5, until: 101 * sec},
+			{at: 95 * sec, weight: 1, total: 6, until: 103 * sec},
+		}},
+		"an older entry at the end of a period makes that longer": {0, 5, []step{
+			{at: 91 * sec, weight: 1, total: 1, until: open},
+			{at: 95 * sec, weight: 1, total: 1, until: open},
+			{at: 93 * sec, weight: 1, total: 1, until: open}, // now there was no pause from 91 s to 97 s
+			{at: 91 * sec, weight: 2, total: 3, until: open}, // to 101 s
+		}},
+		"an older entry that fills a pause just to its end": {0, 5, []step{
+			{at: 91 * sec, weight: 1, total: 1, until: open},
+			{at: 95 * sec, weight: 1, total: 1, until: open},
+			{at: 91 * sec, weight: 1, total: 1, until: open},
+			{at: 93 * sec, weight: 1, total: 2, until: open},
+		}},
+		"of a period that ended long ago it remembers nothing": {0, 5, []step{
+			{at: 88 * sec, weight: 1, total: 1, until: open},
+			{at: 100 * sec, weight: 1, total: 1, until: open},
+			{at: 90 * sec, weight: 4, total: 1, until: open, late: true},
+			{at: 90*sec + 1, weight: 4, total: 1, until: open},
+			{at: 92 * sec, weight: 1, total: 2, until: open}, // the pause until 100 s is a nanosecond too short
+		}},
+		"an older entry is never late in a period that is not over": {0, 5, []step{
+			{at: 80 * sec, weight: 10, total: 10, until: 92 * sec},
+			{at: 95 * sec, weight: 1, total: 4, until: open},
+			{at: 80 * sec, weight: 1, total: 5, until: 96 * sec},
+			{at: 80*sec - 1, weight: 1, total: 5, until: 96 * sec, late: true},
 		}},
 	}
 	for name, test := range tests {
@@ -53,34 +79,128 @@ func TestGCRAStories(t *testing.T) {
 	}
 }
 
-// The formula of the architecture, word for word in unbounded integers, clamped to an int64 only where it is stored.
-// Older entries count at the time of the newest one, and the TAT never goes back.
+// Entries in order of time against the formula of the algorithm, word for word in unbounded integers, clamped to an int64 only where it is
+// stored. A full bucket and a window drain within 292 years, the longest time that there is.
 func TestGCRAIsItsFormula(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		length := rapid.Int64Range(1, math.MaxInt64).Draw(t, "length")
 		limit := rapid.OneOf(rapid.Int64Range(1, 1000), rapid.Int64Range(1, 1e18)).Draw(t, "limit")
 		burst := rapid.OneOf(rapid.Int64Range(0, 1000), rapid.Int64Range(0, 1e18)).Draw(t, "burst")
-		a := gcra{length: length, burst: burst}
+		a := NewGCRA(time.Duration(length), burst)
+		times := make([]int64, rapid.IntRange(1, 20).Draw(t, "entries"))
+		for i := range times {
+			times[i] = drawTime(t, length)
+		}
+		slices.Sort(times)
 		var s State
 		var oracle *big.Int
-		newest := int64(math.MinInt64)
-		for range rapid.IntRange(1, 20).Draw(t, "entries") {
-			at := drawTime(t, length)
+		for _, at := range times {
 			weight := drawWeight(t)
 			var got Count
 			s, got = a.Add(s, limit, at, weight)
 			var total, until *big.Int
-			seen := max(at, newest)
-			if weight > 0 {
-				newest = seen
-			}
-			oracle, total, until = gcraOracle(oracle, length, limit, burst, seen, weight)
-			want := Count{Total: total.Int64(), Start: sub(seen, length), Until: until.Int64()}
-			if want.Until == seen {
-				want.Until = at
-			}
+			oracle, total, until = gcraOracle(oracle, length, limit, burst, at, weight)
+			want := Count{Total: total.Int64(), Start: sub(at, length), Until: until.Int64()}
 			if got != want {
 				t.Fatalf("length %d, limit %d, burst %d, weight %d at %d: got %+v, want %+v", length, limit, burst, weight, at, got, want)
+			}
+		}
+	})
+}
+
+// gcraInOrder counts entries in the order of their times, and returns what the bucket amounts to after the last one, and the most that it
+// held at any time.
+func gcraInOrder(entries []entry, length, limit, burst int64) (last Count, peak int64) {
+	entries = slices.Clone(entries)
+	slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(a.at, b.at) })
+	var tat *big.Int
+	for _, e := range entries {
+		var total, until *big.Int
+		tat, total, until = gcraOracle(tat, length, limit, burst, e.at, e.weight)
+		last = Count{Total: total.Int64(), Start: e.at - length, Until: until.Int64()}
+		peak = max(peak, last.Total)
+	}
+	return last, peak
+}
+
+// drawBucket draws a bucket, and entries in order of time that fill it now and then.
+func drawBucket(t *rapid.T) (a Algorithm, length, limit, burst int64, entries []entry) {
+	length = rapid.SampledFrom([]int64{100, 1000, int64(sec)}).Draw(t, "length")
+	limit = rapid.Int64Range(1, 50).Draw(t, "limit")
+	burst = rapid.Int64Range(0, 20).Draw(t, "burst")
+	pause := rapid.Int64Range(1, 4*length/limit).Draw(t, "longest pause")
+	now := int64(1_700_000_000_000_000_000)
+	entries = make([]entry, rapid.IntRange(1, 60).Draw(t, "entries"))
+	for i := range entries {
+		now += rapid.Int64Range(0, pause).Draw(t, "pause")
+		entries[i] = entry{now, rapid.Int64Range(1, 3).Draw(t, "weight")}
+	}
+	return NewGCRA(time.Duration(length), burst), length, limit, burst, entries
+}
+
+// TestGCRADoesNotDependOnTheOrder: where no entry comes after more than five newer ones, and none is older than the bucket's memory, the
+// bucket is after each entry what it would be if all that came had come in the order of their times.
+func TestGCRADoesNotDependOnTheOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, length, limit, burst, entries := drawBucket(t)
+		const most = maxPeriods - 2
+		type delayed struct {
+			entry
+			newer int // entries that came before it
+		}
+		left := make([]delayed, len(entries))
+		for i, e := range entries {
+			left[i].entry = e
+		}
+		var s State
+		var came []entry
+		newest := int64(math.MinInt64)
+		for len(left) > 0 {
+			next := 0
+			if left[0].newer < most {
+				next = rapid.IntRange(0, min(most, len(left)-1)).Draw(t, "next")
+			}
+			e := left[next].entry
+			for i := range left[:next] {
+				left[i].newer++
+			}
+			left = slices.Delete(left, next, next+1)
+			if newest = max(newest, e.at); newest-e.at >= length {
+				continue
+			}
+			came = append(came, e)
+			var got Count
+			s, got = a.Add(s, limit, e.at, e.weight)
+			want, peak := gcraInOrder(came, length, limit, burst)
+			if want.Until == newest {
+				want.Until = e.at
+			}
+			if peak >= a.Capacity(limit)+limit {
+				return // the bucket cannot hold more than that
+			}
+			if got != want {
+				t.Fatalf("%s, limit %d, burst %d, after %v: got %+v, want %+v", a.Shape(), limit, burst, came, got, want)
+			}
+		}
+	})
+}
+
+// TestGCRAClosesNoInnocent: if the bucket is never full in the order of time, then it is never full in any other order, however late an
+// entry comes. Nor does it ever hold more than all that came, in the order of time.
+func TestGCRAClosesNoInnocent(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, length, limit, burst, entries := drawBucket(t)
+		_, peak := gcraInOrder(entries, length, limit, burst)
+		var s State
+		order := rapid.Permutation(entries).Draw(t, "order")
+		for i, e := range order {
+			var got Count
+			s, got = a.Add(s, limit, e.at, e.weight)
+			if got.Full(e.at) && peak < a.Capacity(limit) {
+				t.Fatalf("%s, limit %d, burst %d: entry %d of %v closed it until %d, and in order of time it was never full", a.Shape(), limit, burst, i, order, got.Until)
+			}
+			if most, peak := gcraInOrder(order[:i+1], length, limit, burst); peak < a.Capacity(limit)+limit && got.Total > most.Total {
+				t.Fatalf("%s, limit %d, burst %d: got %d after entry %d of %v, want at most %d", a.Shape(), limit, burst, got.Total, i, order, most.Total)
 			}
 		}
 	})
@@ -92,6 +212,7 @@ func gcraOracle(tat *big.Int, length, limit, burst, at, weight int64) (newTAT, t
 		burst = limit
 	}
 	interval := n(max(length/limit, 1))
+	full := clamp(new(big.Int).Add(new(big.Int).Mul(n(burst), interval), n(length)))
 	base := n(at)
 	if tat != nil && tat.Cmp(base) > 0 {
 		base = tat
@@ -99,9 +220,7 @@ func gcraOracle(tat *big.Int, length, limit, burst, at, weight int64) (newTAT, t
 	newTAT = tat
 	if weight > 0 {
 		newTAT = new(big.Int).Add(base, new(big.Int).Mul(n(weight), interval))
-		maxTAT := new(big.Int).Add(n(at), new(big.Int).Mul(n(burst), interval))
-		maxTAT.Add(maxTAT, n(length))
-		newTAT = clamp(smaller(newTAT, maxTAT))
+		newTAT = clamp(smaller(newTAT, full.Add(full, n(at))))
 		if tat != nil && newTAT.Cmp(tat) < 0 {
 			newTAT = tat
 		}

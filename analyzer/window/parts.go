@@ -32,19 +32,8 @@ func newestOf(limit, n int, at func(age int) Part) (parts []Part, more int) {
 // Parts returns the window.
 func (f fixed) Parts(s State, limit, t int64, maxParts int) (parts []Part, more int) {
 	c := f.View(s, limit, t)
-	end := f.end(integer.FloorDiv(c.Start, f.length))
-	return newestOf(maxParts, 1, func(int) Part { return Part{From: c.Start, To: end, Leaves: end, Weight: c.Total} })
-}
-
-// Parts returns the window.
-func (c calendar) Parts(s State, limit, t int64, maxParts int) (parts []Part, more int) {
-	count := c.View(s, limit, t)
-	return newestOf(maxParts, 1, func(int) Part {
-		if count.Total == 0 {
-			return Part{}
-		}
-		return Part{From: s[0], To: s[1], Leaves: s[1], Weight: count.Total}
-	})
+	w := f.bounds(c.Start)
+	return newestOf(maxParts, 1, func(int) Part { return Part{From: w.start, To: w.end, Leaves: w.end, Weight: c.Total} })
 }
 
 // Parts returns the slots that are in the window.

@@ -18,22 +18,29 @@ import (
 // entry is one entry of a drawn history.
 type entry struct{ at, weight int64 }
 
-// drawAlgorithm draws any algorithm with any parameters, mostly of a few seconds.
+// drawAlgorithm draws an algorithm of any kind with any parameters, mostly of a few seconds.
 func drawAlgorithm(t *rapid.T) Algorithm {
-	length := time.Duration(rapid.OneOf(rapid.Int64Range(1, 100), rapid.Int64Range(1, 1e10), rapid.Int64Range(1, math.MaxInt64)).Draw(t, "length"))
-	switch rapid.IntRange(0, 4).Draw(t, "algorithm") {
-	case 0:
-		return NewFixed(length)
-	case 1:
-		loc := zone(t, rapid.SampledFrom([]string{"UTC", "Europe/Berlin", "America/St_Johns", "Pacific/Apia"}).Draw(t, "zone"))
-		return NewCalendar(Unit(rapid.IntRange(int(Hour), int(Year)).Draw(t, "unit")), loc, rapid.IntRange(1, 31).Draw(t, "anchor"))
-	case 2:
-		return NewSliding(length, rapid.IntRange(1, 25).Draw(t, "slots"))
-	case 3:
-		return NewLog(length)
-	default:
-		return NewGCRA(length, rapid.Int64Range(0, 50).Draw(t, "burst"))
+	length := rapid.OneOf(rapid.Int64Range(1, 100), rapid.Int64Range(1, 1e10), rapid.Int64Range(1, math.MaxInt64)).Draw(t, "length")
+	if rapid.IntRange(0, len(Kinds())).Draw(t, "calendar if 0") == 0 {
+		return drawCalendar(t)
 	}
+	return drawKind(t, time.Duration(length), 25, 50)
+}
+
+// drawKind draws a window of any kind that Kinds has, with at most so many slots or such a burst.
+func drawKind(t *rapid.T, length time.Duration, slots int, burst int64) Algorithm {
+	names := make([]string, 0, len(Kinds()))
+	for _, k := range Kinds() {
+		names = append(names, k.Name)
+	}
+	k, _ := KindOf(rapid.SampledFrom(names).Draw(t, "algorithm"))
+	return k.New(length, rapid.IntRange(1, slots).Draw(t, "slots"), rapid.Int64Range(0, burst).Draw(t, "burst"))
+}
+
+// drawCalendar draws windows of a calendar.
+func drawCalendar(t *rapid.T) Algorithm {
+	loc := zone(t, rapid.SampledFrom([]string{"UTC", "Europe/Berlin", "America/St_Johns", "Pacific/Apia"}).Draw(t, "zone"))
+	return NewCalendar(Unit(rapid.IntRange(int(Hour), int(Year)).Draw(t, "unit")), loc, rapid.IntRange(1, 31).Draw(t, "anchor"))
 }
 
 // drawEntries draws a history whose times lie around a few windows, out of order and with extremes.
@@ -223,37 +230,44 @@ func logOracle(all []entry, newest, length, limit, now int64) (total, until int6
 	return total, until
 }
 
-// Fixed against its definition with a map of windows: an entry counts in its own window, which is the newest or the one before
-// it, and there for as long as no entry came that is more than the grace behind it.
+// Fixed windows and those of the calendar against their definition with a map of windows: an entry counts in its own window, which is the
+// newest or the one before it, and there for as long as no entry came that is more than the grace behind it.
 func TestFixedIsItsDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		length := rapid.OneOf(rapid.Int64Range(1, 100), rapid.Int64Range(1, 20*int64(sec))).Draw(t, "length")
-		limit := drawLimit(t)
-		a := NewFixed(time.Duration(length))
-		counts := make(map[int64]int64)
+		limit, pastFor := drawLimit(t), min(int64(2*sec), length)
+		a, window := NewFixed(time.Duration(length)), multiples{length}.bounds
+		if rapid.Bool().Draw(t, "calendar") {
+			c := drawCalendar(t)
+			a, window, length, pastFor = c, c.(fixed).bounds, c.Length(0), int64(2*sec)
+		}
+		counts := make(map[span]int64)
 		var s State
 		newest := int64(math.MinInt64)
 		for range rapid.IntRange(1, 60).Draw(t, "entries") {
 			at, weight := rapid.Int64Range(-length, 5*length).Draw(t, "time"), rapid.Int64Range(1, 5).Draw(t, "weight")
-			index, now := integer.FloorDiv(at, length), integer.FloorDiv(newest, length)
-			past := newest != math.MinInt64 && index == now-1 && newest-now*length < min(int64(2*sec), length)
-			late := newest != math.MinInt64 && index < now && !past
+			if rapid.Bool().Draw(t, "at a boundary") {
+				at = window(at).end + rapid.Int64Range(-pastFor, 2*pastFor).Draw(t, "from it")
+			}
+			own, now := window(at), window(newest)
+			past := newest != math.MinInt64 && own.end == now.start && newest-now.start < pastFor
+			late := newest != math.MinInt64 && own.end <= now.start && !past
 			var c Count
 			s, c = a.Add(s, limit, at, weight)
 			if (c.Place == Late) != late || (c.Place == Past) != past {
-				t.Fatalf("entry at %d with the newest at %d: got place %v, want late %v and past %v", at, newest, c.Place, late, past)
+				t.Fatalf("%s: entry at %d with the newest at %d: got place %v, want late %v and past %v", a.Shape(), at, newest, c.Place, late, past)
 			}
 			if late {
 				continue
 			}
 			newest = max(newest, at)
-			counts[index] += weight
-			want := Count{Total: counts[index], Start: index * length, Until: at, Place: c.Place}
+			counts[own] += weight
+			want := Count{Total: counts[own], Start: own.start, Until: at, Place: c.Place}
 			if want.Total >= limit {
-				want.Until = (index + 1) * length
+				want.Until = own.end
 			}
 			if c != want {
-				t.Fatalf("entry at %d with the newest at %d: got %+v, want %+v", at, newest, c, want)
+				t.Fatalf("%s: entry at %d with the newest at %d: got %+v, want %+v", a.Shape(), at, newest, c, want)
 			}
 		}
 	})

@@ -34,10 +34,11 @@ func TestStatesThatAreNotValid(t *testing.T) {
 		states []State
 	}{
 		{NewFixed(sec), []State{{1}, {1, 0}, {1, -1}, {1, 2, -1}, {1, 0, 3}, {1, 2, 3, 4}}},
-		{NewCalendar(Day, time.UTC, 1), []State{{1}, {1, 2}, {1, 1, 1}, {2, 1, 1}, {1, 2, 0}, {1, 2, 3, 4}}},
+		{NewCalendar(Day, time.UTC, 1), []State{{1}, {1, 2}, {1, 1, 1}, {2, 1, 1}, {1, 2, 0}, {1, 2, 3, -1}, {1, 2, 0, 3}, {1, 2, 3, 4, 5}}},
 		{NewSliding(sec, 2), []State{{1}, {1, 0}, {1, -1}, {1, 0, 1}, {1, 1, 0}, {1, 1, -1, 1}, {1, 1, 1, 1, 1}}},
 		{NewLog(sec), []State{{1}, {1, 1}, {1, 1, 0}, {2, 1, 1}, {2, 1, 1, 1, 1}, {2, 2, 1, 1, 1}, {1, 1, 1, 1}, {0, 1, -1, 2, 1}, {1, 1, 1, 2, 0}}},
-		{NewGCRA(sec, 0), []State{{1, 2}, {1}, {1, 1, 1}}},
+		{NewGCRA(sec, 0), []State{{1}, {1, 2}, {1, 2, 1}, {2, 1, 0}, {0, 0, -1}, {2, 1, 1, 0, 1}, {2, 1, 1, 1, 0}, {2, 1, 1, 1}, append(State{2, 1, 1}, slices.Repeat(State{1}, 2*maxPeriods)...)}},
+		{NewGCRA(sec, 0).Coarse(), []State{{1}, {1, 2, 1}, {2, 1, 1, 1, 1}}},
 		{NewLog(sec).Coarse(), []State{{1}, {1, 0}, {1, 1, 1}, {1, 1, 1, 1}, {1, 0, 2, 1}, {1, 1, 2, 0}, {1, 1, 2, 1, 3, 1}}},
 	}
 	for _, test := range tests {
@@ -58,10 +59,11 @@ func TestTheSmallestStatesAreValid(t *testing.T) {
 		states []State
 	}{
 		{NewFixed(sec), []State{{0, 1}, {0, 1, 0}}},
-		{NewCalendar(Day, time.UTC, 1), []State{{0, 1, 1}}},
+		{NewCalendar(Day, time.UTC, 1), []State{{0, 1, 1}, {0, 1, 1, 0}}},
 		{NewSliding(sec, 2), []State{{0, 1}, {0, 1, 1}, {0, 1, 0, 1}}},
 		{NewLog(sec), []State{{1, 0, 1}, {2, 0, 1, 1, 1}}},
-		{NewGCRA(sec, 0), []State{{0, 0}, {1, 0}}},
+		{NewGCRA(sec, 0), []State{{0, 0, 0}, {1, 0, 1}, {1, 0, 1, 1, 1}, append(State{1, 0, 1}, slices.Repeat(State{1}, 2*maxPeriods-2)...)}},
+		{NewGCRA(sec, 0).Coarse(), []State{{1, 0, 1}}},
 		{NewLog(sec).Coarse(), []State{nil, {0, 1}, {0, 1, 1, 1}}},
 	} {
 		for _, s := range test.states {
@@ -82,11 +84,12 @@ func TestAStateExpiresWhenItsLastEntryCannotMatter(t *testing.T) {
 	}{
 		{NewFixed(10 * time.Second), State{0, 2}, 12 * second}, // two seconds of grace
 		{NewFixed(time.Second), State{3, 2}, 5 * second},       // the grace is no longer than a window
-		{NewCalendar(Hour, time.UTC, 1), State{0, 3600 * second, 2}, 3600 * second},
+		{NewCalendar(Hour, time.UTC, 1), State{0, 3600 * second, 2}, 3602 * second},
 		{NewSliding(10*time.Second, 5), State{1, 2}, 14 * second}, // slots of 2 s; this one and five more
 		{NewLog(10 * time.Second), State{2, at, 2}, at + 10*second},
 		{NewLog(10 * time.Second).Coarse(), State{second, 1, at, 2}, at + 10*second},
-		{NewGCRA(10*time.Second, 0), State{5*second + 1, at}, 5*second + 1},
+		{NewGCRA(10*time.Second, 0), State{5*second + 1, at, 2 * second}, 15*second + 1}, // ten seconds of memory
+		{NewGCRA(time.Hour, 0), State{5*second + 1, at, 2 * second}, 65*second + 1},      // which is at most a minute
 	} {
 		if got := test.a.Expiry(test.s); got != test.want {
 			t.Errorf("%T: %v: got %v, want %v", test.a, test.s, time.Duration(got), time.Duration(test.want))
