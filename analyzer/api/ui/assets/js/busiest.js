@@ -2,6 +2,7 @@
 
 import { h, panel, setText, table } from "./element.js";
 import { get } from "./api.js";
+import { csvButton, linesOf } from "./csv.js";
 import { poll } from "./poll.js";
 import { number, percent, span } from "./format.js";
 import { address, encoded, label } from "./callerid.js";
@@ -14,7 +15,7 @@ export class Busiest {
   constructor() {
     this.table = table("Busiest callers", ["Caller", "#Admitted/s", "#Blocked/s", "Of its limit"]);
     this.empty = h("p", { class: "empty" }, "Reading who is busy …");
-    this.element = panel("Busiest callers");
+    this.element = panel("Busiest callers", h("span", { class: "tools" }, csvButton("busiest", () => linesOf(this.table))));
     this.about = h("p", { class: "muted small about", hidden: true });
     this.element.body.append(h("div", { class: "wide", tabindex: "0" }, this.table), this.empty, this.about);
     this.element.dataset.panel = "busiest";
