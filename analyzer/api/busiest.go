@@ -55,6 +55,7 @@ func busyOf(b *lister.Busy, q *listRequest) *apiv1.Busy {
 	if q.sort == sortBlocked {
 		first, second = second, first
 	}
+	absent := busiest.Absent(second)
 	others := make(map[schemas.Caller]*busiest.Caller, len(second))
 	for i := range second {
 		others[schemas.Caller{Kind: second[i].Kind, ID: second[i].ID}] = &second[i]
@@ -65,12 +66,12 @@ func busyOf(b *lister.Busy, q *listRequest) *apiv1.Busy {
 		if q.query.Kind != "" && q.query.Kind != t.Kind || len(t.ID) < len(q.query.Prefix) || t.ID[:len(q.query.Prefix)] != q.query.Prefix {
 			continue
 		}
-		v := apiv1.BusyCaller{Partition: b.At.Partition, Caller: event.CallerOf(caller), Admitted: t.Rate, AdmittedOver: t.Over}
+		v := apiv1.BusyCaller{Partition: b.At.Partition, Caller: event.CallerOf(caller), Admitted: t.Rate, AdmittedError: t.Over + t.Error, BlockedError: absent}
 		if o := others[caller]; o != nil {
-			v.Blocked, v.BlockedOver = o.Rate, o.Over
+			v.Blocked, v.BlockedError = o.Rate, o.Over+o.Error
 		}
 		if q.sort == sortBlocked {
-			v.Admitted, v.Blocked, v.AdmittedOver, v.BlockedOver = v.Blocked, v.Admitted, v.BlockedOver, v.AdmittedOver
+			v.Admitted, v.Blocked, v.AdmittedError, v.BlockedError = v.Blocked, v.Admitted, v.BlockedError, v.AdmittedError
 		}
 		part.Callers = append(part.Callers, v)
 	}

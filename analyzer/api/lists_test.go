@@ -129,6 +129,41 @@ func TestTheBusiestOfAllPartitions(t *testing.T) {
 	}
 }
 
+// TestRatesHaveAnError: five requests a second are too few for a sample, and the answer says so. A rate of 0 has an error, too: somebody who
+// was not in the sample may have sent something.
+func TestRatesHaveAnError(t *testing.T) {
+	w := newWorld(t)
+	a := w.analyzer(0, 1, 2, 3)
+	n := w.node(a, nil)
+	now := time.Now()
+	for i := range 500 {
+		for c := range 20 {
+			caller := schemas.Caller{Kind: "key", ID: fmt.Sprint(c)}
+			p := schemas.Partition(w.key.Hash(caller.Kind, caller.ID), w.partitions)
+			a.folds[p].Entry(&schemas.Entry{Kind: caller.Kind, ID: caller.ID, Time: now.Add(time.Duration(i-500) * 200 * time.Millisecond).UnixNano(), Count: 1})
+		}
+	}
+	for _, sort := range []string{"rate", "blocked"} {
+		var list apiv1.Busy
+		n.get("/v1/callers?sort="+sort).into(t, &list)
+		if sort == "rate" && len(list.Callers) < 15 {
+			t.Fatalf("got %d callers, want about 20", len(list.Callers))
+		}
+		within := 0
+		for _, c := range list.Callers {
+			if c.AdmittedError <= 0 || c.AdmittedError > 10 || c.Blocked != 0 || c.BlockedError <= 0 {
+				t.Errorf("got %+v, want errors of some requests a second", c)
+			}
+			if c.Admitted-c.AdmittedError <= 5 && 5 <= c.Admitted+c.AdmittedError {
+				within++
+			}
+		}
+		if within < len(list.Callers)*4/5 {
+			t.Errorf("got 5 a second within the errors of %d of %d callers", within, len(list.Callers))
+		}
+	}
+}
+
 // TestAllCallersInLines: each caller is in one line, whichever analyzer is asked.
 func TestAllCallersInLines(t *testing.T) {
 	w := newWorld(t)

@@ -77,7 +77,7 @@ func TestTheTallyKeepsItsBounds(t *testing.T) {
 				id = fmt.Sprint("heavy-", rng.IntN(3))
 			}
 			weight := float64(1 + rng.IntN(3))
-			tally.add(uint64(len(id))*0x9e3779b97f4a7c15+uint64(id[0]), "key", id, weight, now) // hashes that collide
+			tally.add(uint64(len(id))*0x9e3779b97f4a7c15+uint64(id[0]), "key", id, weight, 0, now) // hashes that collide
 			exact.add(id, weight, now)
 			if now += pause; rng.IntN(500) == 0 {
 				now += rng.Int64N(20 * hour)
@@ -134,7 +134,7 @@ func TestARateIsOfTheLastMinute(t *testing.T) {
 	now := int64(0)
 	for tick := range int64(3000) { // 300 s of 50 a second
 		now = tick * second / 10
-		tally.add(1, "key", "a", 5, now)
+		tally.add(1, "key", "a", 5, 25, now)
 		if got := rate(now); tick > 20 && math.Abs(got-50) > 5 {
 			t.Fatalf("after %d ticks: got %g a second, want 50", tick, got)
 		}
@@ -144,6 +144,9 @@ func TestARateIsOfTheLastMinute(t *testing.T) {
 	}
 	if got := rate(now + 10*minute); got > 0.01 {
 		t.Errorf("after 10 minutes of silence: got %g, want next to nothing", got)
+	}
+	if got := tally.list(now + 1000*hour)[0]; got.Rate != 0 || got.Error != 0 {
+		t.Errorf("after 1000 hours of silence: got %+v, want nothing", got)
 	}
 	if got := rate(0); math.Abs(got-50) > 5 {
 		t.Errorf("asked about a time before the newest: got %g, want 50", got)
@@ -226,6 +229,65 @@ func TestBlockedRequestsAreSampledByTheirNumber(t *testing.T) {
 	}
 }
 
+// TestTheErrorHolds: a rate is within its error in about 19 of 20 cases, of slow and fast callers, and if entries have merged; and the error
+// is no larger than it must be. What was counted exactly has none. Callers that are in no list send no more than Absent.
+func TestTheErrorHolds(t *testing.T) {
+	for name, c := range map[string]struct {
+		rate, size int64   // requests a second of each caller, and requests of an entry
+		blocked    bool    // by gates
+		most       float64 // the error
+	}{
+		"slow": {rate: 5, size: 1, most: 8}, "fast": {rate: 200, size: 1, most: 30}, "merged": {rate: 200, size: 10, most: 120},
+		"blocked": {rate: 200, size: 10, blocked: true, most: 30}, "blocked, exact": {rate: 640, size: exactFrom, blocked: true},
+		"silent": {rate: 1, size: 1, most: 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ids := plainIDs(50)
+			within, all := 0, 0
+			for seed := range uint64(10) {
+				sample, rng := New(true, seed), rand.New(rand.NewPCG(seed, 3))
+				const length = 100 * second
+				gap := second * c.size / c.rate / int64(len(ids))
+				for at := int64(0); at < length; at += gap * int64(len(ids)) {
+					for i, n := range rng.Perm(len(ids)) {
+						send(&sample, &schemas.Entry{Time: at + int64(i)*gap, Kind: "ip", ID: ids[n], Count: uint32(c.size), Blocked: c.blocked})
+					}
+				}
+				list, blocked := sample.Lists(length)
+				if c.blocked {
+					list = blocked
+				}
+				for _, l := range list {
+					if c.most == 0 && (l.Error != 0 || math.Abs(l.Rate-float64(c.rate)) > 0.02*float64(c.rate)) || l.Error > c.most || l.Over != 0 {
+						t.Fatalf("got %+v, want %d a second and an error of at most %g", l, c.rate, c.most)
+					}
+					if math.Abs(l.Rate-float64(c.rate)) <= l.Error || c.most == 0 {
+						within++
+					}
+				}
+				if Absent(list) >= float64(c.rate) {
+					within += len(ids) - len(list)
+				}
+				all += len(ids)
+			}
+			if share := float64(within) / float64(all); share < 0.93 {
+				t.Errorf("got %.1f %% within their error, want 95 %%", 100*share)
+			}
+		})
+	}
+}
+
+// TestAbsentFromAFullList: whoever is in no list may send as much as the last one in it.
+func TestAbsentFromAFullList(t *testing.T) {
+	list := make([]Caller, maxCallers)
+	for i := range list {
+		list[i].Rate = float64(10 + i)
+	}
+	if got := Absent(list) - Absent(nil); got != 10 {
+		t.Errorf("got %g a second more than of a list with room, want 10", got)
+	}
+}
+
 // TestASampleThatIsOffStaysOff, however much is blocked: the distance to the next sampled entry never runs out.
 func TestASampleThatIsOffStaysOff(t *testing.T) {
 	c := New(false, 1)
@@ -243,7 +305,7 @@ func TestATallyThatIsFullDoesNotAllocate(t *testing.T) {
 	ids := plainIDs(4 * maxCallers)
 	n := 0
 	add := func() {
-		tally.add(uint64(n)*0x9e3779b97f4a7c15, "ip", ids[n%len(ids)], 1, int64(n))
+		tally.add(uint64(n)*0x9e3779b97f4a7c15, "ip", ids[n%len(ids)], 1, 1, int64(n))
 		n++
 	}
 	for range 2 * len(ids) {
@@ -260,7 +322,7 @@ func BenchmarkFlood(b *testing.B) {
 	ids := plainIDs(1 << 16)
 	n := 0
 	for b.Loop() {
-		tally.add(uint64(n)*0x9e3779b97f4a7c15, "ip", ids[n&(1<<16-1)], 1, int64(n)*1000)
+		tally.add(uint64(n)*0x9e3779b97f4a7c15, "ip", ids[n&(1<<16-1)], 1, 1, int64(n)*1000)
 		n++
 	}
 }

@@ -48,7 +48,7 @@ func (f *Fold) step(r *rules.Rule, i uint32, row *row, e *schemas.Entry, count w
 	if closure.Nth > 0 && e.Time < closure.Until {
 		over := closure.Overshoot(r, limit)
 		f.stats.Overshoot = max(f.stats.Overshoot, over)
-		f.predict.Overshoot(int32(row.rule), row.id, closure, over, e.Time)
+		f.predict.Overshoot(int32(row.rule), row.id, closure, change == policy.Closed, limit, over, e.Time)
 		if full := r.Window.Capacity(limit); count.Total > full {
 			f.counters[row.rule].tally(r.Mode).Over += uint64(min(count.Total-full, weight)) // > 0, or 0 of a request that was blocked early
 		}

@@ -72,3 +72,26 @@ func TestOvershootsAreSeenOnceAClosureHasEnded(t *testing.T) {
 		t.Errorf("other rules: got %+v, want the open closure seen", s)
 	}
 }
+
+// TestOvershootsAreOfClosesByCount: a caller that is closed because a person lowers its limit, or holds it to its limit again, did not go
+// over a limit that it had. What it sent before is no overshoot, and neither is what a closure has held when its limit changes.
+func TestOvershootsAreOfClosesByCount(t *testing.T) {
+	f := New(foldtest.Rules(t, "{name: a, callers: key, limit: 100, window: 1m, algorithm: fixed}"), Options{})
+	o := &operator{t: t, f: f}
+	for _, step := range []string{
+		"at 1 lowered 50", "limit lowered a 5 600", "at 2 lowered 1", // closed by hand, so to say
+		"at 3 counted 100", "at 3 counted 20", "limit counted a 10 600", "at 4 counted 1", // 20 % over the limit that it had
+		"open opened 50 a", "at 5 opened 900", "undo 3", "at 6 opened 1",
+	} {
+		if err := o.do(step); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := f.Stats().Closes; got != 3 {
+		t.Fatalf("got %d closes, want that of each caller", got)
+	}
+	f.EndOvershoots()
+	if s := f.Stats().Overs; s.Count != 1 || s.Sum != 0.2 {
+		t.Errorf("got %+v, want the overshoot of 20 %% alone", s)
+	}
+}

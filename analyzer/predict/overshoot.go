@@ -11,7 +11,8 @@ import (
 const maxOvershoots = 4096
 
 // overshoots observes how far each closure's caller went over its limit. That is known only when the closure has ended, because gates close
-// a little later than the analyzer. It is for statistics alone, and is not stored.
+// a little later than the analyzer. Closures that a new limit has made are left out, and so is what comes after a new limit: that would
+// be measured by a limit that the caller did not have. It is for statistics alone, and is not stored.
 type overshoots struct {
 	seen   *histogram.Histogram
 	by     [policy.Mechanisms]Sum // the same, by what held the caller to its limit
@@ -27,6 +28,7 @@ type overshootKey struct {
 
 type overshoot struct {
 	closeAt, until int64
+	limit          int64
 	ratio          float64 // the largest so far
 	by             policy.Mechanism
 }
@@ -41,21 +43,22 @@ func newOvershoots() overshoots {
 	return overshoots{seen: histogram.New(histogram.Ratios()), bounds: histogram.New(histogram.Ratios()), open: make(map[overshootKey]overshoot), ends: math.MaxInt64}
 }
 
-// note notes by how much a caller is over its limit, under a closure that holds.
-func (o *overshoots) note(key overshootKey, c policy.Closure, ratio float64, now int64) {
+// note notes by how much a caller is over its limit, under a closure that holds. closes says that an entry has just closed the caller.
+func (o *overshoots) note(key overshootKey, c policy.Closure, closes bool, limit int64, ratio float64, now int64) {
 	o.settle(now)
 	old, known := o.open[key]
-	next := overshoot{closeAt: c.CloseAt, until: c.Until, ratio: ratio}
+	next := overshoot{closeAt: c.CloseAt, until: c.Until, limit: limit, ratio: ratio}
 	switch {
-	case known && old.closeAt != c.CloseAt: // old is the closure before, which ended early
+	case closes && known: // old is the closure before, which ended early
 		o.observe(old)
-	case known:
-		next.ratio, next.by = max(ratio, old.ratio), old.by
-	case len(o.open) >= maxOvershoots:
-		if c.CloseAt == now { // only for the entry that closed it: once for each closure
-			o.observe(next)
-		}
+	case closes && len(o.open) >= maxOvershoots:
+		o.observe(next)
 		return
+	case closes:
+	case !known || old.closeAt != c.CloseAt || old.limit != limit:
+		return
+	default:
+		next.ratio, next.by = max(ratio, old.ratio), old.by
 	}
 	o.open[key] = next
 	o.ends = min(o.ends, c.Until)
@@ -92,9 +95,10 @@ func (o *overshoots) settle(now int64) {
 	}
 }
 
-// Overshoot notes by how much a caller is over its limit, as a share of it, under a closure that holds at an entry's time.
-func (p *Predictor) Overshoot(rule int32, id string, c policy.Closure, ratio float64, at int64) {
-	p.overs.note(overshootKey{rule, id}, c, ratio, at)
+// Overshoot notes by how much a caller is over its limit, as a share of it, under a closure that holds at an entry's time. closes says that
+// this entry has closed the caller.
+func (p *Predictor) Overshoot(rule int32, id string, c policy.Closure, closes bool, limit int64, ratio float64, at int64) {
+	p.overs.note(overshootKey{rule, id}, c, closes, limit, ratio, at)
 }
 
 // EndOvershoots also observes closures that have not ended. Call it when no more entries come, or when the indexes of rules change.
@@ -103,7 +107,7 @@ func (p *Predictor) EndOvershoots() { p.overs.settle(math.MaxInt64) }
 // Stats is what a Predictor has seen since New.
 type Stats struct {
 	Tracked int                    // rows whose next close may be predicted
-	Overs   histogram.Snapshot     // the overshoot of each close that has ended
+	Overs   histogram.Snapshot     // the overshoot of each close by an entry that has ended
 	OversBy [policy.Mechanisms]Sum // the same, by what held the caller to its limit
 	Bounds  histogram.Snapshot     // the bound of the overshoot, of each close of a caller whose demand was known
 }

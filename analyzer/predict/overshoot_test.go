@@ -15,14 +15,14 @@ func TestOvershootsCountByMechanism(t *testing.T) {
 	o := newOvershoots()
 	a, b, c := overshootKey{0, "a"}, overshootKey{0, "b"}, overshootKey{1, "a"}
 	closed := func(from, until int64) policy.Closure { return policy.Closure{CloseAt: from, Until: until, Nth: 1} }
-	o.note(a, closed(10, 20), 0.125, 10)
+	o.note(a, closed(10, 20), true, 8, 0.125, 10)
 	o.mark(a, policy.Shared)
-	o.note(a, closed(10, 20), 0.375, 12)
-	o.note(a, closed(10, 22), 0.2, 13) // its end moves
-	o.note(b, closed(14, 30), 0.5, 14)
+	o.note(a, closed(10, 20), false, 8, 0.375, 12)
+	o.note(a, closed(10, 22), false, 8, 0.2, 13) // its end moves
+	o.note(b, closed(14, 30), true, 8, 0.5, 14)
 	o.mark(c, policy.Predicted)
-	o.note(c, closed(15, 25), 0.25, 15)
-	o.note(c, closed(16, 25), 0.75, 16) // another close: the one before ended early
+	o.note(c, closed(15, 25), true, 8, 0.25, 15)
+	o.note(c, closed(16, 25), true, 8, 0.75, 16) // another close: the one before ended early
 	o.mark(c, policy.Predicted)
 	o.settle(21)
 	o.settle(22)
@@ -44,9 +44,9 @@ func TestOvershootsHaveABound(t *testing.T) {
 	o := newOvershoots()
 	const callers = maxOvershoots + 100
 	for i := range callers {
-		o.note(overshootKey{0, fmt.Sprint(i)}, policy.Closure{CloseAt: int64(i), Until: 1 << 40}, 0.1, int64(i))
+		o.note(overshootKey{0, fmt.Sprint(i)}, policy.Closure{CloseAt: int64(i), Until: 1 << 40}, true, 10, 0.1, int64(i))
 		for range 3 {
-			o.note(overshootKey{0, fmt.Sprint(i)}, policy.Closure{CloseAt: int64(i), Until: 1 << 40}, 0.3, int64(i)+1)
+			o.note(overshootKey{0, fmt.Sprint(i)}, policy.Closure{CloseAt: int64(i), Until: 1 << 40}, false, 10, 0.3, int64(i)+1)
 		}
 		if len(o.open) > maxOvershoots {
 			t.Fatalf("got %d in memory, want %d at most", len(o.open), maxOvershoots)

@@ -56,7 +56,7 @@ func apiAllCallers() []apiv1.CallerList {
 }
 
 func apiBusy() apiv1.Busy {
-	return apiv1.Busy{Sort: "rate", Callers: []apiv1.BusyCaller{{Partition: 1, Caller: noisy, Admitted: 12.34, Blocked: 1000}}}
+	return apiv1.Busy{Sort: "rate", HalfNS: 20e9, Callers: []apiv1.BusyCaller{{Partition: 1, Caller: noisy, Admitted: 12.34, AdmittedError: 6.5, Blocked: 1000}}}
 }
 
 func apiDecision(c apiv1.Caller, rule string) apiv1.DecisionView {

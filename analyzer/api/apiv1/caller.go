@@ -187,13 +187,13 @@ type Busy struct {
 	Missing []int        `json:"missing,omitempty"`
 }
 
-// BusyCaller is one of the busiest callers of a partition. The true weight lies between weight − error and weight, but
-// for chance: weight is estimated from a sample.
+// BusyCaller is one of the busiest callers of a partition. Its rates are of the last minute or so, and estimated from a sample: a true rate
+// differs from them by at most the error, in 19 of 20 cases.
 type BusyCaller struct {
-	Partition    int     `json:"partition"`
-	Caller       Caller  `json:"caller"`
-	Admitted     float64 `json:"admitted"`       // requests per second
-	Blocked      float64 `json:"blocked"`        // requests per second
-	AdmittedOver float64 `json:"admitted_error"` // admitted may be too high by this
-	BlockedOver  float64 `json:"blocked_error"`
+	Partition     int     `json:"partition"`
+	Caller        Caller  `json:"caller"`
+	Admitted      float64 `json:"admitted"` // requests per second
+	Blocked       float64 `json:"blocked"`  // requests per second
+	AdmittedError float64 `json:"admitted_error"`
+	BlockedError  float64 `json:"blocked_error"`
 }

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -199,11 +200,20 @@ func printBusy(w io.Writer, busy *apiv1.Busy) error {
 		t := terminal.NewTable(w, "caller", "admitted/s", "blocked/s", "partition")
 		for i := range busy.Callers {
 			c := &busy.Callers[i]
-			t.AppendRow(terminal.Cells(terminal.Caller(callerText(c.Caller)), fmt.Sprintf("%.1f", c.Admitted), fmt.Sprintf("%.1f", c.Blocked), c.Partition))
+			t.AppendRow(terminal.Cells(terminal.Caller(callerText(c.Caller)), rateText(c.Admitted, c.AdmittedError), rateText(c.Blocked, c.BlockedError), c.Partition))
 		}
 		t.Render()
 	}
-	return terminal.Lines(w, fmt.Sprintf("busiest callers: %d", len(busy.Callers))+missing(busy.Missing))
+	return terminal.Lines(w, fmt.Sprintf("busiest callers: %d; rates are of a sample, +- holds in 19 of 20 cases, and what came counts half %v later",
+		len(busy.Callers), time.Duration(busy.HalfNS))+missing(busy.Missing))
+}
+
+// rateText returns a rate and its error. A caller who is not in the sample has no rate.
+func rateText(rate, error float64) string {
+	if rate == 0 || error < 0.05 {
+		return fmt.Sprintf("%.1f", rate)
+	}
+	return fmt.Sprintf("%.1f +-%.1f", rate, error)
 }
 
 func shareText(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }

@@ -84,7 +84,7 @@ func TestALongName(t *testing.T) {
 	v.sees(row("key:" + name[:20]))
 	v.presses("j\r")
 	v.sees(`document.querySelector(".verdict").dataset.verdict === "closed"`)
-	v.is(`/^This caller is closed until \d\d:\d\d:\d\d, /.test(document.querySelector(".sentence").textContent)`, "a sentence without the name, and a time of day")
+	v.is(`/^This caller is closed until \d\d:\d\d:\d\d \S+, /.test(document.querySelector(".sentence").textContent)`, "a sentence without the name, and a time of day")
 	v.is(`document.querySelector("h1").textContent.length > 200`, "the whole name above it")
 
 	got, err := value[string](v.tab, `import("/ui/js/format.js").then(({sentenceHere, time}) => {

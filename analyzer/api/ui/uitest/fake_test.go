@@ -19,6 +19,7 @@ type fake struct {
 	every    time.Duration // from one change to the next; 0: there are none
 	begun    time.Time
 	status   func(*apiv1.Status) // changes the answer of /v1/status; nil: it does not
+	series   func(*apiv1.Series) // changes the answer of /v1/series; nil: it does not
 }
 
 // serve returns its address.
@@ -39,19 +40,23 @@ func (f *fake) serve(t *testing.T) string {
 	})
 	answer("/v1/rules", func() any { return apiv1.Rules{Rules: []apiv1.Rule{}} })
 	answer("/v1/callers", func() any { return apiv1.Busy{} })
-	answer("/v1/series", func() any { return f.series() })
+	answer("/v1/series", func() any { return f.samples() })
 	mux.HandleFunc("/v1/decisions/stream", f.stream)
 	s := httptest.NewServer(mux)
 	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
 	return s.URL
 }
 
-func (f *fake) series() apiv1.Series {
-	const n = 10
-	v := apiv1.Series{From: time.Now().Truncate(time.Second).Add(-n * time.Second), StepNS: int64(time.Second), Partitions: 1}
+// samples returns those of fifteen minutes.
+func (f *fake) samples() apiv1.Series {
+	const n = 900
+	v := apiv1.Series{From: time.Now().Truncate(time.Second).Add(-(n + 1) * time.Second), StepNS: int64(time.Second), Partitions: 1}
 	for range n {
 		v.Covered, v.Requests, v.Blocked, v.WouldBlock = append(v.Covered, 1), append(v.Requests, 5000), append(v.Blocked, 300), append(v.WouldBlock, 0)
 		v.Closes, v.LagNS, v.Ended, v.Overshoot = append(v.Closes, 250), append(v.LagNS, 2e6), append(v.Ended, 250), append(v.Overshoot, 0.02)
+	}
+	if f.series != nil {
+		f.series(&v)
 	}
 	return v
 }

@@ -5,8 +5,10 @@ import { now, post, Problem, randomKey } from "./api.js";
 import { consequence, past, verbs } from "./consequence.js";
 import { label } from "./callerid.js";
 import { toast } from "./toast.js";
+import { endExamples, endOf } from "./until.js";
 
-const durations = [["5m", "5 minutes", 300], ["15m", "15 minutes", 900], ["1h", "1 hour", 3600], ["6h", "6 hours", 21600], ["1d", "1 day", 86400], ["7d", "7 days", 604800]];
+const other = "other"; // the choice of an end that is written
+const durations = [["1m", "1 minute", 60], ["5m", "5 minutes", 300], ["15m", "15 minutes", 900], ["1h", "1 hour", 3600], ["6h", "6 hours", 21600], ["1d", "1 day", 86400], ["7d", "7 days", 604800], [other, "another end …", 0]];
 const longestReason = 512; // bytes
 const undoable = new Set(["close", "open", "limit", "mode"]);
 
@@ -61,6 +63,7 @@ class ActionDialog {
     if (this.action === "limit") list.push(this.input("limit", "New limit", { type: "number", min: "1", max: "1000000000000000", required: true, inputmode: "numeric" }));
     if (["close", "open", "limit", "mode"].includes(this.action)) {
       list.push(this.field("duration", "For", h("select", {}, durations.map(([value, text]) => h("option", { value, selected: value === "15m" }, text)))));
+      list.push(this.input("end", "For how long, or until when", { type: "text", autocomplete: "off", placeholder: endExamples }));
     }
     list.push(this.input("reason", "Reason, for those who read it later", { type: "text", maxlength: String(longestReason), required: true, autocomplete: "off" }));
     return list;
@@ -85,23 +88,38 @@ class ActionDialog {
 
   show() {
     document.body.append(this.dialog);
+    this.fields.duration?.addEventListener("change", () => this.askForEnd());
+    if (this.fields.end) this.fields.end.parentElement.hidden = true;
     this.describe();
     this.dialog.showModal();
     (this.fields.limit ?? this.fields.reason).focus();
   }
 
+  askForEnd() {
+    const written = this.fields.duration.value === other;
+    this.fields.end.parentElement.hidden = !written;
+    if (written) this.fields.end.focus();
+  }
+
+  // until returns the end that was chosen, or written; 0 if there is none.
+  until() {
+    if (this.fields.duration?.value === other) return endOf(this.fields.end.value, now());
+    const seconds = durations.find(([value]) => value === this.fields.duration?.value)?.[2];
+    return seconds ? now() + seconds * 1000 : 0;
+  }
+
   // values returns what was chosen so far.
   values() {
-    const seconds = durations.find(([value]) => value === this.fields.duration?.value)?.[2];
     return {
       action: this.action, who: this.who, rules: this.rules, target: this.target, rule: this.fields.rule?.value ?? "",
-      limit: Number(this.fields.limit?.value || 0), until: seconds ? now() + seconds * 1000 : 0, reason: this.fields.reason.value.trim(),
+      limit: Number(this.fields.limit?.value || 0), until: this.until(), reason: this.fields.reason.value.trim(),
     };
   }
 
   describe() {
     const v = this.values();
-    setText(this.sentence, this.action === "limit" && !v.limit ? "Write the new limit to see what will happen." : consequence(v));
+    if (this.fields.duration && !v.until) setText(this.sentence, `Write an end to see what will happen, such as ${endExamples}.`);
+    else setText(this.sentence, this.action === "limit" && !v.limit ? "Write the new limit to see what will happen." : consequence(v));
   }
 
   body(v) {
@@ -120,6 +138,7 @@ class ActionDialog {
     if (!v.reason) return "Write a reason.";
     if (new TextEncoder().encode(v.reason).length > longestReason) return `The reason has more than ${longestReason} bytes.`;
     if (this.action === "limit" && !(Number.isSafeInteger(v.limit) && v.limit > 0)) return "The limit is a whole number from 1 on.";
+    if (this.fields.duration && !v.until) return `End: got ${this.fields.end.value || "nothing"}, want a time that is to come, such as ${endExamples}.`;
     return "";
   }
 

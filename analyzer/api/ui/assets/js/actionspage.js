@@ -2,6 +2,7 @@
 
 import { h, panel, setText, table } from "./element.js";
 import { get } from "./api.js";
+import { csvButton, linesOf } from "./csv.js";
 import { poll } from "./poll.js";
 import { known, time, utc } from "./format.js";
 import { address, label } from "./callerid.js";
@@ -26,7 +27,7 @@ class ActionsPage {
     this.table = table("Actions", ["When", "What", "Caller", "By", "Reason", "Until", "State", "Act"]);
     this.empty = h("p", { class: "empty" }, "Reading …");
     this.more = h("button", { type: "button", hidden: true, onclick: () => this.older() }, "Older records");
-    this.list = panel("Actions", this.filter);
+    this.list = panel("Actions", this.filter, h("span", { class: "tools" }, csvButton("actions", () => linesOf(this.table))));
     this.list.body.append(h("div", { class: "wide", tabindex: "0" }, this.table), this.empty, this.more);
     this.element = h("div", { class: "page actions-page" }, h("h1", { tabindex: "-1" }, "Actions"),
       h("p", { class: "muted" }, "What people decided by hand. Records are never deleted; an undo is a record too."), this.list);
@@ -89,7 +90,7 @@ class ActionsPage {
       h("td", {}, actionWord(record)),
       h("td", { class: "id" }, record.caller ? h("a", { href: address(record.caller) }, h("bdi", {}, label(record.caller))) : this.targetOf(record)),
       h("td", {}, record.author), h("td", { class: "reason" }, record.reason, undone && h("span", { class: "muted small block" }, undone)),
-      h("td", {}, known(until) ? time(until) : "–"),
+      h("td", {}, known(until) ? h("time", { datetime: utc(until), title: utc(until) }, time(until)) : "–"),
       h("td", {}, h("span", { class: "state", "data-level": record.state === "in_force" || record.state === "waiting" ? "warn" : "" }, stateWord(record.state))),
       h("td", {}, this.canUndo(record) && h("button", { type: "button", class: "small", onclick: () => this.undo(record) }, "Undo…")));
   }

@@ -2,8 +2,9 @@
 
 import { h, panel, setText, table } from "./element.js";
 import { get } from "./api.js";
+import { csvButton, linesOf } from "./csv.js";
 import { poll } from "./poll.js";
-import { number, percent } from "./format.js";
+import { number, percent, span } from "./format.js";
 import { address, encoded, label } from "./callerid.js";
 
 const every = 3000; // milliseconds
@@ -14,8 +15,9 @@ export class Busiest {
   constructor() {
     this.table = table("Busiest callers", ["Caller", "#Admitted/s", "#Blocked/s", "Of its limit"]);
     this.empty = h("p", { class: "empty" }, "Reading who is busy …");
-    this.element = panel("Busiest callers");
-    this.element.body.append(h("div", { class: "wide", tabindex: "0" }, this.table), this.empty);
+    this.element = panel("Busiest callers", h("span", { class: "tools" }, csvButton("busiest", () => linesOf(this.table))));
+    this.about = h("p", { class: "muted small about", hidden: true });
+    this.element.body.append(h("div", { class: "wide", tabindex: "0" }, this.table), this.empty, this.about);
     this.element.dataset.panel = "busiest";
     this.rows = new Map();
   }
@@ -29,7 +31,7 @@ export class Busiest {
       const lists = await Promise.all(["rate", "blocked"].map((sort) => get("callers", { sort, limit: lines }, signal)));
       const callers = busiestOf(lists.flatMap((list) => list.callers ?? []));
       const states = await Promise.all(callers.map((line) => this.state(line.caller, signal)));
-      if (!signal.aborted) this.show(callers, states);
+      if (!signal.aborted) this.show(callers, states, lists[0].half_ns);
     } catch (error) {
       if (!signal.aborted && this.rows.size === 0) setText(this.empty, `No answer: ${error.sentence}.`);
     }
@@ -43,13 +45,15 @@ export class Busiest {
     }
   }
 
-  show(callers, states) {
+  show(callers, states, half) {
     this.empty.hidden = callers.length > 0;
+    this.about.hidden = callers.length === 0;
+    setText(this.about, `Rates are estimated from a sample: ± holds in 19 of 20 cases. What came counts half ${span(half / 1e6)} later. Counts of a limit are exact.`);
     setText(this.empty, "Nobody sends requests now.");
     const rows = callers.map((line, i) => {
       const id = encoded(line.caller);
       const row = this.rows.get(id) ?? this.makeRow(line.caller);
-      fillRow(row, line, nearest(states[i]));
+      fillRow(row, line, states[i]);
       return [id, row];
     });
     this.rows = new Map(rows);
@@ -79,11 +83,24 @@ function nearest(state) {
   return counted.sort((a, b) => Number(b.mode === "enforce") - Number(a.mode === "enforce") || b.share - a.share)[0];
 }
 
-function fillRow(row, line, rule) {
-  setText(row.admitted, number(line.admitted));
-  setText(row.blocked, number(line.blocked));
+function fillRow(row, line, state) {
+  setText(row.admitted, rate(line.admitted, line.admitted_error));
+  setText(row.blocked, rate(line.blocked, line.blocked_error));
   row.blocked.classList.toggle("zero", line.blocked < 0.05);
-  row.share.show(rule?.share, rule ? `${number(rule.count)} of ${number(rule.limit.limit)}` : "not counted", rule?.rule);
+  const rule = nearest(state);
+  row.share.show(rule?.share, rule ? `${number(rule.count)} of ${number(rule.limit.limit)}` : withoutLimit(state), rule?.rule);
+}
+
+// rate writes a rate and its error. A rate of 0 is that of a caller who is not in the sample.
+function rate(value, error) {
+  return value > 0 && error >= 0.05 ? `${number(value)} ± ${number(error)}` : number(value);
+}
+
+// withoutLimit says why no limit is near.
+function withoutLimit(state) {
+  const unlimited = (state?.rules ?? []).filter((rule) => rule.limit.unlimited);
+  if (unlimited.some((rule) => rule.limit.source === "by_hand")) return "No limit, by hand";
+  return unlimited.length > 0 ? "no limit" : state ? "not counted" : "not known";
 }
 
 // meter returns a bar that shows how much of a limit is used: its element, and show(share, text, title).

@@ -17,6 +17,7 @@ export class Closures extends EventTarget {
     this.generation = 0;
     this.complete = false;
     this.recent = []; // the newest changes, the newest first
+    this.rules = new Set(); // that have closed somebody since the page was opened
   }
 
   // apply takes events of the stream.
@@ -51,6 +52,7 @@ export class Closures extends EventTarget {
     if (!c) {
       c = { key, id, rule: d.rule, caller: d.caller, label: label(d.caller) };
       this.byKey.set(key, c);
+      this.rules.add(d.rule);
       this.order.push(c);
     }
     Object.assign(c, {
@@ -100,13 +102,14 @@ export class Closures extends EventTarget {
     this.removed = 0;
   }
 
-  // list returns the closures whose caller or rule has this text in it, the newest first. Shares close nobody and are not in it.
-  list(text = "") {
+  // list returns the closures whose caller or rule has this text in it, the newest first; with a rule, those of this rule alone. Shares
+  // close nobody and are not in it.
+  list(text = "", rule = "") {
     const found = [];
     const wanted = text.toLowerCase();
     for (let i = this.order.length - 1; i >= 0; i--) {
       const c = this.order[i];
-      if (c.gone || (c.shared && !c.early)) continue;
+      if (c.gone || (c.shared && !c.early) || (rule && c.rule !== rule)) continue;
       if (!wanted || c.label.toLowerCase().includes(wanted) || c.rule.toLowerCase().includes(wanted)) found.push(c);
     }
     return found;

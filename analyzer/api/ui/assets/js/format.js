@@ -4,7 +4,8 @@ const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const tenths = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 const clockTime = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const longName = 60; // characters
-const dayAndTime = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+const zonedTime = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" });
+const dayAndTime = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
 
 // number writes 12345 as 12,345, and numbers under 10 with one decimal.
 export function number(n) {
@@ -40,10 +41,20 @@ export function span(ms) {
   return parts.join(" ");
 }
 
-// time writes a moment by the browser's zone: the time of day within 20 hours of now, otherwise the day too.
+// time writes a moment by the browser's zone, and names the zone: the time of day within 20 hours of now, otherwise the day too.
 export function time(ms, now = Date.now()) {
   if (!known(ms)) return "–";
-  return (Math.abs(ms - now) < 20 * 3600e3 ? clockTime : dayAndTime).format(ms);
+  return (Math.abs(ms - now) < 20 * 3600e3 ? zonedTime : dayAndTime).format(ms);
+}
+
+// clock writes a time of day where the zone is said nearby.
+export function clock(ms) {
+  return clockTime.format(ms);
+}
+
+// zone returns the name of the browser's zone, as time writes it now.
+export function zone() {
+  return zonedTime.formatToParts().find((part) => part.type === "timeZoneName").value;
 }
 
 // utc writes a moment as logs and the API have it.

@@ -2,9 +2,11 @@
 
 import { h, panel } from "./element.js";
 import { get } from "./api.js";
-import { known, time, utc } from "./format.js";
+import { csvButton } from "./csv.js";
+import { known, number, time, utc } from "./format.js";
 
-const lines = 50;
+const lines = 50; // records of people
+const run = 6; // what rules did without a person between: so many lines, and how many more there were
 const kinds = { closed: "Closed", changed: "Extended", opened: "Opened", ended: "Ended" };
 
 // History is the panel. undo(record) asks a person to end a record's effect.
@@ -12,7 +14,7 @@ export class History {
   constructor(id, closures, undo, may) {
     Object.assign(this, { id, closures, undo, may });
     this.list = h("ol", { class: "history" });
-    this.element = panel("History");
+    this.element = panel("History", h("span", { class: "tools" }, csvButton("history", () => this.table())));
     this.element.dataset.panel = "history";
     this.element.body.append(this.list);
     this.nothing = "Reading what has happened …"; // is said while there is no line
@@ -53,12 +55,23 @@ export class History {
     const counted = this.counted.filter((c) => !changes.some((change) => change.kind === "closed" && change.rule === c.rule && Math.abs(change.at - c.at) < 1000) && !seen.has(`${c.kind} ${c.rule} ${c.at}`));
     const all = [...changes, ...counted, ...this.actions.map((action) => ({ at: Date.parse(action.time), action }))];
     all.sort((a, b) => b.at - a.at);
-    const shown = all.filter((item, i) => !repeats(item, all[i - 1])).slice(0, lines);
+    this.items = all.filter((item, i) => !repeats(item, all[i - 1]));
+    const shown = shortened(this.items);
     const text = JSON.stringify([shown, this.nothing, this.may()]);
     if (text === this.drawn) return;
     this.drawn = text;
     if (shown.length === 0) this.list.replaceChildren(h("li", { class: "empty" }, this.nothing));
-    else this.list.replaceChildren(...shown.map((item) => (item.action ? this.byHand(item.action) : ofRules(item))));
+    else this.list.replaceChildren(...shown.map((item) => (item.action ? this.byHand(item.action) : item.more ? moreOf(item) : ofRules(item))));
+  }
+
+  // table returns all of it for a spreadsheet.
+  table() {
+    const lines = this.items.map((item) => {
+      if (!item.action) return [utc(item.at), wordsOf(item), "", "", ""];
+      const { action } = item;
+      return [utc(item.at), actionWord(action), action.author, action.reason, stateWord(action.state)];
+    });
+    return [["When", "What", "By", "Reason", "State"], ...lines];
   }
 
   byHand(action) {
@@ -75,10 +88,30 @@ function repeats(item, newer) {
   return item.kind === "changed" && newer?.kind === "changed" && newer.rule === item.rule;
 }
 
+// shortened leaves out most lines of long runs that no person has interrupted: a rule of a two-second window closes a caller hundreds of
+// times between two records of people.
+function shortened(items) {
+  const shown = [];
+  for (let from = 0, to; from < items.length; from = to) {
+    for (to = from + 1; !items[from].action && to < items.length && !items[to].action;) to++;
+    const left = to - from - run;
+    shown.push(...items.slice(from, left > 1 ? from + run : to));
+    if (left > 1) shown.push({ more: left, at: items[to - 1].at });
+  }
+  return shown;
+}
+
+function moreOf(item) {
+  return h("li", { class: "muted" }, moment(item.at), h("span", { class: "what" }, `${number(item.more)} more changes by rules since then`));
+}
+
 function ofRules(item) {
+  return h("li", {}, moment(item.at), h("span", { class: "what" }, wordsOf(item)));
+}
+
+function wordsOf(item) {
   const until = item.kind !== "ended" && item.kind !== "opened" && known(item.until) ? ` until ${time(item.until)}` : "";
-  const words = [kinds[item.kind] ?? item.kind, until, item.rule === "_control" ? " by hand" : ` by rule ${item.rule}`, item.early ? ", predicted" : "", item.mode === "shadow" ? ", in shadow mode" : ""];
-  return h("li", {}, moment(item.at), h("span", { class: "what" }, words.join("")));
+  return [kinds[item.kind] ?? item.kind, until, item.rule === "_control" ? " by hand" : ` by rule ${item.rule}`, item.early ? ", predicted" : "", item.mode === "shadow" ? ", in shadow mode" : ""].join("");
 }
 
 function moment(at) {

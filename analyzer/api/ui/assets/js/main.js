@@ -10,6 +10,7 @@ import { bannersOf, drawBanners } from "./banners.js";
 import { act, lastDone } from "./actiondialog.js";
 import { label, fromAddress, fromTyped } from "./callerid.js";
 import { listen, showKeys } from "./keyboard.js";
+import { Search } from "./search.js";
 import { toast } from "./toast.js";
 import { overview } from "./overview.js";
 import { callerPage } from "./callerpage.js";
@@ -164,9 +165,10 @@ let session = null;
 
 function wire() {
   const find = byID("find");
+  const search = new Search(find, () => session !== null);
   byID("search").addEventListener("submit", (event) => {
     event.preventDefault();
-    session?.find(find.value);
+    if (!search.open()) session?.find(find.value);
     find.blur();
   });
   find.addEventListener("input", () => session?.page?.find?.(find.value.trim()));

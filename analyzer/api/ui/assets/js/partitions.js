@@ -3,13 +3,14 @@
 import { h, panel, setText, table } from "./element.js";
 import { nanoseconds, number, span } from "./format.js";
 import { now } from "./api.js";
+import { csvButton, linesOf } from "./csv.js";
 import { neverHeard } from "./banners.js";
 
 // Partitions is the panel.
 export class Partitions {
   constructor() {
     this.table = table("Partitions", ["#No.", "Owner", "State", "#Lag", "#Backlog", "#Offset", "#Closed", "Heard of"]);
-    this.element = panel("Partitions");
+    this.element = panel("Partitions", h("span", { class: "tools" }, csvButton("partitions", () => linesOf(this.table))));
     this.element.dataset.panel = "partitions";
     this.element.body.append(h("div", { class: "wide", tabindex: "0" }, this.table));
     this.rows = [];

@@ -2,6 +2,7 @@
 
 import { h, panel, setText, table } from "./element.js";
 import { get } from "./api.js";
+import { csvButton, linesOf } from "./csv.js";
 import { poll } from "./poll.js";
 import { time, utc } from "./format.js";
 
@@ -18,7 +19,8 @@ class RulesPage {
   constructor(parts) {
     Object.assign(this, parts);
     this.title = "Rules";
-    this.inUse = panel("In force", h("button", { type: "button", class: "small", hidden: true, "data-action": "mode", onclick: () => this.brake("") }, "Shadow mode for all…"));
+    this.inUse = panel("In force", h("button", { type: "button", class: "small", hidden: true, "data-action": "mode", onclick: () => this.brake("") }, "Shadow mode for all…"),
+      h("span", { class: "tools" }, csvButton("rules", () => linesOf(this.inUse.querySelector("table")))));
     this.versions = panel("Versions");
     this.difference = panel("Difference");
     this.sayInstead("empty", "Reading …");

@@ -3,7 +3,7 @@
 import { h, setText } from "./element.js";
 import { get, now } from "./api.js";
 import { poll } from "./poll.js";
-import { nanoseconds, number, percent } from "./format.js";
+import { nanoseconds, number, percent, zone } from "./format.js";
 import { Chart } from "./chart.js";
 import { Samples } from "./samples.js";
 
@@ -14,7 +14,7 @@ const charts = [
   { id: "blocked", name: "Blocked", unit: "/s", colour: "--red", show: number },
   { id: "would_block", name: "Would block", unit: "/s", colour: "--amber", show: number },
   { id: "closes", name: "Closes", unit: "/s", colour: "--violet", show: number },
-  { id: "lag", name: "Lag", colour: "--green", show: nanoseconds, sparse: true },
+  { id: "lag", name: "Lag", colour: "--green", show: nanoseconds },
   { id: "overshoot", name: "Overshoot", colour: "--teal", show: percent, sparse: true },
 ];
 
@@ -25,7 +25,7 @@ export class Series {
     this.samples = new Samples();
     this.missing = h("p", { class: "muted small", hidden: true });
     this.element = h("div", { class: "charts-block" }, h("div", { class: "charts" }, this.charts.map((chart) => chart.element)),
-      h("p", { class: "muted small" }, "The last 15 minutes, second by second."), this.missing);
+      h("p", { class: "muted small" }, `The last 15 minutes, second by second, in ${zone()}. A gap is a time in which no analyzer has counted.`), this.missing);
   }
 
   run(signal) {
@@ -47,8 +47,8 @@ export class Series {
 
   show(answer) {
     this.samples.add(answer);
-    const columns = this.samples.columns();
-    this.charts.forEach((chart, i) => chart.update(columns.times, columns[charts[i].id], this.samples.latest(charts[i].id, charts[i].sparse)));
+    const { times, covered, values } = this.samples.columns();
+    this.charts.forEach((chart, i) => chart.update(times, values(charts[i].id), covered, answer.partitions));
     const missing = answer.missing ?? [];
     this.say(missing.length > 0 ? `Without partitions ${missing.join(", ")}, whose owners have not answered.` : "");
   }
