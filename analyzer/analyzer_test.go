@@ -309,3 +309,36 @@ func TestRulesReachAllOwners(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestAnAnalyzerWithoutKafkaIsNotReady, and does not claim that its owners run: they can neither count nor publish.
+func TestAnAnalyzerWithoutKafkaIsNotReady(t *testing.T) {
+	away := false
+	a := New(nil, Config{Outage: func(time.Time) (kafkaio.Outage, bool) { return kafkaio.Outage{}, away }})
+	a.lease.renew(time.Now())
+	states := []State{stateRunning, stateMemoryOnly, stateRestoring}
+	check := func(ready bool, want ...State) {
+		t.Helper()
+		for p, s := range a.Stats() {
+			if s.State != want[p] {
+				t.Errorf("partition %d, away %t: got state %v, want %v", p, away, s.State, want[p])
+			}
+		}
+		if got := a.Ready(time.Now()); got != ready {
+			t.Errorf("away %t: got ready %t, want %t", away, got, ready)
+		}
+	}
+	for p, s := range states {
+		o := NewOwner(nil, OwnerConfig{Rules: &rules.Set{}})
+		o.ledger.enter(s)
+		a.owners[p] = &ownerRun{owner: o}
+	}
+	check(false, states...)
+	delete(a.owners, 2)
+	check(true, states...)
+	away = true
+	check(false, stateKafkaAway, stateKafkaAway)
+	delete(a.owners, 1)
+	delete(a.owners, 0)
+	a.standby.Store(true)
+	check(false)
+}

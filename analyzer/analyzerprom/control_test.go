@@ -10,6 +10,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer"
 	"github.com/509da70d/floodgate/analyzer/analyzerprom"
+	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/event"
 )
@@ -68,6 +69,26 @@ func TestEachActionIsShownFromTheStart(t *testing.T) {
 	s := analyzer.OwnerStats{}
 	s.Control.Applied[schemas.ControlUndo] = 3
 	if err := testutil.CollectAndCompare(analyzerprom.New(analyzerOf{s}.Stats), strings.NewReader(want), metric); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTheMetricsSayWhichRulesAreBraked and since when, so that an alert can be about the minutes that a person has set. Rules that are in
+// shadow by their file are not among them.
+func TestTheMetricsSayWhichRulesAreBraked(t *testing.T) {
+	of := func(partition int, since ...int64) (s analyzer.OwnerStats) {
+		s.Partition = partition
+		for i, at := range since {
+			s.Fold.Rules = append(s.Fold.Rules, fold.RuleStats{Rule: fmt.Sprint("rule-", i), Mode: schemas.ModeShadow, ByHand: at})
+		}
+		return s
+	}
+	want := "# HELP floodgate_brake_since_seconds Unix time since which a control record of action mode has the rule in shadow, whatever its file says. " +
+		"Only rules with such a record have it.\n# TYPE floodgate_brake_since_seconds gauge\n" +
+		"floodgate_brake_since_seconds{rule=\"rule-1\"} 2.5\nfloodgate_brake_since_seconds{rule=\"rule-2\"} 3\n"
+	owners := analyzerOf{of(0, 0, 4e9, 3e9), of(1, 0, 25e8, 0)} // partition 1 knows of rule 1 by an older record, and of rule 2 not yet
+	err := testutil.CollectAndCompare(analyzerprom.New(owners.Stats), strings.NewReader(want), "floodgate_brake_since_seconds")
+	if err != nil {
 		t.Error(err)
 	}
 }

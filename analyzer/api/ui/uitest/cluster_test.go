@@ -48,18 +48,19 @@ rules:
 // cluster is a broker, analyzers with an API, and a server that reports requests.
 type cluster struct {
 	t         *testing.T
-	broker    *embedded.Broker
+	kafka     string           // host:port of the broker
+	broker    *embedded.Broker // nil: it is another process
 	dir       string
 	tokens    map[string]string // by role
 	server    http.Handler      // a request to it is counted
 	analyzers []*process
 }
 
-// process is an analyzer.
+// process is a floodgate that runs.
 type process struct {
 	command *exec.Cmd
 	log     *lockedBuilder
-	url     string // of its API
+	url     string // of the API of an analyzer
 }
 
 // lockedBuilder is a log that is read while it is written.
@@ -80,7 +81,7 @@ func (l *lockedBuilder) String() string {
 	return l.b.String()
 }
 
-// newCluster starts analyzers with these flags more, and waits until all partitions are counted.
+// newCluster starts a broker in this process, and analyzers with these flags more, and waits until all partitions are counted.
 func newCluster(t *testing.T, analyzers int, flags ...string) *cluster {
 	t.Helper()
 	broker, err := embedded.Start(embedded.Options{MinSession: time.Second})
@@ -88,20 +89,29 @@ func newCluster(t *testing.T, analyzers int, flags ...string) *cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = broker.Close() })
-	c := &cluster{t: t, broker: broker, dir: t.TempDir(), tokens: make(map[string]string)}
+	c := newClusterOf(t, broker.Addr())
+	c.broker = broker
+	for range analyzers {
+		c.analyzers = append(c.analyzers, c.analyze(flags...))
+	}
+	c.serve()
+	return c
+}
+
+// newClusterOf writes the files of analyzers of a broker.
+func newClusterOf(t *testing.T, kafka string) *cluster {
+	t.Helper()
+	c := &cluster{t: t, kafka: kafka, dir: t.TempDir(), tokens: make(map[string]string)}
 	lines := ""
 	for _, role := range []string{"read", "operate", "admin"} {
 		text, sum := api.NewToken()
 		c.tokens[role] = text
+		c.write(role+".token", text)
 		lines += fmt.Sprintf("%s-person %s %s\n", role, role, sum)
 	}
 	c.write("tokens", lines)
 	c.write("cluster-key", strings.Repeat("0123456789abcdef", 4))
 	c.rules(5)
-	for range analyzers {
-		c.analyzers = append(c.analyzers, c.analyze(flags...))
-	}
-	c.serve()
 	return c
 }
 
@@ -129,23 +139,12 @@ func (c *cluster) analyze(flags ...string) *process {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	p := &process{log: new(lockedBuilder)}
 	args := append([]string{
-		"analyze", "--brokers", c.broker.Addr(), "--rules", filepath.Join(c.dir, "rules.yaml"), "--data", data, "--listen", "127.0.0.1:0",
+		"analyze", "--brokers", c.kafka, "--rules", filepath.Join(c.dir, "rules.yaml"), "--data", data, "--listen", "127.0.0.1:0",
 		"--partitions", "4", "--session-timeout", "2s", "--api-listen", "127.0.0.1:0", "--api-tokens", filepath.Join(c.dir, "tokens"),
 		"--api-cluster-key-file", filepath.Join(c.dir, "cluster-key"),
 	}, flags...)
-	p.command = exec.Command(program, args...)
-	p.command.Stdout, p.command.Stderr = p.log, p.log
-	if err := p.command.Start(); err != nil {
-		c.t.Fatal(err)
-	}
-	c.t.Cleanup(func() {
-		p.kill()
-		if c.t.Failed() {
-			c.t.Logf("an analyzer wrote:\n%s", last(p.log.String(), 3000))
-		}
-	})
+	p := c.run(args...)
 	line := regexp.MustCompile(`listening for the API.* address=(\S+)`)
 	eventually(c.t, "an analyzer listens", func() bool {
 		found := line.FindStringSubmatch(p.log.String())
@@ -157,6 +156,23 @@ func (c *cluster) analyze(flags ...string) *process {
 	eventually(c.t, "all partitions are counted", func() bool {
 		body := c.get(p, "/v1/status")
 		return strings.Count(body, `"state":"running"`) == 4 && strings.Contains(body, `"ready":true`)
+	})
+	return p
+}
+
+// run starts floodgate. It is killed when the test ends.
+func (c *cluster) run(args ...string) *process {
+	c.t.Helper()
+	p := &process{log: new(lockedBuilder), command: exec.Command(program, args...)}
+	p.command.Stdout, p.command.Stderr = p.log, p.log
+	if err := p.command.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() {
+		p.kill()
+		if c.t.Failed() {
+			c.t.Logf("%s wrote:\n%s", args[0], last(p.log.String(), 3000))
+		}
 	})
 	return p
 }
@@ -209,7 +225,7 @@ func (c *cluster) closeByHand(key string) {
 func (c *cluster) serve() {
 	c.t.Helper()
 	set, rec := gate.New(gate.Options{}), record.New(record.Options{})
-	link, err := kafkalink.Open(set, rec, kafkalink.Config{Brokers: c.broker.Addrs(), Canary: 250 * time.Millisecond, Drain: time.Second})
+	link, err := kafkalink.Open(set, rec, kafkalink.Config{Brokers: []string{c.kafka}, Canary: 250 * time.Millisecond, Drain: time.Second})
 	if err != nil {
 		c.t.Fatal(err)
 	}

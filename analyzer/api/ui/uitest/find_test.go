@@ -22,7 +22,9 @@ func TestThePageFindsAnyCaller(t *testing.T) {
 	c.send("User", "2001:db8::7", 1)
 	v := visit(t, b, c.page("read", "/actions"), view{})
 	v.live()
-	found := func(n int) string { return fmt.Sprintf(`document.querySelectorAll("#found [role=option]").length === %d`, n) }
+	found := func(n int) string {
+		return fmt.Sprintf(`document.querySelectorAll("#found [role=option]").length === %d`, n)
+	}
 	v.writes("#find", "key:need")
 	v.sees(found(3) + ` && document.querySelector("#found").textContent.includes("key:needle-2per-key: 3 of 5, 60 %")`)
 	v.is(`document.querySelector("#find").getAttribute("aria-expanded") === "true"`, "a list that is announced")
