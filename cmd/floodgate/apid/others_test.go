@@ -130,10 +130,11 @@ func beginDashboards(url string) (end func() error) {
 	}
 }
 
-// asks is what the page asks, and every how many seconds: js/series.js, status.js, busiest.js and main.js.
+// asks is what the page asks, and every how many seconds: js/series.js, status.js, busiest.js, closedlist.js and main.js.
 func asks() map[string]int {
 	all := map[string]int{
 		"/v1/series?seconds=4": 1, "/v1/status": 2, "/v1/callers?sort=rate&limit=10": 3, "/v1/callers?sort=blocked&limit=10": 3, "/v1/rules": 10,
+		"/v1/actions?action=close&state=in_force&limit=1000": 5,
 	}
 	for i := range 10 { // the busiest
 		all[fmt.Sprintf("/v1/caller?caller=ip:10.0.0.%d", i)] = 3
