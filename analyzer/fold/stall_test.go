@@ -34,10 +34,10 @@ func TestAStallClosesNoInnocent(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s, at %.0f %%, %v", rule, c.share*100, c.stall), func(t *testing.T) {
 				f := New(foldtest.Rules(t, "{name: r, callers: key, "+rule+"}"), Options{})
-				random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same servers in each run
+				random := rand.New(rand.NewPCG(1, 2))
 				var servers [4][]int64
 				pause := int64(float64(c.window) / (c.share * float64(c.limit)))
-				for at := int64(frameNow); at < frameNow+int64(c.stall); at += pause {
+				for at := frameNow; at < frameNow+int64(c.stall); at += pause {
 					n := random.IntN(len(servers))
 					servers[n] = append(servers[n], at)
 				}

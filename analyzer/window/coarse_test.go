@@ -10,12 +10,12 @@ import (
 )
 
 // drawBusy draws an algorithm and a limit that the entries of drawBusyEntries often reach.
-func drawBusy(t *rapid.T) (Algorithm, int64) {
+func drawBusy(t *rapid.T, kinds []Kind) (Algorithm, int64) {
 	var a Algorithm
-	if rapid.IntRange(0, len(Kinds())).Draw(t, "calendar if 0") == 0 {
+	if rapid.IntRange(0, len(kinds)).Draw(t, "calendar if 0") == 0 {
 		a = NewCalendar(Hour, time.UTC, 1)
 	} else {
-		a = drawKind(t, time.Duration(rapid.Int64Range(2, 60).Draw(t, "length")), 12, 9)
+		a = drawKind(t, kinds, time.Duration(rapid.Int64Range(2, 60).Draw(t, "length")), 12, 9)
 	}
 	return a, rapid.Int64Range(1, 15).Draw(t, "limit")
 }
@@ -96,50 +96,48 @@ func TestACoarseStateIsFullAtTheLimit(t *testing.T) {
 	}
 }
 
-// TestCoarseNeverCountsMore: whatever comes, in whatever order, a coarse state and what it is refined to count no more
+// coarseNeverCountsMore: whatever comes, in whatever order, a coarse state and what it is refined to count no more
 // than the full one, from the newest entry on. What is full for the coarse one is full. A full window says nothing about
 // what is over its limit: a log forgets that.
-func TestCoarseNeverCountsMore(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a, limit := drawBusy(t)
-		c := a.Coarse()
-		var full, coarse State
-		now := int64(math.MinInt64)
-		for _, e := range drawBusyEntries(t, a) {
-			if rapid.IntRange(0, 9).Draw(t, "displaced") == 0 && now > math.MinInt64 {
-				coarse = slices.Clone(c.Coarsen(slices.Clone(full), now))
+func coarseNeverCountsMore(t *rapid.T, kinds []Kind) {
+	a, limit := drawBusy(t, kinds)
+	c := a.Coarse()
+	var full, coarse State
+	now := int64(math.MinInt64)
+	for _, e := range drawBusyEntries(t, a) {
+		if rapid.IntRange(0, 9).Draw(t, "displaced") == 0 && now > math.MinInt64 {
+			coarse = slices.Clone(c.Coarsen(slices.Clone(full), now))
+		}
+		full, _ = a.Add(full, limit, e.at, e.weight)
+		coarse, _ = c.Add(coarse, limit, e.at, e.weight)
+		if len(coarse) > MaxCoarse || !c.Valid(coarse) {
+			t.Fatalf("%s: got coarse state %v, want a valid one of at most %d", a.Shape(), coarse, MaxCoarse)
+		}
+		now = max(now, e.at)
+		refined := c.Refine(slices.Clone(coarse), limit, now)
+		if !a.Valid(refined) {
+			t.Fatalf("%s: %v was refined to %v, which is not valid", a.Shape(), coarse, refined)
+		}
+		length := a.Length(now)
+		for _, at := range []int64{now, add(now, length/3), add(now, length/2), add(now, length-1), add(now, 2*length)} {
+			truth, low, row := a.View(full, limit, at), c.View(coarse, limit, at), a.View(refined, limit, at)
+			if low.Full(at) && !truth.Full(at) || row.Full(at) && !truth.Full(at) {
+				t.Fatalf("%s: at %d: coarse %+v, refined %+v, and the truth is open: %+v", a.Shape(), at, low, row, truth)
 			}
-			full, _ = a.Add(full, limit, e.at, e.weight)
-			coarse, _ = c.Add(coarse, limit, e.at, e.weight)
-			if len(coarse) > MaxCoarse || !c.Valid(coarse) {
-				t.Fatalf("%s: got coarse state %v, want a valid one of at most %d", a.Shape(), coarse, MaxCoarse)
+			if !truth.Full(at) && (low.Total > truth.Total || row.Total > truth.Total) {
+				t.Fatalf("%s: at %d: got %d, refined %d, more than the %d that came", a.Shape(), at, low.Total, row.Total, truth.Total)
 			}
-			now = max(now, e.at)
-			refined := c.Refine(slices.Clone(coarse), limit, now)
-			if !a.Valid(refined) {
-				t.Fatalf("%s: %v was refined to %v, which is not valid", a.Shape(), coarse, refined)
-			}
-			length := a.Length(now)
-			for _, at := range []int64{now, add(now, length/3), add(now, length/2), add(now, length-1), add(now, 2*length)} {
-				truth, low, row := a.View(full, limit, at), c.View(coarse, limit, at), a.View(refined, limit, at)
-				if low.Full(at) && !truth.Full(at) || row.Full(at) && !truth.Full(at) {
-					t.Fatalf("%s: at %d: coarse %+v, refined %+v, and the truth is open: %+v", a.Shape(), at, low, row, truth)
-				}
-				if !truth.Full(at) && (low.Total > truth.Total || row.Total > truth.Total) {
-					t.Fatalf("%s: at %d: got %d, refined %d, more than the %d that came", a.Shape(), at, low.Total, row.Total, truth.Total)
-				}
-				if row.Total < low.Total && !row.Full(at) {
-					t.Fatalf("%s: at %d: refined counts %d, want the coarse state's %d or more", a.Shape(), at, row.Total, low.Total)
-				}
+			if row.Total < low.Total && !row.Full(at) {
+				t.Fatalf("%s: at %d: refined counts %d, want the coarse state's %d or more", a.Shape(), at, row.Total, low.Total)
 			}
 		}
-	})
+	}
 }
 
 // TestCoarseOfShortStatesIsExact: fixed windows lose nothing while they wait.
 func TestCoarseOfShortStatesIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, limit := drawBusy(t)
+		a, limit := drawBusy(t, Kinds())
 		if _, same := a.Coarse().(itself); !same {
 			return
 		}
@@ -221,34 +219,32 @@ func TestALostEntryIsForgottenWhenItLeaves(t *testing.T) {
 	}
 }
 
-// TestForgetsWhatWasLost: a state that never had some entries, and one that had them, count and close alike from the time
+// forgetsWhatWasLost: a state that never had some entries, and one that had them, count and close alike from the time
 // that Forgets says, whatever comes.
-func TestForgetsWhatWasLost(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a, limit := drawBusy(t)
-		var whole, part State
-		lost := int64(math.MinInt64)
-		entries := drawBusyEntries(t, a)
-		cut := rapid.IntRange(0, len(entries)).Draw(t, "lost before")
-		for _, e := range entries[:cut] {
-			whole, _ = a.Add(whole, limit, e.at, e.weight)
-			lost = max(lost, e.at)
+func forgetsWhatWasLost(t *rapid.T, kinds []Kind) {
+	a, limit := drawBusy(t, kinds)
+	var whole, part State
+	lost := int64(math.MinInt64)
+	entries := drawBusyEntries(t, a)
+	cut := rapid.IntRange(0, len(entries)).Draw(t, "lost before")
+	for _, e := range entries[:cut] {
+		whole, _ = a.Add(whole, limit, e.at, e.weight)
+		lost = max(lost, e.at)
+	}
+	for i, e := range entries[cut:] {
+		e.at = max(e.at, lost) // the rest is not late
+		at := a.Forgets(part, limit, lost)
+		before := a.View(whole, limit, e.at)
+		if got := a.View(part, limit, e.at); e.at >= at && (got.Total != before.Total || got.Until != before.Until) {
+			t.Fatalf("%s: entry %d at %d, forgotten from %d on: got %+v, want %+v", a.Shape(), i, e.at, at, got, before)
 		}
-		for i, e := range entries[cut:] {
-			e.at = max(e.at, lost) // the rest is not late
-			at := a.Forgets(part, limit, lost)
-			before := a.View(whole, limit, e.at)
-			if got := a.View(part, limit, e.at); e.at >= at && (got.Total != before.Total || got.Until != before.Until) {
-				t.Fatalf("%s: entry %d at %d, forgotten from %d on: got %+v, want %+v", a.Shape(), i, e.at, at, got, before)
-			}
-			var n, m Count
-			whole, n = a.Add(whole, limit, e.at, e.weight)
-			part, m = a.Add(part, limit, e.at, e.weight)
-			if at = a.Forgets(part, limit, lost); n.Until != m.Until && n.Until > at {
-				t.Fatalf("%s: entry %d at %d: closed until %d because of what was lost by %d, and forgotten from %d on", a.Shape(), i, e.at, n.Until, lost, at)
-			}
+		var n, m Count
+		whole, n = a.Add(whole, limit, e.at, e.weight)
+		part, m = a.Add(part, limit, e.at, e.weight)
+		if at = a.Forgets(part, limit, lost); n.Until != m.Until && n.Until > at {
+			t.Fatalf("%s: entry %d at %d: closed until %d because of what was lost by %d, and forgotten from %d on", a.Shape(), i, e.at, n.Until, lost, at)
 		}
-	})
+	}
 }
 
 const minute = 60 * second

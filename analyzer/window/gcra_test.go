@@ -138,6 +138,33 @@ func drawBucket(t *rapid.T) (a Algorithm, length, limit, burst int64, entries []
 	return NewGCRA(time.Duration(length), burst), length, limit, burst, entries
 }
 
+// TestABucketRemembersSevenPeriods: of the eighth one, which is the oldest, it knows how long it was, but not when.
+func TestABucketRemembersSevenPeriods(t *testing.T) {
+	a := NewGCRA(time.Minute, 0) // a unit drains in one second
+	var s State
+	for n := range int64(maxPeriods) {
+		s, _ = a.Add(s, 60, n*5*second, 1)
+	}
+	want := State{31 * second, 30 * second, second}
+	for range maxPeriods - 1 {
+		want = append(want, 4*second, second)
+	}
+	if !slices.Equal(s, want) {
+		t.Fatalf("got %v, want %v", s, want)
+	}
+	s, _ = a.Add(s, 60, 35*second, 1)
+	want[0], want[1] = 36*second, 35*second
+	want[2*maxPeriods-1], want[2*maxPeriods] = 8*second, 2*second // the entry of 5 s drains from 1 s on
+	if !slices.Equal(s, want) {
+		t.Fatalf("got %v, want %v", s, want)
+	}
+	s, _ = a.Add(s, 60, 5*second, 3) // a period of its own, which then moves back to the end of the oldest
+	want[2*maxPeriods-1], want[2*maxPeriods] = 5*second, 5*second
+	if !slices.Equal(s, want) {
+		t.Errorf("got %v, want %v", s, want)
+	}
+}
+
 // TestGCRADoesNotDependOnTheOrder: where no entry comes after more than five newer ones, and none is older than the bucket's memory, the
 // bucket is after each entry what it would be if all that came had come in the order of their times.
 func TestGCRADoesNotDependOnTheOrder(t *testing.T) {

@@ -10,41 +10,39 @@ import (
 )
 
 // Parts are what Total is made of, now and at each later time: a part is gone from when it says on, and not before.
-func TestPartsAddUpToTheTotal(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a, limit := drawAlgorithm(t), drawLimit(t)
-		var s State
-		newest := int64(math.MinInt64)
-		for _, e := range drawEntries(t, a) {
-			s, _ = a.Add(s, limit, e.at, e.weight)
-			newest = max(newest, e.at)
+func partsAddUpToTheTotal(t *rapid.T, kinds []Kind) {
+	a, limit := drawAlgorithm(t, kinds), drawLimit(t)
+	var s State
+	newest := int64(math.MinInt64)
+	for _, e := range drawEntries(t, a) {
+		s, _ = a.Add(s, limit, e.at, e.weight)
+		newest = max(newest, e.at)
+	}
+	at := drawTime(t, a.Length(1_700_000_000_000_000_000))
+	before := slices.Clone(s)
+	parts, more := a.Parts(s, limit, at, math.MaxInt)
+	c := a.View(s, limit, at)
+	if !slices.Equal(s, before) || more != 0 {
+		t.Fatalf("%s: state %v became %v, and %d parts were left out", a.Shape(), before, s, more)
+	}
+	if got := weightAfter(parts, math.MinInt64); got != c.Total {
+		t.Fatalf("%s: state %v at %d: got parts %v of %d, want %d", a.Shape(), s, at, parts, got, c.Total)
+	}
+	for i, p := range parts {
+		if p.Weight <= 0 || p.From > p.To || i > 0 && (parts[i-1].From >= p.From || parts[i-1].Leaves > p.Leaves) {
+			t.Fatalf("%s: got %v, want parts with weight, oldest first", a.Shape(), parts)
 		}
-		at := drawTime(t, a.Length(1_700_000_000_000_000_000))
-		before := slices.Clone(s)
-		parts, more := a.Parts(s, limit, at, math.MaxInt)
-		c := a.View(s, limit, at)
-		if !slices.Equal(s, before) || more != 0 {
-			t.Fatalf("%s: state %v became %v, and %d parts were left out", a.Shape(), before, s, more)
-		}
-		if got := weightAfter(parts, math.MinInt64); got != c.Total {
-			t.Fatalf("%s: state %v at %d: got parts %v of %d, want %d", a.Shape(), s, at, parts, got, c.Total)
-		}
-		for i, p := range parts {
-			if p.Weight <= 0 || p.From > p.To || i > 0 && (parts[i-1].From >= p.From || parts[i-1].Leaves > p.Leaves) {
-				t.Fatalf("%s: got %v, want parts with weight, oldest first", a.Shape(), parts)
+	}
+	if c.Place != Newest || a.Traits().Endless || at < newest {
+		return
+	}
+	for _, p := range parts {
+		for _, later := range []int64{p.Leaves - 1, p.Leaves} {
+			if got, want := weightAfter(parts, later), a.View(s, limit, later).Total; later >= at && later < math.MaxInt64 && got != want {
+				t.Fatalf("%s: state %v: at %d the parts %v amount to %d, want %d", a.Shape(), s, later, parts, got, want)
 			}
 		}
-		if c.Place != Newest || a.Traits().Endless || at < newest {
-			return
-		}
-		for _, p := range parts {
-			for _, later := range []int64{p.Leaves - 1, p.Leaves} {
-				if got, want := weightAfter(parts, later), a.View(s, limit, later).Total; later >= at && later < math.MaxInt64 && got != want {
-					t.Fatalf("%s: state %v: at %d the parts %v amount to %d, want %d", a.Shape(), s, later, parts, got, want)
-				}
-			}
-		}
-	})
+	}
 }
 
 // weightAfter returns the weight of the parts that are still there at t.
@@ -58,21 +56,19 @@ func weightAfter(parts []Part, t int64) (sum int64) {
 }
 
 // A log of a million entries is not copied whole: the newest are shown, and it is said how many are not.
-func TestPartsAreBounded(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a, limit := drawAlgorithm(t), drawLimit(t)
-		var s State
-		for _, e := range drawEntries(t, a) {
-			s, _ = a.Add(s, limit, e.at, e.weight)
-		}
-		at, most := drawTime(t, a.Length(1_700_000_000_000_000_000)), rapid.IntRange(0, 5).Draw(t, "most")
-		all, _ := a.Parts(s, limit, at, math.MaxInt)
-		got, more := a.Parts(s, limit, at, most)
-		left := max(0, len(all)-most)
-		if more != left || !slices.Equal(got, all[left:]) {
-			t.Fatalf("%s: got %v and %d more, want the newest %d of %v", a.Shape(), got, more, most, all)
-		}
-	})
+func partsAreBounded(t *rapid.T, kinds []Kind) {
+	a, limit := drawAlgorithm(t, kinds), drawLimit(t)
+	var s State
+	for _, e := range drawEntries(t, a) {
+		s, _ = a.Add(s, limit, e.at, e.weight)
+	}
+	at, most := drawTime(t, a.Length(1_700_000_000_000_000_000)), rapid.IntRange(0, 5).Draw(t, "most")
+	all, _ := a.Parts(s, limit, at, math.MaxInt)
+	got, more := a.Parts(s, limit, at, most)
+	left := max(0, len(all)-most)
+	if more != left || !slices.Equal(got, all[left:]) {
+		t.Fatalf("%s: got %v and %d more, want the newest %d of %v", a.Shape(), got, more, most, all)
+	}
 }
 
 func TestPartsOfEachAlgorithm(t *testing.T) {

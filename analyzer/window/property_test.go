@@ -2,6 +2,7 @@ package window
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"math"
 	"math/big"
@@ -18,22 +19,42 @@ import (
 // entry is one entry of a drawn history.
 type entry struct{ at, weight int64 }
 
-// drawAlgorithm draws an algorithm of any kind with any parameters, mostly of a few seconds.
-func drawAlgorithm(t *rapid.T) Algorithm {
-	length := rapid.OneOf(rapid.Int64Range(1, 100), rapid.Int64Range(1, 1e10), rapid.Int64Range(1, math.MaxInt64)).Draw(t, "length")
-	if rapid.IntRange(0, len(Kinds())).Draw(t, "calendar if 0") == 0 {
-		return drawCalendar(t)
+// properties is what holds for every algorithm, so also for one that is added to Kinds. Each draws a window of one of some kinds, and
+// entries.
+func properties() map[string]func(t *rapid.T, kinds []Kind) {
+	return map[string]func(t *rapid.T, kinds []Kind){
+		"invariants":                               invariants,
+		"full at the capacity":                     fullAtTheCapacity,
+		"no order closes an innocent":              noOrderClosesAnInnocent,
+		"from its expiry on a state is like none":  fromItsExpiryOnAStateIsLikeNone,
+		"a state survives being written":           aStateSurvivesBeingWritten,
+		"parts add up to the total":                partsAddUpToTheTotal,
+		"parts are bounded":                        partsAreBounded,
+		"a coarse state never counts more":         coarseNeverCountsMore,
+		"what was lost is forgotten when it is so": forgetsWhatWasLost,
 	}
-	return drawKind(t, time.Duration(length), 25, 50)
 }
 
-// drawKind draws a window of any kind that Kinds has, with at most so many slots or such a burst.
-func drawKind(t *rapid.T, length time.Duration, slots int, burst int64) Algorithm {
-	names := make([]string, 0, len(Kinds()))
-	for _, k := range Kinds() {
-		names = append(names, k.Name)
+func TestProperties(t *testing.T) {
+	for name, property := range properties() {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) { property(t, Kinds()) })
+		})
 	}
-	k, _ := KindOf(rapid.SampledFrom(names).Draw(t, "algorithm"))
+}
+
+// drawAlgorithm draws a window of any of the kinds, or of the calendar, with any parameters, mostly of a few seconds.
+func drawAlgorithm(t *rapid.T, kinds []Kind) Algorithm {
+	length := rapid.OneOf(rapid.Int64Range(1, 100), rapid.Int64Range(1, 1e10), rapid.Int64Range(1, math.MaxInt64)).Draw(t, "length")
+	if rapid.IntRange(0, len(kinds)).Draw(t, "calendar if 0") == 0 {
+		return drawCalendar(t)
+	}
+	return drawKind(t, kinds, time.Duration(length), 25, 50)
+}
+
+// drawKind draws a window of any of the kinds, with at most so many slots or such a burst.
+func drawKind(t *rapid.T, kinds []Kind, length time.Duration, slots int, burst int64) Algorithm {
+	k := kinds[rapid.IntRange(0, len(kinds)-1).Draw(t, "kind")]
 	return k.New(length, rapid.IntRange(1, slots).Draw(t, "slots"), rapid.Int64Range(0, burst).Draw(t, "burst"))
 }
 
@@ -57,85 +78,121 @@ func drawLimit(t *rapid.T) int64 {
 }
 
 // What holds for every algorithm after every entry, whatever its time and weight.
-func TestInvariants(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a, limit := drawAlgorithm(t), drawLimit(t)
-		var s State
-		for i, e := range drawEntries(t, a) {
-			before := slices.Clone(s)
-			ask := a.View(s, limit, e.at)
-			if !slices.Equal(s, before) {
-				t.Fatalf("%s: View changed %v to %v", a.Shape(), before, s)
-			}
-			var c Count
-			s, c = a.Add(s, limit, e.at, e.weight)
-			switch {
-			case !a.Valid(s):
-				t.Fatalf("%s: entry %d made state %v, which is not valid", a.Shape(), i, s)
-			case (c.Place == Late || e.weight == 0) && !slices.Equal(s, before):
-				t.Fatalf("%s: entry %d does not count and changed %v to %v", a.Shape(), i, before, s)
-			case (c.Place == Late || e.weight == 0) && c != ask:
-				t.Fatalf("%s: entry %d does not count: got %+v, want %+v as View said", a.Shape(), i, c, ask)
-			case c.Place != ask.Place:
-				t.Fatalf("%s: entry %d: place is %v in Add, %v in View", a.Shape(), i, c.Place, ask.Place)
-			case c.Total < 0 || c.Until < e.at:
-				t.Fatalf("%s: entry %d: got %+v", a.Shape(), i, c)
-			case a.View(s, limit, e.at) != c:
-				t.Fatalf("%s: entry %d: got %+v, then view %+v", a.Shape(), i, c, a.View(s, limit, e.at))
-			}
-			if reopened := a.View(s, limit, c.Until); c.Until < math.MaxInt64 && c.Place != Past && reopened.Full(c.Until) {
-				t.Fatalf("%s: entry %d: full until %d, and still full then: %+v", a.Shape(), i, c.Until, reopened)
-			}
-			if last := a.View(s, limit, max(e.at, c.Until-1)); c.Full(e.at) && c.Until < math.MaxInt64 && !last.Full(max(e.at, c.Until-1)) {
-				t.Fatalf("%s: entry %d: full until %d, and open just before: %+v", a.Shape(), i, c.Until, last)
-			}
+func invariants(t *rapid.T, kinds []Kind) {
+	a, limit := drawAlgorithm(t, kinds), drawLimit(t)
+	var s State
+	for i, e := range drawEntries(t, a) {
+		before := slices.Clone(s)
+		ask := a.View(s, limit, e.at)
+		if !slices.Equal(s, before) {
+			t.Fatalf("%s: View changed %v to %v", a.Shape(), before, s)
 		}
-	})
+		var c Count
+		s, c = a.Add(s, limit, e.at, e.weight)
+		switch {
+		case !a.Valid(s):
+			t.Fatalf("%s: entry %d made state %v, which is not valid", a.Shape(), i, s)
+		case (c.Place == Late || e.weight == 0) && !slices.Equal(s, before):
+			t.Fatalf("%s: entry %d does not count and changed %v to %v", a.Shape(), i, before, s)
+		case (c.Place == Late || e.weight == 0) && c != ask:
+			t.Fatalf("%s: entry %d does not count: got %+v, want %+v as View said", a.Shape(), i, c, ask)
+		case c.Place != ask.Place:
+			t.Fatalf("%s: entry %d: place is %v in Add, %v in View", a.Shape(), i, c.Place, ask.Place)
+		case c.Total < 0 || c.Until < e.at:
+			t.Fatalf("%s: entry %d: got %+v", a.Shape(), i, c)
+		case e.at < math.MaxInt64 && c.Full(e.at) != (c.Total >= a.Capacity(limit)):
+			t.Fatalf("%s: entry %d: got %+v, want it full from %d on", a.Shape(), i, c, a.Capacity(limit))
+		case a.View(s, limit, e.at) != c:
+			t.Fatalf("%s: entry %d: got %+v, then view %+v", a.Shape(), i, c, a.View(s, limit, e.at))
+		}
+		reopened := a.View(s, limit, c.Until)
+		if c.Until < math.MaxInt64 && c.Place != Past && (reopened.Full(c.Until) || reopened.Total >= a.Capacity(limit)) {
+			t.Fatalf("%s: entry %d: full until %d, and still full then: %+v", a.Shape(), i, c.Until, reopened)
+		}
+		if last := a.View(s, limit, max(e.at, c.Until-1)); c.Full(e.at) && c.Until < math.MaxInt64 && !last.Full(max(e.at, c.Until-1)) {
+			t.Fatalf("%s: entry %d: full until %d, and open just before: %+v", a.Shape(), i, c.Until, last)
+		}
+	}
+}
+
+// A window is full when it holds its capacity, and not before.
+func fullAtTheCapacity(t *rapid.T, kinds []Kind) {
+	a, limit := drawBusy(t, kinds)
+	var s State
+	var count Count
+	at, left := 1_700_000_000_000_000_000+rapid.Int64Range(0, 1e10).Draw(t, "time"), a.Capacity(limit)
+	for left > 0 {
+		weight := rapid.OneOf(rapid.Just(left), rapid.Int64Range(1, left)).Draw(t, "weight")
+		left -= weight
+		if s, count = a.Add(s, limit, at, weight); count.Full(at) != (left == 0) || count.Total != a.Capacity(limit)-left {
+			t.Fatalf("%s, limit %d: got %+v with %d of %d", a.Shape(), limit, count, a.Capacity(limit)-left, a.Capacity(limit))
+		}
+	}
+}
+
+// Entries that never fill a window in the order of their times do not fill it in any order. Nor does it ever hold more than what came.
+func noOrderClosesAnInnocent(t *rapid.T, kinds []Kind) {
+	a, limit := drawBusy(t, kinds)
+	entries := drawBusyEntries(t, a)
+	innocent := true
+	var sum int64
+	var ordered, s State
+	for _, e := range slices.SortedStableFunc(slices.Values(entries), func(a, b entry) int { return cmp.Compare(a.at, b.at) }) {
+		var count Count
+		ordered, count = a.Add(ordered, limit, e.at, e.weight)
+		innocent = innocent && !count.Full(e.at)
+	}
+	for i, e := range rapid.Permutation(entries).Draw(t, "order") {
+		var count Count
+		s, count = a.Add(s, limit, e.at, e.weight)
+		if sum += e.weight; count.Total > sum {
+			t.Fatalf("%s, limit %d: got %+v after entry %d, and no more than %d came", a.Shape(), limit, count, i, sum)
+		}
+		if innocent && count.Full(e.at) {
+			t.Fatalf("%s, limit %d: got %+v after entry %d at %d, and in order of time it is never full", a.Shape(), limit, count, i, e.at)
+		}
+	}
 }
 
 // From its expiry on, a state is worth nothing: nil gives the same answers and becomes the same state.
-func TestFromItsExpiryOnAStateIsLikeNone(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a, limit := drawAlgorithm(t), drawLimit(t)
-		var old State
-		for _, e := range drawEntries(t, a) {
-			old, _ = a.Add(old, limit, e.at, e.weight)
+func fromItsExpiryOnAStateIsLikeNone(t *rapid.T, kinds []Kind) {
+	a, limit := drawAlgorithm(t, kinds), drawLimit(t)
+	var old State
+	for _, e := range drawEntries(t, a) {
+		old, _ = a.Add(old, limit, e.at, e.weight)
+	}
+	expiry := a.Expiry(old)
+	if expiry == math.MaxInt64 {
+		return // never
+	}
+	var fresh State
+	for range rapid.IntRange(1, 5).Draw(t, "later entries") {
+		at := add(expiry, rapid.OneOf(rapid.Just[int64](0), rapid.Int64Range(0, 1e10), rapid.Int64Range(0, math.MaxInt64)).Draw(t, "after"))
+		weight := drawWeight(t)
+		var kept, none Count
+		old, kept = a.Add(old, limit, at, weight)
+		fresh, none = a.Add(fresh, limit, at, weight)
+		if kept != none {
+			t.Fatalf("%s: at %d, after expiry %d: got %+v, want %+v as without the state", a.Shape(), at, expiry, kept, none)
 		}
-		expiry := a.Expiry(old)
-		if expiry == math.MaxInt64 {
-			return // never
+		if weight > 0 && !slices.Equal(old, fresh) {
+			t.Fatalf("%s: at %d, after expiry %d: got state %v, want %v", a.Shape(), at, expiry, old, fresh)
 		}
-		var fresh State
-		for range rapid.IntRange(1, 5).Draw(t, "later entries") {
-			at := add(expiry, rapid.OneOf(rapid.Just[int64](0), rapid.Int64Range(0, 1e10), rapid.Int64Range(0, math.MaxInt64)).Draw(t, "after"))
-			weight := drawWeight(t)
-			var kept, none Count
-			old, kept = a.Add(old, limit, at, weight)
-			fresh, none = a.Add(fresh, limit, at, weight)
-			if kept != none {
-				t.Fatalf("%s: at %d, after expiry %d: got %+v, want %+v as without the state", a.Shape(), at, expiry, kept, none)
-			}
-			if weight > 0 && !slices.Equal(old, fresh) {
-				t.Fatalf("%s: at %d, after expiry %d: got state %v, want %v", a.Shape(), at, expiry, old, fresh)
-			}
-		}
-	})
+	}
 }
 
 // A state is its integers: written as varints and read back it goes on as if nothing had happened.
-func TestAStateSurvivesBeingWritten(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a, limit := drawAlgorithm(t), drawLimit(t)
-		var kept, reread State
-		for _, e := range drawEntries(t, a) {
-			var want, got Count
-			kept, want = a.Add(kept, limit, e.at, e.weight)
-			reread, got = a.Add(decode(t, encode(reread)), limit, e.at, e.weight)
-			if got != want || !slices.Equal(kept, reread) {
-				t.Fatalf("%s: got %+v and %v, want %+v and %v", a.Shape(), got, reread, want, kept)
-			}
+func aStateSurvivesBeingWritten(t *rapid.T, kinds []Kind) {
+	a, limit := drawAlgorithm(t, kinds), drawLimit(t)
+	var kept, reread State
+	for _, e := range drawEntries(t, a) {
+		var want, got Count
+		kept, want = a.Add(kept, limit, e.at, e.weight)
+		reread, got = a.Add(decode(t, encode(reread)), limit, e.at, e.weight)
+		if got != want || !slices.Equal(kept, reread) {
+			t.Fatalf("%s: got %+v and %v, want %+v and %v", a.Shape(), got, reread, want, kept)
 		}
-	})
+	}
 }
 
 func encode(s State) []byte {
