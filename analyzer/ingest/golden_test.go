@@ -12,7 +12,10 @@ import (
 	"time"
 )
 
-var update = flag.Bool("update", false, "write what the formats make of testdata/formats, instead of comparing it")
+var (
+	update  = flag.Bool("update", false, "write what the formats make of testdata/formats, instead of comparing it")
+	capture = flag.Bool("capture", false, "keep what real servers write in testdata/formats/real")
+)
 
 const goldenLogs = "../../testdata/formats"
 
@@ -72,7 +75,7 @@ func compareGolden(t *testing.T, path, got string) {
 		return
 	}
 	if want, err := os.ReadFile(path); err != nil || got != string(want) {
-		t.Errorf("%s: got\n%swant\n%s%v", path, got, want, err)
+		t.Errorf("%s: got\n%swant\n%s%v(go test ./analyzer/ingest -run %s -update writes it)", path, got, want, err, t.Name())
 	}
 }
 

@@ -155,7 +155,7 @@ func ask(port int, request string) error {
 }
 
 // TestRealServersWriteNobodyElse starts real servers, sends them hostile requests, and reads what they log: each line
-// is about the asker, or it is refused. With -update, it keeps the lines in testdata/formats/real.
+// is about the asker, or it is refused. With -capture, it keeps the lines in testdata/formats/real.
 func TestRealServersWriteNobodyElse(t *testing.T) {
 	for name, server := range realServers() {
 		t.Run(name, func(t *testing.T) {
@@ -167,14 +167,36 @@ func TestRealServersWriteNobodyElse(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if *update {
-					if err := os.WriteFile(filepath.Join(goldenLogs, "real", file), data, 0o600); err != nil {
-						t.Fatal(err)
-					}
+				if err := keep(filepath.Join(goldenLogs, "real", file), data); err != nil {
+					t.Fatal(err)
 				}
 				checkRealLog(t, file, format, string(data))
 			}
 		})
+	}
+}
+
+// keep writes what a real server wrote, if that is asked for: another version of the server writes other lines, so that -update must not.
+func keep(path string, data []byte) error {
+	if !*capture {
+		return nil
+	}
+	return os.WriteFile(path, data, 0o600)
+}
+
+// TestUpdatingKeepsWhatRealServersWrote.
+func TestUpdatingKeepsWhatRealServersWrote(t *testing.T) {
+	before := [...]bool{*update, *capture}
+	t.Cleanup(func() { *update, *capture = before[0], before[1] })
+	path := filepath.Join(t.TempDir(), "log")
+	for _, c := range []struct{ update, capture, kept bool }{{true, false, false}, {false, true, true}} {
+		*update, *capture = c.update, c.capture
+		if err := keep(path, []byte("line\n")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(path); (err == nil) != c.kept {
+			t.Errorf("-update=%t -capture=%t: got %v, want the lines kept %t", c.update, c.capture, err, c.kept)
+		}
 	}
 }
 
