@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,11 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-var (
-	update  = flag.Bool("update", false, "write what the formats make of testdata/formats, instead of comparing it")
-	capture = flag.Bool("capture", false, "keep what real servers write in testdata/formats/real")
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 const goldenLogs = "../../testdata/formats"
@@ -68,14 +64,14 @@ func TestFormatsReadTheirDocumentation(t *testing.T) {
 // compareGolden compares a text with the file that holds it, or writes the file with -update.
 func compareGolden(t *testing.T, path, got string) {
 	t.Helper()
-	if *update {
+	if testenv.Update() {
 		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
 	if want, err := os.ReadFile(path); err != nil || got != string(want) {
-		t.Errorf("%s: got\n%swant\n%s%v(go test ./analyzer/ingest -run %s -update writes it)", path, got, want, err, t.Name())
+		t.Errorf("%s: got\n%swant\n%s%v(%s writes it)", path, got, want, err, testenv.UpdateCommand(t))
 	}
 }
 

@@ -2,6 +2,8 @@ package ingest
 
 import (
 	"encoding/base64"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -176,6 +178,8 @@ func TestRealServersWriteNobodyElse(t *testing.T) {
 	}
 }
 
+var capture = flag.Bool("capture", false, "keep what real servers write in testdata/formats/real")
+
 // keep writes what a real server wrote, if that is asked for: another version of the server writes other lines, so that -update must not.
 func keep(path string, data []byte) error {
 	if !*capture {
@@ -184,18 +188,27 @@ func keep(path string, data []byte) error {
 	return os.WriteFile(path, data, 0o600)
 }
 
-// TestUpdatingKeepsWhatRealServersWrote.
+// TestUpdatingKeepsWhatRealServersWrote: only -capture replaces it.
 func TestUpdatingKeepsWhatRealServersWrote(t *testing.T) {
-	before := [...]bool{*update, *capture}
-	t.Cleanup(func() { *update, *capture = before[0], before[1] })
+	update := flag.Lookup("update")
+	before := [...]string{update.Value.String(), strconv.FormatBool(*capture)}
+	set := func(updating, capturing string) {
+		if err := errors.Join(update.Value.Set(updating), flag.Set("capture", capturing)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { set(before[0], before[1]) })
 	path := filepath.Join(t.TempDir(), "log")
-	for _, c := range []struct{ update, capture, kept bool }{{true, false, false}, {false, true, true}} {
-		*update, *capture = c.update, c.capture
+	for _, c := range []struct {
+		updating, capturing string
+		kept                bool
+	}{{"true", "false", false}, {"false", "true", true}} {
+		set(c.updating, c.capturing)
 		if err := keep(path, []byte("line\n")); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(path); (err == nil) != c.kept {
-			t.Errorf("-update=%t -capture=%t: got %v, want the lines kept %t", c.update, c.capture, err, c.kept)
+			t.Errorf("-update=%s -capture=%s: got %v, want the lines kept %t", c.updating, c.capturing, err, c.kept)
 		}
 	}
 }

@@ -16,11 +16,11 @@ const tablePath = goldenLogs + "/TABLE.md"
 const samplesHead = `
 ## What is read of each sample
 
-A *read* line counts for at least one caller. A line that is *left out* is no mistake: it is a header that names columns, or the rest
-of a line that was cut. Each *rejected* line stands with its reason; the damaged lines were made for the test. *By auto* is the format
-that ` + "`auto`" + ` finds for the sample and how many lines it reads so; no format means that ` + "`auto`" + ` does not look for this one, or that
-nothing tells it from another. The samples, and what is read of each line, are in [testdata/formats](../../testdata/formats).
-[TABLE.md](../../testdata/formats/TABLE.md) says the same of what real servers wrote.
+A *read* line counts for at least one caller. A line that is *left out* is no mistake: it is a header that names columns, or the
+rest of a line that was cut. Each *rejected* line stands with its reason; the damaged lines were made for the test. *By auto* is
+the format that ` + "`auto`" + ` finds for the sample and how many lines it reads so; no format means that ` + "`auto`" + ` does not look for this
+one, or that nothing tells it from another. The samples, and what is read of each line, are in
+[testdata/formats](../../testdata/formats). [TABLE.md](../../testdata/formats/TABLE.md) says the same of what real servers wrote.
 
 | format | lines | read | left out | rejected, with reason | by auto |
 |---|--:|--:|--:|---|---|
