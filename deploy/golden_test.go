@@ -17,10 +17,10 @@ func TestGoldenFilesHaveOneFlag(t *testing.T) {
 			return err
 		}
 		text := readFile(t, path)
-		for _, flag := range regexp.MustCompile(`flag\.\w+\("([\w.-]*update[\w.-]*)"`).FindAllStringSubmatch(text, -1) {
+		for _, flag := range regexp.MustCompile(`flag\.(?:Bool|String|Int)\("([\w.-]*update[\w.-]*)"`).FindAllStringSubmatch(text, -1) {
 			t.Errorf("%s: got a flag -%s, want testenv.Update", path, flag[1])
 		}
-		if strings.Contains(text, "testenv.Update()") {
+		if strings.Contains(text, "if testenv.Update() {") {
 			if found++; !strings.Contains(text, "testenv.UpdateCommand(t)") {
 				t.Errorf("%s: got no command in a failure, want testenv.UpdateCommand", path)
 			}
@@ -36,5 +36,25 @@ func TestGoldenFilesHaveOneFlag(t *testing.T) {
 	contributing := readFile(t, "../.github/CONTRIBUTING.md")
 	for _, other := range regexp.MustCompile(`-[\w.]+\.update`).FindAllString(contributing, -1) {
 		t.Errorf("CONTRIBUTING.md: got %s, want -update", other)
+	}
+}
+
+// TestContributingNamesWhatThereIs: where CONTRIBUTING.md says in which file a table is that grows, the file has it.
+func TestContributingNamesWhatThereIs(t *testing.T) {
+	found := regexp.MustCompile("`(\\w+)(?:\\(\\))?`\\s+(?:in|\\()\\s*`([\\w/]+\\.go)`").FindAllStringSubmatch(readFile(t, "../.github/CONTRIBUTING.md"), -1)
+	if len(found) < 5 {
+		t.Errorf("got %d tables in %q, want those of routes, types, requests and subcommands", len(found), found)
+	}
+	for _, m := range found {
+		has := false
+		err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && strings.HasSuffix(filepath.ToSlash(path), "/"+m[2]) {
+				has = has || regexp.MustCompile(`func (?:\(\w+ \*?\w+\) )?`+m[1]+`\(`).MatchString(readFile(t, path))
+			}
+			return err
+		})
+		if err != nil || !has {
+			t.Errorf("got %s in %s (%v), want a function there", m[1], m[2], err)
+		}
 	}
 }
