@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 const packagesPage = "../.github/PACKAGES.md"
@@ -32,7 +34,7 @@ func TestPackagesNamesEveryPackage(t *testing.T) {
 		t.Fatalf("PACKAGES.md: got no table with the head\n%s", tableHead)
 	}
 	want := packageTable(t, got)
-	if *update {
+	if testenv.Update() {
 		if err := os.WriteFile(packagesPage, []byte(head+tableHead+want), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +44,7 @@ func TestPackagesNamesEveryPackage(t *testing.T) {
 	for i := range max(len(gotLines), len(wantLines)) {
 		g, w := lineAt(gotLines, i), lineAt(wantLines, i)
 		if g != w {
-			t.Fatalf("PACKAGES.md, line %d of the table: got\n%swant\n%s(go test ./deploy -run TestPackages -update writes it)", i+1, g, w)
+			t.Fatalf("PACKAGES.md, line %d of the table: got\n%swant\n%s(%s writes it)", i+1, g, w, testenv.UpdateCommand(t))
 		}
 	}
 }

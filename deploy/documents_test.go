@@ -247,6 +247,8 @@ func checkCommand(t *testing.T, document, command string, s suite) {
 			if err != nil || !placeholder && !slices.ContainsFunc(s.names, pattern.MatchString) {
 				t.Errorf("%s: go test %s: got the pattern %s (%v), want one that finds a test there", document, command, args[i+1], err)
 			}
+		case arg == "-update" && !strings.Contains(s.text, "testenv.Update()"):
+			t.Errorf("%s: go test %s: got -update, want tests there that have golden files", document, command)
 		case strings.HasPrefix(arg, "-") && strings.Contains(arg, "."):
 			flag, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 			if !strings.Contains(s.text, `"`+flag+`"`) {

@@ -2,7 +2,6 @@ package deploy
 
 import (
 	"errors"
-	"flag"
 	"io"
 	"os"
 	"regexp"
@@ -11,10 +10,9 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
-)
 
-// update writes files anew that tests compare with what they are made of.
-var update = flag.Bool("update", false, "rewrite .github/PACKAGES.md and k8s/operator/prometheusrule.yaml")
+	"github.com/509da70d/floodgate/deploy/testenv"
+)
 
 // monitor is a PodMonitor of the Prometheus operator, as far as it is used here.
 type monitor struct {
@@ -128,14 +126,14 @@ func TestTheOperatorsRulesAreTheAlerts(t *testing.T) {
 		}
 		want.WriteString(line)
 	}
-	if *update {
+	if testenv.Update() {
 		if err := os.WriteFile(path, []byte(want.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
 	if got := readFile(t, path); got != want.String() {
-		t.Errorf("%s is not what alerts.yaml says: go test ./deploy -run TestTheOperatorsRulesAreTheAlerts -update writes it", path)
+		t.Errorf("%s is not what alerts.yaml says: %s writes it", path, testenv.UpdateCommand(t))
 	}
 	var object struct {
 		Spec struct{ Groups []struct{ Rules []alertRule } }

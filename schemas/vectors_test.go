@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -14,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
 // Test vectors for producers and analyzers in other languages: NAME.hex is a frame, and NAME.json what it says. Where
@@ -101,8 +102,6 @@ func vectorRejects() map[string]func(b []byte) []byte {
 	}
 }
 
-var update = flag.Bool("update", false, "write the test vectors anew")
-
 func TestVectors(t *testing.T) {
 	want := make(map[string]string) // file → content
 	reads := func(name string, f Frame, b []byte) {
@@ -126,7 +125,7 @@ func TestVectors(t *testing.T) {
 	for name, change := range vectorRejects() {
 		rejects(name, change(encode(t, newEarlyFrame())))
 	}
-	if *update {
+	if testenv.Update() {
 		writeVectors(t, want)
 	}
 	files, err := os.ReadDir(vectorDir)
@@ -134,11 +133,11 @@ func TestVectors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(files) != len(want) {
-		t.Errorf("got %d files, want %d: run go test ./schemas -update", len(files), len(want))
+		t.Errorf("got %d files, want %d: %s writes them", len(files), len(want), testenv.UpdateCommand(t))
 	}
 	for name, text := range want {
 		if got, err := os.ReadFile(filepath.Join(vectorDir, name)); err != nil || string(got) != text {
-			t.Errorf("%s differs (%v): the layout changed; a new layout is a new version", name, err)
+			t.Errorf("%s differs (%v): the layout changed; a new layout is a new version. %s writes it", name, err, testenv.UpdateCommand(t))
 		}
 	}
 }

@@ -2,7 +2,6 @@ package explain
 
 import (
 	"encoding/json"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,10 +12,9 @@ import (
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 )
-
-var update = flag.Bool("explain.update", false, "rewrite the answers in testdata")
 
 const second, minute, hour = int64(time.Second), int64(time.Minute), int64(time.Hour)
 
@@ -212,17 +210,17 @@ func TestEachVerdict(t *testing.T) {
 				t.Fatal(err)
 			}
 			file := filepath.Join("testdata", fileName(st.name)+".json")
-			if *update {
+			if testenv.Update() {
 				if err := os.WriteFile(file, append(got, '\n'), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
 			want, err := os.ReadFile(file)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("%v (%s writes it)", err, testenv.UpdateCommand(t))
 			}
 			if string(got)+"\n" != string(want) {
-				t.Errorf("%s: got\n%s\nwant\n%s", file, got, want)
+				t.Errorf("%s: got\n%s\nwant\n%s\n(%s writes it)", file, got, want, testenv.UpdateCommand(t))
 			}
 		})
 	}

@@ -1,7 +1,6 @@
 package fold
 
 import (
-	"flag"
 	"fmt"
 	"hash/crc32"
 	"maps"
@@ -15,15 +14,14 @@ import (
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
 	"github.com/509da70d/floodgate/analyzer/predict"
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 )
-
-var updateRecorded = flag.Bool("recorded.update", false, "rewrite testdata/recorded.txt")
 
 // TestCountsAndPredictionsAreThoseRecorded: what follows from a log and its rules is the same number on each machine and in each version:
 // rows, changes, plans and figures. An analyzer that is upgraded goes on from rows of the one before, and two of different versions decide
 // about the same callers. Each line of testdata/recorded.txt is a place in a history, and checksums of what the fold said since the line
-// before. A change that is meant to change them rewrites the file with -recorded.update.
+// before. A change that is meant to change them rewrites the file with -update.
 func TestCountsAndPredictionsAreThoseRecorded(t *testing.T) {
 	var got strings.Builder
 	for _, maxRows := range []int{0, 14} {
@@ -44,7 +42,7 @@ func TestCountsAndPredictionsAreThoseRecorded(t *testing.T) {
 	}
 	recordTraffic(t, &got, few, rules.PredictShares, traffic{callers: 10, servers: 2, lag: 420 * millisecond, rate: 300, change: 200, lagCap: 0.6})
 	const file = "testdata/recorded.txt"
-	if *updateRecorded {
+	if testenv.Update() {
 		if err := os.WriteFile(file, []byte(got.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +54,7 @@ func TestCountsAndPredictionsAreThoseRecorded(t *testing.T) {
 	lines := strings.Split(string(want), "\n")
 	for i, line := range strings.Split(got.String(), "\n") {
 		if i >= len(lines) || line != lines[i] {
-			t.Fatalf("%s:%d: got\n%s, want\n%s", file, i+1, line, lines[min(i, len(lines)-1)])
+			t.Fatalf("%s:%d: got\n%s, want\n%s\n(%s writes it)", file, i+1, line, lines[min(i, len(lines)-1)], testenv.UpdateCommand(t))
 		}
 	}
 }

@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"bytes"
-	"os"
 	"strings"
 	"testing"
 )
@@ -62,21 +61,13 @@ func TestAutoSaysWhatLinesLookLike(t *testing.T) {
 	}
 }
 
-// TestThePageOfFormatsIsTrue: README.md is what floodgate formats prints. -update writes it.
+// TestThePageOfFormatsIsTrue: README.md is what floodgate formats prints, and what is read of the samples.
 func TestThePageOfFormatsIsTrue(t *testing.T) {
 	var page bytes.Buffer
 	if err := WriteFormats(&page); err != nil {
 		t.Fatal(err)
 	}
-	if *update {
-		if err := os.WriteFile("README.md", page.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile("README.md")
-	if err != nil || !bytes.Equal(got, page.Bytes()) {
-		t.Errorf("README.md is not what floodgate formats prints (%v): go test -update -run TestThePageOfFormatsIsTrue writes it", err)
-	}
+	compareGolden(t, "README.md", page.String()+writeSamples(t))
 	for _, f := range listFormats() {
 		for _, field := range f.Fields {
 			if _, err := NewFormat(f.Name, Mapping{Callers: callers(t, "x="+strings.Split(field, "|")[0])}); err != nil {

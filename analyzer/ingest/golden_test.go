@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,9 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-var update = flag.Bool("update", false, "write what the formats make of testdata/formats, instead of comparing it")
+	"github.com/509da70d/floodgate/deploy/testenv"
+)
 
 const goldenLogs = "../../testdata/formats"
 
@@ -65,14 +64,14 @@ func TestFormatsReadTheirDocumentation(t *testing.T) {
 // compareGolden compares a text with the file that holds it, or writes the file with -update.
 func compareGolden(t *testing.T, path, got string) {
 	t.Helper()
-	if *update {
+	if testenv.Update() {
 		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
 	if want, err := os.ReadFile(path); err != nil || got != string(want) {
-		t.Errorf("%s: got\n%swant\n%s%v", path, got, want, err)
+		t.Errorf("%s: got\n%swant\n%s%v(%s writes it)", path, got, want, err, testenv.UpdateCommand(t))
 	}
 }
 

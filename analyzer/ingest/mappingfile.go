@@ -97,11 +97,14 @@ func (f *mappingFile) unwrap() []string {
 	return names
 }
 
+// wantFormat is said of another name. The list of all names would hide the rest of the message.
+const wantFormat = `auto, a name that "floodgate formats" prints, or nginx: or apache: with a text behind it`
+
 // findFormat reads which format the log has, and so which fields there are.
 func (f *mappingFile) findFormat(m Mapping) {
-	text, ok := f.Filled("format", "one of "+strings.Join(Formats(), ", "))
+	text, ok := f.Filled("format", wantFormat)
 	if ok && !KnownFormat(text) {
-		f.Fail("format", "got %q, want one of %s", text, strings.Join(Formats(), ", "))
+		f.Fail("format", "got %q, want %s", text, wantFormat)
 		return
 	}
 	if f.format == "" {

@@ -2,6 +2,8 @@ package ingest
 
 import (
 	"encoding/base64"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -155,7 +157,7 @@ func ask(port int, request string) error {
 }
 
 // TestRealServersWriteNobodyElse starts real servers, sends them hostile requests, and reads what they log: each line
-// is about the asker, or it is refused. With -update, it keeps the lines in testdata/formats/real.
+// is about the asker, or it is refused. With -capture, it keeps the lines in testdata/formats/real.
 func TestRealServersWriteNobodyElse(t *testing.T) {
 	for name, server := range realServers() {
 		t.Run(name, func(t *testing.T) {
@@ -167,14 +169,47 @@ func TestRealServersWriteNobodyElse(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if *update {
-					if err := os.WriteFile(filepath.Join(goldenLogs, "real", file), data, 0o600); err != nil {
-						t.Fatal(err)
-					}
+				if err := keep(filepath.Join(goldenLogs, "real", file), data); err != nil {
+					t.Fatal(err)
 				}
 				checkRealLog(t, file, format, string(data))
 			}
 		})
+	}
+}
+
+var capture = flag.Bool("capture", false, "keep what real servers write in testdata/formats/real")
+
+// keep writes what a real server wrote, if that is asked for: another version of the server writes other lines, so that -update must not.
+func keep(path string, data []byte) error {
+	if !*capture {
+		return nil
+	}
+	return os.WriteFile(path, data, 0o600)
+}
+
+// TestUpdatingKeepsWhatRealServersWrote: only -capture replaces it.
+func TestUpdatingKeepsWhatRealServersWrote(t *testing.T) {
+	update := flag.Lookup("update")
+	before := [...]string{update.Value.String(), strconv.FormatBool(*capture)}
+	set := func(updating, capturing string) {
+		if err := errors.Join(update.Value.Set(updating), flag.Set("capture", capturing)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { set(before[0], before[1]) })
+	path := filepath.Join(t.TempDir(), "log")
+	for _, c := range []struct {
+		updating, capturing string
+		kept                bool
+	}{{"true", "false", false}, {"false", "true", true}} {
+		set(c.updating, c.capturing)
+		if err := keep(path, []byte("line\n")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(path); (err == nil) != c.kept {
+			t.Errorf("-update=%s -capture=%s: got %v, want the lines kept %t", c.updating, c.capturing, err, c.kept)
+		}
 	}
 }
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// style is everything that the package knows of a format. To add a format, add one entry to styles, its name to the enum in
-// schemas/mapping.schema.json, and NAME.log and NAME.want to testdata/formats.
+// style is everything that the package knows of a format. To add a format, add one entry to styles, and NAME.log to testdata/formats.
+// go test ./analyzer/ingest -update writes NAME.want beside it, and README.md.
 type style struct {
 	name     string
 	rank     int  // auto tries formats by rising rank: the lower, the fewer lines a format accepts; 0 is never tried

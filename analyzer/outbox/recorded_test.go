@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
@@ -15,14 +14,13 @@ import (
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/predict"
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 )
 
-var updateRecorded = flag.Bool("recorded.update", false, "rewrite testdata/recorded.txt")
-
 // TestWhatIsPublishedIsThatRecorded: which decisions go out when, and what is repeated, follows from changes, plans and times alone. Times
 // are multiples of 5 ms, so that they often are equal. Each line of testdata/recorded.txt is a place in a history, and a checksum of what
-// went out since the line before. A change that is meant to change it rewrites the file with -recorded.update.
+// went out since the line before. A change that is meant to change it rewrites the file with -update.
 func TestWhatIsPublishedIsThatRecorded(t *testing.T) {
 	var got strings.Builder
 	for _, lag := range []int64{0, 20, 200, 3000} {
@@ -36,7 +34,7 @@ func TestWhatIsPublishedIsThatRecorded(t *testing.T) {
 		}
 	}
 	const file = "testdata/recorded.txt"
-	if *updateRecorded {
+	if testenv.Update() {
 		if err := os.WriteFile(file, []byte(got.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +46,7 @@ func TestWhatIsPublishedIsThatRecorded(t *testing.T) {
 	lines := strings.Split(string(want), "\n")
 	for i, line := range strings.Split(got.String(), "\n") {
 		if i >= len(lines) || line != lines[i] {
-			t.Fatalf("%s:%d: got\n%s, want\n%s", file, i+1, line, lines[min(i, len(lines)-1)])
+			t.Fatalf("%s:%d: got\n%s, want\n%s\n(%s writes it)", file, i+1, line, lines[min(i, len(lines)-1)], testenv.UpdateCommand(t))
 		}
 	}
 }

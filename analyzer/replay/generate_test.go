@@ -2,7 +2,6 @@ package replay
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -12,9 +11,9 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-var update = flag.Bool("update", false, "write testdata/logs anew")
+	"github.com/509da70d/floodgate/deploy/testenv"
+)
 
 // request is one generated request; its line is written when the response ends.
 type request struct {
@@ -127,16 +126,16 @@ func TestSampleLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *update {
+	if testenv.Update() {
 		writeFile(t, logFile, sample())
 		writeFile(t, factsFile, string(facts)+"\n")
 	}
 	log := readFile(t, logFile)
 	if log != sample() {
-		t.Errorf("%s is not what is generated: run go test -update", logFile)
+		t.Errorf("%s is not what is generated: %s writes it", logFile, testenv.UpdateCommand(t))
 	}
 	if readFile(t, factsFile) != string(facts)+"\n" {
-		t.Errorf("%s is not what the oracle says: run go test -update", factsFile)
+		t.Errorf("%s is not what the oracle says: %s writes it", factsFile, testenv.UpdateCommand(t))
 	}
 	for body, v := range want.Rules {
 		got := run(t, Config{Rules: rule(t, body), Inputs: text(log)}).verdict()

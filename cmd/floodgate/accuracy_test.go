@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,18 +17,13 @@ import (
 
 const accuracyPage = "../../.github/ACCURACY.md"
 
-// updateAccuracy writes the tables and pictures of ACCURACY.md:
-//
-//	go test ./cmd/floodgate -run Accuracy -timeout 1h -accuracy.update
-var updateAccuracy = flag.Bool("accuracy.update", false, "rewrite the tables and pictures of .github/ACCURACY.md")
-
 // simulations are commands of the page, and the table behind them: its head, and the rows. The first cell of a row is written by
 // people, the others are what the commands print.
 var simulations = regexp.MustCompile("```sh\n((?:floodgate simulate [^\n]+\n)+)```\n(?:\n(\\|[^\n]+\\|\n\\|[-:|]+\\|\n)((?:\\|[^\n]+\\|\n)+))?")
 
 // TestAccuracyPageIsTrue: the tables and pictures of ACCURACY.md are what the commands above them print.
 func TestAccuracyPageIsTrue(t *testing.T) {
-	if !*updateAccuracy {
+	if !testenv.Update() {
 		testenv.Long(t)
 	}
 	text, err := os.ReadFile(accuracyPage)
@@ -56,15 +50,15 @@ func TestAccuracyPageIsTrue(t *testing.T) {
 				}
 				label, _, _ := strings.Cut(strings.TrimPrefix(rows[j], "| "), " | ")
 				want := "| " + label + " | " + row + " |\n"
-				if rows[j] != want && !*updateAccuracy {
-					t.Errorf("%s\ngot the row\n%swant\n%s(-accuracy.update writes it)", commands[i], rows[j], want)
+				if rows[j] != want && !testenv.Update() {
+					t.Errorf("%s\ngot the row\n%swant\n%s(%s -timeout 1h writes it)", commands[i], rows[j], want, testenv.UpdateCommand(t))
 				}
 				rows[j] = want
 			}
 		}
 		page = strings.Replace(page, b[0], strings.Replace(b[0], b[3], strings.Join(rows, ""), 1), 1)
 	}
-	if *updateAccuracy {
+	if testenv.Update() {
 		write(t, accuracyPage, page)
 	}
 }
@@ -119,11 +113,11 @@ func runsOf(t *testing.T, command string) (runs []accuracyRun, picture string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *updateAccuracy {
+	if testenv.Update() {
 		write(t, picture, string(got))
 	}
 	if want, err := os.ReadFile(picture); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s: got %d bytes, and %v, want the %d bytes of %s (-accuracy.update writes it)", command, len(got), err, len(want), picture)
+		t.Errorf("%s: got %d bytes, and %v, want the %d bytes of %s (%s -timeout 1h writes it)", command, len(got), err, len(want), picture, testenv.UpdateCommand(t))
 	}
 	return runs, picture
 }

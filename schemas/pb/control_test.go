@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -18,6 +17,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -259,8 +259,6 @@ func mustForeign(t testing.TB, m *ControlRecord) []byte {
 	return b
 }
 
-var updateControl = flag.Bool("update", false, "write the test vectors anew")
-
 // TestControlVectors holds testdata/control against what the code makes of it today: other languages read the same.
 func TestControlVectors(t *testing.T) {
 	want := make(map[string]string)
@@ -296,7 +294,7 @@ func TestControlVectors(t *testing.T) {
 		}
 	}
 	const dir = "../../testdata/control"
-	if *updateControl {
+	if testenv.Update() {
 		for name, text := range want {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
@@ -305,11 +303,11 @@ func TestControlVectors(t *testing.T) {
 	}
 	files, err := os.ReadDir(dir)
 	if err != nil || len(files) != len(want) {
-		t.Errorf("got %d files, %v, want %d: run go test ./schemas/pb -update", len(files), err, len(want))
+		t.Errorf("got %d files, %v, want %d: %s writes them", len(files), err, len(want), testenv.UpdateCommand(t))
 	}
 	for name, text := range want {
 		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != text {
-			t.Errorf("%s differs (%v): readers in other languages would differ, too", name, err)
+			t.Errorf("%s differs (%v): readers in other languages would differ, too. %s writes it", name, err, testenv.UpdateCommand(t))
 		}
 	}
 }

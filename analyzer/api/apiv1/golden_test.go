@@ -3,15 +3,14 @@ package apiv1
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("apiv1.update", false, "rewrite the JSON in testdata")
+	"github.com/509da70d/floodgate/deploy/testenv"
+)
 
 // TestTheJSONOfEachTypeStays: clients of version 1 read these names. The first object of a file has each field filled, the second none:
 // what is left out when it is zero, and what is null, is seen. A field may come; none may be renamed or go.
@@ -26,17 +25,17 @@ func TestTheJSONOfEachTypeStays(t *testing.T) {
 			}
 		}
 		file := filepath.Join("testdata", name+".json")
-		if *update {
+		if testenv.Update() {
 			if err := os.WriteFile(file, got.Bytes(), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
 		want, err := os.ReadFile(file)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%v (%s writes it)", err, testenv.UpdateCommand(t))
 		}
 		if !bytes.Equal(got.Bytes(), want) {
-			t.Errorf("%s: got\n%s\nwant\n%s", file, &got, want)
+			t.Errorf("%s: got\n%s\nwant\n%s\n(%s writes it)", file, &got, want, testenv.UpdateCommand(t))
 		}
 	}
 }

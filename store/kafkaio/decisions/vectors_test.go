@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/hex"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio/decisions"
@@ -22,8 +22,6 @@ import (
 
 // vectorDir has the vectors that schemas/DECISIONS.md describes.
 const vectorDir = "../../../testdata/decisions"
-
-var update = flag.Bool("update", false, "write the test vectors anew")
 
 // partitionJSON is a partition_NAME.json.
 type partitionJSON struct {
@@ -94,16 +92,16 @@ func TestVectors(t *testing.T) {
 		read(t, &p)
 		want["partition_"+name+".json"] = marshal(t, p)
 	}
-	if *update {
+	if testenv.Update() {
 		write(t, want)
 	}
 	files, err := os.ReadDir(vectorDir)
 	if err != nil || len(files) != len(want)+1 { // reopening.json is held by package gate
-		t.Errorf("got %d files, %v, want %d and reopening.json: run go test ./store/kafkaio/decisions -update", len(files), err, len(want))
+		t.Errorf("got %d files, %v, want %d and reopening.json: %s writes them", len(files), err, len(want), testenv.UpdateCommand(t))
 	}
 	for name, text := range want {
 		if got, err := os.ReadFile(filepath.Join(vectorDir, name)); err != nil || string(got) != text {
-			t.Errorf("%s differs (%v): readers in other languages would differ, too", name, err)
+			t.Errorf("%s differs (%v): readers in other languages would differ, too. %s writes it", name, err, testenv.UpdateCommand(t))
 		}
 	}
 }
