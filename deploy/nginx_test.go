@@ -45,8 +45,17 @@ func TestNginxCountsAnAddressAndAKey(t *testing.T) {
 			t.Errorf("%s: got %v, %s, want %s", line, reason, got, want)
 		}
 	}
+	log := regexp.MustCompile(`(?m)^ *access_log (\S+) floodgate;$`).FindStringSubmatch(readFile(t, "nginx/floodgate.conf"))
+	if log == nil {
+		t.Fatal("got no access_log in floodgate.conf")
+	}
+	for _, page := range []string{"README.md", "systemd/floodgate-ingest.env"} {
+		if !regexp.MustCompile(`(?i)file[ =]` + regexp.QuoteMeta(log[1]) + `\b`).MatchString(readFile(t, page)) {
+			t.Errorf("%s: got another file than %s, which floodgate.conf makes nginx write", page, log[1])
+		}
+	}
 	walk := readFile(t, "nginx/README.md")
-	for _, command := range []string{"--topic nginx --mapping deploy/nginx/mapping.yaml", "--callers key=X-Api-Key"} {
+	for _, command := range []string{"--file " + log[1] + " --mapping deploy/nginx/mapping.yaml", "--callers key=X-Api-Key"} {
 		if !strings.Contains(walk, command) || !strings.Contains(readFile(t, "nginx/mapping.yaml"), command) {
 			t.Errorf("got no %q in nginx/README.md and nginx/mapping.yaml, want it in both", command)
 		}

@@ -69,13 +69,36 @@ func TestTopicsAreCreatedOnceAndThenAsTheyShouldBe(t *testing.T) {
 	if err != nil || !strings.Contains(out, `"created":[]`) {
 		t.Errorf("create again: got %v,\n%s\nwant nothing created", err, out)
 	}
-	out, err = runCommand(append(brokers, "--partitions", "4")...)
-	if err == nil || !strings.Contains(out, "partitions") {
-		t.Errorf("4 partitions wanted: got %v,\n%s\nwant the 3 that there are found wrong", err, out)
+	for _, args := range [][]string{{"--partitions", "4"}, {"--partitions", "4", "--create"}} {
+		out, err = runCommand(append(brokers, args...)...)
+		if err == nil || !matches(`(?m)^\| error +\| floodgate.requests +\| partitions +\| 3 +\| 4 +\| .*floodgate repartition`, out) || strings.Count(out, "error") != 1 {
+			t.Errorf("%q: got %v,\n%s\nwant the 3 that there are found wrong, and what changes that", args, err, out)
+		}
 	}
 	out, err = runCommand(append(brokers, "--partitions", "3", "--outage", (30 * 24 * time.Hour).String())...)
 	if err == nil || !strings.Contains(out, "retention.ms") {
 		t.Errorf("a month's outage wanted: got %v,\n%s\nwant a week's retention found too short", err, out)
+	}
+}
+
+// TestTopicsFindsNothingWrongWithWhatDaemonsMade, whatever number of partitions they were told.
+func TestTopicsFindsNothingWrongWithWhatDaemonsMade(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "access.log")
+	if err := os.WriteFile(log, []byte("no line\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, args := range map[string][]string{
+		"ingest":  {"ingest", "--file", log, "--data", t.TempDir(), "--listen", "", "--partitions", "2"},
+		"analyze": {"analyze", "--rules", rulesFile(t), "--data", t.TempDir(), "--listen", "", "--partitions", "7"},
+		"topics":  {"topics", "--create", "--partitions", "3"},
+	} {
+		b := serveKafka(t, embedded.Options{MinSession: time.Second})
+		begin(t, append(args, "--brokers", b.Addr())...)
+		processtest.Eventually(t, 20*time.Second, name+": topics that are as they should be", func() bool {
+			out, err := runCommand("topics", "--brokers", b.Addr())
+			return err == nil && out == "6 topics, all as they should be\n"
+		})
 	}
 }
 

@@ -52,7 +52,7 @@ func (c *analyzeConfig) prepare(ctx context.Context, d *daemon, note noteChecker
 		err = note.checkCluster(ctx)
 	}
 	if err == nil {
-		t.partitions, err = d.prepareTopics(ctx)
+		t.partitions, _, err = d.prepareTopics(ctx)
 	}
 	if err == nil {
 		d.prepareControl(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -64,8 +65,8 @@ func (d *daemon) listen(ctx context.Context, g *errgroup.Group, address string) 
 }
 
 // prepareTopics creates the topics that are missing, except those of control and events. It logs what is wrong with topics that exist,
-// and returns the number of partitions of requests. While Kafka is away it tries again.
-func (d *daemon) prepareTopics(ctx context.Context) (partitions int, err error) {
+// and returns the number of partitions of requests, and whether that topic is new. While Kafka is away it tries again.
+func (d *daemon) prepareTopics(ctx context.Context) (partitions int, first bool, err error) {
 	names := d.kafka.Names
 	names.Control, names.Events = "", ""
 	specs := kafkaio.Specs(names, d.kafka.Partitions)
@@ -78,18 +79,19 @@ func (d *daemon) prepareTopics(ctx context.Context) (partitions int, err error) 
 			if len(created) > 0 {
 				d.logger.Info("created topics", "topics", created)
 			}
+			first = first || slices.Contains(created, names.Requests)
 			partitions, err = d.client.Partitions(ctx, d.kafka.Names.Requests)
 		}
 		if err == nil {
 			break
 		}
 		if !kafkaio.Temporary(err) || ctx.Err() != nil {
-			return 0, fmt.Errorf("prepare topics: %w", err)
+			return 0, false, fmt.Errorf("prepare topics: %w", err)
 		}
 		d.logger.Warn("cannot reach Kafka, trying again", "error", err)
 	}
 	d.warnOfTopics(ctx, specs...)
-	return partitions, nil
+	return partitions, first, nil
 }
 
 // prepareControl creates the topic of control if it is missing, and logs what is wrong with it. Owners wait until it is there: the

@@ -192,16 +192,26 @@ func (in *intake) run(ctx context.Context) (err error) {
 // refused.
 func (in *intake) prepare(ctx context.Context) (partitions int, err error) {
 	if in.positions == nil {
-		return in.prepareTopics(ctx)
+		return in.prepareAll(ctx)
 	}
 	note := noteChecker{daemon: in.daemon, dir: in.config.data, what: "positions"}
 	if err := note.checkCluster(ctx); err != nil {
 		return 0, err
 	}
-	if partitions, err = in.prepareTopics(ctx); err != nil {
+	if partitions, err = in.prepareAll(ctx); err != nil {
 		return 0, err
 	}
 	return partitions, note.checkTopic(ctx, false)
+}
+
+// prepareAll is prepareTopics, and in a new installation it also creates the topics that only analyzers use.
+func (in *intake) prepareAll(ctx context.Context) (partitions int, err error) {
+	partitions, first, err := in.prepareTopics(ctx)
+	if err == nil && first {
+		in.prepareControl(ctx)
+		in.prepareEvents(ctx, partitions)
+	}
+	return partitions, err
 }
 
 // found logs what auto finds out about a log.

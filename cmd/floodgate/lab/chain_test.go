@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,15 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// TestChain is the way of those who write no code, with the programs that they run: nginx writes its log to rsyslog,
+// TestChainOfAFile is the first way of those who write no code, with the configuration and the mapping that they copy: nginx writes a file,
+// ingest follows it, the analyzer counts and decides, and the sidecar answers nginx, which refuses the noisy client and nobody else.
+func TestChainOfAFile(t *testing.T) {
+	testenv.Program(t, "nginx")
+	c := newChain(t, "", true)
+	c.FloodsThrough(beginNginxLogging(c.T, asks(c.Sidecar), c.file), "203.0.113.1", "203.0.113.1")
+}
+
+// TestChain is the second way, with rsyslog: nginx writes its log to rsyslog,
 // rsyslog to Kafka, ingest makes entries of it, the analyzer counts and decides, and the sidecar answers nginx, which
 // refuses the noisy client with 429 and nobody else. The topics are on Apache Kafka where there is one.
 func TestChain(t *testing.T) {
@@ -29,12 +38,12 @@ func TestChain(t *testing.T) {
 		testenv.Program(t, name)
 	}
 	needsRsyslogKafka(t)
-	t.Run("embedded", func(t *testing.T) { newChain(t, "").run() })
+	t.Run("embedded", func(t *testing.T) { newChain(t, "", false).run() })
 	t.Run("Apache", func(t *testing.T) {
 		if os.Getenv("FLOODGATE_KAFKA") == "" {
 			t.Skip("FLOODGATE_KAFKA does not name an Apache Kafka")
 		}
-		newChain(t, os.Getenv("FLOODGATE_KAFKA")).run()
+		newChain(t, os.Getenv("FLOODGATE_KAFKA"), false).run()
 	})
 }
 
@@ -51,10 +60,12 @@ type chain struct {
 
 	dir   string // short enough for a Unix socket
 	log   string // topic of nginx's lines
+	file  string // log of nginx, where ingest follows one
 	names []string
 }
 
-func newChain(t *testing.T, kafka string) *chain {
+// newChain starts all but nginx. followed says that ingest follows a file; otherwise it reads a topic.
+func newChain(t *testing.T, kafka string, followed bool) *chain {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "chain")
 	if err != nil {
@@ -83,7 +94,12 @@ func newChain(t *testing.T, kafka string) *chain {
 	c.Program = start(t, append([]string{"sidecar", "--listen", "127.0.0.1:0"}, c.names...)...)
 	c.URL = "http://" + c.Program.WaitFor(`msg=listening address=(\S+)`, 10*time.Second)
 	c.ready(c.URL)
-	ingest := start(t, append([]string{"ingest", "--topic", c.log, "--format", "nginx", "--listen", "127.0.0.1:0", "--group", "ingest" + suffix}, all...)...)
+	c.file = filepath.Join(dir, "access.log")
+	source := []string{"--topic", c.log, "--format", "nginx", "--group", "ingest" + suffix}
+	if followed {
+		source = []string{"--file", c.file, "--data", filepath.Join(dir, "positions"), "--mapping", filepath.Join("..", "..", "..", "deploy", "nginx", "mapping.yaml")}
+	}
+	ingest := start(t, slices.Concat([]string{"ingest", "--listen", "127.0.0.1:0"}, source, all)...)
 	c.ready("http://" + ingest.WaitFor(`msg=listening address=(\S+)`, 30*time.Second))
 	c.Backend = processtest.NewBackend(t)
 	return c
@@ -109,7 +125,7 @@ func TestHAProxyIsCounted(t *testing.T) {
 		testenv.Program(t, name)
 	}
 	needsRsyslogKafka(t)
-	c := newChain(t, "")
+	c := newChain(t, "", false)
 	port := freePort(t)
 	file := writeIn(t, c.dir, "haproxy.cfg", configured(t, "haproxy/haproxy.cfg",
 		"/dev/log", c.beginRsyslog(), "bind :8080", "bind 127.0.0.1:"+port, "127.0.0.1:3000", c.Backend.Listener.Addr().String()))

@@ -86,7 +86,7 @@ func beginNginxLogging(t *testing.T, q question, accessLog string) string {
 	dir, port := t.TempDir(), freePort(t)
 	site := writeIn(t, dir, "floodgate.conf", configured(t, "nginx/floodgate.conf",
 		"127.0.0.1:9091", q.sidecar, "127.0.0.1:3000", q.backend, "listen 8080", "listen 127.0.0.1:"+port,
-		"syslog:server=unix:/dev/log,facility=local7,tag=nginx,nohostname", accessLog, "50ms", cmp.Or(q.patience, "50ms")))
+		"access_log /var/log/nginx/access.log floodgate;", "access_log "+accessLog+" floodgate;", "50ms", cmp.Or(q.patience, "50ms")))
 	main := writeIn(t, dir, "nginx.conf", "daemon off;\nworker_processes 1;\npid "+dir+"/pid;\nerror_log stderr;\nevents {}\nhttp {\n"+
 		"client_body_temp_path "+dir+";\nproxy_temp_path "+dir+";\nfastcgi_temp_path "+dir+";\nuwsgi_temp_path "+dir+";\nscgi_temp_path "+dir+";\n"+
 		"large_client_header_buffers 4 1m;\ninclude "+site+";\n}\n")

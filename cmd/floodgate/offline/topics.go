@@ -2,8 +2,10 @@ package offline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +24,10 @@ func Topics(p command.Process) *cobra.Command {
 		Short:   "print, create and check the Kafka topics",
 		Example: "floodgate topics --brokers kafka:9092 --partition-key-file /etc/floodgate/partition.key --create",
 		Args:    command.FlagsOnly,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context(), p) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.counted = cmd.Flags().Changed("partitions")
+			return c.run(cmd.Context(), p)
+		},
 	}
 	c.kafka.Add(cmd)
 	c.kafka.AddPartitions(cmd)
@@ -43,6 +48,7 @@ type topicsConfig struct {
 	key            option.Key
 	layout         kafkaio.Layout
 	foreign        []string
+	counted        bool // --partitions is given
 	create, repair bool
 	output         command.Output
 }
@@ -55,7 +61,7 @@ func (c *topicsConfig) run(ctx context.Context, p command.Process) error {
 	if err := k.CheckForeign(c.foreign); err != nil {
 		return err
 	}
-	layout.Names, layout.Partitions = k.Names, k.Partitions
+	layout.Names = k.Names
 	client, err := k.Client()
 	if err != nil {
 		return err
@@ -64,10 +70,14 @@ func (c *topicsConfig) run(ctx context.Context, p command.Process) error {
 	if c.repair {
 		return repairEpochs(ctx, p, asJSON, client, k.Names.Decisions)
 	}
-	specs := append(layout.Specs(), foreignSpecs(c.foreign)...)
 	if err := client.CheckBrokers(ctx); err != nil {
 		return err
 	}
+	layout.Partitions, err = c.partitions(ctx, client)
+	if err != nil {
+		return fmt.Errorf("check topics: %w", err)
+	}
+	specs := append(layout.Specs(), foreignSpecs(c.foreign)...)
 	if err := printKey(p, asJSON, c.key, c.create); err != nil {
 		return err
 	}
@@ -83,7 +93,23 @@ func (c *topicsConfig) run(ctx context.Context, p command.Process) error {
 	if err != nil {
 		return fmt.Errorf("check topics: %w", err)
 	}
+	if c.counted && layout.Partitions != k.Partitions {
+		findings = slices.Insert(findings, 0, kafkaio.Finding{
+			Topic: k.Names.Requests, Setting: "partitions", Got: strconv.Itoa(layout.Partitions), Want: strconv.Itoa(k.Partitions), Severity: kafkaio.Error,
+			Why: "a topic keeps its number, as counts would split: floodgate repartition writes the requests to a topic with another number",
+		})
+	}
 	return printTopics(p, asJSON, specs, created, findings)
+}
+
+// partitions returns how many partitions the topics must have: as many as the topic of requests has, if there is one, and otherwise what
+// --partitions says.
+func (c *topicsConfig) partitions(ctx context.Context, client *kafkaio.Client) (int, error) {
+	n, err := client.Partitions(ctx, c.kafka.Names.Requests)
+	if errors.Is(err, kafkaio.ErrNoTopic) {
+		return c.kafka.Partitions, nil
+	}
+	return n, err
 }
 
 // printKey checks the partition key, or makes it with --create if it is missing. It prints the key's fingerprint, which
