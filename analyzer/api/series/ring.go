@@ -8,6 +8,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer"
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
+	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
 // Samples is how many samples a Ring keeps, and Step is the time that each covers.
@@ -46,8 +47,14 @@ type Ring struct {
 // New returns an empty Ring.
 func New() *Ring { return &Ring{} }
 
-// Run takes a sample of what stats returns at the end of each second of the wall clock, until ctx ends.
-func (r *Ring) Run(ctx context.Context, stats func() []analyzer.OwnerStats) error {
+// Source is whose samples a Ring takes. *analyzer.Analyzer is one. Its methods are safe for concurrent use.
+type Source interface {
+	Stats() []analyzer.OwnerStats
+	Outage(now time.Time) (kafkaio.Outage, bool)
+}
+
+// Run takes a sample of an analyzer at the end of each second of the wall clock, until ctx ends.
+func (r *Ring) Run(ctx context.Context, of Source) error {
 	for {
 		now := time.Now()
 		next := time.NewTimer(now.Truncate(step).Add(step).Sub(now))
@@ -56,7 +63,22 @@ func (r *Ring) Run(ctx context.Context, stats func() []analyzer.OwnerStats) erro
 			next.Stop()
 			return nil
 		case <-next.C:
-			r.Take(time.Now(), stats())
+			now := time.Now()
+			if outage, away := of.Outage(now); away {
+				r.Forget(outage.Since)
+			}
+			r.Take(now, of.Stats())
+		}
+	}
+}
+
+// Forget drops the samples of all seconds that ended after a time: nobody counted then, which was not known at once.
+func (r *Ring) Forget(after time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.samples {
+		if r.samples[i].second >= after.Unix() {
+			r.samples[i] = sample{}
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/histogram"
 	"github.com/509da70d/floodgate/analyzer/predict"
+	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
 // noon is a whole second.
@@ -176,30 +177,75 @@ func TestTheOldestMakeRoom(t *testing.T) {
 	}
 }
 
+// source is an analyzer whose owner counts 100 requests between two samples, and 0 while Kafka is away.
+type source struct {
+	t        *testing.T
+	requests uint64
+	away     time.Time // since when no broker answers; known three seconds later
+}
+
+func (s *source) Stats() []analyzer.OwnerStats {
+	if now := time.Now(); now.Nanosecond() != 0 {
+		s.t.Errorf("got a sample at %v, want whole seconds", now)
+	}
+	o := owner(0, 7, s.requests)
+	switch _, known := s.Outage(time.Now()); {
+	case known:
+		o.State = analyzer.KafkaAway
+	case s.away.IsZero():
+		s.requests += 100
+		o = owner(0, 7, s.requests)
+	}
+	return owners(o)
+}
+
+func (s *source) Outage(now time.Time) (kafkaio.Outage, bool) {
+	return kafkaio.Outage{Since: s.away}, !s.away.IsZero() && now.Sub(s.away) >= 3*time.Second
+}
+
 // TestASampleIsTakenEachSecond at its end, by the wall clock, until ctx ends.
 func TestASampleIsTakenEachSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(300 * time.Millisecond)
-		r, ctx, requests := series.New(), context.Background(), uint64(0)
-		ctx, stop := context.WithCancel(ctx)
-		done := make(chan error)
-		go func() {
-			done <- r.Run(ctx, func() []analyzer.OwnerStats {
-				if now := time.Now(); now.Nanosecond() != 0 {
-					t.Errorf("got a sample at %v, want whole seconds", now)
-				}
-				requests += 100
-				return owners(owner(0, 7, requests))
-			})
-		}()
+		r, stop := runRing(t, &source{t: t})
 		time.Sleep(10 * time.Second)
 		stop()
-		if err := <-done; err != nil {
-			t.Errorf("got %v, want nil", err)
-		}
 		v := r.Newest(time.Now(), 12)
 		if want := []int64{0, 0, 0, 0, 100, 100, 100, 100, 100, 100, 100, 100}; !slices.Equal(v.Requests, want) {
 			t.Errorf("got %v, want %v", v.Requests, want)
 		}
 	})
+}
+
+// TestNothingIsShownOfSecondsWithoutKafka, not even of those in which nobody knew yet that it was away: a zero would say that nobody came.
+func TestNothingIsShownOfSecondsWithoutKafka(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		of := &source{t: t}
+		r, stop := runRing(t, of)
+		time.Sleep(5*time.Second + time.Millisecond)
+		of.away = time.Now()
+		time.Sleep(5 * time.Second)
+		of.away = time.Time{}
+		time.Sleep(4 * time.Second)
+		stop()
+		v := r.Newest(time.Now(), 12)
+		if want := []int{1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1}; !slices.Equal(v.Covered, want) {
+			t.Errorf("got samples of %v partitions, requests %v, want %v", v.Covered, v.Requests, want)
+		}
+	})
+}
+
+// runRing lets a new Ring take samples until stop is called.
+func runRing(t *testing.T, of series.Source) (r *series.Ring, stop func()) {
+	t.Helper()
+	r = series.New()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- r.Run(ctx, of) }()
+	return r, func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("got %v, want nil", err)
+		}
+	}
 }

@@ -139,7 +139,7 @@ func BenchmarkDashboards(b *testing.B) {
 	ctx, stop := context.WithCancel(b.Context())
 	defer stop()
 	var g errgroup.Group
-	g.Go(func() error { return ring.Run(ctx, c.Stats) })
+	g.Go(func() error { return ring.Run(ctx, c) })
 	others := startOthers(b, s.url)
 	events := newEvents(b, others.broker)
 	scrape := newScrape(c, s.server)

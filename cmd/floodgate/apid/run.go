@@ -78,7 +78,7 @@ func (l *Life) Run(ctx context.Context) error {
 	lists := lister.New(l.Analyzer)
 	defer lists.Close()
 	ring := series.New()
-	g.Go(func() error { return ring.Run(ctx, l.Analyzer.Stats) })
+	g.Go(func() error { return ring.Run(ctx, l.Analyzer) })
 	l.Server.Attach(&api.Backend{
 		Analyzer: l.Analyzer, Board: boardView{b}, Writer: analyzer.NewControlWriter(l.Client, l.Names.Control, l.Logger), Records: records, Lists: lists,
 		Events: history.New(l.Client, l.Names.Events, l.Partitions),
