@@ -21,6 +21,9 @@ func newAuto(m Mapping) (*Format, error) {
 		f, err := NewFormat(s.name, inner)
 		if err != nil {
 			first = cmp.Or(first, err)
+			if f, plain := NewFormat(s.name, Mapping{IDs: m.IDs, guessed: true}); plain == nil {
+				made.unfit = append(made.unfit, unfit{candidate{f, s.json}, err})
+			}
 			continue
 		}
 		if made.kinds == nil {
@@ -37,7 +40,7 @@ func newAuto(m Mapping) (*Format, error) {
 	if len(m.Unwrap) > 0 {
 		around = nil
 	}
-	made.open = func() Scanner { return &auto{candidates: tried, around: around} }
+	made.open = func() Scanner { return &auto{candidates: tried, unfit: made.unfit, around: around} }
 	if len(m.Unwrap) > 0 {
 		var err error
 		if made.open, err = unwrapped(made.open, m.Unwrap); err != nil {
@@ -60,12 +63,32 @@ type candidate struct {
 	json   bool
 }
 
+// unfit is a format that auto does not try, and what the mapping names that it does not have.
+type unfit struct {
+	candidate
+
+	err error
+}
+
+// lacking returns what a mapping names that a format which reads the line does not have; "" if there is no such format.
+func lacking(formats []unfit, line string) string {
+	object := strings.HasPrefix(strings.TrimLeft(line, " "), "{")
+	var l Line
+	for _, u := range formats {
+		if u.json == object && u.format.Scanner().Scan([]byte(line), &l) == OK {
+			return "a format reads it that lacks a named field: " + strings.Replace(u.err.Error(), ErrMapping.Error()+": ", "", 1)
+		}
+	}
+	return ""
+}
+
 // maxAround is how many wrappings auto takes off: that of a collector, and inside of it that of a container runtime.
 const maxAround = 2
 
 // auto is a scanner that does not know yet which format it reads.
 type auto struct {
 	candidates []candidate
+	unfit      []unfit
 	around     []string // what may be around a line
 	found      Scanner
 	name       string   // of the format that was found
@@ -120,7 +143,11 @@ func (a *auto) refuse(line []byte, reason Reason) {
 		a.refused++
 	}
 	if a.refused == maxRefused {
-		a.report(Finding{Refused: a.lines})
+		f := Finding{Refused: a.lines}
+		if len(a.lines) > 0 {
+			f.Lacking = lacking(a.unfit, a.lines[0])
+		}
+		a.report(f)
 	}
 }
 
@@ -188,6 +215,7 @@ type Finding struct {
 	Unwrap  []string // what is around each line
 	Line    string   // the line that decided; "" if none did
 	Refused []string // if no format reads the log: its first lines, at most three
+	Lacking string   // … and a format would, which does not have what the mapping names: says what that is
 }
 
 // maxShown is how many lines a finding shows, and maxShownLine how much of each, in bytes.
@@ -230,7 +258,7 @@ func (f Finding) String() string {
 	var out strings.Builder
 	out.WriteString("auto found no format for this log")
 	if len(f.Refused) > 0 {
-		fmt.Fprintf(&out, ": %s. Its first lines:", Nearest(f.Refused[0]))
+		fmt.Fprintf(&out, ": %s. Its first lines:", cmp.Or(f.Lacking, Nearest(f.Refused[0])))
 		for _, line := range f.Refused {
 			out.WriteString("\n  " + line)
 		}
@@ -246,6 +274,17 @@ var (
 	looksVhost   = regexp.MustCompile(`^[0-9a-fA-F.:]+ [a-zA-Z0-9.:-]+[.:][a-zA-Z0-9.:-]+ \S+ \[`)
 	looksColumns = regexp.MustCompile(`^[\w@.-]+([,\t][\w@. -]+)+$`)
 )
+
+// Nearest says of a line that the format rejects for a reason what it lacks, or what it looks like, for people.
+func (f *Format) Nearest(line string, reason Reason) string {
+	if text := lacking(f.unfit, line); text != "" {
+		return text
+	}
+	if reason == MissingField && len(f.wanted) > 0 {
+		return "it has no time, or none of the fields that callers are made of: want " + strings.Join(f.wanted, ", ")
+	}
+	return Nearest(line)
+}
 
 // Nearest says what a line looks like, and which format or mapping comes nearest, for people.
 func Nearest(line string) string {

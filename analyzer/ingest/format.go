@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -12,9 +13,11 @@ import (
 type Format struct {
 	name   string
 	kinds  []string
-	headed bool // see Headed
-	silent bool // see Mapping.NoResponses
-	trusts bool // the mapping trusts proxies
+	headed bool     // see Headed
+	silent bool     // see Mapping.NoResponses
+	trusts bool     // the mapping trusts proxies
+	unfit  []unfit  // formats that auto leaves out
+	wanted []string // fields of the time and the callers, as the mapping names them
 	open   func() Scanner
 }
 
@@ -61,8 +64,16 @@ func (s style) format(m Mapping) (*Format, error) {
 	}
 	p.dash = s.dash
 	made := &Format{name: s.name, headed: s.headed(m), silent: m.NoResponses, trusts: len(m.Client.Trusted) > 0}
+	if m.Time != "" {
+		made.wanted = append(made.wanted, m.Time)
+	}
 	for _, c := range m.Callers {
 		made.kinds = append(made.kinds, c.Kind)
+		text := c.Template
+		if client := cmp.Or(m.Client.Address, m.Client.Forwarded); text == "{"+fieldClient+"}" && client != "" {
+			text = client
+		}
+		made.wanted = append(made.wanted, text)
 	}
 	size := names.size()
 	made.open = func() Scanner {

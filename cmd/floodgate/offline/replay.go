@@ -196,8 +196,10 @@ func allRejected(s replay.Summary, f *ingest.Format) error {
 	if s.Rejected == 0 || s.Rejected < s.Lines {
 		return nil
 	}
-	for _, r := range slices.Sorted(maps.Keys(s.RejectedLines)) {
-		return fmt.Errorf("all %d lines were rejected: format %s reads none of them; %s", s.Lines, f.Name(), ingest.Nearest(s.RejectedLines[r][0]))
+	for reason := range ingest.Reasons {
+		if lines := s.RejectedLines[reason.String()]; len(lines) > 0 {
+			return fmt.Errorf("all %d lines were rejected: format %s reads none of them; %s", s.Lines, f.Name(), f.Nearest(lines[0], reason))
+		}
 	}
 	return nil
 }
