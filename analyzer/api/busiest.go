@@ -55,18 +55,18 @@ func busyOf(b *lister.Busy, q *listRequest) *apiv1.Busy {
 	if q.sort == sortBlocked {
 		first, second = second, first
 	}
-	absent := busiest.Absent(second)
-	others := make(map[schemas.Caller]*busiest.Caller, len(second))
-	for i := range second {
-		others[schemas.Caller{Kind: second[i].Kind, ID: second[i].ID}] = &second[i]
+	others := make(map[schemas.Caller]*busiest.Caller, len(second.Callers))
+	for i := range second.Callers {
+		o := &second.Callers[i]
+		others[schemas.Caller{Kind: o.Kind, ID: o.ID}] = o
 	}
-	for i := range first {
-		t := &first[i]
+	for i := range first.Callers {
+		t := &first.Callers[i]
 		caller := schemas.Caller{Kind: t.Kind, ID: t.ID}
 		if q.query.Kind != "" && q.query.Kind != t.Kind || len(t.ID) < len(q.query.Prefix) || t.ID[:len(q.query.Prefix)] != q.query.Prefix {
 			continue
 		}
-		v := apiv1.BusyCaller{Partition: b.At.Partition, Caller: event.CallerOf(caller), Admitted: t.Rate, AdmittedError: t.Over + t.Error, BlockedError: absent}
+		v := apiv1.BusyCaller{Partition: b.At.Partition, Caller: event.CallerOf(caller), Admitted: t.Rate, AdmittedError: t.Over + t.Error, BlockedError: second.Absent}
 		if o := others[caller]; o != nil {
 			v.Blocked, v.BlockedError = o.Rate, o.Over+o.Error
 		}

@@ -129,38 +129,48 @@ func TestTheBusiestOfAllPartitions(t *testing.T) {
 	}
 }
 
-// TestRatesHaveAnError: five requests a second are too few for a sample, and the answer says so. A rate of 0 has an error, too: somebody who
-// was not in the sample may have sent something.
+// TestRatesHaveAnError: where little comes, all is counted, and rates have none. In a flood five requests a second are too few for a sample,
+// and the answer says so. A rate of 0 has an error, too: somebody who was not in the sample may have sent something.
 func TestRatesHaveAnError(t *testing.T) {
 	w := newWorld(t)
 	a := w.analyzer(0, 1, 2, 3)
 	n := w.node(a, nil)
-	now := time.Now()
-	for i := range 500 {
+	begun := time.Now().Add(-100 * time.Second)
+	send := func(id string, at time.Duration) {
+		p := schemas.Partition(w.key.Hash("key", id), w.partitions)
+		a.folds[p].Entry(&schemas.Entry{Kind: "key", ID: id, Time: begun.Add(at).UnixNano(), Count: 1})
+	}
+	busiest := func(sort string) (list apiv1.Busy) {
+		time.Sleep(time.Until(begun.Add(100 * time.Second))) // answers are kept for a second
+		n.get("/v1/callers?limit=1000&sort="+sort).into(t, &list)
+		return list
+	}
+	for i := range time.Duration(500) {
 		for c := range 20 {
-			caller := schemas.Caller{Kind: "key", ID: fmt.Sprint(c)}
-			p := schemas.Partition(w.key.Hash(caller.Kind, caller.ID), w.partitions)
-			a.folds[p].Entry(&schemas.Entry{Kind: caller.Kind, ID: caller.ID, Time: now.Add(time.Duration(i-500) * 200 * time.Millisecond).UnixNano(), Count: 1})
+			send(fmt.Sprint(c), i*200*time.Millisecond)
 		}
 	}
-	for _, sort := range []string{"rate", "blocked"} {
-		var list apiv1.Busy
-		n.get("/v1/callers?sort="+sort).into(t, &list)
-		if sort == "rate" && len(list.Callers) < 15 {
-			t.Fatalf("got %d callers, want about 20", len(list.Callers))
+	list := busiest("rate")
+	if len(list.Callers) != 20 {
+		t.Fatalf("got %d callers, want 20", len(list.Callers))
+	}
+	for _, c := range list.Callers {
+		if c.Admitted < 4.8 || c.Admitted > 5.2 || c.AdmittedError != 0 || c.Blocked != 0 || c.BlockedError != 0 {
+			t.Errorf("got %+v, want 5 a second, exactly", c)
 		}
-		within := 0
-		for _, c := range list.Callers {
-			if c.AdmittedError <= 0 || c.AdmittedError > 10 || c.Blocked != 0 || c.BlockedError <= 0 {
-				t.Errorf("got %+v, want errors of some requests a second", c)
-			}
-			if c.Admitted-c.AdmittedError <= 5 && 5 <= c.Admitted+c.AdmittedError {
-				within++
-			}
+	}
+	begun = begun.Add(time.Second)
+	for i := range time.Duration(400_000) {
+		send(fmt.Sprint("flood-", i%1000), 100*time.Second+i*2500)
+	}
+	errors := 0
+	for _, c := range busiest("rate").Callers {
+		if c.AdmittedError > 0 {
+			errors++
 		}
-		if within < len(list.Callers)*4/5 {
-			t.Errorf("got 5 a second within the errors of %d of %d callers", within, len(list.Callers))
-		}
+	}
+	if errors < 900 {
+		t.Errorf("got %d callers with an error in a flood, want nearly all", errors)
 	}
 }
 

@@ -27,17 +27,10 @@ type Caller struct {
 	Error    float64 // that the sample causes; 0 if all requests were counted
 }
 
-// Absent returns the rate that a caller who is not in a list of Lists does not exceed, in 19 of 20 cases.
-func Absent(list []Caller) float64 {
-	rate := deviations * deviations * sampleEvery / (2 * timeConst / float64(time.Second))
-	if len(list) < maxCallers {
-		return rate
-	}
-	least := math.Inf(1)
-	for i := range list {
-		least = min(least, list[i].Rate)
-	}
-	return rate + least
+// List is some of the busiest callers.
+type List struct {
+	Callers []Caller
+	Absent  float64 // a caller who is not in the list has no higher rate, in 19 of 20 cases
 }
 
 // tally is the heaviest callers, of bounded size: Space-Saving (Metwally, Agrawal, El Abbadi: Efficient Computation of
@@ -143,10 +136,14 @@ func (t *tally) find(hash uint64, kind, id string) (uint32, bool) {
 	return n, ok
 }
 
-// list returns all callers at log time now, in no particular order, as rates. Soon after its begin a tally gives the rates since then.
-func (t *tally) list(now int64) []Caller {
+// list returns all callers at log time now, in no particular order, as rates. Soon after its begin a tally gives the rates since then. One
+// of every entries was sampled, or more of them.
+func (t *tally) list(now int64, every float64) (l List) {
+	if every > 1 {
+		l.Absent = deviations * deviations * every / 2 / (timeConst / float64(time.Second))
+	}
 	if t == nil || len(t.callers) == 0 {
-		return nil
+		return l
 	}
 	now = max(now, t.at)
 	age := float64(now-t.base) / float64(HalfLife)
@@ -161,17 +158,23 @@ func (t *tally) list(now int64) []Caller {
 	for i := range t.callers {
 		names = append(names, t.callers[i].name...)
 	}
-	text, list := string(names), make([]Caller, len(t.callers))
+	text := string(names)
+	l.Callers = make([]Caller, len(t.callers))
+	least := math.Inf(1)
 	for i := range t.callers {
 		c := &t.callers[i]
 		name := text[:len(c.name)]
 		text = text[len(c.name):]
 		weight := t.heap.At(t.places[i]).weight
-		list[i] = Caller{
-			Kind: name[:c.kind], ID: name[c.kind:], Rate: weight * decay * perSecond, Over: c.excess * decay * perSecond, Error: errorOf((weight-c.excess)*decay, c.spread*decay*decay, sampleEvery/2) * perSecond,
+		l.Callers[i] = Caller{
+			Kind: name[:c.kind], ID: name[c.kind:], Rate: weight * decay * perSecond, Over: c.excess * decay * perSecond, Error: errorOf((weight-c.excess)*decay, c.spread*decay*decay, every/2) * perSecond,
 		}
+		least = min(least, l.Callers[i].Rate)
 	}
-	return list
+	if len(t.callers) == maxCallers {
+		l.Absent += least
+	}
+	return l
 }
 
 // errorOf returns how far the true weight is above an estimate with this variance, in 19 of 20 cases; it is below it by less. One weight of

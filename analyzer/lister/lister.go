@@ -99,7 +99,7 @@ func (l *Lister) Top(ctx context.Context, partition int, q Query) (*Page, error)
 // Busy is the busiest callers of a partition: those that are admitted, and those that are blocked, by falling rate.
 type Busy struct {
 	At                analyzer.At
-	Admitted, Blocked []busiest.Caller
+	Admitted, Blocked busiest.List
 }
 
 // Busy returns the busiest callers of a partition. It is shared: it must not be changed.

@@ -322,7 +322,7 @@ func TestTheBusiestAreSorted(t *testing.T) {
 		}
 	}
 	b, err := l.Busy(t.Context(), 0)
-	if err != nil || len(b.Admitted) != 0 || len(b.Blocked) != 3 || b.Blocked[0].ID != "c" || b.Blocked[2].ID != "a" || b.Blocked[0].Rate < 2000 {
+	if err != nil || len(b.Admitted.Callers) != 0 || len(b.Blocked.Callers) != 3 || b.Blocked.Callers[0].ID != "c" || b.Blocked.Callers[2].ID != "a" || b.Blocked.Callers[0].Rate < 2000 {
 		t.Errorf("got %+v and %v, want c, b and a", b, err)
 	}
 }

@@ -159,7 +159,7 @@ func (w *walk) askBusiest(ctx context.Context) error {
 		w.busy.Admitted, w.busy.Blocked = f.View().Busiest().Lists(w.lister.now().UnixNano())
 		w.steps.pausedFor += time.Since(begun)
 	})
-	for _, list := range [][]busiest.Caller{w.busy.Admitted, w.busy.Blocked} {
+	for _, list := range [][]busiest.Caller{w.busy.Admitted.Callers, w.busy.Blocked.Callers} {
 		slices.SortFunc(list, func(a, b busiest.Caller) int {
 			return cmp.Or(cmp.Compare(b.Rate, a.Rate), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
 		})

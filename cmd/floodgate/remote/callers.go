@@ -204,7 +204,7 @@ func printBusy(w io.Writer, busy *apiv1.Busy) error {
 		}
 		t.Render()
 	}
-	return terminal.Lines(w, fmt.Sprintf("busiest callers: %d; rates are of a sample, +- holds in 19 of 20 cases, and what came counts half %v later",
+	return terminal.Lines(w, fmt.Sprintf("busiest callers: %d; +- is the error of a sample, and holds in 19 of 20 cases; what came counts half %v later",
 		len(busy.Callers), time.Duration(busy.HalfNS))+missing(busy.Missing))
 }
 
