@@ -116,5 +116,6 @@ type Heartbeat struct {
 	RulesFrom int64  // … since this offset of requests[p]
 	API       string // host:port at which the owner's API answers; empty is none
 	Control   int64  // next offset of the control topic to apply: what follows from earlier records precedes this heartbeat
+	Frames    uint32 // the highest version of frames that an owner of the partition was able to read; 0: none has said
 	Events    int64  // events of the messages of requests[p] before this offset are in the topic of events; 0: none are known to be
 }
