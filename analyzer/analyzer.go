@@ -15,6 +15,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/failpoint"
 	"github.com/509da70d/floodgate/store/kafkaio"
+	"github.com/509da70d/floodgate/store/rows"
 )
 
 // Membership is an analyzer's part in its consumer group; *kafkaio.Group is one, through Config.Join.
@@ -70,8 +71,12 @@ func New(log kafkaio.Log, c Config) *Analyzer {
 	return a
 }
 
-// Run owns the partitions that the group assigns, until ctx ends. Then all owners commit and stop, and it returns nil.
+// Run owns the partitions that the group assigns, until ctx ends. Then all owners commit and stop, and it returns nil. If an owner cannot
+// read what a newer version of floodgate has written, Run gives all partitions back to the group in the same way, and returns a
+// rows.ErrNewer: another member may be able to read it.
 func (a *Analyzer) Run(ctx context.Context) error {
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
 	a.mu.Lock()
 	a.hints = readOffsetHints(a.config.Dir)
 	a.mu.Unlock()
@@ -98,7 +103,7 @@ func (a *Analyzer) Run(ctx context.Context) error {
 		a.keepOnly(gen.Partitions)
 		a.commitOffsets(gen)
 		for _, p := range gen.Partitions {
-			a.own(ctx, p)
+			a.own(ctx, giveUp, p)
 		}
 		a.standby.Store(len(gen.Partitions) == 0)
 		a.serve(ctx, gen)
@@ -106,7 +111,11 @@ func (a *Analyzer) Run(ctx context.Context) error {
 	}
 	a.keepOnly(nil)
 	a.noteOffsets(true)
-	return group.Close() // the other members take over while the stores are being closed here
+	err = group.Close() // the other members take over while the stores are being closed here
+	if newer := context.Cause(ctx); errors.Is(newer, rows.ErrNewer) {
+		return newer
+	}
+	return err
 }
 
 // serve commits offsets until the generation or ctx ends. Owners go on through a rebalance. An owner that loses its partition is stopped
@@ -181,8 +190,9 @@ func (a *Analyzer) noteOffsets(now bool) {
 // maxOwnerPause is the longest pause before another owner is started.
 const maxOwnerPause = 5 * time.Second
 
-// own starts an owner of the partition, unless there is one, and starts another whenever it fails.
-func (a *Analyzer) own(ctx context.Context, partition int) {
+// own starts an owner of the partition, unless there is one, and starts another whenever it fails. If what the owner must read was written
+// by a newer version, own calls giveUp instead.
+func (a *Analyzer) own(ctx context.Context, giveUp context.CancelCauseFunc, partition int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.owners[partition] != nil {
@@ -196,8 +206,12 @@ func (a *Analyzer) own(ctx context.Context, partition int) {
 		wait := kafkaio.Backoff{Max: maxOwnerPause}
 		for ctx.Err() == nil {
 			err := r.owner.Run(ctx)
-			if err == nil {
+			switch {
+			case err == nil:
 				continue
+			case errors.Is(err, rows.ErrNewer):
+				giveUp(fmt.Errorf("partition %d: %w", partition, err))
+				return
 			}
 			a.logger.Error("owner failed, starting another", "partition", partition, "error", err)
 			_ = wait.Pause(ctx) // the loop checks ctx

@@ -2,13 +2,16 @@ package analyzer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/failpoint"
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/outbox"
+	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
+	"github.com/509da70d/floodgate/store/rows"
 )
 
 // intake passes batches of requests[p] to the ledger, records that cannot be counted to the topic of rejects, and changes to the publisher.
@@ -18,6 +21,7 @@ type intake struct {
 	publisher *publisher
 	questions *questions
 	controls  *controls
+	frames    uint32 // the highest version of frames that this owner or one before it was able to read
 }
 
 // take folds a fetched batch, and publishes what it has changed.
@@ -78,6 +82,10 @@ func skipText(s kafkaio.Skip) []byte {
 func (i *intake) count(r *kafkaio.Record) error {
 	i.controls.applyBefore(r.Offset)
 	refused, err := i.ledger.count(r)
+	if errors.Is(refused, schemas.ErrFrameVersion) && schemas.FrameVersionOf(r.Value) <= i.frames {
+		// Only an owner can say in heartbeats that there are such frames. Without that, one forged frame would stop all analyzers.
+		return fmt.Errorf("offset %d: frame %w: %w", r.Offset, rows.ErrNewer, refused)
+	}
 	if refused != nil {
 		i.rejects.offer(time.Now(), r.Offset, fold.Reason(refused), r.Value)
 		i.ledger.logger.Debug("refused record", "offset", r.Offset, "error", refused)

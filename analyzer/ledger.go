@@ -14,6 +14,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/histogram"
 	"github.com/509da70d/floodgate/store"
 	"github.com/509da70d/floodgate/store/kafkaio"
+	"github.com/509da70d/floodgate/store/rows"
 )
 
 // ledger is what is counted of one partition: the fold, the store that keeps it, and how far into the log both reach. Checkpoints fall
@@ -64,7 +65,7 @@ func newLedger(c OwnerConfig) *ledger {
 // That is slower, but never wrong.
 func (l *ledger) open() error {
 	err := l.load()
-	if err == nil || errors.Is(err, store.ErrLocked) {
+	if err == nil || errors.Is(err, store.ErrLocked) || errors.Is(err, rows.ErrNewer) {
 		return err
 	}
 	return l.quarantine(err)

@@ -128,6 +128,7 @@ func (o *Owner) prepare(ctx context.Context) (*recovery, error) {
 		ledger: l, intake: o.intake, controls: o.controls, log: o.log, snapshots: o.snapshotReader(),
 		beat: claim.view.beat, published: claim.view.published, away: !known && claim.before <= stored,
 	}
+	o.intake.frames = max(schemas.FrameVersion, claim.view.beat.Frames)
 	if o.config.otherLog {
 		r.beat.Events = 0 // the heartbeat is about the other log
 	}
@@ -280,7 +281,7 @@ func ended(ctx context.Context, err error) error {
 // fillHeartbeat sets how far this owner is, which snapshot it announces, before which offset all events are written, and which rules count.
 func (o *Owner) fillHeartbeat(b *schemas.Heartbeat) {
 	mark := o.ledger.mark.Load()
-	b.Watermark, b.RulesID, b.RulesFrom = o.ledger.next.Load(), mark.id, mark.from
+	b.Watermark, b.RulesID, b.RulesFrom, b.Frames = o.ledger.next.Load(), mark.id, mark.from, o.intake.frames
 	b.End = max(o.ledger.end.Load(), b.Watermark)
 	b.State, b.Events = o.snapshots.announcement.next(o.snapshots.writer.Complete(), time.Now(), o.ledger.events.Acked), o.ledger.eventsMark()
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store"
 	"github.com/509da70d/floodgate/store/kafkaio"
+	"github.com/509da70d/floodgate/store/rows"
 )
 
 // recovery brings an owner to the counts as of the end of the log. It starts from the owner's store, from a snapshot, or from the log
@@ -156,7 +157,8 @@ func (r *recovery) stale(ctx context.Context, c *counts, found bool) (bool, erro
 		return false, err
 	}
 	from := begin.GetOffset()
-	far := c.from < from && (c.from < start || end-c.from > 2*(end-from)+staleBy)
+	readable := rows.Check(begin.GetFormat(), begin.GetSince()) == nil
+	far := c.from < from && (c.from < start || readable && end-c.from > 2*(end-from)+staleBy)
 	return far || !found && c.mark.Epoch < begin.GetPlacedEpoch(), nil
 }
 

@@ -117,5 +117,6 @@ type Heartbeat struct {
 	API       string // host:port at which the owner's API answers; empty is none
 	Control   int64  // next offset of the control topic to apply: what follows from earlier records precedes this heartbeat
 	End       int64  // end of requests[p] when the owner last read from it; what waits is from Watermark until End
+	Frames    uint32 // the highest version of frames that an owner of the partition was able to read; 0: none has said
 	Events    int64  // events of the messages of requests[p] before this offset are in the topic of events; 0: none are known to be
 }

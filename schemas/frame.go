@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"encoding/binary"
 	"errors"
 	"hash/crc32"
 )
@@ -36,10 +37,20 @@ type Frame struct {
 	Entries     []Entry
 }
 
+// FrameVersion is the version of frames that this package writes, and the highest that it reads.
+const FrameVersion = 1
+
+// FrameVersionOf returns the version of a frame, also of one that cannot be decoded; 0 if b is no frame.
+func FrameVersionOf(b []byte) uint32 {
+	if len(b) < frameCRCAt || string(b[:len(frameMagic)]) != frameMagic {
+		return 0
+	}
+	return uint32(binary.LittleEndian.Uint16(b[frameVersionAt:]))
+}
+
 // The layout of FRAME.md: where the numbers are.
 const (
-	frameMagic   = "fg"
-	frameVersion = 1
+	frameMagic = "fg"
 
 	frameVersionAt     = 2
 	frameCRCAt         = 4

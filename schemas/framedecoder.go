@@ -69,8 +69,8 @@ func splitFrame(b []byte) (frameParts, error) {
 		return p, fmt.Errorf("%w: got %d bytes, want %d for the header", ErrFrameShort, len(b), frameHeader)
 	case string(b[:len(frameMagic)]) != frameMagic:
 		return p, fmt.Errorf("%w: got %q, want %q", ErrFrameMagic, b[:len(frameMagic)], frameMagic)
-	case binary.LittleEndian.Uint16(b[frameVersionAt:]) != frameVersion:
-		return p, fmt.Errorf("%w: got %d, want %d", ErrFrameVersion, binary.LittleEndian.Uint16(b[frameVersionAt:]), frameVersion)
+	case binary.LittleEndian.Uint16(b[frameVersionAt:]) != FrameVersion:
+		return p, fmt.Errorf("%w: got %d, want %d", ErrFrameVersion, binary.LittleEndian.Uint16(b[frameVersionAt:]), FrameVersion)
 	case len(b) > MaxFrame:
 		return p, fmt.Errorf("%w: got %d bytes, want at most %d", ErrFrameBounds, len(b), MaxFrame)
 	}

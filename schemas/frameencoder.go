@@ -148,7 +148,7 @@ func (enc *FrameEncoder) AppendTo(dst []byte, head *Frame) ([]byte, error) {
 	}
 	start := len(dst)
 	dst = append(dst, frameMagic...)
-	dst = binary.LittleEndian.AppendUint16(dst, frameVersion)
+	dst = binary.LittleEndian.AppendUint16(dst, FrameVersion)
 	dst = binary.LittleEndian.AppendUint32(dst, 0) // the checksum, below
 	dst = append(dst, head.Producer[:]...)
 	dst = binary.LittleEndian.AppendUint64(dst, head.Seq)

@@ -46,6 +46,9 @@
 // The directory of a store is accessible to its owner only (0700), and so are the files (0600) that Open or Close has seen:
 // rows contain client addresses and API keys.
 //
+// The file FORMAT says in which format a store is written, and Open reads it first. A store of a newer version is rows.ErrNewer, and not
+// damaged.
+//
 // The store protects Badger from two conditions that end the process. On a full disk Badger would die by SIGBUS, because it
 // writes files through memory maps. Options.MinFree stops commits before the disk is full. If other programs fill it
 // faster than that, tables on Linux already have their blocks, because these are reserved before the tables are mapped

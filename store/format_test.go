@@ -3,7 +3,14 @@ package store
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/509da70d/floodgate/store/rows"
 )
 
 // Stores on disk outlive the program that wrote them, and these bytes are how this format is written. Another format
@@ -46,5 +53,49 @@ func TestStoresOfThisFormatStayReadable(t *testing.T) {
 	// A row is in the bucket that the highest bits of its hash say.
 	if got := hash.bucketOf([]byte("row")); got != int(hash.key.Hash("", "row")>>56) {
 		t.Errorf("got bucket %d", got)
+	}
+}
+
+// TestTheFormatOfAStore: a store of a newer version is not damaged, and a damaged file says nothing about the version.
+func TestTheFormatOfAStore(t *testing.T) {
+	this := formatLine(rows.Format, rows.Since)
+	for _, tc := range []struct {
+		name, line string // "" removes the file
+		want       error
+		says       string
+	}{
+		{"this one", this, nil, ""},
+		{"the next one", formatLine(rows.Format+1, "v0.2.0"), rows.ErrNewer, `got format 2, want 1 or lower; "v0.2.0" and later can read it`},
+		{"one far ahead", formatLine(math.MaxUint32, "v9"), rows.ErrNewer, "4294967295"},
+		{"a flipped bit makes it the next one", strings.Replace(this, "store 1", "store 2", 1), ErrCorrupt, formatFile},
+		{"cut short", this[:len(this)-1], ErrCorrupt, formatFile},
+		{"more", this + "\n", ErrCorrupt, formatFile},
+		{"empty", "\n", ErrCorrupt, formatFile},
+		{"of something else", "\x00\xff", ErrCorrupt, formatFile},
+		{"none, but Badger's files", "", ErrCorrupt, formatFile},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir)
+			if err := s.Commit(Checkpoint{Next: 1}, []Change{put("a", "1")}); err != nil {
+				t.Fatal(err)
+			}
+			closeChecked(t, s)
+			path := filepath.Join(dir, formatFile)
+			err := os.WriteFile(path, []byte(tc.line), 0o600)
+			if tc.line == "" {
+				err = os.Remove(path)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err = Open(dir, Options{NoSync: true})
+			if !errors.Is(err, tc.want) || tc.want != nil && !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("got %v, want %v that says %q", err, tc.want, tc.says)
+			}
+			if err == nil {
+				closeChecked(t, s)
+			}
+		})
 	}
 }

@@ -74,7 +74,7 @@ type Store struct {
 }
 
 // Open opens the store in dir, and creates it if there is none. It takes the permissions on the store from all users except
-// its owner; if it may not, it logs that. It returns ErrLocked, ErrNoSpace, ErrCorrupt, or an error of the operating system.
+// its owner; if it may not, it logs that. It returns ErrLocked, ErrNoSpace, ErrCorrupt, rows.ErrNewer, or an error of the operating system.
 func Open(dir string, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -113,6 +113,9 @@ func Exists(dir string) bool {
 
 func (s *Store) open(o Options) error {
 	if err := s.room(s.minFree); err != nil {
+		return err
+	}
+	if err := checkFormat(s.dir, o.NoSync); err != nil {
 		return err
 	}
 	if err := removeEmptyLogs(s.dir); err != nil {

@@ -34,6 +34,7 @@ func (p *Piece) records(epoch, cycle uint64) []*pb.StateRecord {
 				Epoch: epoch, Cycle: cycle, Part: uint32(part), Parts: uint32(parts), // few
 				Offset: p.Begin.GetOffset(), LogTime: p.Begin.GetLogTime(), TailOffset: p.Begin.GetTailOffset(), TailCrc: p.Begin.GetTailCrc(),
 				RulesId: p.Begin.GetRulesId(), RulesFrom: p.Begin.GetRulesFrom(), Placed: p.Begin.GetPlaced(), PlacedEpoch: p.Begin.GetPlacedEpoch(),
+				Format: rows.Format, Since: rows.Since,
 			}
 			if part == 0 {
 				begin.Rules = p.Begin.GetRules()

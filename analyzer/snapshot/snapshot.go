@@ -8,6 +8,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
+	"github.com/509da70d/floodgate/store/rows"
 )
 
 // Snapshot is a complete cycle of state[p]. Reader.EachRow reads its rows again, so that a table of them need not be in memory twice.
@@ -23,7 +24,8 @@ type Snapshot struct {
 	end  int64 // offset in state[p] behind its end
 }
 
-// At reads the snapshot that begins at an offset of state[p]. The error is ErrIncomplete if there is no complete one there.
+// At reads the snapshot that begins at an offset of state[p]. The error is ErrIncomplete if there is no complete one there, and
+// rows.ErrNewer if a newer version of floodgate has begun one there.
 func (r *Reader) At(ctx context.Context, from int64) (*Snapshot, error) {
 	start, end, err := r.Range(ctx)
 	if err != nil {
@@ -38,7 +40,7 @@ func (r *Reader) At(ctx context.Context, from int64) (*Snapshot, error) {
 		if f.ended {
 			return errEnded
 		}
-		return nil
+		return f.newer
 	})
 	if errors.Is(err, errEnded) {
 		err = f.err
@@ -89,7 +91,8 @@ type finder struct {
 
 	last       asOf
 	parts      map[uint32]bool
-	unreadable bool // some record before the end could not be read
+	unreadable bool  // some record before the end could not be read
+	newer      error // a rows.ErrNewer, or nil
 	ended      bool
 	err        error
 }
@@ -118,6 +121,7 @@ func (f *finder) take(offset int64, rec *pb.StateRecord) {
 // takeBegin takes the senders of each part once.
 func (f *finder) takeBegin(b *pb.StateBegin) {
 	if f.Begin == nil {
+		f.newer = rows.Check(b.GetFormat(), b.GetSince())
 		f.Begin, f.Last, f.Placed = b, b.GetOffset(), b.GetPlaced()
 		f.last = asOf{f.Last, f.Placed}
 	}

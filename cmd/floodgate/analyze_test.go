@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
@@ -105,6 +108,32 @@ func TestAnalyzeSaysWhatIsWrongAndExits(t *testing.T) {
 	<-p.Exited
 	if code := p.Cmd.ProcessState.ExitCode(); code != 1 {
 		t.Errorf("bad rules: got exit code %d, want 1", code)
+	}
+}
+
+// TestAnalyzeEndsWhereANewerVersionHasCounted: it says which release it needs, changes nothing, and its exit code is 3.
+func TestAnalyzeEndsWhereANewerVersionHasCounted(t *testing.T) {
+	d := processtest.NewDeployment(t, start)
+	d.Start()
+	d.Send("a", 5)
+	d.AwaitClosed("a", true)
+	d.Analyzer.Stop(syscall.SIGTERM)
+	line := "floodgate store 2 v0.2.0 "
+	path := filepath.Join(d.Counts(), "0", "FORMAT")
+	if err := os.WriteFile(path, fmt.Appendf(nil, "%s%016x\n", line, xxhash.Sum64String(line)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, "analyze", "--brokers", d.Broker, "--rules", d.RulesPath(), "--data", d.Counts(), "--listen", "")
+	p.WaitFor(`floodgate: analyze: partition 0: open store: .*newer version of floodgate.*v0\.2\.0`, 20*time.Second)
+	if code := p.Wait(10 * time.Second); code != 3 {
+		t.Errorf("got exit code %d, want 3", code)
+	}
+	if aside, err := filepath.Glob(filepath.Join(d.Counts(), "0.*")); err != nil || len(aside) > 0 {
+		t.Errorf("moved aside: got %q, %v, want none", aside, err)
+	}
+	_, err := runCommand("store", "--data", d.Counts(), "--rules", d.RulesPath())
+	if code := command.ExitCode(err, io.Discard); code != 3 {
+		t.Errorf("store: got exit code %d and %v, want 3", code, err)
 	}
 }
 

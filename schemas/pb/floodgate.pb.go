@@ -737,7 +737,10 @@ type Heartbeat struct {
 	// Events of the messages of requests before this offset are in the topic of events; 0 if none are known to be.
 	Events int64 `protobuf:"varint,14,opt,name=events,proto3" json:"events,omitempty"`
 	// End of the requests partition when the owner last read from it. With watermark, it says how much waits.
-	End           int64 `protobuf:"varint,15,opt,name=end,proto3" json:"end,omitempty"`
+	End int64 `protobuf:"varint,15,opt,name=end,proto3" json:"end,omitempty"`
+	// The highest version of frames that an owner of the partition was able to read. An owner that reads only lower ones, and gets one of
+	// a version up to this one, does not go on; 0 if no owner has said it.
+	Frames        uint32 `protobuf:"varint,16,opt,name=frames,proto3" json:"frames,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -877,6 +880,13 @@ func (x *Heartbeat) GetEnd() int64 {
 	return 0
 }
 
+func (x *Heartbeat) GetFrames() uint32 {
+	if x != nil {
+		return x.Frames
+	}
+	return 0
+}
+
 // StateRecord is one message of the state topic. A snapshot is a cycle of begin, rows and end of one epoch; a cycle
 // without its end is not complete and counts for nothing.
 type StateRecord struct {
@@ -1007,7 +1017,11 @@ type StateBegin struct {
 	// … And the epoch of that place.
 	PlacedEpoch uint64 `protobuf:"varint,13,opt,name=placed_epoch,json=placedEpoch,proto3" json:"placed_epoch,omitempty"`
 	// The text of the rules, in part 0; empty if it has more than 512 KiB.
-	Rules         []byte `protobuf:"bytes,14,opt,name=rules,proto3" json:"rules,omitempty"`
+	Rules []byte `protobuf:"bytes,14,opt,name=rules,proto3" json:"rules,omitempty"`
+	// How rows are written; a reader refuses a higher number than it knows. …
+	Format uint32 `protobuf:"varint,15,opt,name=format,proto3" json:"format,omitempty"`
+	// … The first release of floodgate that reads this format, at most 32 bytes.
+	Since         string `protobuf:"bytes,16,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1138,6 +1152,20 @@ func (x *StateBegin) GetRules() []byte {
 		return x.Rules
 	}
 	return nil
+}
+
+func (x *StateBegin) GetFormat() uint32 {
+	if x != nil {
+		return x.Format
+	}
+	return 0
+}
+
+func (x *StateBegin) GetSince() string {
+	if x != nil {
+		return x.Since
+	}
+	return ""
 }
 
 // DedupeRow is what an owner has seen of one producer or source.
@@ -1577,7 +1605,7 @@ const file_floodgate_proto_rawDesc = "" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +
 	"\x05nonce\x18\x03 \x01(\x06R\x05nonce\x12\x14\n" +
-	"\x05owner\x18\x04 \x01(\tR\x05owner\"\xea\x02\n" +
+	"\x05owner\x18\x04 \x01(\tR\x05owner\"\x82\x03\n" +
 	"\tHeartbeat\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x10\n" +
@@ -1595,12 +1623,13 @@ const file_floodgate_proto_rawDesc = "" +
 	"\x03api\x18\f \x01(\tR\x03api\x12\x18\n" +
 	"\acontrol\x18\r \x01(\x03R\acontrol\x12\x16\n" +
 	"\x06events\x18\x0e \x01(\x03R\x06events\x12\x10\n" +
-	"\x03end\x18\x0f \x01(\x03R\x03end\"\xa1\x01\n" +
+	"\x03end\x18\x0f \x01(\x03R\x03end\x12\x16\n" +
+	"\x06frames\x18\x10 \x01(\rR\x06frames\"\xa1\x01\n" +
 	"\vStateRecord\x120\n" +
 	"\x05begin\x18\x01 \x01(\v2\x18.floodgate.v1.StateBeginH\x00R\x05begin\x12*\n" +
 	"\x03row\x18\x02 \x01(\v2\x16.floodgate.v1.StateRowH\x00R\x03row\x12*\n" +
 	"\x03end\x18\x03 \x01(\v2\x16.floodgate.v1.StateEndH\x00R\x03endB\b\n" +
-	"\x06record\"\x8d\x03\n" +
+	"\x06record\"\xbb\x03\n" +
 	"\n" +
 	"StateBegin\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
@@ -1619,7 +1648,9 @@ const file_floodgate_proto_rawDesc = "" +
 	"\btail_crc\x18\v \x01(\aR\atailCrc\x12\x16\n" +
 	"\x06placed\x18\f \x01(\x03R\x06placed\x12!\n" +
 	"\fplaced_epoch\x18\r \x01(\x04R\vplacedEpoch\x12\x14\n" +
-	"\x05rules\x18\x0e \x01(\fR\x05rules\"\xa8\x01\n" +
+	"\x05rules\x18\x0e \x01(\fR\x05rules\x12\x16\n" +
+	"\x06format\x18\x0f \x01(\rR\x06format\x12\x14\n" +
+	"\x05since\x18\x10 \x01(\tR\x05since\"\xa8\x01\n" +
 	"\tDedupeRow\x12\x1a\n" +
 	"\bproducer\x18\x01 \x01(\fR\bproducer\x122\n" +
 	"\x06frames\x18\x02 \x01(\v2\x18.floodgate.v1.SeenFramesH\x00R\x06frames\x12/\n" +

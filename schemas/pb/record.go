@@ -126,7 +126,7 @@ func AppendHeartbeat(dst []byte, h *schemas.Heartbeat) ([]byte, error) {
 	return appendRecord(dst, &DecisionsRecord{Record: &DecisionsRecord_Heartbeat{Heartbeat: &Heartbeat{
 		Partition: h.Partition, Epoch: h.Epoch, Seq: h.Seq, Time: h.Time,
 		Watermark: h.Watermark, LogTime: h.LogTime, Lag: h.Lag, From: h.From, State: h.State,
-		RulesId: h.RulesID, RulesFrom: h.RulesFrom, Api: h.API, Control: h.Control, Events: h.Events, End: h.End,
+		RulesId: h.RulesID, RulesFrom: h.RulesFrom, Api: h.API, Control: h.Control, Events: h.Events, End: h.End, Frames: h.Frames,
 	}}})
 }
 
@@ -213,7 +213,7 @@ func readHeartbeat(m *Heartbeat) (*schemas.Heartbeat, error) {
 	h := &schemas.Heartbeat{
 		Partition: m.GetPartition(), Epoch: m.GetEpoch(), Seq: m.GetSeq(), Time: m.GetTime(),
 		Watermark: m.GetWatermark(), LogTime: m.GetLogTime(), Lag: m.GetLag(), From: m.GetFrom(), State: m.GetState(),
-		RulesID: m.GetRulesId(), RulesFrom: m.GetRulesFrom(), API: m.GetApi(), Control: m.GetControl(), Events: m.GetEvents(), End: m.GetEnd(),
+		RulesID: m.GetRulesId(), RulesFrom: m.GetRulesFrom(), API: m.GetApi(), Control: m.GetControl(), Events: m.GetEvents(), End: m.GetEnd(), Frames: m.GetFrames(),
 	}
 	return h, validateHeartbeat(h)
 }

@@ -33,7 +33,7 @@ func newHeartbeat() *schemas.Heartbeat {
 	return &schemas.Heartbeat{
 		Partition: 3, Epoch: 1_700_000_000_000, Seq: 18, Time: 1_700_000_001_000_000_000, Watermark: 100,
 		LogTime: 1_700_000_000_990_000_000, Lag: 3_000_000, From: 42, State: 7, RulesID: math.MaxUint64, RulesFrom: 50,
-		API: "analyzer-1.example:9096", Control: 12, Events: 13, End: 120,
+		API: "analyzer-1.example:9096", Control: 12, Events: 13, End: 120, Frames: 2,
 	}
 }
 

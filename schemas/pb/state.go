@@ -12,6 +12,7 @@ import (
 const (
 	MaxState      = 1 << 20
 	MaxStateRules = 512 << 10 // text of rules
+	maxSince      = 32        // bytes of the name of a release
 )
 
 // maxStateParts is how many begins one cycle has at most.
@@ -69,9 +70,9 @@ func validateState(r *StateRecord) error {
 
 func validateBegin(b *StateBegin) error {
 	switch {
-	case b.GetOffset() < 0 || b.GetRulesFrom() < 0 || b.GetTailOffset() < 0 || b.GetPlaced() < 0 || len(b.GetRules()) > MaxStateRules:
-		return fmt.Errorf("%w: got a begin at %d, rules from %d of %d bytes, tail %d, place %d", ErrBounds,
-			b.GetOffset(), b.GetRulesFrom(), len(b.GetRules()), b.GetTailOffset(), b.GetPlaced())
+	case b.GetOffset() < 0 || b.GetRulesFrom() < 0 || b.GetTailOffset() < 0 || b.GetPlaced() < 0 || len(b.GetRules()) > MaxStateRules || len(b.GetSince()) > maxSince:
+		return fmt.Errorf("%w: got a begin at %d, rules from %d of %d bytes, tail %d, place %d, a release of %d bytes", ErrBounds,
+			b.GetOffset(), b.GetRulesFrom(), len(b.GetRules()), b.GetTailOffset(), b.GetPlaced(), len(b.GetSince()))
 	case b.GetParts() < 1 || b.GetParts() > maxStateParts || b.GetPart() >= b.GetParts():
 		return fmt.Errorf("%w: got part %d of %d", ErrBounds, b.GetPart(), b.GetParts())
 	}

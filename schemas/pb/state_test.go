@@ -15,7 +15,7 @@ func stateRecords() map[string]*StateRecord {
 	return map[string]*StateRecord{
 		"begin": {Record: &StateRecord_Begin{Begin: &StateBegin{
 			Epoch: 7, Cycle: 3, Offset: 100, Parts: 2, Part: 1, RulesId: math.MaxUint64, RulesFrom: 9, LogTime: math.MinInt64,
-			TailOffset: 99, TailCrc: math.MaxUint32, Placed: 12, PlacedEpoch: math.MaxUint64, Rules: []byte("version: 1\n"),
+			TailOffset: 99, TailCrc: math.MaxUint32, Placed: 12, PlacedEpoch: math.MaxUint64, Rules: []byte("version: 1\n"), Format: 2, Since: "v0.2.0",
 			Dedupe: []*DedupeRow{
 				{Producer: id, Last: 5, Seen: &DedupeRow_Frames{Frames: &SeenFrames{Seq: math.MaxUint64, Below: math.MaxUint64}}},
 				{Producer: id, Last: -5, Seen: &DedupeRow_Lines{Lines: &SeenLines{Offset: -1}}},
@@ -56,6 +56,7 @@ func TestStateRecordsThatAreRefused(t *testing.T) {
 		"a part beyond the last":     {begin(&StateBegin{Part: 1, Parts: 1}), ErrBounds},
 		"four billion parts":         {begin(&StateBegin{Parts: math.MaxUint32}), ErrBounds},
 		"a begin before the log":     {begin(&StateBegin{Parts: 1, Offset: -1}), ErrBounds},
+		"a release with a long name": {begin(&StateBegin{Parts: 1, Since: strings.Repeat("v", maxSince+1)}), ErrBounds},
 		"rules that fit no message":  {begin(&StateBegin{Parts: 1, Rules: make([]byte, MaxStateRules+1)}), ErrBounds},
 		"rules before the log":       {begin(&StateBegin{Parts: 1, RulesFrom: -1}), ErrBounds},
 		"a tail before the log":      {begin(&StateBegin{Parts: 1, TailOffset: math.MinInt64}), ErrBounds},

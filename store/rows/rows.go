@@ -1,5 +1,5 @@
-// Package rows contains the two things that a fold and a store have in common: a change of a row, and the sum of a row. It
-// is a package of its own so that the fold, which does no I/O, links no database.
+// Package rows contains what a fold, a store and snapshots have in common: a change of a row, the sum of a row, and the number
+// of the format. It is a package of its own so that the fold, which does no I/O, links no database.
 package rows
 
 import "github.com/cespare/xxhash/v2"

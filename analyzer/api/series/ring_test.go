@@ -229,7 +229,7 @@ func TestNothingIsShownOfSecondsWithoutKafka(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		stop()
 		v := r.Newest(time.Now(), 12)
-		if want := []int{1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1}; !slices.Equal(v.Covered, want) {
+		if want := []int{1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1}; !slices.Equal(v.Covered, want) {
 			t.Errorf("got samples of %v partitions, requests %v, want %v", v.Covered, v.Requests, want)
 		}
 	})

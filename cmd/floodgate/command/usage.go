@@ -10,6 +10,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/document"
 	"github.com/509da70d/floodgate/analyzer/printable"
+	"github.com/509da70d/floodgate/store/rows"
 )
 
 // usageError is a mistake in how the command was called; the process exits 2.
@@ -38,8 +39,11 @@ func ExitCode(err error, stderr io.Writer) int {
 	if _, logged := errors.AsType[loggedError](err); !logged {
 		fmt.Fprintf(stderr, "floodgate: %s\n", printable.Error(err))
 	}
-	if IsUsage(err) {
+	switch {
+	case IsUsage(err):
 		return 2
+	case errors.Is(err, rows.ErrNewer):
+		return 3
 	}
 	return 1
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/509da70d/floodgate/store/rows"
 )
 
 func TestExitCodes(t *testing.T) {
@@ -21,6 +23,7 @@ func TestExitCodes(t *testing.T) {
 		{"usage inside", fmt.Errorf("demo: %w", Usagef("no")), 2, "floodgate: demo: no\n"},
 		{"usage among others", errors.Join(io.ErrUnexpectedEOF, Usagef("no")), 2, "floodgate: unexpected EOF\n    no\n"},
 		{"failure", io.ErrUnexpectedEOF, 1, "floodgate: unexpected EOF\n"},
+		{"a newer version", fmt.Errorf("analyze: %w", rows.ErrNewer), 3, "floodgate: analyze: written by a newer version of floodgate\n"},
 		{"interrupted", context.Canceled, 1, "floodgate: context canceled\n"},
 	}
 	for _, test := range tests {
