@@ -398,6 +398,21 @@ func (h *history) judge() (missing int) {
 	return missing
 }
 
+// newHistory returns a history of an empty log.
+func newHistory(t *testing.T, seed uint64) *history {
+	t.Helper()
+	rnd := rand.New(rand.NewPCG(seed, 7))
+	h := &history{
+		t: t, rnd: rnd, seed: seed, clock: time.Unix(1_700_000_000, 0), last: make(map[schemas.ProducerID]int64), counted: make(map[string]int), excused: make(map[string]bool),
+		loses: seed%5 == 0, deadly: seed%2 == 0,
+		kind: rotator{numbers: true, dates: rnd.IntN(2) == 0, apart: rnd.IntN(4) == 0, copies: rnd.IntN(3) == 0, zips: rnd.IntN(2) == 0},
+	}
+	h.disk = newModelDisk(func() time.Time { return h.clock })
+	h.disk.step = h.step
+	h.server = h.disk.create(logPath)
+	return h
+}
+
 // TestAnyHistory: whatever happens, no line counts twice. If logs are only renamed, copied and compressed, each line counts once. If logs are
 // deleted, that is said.
 func TestAnyHistory(t *testing.T) {
@@ -411,15 +426,7 @@ func TestAnyHistory(t *testing.T) {
 	}
 	lines, missing, reports, falsely := 0, 0, 0, 0
 	for seed := first; seed < first+n && !t.Failed(); seed++ {
-		rnd := rand.New(rand.NewPCG(seed, 7))
-		h := &history{
-			t: t, rnd: rnd, seed: seed, clock: time.Unix(1_700_000_000, 0), last: make(map[schemas.ProducerID]int64), counted: make(map[string]int), excused: make(map[string]bool),
-			loses: seed%5 == 0, deadly: seed%2 == 0,
-			kind: rotator{numbers: true, dates: rnd.IntN(2) == 0, apart: rnd.IntN(4) == 0, copies: rnd.IntN(3) == 0, zips: rnd.IntN(2) == 0},
-		}
-		h.disk = newModelDisk(func() time.Time { return h.clock })
-		h.disk.step = h.step
-		h.server = h.disk.create(logPath)
+		h := newHistory(t, seed)
 		h.server.write([]byte(constant))
 		h.lines(h.server, 3)
 		h.live(150)

@@ -95,6 +95,9 @@ func (d *modelDisk) open(p string) (file, error) {
 func (d *modelDisk) stat(p string) (os.FileInfo, error) {
 	d.before()
 	f, err := d.file(p)
+	if err != nil && p == path.Dir(logPath) && !d.closed {
+		return modelInfo{}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -243,5 +246,3 @@ func (h *handle) Close() error {
 	h.f.free()
 	return nil
 }
-
-func base(p string) string { return path.Base(p) }
