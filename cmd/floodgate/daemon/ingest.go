@@ -161,7 +161,7 @@ type intake struct {
 	format    *ingest.Format
 	feed      *feed.Feed
 	positions *tail.Positions // nil without files
-	lostLogs  atomic.Uint64   // files that were deleted before they were read to their end
+	lostLogs  atomic.Uint64   // logs of which lines may be missing
 }
 
 // run waits for Kafka, then reads and sends until ctx ends.
