@@ -181,7 +181,8 @@ line, and says which; it gives a log up after three requests that none reads.
   or textPayload. auto finds it.
 - A caller of kind host is a host name or address as the log has it, in small letters: for logs of servers that look names up. The
   owner of an address chooses its name. No format looks names up.
-- replay reads logs that are plain or compressed by gzip, bzip2, xz or zstd; ingest reads plain ones.
+- replay reads logs that are plain or compressed by gzip, bzip2, xz or zstd. ingest
+  follows plain ones, and reads such compressed ones among rotated logs.
 - Times without a zone (haproxy, haproxy_tcp, w3c, cloudfront) are read as UTC.
 - In a log that is read as combined, the first word before the ident is the client. If your log_format puts text of clients there
   alone (X-Forwarded-For and nothing else), give its text with nginx: instead.

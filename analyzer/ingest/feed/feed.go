@@ -49,6 +49,7 @@ type Feed struct {
 
 	mu      sync.Mutex
 	sources map[*Source]struct{} // guarded by mu: those that are open
+	made    uint64               // guarded by mu: how many sources there were
 	topics  []*Topic             // guarded by mu: those that run, or did
 }
 

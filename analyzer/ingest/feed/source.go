@@ -22,6 +22,7 @@ type Source struct {
 	feed      *Feed
 	id        schemas.ProducerID
 	name      string
+	number    uint64 // of the sources of this feed, in the order in which they were made
 	scanner   ingest.Scanner
 	responses bool
 	shift     uint // from an entry's offset to the log's own: lineBits for topics, 0 for files
@@ -46,13 +47,15 @@ type batch struct {
 }
 
 // Source returns a new source, which is read from position on. The id must be the same whenever this log is read, and no
-// other log may have it. The name is for people.
+// other log may have it. The name is for people; several sources may have it.
 func (f *Feed) Source(id schemas.ProducerID, name string, position int64) *Source {
 	s := &Source{
 		feed: f, id: id, name: name, scanner: f.c.Format.Scanner(), responses: f.c.Format.Responses(),
 		acked: position, read: position, end: position, moved: make(chan struct{}, 1),
 	}
 	f.mu.Lock()
+	f.made++
+	s.number = f.made
 	f.sources[s] = struct{}{}
 	f.mu.Unlock()
 	return s

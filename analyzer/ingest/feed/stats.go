@@ -58,11 +58,11 @@ type TopicStats struct {
 	Partitions int // as counted last; 0: the topic is missing, or hidden by ACLs, or was not counted yet
 }
 
-// SourceStats is a snapshot of one source.
+// SourceStats is a snapshot of the open sources of one name: a partition of a topic, or all logs of a file's path.
 type SourceStats struct {
 	Name  string
-	Acked int64 // everything before this position is in Kafka
-	Lag   int64 // from Acked to the end of the log: bytes of a file, records of a partition
+	Acked int64 // everything of the newest of them before this position is in Kafka
+	Lag   int64 // from Acked to the end of the log, of all of them: bytes of a file, records of a partition
 }
 
 // Stats returns a snapshot.
@@ -83,11 +83,14 @@ func (f *Feed) Stats() Stats {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for src := range f.sources {
+	sources := slices.SortedFunc(maps.Keys(f.sources), func(a, b *Source) int { return cmp.Compare(a.number, b.number) })
+	byName := make(map[string]SourceStats)
+	for _, src := range sources {
 		src.mu.Lock()
-		s.Sources = append(s.Sources, SourceStats{Name: src.name, Acked: src.acked, Lag: max(0, src.end-src.acked)})
+		byName[src.name] = SourceStats{Name: src.name, Acked: src.acked, Lag: byName[src.name].Lag + max(0, src.end-src.acked)}
 		src.mu.Unlock()
 	}
+	s.Sources = slices.Collect(maps.Values(byName))
 	for _, t := range f.topics {
 		s.Topics = append(s.Topics, TopicStats{Name: t.Name, Partitions: t.presence.partitions()})
 	}

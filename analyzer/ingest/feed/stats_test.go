@@ -68,3 +68,19 @@ func TestFramesAreStamped(t *testing.T) {
 		}
 	}
 }
+
+// TestSourcesOfOneNameAreOneLine: a log and those that were renamed are read at once, and a metric has one value for each name.
+func TestSourcesOfOneNameAreOneLine(t *testing.T) {
+	b := newBroker()
+	var sources []SourceStats
+	run(t, config(t, b), func(_ context.Context, f *Feed) error {
+		old, now := f.Source(schemas.ProducerID{1}, "file:x", 100), f.Source(schemas.ProducerID{2}, "file:x", 7)
+		old.End(103)
+		now.End(9)
+		sources = f.Stats().Sources
+		return errors.Join(old.Close(), now.Close())
+	})
+	if got := fmt.Sprintf("%+v", sources); got != "[{Name:file:x Acked:7 Lag:5}]" {
+		t.Errorf("got %s, want the position of the newest, and the lag of both", got)
+	}
+}

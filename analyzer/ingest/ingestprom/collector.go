@@ -12,8 +12,8 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// New returns the collector of a feed, to be registered. feedStats is its method Stats. lostLogs returns how many files were gone before
-// they were read to their end. Any goroutine may call both.
+// New returns the collector of a feed, to be registered. feedStats is its method Stats. lostLogs returns of how many logs
+// lines may be missing. Any goroutine may call both.
 func New(feedStats func() feed.Stats, lostLogs func() uint64) prometheus.Collector {
 	type stats = feed.Stats
 	type source = feed.SourceStats
@@ -25,7 +25,7 @@ func New(feedStats func() feed.Stats, lostLogs func() uint64) prometheus.Collect
 		metric.Counter("ingest_retries_total", "Requests to Kafka that failed and were sent again.", func(s *stats) uint64 { return s.Retries }),
 		metric.Counter("ingest_dropped_total", "Lines that the mapping drops, and headers.", func(s *stats) uint64 { return s.Dropped }),
 		metric.Counter("ingest_lost_records_total", "Records that foreign topics no longer held.", func(s *stats) uint64 { return s.Lost }),
-		metric.Counter("ingest_lost_logs_total", "Files that were gone before they were read to their end.", func(*stats) uint64 { return lostLogs() }),
+		metric.Counter("ingest_lost_logs_total", "Logs of which lines may be missing: gone, truncated without a copy, or unreadable.", func(*stats) uint64 { return lostLogs() }),
 		metric.Gauge("ingest_queued_bytes", "Bytes that wait for Kafka.", func(s *stats) float64 { return float64(s.Queued) }),
 	}
 	sources := metric.Numbers[source]{

@@ -67,7 +67,7 @@ func TestLostLogsAreThoseOfNow(t *testing.T) {
 	var lost uint64
 	c := ingestprom.New(feedOf{}.Stats, func() uint64 { return lost })
 	for lost = range uint64(3) {
-		want := fmt.Sprintf("# HELP floodgate_ingest_lost_logs_total Files that were gone before they were read to their end.\n"+
+		want := fmt.Sprintf("# HELP floodgate_ingest_lost_logs_total Logs of which lines may be missing: gone, truncated without a copy, or unreadable.\n"+
 			"# TYPE floodgate_ingest_lost_logs_total counter\nfloodgate_ingest_lost_logs_total %d\n", lost)
 		if err := testutil.CollectAndCompare(c, strings.NewReader(want), "floodgate_ingest_lost_logs_total"); err != nil {
 			t.Error(err)

@@ -1,7 +1,8 @@
 package tail
 
 import (
-	"encoding/base64"
+	"bytes"
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -17,8 +18,8 @@ import (
 	"github.com/509da70d/floodgate/store/filelock"
 )
 
-// keepLogs is how many logs of one path are remembered.
-const keepLogs = 16
+// keepLogs is how many logs of one path are remembered, and how many renamed ones are watched at once.
+const keepLogs = 32
 
 // Errors of OpenPositions. Test with errors.Is.
 var (
@@ -26,31 +27,83 @@ var (
 	ErrPositions = errors.New("positions file is damaged")
 )
 
-// Positions remembers how far each log was read. Its methods are safe for concurrent use.
+// Positions remembers how far each log was read, and what stands there. Its methods are safe for concurrent use.
 type Positions struct {
-	dir  string
 	lock *os.File
 
-	saving sync.Mutex // held while the file is written; taken before mu
+	saving  sync.Mutex              // held while the file is written; taken before mu
+	written []byte                  // guarded by saving: what is on disk
+	write   func(data []byte) error // replaces what is on disk; called with saving held
 
-	mu   sync.Mutex
-	logs []*logFile // guarded by mu: by path, the oldest first
+	mu       sync.Mutex
+	logs     []*logFile      // guarded by mu: by path, the oldest first
+	followed map[string]bool // guarded by mu: the paths that have a Follower
 }
 
-// logFile is one file that is or was read. Only its Follower changes it.
+// logFile is a log that is or was read, under any name. Only its Follower changes it, apart from what Save does.
 type logFile struct {
-	Path     string    `json:"path"`                  // where the log was found first
-	Base64   string    `json:"path_base64,omitempty"` // the same, if it is not UTF-8
-	Device   uint64    `json:"device"`
-	Inode    uint64    `json:"inode"`
-	First    string    `json:"first"`     // hash of its first line
-	FirstLen int64     `json:"first_len"` // of that line, or of as much of it as was hashed
+	Path     filePath  `json:"path"` // where its Follower looks
+	Name     filePath  `json:"name"` // where the log was last seen, without symbolic links
 	Source   sourceID  `json:"source"`
-	Offset   int64     `json:"offset"`   // all lines before it are in Kafka
-	Modified time.Time `json:"modified"` // when it was last written to, at the last look
+	Acked    place     `json:"acked"`    // all lines before it are in Kafka
+	Read     place     `json:"read"`     // lines up to here may be in Kafka
+	Own      int64     `json:"own"`      // bytes from the start that no other log has that was known
+	Marks    marks     `json:"marks"`    // further places, each with what the log has before it
+	Modified time.Time `json:"modified"` // by the file system's clock: its last change when it was last seen at its path
+	Changed  time.Time `json:"changed"`  // the last change to its file when it was last read
 	Finished bool      `json:"finished,omitempty"`
 
-	sink Sink // nil unless it is read now
+	sink    Sink    // nil unless it is read now
+	pending []place // the ends of what the sink got and had not acknowledged at the last look, in order
+}
+
+// places returns all places of a log at which it is known what stands before them, in order.
+func (l *logFile) places() []place {
+	all := l.Marks.places()
+	for _, p := range []place{l.Acked, l.Read} {
+		if p.End > 0 {
+			all = append(all, p)
+		}
+	}
+	slices.SortFunc(all, func(a, b place) int { return cmp.Compare(a.End, b.End) })
+	return all
+}
+
+// settle takes note of what the sink has acknowledged.
+func (l *logFile) settle() {
+	if l.sink == nil {
+		return
+	}
+	acked := l.sink.Acked()
+	for len(l.pending) > 0 && l.pending[0].End <= acked {
+		l.Acked, l.pending = l.pending[0], l.pending[1:]
+	}
+}
+
+// filePath is a path. It need not be UTF-8; then it is an object with the member base64 in JSON.
+type filePath string
+
+// MarshalJSON implements json.Marshaler.
+func (p filePath) MarshalJSON() ([]byte, error) {
+	if b := printable.Base64(string(p)); b != "" {
+		return json.Marshal(map[string]string{"base64": b})
+	}
+	return json.Marshal(string(p))
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *filePath) UnmarshalJSON(data []byte) error {
+	if !bytes.HasPrefix(data, []byte("{")) {
+		return json.Unmarshal(data, (*string)(p))
+	}
+	var packed struct {
+		Base64 []byte `json:"base64"`
+	}
+	if err := json.Unmarshal(data, &packed); err != nil {
+		return err
+	}
+	*p = filePath(packed.Base64)
+	return nil
 }
 
 // sourceID is a source's identity, as hexadecimal digits in JSON.
@@ -75,7 +128,10 @@ type positionsFile struct {
 	Logs    []*logFile `json:"logs"`
 }
 
-const positionsName = "positions.json"
+const (
+	positionsName    = "positions.json"
+	positionsVersion = 2
+)
 
 // OpenPositions reads the positions in dir, which it creates if it is missing, and locks them against other processes.
 func OpenPositions(dir string) (*Positions, error) {
@@ -89,43 +145,54 @@ func OpenPositions(dir string) (*Positions, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open positions: %w", err)
 	}
-	p := &Positions{dir: dir, lock: l}
-	if err := p.load(); err != nil {
+	path := filepath.Join(dir, positionsName)
+	data, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, errors.Join(fmt.Errorf("read positions: %w", err), l.Close())
+	}
+	p, err := loadPositions(data, func(data []byte) error { return replace(path, data) })
+	if err != nil {
+		err = fmt.Errorf("%w: %s: %w; put back a copy of it, or delete it: then the logs are counted from their start", ErrPositions, path, err)
 		return nil, errors.Join(err, l.Close())
 	}
+	p.lock = l
 	return p, nil
 }
 
-func (p *Positions) load() error {
-	data, err := os.ReadFile(filepath.Join(p.dir, positionsName))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read positions: %w", err)
+// loadPositions reads what was written; nil is nothing. write replaces it.
+func loadPositions(data []byte, write func([]byte) error) (*Positions, error) {
+	p := &Positions{write: write, written: data, followed: make(map[string]bool)}
+	if data == nil {
+		return p, nil
 	}
 	var f positionsFile
 	if err := json.Unmarshal(data, &f); err != nil {
-		return fmt.Errorf("%w: %w", ErrPositions, err)
+		return nil, err
 	}
-	if f.Version != 1 {
-		return fmt.Errorf("%w: got version %d, want 1", ErrPositions, f.Version)
+	if f.Version != positionsVersion {
+		return nil, fmt.Errorf("got version %d, want %d", f.Version, positionsVersion)
 	}
-	for _, l := range f.Logs {
-		if l == nil || l.Offset < 0 || l.FirstLen < 0 {
-			return fmt.Errorf("%w: got a log at a negative position", ErrPositions)
+	for i, l := range f.Logs {
+		if l == nil || l.Acked.End < 0 || l.Read.End < l.Acked.End {
+			return nil, fmt.Errorf("got log %d at no place, want one with 0 <= acked <= read", i)
 		}
-		if l.Base64 == "" {
-			continue
-		}
-		path, err := base64.StdEncoding.DecodeString(l.Base64)
-		if err != nil {
-			return fmt.Errorf("%w: path_base64: %w", ErrPositions, err)
-		}
-		l.Path = string(path)
 	}
 	p.logs = f.Logs
-	return nil
+	return p, nil
+}
+
+// follow takes note that path has a Follower: it is no rotated log of another one.
+func (p *Positions) follow(path string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.followed[path] = true
+}
+
+// follows reports whether path has a Follower.
+func (p *Positions) follows(path string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.followed[path]
 }
 
 // of returns the logs of a path, the oldest first.
@@ -134,56 +201,64 @@ func (p *Positions) of(path string) []*logFile {
 	defer p.mu.Unlock()
 	var logs []*logFile
 	for _, l := range p.logs {
-		if l.Path == path {
+		if string(l.Path) == path {
 			logs = append(logs, l)
 		}
 	}
 	return logs
 }
 
-// add remembers a new log. If its path then has too many, add removes the oldest one that is finished.
+// add remembers a new log. If its path then has too many, add removes the oldest one that is finished, unless its file was changed since the
+// path was last looked at: such a file is taken for a log that nobody has read.
 func (p *Positions) add(l *logFile) {
-	l.Base64 = printable.Base64(l.Path)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.logs = append(p.logs, l)
-	n := 0
+	n, newest := 0, time.Time{}
 	for _, other := range p.logs {
 		if other.Path == l.Path {
 			n++
+			newest = later(newest, other.Modified)
 		}
 	}
 	if n > keepLogs {
-		if i := slices.IndexFunc(p.logs, func(o *logFile) bool { return o.Path == l.Path && o.Finished }); i >= 0 {
+		if i := slices.IndexFunc(p.logs, func(o *logFile) bool { return o.Path == l.Path && o.Finished && o.Changed.Before(newest) }); i >= 0 {
 			p.logs = slices.Delete(p.logs, i, i+1)
 		}
 	}
 }
 
-// change changes a log.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// change changes a log, or reads one.
 func (p *Positions) change(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f()
 }
 
-// Save writes the positions that the sinks have acknowledged to disk, so that they survive a crash of the machine. A new
-// log is saved before any of its lines is sent: so after a crash it is searched for even if it was rotated since.
+// Save writes the positions that the sinks have acknowledged to disk, so that they survive a crash of the machine. It does nothing if they
+// are there already.
 func (p *Positions) Save() error {
 	p.saving.Lock()
 	defer p.saving.Unlock()
 	p.mu.Lock()
 	for _, l := range p.logs {
-		if l.sink != nil {
-			l.Offset = max(l.Offset, l.sink.Acked())
+		l.settle()
+	}
+	data, err := json.MarshalIndent(positionsFile{Version: positionsVersion, Logs: p.logs}, "", "  ")
+	p.mu.Unlock()
+	if err == nil && !bytes.Equal(data, p.written) {
+		if err = p.write(data); err == nil {
+			p.written = data
 		}
 	}
-	data, err := json.MarshalIndent(positionsFile{Version: 1, Logs: p.logs}, "", "  ")
-	p.mu.Unlock()
 	if err != nil {
-		return fmt.Errorf("write positions: %w", err)
-	}
-	if err := replace(filepath.Join(p.dir, positionsName), append(data, '\n')); err != nil {
 		return fmt.Errorf("write positions: %w", err)
 	}
 	return nil

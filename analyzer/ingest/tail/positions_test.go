@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-func open(t *testing.T, dir string) *Positions {
+func openPositions(t *testing.T, dir string) *Positions {
 	t.Helper()
 	p, err := OpenPositions(dir)
 	if err != nil {
@@ -26,10 +27,10 @@ func open(t *testing.T, dir string) *Positions {
 
 func TestPositionsComeBack(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "as", "needed")
-	p := open(t, dir)
+	p := openPositions(t, dir)
 	want := logFile{
-		Path: "/var/log/a", Device: 1, Inode: 1<<63 + 5, First: "abc", FirstLen: 17, Source: sourceID{1, 2, 255}, Offset: 42,
-		Modified: time.Unix(1, 2).UTC(), Finished: true,
+		Path: "/var/log/a", Name: "/var/log/a.1", Source: sourceID{1, 2, 255}, Acked: place{42, sum{1, 254}}, Read: place{43, sum{7}}, Own: 17,
+		Marks: marks{{1}, {2}, {255}}, Modified: time.Unix(1, 2).UTC(), Changed: time.Unix(3, 4).UTC(), Finished: true,
 	}
 	l := want
 	p.add(&l)
@@ -37,9 +38,9 @@ func TestPositionsComeBack(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
-	p = open(t, dir)
+	p = openPositions(t, dir)
 	got := p.of("/var/log/a")
-	if len(got) != 1 || *got[0] != want || len(p.of("/var/log/b")) != 1 || len(p.of("/none")) != 0 {
+	if len(got) != 1 || !reflect.DeepEqual(*got[0], want) || len(p.of("/var/log/b")) != 1 || len(p.of("/none")) != 0 {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	if err := p.Close(); err != nil {
@@ -55,18 +56,18 @@ func TestPositionsComeBack(t *testing.T) {
 // counted anew after each restart.
 func TestPositionsOfAnyPath(t *testing.T) {
 	dir := t.TempDir()
-	p := open(t, dir)
+	p := openPositions(t, dir)
 	paths := []string{"/var/log/a\xff.log", "/var/log/a\xfe.log", "/var/log/a\ufffd.log", "/var/log/\x1b\n\u202e.log"}
 	for i, path := range paths {
-		p.add(&logFile{Path: path, Offset: int64(i)})
+		p.add(&logFile{Path: filePath(path), Acked: place{End: int64(i)}, Read: place{End: int64(i)}})
 	}
 	for range 2 { // also of positions that were read from a file
 		if err := p.Close(); err != nil {
 			t.Fatal(err)
 		}
-		p = open(t, dir)
+		p = openPositions(t, dir)
 		for i, path := range paths {
-			if got := p.of(path); len(got) != 1 || got[0].Offset != int64(i) {
+			if got := p.of(path); len(got) != 1 || got[0].Acked.End != int64(i) {
 				t.Errorf("%q: got %+v, want it at %d", path, got, i)
 			}
 		}
@@ -78,43 +79,45 @@ func TestPositionsOfAnyPath(t *testing.T) {
 
 func TestTwoProcessesDoNotShare(t *testing.T) {
 	dir := t.TempDir()
-	p := open(t, dir)
+	p := openPositions(t, dir)
 	if _, err := OpenPositions(dir); !errors.Is(err, ErrLocked) {
 		t.Errorf("got %v, want %v", err, ErrLocked)
 	}
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := open(t, dir).Close(); err != nil {
+	if err := openPositions(t, dir).Close(); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestDamagedPositionsAreRefused(t *testing.T) {
 	for name, text := range map[string]string{
-		"empty":           "",
-		"cut":             `{"version":1,"logs":[{"path":"/a"`,
-		"other version":   `{"version":2,"logs":[]}`,
-		"no version":      `{"logs":[]}`,
-		"negative":        `{"version":1,"logs":[{"path":"/a","offset":-1,"source":"00000000000000000000000000000000"}]}`,
-		"no base64":       `{"version":1,"logs":[{"path":"/a","path_base64":"?","source":"00000000000000000000000000000000"}]}`,
-		"negative length": `{"version":1,"logs":[{"path":"/a","first_len":-1,"source":"00000000000000000000000000000000"}]}`,
-		"no log":          `{"version":1,"logs":[null]}`,
-		"short source":    `{"version":1,"logs":[{"path":"/a","source":"00"}]}`,
-		"no source":       `{"version":1,"logs":[{"path":"/a","source":"zz"}]}`,
-		"binary":          "\x00\x01\x02",
+		"empty":              "",
+		"cut":                `{"version":1,"logs":[{"path":"/a"`,
+		"the version before": `{"version":1,"logs":[]}`,
+		"no version":         `{"logs":[]}`,
+		"negative":           `{"version":2,"logs":[{"path":"/a","acked":{"end":-1},"source":"00000000000000000000000000000000"}]}`,
+		"acked and not read": `{"version":2,"logs":[{"path":"/a","acked":{"end":2},"read":{"end":1}}]}`,
+		"short checksum":     `{"version":2,"logs":[{"path":"/a","acked":{"end":2,"sum":"00"}}]}`,
+		"no base64":          `{"version":2,"logs":[{"path":{"base64":"?"}}]}`,
+		"half a mark":        `{"version":2,"logs":[{"path":"/a","marks":"000000000000000000"}]}`,
+		"no log":             `{"version":2,"logs":[null]}`,
+		"short source":       `{"version":2,"logs":[{"path":"/a","source":"00"}]}`,
+		"no source":          `{"version":2,"logs":[{"path":"/a","source":"zz"}]}`,
+		"binary":             "\x00\x01\x02",
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, positionsName), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenPositions(dir); !errors.Is(err, ErrPositions) {
-			t.Errorf("%s: got %v, want %v", name, err, ErrPositions)
+		if _, err := OpenPositions(dir); !errors.Is(err, ErrPositions) || !strings.Contains(err.Error(), filepath.Join(dir, positionsName)) {
+			t.Errorf("%s: got %v, want %v and the file's name", name, err, ErrPositions)
 		}
 		if err := os.Remove(filepath.Join(dir, positionsName)); err != nil {
 			t.Fatal(err)
 		}
-		if err := open(t, dir).Close(); err != nil { // the lock was let go
+		if err := openPositions(t, dir).Close(); err != nil { // the lock was let go
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -123,16 +126,16 @@ func TestDamagedPositionsAreRefused(t *testing.T) {
 // TestACrashLeavesTheOldOrTheNew: a file that was half written is never looked at.
 func TestACrashLeavesTheOldOrTheNew(t *testing.T) {
 	dir := t.TempDir()
-	p := open(t, dir)
-	p.add(&logFile{Path: "/a", Offset: 7})
+	p := openPositions(t, dir)
+	p.add(&logFile{Path: "/a", Acked: place{End: 7}, Read: place{End: 7}})
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, positionsName+".new"), []byte(`{"vers`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p = open(t, dir)
-	if got := p.of("/a"); len(got) != 1 || got[0].Offset != 7 {
+	p = openPositions(t, dir)
+	if got := p.of("/a"); len(got) != 1 || got[0].Acked.End != 7 {
 		t.Errorf("got %+v", got)
 	}
 	if err := p.Close(); err != nil {
@@ -142,7 +145,7 @@ func TestACrashLeavesTheOldOrTheNew(t *testing.T) {
 
 func TestAFullDiskIsReported(t *testing.T) {
 	dir := t.TempDir()
-	p := open(t, dir)
+	p := openPositions(t, dir)
 	if err := os.Mkdir(filepath.Join(dir, positionsName+".new"), 0o700); err != nil { // where the new file should go
 		t.Fatal(err)
 	}
@@ -157,17 +160,19 @@ func TestAFullDiskIsReported(t *testing.T) {
 	}
 }
 
-// TestOldLogsAreForgotten, but none that is still to be read.
+// TestOldLogsAreForgotten, but none that is still to be read, and none whose file may be taken for a new one.
 func TestOldLogsAreForgotten(t *testing.T) {
-	p := open(t, t.TempDir())
-	p.add(&logFile{Path: "/a", Offset: -1})
+	p := openPositions(t, t.TempDir())
+	at := func(i int) time.Time { return time.Unix(int64(i), 0) }
+	p.add(&logFile{Path: "/a"})
+	p.add(&logFile{Path: "/a", Finished: true, Read: place{End: 77}, Changed: at(3 * keepLogs)})
 	for i := range 3 * keepLogs {
-		p.add(&logFile{Path: "/a", Offset: int64(i), Finished: true})
+		p.add(&logFile{Path: "/a", Acked: place{End: int64(i)}, Finished: true, Changed: at(i), Modified: at(i)})
 	}
 	p.add(&logFile{Path: "/b"})
 	got := p.of("/a")
-	if len(got) != keepLogs || got[0].Offset != -1 || got[1].Offset != 2*keepLogs+1 || len(p.of("/b")) != 1 {
-		t.Errorf("got %d logs, the first of them at %d and %d", len(got), got[0].Offset, got[1].Offset)
+	if len(got) != keepLogs || got[0].Finished || got[1].Read.End != 77 || got[2].Acked.End != 2*keepLogs+2 || len(p.of("/b")) != 1 {
+		t.Errorf("got %d logs, the first of them %+v, %+v and %+v", len(got), got[0], got[1], got[2])
 	}
 	p.logs = nil
 	if err := p.Close(); err != nil {
@@ -175,103 +180,11 @@ func TestOldLogsAreForgotten(t *testing.T) {
 	}
 }
 
-// file makes a file of that text and returns it open.
-func file(t *testing.T, path, text string) *os.File {
+// writeFile makes a file of that text.
+func writeFile(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	return f
-}
-
-func TestAFileIsKnownByItsFirstLine(t *testing.T) {
-	dir := t.TempDir()
-	for text, want := range map[string]struct {
-		length int64
-		whole  bool
-	}{
-		"":                                     {0, false},
-		"half":                                 {4, false},
-		"a\n":                                  {2, true},
-		"\n":                                   {1, true},
-		"a\nb\n":                               {2, true},
-		strings.Repeat("x", maxFirst-1) + "\n": {maxFirst, true},
-		strings.Repeat("x", maxFirst):          {maxFirst, true},
-		strings.Repeat("x", 2*maxFirst):        {maxFirst, true},
-	} {
-		f := file(t, filepath.Join(dir, "log"), text)
-		id, whole, err := identify(f)
-		if err != nil || whole != want.whole || id.FirstLen != want.length || id.Size != int64(len(text)) || id.Inode == 0 {
-			t.Errorf("%.10q: got %+v, %v, %v", text, id, whole, err)
-		}
-		l := &logFile{Device: id.Device, Inode: id.Inode, First: id.First, FirstLen: id.FirstLen}
-		if !l.matches(f, id) || !l.begins(f) {
-			t.Errorf("%.10q: is not itself", text)
-		}
-	}
-	a, b := file(t, filepath.Join(dir, "a"), "first\nmore\n"), file(t, filepath.Join(dir, "b"), "first of another\n")
-	id, _, _ := identify(a)
-	l := &logFile{Device: id.Device, Inode: id.Inode, First: id.First, FirstLen: id.FirstLen, Offset: 6}
-	other, _, _ := identify(b)
-	other.Inode = id.Inode // used again
-	if l.matches(b, other) || l.begins(b) {
-		t.Error("an inode that is used again is taken for the old log")
-	}
-	l.Offset = 100
-	if l.matches(a, id) {
-		t.Error("a log that shrank is taken for itself")
-	}
-	if _, _, err := identify(file(t, filepath.Join(dir, "gone"), "")); err != nil {
-		t.Error(err)
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	if _, _, err := identify(d); err == nil {
-		t.Error("a directory is a log")
-	}
-}
-
-func TestWhichFilesArePartOfALog(t *testing.T) {
-	dir := t.TempDir()
-	for name, ours := range map[string]bool{
-		"access.log": true, "access.log.1": true, "access.log-20240102": true, "access.log.2.gz": false, "access.log.zst": false,
-		"access.logs": false, "access_log": false, "other.log": false, "access.log.empty": false, "access.log.old": true,
-	} {
-		text := name + "\n"
-		if strings.HasSuffix(name, "empty") {
-			text = ""
-		}
-		file(t, filepath.Join(dir, name), text)
-		found, err := siblings(filepath.Join(dir, "access.log"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		listed := false
-		for _, c := range found {
-			listed = listed || filepath.Base(c.path) == name
-		}
-		if found.close(); listed != ours {
-			t.Errorf("%s: got %v", name, listed)
-		}
-	}
-	if err := os.Mkdir(filepath.Join(dir, "access.log.d"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	found, err := siblings(filepath.Join(dir, "access.log"))
-	if err != nil || len(found) != 4 {
-		t.Errorf("got %d files, %v", len(found), err)
-	}
-	found.close()
-	if none, err := siblings(filepath.Join(dir, "none", "access.log")); err != nil || none != nil {
-		t.Errorf("got %v, %v where there is no directory", none, err)
 	}
 }
 
@@ -279,11 +192,11 @@ func TestWhichFilesArePartOfALog(t *testing.T) {
 func TestFileEventsWakeAFollower(t *testing.T) {
 	dir := t.TempDir()
 	path, a := filepath.Join(dir, "access.log"), newAnalyzer()
-	p := open(t, filepath.Join(dir, "positions"))
+	p := openPositions(t, filepath.Join(dir, "positions"))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	f := &Follower{
-		Path: path, Host: "test", Positions: p, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Path: path, Positions: p, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 		Open: func(id schemas.ProducerID, _ string, at int64) Sink { return &sink{a: a, id: id, read: at, done: at} },
 	}
 	go func() { ended <- f.Run(ctx) }()
@@ -312,18 +225,18 @@ func TestFileEventsWakeAFollower(t *testing.T) {
 func TestAFollowerWithoutADirectoryWaits(t *testing.T) {
 	dir := t.TempDir()
 	path, a := filepath.Join(dir, "later", "access.log"), newAnalyzer()
-	p := open(t, filepath.Join(dir, "positions"))
+	p := openPositions(t, filepath.Join(dir, "positions"))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	f := &Follower{
-		Path: path, Host: "test", Positions: p, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Path: path, Positions: p, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 		Open: func(id schemas.ProducerID, _ string, at int64) Sink { return &sink{a: a, id: id, read: at, done: at} },
 	}
 	go func() { ended <- f.Run(ctx) }()
 	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	file(t, path, "a\n")
+	writeFile(t, path, "a\n")
 	for deadline := time.Now().Add(10 * time.Second); len(a.counted()) == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("nothing is read")
@@ -332,37 +245,5 @@ func TestAFollowerWithoutADirectoryWaits(t *testing.T) {
 	stop()
 	if err := errors.Join(<-ended, p.Close()); err != nil {
 		t.Error(err)
-	}
-}
-
-// TestSourcesDiffer: by machine, path, file and beginning, and are the same for the same.
-func TestSourcesDiffer(t *testing.T) {
-	dir := t.TempDir()
-	f := file(t, filepath.Join(dir, "log"), "first\n")
-	id, _, err := identify(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := make(map[sourceID]string)
-	other := id
-	other.Inode++
-	for name, c := range map[string]struct {
-		host, path string
-		id         identity
-	}{
-		"one": {"h", "/a", id}, "other host": {"i", "/a", id}, "other path": {"h", "/b", id}, "other inode": {"h", "/a", other},
-	} {
-		for range 2 {
-			follower := &Follower{Path: c.path, Host: c.host, Positions: open(t, t.TempDir())}
-			got := follower.log(f, c.id).Source
-			if first, known := seen[got]; known && first != name {
-				t.Errorf("%s is %s", name, first)
-			}
-			seen[got] = name
-			follower.Positions.lock.Close()
-		}
-	}
-	if len(seen) != 4 {
-		t.Errorf("got %d sources, want 4", len(seen))
 	}
 }

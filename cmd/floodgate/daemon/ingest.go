@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,18 +27,19 @@ import (
 
 // ingestConfig is the flags of ingest.
 type ingestConfig struct {
-	kafka   option.Kafka
-	key     option.Key
-	mapping option.Mapping
-	topics  []string
-	files   []string
-	data    string
-	group   string
-	listen  string
-	session time.Duration
-	buffer  int64 // MiB
-	once    bool
-	log     command.Log
+	kafka    option.Kafka
+	key      option.Key
+	mapping  option.Mapping
+	topics   []string
+	files    []string
+	data     string
+	group    string
+	listen   string
+	session  time.Duration
+	buffer   int64 // MiB
+	once     bool
+	keepOpen time.Duration
+	log      command.Log
 }
 
 // Ingest feeds logs until it is stopped.
@@ -66,6 +66,7 @@ func Ingest(p command.Process) *cobra.Command {
 	flags.StringArrayVar(&c.topics, "topic", nil, "foreign `topic` to read; can be given several times")
 	flags.StringArrayVar(&c.files, "file", nil, "log `file` to follow through rotations; can be given several times")
 	flags.StringVar(&c.data, "data", "", "`directory` for the positions in files")
+	flags.DurationVar(&c.keepOpen, "keep-open", tail.DefaultKeepOpen, "how long a renamed log is watched after its last line, where it cannot be known whether a server still writes to it")
 	flags.BoolVar(&c.once, "once", false, "read the files to their end, and stop")
 	c.key.Add(cmd)
 	flags.StringVar(&c.listen, "listen", "127.0.0.1:9095", "`host:port` of /metrics, /healthz and /readyz; empty: none")
@@ -88,6 +89,8 @@ func (c *ingestConfig) check() error {
 		return command.Usagef("--once: got --topic too, want files only: a topic has no end")
 	case c.buffer < 1 || c.buffer > 1<<20:
 		return command.Usagef("--buffer: got %d, want 1 to %d MiB", c.buffer, 1<<20)
+	case c.keepOpen < time.Second || c.keepOpen > 24*time.Hour:
+		return command.Usagef("--keep-open: got %v, want 1s to 24h", c.keepOpen)
 	case c.session < 2*time.Second:
 		return command.Usagef("--session-timeout: got %v, want 2s or more", c.session)
 	}
@@ -99,12 +102,24 @@ func (c *ingestConfig) check() error {
 		if err != nil {
 			return command.Usagef("--file: %w", err)
 		}
-		if slices.Contains(c.files[:i], path) {
-			return command.Usagef("--file: got %s twice", path)
+		for _, other := range c.files[:i] {
+			if path == other {
+				return command.Usagef("--file: got %s twice", path)
+			}
+			if sameFile(path, other) {
+				return command.Usagef("--file: got %s and %s, which are one file: want one of them, or each line counts twice", other, path)
+			}
 		}
 		c.files[i] = path
 	}
 	return c.kafka.CheckForeign(c.topics)
+}
+
+// sameFile reports whether two paths lead to one file now.
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	other, failed := os.Stat(b)
+	return err == nil && failed == nil && os.SameFile(one, other)
 }
 
 func (c *ingestConfig) run(ctx context.Context, p command.Process) (err error) {
@@ -148,7 +163,7 @@ type intake struct {
 	feed      *feed.Feed
 	positions *tail.Positions // nil without files
 	advised   sync.Once
-	lostLogs  atomic.Uint64 // files that were deleted before they were read to their end
+	lostLogs  atomic.Uint64 // logs of which lines may be missing
 }
 
 // run waits for Kafka, then reads and sends until ctx ends.
@@ -243,13 +258,9 @@ func (in *intake) read(ctx context.Context) error {
 		t := in.topic(name)
 		reading.Go(func() error { return t.Run(ctx) })
 	}
-	host, err := os.Hostname()
-	if err != nil && len(in.config.files) > 0 {
-		return fmt.Errorf("name this machine: %w", err)
-	}
 	for _, path := range in.config.files {
 		follower := &tail.Follower{
-			Path: path, Host: host, Positions: in.positions, Now: time.Now, Logger: in.logger, Once: in.config.once,
+			Path: path, Positions: in.positions, Now: time.Now, Logger: in.logger, Once: in.config.once, KeepOpen: in.config.keepOpen,
 			Open: func(id schemas.ProducerID, name string, at int64) tail.Sink { return in.feed.Source(id, name, at) },
 			Lost: func(int64) { in.lostLogs.Add(1) },
 		}
@@ -261,7 +272,7 @@ func (in *intake) read(ctx context.Context) error {
 	if in.positions != nil {
 		saver.Go(func() error { in.savePositions(saving); return nil })
 	}
-	err = reading.Wait()
+	err := reading.Wait()
 	stop()
 	return errors.Join(err, saver.Wait())
 }

@@ -1,0 +1,443 @@
+package tail
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/509da70d/floodgate/deploy/testenv"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+var (
+	historySeed = flag.Uint64("history.seed", 0, "of the only history of TestAnyHistory; 0: many")
+	histories   = flag.Uint64("histories", 60, "how many TestAnyHistory tries")
+	historyLog  = flag.Bool("history.log", false, "TestAnyHistory shows what happens")
+)
+
+// constant is the first line of each log.
+const constant = "#Fields: date time c-ip cs-method cs-uri-stem sc-status\n"
+
+const logPath = "/logs/access.log"
+
+// errKilled ends a follower in the midst of what it does.
+var errKilled = errors.New("killed")
+
+// history is a random history of one log: a server writes it, rotators rename, copy, compress and truncate it, and a follower is stopped,
+// killed and started again. All happens in one goroutine and in virtual time. What the others do also happens between any two
+// steps of the follower.
+type history struct {
+	t     *testing.T
+	rnd   *rand.Rand
+	seed  uint64
+	clock time.Time
+	disk  *modelDisk
+	kind  rotator
+	loses bool // the rotator deletes logs, too
+
+	server  *handle   // where the server writes
+	old     []*handle // where processes of it still write that have not been told to stop
+	written []string
+	rotated int
+
+	saved     []byte
+	follower  *Follower // nil while it is stopped
+	sinks     []*modelSink
+	last      map[schemas.ProducerID]int64
+	counted   map[string]int
+	excused   map[string]bool // lines that may be missing
+	reports   int
+	inside    bool         // the follower is at work
+	meanwhile int          // how much may still happen before this ends
+	deadly    bool         // it may be killed at each step
+	quiet     bool         // nothing happens any more
+	log       bytes.Buffer // what happened, if a failure is looked into
+}
+
+// rotator is how logs are rotated.
+type rotator struct {
+	numbers, dates, apart, copies, zips bool
+}
+
+// modelSink acknowledges what it got at random.
+type modelSink struct {
+	h           *history
+	id          schemas.ProducerID
+	acked, read int64
+}
+
+func (s *modelSink) Head([]byte) {}
+func (s *modelSink) Text(_ context.Context, text []byte, offset, next int64) error {
+	s.h.step()
+	if !bytes.Contains(s.h.saved, fmt.Appendf(nil, "%x", s.id)) {
+		s.h.t.Errorf("seed %d: a line is sent before its source is saved", s.h.seed)
+	}
+	for line := range bytes.Lines(text) {
+		if last, seen := s.h.last[s.id]; !seen || offset > last {
+			s.h.last[s.id] = offset
+			s.h.note("count %.7s of %x at %d", line, s.id[:2], offset)
+			s.h.counted[strings.TrimSuffix(string(line), "\n")]++
+		}
+		offset += int64(len(line))
+	}
+	s.read = next
+	s.h.step()
+	return nil
+}
+func (s *modelSink) End(int64) {}
+func (s *modelSink) Acked() int64 {
+	if s.h.quiet || s.h.rnd.IntN(3) > 0 {
+		s.acked = s.read
+	}
+	return s.acked
+}
+func (s *modelSink) Close() error { s.acked = s.read; return nil }
+
+func (h *history) note(format string, args ...any) {
+	if *historyLog {
+		fmt.Fprintf(&h.log, "%s %s\n", h.clock.Format("04:05.000"), fmt.Sprintf(format, args...))
+	}
+}
+
+// step may let something happen while the follower is at work, or end it.
+func (h *history) step() {
+	if !h.inside || h.quiet || h.meanwhile == 0 {
+		return
+	}
+	switch n := h.rnd.IntN(400); {
+	case n < 4:
+		h.inside = false
+		h.meanwhile--
+		h.happen()
+		h.inside = true
+	case n == 4 && h.deadly:
+		panic(errKilled)
+	}
+}
+
+// run lets the follower do something, unless it is killed meanwhile.
+func (h *history) run(what func()) {
+	if h.follower == nil {
+		return
+	}
+	h.inside, h.meanwhile = true, 8
+	defer func() {
+		h.inside = false
+		if r := recover(); r != nil {
+			if r != any(errKilled) {
+				panic(r)
+			}
+			h.note("killed")
+			h.drop()
+		}
+	}()
+	what()
+}
+
+// drop forgets a follower as kill -9 does.
+func (h *history) drop() {
+	for _, r := range h.follower.readers {
+		r.letGo()
+	}
+	h.follower = nil
+}
+
+func (h *history) start() {
+	p, err := loadPositions(h.saved, func(data []byte) error {
+		h.step()
+		h.saved = bytes.Clone(data)
+		h.step()
+		return nil
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	logs := slog.New(slog.DiscardHandler)
+	if *historyLog {
+		logs = slog.New(slog.NewTextHandler(&h.log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.String("time", h.clock.Format("04:05.000"))
+			}
+			return a
+		}}))
+	}
+	h.follower = &Follower{
+		Path: logPath, Positions: p, Now: func() time.Time { return h.clock }, Logger: logs, disk: h.disk,
+		KeepOpen: time.Minute, Lost: func(int64) { h.reports++ }, size: 16 << 10,
+		Open: func(id schemas.ProducerID, _ string, at int64) Sink {
+			return &modelSink{h: h, id: id, acked: at, read: at}
+		},
+	}
+	h.run(func() { h.follower.start() })
+}
+
+func (h *history) turn() {
+	h.run(func() {
+		if err := h.follower.turn(h.t.Context()); err != nil {
+			h.t.Errorf("seed %d: %v", h.seed, err)
+		}
+	})
+}
+
+func (h *history) save() {
+	h.run(func() {
+		if err := h.follower.Positions.Save(); err != nil {
+			h.t.Errorf("seed %d: %v", h.seed, err)
+		}
+	})
+}
+
+// lines writes n lines of the server's.
+func (h *history) lines(to *handle, n int) {
+	for range n {
+		line := fmt.Sprintf("%06d %s", len(h.written), strings.Repeat("x", 60+h.rnd.IntN(200)))
+		h.note("line %.7s of %d bytes to file %d at %d", line, len(line)+1, to.f.number, len(to.f.data))
+		h.written = append(h.written, line)
+		h.excused[line] = to.f.excused
+		to.write([]byte(line + "\n"))
+	}
+}
+
+func (h *history) amount() int {
+	if h.rnd.IntN(10) == 0 {
+		return 50 + h.rnd.IntN(100)
+	}
+	return 1 + h.rnd.IntN(5)
+}
+
+// reopen makes the server write to a new file, and maybe leaves a process that still writes to the old one.
+func (h *history) reopen() {
+	if h.rnd.IntN(3) == 0 && len(h.old) < 3 {
+		h.old = append(h.old, h.server)
+	} else {
+		h.server.Close()
+	}
+	h.server = h.disk.create(logPath)
+	h.server.write([]byte(constant))
+}
+
+// rotate renames the log, or copies it and truncates it.
+func (h *history) rotate() {
+	h.rotated++
+	to := logPath + ".1"
+	dir := "/logs/"
+	if h.kind.apart {
+		dir = "/logs/old/"
+		to = "/logs/old/access.log.1"
+	}
+	if h.kind.dates {
+		to = dir + fmt.Sprintf("access.log-202401%05d", h.rotated)
+		if h.seed%2 == 0 {
+			to = dir + fmt.Sprintf("access-202401%05d.log", h.rotated)
+		}
+	} else {
+		for i := h.rotated; i > 0; i-- {
+			for _, ending := range []string{"", ".gz"} {
+				if from := fmt.Sprintf("%saccess.log.%d%s", dir, i, ending); h.disk.names[from] != nil {
+					h.disk.rename(from, fmt.Sprintf("%saccess.log.%d%s", dir, i+1, ending))
+				}
+			}
+		}
+	}
+	h.note("rotate to %s, %d bytes, copy %v", to, len(h.disk.names[logPath].data), h.kind.copies)
+	if h.kind.copies {
+		h.disk.copy(logPath, to, h.rnd.IntN(2) == 0)
+		h.disk.names[logPath].truncate(0)
+		if h.rnd.IntN(2) == 0 {
+			h.server.write([]byte(constant))
+		}
+	} else {
+		h.disk.rename(logPath, to)
+		h.reopen()
+	}
+	if h.rnd.IntN(3) == 0 {
+		h.lines(h.server, h.amount())
+	}
+}
+
+// zip compresses a rotated log that nobody writes to.
+func (h *history) zip() {
+	var names []string
+	for name, f := range h.disk.names {
+		if name != logPath && f.writers == 0 && !strings.HasSuffix(name, ".gz") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	if len(names) > 0 {
+		name := names[h.rnd.IntN(len(names))]
+		h.note("gzip %s", name)
+		h.disk.gzip(name)
+	}
+}
+
+// happen lets the server, the rotator or the machine do something.
+func (h *history) happen() {
+	switch n := h.rnd.IntN(24); {
+	case n < 12:
+		h.lines(h.server, h.amount())
+	case n < 15:
+		for _, old := range h.old {
+			h.lines(old, h.rnd.IntN(3))
+		}
+	case n < 16 && len(h.old) > 0:
+		h.old[0].Close()
+		h.old = h.old[1:]
+	case n < 19:
+		h.rotate()
+	case n < 20:
+		for range 2 + h.rnd.IntN(3) {
+			h.rotate()
+		}
+	case n < 22 && h.kind.zips:
+		h.zip()
+	case n < 23 && h.rnd.IntN(4) == 0:
+		h.note("remount")
+		h.disk.device++
+	case n < 24 && h.loses && h.rnd.IntN(3) == 0:
+		h.delete()
+	}
+	h.clock = h.clock.Add(time.Duration(1+h.rnd.IntN(50)) * time.Millisecond)
+}
+
+// delete deletes a rotated log, or truncates the log without a copy.
+func (h *history) delete() {
+	var names []string
+	for name := range h.disk.names {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	name := names[h.rnd.IntN(len(names))]
+	h.note("delete %s", name)
+	h.excuse(h.disk.names[name])
+	if name == logPath {
+		h.disk.names[name].truncate(0)
+		return
+	}
+	h.disk.remove(name)
+}
+
+// excuse lets the lines of a file be missing if none of them was read: nobody can say that it was there.
+func (h *history) excuse(f *modelFile) {
+	lines := strings.Split(string(f.data), "\n")
+	if !slices.ContainsFunc(lines, func(line string) bool { return line != "" && line[0] != '#' && h.counted[line] > 0 }) {
+		f.excused = true
+		for _, line := range lines {
+			h.excused[line] = true
+		}
+	}
+}
+
+// live lets n things happen.
+func (h *history) live(n int) {
+	h.quiet = true // a log that was rotated before it was read for the first time is none of ours
+	h.start()
+	h.turn()
+	h.quiet = false
+	for range n {
+		switch h.rnd.IntN(10) {
+		case 0, 1, 2, 3:
+			h.happen()
+		case 4:
+			h.save()
+		case 5:
+			if h.follower == nil {
+				h.note("start")
+				h.start()
+			} else if h.rnd.IntN(4) == 0 {
+				h.note("stop")
+				h.run(func() {
+					if err := h.follower.close(h.t.Context()); err != nil {
+						h.t.Error(err)
+					}
+				})
+				h.save()
+				if h.follower != nil {
+					h.drop()
+				}
+			} else if h.rnd.IntN(3) == 0 {
+				h.note("kill -9")
+				h.drop()
+			}
+		default:
+			h.clock = h.clock.Add(time.Duration(h.rnd.IntN(3000)) * time.Millisecond)
+			h.turn()
+		}
+	}
+	h.quiet = true
+	if h.follower == nil {
+		h.start()
+	}
+	for range 40 {
+		h.clock = h.clock.Add(5 * time.Second)
+		h.turn()
+	}
+}
+
+// judge compares what was counted with what was written.
+func (h *history) judge() (missing int) {
+	for _, line := range h.written {
+		switch n := h.counted[line]; {
+		case n > 1 && !h.t.Failed():
+			h.t.Errorf("seed %d, %+v: line %.7s counts %d times", h.seed, h.kind, line, n)
+		case n == 0 && !h.excused[line]:
+			missing++
+			if (h.reports == 0 || !h.loses) && !h.t.Failed() {
+				h.t.Errorf("seed %d, %+v: line %.7s is missing, %d reports", h.seed, h.kind, line, h.reports)
+			}
+		}
+	}
+	return missing
+}
+
+// newHistory returns a history of an empty log.
+func newHistory(t *testing.T, seed uint64) *history {
+	t.Helper()
+	rnd := rand.New(rand.NewPCG(seed, 7))
+	h := &history{
+		t: t, rnd: rnd, seed: seed, clock: time.Unix(1_700_000_000, 0), last: make(map[schemas.ProducerID]int64), counted: make(map[string]int), excused: make(map[string]bool),
+		loses: seed%5 == 0, deadly: seed%2 == 0,
+		kind: rotator{numbers: true, dates: rnd.IntN(2) == 0, apart: rnd.IntN(4) == 0, copies: rnd.IntN(3) == 0, zips: rnd.IntN(2) == 0},
+	}
+	h.disk = newModelDisk(func() time.Time { return h.clock })
+	h.disk.step = h.step
+	h.server = h.disk.create(logPath)
+	return h
+}
+
+// TestAnyHistory: whatever happens, no line counts twice. If logs are only renamed, copied and compressed, each line counts once. If logs are
+// deleted, that is said.
+func TestAnyHistory(t *testing.T) {
+	n := *histories
+	if testenv.IsLong() {
+		n *= 50
+	}
+	first := uint64(1)
+	if *historySeed > 0 {
+		first, n = *historySeed, 1
+	}
+	lines, missing, reports, falsely := 0, 0, 0, 0
+	for seed := first; seed < first+n && !t.Failed(); seed++ {
+		h := newHistory(t, seed)
+		h.server.write([]byte(constant))
+		h.lines(h.server, 3)
+		h.live(150)
+		m := h.judge()
+		lines, missing, reports = lines+len(h.written), missing+m, reports+h.reports
+		if m == 0 && h.reports > 0 {
+			falsely++
+		}
+		if *historyLog {
+			t.Logf("%s", h.log.String())
+		}
+	}
+	t.Logf("%d histories, %d lines: %d missing, %d reports; %d histories with reports miss none", n, lines, missing, reports, falsely)
+}
