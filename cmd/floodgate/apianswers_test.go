@@ -21,6 +21,7 @@ var (
 func apiStatus() apiv1.Status {
 	s := apiv1.Status{
 		Now: apiNoon, Version: "v1", Who: "alice", Role: "operate", Tokens: true, API: "10.0.0.1:9096", RulesAgree: false,
+		Kafka: apiv1.KafkaStatus{Reachable: true},
 		Board: apiv1.BoardStatus{Ready: true, Decisions: 3, Incomplete: []int{1}}, Control: apiv1.ControlStatus{Ready: true, Next: 7},
 		Rules: apiv1.RulesStatus{ID: "00000000000000aa", Count: 1, Refused: "rules.yaml:3:1: got limt, want limit"},
 	}
