@@ -52,15 +52,11 @@ func gateMetrics() map[string][]string {
 // allMetrics returns what all daemons and gates show, and what Prometheus adds.
 func allMetrics() map[string][]string {
 	all := described(
-		analyzerprom.New(nil), analyzerprom.NewRules(nil), analyzerprom.NewPartitionRules(nil, 1), analyzerprom.NewDisk("."), kafkaprom.New(),
+		analyzerprom.New(nil), analyzerprom.NewRules(nil), analyzerprom.NewPartitionRules(nil, 1), analyzerprom.NewDisk("."), kafkaprom.New(), kafkaprom.NewOutage(nil),
 		apiprom.New(nil), ingestprom.New(nil, nil), notifyprom.New(time.Now), sidecarprom.New(nil), sidecarprom.NewBouncer(nil),
 	)
 	maps.Copy(all, gateMetrics())
 	all["floodgate_build_info"] = []string{"version", "revision", "go"} // of package main
-	for _, name := range []string{"floodgate_kafka_reachable", "floodgate_kafka_unreachable_since_seconds"} {
-		all[name] = nil
-	}
-	all["floodgate_brake_since_seconds"] = []string{"rule"}
 	all["up"] = nil
 	all["ALERTS"] = []string{"alertname", "alertstate"}
 	return all

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write golden files anew, instead of comparing them")
+var update = flag.Bool("update", false, "write golden files anew, instead of comparing them") //nolint:gochecknoglobals // a flag must be declared before flags are read
 
 // Update reports whether tests write their golden files anew, instead of comparing them. A test that asks names UpdateCommand in its failure.
 func Update() bool { return *update }
