@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,8 +21,7 @@ var (
 
 func apiStatus() apiv1.Status {
 	s := apiv1.Status{
-		Now: apiNoon, Version: "v1", Who: "alice", Role: "operate", Tokens: true, API: "10.0.0.1:9096", RulesAgree: false,
-		Kafka: apiv1.KafkaStatus{Reachable: true},
+		Now: apiNoon, Version: "v1", Who: "alice", Role: "operate", Tokens: true, API: "10.0.0.1:9096", RulesAgree: false, Kafka: apiv1.KafkaStatus{Reachable: true},
 		Board: apiv1.BoardStatus{Ready: true, Decisions: 3, Incomplete: []int{1}}, Control: apiv1.ControlStatus{Ready: true, Next: 7},
 		Rules: apiv1.RulesStatus{ID: "00000000000000aa", Count: 1, Refused: "rules.yaml:3:1: got limt, want limit"},
 	}
@@ -121,14 +121,20 @@ func apiExplanation() apiv1.Explanation {
 	}
 }
 
-func apiActions() apiv1.ActionList {
-	return apiv1.ActionList{Now: apiNoon, Next: "more", Actions: []apiv1.Action{
+// apiActions is the list of records in a state; "" is the first page of all.
+func apiActions(state string) apiv1.ActionList {
+	list := apiv1.ActionList{Now: apiNoon, Next: "more", Actions: []apiv1.Action{
 		{ID: "00112233445566778899aabbccddeeff", Time: apiAt(-60), Author: "alice", Reason: "ticket\x1b 4711", Action: "open", Caller: &noisy, Until: apiAt(60), State: apiv1.StateInForce},
 		{
 			ID: "10112233445566778899aabbccddeeff", Time: apiAt(-90), Author: "bob", Reason: "trial", Action: "mode", Rule: "per-ip", Until: apiAt(60), State: apiv1.StateUndone,
 			UndoneBy: &apiv1.UndoneBy{ID: "20", Time: apiAt(-30), Author: "alice", Reason: "over"},
 		},
 	}}
+	if state != "" {
+		list.Next = ""
+		list.Actions = slices.DeleteFunc(list.Actions, func(a apiv1.Action) bool { return a.State != state })
+	}
+	return list
 }
 
 func apiVersions() apiv1.RulesVersions {

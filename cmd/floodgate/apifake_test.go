@@ -75,7 +75,7 @@ func (f *fakeAPI) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	answers := map[string]any{
 		"/v1/status": apiStatus(), "/v1/explain": apiExplanation(), "/v1/decisions": apiDecisionsOf(r.URL.Query()),
-		"/v1/actions": apiActions(), "/v1/rules/versions": apiVersions(), "/v1/try": apiTry(),
+		"/v1/actions": apiActions(r.URL.Query().Get("state")), "/v1/rules/versions": apiVersions(), "/v1/try": apiTry(),
 	}
 	switch path := r.URL.Path; {
 	case path == "/v1/callers" && (r.URL.Query().Get("sort") == "rate" || r.URL.Query().Get("sort") == "blocked"):

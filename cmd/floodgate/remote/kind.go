@@ -27,7 +27,8 @@ func (k *kindCheck) check(ctx context.Context, what string, api *client.Client, 
 		return nil
 	}
 	var current apiv1.Rules
-	if api.Get(ctx, "/v1/rules", nil, &current) != nil || len(current.Rules) == 0 {
+	_ = api.Get(ctx, "/v1/rules", nil, &current) // the next question says what is wrong
+	if len(current.Rules) == 0 {
 		return nil
 	}
 	var kinds []string
