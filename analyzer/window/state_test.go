@@ -106,6 +106,9 @@ func FuzzValidStatesCanBeUsed(f *testing.F) {
 	f.Add(seed(1_700_000_000, 3), int64(1e18), int64(1), int64(5))
 	f.Add(seed(1_700_000_000, 3, 0, 2), int64(1e18), int64(1), int64(5))
 	f.Add(seed(3, 1, 1, 2, 2), int64(3), int64(1), int64(2))
+	f.Add(seed(36e9, 35e9, 1e9, 4e9, 1e9, 4e9, 1e9), int64(31e9), int64(5), int64(60))
+	f.Add(seed(1<<63-1, 1<<62, 1<<62, 1<<62, 1<<63-1), int64(-1<<62), int64(1<<40), int64(1))
+	f.Add(seed(36e9, 72e9, 3, 5), int64(35e9), int64(1), int64(2))
 	f.Add(seed(-1<<63, 1<<63-1, 1), int64(-1<<63), int64(1<<63-1), int64(1))
 	f.Add(seed(1<<63-1), int64(1<<63-1), int64(1), int64(1<<63-1))
 	f.Fuzz(func(t *testing.T, written []byte, at, weight, limit int64) {
