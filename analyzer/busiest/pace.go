@@ -3,8 +3,8 @@ package busiest
 import "time"
 
 const (
-	budget   = 2000 // samples of a second of log time
-	coarsest = 32   // one of so many is sampled, where more come than the budget allows
+	budget   = 500 // samples of a second of log time
+	coarsest = 32  // one of so many is sampled, where more come than the budget allows
 )
 
 // pace says how many of what comes one sample stands for, on average: as few as the budget allows. So where little comes, all of it is

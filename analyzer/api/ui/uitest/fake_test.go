@@ -32,7 +32,7 @@ func (f *fake) serve(t *testing.T) string {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(v()) })
 	}
 	answer("/v1/status", func() any {
-		s := apiv1.Status{Now: time.Now(), Who: "fake", Role: "read", RulesAgree: true, Board: apiv1.BoardStatus{Ready: true, Decisions: f.closures}, Partitions: []apiv1.PartitionStatus{}, Brakes: []apiv1.Action{}}
+		s := apiv1.Status{Now: time.Now(), Who: "fake", Role: "read", RulesAgree: true, Board: apiv1.BoardStatus{Ready: true, Decisions: f.closures}, Partitions: []apiv1.PartitionStatus{}, Brakes: []apiv1.Action{}, Kafka: apiv1.KafkaStatus{Reachable: true, Brokers: []string{}}}
 		if f.status != nil {
 			f.status(&s)
 		}
