@@ -79,6 +79,15 @@ func TestAnAuditThatCannotKnowSaysSo(t *testing.T) {
 		"without the topic of control": {func(w *world) { w.conf.Control = "" }, true},
 		"a topic that was cut":         {func(w *world) { w.log.Cut("control", 0, 1) }, true},
 		"a topic that was trimmed":     {func(w *world) { w.log.Trim("control", 0, 1) }, true},
+		"a topic that was made anew, and has places of later owners": {func(w *world) {
+			w.log.Recreate("control")
+			w.start()
+			w.prod.send(time.Now(), "a")
+			time.Sleep(time.Second)
+			w.decide(decided(3, schemas.ControlReset, "b"))
+			time.Sleep(time.Second)
+			w.end()
+		}, true},
 		"a topic full of garbage behind it": {func(w *world) {
 			w.log.Append("control", 0, kafkaio.Message{Value: []byte("garbage")})
 		}, false},

@@ -177,7 +177,7 @@ type auditSummary struct {
 	Differences int    `json:"differences"`
 	Unaudited   int    `json:"unaudited"`
 	Damaged     int    `json:"damaged"`
-	Approximate int    `json:"approximate"` // partitions whose list of refused messages was lost and rebuilt, or that lack control records or their places
+	Approximate int    `json:"approximate"` // partitions whose control topic does not have all that was applied
 	Exact       bool   `json:"exact"`
 
 	failed []failedAudit // the Failed ones
