@@ -50,7 +50,6 @@ type history struct {
 
 	saved     []byte
 	follower  *Follower // nil while it is stopped
-	sinks     []*modelSink
 	last      map[schemas.ProducerID]int64
 	counted   map[string]int
 	excused   map[string]bool // lines that may be missing
