@@ -70,8 +70,8 @@ func (f *Follower) rotatedPaths() (paths []string) {
 		return below
 	}
 	at := []string{f.Path}
-	if real := f.disk.real(f.Path); real != "" && real != f.Path {
-		at = append(at, real)
+	if target := f.disk.real(f.Path); target != "" && target != f.Path {
+		at = append(at, target)
 	}
 	for _, path := range at {
 		below := add(filepath.Dir(path), filepath.Base(path), false)

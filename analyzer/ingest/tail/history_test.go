@@ -50,7 +50,6 @@ type history struct {
 
 	saved     []byte
 	follower  *Follower // nil while it is stopped
-	sinks     []*modelSink
 	last      map[schemas.ProducerID]int64
 	counted   map[string]int
 	excused   map[string]bool // lines that may be missing
@@ -327,7 +326,11 @@ func (h *history) delete() {
 
 // excuse lets the lines of a file be missing if none of them was read: nobody can say that it was there.
 func (h *history) excuse(f *modelFile) {
-	lines := strings.Split(string(f.data), "\n")
+	text := f.data
+	if f.plain != nil {
+		text = f.plain
+	}
+	lines := strings.Split(string(text), "\n")
 	if !slices.ContainsFunc(lines, func(line string) bool { return line != "" && line[0] != '#' && h.counted[line] > 0 }) {
 		f.excused = true
 		for _, line := range lines {

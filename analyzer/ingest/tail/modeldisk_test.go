@@ -33,7 +33,8 @@ type modelFile struct {
 	names    int
 	opened   int
 	writers  int
-	excused  bool // its lines may be missing
+	excused  bool   // its lines may be missing
+	plain    []byte // of a compressed file
 }
 
 func newModelDisk(now func() time.Time) *modelDisk {
@@ -194,7 +195,7 @@ func (d *modelDisk) gzip(p string) {
 	z.Close()
 	h := d.create(p + ".gz")
 	h.write(b.Bytes())
-	h.f.modified = d.names[p].modified
+	h.f.modified, h.f.plain = d.names[p].modified, d.names[p].data
 	h.Close()
 	d.remove(p)
 }

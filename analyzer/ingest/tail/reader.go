@@ -114,18 +114,15 @@ func (r *reader) poll(ctx context.Context) (intact bool, err error) {
 			return intact, err
 		}
 		began := r.offset
-		if err := r.feed(ctx, n); err != nil {
-			if ctx.Err() != nil {
-				err = nil // a stop is no failure
-			}
+		if err := r.feed(ctx, n); ctx.Err() != nil {
+			return true, nil //nolint:nilerr // a stop is no failure
+		} else if err != nil {
 			return true, err
 		}
 		if r.sink != nil {
 			r.sink.End(info.Size())
 		}
-		if r.log != nil {
-			r.f.Positions.change(func() { r.log.Changed = info.ModTime() })
-		}
+		r.changed(info.ModTime())
 		if r.offset == began {
 			r.info = info
 			return true, nil
@@ -133,6 +130,13 @@ func (r *reader) poll(ctx context.Context) (intact bool, err error) {
 		r.since = r.f.Now()
 	}
 	return true, nil
+}
+
+// changed notes when the file of a log was changed last.
+func (r *reader) changed(at time.Time) {
+	if r.log != nil {
+		r.f.Positions.change(func() { r.log.Changed = at })
+	}
 }
 
 // followTwin passes over what the twin has, too. It reports whether there is nothing else.

@@ -169,7 +169,7 @@ func (s *scan) kin(c *candidate) (all []kin, err error) {
 func (s *scan) claim(c *candidate) {
 	all, err := s.kin(c)
 	for _, k := range all {
-		decided := false
+		var decided bool
 		switch r := s.f.readerOf(k.log); {
 		case r != nil && r.file != nil:
 			decided, err = s.beside(c, r, k.agreed)

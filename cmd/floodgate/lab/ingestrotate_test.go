@@ -32,9 +32,10 @@ var (
 type rotatedServer struct {
 	t     *testing.T
 	rnd   *rand.Rand
-	log   string   // its directory is a symbolic link
-	dirs  []string // where that link can lead
-	at    int      // in dirs
+	log   string          // its directory is a symbolic link
+	said  strings.Builder // by the processes of ingest that have ended
+	dirs  []string        // where that link can lead
+	at    int             // in dirs
 	now   *os.File
 	old   []*os.File // renamed logs to which a process of the server still writes
 	truth map[string]int64
@@ -194,6 +195,7 @@ func (s *rotatedServer) live(r *ingestRun) {
 
 // down lets things happen while ingest does not run, and starts it again.
 func (s *rotatedServer) down(r *ingestRun) {
+	s.said.WriteString(r.p.Text())
 	for range s.rnd.IntN(3) {
 		s.write(s.now, 1+s.rnd.IntN(200))
 		s.rotate()
@@ -256,6 +258,11 @@ func TestIngestRotations(t *testing.T) {
 	}
 	compareStores(t, filepath.Join(dir, "counts"), s.truth)
 	t.Logf("%d lines, %d rotations", s.lines, s.count)
+	if t.Failed() {
+		path := filepath.Join(os.TempDir(), "floodgate-rotations.log")
+		s.must(os.WriteFile(path, []byte(s.said.String()+r.p.Text()), 0o600))
+		t.Logf("what ingest said is in %s", path)
+	}
 }
 
 // awaitQuiet waits until ingest has read all there is: also what only a look at the directory finds, each ten seconds.
