@@ -43,7 +43,7 @@ func (c *Client) Fetch(ctx context.Context, r FetchRequest) (b Batch, err error)
 		return Batch{}, err
 	}
 	defer end()
-	defer func() { b.drops = c.currentEra() }()
+	defer func() { b.drops += c.currentEra() }()
 	if b, ok := c.unfinished.resume(r, c.unpacker.piece(), time.Now()); ok {
 		return b, nil
 	}

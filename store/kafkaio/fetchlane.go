@@ -17,6 +17,8 @@ import (
 const (
 	// gatherWait is how long a flight waits for readers that have just got records, and will ask for more.
 	gatherWait = time.Millisecond
+	// longWait is how long a broker waits for records at most: then readers that came meanwhile can join those that wait.
+	longWait = DefaultMaxWait
 	// shortWait is how long a broker waits for records if another request for records is in flight. Then those that are in flight soon
 	// become one again, and a reader that finds no room waits no longer.
 	shortWait = 10 * time.Millisecond
@@ -48,20 +50,26 @@ type fetchQuestion struct {
 
 	maxBytes int
 	began    time.Time
+	last     time.Time // when it began, or came back from a flight
+	paused   bool      // it was in no flight for longer than maxPause: a witness must doubt
 }
 
-// fetched is what a broker has answered about one partition. alone says that the request must be repeated alone: the answer was too long.
+// pausedDrops is what Batch.drops is more after a pause.
+const pausedDrops = 1 << 63
+
+// fetched is what a broker has answered about one partition.
 type fetched struct {
-	batch Batch
-	set   []byte
-	alone bool
-	err   error
+	batch   Batch
+	set     []byte
+	missing bool // it said nothing; err says so, too
+	alone   bool // the request must be repeated alone: the answer was too long
+	err     error
 }
 
 // ask sends a request together with others, and waits for its answer. An error of the broker is in the answer.
 func (l *fetchLane) ask(ctx context.Context, r FetchRequest, maxBytes int) (fetched, error) {
 	era := l.client.currentEra()
-	c := &fetchCall{q: fetchQuestion{r, maxBytes, time.Now()}, done: make(chan struct{})}
+	c := &fetchCall{q: fetchQuestion{FetchRequest: r, maxBytes: maxBytes, began: time.Now(), last: time.Now()}, done: make(chan struct{})}
 	l.mu.Lock()
 	l.waiting = append(l.waiting, c)
 	l.board()
@@ -139,7 +147,7 @@ func (l *fetchLane) take(now time.Time) *fetchFlight {
 		l.flights--
 		return nil
 	}
-	f := &fetchFlight{flight: newFlight(0), wait: math.MaxInt64, short: l.flights > 1}
+	f := &fetchFlight{flight: newFlight(0), wait: longWait, short: l.flights > 1}
 	at := make(map[partitionKey]int, len(l.waiting))
 	var left []*fetchCall
 	for _, c := range l.waiting {
@@ -158,6 +166,7 @@ func (l *fetchLane) take(now time.Time) *fetchFlight {
 		f.wait = min(f.wait, c.q.MaxWait-now.Sub(c.q.began))
 		f.callers++
 		c.flight = f.flight
+		c.q.paused = c.q.paused || now.Sub(c.q.last) > maxPause
 	}
 	l.waiting = left
 	if f.wait = max(f.wait, 0); f.short {
@@ -222,18 +231,20 @@ func (l *fetchLane) settle(f *fetchFlight, answers []fetched, err error) (answer
 			a = answers[i]
 		}
 		empty := a.err == nil && len(a.set) == 0 && !a.alone
-		starved := empty && full && a.batch.HighWater > p.Offset // the answer had no room for it
+		starved := full && (a.missing || empty && a.batch.HighWater > p.Offset) // the answer had no room for it
 		for _, c := range p.calls {
 			// Half of the time is enough: calls that end together come back together.
 			if c.gone || !starved && (!empty || now.Sub(c.q.began) >= c.q.MaxWait/2) {
 				if !c.gone {
 					answered++
 				}
-				c.a = a
+				if c.a = a; c.q.paused {
+					c.a.batch.drops = pausedDrops
+				}
 				close(c.done)
 				continue
 			}
-			c.flight = nil
+			c.flight, c.q.last = nil, now
 			again = append(again, c)
 		}
 	}
@@ -277,7 +288,7 @@ func (f *fetchFlight) parse(body []byte, version int16) ([]fetched, error) {
 	}
 	answers := make([]fetched, len(f.parts))
 	for i := range answers {
-		answers[i].err = fmt.Errorf("%w: got no answer about the partition", errWrongAnswer)
+		answers[i] = fetched{missing: true, err: fmt.Errorf("%w: got none about the partition", errWrongAnswer)}
 	}
 	w := wire{b: body}
 	if err := fetchHead(&w, version); err != nil {

@@ -41,9 +41,8 @@ type produceAnswer struct {
 	err     error
 }
 
-// maxProduceBytes is how many bytes the record sets of one request have, if there are several. Apache Kafka takes requests of 100 MiB
-// (socket.request.max.bytes).
-const maxProduceBytes = 16 << 20
+// maxProduceBytes is how many bytes the record sets of one request have, if there are several: what comes next waits for all of them.
+const maxProduceBytes = 2 << 20
 
 // ask sends a record set together with others, and waits for the answer.
 func (l *produceLane) ask(ctx context.Context, topic string, partition int, set []byte) produceAnswer {
