@@ -32,7 +32,7 @@ type Config struct {
 	PartitionKey schemas.PartitionKey // the installation's secret; zero is schemas.DefaultPartitionKey
 
 	Drain    time.Duration // how long Close sends what was recorded; 0 is DefaultDrain
-	Backlog  int           // how many entries may wait for Kafka, of about 250 bytes each; 0 is DefaultBacklog
+	Backlog  int           // how many entries may wait for Kafka, of about 250 bytes each while they wait; 0 is DefaultBacklog
 	MaxDelay time.Duration // longest wait of a request before it is sent; with few requests it is 1 ms. 0 is DefaultMaxDelay
 	Retry    time.Duration // after this time a frame that could not be sent is dropped; 0 is DefaultRetry
 	Canary   time.Duration // between two measurements of the lag; 0 is DefaultCanary, negative is never

@@ -11,8 +11,8 @@
 //
 // # Sending
 //
-// Each partition has at most one frame in flight. Meanwhile entries merge in the partition's queue, so frames grow with the
-// load and with the delay. If the outcome of a produce is unknown, the same frame is sent again with the same sequence
+// Each partition has at most one frame in flight, and frames to one broker share a request. Meanwhile entries merge in the
+// partition's queue, so frames grow with the load and with the delay. If the outcome of a produce is unknown, the same frame is sent again with the same sequence
 // number, and the analyzer drops the copy. A frame that Kafka will never accept is dropped and counted.
 //
 // # The end
@@ -23,8 +23,9 @@
 //
 // # Reading
 //
-// A reader reads one partition of decisions, by the rules of schemas/DECISIONS.md. It searches for the newest heartbeat from
-// the end of the log and starts where the last complete cycle of repeats began. It applies nothing that schemas.Fence
+// A reader reads one partition of decisions, by the rules of schemas/DECISIONS.md. Readers share requests: a Link has at most four
+// connections to a broker, whatever the number of partitions. A reader searches for the newest heartbeat from the end of the log and
+// starts where the last complete cycle of repeats began. It applies nothing that schemas.Fence
 // refuses: an owner that was replaced while it was paused changes nothing when it goes on. Follow does the same without a Set
 // and a Recorder, for programs that look on, such as package board.
 //

@@ -7,11 +7,13 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// queue holds the entries that wait for one partition, merged, in fixed memory. flush puts entries in, and the partition's
-// sender takes all of them at once. The path of a request never uses it.
+// queue holds the entries that wait for one partition, merged, in bounded memory. flush puts entries in, and the partition's
+// sender takes all of them at once. The path of a request never uses it. Its tables grow with what waits, and shrink when it was
+// sent: most partitions of most servers have a few entries at a time.
 //
 // Entries are merged here a second time, after the Recorder: while a frame is in flight, several flushes meet in the queue.
 type queue struct {
+	size int           // how many entries may wait
 	wake chan struct{} // receives after a put or close
 
 	mu     sync.Mutex   // protects what follows
@@ -22,17 +24,26 @@ type queue struct {
 }
 
 func newQueue(size int) *queue {
-	return &queue{wake: make(chan struct{}, 1), table: merge.New(size), spare: merge.New(size)}
+	return &queue{size: size, wake: make(chan struct{}, 1), table: merge.New(minTable), spare: merge.New(minTable)}
 }
+
+// minTable is how many entries a table has room for at first. One that is full gets growth times as much.
+const (
+	minTable = 16
+	growth   = 4
+)
 
 // put adds an entry and returns how many requests were dropped to make room, of this or of others.
 func (q *queue) put(hash uint64, e *schemas.Entry) (dropped uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.table.Add(hash, e) {
-		return 0
+	for !q.table.Add(hash, e) {
+		if q.table.Cap() >= q.size {
+			return q.table.Replace(hash, e)
+		}
+		q.table = q.table.Grown(min(growth*q.table.Cap(), q.size))
 	}
-	return q.table.Replace(hash, e)
+	return 0
 }
 
 // putCanary adds a canary of a time in Unix nanoseconds, unless one waits already.
@@ -88,6 +99,9 @@ func (q *queue) poll() (t *merge.Table, canary int64, closed bool) {
 
 // done gives a table back.
 func (q *queue) done(t *merge.Table) {
+	if size := t.Cap() / growth; t.Len() < size/growth && size >= minTable {
+		t = merge.New(size)
+	}
 	t.Reset()
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -69,8 +69,9 @@ type Client struct {
 	closed   bool                          // guarded by mu
 	calls    map[uint64]context.CancelFunc // guarded by mu: those in flight
 	lastCall uint64                        // guarded by mu
+	lanes    map[int32]*lane               // guarded by mu: by broker
 	era      uint64                        // guarded by mu: how often the pool was dropped
-	wg       sync.WaitGroup                // calls in flight
+	wg       sync.WaitGroup                // calls in flight, and the flights that they are in
 }
 
 // New returns a client. It does no I/O and starts no goroutine: the first call connects.
@@ -101,6 +102,7 @@ func New(c Config) *Client {
 		admin:     &kafka.Client{Addr: addr, Transport: transport},
 		unpacker:  newUnpacker(c.MaxDecompressed),
 		calls:     make(map[uint64]context.CancelFunc),
+		lanes:     make(map[int32]*lane),
 	}
 }
 

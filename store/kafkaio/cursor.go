@@ -135,7 +135,7 @@ func (c *Cursor) fetch(ctx context.Context) (Batch, error) {
 	c.witness.asks(time.Now())
 	b, err := c.log.Fetch(ctx, FetchRequest{
 		Topic: c.config.Topic, Partition: c.config.Partition, Offset: c.next,
-		MaxWait: max(c.config.MaxWait, 0), MinBytes: 1, MaxBytes: c.config.MaxBytes,
+		MaxWait: max(c.config.MaxWait, 0), MaxBytes: c.config.MaxBytes,
 	})
 	if err == nil {
 		err = c.verify(ctx, &b)

@@ -50,6 +50,25 @@
 // length in the answer, before it reads the first element: one flipped bit asks for terabytes, and the process ends. So each
 // connection checks the lengths in such an answer before kafka-go sees its first byte (answerConn).
 //
+// # Connections
+//
+// kafka-go's pool opens a connection for each request that is in flight, and its Client.Fetch asks for one partition: readers of
+// 64 partitions would have 64 connections that wait for records. So calls that go to one broker share requests (lane). At most
+// two requests for records are in flight: nearly always one that waits, with all partitions that are read to their ends, and
+// another one for readers that come while it waits. Both end soon after and become one. There is one request of another kind:
+// the calls of Produce that came during the one before, the question for a range, or a fetch that must be alone. With the one
+// that finds the leaders, a Client has up to four connections to a broker; a Group has its own.
+//
+//	Fetch(0) ──╮                                 ╭──▶ set of 0 ──checks──▶ Batch
+//	Fetch(1) ──┼──▶ one request ──▶ one answer ──┼──▶ error of 1
+//	Fetch(2) ──╯                                 ╰──▶ nothing: 2 goes on to the next request
+//
+// Nothing else of a call is shared. Each has its own error, its own context, and its own checks, which it makes itself. A call
+// that gives up leaves the request to the others. If an answer leaves doubts, or holds no whole batch, the call goes on alone.
+// A request asks for as many bytes as the largest of its calls, so that memory is bounded whatever the number of partitions;
+// those for which an answer had no room come first in the next one. An answer that has a partition twice, or that was not asked
+// for, is wrong altogether. A request with record sets of several partitions is acknowledged or refused for each of them.
+//
 // # Sizes
 //
 // Memory is bounded whatever a topic contains. A batch over 64 MiB is not read: Fetch reads its header, twice, and passes

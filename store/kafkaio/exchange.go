@@ -25,8 +25,9 @@ type exchange struct {
 	minVersion    int16
 	clientID      string
 	correlationID int32
-	version       int16 // negotiated; set before the exchange starts
-	keep          keep  // nil refuses an answer over maxResponse
+	to            *int32 // the broker; nil is the leader of the request's partition
+	version       int16  // negotiated; set before the exchange starts
+	keep          keep   // nil refuses an answer over maxResponse
 
 	mu       sync.Mutex
 	state    exchangeState // guarded by mu
@@ -66,8 +67,15 @@ var (
 // ApiKey says which API the request belongs to.
 func (x *exchange) ApiKey() protocol.ApiKey { return x.request.ApiKey() } //nolint:revive // the interface's name
 
-// Broker routes to the leader of the request's partition.
+// Broker routes to the given broker, or to the leader of the request's partition.
 func (x *exchange) Broker(c protocol.Cluster) (protocol.Broker, error) {
+	if x.to != nil {
+		b, ok := c.Brokers[*x.to]
+		if !ok {
+			return protocol.Broker{}, fmt.Errorf("%w: broker %d has left the cluster", kafka.BrokerNotAvailable, *x.to)
+		}
+		return b, nil
+	}
 	m, ok := x.request.(protocol.BrokerMessage)
 	if !ok {
 		panic(fmt.Sprintf("BUG: exchange of %T, which is not routed to a broker", x.request))
@@ -208,22 +216,22 @@ func readUpTo(r io.Reader, body []byte, size int64) ([]byte, error) {
 // certainly not sent, because a pooled connection was stale, it is built and sent again (kafka-go's records can be written
 // only once).
 func (c *Client) exchange(ctx context.Context, build func() protocol.Message, minVersion int16) (body []byte, version int16, sent bool, err error) {
-	x, err := c.exchangeKeeping(ctx, build, minVersion, nil)
+	x, err := c.exchangeKeeping(ctx, build, minVersion, nil, nil)
 	if err != nil {
 		return nil, 0, x.sent, err
 	}
 	return x.body, x.version, true, nil
 }
 
-// exchangeKeeping is exchange, but it reads the beginning of an answer that is too long. The exchange that it returns is
-// finished, and never nil.
-func (c *Client) exchangeKeeping(ctx context.Context, build func() protocol.Message, minVersion int16, k keep) (*exchange, error) {
+// exchangeKeeping is exchange, but it reads the beginning of an answer that is too long, and sends to a broker if that is given. The
+// exchange that it returns is finished, and never nil.
+func (c *Client) exchangeKeeping(ctx context.Context, build func() protocol.Message, minVersion int16, k keep, to *int32) (*exchange, error) {
 	const attempts = 3 // the refresh after the first leaves no stale connection; brokers do restart twice
 	for i := 0; ; i++ {
 		era := c.currentEra()
 		x := &exchange{
 			request: build(), minVersion: minVersion, clientID: c.config.ClientID,
-			correlationID: c.correlator.Add(1), finished: make(chan struct{}), keep: k,
+			correlationID: c.correlator.Add(1), finished: make(chan struct{}), keep: k, to: to,
 		}
 		_, err := c.transport.RoundTrip(ctx, c.addr, x)
 		if result := x.abandon(); !errors.Is(result, errAborted) {

@@ -17,13 +17,12 @@ import (
 // DefaultMaxBytes is how many bytes a Fetch asks for if FetchRequest.MaxBytes is 0.
 const DefaultMaxBytes = 1 << 20
 
-// FetchRequest says what to fetch. The broker answers when it has MinBytes or MaxWait has passed.
+// FetchRequest says what to fetch. Fetch returns when there are records, or after MaxWait.
 type FetchRequest struct {
 	Topic     string
 	Partition int
 	Offset    int64         // of the first record wanted, ≥ 0
-	MaxWait   time.Duration // 0 answers at once. Whole milliseconds; a fraction waits for one more
-	MinBytes  int           // 0 is 1
+	MaxWait   time.Duration // 0 answers at once. Half of it may suffice, and some milliseconds may be added
 	MaxBytes  int           // 0 is DefaultMaxBytes. A single batch that is longer comes all the same
 }
 
@@ -44,7 +43,7 @@ func (c *Client) Fetch(ctx context.Context, r FetchRequest) (b Batch, err error)
 		return Batch{}, err
 	}
 	defer end()
-	defer func() { b.drops = c.currentEra() }()
+	defer func() { b.drops += c.currentEra() }()
 	if b, ok := c.unfinished.resume(r, c.unpacker.piece(), time.Now()); ok {
 		return b, nil
 	}
@@ -67,14 +66,14 @@ const fetchAttempts = 3
 // not cover its base offset and its format. They are right if the batch begins where the one before ended, in the current
 // format, as nearly all batches do.
 func (c *Client) fetchSure(ctx context.Context, r FetchRequest) (Batch, error) {
-	b, d, err := c.fetchOnce(ctx, r)
+	b, d, err := c.fetchOnce(ctx, r, false)
 	if errors.Is(err, kafka.OffsetOutOfRange) {
 		return Batch{}, c.outOfRange(ctx, r, err)
 	}
 	if err != nil || d.none() {
 		return b, err
 	}
-	again, twice, err := c.fetchOnce(ctx, r)
+	again, twice, err := c.fetchOnce(ctx, r, true)
 	if err != nil {
 		return Batch{}, err
 	}
@@ -118,18 +117,26 @@ func (c *Client) outOfRange(ctx context.Context, r FetchRequest, cause error) er
 	return &RangeError{Offset: r.Offset, Start: start, End: end}
 }
 
-// fetchOnce makes one request. If not even one batch fits into its answer, it makes more, each with more room.
-func (c *Client) fetchOnce(ctx context.Context, r FetchRequest) (Batch, doubts, error) {
+// fetchOnce makes one request, together with other calls unless alone is set. If not even one batch fits into its answer, it makes more,
+// each alone and with more room.
+func (c *Client) fetchOnce(ctx context.Context, r FetchRequest, alone bool) (Batch, doubts, error) {
 	maxBytes := min(r.MaxBytes, maxBatch/2)
 	if maxBytes <= 0 {
 		maxBytes = DefaultMaxBytes
 	}
-	for {
-		x, err := c.exchangeKeeping(ctx, func() protocol.Message { return r.message(maxBytes) }, 4, r.firstBatch)
-		if err != nil {
-			return Batch{}, doubts{}, err
+	l, err := c.laneTo(ctx, r.message(maxBytes))
+	if err != nil {
+		return Batch{}, doubts{}, err
+	}
+	for ; ; alone = true {
+		var a fetched
+		if !alone {
+			a, err = l.fetches.ask(ctx, r, maxBytes)
 		}
-		b, set, err := parseFetch(x.body, x.version, r, x.cut)
+		if alone || a.alone {
+			a, err = c.fetchAlone(ctx, l, r, maxBytes)
+		}
+		b, set := a.batch, a.set
 		if err != nil {
 			return Batch{}, doubts{}, err
 		}
@@ -146,6 +153,19 @@ func (c *Client) fetchOnce(ctx context.Context, r FetchRequest) (Batch, doubts, 
 	}
 }
 
+// fetchAlone makes one request, and reads the beginning of an answer that is too long.
+func (c *Client) fetchAlone(ctx context.Context, l *lane, r FetchRequest, maxBytes int) (a fetched, err error) {
+	if err := l.enter(ctx); err != nil {
+		return fetched{}, err
+	}
+	defer l.leave()
+	x, err := c.exchangeKeeping(ctx, func() protocol.Message { return r.message(maxBytes) }, 4, r.firstBatch, nil)
+	if err == nil {
+		a.batch, a.set, err = parseFetch(x.body, x.version, r, x.cut)
+	}
+	return a, err
+}
+
 // firstBatch says how much to keep of an answer that is too long: its first batch, or only the header of a first batch that
 // is too long itself.
 func (r *FetchRequest) firstBatch(head []byte, version int16) int64 {
@@ -160,19 +180,28 @@ func (r *FetchRequest) firstBatch(head []byte, version int16) int64 {
 	return int64(len(head)-len(set)) + size
 }
 
-// message is the request on the wire. Version 4 is the first that returns record batches as they are stored.
+// message is the request alone.
 func (r *FetchRequest) message(maxBytes int) *fetch.Request {
-	wait := min((max(r.MaxWait, 0)+time.Millisecond-1)/time.Millisecond, math.MaxInt32)
+	return fetchMessage(r.MaxWait, maxBytes, []fetch.RequestTopic{{
+		Topic: r.Topic, Partitions: []fetch.RequestPartition{r.onWire(maxBytes)},
+	}})
+}
+
+// onWire is the part of a request that is about the partition.
+func (r *FetchRequest) onWire(maxBytes int) fetch.RequestPartition {
+	return fetch.RequestPartition{
+		Partition: int32(r.Partition), CurrentLeaderEpoch: -1, FetchOffset: r.Offset, LogStartOffset: -1,
+		PartitionMaxBytes: int32(maxBytes),
+	}
+}
+
+// fetchMessage is a request on the wire. Version 4 is the first that returns record batches as they are stored.
+func fetchMessage(wait time.Duration, maxBytes int, topics []fetch.RequestTopic) *fetch.Request {
+	wait = min((max(wait, 0)+time.Millisecond-1)/time.Millisecond, math.MaxInt32)
 	return &fetch.Request{
-		ReplicaID: -1, MaxWaitTime: int32(wait), MinBytes: int32(max(r.MinBytes, 1)), MaxBytes: int32(maxBytes),
+		ReplicaID: -1, MaxWaitTime: int32(wait), MinBytes: 1, MaxBytes: int32(maxBytes),
 		SessionID: 0, SessionEpoch: -1, // no session
-		Topics: []fetch.RequestTopic{{
-			Topic: r.Topic,
-			Partitions: []fetch.RequestPartition{{
-				Partition: int32(r.Partition), CurrentLeaderEpoch: -1, FetchOffset: r.Offset, LogStartOffset: -1,
-				PartitionMaxBytes: int32(maxBytes),
-			}},
-		}},
+		Topics: topics,
 	}
 }
 
@@ -180,22 +209,42 @@ func (r *FetchRequest) message(maxBytes int) *fetch.Request {
 // cut, it returns the part of the set that has come.
 func parseFetch(body []byte, version int16, r FetchRequest, cut bool) (Batch, []byte, error) {
 	w := wire{b: body}
-	w.int32() // throttle time: the broker delays the answer itself
-	if version >= 7 {
-		if err := brokerError(w.int16()); err != nil {
-			return Batch{}, nil, err
-		}
-		w.int32() // session
+	if err := fetchHead(&w, version); err != nil {
+		return Batch{}, nil, err
 	}
 	w.one("topic")
 	topic := w.string()
 	w.one("partition")
-	partition := w.int32()
+	partition, a := fetchPartition(&w, version, cut)
+	switch {
+	case w.err != nil:
+		return Batch{}, nil, fmt.Errorf("read fetch answer: %w", w.err)
+	case topic != r.Topic || partition != r.Partition:
+		return Batch{}, nil, fmt.Errorf("%w: got %s/%d", errWrongAnswer, topic, partition)
+	}
+	a.batch.Next = r.Offset
+	return a.batch, a.set, a.err
+}
+
+// fetchHead reads what stands before the topics in an answer. It returns the broker's error about the whole request.
+func fetchHead(w *wire, version int16) error {
+	w.int32() // throttle time: the broker delays the answer itself
+	if version < 7 {
+		return nil
+	}
 	code := w.int16()
-	b := Batch{Next: r.Offset, HighWater: w.int64(), LogStart: -1}
+	w.int32() // session
+	return brokerError(code)
+}
+
+// fetchPartition reads what an answer says about one partition, without Batch.Next. The record set aliases the answer.
+func fetchPartition(w *wire, version int16, cut bool) (partition int, a fetched) {
+	partition = int(w.int32())
+	code := w.int16()
+	a.batch = Batch{HighWater: w.int64(), LogStart: -1}
 	w.int64() // last stable offset
 	if version >= 5 {
-		b.LogStart = w.int64()
+		a.batch.LogStart = w.int64()
 	}
 	for range w.count(16) {
 		w.take(16) // aborted transactions
@@ -203,12 +252,7 @@ func parseFetch(body []byte, version int16, r FetchRequest, cut bool) (Batch, []
 	if version >= 11 {
 		w.int32() // preferred replica: no rack was given
 	}
-	set := w.set(cut)
-	switch {
-	case w.err != nil:
-		return Batch{}, nil, fmt.Errorf("read fetch answer: %w", w.err)
-	case topic != r.Topic || int(partition) != r.Partition:
-		return Batch{}, nil, fmt.Errorf("%w: got %s/%d", errWrongAnswer, topic, partition)
-	}
-	return b, set, brokerError(code)
+	a.set = w.set(cut)
+	a.err = brokerError(code)
+	return partition, a
 }

@@ -30,28 +30,47 @@ func (c *Client) Range(ctx context.Context, topic string, partition int) (start,
 }
 
 func (c *Client) rangeOnce(ctx context.Context, topic string, partition int) (start, end int64, err error) {
-	if _, err := c.partitionsOnce(ctx, topic, partition); err != nil {
+	_, leader, err := c.partitionsOnce(ctx, topic, partition)
+	if err != nil {
 		return 0, 0, err // a request that kafka-go cannot route goes to any broker
 	}
+	l := c.lane(int32(leader))
 	era := c.currentEra()
-	r, err := c.admin.ListOffsets(ctx, &kafka.ListOffsetsRequest{
-		Topics: map[string][]kafka.OffsetRequest{topic: {kafka.FirstOffsetOf(partition), kafka.LastOffsetOf(partition)}},
-	})
-	if err != nil {
+	if err := l.enter(ctx); err != nil {
 		c.doubt(ctx, era)
 		return 0, 0, err
 	}
-	if len(r.Topics[topic]) != 1 {
-		return 0, 0, fmt.Errorf("%w: got %d partitions, want 1", errWrongAnswer, len(r.Topics[topic]))
+	defer l.leave()
+	// One after the other: kafka-go would send both at once, over two connections.
+	first, err := c.offsetOnce(ctx, topic, kafka.FirstOffsetOf(partition))
+	if err != nil {
+		return 0, 0, err
 	}
-	p := r.Topics[topic][0]
+	last, err := c.offsetOnce(ctx, topic, kafka.LastOffsetOf(partition))
+	if err != nil {
+		return 0, 0, err
+	}
+	if start, end = first.FirstOffset, last.LastOffset; start < 0 || end < start {
+		return 0, 0, fmt.Errorf("%w: got range %d to %d", errWrongAnswer, start, end)
+	}
+	return start, end, nil
+}
+
+func (c *Client) offsetOnce(ctx context.Context, topic string, r kafka.OffsetRequest) (kafka.PartitionOffsets, error) {
+	era := c.currentEra()
+	answer, err := c.admin.ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{topic: {r}}})
+	if err != nil {
+		c.doubt(ctx, era)
+		return kafka.PartitionOffsets{}, err
+	}
+	if len(answer.Topics[topic]) != 1 {
+		return kafka.PartitionOffsets{}, fmt.Errorf("%w: got %d partitions, want 1", errWrongAnswer, len(answer.Topics[topic]))
+	}
+	p := answer.Topics[topic][0]
 	if code, ok := errors.AsType[kafka.Error](p.Error); ok {
-		return 0, 0, brokerError(int16(code))
+		return kafka.PartitionOffsets{}, brokerError(int16(code))
 	}
-	if p.FirstOffset < 0 || p.LastOffset < p.FirstOffset {
-		return 0, 0, fmt.Errorf("%w: got range %d to %d", errWrongAnswer, p.FirstOffset, p.LastOffset)
-	}
-	return p.FirstOffset, p.LastOffset, nil
+	return p, nil
 }
 
 // Partitions returns how many partitions a topic has, or ErrNoTopic.
@@ -64,7 +83,7 @@ func (c *Client) Partitions(ctx context.Context, topic string) (n int, err error
 	defer done()
 	err = c.retry(ctx, fetchAttempts, func() error {
 		var err error
-		n, err = c.partitionsOnce(ctx, topic, 0)
+		n, _, err = c.partitionsOnce(ctx, topic, 0)
 		return err
 	})
 	if err != nil {
@@ -73,19 +92,19 @@ func (c *Client) Partitions(ctx context.Context, topic string) (n int, err error
 	return n, nil
 }
 
-// partitionsOnce counts the partitions of a topic, and checks that one of them exists and has a leader.
-func (c *Client) partitionsOnce(ctx context.Context, topic string, partition int) (int, error) {
+// partitionsOnce counts the partitions of a topic, and returns the leader of one of them.
+func (c *Client) partitionsOnce(ctx context.Context, topic string, partition int) (n, leader int, err error) {
 	era := c.currentEra()
 	m, err := c.admin.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
 	if err != nil {
 		c.doubt(ctx, era)
-		return 0, err
+		return 0, 0, err
 	}
 	if len(m.Topics) != 1 {
-		return 0, fmt.Errorf("%w: got %d topics, want 1", errWrongAnswer, len(m.Topics))
+		return 0, 0, fmt.Errorf("%w: got %d topics, want 1", errWrongAnswer, len(m.Topics))
 	}
 	if code, ok := errors.AsType[kafka.Error](m.Topics[0].Error); ok {
-		return 0, brokerError(int16(code))
+		return 0, 0, brokerError(int16(code))
 	}
 	ps := m.Topics[0].Partitions
 	for _, p := range ps {
@@ -93,9 +112,9 @@ func (c *Client) partitionsOnce(ctx context.Context, topic string, partition int
 			continue
 		}
 		if p.Leader.Host == "" {
-			return 0, protocol.NewErrNoLeader(topic, int32(partition))
+			return 0, 0, protocol.NewErrNoLeader(topic, int32(partition))
 		}
-		return len(ps), nil
+		return len(ps), p.Leader.ID, nil
 	}
-	return 0, fmt.Errorf("%w: got partition %d, want under %d", ErrNoTopic, partition, len(ps))
+	return 0, 0, fmt.Errorf("%w: got partition %d, want under %d", ErrNoTopic, partition, len(ps))
 }

@@ -1,14 +1,10 @@
 package kafkaio
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
-	"time"
 
-	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/rawproduce"
 )
 
@@ -46,81 +42,28 @@ func (c *Client) produceSet(ctx context.Context, topic string, partition int, se
 			return -1, Unsent, err // the write could begin before the end of ctx is noticed
 		}
 		era := c.currentEra()
-		// Version 3 is the first with record batches.
-		body, version, sent, err := c.exchange(ctx, func() protocol.Message { return produceMessage(ctx, topic, partition, set) }, 3)
-		base, o = -1, Unknown
-		switch {
-		case err == nil:
-			base, o, err = parseProduce(body, version, topic, partition)
-		case !sent:
-			o = Unsent
+		a := c.produceOnce(ctx, topic, partition, set)
+		if a.err == nil || ctx.Err() != nil {
+			return a.base, a.outcome, a.err
 		}
-		if err == nil || ctx.Err() != nil {
-			return base, o, err
-		}
-		again := Temporary(err) || errors.Is(err, ErrNoTopic)
+		again := Temporary(a.err) || errors.Is(a.err, ErrNoTopic)
 		if again {
 			c.refresh(era) // also for the next call
 		}
-		if !again || o == Unknown || i+1 >= fetchAttempts || Sleep(ctx, retryPause<<i) != nil {
-			return -1, o, err
+		if !again || a.outcome == Unknown || i+1 >= fetchAttempts || Sleep(ctx, retryPause<<i) != nil {
+			return -1, a.outcome, a.err
 		}
 	}
 }
 
-func produceMessage(ctx context.Context, topic string, partition int, set []byte) *rawproduce.Request {
-	timeout := time.Duration(0)
-	if deadline, ok := ctx.Deadline(); ok {
-		timeout = max(time.Until(deadline), time.Millisecond)
+func (c *Client) produceOnce(ctx context.Context, topic string, partition int, set []byte) produceAnswer {
+	l, err := c.laneTo(ctx, &rawproduce.Request{Topics: []rawproduce.RequestTopic{{
+		Topic: topic, Partitions: []rawproduce.RequestPartition{{Partition: int32(partition)}},
+	}}})
+	if err != nil {
+		return produceAnswer{-1, Unsent, err}
 	}
-	return &rawproduce.Request{
-		Acks: -1, Timeout: int32(timeout / time.Millisecond),
-		Topics: []rawproduce.RequestTopic{{
-			Topic: topic,
-			Partitions: []rawproduce.RequestPartition{{
-				Partition: int32(partition),
-				RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(set)},
-			}},
-		}},
-	}
-}
-
-// parseProduce reads an answer to one partition's produce.
-func parseProduce(body []byte, version int16, topic string, partition int) (base int64, o Outcome, err error) {
-	w := wire{b: body}
-	w.one("topic")
-	gotTopic := w.string()
-	w.one("partition")
-	gotPartition, code := w.int32(), w.int16()
-	base = w.int64()
-	w.int64() // append time
-	if version >= 5 {
-		w.int64() // log start
-	}
-	detail := ""
-	if version >= 8 {
-		for range w.count(6) {
-			w.int32() // index of the record
-			detail = w.string()
-		}
-		if s := w.string(); s != "" {
-			detail = s
-		}
-	}
-	switch {
-	case w.err != nil:
-		return -1, Unknown, fmt.Errorf("read produce answer: %w", w.err)
-	case gotTopic != topic || int(gotPartition) != partition:
-		return -1, Unknown, fmt.Errorf("%w: got %s/%d", errWrongAnswer, gotTopic, gotPartition)
-	}
-	o, err = produceOutcome(code, base), brokerError(code)
-	if err != nil && detail != "" {
-		err = fmt.Errorf("%w: the broker answered %q", err, detail)
-	}
-	if err == nil && base < 0 {
-		return -1, Unknown, fmt.Errorf("%w: got base offset %d", errWrongAnswer, base)
-	}
-	return base, o, err
+	return l.produces.ask(ctx, topic, partition, set)
 }
 
 // batchSize is an upper bound of the bytes that appendBatch appends.

@@ -49,7 +49,7 @@ func (c *Cursor) compare(ctx context.Context, tail Tail) error {
 		return nil
 	}
 	topic, partition := c.config.Topic, c.config.Partition
-	b, err := c.log.Fetch(ctx, FetchRequest{Topic: topic, Partition: partition, Offset: tail.Offset, MinBytes: 1, MaxBytes: verifyBytes})
+	b, err := c.log.Fetch(ctx, FetchRequest{Topic: topic, Partition: partition, Offset: tail.Offset, MaxBytes: verifyBytes})
 	outside, isOutside := errors.AsType[*RangeError](err)
 	switch {
 	case isOutside && tail.Offset < outside.Start, errors.Is(err, ErrCorrupt):

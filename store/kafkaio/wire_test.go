@@ -67,6 +67,16 @@ func TestParseFetchOfEachVersion(t *testing.T) {
 	}
 }
 
+// parseProduce returns what an answer says about one partition.
+func parseProduce(body []byte, version int16, topic string, partition int) (base int64, o Outcome, err error) {
+	answers, err := parseProduces(body, version)
+	if err != nil {
+		return -1, Unknown, err
+	}
+	a := answers.about(partitionKey{topic, partition})
+	return a.base, a.outcome, a.err
+}
+
 func TestParseProduceOfEachVersion(t *testing.T) {
 	for version := int16(3); version <= 8; version++ {
 		body := franzProduce(version, 0)

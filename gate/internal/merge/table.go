@@ -90,6 +90,16 @@ func New(size int) *Table {
 	}
 }
 
+// Cap returns the number of entries that there is room for.
+func (t *Table) Cap() int { return cap(t.entries) }
+
+// Grown returns a table for at most size entries that has those of t.
+func (t *Table) Grown(size int) *Table {
+	larger := New(size)
+	t.Each(func(hash uint64, e *schemas.Entry) { larger.Add(hash, e) })
+	return larger
+}
+
 // Len returns the number of entries.
 func (t *Table) Len() int { return len(t.entries) }
 
