@@ -62,7 +62,7 @@ func TestWhatHasOpenedIsNotCounted(t *testing.T) {
 	v.live()
 	got, err := value[string](v.tab, `import("/ui/js/closedlist.js").then(({ClosedList}) => {
 		const made = (key, until, endedAt) => ({key, caller: {kind: "key", id: key}, label: key, rule: "r", until, endedAt, closeAt: 0});
-		const items = [made("closed", Date.now() + 1e6, 0), made("over", Date.now() - 1, 0), made("opened", Date.now() + 1e6, Date.now())];
+		const items = [made("closed", Date.now() + 1e6, 0), made("over", Date.now() - 1e6, 0), made("opened", Date.now() + 1e6, Date.now())];
 		const list = new ClosedList({complete: true, byKey: new Map(), rules: new Set(), list: () => items}, () => {});
 		list.draw();
 		return list.count.textContent;
