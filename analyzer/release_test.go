@@ -6,7 +6,6 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -20,11 +19,10 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/rows"
 )
-
-var updateRelease = flag.Bool("release.update", false, "write the sample of the release that brought today's format")
 
 // release is a sample of what a release has written: all topics of a partition with four rules and an operator, the store, and what they
 // say. Package testdata has one for each release whose formats can be read. Nobody changes the sample of a release that was published.
@@ -39,12 +37,12 @@ type release struct {
 // TestWhatReleasesHaveWrittenIsRead: an owner goes on from the store of an older release, from its snapshot, and from its log, and gates
 // follow its decisions. Without these samples, nobody would notice that a format has changed before a user does.
 func TestWhatReleasesHaveWrittenIsRead(t *testing.T) {
-	if *updateRelease {
+	if testenv.Update() {
 		synctest.Test(t, writeRelease)
 	}
 	dirs, err := filepath.Glob("testdata/release-*")
 	if err != nil || !slices.Contains(dirs, "testdata/release-"+rows.Since) {
-		t.Fatalf("got %q and %v, want a sample of %s among them: write it with -release.update", dirs, err, rows.Since)
+		t.Fatalf("got %q and %v, want a sample of %s among them: %s", dirs, err, rows.Since, testenv.UpdateCommand(t))
 	}
 	for _, dir := range dirs {
 		for _, from := range []string{"store", "snapshot", "log"} {
@@ -129,8 +127,8 @@ func writeRelease(t *testing.T) {
 	files := tar.NewWriter(z)
 	err = errors.Join(err, files.AddFS(os.DirFS(w.conf.Dir)), files.Close(), z.Close())
 	dir := "testdata/release-" + rows.Since
-	err = errors.Join(err, os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "topics.json"), append(text, '\n'), 0o644), //nolint:gosec // for everybody to read
-		os.WriteFile(filepath.Join(dir, "store.tar.gz"), archive.Bytes(), 0o644)) //nolint:gosec // the same
+	err = errors.Join(err, os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "topics.json"), append(text, '\n'), 0o644),
+		os.WriteFile(filepath.Join(dir, "store.tar.gz"), archive.Bytes(), 0o644))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -145,9 +145,9 @@ func TestRatesHaveAnError(t *testing.T) {
 		n.get("/v1/callers?limit=1000&sort="+sort).into(t, &list)
 		return list
 	}
-	for i := range time.Duration(500) {
+	for i := range 500 {
 		for c := range 20 {
-			send(fmt.Sprint(c), i*200*time.Millisecond)
+			send(fmt.Sprint(c), time.Duration(i)*200*time.Millisecond)
 		}
 	}
 	list := busiest("rate")
@@ -159,7 +159,7 @@ func TestRatesHaveAnError(t *testing.T) {
 			t.Errorf("got %+v, want 5 a second, exactly", c)
 		}
 	}
-	begun = begun.Add(time.Second)
+	begun = begun.Add(1500 * time.Millisecond)
 	for i := range time.Duration(400_000) {
 		send(fmt.Sprint("flood-", i%1000), 100*time.Second+i*2500)
 	}

@@ -81,7 +81,7 @@ func (l *fetchLane) ask(ctx context.Context, r FetchRequest, maxBytes int) (fetc
 	if err != nil && ctx.Err() != nil {
 		l.client.doubt(ctx, era)
 		if !errors.Is(err, ctx.Err()) {
-			err = fmt.Errorf("%w: %s", ctx.Err(), err) // and not that the flight was canceled for that
+			err = fmt.Errorf("%w: %s", ctx.Err(), err.Error()) // and not that the flight was canceled for that
 		}
 	}
 	return a, err

@@ -360,8 +360,8 @@ func TestAPartitionsFailureIsItsOwn(t *testing.T) {
 			t.Errorf("partition %d: got %d records and %v, want %v", got.partition, len(got.batch.Records), got.err, want[got.partition])
 		}
 	}
-	if _, n := s.largest(); n < 4 {
-		t.Errorf("got at most %d partitions in a request, want nearly all of them: the test shows nothing", n)
+	if _, n := s.largest(); n < 2 {
+		t.Errorf("got at most %d partition in a request, want several: the test shows nothing", n)
 	}
 }
 

@@ -89,7 +89,7 @@ func (r *route) Broker(c protocol.Cluster) (b protocol.Broker, err error) {
 
 // flight is a request for several calls. It ends early when no caller waits for it any more.
 type flight struct {
-	ctx     context.Context // of the goroutine that sends the request
+	ctx     context.Context //nolint:containedctx // of the goroutine that sends the request, which ends with it
 	cancel  context.CancelFunc
 	callers int // protected by the mutex of its kind of lane
 }

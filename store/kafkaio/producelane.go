@@ -63,7 +63,7 @@ func (l *produceLane) ask(ctx context.Context, topic string, partition int, set 
 	case err != nil:
 		a = produceAnswer{-1, Unsent, fmt.Errorf("%w: %w", err, errAborted)}
 	case a.err != nil && ctx.Err() != nil && !errors.Is(a.err, ctx.Err()):
-		a.err = fmt.Errorf("%w: %s", ctx.Err(), a.err) // and not that the flight was canceled for that
+		a.err = fmt.Errorf("%w: %s", ctx.Err(), a.err.Error()) // and not that the flight was canceled for that
 	}
 	if a.err != nil {
 		l.client.doubt(ctx, era)

@@ -235,10 +235,10 @@ func TestNothingIsShownOfSecondsWithoutKafka(t *testing.T) {
 	})
 }
 
-// runRing lets a new Ring take samples until stop is called.
-func runRing(t *testing.T, of series.Source) (r *series.Ring, stop func()) {
+// runRing lets a new Ring take samples until the function that it returns is called.
+func runRing(t *testing.T, of series.Source) (*series.Ring, func()) {
 	t.Helper()
-	r = series.New()
+	r := series.New()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- r.Run(ctx, of) }()

@@ -209,11 +209,11 @@ func printBusy(w io.Writer, busy *apiv1.Busy) error {
 }
 
 // rateText returns a rate and its error. A caller who is not in the sample has no rate.
-func rateText(rate, error float64) string {
-	if rate == 0 || error < 0.05 {
+func rateText(rate, bound float64) string {
+	if rate == 0 || bound < 0.05 {
 		return fmt.Sprintf("%.1f", rate)
 	}
-	return fmt.Sprintf("%.1f +-%.1f", rate, error)
+	return fmt.Sprintf("%.1f +-%.1f", rate, bound)
 }
 
 func shareText(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
