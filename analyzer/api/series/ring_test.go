@@ -3,6 +3,7 @@ package series_test
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -181,7 +182,7 @@ func TestTheOldestMakeRoom(t *testing.T) {
 type source struct {
 	t        *testing.T
 	requests uint64
-	away     time.Time // since when no broker answers; known three seconds later
+	away     atomic.Pointer[time.Time] // since when no broker answers, which is known three seconds later; nil: they answer
 }
 
 func (s *source) Stats() []analyzer.OwnerStats {
@@ -192,7 +193,7 @@ func (s *source) Stats() []analyzer.OwnerStats {
 	switch _, known := s.Outage(time.Now()); {
 	case known:
 		o.State = analyzer.KafkaAway
-	case s.away.IsZero():
+	case s.away.Load() == nil:
 		s.requests += 100
 		o = owner(0, 7, s.requests)
 	}
@@ -200,7 +201,11 @@ func (s *source) Stats() []analyzer.OwnerStats {
 }
 
 func (s *source) Outage(now time.Time) (kafkaio.Outage, bool) {
-	return kafkaio.Outage{Since: s.away}, !s.away.IsZero() && now.Sub(s.away) >= 3*time.Second
+	since := s.away.Load()
+	if since == nil || now.Sub(*since) < 3*time.Second {
+		return kafkaio.Outage{}, false
+	}
+	return kafkaio.Outage{Since: *since}, true
 }
 
 // TestASampleIsTakenEachSecond at its end, by the wall clock, until ctx ends.
@@ -223,9 +228,10 @@ func TestNothingIsShownOfSecondsWithoutKafka(t *testing.T) {
 		of := &source{t: t}
 		r, stop := runRing(t, of)
 		time.Sleep(5*time.Second + time.Millisecond)
-		of.away = time.Now()
+		away := time.Now()
+		of.away.Store(&away)
 		time.Sleep(5 * time.Second)
-		of.away = time.Time{}
+		of.away.Store(nil)
 		time.Sleep(4 * time.Second)
 		stop()
 		v := r.Newest(time.Now(), 12)
