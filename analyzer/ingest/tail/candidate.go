@@ -95,11 +95,13 @@ func (s *scan) candidates(all bool) {
 		r.named = false
 	}
 	at := s.candidate(s.f.Path, true) // first: what was renamed before has another name in the directory
-	for _, path := range s.f.rotatedPaths() {
+	paths := s.f.rotatedPaths()
+	for _, path := range paths {
 		if c := s.candidate(path, all); c != nil {
 			s.found = append(s.found, c)
 		}
 	}
+	s.f.confirm = s.f.renamed.Load() || !slices.Equal(paths, s.f.rotatedPaths()) // a log that was renamed meanwhile may have been missed
 	slices.SortStableFunc(s.found, func(a, b *candidate) int { return a.info.ModTime().Compare(b.info.ModTime()) })
 	if at != nil {
 		at.current = true

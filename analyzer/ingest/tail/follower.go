@@ -65,7 +65,7 @@ type Follower struct {
 	missing  map[*logFile]time.Time // since when a log that is not read to its end has no file
 	partials map[string]partial     // by path
 	newest   time.Time              // by the file system's clock: the last change to a log at the path, when it was last seen there
-	confirm  bool                   // the log at the path is new: another look must find no other log that was there before it
+	confirm  bool                   // another look must find no log that was at the path before: the one there is new, or names changed during the last look
 	waiting  bool                   // a file is not whole yet
 	scanned  time.Time              // when the directory was last looked at
 	began    time.Time

@@ -47,6 +47,7 @@ type history struct {
 	old     []*handle // where processes of it still write that have not been told to stop
 	written []string
 	rotated int
+	todo    []func() // what the rotator does next, one step after the other
 
 	saved     []byte
 	follower  *Follower // nil while it is stopped
@@ -110,6 +111,9 @@ func (h *history) note(format string, args ...any) {
 func (h *history) step() {
 	if !h.inside || h.quiet || h.meanwhile == 0 {
 		return
+	}
+	if len(h.todo) > 0 && h.rnd.IntN(4) == 0 {
+		h.next()
 	}
 	switch n := h.rnd.IntN(400); {
 	case n < 4:
@@ -220,10 +224,11 @@ func (h *history) reopen() {
 		h.server.Close()
 	}
 	h.server = h.disk.create(logPath)
-	h.server.write([]byte(constant))
 }
 
-// rotate renames the log, or copies it and truncates it.
+func (h *history) header() { h.server.write([]byte(constant)) }
+
+// rotate renames the log, or copies it and truncates it. It plans the steps of that.
 func (h *history) rotate() {
 	h.rotated++
 	to := logPath + ".1"
@@ -240,26 +245,51 @@ func (h *history) rotate() {
 	} else {
 		for i := h.rotated; i > 0; i-- {
 			for _, ending := range []string{"", ".gz"} {
-				if from := fmt.Sprintf("%saccess.log.%d%s", dir, i, ending); h.disk.names[from] != nil {
-					h.disk.rename(from, fmt.Sprintf("%saccess.log.%d%s", dir, i+1, ending))
-				}
+				from, to := fmt.Sprintf("%saccess.log.%d%s", dir, i, ending), fmt.Sprintf("%saccess.log.%d%s", dir, i+1, ending)
+				h.plan(func() {
+					if h.disk.names[from] != nil {
+						h.note("rename %s to %s", from, to)
+						h.disk.rename(from, to)
+					}
+				})
 			}
 		}
 	}
-	h.note("rotate to %s, %d bytes, copy %v", to, len(h.disk.names[logPath].data), h.kind.copies)
+	h.plan(func() { h.note("rotate to %s, %d bytes, copy %v", to, len(h.disk.names[logPath].data), h.kind.copies) })
 	if h.kind.copies {
-		h.disk.copy(logPath, to, h.rnd.IntN(2) == 0)
-		h.disk.names[logPath].truncate(0)
+		h.plan(h.disk.copying(logPath, to, h.rnd.IntN(2) == 0)...)
+		h.plan(func() { h.truncate(len(h.disk.names[to].data)) })
 		if h.rnd.IntN(2) == 0 {
-			h.server.write([]byte(constant))
+			h.plan(h.header)
 		}
 	} else {
-		h.disk.rename(logPath, to)
-		h.reopen()
+		h.plan(func() { h.note("rename it"); h.disk.rename(logPath, to) }, h.reopen, h.header)
 	}
 	if h.rnd.IntN(3) == 0 {
-		h.lines(h.server, h.amount())
+		h.plan(func() { h.lines(h.server, h.amount()) })
 	}
+}
+
+func (h *history) plan(steps ...func()) { h.todo = append(h.todo, steps...) }
+
+// next takes the next step of the rotator.
+func (h *history) next() {
+	inside := h.inside
+	h.inside = false
+	step := h.todo[0]
+	h.todo = h.todo[1:]
+	step()
+	h.clock = h.clock.Add(time.Duration(h.rnd.IntN(2)) * time.Millisecond)
+	h.inside = inside
+}
+
+// truncate truncates the log. No copy has the lines behind the first n bytes.
+func (h *history) truncate(n int) {
+	f := h.disk.names[logPath]
+	for line := range strings.Lines(string(f.data[n:])) {
+		h.excused[strings.TrimSuffix(line, "\n")] = true
+	}
+	f.truncate(0)
 }
 
 // zip compresses a rotated log that nobody writes to.
@@ -274,12 +304,15 @@ func (h *history) zip() {
 	if len(names) > 0 {
 		name := names[h.rnd.IntN(len(names))]
 		h.note("gzip %s", name)
-		h.disk.gzip(name)
+		h.plan(h.disk.zipping(name)...)
 	}
 }
 
 // happen lets the server, the rotator or the machine do something.
 func (h *history) happen() {
+	for n := h.rnd.IntN(2 * (1 + len(h.todo))); n > 0 && len(h.todo) > 0; n-- {
+		h.next()
+	}
 	switch n := h.rnd.IntN(24); {
 	case n < 12:
 		h.lines(h.server, h.amount())
@@ -290,6 +323,7 @@ func (h *history) happen() {
 	case n < 16 && len(h.old) > 0:
 		h.old[0].Close()
 		h.old = h.old[1:]
+	case n < 23 && len(h.todo) > 0: // the rotator is at work
 	case n < 19:
 		h.rotate()
 	case n < 20:
@@ -301,7 +335,7 @@ func (h *history) happen() {
 	case n < 23 && h.rnd.IntN(4) == 0:
 		h.note("remount")
 		h.disk.device++
-	case n < 24 && h.loses && h.rnd.IntN(3) == 0:
+	case len(h.todo) == 0 && h.loses && h.rnd.IntN(3) == 0:
 		h.delete()
 	}
 	h.clock = h.clock.Add(time.Duration(1+h.rnd.IntN(50)) * time.Millisecond)
@@ -376,6 +410,9 @@ func (h *history) live(n int) {
 		}
 	}
 	h.quiet = true
+	for len(h.todo) > 0 {
+		h.next()
+	}
 	if h.follower == nil {
 		h.start()
 	}

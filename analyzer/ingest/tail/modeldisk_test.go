@@ -176,28 +176,54 @@ func (d *modelDisk) remove(p string) {
 }
 
 // copy makes a copy as cp does, or with the times of the original.
-func (d *modelDisk) copy(from, to string, times bool) {
-	f := d.names[from]
-	d.remove(to)
-	h := d.create(to)
-	h.write(f.data)
-	if times {
-		h.f.modified = f.modified
-	}
-	h.Close()
-}
+func (d *modelDisk) copy(from, to string, times bool) { inOrder(d.copying(from, to, times)) }
 
 // gzip compresses a file as gzip does.
-func (d *modelDisk) gzip(p string) {
+func (d *modelDisk) gzip(p string) { inOrder(d.zipping(p)) }
+
+func inOrder(steps []func()) {
+	for _, step := range steps {
+		step()
+	}
+}
+
+// copying returns the steps of copy.
+func (d *modelDisk) copying(from, to string, times bool) []func() {
+	var f *modelFile
+	var h *handle
+	var text []byte
+	return []func(){
+		func() { d.remove(to); f, h = d.names[from], d.create(to) },
+		func() { text = f.data; h.write(text[:len(text)/2]) },
+		func() { h.write(text[len(text)/2:]) },
+		func() {
+			if times {
+				h.f.modified = f.modified
+			}
+			h.Close()
+		},
+	}
+}
+
+// zipping returns the steps of gzip. Nobody writes to the file meanwhile.
+func (d *modelDisk) zipping(p string) []func() {
+	var f *modelFile
+	var h *handle
 	var b bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed)
-	z.Write(d.names[p].data)
-	z.Close()
-	h := d.create(p + ".gz")
-	h.write(b.Bytes())
-	h.f.modified, h.f.plain = d.names[p].modified, d.names[p].data
-	h.Close()
-	d.remove(p)
+	return []func(){
+		func() {
+			f = d.names[p]
+			z, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed)
+			z.Write(f.data)
+			z.Close()
+			h = d.create(p + ".gz")
+			h.f.plain = f.data
+		},
+		func() { h.write(b.Next(b.Len() / 2)) },
+		func() { h.write(b.Bytes()) },
+		func() { h.f.modified = f.modified; h.Close() },
+		func() { d.remove(p) },
+	}
 }
 
 func (f *modelFile) open(writes bool) *handle {

@@ -269,7 +269,8 @@ func (r *reader) checkPlain(start []byte) error {
 }
 
 // held reports whether the first n bytes of a new log are no more than what a known log begins with: a header, or it is a copy. Such a log is
-// not read yet, because nothing would tell it from the other one after a restart.
+// not read yet, because nothing would tell it from the other one after a restart. If it has all of the known log and more, it is read from
+// there on, as soon as the reader of the known log has not the same.
 func (r *reader) held(n int) bool {
 	if r.log != nil || r.offset > 0 || r.f.Once {
 		return false
@@ -280,7 +281,15 @@ func (r *reader) held(n int) bool {
 		var own int64
 		r.f.Positions.change(func() { places, own = l.places(), l.Own })
 		agreed, err := text.agreement(places)
-		if err != nil || agreed >= 0 && (text.size <= l.Read.End || agreed >= own) {
+		switch {
+		case err != nil, agreed >= 0 && text.size <= l.Read.End:
+			return true
+		case agreed >= own:
+			if err := r.fork(l, l.Read.End); err != nil { // it has changed since: the next poll looks again
+				r.offset, r.before, r.base = 0, nil, nil
+				return true
+			}
+			r.found, r.twin = true, r.f.readerOf(l)
 			return true
 		}
 	}

@@ -85,7 +85,7 @@ func (f *Follower) scan(now time.Time, there bool) (opened bool, err error) {
 	}
 	slices.Reverse(s.known)
 	first := f.scanned.IsZero()
-	f.scanned, f.waiting, f.confirm = now, false, false
+	f.scanned, f.waiting = now, false
 	lacks := f.lacks()
 	for _, l := range s.known {
 		if r := f.readerOf(l); !l.Finished && r == nil || r != nil && r.file == nil {
@@ -214,7 +214,7 @@ func (s *scan) beside(c *candidate, r *reader, agreed int64) (decided bool, err 
 			s.copy(c, r.log)
 		}
 		return agreed >= r.log.Own, nil
-	case r.named:
+	case r.named && agreed < r.log.Own:
 		return false, nil
 	case is.size >= has.size:
 		return true, s.replace(r, c)

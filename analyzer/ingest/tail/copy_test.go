@@ -1,0 +1,87 @@
+package tail
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestALogGoesOnInTheLongerCopy: a shorter copy is read because it was found first. Lines that only the longer file has count, under the path
+// and under another name.
+func TestALogGoesOnInTheLongerCopy(t *testing.T) {
+	for _, current := range []bool{false, true} {
+		p := newPlan(t)
+		at := logPath
+		p.write(p.server, 50) // more than 4 KiB
+		old := p.server
+		if !current {
+			at = logPath + ".1"
+			old = p.rename(at)
+			p.write(p.server, 5)
+		}
+		p.down()
+		p.disk.copy(at, logPath+".2", true)
+		hidden := p.disk.names[at]
+		delete(p.disk.names, at)
+		p.start()
+		p.turn()
+		p.disk.names[at] = hidden
+		p.lines(old, 5)
+		p.follower.renamed.Store(true)
+		p.turn()
+		p.write(old, 5)
+		p.once(0)
+	}
+}
+
+// TestABackupOfANewLog that is made before the first look: both files are new. The lines that are added to the log count.
+func TestABackupOfANewLog(t *testing.T) {
+	p := newPlan(t)
+	p.write(p.server, 20)
+	p.rename(logPath + ".1").Close()
+	p.lines(p.server, 48)
+	p.disk.copy(logPath, logPath+".bak", false)
+	p.pass(3 * time.Second)
+	p.write(p.server, 5)
+	p.once(0)
+}
+
+// movingDisk lets something happen after each list of a directory.
+type movingDisk struct {
+	*modelDisk
+
+	listed func()
+}
+
+func (d movingDisk) list(dir string) ([]entry, error) {
+	entries, err := d.modelDisk.list(dir)
+	d.listed()
+	return entries, err
+}
+
+// TestALogIsRenamedDuringALook at the directory, and once more during the look that confirms it: no look meets the log, and yet it is not taken
+// for one that was rotated before. It is renamed by a rotator that counts up, and by gzip.
+func TestALogIsRenamedDuringALook(t *testing.T) {
+	for _, zip := range []bool{false, true} {
+		p := newPlan(t)
+		p.write(p.server, 20)
+		p.rename(logPath + ".5").Close()
+		p.lines(p.server, 48)
+		p.rename(logPath + ".1").Close()
+		p.lines(p.server, 10)
+		n := 1
+		p.follower.disk = movingDisk{p.disk, func() {
+			switch {
+			case n < 3:
+				p.disk.rename(fmt.Sprintf("%s.%d", logPath, n), fmt.Sprintf("%s.%d", logPath, n+1))
+			case n == 3 && zip:
+				p.disk.gzip(fmt.Sprintf("%s.%d", logPath, n))
+			}
+			n++
+		}}
+		for range 10 {
+			p.write(p.server, 1)
+		}
+		p.once(0)
+	}
+}
