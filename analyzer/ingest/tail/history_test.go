@@ -59,6 +59,7 @@ type history struct {
 	meanwhile int          // how much may still happen before this ends
 	deadly    bool         // it may be killed at each step
 	quiet     bool         // nothing happens any more
+	stuck     bool         // nothing is acknowledged
 	log       bytes.Buffer // what happened, if a failure is looked into
 }
 
@@ -94,7 +95,7 @@ func (s *modelSink) Text(_ context.Context, text []byte, offset, next int64) err
 }
 func (s *modelSink) End(int64) {}
 func (s *modelSink) Acked() int64 {
-	if s.h.quiet || s.h.rnd.IntN(3) > 0 {
+	if !s.h.stuck && (s.h.quiet || s.h.rnd.IntN(3) > 0) {
 		s.acked = s.read
 	}
 	return s.acked
@@ -186,6 +187,13 @@ func (h *history) turn() {
 	h.run(func() {
 		if err := h.follower.turn(h.t.Context()); err != nil {
 			h.t.Errorf("seed %d: %v", h.seed, err)
+		}
+		read := make(map[*logFile]bool)
+		for _, r := range h.follower.readers {
+			if r.log != nil && read[r.log] && !h.t.Failed() {
+				h.t.Errorf("seed %d: two readers of log %s", h.seed, r.log.Name)
+			}
+			read[r.log] = true
 		}
 	})
 }

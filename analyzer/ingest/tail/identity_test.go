@@ -185,6 +185,26 @@ func TestALogIsWatchedUntilNobodyHasItOpen(t *testing.T) {
 	p.once(0)
 }
 
+// TestAFinishedLogIsMetBeforeKafkaHasIt: it gets no second reader, which would make its positions those of another sink.
+func TestAFinishedLogIsMetBeforeKafkaHasIt(t *testing.T) {
+	p := newPlan(t)
+	p.write(p.server, 20)
+	p.stuck = true
+	p.lines(p.server, 5)
+	p.rename(logPath + ".1").Close()
+	for range 10 {
+		p.pass(2 * time.Second) // fails if a log has two readers
+		p.follower.renamed.Store(true)
+	}
+	p.stuck = false
+	p.pass(2 * time.Second)
+	log := p.follower.Positions.of(logPath)[0]
+	if !log.Finished || log.Acked.End != log.Read.End || len(p.follower.readers) != 1 {
+		t.Errorf("got %d readers, log at %d of %d, finished: %v; want 1 at the end, finished", len(p.follower.readers), log.Acked.End, log.Read.End, log.Finished)
+	}
+	p.once(0)
+}
+
 // TestNamesOfRotatedLogs: what was renamed, copied, linked or compressed while ingest was down is found.
 func TestNamesOfRotatedLogs(t *testing.T) {
 	for name, rotate := range map[string]func(p plan){

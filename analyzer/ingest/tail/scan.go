@@ -327,6 +327,10 @@ func (s *scan) goOn(c *candidate, l *logFile) error {
 	if r := s.f.readerOf(l); r != nil {
 		return s.move(r, c)
 	}
+	if slices.ContainsFunc(s.f.readers, func(r *reader) bool { return r.log == l }) {
+		s.f.waiting = true // until all that its reader has read is in Kafka
+		return nil
+	}
 	if !c.current && l.Finished && c.size <= l.Acked.End {
 		s.settle(c)
 		return nil
