@@ -33,7 +33,7 @@ type modelFile struct {
 	names    int
 	opened   int
 	writers  int
-	excused  bool   // its lines may be missing
+	cut      int    // how often it was truncated
 	plain    []byte // of a compressed file
 }
 
@@ -234,6 +234,16 @@ func (f *modelFile) open(writes bool) *handle {
 	return &handle{f, f.disk.device, writes}
 }
 
+// gone reports whether nobody can read the file any more.
+func (f *modelFile) gone() bool { return f.names == 0 && f.opened == f.writers }
+
+func (f *modelFile) text() []byte {
+	if f.plain != nil {
+		return f.plain
+	}
+	return f.data
+}
+
 func (f *modelFile) free() {
 	if f.names == 0 && f.opened == 0 {
 		delete(f.disk.used, f.number)
@@ -244,7 +254,10 @@ func (f *modelFile) info(device int) modelInfo {
 	return modelInfo{"", int64(len(f.data)), f.modified, f.number, device}
 }
 
-func (f *modelFile) truncate(n int) { f.data, f.modified = f.data[:n:n], f.disk.now() }
+func (f *modelFile) truncate(n int) {
+	f.data, f.modified = f.data[:n:n], f.disk.now()
+	f.cut++
+}
 
 func (h *handle) write(b []byte) { h.f.data, h.f.modified = append(h.f.data, b...), h.f.disk.now() }
 

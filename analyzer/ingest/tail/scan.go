@@ -196,10 +196,11 @@ func (s *scan) claim(c *candidate) {
 // is at the path and the other one was renamed. Otherwise it is a copy. If the other one has no name any more, the copy takes its place:
 // it may be the same log, under another device number.
 func (s *scan) beside(c *candidate, r *reader, agreed int64) (decided bool, err error) {
-	has, err := r.content()
+	before, err := r.file.Stat()
 	if err != nil {
 		return false, err
 	}
+	has := content{r.file, before.Size()}
 	info, err := c.file.Stat() // after the other one: if both are one file, this size is not the smaller one
 	if err != nil {
 		return false, err
@@ -210,10 +211,11 @@ func (s *scan) beside(c *candidate, r *reader, agreed int64) (decided bool, err 
 	}
 	switch {
 	case !c.current && is.size <= has.size: // or it has only the header so far
-		if agreed >= r.log.Own {
+		same := agreed >= r.log.Own || is.size == has.size && info.ModTime().Equal(before.ModTime())
+		if same {
 			s.copy(c, r.log)
 		}
-		return agreed >= r.log.Own, nil
+		return same, nil
 	case r.named && agreed < r.log.Own:
 		return false, nil
 	case is.size >= has.size:
