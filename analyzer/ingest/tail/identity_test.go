@@ -125,6 +125,20 @@ func TestATruncatedLogWithoutACopy(t *testing.T) {
 	p.once(1)
 }
 
+// TestAHeaderIsNoCopy: a log is truncated without a copy, and an older log has no more than the header. That lines may be missing is said.
+func TestAHeaderIsNoCopy(t *testing.T) {
+	p := newPlan(t)
+	p.write(p.server, 20)
+	p.rename(logPath + ".2").Close()
+	p.rename(logPath + ".1").Close() // it has no line
+	p.write(p.server, 3)
+	p.lines(p.server, 1)
+	p.written = p.written[:len(p.written)-1]
+	p.server.f.truncate(0)
+	p.write(p.server, 3)
+	p.once(1)
+}
+
 // TestAnotherDeviceNumber: after a restart, while ingest runs, and together with a rotation.
 func TestAnotherDeviceNumber(t *testing.T) {
 	p := newPlan(t)

@@ -263,7 +263,7 @@ func (s *scan) part(c *candidate, l *logFile, r *reader, agreed int64) (decided 
 	case r != nil && r.offset <= window && c.size <= r.offset: // all that was read is known
 		b := make([]byte, c.size)
 		n, _ := c.file.ReadAt(b, 0) // a short read differs
-		sure = sure || bytes.Equal(b[:n], r.before[:c.size])
+		sure = sure || bytes.Equal(b[:n], r.before[:c.size]) && !s.common(c, l, agreed)
 	}
 	if !sure {
 		return false
@@ -275,6 +275,16 @@ func (s *scan) part(c *candidate, l *logFile, r *reader, agreed int64) (decided 
 	s.copied[l] = true
 	s.copy(c, l)
 	return true
+}
+
+// common reports whether a file has as much in common with another log as with l: that may be the header of all logs.
+func (s *scan) common(c *candidate, l *logFile, agreed int64) bool {
+	return slices.ContainsFunc(s.known, func(other *logFile) bool {
+		var places []place
+		s.f.Positions.change(func() { places = other.places() })
+		n, err := c.agreement(places)
+		return other != l && err == nil && n >= agreed
+	})
 }
 
 // copy takes note that a file is a copy of a log, as far as it goes.
