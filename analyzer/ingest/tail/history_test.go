@@ -160,7 +160,10 @@ func (h *history) drop() {
 		r.letGo()
 	}
 	h.follower = nil
-	for _, f := range h.deleted { // what a look had open is closed, too
+	for _, f := range h.disk.names { // what a look had open is closed, too
+		f.opened = f.writers
+	}
+	for _, f := range h.deleted {
 		if !f.gone() {
 			f.opened = f.writers
 			f.free()
