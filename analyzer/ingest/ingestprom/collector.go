@@ -13,8 +13,9 @@ import (
 )
 
 // New returns the collector of a feed, to be registered. feedStats is its method Stats. lostLogs returns of how many logs
-// lines may be missing. Any goroutine may call both.
-func New(feedStats func() feed.Stats, lostLogs func() uint64) prometheus.Collector {
+// lines may be missing, undecidedLogs how many do not count, because they have no more than what another one begins with. Any goroutine may
+// call them.
+func New(feedStats func() feed.Stats, lostLogs, undecidedLogs func() uint64) prometheus.Collector {
 	type stats = feed.Stats
 	type source = feed.SourceStats
 	numbers := metric.Numbers[stats]{
@@ -26,6 +27,8 @@ func New(feedStats func() feed.Stats, lostLogs func() uint64) prometheus.Collect
 		metric.Counter("ingest_dropped_total", "Lines that the mapping drops, and headers.", func(s *stats) uint64 { return s.Dropped }),
 		metric.Counter("ingest_lost_records_total", "Records that foreign topics no longer held.", func(s *stats) uint64 { return s.Lost }),
 		metric.Counter("ingest_lost_logs_total", "Logs of which lines may be missing: gone, truncated without a copy, or unreadable.", func(*stats) uint64 { return lostLogs() }),
+		metric.Counter("ingest_undecided_logs_total", "Logs that do not count: they ended with no more than what another log begins with, a header or a copy.",
+			func(*stats) uint64 { return undecidedLogs() }),
 		metric.Gauge("ingest_queued_bytes", "Bytes that wait for Kafka.", func(s *stats) float64 { return float64(s.Queued) }),
 	}
 	sources := metric.Numbers[source]{

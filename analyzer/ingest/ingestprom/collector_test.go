@@ -32,7 +32,7 @@ func TestMetricsAreThoseThatPeopleQuery(t *testing.T) {
 		Rejected: map[string]uint64{"time": 9, "a\xffb": 10}, Skipped: map[string]uint64{"crc": 11},
 		Sources: []feed.SourceStats{{Name: "/var/log/a\xff.log", Acked: 12, Lag: 13}, {Name: "kafka:access/0", Acked: 14}},
 		Topics:  []feed.TopicStats{{Name: "access", Partitions: 16}, {Name: "later"}},
-	}.Stats, func() uint64 { return 15 })
+	}.Stats, func() uint64 { return 15 }, func() uint64 { return 17 })
 	if err := testutil.CollectAndCompare(c, file); err != nil {
 		t.Error(err)
 	}
@@ -40,20 +40,20 @@ func TestMetricsAreThoseThatPeopleQuery(t *testing.T) {
 
 // TestZerosAreShown, so that an alert on its rate has something to begin with.
 func TestZerosAreShown(t *testing.T) {
-	c := ingestprom.New(feedOf{}.Stats, func() uint64 { return 0 })
+	c := ingestprom.New(feedOf{}.Stats, func() uint64 { return 0 }, func() uint64 { return 0 })
 	want := "# HELP floodgate_ingest_lines_total Lines read.\n# TYPE floodgate_ingest_lines_total counter\nfloodgate_ingest_lines_total 0\n"
 	if err := testutil.CollectAndCompare(c, strings.NewReader(want), "floodgate_ingest_lines_total"); err != nil {
 		t.Error(err)
 	}
-	if n := testutil.CollectAndCount(c); n != 9+9+5 {
-		t.Errorf("got %d series, want one for each of 9 numbers, 9 reasons of lines and 5 of records, and none by source", n)
+	if n := testutil.CollectAndCount(c); n != 10+9+5 {
+		t.Errorf("got %d series, want one for each of 10 numbers, 9 reasons of lines and 5 of records, and none by source", n)
 	}
 }
 
 // TestASourceThatEndedIsShownNoMore: a file that was rotated away has no position that people could still wait for.
 func TestASourceThatEndedIsShownNoMore(t *testing.T) {
 	f := feedOf{Sources: []feed.SourceStats{{Name: "file:a", Acked: 1}, {Name: "file:b", Acked: 2}}}
-	c := ingestprom.New(func() feed.Stats { return feed.Stats(f) }, func() uint64 { return 0 })
+	c := ingestprom.New(func() feed.Stats { return feed.Stats(f) }, func() uint64 { return 0 }, func() uint64 { return 0 })
 	before := testutil.CollectAndCount(c, "floodgate_ingest_position", "floodgate_ingest_lag")
 	f.Sources = f.Sources[1:]
 	after := testutil.CollectAndCount(c, "floodgate_ingest_position", "floodgate_ingest_lag")
@@ -65,7 +65,7 @@ func TestASourceThatEndedIsShownNoMore(t *testing.T) {
 // TestLostLogsAreThoseOfNow, at each scrape.
 func TestLostLogsAreThoseOfNow(t *testing.T) {
 	var lost uint64
-	c := ingestprom.New(feedOf{}.Stats, func() uint64 { return lost })
+	c := ingestprom.New(feedOf{}.Stats, func() uint64 { return lost }, func() uint64 { return 0 })
 	for lost = range uint64(3) {
 		want := fmt.Sprintf("# HELP floodgate_ingest_lost_logs_total Logs of which lines may be missing: gone, truncated without a copy, or unreadable.\n"+
 			"# TYPE floodgate_ingest_lost_logs_total counter\nfloodgate_ingest_lost_logs_total %d\n", lost)
@@ -81,7 +81,7 @@ func TestAlertsNameMetricsThatAreThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := ingestprom.New(feedOf{Sources: []feed.SourceStats{{Name: "a"}}, Topics: []feed.TopicStats{{Name: "b"}}}.Stats, func() uint64 { return 0 })
+	c := ingestprom.New(feedOf{Sources: []feed.SourceStats{{Name: "a"}}, Topics: []feed.TopicStats{{Name: "b"}}}.Stats, func() uint64 { return 0 }, func() uint64 { return 0 })
 	used := regexp.MustCompile(`floodgate_ingest_\w+`).FindAllString(string(rules), -1)
 	if len(used) < 2 {
 		t.Fatalf("got %v, want the metrics of two alerts or more", used)
@@ -96,7 +96,7 @@ func TestAlertsNameMetricsThatAreThere(t *testing.T) {
 // TestEachReasonForWhichALineIsRejectedIsKnown: none of them adds a series when it comes for the first time.
 func TestEachReasonForWhichALineIsRejectedIsKnown(t *testing.T) {
 	f := feedOf{Rejected: make(map[string]uint64)}
-	c := ingestprom.New(func() feed.Stats { return feed.Stats(f) }, func() uint64 { return 0 })
+	c := ingestprom.New(func() feed.Stats { return feed.Stats(f) }, func() uint64 { return 0 }, func() uint64 { return 0 })
 	before := testutil.CollectAndCount(c)
 	for r := range ingest.Reasons {
 		if r.Rejected() {

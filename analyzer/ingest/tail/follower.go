@@ -54,6 +54,7 @@ type Follower struct {
 	Once      bool               // stop at the end of the log
 	KeepOpen  time.Duration      // how long a renamed log is watched after its last line; 0 is DefaultKeepOpen
 	Lost      func(offset int64) // called for a log of which lines may be missing; may be nil
+	Undecided func()             // called for a log that does not count, because it has no more than what another one begins with; may be nil
 	wake      <-chan struct{}    // closed, or receives, when a file may have changed; nil for none
 	renamed   atomic.Bool        // the names in the directory have changed
 	disk      disk               // nil is that of the operating system

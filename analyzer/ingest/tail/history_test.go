@@ -57,6 +57,7 @@ type history struct {
 	deleted   []*modelFile
 	logs      map[string]writtenTo // by line
 	reports   int
+	undecided int
 	inside    bool         // the follower is at work
 	meanwhile int          // how much may still happen before this ends
 	deadly    bool         // it may be killed at each step
@@ -193,7 +194,7 @@ func (h *history) start() {
 	}
 	h.follower = &Follower{
 		Path: logPath, Positions: p, Now: func() time.Time { return h.clock }, Logger: logs, disk: h.disk,
-		KeepOpen: time.Minute, Lost: func(int64) { h.reports++ }, size: 16 << 10,
+		KeepOpen: time.Minute, Lost: func(int64) { h.reports++ }, Undecided: func() { h.undecided++ }, size: 16 << 10,
 		Open: func(id schemas.ProducerID, _ string, at int64) Sink {
 			return &modelSink{h: h, id: id, acked: at, read: at}
 		},

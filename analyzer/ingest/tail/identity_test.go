@@ -219,6 +219,44 @@ func TestAFinishedLogIsMetBeforeKafkaHasIt(t *testing.T) {
 	p.once(0)
 }
 
+// TestALogWithOnlyAHeader that is rotated does not count, and it is said how many such logs there were.
+func TestALogWithOnlyAHeader(t *testing.T) {
+	p := newPlan(t)
+	p.write(p.server, 20)
+	p.rename(logPath + ".2").Close()
+	p.pass(time.Second)
+	p.rename(logPath + ".1").Close()
+	p.write(p.server, 5)
+	p.once(0)
+	if p.undecided != 1 {
+		t.Errorf("got %d undecided logs, want 1", p.undecided)
+	}
+}
+
+// TestTheLogWithMostInCommon continues in a file, though a newer one begins in the same way: a log is rotated and restored to an earlier state,
+// and both logs are written on. After a restart the rotated one is as short as the restored one was, and no copy of it.
+func TestTheLogWithMostInCommon(t *testing.T) {
+	p := newPlan(t)
+	for len(p.server.f.data) < 6000 {
+		p.write(p.server, 1)
+	}
+	text := p.server.f.data
+	begin := text[:4096+bytes.IndexByte(text[4096:], '\n')+1]
+	old := p.rename(logPath + ".1")
+	p.server.f.data = bytes.Clone(begin)
+	p.pass(time.Second)
+	p.write(p.server, 100)
+	p.down()
+	p.lines(old, 2)
+	if n := len(old.f.data); n >= 8192 {
+		t.Fatalf("the rotated log has %d bytes: want less than the next mark", n)
+	}
+	p.start()
+	p.write(old, 2)
+	old.Close()
+	p.once(0)
+}
+
 // TestNamesOfRotatedLogs: what was renamed, copied, linked or compressed while ingest was down is found.
 func TestNamesOfRotatedLogs(t *testing.T) {
 	for name, rotate := range map[string]func(p plan){

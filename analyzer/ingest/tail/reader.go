@@ -188,7 +188,7 @@ func (r *reader) intact() (bool, error) {
 		return true, err
 	}
 	agreed, err := has.agreement(places)
-	r.found = r.found && err != nil
+	r.found = r.found && (err != nil || agreed < 0)
 	return agreed >= 0, err
 }
 
@@ -374,7 +374,10 @@ func (r *reader) last(ctx context.Context) error {
 	}
 	if r.log == nil && (n == 0 || r.held(n)) {
 		if n > 0 {
-			r.f.Logger.Info("log ended with no more than what another log begins with: it does not count", "path", r.name, "bytes", n)
+			r.f.Logger.Warn("log ended with no more than what another log begins with: it does not count, as it is a header or a copy", "path", r.name, "bytes", n)
+			if r.f.Undecided != nil {
+				r.f.Undecided()
+			}
 		}
 		r.f.settled[r.name] = onlyFile(r.id)
 		return nil

@@ -1,7 +1,6 @@
 package tail
 
 import (
-	"bytes"
 	"cmp"
 	"os"
 	"slices"
@@ -253,20 +252,12 @@ func (s *scan) continues(c *candidate, l *logFile) (decided bool, err error) {
 // part decides about a file that agrees with a log without a file and ends before the place up to which its lines may be in Kafka.
 // r is its reader, or nil. The file may be another log that has the same header.
 func (s *scan) part(c *candidate, l *logFile, r *reader, agreed int64) (decided bool) {
-	sure := agreed >= l.Own
-	switch {
-	case c.current && sure:
+	if agreed < l.Own {
+		return false
+	}
+	if c.current {
 		s.wentBack(c, l)
 		return true
-	case c.current:
-		return false
-	case r != nil && r.offset <= window && c.size <= r.offset: // all that was read is known
-		b := make([]byte, c.size)
-		n, _ := c.file.ReadAt(b, 0) // a short read differs
-		sure = sure || bytes.Equal(b[:n], r.before[:c.size]) && !s.common(c, l, agreed)
-	}
-	if !sure {
-		return false
 	}
 	if longest := s.parts[l]; r == nil && c.size > l.Acked.End && (longest == nil || c.size > longest.size) {
 		s.parts[l] = c
@@ -275,16 +266,6 @@ func (s *scan) part(c *candidate, l *logFile, r *reader, agreed int64) (decided 
 	s.copied[l] = true
 	s.copy(c, l)
 	return true
-}
-
-// common reports whether a file has as much in common with another log as with l: that may be the header of all logs.
-func (s *scan) common(c *candidate, l *logFile, agreed int64) bool {
-	return slices.ContainsFunc(s.known, func(other *logFile) bool {
-		var places []place
-		s.f.Positions.change(func() { places = other.places() })
-		n, err := c.agreement(places)
-		return other != l && err == nil && n >= agreed
-	})
 }
 
 // copy takes note that a file is a copy of a log, as far as it goes.
@@ -376,7 +357,7 @@ func (s *scan) move(r *reader, c *candidate) error {
 
 // replace lets a reader go on in a file with the same content. Lines that still come to its file count as those of a log of its own.
 func (s *scan) replace(r *reader, c *candidate) error {
-	old := &reader{f: s.f, file: r.file, id: r.id, name: r.name, packed: r.packed, rotated: true, since: s.now, twin: r}
+	old := &reader{f: s.f, file: r.file, id: r.id, name: r.name, packed: r.packed, rotated: true, since: s.now, twin: r, found: true}
 	has, err := r.content()
 	if err == nil {
 		err = old.fork(r.log, has.size)

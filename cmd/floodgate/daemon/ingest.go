@@ -164,6 +164,7 @@ type intake struct {
 	positions *tail.Positions // nil without files
 	advised   sync.Once
 	lostLogs  atomic.Uint64 // logs of which lines may be missing
+	undecided atomic.Uint64 // logs that do not count, because they have no more than what another one begins with
 }
 
 // run waits for Kafka, then reads and sends until ctx ends.
@@ -189,7 +190,7 @@ func (in *intake) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	in.http.Report(func(time.Time) string { return in.feed.Waits() }, ingestprom.New(in.feed.Stats, in.lostLogs.Load))
+	in.http.Report(func(time.Time) string { return in.feed.Waits() }, ingestprom.New(in.feed.Stats, in.lostLogs.Load, in.undecided.Load))
 	began := time.Now()
 	err = in.feed.Run(ctx, in.read)
 	in.advise(behind.Advice())
@@ -262,7 +263,7 @@ func (in *intake) read(ctx context.Context) error {
 		follower := &tail.Follower{
 			Path: path, Positions: in.positions, Now: time.Now, Logger: in.logger, Once: in.config.once, KeepOpen: in.config.keepOpen,
 			Open: func(id schemas.ProducerID, name string, at int64) tail.Sink { return in.feed.Source(id, name, at) },
-			Lost: func(int64) { in.lostLogs.Add(1) },
+			Lost: func(int64) { in.lostLogs.Add(1) }, Undecided: func() { in.undecided.Add(1) },
 		}
 		reading.Go(func() error { return follower.Run(ctx) })
 	}
