@@ -234,27 +234,28 @@ func TestALogWithOnlyAHeader(t *testing.T) {
 }
 
 // TestTheLogWithMostInCommon continues in a file, though a newer one begins in the same way: a log is rotated and restored to an earlier state,
-// and both logs are written on. After a restart the rotated one is as short as the restored one was, and no copy of it.
+// and both logs are written on. While ingest is down the restored one is moved away, which is reported. The rotated one is no copy of it.
 func TestTheLogWithMostInCommon(t *testing.T) {
 	p := newPlan(t)
 	for len(p.server.f.data) < 6000 {
 		p.write(p.server, 1)
 	}
 	text := p.server.f.data
-	begin := text[:4096+bytes.IndexByte(text[4096:], '\n')+1]
+	begin := text[:enough+bytes.IndexByte(text[enough:], '\n')+1]
 	old := p.rename(logPath + ".1")
 	p.server.f.data = bytes.Clone(begin)
 	p.pass(time.Second)
 	p.write(p.server, 100)
 	p.down()
 	p.lines(old, 2)
-	if n := len(old.f.data); n >= 8192 {
+	if n := len(old.f.data); n >= 2*enough {
 		t.Fatalf("the rotated log has %d bytes: want less than the next mark", n)
 	}
+	p.rename("/elsewhere/access.log").Close()
 	p.start()
-	p.write(old, 2)
+	p.write(p.server, 1)
 	old.Close()
-	p.once(0)
+	p.once(1)
 }
 
 // TestNamesOfRotatedLogs: what was renamed, copied, linked or compressed while ingest was down is found.
