@@ -66,8 +66,9 @@
 // deletions, remounts, stops and kills, each step of which may come between any two steps of a follower. It does not show bzip2, xz and zstd,
 // symbolic links, several directories below, or full disks.
 //
-// Lost without a report are also lines that come to a renamed log after it is given up, if it is compressed before the next scan, and a log
-// whose new name was looked at just before it got it, twice, if the set of names stays the same and no file events come.
+// Lost without a report are also lines that come to a renamed log after it is given up, if it is compressed or deleted before the next scan,
+// or was deleted already. If more than 32 renamed logs are watched, the oldest are given up a second after their last lines. Lost is also a log
+// that gets its new name just after that name was looked at, twice, if the set of names stays the same and no file events come.
 //
 // A report may be wrong: nothing is missing if a log was truncated, or deleted, after its last line was read; if the copy of a truncated log
 // ends before the place of reading and has less than the first 4 KiB of the first log of all, or no more than the header; or if a renamed

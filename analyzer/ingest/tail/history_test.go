@@ -65,10 +65,11 @@ type history struct {
 	log       bytes.Buffer // what happened, if a failure is looked into
 }
 
-// writtenTo is a log as its server knows it: a file until it is truncated.
+// writtenTo says where and when a line was written: to a file, until it is truncated.
 type writtenTo struct {
 	f   *modelFile
 	cut int
+	at  time.Time
 }
 
 // modelSink acknowledges what it got at random.
@@ -226,9 +227,10 @@ func (h *history) lines(to *handle, n int) {
 		h.note("line %.7s of %d bytes to file %d at %d", line, len(line)+1, to.f.number, len(to.f.data))
 		h.written = append(h.written, line)
 		to.write([]byte(line + "\n"))
-		h.logs[line] = writtenTo{to.f, to.f.cut}
-		if to.f.gone() {
+		h.logs[line] = writtenTo{to.f, to.f.cut, h.clock}
+		if to.f.gone() { // a deleted log that the follower has given up, or never had
 			h.excuse(to.f.data)
+			h.excuseLate(to.f)
 		}
 	}
 }
@@ -336,14 +338,19 @@ func (h *history) live(n int) {
 
 // judge compares what was counted with what was written. There is at least one report for each log of which a line is missing.
 func (h *history) judge() (missing int) {
-	lost := make(map[writtenTo]bool)
+	type log struct {
+		f   *modelFile
+		cut int
+	}
+	lost := make(map[log]bool)
 	for _, line := range h.written {
 		switch n := h.counted[line]; {
 		case n > 1 && !h.t.Failed():
 			h.t.Errorf("seed %d, %+v: line %.7s counts %d times", h.seed, h.kind, line, n)
 		case n == 0 && !h.excused[line]:
 			missing++
-			lost[h.logs[line]] = true
+			to := h.logs[line]
+			lost[log{to.f, to.cut}] = true
 			if (len(lost) > h.reports || !h.loses) && !h.t.Failed() {
 				h.t.Errorf("seed %d, %+v: line %.7s is missing, the log %d of those that miss some, and %d reports", h.seed, h.kind, line, len(lost), h.reports)
 			}

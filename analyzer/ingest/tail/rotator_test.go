@@ -101,7 +101,7 @@ func (h *history) delete() {
 	}
 	slices.Sort(names)
 	name := names[h.rnd.IntN(len(names))]
-	h.note("delete %s", name)
+	h.note("delete %s, file %d", name, h.disk.names[name].number)
 	f := h.disk.names[name]
 	if name == logPath {
 		text := f.data
@@ -109,9 +109,31 @@ func (h *history) delete() {
 		h.excuse(text)
 		return
 	}
+	h.excuseLate(f)
 	h.disk.remove(name)
 	h.deleted = append(h.deleted, f)
 	h.excuseDeleted()
+}
+
+// excuseLate excuses lines at the end of a log that was read to its end and given up, if they are younger than the last scan may be.
+func (h *history) excuseLate(f *modelFile) {
+	if h.follower == nil || f.opened > f.writers {
+		return
+	}
+	var late []string
+	for line := range strings.Lines(string(f.text())) {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case line[0] == '#':
+		case h.counted[line] == 0 && h.clock.Sub(h.logs[line].at) < scanEvery:
+			late = append(late, line)
+		case h.counted[line] == 0 || late != nil:
+			return
+		}
+	}
+	for _, line := range late {
+		h.excused[line] = true
+	}
 }
 
 // excuseDeleted excuses the lines of the files that nobody can read any more.
