@@ -94,26 +94,21 @@ func (s *scan) candidates(all bool) {
 	for _, r := range s.f.readers {
 		r.named = false
 	}
-	at := s.candidate(s.f.Path, true) // first: what was renamed before has another name in the directory
+	s.at = s.candidate(s.f.Path, true) // first: what was renamed before has another name in the directory
 	paths := s.f.rotatedPaths()
 	for _, path := range paths {
 		if c := s.candidate(path, all); c != nil {
 			s.found = append(s.found, c)
 		}
 	}
-	s.f.confirm = s.f.renamed.Load() || !slices.Equal(paths, s.f.rotatedPaths()) // a log that was renamed meanwhile may have been missed
+	s.moving = s.f.renamed.Load() || !slices.Equal(paths, s.f.rotatedPaths()) // a log that was renamed meanwhile may have been missed
+	s.f.confirm = s.moving
 	slices.SortStableFunc(s.found, func(a, b *candidate) int { return a.info.ModTime().Compare(b.info.ModTime()) })
-	if at != nil {
-		at.current = true
-		s.found = append(s.found, at)
+	if s.at != nil {
+		s.at.current = true
+		s.found = append(s.found, s.at)
 	}
-	seen := make(map[string]os.FileInfo)
-	for path, info := range s.f.settled {
-		if s.met[path] {
-			seen[path] = info
-		}
-	}
-	s.f.settled = seen
+	s.f.settled = s.settled
 }
 
 // candidate opens a file, unless a reader has it already, or another candidate, or it needs no look.
@@ -123,7 +118,6 @@ func (s *scan) candidate(path string, all bool) *candidate {
 	if err != nil || !info.Mode().IsRegular() {
 		return nil
 	}
-	s.met[path] = true
 	for _, r := range f.readers {
 		if r.file != nil && f.disk.same(onlyFile(r.id), info) {
 			r.named = true
@@ -131,13 +125,15 @@ func (s *scan) candidate(path string, all bool) *candidate {
 			return nil
 		}
 	}
-	for _, c := range s.found {
-		if f.disk.same(onlyFile(c.info), info) {
+	for _, c := range append(s.found, s.at) {
+		if c != nil && f.disk.same(onlyFile(c.info), info) {
 			return nil
 		}
 	}
-	old, known := f.settled[path]
-	known = known && f.disk.same(old, info) && old.Size() == info.Size() && old.ModTime().Equal(info.ModTime())
+	known := f.settled.has(f.disk, info)
+	if known {
+		s.settled.add(info)
+	}
 	packed, readable := packing(path)
 	if path == f.Path {
 		packed, known = false, false
@@ -190,6 +186,22 @@ func (s *scan) unopened(c *candidate, info os.FileInfo, err error) {
 	case !c.known:
 		s.f.Logger.Error("cannot read a rotated log: lines in it may be missing", "path", c.path, "error", err)
 		s.f.report(0)
-		s.f.settled[c.path] = info
+		s.settled.add(info)
 	}
+}
+
+// unchanging are files that need no look unless they change, under whatever names: by their sizes and last changes.
+type unchanging map[version][]os.FileInfo
+
+type version struct{ size, modified int64 }
+
+func versionOf(info os.FileInfo) version { return version{info.Size(), info.ModTime().UnixNano()} }
+
+func (u unchanging) add(info os.FileInfo) {
+	v := versionOf(info)
+	u[v] = append(u[v], info)
+}
+
+func (u unchanging) has(d disk, info os.FileInfo) bool {
+	return slices.ContainsFunc(u[versionOf(info)], func(old os.FileInfo) bool { return d.same(old, info) })
 }

@@ -62,7 +62,7 @@ type Follower struct {
 
 	buf      []byte                 // window bytes, and the room for what is read
 	readers  []*reader              // of the logs that may get lines, the oldest first
-	settled  map[string]os.FileInfo // by path: files that need no look unless they change
+	settled  unchanging             // at the last look
 	missing  map[*logFile]time.Time // since when a log that is not read to its end has no file
 	partials map[string]partial     // by path
 	newest   time.Time              // by the file system's clock: the last change to a log at the path, when it was last seen there
@@ -144,7 +144,7 @@ func (f *Follower) run(ctx context.Context) error {
 func (f *Follower) start() {
 	f.disk = onDisk(f.disk)
 	f.buf = make([]byte, window+cmp.Or(f.size, bufferSize))
-	f.settled, f.missing = make(map[string]os.FileInfo), make(map[*logFile]time.Time)
+	f.settled, f.missing = make(unchanging), make(map[*logFile]time.Time)
 	f.partials = make(map[string]partial)
 	for _, l := range f.Positions.of(f.Path) {
 		f.newest = later(f.newest, l.Modified)

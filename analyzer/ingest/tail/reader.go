@@ -379,7 +379,7 @@ func (r *reader) last(ctx context.Context) error {
 				r.f.Undecided()
 			}
 		}
-		r.f.settled[r.name] = onlyFile(r.id)
+		r.f.settled.add(onlyFile(r.id))
 		return nil
 	}
 	r.skipping = false

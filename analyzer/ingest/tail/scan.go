@@ -9,16 +9,18 @@ import (
 
 // scan is one look at the files of a path: it says which log each of them is.
 type scan struct {
-	f      *Follower
-	now    time.Time
-	known  []*logFile              // the newest first
-	found  []*candidate            // the one at the path last
-	met    map[string]bool         // the paths of all files
-	since  time.Time               // compressed files that were last changed earlier are of no interest
-	claims map[*logFile]*candidate // what continues a log that has no file
-	parts  map[*logFile]*candidate // a copy of such a log that ends before the place up to which its lines may be in Kafka
-	copied map[*logFile]bool       // a copy of such a log is there, and it ends before the place up to which the log was read
-	opened bool                    // there are new readers
+	f       *Follower
+	now     time.Time
+	known   []*logFile              // the newest first
+	found   []*candidate            // the one at the path last
+	at      *candidate              // the one at the path, or nil
+	moving  bool                    // names changed during the look: files may have been missed
+	settled unchanging              // those of before that are still there
+	since   time.Time               // compressed files that were last changed earlier are of no interest
+	claims  map[*logFile]*candidate // what continues a log that has no file
+	parts   map[*logFile]*candidate // a copy of such a log that ends before the place up to which its lines may be in Kafka
+	copied  map[*logFile]bool       // a copy of such a log is there, and it ends before the place up to which the log was read
+	opened  bool                    // there are new readers
 }
 
 // search looks whether there is another file at the path, and looks at all files if so, or now and then. It reports whether there are new
@@ -79,7 +81,7 @@ func (f *Follower) readerOf(l *logFile) *reader {
 // scan looks at all files. there says whether there is one at the path.
 func (f *Follower) scan(now time.Time, there bool) (opened bool, err error) {
 	s := &scan{
-		f: f, now: now, known: f.Positions.of(f.Path), met: make(map[string]bool), since: f.newest,
+		f: f, now: now, known: f.Positions.of(f.Path), settled: make(unchanging), since: f.newest,
 		claims: make(map[*logFile]*candidate), parts: make(map[*logFile]*candidate), copied: make(map[*logFile]bool),
 	}
 	slices.Reverse(s.known)
@@ -136,7 +138,7 @@ func (s *scan) begin() {
 // settle takes note that a file needs no look unless it changes.
 func (s *scan) settle(c *candidate) {
 	if !c.current {
-		s.f.settled[c.path] = onlyFile(c.info)
+		s.settled.add(onlyFile(c.info))
 	}
 }
 
@@ -195,6 +197,12 @@ func (s *scan) claim(c *candidate) {
 // is at the path and the other one was renamed. Otherwise it is a copy. If the other one has no name any more, the copy takes its place:
 // it may be the same log, under another device number.
 func (s *scan) beside(c *candidate, r *reader, agreed int64) (decided bool, err error) {
+	if intact, err := r.intact(); err != nil {
+		return false, err
+	} else if !intact { // it has been truncated: the next turn finds that, and looks for a copy
+		s.f.waiting = true
+		return true, nil
+	}
 	before, err := r.file.Stat()
 	if err != nil {
 		return false, err
@@ -385,7 +393,7 @@ func (s *scan) giveUp(there bool) {
 		case r.file != nil || r.ending:
 		case s.copied[r.log]:
 			r.ending = true
-		case there && s.now.Sub(r.lost) >= lostAfter, f.Once:
+		case there && !s.moving && s.now.Sub(r.lost) >= lostAfter, f.Once:
 			f.Logger.Error("a log was truncated or deleted, and no copy of it is found: lines that it got since may be missing", "path", r.name, "position", r.offset)
 			f.report(r.offset)
 			r.ending = true
@@ -398,7 +406,7 @@ func (s *scan) giveUp(there bool) {
 		}
 		since, noted := f.missing[l]
 		switch {
-		case noted && there && s.now.Sub(since) >= lostAfter, f.Once:
+		case noted && there && !s.moving && s.now.Sub(since) >= lostAfter, f.Once:
 			f.Logger.Error("a log is gone that was not read to its end", "path", string(l.Name), "position", l.Acked.End)
 			f.report(l.Acked.End)
 			f.Positions.change(func() { l.Finished = true })
