@@ -141,8 +141,11 @@ func (r *reader) changed(at time.Time) {
 
 // followTwin passes over what the twin has, too. It reports whether there is nothing else.
 func (r *reader) followTwin(size int64) (equal bool, err error) {
-	if r.twin == nil || r.twin.file == nil {
+	if r.twin == nil {
 		return false, nil
+	}
+	if r.twin.file == nil {
+		return false, r.leaveTwin(size)
 	}
 	if intact, err := r.intact(); err != nil || !intact {
 		return false, err
@@ -163,6 +166,25 @@ func (r *reader) followTwin(size int64) (equal bool, err error) {
 		return true, r.seek(end)
 	}
 	return size >= r.offset, nil
+}
+
+// leaveTwin passes over what a twin that has no file any more had read.
+func (r *reader) leaveTwin(size int64) error {
+	log := r.twin.log
+	r.twin = nil
+	if log == nil {
+		return nil
+	}
+	var places []place
+	var end int64
+	r.f.Positions.change(func() { places, end = log.places(), log.Read.End })
+	if end <= r.offset {
+		return nil
+	}
+	if agreed, err := (content{r.file, size}).agreement(places); err != nil || agreed < end {
+		return err
+	}
+	return r.seek(end)
 }
 
 // intact reports whether the file still has what was read from it: up to window bytes before the place of reading. Where reading begins in a
