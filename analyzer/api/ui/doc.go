@@ -3,8 +3,9 @@
 //	GET /ui/            index.html, style sheets, ES modules: these files, the same for everybody. No token is needed
 //	GET /ui/js/api.js   asks /v1/… of the same listener, with the token of the person in the header Authorization
 //
-// There is no build step: the files in assets are what a browser gets, but for the comments of modules. The only code of others is uPlot, which draws the charts; its
-// licence and checksums stand beside it, and uplot.sh fetches it anew. Handler compresses all files once, when it is made.
+// There is no build step: Handler makes the modules in assets small (tdewolff/minify) and compresses all files once, when it is made. The
+// only code of others that a browser gets is uPlot, which draws the charts; its licence and checksums stand beside it, and uplot.sh
+// fetches it anew.
 //
 // # Addresses that can be sent
 //

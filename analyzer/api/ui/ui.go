@@ -13,6 +13,9 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"github.com/tdewolff/minify/v2"
+	"github.com/tdewolff/minify/v2/js"
 )
 
 //go:generate sh uplot.sh
@@ -57,6 +60,8 @@ func Handler() http.Handler {
 func read(root fs.FS) (map[string]*file, error) {
 	files := make(map[string]*file)
 	var modules []string
+	small := minify.New()
+	small.AddFunc("text/javascript", js.Minify)
 	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -71,7 +76,10 @@ func read(root fs.FS) (map[string]*file, error) {
 		}
 		if strings.HasPrefix(name, "js/") {
 			modules = append(modules, name)
-			text = withoutComments(text)
+			// Readers of the source need comments and long names, browsers do not.
+			if text, err = small.Bytes(kind, text); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
 		}
 		files[name], err = pack(kind, text)
 		return err
@@ -86,18 +94,6 @@ func read(root fs.FS) (map[string]*file, error) {
 	files[""], err = pack(index.kind, bytes.Replace(index.plain, []byte(preloads), links(modules), 1))
 	delete(files, "index.html")
 	return files, err
-}
-
-// withoutComments returns a module without its lines that are only a comment: readers of the source need them, browsers do not. They
-// are a sixth of all bytes.
-func withoutComments(text []byte) []byte {
-	var out bytes.Buffer
-	for line := range bytes.Lines(text) {
-		if trimmed := bytes.TrimSpace(line); len(trimmed) > 0 && !bytes.HasPrefix(trimmed, []byte("//")) {
-			out.Write(line)
-		}
-	}
-	return out.Bytes()
 }
 
 // kindOf returns the type of a file that browsers get; "" for others.
