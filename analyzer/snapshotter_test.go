@@ -158,7 +158,8 @@ func TestStoreSnapshotAndLogReachOneDigest(t *testing.T) {
 					w.start()
 				}
 			}
-			time.Sleep(time.Second)
+			v.send(w) // after the last snapshot began
+			time.Sleep(100 * time.Millisecond)
 			w.end()
 			want := w.checkpoint()
 			if n := w.log.ends(t); n < 5 {

@@ -156,9 +156,8 @@ func (f *fanOut) settled(rec *record.Recorder) {
 	}
 }
 
-// TestALinkHasFewConnections: a link has four connections to each broker, also while it starts, while all its partitions have something to
-// read, and while it sends to all of them. Under load there may be one or two more: kafka-go hands an answer to its caller before it puts
-// the connection back, so the next request may come too early for it.
+// TestALinkHasFewConnections: a link has up to four connections to each broker, also while it starts, while all its partitions have
+// something to read, and while it sends to all of them.
 func TestALinkHasFewConnections(t *testing.T) {
 	for _, c := range []struct{ brokers, partitions int }{{1, 4}, {1, 64}, {3, 64}} {
 		t.Run(fmt.Sprintf("%d brokers, %d partitions", c.brokers, c.partitions), func(t *testing.T) {
@@ -184,8 +183,8 @@ func TestALinkHasFewConnections(t *testing.T) {
 				t.Errorf("got connections to %v, want %d brokers", f.connections.most, c.brokers)
 			}
 			for broker, n := range f.connections.most {
-				if n > 4+2 {
-					t.Errorf("got %d connections to %s, want 4, or rarely one or two more", n, broker)
+				if n > 4 {
+					t.Errorf("got %d connections to %s, want up to 4", n, broker)
 				}
 			}
 		})

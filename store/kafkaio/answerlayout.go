@@ -15,7 +15,6 @@ import (
 	"github.com/segmentio/kafka-go/protocol/heartbeat"
 	"github.com/segmentio/kafka-go/protocol/joingroup"
 	"github.com/segmentio/kafka-go/protocol/leavegroup"
-	"github.com/segmentio/kafka-go/protocol/listoffsets"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 	"github.com/segmentio/kafka-go/protocol/offsetcommit"
 	"github.com/segmentio/kafka-go/protocol/offsetfetch"
@@ -37,7 +36,7 @@ var answerLayouts = sync.OnceValue(func() map[layoutKey]layout { //nolint:gochec
 	all := make(map[layoutKey]layout)
 	for _, answer := range []protocol.Message{
 		new(apiversions.Response), new(createtopics.Response), new(describeconfigs.Response), new(findcoordinator.Response),
-		new(heartbeat.Response), new(joingroup.Response), new(leavegroup.Response), new(listoffsets.Response), new(metadata.Response),
+		new(heartbeat.Response), new(joingroup.Response), new(leavegroup.Response), new(metadata.Response),
 		new(offsetcommit.Response), new(offsetfetch.Response), new(saslauthenticate.Response), new(saslhandshake.Response), new(syncgroup.Response),
 	} {
 		t := reflect.TypeOf(answer).Elem()

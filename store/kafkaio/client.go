@@ -72,6 +72,7 @@ type Client struct {
 	lanes    map[int32]*lane               // guarded by mu: by broker
 	era      uint64                        // guarded by mu: how often the pool was dropped
 	wg       sync.WaitGroup                // calls in flight, and the flights that they are in
+	closing  chan struct{}                 // closed by Close
 }
 
 // New returns a client. It does no I/O and starts no goroutine: the first call connects.
@@ -103,13 +104,17 @@ func New(c Config) *Client {
 		unpacker:  newUnpacker(c.MaxDecompressed),
 		calls:     make(map[uint64]context.CancelFunc),
 		lanes:     make(map[int32]*lane),
+		closing:   make(chan struct{}),
 	}
 }
 
 // Close aborts the calls in flight, waits for them, and closes all connections. Calls after it return ErrClosed.
 func (c *Client) Close() {
 	c.mu.Lock()
-	c.closed = true
+	if !c.closed {
+		c.closed = true
+		close(c.closing)
+	}
 	for _, cancel := range c.calls {
 		cancel()
 	}

@@ -25,9 +25,12 @@ type exchange struct {
 	minVersion    int16
 	clientID      string
 	correlationID int32
-	to            *int32 // the broker; nil is the leader of the request's partition
-	version       int16  // negotiated; set before the exchange starts
-	keep          keep   // nil refuses an answer over maxResponse
+	slot          *slot                     // nil is any connection to the request's own broker
+	era           uint64                    // of the pool
+	versions      map[protocol.ApiKey]int16 // negotiated; set before the exchange starts
+	version       int16                     // of the request, as negotiated
+	keep          keep                      // nil refuses an answer over maxResponse
+	roundTrip     context.CancelFunc        // ends the pool's round trip, if there is one, while the slot holds the connection
 
 	mu       sync.Mutex
 	state    exchangeState // guarded by mu
@@ -67,12 +70,12 @@ var (
 // ApiKey says which API the request belongs to.
 func (x *exchange) ApiKey() protocol.ApiKey { return x.request.ApiKey() } //nolint:revive // the interface's name
 
-// Broker routes to the given broker, or to the leader of the request's partition.
+// Broker routes to the slot's broker, or to the request's own.
 func (x *exchange) Broker(c protocol.Cluster) (protocol.Broker, error) {
-	if x.to != nil {
-		b, ok := c.Brokers[*x.to]
+	if x.slot != nil {
+		b, ok := c.Brokers[x.slot.broker]
 		if !ok {
-			return protocol.Broker{}, fmt.Errorf("%w: broker %d has left the cluster", kafka.BrokerNotAvailable, *x.to)
+			return protocol.Broker{}, fmt.Errorf("%w: broker %d has left the cluster", kafka.BrokerNotAvailable, x.slot.broker)
 		}
 		return b, nil
 	}
@@ -85,23 +88,25 @@ func (x *exchange) Broker(c protocol.Cluster) (protocol.Broker, error) {
 
 // Required stores the negotiated version, and returns true so that kafka-go calls RawExchange.
 func (x *exchange) Required(versions map[protocol.ApiKey]int16) bool {
-	x.version = versions[x.request.ApiKey()]
+	x.versions, x.version = versions, versions[x.request.ApiKey()]
 	return true
 }
 
-// RawExchange writes the request and reads the answer. kafka-go calls it on the connection's goroutine, and closes the
-// connection if it returns an error.
+// RawExchange writes the request and reads the answer, and then those of the exchanges that come to its slot. kafka-go calls it on the
+// connection's goroutine, and closes the connection if it returns an error.
 func (x *exchange) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
-	if !x.start(rw) {
-		return nil, errAborted
-	}
-	x.err = x.do(rw)
-	broken := x.finish()
-	if x.err != nil {
-		return nil, x.err
-	}
-	if broken {
-		return nil, errAborted // the answer is good, but the connection was broken
+	for next := x; next != nil; next = next.slot.await() {
+		if !next.start(rw) {
+			return nil, errAborted
+		}
+		next.err = next.do(rw)
+		broken := next.finish()
+		if next.err != nil {
+			return nil, next.err
+		}
+		if broken {
+			return nil, errAborted // the answer is good, but the connection was broken
+		}
 	}
 	return x, nil
 }
@@ -113,17 +118,26 @@ func (x *exchange) start(rw io.ReadWriter) bool {
 		return false
 	}
 	x.state = exchangeStarted
-	x.conn, _ = rw.(deadliner)
+	if x.conn, _ = rw.(deadliner); x.conn != nil {
+		_ = x.conn.SetDeadline(time.Time{}) // of the exchange before; an error means that it is closed, as the next write says
+	}
 	return true
 }
 
-// finish publishes the result of the exchange, and reports whether a caller that gave up broke the connection.
+// finish publishes the result of the exchange, and reports whether a caller that gave up broke the connection. If not, the exchange's
+// slot holds the connection.
 func (x *exchange) finish() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.conn = nil
 	x.broken = x.broken || x.cut
+	if !x.broken && x.err == nil {
+		x.slot.hold(x)
+	}
 	close(x.finished)
+	if x.roundTrip != nil {
+		x.roundTrip()
+	}
 	return x.broken
 }
 
@@ -216,24 +230,24 @@ func readUpTo(r io.Reader, body []byte, size int64) ([]byte, error) {
 // certainly not sent, because a pooled connection was stale, it is built and sent again (kafka-go's records can be written
 // only once).
 func (c *Client) exchange(ctx context.Context, build func() protocol.Message, minVersion int16) (body []byte, version int16, sent bool, err error) {
-	x, err := c.exchangeKeeping(ctx, build, minVersion, nil, nil)
+	x, err := c.exchangeAt(ctx, nil, build, minVersion, nil)
 	if err != nil {
 		return nil, 0, x.sent, err
 	}
 	return x.body, x.version, true, nil
 }
 
-// exchangeKeeping is exchange, but it reads the beginning of an answer that is too long, and sends to a broker if that is given. The
-// exchange that it returns is finished, and never nil.
-func (c *Client) exchangeKeeping(ctx context.Context, build func() protocol.Message, minVersion int16, k keep, to *int32) (*exchange, error) {
+// exchangeAt is exchange, but it sends to the slot's broker, which the caller has to itself, and reads the beginning of an answer that is
+// too long. The exchange that it returns is finished, and never nil.
+func (c *Client) exchangeAt(ctx context.Context, s *slot, build func() protocol.Message, minVersion int16, k keep) (*exchange, error) {
 	const attempts = 3 // the refresh after the first leaves no stale connection; brokers do restart twice
 	for i := 0; ; i++ {
 		era := c.currentEra()
 		x := &exchange{
 			request: build(), minVersion: minVersion, clientID: c.config.ClientID,
-			correlationID: c.correlator.Add(1), finished: make(chan struct{}), keep: k, to: to,
+			correlationID: c.correlator.Add(1), finished: make(chan struct{}), keep: k, slot: s, era: era,
 		}
-		_, err := c.transport.RoundTrip(ctx, c.addr, x)
+		err := c.roundTrip(ctx, x)
 		if result := x.abandon(); !errors.Is(result, errAborted) {
 			err = result // the result, even if the context ended at the same instant
 		} else {
@@ -246,15 +260,31 @@ func (c *Client) exchangeKeeping(ctx context.Context, build func() protocol.Mess
 			return x, nil
 		}
 		if x.sent || !errors.Is(err, errStale) || i+1 >= attempts || ctx.Err() != nil {
-			return x, c.explain(ctx, x.request, err)
+			return x, c.explain(ctx, err)
 		}
 		c.refresh(era)
 	}
 }
 
+// roundTrip waits until x is finished, or cannot start, or ctx ends.
+func (c *Client) roundTrip(ctx context.Context, x *exchange) error {
+	if x.slot.offer(x) {
+		select {
+		case <-x.finished:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	ctx, x.roundTrip = context.WithCancel(ctx)
+	defer x.roundTrip()
+	_, err := c.transport.RoundTrip(ctx, c.addr, x)
+	return err
+}
+
 // explain finds the reason behind kafka-go's "no such topic", which it also returns when no broker could be reached, and
 // wraps errors in those of this package.
-func (c *Client) explain(ctx context.Context, request protocol.Message, err error) error {
+func (c *Client) explain(ctx context.Context, err error) error {
 	if ctxErr := ctx.Err(); ctxErr != nil && !errors.Is(err, ctxErr) {
 		return fmt.Errorf("%w: %w", ctxErr, err)
 	}
@@ -263,7 +293,7 @@ func (c *Client) explain(ctx context.Context, request protocol.Message, err erro
 	}
 	// The pool answers from its cache: the error of the last discovery, if it failed.
 	if _, discovery := c.transport.RoundTrip(ctx, c.addr, &metadata.Request{TopicNames: []string{}}); discovery != nil {
-		return fmt.Errorf("find %s leader: %w", request.ApiKey(), discovery)
+		return fmt.Errorf("find the leader: %w", discovery)
 	}
 	return fmt.Errorf("%w: %w", ErrNoTopic, err)
 }

@@ -155,11 +155,12 @@ func (c *Client) fetchOnce(ctx context.Context, r FetchRequest, alone bool) (Bat
 
 // fetchAlone makes one request, and reads the beginning of an answer that is too long.
 func (c *Client) fetchAlone(ctx context.Context, l *lane, r FetchRequest, maxBytes int) (a fetched, err error) {
-	if err := l.enter(ctx); err != nil {
+	s, err := l.enter(ctx)
+	if err != nil {
 		return fetched{}, err
 	}
-	defer l.leave()
-	x, err := c.exchangeKeeping(ctx, func() protocol.Message { return r.message(maxBytes) }, 4, r.firstBatch, nil)
+	defer l.leave(s)
+	x, err := c.exchangeAt(ctx, s, func() protocol.Message { return r.message(maxBytes) }, 4, r.firstBatch)
 	if err == nil {
 		a.batch, a.set, err = parseFetch(x.body, x.version, r, x.cut)
 	}

@@ -31,15 +31,14 @@ const (
 // second one. Both end soon after, and become one.
 type fetchLane struct {
 	client *Client
-	broker int32
 	back   chan struct{} // receives when as many calls wait as the flight that gathers wants
 
 	mu        sync.Mutex   // protects what follows
 	waiting   []*fetchCall // in the order in which they are to be asked for
-	flights   int
-	short     int  // flights in the air that wait for shortWait at most
-	gathering bool // one of the flights is not in the air yet
-	wanted    int  // calls that it waits for
+	free      []*slot      // that no flight uses
+	short     int          // flights in the air that wait for shortWait at most
+	gathering bool         // one of the flights is not in the air yet
+	wanted    int          // calls that it waits for
 }
 
 type fetchCall = call[fetchQuestion, fetched]
@@ -95,22 +94,24 @@ func (l *fetchLane) board() {
 		case l.back <- struct{}{}:
 		default:
 		}
-	case !l.gathering && l.flights < maxFetches:
-		l.flights++
+	case !l.gathering && len(l.free) > 0:
+		last := len(l.free) - 1 // its connection was used last
+		s := l.free[last]
+		l.free = l.free[:last]
 		l.gathering, l.wanted = true, math.MaxInt
-		l.client.wg.Go(l.fly)
+		l.client.wg.Go(func() { l.fly(s) })
 	}
 }
 
-// fly makes one request after the other, while there are calls that wait.
-func (l *fetchLane) fly() {
+// fly makes one request after the other at a slot, while there are calls that wait.
+func (l *fetchLane) fly(s *slot) {
 	runtime.Gosched() // readers that the same event has woken come too
 	for {
-		f := l.take(time.Now())
+		f := l.take(time.Now(), s)
 		if f == nil {
 			return
 		}
-		answers, err := f.do(l)
+		answers, err := f.do(l.client)
 		if !l.land(f, answers, err) {
 			return
 		}
@@ -121,6 +122,7 @@ func (l *fetchLane) fly() {
 type fetchFlight struct {
 	*flight
 
+	slot  *slot
 	parts []fetchPart
 	wait  time.Duration
 	short bool
@@ -139,15 +141,15 @@ type partitionKey struct {
 }
 
 // take returns the next flight, or nil if no call waits. A call for a partition that is in the flight with another offset waits on.
-func (l *fetchLane) take(now time.Time) *fetchFlight {
+func (l *fetchLane) take(now time.Time, s *slot) *fetchFlight {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.gathering = false
 	if len(l.waiting) == 0 {
-		l.flights--
+		l.free = append(l.free, s)
 		return nil
 	}
-	f := &fetchFlight{flight: newFlight(0), wait: longWait, short: l.flights > 1}
+	f := &fetchFlight{flight: newFlight(0), slot: s, wait: longWait, short: len(l.free) == 0}
 	at := make(map[partitionKey]int, len(l.waiting))
 	var left []*fetchCall
 	for _, c := range l.waiting {
@@ -187,7 +189,7 @@ func (l *fetchLane) land(f *fetchFlight, answers []fetched, err error) bool {
 		l.short--
 	}
 	if l.gathering { // another flight takes those that wait
-		l.flights--
+		l.free = append(l.free, f.slot)
 		l.board()
 		l.mu.Unlock()
 		return false
@@ -253,8 +255,8 @@ func (l *fetchLane) settle(f *fetchFlight, answers []fetched, err error) (answer
 }
 
 // do makes the request, and returns an answer for each part.
-func (f *fetchFlight) do(l *fetchLane) ([]fetched, error) {
-	x, err := l.client.exchangeKeeping(f.ctx, func() protocol.Message { return f.message() }, 4, nil, &l.broker)
+func (f *fetchFlight) do(c *Client) ([]fetched, error) {
+	x, err := c.exchangeAt(f.ctx, f.slot, func() protocol.Message { return f.message() }, 4, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -168,10 +168,11 @@ func TestTake(t *testing.T) {
 		r := FetchRequest{Topic: "t", Partition: partition, Offset: offset, MaxWait: wait}
 		return &fetchCall{q: fetchQuestion{FetchRequest: r, maxBytes: 100, began: began, last: began}, done: make(chan struct{})}
 	}
-	l := &fetchLane{flights: maxFetches, short: 1, gathering: true}
+	l := &fetchLane{short: 1, gathering: true}
 	l.waiting = []*fetchCall{ask(1, 5, time.Minute), ask(0, 7, 300*time.Millisecond), ask(1, 5, time.Second), ask(1, 6, 0), ask(2, 0, time.Second)}
 	behind := l.waiting[3]
-	f := l.take(began.Add(100 * time.Millisecond))
+	s := &slot{}
+	f := l.take(began.Add(100*time.Millisecond), s)
 	var got [][3]int
 	for _, p := range f.parts {
 		got = append(got, [3]int{p.Partition, int(p.Offset), len(p.calls)})
@@ -182,16 +183,16 @@ func TestTake(t *testing.T) {
 	if !slices.Equal(l.waiting, []*fetchCall{behind}) || !f.short || f.wait != shortWait {
 		t.Errorf("got %d waiting, short %v, wait %v; want the reader of another offset to wait, and a short flight", len(l.waiting), f.short, f.wait)
 	}
-	l.flights, l.waiting = 1, []*fetchCall{ask(0, 7, 300*time.Millisecond), ask(1, 0, time.Hour)}
-	if f := l.take(began.Add(100 * time.Millisecond)); f.short || f.wait != 200*time.Millisecond {
+	l.free, l.waiting = []*slot{{}}, []*fetchCall{ask(0, 7, 300*time.Millisecond), ask(1, 0, time.Hour)}
+	if f := l.take(began.Add(100*time.Millisecond), s); f.short || f.wait != 200*time.Millisecond {
 		t.Errorf("alone: got short %v and wait %v, want the rest of the time of the most impatient, 200 ms", f.short, f.wait)
 	}
 	l.waiting = []*fetchCall{ask(1, 0, time.Hour)}
-	if f := l.take(began); f.wait != longWait {
+	if f := l.take(began, s); f.wait != longWait {
 		t.Errorf("got wait %v, want %v: others may come", f.wait, longWait)
 	}
-	if f := l.take(began); f != nil || l.flights != 0 {
-		t.Errorf("got %+v and %d flights, want none: nobody waits", f, l.flights)
+	if f := l.take(began, s); f != nil || len(l.free) != 2 {
+		t.Errorf("got %+v and %d free slots, want none and both: nobody waits", f, len(l.free))
 	}
 }
 
@@ -354,14 +355,27 @@ func TestAPartitionsFailureIsItsOwn(t *testing.T) {
 		}
 		return resp
 	})
+	l := &c.lane(0).fetches
+	free := l.free
+	l.free = nil // no request goes out until all wait
+	results := fetchEach(t.Context(), c, 6, FetchRequest{MaxWait: time.Minute})
+	awaitCondition(t, "six that wait", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.waiting) == 6
+	})
+	l.mu.Lock()
+	l.free = free
+	l.board()
+	l.mu.Unlock()
 	want := map[int]error{1: kafka.NotLeaderForPartition, 2: ErrUnauthorized, 3: ErrCorrupt, 5: errWrongAnswer}
-	for got := range fetchEach(t.Context(), c, 6, FetchRequest{MaxWait: time.Minute}) {
+	for got := range results {
 		if !errors.Is(got.err, want[got.partition]) || got.err == nil && len(got.batch.Records) != 3 {
 			t.Errorf("partition %d: got %d records and %v, want %v", got.partition, len(got.batch.Records), got.err, want[got.partition])
 		}
 	}
-	if _, n := s.largest(); n < 2 {
-		t.Errorf("got at most %d partition in a request, want several: the test shows nothing", n)
+	if _, n := s.largest(); n != 6 {
+		t.Errorf("got at most %d partitions in a request, want 6", n)
 	}
 }
 

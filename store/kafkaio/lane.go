@@ -16,8 +16,7 @@ const maxFetches = 2
 
 // lane is how calls reach one broker.
 type lane struct {
-	broker   int32
-	short    chan struct{} // holds a value while a request that the broker answers at once is in flight
+	short    chan *slot // holds the slot for requests that the broker answers at once, while none is in flight
 	fetches  fetchLane
 	produces produceLane
 }
@@ -34,7 +33,7 @@ func (c *Client) laneTo(ctx context.Context, request routed) (*lane, error) {
 		err = errAborted
 	}
 	c.doubt(ctx, era)
-	return nil, c.explain(ctx, request, err)
+	return nil, c.explain(ctx, err)
 }
 
 // lane returns the lane to a broker.
@@ -43,25 +42,29 @@ func (c *Client) lane(broker int32) *lane {
 	defer c.mu.Unlock()
 	l := c.lanes[broker]
 	if l == nil {
-		l = &lane{broker: broker, short: make(chan struct{}, 1)}
-		l.fetches = fetchLane{client: c, broker: broker, back: make(chan struct{}, 1)}
+		l = &lane{short: make(chan *slot, 1)}
+		l.short <- newSlot(broker, c.closing)
+		l.fetches = fetchLane{client: c, back: make(chan struct{}, 1)}
+		for range maxFetches {
+			l.fetches.free = append(l.fetches.free, newSlot(broker, c.closing))
+		}
 		l.produces = produceLane{client: c, lane: l}
 		c.lanes[broker] = l
 	}
 	return l
 }
 
-// enter waits until no other request is in flight that the broker answers at once. The caller calls leave behind its own.
-func (l *lane) enter(ctx context.Context) error {
+// enter waits until no other request is in flight that the broker answers at once. The caller passes the slot to leave behind its own.
+func (l *lane) enter(ctx context.Context) (*slot, error) {
 	select {
-	case l.short <- struct{}{}:
-		return nil
+	case s := <-l.short:
+		return s, nil
 	case <-ctx.Done():
-		return fmt.Errorf("wait for another request: %w", ctx.Err())
+		return nil, fmt.Errorf("wait for another request: %w", ctx.Err())
 	}
 }
 
-func (l *lane) leave() { <-l.short }
+func (l *lane) leave(s *slot) { l.short <- s }
 
 // routed is a request that knows its broker.
 type routed interface {

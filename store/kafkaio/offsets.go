@@ -7,6 +7,7 @@ import (
 
 	kafka "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/listoffsets"
 )
 
 // Range returns the first offset that a partition holds and the one that its next message will get; they are equal in an
@@ -30,47 +31,65 @@ func (c *Client) Range(ctx context.Context, topic string, partition int) (start,
 }
 
 func (c *Client) rangeOnce(ctx context.Context, topic string, partition int) (start, end int64, err error) {
-	_, leader, err := c.partitionsOnce(ctx, topic, partition)
+	l, err := c.laneTo(ctx, (&FetchRequest{Topic: topic, Partition: partition}).message(0)) // a request for offsets is not routed
 	if err != nil {
-		return 0, 0, err // a request that kafka-go cannot route goes to any broker
+		return 0, 0, err
 	}
-	l := c.lane(int32(leader))
 	era := c.currentEra()
-	if err := l.enter(ctx); err != nil {
+	s, err := l.enter(ctx)
+	if err != nil {
 		c.doubt(ctx, era)
 		return 0, 0, err
 	}
-	defer l.leave()
-	// One after the other: kafka-go would send both at once, over two connections.
-	first, err := c.offsetOnce(ctx, topic, kafka.FirstOffsetOf(partition))
-	if err != nil {
+	defer l.leave(s)
+	// A broker refuses a request for two offsets of one partition.
+	if start, err = c.offsetOnce(ctx, s, topic, partition, kafka.FirstOffset); err != nil {
 		return 0, 0, err
 	}
-	last, err := c.offsetOnce(ctx, topic, kafka.LastOffsetOf(partition))
-	if err != nil {
+	if end, err = c.offsetOnce(ctx, s, topic, partition, kafka.LastOffset); err != nil {
 		return 0, 0, err
 	}
-	if start, end = first.FirstOffset, last.LastOffset; start < 0 || end < start {
+	if start < 0 || end < start {
 		return 0, 0, fmt.Errorf("%w: got range %d to %d", errWrongAnswer, start, end)
 	}
 	return start, end, nil
 }
 
-func (c *Client) offsetOnce(ctx context.Context, topic string, r kafka.OffsetRequest) (kafka.PartitionOffsets, error) {
-	era := c.currentEra()
-	answer, err := c.admin.ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{topic: {r}}})
+// offsetOnce returns the offset of the first message at a time, or one of the two that Kafka names by a special time.
+func (c *Client) offsetOnce(ctx context.Context, s *slot, topic string, partition int, at int64) (int64, error) {
+	x, err := c.exchangeAt(ctx, s, func() protocol.Message {
+		return &listoffsets.Request{ReplicaID: -1, Topics: []listoffsets.RequestTopic{{
+			Topic: topic, Partitions: []listoffsets.RequestPartition{{Partition: int32(partition), CurrentLeaderEpoch: -1, Timestamp: at}},
+		}}}
+	}, 1, nil)
 	if err != nil {
-		c.doubt(ctx, era)
-		return kafka.PartitionOffsets{}, err
+		return 0, err
 	}
-	if len(answer.Topics[topic]) != 1 {
-		return kafka.PartitionOffsets{}, fmt.Errorf("%w: got %d partitions, want 1", errWrongAnswer, len(answer.Topics[topic]))
+	return parseOffset(x.body, x.version, topic, partition)
+}
+
+// parseOffset reads an answer about one offset of a partition.
+func parseOffset(body []byte, version int16, topic string, partition int) (int64, error) {
+	w := wire{b: body}
+	if version >= 2 {
+		w.int32() // throttle time: the broker delays the answer itself
 	}
-	p := answer.Topics[topic][0]
-	if code, ok := errors.AsType[kafka.Error](p.Error); ok {
-		return kafka.PartitionOffsets{}, brokerError(int16(code))
+	w.one("topic")
+	gotTopic := w.string()
+	w.one("partition")
+	gotPartition, code := int(w.int32()), w.int16()
+	w.int64() // time
+	offset := w.int64()
+	if version >= 4 {
+		w.int32() // leader epoch
 	}
-	return p, nil
+	switch {
+	case w.err != nil:
+		return 0, fmt.Errorf("read offsets answer: %w", w.err)
+	case gotTopic != topic || gotPartition != partition:
+		return 0, fmt.Errorf("%w: got %s/%d", errWrongAnswer, gotTopic, gotPartition)
+	}
+	return offset, brokerError(code)
 }
 
 // Partitions returns how many partitions a topic has, or ErrNoTopic.
@@ -83,7 +102,7 @@ func (c *Client) Partitions(ctx context.Context, topic string) (n int, err error
 	defer done()
 	err = c.retry(ctx, fetchAttempts, func() error {
 		var err error
-		n, _, err = c.partitionsOnce(ctx, topic, 0)
+		n, err = c.partitionsOnce(ctx, topic, 0)
 		return err
 	})
 	if err != nil {
@@ -92,19 +111,19 @@ func (c *Client) Partitions(ctx context.Context, topic string) (n int, err error
 	return n, nil
 }
 
-// partitionsOnce counts the partitions of a topic, and returns the leader of one of them.
-func (c *Client) partitionsOnce(ctx context.Context, topic string, partition int) (n, leader int, err error) {
+// partitionsOnce counts the partitions of a topic. One of them must be there and have a leader.
+func (c *Client) partitionsOnce(ctx context.Context, topic string, partition int) (int, error) {
 	era := c.currentEra()
 	m, err := c.admin.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
 	if err != nil {
 		c.doubt(ctx, era)
-		return 0, 0, err
+		return 0, err
 	}
 	if len(m.Topics) != 1 {
-		return 0, 0, fmt.Errorf("%w: got %d topics, want 1", errWrongAnswer, len(m.Topics))
+		return 0, fmt.Errorf("%w: got %d topics, want 1", errWrongAnswer, len(m.Topics))
 	}
 	if code, ok := errors.AsType[kafka.Error](m.Topics[0].Error); ok {
-		return 0, 0, brokerError(int16(code))
+		return 0, brokerError(int16(code))
 	}
 	ps := m.Topics[0].Partitions
 	for _, p := range ps {
@@ -112,9 +131,9 @@ func (c *Client) partitionsOnce(ctx context.Context, topic string, partition int
 			continue
 		}
 		if p.Leader.Host == "" {
-			return 0, 0, protocol.NewErrNoLeader(topic, int32(partition))
+			return 0, protocol.NewErrNoLeader(topic, int32(partition))
 		}
-		return len(ps), p.Leader.ID, nil
+		return len(ps), nil
 	}
-	return 0, 0, fmt.Errorf("%w: got partition %d, want under %d", ErrNoTopic, partition, len(ps))
+	return 0, fmt.Errorf("%w: got partition %d, want under %d", ErrNoTopic, partition, len(ps))
 }

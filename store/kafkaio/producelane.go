@@ -76,12 +76,12 @@ func (l *produceLane) fly() {
 	for {
 		runtime.Gosched() // calls that the same event has caused come too
 		// It does not wait for long: each request ends when its callers give up.
-		_ = l.lane.enter(context.Background())
+		s, _ := l.lane.enter(context.Background())
 		f := l.take()
 		if f != nil {
-			f.do(l)
+			f.do(l, s)
 		}
-		l.lane.leave()
+		l.lane.leave(s)
 		if f == nil {
 			return
 		}
@@ -123,10 +123,10 @@ func (l *produceLane) take() *produceFlight {
 }
 
 // do makes the request and answers its calls.
-func (f *produceFlight) do(l *produceLane) {
+func (f *produceFlight) do(l *produceLane, s *slot) {
 	defer f.cancel()
 	// Version 3 is the first with record batches.
-	x, err := l.client.exchangeKeeping(f.ctx, func() protocol.Message { return f.message() }, 3, nil, &l.lane.broker)
+	x, err := l.client.exchangeAt(f.ctx, s, func() protocol.Message { return f.message() }, 3, nil)
 	var answers produceAnswers
 	if err == nil {
 		answers, err = parseProduces(x.body, x.version)

@@ -111,7 +111,8 @@ func TestAProducerThatGivesUpDisturbsNobody(t *testing.T) {
 		return nil, nil, false
 	})
 	l := c.lane(0)
-	if err := l.enter(t.Context()); err != nil { // both calls wait
+	s, err := l.enter(t.Context()) // both calls wait
+	if err != nil {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
@@ -133,7 +134,7 @@ func TestAProducerThatGivesUpDisturbsNobody(t *testing.T) {
 	send(t.Context(), 0, Acked, nil)
 	send(ctx, 1, Unknown, context.Canceled)
 	awaitCondition(t, "two that wait", waiting(2))
-	l.leave()
+	l.leave(s)
 	<-arrived
 	send(ctx, 2, Unsent, context.Canceled)
 	awaitCondition(t, "one that waits", waiting(1))

@@ -245,7 +245,7 @@ func (c *Client) EnsureTopics(ctx context.Context, specs ...TopicSpec) (created 
 func (c *Client) ensure(ctx context.Context, s TopicSpec) (made bool, err error) {
 	for old := false; ; old = true {
 		err := c.retry(ctx, fetchAttempts, func() error {
-			if _, _, err := c.partitionsOnce(ctx, s.Name, 0); !errors.Is(err, ErrNoTopic) {
+			if _, err := c.partitionsOnce(ctx, s.Name, 0); !errors.Is(err, ErrNoTopic) {
 				return err
 			}
 			made = true
@@ -284,7 +284,7 @@ func (c *Client) create(ctx context.Context, s TopicSpec, settings map[string]st
 func (c *Client) awaitLeaders(ctx context.Context, s TopicSpec) error {
 	for p := 0; ; {
 		era := c.currentEra()
-		n, _, err := c.partitionsOnce(ctx, s.Name, p)
+		n, err := c.partitionsOnce(ctx, s.Name, p)
 		if err == nil {
 			_, _, err = c.rangeOnce(ctx, s.Name, p)
 		}
@@ -337,7 +337,7 @@ func (c *Client) CheckTopics(ctx context.Context, specs ...TopicSpec) (all []Fin
 
 // check compares one topic.
 func (c *Client) check(ctx context.Context, s TopicSpec) ([]Finding, error) {
-	n, _, err := c.partitionsOnce(ctx, s.Name, 0)
+	n, err := c.partitionsOnce(ctx, s.Name, 0)
 	if err != nil {
 		return nil, err
 	}
