@@ -83,17 +83,3 @@ func TestRestoringIsAllBeforePublishing(t *testing.T) {
 		t.Errorf("got %v, want %v", during, want)
 	}
 }
-
-// In the program that people run there is nothing.
-func TestHereDoesNothingWithoutTheTag(t *testing.T) {
-	if Enabled {
-		t.Skip("built with the tag")
-	}
-	t.Setenv(Variable, "opened")
-	for _, p := range All() {
-		Here(p)
-	}
-	if n := testing.AllocsPerRun(100, func() { Here(Opened) }); n != 0 {
-		t.Errorf("allocations: got %v, want none", n)
-	}
-}
