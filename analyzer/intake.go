@@ -81,11 +81,11 @@ func skipText(s kafkaio.Skip) []byte {
 func (i *intake) count(r *kafkaio.Record) error {
 	i.controls.applyBefore(r.Offset)
 	refused, err := i.ledger.count(r)
-	if v := schemas.FrameVersionOf(r.Value); v > schemas.FrameVersion && v <= i.frames {
-		// Only an owner can say in heartbeats that there are such frames. Without that, one forged frame would stop all analyzers.
-		return fmt.Errorf("offset %d: frame %w: %w", r.Offset, rows.ErrNewer, refused)
-	}
 	if refused != nil {
+		if v := schemas.FrameVersionOf(r.Value); v > schemas.FrameVersion && v <= i.frames {
+			// Only an owner can say in heartbeats that there are such frames. Without that, one forged frame would stop all analyzers.
+			return fmt.Errorf("offset %d: frame %w: %w", r.Offset, rows.ErrNewer, refused)
+		}
 		i.rejects.offer(time.Now(), r.Offset, fold.Reason(refused), r.Value)
 		i.ledger.logger.Debug("refused record", "offset", r.Offset, "error", refused)
 	}

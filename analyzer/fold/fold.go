@@ -147,9 +147,12 @@ func (f *Fold) entry(e *schemas.Entry, hash uint64) {
 
 // count adds the entry to the window of one rule.
 func (f *Fold) count(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) {
-	blocked, wouldBlock := e.Blocked, r.Mode == schemas.ModeShadow && f.table.closedAt(hash, rule, e)
-	if f.rules.onTrial(rule) {
-		blocked = wouldBlock
+	blocked, wouldBlock := e.Blocked, false
+	if r.Mode == schemas.ModeShadow {
+		wouldBlock = f.table.closedAt(hash, rule, e)
+		if f.rules.onTrial(rule) {
+			blocked = wouldBlock
+		}
 	}
 	f.counters[rule].countRequests(r.Mode, uint64(e.Count), blocked, wouldBlock)
 	weight := r.Weight(e, blocked)
