@@ -31,7 +31,7 @@ type Config struct {
 	Dir            string        // has the stores of all partitions, each in a directory of its own
 	SessionTimeout time.Duration // of the group: 0 is kafkaio.DefaultSessionTimeout
 	Join           func() (Membership, error)
-	// Outage reports since when no broker answers: the method of the kafkaio.Client that the log is. nil: they always do.
+	// Outage reports since when no broker answers, as kafkaio.Client.Outage does. nil: brokers always answer.
 	Outage func(now time.Time) (kafkaio.Outage, bool)
 }
 

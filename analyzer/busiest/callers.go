@@ -80,7 +80,7 @@ func (c *Callers) sampleBlocked(e *schemas.Entry, hash uint64, now int64) {
 // Lists returns the busiest callers, admitted and blocked ones, in no particular order: their rates are as of now in Unix
 // nanoseconds, or of log time if that is later. Kinds that no rule counts are among them.
 //
-// Where no more come than budget in a second, all are counted. Otherwise rates are of a sample, and each has an error: with one of 32, about
+// If no more than budget come in a second, all are counted. Otherwise rates are of a sample, and each has an error: with one of 32, about
 // ±√(64 r / 29) of r requests a second, which is ±9 % of 350 and ±90 % of 5. Blocked requests that came in entries of 64 or more are
 // counted exactly. Each list has at most maxCallers.
 func (c *Callers) Lists(now int64) (admitted, blocked List) {

@@ -1,5 +1,5 @@
-// Package busiest finds the callers that send most, in bounded memory, from a sample of all requests. Where at most 500 come in a second,
-// the sample is all of them.
+// Package busiest finds the callers that send most, in bounded memory, from a sample of all requests. If at most 500 come in a
+// second, the sample has all of them.
 //
 //	entries ──Admitted, Blocked──▶ one of 1 to 32 ──▶ Space-Saving ──Lists──▶ callers with their rates, and how far off these may be
 //

@@ -4,11 +4,11 @@ import "time"
 
 const (
 	budget   = 500 // samples of a second of log time
-	coarsest = 32  // one of so many is sampled, where more come than the budget allows
+	coarsest = 32  // one of at most so many is sampled, however many come
 )
 
-// pace says how many of what comes one sample stands for, on average: as few as the budget allows. So where little comes, all of it is
-// counted, and where much comes, a sample costs little of each entry. Log time that stands still counts as much that comes.
+// pace says how many entries or requests one sample stands for, on average: as few as the budget allows. So a slow stream is counted in
+// full, and a fast one costs little for each entry. A stream is fast if log time stands still.
 type pace struct {
 	budget int64
 	every  int64 // one of so many is sampled, on average

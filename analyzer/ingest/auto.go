@@ -63,20 +63,20 @@ type candidate struct {
 	json   bool
 }
 
-// unfit is a format that auto does not try, and what the mapping names that it does not have.
+// unfit is a format that auto does not try, because it lacks something that the mapping names, as err says.
 type unfit struct {
 	candidate
 
 	err error
 }
 
-// lacking returns what a mapping names that a format which reads the line does not have; "" if there is no such format.
+// lacking says what a mapping names and the format that reads the line does not have; "" if none of the formats reads it.
 func lacking(formats []unfit, line string) string {
 	object := strings.HasPrefix(strings.TrimLeft(line, " "), "{")
 	var l Line
 	for _, u := range formats {
 		if u.json == object && u.format.Scanner().Scan([]byte(line), &l) == OK {
-			return "a format reads it that lacks a named field: " + strings.Replace(u.err.Error(), ErrMapping.Error()+": ", "", 1)
+			return "a format that lacks a named field reads it: " + strings.Replace(u.err.Error(), ErrMapping.Error()+": ", "", 1)
 		}
 	}
 	return ""
@@ -215,7 +215,7 @@ type Finding struct {
 	Unwrap  []string // what is around each line
 	Line    string   // the line that decided; "" if none did
 	Refused []string // if no format reads the log: its first lines, at most three
-	Lacking string   // … and a format would, which does not have what the mapping names: says what that is
+	Lacking string   // … if one would that lacks what the mapping names: what that is
 }
 
 // maxShown is how many lines a finding shows, and maxShownLine how much of each, in bytes.
@@ -275,7 +275,7 @@ var (
 	looksColumns = regexp.MustCompile(`^[\w@.-]+([,\t][\w@. -]+)+$`)
 )
 
-// Nearest says of a line that the format rejects for a reason what it lacks, or what it looks like, for people.
+// Nearest says for people what a rejected line lacks, or what it looks like.
 func (f *Format) Nearest(line string, reason Reason) string {
 	if text := lacking(f.unfit, line); text != "" {
 		return text

@@ -15,7 +15,7 @@ import (
 const (
 	behindLines  = 1000 // of one scanner
 	behindEnough = 20   // lines that a conclusion needs
-	behindTold   = 200  // lines after which a log that goes on is judged
+	behindJudged = 200  // lines after which a log that goes on is judged
 	behindNearly = 0.95 // of the lines is nearly all of them
 )
 
@@ -66,7 +66,7 @@ func (b *Behind) note(line []byte, l *Line) {
 	if b.ip < 0 || l.IDs[b.ip] == "" {
 		return
 	}
-	if b.count(line, l) == behindTold && b.judge != nil {
+	if b.count(line, l) == behindJudged && b.judge != nil {
 		if advice := b.Advice(); len(advice) > 0 {
 			b.judge(advice)
 		}

@@ -85,8 +85,8 @@ func TestALogThatGoesOnIsJudgedOnce(t *testing.T) {
 	var judged [][]string
 	format, _ := plain.Noting(func(advice []string) { judged = append(judged, advice) })
 	s, l := format.Scanner(), roomy()
-	for i := range 5 * behindTold {
-		if before := len(judged); before != min(1, i/behindTold) {
+	for i := range 5 * behindJudged {
+		if before := len(judged); before != min(1, i/behindJudged) {
 			t.Fatalf("after %d lines: got %q", i, judged)
 		}
 		Scan(s, []byte(`10.0.0.7 - - [14/Mar/2026:09:00:05 +0000] "GET / HTTP/1.1" 200 10 "-" "curl"`), l)

@@ -97,7 +97,7 @@ func (f *mappingFile) unwrap() []string {
 	return names
 }
 
-// wantFormat is said of another name. The list of all names would hide the rest of the message.
+// wantFormat is what a message wants in place of an unknown name. A list of all names would hide the rest of the message.
 const wantFormat = `auto, a name that "floodgate formats" prints, or nginx: or apache: with a text behind it`
 
 // findFormat reads which format the log has, and so which fields there are.

@@ -15,8 +15,8 @@
 // A list is exact for each row, as of the piece that has visited it. A row that changes after that keeps its place in the list. When the
 // rules change, the walk begins again.
 //
-// Each page is a list of its own. A caller that grows from one page to the next may move to the page before, and then no page has it. Each
-// has every caller once that is there from the beginning to the end.
+// Each page is a list of its own. If a caller's count grows between two pages, the caller may move to the page before, and then no page has
+// it. The method Each lists every caller once that is counted from its beginning to its end.
 //
 // # Chosen input
 //

@@ -12,8 +12,9 @@
 // # Sending
 //
 // Each partition has at most one frame in flight, and frames to one broker share a request. Meanwhile entries merge in the
-// partition's queue, so frames grow with the load and with the delay. If the outcome of a produce is unknown, the same frame is sent again with the same sequence
-// number, and the analyzer drops the copy. A frame that Kafka will never accept is dropped and counted.
+// partition's queue, so frames grow with the load and with the delay. If the outcome of a produce is unknown, the same frame is
+// sent again with the same sequence number, and the analyzer drops the copy. A frame that Kafka will never accept is dropped and
+// counted.
 //
 // # The end
 //

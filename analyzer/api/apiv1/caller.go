@@ -187,8 +187,8 @@ type Busy struct {
 	Missing []int        `json:"missing,omitempty"`
 }
 
-// BusyCaller is one of the busiest callers of a partition. Its rates are of the last minute or so, and where much comes they are estimated
-// from a sample: a true rate differs from them by at most the error, in 19 of 20 cases.
+// BusyCaller is one of the busiest callers of a partition. Its rates are of the last minute or so. Where many requests come, they are
+// estimates from a sample: in 19 of 20 cases, the true rate differs by at most the error.
 type BusyCaller struct {
 	Partition     int     `json:"partition"`
 	Caller        Caller  `json:"caller"`

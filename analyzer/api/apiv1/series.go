@@ -16,6 +16,6 @@ type Series struct {
 	WouldBlock []int64   `json:"would_block"` // that a rule in mode shadow would have refused: one for each such rule
 	Closes     []int64   `json:"closes"`      // of all rules, those in mode shadow too
 	LagNS      []int64   `json:"lag_ns"`      // the largest of any partition; 0: not measured yet
-	Ended      []int64   `json:"ended"`       // closures by count that ended, of which the overshoot is known therefore; not those that a person made, or a new limit
+	Ended      []int64   `json:"ended"`       // closures by count that have ended, so that their overshoot is known; not those by a person or by a new limit
 	Overshoot  []float64 `json:"overshoot"`   // their mean overshoot, as a share of the limit; 0 if none ended
 }

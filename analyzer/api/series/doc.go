@@ -4,8 +4,8 @@
 //
 // A sample is the sum over the partitions that this analyzer's owners counted for all of that second. It says how many these were.
 // So the samples of several analyzers can be added, also of seconds in which a partition had another owner: what is missing is seen
-// in Series.Covered. A partition that is opened, restored or drained is in no sample: an owner that restores counts old messages. Nor
-// is a second in which Kafka was away: what nobody counted is missing, and no zero.
+// in Series.Covered. A partition that is opened, restored or drained is in no sample: an owner that restores counts old messages.
+// There are no samples of an outage of Kafka: a zero would say that no request came.
 //
 // Samples carry the time of the wall clock, so that those of several analyzers fit. The ring survives a clock that is set: a sample
 // has its second beside it, and one of another time is not shown.

@@ -72,7 +72,7 @@ func (r *Ring) Run(ctx context.Context, of Source) error {
 	}
 }
 
-// Forget drops the samples of all seconds that ended after a time: nobody counted then, which was not known at once.
+// Forget drops the samples of all seconds that ended after a time. It is for an outage, which is noticed some seconds after it began.
 func (r *Ring) Forget(after time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// New returns the collector of a feed, to be registered. feedStats is its method Stats. lostLogs returns of how many logs
-// lines may be missing, undecidedLogs how many do not count, because they have no more than what another one begins with. Any goroutine may
-// call them.
+// New returns the collector of a feed, to be registered. feedStats is its method Stats. lostLogs returns how many logs may
+// lack lines. undecidedLogs returns how many logs do not count, because another log begins with all that they have. Any goroutine may call
+// them.
 func New(feedStats func() feed.Stats, lostLogs, undecidedLogs func() uint64) prometheus.Collector {
 	type stats = feed.Stats
 	type source = feed.SourceStats

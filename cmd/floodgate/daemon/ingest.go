@@ -66,7 +66,7 @@ func Ingest(p command.Process) *cobra.Command {
 	flags.StringArrayVar(&c.topics, "topic", nil, "foreign `topic` to read; can be given several times")
 	flags.StringArrayVar(&c.files, "file", nil, "log `file` to follow through rotations; can be given several times")
 	flags.StringVar(&c.data, "data", "", "`directory` for the positions in files")
-	flags.DurationVar(&c.keepOpen, "keep-open", tail.DefaultKeepOpen, "how long a renamed log is watched after its last line, where it cannot be known whether a server still writes to it")
+	flags.DurationVar(&c.keepOpen, "keep-open", tail.DefaultKeepOpen, "how long a renamed log is watched after its last line, if ingest cannot learn whether a server still writes to it")
 	flags.BoolVar(&c.once, "once", false, "read the files to their end, and stop")
 	c.key.Add(cmd)
 	flags.StringVar(&c.listen, "listen", "127.0.0.1:9095", "`host:port` of /metrics, /healthz and /readyz; empty: none")
@@ -239,7 +239,7 @@ func (in *intake) found(f ingest.Finding) {
 	in.logger.Info("auto found the format of a log", "format", f.Format, "unwrap", f.Unwrap, "line", f.Line)
 }
 
-// advise warns, once, of what is probably not meant: proxies that are counted in place of the clients behind them.
+// advise warns once if proxies seem to be counted in place of the clients behind them.
 func (in *intake) advise(advice []string) {
 	if len(advice) == 0 {
 		return

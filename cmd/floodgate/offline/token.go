@@ -26,9 +26,9 @@ func Token(p command.Process) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token NAME ROLE [flags]",
 		Short: "make a token for the API",
-		Long: "Makes a random token for a person or a program. It prints the line for the analyzers' --api-tokens file, which has the token's " +
-			"SHA-256, and not the token; and to standard error, once, the token. A role is read, operate (may also act by hand) or admin " +
-			"(may also use mode).",
+		Long: "Makes a random token for a person or a program, and prints it once, to standard error. Standard output gets the line for the " +
+			"analyzers' --api-tokens file, which has the token's SHA-256 in place of the token. A role is read, operate (may also act by hand) " +
+			"or admin (may also use mode).",
 		Example: "floodgate token alice operate --write alice.token >> tokens",
 		Args:    command.Arguments(2, 2, "a name and a role: read, operate or admin"),
 		RunE:    func(_ *cobra.Command, args []string) error { return token(p, args[0], args[1], file, out.JSON) },

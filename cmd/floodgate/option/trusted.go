@@ -11,9 +11,9 @@ import (
 // Trusted is --trusted: the networks of proxies whose X-Forwarded-For is believed.
 type Trusted struct{ networks []string }
 
-// Add adds the flag, with networks that are trusted where none are given.
-func (t *Trusted) Add(flags *pflag.FlagSet, by ...string) {
-	flags.StringSliceVar(&t.networks, "trusted", by, "`networks` of trusted proxies, such as 10.0.0.0/8, which append the address that they see to X-Forwarded-For: "+
+// Add adds the flag with its default.
+func (t *Trusted) Add(flags *pflag.FlagSet, networks ...string) {
+	flags.StringSliceVar(&t.networks, "trusted", networks, "`networks` of trusted proxies, such as 10.0.0.0/8, which append the address that they see to X-Forwarded-For: "+
 		"the client is the last address there that none of them has")
 }
 

@@ -84,8 +84,8 @@ func Callers(p command.Process) *cobra.Command {
 		Use:   "callers [flags]",
 		Short: "list callers by share of their limits, count, rate or blocked requests",
 		Long: "Lists the callers of all partitions that are nearest to their limits, or that are busiest. With --all it lists all callers that are " +
-			"counted, each once, also those that send requests while the list is made. A table of all is printed when it is complete, and " +
-			"is held in memory until then; --output json prints each piece at once, in no order.",
+			"counted, each once, also those that send requests meanwhile. It holds the table of all in memory, and prints it when it is " +
+			"complete; --output json prints each piece at once, in no order.",
 		Example: "floodgate callers --sort share --min-share 0.8",
 		Args:    command.FlagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -105,6 +105,9 @@ func (q *callersQuery) run(ctx context.Context, p command.Process, api *clientFl
 	if err := q.check(); err != nil {
 		return err
 	}
+	if q.all && q.byDemand() {
+		return command.Usagef("--all: got it with --sort %s, want --sort share or count: only the busiest callers are known by demand", q.sort)
+	}
 	c, err := api.client()
 	if err != nil {
 		return err
@@ -112,10 +115,7 @@ func (q *callersQuery) run(ctx context.Context, p command.Process, api *clientFl
 	if !api.output.JSON && !q.byDemand() {
 		q.words = askRuleWords(ctx, c)
 	}
-	switch {
-	case q.all && q.byDemand():
-		return command.Usagef("--all: got it with --sort %s, want --sort share or count: only the busiest callers are known by demand", q.sort)
-	case q.all:
+	if q.all {
 		return q.runAll(ctx, p, api, c)
 	}
 	var raw json.RawMessage
@@ -204,7 +204,7 @@ func printBusy(w io.Writer, busy *apiv1.Busy) error {
 		}
 		t.Render()
 	}
-	return terminal.Lines(w, fmt.Sprintf("busiest callers: %d; +- is the error of a sample, and holds in 19 of 20 cases; what came counts half %v later",
+	return terminal.Lines(w, fmt.Sprintf("busiest callers: %d; +- is the error of a sample, and holds in 19 of 20 cases; a request counts half as much %v later",
 		len(busy.Callers), time.Duration(busy.HalfNS))+missing(busy.Missing))
 }
 

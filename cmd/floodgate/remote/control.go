@@ -267,7 +267,7 @@ func Mode(p command.Process) *cobra.Command {
 		Use:   "mode shadow [RULE] --for DURATION --reason WHY [flags]",
 		Short: "put rules into mode shadow, for a time: the emergency brake",
 		Long: "Puts a rule, or all rules, into mode shadow: their decisions block nobody, also those that are in force already. " +
-			"What passes is counted, so that callers over their limits are closed when it ends. It is the emergency brake. It needs a token of role admin.",
+			"Requests that pass are counted, so callers over their limits are closed when the mode ends. It is the emergency brake. It needs a token of role admin.",
 		Example: "floodgate mode shadow per-ip --for 10m --reason trial",
 		Args:    command.Arguments(1, 2, "shadow, and perhaps a rule"),
 	})

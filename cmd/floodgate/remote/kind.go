@@ -45,6 +45,6 @@ func (k *kindCheck) check(ctx context.Context, what string, api *client.Client, 
 	if meant := document.Closest(kind, kinds); meant != "" {
 		hint = fmt.Sprintf(" (did you mean %s?)", printable.Of(meant))
 	}
-	return fmt.Errorf("%s: no rule counts callers of kind %s%s; rules count %s. --force takes it all the same",
+	return fmt.Errorf("%s: no rule counts callers of kind %s%s; rules count %s. --force accepts it",
 		what, printable.Of(kind), hint, printable.Of(strings.Join(kinds, ", ")))
 }

@@ -48,7 +48,7 @@ export class Busiest {
   show(callers, states, half) {
     this.empty.hidden = callers.length > 0;
     this.about.hidden = callers.length === 0;
-    setText(this.about, `Where much comes, rates are estimated from a sample: ± holds in 19 of 20 cases. What came counts half ${span(half / 1e6)} later.`);
+    setText(this.about, `Where many requests come, rates are estimates from a sample: ± holds in 19 of 20 cases. A request counts half as much ${span(half / 1e6)} later.`);
     setText(this.empty, "Nobody sends requests now.");
     const rows = callers.map((line, i) => {
       const id = encoded(line.caller);
