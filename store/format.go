@@ -45,8 +45,9 @@ func formatLine(format uint32, since string) string {
 }
 
 // writeFormat writes the file, so that a crash leaves all of it or none.
-func writeFormat(dir string, noSync bool) (err error) {
-	f, err := os.CreateTemp(dir, formatFile+".*")
+func writeFormat(dir string, noSync bool) error {
+	path := filepath.Join(dir, formatFile)
+	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return damage("write format", err)
 	}
@@ -55,13 +56,13 @@ func writeFormat(dir string, noSync bool) (err error) {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, formatFile))
+		err = os.Rename(path+".new", path)
 	}
 	if err == nil && !noSync {
 		err = syncDir(dir)
 	}
 	if err != nil {
-		return damage("write format", errors.Join(err, os.Remove(f.Name())))
+		return damage("write format", err)
 	}
 	return nil
 }

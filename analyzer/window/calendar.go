@@ -59,7 +59,7 @@ func NewCalendar(unit Unit, loc *time.Location, anchor int) Algorithm {
 	if unit < Hour || unit > Year || loc == nil || anchor < 1 || anchor > 31 {
 		panic(fmt.Sprintf("BUG: calendar window of unit %d, zone %v, anchor %d", unit, loc, anchor))
 	}
-	return fixed{spans: calendar{unit: unit, loc: loc, anchor: anchor}, grace: grace}
+	return fixed{spans: calendar{unit: unit, loc: loc, anchor: anchor}, head: 2, grace: grace}
 }
 
 // calendar is the windows of a calendar. A head is {start, end}, so that only the first entry in a window, and a late one, ask the calendar.
@@ -72,8 +72,6 @@ type calendar struct {
 func (calendar) begin(s State, w span) State { return append(s, w.start, w.end) }
 
 func (calendar) newest(s State) span { return span{s[0], s[1]} }
-
-func (calendar) head() int { return 2 }
 
 func (c calendar) Length(t int64) int64 {
 	w := c.bounds(t)

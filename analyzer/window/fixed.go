@@ -14,7 +14,7 @@ const nameFixed = "fixed"
 // positive.
 func NewFixed(length time.Duration) Algorithm {
 	n := nanoseconds(length)
-	return fixed{spans: multiples{length: n}, grace: min(grace, n)}
+	return fixed{spans: multiples{length: n}, head: 1, grace: min(grace, n)}
 }
 
 // grace is how long after the end of a window its entries still count, in nanoseconds of log time. Servers' clocks differ and
@@ -27,6 +27,7 @@ const grace = int64(2 * time.Second)
 // window, so that never more than one before the newest counts.
 type fixed struct {
 	spans
+	head  int // how many integers say which window a State is of
 	grace int64
 }
 
@@ -38,8 +39,6 @@ type spans interface {
 	begin(s State, w span) State
 	// newest returns the window that the head of s says.
 	newest(s State) span
-	// head is the number of integers of a head.
-	head() int
 
 	Length(t int64) int64
 	Shape() string
@@ -57,7 +56,7 @@ func (f fixed) Add(s State, limit, t, weight int64) (State, Count) {
 		return s, f.View(s, limit, t)
 	}
 	var newest span
-	n := f.head()
+	n := f.head
 	if len(s) > 0 {
 		newest = f.newest(s)
 	}
@@ -88,7 +87,7 @@ func (f fixed) View(s State, limit, t int64) Count {
 	if len(s) == 0 {
 		return f.bounds(t).count(0, limit, t)
 	}
-	newest, n := f.newest(s), f.head()
+	newest, n := f.newest(s), f.head
 	switch {
 	case newest.before(t):
 		return f.bounds(t).count(0, limit, t)
@@ -132,7 +131,7 @@ func (f fixed) Valid(s State) bool {
 	if len(s) == 0 {
 		return true
 	}
-	n := f.head()
+	n := f.head
 	if len(s) != n+1 && len(s) != n+2 || s[n] <= 0 || s[len(s)-1] < 0 {
 		return false
 	}
@@ -162,8 +161,6 @@ func (m multiples) begin(s State, w span) State {
 func (m multiples) newest(s State) span {
 	return span{mul(s[0], m.length), mul(add(s[0], 1), m.length)}
 }
-
-func (multiples) head() int { return 1 }
 
 func (m multiples) Length(int64) int64 { return m.length }
 

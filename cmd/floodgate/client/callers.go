@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,10 +38,7 @@ func (c *Client) Callers(ctx context.Context, query url.Values, each func(*apiv1
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			if cause := context.Cause(ctx); cause != nil {
-				err = cause
-			}
-			return fmt.Errorf("%w: the list of callers breaks off: %w", ErrAnswer, err)
+			return fmt.Errorf("%w: the list of callers breaks off: %w", ErrAnswer, cmp.Or(context.Cause(ctx), err))
 		}
 		if err := each(&piece); err != nil {
 			return err

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
@@ -68,8 +67,8 @@ type eachError struct{ error }
 
 // streamOnce reads one connection.
 func (c *Client) streamOnce(ctx context.Context, query url.Values, last *string, each func(*apiv1.DecisionEvent) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	r, err := c.request(ctx, http.MethodGet, "/v1/decisions/stream", query, nil)
 	if err != nil {
 		return err
@@ -83,8 +82,7 @@ func (c *Client) streamOnce(ctx context.Context, query url.Values, last *string,
 		return err
 	}
 	defer answer.Body.Close()
-	var silent atomic.Bool
-	watch := time.AfterFunc(silence, func() { silent.Store(true); cancel() })
+	watch := time.AfterFunc(silence, func() { cancel(errSilent) })
 	defer watch.Stop()
 	lines := bufio.NewScanner(answer.Body)
 	lines.Buffer(nil, maxLine)
@@ -104,10 +102,7 @@ func (c *Client) streamOnce(ctx context.Context, query url.Values, last *string,
 		*last, ev.kind = ev.id, ""
 		ev.data.Reset()
 	}
-	if silent.Load() {
-		return errSilent
-	}
-	return cmp.Or(lines.Err(), io.ErrUnexpectedEOF)
+	return cmp.Or(context.Cause(ctx), lines.Err(), io.ErrUnexpectedEOF)
 }
 
 // open sends a request whose answer may take any time. The answer has status 200, and the caller closes its body.
