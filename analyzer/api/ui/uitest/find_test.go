@@ -39,7 +39,7 @@ func TestThePageFindsAnyCaller(t *testing.T) {
 	v.clicks("#found [role=option]")
 	v.sees(`location.hash === "#/caller/user:2001:db8::7"`)
 	v.writes("#find", "nobody-")
-	v.reads(".found", "No counted caller has an id that begins so.")
+	v.reads(".found", "No counted caller has an id that begins like this.")
 	v.presses(kb.Escape)
 	v.sees(`document.querySelector(".found").hidden`)
 }

@@ -57,7 +57,7 @@ export class Search {
       h("bdi", { class: "id" }, label(line.caller)), h("span", { class: "muted small" }, stateOf(line)))));
     const missing = answer.missing?.length ? ` Partitions ${answer.missing.join(", ")} have not answered.` : "";
     const more = answer.total > answer.callers.length ? `${number(answer.callers.length)} of ${number(answer.total)} lines, those nearest to their limit first. Type more.` : "";
-    this.say((answer.total === 0 ? "No counted caller has an id that begins so." : more) + missing);
+    this.say((answer.total === 0 ? "No counted caller has an id that begins like this." : more) + missing);
   }
 
   say(text) {
