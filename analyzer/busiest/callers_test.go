@@ -64,7 +64,7 @@ func (x *exactTally) decay(now int64) {
 // TestTheTallyKeepsItsBounds: whatever comes, and with whatever pauses, no caller with more than its share of the places is missing,
 // and no weight is too low, or too high by more than that share.
 func TestTheTallyKeepsItsBounds(t *testing.T) {
-	testenv.Long(t)
+	testenv.Fewer(t, 25)
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		ids := rapid.SampledFrom([]int{10, maxCallers, 3 * maxCallers, 1 << 30}).Draw(t, "ids")
@@ -150,6 +150,32 @@ func TestARateIsOfTheLastMinute(t *testing.T) {
 	}
 	if got := rate(0); math.Abs(got-50) > 5 {
 		t.Errorf("asked about a time before the newest: got %g, want 50", got)
+	}
+	now += (rebaseAfter + 1) * int64(HalfLife)
+	tally.add(1, "key", "a", 50, 0, now)
+	if got, want := tally.list(now, 1).Callers[0], 50*float64(second)/timeConst; math.Abs(got.Rate-want) > 1e-9 || got.Error > 0.1 || tally.base != now || tally.factor != 1 {
+		t.Errorf("after so long that weights are written anew: got %+v, want %g by weights as they are", got, want)
+	}
+}
+
+// TestTheErrorIsThatOfAPoisson: twice the standard deviation above an estimate, which is itself too low, as Wilson's interval says. Both
+// halve when the caller is silent: the weight in one half-life, the deviation in two.
+func TestTheErrorIsThatOfAPoisson(t *testing.T) {
+	for _, c := range []struct{ weight, variance, unit, want float64 }{
+		{0, 9, 1, 0}, {9, 0, 1, 0}, {0.5, 0.25, 0, 2 * (0.5 + math.Sqrt(0.5))},
+		{100, 100, 0.5, 2 * (1 + math.Sqrt(101))}, {16, 16, 3, 2 * (3 + math.Sqrt(25))}, {2, 8, 3, 2 * (4 + math.Sqrt(24))},
+	} {
+		if got := errorOf(c.weight, c.variance, c.unit); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("errorOf(%g, %g, %g): got %g, want %g", c.weight, c.variance, c.unit, got, c.want)
+		}
+	}
+	tally, perSecond := newTally(), float64(second)/timeConst
+	tally.add(1, "key", "a", 1, 0, 0) // long before, so that a rate is a weight by the time constant
+	tally.add(2, "key", "b", 1000, 900, hour)
+	for _, l := range tally.list(hour+2*int64(HalfLife), 8).Callers {
+		if want := errorOf(250, 900./16, 4) * perSecond; l.ID == "b" && (math.Abs(l.Error-want) > 1e-9 || math.Abs(l.Rate-250*perSecond) > 1e-9) {
+			t.Errorf("got %+v, want a rate of %g and an error of %g", l, 250*perSecond, want)
+		}
 	}
 }
 
@@ -312,17 +338,27 @@ func TestThePaceFollowsWhatComes(t *testing.T) {
 	if stream(budget, 2*budget); p.coarse != 1 {
 		t.Errorf("after a silence: got %d, want the burst forgotten", p.coarse)
 	}
-	for range 10 * budget {
-		p.passed(p.every, now)
+	p.every, p.since, p.seen = 1, now, 0
+	if p.passed(2*budget-1, now); p.every != 1 || p.variance() != 0 {
+		t.Errorf("while log time stands: got one of %d, want all of twice the budget", p.every)
 	}
-	if p.every != coarsest {
+	if p.passed(1, now); p.every != coarsest || p.variance() != coarsest*(coarsest-1) {
 		t.Errorf("while log time stands: got one of %d, want one of %d", p.every, coarsest)
+	}
+	if p.passed(2*budget*coarsest-1, now); p.seen == 0 {
+		t.Error("while log time stands: got another pace before twice the budget was sampled")
 	}
 }
 
-// TestAbsentFromAFullList: whoever is in no list may send as much as the last one in it.
-func TestAbsentFromAFullList(t *testing.T) {
+// TestAbsent: a caller whom a sample misses may send the weight that is missed in one of 20 cases. If the list is full, it may send as much
+// again as the last one in it.
+func TestAbsent(t *testing.T) {
 	tally := newTally()
+	for every, want := range map[float64]float64{1: 0, 2: 4 / 20. * math.Ln2, coarsest: 64 / 20. * math.Ln2} {
+		if got := tally.list(0, every).Absent; math.Abs(got-want) > 1e-9 {
+			t.Errorf("one of %g: got %g a second, want %g", every, got, want)
+		}
+	}
 	for i, id := range plainIDs(maxCallers) {
 		tally.add(uint64(i)*0x9e3779b97f4a7c15, "ip", id, float64(10+i), 0, 0)
 	}
@@ -330,6 +366,34 @@ func TestAbsentFromAFullList(t *testing.T) {
 	least := slices.MinFunc(l.Callers, func(a, b Caller) int { return int(math.Copysign(1, a.Rate-b.Rate)) })
 	if least.ID != "10.0.0.0" || l.Absent != least.Rate || tally.list(0, coarsest).Absent <= l.Absent {
 		t.Errorf("got %g, want the rate of the last one, %+v, and more of a sample", l.Absent, least)
+	}
+}
+
+// TestACallerInThePlaceOfAnother has that one's weight as its excess, until both have decayed.
+func TestACallerInThePlaceOfAnother(t *testing.T) {
+	tally := newTally()
+	for i, id := range plainIDs(maxCallers) {
+		tally.add(uint64(i)*0x9e3779b97f4a7c15, "ip", id, float64(10+i), 0, 0)
+	}
+	tally.add(1, "ip", "new", 6, 4, 0)
+	find := func(now int64) (found Caller) {
+		for _, l := range tally.list(now, 8).Callers {
+			if l.ID == "new" {
+				found = l
+			}
+		}
+		return found
+	}
+	perSecond := 2 * float64(second) / timeConst // half of what a steady stream would amount to has come in a half-life
+	want := Caller{Kind: "ip", ID: "new", Rate: 8 * perSecond, Over: 5 * perSecond, Error: errorOf(3, 1, 4) * perSecond}
+	got := find(int64(HalfLife))
+	if math.Abs(got.Rate-want.Rate)+math.Abs(got.Over-want.Over)+math.Abs(got.Error-want.Error) > 1e-9 {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	now := (rebaseAfter + 1) * int64(HalfLife)
+	tally.add(1, "ip", "new", 6, 0, now)
+	if got := find(now); got.Over > 1e-9 || math.Abs(got.Rate-3*perSecond) > 1e-9 {
+		t.Errorf("after so long that weights are written anew: got %+v, want a rate of %g and no excess", got, 3*perSecond)
 	}
 }
 
