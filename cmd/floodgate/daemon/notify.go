@@ -104,7 +104,7 @@ func (c *notifyConfig) run(ctx context.Context, p command.Process) (err error) {
 		Fetcher: d.client, Join: c.join(d), Topic: c.kafka.Names.Events, Group: cmp.Or(c.group, c.kafka.Prefix+"-notify"), Path: c.config, Logger: d.logger, Observe: webhooks.Observe,
 	}, settings)
 	webhooks.Show(n.Stats)
-	d.http.Report(func(time.Time) string { return n.Waits() })
+	d.report(func(time.Time) string { return n.Waits() })
 	g, ctx := errgroup.WithContext(ctx)
 	if err := d.listen(ctx, g, c.listen); err != nil {
 		return err
