@@ -134,6 +134,14 @@ func (u *untilFlags) time(what string, now time.Time) (time.Time, error) {
 // callerText returns a caller of the API as people see it.
 func callerText(c apiv1.Caller) string { return c.Caller().String() }
 
+// whenUTC is when in a sentence, where no head of a column says the zone.
+func whenUTC(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return when(t) + " UTC"
+}
+
 // when returns a time for people; "-" for none.
 func when(t time.Time) string {
 	if t.IsZero() {
