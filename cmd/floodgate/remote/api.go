@@ -126,7 +126,11 @@ func (u *untilFlags) time(what string, now time.Time) (time.Time, error) {
 		}
 	}
 	if d := end.Sub(now); d <= 0 || d > schemas.MaxClosure {
-		return time.Time{}, command.Usagef("%s: got an end in %v, want one that is to come, in %v at most", what, document.FormatDuration(d.Round(time.Second)), document.FormatDuration(schemas.MaxClosure))
+		got := "in " + document.FormatDuration(d.Round(time.Second))
+		if d <= 0 {
+			got = "at " + whenUTC(end) + ", which is over"
+		}
+		return time.Time{}, command.Usagef("%s: got an end %s, want one that is to come, in %v at most", what, got, document.FormatDuration(schemas.MaxClosure))
 	}
 	return end.UTC(), nil
 }
