@@ -15,6 +15,7 @@ type publishCounters struct {
 	spared                             atomic.Uint64
 	kinds                              [outbox.Kinds]atomic.Uint64
 	lag, gateLag, inForce              atomic.Int64
+	lastClose                          int64                                   // on the owner's clock; only the publisher uses it
 	lags                               *histogram.Histogram                    // of each close, in seconds
 	closedBy                           atomic.Pointer[map[outbox.RuleMode]int] // a map that nobody changes
 }
@@ -38,6 +39,16 @@ func (n *publishCounters) stats() PublishStats {
 	return s
 }
 
+// lagMemory is how long a lag is shown after the last close. An older one says nothing about now: after a stop, it is that of the backlog.
+const lagMemory = int64(time.Minute)
+
+// forgetLag forgets the lag if the last close is long ago. Only the publisher calls it.
+func (n *publishCounters) forgetLag(now int64) {
+	if now-n.lastClose > lagMemory {
+		n.lag.Store(0)
+	}
+}
+
 // acknowledged counts a batch that Kafka has acknowledged, stores how many decisions are in force by rule, and smooths the lag over about
 // ten closes. It calls observe, if that is not nil, for each close with its lag.
 func (n *publishCounters) acknowledged(b *batch, inForce *outbox.InForce, now int64, observe func(c fold.Change, lag int64)) {
@@ -51,6 +62,7 @@ func (n *publishCounters) acknowledged(b *batch, inForce *outbox.InForce, now in
 	n.inForce.Store(int64(inForce.Len()))
 	for _, c := range b.closes {
 		lag := now - c.At
+		n.lastClose = now
 		n.lags.Observe(max(0, time.Duration(lag).Seconds()))
 		if old := n.lag.Load(); old != 0 {
 			n.lag.Store(old + (lag-old)/10)

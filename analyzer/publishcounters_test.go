@@ -27,6 +27,30 @@ func TestEachCloseHasItsLag(t *testing.T) {
 	}
 }
 
+// TestALagOfLongAgoIsForgotten: after a stop the first closes come with the lag of the backlog, and it is not shown for ever.
+func TestALagOfLongAgoIsForgotten(t *testing.T) {
+	n := newPublishCounters()
+	now := time.Now().UnixNano()
+	closed := func(lag time.Duration) {
+		n.acknowledged(&batch{changed: 1, closes: []fold.Change{{At: now - int64(lag)}}}, outbox.NewInForce(1), now, nil)
+	}
+	closed(time.Hour)
+	now += int64(time.Minute)
+	n.forgetLag(now)
+	if got := n.stats().Lag; got != time.Hour {
+		t.Errorf("got a lag of %v a minute after the close, want 1h", got)
+	}
+	now++
+	n.forgetLag(now)
+	if got := n.stats().Lag; got != 0 {
+		t.Errorf("got a lag of %v, want none: nothing is known of now", got)
+	}
+	closed(time.Millisecond)
+	if got := n.stats().Lag; got != time.Millisecond {
+		t.Errorf("got a lag of %v, want that of the new close alone", got)
+	}
+}
+
 // failing is a store that commits nothing.
 type failing struct{ err error }
 

@@ -232,6 +232,7 @@ func (p *publisher) flush(ctx context.Context) error {
 // heartbeat publishes a heartbeat, which says that the owner is alive and how far it is.
 func (p *publisher) heartbeat(ctx context.Context) error {
 	b := p.newBatch()
+	p.numbers.forgetLag(b.now)
 	h := schemas.Heartbeat{
 		LogTime: p.waiting.time(), Lag: p.numbers.lag.Load(), From: p.inForce.From(), API: p.config.API, Control: p.control,
 	}

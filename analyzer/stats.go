@@ -41,7 +41,7 @@ type PublishStats struct {
 	Retries   uint64                  // produces that failed and were tried again
 	InForce   int64                   // closures in force, as of the last batch
 	ClosedBy  map[outbox.RuleMode]int // the same closures by rule and mode; no number is 0. Nobody may change it
-	Lag       time.Duration           // from an entry's time until Kafka has acknowledged its decision, smoothed
+	Lag       time.Duration           // from an entry's time until Kafka has acknowledged its decision, smoothed; 0: no close for a minute
 	Lags      histogram.Snapshot      // the same for each close, in seconds, not smoothed
 	GateLag   time.Duration           // from a request until its decision holds at a gate, as the last canary measured it; 0: not measured
 }

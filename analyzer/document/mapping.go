@@ -64,29 +64,32 @@ func Closest(name string, known []string) string {
 	return best
 }
 
-// distance returns the Levenshtein distance of a and b, or a large number where their lengths differ much.
+// distance returns how many letters must be changed, added, left out, or swapped with the next one to make b of a: the optimal string
+// alignment distance. It is a large number where the lengths differ much.
 func distance(a, b string) int {
 	a = strings.ToLower(a)
 	if len(a) > len(b)+3 || len(b) > len(a)+3 {
 		return math.MaxInt
 	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
 		row[0] = i + 1
 		for j := range len(b) {
-			cost := diagonal
+			cost := last[j]
 			if a[i] != b[j] {
 				cost++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				cost = min(cost, before[j-1]+1)
+			}
+			row[j+1] = min(cost, row[j]+1, last[j+1]+1)
 		}
+		before, last, row = last, row, before
 	}
-	return row[len(b)]
+	return last[len(b)]
 }
 
 // Document returns the document that the mapping is a part of.

@@ -177,7 +177,7 @@ func TestTheClosestNameIsMeant(t *testing.T) {
 	known := []string{"topic-request", "topic-requests", "data", "tls"}
 	for name, want := range map[string]string{
 		"topic-requests": "topic-requests", "topic-requestss": "topic-requests", "Topic-Requst": "topic-request", "dat": "data", "DATA": "data",
-		"tsl": "", "": "", "x": "", "datum": "",
+		"tsl": "tls", "dtaa": "data", "stl": "", "": "", "x": "", "datum": "", // two swapped letters are one mistake
 	} {
 		if got := Closest(name, known); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)

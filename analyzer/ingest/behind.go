@@ -103,7 +103,7 @@ func (b *Behind) Advice() (advice []string) {
 	switch {
 	case b.trusted && b.forwarded == 0:
 		advice = append(advice, "the trusted proxies have no effect: no line has forwarded addresses where this format looks for them. "+
-			`--format 'nginx:…' or 'apache:…' with the text of your log_format says where they stand`)
+			`--format 'nginx:...' or 'apache:...' with the text of your log_format says where they stand`)
 	case b.trusted && b.behind == 0:
 		advice = append(advice, "the trusted proxies have no effect: no line comes from one of their networks")
 	case nearlyAll(b.quoted):

@@ -40,7 +40,7 @@ func TestFormats(t *testing.T) {
 			t.Errorf("%s: got error %v", name, err)
 		}
 	}
-	for _, s := range []string{"", "ip", "=a", "ip=", "IP=a", "k=a+", "k=+", "k=a+b+c+d+e"} {
+	for _, s := range []string{"", "ip", "=a", "ip=", "IP=a", "k=a+", "k=+", "k=a+b+c+d+e", "k=a,l=b"} {
 		if got, err := ParseCallerField(s); err == nil {
 			t.Errorf("%q: got %v", s, got)
 		}
@@ -64,6 +64,7 @@ func TestCallerFields(t *testing.T) {
 		"key=a.b":              {Kind: "key", Template: "{a.b}"},
 		"ip_route=ip+resource": {Kind: "ip_route", Template: "{ip}|{resource}"},
 		"k=a=b":                {Kind: "k", Template: "{a=b}"},
+		"k=a,b":                {Kind: "k", Template: "{a,b}"},
 		"k=a+b+c+d":            {Kind: "k", Template: "{a}|{b}|{c}|{d}"},
 	} {
 		got, err := ParseCallerField(text)

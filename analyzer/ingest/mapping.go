@@ -98,6 +98,9 @@ func ParseCallerField(s string) (CallerTemplate, error) {
 	if err := schemas.ValidateKind(kind); err != nil {
 		return CallerTemplate{}, fmt.Errorf("%w: callers %q: %w", ErrMapping, s, err)
 	}
+	if _, second, _ := strings.Cut(fields, ","); strings.Contains(second, "=") {
+		return CallerTemplate{}, fmt.Errorf("%w: got callers %q, want one kind: give the flag again for another one", ErrMapping, s)
+	}
 	c := CallerTemplate{Kind: kind, Template: "{" + strings.ReplaceAll(fields, "+", "}"+schemas.CompositeSeparator+"{") + "}"}
 	if _, err := parseTemplate(c.Template); err != nil {
 		return CallerTemplate{}, fmt.Errorf("%w: callers %q: %w", ErrMapping, s, err)

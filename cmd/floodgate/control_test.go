@@ -72,8 +72,8 @@ func TestAWatchOfTheAPI(t *testing.T) {
 		t.Errorf("got %v, want the end of the token", err)
 	}
 	for _, want := range []string{
-		`| key:noisy\x1b[2J | per-key`, "2026-03-02 12:00:01 closed  key:noisy-1 by per-key until 2026-03-02 12:01:00: 500 of 500 in 1m\n",
-		"2026-03-02 12:00:02 opened  key:noisy-1 by per-key\n", "900 or more were missed. This is in force now:\n",
+		`| key:noisy\x1b[2J | per-key`, "2026-03-02 12:00:01Z closed  key:noisy-1 by per-key until 2026-03-02 12:01:00: 500 of 500 in 1m\n",
+		"2026-03-02 12:00:02Z opened  key:noisy-1 by per-key\n", "900 or more were missed. This is in force now:\n",
 	} {
 		if strings.Count(out, want) != 1 {
 			t.Errorf("got\n%s\nwant %q once", out, want)

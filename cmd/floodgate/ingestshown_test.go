@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,5 +110,31 @@ func TestIngestNoticesProxiesOfOnesOwn(t *testing.T) {
 	processtest.Eventually(t, 20*time.Second, "the clients behind them counted", func() bool {
 		out, _ := runCommand("callers", "--api", api)
 		return matches(`ip:10\.0\.0\.7 +\| r +\| enforce \| 1030 `, out) && matches(`ip:198\.51\.100\.9 +\| r +\| enforce \| 30 `, out)
+	})
+}
+
+// TestIngestIsNotReadyWhileKafkaIsAway, and /readyz says since when, as that of analyze does.
+func TestIngestIsNotReadyWhileKafkaIsAway(t *testing.T) {
+	t.Parallel()
+	b, err := embedded.Start(embedded.Options{MinSession: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	path := filepath.Join(t.TempDir(), "access.log")
+	line := fmt.Sprintf(`203.0.113.9 - - [%s] "GET / HTTP/1.1" 200 5 "-" "-"`+"\n", time.Now().Format("02/Jan/2006:15:04:05 -0700"))
+	if err := os.WriteFile(path, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := begin(t, "ingest", "--brokers", b.Addr(), "--file", path, "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--partitions", "1")
+	url := "http://" + s.WaitFor(`msg=listening address=(\S+)`, 30*time.Second) + "/readyz"
+	processtest.Eventually(t, 30*time.Second, "ready", func() bool { _, status := processtest.Get(t.Context(), url); return status == http.StatusOK })
+	b.Close()
+	if err := os.WriteFile(path, []byte(line+line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	processtest.Eventually(t, 30*time.Second, "Kafka away in /readyz", func() bool {
+		text, status := processtest.Get(t.Context(), url)
+		return status == http.StatusServiceUnavailable && strings.Contains(text, "no broker of "+b.Addr()+" has answered since ")
 	})
 }

@@ -81,7 +81,7 @@ func TestAPersonActs(t *testing.T) {
 	want("open", "read", `^0 closures in force`, "decisions")
 	want("listed", "read", `\| alice-operate +\| key:noisy has no limit until .* \| in force +\| ticket 4711 +\| `+id[1], "actions")
 	want("explained", "read", `alice-operate`, "explain", "key:noisy")
-	const unknownKind = "no rule counts callers of kind kye; rules count key"
+	const unknownKind = "no rule counts callers of kind kye (did you mean key?); rules count key"
 	for _, args := range [][]string{
 		{"explain", "kye:noisy"}, {"close", "kye:noisy", "--for", "10m", "--reason", "abuse"}, {"open", "kye:noisy", "--for", "10m", "--reason", "abuse"},
 		{"limit", "kye:noisy", "r", "9", "--for", "10m", "--reason", "abuse"}, {"reset", "kye:noisy", "--reason", "abuse"},

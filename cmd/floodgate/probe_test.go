@@ -48,6 +48,7 @@ func TestProbe(t *testing.T) {
 		{name: "no URL", err: "want one URL", usage: true},
 		{name: "two URLs", args: []string{s.URL, s.URL}, err: "want one URL", usage: true},
 		{name: "not a URL", args: []string{"http://[::1/"}, err: "missing ']'", usage: true},
+		{name: "an address alone", args: []string{"127.0.0.1:9090"}, err: `got "127.0.0.1:9090", want a URL such as http://127.0.0.1:9090/readyz`, usage: true},
 		{name: "no time", args: []string{"--timeout", "0s", s.URL}, err: "more than 0", usage: true},
 		{name: "unknown flag", args: []string{"--url", s.URL}, err: "unknown flag", usage: true},
 	} {

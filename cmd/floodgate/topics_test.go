@@ -273,7 +273,7 @@ func TestABadPartitionKeyIsRefused(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) > 0 {
 		t.Errorf("got %v, %v, want nothing left behind", left, err)
 	}
-	if _, err := runCommand("topics", "--brokers", b.Addr()); err == nil || !strings.Contains(err.Error(), "settings are wrong") {
+	if _, err := runCommand("topics", "--brokers", b.Addr()); err == nil || !strings.Contains(err.Error(), "wrong setting") {
 		t.Errorf("got %v, want that no topic was created beside a bad key", err)
 	}
 }

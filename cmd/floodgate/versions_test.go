@@ -142,7 +142,7 @@ gone: removed; its counts are dropped, and what it closed opens
   window: 1m sliding -> none
   mode: enforce -> none
   predict: shares -> none
-1 rules are the same
+1 rule unchanged
 `
 	mondayFile, tuesdayFile := ruleFile(t, mondayRules), ruleFile(t, tuesdayRules)
 	for _, args := range [][]string{{monday, tuesday}, {mondayFile, tuesdayFile}, {monday, tuesdayFile}, {mondayFile, tuesday}} {

@@ -64,5 +64,8 @@ func (c *Config) setDefaults() {
 }
 
 func (c *Config) kafka() kafkaio.Config {
-	return kafkaio.Config{Brokers: c.Brokers, ClientID: c.ClientID, TLS: c.TLS, SASL: c.SASL, Observe: c.Calls}
+	return kafkaio.Config{
+		Brokers: c.Brokers, ClientID: c.ClientID, Topics: []string{c.Topics.Requests, c.Topics.Decisions},
+		TLS: c.TLS, SASL: c.SASL, Observe: c.Calls,
+	}
 }

@@ -13,18 +13,25 @@ import (
 //
 // Entries are merged here a second time, after the Recorder: while a frame is in flight, several flushes meet in the queue.
 type queue struct {
-	size int           // how many entries may wait
-	wake chan struct{} // receives after a put or close
+	size   int           // how many entries may wait
+	wake   chan struct{} // receives after a put or close
+	tables *sync.Pool    // of empty *merge.Table, for all queues of a session
 
 	mu     sync.Mutex   // protects what follows
 	table  *merge.Table // waiting
-	spare  *merge.Table // nil while the sender has it
 	canary int64        // time of a canary that waits, in Unix nanoseconds; 0: none waits
 	closed bool
 }
 
-func newQueue(size int) *queue {
-	return &queue{size: size, wake: make(chan struct{}, 1), table: merge.New(minTable), spare: merge.New(minTable)}
+func newQueue(size int, tables *sync.Pool) *queue {
+	return &queue{size: size, wake: make(chan struct{}, 1), tables: tables, table: newTable(tables)}
+}
+
+func newTable(tables *sync.Pool) *merge.Table {
+	if t, ok := tables.Get().(*merge.Table); ok {
+		return t
+	}
+	return merge.New(minTable)
 }
 
 // minTable is how many entries a table has room for at first. One that is full gets growth times as much.
@@ -93,19 +100,17 @@ func (q *queue) poll() (t *merge.Table, canary int64, closed bool) {
 		return nil, 0, q.closed
 	}
 	t, canary = q.table, q.canary
-	q.table, q.spare, q.canary = q.spare, nil, 0
+	q.table, q.canary = newTable(q.tables), 0
 	return t, canary, false
 }
 
-// done gives a table back.
+// done gives a table back, for any queue, unless it is much larger than what was in it.
 func (q *queue) done(t *merge.Table) {
-	if size := t.Cap() / growth; t.Len() < size/growth && size >= minTable {
-		t = merge.New(size)
+	if t.Cap() > minTable && t.Len() < t.Cap()/(growth*growth) {
+		return
 	}
 	t.Reset()
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.spare = t
+	q.tables.Put(t)
 }
 
 // len returns how many entries wait.

@@ -25,8 +25,9 @@ func newSession(l *Link, t *topics, partitions int) *session {
 		Link: l, topics: t, client: t.client, partitions: partitions,
 		queues: make([]*queue, partitions), canaryIDs: l.canaries.ids(l.config.PartitionKey, partitions),
 	}
+	tables := &sync.Pool{}
 	for p := range s.queues {
-		s.queues[p] = newQueue(max(l.config.Backlog/partitions, minQueue))
+		s.queues[p] = newQueue(max(l.config.Backlog/partitions, minQueue), tables)
 	}
 	return s
 }

@@ -32,6 +32,7 @@ const (
 type Config struct {
 	Brokers  []string // host:port, to find the cluster by
 	ClientID string   // shown in the brokers' logs and quotas; empty is "floodgate"
+	Topics   []string // of all calls; empty is any. The client asks every few seconds where their partitions are, and keeps the answer
 	TLS      *tls.Config
 	SASL     sasl.Mechanism
 
@@ -94,6 +95,8 @@ func New(c Config) *Client {
 		DialTimeout: c.Timeout,
 		ClientID:    c.ClientID,
 		SASL:        c.SASL,
+
+		MetadataTopics: c.Topics,
 	}
 	addr := kafka.TCP(c.Brokers...)
 	return &Client{

@@ -56,8 +56,9 @@
 // 64 partitions would have 64 connections that wait for records. So calls that go to one broker share requests (lane). At most
 // two requests for records are in flight: nearly always one that waits, with all partitions that are read to their ends, and
 // another one for readers that come while it waits. Both end soon after and become one. There is one request of another kind:
-// the calls of Produce that came during the one before, the question for a range, or a fetch that must be alone. With the one
-// that finds the leaders, a Client has up to four connections to a broker; a Group has its own.
+// the calls of Produce that came during the one before, the question for a range, or a fetch that must be alone. Each has a slot,
+// which holds its connection for five seconds after a request. With the connection that finds the leaders, a Client has up to
+// four connections to a broker; a Group has its own.
 //
 //	Fetch(0) ──╮                                 ╭──▶ set of 0 ──checks──▶ Batch
 //	Fetch(1) ──┼──▶ one request ──▶ one answer ──┼──▶ error of 1

@@ -67,6 +67,37 @@ func TestParseFetchOfEachVersion(t *testing.T) {
 	}
 }
 
+func TestParseOffsetOfEachVersion(t *testing.T) {
+	for version := int16(1); version <= 5; version++ {
+		r := kmsg.NewPtrListOffsetsResponse()
+		r.Version = version
+		topic := kmsg.NewListOffsetsResponseTopic()
+		topic.Topic = "t"
+		p := kmsg.NewListOffsetsResponseTopicPartition()
+		p.Partition, p.Offset, p.Timestamp, p.LeaderEpoch = 2, 41, 5, 7
+		topic.Partitions = append(topic.Partitions, p)
+		r.Topics = append(r.Topics, topic)
+		body := r.AppendTo(nil)
+		if got, err := parseOffset(body, version, "t", 2); got != 41 || err != nil {
+			t.Errorf("version %d: got %d and %v, want 41", version, got, err)
+		}
+		for n := range body {
+			if _, err := parseOffset(body[:n], version, "t", 2); !errors.Is(err, errWrongAnswer) {
+				t.Errorf("version %d, %d of %d bytes: got %v, want errWrongAnswer", version, n, len(body), err)
+			}
+		}
+		for _, other := range []partitionKey{{"u", 2}, {"t", 1}} {
+			if _, err := parseOffset(body, version, other.topic, other.partition); !errors.Is(err, errWrongAnswer) {
+				t.Errorf("version %d, asked for %v: got %v, want errWrongAnswer", version, other, err)
+			}
+		}
+		r.Topics[0].Partitions[0].ErrorCode = int16(kafka.NotLeaderForPartition)
+		if _, err := parseOffset(r.AppendTo(nil), version, "t", 2); !errors.Is(err, kafka.NotLeaderForPartition) {
+			t.Errorf("version %d: got %v, want the broker's error", version, err)
+		}
+	}
+}
+
 // parseProduce returns what an answer says about one partition.
 func parseProduce(body []byte, version int16, topic string, partition int) (base int64, o Outcome, err error) {
 	answers, err := parseProduces(body, version)

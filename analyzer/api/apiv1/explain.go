@@ -82,9 +82,9 @@ type PartitionView struct {
 	Epoch     uint64    `json:"epoch,omitempty"`
 	Offset    int64     `json:"offset,omitempty"` // the next to be counted
 	LogTime   time.Time `json:"log_time,omitzero"`
-	Beat      time.Time `json:"heartbeat,omitzero"` // when its owner was heard of last; zero: never
-	Stale     bool      `json:"stale"`              // that was too long ago
-	LagNS     int64     `json:"lag_ns,omitempty"`
+	Beat      time.Time `json:"heartbeat,omitzero"`  // when its owner was heard of last; zero: never
+	Stale     bool      `json:"stale"`               // that was too long ago
+	LagNS     int64     `json:"lag_ns,omitempty"`    // smoothed over some ten closes; 0: none for a minute
 	Backlog   int64     `json:"backlog,omitempty"`   // messages of its log that wait to be counted
 	BehindNS  int64     `json:"behind_ns,omitempty"` // with a backlog: how old the newest request is that was counted
 	RulesID   string    `json:"rules_id,omitempty"`

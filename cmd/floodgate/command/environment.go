@@ -29,7 +29,7 @@ func FromEnvironment(p Process, flags *pflag.FlagSet) error {
 			return
 		}
 		if err := flags.Set(f.Name, value); err != nil {
-			errs = append(errs, Usagef("%s: %w", name, err))
+			errs = append(errs, Usagef("%s: %w", name, wrongValue(err)))
 		}
 		_ = flags.SetAnnotation(f.Name, fromVariable, []string{name}) // there is such a flag
 	})

@@ -65,8 +65,8 @@ func TestFlagsGoBeforeTheEnvironmentAndThatBeforeDefaults(t *testing.T) {
 		{name: "a flag of nobody", args: []string{"--no-such-flag"}, err: "unknown flag: --no-such-flag; see floodgate try --help"},
 		{name: "a value of nothing", args: []string{"--max-rows"}, err: "needs an argument: --max-rows"},
 		{name: "a wrong value", args: []string{"--output", "xml"}, err: `got "xml", want table or json`},
-		{name: "wrong variables are all said", env: map[string]string{"FLOODGATE_WAIT": "soon", "FLOODGATE_OUTPUT": "xml"}, err: `FLOODGATE_OUTPUT: invalid argument "xml"`},
-		{name: "the first as well", env: map[string]string{"FLOODGATE_WAIT": "soon", "FLOODGATE_OUTPUT": "xml"}, err: `FLOODGATE_WAIT: invalid argument "soon"`},
+		{name: "wrong variables are all said", env: map[string]string{"FLOODGATE_WAIT": "soon", "FLOODGATE_OUTPUT": "xml"}, err: `FLOODGATE_OUTPUT: --output: got "xml"`},
+		{name: "the first as well", env: map[string]string{"FLOODGATE_WAIT": "soon", "FLOODGATE_OUTPUT": "xml"}, err: `FLOODGATE_WAIT: --wait: got "soon"`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -84,9 +85,28 @@ func each(cmd *cobra.Command, visit func(*cobra.Command)) {
 func (r *Root) flagError(cmd *cobra.Command, err error) error {
 	if !cmd.HasParent() {
 		r.printSubcommands(r.process.Stderr)
+		if words := r.cobra.Flags().Args(); len(words) > 0 { // the subcommand is wrong, and not its flags
+			return WantSubcommand(cmd, words)
+		}
 		return Usage(err)
 	}
-	return Usagef("%w%s; see floodgate %s --help", err, meantFlag(cmd.Flags(), err), path(cmd))
+	return Usagef("%w%s; see floodgate %s --help", wrongValue(err), meantFlag(cmd.Flags(), err), path(cmd))
+}
+
+// wrongValue says of a value that a flag cannot have what was got, and what is wanted. It returns other errors as they are.
+func wrongValue(err error) error {
+	invalid, is := errors.AsType[*pflag.InvalidValueError](err)
+	if !is {
+		return err
+	}
+	flag, cause := invalid.GetFlag(), invalid.Unwrap()
+	want := map[string]string{
+		"int": "a whole number", "int64": "a whole number", "uint64": "a whole number", "float64": "a number", "bool": "true or false", "duration": "a duration such as 90s or 1h30m",
+	}[flag.Value.Type()]
+	if want == "" || strings.HasPrefix(cause.Error(), "got ") {
+		return fmt.Errorf("--%s: %w", flag.Name, cause)
+	}
+	return fmt.Errorf("--%s: got %q, want %s", flag.Name, invalid.GetValue(), want)
 }
 
 // meantFlag returns a hint at a flag with a similar name, if err is about a flag that does not exist; else "".

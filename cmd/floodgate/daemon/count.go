@@ -71,10 +71,7 @@ func (c *analyzeConfig) prepare(ctx context.Context, d *daemon, note noteChecker
 func (c *analyzeConfig) countOn(ctx context.Context, d *daemon, set *rules.Set, t requestsTopic) error {
 	a := c.analyzer(d, set, t)
 	heard, metrics := c.api.board(t.partitions)
-	d.http.Report(func(now time.Time) string {
-		if o, away := a.Outage(now); away {
-			return o.String()
-		}
+	d.report(func(now time.Time) string {
 		if !a.Ready(now) {
 			return "see floodgate_partition_state"
 		}

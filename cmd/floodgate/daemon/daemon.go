@@ -49,6 +49,23 @@ func (d *daemon) prepare(metrics ...prometheus.Collector) (err error) {
 	return nil
 }
 
+// report makes /metrics show what is counted, and /readyz say that Kafka is away and what the daemon waits for.
+func (d *daemon) report(waits func(now time.Time) string, metrics ...prometheus.Collector) {
+	d.http.Report(func(now time.Time) string { return d.unready(waits(now), now) }, metrics...)
+}
+
+// unready returns why the daemon is not ready: what it waits for and, before that, that no broker answers.
+func (d *daemon) unready(waits string, now time.Time) string {
+	o, away := d.client.Outage(now)
+	switch {
+	case !away:
+		return waits
+	case waits == "":
+		return o.String()
+	}
+	return o.String() + "; " + waits
+}
+
 // close ends the connections to Kafka.
 func (d *daemon) close() { d.client.Close() }
 

@@ -190,7 +190,7 @@ func (in *intake) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	in.http.Report(func(time.Time) string { return in.feed.Waits() }, ingestprom.New(in.feed.Stats, in.lostLogs.Load, in.undecided.Load))
+	in.report(func(time.Time) string { return in.feed.Waits() }, ingestprom.New(in.feed.Stats, in.lostLogs.Load, in.undecided.Load))
 	began := time.Now()
 	err = in.feed.Run(ctx, in.read)
 	in.advise(behind.Advice())

@@ -23,6 +23,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/option"
+	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 	"github.com/509da70d/floodgate/cmd/floodgate/version"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
@@ -104,7 +105,7 @@ func (c *notifyConfig) run(ctx context.Context, p command.Process) (err error) {
 		Fetcher: d.client, Join: c.join(d), Topic: c.kafka.Names.Events, Group: cmp.Or(c.group, c.kafka.Prefix+"-notify"), Path: c.config, Logger: d.logger, Observe: webhooks.Observe,
 	}, settings)
 	webhooks.Show(n.Stats)
-	d.http.Report(func(time.Time) string { return n.Waits() })
+	d.report(func(time.Time) string { return n.Waits() })
 	g, ctx := errgroup.WithContext(ctx)
 	if err := d.listen(ctx, g, c.listen); err != nil {
 		return err
@@ -235,7 +236,7 @@ func (c *notifyConfig) test(ctx context.Context, p command.Process, name string)
 	client := webhook.New(e.Webhook)
 	defer client.Close()
 	answer := client.Send(ctx, m, now)
-	fmt.Fprintf(p.Stdout, "sent      %d bytes, webhook-id %s, %d signatures\n", len(m.Body), m.ID, len(e.Webhook.Secrets))
+	fmt.Fprintf(p.Stdout, "message   %d bytes, webhook-id %s, %s\n", len(m.Body), m.ID, terminal.Amount(len(e.Webhook.Secrets), "signature"))
 	if answer.Status != 0 {
 		fmt.Fprintf(p.Stdout, "answered  %d after %v\n", answer.Status, time.Since(now).Round(time.Millisecond))
 	}

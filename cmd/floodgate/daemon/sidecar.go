@@ -274,6 +274,9 @@ func headerCallers(text string, trusted []netip.Prefix) (gatehttp.CallerFunc, er
 	if slices.Contains(names, "") {
 		return nil, command.Usagef("--callers: got %q, want no part empty", text)
 	}
+	if strings.ContainsAny(value, ",= ") { // no name of a header has them: it would never be found
+		return nil, command.Usagef("--callers: got %q, want one kind: give the flag again for another one", text)
+	}
 	return func(s *gate.Set) gatehttp.AddFunc {
 		parts := make([]func(*http.Request) string, len(names))
 		for i, name := range names {

@@ -21,6 +21,7 @@ func TestSidecarFlags(t *testing.T) {
 		{"a caller without a header", []string{"--brokers", "k:9092", "--callers", "key="}, `--callers: got "key="`},
 		{"a caller without a kind", []string{"--brokers", "k:9092", "--callers", "=X"}, `--callers: got "=X"`},
 		{"a part that is empty", []string{"--brokers", "k:9092", "--callers", "a=ip+"}, "want no part empty"},
+		{"two kinds at once", []string{"--brokers", "k:9092", "--callers", "key=X-Api-Key,tenant=X-Tenant"}, "want one kind: give the flag again"},
 		{"a kind that is none", []string{"--brokers", "k:9092", "--callers", "API key=X"}, "--callers: "},
 		{"too many", append([]string{"--brokers", "k:9092"}, strings.Split(strings.Repeat("--callers,a=X,", 7)+"--callers,a=X", ",")...), "--callers: got 8, want at most 7"},
 		{"one proxy", []string{"--brokers", "k:9092", "--trusted", "10.0.0.1,2001:db8::/32"}, ""},

@@ -60,7 +60,7 @@ func (v *view) tick(at time.Duration, t totals, closed []closedCaller, lags []ti
 	}
 	line := fmt.Sprintf("%4.0fs  admitted %6d  blocked %6d  lag p50 %.1f ms", at.Seconds(), t.admitted, t.blocked, lag.P50)
 	if len(closed) > 0 {
-		line += "  " + v.colour.Sprint("closed: "+closedText(closed))
+		line += "  " + v.colour.Sprint("closed (UTC): "+closedText(closed))
 	}
 	fmt.Fprintln(v.out, line)
 }
@@ -71,7 +71,7 @@ const maxNamed = 2
 func closedText(closed []closedCaller) string {
 	var names []string
 	for _, c := range closed[:min(maxNamed, len(closed))] {
-		names = append(names, fmt.Sprintf("%s until %s", terminal.Caller(c.caller), c.until.Format("15:04:05.000")))
+		names = append(names, fmt.Sprintf("%s until %s", terminal.Caller(c.caller), c.until.UTC().Format("15:04:05.000")))
 	}
 	text := strings.Join(names, ", ")
 	if more := len(closed) - len(names); more > 0 {

@@ -8,7 +8,7 @@ import (
 )
 
 func TestViewFitsATerminal(t *testing.T) {
-	at := time.Date(2026, 11, 21, 12, 0, 0, 5e6, time.UTC)
+	at := time.Date(2026, 11, 21, 7, 0, 0, 5e6, time.FixedZone("EST", -5*3600)) // people compare it with explain, which says UTC
 	callers := func(n int) (list []closedCaller) {
 		for i := range n {
 			list = append(list, closedCaller{fmt.Sprintf("key:noisy-%d", i+1), at})
@@ -17,10 +17,10 @@ func TestViewFitsATerminal(t *testing.T) {
 	}
 	tests := map[int]string{
 		0:    "",
-		1:    "closed: key:noisy-1 until 12:00:00.005",
-		2:    "closed: key:noisy-1 until 12:00:00.005, key:noisy-2 until 12:00:00.005",
-		3:    "closed: key:noisy-1 until 12:00:00.005, key:noisy-2 until 12:00:00.005 and 1 more",
-		9999: "closed: key:noisy-1 until 12:00:00.005, key:noisy-2 until 12:00:00.005 and 9997 more",
+		1:    "closed (UTC): key:noisy-1 until 12:00:00.005",
+		2:    "closed (UTC): key:noisy-1 until 12:00:00.005, key:noisy-2 until 12:00:00.005",
+		3:    "closed (UTC): key:noisy-1 until 12:00:00.005, key:noisy-2 until 12:00:00.005 and 1 more",
+		9999: "closed (UTC): key:noisy-1 until 12:00:00.005, key:noisy-2 until 12:00:00.005 and 9997 more",
 	}
 	for n, want := range tests {
 		var out strings.Builder

@@ -35,6 +35,9 @@ func probe(ctx context.Context, p command.Process, args []string, timeout time.D
 	if len(args) != 1 || timeout <= 0 {
 		return command.Usagef("probe: got %q and a timeout of %v, want one URL and more than 0", args, timeout)
 	}
+	if !strings.HasPrefix(args[0], "http://") && !strings.HasPrefix(args[0], "https://") {
+		return command.Usagef("probe: got %q, want a URL such as http://127.0.0.1:9090/readyz", args[0])
+	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, args[0], http.NoBody)

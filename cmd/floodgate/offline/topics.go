@@ -153,7 +153,7 @@ func printTopics(p command.Process, asJSON bool, specs []kafkaio.TopicSpec, crea
 		}
 	}
 	if wrong > 0 {
-		return fmt.Errorf("topics: %d settings are wrong", wrong)
+		return fmt.Errorf("topics: %s", terminal.Amount(wrong, "wrong setting"))
 	}
 	return nil
 }

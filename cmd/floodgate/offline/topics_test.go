@@ -33,7 +33,7 @@ func TestTopicsFindings(t *testing.T) {
 			[]string{`"severity":"warning"`, `"want":"<= 10m"`, `"findings":1`},
 		},
 		{
-			"an error is one", []kafkaio.Finding{finding, warning}, []string{}, "topics: 1 settings are wrong",
+			"an error is one", []kafkaio.Finding{finding, warning}, []string{}, "topics: 1 wrong setting",
 			[]string{"|   error | floodgate.requests | cleanup.policy | compact | delete | counts would be lost |"},
 			[]string{`{"got":"compact","setting":"cleanup.policy","severity":"error","topic":"floodgate.requests","type":"finding","want":"delete","why":"counts would be lost"}`, `"findings":2`},
 		},

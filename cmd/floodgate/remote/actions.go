@@ -128,7 +128,7 @@ func appendAll(ctx context.Context, api *clientFlags, query url.Values, state st
 func stateText(a *apiv1.Action) string {
 	switch {
 	case a.UndoneBy != nil:
-		return fmt.Sprintf("undone by %s at %s: %s", a.UndoneBy.Author, when(a.UndoneBy.Time), a.UndoneBy.Reason)
+		return fmt.Sprintf("undone by %s at %s: %s", a.UndoneBy.Author, whenUTC(a.UndoneBy.Time), a.UndoneBy.Reason)
 	case a.State == apiv1.StateInForce:
 		return "in force"
 	}

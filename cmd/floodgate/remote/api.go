@@ -126,13 +126,25 @@ func (u *untilFlags) time(what string, now time.Time) (time.Time, error) {
 		}
 	}
 	if d := end.Sub(now); d <= 0 || d > schemas.MaxClosure {
-		return time.Time{}, command.Usagef("%s: got an end in %v, want one that is to come, in %v at most", what, document.FormatDuration(d.Round(time.Second)), document.FormatDuration(schemas.MaxClosure))
+		got := "in " + document.FormatDuration(d.Round(time.Second))
+		if d <= 0 {
+			got = "at " + whenUTC(end) + ", which is over"
+		}
+		return time.Time{}, command.Usagef("%s: got an end %s, want one that is to come, in %v at most", what, got, document.FormatDuration(schemas.MaxClosure))
 	}
 	return end.UTC(), nil
 }
 
 // callerText returns a caller of the API as people see it.
 func callerText(c apiv1.Caller) string { return c.Caller().String() }
+
+// whenUTC is when in a sentence, where no head of a column says the zone.
+func whenUTC(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return when(t) + " UTC"
+}
 
 // when returns a time for people; "-" for none.
 func when(t time.Time) string {

@@ -112,6 +112,11 @@ func (q *callersQuery) run(ctx context.Context, p command.Process, api *clientFl
 	if err != nil {
 		return err
 	}
+	if q.kind != "" && !q.byDemand() {
+		if err := countedKind(ctx, "callers", c, q.kind); err != nil {
+			return err
+		}
+	}
 	if !api.output.JSON && !q.byDemand() {
 		q.words = askRuleWords(ctx, c)
 	}
@@ -170,17 +175,18 @@ func (q *callersQuery) printList(w io.Writer, list *apiv1.CallerList) error {
 		t := terminal.NewTable(w, "caller", "rule", "mode", "count", "limit", "share", "closed until (UTC)")
 		for i := range list.Callers {
 			c := &list.Callers[i]
-			limit, count, until := q.words.amount(c.Rule, c.Limit), strconv.FormatInt(c.Count, 10), ""
+			limit, share := q.words.amount(c.Rule, c.Limit), shareText(c.Share)
 			if c.Unlimited {
-				limit = "none"
+				limit, share = "none", ""
 			}
+			count, until := strconv.FormatInt(c.Count, 10), ""
 			if c.LowerBound {
 				count = "at least " + count
 			}
 			if c.Closed {
 				until = when(c.Until)
 			}
-			t.AppendRow(terminal.Cells(terminal.Caller(callerText(c.Caller)), c.Rule, c.Mode, count, limit, shareText(c.Share), until))
+			t.AppendRow(terminal.Cells(terminal.Caller(callerText(c.Caller)), c.Rule, c.Mode, count, limit, share, until))
 		}
 		t.Render()
 	}

@@ -16,6 +16,9 @@ import (
 // stamp is the form of times that people read; they are UTC.
 const stamp = "2006-01-02 15:04:05"
 
+// lineStamp begins a line that stands under no head: it says its zone.
+const lineStamp = stamp + "Z"
+
 // decisionsView prints closures for people or, as JSON, for programs.
 type decisionsView struct {
 	out   io.Writer
@@ -78,7 +81,7 @@ func (v decisionsView) owners(silent []int, now time.Time) error {
 	if len(silent) > 0 {
 		text = silence(silent)
 	}
-	_, err := fmt.Fprintln(v.out, now.UTC().Format(stamp), text)
+	_, err := fmt.Fprintln(v.out, now.UTC().Format(lineStamp), text)
 	return err
 }
 
@@ -87,7 +90,7 @@ func (v decisionsView) lost(missed uint64, now time.Time) error {
 	if v.json {
 		return printable.JSON(v.out).Encode(map[string]any{"type": "lost", "time": now.UTC(), "missed": missed})
 	}
-	_, err := fmt.Fprintf(v.out, "%s changes came too fast: %d or more were missed. This is in force now:\n", now.UTC().Format(stamp), missed)
+	_, err := fmt.Fprintf(v.out, "%s changes came too fast: %d or more were missed. This is in force now:\n", now.UTC().Format(lineStamp), missed)
 	return err
 }
 
@@ -113,7 +116,7 @@ func (v decisionsView) change(c *board.Event, now time.Time) error {
 	if byPerson {
 		rule = "hand"
 	}
-	line := fmt.Sprintf("%s %-7s %s by %s", now.UTC().Format(stamp), c.Kind, terminal.Caller(d.Caller.String()), rule)
+	line := fmt.Sprintf("%s %-7s %s by %s", now.UTC().Format(lineStamp), c.Kind, terminal.Caller(d.Caller.String()), rule)
 	if d.Mode == schemas.ModeShadow {
 		line += " (shadow)"
 	}

@@ -93,7 +93,7 @@ func TestWhatIsClosedByHandSaysSo(t *testing.T) {
 	if !regexp.MustCompile(`\| key:a +\| by hand +\| enforce +\| +\| +\| +\| +\|\n`).MatchString(table.String()) || !strings.HasSuffix(table.String(), "1 closure in force, of 1 partition\n") {
 		t.Errorf("got\n%s", table.String())
 	}
-	if want := "2026-03-02 12:00:00 closed  key:a by hand until 2026-03-02 13:00:00\n"; line.String() != want {
+	if want := "2026-03-02 12:00:00Z closed  key:a by hand until 2026-03-02 13:00:00\n"; line.String() != want {
 		t.Errorf("got %q, want %q", line.String(), want)
 	}
 }

@@ -155,7 +155,7 @@ func actionText(a *apiv1.Action) string {
 	if a.Caller != nil {
 		caller = string(printable.Of(callerText(*a.Caller)))
 	}
-	until := " until " + when(a.Until) + " UTC"
+	until := " until " + whenUTC(a.Until)
 	switch a.Action {
 	case schemas.ControlClose.String():
 		return caller + " is closed" + until

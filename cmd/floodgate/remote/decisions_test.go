@@ -93,11 +93,11 @@ func TestDecisionsWatchPrintsChangesOnce(t *testing.T) {
 		step(1, "1 closure in force, of 2 partitions; no owner was heard of partitions [1]",
 			learnt{heartbeat: &schemas.Heartbeat{}}, learnt{loaded: []int{0}})
 		step(2, "", d("a", 0, 10, enforce), learnt{loaded: []int{0}})
-		step(3, `2026-03-02 12:00:03 changed key:a by r\x1b until 2026-03-02 12:00:20: 7 of 5 in 1m`, d("a", 0, 20, enforce))
-		step(4, `2026-03-02 12:00:04 closed  key:b\x1b[2J by r\x1b (shadow) until 2026-03-02 12:00:30`, d("b\x1b[2J", 4, 30, shadow))
-		step(5, `2026-03-02 12:00:05 opened  key:a by r\x1b`, d("a", 5, 5, enforce))
+		step(3, `2026-03-02 12:00:03Z changed key:a by r\x1b until 2026-03-02 12:00:20: 7 of 5 in 1m`, d("a", 0, 20, enforce))
+		step(4, `2026-03-02 12:00:04Z closed  key:b\x1b[2J by r\x1b (shadow) until 2026-03-02 12:00:30`, d("b\x1b[2J", 4, 30, shadow))
+		step(5, `2026-03-02 12:00:05Z opened  key:a by r\x1b`, d("a", 5, 5, enforce))
 		step(29, "")
-		step(30, `2026-03-02 12:00:30 ended   key:b\x1b[2J by r\x1b (shadow)`)
+		step(30, `2026-03-02 12:00:30Z ended   key:b\x1b[2J by r\x1b (shadow)`)
 		step(31, "")
 		flood := make([]learnt, 0, board.MaxChanges+8)
 		for i := range board.MaxChanges + 8 {
@@ -110,7 +110,7 @@ func TestDecisionsWatchPrintsChangesOnce(t *testing.T) {
 // TestDecisionsWatchNamesPartitionsWithoutAnOwner: a watch that began before the analyzer says when it is there, and when it has gone, once
 // each.
 func TestDecisionsWatchNamesPartitionsWithoutAnOwner(t *testing.T) {
-	const silent0, silent01 = "2026-03-02 %s no owner was heard of partitions [0] for 3s or longer: nothing new is decided there\n", "0 closures in force, of 2 partitions; no owner was heard of partitions [0 1] for 3s or longer: nothing new is decided there\n"
+	const silent0, silent01 = "2026-03-02 %sZ no owner was heard of partitions [0] for 3s or longer: nothing new is decided there\n", "0 closures in force, of 2 partitions; no owner was heard of partitions [0 1] for 3s or longer: nothing new is decided there\n"
 	for _, asJSON := range []bool{false, true} {
 		watch := decisionsWatchOf(t, asJSON)
 		for _, s := range []struct {
@@ -121,7 +121,7 @@ func TestDecisionsWatchNamesPartitionsWithoutAnOwner(t *testing.T) {
 			{0, nil, silent01, `"silent_partitions":[0,1]`},
 			{1, nil, "", ""},
 			{2, []int32{1}, fmt.Sprintf(silent0, "12:00:02"), `{"silent_partitions":[0],"time":"2026-03-02T12:00:02Z","type":"owners"}`},
-			{3, []int32{0, 1}, "2026-03-02 12:00:03 the owners of all partitions are heard\n", `"silent_partitions":[]`},
+			{3, []int32{0, 1}, "2026-03-02 12:00:03Z the owners of all partitions are heard\n", `"silent_partitions":[]`},
 			{6, []int32{1}, "", ""},
 			{7, []int32{1}, fmt.Sprintf(silent0, "12:00:07"), `"silent_partitions":[0]`},
 		} {

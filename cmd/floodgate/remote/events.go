@@ -57,14 +57,14 @@ func decisionsSince(ctx context.Context, p command.Process, c *decisionsConfig) 
 	if c.api.output.JSON {
 		return printable.JSON(p.Stdout).Encode(map[string]any{"type": "summary", "events": events, "since": since.UTC()})
 	}
-	return terminal.Lines(p.Stdout, fmt.Sprintf("%s since %s", terminal.Amount(events, "event"), when(since)))
+	return terminal.Lines(p.Stdout, fmt.Sprintf("%s since %s", terminal.Amount(events, "event"), whenUTC(since)))
 }
 
 func printEvent(p command.Process, e *apiv1.Event, asJSON bool) error {
 	if asJSON {
 		return printable.JSON(p.Stdout).Encode(e)
 	}
-	return terminal.Lines(p.Stdout, when(e.Time)+" "+eventText(e))
+	return terminal.Lines(p.Stdout, e.Time.UTC().Format(lineStamp)+" "+eventText(e))
 }
 
 // eventText says what has happened.

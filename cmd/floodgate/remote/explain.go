@@ -88,7 +88,7 @@ func printExplanation(w io.Writer, e *apiv1.Explanation) error {
 		fmt.Fprintf(&b, "  %s, %s: %s to %s UTC", printable.Of(d.Rule), printable.Of(d.Mode), when(d.CloseAt), when(d.Until))
 		if d.Limit > 0 {
 			fmt.Fprintf(&b, "; %d of %s in %s, decided at offset %d of partition %d by an entry of %s, lag %v",
-				d.Count, words.amount(d.Rule, d.Limit), words.window(d.Rule, d.WindowNS), d.Offset, d.Partition, when(d.EntryTime), time.Duration(d.LagNS).Round(100*time.Microsecond))
+				d.Count, words.amount(d.Rule, d.Limit), words.window(d.Rule, d.WindowNS), d.Offset, d.Partition, whenUTC(d.EntryTime), time.Duration(d.LagNS).Round(100*time.Microsecond))
 		}
 		b.WriteByte('\n')
 	}
@@ -99,7 +99,7 @@ func printExplanation(w io.Writer, e *apiv1.Explanation) error {
 		}
 	}
 	if e.At != nil {
-		fmt.Fprintf(&b, "\nas of offset %d of partition %d, log time %s UTC\n", e.At.Offset, e.At.Partition, when(e.At.LogTime))
+		fmt.Fprintf(&b, "\nas of offset %d of partition %d, log time %s\n", e.At.Offset, e.At.Partition, whenUTC(e.At.LogTime))
 	} else {
 		fmt.Fprintf(&b, "\npartition %d: %s; heartbeat %s\n", e.Partition.Partition, printable.Of(e.Partition.State), ago(e.Partition.Beat, e.Now))
 	}
@@ -128,7 +128,7 @@ func printRule(b *strings.Builder, r *apiv1.RuleExplanation, words ruleWords, ve
 	for _, by := range []*apiv1.ControlRecord{r.ModeBy, r.Limit.By} {
 		if by != nil {
 			fmt.Fprintf(b, "  by hand: %s by %s at %s until %s: %s; id %s\n",
-				printable.Of(by.Action), printable.Of(by.Author), when(by.Time), when(by.Until), printable.Of(by.Reason), printable.Of(by.ID))
+				printable.Of(by.Action), printable.Of(by.Author), whenUTC(by.Time), whenUTC(by.Until), printable.Of(by.Reason), printable.Of(by.ID))
 		}
 	}
 	if r.Limit.Override != "" && !r.Limit.Unlimited { // that there is none is in the sentence

@@ -26,6 +26,14 @@ func (k *kindCheck) check(ctx context.Context, what string, api *client.Client, 
 	if k.force {
 		return nil
 	}
+	if err := countedKind(ctx, what, api, kind); err != nil {
+		return fmt.Errorf("%w. --force accepts it", err)
+	}
+	return nil
+}
+
+// countedKind is check without --force.
+func countedKind(ctx context.Context, what string, api *client.Client, kind string) error {
 	var current apiv1.Rules
 	_ = api.Get(ctx, "/v1/rules", nil, &current) // the next question says what is wrong
 	if len(current.Rules) == 0 {
@@ -45,6 +53,6 @@ func (k *kindCheck) check(ctx context.Context, what string, api *client.Client, 
 	if meant := document.Closest(kind, kinds); meant != "" {
 		hint = fmt.Sprintf(" (did you mean %s?)", printable.Of(meant))
 	}
-	return fmt.Errorf("%s: no rule counts callers of kind %s%s; rules count %s. --force accepts it",
+	return fmt.Errorf("%s: no rule counts callers of kind %s%s; rules count %s",
 		what, printable.Of(kind), hint, printable.Of(strings.Join(kinds, ", ")))
 }

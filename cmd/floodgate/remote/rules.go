@@ -132,7 +132,7 @@ func printCheck(p command.Process, asJSON bool, path string, set *rules.Set, err
 	for _, w := range set.Warnings {
 		fmt.Fprintf(p.Stdout, "warning: %s\n", printable.Error(w))
 	}
-	_, werr := fmt.Fprintf(p.Stdout, "%s: ok, %d rules, id %016x\n", printable.Of(path), len(set.Rules), set.ID())
+	_, werr := fmt.Fprintf(p.Stdout, "%s: ok, %s, id %016x\n", printable.Of(path), terminal.Amount(len(set.Rules), "rule"), set.ID())
 	return werr
 }
 

@@ -40,7 +40,7 @@ func status(ctx context.Context, p command.Process, api *clientFlags) error {
 	t := terminal.NewTable(p.Stdout, "partition", "state", "owner", "epoch", "offset", "backlog", "lag", "heartbeat", "rules", "rules from", "control")
 	for i := range s.Partitions {
 		v := &s.Partitions[i]
-		t.AppendRow(terminal.Cells(v.Partition, v.State, ownerText(v), v.Epoch, v.Offset, backlogText(v), time.Duration(v.LagNS).Round(100*time.Microsecond), ago(v.Beat, s.Now), v.RulesID, v.RulesFrom, v.Control))
+		t.AppendRow(terminal.Cells(v.Partition, v.State, ownerText(v), v.Epoch, v.Offset, backlogText(v), lagText(v.LagNS), ago(v.Beat, s.Now), v.RulesID, v.RulesFrom, v.Control))
 	}
 	t.Render()
 	return terminal.Lines(p.Stdout, statusLines(&s)...)
@@ -67,6 +67,14 @@ func backlogText(v *apiv1.PartitionStatus) string {
 	return fmt.Sprintf("%d, %s behind", v.Backlog, time.Duration(v.BehindNS).Round(100*time.Millisecond))
 }
 
+// lagText returns the lag of decisions; "-" where no close has measured it lately.
+func lagText(ns int64) string {
+	if ns == 0 {
+		return "-"
+	}
+	return time.Duration(ns).Round(100 * time.Microsecond).String()
+}
+
 // ago says how long before now a time was.
 func ago(t, now time.Time) string {
 	if t.IsZero() {
@@ -81,7 +89,7 @@ func statusLines(s *apiv1.Status) []string {
 		terminal.Amount(s.Board.Decisions, "decision"), terminal.Amount(s.Control.Next, "record"), printable.Of(s.Version), printable.Of(s.Who), printable.Of(s.Role))}
 	if !s.Kafka.Reachable {
 		lines = append(lines, fmt.Sprintf("KAFKA IS AWAY: no broker of %s has answered since %s: %s. Nothing is counted, and no decision reaches a gate.",
-			printable.Of(strings.Join(s.Kafka.Brokers, ",")), when(s.Kafka.Since), printable.Of(s.Kafka.Error)))
+			printable.Of(strings.Join(s.Kafka.Brokers, ",")), whenUTC(s.Kafka.Since), printable.Of(s.Kafka.Error)))
 	}
 	for i := range s.Brakes {
 		lines = append(lines, brakeText(&s.Brakes[i], s.Rules.Modes))
@@ -133,7 +141,7 @@ func brakeText(b *apiv1.Action, modes []apiv1.Mode) string {
 		file = "it would enforce " + strings.Join(enforced, ", ")
 	}
 	text := fmt.Sprintf("BRAKE: %s in shadow mode until %s, whatever the file says (%s); by %s at %s: %s. To end it: floodgate undo %s",
-		what, when(b.Until), file, printable.Of(b.Author), when(b.Time), printable.Of(b.Reason), printable.Of(b.ID))
+		what, whenUTC(b.Until), file, printable.Of(b.Author), whenUTC(b.Time), printable.Of(b.Reason), printable.Of(b.ID))
 	if b.State == apiv1.StateWaiting {
 		text += " (some analyzers have not applied it yet)"
 	}

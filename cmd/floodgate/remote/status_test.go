@@ -33,9 +33,9 @@ func TestStatusShowsWhatIsWrongAtNight(t *testing.T) {
 	}
 	text := strings.Join(statusLines(&s), "\n")
 	for _, want := range []string{
-		"KAFKA IS AWAY: no broker of kafka-1:9092,kafka-2:9092 has answered since 2026-11-27 03:00:00: refused.",
-		"BRAKE: all rules in shadow mode until 2026-11-27 04:00:00, whatever the file says (it would enforce per-ip); by ana at 2026-11-27 03:00:00: ticket 4711. To end it: floodgate undo 0123",
-		"BRAKE: rule trial in shadow mode until 2026-11-27 04:00:00, whatever the file says (no rule of it would enforce); by ben",
+		"KAFKA IS AWAY: no broker of kafka-1:9092,kafka-2:9092 has answered since 2026-11-27 03:00:00 UTC: refused.",
+		"BRAKE: all rules in shadow mode until 2026-11-27 04:00:00 UTC, whatever the file says (it would enforce per-ip); by ana at 2026-11-27 03:00:00 UTC: ticket 4711. To end it: floodgate undo 0123",
+		"BRAKE: rule trial in shadow mode until 2026-11-27 04:00:00 UTC, whatever the file says (no rule of it would enforce); by ben",
 		"floodgate undo 4567 (some analyzers have not applied it yet)",
 	} {
 		if !strings.Contains(text, want) {
@@ -45,5 +45,12 @@ func TestStatusShowsWhatIsWrongAtNight(t *testing.T) {
 	p := apiv1.PartitionStatus{PartitionView: apiv1.PartitionView{Backlog: 1234, BehindNS: 5_123_000_000}}
 	if got := backlogText(&p); got != "1234, 5.1s behind" {
 		t.Errorf("got %q, want the backlog and its age", got)
+	}
+}
+
+// TestNoTimeAndNoLagAreNoNumbers: a partition without entries has no log time, and one without closes no lag.
+func TestNoTimeAndNoLagAreNoNumbers(t *testing.T) {
+	if got := whenUTC(time.Time{}) + lagText(0); got != "--" {
+		t.Errorf("got %q, want a dash for each", got)
 	}
 }

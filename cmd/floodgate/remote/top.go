@@ -85,15 +85,15 @@ func topScreen(ctx context.Context, c *client.Client, q *callersQuery) ([]byte, 
 		return nil, err
 	}
 	var screen bytes.Buffer
-	running, lag := 0, time.Duration(0)
+	running, lag := 0, int64(0)
 	for i := range s.Partitions {
 		if v := &s.Partitions[i]; !v.Stale {
 			running++
-			lag = max(lag, time.Duration(v.LagNS))
+			lag = max(lag, v.LagNS)
 		}
 	}
-	fmt.Fprintf(&screen, "%s UTC   %d of %d partitions counted   lag %v   %s in force\n",
-		s.Now.UTC().Format(stamp), running, len(s.Partitions), lag.Round(100*time.Microsecond), terminal.Amount(s.Board.Decisions, "decision"))
+	fmt.Fprintf(&screen, "%s UTC   %d of %d partitions counted   lag %s   %s in force\n",
+		s.Now.UTC().Format(stamp), running, len(s.Partitions), lagText(lag), terminal.Amount(s.Board.Decisions, "decision"))
 	for _, line := range statusLines(&s)[1:] {
 		fmt.Fprintln(&screen, line)
 	}

@@ -270,7 +270,7 @@ func diffLines(d *apiv1.RulesDiff) []string {
 		lines = append(lines, "the rules have another order")
 	}
 	if d.Unchanged > 0 {
-		lines = append(lines, fmt.Sprintf("%d rules are the same", d.Unchanged))
+		lines = append(lines, terminal.Amount(d.Unchanged, "rule")+" unchanged")
 	}
 	return lines
 }

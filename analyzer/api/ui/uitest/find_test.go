@@ -52,7 +52,7 @@ func TestClosedByWhomAndWhy(t *testing.T) {
 	c.closeByHand("abuser")
 	v := visit(t, b, c.page("operate", "/"), view{})
 	v.live()
-	v.sees(row("by hand, operate-person: a test") + "?.textContent.includes('key:abuser')")
+	v.sees(row("by handoperate-person: a test") + "?.textContent.includes('key:abuser')")
 	v.sees(row("key:noisy"))
 	choose := func(rule string) {
 		v.sees(fmt.Sprintf(`[...document.querySelectorAll(".tools option")].some((o) => o.value === %q)`, rule))
@@ -116,7 +116,7 @@ func TestTablesAreSavedAsCSV(t *testing.T) {
 		return lines
 	}
 	v.sees(fmt.Sprintf(`Number(document.querySelector("[data-count=closed]").textContent) >= %d && document.querySelectorAll("[data-panel=partitions] tbody tr").length === 4`, 2*len(hostile)))
-	v.sees(row("by hand, operate-person: a test"))
+	v.sees(row("by handoperate-person: a test"))
 	closed := save("closed")
 	if len(closed) != 1+2*len(hostile) || strings.Join(closed[0], " ") != "Caller Rule Mode Closed at Until Reason" || !strings.HasSuffix(closed[1][4], "Z") {
 		t.Errorf("got %q, want two closures of each caller", closed)

@@ -78,15 +78,15 @@ export class ClosedList {
     this.rule.value = chosen;
   }
 
-  // reason says in a few words why a caller is closed; of what a person has closed, who did and why.
+  // reason says in a few words why a caller is closed. Of what was closed by hand, as the column before says, it says who did and why.
   reason(c) {
     const words = [];
-    if (c.mode === "shadow") words.push("shadow, not blocked");
-    if (c.early) words.push("predicted");
     const record = c.rule === byHand && this.byPeople.get(c.id);
-    if (record) words.push(`by hand, ${record.author}: ${record.reason}`);
+    if (record) words.push(`${record.author}: ${record.reason}`);
     else if (c.rule === byHand) words.push("a person has closed it");
     else words.push(`${number(c.count)} of ${number(c.limit)} in ${span(c.windowNs / 1e6)}`);
+    if (c.early) words.push("predicted");
+    if (c.mode === "shadow") words.push("shadow, not blocked");
     return words.join(" · ");
   }
 
