@@ -12,11 +12,20 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 )
 
-// pipeBroker answers requests on a connection in memory.
+// pipeBroker answers the requests of a slot, on a connection in memory.
 type pipeBroker struct {
-	t    *testing.T
-	conn net.Conn
-	in   *bufio.Reader
+	t       *testing.T
+	conn    net.Conn
+	in      *bufio.Reader
+	slot    *slot
+	closing chan struct{}
+}
+
+// ask returns a request for the slot.
+func (b *pipeBroker) ask(era uint64) *exchange {
+	x := fakeExchange()
+	x.slot, x.era = b.slot, era
+	return x
 }
 
 // request waits for a request and returns its correlation id.
@@ -45,46 +54,44 @@ func TestASlotHoldsItsConnection(t *testing.T) {
 	const version = 11
 	versions := map[protocol.ApiKey]int16{protocol.Fetch: version}
 	tests := map[string]struct {
-		then   func(t *testing.T, s *slot, b *pipeBroker, ask func(era uint64) *exchange, closing chan struct{})
+		then   func(*pipeBroker)
 		broken bool // the connection cannot go back to the pool
 	}{
-		"it serves the next one, however late the deadline of the first was": {then: func(t *testing.T, s *slot, b *pipeBroker, ask func(uint64) *exchange, _ chan struct{}) {
+		"it serves the next one, however late the deadline of the first was": {then: func(b *pipeBroker) {
 			for range 3 {
 				time.Sleep(slotLinger - time.Millisecond)
-				x := ask(1)
-				if !s.offer(x) {
-					t.Fatal("got no connection")
+				x := b.ask(1)
+				if !b.slot.offer(x) {
+					b.t.Fatal("got no connection")
 				}
 				b.answer(b.request(), "next")
 				<-x.finished
 				if x.err != nil || string(x.body) != "next" || x.version != version {
-					t.Errorf("got %q, version %d, and %v, want the answer", x.body, x.version, x.err)
+					b.t.Errorf("got %q, version %d, and %v, want the answer", x.body, x.version, x.err)
 				}
 			}
 		}},
-		"nobody comes": {then: func(*testing.T, *slot, *pipeBroker, func(uint64) *exchange, chan struct{}) { time.Sleep(slotLinger) }},
-		"the client closes": {then: func(_ *testing.T, _ *slot, _ *pipeBroker, _ func(uint64) *exchange, closing chan struct{}) {
-			close(closing)
-		}},
-		"the pool was dropped": {then: func(t *testing.T, s *slot, _ *pipeBroker, ask func(uint64) *exchange, _ chan struct{}) {
-			if s.offer(ask(2)) {
-				t.Error("got a connection of the pool that was dropped")
+		"nobody comes":      {then: func(*pipeBroker) { time.Sleep(slotLinger) }},
+		"the client closes": {then: func(b *pipeBroker) { close(b.closing) }},
+		"the pool was dropped": {then: func(b *pipeBroker) {
+			if b.slot.offer(b.ask(2)) {
+				b.t.Error("got a connection of the pool that was dropped")
 			}
 		}},
-		"the caller of the next one gives up": {broken: true, then: func(t *testing.T, s *slot, b *pipeBroker, ask func(uint64) *exchange, _ chan struct{}) {
-			x := ask(1)
-			s.offer(x)
+		"the caller of the next one gives up": {broken: true, then: func(b *pipeBroker) {
+			x := b.ask(1)
+			b.slot.offer(x)
 			b.request()
-			if err := x.abandon(); err == nil || s.offer(ask(1)) {
-				t.Errorf("got %v, want an error and no connection", err)
+			if err := x.abandon(); err == nil || b.slot.offer(b.ask(1)) {
+				b.t.Errorf("got %v, want an error and no connection", err)
 			}
 		}},
-		"the broker closes it": {broken: true, then: func(t *testing.T, s *slot, b *pipeBroker, ask func(uint64) *exchange, _ chan struct{}) {
+		"the broker closes it": {broken: true, then: func(b *pipeBroker) {
 			_ = b.conn.Close()
-			x := ask(1)
-			s.offer(x)
-			if err := x.abandon(); err == nil || s.offer(ask(1)) {
-				t.Errorf("got %v, want an error and no connection", err)
+			x := b.ask(1)
+			b.slot.offer(x)
+			if err := x.abandon(); err == nil || b.slot.offer(b.ask(1)) {
+				b.t.Errorf("got %v, want an error and no connection", err)
 			}
 		}},
 	}
@@ -93,16 +100,10 @@ func TestASlotHoldsItsConnection(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ours, theirs := net.Pipe()
 				defer theirs.Close()
-				closing := make(chan struct{})
-				s := newSlot(0, closing)
-				b := &pipeBroker{t: t, conn: theirs, in: bufio.NewReader(theirs)}
-				ask := func(era uint64) *exchange {
-					x := fakeExchange()
-					x.slot, x.era = s, era
-					return x
-				}
-				first := ask(1)
-				if s.offer(first) {
+				b := &pipeBroker{t: t, conn: theirs, in: bufio.NewReader(theirs), closing: make(chan struct{})}
+				b.slot = newSlot(0, b.closing)
+				first := b.ask(1)
+				if b.slot.offer(first) {
 					t.Fatal("got a connection, want none yet")
 				}
 				first.Required(versions)
@@ -116,11 +117,11 @@ func TestASlotHoldsItsConnection(t *testing.T) {
 				b.answer(b.request(), "first")
 				<-first.finished
 				synctest.Wait()
-				tc.then(t, s, b, ask, closing)
+				tc.then(b)
 				if err := <-returned; (err != nil) != tc.broken {
 					t.Errorf("the connection ended with %v, want an error: %v", err, tc.broken)
 				}
-				if s.offer(ask(1)) {
+				if b.slot.offer(b.ask(1)) {
 					t.Error("got a connection that is gone")
 				}
 			})
