@@ -85,3 +85,57 @@ func TestALogIsRenamedDuringALook(t *testing.T) {
 		p.once(0)
 	}
 }
+
+// TestACopyIsMetHalfMade of the first log of all, of which nobody knows yet what it has in common with others. It is truncated when the copy is
+// whole, while ingest runs and while it does not. Its lines do not count again.
+func TestACopyIsMetHalfMade(t *testing.T) {
+	for _, down := range []bool{false, true} {
+		p := newPlan(t)
+		p.write(p.server, 8)
+		if down {
+			p.save()
+			p.drop()
+		}
+		p.lines(p.server, 2)
+		text := p.server.f.data
+		steps := p.disk.copying(logPath, logPath+".1", false)
+		inOrder(steps[:2])
+		if down {
+			p.server.f.truncate(0)
+			p.server.write([]byte(constant))
+			p.start()
+		}
+		p.follower.renamed.Store(true)
+		p.turn()
+		inOrder(steps[2:])
+		if !down {
+			p.server.f.truncate(0)
+			p.server.write([]byte(constant))
+		}
+		if len(text) >= enough {
+			t.Fatalf("the log has %d bytes, want less than %d", len(text), enough)
+		}
+		p.write(p.server, 1)
+		p.once(0)
+	}
+}
+
+// TestALogIsForgottenBeforeItsBeginning: a backup is read, and the log goes on where the backup ends, as a log of its own. 40 logs later the backup
+// is still watched. The log is not taken for more of it after a restart.
+func TestALogIsForgottenBeforeItsBeginning(t *testing.T) {
+	p := newPlan(t)
+	p.write(p.server, 20)
+	p.rename(logPath + ".1").Close()
+	p.lines(p.server, 48)
+	p.disk.copy(logPath, logPath+".bak", false)
+	p.disk.names[logPath+".bak"].open(true)
+	p.pass(3 * time.Second)
+	p.write(p.server, 5)
+	for i := range 40 {
+		p.rename(fmt.Sprintf("%s.%d", logPath, 2+i)).Close()
+		p.write(p.server, 1)
+	}
+	p.down()
+	p.start()
+	p.once(0)
+}

@@ -217,7 +217,7 @@ func (f *Follower) finish(ctx context.Context) {
 // finishLog reads a log to its end.
 func (f *Follower) finishLog(ctx context.Context, r *reader) {
 	intact, err := r.poll(ctx) // what was written before its last writer closed it
-	if err == nil && intact {
+	if err == nil && intact && !r.ending {
 		err = r.last(ctx)
 	}
 	switch {

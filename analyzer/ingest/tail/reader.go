@@ -291,8 +291,8 @@ func (r *reader) checkPlain(start []byte) error {
 }
 
 // held reports whether the first n bytes of a new log are no more than what a known log begins with: a header, or it is a copy. Such a log is
-// not read yet, because nothing would tell it from the other one after a restart. If it has all of the known log and more, it is read from
-// there on, as soon as the reader of the known log has not the same.
+// not read yet, because nothing would tell it from the other one after a restart. If it has all of the known log and more, it is that log if
+// that has no file: the next look decides. Otherwise it is read from there on, as soon as the reader of the known log has not the same.
 func (r *reader) held(n int) bool {
 	if r.log != nil || r.offset > 0 || r.f.Once {
 		return false
@@ -301,17 +301,22 @@ func (r *reader) held(n int) bool {
 	for _, l := range r.f.Positions.of(r.f.Path) {
 		var places []place
 		var own int64
-		r.f.Positions.change(func() { places, own = l.places(), l.Own })
+		var finished bool
+		r.f.Positions.change(func() { places, own, finished = l.places(), l.Own, l.Finished })
 		agreed, err := text.agreement(places)
+		other := r.f.readerOf(l)
 		switch {
 		case err != nil, agreed >= 0 && text.size <= l.Read.End:
+			return true
+		case agreed > 0 && !finished && (other == nil || other.file == nil):
+			r.lose()
 			return true
 		case agreed >= own:
 			if err := r.fork(l, l.Read.End); err != nil { // it has changed since: the next poll looks again
 				r.offset, r.before, r.base = 0, nil, nil
 				return true
 			}
-			r.found, r.twin = true, r.f.readerOf(l)
+			r.found, r.twin = true, other
 			return true
 		}
 	}
@@ -395,6 +400,9 @@ func (r *reader) last(ctx context.Context) error {
 		text = nil
 	}
 	if r.log == nil && (n == 0 || r.held(n)) {
+		if r.ending {
+			return nil
+		}
 		if n > 0 {
 			r.f.Logger.Warn("log ended with no more than what another log begins with: it does not count, as it is a header or a copy", "path", r.name, "bytes", n)
 			if r.f.Undecided != nil {
