@@ -83,10 +83,11 @@ func (r *reader) open() error {
 
 // seek makes the reader begin at offset. The file must be there.
 func (r *reader) seek(offset int64) error {
-	r.offset, r.before = offset, make([]byte, min(offset, window))
-	if n, err := r.file.ReadAt(r.before, offset-int64(len(r.before))); n < len(r.before) {
+	before := make([]byte, min(offset, window))
+	if n, err := r.file.ReadAt(before, offset-int64(len(before))); n < len(before) {
 		return fmt.Errorf("read log: %w", err)
 	}
+	r.offset, r.before = offset, before
 	return nil
 }
 
@@ -139,54 +140,6 @@ func (r *reader) changed(at time.Time) {
 	}
 }
 
-// followTwin passes over what the twin has, too. It reports whether there is nothing else.
-func (r *reader) followTwin(size int64) (equal bool, err error) {
-	if r.twin == nil {
-		return false, nil
-	}
-	if r.twin.file == nil {
-		return false, r.leaveTwin(size)
-	}
-	if intact, err := r.intact(); err != nil || !intact {
-		return false, err
-	}
-	has, err := r.twin.content()
-	if err != nil {
-		return false, err
-	}
-	end := min(size, has.size)
-	if end > r.offset {
-		if equal, err = has.begins(content{r.file, size}); err != nil {
-			return false, err
-		}
-		if !equal {
-			r.twin = nil
-			return false, nil
-		}
-		return true, r.seek(end)
-	}
-	return size >= r.offset, nil
-}
-
-// leaveTwin passes over what a twin that has no file any more had read.
-func (r *reader) leaveTwin(size int64) error {
-	log := r.twin.log
-	r.twin = nil
-	if log == nil {
-		return nil
-	}
-	var places []place
-	var end int64
-	r.f.Positions.change(func() { places, end = log.places(), log.Read.End })
-	if end <= r.offset {
-		return nil
-	}
-	if agreed, err := (content{r.file, size}).agreement(places); err != nil || agreed < end {
-		return err
-	}
-	return r.seek(end)
-}
-
 // intact reports whether the file still has what was read from it: up to window bytes before the place of reading. Where reading begins in a
 // file that was found, or repeats what was read before, it looks at all that is known of the log: the file may have changed since.
 func (r *reader) intact() (bool, error) {
@@ -212,6 +165,15 @@ func (r *reader) intact() (bool, error) {
 	agreed, err := has.agreement(places)
 	r.found = r.found && (err != nil || agreed < 0)
 	return agreed >= 0, err
+}
+
+// unchanged returns an error if the file has not what was read from it.
+func (r *reader) unchanged() error {
+	intact, err := r.intact()
+	if err == nil && !intact {
+		err = errChanged
+	}
+	return err
 }
 
 // feed passes the whole lines among n bytes of the room to the sink.
@@ -308,7 +270,8 @@ func (r *reader) held(n int) bool {
 		switch {
 		case err != nil, agreed >= 0 && text.size <= l.Read.End:
 			return true
-		case agreed > 0 && !finished && (other == nil || other.file == nil):
+		case agreed <= 0:
+		case !finished && (other == nil || other.file == nil || other.unchanged() != nil):
 			r.lose()
 			return true
 		case agreed >= own:
@@ -318,9 +281,21 @@ func (r *reader) held(n int) bool {
 			}
 			r.found, r.twin = true, other
 			return true
+		case other != nil && other.has(text):
+			return true
 		}
 	}
 	return false
+}
+
+// has reports whether the file begins with a text. The caller has compared what was read of both.
+func (r *reader) has(text content) bool {
+	all, err := r.content()
+	if err != nil || all.size < text.size {
+		return false
+	}
+	equal, err := all.begins(text)
+	return err == nil && equal
 }
 
 // begin makes the log of a reader that has its first lines.
@@ -444,7 +419,10 @@ func (r *reader) end() {
 // lose closes a file that does not have what was read from it, and makes the log wait for another file that does.
 func (r *reader) lose() {
 	r.letGo()
-	r.info, r.rotated, r.lost = nil, true, r.f.Now()
+	r.info, r.rotated = nil, true
+	if r.lost.IsZero() {
+		r.lost = r.f.Now()
+	}
 	r.ending = r.log == nil
 }
 

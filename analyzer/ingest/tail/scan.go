@@ -197,12 +197,6 @@ func (s *scan) claim(c *candidate) {
 // is at the path and the other one was renamed. Otherwise it is a copy. If the other one has no name any more, the copy takes its place:
 // it may be the same log, under another device number.
 func (s *scan) beside(c *candidate, r *reader, agreed int64) (decided bool, err error) {
-	if intact, err := r.intact(); err != nil {
-		return false, err
-	} else if !intact { // it has been truncated: the next turn finds that, and looks for a copy
-		s.f.waiting = true
-		return true, nil
-	}
 	before, err := r.file.Stat()
 	if err != nil {
 		return false, err
@@ -213,10 +207,19 @@ func (s *scan) beside(c *candidate, r *reader, agreed int64) (decided bool, err 
 		return false, err
 	}
 	is := content{c.file, info.Size()}
-	if equal, err := is.begins(has); err != nil || !equal {
+	equal, err := is.begins(has)
+	if err != nil {
 		return false, err
 	}
+	if intact, err := r.intact(); err != nil {
+		return false, err
+	} else if !intact { // it has been truncated: the next turn finds that, and looks for a copy
+		s.f.waiting = true
+		return true, nil
+	}
 	switch {
+	case !equal:
+		return false, nil
 	case !c.current && is.size <= has.size: // or it has only the header so far
 		same := agreed >= r.log.Own || is.size == has.size && info.ModTime().Equal(before.ModTime())
 		if same {
@@ -341,9 +344,13 @@ func (s *scan) goOn(c *candidate, l *logFile) error {
 	r.rename(s.f.realName(c.path))
 	err := r.seek(l.Acked.End)
 	if err == nil {
+		err = r.unchanged()
+	}
+	if err == nil {
 		err = r.open()
 	}
-	if err != nil {
+	if err != nil { // its sink is not open: the next look begins again
+		r.log = nil
 		r.lose()
 	}
 	return err
@@ -351,14 +358,15 @@ func (s *scan) goOn(c *candidate, l *logFile) error {
 
 // move gives a reader another file with the same content.
 func (s *scan) move(r *reader, c *candidate) error {
-	r.file, r.id, r.info, r.packed, r.rotated, r.since, r.lost = c.file, c.info, nil, c.packed, !c.current, s.now, time.Time{}
+	r.file, r.id, r.info, r.packed, r.rotated, r.since = c.file, c.info, nil, c.packed, !c.current, s.now
 	c.taken, s.opened = true, true
 	s.f.confirm = s.f.confirm || c.current
 	r.rename(s.f.realName(c.path))
-	if intact, err := r.intact(); err != nil || !intact {
+	if err := r.unchanged(); err != nil {
 		r.lose()
-		return cmp.Or(err, errChanged)
+		return err
 	}
+	r.lost = time.Time{}
 	s.f.Logger.Info("a log goes on in another file", "path", c.path, "position", r.offset)
 	return nil
 }
