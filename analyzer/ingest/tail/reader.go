@@ -163,8 +163,9 @@ func (r *reader) intact() (bool, error) {
 		return true, err
 	}
 	agreed, err := has.agreement(places)
-	r.found = r.found && (err != nil || agreed < 0)
-	return agreed >= 0, err
+	intact := agreed >= 0 && has.size >= r.id.Size() // a shorter file may have no more than the header
+	r.found = r.found && (err != nil || !intact)
+	return intact, err
 }
 
 // unchanged returns an error if the file has not what was read from it.

@@ -69,16 +69,29 @@ func TestALogIsTruncatedDuringALook(t *testing.T) {
 	}
 }
 
-// TestALogIsTruncatedDuringTheFirstLook after a restart: reading goes on in its copy.
+// TestALogIsTruncatedDuringTheFirstLook after a restart: reading goes on in its copy, from where Kafka has it.
 func TestALogIsTruncatedDuringTheFirstLook(t *testing.T) {
-	atEachStep(t, 0, func(p plan) func() {
-		p.older()
-		p.write(p.server, 20)
-		p.down()
-		p.copy()
-		p.start()
-		return p.anew
-	})
+	for _, acked := range []bool{true, false} {
+		atEachStep(t, 0, func(p plan) func() {
+			if acked {
+				p.older()
+			}
+			p.write(p.server, 10)
+			if acked {
+				p.save()
+			}
+			p.drop()
+			p.copy()
+			p.start()
+			if acked {
+				return p.anew
+			}
+			return func() {
+				p.server.f.truncate(0)
+				p.server.write([]byte(constant))
+			}
+		})
+	}
 }
 
 // TestALogIsTruncatedWhileAnotherFileTakesItsPlace: the same file under another device number.
