@@ -46,6 +46,34 @@ func TestABackupOfANewLog(t *testing.T) {
 	p.once(0)
 }
 
+// TestABackupOfALongLog that is made before the first look: all that fits into the room of a reader is in the backup. The lines that only
+// the log has count.
+func TestABackupOfALongLog(t *testing.T) {
+	p := newPlan(t)
+	p.write(p.server, 20)
+	p.rename(logPath + ".1").Close()
+	for len(p.server.f.data) < 3*p.follower.size {
+		p.lines(p.server, 1)
+	}
+	p.disk.copy(logPath, logPath+".bak", false)
+	p.lines(p.server, 5)
+	p.once(0)
+}
+
+// TestABackupIsMadeDuringTheFirstLook after a restart, and the log gets lines: the backup is longer than the log was when it was met.
+func TestABackupIsMadeDuringTheFirstLook(t *testing.T) {
+	atEachStep(t, 1, func(p plan) func() {
+		p.write(p.server, 10)
+		p.down()
+		p.start()
+		return func() {
+			p.lines(p.server, 3)
+			p.disk.copy(logPath, logPath+".bak", false)
+			p.lines(p.server, 3)
+		}
+	})
+}
+
 // movingDisk lets something happen after each list of a directory.
 type movingDisk struct {
 	*modelDisk

@@ -261,6 +261,14 @@ func (r *reader) held(n int) bool {
 		return false
 	}
 	text := content{bytes.NewReader(r.f.room()[:n]), int64(n)}
+	all, err := r.content()
+	if err != nil {
+		return true
+	}
+	start := text
+	if all.size > int64(len(r.f.room())) { // what is in the room is not all that it has in common with another log
+		text = all
+	}
 	for _, l := range r.f.Positions.of(r.f.Path) {
 		var places []place
 		var own int64
@@ -286,7 +294,8 @@ func (r *reader) held(n int) bool {
 			return true
 		}
 	}
-	return false
+	equal, err := start.begins(all) // or it was written anew meanwhile, and another log was looked at
+	return err != nil || !equal
 }
 
 // has reports whether the file begins with a text. The caller has compared what was read of both.

@@ -168,6 +168,12 @@ func (s *scan) kin(c *candidate) (all []kin, err error) {
 
 // claim decides which log a file is.
 func (s *scan) claim(c *candidate) {
+	info, err := c.file.Stat() // again: a copy of it that was opened later may have more than it had
+	if err != nil {
+		s.unopened(c, onlyFile(c.info), err)
+		return
+	}
+	c.size = info.Size()
 	all, err := s.kin(c)
 	for _, k := range all {
 		var decided bool

@@ -1,0 +1,106 @@
+package tail
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/509da70d/floodgate/deploy/testenv"
+)
+
+// next returns a new name for a rotated log.
+func (p plan) next() string {
+	p.rotated++
+	return fmt.Sprintf("%s-202401%05d", logPath, p.rotated)
+}
+
+// copytruncate copies the log, with lines that are not read yet, and truncates it.
+func (p plan) copytruncate() (to string) {
+	to = p.next()
+	p.lines(p.server, 3)
+	p.disk.copy(logPath, to, false)
+	p.server.f.truncate(0)
+	return to
+}
+
+func (p plan) kill() { p.drop(); p.start() }
+
+// beginnings are what a follower meets when something happens to its log.
+var beginnings = []func(p plan){
+	func(p plan) { p.write(p.server, 10) }, // the first log of all
+	func(p plan) { p.write(p.server, 10); p.down(); p.start() },
+	func(p plan) { p.write(p.server, 10); p.kill() },
+	func(p plan) { p.write(p.server, 10); p.disk.device++ },
+	func(p plan) { p.write(p.server, 60); p.kill() }, // it is long
+	func(p plan) { p.write(p.server, 60); p.disk.device++ },
+	func(p plan) { p.older() },
+	func(p plan) { p.older(); p.write(p.server, 10) },
+	func(p plan) { p.older(); p.write(p.server, 10); p.down(); p.start() },
+	func(p plan) { p.older(); p.write(p.server, 10); p.kill() },
+	func(p plan) { p.older(); p.write(p.server, 10); p.rename(p.next()).Close() },
+	func(p plan) { p.older(); p.write(p.server, 10); p.copytruncate(); p.anew() },
+	func(p plan) { p.older(); p.write(p.server, 60) },
+	func(p plan) { // new logs
+		p.older()
+		p.down()
+		p.rename(p.next()).Close()
+		p.lines(p.server, 5)
+		p.rename(p.next()).Close()
+		p.lines(p.server, 5)
+		p.start()
+	},
+}
+
+// happenings are what may happen to a log.
+var happenings = []func(p plan){
+	func(p plan) { p.copytruncate() },
+	func(p plan) { p.copytruncate(); p.server.write([]byte(constant)) },
+	func(p plan) { p.copytruncate(); p.anew() }, // it is longer than before
+	func(p plan) { p.copytruncate(); p.anew(); p.copytruncate(); p.anew() },
+	func(p plan) { to := p.copytruncate(); p.anew(); p.disk.gzip(to) },
+	func(p plan) { p.lines(p.server, 3); p.rename(p.next()).Close() },
+	func(p plan) { p.lines(p.server, 3); old := p.rename(p.next()); p.lines(old, 2) },
+	func(p plan) { p.lines(p.server, 3); to := p.next(); p.rename(to).Close(); p.disk.gzip(to) },
+	func(p plan) {
+		for range 3 {
+			p.lines(p.server, 3)
+			p.rename(p.next()).Close()
+		}
+	},
+	func(p plan) { p.lines(p.server, 3); p.disk.copy(logPath, p.next(), false); p.lines(p.server, 3) },
+	func(p plan) { p.lines(p.server, 3); p.disk.device++ },
+	func(p plan) { p.lines(p.server, 3); p.disk.device++; old := p.rename(p.next()); p.lines(old, 3) },
+	func(p plan) { p.lines(p.server, 3); panic(errKilled) },
+}
+
+// TestAnyStep: whatever happens to a log, before any call that a follower makes to the disk in a second, each line counts once, and nothing is
+// reported. Without FLOODGATE_LONG=1 it is one call of 20.
+func TestAnyStep(t *testing.T) {
+	stride := 20
+	if testenv.IsLong() {
+		stride = 1
+	}
+	for b, begin := range beginnings {
+		for h, happen := range happenings {
+			for at, reached := 1+(b+h)%stride, true; reached && !t.Failed(); at += stride {
+				p := newPlan(t)
+				begin(p)
+				n := 0
+				p.disk.step = func() {
+					if n++; n == at {
+						happen(p)
+					}
+				}
+				p.pass(time.Second)
+				p.disk.step = nil
+				if p.follower == nil {
+					p.start()
+				}
+				p.once(0)
+				if reached = n >= at; t.Failed() {
+					t.Errorf("it began with %d, and %d happened before call %d", b, h, at)
+				}
+			}
+		}
+	}
+}
