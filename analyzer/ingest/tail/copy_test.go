@@ -74,6 +74,57 @@ func TestABackupIsMadeDuringTheFirstLook(t *testing.T) {
 	})
 }
 
+// TestThreeBackupsOfANewLog, each longer than the one before, are all that is left of it: each goes on where another one ends.
+func TestThreeBackupsOfANewLog(t *testing.T) {
+	p := newPlan(t)
+	p.write(p.server, 20)
+	p.rename(logPath + ".1").Close()
+	p.backups(3)
+	p.anew()
+	p.once(0)
+}
+
+// backups makes backups of the log, each with more lines than the one before.
+func (p plan) backups(n int) {
+	for range n {
+		p.lines(p.server, 5)
+		p.disk.copy(logPath, p.next(), false)
+	}
+}
+
+// TestABackupOfALogThatGoesOnWhereAnotherOneEnds is no more of that one. It is made before anything is read from there on.
+func TestABackupOfALogThatGoesOnWhereAnotherOneEnds(t *testing.T) {
+	for more := range 20 {
+		p := newPlan(t)
+		p.write(p.server, 20)
+		p.rename(logPath + ".1").Close()
+		p.lines(p.server, 1+more/3)
+		p.backups(1)
+		p.turn()
+		p.backups(1)
+		p.lines(p.server, more)
+		p.once(0)
+	}
+}
+
+// TestALongerBackupComesLater, of the first log of all: a shorter one is read by then.
+func TestALongerBackupComesLater(t *testing.T) {
+	p := newPlan(t)
+	p.write(p.server, 5)
+	p.down()
+	p.backups(2)
+	at := fmt.Sprintf("%s-202401%05d", logPath, p.rotated)
+	longer := p.disk.names[at]
+	delete(p.disk.names, at)
+	p.server.f.truncate(0)
+	p.server.write([]byte(constant))
+	p.start()
+	p.turn()
+	p.disk.names[at] = longer
+	p.follower.renamed.Store(true)
+	p.once(0)
+}
+
 // movingDisk lets something happen after each list of a directory.
 type movingDisk struct {
 	*modelDisk

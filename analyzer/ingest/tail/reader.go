@@ -314,11 +314,11 @@ func (r *reader) begin(n int) {
 	_, _ = rand.Read(r.log.Source[:]) // never fails
 	r.f.confirm = r.f.confirm || !r.rotated
 	r.log.Own = enough
-	if len(r.f.Positions.of(r.f.Path)) > 0 {
-		r.log.Own = min(enough, r.offset+int64(n))
-	}
-	if r.offset > 0 {
+	if r.offset > 0 { // what it has besides the log that it begins with
+		r.log.Own = min(enough, r.offset+min(int64(n), step))
 		r.log.Acked = place{r.offset, sumOf(r.before)}
+	} else if len(r.f.Positions.of(r.f.Path)) > 0 {
+		r.log.Own = min(enough, int64(n))
 	}
 }
 

@@ -223,6 +223,7 @@ func (s *scan) beside(c *candidate, r *reader, agreed int64) (decided bool, err 
 		s.f.waiting = true
 		return true, nil
 	}
+	agreed = max(agreed, min(is.size, has.size))
 	switch {
 	case !equal:
 		return false, nil
@@ -232,7 +233,7 @@ func (s *scan) beside(c *candidate, r *reader, agreed int64) (decided bool, err 
 			s.copy(c, r.log)
 		}
 		return same, nil
-	case r.named && agreed < r.log.Own:
+	case c.current && r.named && agreed < r.log.Own:
 		return false, nil
 	case is.size >= has.size:
 		return true, s.replace(r, c)

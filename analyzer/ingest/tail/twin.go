@@ -2,11 +2,11 @@ package tail
 
 // followTwin passes over what the twin has, too. It reports whether there is nothing else.
 func (r *reader) followTwin(size int64) (equal bool, err error) {
-	if r.twin == nil {
-		return false, nil
+	if r.twin != nil && r.twin.file == nil {
+		err = r.leaveTwin(size)
 	}
-	if r.twin.file == nil {
-		return false, r.leaveTwin(size)
+	if err != nil || r.twin == nil {
+		return false, err
 	}
 	if intact, err := r.intact(); err != nil || !intact {
 		return false, err
@@ -29,24 +29,30 @@ func (r *reader) followTwin(size int64) (equal bool, err error) {
 	return size >= r.offset, nil
 }
 
-// leaveTwin passes over what a twin that has no file any more had read.
+// leaveTwin passes over what a twin that has no file any more had read. Another log that has more of the same is the next twin.
 func (r *reader) leaveTwin(size int64) error {
-	log := r.twin.log
+	last := r.twin.log
 	r.twin = nil
-	if log == nil {
-		return nil
+	for _, l := range r.f.Positions.of(r.f.Path) {
+		var places []place
+		var end int64
+		r.f.Positions.change(func() { places, end = l.places(), l.Read.End })
+		agreed, err := content{r.file, size}.agreement(places)
+		if err != nil {
+			return err
+		}
+		other := r.f.readerOf(l)
+		switch {
+		case agreed <= 0 || end <= r.offset:
+		case l == last && agreed == end:
+			if intact, err := r.passOver(end); err != nil || !intact {
+				return err
+			}
+		case other != nil && other.file != nil && other.has(content{r.file, min(size, end)}):
+			r.twin = other
+		}
 	}
-	var places []place
-	var end int64
-	r.f.Positions.change(func() { places, end = log.places(), log.Read.End })
-	if end <= r.offset {
-		return nil
-	}
-	if agreed, err := (content{r.file, size}).agreement(places); err != nil || agreed < end {
-		return err
-	}
-	_, err := r.passOver(end)
-	return err
+	return nil
 }
 
 // passOver goes on at end, unless the file has been written anew: then what stands there was not read by the twin.
