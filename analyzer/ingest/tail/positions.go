@@ -40,7 +40,7 @@ type Positions struct {
 	followed map[string]bool // guarded by mu: the paths that have a Follower
 }
 
-// logFile is a log that is or was read, under any name. Only its Follower changes it, apart from what Save does.
+// logFile is a log that is or was read, under any name. Only its Follower changes it, apart from Acked and pending, which Save changes, too.
 type logFile struct {
 	Path     filePath  `json:"path"` // where its Follower looks
 	Name     filePath  `json:"name"` // where the log was last seen, without symbolic links
@@ -246,6 +246,13 @@ func later(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// places returns the places of a log.
+func (p *Positions) places(l *logFile) []place {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return l.places()
 }
 
 // change changes a log, or reads one.

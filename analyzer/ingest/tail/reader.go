@@ -153,7 +153,7 @@ func (r *reader) intact() (bool, error) {
 	}
 	places := r.base.places()
 	if r.log != nil {
-		r.f.Positions.change(func() { places = r.log.places() })
+		places = r.f.Positions.places(r.log)
 	}
 	if n := len(places); n == 0 || !r.found && places[n-1].End <= r.offset {
 		return true, nil
@@ -270,20 +270,16 @@ func (r *reader) held(n int) bool {
 		text = all
 	}
 	for _, l := range r.f.Positions.of(r.f.Path) {
-		var places []place
-		var own int64
-		var finished bool
-		r.f.Positions.change(func() { places, own, finished = l.places(), l.Own, l.Finished })
-		agreed, err := text.agreement(places)
+		agreed, err := text.agreement(r.f.Positions.places(l))
 		other := r.f.readerOf(l)
 		switch {
 		case err != nil, agreed >= 0 && text.size <= l.Read.End:
 			return true
 		case agreed <= 0:
-		case !finished && (other == nil || other.file == nil || other.unchanged() != nil):
+		case !l.Finished && (other == nil || other.file == nil || other.unchanged() != nil):
 			r.lose()
 			return true
-		case agreed >= own:
+		case agreed >= l.Own:
 			if err := r.fork(l, l.Read.End); err != nil { // it has changed since: the next poll looks again
 				r.offset, r.before, r.base = 0, nil, nil
 				return true

@@ -152,9 +152,7 @@ type kin struct {
 // the file must have been changed since the log was last seen at the path.
 func (s *scan) kin(c *candidate) (all []kin, err error) {
 	for _, l := range s.known {
-		var places []place
-		s.f.Positions.change(func() { places = l.places() })
-		agreed, err := c.agreement(places)
+		agreed, err := c.agreement(s.f.Positions.places(l))
 		if err != nil {
 			return nil, err
 		}
@@ -403,12 +401,13 @@ func (s *scan) wentBack(c *candidate, l *logFile) {
 // giveUp reports the logs that have had no file for too long. Files that are renamed one after the other may be missed once.
 func (s *scan) giveUp(there bool) {
 	f := s.f
+	overdue := func(since time.Time) bool { return f.Once || there && !s.moving && s.now.Sub(since) >= lostAfter }
 	for _, r := range f.readers {
 		switch {
 		case r.file != nil || r.ending:
 		case s.copied[r.log]:
 			r.ending = true
-		case there && !s.moving && s.now.Sub(r.lost) >= lostAfter, f.Once:
+		case overdue(r.lost):
 			f.Logger.Error("a log was truncated or deleted, and no copy of it is found: lines that it got since may be missing", "path", r.name, "position", r.offset)
 			f.report(r.offset)
 			r.ending = true
@@ -420,16 +419,16 @@ func (s *scan) giveUp(there bool) {
 			continue
 		}
 		since, noted := f.missing[l]
-		switch {
-		case noted && there && !s.moving && s.now.Sub(since) >= lostAfter, f.Once:
-			f.Logger.Error("a log is gone that was not read to its end", "path", string(l.Name), "position", l.Acked.End)
-			f.report(l.Acked.End)
-			f.Positions.change(func() { l.Finished = true })
-		case noted:
-			missing[l] = since
-		default:
-			missing[l] = s.now
+		if !noted {
+			since = s.now
 		}
+		if !overdue(since) {
+			missing[l] = since
+			continue
+		}
+		f.Logger.Error("a log is gone that was not read to its end", "path", string(l.Name), "position", l.Acked.End)
+		f.report(l.Acked.End)
+		f.Positions.change(func() { l.Finished = true })
 	}
 	f.missing = missing
 }

@@ -34,10 +34,8 @@ func (r *reader) leaveTwin(size int64) error {
 	last := r.twin.log
 	r.twin = nil
 	for _, l := range r.f.Positions.of(r.f.Path) {
-		var places []place
-		var end int64
-		r.f.Positions.change(func() { places, end = l.places(), l.Read.End })
-		agreed, err := content{r.file, size}.agreement(places)
+		end := l.Read.End
+		agreed, err := content{r.file, size}.agreement(r.f.Positions.places(l))
 		if err != nil {
 			return err
 		}
