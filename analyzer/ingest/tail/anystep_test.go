@@ -1,12 +1,16 @@
 package tail
 
 import (
+	"flag"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/509da70d/floodgate/deploy/testenv"
 )
+
+var stepsSeed = flag.Uint64("steps.seed", 0, "of the only story of TestAnySteps; 0: many")
 
 // next returns a new name for a rotated log.
 func (p plan) next() string {
@@ -101,6 +105,41 @@ func TestAnyStep(t *testing.T) {
 					t.Errorf("it began with %d, and %d happened before call %d", b, h, at)
 				}
 			}
+		}
+	}
+}
+
+// TestAnySteps: three things happen, at random, soon after each other.
+func TestAnySteps(t *testing.T) {
+	first, n := uint64(1), uint64(200)
+	if testenv.IsLong() {
+		n *= 100
+	}
+	if *stepsSeed > 0 {
+		first, n = *stepsSeed, 1
+	}
+	for seed := first; seed < first+n && !t.Failed(); seed++ {
+		p := newPlan(t)
+		rnd := rand.New(rand.NewPCG(seed, 3))
+		beginnings[rnd.IntN(len(beginnings))](p)
+		calls, at := 0, 1+rnd.IntN(120)
+		left := 3
+		p.disk.step = func() {
+			if calls++; calls == at && left > 0 {
+				left--
+				at += 1 + rnd.IntN(5+55*rnd.IntN(2))
+				happenings[rnd.IntN(len(happenings))](p)
+			}
+		}
+		for range 8 {
+			p.pass(look)
+			if p.follower == nil {
+				p.start()
+			}
+		}
+		p.disk.step = nil
+		if p.once(0); t.Failed() {
+			t.Errorf("seed %d", seed)
 		}
 	}
 }
