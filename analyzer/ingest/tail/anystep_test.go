@@ -22,7 +22,7 @@ func (p plan) next() string {
 func (p plan) copytruncate() (to string) {
 	to = p.next()
 	p.lines(p.server, 3)
-	p.disk.copy(logPath, to, false)
+	p.disk.copy(logPath, to, p.rotated%2 == 0)
 	p.server.f.truncate(0)
 	return to
 }
@@ -71,7 +71,12 @@ var happenings = []func(p plan){
 			p.rename(p.next()).Close()
 		}
 	},
-	func(p plan) { p.lines(p.server, 3); p.disk.copy(logPath, p.next(), false); p.lines(p.server, 3) },
+	func(p plan) {
+		p.lines(p.server, 3)
+		to := p.next()
+		p.disk.copy(logPath, to, p.rotated%2 == 0)
+		p.lines(p.server, 3)
+	},
 	func(p plan) { p.lines(p.server, 3); p.disk.device++ },
 	func(p plan) { p.lines(p.server, 3); p.disk.device++; old := p.rename(p.next()); p.lines(old, 3) },
 	func(p plan) { p.lines(p.server, 3); panic(errKilled) },
