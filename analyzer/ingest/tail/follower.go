@@ -205,7 +205,7 @@ func (f *Follower) finish(ctx context.Context) {
 		quiet := now.Sub(r.since)
 		switch {
 		case r.ending || r.file == nil || !r.rotated:
-		case r.twin != nil && r.twin.file != nil: // what it has besides is read when its twin is finished
+		case r.twin != nil && r.twin.file != nil && r.twin.rotated: // its twin is finished first
 		case r.packed, quiet >= cmp.Or(f.KeepOpen, DefaultKeepOpen), quiet >= silence && (watched >= keepLogs || f.disk.idle(r.file)):
 			f.finishLog(ctx, r)
 		default:

@@ -156,3 +156,19 @@ func TestAShortFileUnderTwoDeviceNumbers(t *testing.T) {
 	old.Close()
 	p.once(0)
 }
+
+// TestAFileUnderAnOldDeviceNumberIsClosed while the log goes on under the new one: nothing keeps the old file system busy for longer.
+func TestAFileUnderAnOldDeviceNumberIsClosed(t *testing.T) {
+	p := newPlan(t)
+	p.older()
+	p.write(p.server, 20)
+	p.disk.device++
+	for range 3 {
+		p.pass(p.follower.KeepOpen / 2)
+		p.write(p.server, 1)
+	}
+	if n := len(p.follower.readers); n != 1 {
+		t.Errorf("got %d readers, want 1", n)
+	}
+	p.once(0)
+}
