@@ -163,7 +163,7 @@ func (r *reader) intact() (bool, error) {
 		return true, err
 	}
 	agreed, err := has.agreement(places)
-	intact := agreed >= 0 && has.size >= r.id.Size() // a shorter file may have no more than the header
+	intact := agreed >= 0 && (r.log == nil || has.size >= r.id.Size()) // a shorter file may have no more than the header
 	r.found = r.found && (err != nil || !intact)
 	return intact, err
 }

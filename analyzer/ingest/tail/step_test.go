@@ -1,6 +1,7 @@
 package tail
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -171,4 +172,24 @@ func TestAFileUnderAnOldDeviceNumberIsClosed(t *testing.T) {
 		t.Errorf("got %d readers, want 1", n)
 	}
 	p.once(0)
+}
+
+// TestALogIsTruncatedBeforeItIsRead, and goes on under another device number, still shorter than it was when it was opened.
+func TestALogIsTruncatedBeforeItIsRead(t *testing.T) {
+	atEachStep(t, 0, func(p plan) func() {
+		p.write(p.server, 20)
+		p.rename(logPath + ".9").Close()
+		p.lines(p.server, 10)
+		opened := func(r *reader) bool { return r.log == nil && r.id.Size() > 1000 }
+		p.disk.step = func() {
+			if p.rotated == 0 && slices.ContainsFunc(p.follower.readers, opened) {
+				p.copytruncate()
+			}
+		}
+		p.turn()
+		p.disk.step = nil
+		p.write(p.server, 3)
+		p.disk.device++
+		return func() { p.lines(p.server, 60) }
+	})
 }
