@@ -10,7 +10,8 @@
 //
 // Its nouns: a log is what a server has written, under any name and in any file. A Follower follows all logs that are or were at one path. A
 // reader reads one of them. A place is a position in a log and a checksum of up to 4 KiB before it. Positions remembers the places of the
-// last 32 logs of each path, and more where rotations are that fast. A scan looks at all files and says which log each of them is.
+// last 32 logs of each path, and more where rotations are that fast, or where a log begins with all of another one. A scan looks at all files
+// and says which log each of them is.
 //
 // Libraries such as nxadm/tail do not do this: they know neither the exact offset of a line through rotations nor the identity of a
 // file. Without these two a line cannot be counted once.
@@ -26,7 +27,8 @@
 // read, also if the shorter one is read already. A file that is read already under another name or number is watched for lines that only it has.
 //
 // What stands at the beginning may be a header that all logs have. So a log has no record, and is not read, until it has more than another
-// one begins with: 16 bytes more are enough. A renamed file that never had does not count. That is said when it is given up (WARN, and
+// one begins with: 16 bytes more are enough. If it has all that was read of a log that has no file now, it is that log; if it has all of one
+// that has a file, it goes on where that one ends. A renamed file that never had more does not count. That is said when it is given up (WARN, and
 // floodgate_ingest_undecided_logs_total): also of a log that got no line but the header. A record
 // also says how many bytes made the log different from all others (own). With less in common, two files are not one log.
 //
@@ -60,11 +62,12 @@
 // # Bounds
 //
 // Lost without a report are lines that no file holds at any look: what a server writes to a log between the copy and the truncation of
-// copytruncate, and a log that is made and deleted between two looks (250 ms) or while ingest is down. Reported (ERROR, and
+// copytruncate, and a log that is made and deleted between two looks (250 ms) or while ingest is down. A look at all files during which names
+// change may miss a file, and is repeated after 2 s: a log that is deleted by then counts as one between two looks. Reported (ERROR, and
 // floodgate_ingest_lost_logs_total) is a log that was known and is gone before it was read to its end, one that was truncated without a copy,
-// and a compressed file that cannot be read. TestAnyHistory has shown no other loss in random histories of renames, copies, truncations, gzip,
-// deletions, remounts, stops and kills, each step of which may come between any two steps of a follower. It does not show bzip2, xz and zstd,
-// symbolic links, several directories below, or full disks.
+// and a compressed file that cannot be read. TestAnyHistory and TestAnyStep have shown no other loss in random histories of renames, copies,
+// truncations, gzip, deletions, remounts, stops and kills, each step of which may come between any two steps of a follower. They do not show
+// bzip2, xz and zstd, symbolic links, several directories below, half lines, or full disks.
 //
 // Lost without a report are also lines that come to a renamed log after it is given up, if it is compressed or deleted before the next scan,
 // or was deleted already. If more than 32 renamed logs are watched, the oldest are given up a second after their last lines. Lost is also a log

@@ -205,6 +205,7 @@ func (f *Follower) finish(ctx context.Context) {
 		quiet := now.Sub(r.since)
 		switch {
 		case r.ending || r.file == nil || !r.rotated:
+		case r.twin != nil && r.twin.file != nil && r.twin.rotated: // its twin is finished first
 		case r.packed, quiet >= cmp.Or(f.KeepOpen, DefaultKeepOpen), quiet >= silence && (watched >= keepLogs || f.disk.idle(r.file)):
 			f.finishLog(ctx, r)
 		default:
@@ -217,7 +218,7 @@ func (f *Follower) finish(ctx context.Context) {
 // finishLog reads a log to its end.
 func (f *Follower) finishLog(ctx context.Context, r *reader) {
 	intact, err := r.poll(ctx) // what was written before its last writer closed it
-	if err == nil && intact {
+	if err == nil && intact && !r.ending {
 		err = r.last(ctx)
 	}
 	switch {

@@ -60,8 +60,8 @@ func (p plan) once(reports int) {
 			p.t.Errorf("line %.6s of %d counts %d times, want once", line, len(p.written), n)
 		}
 	}
-	if p.reports != reports {
-		p.t.Errorf("got %d reports, want %d", p.reports, reports)
+	if len(p.reports) != reports {
+		p.t.Errorf("got reports at %d, want %d", p.reports, reports)
 	}
 }
 

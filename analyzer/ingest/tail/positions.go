@@ -40,7 +40,7 @@ type Positions struct {
 	followed map[string]bool // guarded by mu: the paths that have a Follower
 }
 
-// logFile is a log that is or was read, under any name. Only its Follower changes it, apart from what Save does.
+// logFile is a log that is or was read, under any name. Only its Follower changes it, apart from Acked and pending, which Save changes, too.
 type logFile struct {
 	Path     filePath  `json:"path"` // where its Follower looks
 	Name     filePath  `json:"name"` // where the log was last seen, without symbolic links
@@ -208,8 +208,7 @@ func (p *Positions) of(path string) []*logFile {
 	return logs
 }
 
-// add remembers a new log. If its path then has too many, add removes the oldest one that is finished, unless its file was changed since the
-// path was last looked at: such a file is taken for a log that nobody has read.
+// add remembers a new log. If its path then has too many, add removes the oldest ones that can be forgotten.
 func (p *Positions) add(l *logFile) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -221,11 +220,25 @@ func (p *Positions) add(l *logFile) {
 			newest = later(newest, other.Modified)
 		}
 	}
-	if n > keepLogs {
-		if i := slices.IndexFunc(p.logs, func(o *logFile) bool { return o.Path == l.Path && o.Finished && o.Changed.Before(newest) }); i >= 0 {
-			p.logs = slices.Delete(p.logs, i, i+1)
+	for ; n > keepLogs; n-- {
+		i := slices.IndexFunc(p.logs, func(o *logFile) bool { return o.Path == l.Path && p.forgettable(o, newest) })
+		if i < 0 {
+			return
 		}
+		p.logs = slices.Delete(p.logs, i, i+1)
 	}
+}
+
+// forgettable reports whether no line of a log would be read again without its record. A file that was changed since the path was last looked
+// at, at newest, is taken for a log that nobody has read, and one that has all of another log for more of that. p.mu is held.
+func (p *Positions) forgettable(l *logFile, newest time.Time) bool {
+	return l.Finished && l.Changed.Before(newest) && !slices.ContainsFunc(p.logs, func(o *logFile) bool { return o.Path == l.Path && o.begins(l) })
+}
+
+// begins reports whether another log has all that is known of this one, and more.
+func (l *logFile) begins(other *logFile) bool {
+	n := len(l.Marks)
+	return n > 0 && n <= len(other.Marks) && slices.Equal(l.Marks, other.Marks[:n]) && l.Own <= l.Read.End && l.Read.End < other.Read.End
 }
 
 func later(a, b time.Time) time.Time {
@@ -233,6 +246,13 @@ func later(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// places returns the places of a log.
+func (p *Positions) places(l *logFile) []place {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return l.places()
 }
 
 // change changes a log, or reads one.

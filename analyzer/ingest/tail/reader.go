@@ -83,10 +83,11 @@ func (r *reader) open() error {
 
 // seek makes the reader begin at offset. The file must be there.
 func (r *reader) seek(offset int64) error {
-	r.offset, r.before = offset, make([]byte, min(offset, window))
-	if n, err := r.file.ReadAt(r.before, offset-int64(len(r.before))); n < len(r.before) {
+	before := make([]byte, min(offset, window))
+	if n, err := r.file.ReadAt(before, offset-int64(len(before))); n < len(before) {
 		return fmt.Errorf("read log: %w", err)
 	}
+	r.offset, r.before = offset, before
 	return nil
 }
 
@@ -139,54 +140,6 @@ func (r *reader) changed(at time.Time) {
 	}
 }
 
-// followTwin passes over what the twin has, too. It reports whether there is nothing else.
-func (r *reader) followTwin(size int64) (equal bool, err error) {
-	if r.twin == nil {
-		return false, nil
-	}
-	if r.twin.file == nil {
-		return false, r.leaveTwin(size)
-	}
-	if intact, err := r.intact(); err != nil || !intact {
-		return false, err
-	}
-	has, err := r.twin.content()
-	if err != nil {
-		return false, err
-	}
-	end := min(size, has.size)
-	if end > r.offset {
-		if equal, err = has.begins(content{r.file, size}); err != nil {
-			return false, err
-		}
-		if !equal {
-			r.twin = nil
-			return false, nil
-		}
-		return true, r.seek(end)
-	}
-	return size >= r.offset, nil
-}
-
-// leaveTwin passes over what a twin that has no file any more had read.
-func (r *reader) leaveTwin(size int64) error {
-	log := r.twin.log
-	r.twin = nil
-	if log == nil {
-		return nil
-	}
-	var places []place
-	var end int64
-	r.f.Positions.change(func() { places, end = log.places(), log.Read.End })
-	if end <= r.offset {
-		return nil
-	}
-	if agreed, err := (content{r.file, size}).agreement(places); err != nil || agreed < end {
-		return err
-	}
-	return r.seek(end)
-}
-
 // intact reports whether the file still has what was read from it: up to window bytes before the place of reading. Where reading begins in a
 // file that was found, or repeats what was read before, it looks at all that is known of the log: the file may have changed since.
 func (r *reader) intact() (bool, error) {
@@ -200,7 +153,7 @@ func (r *reader) intact() (bool, error) {
 	}
 	places := r.base.places()
 	if r.log != nil {
-		r.f.Positions.change(func() { places = r.log.places() })
+		places = r.f.Positions.places(r.log)
 	}
 	if n := len(places); n == 0 || !r.found && places[n-1].End <= r.offset {
 		return true, nil
@@ -210,8 +163,18 @@ func (r *reader) intact() (bool, error) {
 		return true, err
 	}
 	agreed, err := has.agreement(places)
-	r.found = r.found && (err != nil || agreed < 0)
-	return agreed >= 0, err
+	intact := agreed >= 0 && (r.log == nil || has.size >= r.id.Size()) // a shorter file may have no more than the header
+	r.found = r.found && (err != nil || !intact)
+	return intact, err
+}
+
+// unchanged returns an error if the file has not what was read from it.
+func (r *reader) unchanged() error {
+	intact, err := r.intact()
+	if err == nil && !intact {
+		err = errChanged
+	}
+	return err
 }
 
 // feed passes the whole lines among n bytes of the room to the sink.
@@ -291,31 +254,54 @@ func (r *reader) checkPlain(start []byte) error {
 }
 
 // held reports whether the first n bytes of a new log are no more than what a known log begins with: a header, or it is a copy. Such a log is
-// not read yet, because nothing would tell it from the other one after a restart. If it has all of the known log and more, it is read from
-// there on, as soon as the reader of the known log has not the same.
+// not read yet, because nothing would tell it from the other one after a restart. If it has all of the known log and more, it is that log if
+// that has no file: the next look decides. Otherwise it is read from there on, as soon as the reader of the known log has not the same.
 func (r *reader) held(n int) bool {
 	if r.log != nil || r.offset > 0 || r.f.Once {
 		return false
 	}
 	text := content{bytes.NewReader(r.f.room()[:n]), int64(n)}
+	all, err := r.content()
+	if err != nil {
+		return true
+	}
+	start := text
+	if all.size > int64(len(r.f.room())) { // what is in the room is not all that it has in common with another log
+		text = all
+	}
 	for _, l := range r.f.Positions.of(r.f.Path) {
-		var places []place
-		var own int64
-		r.f.Positions.change(func() { places, own = l.places(), l.Own })
-		agreed, err := text.agreement(places)
+		agreed, err := text.agreement(r.f.Positions.places(l))
+		other := r.f.readerOf(l)
 		switch {
 		case err != nil, agreed >= 0 && text.size <= l.Read.End:
 			return true
-		case agreed >= own:
+		case agreed <= 0:
+		case !l.Finished && (other == nil || other.file == nil || other.unchanged() != nil):
+			r.lose()
+			return true
+		case agreed >= l.Own:
 			if err := r.fork(l, l.Read.End); err != nil { // it has changed since: the next poll looks again
 				r.offset, r.before, r.base = 0, nil, nil
 				return true
 			}
-			r.found, r.twin = true, r.f.readerOf(l)
+			r.found, r.twin = true, other
+			return true
+		case other != nil && other.has(text):
 			return true
 		}
 	}
-	return false
+	equal, err := start.begins(all) // or it was written anew meanwhile, and another log was looked at
+	return err != nil || !equal
+}
+
+// has reports whether the file begins with a text. The caller has compared what was read of both.
+func (r *reader) has(text content) bool {
+	all, err := r.content()
+	if err != nil || all.size < text.size {
+		return false
+	}
+	equal, err := all.begins(text)
+	return err == nil && equal
 }
 
 // begin makes the log of a reader that has its first lines.
@@ -324,11 +310,11 @@ func (r *reader) begin(n int) {
 	_, _ = rand.Read(r.log.Source[:]) // never fails
 	r.f.confirm = r.f.confirm || !r.rotated
 	r.log.Own = enough
-	if len(r.f.Positions.of(r.f.Path)) > 0 {
-		r.log.Own = min(enough, r.offset+int64(n))
-	}
-	if r.offset > 0 {
+	if r.offset > 0 { // what it has besides the log that it begins with
+		r.log.Own = min(enough, r.offset+min(int64(n), step))
 		r.log.Acked = place{r.offset, sumOf(r.before)}
+	} else if len(r.f.Positions.of(r.f.Path)) > 0 {
+		r.log.Own = min(enough, int64(n))
 	}
 }
 
@@ -395,6 +381,9 @@ func (r *reader) last(ctx context.Context) error {
 		text = nil
 	}
 	if r.log == nil && (n == 0 || r.held(n)) {
+		if r.ending {
+			return nil
+		}
 		if n > 0 {
 			r.f.Logger.Warn("log ended with no more than what another log begins with: it does not count, as it is a header or a copy", "path", r.name, "bytes", n)
 			if r.f.Undecided != nil {
@@ -436,7 +425,10 @@ func (r *reader) end() {
 // lose closes a file that does not have what was read from it, and makes the log wait for another file that does.
 func (r *reader) lose() {
 	r.letGo()
-	r.info, r.rotated, r.lost = nil, true, r.f.Now()
+	r.info, r.rotated = nil, true
+	if r.lost.IsZero() {
+		r.lost = r.f.Now()
+	}
 	r.ending = r.log == nil
 }
 

@@ -1,7 +1,6 @@
 package tail
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -68,15 +67,6 @@ func (h *history) next() {
 	h.inside = inside
 }
 
-// truncate truncates the log. No copy has the lines behind the first n bytes.
-func (h *history) truncate(n int) {
-	f := h.disk.names[logPath]
-	for line := range strings.Lines(string(f.data[n:])) {
-		h.excused[strings.TrimSuffix(line, "\n")] = true
-	}
-	f.truncate(0)
-}
-
 // zip compresses a rotated log that nobody writes to.
 func (h *history) zip() {
 	var names []string
@@ -113,56 +103,4 @@ func (h *history) delete() {
 	h.disk.remove(name)
 	h.deleted = append(h.deleted, f)
 	h.excuseDeleted()
-}
-
-// excuseLate excuses lines at the end of a log that was read to its end and given up, if they are younger than the last scan may be.
-func (h *history) excuseLate(f *modelFile) {
-	if h.follower == nil || f.opened > f.writers {
-		return
-	}
-	var late []string
-	for line := range strings.Lines(string(f.text())) {
-		line = strings.TrimSuffix(line, "\n")
-		switch {
-		case line[0] == '#':
-		case h.counted[line] == 0 && h.clock.Sub(h.logs[line].at) < scanEvery:
-			late = append(late, line)
-		case h.counted[line] == 0 || late != nil:
-			return
-		}
-	}
-	for _, line := range late {
-		h.excused[line] = true
-	}
-}
-
-// excuseDeleted excuses the lines of the files that nobody can read any more.
-func (h *history) excuseDeleted() {
-	for _, f := range h.deleted {
-		if f.gone() {
-			h.excuse(f.text())
-		}
-	}
-}
-
-// excuse lets the lines of a text that is gone be missing, if none of it was read and no file has it: nobody can say that it was there.
-func (h *history) excuse(text []byte) {
-	var lines []string
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimSuffix(line, "\n")
-		if h.counted[line] > 0 && line[0] != '#' {
-			return
-		}
-		lines = append(lines, line)
-	}
-	for _, line := range lines {
-		for _, f := range h.disk.names {
-			if line[0] != '#' && bytes.Contains(f.text(), []byte(line)) {
-				return
-			}
-		}
-	}
-	for _, line := range lines {
-		h.excused[line] = true
-	}
 }

@@ -152,9 +152,7 @@ type kin struct {
 // the file must have been changed since the log was last seen at the path.
 func (s *scan) kin(c *candidate) (all []kin, err error) {
 	for _, l := range s.known {
-		var places []place
-		s.f.Positions.change(func() { places = l.places() })
-		agreed, err := c.agreement(places)
+		agreed, err := c.agreement(s.f.Positions.places(l))
 		if err != nil {
 			return nil, err
 		}
@@ -168,6 +166,12 @@ func (s *scan) kin(c *candidate) (all []kin, err error) {
 
 // claim decides which log a file is.
 func (s *scan) claim(c *candidate) {
+	info, err := c.file.Stat() // again: a copy of it that was opened later may have more than it had
+	if err != nil {
+		s.unopened(c, onlyFile(c.info), err)
+		return
+	}
+	c.size = info.Size()
 	all, err := s.kin(c)
 	for _, k := range all {
 		var decided bool
@@ -197,12 +201,6 @@ func (s *scan) claim(c *candidate) {
 // is at the path and the other one was renamed. Otherwise it is a copy. If the other one has no name any more, the copy takes its place:
 // it may be the same log, under another device number.
 func (s *scan) beside(c *candidate, r *reader, agreed int64) (decided bool, err error) {
-	if intact, err := r.intact(); err != nil {
-		return false, err
-	} else if !intact { // it has been truncated: the next turn finds that, and looks for a copy
-		s.f.waiting = true
-		return true, nil
-	}
 	before, err := r.file.Stat()
 	if err != nil {
 		return false, err
@@ -213,17 +211,27 @@ func (s *scan) beside(c *candidate, r *reader, agreed int64) (decided bool, err 
 		return false, err
 	}
 	is := content{c.file, info.Size()}
-	if equal, err := is.begins(has); err != nil || !equal {
+	equal, err := is.begins(has)
+	if err != nil {
 		return false, err
 	}
+	if intact, err := r.intact(); err != nil {
+		return false, err
+	} else if !intact { // it has been truncated: the next turn finds that, and looks for a copy
+		s.f.waiting = true
+		return true, nil
+	}
+	agreed = max(agreed, min(is.size, has.size))
 	switch {
+	case !equal:
+		return false, nil
 	case !c.current && is.size <= has.size: // or it has only the header so far
 		same := agreed >= r.log.Own || is.size == has.size && info.ModTime().Equal(before.ModTime())
 		if same {
 			s.copy(c, r.log)
 		}
 		return same, nil
-	case r.named && agreed < r.log.Own:
+	case c.current && r.named && agreed < r.log.Own:
 		return false, nil
 	case is.size >= has.size:
 		return true, s.replace(r, c)
@@ -341,9 +349,13 @@ func (s *scan) goOn(c *candidate, l *logFile) error {
 	r.rename(s.f.realName(c.path))
 	err := r.seek(l.Acked.End)
 	if err == nil {
+		err = r.unchanged()
+	}
+	if err == nil {
 		err = r.open()
 	}
-	if err != nil {
+	if err != nil { // its sink is not open: the next look begins again
+		r.log = nil
 		r.lose()
 	}
 	return err
@@ -351,14 +363,15 @@ func (s *scan) goOn(c *candidate, l *logFile) error {
 
 // move gives a reader another file with the same content.
 func (s *scan) move(r *reader, c *candidate) error {
-	r.file, r.id, r.info, r.packed, r.rotated, r.since, r.lost = c.file, c.info, nil, c.packed, !c.current, s.now, time.Time{}
+	r.file, r.id, r.info, r.packed, r.rotated, r.since = c.file, c.info, nil, c.packed, !c.current, s.now
 	c.taken, s.opened = true, true
 	s.f.confirm = s.f.confirm || c.current
 	r.rename(s.f.realName(c.path))
-	if intact, err := r.intact(); err != nil || !intact {
+	if err := r.unchanged(); err != nil {
 		r.lose()
-		return cmp.Or(err, errChanged)
+		return err
 	}
+	r.lost = time.Time{}
 	s.f.Logger.Info("a log goes on in another file", "path", c.path, "position", r.offset)
 	return nil
 }
@@ -388,12 +401,13 @@ func (s *scan) wentBack(c *candidate, l *logFile) {
 // giveUp reports the logs that have had no file for too long. Files that are renamed one after the other may be missed once.
 func (s *scan) giveUp(there bool) {
 	f := s.f
+	overdue := func(since time.Time) bool { return f.Once || there && !s.moving && s.now.Sub(since) >= lostAfter }
 	for _, r := range f.readers {
 		switch {
 		case r.file != nil || r.ending:
 		case s.copied[r.log]:
 			r.ending = true
-		case there && !s.moving && s.now.Sub(r.lost) >= lostAfter, f.Once:
+		case overdue(r.lost):
 			f.Logger.Error("a log was truncated or deleted, and no copy of it is found: lines that it got since may be missing", "path", r.name, "position", r.offset)
 			f.report(r.offset)
 			r.ending = true
@@ -405,16 +419,16 @@ func (s *scan) giveUp(there bool) {
 			continue
 		}
 		since, noted := f.missing[l]
-		switch {
-		case noted && there && !s.moving && s.now.Sub(since) >= lostAfter, f.Once:
-			f.Logger.Error("a log is gone that was not read to its end", "path", string(l.Name), "position", l.Acked.End)
-			f.report(l.Acked.End)
-			f.Positions.change(func() { l.Finished = true })
-		case noted:
-			missing[l] = since
-		default:
-			missing[l] = s.now
+		if !noted {
+			since = s.now
 		}
+		if !overdue(since) {
+			missing[l] = since
+			continue
+		}
+		f.Logger.Error("a log is gone that was not read to its end", "path", string(l.Name), "position", l.Acked.End)
+		f.report(l.Acked.End)
+		f.Positions.change(func() { l.Finished = true })
 	}
 	f.missing = missing
 }
