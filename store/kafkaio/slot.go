@@ -14,8 +14,8 @@ type slot struct {
 	broker  int32
 	closing <-chan struct{} // closed when the client closes
 
-	held     atomic.Bool               // a connection waits for the next exchange. Who makes it false sends to next, or is that connection
-	next     chan *exchange            // to the connection; nil lets it go back to the pool
+	held     atomic.Bool               // a connection waits for the next exchange; the goroutine that clears this sends to next
+	next     chan *exchange            // to that connection; nil lets it go back to the pool
 	versions map[protocol.ApiKey]int16 // of the connection that is held
 	era      uint64                    // of the pool that it is from
 }
@@ -64,7 +64,7 @@ func (s *slot) await() *exchange {
 	case <-s.closing:
 	}
 	if s.held.CompareAndSwap(true, false) {
-		return nil
+		return nil // nobody sends
 	}
-	return <-s.next // it is on its way
+	return <-s.next
 }
