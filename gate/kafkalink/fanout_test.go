@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -212,13 +211,12 @@ func BenchmarkReadLag(b *testing.B) {
 	for _, partitions := range []int{4, 64} {
 		b.Run(fmt.Sprint(partitions), func(b *testing.B) {
 			f := newFanOut(b, 1, partitions)
-			var at atomic.Int64
-			f.applied = func(_ schemas.Decision, applied time.Time) { at.Store(applied.UnixNano()) }
+			at := make(chan time.Time, 1)
+			f.applied = func(_ schemas.Decision, applied time.Time) { at <- applied }
 			f.open(1)
 			var lags []time.Duration
 			for i := 0; b.Loop(); i++ {
 				p := i * 7 % partitions
-				at.Store(0)
 				began := time.Now()
 				_, err := f.client.Produce(b.Context(), schemas.DefaultTopicNames().Decisions, p, kafkaio.Message{Time: began.UnixNano(), Value: encode(pb.Record{
 					Decision: &schemas.Decision{
@@ -229,10 +227,7 @@ func BenchmarkReadLag(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				for at.Load() == 0 {
-					runtime.Gosched()
-				}
-				lags = append(lags, time.Duration(at.Load()-began.UnixNano()))
+				lags = append(lags, (<-at).Sub(began))
 			}
 			slices.Sort(lags)
 			b.ReportMetric(float64(quantile(lags, 0.5))/1e3, "µs/p50")

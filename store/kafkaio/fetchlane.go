@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -124,6 +125,7 @@ type fetchFlight struct {
 
 	slot  *slot
 	parts []fetchPart
+	at    map[partitionKey]int // in parts
 	wait  time.Duration
 	short bool
 }
@@ -149,16 +151,18 @@ func (l *fetchLane) take(now time.Time, s *slot) *fetchFlight {
 		l.free = append(l.free, s)
 		return nil
 	}
-	f := &fetchFlight{flight: newFlight(0), slot: s, wait: longWait, short: len(l.free) == 0}
-	at := make(map[partitionKey]int, len(l.waiting))
+	f := &fetchFlight{
+		flight: newFlight(0), slot: s, wait: longWait, short: len(l.free) == 0,
+		parts: make([]fetchPart, 0, len(l.waiting)), at: make(map[partitionKey]int, len(l.waiting)),
+	}
 	var left []*fetchCall
 	for _, c := range l.waiting {
 		k := partitionKey{c.q.Topic, c.q.Partition}
-		i, found := at[k]
+		i, found := f.at[k]
 		switch {
 		case !found:
 			i = len(f.parts)
-			at[k] = i
+			f.at[k] = i
 			f.parts = append(f.parts, fetchPart{fetchQuestion: c.q})
 		case f.parts[i].Offset != c.q.Offset || f.parts[i].maxBytes != c.q.maxBytes:
 			left = append(left, c)
@@ -284,14 +288,8 @@ func (f *fetchFlight) message() *fetch.Request {
 // parse returns the answers in the order of the parts. An answer that has a partition twice, or that was not asked for, is wrong
 // altogether: one flipped bit makes one partition's records another's.
 func (f *fetchFlight) parse(body []byte, version int16) ([]fetched, error) {
-	at := make(map[partitionKey]int, len(f.parts))
-	for i, p := range f.parts {
-		at[partitionKey{p.Topic, p.Partition}] = i
-	}
-	answers := make([]fetched, len(f.parts))
-	for i := range answers {
-		answers[i] = fetched{missing: true, err: fmt.Errorf("%w: got none about the partition", errWrongAnswer)}
-	}
+	none := fetched{missing: true, err: fmt.Errorf("%w: got none about the partition", errWrongAnswer)}
+	answers := slices.Repeat([]fetched{none}, len(f.parts))
 	w := wire{b: body}
 	if err := fetchHead(&w, version); err != nil {
 		return nil, err
@@ -301,14 +299,13 @@ func (f *fetchFlight) parse(body []byte, version int16) ([]fetched, error) {
 		topic := w.string()
 		for range w.count(partitionBytes) {
 			partition, a := fetchPartition(&w, version, false)
-			i, asked := at[partitionKey{topic, partition}]
-			if w.err == nil && !asked {
+			i, asked := f.at[partitionKey{topic, partition}]
+			if w.err == nil && (!asked || !answers[i].missing) {
 				return nil, fmt.Errorf("%w: got %s/%d, which was not asked for or came twice", errWrongAnswer, topic, partition)
 			}
 			if w.err != nil {
 				return nil, fmt.Errorf("read fetch answer: %w", w.err)
 			}
-			delete(at, partitionKey{topic, partition})
 			if a.batch.Next = f.parts[i].Offset; 2*len(a.set) < len(body) {
 				a.set = bytes.Clone(a.set) // a record that is kept must not keep the other partitions' records alive
 			}

@@ -381,12 +381,13 @@ func TestAPartitionsFailureIsItsOwn(t *testing.T) {
 
 // aboutThree is a flight for partitions 0 to 2 of "t" at offset 7, and an answer about them.
 func aboutThree(version int16) (*fetchFlight, []byte) {
-	f := &fetchFlight{}
+	f := &fetchFlight{at: make(map[partitionKey]int)}
 	req := kmsg.NewPtrFetchRequest()
 	req.Version = version
 	topic := kmsg.NewFetchRequestTopic()
 	topic.Topic = "t"
 	for p := range int32(3) {
+		f.at[partitionKey{"t", int(p)}] = len(f.parts)
 		f.parts = append(f.parts, fetchPart{fetchQuestion: fetchQuestion{FetchRequest: FetchRequest{Topic: "t", Partition: int(p), Offset: 7}}})
 		topic.Partitions = append(topic.Partitions, kmsg.FetchRequestTopicPartition{Partition: p})
 	}
