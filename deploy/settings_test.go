@@ -84,6 +84,7 @@ func testSettings(t *testing.T, floodgate *image) {
 // testSubcommands compares the page of subcommands with what the binary says of itself: each once, and no other.
 func testSubcommands(t *testing.T, usage string) {
 	t.Helper()
+	usage = regexp.MustCompile(`\n {10,}`).ReplaceAllString(usage, " ") // each summary on one line
 	printed := map[string]string{}
 	for _, c := range regexp.MustCompile(`(?m)^  ([a-z]+) +(\S.*)$`).FindAllStringSubmatch(usage, -1) {
 		printed[c[1]] = c[2]
