@@ -52,10 +52,11 @@ const ambiguousQuota = 100
 
 // injector makes produces to a topic ambiguous: the records are appended, and the answer is that it took too long.
 type injector struct {
-	rnd  *rand.Rand   // the broker's goroutine's, like all to mu
-	of   int          // so many produces are one that is ambiguous
-	last kmsg.Request // the broker asks several times about one
-	fate bool         // what it was told
+	rnd   *rand.Rand // the broker's goroutine's, like all to mu
+	of    int        // so many produces are one that is ambiguous
+	topic string
+	last  kmsg.Request // the broker asks several times about one
+	fate  bool         // what it was told
 
 	mu       sync.Mutex
 	produces int  // guarded by mu
@@ -64,8 +65,8 @@ type injector struct {
 	over     bool // guarded by mu: no more
 }
 
-func (i *injector) fault(topic string) kfake.Fault {
-	return kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: kerr.RequestTimedOut, Count: -1, When: i.pick}
+func (i *injector) fault() kfake.Fault {
+	return kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: i.topic, Err: kerr.RequestTimedOut, Count: -1, When: i.pick}
 }
 
 // pick chooses one of so many.
@@ -83,6 +84,9 @@ func (i *injector) pick(r kmsg.Request) bool {
 	}
 	i.injected++
 	for _, topic := range req.Topics {
+		if topic.Topic != i.topic { // the client sends to other topics in the same request
+			continue
+		}
 		for _, p := range topic.Partitions {
 			i.records += int(binary.BigEndian.Uint32(p.Records[57:])) // RecordCount of a batch of version 2
 		}
@@ -118,8 +122,9 @@ func TestAmbiguousProduces(t *testing.T) {
 	t.Logf("seed %d: go test -tags lab ./cmd/floodgate/lab -run %s -ambiguous.seed %d", seed, t.Name(), seed)
 	b := serveKafka(t, embedded.Options{MinSession: time.Second})
 	names := schemas.DefaultTopicNames()
-	requests, decisions := &injector{of: *ambiguousOneIn, rnd: rand.New(rand.NewPCG(seed, 1))}, &injector{of: *ambiguousOneIn, rnd: rand.New(rand.NewPCG(seed, 2))}
-	b.Cluster().Fault(requests.fault(names.Requests), decisions.fault(names.Decisions))
+	requests := &injector{of: *ambiguousOneIn, topic: names.Requests, rnd: rand.New(rand.NewPCG(seed, 1))}
+	decisions := &injector{of: *ambiguousOneIn, topic: names.Decisions, rnd: rand.New(rand.NewPCG(seed, 2))}
+	b.Cluster().Fault(requests.fault(), decisions.fault())
 
 	dir := t.TempDir()
 	path := filepath.Join(dir, "rules.yaml")
@@ -273,8 +278,8 @@ func readCopy(t *testing.T, fence *schemas.Fence, claims map[uint64]bool, value 
 // The count of records that pick relies on is where Kafka's protocol guide says.
 func TestRecordCountOfABatch(t *testing.T) {
 	b := serveKafka(t, embedded.Options{})
-	all := &injector{of: 1, rnd: rand.New(rand.NewPCG(0, 0))}
-	seen := all.fault("t")
+	all := &injector{of: 1, topic: "t", rnd: rand.New(rand.NewPCG(0, 0))}
+	seen := all.fault()
 	seen.Observe = true
 	b.Cluster().Fault(seen)
 	client := kafkaio.New(kafkaio.Config{Brokers: []string{b.Addr()}})
