@@ -182,7 +182,10 @@ func (gcra) Valid(s State) bool {
 	if n == 0 {
 		return true
 	}
-	if n%2 == 0 || n < 3 || n > 2*maxPeriods+1 || s[0] < s[1] || s[2] < 0 || s[2] < sub(s[0], s[1]) {
+	if n%2 == 0 || n < 3 || n > 2*maxPeriods+1 || s[0] < s[1] || s[2] < sub(s[0], s[1]) {
+		return false
+	}
+	if s[2] < 0 || s[2] == 0 && s[0] < math.MaxInt64 { // only at the end of time an entry has no time to drain
 		return false
 	}
 	for _, length := range s[3:] {

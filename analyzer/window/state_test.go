@@ -37,7 +37,7 @@ func TestStatesThatAreNotValid(t *testing.T) {
 		{NewCalendar(Day, time.UTC, 1), []State{{1}, {1, 2}, {1, 1, 1}, {2, 1, 1}, {1, 2, 0}, {1, 2, 3, -1}, {1, 2, 0, 3}, {1, 2, 3, 4, 5}}},
 		{NewSliding(sec, 2), []State{{1}, {1, 0}, {1, -1}, {1, 0, 1}, {1, 1, 0}, {1, 1, -1, 1}, {1, 1, 1, 1, 1}}},
 		{NewLog(sec), []State{{1}, {1, 1}, {1, 1, 0}, {2, 1, 1}, {2, 1, 1, 1, 1}, {2, 2, 1, 1, 1}, {1, 1, 1, 1}, {0, 1, -1, 2, 1}, {1, 1, 1, 2, 0}}},
-		{NewGCRA(sec, 0), []State{{1}, {1, 2}, {1, 2, 1}, {2, 1, 0}, {0, 0, -1}, {2, 1, 1, 0, 1}, {2, 1, 1, 1, 0}, {2, 1, 1, 1}, append(State{2, 1, 1}, slices.Repeat(State{1}, 2*maxPeriods)...)}},
+		{NewGCRA(sec, 0), []State{{1}, {1, 2}, {1, 2, 1}, {2, 1, 0}, {0, 0, -1}, {0, 0, 0}, {2, 1, 1, 0, 1}, {2, 1, 1, 1, 0}, {2, 1, 1, 1}, append(State{2, 1, 1}, slices.Repeat(State{1}, 2*maxPeriods)...)}},
 		{NewGCRA(sec, 0).Coarse(), []State{{1}, {1, 2, 1}, {2, 1, 1, 1, 1}}},
 		{NewLog(sec).Coarse(), []State{{1}, {1, 0}, {1, 1, 1}, {1, 1, 1, 1}, {1, 0, 2, 1}, {1, 1, 2, 0}, {1, 1, 2, 1, 3, 1}}},
 	}
@@ -62,7 +62,7 @@ func TestTheSmallestStatesAreValid(t *testing.T) {
 		{NewCalendar(Day, time.UTC, 1), []State{{0, 1, 1}, {0, 1, 1, 0}}},
 		{NewSliding(sec, 2), []State{{0, 1}, {0, 1, 1}, {0, 1, 0, 1}}},
 		{NewLog(sec), []State{{1, 0, 1}, {2, 0, 1, 1, 1}}},
-		{NewGCRA(sec, 0), []State{{0, 0, 0}, {1, 0, 1}, {1, 0, 1, 1, 1}, append(State{1, 0, 1}, slices.Repeat(State{1}, 2*maxPeriods-2)...)}},
+		{NewGCRA(sec, 0), []State{{math.MaxInt64, math.MaxInt64, 0}, {1, 1, 1}, {1, 0, 1}, {1, 0, 1, 1, 1}, append(State{1, 0, 1}, slices.Repeat(State{1}, 2*maxPeriods-2)...)}},
 		{NewGCRA(sec, 0).Coarse(), []State{{1, 0, 1}}},
 		{NewLog(sec).Coarse(), []State{nil, {0, 1}, {0, 1, 1, 1}}},
 	} {
@@ -111,6 +111,7 @@ func FuzzValidStatesCanBeUsed(f *testing.F) {
 	f.Add(seed(36e9, 72e9, 3, 5), int64(35e9), int64(1), int64(2))
 	f.Add(seed(-1<<63, 1<<63-1, 1), int64(-1<<63), int64(1<<63-1), int64(1))
 	f.Add(seed(1<<63-1), int64(1<<63-1), int64(1), int64(1<<63-1))
+	f.Add(seed(0, 0, 0), int64(35e9), int64(1), int64(1)) // a bucket with a period of no length
 	f.Fuzz(func(t *testing.T, written []byte, at, weight, limit int64) {
 		var s State
 		for r := bytes.NewReader(written); r.Len() > 0; {
