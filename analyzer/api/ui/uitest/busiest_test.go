@@ -17,7 +17,7 @@ func TestTheBusiestHaveErrors(t *testing.T) {
 	line := `[...document.querySelectorAll("[data-panel=busiest] tbody tr")].find((r) => r.textContent.includes("user:opened"))`
 	v.sees(`/^[\d.,]+$/.test(` + line + `?.children[1].textContent)`)
 	v.sees(line + `?.querySelector(".meter-text").textContent === "No limit, by hand"`)
-	v.reads("[data-panel=busiest] .about", "counts half 20 s later")
+	v.reads("[data-panel=busiest] .about", "counts half as much 20 s later")
 	got, err := value[string](v.tab, `import("/ui/js/busiest.js").then(({Busiest}) => {
 		const panel = new Busiest();
 		panel.show([{ caller: { kind: "key", id: "a" }, admitted: 5, admitted_error: 4.6, blocked: 0, blocked_error: 2.2 }], [null], 2e10);

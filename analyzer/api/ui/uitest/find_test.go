@@ -37,7 +37,7 @@ func TestThePageFindsAnyCaller(t *testing.T) {
 	v.writes("#find", "2001:db8")
 	v.sees(found(1)) // one line for each caller, though two rules count it
 	v.clicks("#found [role=option]")
-	v.sees(`location.hash === "#/caller/user:2001:db8::7"`)
+	v.reads("main h1", "user:2001:db8::7")
 	v.writes("#find", "nobody-")
 	v.reads(".found", "No counted caller has an id that begins like this.")
 	v.presses(kb.Escape)
