@@ -18,7 +18,7 @@ type distribution struct {
 func distributions() []distribution {
 	return []distribution{
 		{
-			metric.Desc("overshoot_ratio", "How far a closed caller went over its limit, as a share of the limit, of each close by count that has ended."),
+			metric.Desc("overshoot_ratio", "The excess of a closed caller over its limit, divided by the limit, for each close by count that has ended."),
 			histogram.Ratios(), func(s *stats) histogram.Snapshot { return s.Fold.Overs },
 		},
 		{

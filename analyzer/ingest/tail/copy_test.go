@@ -165,8 +165,9 @@ func TestALogIsRenamedDuringALook(t *testing.T) {
 	}
 }
 
-// TestACopyIsMetHalfMade of the first log of all, of which nobody knows yet what it has in common with others. The copy gets lines that are not
-// read yet, and the log is truncated while ingest runs, while it does not, or never: then the copy is undecided. Its lines do not count again.
+// TestACopyIsMetHalfMade: ingest meets a copy of its first log before all lines are copied. It does not know yet what this log has in common
+// with others. The copy then gets lines that ingest has not read. The log is truncated while ingest runs, while it is down, or never. In the
+// last case, the copy stays undecided. No line counts twice.
 func TestACopyIsMetHalfMade(t *testing.T) {
 	const running, down, never = 0, 1, 2
 	for truncated := range 3 {

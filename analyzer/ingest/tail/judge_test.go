@@ -112,7 +112,7 @@ func (h *history) givenUp(f *modelFile) bool {
 	})
 }
 
-// excuseDeleted excuses the lines of the files that nobody can read any more.
+// excuseDeleted calls excuse for each deleted file that no process has open.
 func (h *history) excuseDeleted() {
 	for _, f := range h.deleted {
 		if f.gone() {
@@ -121,7 +121,7 @@ func (h *history) excuseDeleted() {
 	}
 }
 
-// excuse lets the lines of a text that is gone be missing, if no look has met it and no file has it: nobody can say that it was there.
+// excuse notes the lines of a deleted text that may be missing: those that no look has met and that no file has. Nobody can know of them.
 func (h *history) excuse(text []byte) {
 	var lines []string
 	for line := range strings.Lines(string(text)) {

@@ -229,8 +229,9 @@ func (p *Positions) add(l *logFile) {
 	}
 }
 
-// forgettable reports whether no line of a log would be read again without its record. A file that was changed since the path was last looked
-// at, at newest, is taken for a log that nobody has read, and one that has all of another log for more of that. p.mu is held.
+// forgettable reports whether no line of a log would be read again without its record. Without it, the next look takes two kinds of files for
+// logs that were not read yet: a file that was changed after newest, the time of the last look, and a file that begins with all of another
+// log. The caller holds p.mu.
 func (p *Positions) forgettable(l *logFile, newest time.Time) bool {
 	return l.Finished && l.Changed.Before(newest) && !slices.ContainsFunc(p.logs, func(o *logFile) bool { return o.Path == l.Path && o.begins(l) })
 }
