@@ -215,7 +215,9 @@ func named(err error) error {
 	return err
 }
 
-// produceOutcome says what a broker's answer to a produce means. Some errors come only from checks before the append.
+// produceOutcome says what a broker's answer to a produce means. Some errors come only from checks before the append. Answers have no
+// checksum: if such an error comes with the offset of an append, a bit has flipped in one of the two, and nothing is known. (An offset of 0
+// is no sign of an append: other brokers than Kafka may leave the field empty.)
 // Others also come from a broker that appended and then ceased to be the leader: in those answers Kafka keeps the base
 // offset (DelayedProduce sets the error alone). If nothing was appended the base offset is -1.
 func produceOutcome(code int16, base int64) Outcome {
@@ -226,7 +228,9 @@ func produceOutcome(code int16, base int64) Outcome {
 		kafka.NotEnoughReplicas, kafka.InvalidRequiredAcks, kafka.TopicAuthorizationFailed,
 		kafka.ClusterAuthorizationFailed, kafka.InvalidTimestamp, kafka.UnsupportedVersion, kafka.PolicyViolation,
 		kafka.InvalidRecord, kafka.ThrottlingQuotaExceeded:
-		return Refused
+		if base <= 0 {
+			return Refused
+		}
 	case kafka.UnknownTopicOrPartition, kafka.LeaderNotAvailable, kafka.NotLeaderForPartition,
 		kafka.ReplicaNotAvailable, kafka.FencedLeaderEpoch, kafka.UnknownLeaderEpoch:
 		if base < 0 {
