@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"encoding/binary"
 	"hash/crc32"
 	"math"
@@ -21,28 +22,38 @@ const (
 
 // boundTimes makes the cluster follow these settings. Messages from the future are refused as Apache Kafka does it: with
 // INVALID_TIMESTAMP, and nothing of the request is appended. Apache Kafka appends the request's batches for other
-// partitions; here the whole request is refused.
+// partitions; here they are refused, too, with an error after which clients try again.
 func boundTimes(c *kfake.Cluster) {
 	c.ControlKey(int16(kmsg.Produce), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		req, ok := r.(*kmsg.ProduceRequest)
 		if !ok {
 			return nil, nil, false
 		}
-		refusal := judgeTimes(c, req, time.Now().UnixMilli())
-		if refusal == nil {
+		refusals := judgeTimes(c, req, time.Now().UnixMilli())
+		if refusals == nil {
 			return nil, nil, false
 		}
 		c.KeepControl()
 		if req.Acks == 0 {
 			return nil, nil, true
 		}
-		return refuse(req, refusal), nil, true
+		return refuse(req, refusals), nil, true
 	})
 }
 
-// judgeTimes returns why a request is refused at now, in Unix milliseconds, or nil. It stamps the batches for topics with the
-// broker's time.
-func judgeTimes(c *kfake.Cluster, req *kmsg.ProduceRequest, now int64) *kerr.Error {
+// refusals are why batches are refused, by their places in a request.
+type refusals map[*kmsg.ProduceRequestTopicPartition]*kerr.Error
+
+// judgeTimes returns which batches of a request are refused at now, in Unix milliseconds; nil if none is. It stamps the batches for topics
+// with the broker's time.
+func judgeTimes(c *kfake.Cluster, req *kmsg.ProduceRequest, now int64) refusals {
+	var refused refusals
+	refuse := func(p *kmsg.ProduceRequestTopicPartition, why *kerr.Error) {
+		if refused == nil {
+			refused = make(refusals)
+		}
+		refused[p] = why
+	}
 	for i := range req.Topics {
 		settings := settingsOf(c, &req.Topics[i])
 		maxAhead, bounded := bound(settings)
@@ -52,15 +63,15 @@ func judgeTimes(c *kfake.Cluster, req *kmsg.ProduceRequest, now int64) *kerr.Err
 			newest, packed := newestTime(p.Records)
 			switch {
 			case (stamped || bounded) && packed:
-				return kerr.UnsupportedCompressionType
+				refuse(p, kerr.UnsupportedCompressionType)
 			case stamped:
 				p.Records = stamp(p.Records, now)
 			case bounded && newest > now && newest-now > maxAhead:
-				return kerr.InvalidTimestamp
+				refuse(p, kerr.InvalidTimestamp)
 			}
 		}
 	}
-	return nil
+	return refused
 }
 
 // settingsOf returns the settings of a topic, or nil.
@@ -84,14 +95,16 @@ func bound(settings map[string]*string) (maxAhead int64, ok bool) {
 	return maxAhead, err == nil && 0 <= maxAhead && maxAhead < math.MaxInt64 // in Kafka 3.6 the largest number means no bound
 }
 
-// refuse answers every partition of a request with an error.
-func refuse(req *kmsg.ProduceRequest, why *kerr.Error) kmsg.Response {
+// refuse answers every partition of a request with an error: its own, or one that says to try again.
+func refuse(req *kmsg.ProduceRequest, refused refusals) kmsg.Response {
 	resp := kmsg.NewPtrProduceResponse()
 	resp.Version = req.Version
 	for i := range req.Topics {
 		t := kmsg.NewProduceResponseTopic()
 		t.Topic, t.TopicID = req.Topics[i].Topic, req.Topics[i].TopicID
-		for _, asked := range req.Topics[i].Partitions {
+		for j := range req.Topics[i].Partitions {
+			asked := &req.Topics[i].Partitions[j]
+			why := cmp.Or(refused[asked], kerr.LeaderNotAvailable)
 			p := kmsg.NewProduceResponseTopicPartition()
 			p.Partition, p.ErrorCode, p.BaseOffset = asked.Partition, why.Code, -1
 			p.ErrorMessage = &why.Description
