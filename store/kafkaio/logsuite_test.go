@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/filelog"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 	"github.com/509da70d/floodgate/store/kafkaio/kafkaiotest"
@@ -54,7 +56,7 @@ func (c onBrokers) deleteTopic(t *testing.T, topic string) {
 	}
 }
 
-// TestLogInMemory, TestLogEmbedded and TestLogApacheKafka run the same suite: what tests in memory show must hold on
+// TestLogInMemory, TestLogInFiles, TestLogEmbedded and TestLogApacheKafka run the same suite: what tests in memory show must hold in files, on
 // the embedded broker and on Apache Kafka.
 func TestLogInMemory(t *testing.T) {
 	logSuite(t, func(t *testing.T, f func(*testing.T, cluster)) {
@@ -79,6 +81,46 @@ func TestLogApacheKafka(t *testing.T) {
 		t.Skip("FLOODGATE_KAFKA is not set: give host:port of an Apache Kafka to run the suite there too")
 	}
 	logSuite(t, realBrokers(strings.Split(addrs, ",")))
+}
+
+// onFiles is a cluster in the files of this host.
+type onFiles struct {
+	*filelog.Log
+	dir string
+}
+
+func (c *onFiles) open(t *testing.T) {
+	t.Helper()
+	l, err := filelog.Open(c.dir, filelog.Options{SegmentBytes: 10_000}) // so that tests see several segments
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Log = l
+	t.Cleanup(func() { _ = l.Close() })
+}
+
+// deleteTopic does what a person would do: no command deletes topics.
+func (c *onFiles) deleteTopic(t *testing.T, topic string) {
+	t.Helper()
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for p := range 2 {
+		if err := os.RemoveAll(filepath.Join(c.dir, fmt.Sprintf("%s-%d", topic, p))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.open(t)
+}
+
+func TestLogInFiles(t *testing.T) {
+	t.Parallel()
+	logSuite(t, func(t *testing.T, f func(*testing.T, cluster)) {
+		t.Helper()
+		c := &onFiles{dir: t.TempDir()}
+		c.open(t)
+		f(t, c)
+	})
 }
 
 func realBrokers(addrs []string) func(*testing.T, func(*testing.T, cluster)) {
