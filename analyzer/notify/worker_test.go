@@ -24,6 +24,7 @@ import (
 	"github.com/509da70d/floodgate/schemas/event"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/kafkaiotest"
+	"github.com/509da70d/floodgate/store/kafkaio/solo"
 )
 
 const topic = "events"
@@ -632,3 +633,30 @@ type refusing struct{ err error }
 
 func (r refusing) Next(context.Context) (*kafkaio.Generation, error) { return nil, r.err }
 func (refusing) Close() error                                        { return nil }
+
+// TestAProcessThatIsAloneGoesOnAfterARestart where it has ended: without a group, a file says what was delivered.
+func TestAProcessThatIsAloneGoesOnAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := solo.OffsetsConfig{Path: filepath.Join(t.TempDir(), "offsets.json"), Partitions: 2}
+		w := newWorld(t, settingsText, nil)
+		start := func() {
+			offsets, err := solo.OpenOffsets(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.n.c.Join = func(group string) (Membership, error) { return offsets.Join(group), nil }
+			w.n = newWorldLike(w)
+			w.run()
+			time.Sleep(time.Second)
+		}
+		start()
+		first := w.happens(0, "a")
+		time.Sleep(time.Second)
+		w.wantTried(first)
+		w.stop()
+		second := w.happens(1, "b")
+		start()
+		w.wantTried(second)
+		w.stop()
+	})
+}
