@@ -18,7 +18,7 @@ import (
 	"github.com/509da70d/floodgate/store/rows"
 )
 
-// Membership is an analyzer's part in its consumer group; *kafkaio.Group is one, through Config.Join.
+// Membership is an analyzer's part in its consumer group, through Config.Join; *kafkaio.Group is one, and *solo.Member without a group.
 type Membership interface {
 	Next(ctx context.Context) (*kafkaio.Generation, error) // waits a little before it returns an error
 	OnProof(f func(sent time.Time))

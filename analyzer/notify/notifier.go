@@ -46,30 +46,10 @@ type Sender interface {
 	Send(ctx context.Context, m webhook.Message, at time.Time) webhook.Answer
 }
 
-// Membership is a place in a consumer group. Join in GroupMember makes one of a kafkaio.Group.
+// Membership is a place in a consumer group, as kafkaio.Group is, or solo.Member without one.
 type Membership interface {
-	Next(ctx context.Context) (Lease, error)
+	Next(ctx context.Context) (*kafkaio.Generation, error)
 	Close() error
-}
-
-// Lease is the right to read some partitions until Done is closed.
-type Lease struct {
-	Partitions []int
-	Committed  map[int]int64 // by partition; less than 0: never
-	Done       <-chan struct{}
-	Commit     func(map[int]int64) error
-}
-
-// GroupMember makes a Membership of a kafkaio.Group.
-type GroupMember struct{ *kafkaio.Group }
-
-// Next is that of kafkaio.Group.
-func (m GroupMember) Next(ctx context.Context) (Lease, error) {
-	gen, err := m.Group.Next(ctx)
-	if err != nil {
-		return Lease{}, err
-	}
-	return Lease{gen.Partitions, gen.Committed, gen.Done(), gen.Commit}, nil
 }
 
 // Notifier delivers events to the endpoints of its settings. New makes one. Its methods are safe for concurrent use, but Run is

@@ -44,7 +44,7 @@ type worker struct {
 func newWorker(c *Config, e *endpoint.Endpoint) *worker {
 	w := &worker{c: c, name: e.Name, settings: e, sender: c.Sender(e.Webhook), changed: make(chan struct{}), seen: newRecentIDs()}
 	w.stats.Dropped = map[string]uint64{DroppedExpired: 0, DroppedTemplate: 0}
-	w.begin(Lease{})
+	w.begin(new(kafkaio.Generation))
 	w.joined = false
 	return w
 }
@@ -71,12 +71,12 @@ func (w *worker) change(e *endpoint.Endpoint, now time.Time) {
 }
 
 // begin forgets the partitions of before, and takes those of a new generation.
-func (w *worker) begin(lease Lease) {
+func (w *worker) begin(gen *kafkaio.Generation) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.queue, w.ledgers, w.seen = newQueue(w.settings.Digest, w.c.MaxPending), make(map[int]*ledger), newRecentIDs()
-	for _, p := range lease.Partitions {
-		w.ledgers[p] = &ledger{next: lease.Committed[p]}
+	for _, p := range gen.Partitions {
+		w.ledgers[p] = &ledger{next: gen.Committed[p]}
 	}
 	w.joined = true
 	w.signal()
@@ -90,7 +90,7 @@ func (w *worker) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, member.Close()) }()
 	for {
-		lease, err := member.Next(ctx)
+		gen, err := member.Next(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -101,14 +101,14 @@ func (w *worker) run(ctx context.Context) (err error) {
 		case err != nil:
 			return fmt.Errorf("endpoint %s: %w", w.name, err)
 		}
-		w.begin(lease)
-		w.logger().Info("reading events", "topic", w.c.Topic, "partitions", lease.Partitions)
-		w.generation(ctx, lease)
+		w.begin(gen)
+		w.logger().Info("reading events", "topic", w.c.Topic, "partitions", gen.Partitions)
+		w.generation(ctx, gen)
 	}
 }
 
 // generation delivers the events of one assignment until it is over.
-func (w *worker) generation(ctx context.Context, lease Lease) {
+func (w *worker) generation(ctx context.Context, gen *kafkaio.Generation) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	sending, abort := context.WithCancel(context.WithoutCancel(ctx))
@@ -116,15 +116,15 @@ func (w *worker) generation(ctx context.Context, lease Lease) {
 	context.AfterFunc(ctx, func() { time.AfterFunc(stopGrace, abort) })
 	committed := make(map[int]int64)
 	var g errgroup.Group
-	for _, p := range lease.Partitions {
-		committed[p] = lease.Committed[p]
+	for _, p := range gen.Partitions {
+		committed[p] = gen.Committed[p]
 		r := &reader{worker: w, partition: p}
-		g.Go(func() error { r.run(ctx, lease.Committed[p]); return nil })
+		g.Go(func() error { r.run(ctx, gen.Committed[p]); return nil })
 	}
 	g.Go(func() error { w.dispatch(ctx, sending); return nil })
 	g.Go(func() error {
 		select {
-		case <-lease.Done:
+		case <-gen.Done():
 			stop()
 		case <-ctx.Done():
 		}
@@ -138,20 +138,20 @@ func (w *worker) generation(ctx context.Context, lease Lease) {
 			case <-ctx.Done():
 				return nil
 			case <-tick.C:
-				if err := w.commit(lease, committed); err != nil {
+				if err := w.commit(gen, committed); err != nil {
 					w.logger().Warn("cannot commit", "error", err)
 				}
 			}
 		}
 	})
 	_ = g.Wait() // none fails
-	if err := w.commit(lease, committed); err != nil {
+	if err := w.commit(gen, committed); err != nil {
 		w.logger().Info("cannot commit: events since the last commit will be sent again", "error", err)
 	}
 }
 
 // commit commits to the group up to where everything is delivered or dropped.
-func (w *worker) commit(lease Lease, committed map[int]int64) error {
+func (w *worker) commit(gen *kafkaio.Generation, committed map[int]int64) error {
 	moved := make(map[int]int64)
 	w.mu.Lock()
 	for p, l := range w.ledgers {
@@ -163,7 +163,7 @@ func (w *worker) commit(lease Lease, committed map[int]int64) error {
 	if len(moved) == 0 {
 		return nil
 	}
-	if err := lease.Commit(moved); err != nil {
+	if err := gen.Commit(moved); err != nil {
 		return err
 	}
 	maps.Copy(committed, moved)

@@ -24,6 +24,7 @@ import (
 	"github.com/509da70d/floodgate/schemas/event"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/kafkaiotest"
+	"github.com/509da70d/floodgate/store/kafkaio/solo"
 )
 
 const topic = "events"
@@ -38,7 +39,8 @@ type world struct {
 
 	mu        sync.Mutex
 	committed map[int]int64                                     // guarded by mu
-	ended     chan struct{}                                     // guarded by mu: of the generation
+	gen       *kafkaio.Generation                               // guarded by mu; nil: none yet
+	end       func()                                            // guarded by mu: ends gen
 	sent      []string                                          // guarded by mu: ids of messages that were tried
 	at        []time.Time                                       // guarded by mu: when
 	answers   func(id string, m webhook.Message) webhook.Answer // guarded by mu
@@ -46,21 +48,21 @@ type world struct {
 }
 
 // Next implements Membership. Each generation has all partitions.
-func (w *world) Next(ctx context.Context) (Lease, error) {
+func (w *world) Next(ctx context.Context) (*kafkaio.Generation, error) {
 	w.mu.Lock()
-	ended := w.ended
+	before := w.gen
 	w.mu.Unlock()
-	if ended != nil {
+	if before != nil {
 		select {
-		case <-ended:
+		case <-before.Done():
 		case <-ctx.Done():
-			return Lease{}, ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ended = make(chan struct{})
-	return Lease{Partitions: []int{0, 1}, Committed: maps.Clone(w.committed), Done: w.ended, Commit: w.commit}, nil
+	w.gen, w.end = kafkaio.NewGeneration(maps.Clone(w.committed), w.commit)
+	return w.gen, nil
 }
 
 func (w *world) commit(offsets map[int]int64) error {
@@ -241,7 +243,7 @@ func (w *world) wantCommitted(partition int, want int64) {
 func (w *world) rebalance() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	close(w.ended)
+	w.end()
 }
 
 func (w *world) stats() EndpointStats {
@@ -465,7 +467,7 @@ func TestARestartBeginsWhereTheGroupIs(t *testing.T) {
 // newWorldLike returns another notifier for a world, as after a restart.
 func newWorldLike(w *world) *Notifier {
 	w.mu.Lock()
-	w.ended = nil
+	w.gen = nil
 	w.mu.Unlock()
 	n := New(w.n.c, w.n.settings)
 	n.watch = poll
@@ -629,5 +631,32 @@ func TestAGroupThatCannotBeJoinedEndsTheNotifier(t *testing.T) {
 // refusing is a group that nobody can join.
 type refusing struct{ err error }
 
-func (r refusing) Next(context.Context) (Lease, error) { return Lease{}, r.err }
-func (refusing) Close() error                          { return nil }
+func (r refusing) Next(context.Context) (*kafkaio.Generation, error) { return nil, r.err }
+func (refusing) Close() error                                        { return nil }
+
+// TestAProcessThatIsAloneGoesOnAfterARestart where it has ended: without a group, a file says what was delivered.
+func TestAProcessThatIsAloneGoesOnAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := solo.OffsetsConfig{Path: filepath.Join(t.TempDir(), "offsets.json"), Partitions: 2}
+		w := newWorld(t, settingsText, nil)
+		start := func() {
+			offsets, err := solo.OpenOffsets(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.n.c.Join = func(group string) (Membership, error) { return offsets.Join(group), nil }
+			w.n = newWorldLike(w)
+			w.run()
+			time.Sleep(time.Second)
+		}
+		start()
+		first := w.happens(0, "a")
+		time.Sleep(time.Second)
+		w.wantTried(first)
+		w.stop()
+		second := w.happens(1, "b")
+		start()
+		w.wantTried(second)
+		w.stop()
+	})
+}

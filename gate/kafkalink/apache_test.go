@@ -42,7 +42,7 @@ func onEachBroker(t *testing.T, story func(t *testing.T, brokers []string)) {
 
 // shifted is a client on a machine whose clock is off.
 type shifted struct {
-	client
+	Log
 	off *atomic.Int64 // nanoseconds
 }
 
@@ -50,7 +50,7 @@ func (c shifted) Produce(ctx context.Context, topic string, p int, msgs ...kafka
 	for i := range msgs {
 		msgs[i].Time += c.off.Load()
 	}
-	return c.client.Produce(ctx, topic, p, msgs...)
+	return c.Log.Produce(ctx, topic, p, msgs...)
 }
 
 // A link on a broker: requests go out, decisions come in, and a clock that is an hour ahead is found out: both brokers
@@ -72,11 +72,14 @@ func TestALinkOnEachBroker(t *testing.T) {
 		var logs safeLog
 		set, rec := gate.New(gate.Options{Logger: slog.New(slog.DiscardHandler)}), record.New(record.Options{})
 		keys := set.Gate("key")
-		link := newLink(set, rec, Config{Brokers: brokers, Topics: names, Canary: -1, Logger: slog.New(slog.NewTextHandler(&logs, nil))})
 		var off atomic.Int64
-		link.connect = func() client { return shifted{kafkaio.New(link.config.kafka()), &off} }
-		link.start()
-		t.Cleanup(link.Close)
+		link, err := Open(set, rec, Config{
+			Log: shifted{c, &off}, Topics: names, Canary: -1, Logger: slog.New(slog.NewTextHandler(&logs, nil)),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer link.Close()
 		if err := link.Ready(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +118,6 @@ func TestALinkOnEachBroker(t *testing.T) {
 			t.Errorf("got logs %s, connected %v, want the clock's error and its end, and a link that is up",
 				logs.String(), link.Stats().Connected)
 		}
-		link.Close()
 	})
 }
 

@@ -38,6 +38,7 @@ type server struct {
 	rec     *record.Recorder
 	handler http.Handler
 	link    *Link
+	client  *kafkaio.Client // of the link
 
 	asked    int    // requests
 	baseHeap uint64 // in use before there were a Set, a Recorder and a Link
@@ -67,10 +68,8 @@ func newServer(t *testing.T) *server {
 	s.handler = gatehttp.New(gatehttp.Options{
 		Set: s.set, Recorder: s.rec, Callers: []gatehttp.CallerFunc{gatehttp.ClientIP(nil), gatehttp.Header("key", "X-Api-Key")},
 	})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
-	s.link = newLink(s.set, s.rec, Config{Brokers: []string{"127.0.0.1:9092"}, Logger: logger})
-	s.link.connect = func() client {
-		return kafkaio.New(kafkaio.Config{Brokers: s.link.config.Brokers, Dial: s.network.dial})
-	}
+	s.client = kafkaio.New(kafkaio.Config{Brokers: []string{"127.0.0.1:9092"}, Dial: s.network.dial})
+	s.link = newLink(s.set, s.rec, Config{Log: s.client, Logger: logger})
 	return s
 }
 
@@ -206,6 +205,7 @@ func (s *server) logged(see func(e *schemas.Entry)) (sum uint64) {
 
 // close ends what newServer started. A goroutine that is left fails the test: synctest waits for all of them.
 func (s *server) close() {
+	s.client.Close()
 	s.direct.Close()
 	_ = s.broker.Close()
 }

@@ -21,8 +21,12 @@ const (
 	DefaultCanary   = time.Second
 )
 
-// Config says which Kafka a Link speaks to, and how. Brokers is needed; the zero value of the rest is ready to use.
+// Config says which Kafka a Link speaks to, and how. Brokers or Log is needed; the zero value of the rest is ready to use.
 type Config struct {
+	// Log is used in place of Kafka: then Brokers, ClientID, TLS, SASL and Calls are not used. The caller closes it, after the Link. nil is
+	// Kafka.
+	Log Log
+
 	Brokers  []string // host:port, to find the cluster by
 	ClientID string   // shown in the brokers' logs; empty is "floodgate"
 	TLS      *tls.Config

@@ -116,12 +116,11 @@ func newWorldOf(t *testing.T, partitions int, c Config, o gate.Options) *world {
 	o.Logger = logger
 	w.set = gate.New(o)
 	w.keys = w.set.Gate("key")
-	c.Brokers, c.Logger = []string{"fake"}, logger
+	c.Log, c.Logger = w.kafka, logger
 	if c.Canary == 0 {
 		c.Canary = -1
 	}
 	w.link = newLink(w.set, w.rec, c)
-	w.link.connect = func() client { return w.kafka.Client() }
 	return w
 }
 

@@ -114,12 +114,10 @@ func (f *fanOut) open(n int) {
 	f.t.Helper()
 	for range n {
 		set, rec := gate.New(gate.Options{Logger: slog.New(slog.DiscardHandler)}), record.New(record.Options{})
-		l := newLink(set, rec, Config{Brokers: []string{f.addr}, Drain: time.Millisecond, Observe: f.applied, Logger: slog.New(slog.DiscardHandler)})
-		l.connect = func() client {
-			c := l.config.kafka()
-			c.Dial = f.connections.dial
-			return kafkaio.New(c)
-		}
+		topics := schemas.DefaultTopicNames()
+		client := kafkaio.New(kafkaio.Config{Brokers: []string{f.addr}, Topics: []string{topics.Requests, topics.Decisions}, Dial: f.connections.dial})
+		f.t.Cleanup(client.Close)
+		l := newLink(set, rec, Config{Log: client, Drain: time.Millisecond, Observe: f.applied, Logger: slog.New(slog.DiscardHandler)})
 		l.start()
 		f.t.Cleanup(l.Close)
 		f.links, f.recs = append(f.links, l), append(f.recs, rec)

@@ -41,8 +41,9 @@ type Handler interface {
 	Restarted(partition int)
 }
 
-// FollowConfig says which decisions Follow reads. Brokers is needed; the zero value of the rest is ready to use.
+// FollowConfig says which decisions Follow reads. Brokers or Log is needed; the zero value of the rest is ready to use.
 type FollowConfig struct {
+	Log      Log      // read in place of Kafka: then Brokers, ClientID, TLS and SASL are not used. Follow does not close it. nil is Kafka
 	Brokers  []string // host:port, to find the cluster by
 	ClientID string   // shown in the brokers' logs; empty is "floodgate"
 	TLS      *tls.Config
@@ -60,23 +61,19 @@ type FollowConfig struct {
 // needs no Set and records nothing.
 //
 // While Kafka cannot be reached it tries again, and says so in the log once. The error is nil when ctx has ended. It is
-// kafkaio.ErrNoBrokers without brokers, and with Once the first error of Kafka. All goroutines have ended when it returns.
+// kafkaio.ErrNoBrokers without Brokers and Log, and with Once the first error of Kafka. All goroutines have ended when it returns.
 func Follow(ctx context.Context, c FollowConfig, h Handler) error {
-	if len(c.Brokers) == 0 {
+	if c.Log == nil && len(c.Brokers) == 0 {
 		return kafkaio.ErrNoBrokers
 	}
-	k := kafkaio.New(kafkaio.Config{Brokers: c.Brokers, ClientID: c.ClientID, TLS: c.TLS, SASL: c.SASL})
-	defer k.Close()
-	return follow(ctx, c, k, h)
-}
-
-func follow(ctx context.Context, c FollowConfig, k client, h Handler) error {
+	log, hangUp := dial(c.Log, kafkaio.Config{Brokers: c.Brokers, ClientID: c.ClientID, TLS: c.TLS, SASL: c.SASL})
+	defer hangUp()
 	c.Topic = cmp.Or(c.Topic, schemas.DefaultTopicNames().Decisions)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
 	t := &topics{
-		client: k, names: []string{c.Topic}, once: c.Once,
+		log: log, names: []string{c.Topic}, once: c.Once,
 		health: &health{logger: c.Logger, name: "follower of decisions"},
 	}
 	if err := readTopic(ctx, t, h); ctx.Err() == nil {
@@ -113,7 +110,7 @@ func readPartitions(ctx context.Context, t *topics, n int, h Handler) error {
 	reading, each := errgroup.WithContext(ctx)
 	for p := range n {
 		reading.Go(func() error {
-			return newReader(t.client, readerConfig{topic: t.names[0], partition: p, handler: h, health: t.health, once: t.once}).run(each)
+			return newReader(t.log, readerConfig{topic: t.names[0], partition: p, handler: h, health: t.health, once: t.once}).run(each)
 		})
 	}
 	err := reading.Wait()

@@ -61,8 +61,8 @@ func (d *diary) want(t *testing.T, when string, want ...string) {
 	}
 }
 
-func quiet(once bool) FollowConfig {
-	return FollowConfig{Once: once, Logger: slog.New(slog.DiscardHandler)}
+func quiet(log Log, once bool) FollowConfig {
+	return FollowConfig{Log: log, Once: once, Logger: slog.New(slog.DiscardHandler)}
 }
 
 // TestFollowOnceEndsAtTheEnd of what there is, and believes what gates believe: not an owner that was replaced, not a stranger, and
@@ -83,7 +83,7 @@ func TestFollowOnceEndsAtTheEnd(t *testing.T) {
 		}})
 		o.decide("newest", time.Hour)
 		var d diary
-		if err := follow(t.Context(), quiet(true), k.Client(), &d); err != nil {
+		if err := Follow(t.Context(), quiet(k, true), &d); err != nil {
 			t.Fatal(err)
 		}
 		d.want(t, "once", "1 partitions", "new", "beat 5.3", "1 malformed", "1 fenced", "newest", "caught up 0")
@@ -94,22 +94,22 @@ func TestFollowOnceEndsAtTheEnd(t *testing.T) {
 func TestFollowOnceSaysWhatIsWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d diary
-		if err := Follow(t.Context(), quiet(true), &d); !errors.Is(err, kafkaio.ErrNoBrokers) {
+		if err := Follow(t.Context(), quiet(nil, true), &d); !errors.Is(err, kafkaio.ErrNoBrokers) {
 			t.Errorf("got %v, want %v", err, kafkaio.ErrNoBrokers)
 		}
 		k := newCluster(2)
 		k.SetFault(down)
-		if err := follow(t.Context(), quiet(true), k.Client(), &d); err == nil {
+		if err := Follow(t.Context(), quiet(k, true), &d); err == nil {
 			t.Error("got no error of a Kafka that is down")
 		}
 		k.SetFault(nil)
 		k.Delete("floodgate.decisions")
-		if err := follow(t.Context(), quiet(true), k.Client(), &d); !errors.Is(err, kafkaio.ErrNoTopic) {
+		if err := Follow(t.Context(), quiet(k, true), &d); !errors.Is(err, kafkaio.ErrNoTopic) {
 			t.Errorf("got %v, want %v", err, kafkaio.ErrNoTopic)
 		}
 		d.want(t, "without a topic")
 		k.Create(2, "floodgate.decisions")
-		if err := follow(t.Context(), quiet(true), k.Client(), &d); err != nil {
+		if err := Follow(t.Context(), quiet(k, true), &d); err != nil {
 			t.Error(err)
 		}
 		if got := d.take(); len(got) != 3 || got[0] != "2 partitions" {
@@ -129,7 +129,7 @@ func TestFollowGoesOn(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			done <- follow(ctx, FollowConfig{Logger: slog.New(slog.NewTextHandler(&logs, nil))}, k.Client(), &d)
+			done <- Follow(ctx, FollowConfig{Log: k, Logger: slog.New(slog.NewTextHandler(&logs, nil))}, &d)
 		}()
 		pass(time.Minute)
 		d.want(t, "while Kafka is away")

@@ -13,11 +13,19 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// client is what a Link needs of Kafka; *kafkaio.Client is one.
-type client interface {
+// Log is what Links and Follow need of Kafka, or of a log in its place; *kafkaio.Client is one.
+type Log interface {
 	kafkaio.Log
 	Partitions(ctx context.Context, topic string) (int, error)
-	Close()
+}
+
+// dial returns given, or if that is nil a client of its own, and what closes the client.
+func dial(given Log, c kafkaio.Config) (log Log, hangUp func()) {
+	if given != nil {
+		return given, func() {}
+	}
+	client := kafkaio.New(c)
+	return client, client.Close
 }
 
 // Link connects a Set and a Recorder to Kafka, from Open to Close. All methods may be called from any goroutine.
@@ -25,7 +33,6 @@ type Link struct {
 	set      *gate.Set
 	rec      *record.Recorder
 	config   Config
-	connect  func() client
 	producer schemas.ProducerID
 	end      context.CancelFunc // ends running, by Close
 	running  sync.WaitGroup
@@ -43,7 +50,7 @@ type Link struct {
 // Kafka that cannot be reached is no error, and the Link tries again until it can. The error is kafkaio.ErrNoBrokers or nil. A
 // Recorder has one Link at a time.
 func Open(set *gate.Set, rec *record.Recorder, c Config) (*Link, error) {
-	if len(c.Brokers) == 0 {
+	if c.Log == nil && len(c.Brokers) == 0 {
 		return nil, kafkaio.ErrNoBrokers
 	}
 	l := newLink(set, rec, c)
@@ -55,7 +62,6 @@ func Open(set *gate.Set, rec *record.Recorder, c Config) (*Link, error) {
 func newLink(set *gate.Set, rec *record.Recorder, c Config) *Link {
 	c.setDefaults()
 	l := &Link{set: set, rec: rec, config: c, ready: make(chan struct{})}
-	l.connect = func() client { return kafkaio.New(c.kafka()) }
 	_, _ = rand.Read(l.producer[:]) // never fails, by its documentation
 	l.health.logger, l.health.name = c.Logger, "kafka link"
 	l.canaries.producer = l.producer
@@ -80,10 +86,10 @@ func (l *Link) Close() {
 }
 
 func (l *Link) run(ctx context.Context) {
-	c := l.connect()
-	defer c.Close()
+	log, hangUp := dial(l.config.Log, l.config.kafka())
+	defer hangUp()
 	defer l.health.forget()
-	topics := &topics{client: c, names: []string{l.config.Topics.Requests, l.config.Topics.Decisions}, health: &l.health}
+	topics := &topics{log: log, names: []string{l.config.Topics.Requests, l.config.Topics.Decisions}, health: &l.health}
 	for {
 		n, err := topics.partitions(ctx)
 		if err != nil {

@@ -312,7 +312,6 @@ func TestRequestsAfterCloseAreReportedOnce(t *testing.T) {
 					t.Errorf("got %d warnings, want one in:\n%s", n, w.logs)
 				}
 				another := newLink(w.set, w.rec, w.link.config)
-				another.connect = w.link.connect
 				w.kafka.SetFault(nil)
 				another.start()
 				pass(time.Second)

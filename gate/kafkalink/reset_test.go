@@ -60,22 +60,21 @@ func TestConnectionsThatBreakAfterSoManyBytes(t *testing.T) {
 	var retries uint64
 	for n := int64(150); n < 9000; n += n/4 + 37 {
 		rec := record.New(record.Options{})
-		link := newLink(set, rec, Config{Brokers: []string{b.Addr()}, Logger: slog.New(slog.DiscardHandler), Canary: -1})
 		var mended atomic.Bool
-		link.connect = func() client {
-			return kafkaio.New(kafkaio.Config{
-				Brokers: []string{b.Addr()},
-				Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-					conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-					if err != nil || mended.Load() {
-						return conn, err
-					}
-					f := &fragile{Conn: conn}
-					f.left.Store(n)
-					return f, nil
-				},
-			})
-		}
+		client := kafkaio.New(kafkaio.Config{
+			Brokers: []string{b.Addr()},
+			Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+				if err != nil || mended.Load() {
+					return conn, err
+				}
+				f := &fragile{Conn: conn}
+				f.left.Store(n)
+				return f, nil
+			},
+		})
+		t.Cleanup(client.Close)
+		link := newLink(set, rec, Config{Log: client, Logger: slog.New(slog.DiscardHandler), Canary: -1})
 		link.start()
 		t.Cleanup(link.Close)
 		for range rounds {

@@ -27,7 +27,7 @@ type sender struct {
 
 func newSender(s *session, p int) *sender {
 	sd := &sender{session: s, partition: p, queue: s.queues[p], task: task("send", p)}
-	sd.appender = kafkaio.NewAppender(s.client, kafkaio.AppenderConfig{Topic: s.config.Topics.Requests, Partition: p, Retry: sd.retry})
+	sd.appender = kafkaio.NewAppender(s.log, kafkaio.AppenderConfig{Topic: s.config.Topics.Requests, Partition: p, Retry: sd.retry})
 	return sd
 }
 

@@ -14,7 +14,7 @@ import (
 type session struct {
 	*Link
 	topics     *topics
-	client     client
+	log        Log
 	partitions int
 	queues     []*queue
 	canaryIDs  []string // by partition
@@ -22,7 +22,7 @@ type session struct {
 
 func newSession(l *Link, t *topics, partitions int) *session {
 	s := &session{
-		Link: l, topics: t, client: t.client, partitions: partitions,
+		Link: l, topics: t, log: t.log, partitions: partitions,
 		queues: make([]*queue, partitions), canaryIDs: l.canaries.ids(l.config.PartitionKey, partitions),
 	}
 	tables := &sync.Pool{}
@@ -82,7 +82,7 @@ func (s *session) tick(ctx context.Context) {
 
 // readDecisions reads one partition of decisions until ctx ends.
 func (s *session) readDecisions(ctx context.Context, partition int, h Handler) {
-	_ = newReader(s.client, readerConfig{ // it ends with ctx only
+	_ = newReader(s.log, readerConfig{ // it ends with ctx only
 		topic: s.config.Topics.Decisions, partition: partition, handler: h, canary: s.canaries.answer, health: &s.health,
 	}).run(ctx)
 }

@@ -11,7 +11,7 @@ import (
 
 // topics asks how many partitions topics have, which must be one number for all of them.
 type topics struct {
-	client client
+	log    Log
 	names  []string
 	health *health
 	once   bool // the first error of Kafka ends the wait for it
@@ -40,7 +40,7 @@ func (t *topics) partitions(ctx context.Context) (int, error) {
 
 func (t *topics) ask(ctx context.Context) (partitions int, err error) {
 	for i, name := range t.names {
-		n, err := t.client.Partitions(ctx, name)
+		n, err := t.log.Partitions(ctx, name)
 		if err != nil {
 			return 0, err
 		}

@@ -16,12 +16,13 @@ import (
 
 // Generation is the group's assignment between two rebalances. Its methods are safe for concurrent use.
 type Generation struct {
-	ID         int32
+	ID         int32 // 0 without a group
 	Member     string
 	Partitions []int         // of the group's topic, ascending; may be empty
 	Committed  map[int]int64 // per partition of Partitions: the offset last committed, or -1
 
-	group       *Group
+	commit      func(offsets map[int]int64) error
+	group       *Group        // nil: NewGeneration has made it
 	leads       bool          // this member has assigned the partitions
 	assigned    int           // if it leads: how many partitions the topic had then
 	returned    bool          // guarded by group.mu: by Next
@@ -30,6 +31,14 @@ type Generation struct {
 	endOnce     sync.Once
 	released    chan struct{} // closed by Next: the member may rejoin
 	releaseOnce sync.Once
+}
+
+// NewGeneration returns a generation of a member of no group, for one that has its partitions in another way. committed has all of them,
+// as Generation.Committed does, and belongs to the generation from now on. Commit calls commit, which is safe for concurrent use. end
+// closes Done.
+func NewGeneration(committed map[int]int64, commit func(offsets map[int]int64) error) (g *Generation, end func()) {
+	g = &Generation{Partitions: slices.Sorted(maps.Keys(committed)), Committed: committed, commit: commit, ended: make(chan struct{})}
+	return g, g.end
 }
 
 func (g *Generation) end() { g.endOnce.Do(func() { close(g.ended) }) }
@@ -59,13 +68,21 @@ func (g *Generation) Commit(offsets map[int]int64) error {
 	if len(offsets) == 0 {
 		return nil
 	}
+	if err := g.commit(offsets); err != nil {
+		return fmt.Errorf("commit offsets: %w", err)
+	}
+	return nil
+}
+
+// commitToGroup is commit for a member of a group.
+func (g *Generation) commitToGroup(offsets map[int]int64) error {
 	ctx, done, err := g.group.begin()
 	if err != nil {
-		return fmt.Errorf("commit offsets: %w", err)
+		return err
 	}
 	defer done()
 	if err := g.group.commit(ctx, g.ID, g.Member, offsets); err != nil {
-		return fmt.Errorf("commit offsets: %w", err)
+		return err
 	}
 	g.group.mu.Lock()
 	defer g.group.mu.Unlock()

@@ -58,10 +58,12 @@ func (g *Group) joinOnce(ctx context.Context) (*Generation, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sync: %w", err)
 	}
-	return &Generation{
+	gen := &Generation{
 		ID: joined.GenerationID, Member: joined.MemberID, Partitions: partitions, Committed: make(map[int]int64), stored: make(map[int]int64),
 		group: g, leads: joined.LeaderID == joined.MemberID, assigned: assigned, ended: make(chan struct{}), released: make(chan struct{}),
-	}, nil
+	}
+	gen.commit = gen.commitToGroup
+	return gen, nil
 }
 
 // askJoin sends a join, and waits until all members have joined or the coordinator has removed those that did not.

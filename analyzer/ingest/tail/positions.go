@@ -15,6 +15,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/atomicfile"
 	"github.com/509da70d/floodgate/store/filelock"
 )
 
@@ -150,7 +151,7 @@ func OpenPositions(dir string) (*Positions, error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, errors.Join(fmt.Errorf("read positions: %w", err), l.Close())
 	}
-	p, err := loadPositions(data, func(data []byte) error { return replace(path, data) })
+	p, err := loadPositions(data, func(data []byte) error { return atomicfile.Write(path, data) })
 	if err != nil {
 		err = fmt.Errorf("%w: %s: %w; put back a copy of it, or delete it: then the logs are counted from their start", ErrPositions, path, err)
 		return nil, errors.Join(err, l.Close())
@@ -283,31 +284,6 @@ func (p *Positions) Save() error {
 		return fmt.Errorf("write positions: %w", err)
 	}
 	return nil
-}
-
-// replace replaces the content of a file by data. A reader sees the old content or the new one, also after a crash.
-func replace(path string, data []byte) (err error) {
-	next := path + ".new"
-	f, err := os.OpenFile(next, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(next, path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
 }
 
 // Close saves a last time and unlocks the positions.

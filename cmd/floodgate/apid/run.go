@@ -42,7 +42,7 @@ func Limits(c *api.Config) {
 type Life struct {
 	Server     *api.Server
 	Analyzer   *analyzer.Analyzer
-	Client     *kafkaio.Client
+	Log        kafkaio.Log
 	Follow     kafkalink.FollowConfig
 	Names      schemas.TopicNames
 	Partitions int
@@ -69,7 +69,7 @@ func (l *Life) Run(ctx context.Context) error {
 		b = NewBoard()
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	records := controls.New(controls.Config{Log: l.Client, Topic: l.Names.Control, Logger: l.Logger})
+	records := controls.New(controls.Config{Log: l.Log, Topic: l.Names.Control, Logger: l.Logger})
 	g.Go(func() error { return records.Run(ctx) })
 	key := l.Key
 	if key == (schemas.PartitionKey{}) {
@@ -80,8 +80,8 @@ func (l *Life) Run(ctx context.Context) error {
 	ring := series.New()
 	g.Go(func() error { return ring.Run(ctx, l.Analyzer) })
 	l.Server.Attach(&api.Backend{
-		Analyzer: l.Analyzer, Board: boardView{b}, Writer: analyzer.NewControlWriter(l.Client, l.Names.Control, l.Logger), Records: records, Lists: lists,
-		Events: history.New(l.Client, l.Names.Events, l.Partitions),
+		Analyzer: l.Analyzer, Board: boardView{b}, Writer: analyzer.NewControlWriter(l.Log, l.Names.Control, l.Logger), Records: records, Lists: lists,
+		Events: history.New(l.Log, l.Names.Events, l.Partitions),
 		Series: ring, Partitions: l.Partitions, Key: key,
 	})
 	defer l.Server.Attach(nil)

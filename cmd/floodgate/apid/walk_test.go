@@ -91,7 +91,7 @@ func newPlant(t testing.TB) *plant {
 		t.Fatal(err)
 	}
 	life := Life{
-		Server: server, Analyzer: a, Client: p.client, Names: names, Partitions: walkPartitions, Logger: slog.New(slog.DiscardHandler),
+		Server: server, Analyzer: a, Log: p.client, Names: names, Partitions: walkPartitions, Logger: slog.New(slog.DiscardHandler),
 		Follow: kafkalink.FollowConfig{Brokers: broker.Addrs(), Logger: slog.New(slog.DiscardHandler)},
 	}
 	p.runs(a.Run, life.Run, func(ctx context.Context) error { return server.Serve(ctx, l) })
@@ -126,7 +126,7 @@ func (p *plant) front() string {
 	}
 	names := schemas.DefaultTopicNames()
 	life := Life{
-		Server: server, Client: p.client, Names: names, Partitions: walkPartitions, Logger: slog.New(slog.DiscardHandler),
+		Server: server, Log: p.client, Names: names, Partitions: walkPartitions, Logger: slog.New(slog.DiscardHandler),
 		Analyzer: analyzer.New(p.client, analyzer.Config{Owner: analyzer.OwnerConfig{Rules: p.rules}}),
 		Follow:   kafkalink.FollowConfig{Brokers: p.broker.Addrs(), Logger: slog.New(slog.DiscardHandler)},
 	}

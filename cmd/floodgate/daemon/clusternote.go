@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
+	"github.com/509da70d/floodgate/store/atomicfile"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
@@ -142,19 +143,7 @@ func writeClusterNote(dir string, note clusterNote) error {
 	if err != nil {
 		return fmt.Errorf("write the note of the cluster: %w", err)
 	}
-	path := filepath.Join(dir, clusterNoteName)
-	file, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("write the note of the cluster: %w", err)
-	}
-	_, err = file.Write(append(data, '\n'))
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(path+".new", path)
-	}
-	if err != nil {
+	if err := atomicfile.Write(filepath.Join(dir, clusterNoteName), append(data, '\n')); err != nil {
 		return fmt.Errorf("write the note of the cluster: %w", err)
 	}
 	return nil

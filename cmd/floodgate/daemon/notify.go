@@ -123,13 +123,9 @@ func (c *notifyConfig) run(ctx context.Context, p command.Process) (err error) {
 // join returns what makes the process a member of a group.
 func (c *notifyConfig) join(d *daemon) func(group string) (notify.Membership, error) {
 	return func(group string) (notify.Membership, error) {
-		g, err := kafkaio.NewGroup(kafkaio.GroupConfig{
+		return kafkaio.NewGroup(kafkaio.GroupConfig{
 			Client: d.client, Group: group, Topic: c.kafka.Names.Events, SessionTimeout: c.session, GrowthCheck: kafkaio.DefaultGrowthCheck,
 		})
-		if err != nil {
-			return nil, err
-		}
-		return notify.GroupMember{Group: g}, nil
 	}
 }
 
