@@ -19,6 +19,7 @@ type checkpointer interface {
 // committer writes checkpoints, one at a time, so that the fold does not wait for an fsync.
 type committer struct {
 	store     checkpointer
+	sync      func() error         // makes the log durable, which must not be behind the store
 	took      *histogram.Histogram // how long checkpoints took, in seconds
 	jobs      chan checkpointJob
 	done      chan result   // one for each job
@@ -37,8 +38,8 @@ type result struct {
 	err       error
 }
 
-func newCommitter(s checkpointer, took *histogram.Histogram) *committer {
-	return &committer{store: s, took: took, jobs: make(chan checkpointJob, 1), done: make(chan result, 1)}
+func newCommitter(s checkpointer, sync func() error, took *histogram.Histogram) *committer {
+	return &committer{store: s, sync: sync, took: took, jobs: make(chan checkpointJob, 1), done: make(chan result, 1)}
 }
 
 // start gives the committer a job; it must not be busy.
@@ -52,10 +53,18 @@ func (c *committer) close() { close(c.jobs) }
 func (c *committer) run() {
 	for j := range c.jobs {
 		began := time.Now()
-		unwritten, err := commit(c.store, j)
+		unwritten, err := c.write(j)
 		c.took.Observe(time.Since(began).Seconds())
 		c.done <- result{unwritten, err}
 	}
+}
+
+// write writes a checkpoint of what is durable in the log. Otherwise a power loss could leave a store that counts what no log has.
+func (c *committer) write(j checkpointJob) (unwritten checkpointJob, err error) {
+	if err := c.sync(); err != nil {
+		return j, fmt.Errorf("sync the log: %w", err)
+	}
+	return commit(c.store, j)
 }
 
 // commit writes a checkpoint. What fits goes into one transaction. Deletions that do not fit follow in further transactions: until then the

@@ -57,7 +57,7 @@ func TestAFullQueueOfEventsAndHalfACommitOfRowsAreSplit(t *testing.T) {
 	if err := l.load(); err != nil {
 		t.Fatal(err)
 	}
-	l.commits = newCommitter(l.store, l.took)
+	l.commits = newCommitter(l.store, l.config.Sync, l.took)
 	ended := make(chan struct{})
 	go func() { defer close(ended); l.commits.run() }()
 	l.enter(stateRunning)

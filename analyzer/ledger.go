@@ -35,6 +35,7 @@ type ledger struct {
 	epoch     uint64       // the epoch that the owner has claimed
 	tail      kafkaio.Tail // the last record folded
 	rulesFrom int64
+	folded    int64           // bytes of messages
 	control   atomic.Int64    // what people decided before this offset of the control topic is applied
 	placed    control.Mark    // the last place that was applied
 	events    *eventlog.Queue // events that are not yet in the topic of events
@@ -150,6 +151,7 @@ func (l *ledger) count(r *kafkaio.Record) (refused, err error) {
 		}
 	}
 	refused = l.fold.Frame(fold.Record{Offset: r.Offset, Time: r.Time, Value: r.Value})
+	l.folded += int64(len(r.Value))
 	l.tail = r.Tail()
 	l.next.Store(r.Offset + 1)
 	failpoint.Here(failpoint.RecordFolded)

@@ -87,7 +87,7 @@ func (o *Owner) Run(ctx context.Context) error {
 	// The helpers outlive ctx: what was folded is still published and committed.
 	helpers, helperCtx := errgroup.WithContext(context.WithoutCancel(ctx))
 	f := newFetcher(o.log, o.config, l.next.Load(), l.tail)
-	l.commits = newCommitter(l.store, l.took)
+	l.commits = newCommitter(l.store, l.config.Sync, l.took)
 	helpers.Go(func() error { f.run(fetchCtx); return nil })
 	helpers.Go(func() error { l.commits.run(); return nil })
 	helpers.Go(func() error { o.snapshots.writer.Run(fetchCtx); return nil })

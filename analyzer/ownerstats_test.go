@@ -46,6 +46,27 @@ func TestTheAgeOfASnapshot(t *testing.T) {
 	})
 }
 
+// TestSnapshotsComeSoonerUnderLoad: where the log may not grow, a cycle is over after so many bytes of messages.
+func TestSnapshotsComeSoonerUnderLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.conf.Snapshot, w.conf.SnapshotBy = time.Hour, 10_000
+		w.start()
+		time.Sleep(10 * time.Minute)
+		quiet := w.owner.Stats().Snapshots
+		for range 300 {
+			w.prod.send(time.Now(), "a", "b", "c")
+			time.Sleep(100 * time.Millisecond)
+		}
+		loaded := w.owner.Stats().Snapshots - quiet
+		w.end()
+		folded := w.owner.ledger.folded
+		if want := uint64(folded / w.conf.SnapshotBy); quiet != 1 || want < 2 || loaded != want {
+			t.Errorf("got %d snapshots in ten quiet minutes and %d during %d bytes, want 1 and %d", quiet, loaded, folded, want)
+		}
+	})
+}
+
 // TestHowLongARestoreTook is known once the owner decides, and stays; what comes after does not change it.
 func TestHowLongARestoreTook(t *testing.T) {
 	l := &lifecycle{logger: slog.New(slog.DiscardHandler)}

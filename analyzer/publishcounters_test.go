@@ -2,6 +2,7 @@ package analyzer
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -62,7 +63,7 @@ func (failing) MaxBytes() int                                   { return 1 << 20
 func TestCheckpointsAreTimed(t *testing.T) {
 	took := histogram.New(histogram.Seconds())
 	for i, want := range []error{nil, store.ErrNoSpace} {
-		c := newCommitter(failing{want}, took)
+		c := newCommitter(failing{want}, func() error { return nil }, took)
 		c.start(checkpointJob{})
 		c.close()
 		c.run()
@@ -74,3 +75,30 @@ func TestCheckpointsAreTimed(t *testing.T) {
 		}
 	}
 }
+
+// TestTheLogIsDurableBeforeTheStore: a checkpoint waits for the log, and is not written if the log cannot be synced.
+func TestTheLogIsDurableBeforeTheStore(t *testing.T) {
+	broken := errors.New("the disk is broken")
+	var order []string
+	for _, synced := range []error{nil, broken} {
+		c := newCommitter(noting{&order}, func() error { order = append(order, "sync"); return synced }, histogram.New(histogram.Seconds()))
+		c.start(checkpointJob{at: store.Checkpoint{Next: 7}})
+		c.close()
+		c.run()
+		if r := <-c.done; !errors.Is(r.err, synced) || synced != nil && r.unwritten.at.Next != 7 {
+			t.Errorf("got %v, want %v, and the checkpoint left to do", r, synced)
+		}
+	}
+	if got := fmt.Sprint(order); got != "[sync commit sync]" {
+		t.Errorf("got %s, want each commit after a sync, and none after the one that failed", got)
+	}
+}
+
+type noting struct{ order *[]string }
+
+func (n noting) Commit(store.Checkpoint, []store.Change) error {
+	*n.order = append(*n.order, "commit")
+	return nil
+}
+func (noting) MaxChanges() int { return 10 }
+func (noting) MaxBytes() int   { return 1 << 20 }

@@ -9,7 +9,7 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// snapshotter writes the ledger to state[p], in cycles. A cycle begins each OwnerConfig.Snapshot. Its rows go to the writer in pieces that
+// snapshotter writes the ledger to state[p], in cycles. A cycle begins each OwnerConfig.Snapshot, or sooner by SnapshotBy. Its rows go to the writer in pieces that
 // are spread over the cycle, so that the fold never waits longer than it takes to copy a piece. Only the owner's goroutine may use it;
 // another one runs the writer.
 type snapshotter struct {
@@ -17,6 +17,7 @@ type snapshotter struct {
 	writer       *snapshot.Writer
 	born         time.Time
 	began        time.Time // when the newest cycle began; zero: begin one now
+	folded       int64     // ledger.folded then
 	from         int64     // the next offset when that cycle began, …
 	placed       int64     // … and the last place then
 	announcement announcement
@@ -61,7 +62,7 @@ func (s *snapshotter) step(now time.Time) {
 		l.fold.EndScan()
 	case scan != nil:
 		s.writePiece(min(maxPiece, max(minPiece, scan.Dropped(), scan.Records(), s.behind(scan, now))))
-	case s.began.IsZero() || now.Sub(s.began) >= l.config.Snapshot:
+	case s.began.IsZero() || s.passed(now) >= 1:
 		s.begin(now)
 	}
 }
@@ -73,16 +74,25 @@ func (s *snapshotter) hurry() {
 	}
 }
 
+// passed returns which part of the cycle has passed; 1 or more: it is over.
+func (s *snapshotter) passed(now time.Time) float64 {
+	c := &s.ledger.config
+	part := float64(now.Sub(s.began)) / float64(c.Snapshot)
+	if c.SnapshotBy > 0 {
+		part = max(part, float64(s.ledger.folded-s.folded)/float64(c.SnapshotBy))
+	}
+	return part
+}
+
 // behind returns how many rows must be written now so that the scan ends after nine tenths of the cycle.
 func (s *snapshotter) behind(scan *fold.Scan, now time.Time) int {
-	passed := float64(now.Sub(s.began)) / (0.9 * float64(s.ledger.config.Snapshot))
-	return scan.Behind(min(passed, 1))
+	return scan.Behind(min(s.passed(now)/0.9, 1))
 }
 
 // begin begins a cycle as of the next offset.
 func (s *snapshotter) begin(now time.Time) {
 	l := s.ledger
-	s.began = now
+	s.began, s.folded = now, l.folded
 	next := l.next.Load()
 	s.from, s.placed = next, l.placed.Placed
 	senders, losses := l.fold.BeginScan()

@@ -26,7 +26,7 @@ func TestACompressedFileIsNamed(t *testing.T) {
 			if err := os.WriteFile(path, []byte(start+" more\nb\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			p, err := OpenPositions(t.TempDir())
+			p, err := OpenPositions(t.TempDir(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,7 +53,7 @@ func TestACompressedFileIsNamed(t *testing.T) {
 // TestAFollowerGoesOnWithACompressedStart: it says so once.
 func TestAFollowerGoesOnWithACompressedStart(t *testing.T) {
 	story(t, func(t *testing.T, dir string, s *server) {
-		p, err := OpenPositions(dir)
+		p, err := OpenPositions(dir, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -44,7 +44,7 @@
 //     what a batch adds is on disk before that batch is sent. If the disk is full, a new log waits.
 //  2. Lines of a source are sent in the order of their offsets. The analyzer skips those at or below the last offset that it has of the
 //     source.
-//  3. The acknowledged place on disk is never after what is in Kafka. It is saved each 250 ms.
+//  3. The acknowledged place on disk is never after what is in Kafka. It is saved each 250 ms. A log on this host is synced before that.
 //
 // So after kill -9 a log is found again by what was read of it, has the same source, and is read from a place at or before all that may be
 // missing. What was sent before is sent again under the same offsets, and skipped. That holds as long as the analyzer remembers the source: 24 h
@@ -86,7 +86,7 @@
 // An object with version (2) and logs, by path from the oldest to the newest. Each has path and name (of its file, without symbolic links),
 // source (32 hexadecimal digits), acked and read (places: end in bytes, sum with 16 digits, the first 8 bytes of SHA-256), own (bytes), marks (a
 // sum for each further place), modified (when the path was last looked at, by its file system), changed (the last change to the file) and
-// finished. A path that is not UTF-8 is an object with the member base64. A file that cannot be read is refused with ErrPositions.
+// finished. Its member skipped lists the paths of which nothing counts that was there at the first look (Follower.FromEnd). A path that is not UTF-8 is an object with the member base64. A file that cannot be read is refused with ErrPositions.
 //
 // # Chosen input
 //

@@ -52,6 +52,7 @@ type Follower struct {
 	Now       func() time.Time
 	Logger    *slog.Logger
 	Once      bool               // stop at the end of the log
+	FromEnd   bool               // what is in the log at the first look of all does not count
 	KeepOpen  time.Duration      // how long a renamed log is watched after its last line; 0 is DefaultKeepOpen
 	Lost      func(offset int64) // called for a log of which lines may be missing; may be nil
 	Undecided func()             // called for a log that does not count, because it has no more than what another one begins with; may be nil

@@ -129,14 +129,19 @@ type life struct {
 // live starts a follower of path with the positions in dir. It makes no use of file events, so that time is virtual.
 func live(t *testing.T, a *analyzer, dir, path string) *life {
 	t.Helper()
-	p, err := OpenPositions(dir)
+	return liveFrom(t, a, dir, path, false)
+}
+
+func liveFrom(t *testing.T, a *analyzer, dir, path string, end bool) *life {
+	t.Helper()
+	p, err := OpenPositions(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	l := &life{t: t, a: a, stop: stop, ended: make(chan error, 1)}
 	l.follow = &Follower{
-		Path: path, Positions: p, Now: time.Now, Logger: slog.New(slog.DiscardHandler), Lost: func(int64) { l.lost++ },
+		Path: path, Positions: p, Now: time.Now, Logger: slog.New(slog.DiscardHandler), FromEnd: end, Lost: func(int64) { l.lost++ },
 		Open: func(id schemas.ProducerID, _ string, at int64) Sink {
 			return &sink{a: a, id: id, held: &l.held, read: at, done: at}
 		},
@@ -415,7 +420,7 @@ func TestOnce(t *testing.T) {
 	story(t, func(t *testing.T, dir string, s *server) {
 		for text, want := range map[string]string{"a\nb": "a b", "": ""} {
 			a := newAnalyzer()
-			p, err := OpenPositions(filepath.Join(dir, fmt.Sprint(len(text))))
+			p, err := OpenPositions(filepath.Join(dir, fmt.Sprint(len(text))), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

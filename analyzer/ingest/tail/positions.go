@@ -38,6 +38,7 @@ type Positions struct {
 
 	mu       sync.Mutex
 	logs     []*logFile      // guarded by mu: by path, the oldest first
+	skipped  []filePath      // guarded by mu: the paths of which nothing counts that was there at the first look
 	followed map[string]bool // guarded by mu: the paths that have a Follower
 }
 
@@ -127,6 +128,7 @@ func (s *sourceID) UnmarshalText(b []byte) error {
 type positionsFile struct {
 	Version int        `json:"version"`
 	Logs    []*logFile `json:"logs"`
+	Skipped []filePath `json:"skipped,omitempty"`
 }
 
 const (
@@ -134,8 +136,9 @@ const (
 	positionsVersion = 2
 )
 
-// OpenPositions reads the positions in dir, which it creates if it is missing, and locks them against other processes.
-func OpenPositions(dir string) (*Positions, error) {
+// OpenPositions reads the positions in dir, which it creates if it is missing, and locks them against other processes. It calls sync each
+// time before it writes: sync makes durable what the sinks have acknowledged. nil: it is durable when it is acknowledged.
+func OpenPositions(dir string, sync func() error) (*Positions, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make directory for positions: %w", err)
 	}
@@ -151,7 +154,14 @@ func OpenPositions(dir string) (*Positions, error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, errors.Join(fmt.Errorf("read positions: %w", err), l.Close())
 	}
-	p, err := loadPositions(data, func(data []byte) error { return atomicfile.Write(path, data) })
+	p, err := loadPositions(data, func(data []byte) error {
+		if sync != nil {
+			if err := sync(); err != nil {
+				return fmt.Errorf("sync the log: %w", err)
+			}
+		}
+		return atomicfile.Write(path, data)
+	})
 	if err != nil {
 		err = fmt.Errorf("%w: %s: %w; put back a copy of it, or delete it: then the logs are counted from their start", ErrPositions, path, err)
 		return nil, errors.Join(err, l.Close())
@@ -178,8 +188,23 @@ func loadPositions(data []byte, write func([]byte) error) (*Positions, error) {
 			return nil, fmt.Errorf("got log %d at no place, want one with 0 <= acked <= read", i)
 		}
 	}
-	p.logs = f.Logs
+	p.logs, p.skipped = f.Logs, f.Skipped
 	return p, nil
+}
+
+// skip takes note of a path of which nothing counts that is there now, and adds the log that is there, or nil. It returns false if that was
+// done before, or if a log of the path is known.
+func (p *Positions) skip(path string, l *logFile) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if slices.Contains(p.skipped, filePath(path)) || slices.ContainsFunc(p.logs, func(l *logFile) bool { return string(l.Path) == path }) {
+		return false
+	}
+	p.skipped = append(p.skipped, filePath(path))
+	if l != nil {
+		p.logs = append(p.logs, l)
+	}
+	return true
 }
 
 // follow takes note that path has a Follower: it is no rotated log of another one.
@@ -273,7 +298,7 @@ func (p *Positions) Save() error {
 	for _, l := range p.logs {
 		l.settle()
 	}
-	data, err := json.MarshalIndent(positionsFile{Version: positionsVersion, Logs: p.logs}, "", "  ")
+	data, err := json.MarshalIndent(positionsFile{positionsVersion, p.logs, p.skipped}, "", "  ")
 	p.mu.Unlock()
 	if err == nil && !bytes.Equal(data, p.written) {
 		if err = p.write(data); err == nil {

@@ -18,7 +18,7 @@ import (
 
 func openPositions(t *testing.T, dir string) *Positions {
 	t.Helper()
-	p, err := OpenPositions(dir)
+	p, err := OpenPositions(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestPositionsOfAnyPath(t *testing.T) {
 func TestTwoProcessesDoNotShare(t *testing.T) {
 	dir := t.TempDir()
 	p := openPositions(t, dir)
-	if _, err := OpenPositions(dir); !errors.Is(err, ErrLocked) {
+	if _, err := OpenPositions(dir, nil); !errors.Is(err, ErrLocked) {
 		t.Errorf("got %v, want %v", err, ErrLocked)
 	}
 	if err := p.Close(); err != nil {
@@ -111,7 +111,7 @@ func TestDamagedPositionsAreRefused(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, positionsName), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenPositions(dir); !errors.Is(err, ErrPositions) || !strings.Contains(err.Error(), filepath.Join(dir, positionsName)) {
+		if _, err := OpenPositions(dir, nil); !errors.Is(err, ErrPositions) || !strings.Contains(err.Error(), filepath.Join(dir, positionsName)) {
 			t.Errorf("%s: got %v, want %v and the file's name", name, err, ErrPositions)
 		}
 		if err := os.Remove(filepath.Join(dir, positionsName)); err != nil {

@@ -2,6 +2,7 @@ package tail
 
 import (
 	"cmp"
+	"crypto/rand"
 	"os"
 	"slices"
 	"time"
@@ -99,7 +100,11 @@ func (f *Follower) scan(now time.Time, there bool) (opened bool, err error) {
 	s.candidates(lacks)
 	defer s.close()
 	if first && len(s.known) == 0 {
-		s.begin()
+		if err := s.begin(); err != nil {
+			f.Logger.Error("cannot begin with a log, trying again", "path", f.Path, "error", err)
+			f.scanned = time.Time{}
+			return false, nil
+		}
 	}
 	for _, c := range s.found {
 		s.claim(c)
@@ -124,8 +129,8 @@ func (s *scan) close() {
 	}
 }
 
-// begin is for the first look of all: what was rotated before is not read.
-func (s *scan) begin() {
+// begin is for the first look of all: what was rotated before is not read, and with FromEnd neither is what is in the log.
+func (s *scan) begin() error {
 	for _, c := range s.found {
 		s.f.newest = later(s.f.newest, c.info.ModTime())
 		if !c.current {
@@ -133,6 +138,50 @@ func (s *scan) begin() {
 			s.settle(c)
 		}
 	}
+	if !s.f.FromEnd {
+		return nil
+	}
+	l, err := s.ended()
+	if err != nil || !s.f.Positions.skip(s.f.Path, l) {
+		return err
+	}
+	if l != nil {
+		s.known = append(s.known, l)
+	}
+	return s.f.Positions.Save() // after a crash, what comes from now on counts
+}
+
+// ended returns the log that is at the path as one whose lines so far are all in Kafka; nil if there is none, or it has no line.
+func (s *scan) ended() (*logFile, error) {
+	if s.at == nil {
+		return nil, nil //nolint:nilnil // there is nothing to skip
+	}
+	c := s.at
+	info, err := c.file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	c.size = info.Size()
+	end, err := c.lastLineEnd()
+	if err != nil || end == 0 {
+		return nil, err
+	}
+	l := &logFile{Path: filePath(s.f.Path), Name: filePath(s.f.realName(c.path)), Own: min(enough, end), Modified: c.info.ModTime(), Changed: c.info.ModTime()}
+	_, _ = rand.Read(l.Source[:]) // never fails
+	for i := 0; markAt(i) <= end; i++ {
+		sum, ok, err := c.before(markAt(i))
+		if err != nil || !ok {
+			return nil, cmp.Or(err, errChanged)
+		}
+		l.Marks = append(l.Marks, sum)
+	}
+	sum, ok, err := c.before(end)
+	if err != nil || !ok {
+		return nil, cmp.Or(err, errChanged)
+	}
+	l.Acked = place{end, sum}
+	l.Read = l.Acked
+	return l, nil
 }
 
 // settle takes note that a file needs no look unless it changes.

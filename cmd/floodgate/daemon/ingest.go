@@ -170,7 +170,7 @@ type intake struct {
 // run waits for Kafka, then reads and sends until ctx ends.
 func (in *intake) run(ctx context.Context) (err error) {
 	if len(in.config.files) > 0 {
-		if in.positions, err = tail.OpenPositions(in.config.data); err != nil {
+		if in.positions, err = tail.OpenPositions(in.config.data, nil); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, in.positions.Close()) }()
