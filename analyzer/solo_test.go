@@ -24,8 +24,8 @@ func TestAnAnalyzerWithoutAGroup(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- a.Run(ctx) }()
 			time.Sleep(time.Second)
-			if !a.Ready(time.Now()) || !a.lease.valid(time.Now().Add(24*time.Hour)) {
-				t.Errorf("run %d: got ready %v, want true, and a lease that ends with the process", run, a.Ready(time.Now()))
+			if ready, leased := a.Ready(time.Now()), a.lease.valid(time.Now().Add(24*time.Hour)); !ready || !leased {
+				t.Errorf("run %d: got ready %v, and a lease after a day of sleep %v; want both", run, ready, leased)
 			}
 			w.prod.send(time.Now(), "a", "a")
 			time.Sleep(2 * time.Second)
