@@ -16,8 +16,9 @@ import (
 
 // Bounds of the dedupe table, in log time.
 const (
-	dedupeExpiry = 24 * time.Hour   // a producer silent for longer is forgotten
-	dedupeGrace  = 10 * time.Minute // no producer is forgotten sooner than this, however full the table is
+	producerExpiry = 24 * time.Hour       // a producer silent for longer is forgotten
+	sourceExpiry   = 400 * 24 * time.Hour // a source silent for longer is forgotten; no window reaches back further: see schemas.MaxClosure
+	dedupeGrace    = 10 * time.Minute     // neither is forgotten sooner than this, however full the table is
 )
 
 // dedupeResult says whether a frame, or a line of a source, was folded before.
@@ -52,17 +53,31 @@ type senderID struct {
 //
 // Its content is a function of the log, because rows expire and are evicted by log time. The times of a sender's own messages may be ahead
 // of log time: no frame makes its own sender expire.
+//
+// Sources are kept for longer than producers. A producer repeats a frame within minutes, if at all. A reader of logs may be off for weeks,
+// and then send the last lines of a log again, after the lines of other logs have moved log time.
 type dedupe struct {
-	rows    map[senderID]*sender
-	idle    idleHeap // of all rows: the one that was silent for longest comes first
-	max     int
-	gaps    uint64 // sequence numbers skipped and not filled since, as far as this process saw
-	changed []senderID
-	removed rows.Removed
+	rows      map[senderID]*sender
+	producers idleHeap // of the rows of all producers
+	sources   idleHeap // of the rows of all sources
+	max       int      // of producers and sources together
+	gaps      uint64   // sequence numbers skipped and not filled since, as far as this process saw
+	changed   []senderID
+	removed   rows.Removed
 }
 
 func newDedupe(limit int) *dedupe {
-	return &dedupe{rows: make(map[senderID]*sender), idle: newIdleHeap(), max: limit, removed: make(rows.Removed)}
+	return &dedupe{
+		rows: make(map[senderID]*sender), producers: newIdleHeap(), sources: newIdleHeap(), max: limit, removed: make(rows.Removed),
+	}
+}
+
+// idle returns the heap that a sender is in.
+func (d *dedupe) idle(id senderID) *idleHeap {
+	if id.source {
+		return &d.sources
+	}
+	return &d.producers
 }
 
 // row returns the row of a sender that sent a message at the time at. It makes one if there is none. It returns nil if there is no room at
@@ -92,7 +107,7 @@ func (d *dedupe) put(id senderID, s *sender) {
 	if old := d.rows[id]; old != nil {
 		s.last = max(s.last, old.last) // its place in the heap stays
 	} else {
-		d.idle.Add(idleSender{s.last, id})
+		d.idle(id).Add(idleSender{s.last, id})
 	}
 	d.rows[id] = s
 }
@@ -153,36 +168,49 @@ func (s *sender) offset(offset int64) dedupeResult {
 	return fresh
 }
 
-// expire forgets senders that were silent for a day of log time.
+// expire forgets producers that were silent for a day of log time, and sources that were silent for longer than any window.
 func (d *dedupe) expire(now int64) {
-	for d.removeIdle(ago(now, dedupeExpiry)) {
+	for d.removeIdle(&d.producers, ago(now, producerExpiry)) {
+	}
+	for d.removeIdle(&d.sources, ago(now, sourceExpiry)) {
 	}
 }
 
 // evict makes room: it removes about a tenth of the table, the senders that were silent for longest, but none that was heard of within the
-// grace period. It reports whether it removed any. It does not use the order of the map, so the result is a function of the log.
+// grace period. It reports whether it removed any. The kind of which the table has more makes room: mostly that is the producers. Only if
+// none of that kind may be removed, the other kind makes room. evict does not use the order of the map, so the result is a function of the
+// log.
 func (d *dedupe) evict(now int64) bool {
+	first, second := &d.producers, &d.sources
+	if d.sources.Len() > d.producers.Len() {
+		first, second = second, first
+	}
+	return d.evictFrom(first, now) || d.evictFrom(second, now)
+}
+
+// evictFrom is evict for the senders of one heap.
+func (d *dedupe) evictFrom(h *idleHeap, now int64) bool {
 	before, removed := ago(now, dedupeGrace), 0
-	for removed <= d.max/10 && d.removeIdle(before) {
+	for removed <= d.max/10 && d.removeIdle(h, before) {
 		removed++
 	}
 	return removed > 0
 }
 
-// removeIdle removes the sender that was silent for longest, if it was last heard of before a time, and reports whether it did.
-func (d *dedupe) removeIdle(before int64) bool {
-	for d.idle.Len() > 0 {
-		first := d.idle.At(0)
+// removeIdle removes the sender of a heap that was silent for longest, if it was last heard of before a time, and reports whether it did.
+func (d *dedupe) removeIdle(h *idleHeap, before int64) bool {
+	for h.Len() > 0 {
+		first := h.At(0)
 		if first.last >= before {
 			return false
 		}
 		s := d.rows[first.id]
 		if s.last == first.last {
-			d.remove(d.idle.Remove(0).id, s)
+			d.remove(h.Remove(0).id, s)
 			return true
 		}
 		first.last = s.last // heard of since
-		d.idle.Fix(0)
+		h.Fix(0)
 	}
 	return false
 }
@@ -230,10 +258,10 @@ func (d *dedupe) restore(key, value []byte, sum uint64) error {
 	return nil
 }
 
-// idleHeap holds all senders of a dedupe table. The sender that was silent for longest comes first; of two that are equal, the one with the
-// lower key. A sender that is heard of again keeps its place in the heap; it moves to its new place only when it comes first. By then log
-// time has moved on by a grace period or more. So a sender moves at most once in a grace period, and senders that come and go do not make
-// others cost a pass over the table.
+// idleHeap holds all producers, or all sources, of a dedupe table. The one that was silent for longest comes first; of two that are equal,
+// the one with the lower id. A sender that is heard of again keeps its place in the heap; it moves to its new place only when it comes
+// first. By then log time has moved on by a grace period or more. So a sender moves at most once in a grace period, and senders that come
+// and go do not make others cost a pass over the table.
 type idleHeap = heap.Heap[idleSender]
 
 // idleSender is a sender and the time when it was last heard of, in Unix nanoseconds. The time may be out of date: see idleHeap.
@@ -302,5 +330,5 @@ func SenderExpired(key, value []byte, now int64) (bool, error) {
 	if err := d.restore(key, value, 1); err != nil {
 		return false, err
 	}
-	return d.idle.At(0).last < ago(now, dedupeGrace), nil
+	return d.evict(now), nil
 }

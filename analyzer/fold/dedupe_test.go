@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/schemas"
 )
 
 func TestDedupeStories(t *testing.T) {
@@ -146,6 +147,68 @@ func TestNoSenderIsEvictedTooEarly(t *testing.T) {
 	}
 }
 
+// TestSourcesExpireLaterThanWindows: a producer is forgotten after a day, and a source only when no window has room for its lines.
+func TestSourcesExpireLaterThanWindows(t *testing.T) {
+	if sourceExpiry <= schemas.MaxClosure {
+		t.Errorf("got %v, want more than the longest window, %v", sourceExpiry, schemas.MaxClosure)
+	}
+	d := newDedupe(10)
+	producer, source := senderID{id: foldtest.Producer(1)}, senderID{id: foldtest.Producer(1), source: true}
+	d.row(producer, 0, 0)
+	d.row(source, 0, 0)
+	for _, step := range []struct {
+		at               int64
+		producer, source bool
+	}{
+		{24 * hour, true, true}, {24*hour + 1, false, true}, {int64(sourceExpiry), false, true}, {int64(sourceExpiry) + 1, false, false},
+	} {
+		d.expire(step.at)
+		if d.rows[producer] != nil != step.producer || d.rows[source] != nil != step.source {
+			t.Errorf("at %v: got %d senders, want the producer %t, the source %t", time.Duration(step.at), len(d.rows), step.producer, step.source)
+		}
+	}
+}
+
+// TestTheKindWithMoreSendersMakesRoom: a full table forgets producers before sources, although sources were silent for longer, unless it is
+// sources that fill it. It refuses nobody whom either kind has room for.
+func TestTheKindWithMoreSendersMakesRoom(t *testing.T) {
+	const limit, now = 10, hour
+	for name, test := range map[string]struct {
+		sources                      int
+		sourcesLast, producersLast   int64
+		want                         dedupeResult
+		sourcesLeft, producersBefore int // producersBefore: of those that were there before
+	}{
+		"a few sources, silent for longer":          {3, 0, minute, fresh, 3, 5},
+		"as many sources":                           {5, 0, minute, fresh, 5, 3},
+		"more sources":                              {7, minute, 0, fresh, 5, 3},
+		"a few sources, and no producer is silent":  {3, 0, now, fresh, 1, 7},
+		"more sources, of which none is silent":     {7, now, 0, fresh, 7, 1},
+		"nobody was silent for longer than a grace": {3, now - int64(dedupeGrace), now, crowded, 3, 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDedupe(limit)
+			for n := range limit {
+				if n < test.sources {
+					d.row(senderID{id: foldtest.Producer(n), source: true}, 0, test.sourcesLast)
+				} else {
+					d.row(senderID{id: foldtest.Producer(n)}, 0, test.producersLast)
+				}
+			}
+			if got := d.frame(foldtest.Producer(99), 1, now, now); got != test.want {
+				t.Fatalf("got %v, want %v", got, test.want)
+			}
+			producers := d.producers.Len()
+			if test.want == fresh {
+				producers--
+			}
+			if d.sources.Len() != test.sourcesLeft || producers != test.producersBefore || d.sources.Len()+d.producers.Len() != len(d.rows) {
+				t.Errorf("got %d sources and %d producers left, want %d and %d", d.sources.Len(), producers, test.sourcesLeft, test.producersBefore)
+			}
+		})
+	}
+}
+
 // TestAFloodOfProducers: a flood of producers neither grows the table nor makes each of them search it.
 func TestAFloodOfProducers(t *testing.T) {
 	const limit = 20_000
@@ -175,7 +238,12 @@ func TestEvictionDependsOnTheLogAlone(t *testing.T) {
 			now += rapid.Int64Range(0, 5*minute).Draw(t, "pause")
 			at := now + rapid.Int64Range(-minute, minute).Draw(t, "message")
 			id, seq := foldtest.Producer(rapid.IntRange(0, 15).Draw(t, "producer")), rapid.Uint64Range(1, 4).Draw(t, "seq")
-			if va, vb := a.frame(id, seq, now, at), b.frame(id, seq, now, at); va != vb {
+			if rapid.IntRange(0, 2).Draw(t, "a source") == 0 {
+				source := senderID{id: id, source: true}
+				if ra, rb := a.row(source, now, max(now, at)), b.row(source, now, max(now, at)); (ra == nil) != (rb == nil) {
+					t.Fatalf("got %v and %v", ra, rb)
+				}
+			} else if va, vb := a.frame(id, seq, now, at), b.frame(id, seq, now, at); va != vb {
 				t.Fatalf("got %v and %v", va, vb)
 			}
 			if rapid.Bool().Draw(t, "restart") {

@@ -19,7 +19,7 @@
 // # Files
 //
 //   - fold.go, frame.go, change.go: the path of an entry, why a frame is refused, and what an entry changes.
-//   - dedupe.go: which frames and entries were folded before, by producer and by source.
+//   - dedupe.go: which frames and entries were folded before, by producer and by source, and when each of them is forgotten.
 //   - inforce.go: the rules and limits that count now, as the file of rules and control records say.
 //   - row.go, rowindex.go, sidetables.go, wheel.go, ends.go: a row, how it is found, data that few rows have, when rows expire and closures
 //     end.
@@ -71,9 +71,11 @@
 //     depends on what all waiting callers have sent.
 //   - Displacing a row: 32 rows are drawn for a caller that has reached its limit. For callers below their limit, rows are drawn at most
 //     once for each 16 entries that wait. To predict a draw, an attacker must know everything that was folded before.
-//   - Dedupe: senders are in a Go map, which is seeded, and in a heap ordered by the time of their last frame. A new producer in a full
-//     table costs one path through the heap, whatever earlier producers did. A producer that sends again moves in the heap at most once in
-//     ten minutes. The list of changed senders is at most twice as long as the table.
+//   - Dedupe: senders are in a Go map, which is seeded, and in two heaps, of producers and of sources, ordered by the time of their last
+//     frame. A new sender in a full table costs one path through a heap, whatever earlier ones did. A sender that sends again moves in its
+//     heap at most once in ten minutes. The list of changed senders is at most twice as long as the table. Of a full table, the kind with more
+//     senders makes room. So forged sources, which stay for 400 days, push each other out and not the producers; forged producers push
+//     out sources only if so many come within ten minutes that no producer may be evicted.
 //   - Wheel: the rows that expire in one minute of log time are dropped together at its end, at 1.3 µs each with their
 //     deletions. A partition has at most MaxRows of them. A jump of log time costs as much as there are minutes with rows.
 //   - Early entries: a server that forges them closes a caller, as it can with forged admitted entries. Admitted weight lasts for a window,

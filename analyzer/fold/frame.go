@@ -15,8 +15,9 @@ type Record struct {
 	Value  []byte
 }
 
-// Frame folds one record. If a record cannot be read, or is not for this partition, Frame refuses all of it, counts it by reason, and
-// returns the reason as an error. The fold stays usable, and nothing of the record is counted. A duplicate is no error.
+// Frame folds one record. If a record cannot be read, or is not for this log, Frame refuses all of it, counts it by reason, and returns the
+// reason as an error. The fold stays usable, and nothing of the record is counted. A duplicate is no error, nor is an entry of another
+// partition: each of them is counted as rejected.
 func (f *Fold) Frame(rec Record) error {
 	f.offset = rec.Offset
 	if err := f.frame.Decode(rec.Value); err != nil {
@@ -29,6 +30,9 @@ func (f *Fold) Frame(rec Record) error {
 		return f.reject(ReasonKey, "frame has another partition key")
 	case int(fr.Partitions) != f.opts.Partitions:
 		return f.reject(ReasonPartitions, "frame was made for another number of partitions")
+	case f.misplaced():
+		f.stats.Rejected[ReasonMisplaced] += uint64(len(fr.Entries))
+		return nil
 	}
 	if fr.Source {
 		return f.foldSource(rec)
@@ -46,8 +50,14 @@ func (f *Fold) Frame(rec Record) error {
 	f.noteFrame(rec.Time)
 	newest := int64(math.MinInt64)
 	for i := range fr.Entries {
-		f.place(&fr.Entries[i], rec.Time)
-		newest = max(newest, fr.Entries[i].Time)
+		e := &fr.Entries[i]
+		hash, here := f.belongs(e)
+		if !here {
+			f.stats.Rejected[ReasonMisplaced]++
+			continue
+		}
+		f.place(e, hash, rec.Time)
+		newest = max(newest, e.Time)
 	}
 	if len(fr.Entries) > 0 {
 		f.predict.Heard(fr.Producer, newest, f.table.now)
@@ -80,6 +90,11 @@ func (f *Fold) foldSource(rec Record) error {
 	line := int64(-1)
 	for i := range f.frame.Entries {
 		e := &f.frame.Entries[i]
+		hash, here := f.belongs(e)
+		if !here {
+			f.stats.Rejected[ReasonMisplaced]++
+			continue
+		}
 		if e.Offset != line {
 			if s.offset(e.Offset) != fresh {
 				f.stats.Duplicate++
@@ -87,18 +102,35 @@ func (f *Fold) foldSource(rec Record) error {
 			}
 			line = e.Offset
 		}
-		f.place(e, rec.Time)
+		f.place(e, hash, rec.Time)
 	}
 	return nil
 }
 
-// place folds an entry if its caller belongs to this partition. An entry that is later than its message gets the message's time.
-func (f *Fold) place(e *schemas.Entry, recorded int64) {
-	hash := f.table.ids.hash(e.ID)
-	if f.opts.Partitions > 1 && !f.table.knows(e, hash) && schemas.Partition(f.opts.Key.Hash(e.Kind, e.ID), f.opts.Partitions) != f.opts.Partition {
-		f.stats.Rejected[ReasonMisplaced]++
-		return
+// misplaced reports whether the frame is another partition's: whether it has entries, and none of them belongs to this one. Its sequence
+// number is then one of that partition, and its offsets are of lines that this one need not have had yet. Mostly the first entry answers.
+func (f *Fold) misplaced() bool {
+	if f.opts.Partitions == 1 {
+		return false
 	}
+	for i := range f.frame.Entries {
+		if _, here := f.belongs(&f.frame.Entries[i]); here {
+			return false
+		}
+	}
+	return len(f.frame.Entries) > 0
+}
+
+// belongs reports whether an entry's caller belongs to this partition, and returns the hash of its id.
+func (f *Fold) belongs(e *schemas.Entry) (hash uint64, here bool) {
+	hash = f.table.ids.hash(e.ID)
+	return hash, f.opts.Partitions == 1 || f.table.knows(e, hash) ||
+		schemas.Partition(f.opts.Key.Hash(e.Kind, e.ID), f.opts.Partitions) == f.opts.Partition
+}
+
+// place folds an entry of this partition. hash is the hash of its caller's id. An entry that is later than its message gets the message's
+// time.
+func (f *Fold) place(e *schemas.Entry, hash uint64, recorded int64) {
 	e.Time = min(e.Time, recorded)
 	if e.Kind == schemas.KindCanary {
 		f.canaries = append(f.canaries, *e)

@@ -243,6 +243,68 @@ func misplaced(t *testing.T, partitions int) {
 	}
 }
 
+// TestAMisplacedFrameIsNotRemembered: a frame of another partition takes no sequence number of its producer, and moves no source's last
+// place. What its producer or source sends to this partition counts once, as if the misplaced frame had not come.
+func TestAMisplacedFrameIsNotRemembered(t *testing.T) {
+	o := Options{Partition: 1, Partitions: 2}
+	var callers [2]string // one of each partition
+	key := schemas.DefaultPartitionKey()
+	for n := range 64 {
+		id := fmt.Sprint(n)
+		callers[schemas.Partition(key.Hash("key", id), 2)] = id
+	}
+	frame := func(seq uint64, callers ...string) schemas.Frame {
+		fr := foldtest.Frame(seq, frameNow)
+		fr.Partitions = 2
+		for _, id := range callers {
+			fr.Entries = append(fr.Entries, schemas.Entry{Time: frameNow, Kind: "key", ID: id, Count: 1})
+		}
+		return fr
+	}
+	lines := func(first int64, callers ...string) schemas.Frame {
+		fr := sourceFrame(o)
+		for n, id := range callers {
+			fr.Entries = append(fr.Entries, schemas.Entry{Time: frameNow, Kind: "key", ID: id, Count: 1, Offset: first + int64(n)})
+		}
+		return fr
+	}
+	other, own := callers[0], callers[1]
+	for name, test := range map[string]struct {
+		misplaced, good schemas.Frame
+		here            uint64 // entries of misplaced that belong here
+	}{
+		"the same number":               {frame(1, other), frame(1, own), 0},
+		"a number far ahead":            {frame(99, other, other), frame(1, own, own), 0},
+		"the same line":                 {lines(0, other), lines(0, own), 0},
+		"a later line":                  {lines(500, other, other), lines(100, own, own), 0},
+		"a later line, beside one here": {lines(100, own, other, other), lines(101, own, own), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := New(foldtest.Rules(t, innocentSet...), o)
+			fold := func(fr schemas.Frame) Stats {
+				if err := f.Frame(Record{Time: frameNow, Value: foldtest.Encode(t, fr)}); err != nil {
+					t.Fatal(err)
+				}
+				return f.Stats()
+			}
+			before := fold(test.misplaced)
+			if want := uint64(len(test.misplaced.Entries)) - test.here; before.Entries != test.here || before.Rejected[ReasonMisplaced] != want {
+				t.Errorf("got %d entries and %d misplaced, want %d and %d", before.Entries, before.Rejected[ReasonMisplaced], test.here, want)
+			}
+			if test.here == 0 && (before.Senders != 0 || before.Frames != 0 || f.Dirty() != 0) {
+				t.Errorf("got %d senders, %d frames and %d rows to commit, want none", before.Senders, before.Frames, f.Dirty())
+			}
+			want := test.here + uint64(len(test.good.Entries))
+			for delivery := range 2 {
+				if after := fold(test.good); after.Entries != want || (after.Duplicate > 0) != (delivery > 0) {
+					t.Errorf("delivery %d: got %d entries and %d duplicates, want %d entries, and duplicates only of the second delivery",
+						delivery+1, after.Entries, after.Duplicate, want)
+				}
+			}
+		})
+	}
+}
+
 func TestExtremeWeights(t *testing.T) {
 	f := New(foldtest.Rules(t, innocentSet...), Options{})
 	var entries []schemas.Entry

@@ -40,8 +40,8 @@ func TestProducersThatComeAndGoCostNoSearch(t *testing.T) {
 				if d.frame(foldtest.Producer(n), 1, now, now) == fresh && len(d.rows) <= size {
 					evicted++
 				}
-				if d.idle.Len() != len(d.rows) {
-					t.Fatalf("got %d senders in the heap, want %d", d.idle.Len(), len(d.rows))
+				if d.producers.Len() != len(d.rows) {
+					t.Fatalf("got %d senders in the heap, want %d", d.producers.Len(), len(d.rows))
 				}
 			}
 			if evicted < sources/4 {
@@ -58,10 +58,11 @@ func TestProducersThatComeAndGoCostNoSearch(t *testing.T) {
 // countedDedupe returns a table of senders that counts how often its heap compares two of them.
 func countedDedupe(limit int) (d *dedupe, compared *uint64) {
 	d, compared = newDedupe(limit), new(uint64)
-	d.idle = heap.New(func(a, b *idleSender) bool {
+	counted := func(a, b *idleSender) bool {
 		*compared++
 		return a.before(b)
-	}, nil)
+	}
+	d.producers, d.sources = heap.New(counted, nil), heap.New(counted, nil)
 	return d, compared
 }
 
@@ -80,8 +81,8 @@ func TestExpiryLooksAtThoseThatExpire(t *testing.T) {
 	if got := *compared - before; got != 0 {
 		t.Errorf("got %d comparisons on a day without an expiry, want none", got)
 	}
-	if d.expire(24*hour + limit); len(d.rows) != 1 || d.idle.Len() != 1 {
-		t.Errorf("got %d senders and %d in the heap, want the one that was heard of later", len(d.rows), d.idle.Len())
+	if d.expire(24*hour + limit); len(d.rows) != 1 || d.producers.Len() != 1 {
+		t.Errorf("got %d senders and %d in the heap, want the one that was heard of later", len(d.rows), d.producers.Len())
 	}
 }
 
@@ -142,10 +143,10 @@ func TestASenderThatIsThereTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := d.rows[senderID{id: foldtest.Producer(1)}].last; d.idle.Len() != 1 || got != 2*hour {
-		t.Errorf("got %d in the heap, last heard of at %v, want one at 2h", d.idle.Len(), time.Duration(got))
+	if got := d.rows[senderID{id: foldtest.Producer(1)}].last; d.producers.Len() != 1 || got != 2*hour {
+		t.Errorf("got %d in the heap, last heard of at %v, want one at 2h", d.producers.Len(), time.Duration(got))
 	}
-	if d.expire(100 * hour); len(d.rows)+d.idle.Len() != 0 {
-		t.Errorf("got %d rows and %d in the heap, want none", len(d.rows), d.idle.Len())
+	if d.expire(100 * hour); len(d.rows)+d.producers.Len() != 0 {
+		t.Errorf("got %d rows and %d in the heap, want none", len(d.rows), d.producers.Len())
 	}
 }

@@ -95,20 +95,21 @@ func randomLog(t *rapid.T) []Record {
 	var log []Record
 	now := 1_700_000_000 * second
 	var seqs [3]uint64
-	line := int64(0)
+	lines := make([]int64, 2) // the last line of each source
 	for n := range rapid.IntRange(1, 40).Draw(t, "records") {
 		if n > 0 && rapid.IntRange(0, 5).Draw(t, "again") == 0 {
 			log = append(log, Record{Offset: int64(n), Time: now, Value: log[rapid.IntRange(0, n-1).Draw(t, "which")].Value})
 			continue
 		}
-		now += rapid.OneOf(rapid.Int64Range(0, second), rapid.Int64Range(0, minute), rapid.Int64Range(0, 30*minute), rapid.Just(25*hour)).Draw(t, "pause")
+		now += rapid.OneOf(rapid.Int64Range(0, second), rapid.Int64Range(0, minute), rapid.Int64Range(0, 30*minute), rapid.SampledFrom([]int64{25 * hour, 25 * hour, 401 * 24 * hour})).Draw(t, "pause")
 		fr := foldtest.Frame(1, now, drawEntries(t, now)...)
-		producer := rapid.IntRange(0, 3).Draw(t, "producer")
-		if fr.Producer[0] = byte(producer); producer == len(seqs) {
+		producer := rapid.IntRange(0, len(seqs)+len(lines)-1).Draw(t, "producer")
+		if fr.Producer[0] = byte(producer); producer >= len(seqs) {
 			fr.Source, fr.Seq = true, 0
+			line := &lines[producer-len(seqs)]
 			for i := range fr.Entries {
-				line += rapid.Int64Range(0, 2).Draw(t, "next line")
-				fr.Entries[i].Offset = line
+				*line += rapid.Int64Range(0, 2).Draw(t, "next line")
+				fr.Entries[i].Offset = *line
 			}
 		} else {
 			seqs[producer] += rapid.SampledFrom([]uint64{1, 1, 1, 3}).Draw(t, "step")

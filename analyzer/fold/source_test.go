@@ -157,3 +157,43 @@ func TestAnEmptyFrameIsRemembered(t *testing.T) {
 		t.Errorf("got %v, %v, want the line at offset 0 counted", err, totals(f))
 	}
 }
+
+// TestLinesSentAgainAfterALongPauseCountOnce: a reader of two files was off, for up to as long as a window may be. The lines that the other
+// file has got meanwhile come first, and move log time. Then the last lines of the first file come again, because their place was not saved.
+func TestLinesSentAgainAfterALongPauseCountOnce(t *testing.T) {
+	set := foldtest.Rules(t,
+		"{name: month, callers: key, limit: 1000, window: month}",
+		"{name: year, callers: key, limit: 1000, window: year}",
+		"{name: longest, callers: key, limit: 1000, window: 366d, algorithm: log}")
+	for name, off := range map[string]int64{"25 hours": 25 * hour, "40 days": 40 * 24 * hour, "365 days": 365 * 24 * hour} {
+		t.Run(name, func(t *testing.T) {
+			frame := func(source int, at int64, caller string) []byte {
+				fr := sourceFrame(Options{})
+				fr.Producer = foldtest.Producer(source)
+				for n := range int64(3) {
+					fr.Entries = append(fr.Entries, schemas.Entry{Time: at + n, Kind: "key", ID: caller, Count: 1, Offset: 100 * n})
+				}
+				return foldtest.Encode(t, fr)
+			}
+			f := New(set, Options{})
+			fold := func(at int64, value []byte) {
+				if err := f.Frame(Record{Time: at + second, Value: value}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var kept fakeStore
+			last := frame(1, frameNow, "first")
+			fold(frameNow, last)
+			kept.commit(t, f)
+			f = kept.restore(t, set, Options{})
+			fold(frameNow+off, frame(2, frameNow+off, "other"))
+			fold(frameNow+off, last)
+			if got := f.Stats(); got.Entries != 3 || got.Duplicate != 3 {
+				t.Errorf("got %d entries counted and %d known after the restart, want the 3 of the other file, and the 3 of the first", got.Entries, got.Duplicate)
+			}
+			if got := totals(f)["longest first"]; got != 3 {
+				t.Errorf("got %d requests of the first file in the longest window, want 3", got)
+			}
+		})
+	}
+}

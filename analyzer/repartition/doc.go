@@ -5,6 +5,6 @@
 //
 // Each partition that is read is a source of the new topic, in the sense of schemas/FRAME.md: an entry's offset is its place
 // in the old log, so that the fold of the new topic passes over what was sent before. A Repartitioner keeps no state: if it
-// is started again, it sends everything again that the log retains. That must be within a day of its last frame, because
+// is started again, it sends everything again that the log retains. That must be within 400 days of its last frame, because
 // the fold then forgets the source and would count the entries twice.
 package repartition

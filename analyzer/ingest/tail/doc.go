@@ -47,8 +47,8 @@
 //  3. The acknowledged place on disk is never after what is in Kafka. It is saved each 250 ms. A log on this host is synced before that.
 //
 // So after kill -9 a log is found again by what was read of it, has the same source, and is read from a place at or before all that may be
-// missing. What was sent before is sent again under the same offsets, and skipped. That holds as long as the analyzer remembers the source: 24 h
-// of log time.
+// missing. What was sent before is sent again under the same offsets, and skipped. That holds as long as the analyzer remembers the source: 400
+// days of log time, which is longer than any window.
 //
 // # Rotation
 //
