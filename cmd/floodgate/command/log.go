@@ -27,6 +27,13 @@ func (l *Log) Add(cmd *cobra.Command) {
 	Words(cmd, "log-level", "debug", "info", "warn", "error")
 }
 
+// Quiet makes warn the least level, unless somebody has named one.
+func (l *Log) Quiet() {
+	if l.level == 0 {
+		l.level = logLevel(slog.LevelWarn)
+	}
+}
+
 // Logger returns the log of a daemon. It does not repeat that Kafka is away: see package repeats.
 func (l Log) Logger(p Process) *slog.Logger {
 	handler := printable.TextHandler

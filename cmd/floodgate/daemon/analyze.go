@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -182,8 +183,8 @@ func (c *analyzeConfig) analyzer(d *daemon, set *rules.Set, t requestsTopic) *an
 
 // followRules calls take with new rules when their file changes or on SIGHUP. If the file cannot be used it calls refuse, and the
 // rules in use stay.
-func (c *analyzeConfig) followRules(ctx context.Context, d *daemon, set *rules.Set, take func(*rules.Set), refuse func(error)) error {
-	ids, err := c.ids.Load()
+func followRules(ctx context.Context, logger *slog.Logger, ids *option.IDs, path string, set *rules.Set, take func(*rules.Set), refuse func(error)) error {
+	made, err := ids.Load()
 	if err != nil {
 		return err
 	}
@@ -192,15 +193,15 @@ func (c *analyzeConfig) followRules(ctx context.Context, d *daemon, set *rules.S
 	defer signal.Stop(hup)
 	change := func(next *rules.Set, err error) {
 		if err != nil {
-			d.logger.Error("rules not changed: the file cannot be used", "error", err)
+			logger.Error("rules not changed: the file cannot be used", "error", err)
 			refuse(err)
 			return
 		}
-		logWarnings(d.logger, next)
+		logWarnings(logger, next)
 		take(next)
 	}
-	w := rules.NewWatcher(c.rules, set.ID(), change)
-	w.IDs = ids
+	w := rules.NewWatcher(path, set.ID(), change)
+	w.IDs = made
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return w.Run(ctx) })
 	g.Go(func() error {

@@ -83,7 +83,7 @@ func (c *analyzeConfig) countOn(ctx context.Context, d *daemon, set *rules.Set, 
 		return err
 	}
 	g.Go(func() error { return a.Run(ctx) })
-	g.Go(func() error { return c.followRules(ctx, d, set, a.SetRules, a.RefuseRules) })
+	g.Go(func() error { return followRules(ctx, d.logger, &c.ids, c.rules, set, a.SetRules, a.RefuseRules) })
 	g.Go(func() error { return watchRequests(ctx, d.client, c.kafka.Names.Requests, c.data, t.partitions) })
 	return g.Wait()
 }

@@ -74,7 +74,7 @@ func (d *daemon) listen(ctx context.Context, g *errgroup.Group, address string) 
 	if address == "" {
 		return nil
 	}
-	if err := d.http.Listen(address, d.logger); err != nil {
+	if err := d.http.Listen("listen", address, d.logger); err != nil {
 		return err
 	}
 	g.Go(func() error { return d.http.Run(ctx) })

@@ -38,7 +38,8 @@ type ingestConfig struct {
 	session  time.Duration
 	buffer   int64 // MiB
 	once     bool
-	keepOpen time.Duration
+	keepOpen time.Duration // 0: tail.DefaultKeepOpen
+	fromEnd  bool          // what the files have at the first look does not count
 	log      command.Log
 }
 
@@ -97,22 +98,32 @@ func (c *ingestConfig) check() error {
 	if err := c.kafka.Check(); err != nil {
 		return err
 	}
-	for i, f := range c.files {
-		path, err := filepath.Abs(f)
-		if err != nil {
-			return command.Usagef("--file: %w", err)
-		}
-		for _, other := range c.files[:i] {
-			if path == other {
-				return command.Usagef("--file: got %s twice", path)
-			}
-			if sameFile(path, other) {
-				return command.Usagef("--file: got %s and %s, which are one file: want one of them, or each line counts twice", other, path)
-			}
-		}
-		c.files[i] = path
+	var err error
+	if c.files, err = differentFiles(c.files); err != nil {
+		return err
 	}
 	return c.kafka.CheckForeign(c.topics)
+}
+
+// differentFiles returns absolute paths of files, or a usage error if two of them are one file.
+func differentFiles(files []string) ([]string, error) {
+	paths := make([]string, len(files))
+	for i, f := range files {
+		path, err := filepath.Abs(f)
+		if err != nil {
+			return nil, command.Usagef("--file: %w", err)
+		}
+		for _, other := range paths[:i] {
+			if path == other {
+				return nil, command.Usagef("--file: got %s twice", path)
+			}
+			if sameFile(path, other) {
+				return nil, command.Usagef("--file: got %s and %s, which are one file: want one of them, or each line counts twice", other, path)
+			}
+		}
+		paths[i] = path
+	}
+	return paths, nil
 }
 
 // sameFile reports whether two paths lead to one file now.
@@ -261,7 +272,7 @@ func (in *intake) read(ctx context.Context) error {
 	}
 	for _, path := range in.config.files {
 		follower := &tail.Follower{
-			Path: path, Positions: in.positions, Now: time.Now, Logger: in.logger, Once: in.config.once, KeepOpen: in.config.keepOpen,
+			Path: path, Positions: in.positions, Now: time.Now, Logger: in.logger, Once: in.config.once, FromEnd: in.config.fromEnd, KeepOpen: in.config.keepOpen,
 			Open: func(id schemas.ProducerID, name string, at int64) tail.Sink { return in.feed.Source(id, name, at) },
 			Lost: func(int64) { in.lostLogs.Add(1) }, Undecided: func() { in.undecided.Add(1) },
 		}

@@ -116,18 +116,24 @@ func (c *sidecarConfig) check() error {
 	if c.made, err = c.ids.Load(); err != nil {
 		return err
 	}
-	c.functions = []gatehttp.CallerFunc{gatehttp.ClientIP(trusted)}
-	for _, text := range c.callers {
+	c.functions, err = callerFunctions(c.callers, trusted)
+	return err
+}
+
+// callerFunctions returns what finds the callers of a request: its address, and those of --callers.
+func callerFunctions(texts []string, trusted []netip.Prefix) ([]gatehttp.CallerFunc, error) {
+	functions := []gatehttp.CallerFunc{gatehttp.ClientIP(trusted)}
+	for _, text := range texts {
 		f, err := headerCallers(text, trusted)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		c.functions = append(c.functions, f)
+		functions = append(functions, f)
 	}
-	if len(c.functions) > gate.MaxCallers {
-		return command.Usagef("--callers: got %d, want at most %d beside ip", len(c.functions)-1, gate.MaxCallers-1)
+	if len(functions) > gate.MaxCallers {
+		return nil, command.Usagef("--callers: got %d, want at most %d beside ip", len(functions)-1, gate.MaxCallers-1)
 	}
-	return nil
+	return functions, nil
 }
 
 func (c *sidecarConfig) run(ctx context.Context, p command.Process) (err error) {
@@ -142,7 +148,7 @@ func (c *sidecarConfig) run(ctx context.Context, p command.Process) (err error) 
 	server := side.server()
 	g, ctx := errgroup.WithContext(ctx)
 	listen := func() error {
-		if err := server.Listen(c.listen, logger); err != nil {
+		if err := server.Listen("listen", c.listen, logger); err != nil {
 			return err
 		}
 		g.Go(func() error { return server.Run(ctx) })
@@ -222,6 +228,13 @@ func (c *sidecarConfig) build(logger *slog.Logger) (sidecarParts, error) {
 	return sidecarParts{sidecar.New(o), set, rec, link, calls, bouncers}, nil
 }
 
+// ready reports whether a link has applied the decisions that were there when it began.
+func ready(link *kafkalink.Link) bool {
+	asked, cancel := context.WithCancel(context.Background())
+	cancel() // now or not
+	return link.Ready(asked) == nil
+}
+
 // maxQuestionBytes is the longest header of a question. Proxies pass their clients' headers on, and add to them: those
 // written in Go take 1 MiB from a client.
 const maxQuestionBytes = 2 << 20
@@ -238,9 +251,7 @@ func (s sidecarParts) server() *httpd.Server {
 		reported = append(reported, sidecarprom.NewBouncer(s.bouncers.server))
 	}
 	server.Report(func(time.Time) string {
-		asked, cancel := context.WithCancel(context.Background())
-		cancel() // now or not
-		if s.link.Ready(asked) != nil {
+		if !ready(s.link) {
 			return "waiting for decisions from Kafka; all gates are open"
 		}
 		return ""

@@ -33,6 +33,7 @@ type Config struct {
 	WriteTimeout   time.Duration // of an answer; 0 is DefaultWriteTimeout
 	IdleTimeout    time.Duration // of a connection between requests; 0 is DefaultIdleTimeout
 	MaxHeaderBytes int           // of a request; 0 is DefaultMaxHeaderBytes
+	Handler        http.Handler  // answers all requests; nil: the server's own routes, and those that Handle adds
 
 	Metrics []prometheus.Collector // that /metrics shows at all times, beside those of the Go runtime and the process
 }
@@ -63,7 +64,7 @@ func New(c Config) *Server {
 		fmt.Fprintln(w, "ok")
 	}))
 	s.http = &http.Server{
-		Handler: s.mux, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
+		Handler: cmp.Or[http.Handler](c.Handler, s.mux), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
 		WriteTimeout:   cmp.Or(c.WriteTimeout, DefaultWriteTimeout),
 		IdleTimeout:    cmp.Or(c.IdleTimeout, DefaultIdleTimeout),
 		MaxHeaderBytes: cmp.Or(c.MaxHeaderBytes, DefaultMaxHeaderBytes),
@@ -94,10 +95,9 @@ func (s *Server) unready(now time.Time) string {
 	return "waiting for Kafka"
 }
 
-// Listen listens on the address of the flag --listen as the function Listen does, and logs the address. An address that is in use is
-// an error at once.
-func (s *Server) Listen(address string, logger *slog.Logger) (err error) {
-	if s.listener, err = Listen("listen", address); err != nil {
+// Listen listens on the address of a flag as the function Listen does, and logs the address. An address that is in use is an error at once.
+func (s *Server) Listen(flag, address string, logger *slog.Logger) (err error) {
+	if s.listener, err = Listen(flag, address); err != nil {
 		return err
 	}
 	logger.Info("listening", "address", s.Address())

@@ -17,7 +17,7 @@ import (
 // begin runs a server on loopback. Stop ends it, and returns what Run returned; it is called at the latest when the test ends.
 func begin(t *testing.T, s *Server) (url string, stop func() error) {
 	t.Helper()
-	if err := s.Listen("127.0.0.1:0", slog.New(slog.DiscardHandler)); err != nil {
+	if err := s.Listen("listen", "127.0.0.1:0", slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -221,12 +221,12 @@ func TestARequestThatNeverEndsIsCutOff(t *testing.T) {
 func TestAServerThatCannotListen(t *testing.T) {
 	s := New(Config{})
 	begin(t, s)
-	err := New(Config{}).Listen(s.Address(), slog.New(slog.DiscardHandler))
+	err := New(Config{}).Listen("listen", s.Address(), slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), s.Address()) {
 		t.Errorf("got %v, want the address that is in use", err)
 	}
 	closed := New(Config{})
-	if err := closed.Listen("127.0.0.1:0", slog.New(slog.DiscardHandler)); err != nil {
+	if err := closed.Listen("listen", "127.0.0.1:0", slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	_ = closed.listener.Close()

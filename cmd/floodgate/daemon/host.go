@@ -1,0 +1,396 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/509da70d/floodgate/analyzer"
+	"github.com/509da70d/floodgate/analyzer/api"
+	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/analyzer/ingest"
+	"github.com/509da70d/floodgate/analyzer/ingest/feed"
+	"github.com/509da70d/floodgate/analyzer/notify"
+	"github.com/509da70d/floodgate/analyzer/notify/notifyprom"
+	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/cmd/floodgate/apid"
+	"github.com/509da70d/floodgate/cmd/floodgate/command"
+	"github.com/509da70d/floodgate/cmd/floodgate/httpd"
+	"github.com/509da70d/floodgate/gate"
+	"github.com/509da70d/floodgate/gate/kafkalink"
+	"github.com/509da70d/floodgate/gate/record"
+	"github.com/509da70d/floodgate/gate/sidecar"
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store"
+	"github.com/509da70d/floodgate/store/filelog"
+	"github.com/509da70d/floodgate/store/kafkaio"
+	"github.com/509da70d/floodgate/store/kafkaio/solo"
+)
+
+// host is everything that serve runs.
+//
+//	files ──▶ intake ──▶ keeper ──▶ log ──▶ analyzer ──▶ log ──▶ link ──▶ gates ◀── proxies ask
+//	                                 └──────────────────────────▶ API, bouncers, notify
+type host struct {
+	config     *serveConfig
+	logger     *slog.Logger
+	lock       io.Closer // of --data
+	log        *filelog.Log
+	keeper     *keeper // the log, as those use it who append requests
+	names      schemas.TopicNames
+	partitions int
+	rules      *rules.Set
+	failed     context.CancelCauseFunc // ends run, because the log cannot be synced
+
+	analyzer *analyzer.Analyzer
+	set      *gate.Set
+	rec      *record.Recorder
+	side     *sidecar.Sidecar
+	link     *kafkalink.Link
+	intake   *intake // nil: proxies' questions are counted
+	feed     atomic.Pointer[feed.Feed]
+	api      *api.Server // nil: none
+	links    *api.Links  // to the dashboard; nil: none
+	life     *apid.Life
+	bouncers *bouncers        // nil: none
+	notifier *notify.Notifier // nil: none
+	webhooks *notifyprom.Collector
+	asked    *httpd.Server // by proxies
+	metrics  *httpd.Server // nil: none
+}
+
+// open opens everything that can fail before it listens. What is open when it fails is closed by the end of the process.
+func (c *serveConfig) open(ctx context.Context, logger *slog.Logger) (h *host, err error) {
+	h = &host{config: c, logger: logger, names: schemas.DefaultTopicNames(), failed: func(error) {}}
+	if h.lock, err = openData(c.data); err != nil {
+		return nil, err
+	}
+	if h.partitions, err = readLayout(c.data); err != nil {
+		return nil, err
+	}
+	if h.rules, err = c.openRules(logger); err != nil {
+		return nil, err
+	}
+	logWarnings(logger, h.rules)
+	if err := h.openLog(ctx); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(h.openGates(), h.openIntake()); err != nil {
+		return nil, err
+	}
+	h.openAnalyzer()
+	if err := errors.Join(h.openAPI(), h.openNotify()); err != nil {
+		return nil, err
+	}
+	return h, h.openServers()
+}
+
+// openData makes the directory and locks it.
+func openData(dir string) (io.Closer, error) {
+	if err := prepareData(dir); err != nil {
+		return nil, command.Usagef("--data: %w", err)
+	}
+	lock, err := store.Lock(dir)
+	if err != nil {
+		return nil, fmt.Errorf("--data: %w; want a directory for each process", err)
+	}
+	return lock, nil
+}
+
+// openLog opens the log and makes its topics.
+func (h *host) openLog(ctx context.Context) (err error) {
+	segment := min(max(int64(h.config.keepBytes)/int64(16*h.partitions), 1<<20), filelog.DefaultSegmentBytes)
+	if h.log, err = filelog.Open(filepath.Join(h.config.data, "log"), filelog.Options{SegmentBytes: segment, Logger: h.logger}); err != nil {
+		return err
+	}
+	if _, err := h.log.EnsureTopics(ctx, kafkaio.Specs(h.names, h.partitions)...); err != nil {
+		return err
+	}
+	h.keeper = newKeeper(h.log, keeperConfig{
+		Names: h.names, Partitions: h.partitions, Keep: time.Duration(h.config.keep), MaxBytes: int64(h.config.keepBytes), Sync: h.sync, Logger: h.logger,
+	})
+	return nil
+}
+
+// sync makes durable what the log has. After an error nobody knows what is on disk, and serve ends.
+func (h *host) sync() error {
+	err := h.log.Sync()
+	if err != nil {
+		h.failed(fmt.Errorf("the log cannot be written to disk: %w", err))
+	}
+	return err
+}
+
+// openGates makes the gates, and what answers for them.
+func (h *host) openGates() error {
+	c := h.config
+	ids, err := c.mapping.IDs.Load()
+	if err != nil {
+		return err
+	}
+	trusted, err := c.trusted()
+	if err != nil {
+		return err
+	}
+	callers, err := callerFunctions(c.callers, trusted)
+	if err != nil {
+		return err
+	}
+	h.set, h.rec = gate.New(gate.Options{Logger: h.logger, IDs: ids}), record.New(record.Options{})
+	o := sidecar.Options{Set: h.set, Callers: callers}
+	if c.record {
+		o.Recorder = h.rec
+	}
+	h.side = sidecar.New(o)
+	h.bouncers, err = c.bouncer.build(h.follow(), ids, false, time.Now())
+	return err
+}
+
+// follow is how the parts of this process follow decisions.
+func (h *host) follow() kafkalink.FollowConfig {
+	return kafkalink.FollowConfig{Log: h.log, Topic: h.names.Decisions, Logger: h.logger}
+}
+
+// openIntake reads the format of the files, and the positions in them.
+func (h *host) openIntake() error {
+	c := h.config
+	format, err := c.mapping.Load()
+	if err != nil || c.record {
+		return err
+	}
+	for _, path := range c.files {
+		if err := checkFile(path); err != nil {
+			return err
+		}
+	}
+	in := &intake{
+		daemon: &daemon{logger: h.logger}, format: format,
+		config: &ingestConfig{files: c.files, fromEnd: !c.fromStart},
+	}
+	if in.positions, err = openPositions(c.data, h.sync); err != nil {
+		return err
+	}
+	h.intake = in
+	return nil
+}
+
+// openAnalyzer makes the analyzer of all partitions.
+func (h *host) openAnalyzer() {
+	c := h.config
+	h.analyzer = analyzer.New(h.log, analyzer.Config{
+		Dir:  c.data,
+		Join: func() (analyzer.Membership, error) { return solo.New(h.partitions), nil },
+		Owner: analyzer.OwnerConfig{
+			Fold:     fold.Options{Partitions: h.partitions, Predict: rules.PredictShares},
+			Requests: h.names.Requests, Decisions: h.names.Decisions, State: h.names.State, Rejects: h.names.Rejects, Control: h.names.Control, Events: h.names.Events,
+			API: c.api, Rules: h.rules, RulesFile: c.rules, Name: command.Name(), Sync: h.sync, SnapshotBy: int64(c.keepBytes) / int64(8*h.partitions),
+			Store: store.Options{Logger: h.logger}, Logger: h.logger,
+		},
+	})
+}
+
+// run runs everything until ctx ends, or a part fails. It stops in the order in which data flows, so that nothing is left behind that was
+// read. It closes what open has opened.
+func (h *host) run(ctx context.Context, v *serveView) (err error) {
+	defer func() { err = errors.Join(err, h.close()) }()
+	always, fail := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer fail(nil)
+	h.failed = fail
+	serving, stopServing := context.WithCancel(always)
+	defer stopServing()
+	counting, stopCounting := context.WithCancel(serving)
+	defer stopCounting()
+	reading, stopReading := context.WithCancel(counting)
+	defer stopReading()
+	defer context.AfterFunc(ctx, stopReading)()
+
+	served, servedCtx := errgroup.WithContext(serving)
+	defer context.AfterFunc(servedCtx, stopCounting)()
+	if err := h.serve(servedCtx, served); err != nil {
+		stopServing()
+		return errors.Join(err, served.Wait())
+	}
+	counted, countedCtx := errgroup.WithContext(counting)
+	defer context.AfterFunc(countedCtx, stopReading)()
+	counted.Go(func() error { return h.analyzer.Run(countedCtx) })
+	counted.Go(func() error {
+		return followRules(countedCtx, h.logger, &h.config.mapping.IDs, h.config.rules, h.rules, h.analyzer.SetRules, h.analyzer.RefuseRules)
+	})
+	served.Go(func() error { v.run(reading); return nil })
+	err = h.read(reading)
+	h.link.Close() // sends what was recorded
+	h.awaitCounted(countedCtx)
+	stopCounting()
+	err = errors.Join(err, counted.Wait())
+	stopServing()
+	err = errors.Join(err, served.Wait())
+	if cause := context.Cause(always); cause != nil && !errors.Is(cause, context.Canceled) {
+		err = errors.Join(cause, err)
+	}
+	return err
+}
+
+// serve starts what goes on until everything else has stopped.
+func (h *host) serve(ctx context.Context, g *errgroup.Group) (err error) {
+	if h.link, err = kafkalink.Open(h.set, h.rec, kafkalink.Config{Log: h.keeper, Topics: h.names, Logger: h.logger}); err != nil {
+		return err
+	}
+	g.Go(func() error { return h.asked.Run(ctx) })
+	if h.metrics != nil {
+		h.report()
+		g.Go(func() error { return h.metrics.Run(ctx) })
+	}
+	if h.api != nil {
+		l, err := httpd.Listen("api-listen", h.config.api)
+		if err != nil {
+			return err
+		}
+		h.logger.Info("listening for the API", "address", l.Addr().String())
+		g.Go(func() error { return h.api.Serve(ctx, l) })
+		g.Go(func() error { return h.life.Run(ctx) })
+	}
+	if h.notifier != nil {
+		g.Go(func() error { return h.notifier.Run(ctx) })
+	}
+	g.Go(func() error { h.keeper.run(ctx); return nil })
+	g.Go(func() error { return boundMemory(ctx) })
+	return h.bouncers.begin(ctx, g)
+}
+
+// read feeds the files until ctx ends. When the mapping has changed, it goes on with the new one.
+func (h *host) read(ctx context.Context) error {
+	if h.intake == nil {
+		<-ctx.Done()
+		return nil
+	}
+	for {
+		changed, stop := context.WithCancel(ctx)
+		err := h.feedFiles(changed, stop)
+		stop()
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+		h.logger.Info("reading by the new mapping", "file", h.config.mapping.Path)
+	}
+}
+
+// feedFiles feeds the files until ctx ends. It calls stop when another mapping is to be used.
+func (h *host) feedFiles(ctx context.Context, stop func()) (err error) {
+	in := h.intake
+	format, behind := in.format.Reporting(in.found).Noting(in.advise)
+	in.feed, err = feed.New(feed.Config{
+		Producer: h.keeper, Requests: h.names.Requests, Rejects: h.names.Rejects, Partitions: h.partitions, Key: schemas.DefaultPartitionKey(),
+		Format: format, Now: time.Now, Logger: h.logger,
+	})
+	if err != nil {
+		return err
+	}
+	h.feed.Store(in.feed)
+	reloading, end := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		reloadOnHangup(reloading, func() {
+			if f := h.changedFormat(); f != nil {
+				in.format = f
+				stop()
+			}
+		})
+	}()
+	err = in.feed.Run(ctx, in.read)
+	end()
+	<-done
+	in.advise(behind.Advice())
+	return err
+}
+
+// changedFormat reads the mapping again, and returns it if it can be used.
+func (h *host) changedFormat() *ingest.Format {
+	if h.config.mapping.Path == "" {
+		return nil
+	}
+	f, err := h.config.mapping.Load()
+	if err != nil {
+		h.logger.Error("mapping not changed: the file cannot be used", "error", err)
+		return nil
+	}
+	return f
+}
+
+// drainTime is how long the analyzer may count what was read last.
+const drainTime = 2 * time.Second
+
+// awaitCounted waits until the analyzer has counted all that the log has. What it does not count within drainTime is counted at the next
+// start.
+func (h *host) awaitCounted(ctx context.Context) {
+	ctx, stop := context.WithTimeout(ctx, drainTime)
+	defer stop()
+	for kafkaio.Sleep(ctx, 5*time.Millisecond) == nil {
+		if h.behind() == 0 {
+			return
+		}
+	}
+}
+
+// behind returns how many messages the analyzer has not counted.
+func (h *host) behind() (messages int64) {
+	next := make(map[int]int64)
+	for _, s := range h.analyzer.Stats() {
+		next[s.Partition] = s.Next
+	}
+	for p := range h.partitions {
+		_, end, err := h.log.Range(context.Background(), h.names.Requests, p)
+		if err != nil {
+			return 1
+		}
+		messages += end - next[p]
+	}
+	return messages
+}
+
+// close saves the positions and closes the log.
+func (h *host) close() error {
+	var errs []error
+	if h.intake != nil {
+		errs = append(errs, h.intake.positions.Close())
+	}
+	return errors.Join(append(errs, h.log.Close(), h.lock.Close())...)
+}
+
+// checkFile returns a usage error if nothing will ever be read from a file. One that is missing may come.
+func checkFile(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err == nil && !info.Mode().IsRegular():
+		return command.Usagef("--file: got %s, which is %s, want a file", path, kindOf(info.Mode()))
+	case err != nil:
+		return command.Usagef("--file: %w", err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return command.Usagef("--file: %w; the log of nginx belongs to group adm on Debian: run floodgate in it", err)
+	}
+	return f.Close()
+}
+
+func kindOf(m os.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "a directory"
+	case m&os.ModeNamedPipe != 0:
+		return "a pipe"
+	case m&os.ModeDevice != 0:
+		return "a device"
+	}
+	return "no regular file"
+}

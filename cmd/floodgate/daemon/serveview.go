@@ -1,0 +1,136 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/fatih/color"
+
+	"github.com/509da70d/floodgate/analyzer/api/ui"
+	"github.com/509da70d/floodgate/analyzer/document"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// serveView shows a person what serve does: first what to do next, then a line a second.
+type serveView struct {
+	out   io.Writer
+	lines bool // out is a terminal
+	host  *host
+	red   *color.Color
+}
+
+func newServeView(out io.Writer, terminal bool, h *host) *serveView {
+	v := &serveView{out: out, lines: terminal, host: h, red: color.New(color.FgRed, color.Bold)}
+	if terminal {
+		v.red.EnableColor()
+	}
+	return v
+}
+
+// run shows until ctx ends.
+func (v *serveView) run(ctx context.Context) {
+	v.invite()
+	if !v.lines {
+		return
+	}
+	fmt.Fprint(v.out, hints(v.host.asked.Address()))
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for before := v.totals(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			now := v.totals()
+			fmt.Fprintln(v.out, v.line(now, before))
+			before = now
+		}
+	}
+}
+
+// invite prints a link to the dashboard, and after it was used another one, because each tab has a session of its own.
+func (v *serveView) invite() {
+	links := v.host.links
+	if links == nil {
+		return
+	}
+	show := func(text string) {
+		if token, ok := links.New(); ok {
+			fmt.Fprintf(v.out, "%s: http://%s%s#token=%s\n", text, v.host.config.api, ui.Prefix, token)
+		}
+	}
+	links.Opened = func() { show("the link was used; another one, for another tab") }
+	show("the dashboard, by a link that works once")
+}
+
+// serveTotals is what serve has done since its start, and what it holds now.
+type serveTotals struct {
+	at             time.Time
+	read, rejected uint64 // lines, or requests that proxies asked about
+	behind         int64  // bytes of files that are not read
+	rows           int
+	closed, shadow int // callers, by rules that block and by rules in mode shadow
+	refused        uint64
+	lag            time.Duration
+	waits          string
+}
+
+func (v *serveView) totals() serveTotals {
+	h, now := v.host, time.Now()
+	t := serveTotals{at: now, refused: h.side.Stats().HTTP.Refused, waits: h.waits(now)}
+	if h.intake != nil {
+		s := h.feedStats()
+		t.read = s.Lines
+		for _, n := range s.Rejected {
+			t.rejected += n
+		}
+		for _, source := range s.Sources {
+			t.behind += source.Lag
+		}
+	} else {
+		t.read = h.side.Stats().HTTP.Asked
+	}
+	for _, s := range h.analyzer.Stats() {
+		t.rows += s.Fold.Rows
+		t.lag = max(t.lag, s.Publish.GateLag)
+		for by, n := range s.Publish.ClosedBy {
+			if by.Mode == schemas.ModeShadow {
+				t.shadow += n
+			} else {
+				t.closed += n
+			}
+		}
+	}
+	return t
+}
+
+// line is what happened in a second.
+func (v *serveView) line(now, before serveTotals) string {
+	what := "requests"
+	if v.host.intake != nil {
+		what = "lines"
+	}
+	rate := float64(now.read-before.read) / max(now.at.Sub(before.at).Seconds(), 1e-3)
+	text := fmt.Sprintf("%s  %8s %s/s  rows %s  would be closed %d", now.at.Format(time.TimeOnly), humanize.Comma(int64(rate)), what, humanize.Comma(int64(now.rows)), now.shadow)
+	closed := fmt.Sprintf("closed %d, refused %s/s", now.closed, humanize.Comma(int64(now.refused-before.refused)))
+	if now.closed > 0 {
+		closed = v.red.Sprint(closed)
+	}
+	text += "  " + closed
+	if now.lag > 0 {
+		text += "  lag " + document.FormatDuration(now.lag.Round(100*time.Microsecond))
+	}
+	if now.rejected > 0 {
+		text += fmt.Sprintf("  unreadable %s", humanize.Comma(int64(now.rejected)))
+	}
+	if now.behind > 1<<20 {
+		text += fmt.Sprintf("  %s to read", humanize.Bytes(uint64(now.behind)))
+	}
+	if now.waits != "" {
+		text += "  (" + now.waits + ")"
+	}
+	return text
+}
