@@ -34,10 +34,11 @@ type Options struct {
 // Log is a directory of topics. Make one with Open. One process may have a directory open at a time: the caller locks it. The methods are
 // safe for concurrent use, and return the errors that those of kafkaio.Client return.
 type Log struct {
-	dir      string
-	options  Options
-	unpacker kafkaio.Unpacker
-	closed   chan struct{}
+	dir     string
+	options Options
+	codec   *kafkaio.BatchCodec
+	buffers sync.Pool // of *[]byte: batches on their way
+	closed  chan struct{}
 
 	syncing sync.Mutex // held while recovery points are written; taken before mu
 	points  []byte     // guarded by syncing: what the file has
@@ -70,7 +71,7 @@ func Open(dir string, o Options) (*Log, error) {
 	if o.disk == nil {
 		o.disk = osDisk{}
 	}
-	l := &Log{dir: dir, options: o, unpacker: kafkaio.NewUnpacker(), closed: make(chan struct{}), topics: make(map[string]*topic)}
+	l := &Log{dir: dir, options: o, codec: kafkaio.NewBatchCodec(), closed: make(chan struct{}), topics: make(map[string]*topic)}
 	if err := l.load(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open log: %w", err), l.Close())
 	}
@@ -240,7 +241,13 @@ func (l *Log) produce(ctx context.Context, topic string, partition int, msgs []k
 	if size > t.maxMessage {
 		return -1, fmt.Errorf("%w: got %d bytes of messages, want up to %d", kafkaio.ErrTooLarge, size, t.maxMessage)
 	}
-	return p.append(msgs, now)
+	batch, _ := l.buffers.Get().(*[]byte)
+	if batch == nil {
+		batch = new([]byte)
+	}
+	defer l.buffers.Put(batch)
+	*batch = l.codec.Append((*batch)[:0], msgs)
+	return p.append(*batch, len(msgs), now)
 }
 
 // Range returns the first offset that a partition holds and the one that its next record will get.
@@ -315,7 +322,7 @@ func (l *Log) fetch(p *partition, r kafkaio.FetchRequest) (kafkaio.Batch, error)
 	if err != nil {
 		return b, err
 	}
-	err = l.unpacker.Unpack(&b, set.bytes)
+	err = l.codec.Unpack(&b, set.bytes)
 	if c, ok := errors.AsType[*kafkaio.CorruptError](err); ok {
 		c.Detail = fmt.Sprintf("%s: damaged at byte %d: %s", set.path, set.at, c.Detail)
 	}
@@ -400,6 +407,6 @@ func (l *Log) Close() error {
 			errs = append(errs, p.close())
 		}
 	}
-	l.unpacker.Close()
+	l.codec.Close()
 	return errors.Join(errs...)
 }

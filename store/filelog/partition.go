@@ -24,7 +24,6 @@ type partition struct {
 	mu       sync.Mutex
 	segments []*segment    // guarded by mu: by offset; never empty
 	durable  int64         // guarded by mu: everything before this offset is on disk
-	buffer   []byte        // guarded by mu: of the last batch
 	changed  chan struct{} // guarded by mu: closed at the next append; nil: nobody waits
 	broken   error         // guarded by mu: why nothing can be appended
 }
@@ -38,16 +37,16 @@ func (p *partition) ends() (start, end int64) {
 	return p.segments[0].base, p.last().next
 }
 
-// append writes messages as one batch and returns the offset of the first.
-func (p *partition) append(msgs []kafkaio.Message, now time.Time) (int64, error) {
+// append writes a batch of n messages, and returns the offset that it has given to the first.
+func (p *partition) append(batch []byte, n int, now time.Time) (int64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.broken != nil {
 		return -1, p.broken
 	}
 	s := p.last()
-	p.buffer = kafkaio.AppendBatch(p.buffer[:0], s.next, msgs)
-	size := int64(len(p.buffer))
+	kafkaio.SetBase(batch, s.next)
+	size := int64(len(batch))
 	if s.size > 0 && s.size+size > p.limit {
 		full := s
 		s = newSegment(p.dir, s.next)
@@ -57,12 +56,12 @@ func (p *partition) append(msgs []kafkaio.Message, now time.Time) (int64, error)
 			p.closeFile(full)
 		}
 	}
-	if err := p.write(s); err != nil {
+	if err := p.write(s, batch); err != nil {
 		return -1, err
 	}
 	base := s.next
-	s.note(kafkaio.StoredBatch{Base: base, Last: base + int64(len(msgs)) - 1, Bytes: size}, s.size)
-	s.size, s.next, s.changed = s.size+size, base+int64(len(msgs)), now
+	s.note(kafkaio.StoredBatch{Base: base, Last: base + int64(n) - 1, Bytes: size}, s.size)
+	s.size, s.next, s.changed = s.size+size, base+int64(n), now
 	if p.changed != nil {
 		close(p.changed)
 		p.changed = nil
@@ -70,14 +69,14 @@ func (p *partition) append(msgs []kafkaio.Message, now time.Time) (int64, error)
 	return base, nil
 }
 
-// write writes the buffer behind a segment. After a failure the segment is as long as before.
-func (p *partition) write(s *segment) error {
+// write writes a batch behind a segment. After a failure the segment is as long as before.
+func (p *partition) write(s *segment, batch []byte) error {
 	f, err := p.use(s, true)
 	if err != nil {
 		return err
 	}
 	defer p.leave(s)
-	if _, err = f.WriteAt(p.buffer, s.size); err == nil {
+	if _, err = f.WriteAt(batch, s.size); err == nil {
 		return nil
 	}
 	err = fmt.Errorf("write %s: %w", s.path, err)
