@@ -134,7 +134,7 @@ func (c *analyzeConfig) run(ctx context.Context, p command.Process) (err error) 
 		return g.Wait()
 	}
 	g.Go(func() error { return c.count(ctx, d, set) })
-	g.Go(func() error { return boundMemory(ctx) })
+	g.Go(func() error { return boundMemory(ctx, minLimit) })
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("analyze: %w", err)
 	}

@@ -261,7 +261,7 @@ func (h *host) serve(ctx context.Context, g *errgroup.Group) (err error) {
 		g.Go(func() error { return h.notifier.Run(ctx) })
 	}
 	g.Go(func() error { h.keeper.run(ctx); return nil })
-	g.Go(func() error { return boundMemory(ctx) })
+	g.Go(func() error { return boundMemory(ctx, hostLimit) })
 	return h.bouncers.begin(ctx, g)
 }
 
@@ -282,13 +282,16 @@ func (h *host) read(ctx context.Context) error {
 	}
 }
 
+// feedBytes is how much of what was read may wait for the log, which is as fast as the disk.
+const feedBytes = 8 << 20
+
 // feedFiles feeds the files until ctx ends. It calls stop when another mapping is to be used.
 func (h *host) feedFiles(ctx context.Context, stop func()) (err error) {
 	in := h.intake
 	format, behind := in.format.Reporting(in.found).Noting(in.advise)
 	in.feed, err = feed.New(feed.Config{
 		Producer: h.keeper, Requests: h.names.Requests, Rejects: h.names.Rejects, Partitions: h.partitions, Key: schemas.DefaultPartitionKey(),
-		Format: format, Now: time.Now, Logger: h.logger,
+		Format: format, Now: time.Now, Logger: h.logger, MaxBytes: feedBytes,
 	})
 	if err != nil {
 		return err

@@ -11,15 +11,16 @@ import (
 // Bounds of the collector's soft limit. An analyzer's rows live long, its stores' buffers do not. If the collector waited
 // until the heap has doubled, a million rows would take most of a gigabyte.
 const (
-	minLimit    = 400 << 20 // below this the limit is not lowered, to save the collector's time
+	minLimit    = 400 << 20 // of an analyzer: below this the limit is not lowered, to save the collector's time
+	hostLimit   = 64 << 20  // of a host, which has other things to do with its memory
 	heapRoom    = 8         // room for garbage is an eighth of the live memory, …
 	minRoom     = 48 << 20  // … and at least this, or the collector would run all the time
 	memoryEvery = time.Second
 )
 
-// boundMemory keeps the soft limit of the garbage collector a little above the live memory, until ctx ends. If GOMEMLIMIT
-// or GOGC is set, it does nothing.
-func boundMemory(ctx context.Context) error {
+// boundMemory keeps the soft limit of the garbage collector a little above the live memory, and not below least, until ctx ends. If
+// GOMEMLIMIT or GOGC is set, it does nothing.
+func boundMemory(ctx context.Context, least uint64) error {
 	if os.Getenv("GOMEMLIMIT") != "" || os.Getenv("GOGC") != "" {
 		return nil
 	}
@@ -29,7 +30,7 @@ func boundMemory(ctx context.Context) error {
 	for {
 		metrics.Read(live)
 		if live[0].Value.Kind() == metrics.KindUint64 {
-			debug.SetMemoryLimit(heapLimit(live[0].Value.Uint64()))
+			debug.SetMemoryLimit(heapLimit(live[0].Value.Uint64(), least))
 		}
 		select {
 		case <-ctx.Done():
@@ -40,6 +41,6 @@ func boundMemory(ctx context.Context) error {
 }
 
 // heapLimit returns the soft limit for this many bytes of live memory.
-func heapLimit(live uint64) int64 {
-	return int64(max(minLimit, live+max(minRoom, live/heapRoom))) // a process's memory
+func heapLimit(live, least uint64) int64 {
+	return int64(max(least, live+max(minRoom, live/heapRoom))) // a process's memory
 }

@@ -14,7 +14,7 @@ func TestTheCollectorsLimitFollowsLiveMemory(t *testing.T) {
 		400 << 20: 450 << 20,
 		4 << 30:   4608 << 20,
 	} {
-		if got := heapLimit(live); got != want {
+		if got := heapLimit(live, minLimit); got != want {
 			t.Errorf("%d MB live: got a limit of %d MB, want %d", live>>20, got>>20, want>>20)
 		}
 	}
@@ -29,7 +29,7 @@ func TestALimitFromTheEnvironmentIsKept(t *testing.T) {
 			t.Setenv("GOGC", "")
 			t.Setenv(name, "100")
 			debug.SetMemoryLimit(math.MaxInt64)
-			if err := boundMemory(t.Context()); err != nil {
+			if err := boundMemory(t.Context(), minLimit); err != nil {
 				t.Fatal(err)
 			}
 			if got := debug.SetMemoryLimit(-1); got != math.MaxInt64 {
@@ -42,7 +42,7 @@ func TestALimitFromTheEnvironmentIsKept(t *testing.T) {
 		t.Setenv("GOGC", "")
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
-		if err := boundMemory(ctx); err != nil {
+		if err := boundMemory(ctx, minLimit); err != nil {
 			t.Fatal(err)
 		}
 		if got := debug.SetMemoryLimit(-1); got < minLimit || got == math.MaxInt64 {
