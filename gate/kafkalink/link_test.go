@@ -1,6 +1,7 @@
 package kafkalink
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -337,6 +338,13 @@ func TestReady(t *testing.T) {
 		w.kafka.SetFault(nil)
 		if err := w.link.Ready(t.Context()); err != nil {
 			t.Errorf("got %v, want nil", err)
+		}
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 100 { // a probe asks in this way, and must not get an answer by chance
+			if err := w.link.Ready(over); err != nil {
+				t.Fatalf("got %v, want that it is ready", err)
+			}
 		}
 		w.shutdown()
 	})
