@@ -58,8 +58,8 @@ func TestCommandsCanBePasted(t *testing.T) {
 			}
 		}
 	}
-	if files < 6 {
-		t.Errorf("got %d files, want 6 or more", files)
+	if files < 5 {
+		t.Errorf("got %d files, want 5 or more", files)
 	}
 }
 

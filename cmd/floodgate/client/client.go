@@ -41,10 +41,13 @@ var (
 // Config says which analyzer to ask, and as whom.
 type Config struct {
 	URL       string // http or https, host and port; without a scheme, http on this machine and https on others
-	TokenFile string // with the token on its only line; empty: none
+	TokenFile string // with the token on its only line; empty: HostToken, if the address is of this machine and the file can be read
 	CA        string // PEM file of the authorities to trust; empty: the system's
 	Cert, Key string // PEM files of this client's certificate, for servers that ask for one; empty: none
 }
+
+// HostToken is where floodgate serve writes a token, if its data is where the packages have it.
+const HostToken = "/var/lib/floodgate/api-token"
 
 // Client asks one analyzer. Any goroutine may use it.
 type Client struct {
@@ -73,6 +76,9 @@ func New(c Config) (*Client, error) {
 		base: base, http: &http.Client{Transport: transport, Timeout: timeout, CheckRedirect: stay},
 		stream: &http.Client{Transport: transport, CheckRedirect: stay},
 	}
+	if c.TokenFile == "" && loopback(base.Hostname()) && readable(HostToken) {
+		c.TokenFile = HostToken
+	}
 	if c.TokenFile != "" {
 		if client.token, err = readToken(c.TokenFile); err != nil {
 			return nil, err
@@ -82,6 +88,14 @@ func New(c Config) (*Client, error) {
 		}
 	}
 	return client, nil
+}
+
+func readable(path string) bool {
+	f, err := os.Open(path)
+	if err == nil {
+		_ = f.Close() // it was only read
+	}
+	return err == nil
 }
 
 // parseURL takes host:port, too. Without a scheme it is http on this machine and https on others, as analyzers serve it.

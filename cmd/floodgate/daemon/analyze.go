@@ -122,6 +122,9 @@ func (c *analyzeConfig) run(ctx context.Context, p command.Process) (err error) 
 	if err := prepareData(c.data); err != nil {
 		return err
 	}
+	if _, err := os.Stat(filepath.Join(c.data, layoutName)); err == nil {
+		return command.Usagef("--data: got %s, which has the counts of floodgate serve, of another log; want a directory of its own for analyze", c.data)
+	}
 	lock, err := store.Lock(c.data)
 	if err != nil {
 		return fmt.Errorf("--data: %w; want a directory for each analyzer", err)

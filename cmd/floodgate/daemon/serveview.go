@@ -114,7 +114,7 @@ func (v *serveView) line(now, before serveTotals) string {
 		what = "lines"
 	}
 	rate := float64(now.read-before.read) / max(now.at.Sub(before.at).Seconds(), 1e-3)
-	text := fmt.Sprintf("%s  %8s %s/s  rows %s  would be closed %d", now.at.Format(time.TimeOnly), humanize.Comma(int64(rate)), what, humanize.Comma(int64(now.rows)), now.shadow)
+	text := fmt.Sprintf("%s  %8s %s/s  callers x rules %s  would be closed %d", now.at.Format(time.TimeOnly), humanize.Comma(int64(rate)), what, humanize.Comma(int64(now.rows)), now.shadow)
 	closed := fmt.Sprintf("closed %d, refused %s/s", now.closed, humanize.Comma(int64(now.refused-before.refused)))
 	if now.closed > 0 {
 		closed = v.red.Sprint(closed)

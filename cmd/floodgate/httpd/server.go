@@ -100,7 +100,7 @@ func (s *Server) Listen(flag, address string, logger *slog.Logger) (err error) {
 	if s.listener, err = Listen(flag, address); err != nil {
 		return err
 	}
-	logger.Info("listening", "address", s.Address())
+	logger.Info("listening", "address", s.Address(), "flag", "--"+flag)
 	return nil
 }
 

@@ -35,7 +35,7 @@ func (f *clientFlags) add(cmd *cobra.Command) {
 func (f *clientFlags) addAddress(cmd *cobra.Command) {
 	command.Section(cmd, "API", func(flags *pflag.FlagSet) {
 		flags.StringVar(&f.config.URL, "api", "http://127.0.0.1:9096", "`URL`, or host:port, of the API of any analyzer")
-		flags.StringVar(&f.config.TokenFile, "token-file", "", "`file` with a token, as floodgate token prints it")
+		flags.StringVar(&f.config.TokenFile, "token-file", "", "`file` with a token, as floodgate token prints it, or api-token in the data of floodgate serve (default: "+client.HostToken+", on this machine, if it is there)")
 		flags.StringVar(&f.config.CA, "api-ca", "", "PEM `file` of the authorities to trust (default: the system's)")
 		flags.StringVar(&f.config.Cert, "api-client-cert", "", "PEM `file` of this client's certificate, for analyzers that ask for one")
 		flags.StringVar(&f.config.Key, "api-client-key", "", "PEM `file` of its key")
