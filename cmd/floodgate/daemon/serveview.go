@@ -4,14 +4,18 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/fatih/color"
+	"github.com/schollz/progressbar/v3"
 
 	"github.com/509da70d/floodgate/analyzer/api/ui"
 	"github.com/509da70d/floodgate/analyzer/document"
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
 // serveView shows a person what serve does: first what to do next, then a line a second.
@@ -33,10 +37,15 @@ func newServeView(out io.Writer, terminal bool, h *host) *serveView {
 // run shows until ctx ends.
 func (v *serveView) run(ctx context.Context) {
 	v.invite()
+	if v.lines {
+		fmt.Fprint(v.out, hints(v.host.asked.Address()))
+	}
+	if v.host.intake != nil && v.host.config.fromStart {
+		v.past(ctx)
+	}
 	if !v.lines {
 		return
 	}
-	fmt.Fprint(v.out, hints(v.host.asked.Address()))
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for before := v.totals(); ; {
@@ -47,6 +56,53 @@ func (v *serveView) run(ctx context.Context) {
 			now := v.totals()
 			fmt.Fprintln(v.out, v.line(now, before))
 			before = now
+		}
+	}
+}
+
+// past waits until what the logs had already is counted, and says what the rules would have closed.
+func (v *serveView) past(ctx context.Context) {
+	h, began := v.host, time.Now()
+	var bar *progressbar.ProgressBar
+	if v.lines {
+		bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(v.out), progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish(), progressbar.OptionSetDescription("what is there already"))
+	}
+	for kafkaio.Sleep(ctx, 200*time.Millisecond) == nil {
+		stats := h.feedStats()
+		var read, lag int64
+		for _, s := range stats.Sources {
+			read, lag = read+s.Acked, lag+s.Lag
+		}
+		if bar != nil && read+lag > 0 {
+			bar.ChangeMax64(read + lag)
+			_ = bar.Set64(read) // the bar is not essential
+		}
+		if len(stats.Sources) < len(h.config.files) && time.Since(began) < noLog || lag > 0 || h.behind() > 0 {
+			continue
+		}
+		if bar != nil {
+			_ = bar.Finish()
+		}
+		v.sayPast(stats.Lines)
+		return
+	}
+}
+
+// noLog is how long a log that is not there yet is waited for, before the past of the others counts as read.
+const noLog = 3 * time.Second
+
+// sayPast says how often each rule would have closed a caller.
+func (v *serveView) sayPast(lines uint64) {
+	closes := make(map[string]uint64)
+	for _, s := range v.host.analyzer.Stats() {
+		for _, r := range s.Fold.Rules {
+			closes[r.Rule] += r.Enforced.Closes + r.Shadowed.Closes
+		}
+	}
+	for _, rule := range slices.Sorted(maps.Keys(closes)) {
+		v.host.logger.Info("counted what was there already", "rule", rule, "would_have_closed", closes[rule])
+		if v.lines {
+			fmt.Fprintf(v.out, "in %s lines that were there already, rule %s would have closed callers %s times\n", humanize.Comma(int64(lines)), rule, humanize.Comma(int64(closes[rule])))
 		}
 	}
 }
