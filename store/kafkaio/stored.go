@@ -25,7 +25,7 @@ func AppendBatch(dst []byte, base int64, msgs []Message) []byte {
 type StoredBatch struct {
 	Base, Last int64 // offsets
 	Bytes      int64 // with the header
-	MaxTime    int64 // the newest time of a record, in Unix nanoseconds
+	Checksum   uint32
 }
 
 // ReadBatchHeader reads the header at the start of b, which has BatchHeaderBytes at least. No checksum proves it. The error says what
@@ -40,12 +40,12 @@ func ReadBatchHeader(b []byte) (StoredBatch, error) {
 	if bytes < batchHeader || bytes > maxBatch {
 		return StoredBatch{}, fmt.Errorf("%w: got a batch of %d bytes", ErrCorrupt, bytes)
 	}
-	return StoredBatch{Base: h.base, Last: h.last, Bytes: bytes, MaxTime: nanos(h.maxTime)}, nil
+	return StoredBatch{Base: h.base, Last: h.last, Bytes: bytes, Checksum: binary.BigEndian.Uint32(b[batchCRCAt:])}, nil
 }
 
-// ChecksumFits reports whether the checksum of a whole record batch is right.
-func ChecksumFits(b []byte) bool {
-	return len(b) >= batchHeader && crc32.Checksum(b[batchAttrsAt:], castagnoli()) == binary.BigEndian.Uint32(b[batchCRCAt:])
+// UpdateChecksum adds the bytes of a record batch from byte at on to its checksum, which is 0 before the first of them.
+func UpdateChecksum(sum uint32, b []byte, at int64) uint32 {
+	return crc32.Update(sum, castagnoli(), b[min(max(batchAttrsAt-at, 0), int64(len(b))):])
 }
 
 // Unpacker turns stored record batches into records, as Client.Fetch does, and in as little memory. Its methods are safe for concurrent
