@@ -2,6 +2,7 @@ package filelog
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,12 +15,11 @@ type disk interface {
 	list(dir string) (names []string, err error)
 	open(path string, create bool) (file, error)
 	remove(path string) error
-	syncDir(dir string) error
-	read(path string) ([]byte, error) // nil if there is no such file
-	replace(path string, data []byte) error
+	rename(from, to string) error
+	syncDir(dir string) error // makes the names in it durable
 }
 
-// file is an open segment.
+// file is an open file.
 type file interface {
 	ReadAt(b []byte, at int64) (int, error)
 	WriteAt(b []byte, at int64) (int, error)
@@ -66,6 +66,8 @@ func (osDisk) open(path string, create bool) (file, error) {
 
 func (osDisk) remove(path string) error { return os.Remove(path) }
 
+func (osDisk) rename(from, to string) error { return os.Rename(from, to) }
+
 func (osDisk) syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -74,29 +76,43 @@ func (osDisk) syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-func (osDisk) read(path string) ([]byte, error) {
-	data, err := os.ReadFile(path)
+// readFile returns what a file holds, or nil if there is none.
+func readFile(d disk, path string) ([]byte, error) {
+	f, err := d.open(path, false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return data, err
+	if err != nil {
+		return nil, err
+	}
+	size, _, err := f.info()
+	data := make([]byte, size)
+	if err == nil && size > 0 {
+		_, err = f.ReadAt(data, 0)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return data, nil
 }
 
-// replace writes a new file, and gives it the name when it is on disk.
-func (d osDisk) replace(path string, data []byte) error {
+// replaceFile makes a file with this content durable, and only then gives it the name.
+func replaceFile(d disk, path string, data []byte) error {
 	temporary := path + ".new"
-	f, err := os.OpenFile(temporary, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err := d.remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) { // after a crash both names may be those of one file
+		return err
+	}
+	f, err := d.open(temporary, true)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
-	if err == nil {
+	if _, err = f.WriteAt(data, 0); err == nil {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(temporary, path); err != nil {
+	if err := d.rename(temporary, path); err != nil {
 		return err
 	}
 	return d.syncDir(filepath.Dir(path))

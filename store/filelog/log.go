@@ -8,10 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/509da70d/floodgate/store/kafkaio"
@@ -19,9 +17,6 @@ import (
 
 // DefaultSegmentBytes is the size of a segment if Options do not say it.
 const DefaultSegmentBytes = 64 << 20
-
-// pointsName is the file with the recovery points of all partitions.
-const pointsName = "recovery-points"
 
 // Options says how a Log is opened. The zero value is ready to use.
 type Options struct {
@@ -40,19 +35,14 @@ type Log struct {
 	buffers sync.Pool // of *[]byte: batches on their way
 	closed  chan struct{}
 
-	syncing sync.Mutex // held while recovery points are written; taken before mu
-	points  []byte     // guarded by syncing: what the file has
+	asked   atomic.Uint64 // calls of Sync
+	syncing sync.Mutex    // held while recovery points are written; taken before mu
+	synced  uint64        // guarded by syncing: so many of the calls have what they asked for
+	points  []byte     // guarded by syncing: the file of recovery points
 
 	mu     sync.Mutex
 	topics map[string]*topic // guarded by mu
 	shut   bool              // guarded by mu
-}
-
-// topic is the partitions of a topic, and what messages it takes.
-type topic struct {
-	partitions []*partition
-	maxMessage int
-	maxAhead   time.Duration // 0: not bounded
 }
 
 var _ kafkaio.Log = (*Log)(nil)
@@ -76,130 +66,6 @@ func Open(dir string, o Options) (*Log, error) {
 		return nil, errors.Join(fmt.Errorf("open log: %w", err), l.Close())
 	}
 	return l, nil
-}
-
-// load opens all partitions.
-func (l *Log) load() (err error) {
-	d := l.options.disk
-	if err := d.makeDir(l.dir); err != nil {
-		return err
-	}
-	if l.points, err = d.read(filepath.Join(l.dir, pointsName)); err != nil {
-		return err
-	}
-	durable, err := parsePoints(l.points)
-	if err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(l.dir, pointsName), err)
-	}
-	names, err := d.list(l.dir)
-	if err != nil {
-		return err
-	}
-	found := make(map[string]int)
-	for _, name := range names {
-		if topic, n, ok := splitName(name); ok {
-			found[topic] = max(found[topic], n+1)
-		}
-	}
-	for name, partitions := range found {
-		if err := l.create(name, partitions, durable); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// partitionName is the directory of a partition, as Kafka names it.
-func partitionName(topic string, n int) string { return topic + "-" + strconv.Itoa(n) }
-
-// splitName returns the topic and the number of a partition's directory.
-func splitName(name string) (topic string, n int, ok bool) {
-	i := strings.LastIndexByte(name, '-')
-	if i <= 0 {
-		return "", 0, false
-	}
-	n, err := strconv.Atoi(name[i+1:])
-	return name[:i], n, err == nil && n >= 0 && partitionName(name[:i], n) == name
-}
-
-// create opens partitions 0 to n-1 of a topic, and makes those that are missing.
-func (l *Log) create(name string, n int, durable map[string]int64) error {
-	t := l.topics[name]
-	if t == nil {
-		t = &topic{maxMessage: kafkaio.MaxMessage}
-	}
-	made := len(t.partitions) < n && durable == nil
-	for p := len(t.partitions); p < n; p++ {
-		dir := filepath.Join(l.dir, partitionName(name, p))
-		if err := l.options.disk.makeDir(dir); err != nil {
-			return err
-		}
-		opened, err := openPartition(l.options.disk, dir, durable[partitionName(name, p)], l.options.SegmentBytes, l.options.Logger)
-		if err != nil {
-			return err
-		}
-		t.partitions = append(t.partitions, opened)
-	}
-	l.topics[name] = t
-	if !made {
-		return nil
-	}
-	return l.options.disk.syncDir(l.dir)
-}
-
-// EnsureTopics makes the topics and partitions that are missing, and returns the names of the topics that it made. For as long as the Log is
-// open, they take the messages that max.message.bytes and kafkaio.SettingAhead of the specs allow; other settings have no effect.
-func (l *Log) EnsureTopics(_ context.Context, specs ...kafkaio.TopicSpec) (created []string, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.shut {
-		return nil, kafkaio.ErrClosed
-	}
-	for _, spec := range specs {
-		if l.topics[spec.Name] == nil {
-			created = append(created, spec.Name)
-		}
-		if err := l.create(spec.Name, spec.Partitions, nil); err != nil {
-			return created, fmt.Errorf("create topic %s: %w", spec.Name, err)
-		}
-		t := l.topics[spec.Name]
-		settings := spec.Config()
-		if n, err := strconv.Atoi(settings["max.message.bytes"]); err == nil {
-			t.maxMessage = n
-		}
-		if ms, err := strconv.ParseInt(settings[kafkaio.SettingAhead], 10, 64); err == nil {
-			t.maxAhead = time.Duration(ms) * time.Millisecond
-		}
-	}
-	return created, nil
-}
-
-// Partitions returns how many partitions a topic has.
-func (l *Log) Partitions(_ context.Context, name string) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	t := l.topics[name]
-	switch {
-	case l.shut:
-		return 0, kafkaio.ErrClosed
-	case t == nil:
-		return 0, failed("partitions", name, -1, kafkaio.Unsent, kafkaio.ErrNoTopic)
-	}
-	return len(t.partitions), nil
-}
-
-// find returns a partition and its topic.
-func (l *Log) find(name string, n int) (*topic, *partition, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	t := l.topics[name]
-	switch {
-	case l.shut:
-		return nil, nil, kafkaio.ErrClosed
-	case t == nil || n < 0 || n >= len(t.partitions):
-		return nil, nil, kafkaio.ErrNoTopic
-	}
-	return t, t.partitions[n], nil
 }
 
 // failed wraps an error of a call.
@@ -329,39 +195,59 @@ func (l *Log) fetch(p *partition, r kafkaio.FetchRequest) (kafkaio.Batch, error)
 	return b, err
 }
 
-// Sync makes durable everything that was produced before the call. After an error nobody knows what is on disk: the Log takes no more
-// messages, and must be opened again.
+// Sync makes durable everything that was produced before the call. After ErrBroken no other Sync succeeds, and the partition takes no more
+// messages. After other errors Sync may be called again. Calls that come while one is under way share the next one.
 func (l *Log) Sync() error {
+	call := l.asked.Add(1)
 	l.syncing.Lock()
 	defer l.syncing.Unlock()
-	l.mu.Lock()
-	topics := make(map[string]*topic, len(l.topics))
-	for name, t := range l.topics {
-		topics[name] = &topic{partitions: slices.Clone(t.partitions)}
-	}
-	l.mu.Unlock()
-	durable := make(map[string]int64)
-	for name, t := range topics {
-		for n, p := range t.partitions {
-			end, err := p.sync()
-			if err != nil {
-				return err
-			}
-			durable[partitionName(name, n)] = end
-		}
-	}
-	points := formatPoints(durable)
-	if bytes.Equal(points, l.points) {
+	if l.synced >= call {
 		return nil
 	}
-	if err := l.options.disk.replace(filepath.Join(l.dir, pointsName), points); err != nil {
-		return fmt.Errorf("write recovery points: %w", err)
+	covered := l.asked.Load() // what these calls ask for was produced before
+	err := l.sync()
+	if err == nil {
+		l.synced = covered
 	}
-	l.points = points
+	return err
+}
+
+// sync is Sync for whoever holds syncing.
+func (l *Log) sync() error {
+	l.mu.Lock()
+	shut, all := l.shut, make(map[string]*partition)
+	for name, t := range l.topics {
+		for n, p := range t.partitions {
+			all[partitionName(name, n)] = p
+		}
+	}
+	l.mu.Unlock()
+	if shut {
+		return kafkaio.ErrClosed
+	}
+	durable := make(map[string]point)
+	for name, p := range all {
+		end, err := p.sync()
+		if err != nil {
+			return err
+		}
+		durable[name] = end
+	}
+	if points := formatPoints(durable); !bytes.Equal(points, l.points) {
+		path := filepath.Join(l.dir, pointsName)
+		if err := replaceFile(l.options.disk, path, points); err != nil {
+			return fmt.Errorf("write %s: %w", path, err)
+		}
+		l.points = points
+	}
+	for name, p := range all {
+		p.setDurable(durable[name])
+	}
 	return nil
 }
 
-// Trim removes the segments of a partition whose records are all before an offset, apart from the last segment.
+// Trim removes the segments of a partition whose records are all before an offset. It keeps what was appended since the last Sync, the segment
+// before that, and one that is read at the moment: the next call removes them.
 func (l *Log) Trim(topic string, partition int, before int64) error {
 	_, p, err := l.find(topic, partition)
 	if err != nil {
@@ -392,8 +278,10 @@ func (l *Log) Segments(topic string, partition int) ([]Segment, error) {
 	return list, nil
 }
 
-// Close ends the calls in flight and closes all files. It syncs nothing.
+// Close waits for a Sync in flight, ends the other calls, and closes all files. It syncs nothing.
 func (l *Log) Close() error {
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.shut {

@@ -1,49 +1,70 @@
 package filelog
 
 import (
-	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 )
 
-// The file of recovery points has a line for each partition, NAME OFFSET, between a first line with the version of the format and a last
-// line with how many there are.
-const pointsVersion = "floodgate recovery points 1"
+// point is a recovery point: where a partition ended when it was last synced.
+type point struct {
+	end     int64 // the offset behind the last record
+	segment int64 // the offset that the name of the last segment has
+	bytes   int64 // how long that segment was
+}
 
-func formatPoints(durable map[string]int64) []byte {
-	var b bytes.Buffer
-	fmt.Fprintln(&b, pointsVersion)
-	for _, name := range slices.Sorted(maps.Keys(durable)) {
-		fmt.Fprintln(&b, name, durable[name])
+// unknown is the recovery point of a partition that the file does not name: the log was closed in the middle of EnsureTopics, or somebody has
+// removed the file.
+var unknown = point{end: -1} //nolint:gochecknoglobals // a constant
+
+// The file of recovery points has a line for each partition, NAME END SEGMENT BYTES, between a first line with the version of the format and
+// a last line with the CRC-32C of all lines before.
+const (
+	pointsName    = "recovery-points"
+	pointsVersion = "floodgate recovery points 1\n"
+	checksumLine  = "checksum %08x\n"
+)
+
+var errPoints = errors.New("open the log with the version that has written it; if it is damaged, remove the file: all segments are read then, and " +
+	"the log ends where the first one is damaged")
+
+func formatPoints(points map[string]point) []byte {
+	b := bytes.NewBufferString(pointsVersion)
+	for _, name := range slices.Sorted(maps.Keys(points)) {
+		p := points[name]
+		fmt.Fprintln(b, name, p.end, p.segment, p.bytes)
 	}
-	fmt.Fprintln(&b, "partitions", len(durable))
+	fmt.Fprintf(b, checksumLine, checksum(b.Bytes()))
 	return b.Bytes()
 }
 
+func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
+
 // parsePoints reads what formatPoints has written; nothing, if there is no file yet.
-func parsePoints(data []byte) (map[string]int64, error) {
-	durable := make(map[string]int64)
+func parsePoints(data []byte) (map[string]point, error) {
+	points := make(map[string]point)
 	if data == nil {
-		return durable, nil
+		return points, nil
 	}
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	if !lines.Scan() || lines.Text() != pointsVersion {
-		return nil, fmt.Errorf("got %.40q in its first line, want %q", lines.Text(), pointsVersion)
+	text, ok := strings.CutPrefix(string(data), pointsVersion)
+	if !ok {
+		return nil, fmt.Errorf("got %.40q, want it to begin with %q: %w", data, pointsVersion, errPoints)
 	}
-	for line := 2; lines.Scan(); line++ {
-		name, number, _ := strings.Cut(lines.Text(), " ")
-		offset, err := strconv.ParseInt(number, 10, 64)
-		switch {
-		case err != nil || offset < 0:
-			return nil, fmt.Errorf("line %d: got %.80q, want a name and an offset", line, lines.Text())
-		case name == "partitions" && offset == int64(len(durable)):
-			return durable, nil
+	end := strings.LastIndexByte(strings.TrimSuffix(text, "\n"), '\n') + 1 // of the last line but one
+	if want := fmt.Sprintf(checksumLine, checksum([]byte(pointsVersion+text[:end]))); text[end:] != want {
+		return nil, fmt.Errorf("got a last line %.40q, want %q: %w", text[end:], want, errPoints)
+	}
+	for line := range strings.Lines(text[:end]) {
+		var name string
+		var p point
+		if _, err := fmt.Sscanf(line, "%s %d %d %d\n", &name, &p.end, &p.segment, &p.bytes); err != nil {
+			return nil, fmt.Errorf("got the line %.80q, want a name and three numbers: %w", line, errPoints)
 		}
-		durable[name] = offset
+		points[name] = p
 	}
-	return nil, fmt.Errorf("got %d lines, want a last one with the number of partitions", len(durable)+1)
+	return points, nil
 }

@@ -19,6 +19,7 @@ const MaxMessage = 1048588
 type StoredBatch struct {
 	Base, Last int64 // offsets
 	Bytes      int64 // with the header
+	Checksum   uint32
 }
 
 // ReadBatchHeader reads the header at the start of b, which has BatchHeaderBytes at least. No checksum proves it. The error says what
@@ -33,15 +34,15 @@ func ReadBatchHeader(b []byte) (StoredBatch, error) {
 	if bytes < batchHeader || bytes > maxBatch {
 		return StoredBatch{}, fmt.Errorf("%w: got a batch of %d bytes", ErrCorrupt, bytes)
 	}
-	return StoredBatch{Base: h.base, Last: h.last, Bytes: bytes}, nil
+	return StoredBatch{Base: h.base, Last: h.last, Bytes: bytes, Checksum: binary.BigEndian.Uint32(b[batchCRCAt:])}, nil
 }
 
 // SetBase gives a record batch the offset of its first record. No checksum covers it.
 func SetBase(batch []byte, base int64) { binary.BigEndian.PutUint64(batch, uint64(base)) }
 
-// ChecksumFits reports whether the checksum of a whole record batch is right.
-func ChecksumFits(b []byte) bool {
-	return len(b) >= batchHeader && crc32.Checksum(b[batchAttrsAt:], castagnoli()) == binary.BigEndian.Uint32(b[batchCRCAt:])
+// UpdateChecksum adds the bytes of a record batch from byte at on to its checksum, which is 0 before the first of them.
+func UpdateChecksum(sum uint32, b []byte, at int64) uint32 {
+	return crc32.Update(sum, castagnoli(), b[min(max(batchAttrsAt-at, 0), int64(len(b))):])
 }
 
 // BatchCodec makes record batches as brokers store them, and reads them as Client.Fetch does, in as little memory. Its methods are safe for

@@ -1,0 +1,356 @@
+package filelog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/509da70d/floodgate/store/kafkaio"
+)
+
+// openOn opens a log of one partition on a disk in memory.
+func openOn(t *testing.T, d disk, segment int64) *Log {
+	t.Helper()
+	l, err := Open("/log", Options{SegmentBytes: segment, disk: d})
+	if err == nil {
+		_, err = l.EnsureTopics(t.Context(), kafkaio.TopicSpec{Name: topicName, Partitions: 1})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func memory() *crashDisk { return newCrashDisk(rand.New(rand.NewPCG(1, 2))) }
+
+// TestARefusedWriteMendsItself: on a disk that is full or read-only for a while, no message is appended in part, and the next one gets the offset.
+func TestARefusedWriteMendsItself(t *testing.T) {
+	for _, refusal := range []syscall.Errno{syscall.ENOSPC, syscall.EROFS, syscall.EMFILE} {
+		for _, what := range []string{"write ", "create "} {
+			d := memory()
+			l := openOn(t, d, 500)
+			for i := range 40 {
+				fill(t, l, i, i+1)
+				d.fault = func(got string) error {
+					if strings.HasPrefix(got, what) {
+						return refusal
+					}
+					return nil
+				}
+				for range 3 {
+					_, err := l.Produce(t.Context(), topicName, 0, kafkaio.Message{Value: make([]byte, 700)}) // longer than what fits
+					if !errors.Is(err, refusal) || kafkaio.OutcomeOf(err) != kafkaio.Unsent || !kafkaio.Temporary(err) || !strings.Contains(err.Error(), ".log") {
+						t.Fatalf("got %v, want %v with the file, which may pass", err, refusal)
+					}
+				}
+				d.fault = nil
+			}
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if got := contents(t, openOn(t, d, 500), 0); got != "0-39" {
+				t.Errorf("got %s, want what was accepted", got)
+			}
+		}
+	}
+}
+
+// TestAFailedSyncEndsTheLog: nobody knows what is on disk then, and a second sync would say that all is. Readers still read. What is in memory is
+// written again when the log is opened, or else a loss of power would lose what the next sync has acknowledged.
+func TestAFailedSyncEndsTheLog(t *testing.T) {
+	for _, what := range []string{"sync /log/t-0/00000000000000000000.log", "sync /log/t-0"} {
+		d := memory()
+		l := openOn(t, d, 1000)
+		fill(t, l, 0, 20)
+		d.fault = func(got string) error {
+			if got == what {
+				d.fault = nil
+				return syscall.EIO
+			}
+			return nil
+		}
+		for _, err := range []error{l.Sync(), l.Sync(), produce(t, l)} {
+			if !errors.Is(err, ErrBroken) || kafkaio.Temporary(err) || !strings.Contains(err.Error(), "input/output error") {
+				t.Errorf("got %v, want %v, and why", err, ErrBroken)
+			}
+		}
+		if got := contents(t, l, 0); got != "0-19" {
+			t.Errorf("got %s, want all that was produced", got)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		l = openOn(t, d, 1000)
+		fill(t, l, 20, 30)
+		if err := l.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		d.lose()
+		if got := contents(t, openOn(t, d, 1000), 0); got != "0-29" {
+			t.Errorf("got %s, want all that was synced", got)
+		}
+	}
+}
+
+func produce(t *testing.T, l *Log) error {
+	t.Helper()
+	_, err := l.Produce(t.Context(), topicName, 0, kafkaio.Message{Value: []byte("value")})
+	return err
+}
+
+// TestFilesAreClosed: a log has few files open, however many segments it has, and none when it is closed, whatever is called then.
+func TestFilesAreClosed(t *testing.T) {
+	d := memory()
+	l := openOn(t, d, 500)
+	for i := range 200 {
+		fill(t, l, i, i+1)
+		if i%50 == 49 {
+			if err := l.Sync(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	contents(t, l, 0)
+	if d.opened > 1 {
+		t.Errorf("got %d open files, want the last segment", d.opened)
+	}
+	fill(t, l, 200, 250) // not synced: these are open
+	if err := l.Trim(topicName, 0, 230); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := l.Segments(topicName, 0); err != nil || list[0].Next != 200 && list[0].Base < 190 || d.opened > len(list) {
+		t.Errorf("got %d segments from %d on, %v, and %d open files", len(list), list[0].Base, err, d.opened)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, listed := l.Segments(topicName, 0)
+	_, ensured := l.EnsureTopics(t.Context(), kafkaio.TopicSpec{Name: "other", Partitions: 1})
+	for _, err := range []error{l.Sync(), listed, ensured} {
+		if !errors.Is(err, kafkaio.ErrClosed) {
+			t.Errorf("got %v, want ErrClosed", err)
+		}
+	}
+	if d.opened != 0 {
+		t.Errorf("got %d open files, want none", d.opened)
+	}
+}
+
+// TestASegmentThatIsMissing: a person has removed a file. Readers are told which offsets are missing, and pass over them.
+func TestASegmentThatIsMissing(t *testing.T) {
+	for at, want := range map[int]string{0: "!0-11 12-59", 2: "0-23 !24-35 36-59", 4: "0-47 60-69"} {
+		dir := t.TempDir()
+		l, _ := openLog(t, dir, 1000)
+		fill(t, l, 0, 60)
+		if err := errors.Join(l.Sync(), l.Close(), os.Remove(files(t, dir)[at])); err != nil {
+			t.Fatal(err)
+		}
+		l, said := openLog(t, dir, 1000)
+		if _, end, err := l.Range(t.Context(), topicName, 0); err != nil || end != 60 {
+			t.Errorf("got end %d, %v, want 60", end, err)
+		}
+		if at == 4 {
+			if !strings.Contains(said.String(), "the end of the log is missing") {
+				t.Errorf("got %q, want it said", said)
+			}
+			fill(t, l, 60, 70)
+			want = "0-47 !48-59 60-69"
+		}
+		if got := contents(t, l, 0); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if at == 2 {
+			_, err := l.Fetch(t.Context(), kafkaio.FetchRequest{Topic: topicName, Offset: 30})
+			if c, ok := errors.AsType[*kafkaio.CorruptError](err); !ok || c.From != 30 || c.To != 35 || !strings.Contains(c.Detail, "the file ends before offset 24") {
+				t.Errorf("got %v, want 30 to 35, and why", err)
+			}
+		}
+	}
+}
+
+// TestTheBeginningIsMissing: a person has restored an older file of recovery points. Nothing that was on disk is removed.
+func TestTheBeginningIsMissing(t *testing.T) {
+	dir := t.TempDir()
+	l, _ := openLog(t, dir, 1000)
+	fill(t, l, 0, 20)
+	if err := l.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	old, err := os.ReadFile(filepath.Join(dir, pointsName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, l, 20, 60)
+	if err := errors.Join(l.Sync(), l.Trim(topicName, 0, 40), l.Close(), os.WriteFile(filepath.Join(dir, pointsName), old, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	l, said := openLog(t, dir, 1000)
+	if got := contents(t, l, 0); got != "!0-35 36-59" || !strings.Contains(said.String(), "the beginning of the log is missing") {
+		t.Errorf("got %s and %q, want what is there", got, said)
+	}
+}
+
+// TestForeignFiles: what the log has not made, it neither reads nor changes, and a number in a name makes no directories.
+func TestForeignFiles(t *testing.T) {
+	dir := t.TempDir()
+	l, _ := openLog(t, dir, 0)
+	fill(t, l, 0, 10)
+	if err := errors.Join(l.Sync(), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"notes", "dump-20261127/00000000000000000000.log", "t-2/x", "t-0/00000000000000000000.index", "t-0/5.log", "t-0/-0000000000000000005.log"}
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("foreign"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, said := openLog(t, dir, 0)
+	fill(t, l, 10, 20)
+	if got := contents(t, l, 0); got != "0-19" || !strings.Contains(said.String(), "dump-20261127") {
+		t.Errorf("got %s and %q, want all, and the directory named", got, said)
+	}
+	for _, name := range names {
+		if b, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(b) != "foreign" {
+			t.Errorf("%s: got %q, %v, want it as it was", name, b, err)
+		}
+	}
+	if found, err := os.ReadDir(dir); err != nil || len(found) != 5 {
+		t.Errorf("got %v, %v, want t-0, t-2, dump, notes and the recovery points", found, err)
+	}
+}
+
+// TestRecoveryPointsThatAreDamaged: no log is opened with them, and the error says what to do. Without the file, all is read.
+func TestRecoveryPointsThatAreDamaged(t *testing.T) {
+	dir := t.TempDir()
+	l, _ := openLog(t, dir, 1000)
+	fill(t, l, 0, 60)
+	if err := errors.Join(l.Sync(), l.Trim(topicName, 0, 24), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, pointsName)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := func(b []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(dir, Options{}); !errors.Is(err, errPoints) || !strings.Contains(err.Error(), path) {
+			t.Fatalf("%q: got %v, want it refused", b, err)
+		}
+	}
+	for n := range whole {
+		refused(whole[:n])
+		for bit := range 8 {
+			b := bytes.Clone(whole)
+			b[n] ^= 1 << bit
+			refused(b)
+		}
+	}
+	refused(bytes.Replace(whole, []byte("points 1"), []byte("points 2"), 1))
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	l, _ = openLog(t, dir, 1000)
+	fill(t, l, 60, 70)
+	if got := contents(t, l, 24); got != "24-69" {
+		t.Errorf("got %s, want all", got)
+	}
+}
+
+// TestASegmentThatGoesOnBehindItsSuccessorsBase: what a person has put together. Each offset has one record.
+func TestASegmentThatGoesOnBehindItsSuccessorsBase(t *testing.T) {
+	dir := t.TempDir()
+	l, _ := openLog(t, dir, 1000)
+	fill(t, l, 0, 36)
+	if err := errors.Join(l.Sync(), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	segments := files(t, dir)
+	codec := kafkaio.NewBatchCodec()
+	defer codec.Close()
+	foreign := codec.Append(nil, []kafkaio.Message{{Value: []byte("foreign")}, {Value: []byte("foreign")}})
+	kafkaio.SetBase(foreign, 12)
+	edit(t, segments[0], func(b []byte) []byte { return append(b, foreign...) })
+	l, _ = openLog(t, dir, 1000)
+	if got := contents(t, l, 0); got != "0-35" {
+		t.Errorf("got %s, want those of the files that are named so", got)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	foreign = codec.Append(nil, []kafkaio.Message{{Value: []byte("value 011")}, {Value: []byte("foreign")}})
+	kafkaio.SetBase(foreign, 11)
+	edit(t, segments[0], func(b []byte) []byte { return append(b[:11*batchBytes], foreign...) })
+	l, _ = openLog(t, dir, 1000)
+	if got := contents(t, l, 0); got != "0-10 !11-11 12-35" {
+		t.Errorf("got %s, want no record of two files", got)
+	}
+}
+
+// TestOtherSegmentBytes: a log may be opened with another length of segments.
+func TestOtherSegmentBytes(t *testing.T) {
+	dir := t.TempDir()
+	for i, segment := range []int64{1000, 100_000, 1, 500} {
+		l, _ := openLog(t, dir, segment)
+		fill(t, l, 30*i, 30*i+30)
+		if got, want := contents(t, l, 0), fmt.Sprintf("0-%d", 30*i+29); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestWhatAClientSendsIsNoBatch: a client sends what looks like batches, in the hope that the one around it is damaged. It does not know offsets.
+func TestWhatAClientSendsIsNoBatch(t *testing.T) {
+	var forged []byte
+	for i := range 40 {
+		forged = kafkaio.AppendBatch(forged, int64(3+i%5), []kafkaio.Message{{Value: []byte("forged")}})
+	}
+	for _, at := range []int{3, 8, 9, 10, 11, 16, 60, 70, 300} { // of the header, and of what the client has sent
+		dir := t.TempDir()
+		l, _ := openLog(t, dir, 1<<20)
+		fill(t, l, 0, 2)
+		if _, err := l.Produce(t.Context(), topicName, 0, kafkaio.Message{Value: forged}); err != nil {
+			t.Fatal(err)
+		}
+		fill(t, l, 3, 20)
+		if err := errors.Join(l.Sync(), l.Close()); err != nil {
+			t.Fatal(err)
+		}
+		edit(t, files(t, dir)[0], func(b []byte) []byte { b[2*batchBytes+at] ^= 1; return b })
+		l, _ = openLog(t, dir, 1<<20)
+		if got := contents(t, l, 0); got != "0-1 !2-2 3-19" {
+			t.Errorf("byte %d: got %s, want one record missing", at, got)
+		}
+	}
+}
+
+// TestTopicsThatWereMadeInPart: power was lost while their directories were made.
+func TestTopicsThatWereMadeInPart(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, topicName+"-1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Open(dir, Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	created, err := l.EnsureTopics(t.Context(), kafkaio.TopicSpec{Name: topicName, Partitions: 3})
+	if n, counted := l.Partitions(t.Context(), topicName); err != nil || counted != nil || n != 3 || len(created) != 1 {
+		t.Errorf("got %d partitions, %v, %v, want 3", n, err, counted)
+	}
+}
