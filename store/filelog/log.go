@@ -38,7 +38,7 @@ type Log struct {
 	asked   atomic.Uint64 // calls of Sync
 	syncing sync.Mutex    // held while recovery points are written; taken before mu
 	synced  uint64        // guarded by syncing: so many of the calls have what they asked for
-	points  []byte     // guarded by syncing: the file of recovery points
+	points  []byte        // guarded by syncing: the file of recovery points
 
 	mu     sync.Mutex
 	topics map[string]*topic // guarded by mu

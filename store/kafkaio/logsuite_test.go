@@ -105,8 +105,8 @@ func (c *onFiles) deleteTopic(t *testing.T, topic string) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for p := range 2 {
-		if err := os.RemoveAll(filepath.Join(c.dir, fmt.Sprintf("%s-%d", topic, p))); err != nil {
+	for _, name := range []string{topic + "-0", topic + "-1", "recovery-points"} {
+		if err := os.RemoveAll(filepath.Join(c.dir, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
