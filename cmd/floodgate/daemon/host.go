@@ -261,6 +261,7 @@ func (h *host) serve(ctx context.Context, g *errgroup.Group) (err error) {
 		g.Go(func() error { return h.notifier.Run(ctx) })
 	}
 	g.Go(func() error { h.keeper.run(ctx); return nil })
+	g.Go(func() error { (&clockWatch{newest: h.keeper.newest(), logger: h.logger}).run(ctx); return nil })
 	g.Go(func() error { return boundMemory(ctx, hostLimit) })
 	return h.bouncers.begin(ctx, g)
 }

@@ -141,6 +141,21 @@ func (k *keeper) segments() (all []old, total int64, err error) {
 	return all, total, nil
 }
 
+// newest returns when the log was last appended to; the zero time if it is empty.
+func (k *keeper) newest() (at time.Time) {
+	for topic, partitions := range k.topics() {
+		for p := range partitions {
+			list, err := k.Segments(topic, p)
+			for i := range list {
+				if err == nil && list[i].Changed.After(at) {
+					at = list[i].Changed
+				}
+			}
+		}
+	}
+	return at
+}
+
 // removable returns which of the segments are to be removed.
 func (k *keeper) removable(all []old, total int64, now time.Time) (list []old) {
 	n, c := k.config.Names, k.config
