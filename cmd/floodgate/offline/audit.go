@@ -178,9 +178,10 @@ type auditSummary struct {
 	Unaudited   int    `json:"unaudited"`
 	Damaged     int    `json:"damaged"`
 	Approximate int    `json:"approximate"` // partitions whose control topic does not have all that was applied
-	Exact       bool   `json:"exact"`
+	Exact       bool   `json:"exact"`       // the store agrees with the log, to the unit
 
 	failed []failedAudit // the Failed ones
+	partly bool          // some rows were not compared, or only their counts
 }
 
 func sumAudit(reports []audit.Report) auditSummary {
@@ -201,6 +202,7 @@ func sumAudit(reports []audit.Report) auditSummary {
 		s.Agreed += r.Agreed
 		s.Differences += len(r.Differences)
 		s.Unaudited += len(r.Unaudited)
+		s.partly = s.partly || len(r.Unaudited) > 0 || r.Partly
 		if r.Damage != nil {
 			s.Damaged++
 		}
@@ -208,7 +210,7 @@ func sumAudit(reports []audit.Report) auditSummary {
 			s.Approximate++
 		}
 	}
-	s.Exact = s.Differences == 0 && s.Damaged == 0 && s.Approximate == 0
+	s.Exact = s.Differences == 0 && s.Damaged == 0 && s.Approximate == 0 && !s.partly
 	return s
 }
 
@@ -286,7 +288,7 @@ func renderAudit(p command.Process, reports []audit.Report, sum auditSummary, ma
 		verdict = fmt.Sprintf("THEY AGREE WITH THE LOG, BUT %d MORE PARTITIONS COULD NOT BE AUDITED", sum.Failed)
 	case sum.Approximate > 0:
 		verdict = "the store agrees with the log, as far as that can be known: approximate"
-	case sum.Unaudited > 0:
+	case sum.partly:
 		verdict = "the store agrees with the log, as far back as the log reaches"
 	}
 	_, err := fmt.Fprintf(p.Stdout, "%d partitions, %d requests, %d rows: %s\n", sum.Partitions, sum.Requests, sum.Agreed+sum.LowerBounds+sum.Differences+sum.Unaudited, verdict)
