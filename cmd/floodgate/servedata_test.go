@@ -302,3 +302,23 @@ func TestAuditOfATrimmedLogWhoseWindowsHaveEnded(t *testing.T) {
 		}
 	}
 }
+
+// TestAuditOfATrimmedLogAfterTheClockWasSetBack: what the log no longer holds is newer than what it does hold, and proves no difference.
+func TestAuditOfATrimmedLogAfterTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	d := newServeData(t)
+	for i := range 40 {
+		d.send(morning().Add(time.Duration(i)*time.Second), "old")
+	}
+	for i := range 40 {
+		d.send(morning().Add(time.Duration(i)*time.Second-time.Hour), "back")
+	}
+	d.count(func() {})
+	if start := d.trim(); start < 40 {
+		t.Fatalf("got a log from offset %d, want none of the first 40", start)
+	}
+	out, sum, err := d.audit()
+	if err != nil || sum.Differences != 0 || sum.Unaudited == 0 || sum.Exact || !strings.Contains(out, "as far back as the log reaches") {
+		t.Errorf("got %v, %+v and\n%s\nwant no difference", err, sum, out)
+	}
+}
