@@ -161,7 +161,10 @@ func (a *audit) recount(ctx context.Context) error {
 		return err
 	}
 	a.applyBefore(a.at.Next)
-	a.fold.Advance(a.at.LogTime) // where the newest entry is among those that the log no longer holds
+	if a.first > 0 && a.fold.LogTime() < a.at.LogTime { // the log no longer holds the newest entry: a clock was set back since
+		a.horizon = max(a.horizon, a.at.LogTime)
+	}
+	a.fold.Advance(a.at.LogTime)
 	a.collect()
 	return nil
 }

@@ -26,12 +26,15 @@ type Report struct {
 	LowerBounds int        // rows of the store that may lack weight, and say so; none counts more than the log holds
 	Differences []Difference
 	Unaudited   []Difference // differences that prove nothing, by rule and caller; Why says what is missing
+	// Partly says that some rows are not the same and are no Differences, because they are older than the log: their counts agree, but
+	// nothing is known of their closures before, or of which frames their producers had sent.
+	Partly bool
 	// LostControls says that the control topic does not have all that the analyzer has applied.
 	LostControls bool
 	Damage       error // the rows are not those that the store's own digest stands for; nil: they are
 }
 
-// Exact reports whether nothing was found.
+// Exact reports whether no difference was found. Unaudited and Partly say what was not compared.
 func (r *Report) Exact() bool { return len(r.Differences) == 0 && r.Damage == nil }
 
 // Approximate reports whether the log was counted without some of what people decided, or by rules that are not all known, because
@@ -141,6 +144,7 @@ func (a *audit) differ(report *Report, key string, stored, counted []byte) error
 		return nil
 	case a.partial() && d.Store == d.Log:
 		report.Agreed++
+		report.Partly = true
 		return nil
 	case a.beyond(rule, &d):
 		report.Unaudited = append(report.Unaudited, d)
@@ -214,13 +218,14 @@ func whyRows(stored, counted []byte, inStore, inLog row) string {
 // differSender judges a row of the dedupe table. Where the log is not whole it depends on what is missing; and
 // one that was evicted may still wait for its deletion.
 func (a *audit) differSender(report *Report, key string, stored, counted []byte) error {
-	if a.partial() {
-		return nil
-	}
 	if len(counted) == 0 {
 		if expired, err := fold.SenderExpired([]byte(key), stored, a.at.LogTime); err != nil || expired {
 			return err
 		}
+	}
+	if a.partial() {
+		report.Partly = true
+		return nil
 	}
 	kind := map[fold.RowKind]string{fold.ProducerRow: "producer:", fold.SourceRow: "source:"}[fold.KindOf([]byte(key))]
 	report.Differences = append(report.Differences, Difference{Caller: kind + hex.EncodeToString([]byte(key[1:])), Why: WhySender})

@@ -42,7 +42,7 @@ func fill(t *testing.T, l *Log, from, to int) {
 }
 
 // contents returns what a Cursor reads from an offset on, as "0-99 !100-120 121-200", where ! was passed over.
-func contents(t *testing.T, l *Log, from int64) string {
+func contents(t *testing.T, l kafkaio.Fetcher, from int64) string {
 	t.Helper()
 	c := kafkaio.NewCursor(l, kafkaio.CursorConfig{Topic: topicName, Offset: from, MaxWait: -1, MaxBytes: 700, CorruptTries: 1})
 	var parts []string

@@ -21,7 +21,6 @@ import (
 	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store"
-	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
 // auditConfig is the flags of audit.
@@ -39,8 +38,10 @@ type auditConfig struct {
 func Audit(p command.Process) *cobra.Command {
 	var c auditConfig
 	cmd := &cobra.Command{
-		Use:     "audit --brokers HOST:PORT... --rules FILE --data DIR [flags]",
-		Short:   "count the log once more and compare it with a stopped analyzer's counts",
+		Use:   "audit --data DIR [--brokers HOST:PORT... --rules FILE] [flags]",
+		Short: "count the log once more and compare it with a stopped analyzer's counts",
+		Long: "Without --brokers it audits a stopped floodgate serve, whose --data is given: the log is DIR/log, and the rules are " +
+			"DIR/rules.yaml unless --rules names others.",
 		Example: "floodgate audit --brokers kafka:9092 --rules rules.yaml --data /var/lib/floodgate",
 		Args:    command.FlagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -62,10 +63,16 @@ func Audit(p command.Process) *cobra.Command {
 }
 
 func (c *auditConfig) check() error {
-	if c.data == "" || c.rules == "" {
-		return command.Usagef("audit: got --data %q and --rules %q, want both", c.data, c.rules)
+	if c.data == "" {
+		return command.Usagef("audit: --data: got none, want the directory of a stopped analyzer or floodgate serve")
 	}
-	return c.kafka.Check()
+	if err := c.kafka.CheckLog(c.data); err != nil {
+		return err
+	}
+	if c.rules = option.RulesOf(c.rules, c.data); c.rules == "" {
+		return command.Usagef("audit: --rules: got none, want the rules file of the analyzer")
+	}
+	return nil
 }
 
 func (c *auditConfig) run(ctx context.Context, p command.Process) error {
@@ -77,12 +84,12 @@ func (c *auditConfig) run(ctx context.Context, p command.Process) error {
 	if err != nil {
 		return err
 	}
-	client, err := c.kafka.Client()
+	log, shut, err := c.kafka.OpenLog(c.data)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	reports, failed, err := c.audit(ctx, p, client, set, key)
+	defer shut()
+	reports, failed, err := c.audit(ctx, p, log, set, key)
 	if err != nil {
 		return err
 	}
@@ -103,7 +110,7 @@ type failedAudit struct {
 }
 
 // audit audits one partition after the other. If one cannot be audited, it continues with the next.
-func (c *auditConfig) audit(ctx context.Context, p command.Process, client *kafkaio.Client, set *rules.Set, key schemas.PartitionKey) (reports []audit.Report, failed []failedAudit, err error) {
+func (c *auditConfig) audit(ctx context.Context, p command.Process, log option.ReadLog, set *rules.Set, key schemas.PartitionKey) (reports []audit.Report, failed []failedAudit, err error) {
 	numbers, err := storeNumbers(c.data)
 	if err != nil {
 		return nil, nil, err
@@ -111,12 +118,12 @@ func (c *auditConfig) audit(ctx context.Context, p command.Process, client *kafk
 	if len(numbers) == 0 {
 		return nil, nil, fmt.Errorf("audit: %s holds no partition, want the --data of an analyzer", c.data)
 	}
-	partitions, err := client.Partitions(ctx, c.kafka.Names.Requests)
+	partitions, err := log.Partitions(ctx, c.kafka.Names.Requests)
 	if err != nil {
 		return nil, nil, fmt.Errorf("audit: %w", err)
 	}
 	for _, n := range numbers {
-		r, err := c.auditPartition(ctx, p, client, set, fold.Options{Key: key, Partition: n, Partitions: partitions})
+		r, err := c.auditPartition(ctx, p, log, set, fold.Options{Key: key, Partition: n, Partitions: partitions})
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil, fmt.Errorf("audit: interrupted in partition %d: %w", n, ctx.Err())
@@ -129,13 +136,13 @@ func (c *auditConfig) audit(ctx context.Context, p command.Process, client *kafk
 	return reports, failed, nil
 }
 
-func (c *auditConfig) auditPartition(ctx context.Context, p command.Process, client *kafkaio.Client, set *rules.Set, fold fold.Options) (audit.Report, error) {
+func (c *auditConfig) auditPartition(ctx context.Context, p command.Process, log option.ReadLog, set *rules.Set, fold fold.Options) (audit.Report, error) {
 	if fold.Partition >= fold.Partitions {
 		return audit.Report{}, fmt.Errorf("topic %s has %d partitions, but %s holds this one: name the topic that it was counted from, or move the old store away",
 			c.kafka.Names.Requests, fold.Partitions, c.data)
 	}
 	logger := p.Logger()
-	r, err := audit.Run(ctx, client, audit.Config{
+	r, err := audit.Run(ctx, log, audit.Config{
 		Fold: fold, Requests: c.kafka.Names.Requests, Control: c.kafka.Names.Control,
 		Dir: filepath.Join(c.data, strconv.Itoa(fold.Partition)), Rules: set,
 		Store: store.Options{Logger: logger}, Logger: logger, Progress: newAuditBar(p, fold.Partition),
@@ -178,9 +185,10 @@ type auditSummary struct {
 	Unaudited   int    `json:"unaudited"`
 	Damaged     int    `json:"damaged"`
 	Approximate int    `json:"approximate"` // partitions whose control topic does not have all that was applied
-	Exact       bool   `json:"exact"`
+	Exact       bool   `json:"exact"`       // the store agrees with the log, to the unit
 
 	failed []failedAudit // the Failed ones
+	partly bool          // some rows were not compared, or only their counts
 }
 
 func sumAudit(reports []audit.Report) auditSummary {
@@ -201,6 +209,7 @@ func sumAudit(reports []audit.Report) auditSummary {
 		s.Agreed += r.Agreed
 		s.Differences += len(r.Differences)
 		s.Unaudited += len(r.Unaudited)
+		s.partly = s.partly || len(r.Unaudited) > 0 || r.Partly
 		if r.Damage != nil {
 			s.Damaged++
 		}
@@ -208,7 +217,7 @@ func sumAudit(reports []audit.Report) auditSummary {
 			s.Approximate++
 		}
 	}
-	s.Exact = s.Differences == 0 && s.Damaged == 0 && s.Approximate == 0
+	s.Exact = s.Differences == 0 && s.Damaged == 0 && s.Approximate == 0 && !s.partly
 	return s
 }
 
@@ -286,7 +295,7 @@ func renderAudit(p command.Process, reports []audit.Report, sum auditSummary, ma
 		verdict = fmt.Sprintf("THEY AGREE WITH THE LOG, BUT %d MORE PARTITIONS COULD NOT BE AUDITED", sum.Failed)
 	case sum.Approximate > 0:
 		verdict = "the store agrees with the log, as far as that can be known: approximate"
-	case sum.Unaudited > 0:
+	case sum.partly:
 		verdict = "the store agrees with the log, as far back as the log reaches"
 	}
 	_, err := fmt.Fprintf(p.Stdout, "%d partitions, %d requests, %d rows: %s\n", sum.Partitions, sum.Requests, sum.Agreed+sum.LowerBounds+sum.Differences+sum.Unaudited, verdict)

@@ -30,6 +30,24 @@ func TestVerdictsOfAudits(t *testing.T) {
 	}
 }
 
+// A script reads "exact" as a person reads "to the unit": neither is said where a part of the store could not be compared.
+func TestAnAuditOfAPartOfTheStoreIsNotExact(t *testing.T) {
+	for want, r := range map[string]audit.Report{
+		"to the unit":                    {Agreed: 3},
+		"as far back as the log reaches": {Agreed: 3, Unaudited: make([]audit.Difference, 2)},
+		"reaches":                        {Agreed: 3, Partly: true},
+	} {
+		var out strings.Builder
+		sum := sumAudit([]audit.Report{r})
+		if err := renderAudit(command.Process{Stdout: &out}, []audit.Report{r}, sum, 0); err != nil || sum.verdict() != nil {
+			t.Fatalf("got %v and %v, want no error", err, sum.verdict())
+		}
+		if !strings.HasSuffix(out.String(), want+"\n") || sum.Exact != (want == "to the unit") {
+			t.Errorf("got exact %v and\n%s\nwant %s", sum.Exact, out.String(), want)
+		}
+	}
+}
+
 func TestAuditSaysWhatWasNeverCounted(t *testing.T) {
 	var out strings.Builder
 	r := audit.Report{Agreed: 1, Log: fold.Stats{Rules: []fold.RuleStats{{Rule: "r", Uncounted: 9, Recovered: 2}}, Rejected: map[string]uint64{"crc": 2, "misplaced": 1}}}

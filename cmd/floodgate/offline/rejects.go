@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,7 @@ import (
 // rejectsConfig is the flags of rejects.
 type rejectsConfig struct {
 	kafka  option.Kafka
+	data   string
 	last   int
 	reason string
 	source string
@@ -30,15 +32,17 @@ type rejectsConfig struct {
 func Rejects(p command.Process) *cobra.Command {
 	var c rejectsConfig
 	cmd := &cobra.Command{
-		Use:     "rejects --brokers HOST:PORT... [flags]",
-		Short:   "print what could not be read",
-		Long:    "Prints the lines and frames that ingest and analyzers could not read, and why. The lines are escaped, so that they are safe on a terminal.",
+		Use:   "rejects --brokers HOST:PORT... | --data DIR [flags]",
+		Short: "print what could not be read",
+		Long: "Prints the lines and frames that ingest and analyzers, or a floodgate serve, could not read, and why. The lines are escaped, " +
+			"so that they are safe on a terminal.",
 		Example: "floodgate rejects --brokers kafka:9092 --last 20",
 		Args:    command.FlagsOnly,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context(), p) },
 	}
 	c.kafka.Add(cmd)
 	flags := cmd.Flags()
+	flags.StringVar(&c.data, "data", "", "`directory` of a floodgate serve, which may be running")
 	flags.IntVar(&c.last, "last", 100, "how many of the newest to print; 0 is all")
 	flags.StringVar(&c.reason, "reason", "", "only those with this reason")
 	flags.StringVar(&c.source, "source", "", "only those of this source, such as kafka:TOPIC/PARTITION or file:PATH")
@@ -50,15 +54,18 @@ func (c *rejectsConfig) run(ctx context.Context, p command.Process) error {
 	if c.last < 0 {
 		return command.Usagef("--last: got %d, want 0 or more", c.last)
 	}
-	if err := c.kafka.Check(); err != nil {
+	if c.data != "" && len(c.kafka.Brokers) > 0 {
+		return command.Usagef("rejects: got --brokers %s and --data %s, want one of the two", strings.Join(c.kafka.Brokers, ","), c.data)
+	}
+	if err := c.kafka.CheckLog(c.data); err != nil {
 		return err
 	}
-	client, err := c.kafka.Client()
+	log, shut, err := c.kafka.OpenLog(c.data)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	found, unread, err := c.collect(ctx, client)
+	defer shut()
+	found, unread, err := c.collect(ctx, log)
 	if err != nil {
 		return fmt.Errorf("rejects: %w", err)
 	}
@@ -81,15 +88,15 @@ type rejectKey struct {
 }
 
 // collect reads the topic as it is now. unread is how many of its messages are not rejects, or could not be read.
-func (c *rejectsConfig) collect(ctx context.Context, client *kafkaio.Client) (found []reject.Reject, unread int, err error) {
+func (c *rejectsConfig) collect(ctx context.Context, log option.ReadLog) (found []reject.Reject, unread int, err error) {
 	topic := c.kafka.Names.Rejects
-	partitions, err := client.Partitions(ctx, topic)
+	partitions, err := log.Partitions(ctx, topic)
 	if err != nil {
 		return nil, 0, err
 	}
 	seen := make(map[rejectKey]bool)
 	for partition := range partitions {
-		cursor := kafkaio.NewCursor(client, kafkaio.CursorConfig{
+		cursor := kafkaio.NewCursor(log, kafkaio.CursorConfig{
 			Topic: topic, Partition: partition, Offset: kafkaio.Earliest, Retry: kafkaio.Never, // a person waits
 		})
 		_, end, err := cursor.Range(ctx)

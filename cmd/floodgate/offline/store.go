@@ -96,7 +96,7 @@ func Store(p command.Process) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&c.data, "data", "", "`directory` of the counts")
-	flags.StringVar(&c.rules, "rules", "", "rules `file` of the analyzer")
+	flags.StringVar(&c.rules, "rules", "", "rules `file` of the analyzer (default for a floodgate serve: DIR/rules.yaml)")
 	flags.StringVar(&c.caller, "caller", "", "only this caller, `kind:id` such as key:k9, as the table prints it or as a client sends it; a backslash is doubled")
 	flags.IntVar(&c.maxPrinted, "most", 20, "number of callers to print, those with the largest share of their limits; 0 is all")
 	c.output.Add(cmd)
@@ -113,7 +113,7 @@ type storeConfig struct {
 }
 
 func (c *storeConfig) run(p command.Process) error {
-	if c.data == "" || c.rules == "" {
+	if c.rules = option.RulesOf(c.rules, c.data); c.data == "" || c.rules == "" {
 		return command.Usagef("store: got --data %q and --rules %q, want both", c.data, c.rules)
 	}
 	caller, err := parseCaller(c.caller)
