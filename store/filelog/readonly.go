@@ -83,7 +83,9 @@ type readOnlyDisk struct{ osDisk }
 // readOnlyFile is a segment that others may append to.
 type readOnlyFile struct{ osFile }
 
-func (readOnlyFile) Truncate(int64) error { return nil }
+func (readOnlyFile) Truncate(int64) error                   { return nil }
+func (readOnlyFile) WriteAt(b []byte, _ int64) (int, error) { return len(b), nil }
+func (readOnlyFile) Sync() error                            { return nil }
 
 func (readOnlyDisk) open(path string, _ bool) (file, error) {
 	f, err := os.Open(path)
@@ -98,4 +100,6 @@ func (readOnlyDisk) makeDir(path string) error {
 	return err
 }
 
-func (readOnlyDisk) remove(string) error { return nil }
+func (readOnlyDisk) remove(string) error         { return nil }
+func (readOnlyDisk) rename(string, string) error { return nil }
+func (readOnlyDisk) syncDir(string) error        { return nil }

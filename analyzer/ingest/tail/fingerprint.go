@@ -1,7 +1,6 @@
 package tail
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -106,23 +105,6 @@ func (c content) before(end int64) (s sum, ok bool, err error) {
 		return s, false, fmt.Errorf("read log: %w", err)
 	}
 	return sumOf(b[:n]), n == len(b), nil
-}
-
-// lastLineEnd returns the place behind the last line end; 0 if there is none.
-func (c content) lastLineEnd() (int64, error) {
-	b := make([]byte, bufferSize)
-	for end := c.size; end > 0; {
-		from := max(0, end-int64(len(b)))
-		n, err := c.file.ReadAt(b[:end-from], from)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return 0, fmt.Errorf("read log: %w", err)
-		}
-		if i := bytes.LastIndexByte(b[:n], '\n'); i >= 0 {
-			return from + int64(i) + 1, nil
-		}
-		end = from
-	}
-	return 0, nil
 }
 
 // agreement says how far a file agrees with what is known of a log: up to the last of the places that it reaches. It is −1 if it differs

@@ -2,7 +2,6 @@ package tail
 
 import (
 	"cmp"
-	"crypto/rand"
 	"os"
 	"slices"
 	"time"
@@ -149,39 +148,6 @@ func (s *scan) begin() error {
 		s.known = append(s.known, l)
 	}
 	return s.f.Positions.Save() // after a crash, what comes from now on counts
-}
-
-// ended returns the log that is at the path as one whose lines so far are all in Kafka; nil if there is none, or it has no line.
-func (s *scan) ended() (*logFile, error) {
-	if s.at == nil {
-		return nil, nil //nolint:nilnil // there is nothing to skip
-	}
-	c := s.at
-	info, err := c.file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	c.size = info.Size()
-	end, err := c.lastLineEnd()
-	if err != nil || end == 0 {
-		return nil, err
-	}
-	l := &logFile{Path: filePath(s.f.Path), Name: filePath(s.f.realName(c.path)), Own: min(enough, end), Modified: c.info.ModTime(), Changed: c.info.ModTime()}
-	_, _ = rand.Read(l.Source[:]) // never fails
-	for i := 0; markAt(i) <= end; i++ {
-		sum, ok, err := c.before(markAt(i))
-		if err != nil || !ok {
-			return nil, cmp.Or(err, errChanged)
-		}
-		l.Marks = append(l.Marks, sum)
-	}
-	sum, ok, err := c.before(end)
-	if err != nil || !ok {
-		return nil, cmp.Or(err, errChanged)
-	}
-	l.Acked = place{end, sum}
-	l.Read = l.Acked
-	return l, nil
 }
 
 // settle takes note that a file needs no look unless it changes.
