@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +23,7 @@ import (
 	"github.com/509da70d/floodgate/cmd/floodgate/apid"
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/httpd"
+	"github.com/509da70d/floodgate/cmd/floodgate/option"
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/gate/kafkalink"
 	"github.com/509da70d/floodgate/gate/record"
@@ -108,7 +108,7 @@ func openData(dir string) (io.Closer, error) {
 // openLog opens the log and makes its topics.
 func (h *host) openLog(ctx context.Context) (err error) {
 	segment := min(max(int64(h.config.keepBytes)/int64(16*h.partitions), 1<<20), filelog.DefaultSegmentBytes)
-	if h.log, err = filelog.Open(filepath.Join(h.config.data, "log"), filelog.Options{SegmentBytes: segment, Logger: h.logger}); err != nil {
+	if h.log, err = filelog.Open(option.LocalLog(h.config.data), filelog.Options{SegmentBytes: segment, Logger: h.logger}); err != nil {
 		return err
 	}
 	if _, err := h.log.EnsureTopics(ctx, kafkaio.Specs(h.names, h.partitions)...); err != nil {

@@ -27,6 +27,7 @@ import (
 	"github.com/509da70d/floodgate/cmd/floodgate/apid"
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/httpd"
+	"github.com/509da70d/floodgate/cmd/floodgate/option"
 	"github.com/509da70d/floodgate/cmd/floodgate/version"
 	"github.com/509da70d/floodgate/gate/gateprom"
 	"github.com/509da70d/floodgate/gate/sidecar/sidecarprom"
@@ -92,7 +93,7 @@ rules:
 
 // openRules reads the rules. Without a file in the data directory, it writes a proposal there.
 func (c *serveConfig) openRules(logger *slog.Logger) (*rules.Set, error) {
-	if c.rules == filepath.Join(c.data, "rules.yaml") {
+	if c.rules == option.LocalRules(c.data) {
 		if _, err := os.Stat(c.rules); errors.Is(err, fs.ErrNotExist) {
 			if err := atomicfile.Write(c.rules, []byte(proposal)); err != nil {
 				return nil, fmt.Errorf("write a proposal of rules: %w", err)

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -115,7 +114,7 @@ func (c *serveConfig) check() error {
 		return err
 	}
 	if c.rules == "" {
-		c.rules = filepath.Join(c.data, "rules.yaml")
+		c.rules = option.LocalRules(c.data)
 	}
 	return nil
 }
