@@ -117,6 +117,23 @@ func BenchmarkOpen(b *testing.B) {
 	b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/float64(b.N)/(1<<20), "MiB/op")
 }
 
+// BenchmarkTail appends a batch of 1 KiB and reads it, as the owner of a partition does.
+func BenchmarkTail(b *testing.B) {
+	l := benchLog(b)
+	value := make([]byte, 1<<10)
+	b.ReportAllocs()
+	for b.Loop() {
+		offset, err := l.Produce(b.Context(), topicName, 0, kafkaio.Message{Value: value})
+		if err != nil {
+			b.Fatal(err)
+		}
+		batch, err := l.Fetch(b.Context(), kafkaio.FetchRequest{Topic: topicName, Offset: offset})
+		if err != nil || len(batch.Records) != 1 {
+			b.Fatal(len(batch.Records), err)
+		}
+	}
+}
+
 func benchLog(b *testing.B) *Log {
 	b.Helper()
 	l, err := Open(b.TempDir(), Options{})
