@@ -37,21 +37,34 @@ type Cluster struct {
 // Apache Kafka is wanted, or without Java, it skips the test.
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
-	if os.Getenv("FLOODGATE_KAFKA") == "" {
-		t.Skip("FLOODGATE_KAFKA is not set: give host:port of an Apache Kafka, and those tests run that start their own too")
-	}
-	c := &Cluster{t: t, dir: t.TempDir(), args: []string{"--nodes", strconv.Itoa(max(o.Nodes, 1))}}
+	c := &Cluster{t: t, dir: t.TempDir(), args: []string{"--nodes", strconv.Itoa(max(o.Nodes, 1))}, env: environment(t)}
 	if o.Secure {
 		c.args = append(c.args, "--secure")
 	}
-	// The jars are fetched once for all tests: they lie beside the script's own default.
-	c.env = append(os.Environ(), "KAFKA_PORT="+strconv.Itoa(freePorts(t, max(o.Nodes, 1))))
-	if os.Getenv("KAFKA_LIBS") == "" {
-		c.env = append(c.env, "KAFKA_LIBS="+filepath.Join(os.TempDir(), "kafka-local", "libs"))
-	}
+	c.env = append(c.env, "KAFKA_PORT="+strconv.Itoa(freePorts(t, max(o.Nodes, 1))))
 	t.Cleanup(func() { c.run("stop", c.dir) })
 	c.Restart()
 	return c
+}
+
+// Tool runs one of Kafka's own tools, and returns what it prints. It skips as Start does.
+func Tool(t testing.TB, class string, args ...string) string {
+	t.Helper()
+	c := &Cluster{t: t, env: environment(t)}
+	return c.run(append([]string{"tool", class}, args...)...)
+}
+
+// environment is that of kafka.sh. It skips the test if no Apache Kafka is wanted.
+func environment(t testing.TB) []string {
+	t.Helper()
+	if os.Getenv("FLOODGATE_KAFKA") == "" {
+		t.Skip("FLOODGATE_KAFKA is not set: give host:port of an Apache Kafka, and those tests run that start their own too")
+	}
+	env := os.Environ()
+	if os.Getenv("KAFKA_LIBS") == "" { // the jars are fetched once for all tests: they lie beside the script's own default
+		env = append(env, "KAFKA_LIBS="+filepath.Join(os.TempDir(), "kafka-local", "libs"))
+	}
+	return env
 }
 
 // Restart starts the nodes that were killed, and waits until they answer.

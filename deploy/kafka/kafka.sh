@@ -7,6 +7,7 @@
 #   deploy/kafka/kafka.sh stop  [DIR]    stops them; the records stay in DIR
 #   deploy/kafka/kafka.sh wipe  [DIR]    stops them and removes their records
 #   deploy/kafka/kafka.sh kill NODE [DIR]  kill -9 of one node; start starts it again
+#   deploy/kafka/kafka.sh tool CLASS [ARG]...  runs one of Kafka's own tools, such as kafka.tools.DumpLogSegments
 #
 # Needs Java 17 and Maven. DIR is kafka-local in the system's temporary directory unless given. KAFKA_PORT is 19092
 # unless set; each node takes three ports from there on, ten apart from the next node's. KAFKA_LIBS is where the jars
@@ -36,6 +37,10 @@ shift || true
 if [ "$command" = kill ]; then
   victim=${1:-}
   shift || die "kill: want the number of a node"
+fi
+if [ "$command" = tool ]; then
+  tool=("$@")
+  set --
 fi
 while [ $# -gt 0 ]; do
   case $1 in
@@ -216,5 +221,9 @@ case $command in
   stop) stop ;;
   wipe) wipe ;;
   kill) kill_node ;;
-  *) die "got '$command', want start, stop, wipe or kill" ;;
+  tool)
+    fetch
+    java_kafka "${tool[@]}"
+    ;;
+  *) die "got '$command', want start, stop, wipe, kill or tool" ;;
 esac
