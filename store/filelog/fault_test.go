@@ -277,10 +277,7 @@ func TestASegmentThatGoesOnBehindItsSuccessorsBase(t *testing.T) {
 		t.Fatal(err)
 	}
 	segments := files(t, dir)
-	codec := kafkaio.NewBatchCodec()
-	defer codec.Close()
-	foreign := codec.Append(nil, []kafkaio.Message{{Value: []byte("foreign")}, {Value: []byte("foreign")}})
-	kafkaio.SetBase(foreign, 12)
+	foreign := batchOf(12, "foreign", "foreign")
 	edit(t, segments[0], func(b []byte) []byte { return append(b, foreign...) })
 	l, _ = openLog(t, dir, 1000)
 	if got := contents(t, l, 0); got != "0-35" {
@@ -289,8 +286,7 @@ func TestASegmentThatGoesOnBehindItsSuccessorsBase(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	foreign = codec.Append(nil, []kafkaio.Message{{Value: []byte("value 011")}, {Value: []byte("foreign")}})
-	kafkaio.SetBase(foreign, 11)
+	foreign = batchOf(11, "value 011", "foreign")
 	edit(t, segments[0], func(b []byte) []byte { return append(b[:11*batchBytes], foreign...) })
 	l, _ = openLog(t, dir, 1000)
 	if got := contents(t, l, 0); got != "0-10 !11-11 12-35" {
@@ -315,13 +311,9 @@ func TestOtherSegmentBytes(t *testing.T) {
 
 // TestWhatAClientSendsIsNoBatch: a client sends what looks like batches, in the hope that the one around it is damaged. It does not know offsets.
 func TestWhatAClientSendsIsNoBatch(t *testing.T) {
-	codec := kafkaio.NewBatchCodec()
-	defer codec.Close()
 	var forged []byte
 	for i := range 10 { // so few that the batch around them is not packed, which would hide them
-		one := codec.Append(nil, []kafkaio.Message{{Value: []byte("forged")}})
-		kafkaio.SetBase(one, int64(3+i%5))
-		forged = append(forged, one...)
+		forged = append(forged, batchOf(int64(3+i%5), "forged")...)
 	}
 	for _, at := range []int{3, 8, 9, 10, 11, 16, 60, 70, 300} { // of the header, and of what the client has sent
 		dir := t.TempDir()

@@ -13,7 +13,7 @@ import (
 // panic. Each record that is read is the one that was appended at its offset, no offset before the recovery point is used again, and what is
 // appended then is read. Opened once more it is the same log.
 func FuzzDamage(f *testing.F) {
-	batch := kafkaio.AppendBatch(nil, 30, []kafkaio.Message{{Value: []byte("value 030")}})
+	batch := batchOf(30, "value 030")
 	f.Add(uint8(0), uint16(0), uint16(1000), []byte{}, []byte{})
 	f.Add(uint8(1), uint16(8), uint16(1000), []byte{0xff, 0xff}, []byte{})       // a length
 	f.Add(uint8(2), uint16(7), uint16(1000), []byte{1}, []byte{})                // an offset
@@ -73,7 +73,7 @@ func TestDamageTakesLittleMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	head := kafkaio.AppendBatch(nil, 10, []kafkaio.Message{{Value: []byte("value 010")}})
+	head := batchOf(10, "value 010")
 	copy(head[8:], []byte{0x03, 0xc0, 0, 0})
 	if _, err := f.WriteAt(head, 10*batchBytes); err != nil {
 		t.Fatal(err)

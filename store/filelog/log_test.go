@@ -297,3 +297,16 @@ func TestCallsAfterClose(t *testing.T) {
 		}
 	}
 }
+
+// batchOf returns a record batch of some values, whose first has an offset.
+func batchOf(base int64, values ...string) []byte {
+	var msgs []kafkaio.Message
+	for _, v := range values {
+		msgs = append(msgs, kafkaio.Message{Value: []byte(v)})
+	}
+	codec := kafkaio.NewBatchCodec()
+	defer codec.Close()
+	batch := codec.Append(nil, msgs)
+	kafkaio.SetBase(batch, base)
+	return batch
+}

@@ -51,7 +51,8 @@ func (p *partition) recover(durable point) error {
 	if first == len(p.segments) {
 		return p.beginAt(durable)
 	}
-	s, from, expected := p.segments[first], int64(0), int64(0)
+	s := p.segments[first]
+	var from, expected int64
 	switch {
 	case s.base >= durable.end:
 		expected = s.base
