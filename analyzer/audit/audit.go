@@ -131,12 +131,12 @@ func (a *audit) passMigration(ctx context.Context) error {
 	last, brought, err := cursor.Leading(ctx, func(r *kafkaio.Record) bool {
 		logTime, is := schemas.Migrated(r.Value)
 		if is {
-			a.horizon = max(a.horizon, logTime, r.Time)
+			a.horizon = max(a.horizon, logTime)
 		}
 		return is
 	})
 	if brought {
-		a.brought, a.first, a.horizon = true, last.Offset+1, a.horizon+int64(skew)
+		a.brought, a.first = true, last.Offset+1
 	}
 	return err
 }

@@ -144,7 +144,7 @@ func TestAMigrationWaitsForBrokers(t *testing.T) {
 		next := old.successor(kafka)
 		next.rest()
 		sameRows(t, "migrated", next.stored(countRows...), want)
-		next.wantAudited()
+		next.wantAudited(time.Now())
 	})
 }
 

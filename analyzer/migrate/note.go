@@ -32,12 +32,12 @@ type source struct {
 	Next    int64  `json:"next"`
 	Digest  uint64 `json:"digest"` // of all rows of its store
 	LogTime int64  `json:"log_time"`
+	Epoch   uint64 `json:"epoch"` // of the last place
 	Rows    int64  `json:"rows"`
 	Records int    `json:"records"`
 	Base    int64  `json:"base"` // of the target; 0 until it is known
 
-	epoch uint64       // of the last place of the source
-	tail  kafkaio.Tail // the record of the target before Base
+	tail kafkaio.Tail // the record of the target before Base
 }
 
 func (s *source) partition() Partition {

@@ -53,12 +53,12 @@ func (m *migration) announced(ctx context.Context, p int, epoch uint64) (int64, 
 		return -1, nil // it has not claimed the partition
 	}
 	place, err := decisions.Find(ctx, m.cursor(m.Topics.Decisions, p), int32(p), time.Now) // a partition number
-	if err != nil || place.Beat.Epoch != epoch || place.Beat.State == 0 {
+	if err != nil {
 		return -1, err
 	}
 	begin, err := m.snapshots(p).BeginAt(ctx, place.Beat.State-1)
 	if err != nil || begin.GetEpoch() != epoch {
-		return -1, err // the snapshot of an owner of an interrupted call
+		return -1, err // there is none, or only that of an owner of an interrupted call
 	}
 	return place.Beat.State - 1, nil
 }

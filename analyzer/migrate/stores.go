@@ -68,7 +68,6 @@ func (m *migration) checkSources() error {
 			return fmt.Errorf("%w: partition %d: got offset %d and digest %016x, want %d and %016x as in %s: make all topics of the target anew, "+
 				"and delete that directory", ErrCountedOn, p, s.Next, s.Digest, was.Next, was.Digest, m.Dir)
 		}
-		m.note.Sources[p] = s
 	}
 	return nil
 }
@@ -83,7 +82,7 @@ func (m *migration) source(p int) (source, error) {
 	if want := m.Owner.Rules.ID(); at.Next < 0 || at.RulesID != want {
 		err = fmt.Errorf("partition %d of the source: got a store up to offset %d, counted by rules %016x, want 0 or more and rules %016x", p, at.Next, at.RulesID, want)
 	}
-	return source{Next: at.Next, Digest: at.Digest, LogTime: at.LogTime, Rows: at.Rows, epoch: at.Epoch}, errors.Join(err, s.Close())
+	return source{Next: at.Next, Digest: at.Digest, LogTime: at.LogTime, Rows: at.Rows, Epoch: at.Epoch}, errors.Join(err, s.Close())
 }
 
 // load calls row for each row of a store of the source. row must not keep key and value.
@@ -141,7 +140,7 @@ func (m *migration) fill(ctx context.Context, p int, s *store.Store) error {
 	from := &m.note.Sources[p]
 	at := store.Checkpoint{
 		Next: store.Incomplete, RulesID: m.Owner.Rules.ID(), RulesFrom: from.Base, LogTime: from.LogTime,
-		TailOffset: from.tail.Offset, TailCRC: from.tail.CRC, Epoch: from.epoch, // no place of the target was applied yet
+		TailOffset: from.tail.Offset, TailCRC: from.tail.CRC, Epoch: from.Epoch, // no place of the target was applied yet
 	}
 	var changes []store.Change
 	room := s.MaxBytes()

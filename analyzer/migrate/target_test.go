@@ -7,13 +7,17 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer/control"
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/event"
 	"github.com/509da70d/floodgate/schemas/pb"
@@ -87,7 +91,7 @@ func TestTheStoresOfAMigrationAreThoseOfAnAnalyzer(t *testing.T) {
 		next.dir = dir
 		next.rest()
 		sameRows(t, "stores", next.stored(countRows...), old.stored(countRows...))
-		next.wantAudited()
+		next.wantAudited(time.Now())
 	})
 }
 
@@ -303,6 +307,56 @@ func TestASnapshotIsComparedWithTheSource(t *testing.T) {
 				t.Fatal(err)
 			}
 			old.log = log
+		}
+	})
+}
+
+// TestPeoplesDecisionsAreCopied: the control topic of the target has what the source remembers, in its order, and what undid it. So it can
+// be listed there, and undone by its id. The rows name the copies.
+func TestPeoplesDecisionsAreCopied(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		old, kafka, dir := counted(t), newKafka("new"), t.TempDir()
+		if _, err := old.migrateTo(kafka, "new", dir); err != nil {
+			t.Fatal(err)
+		}
+		var want, got []schemas.Control
+		at := make(map[schemas.ControlID]int64)
+		read := func(k *kafkaiotest.Kafka, topic string, list *[]schemas.Control) {
+			control.Decode(&kafkaio.Batch{Records: k.Records(topic, 0)}, func(r *control.Record) {
+				if r.Control.OfPeople() {
+					*list, at[r.Control.ID] = append(*list, r.Control), r.Offset
+				}
+			})
+		}
+		read(old.log, old.topics.Control, &want)
+		undo := want[len(want)-1] // of the first
+		want = slices.Insert(want[:len(want)-1], 1, undo)
+		read(kafka, topicsOf("new").Control, &got)
+		if !reflect.DeepEqual(got, want) || undo.Action != schemas.ControlUndo {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+		next, records := old.successor(kafka), 0
+		next.rest()
+		for p := range partitions {
+			m := &migration{Config: next.migration(kafka, "new", ""), partitions: partitions}
+			err := m.load(t.Context(), p, func(key, value []byte) error {
+				if fold.KindOf(key) != fold.ControlRow {
+					return nil
+				}
+				r, err := override.ReadRecord(key, value)
+				if r.Offset != at[r.ID] || r.From != 1 {
+					t.Errorf("got %s of offset %d, applied before %d, want %d and 1", r.ID, r.Offset, r.From, at[r.ID])
+				}
+				records++
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		if records == 0 {
+			t.Error("got no rows of control records: nothing is tried")
 		}
 	})
 }
