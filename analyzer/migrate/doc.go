@@ -36,4 +36,6 @@
 //
 // Events that the source has not written are written to the topic of the target. Ids of events contain an offset of requests, and the
 // target counts offsets anew. They also contain times to the nanosecond, so that no event of the target has the id of one of the source.
+// What people decided before is not told again, except for an undo: partition 0 has the event of each undo, and does not know the records of
+// other partitions. That event has the id that it had.
 package migrate

@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer"
 	"github.com/509da70d/floodgate/analyzer/control"
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
@@ -235,16 +237,24 @@ func TestTheTargetHasHigherEpochs(t *testing.T) {
 	})
 }
 
-// TestAMigrationHasNothingToWarnOf: neither the owners of the source nor those of the target find anything that a person should look at.
-func TestAMigrationHasNothingToWarnOf(t *testing.T) {
+// TestAMigrationHasNothingToSay: neither the owners of the source nor those of the target find anything that a person should look at, and
+// nobody is told once more what people decided, unless it was undone.
+func TestAMigrationHasNothingToSay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		old := counted(t)
-		c := old.migration(newKafka("new"), "new", t.TempDir())
+		old, kafka := counted(t), newKafka("new")
+		c := old.migration(kafka, "new", t.TempDir())
 		c.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		if _, err := Run(t.Context(), c); err != nil || log.Len() > 0 {
 			t.Errorf("got %v, and a log of\n%s\nwant none", err, log.String())
+		}
+		for p := range partitions {
+			for _, r := range kafka.Records(topicsOf("new").Events, p) {
+				if e, err := event.Decode(r.Value); err != nil || e.Action != schemas.ControlUndo.String() {
+					t.Errorf("got the event %s, want none: the source has written all", r.Value)
+				}
+			}
 		}
 	})
 }
@@ -320,6 +330,13 @@ func TestPeoplesDecisionsAreCopied(t *testing.T) {
 		if _, err := old.migrateTo(kafka, "new", dir); err != nil {
 			t.Fatal(err)
 		}
+		for p := range partitions {
+			first := kafka.Records(topicsOf("new").Requests, p)[0]
+			logTime, migrated := schemas.Migrated(first.Value)
+			if _, at, err := analyzer.Inspect(filepath.Join(old.dir, strconv.Itoa(p)), old.conf.Rules, old.conf.Fold); err != nil || !migrated || logTime != at.LogTime {
+				t.Errorf("requests/%d begins with log time %d, %v, %v, want %d", p, logTime, migrated, err, at.LogTime)
+			}
+		}
 		var want, got []schemas.Control
 		at := make(map[schemas.ControlID]int64)
 		read := func(k *kafkaiotest.Kafka, topic string, list *[]schemas.Control) {
@@ -359,4 +376,43 @@ func TestPeoplesDecisionsAreCopied(t *testing.T) {
 			t.Error("got no rows of control records: nothing is tried")
 		}
 	})
+}
+
+// TestRequestsMayComeMeanwhile: servers and sources of lines write to the target before the migration is over. All of it is counted.
+func TestRequestsMayComeMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, topic := range []string{topicsOf("new").Decisions, topicsOf("new").State} {
+		synctest.Test(t, func(t *testing.T) {
+			old, kafka := counted(t), newKafka("new")
+			came := false
+			kafka.SetFault(func(c kafkaiotest.Call) kafkaiotest.Fault {
+				if c.Op == kafkaiotest.OpProduce && c.Topic == topic && !came {
+					came = true
+					for p := range partitions {
+						f := foldtest.KeysFrame(foldtest.Producer(50), 1, time.Now(), "new0", "new1", "new2", "new3")
+						f.Partitions = partitions
+						kafka.Append(topicsOf("new").Requests, p, kafkaio.Message{Time: time.Now().UnixNano(), Value: foldtest.Encode(t, f)})
+					}
+				}
+				return kafkaiotest.Fault{}
+			})
+			if _, err := old.migrateTo(kafka, "new", t.TempDir()); err != nil {
+				t.Fatal(err)
+			}
+			kafka.SetFault(nil)
+			next := old.successor(kafka)
+			next.rest()
+			got, fresh := next.stored(fold.CountRow), 0
+			for key := range got {
+				if strings.Contains(key, "key:new") {
+					delete(got, key)
+					fresh++
+				}
+			}
+			sameRows(t, "migrated", got, old.stored(fold.CountRow))
+			if fresh != 3*4 { // three rules count requests of keys
+				t.Errorf("%s: got %d rows of callers that came meanwhile, want 12", topic, fresh)
+			}
+		})
+	}
 }

@@ -207,11 +207,16 @@ func (c *Cursor) Leading(ctx context.Context, is func(r *Record) bool) (last Rec
 	for more := true; err == nil && more && c.next < end; {
 		var b Batch
 		b, err = c.Next(ctx)
-		more = len(b.Skipped) == 0
-		for i := 0; i < len(b.Records) && more; i++ {
-			if more = is(&b.Records[i]); more {
-				last, ok = b.Records[i], true
+		if len(b.Skipped) > 0 {
+			more = false
+			b.cut(b.Skipped[0].From)
+		}
+		for i := range b.Records {
+			if !is(&b.Records[i]) {
+				more = false
+				break
 			}
+			last, ok = b.Records[i], true
 		}
 	}
 	return last, ok, err

@@ -368,6 +368,9 @@ func TestLeadingRecords(t *testing.T) {
 		{"retention has deleted all", func(k *kafkaiotest.Kafka) { k.Trim("t", 0, 8) }, "01234567", ""},
 		{"a new topic", func(k *kafkaiotest.Kafka) { k.Recreate("t") }, "01234567", ""},
 		{"the first is corrupt", func(k *kafkaiotest.Kafka) { k.Corrupt("t", 0, kafkaiotest.Corruption{From: 0, To: 1}) }, "01234567", ""},
+		{"a later one is missing", func(k *kafkaiotest.Kafka) {
+			k.Edit("t", 0, func(r []kafkaio.Record) []kafkaio.Record { return slices.Delete(r, 2, 3) })
+		}, "01234567", "1"},
 		{"a later one is corrupt", func(k *kafkaiotest.Kafka) { k.Corrupt("t", 0, kafkaiotest.Corruption{From: 3, To: 4}) }, "01234567", "2"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
