@@ -31,6 +31,8 @@ type Target interface {
 	Partitions(ctx context.Context, topic string) (int, error)
 }
 
+var _ Target = (*kafkaio.Client)(nil)
+
 // Config configures a migration.
 type Config struct {
 	Source kafkaio.Log // the log of the source, which nobody else reads or writes meanwhile

@@ -78,28 +78,47 @@ func (m *migration) compare(ctx context.Context, p int, from int64) error {
 		m.Logger.Info("requests came already: the snapshot is not compared with the source", "partition", p)
 		return nil
 	}
-	got := m.newFold(p)
-	for _, sender := range s.Senders {
-		if sender.ID != schemas.ProducerID(m.note.id) { // a late copy of the mark
-			got.RestoreSender(&sender)
-		}
-	}
-	got.Resume(s.Begin.GetLogTime())
-	if err := reader.EachRow(ctx, s, func(row *pb.StateRow) error { return got.Put(row.GetKey(), row.GetValue()) }); err != nil {
+	got, err := m.sumOfSnapshot(ctx, p, reader, s)
+	if err != nil {
 		return fmt.Errorf("read the snapshot: %w", err)
 	}
-	got.EndPuts()
-	want := m.newFold(p)
-	if err := m.rows(ctx, p, want.Restore); err != nil {
+	want, err := m.sumOfSource(ctx, p)
+	if err != nil {
 		return err
 	}
-	want.Resume(source.LogTime)
-	a, b := got.Digest(source.LogTime), want.Digest(source.LogTime)
-	senders, wantSenders := got.Stats().Senders, want.Stats().Senders
-	if a != b || senders != wantSenders || got.LogTime() != want.LogTime() {
-		return fmt.Errorf("%w: got digest %016x and %d senders, want %016x and %d", ErrDiffers, a, senders, b, wantSenders)
+	if got != want {
+		return fmt.Errorf("%w: got %+v in the snapshot, want %+v", ErrDiffers, got, want)
 	}
 	return nil
+}
+
+// sum says in short what a fold holds.
+type sum struct {
+	Digest  uint64
+	Senders int
+	LogTime int64
+}
+
+func sumOf(f *fold.Fold) sum { return sum{f.Digest(f.LogTime()), f.Stats().Senders, f.LogTime()} }
+
+func (m *migration) sumOfSnapshot(ctx context.Context, p int, reader *snapshot.Reader, s *snapshot.Snapshot) (sum, error) {
+	f := m.newFold(p)
+	for _, sender := range s.Senders {
+		if sender.ID != schemas.ProducerID(m.note.id) { // a late copy of the mark
+			f.RestoreSender(&sender)
+		}
+	}
+	f.Resume(s.Begin.GetLogTime())
+	err := reader.EachRow(ctx, s, func(row *pb.StateRow) error { return f.Put(row.GetKey(), row.GetValue()) })
+	f.EndPuts()
+	return sumOf(f), err
+}
+
+func (m *migration) sumOfSource(ctx context.Context, p int) (sum, error) {
+	f := m.newFold(p)
+	err := m.rows(ctx, p, f.Restore)
+	f.Resume(m.note.Sources[p].LogTime)
+	return sumOf(f), err
 }
 
 // newFold returns an empty fold for all rows of a partition.

@@ -58,6 +58,7 @@ func newKafka(prefix string) *kafkaiotest.Kafka {
 type site struct {
 	t      *testing.T
 	log    *kafkaiotest.Kafka
+	on     kafkaio.Log // in place of log, for its owners
 	topics schemas.TopicNames
 	dir    string
 	conf   analyzer.OwnerConfig
@@ -85,7 +86,11 @@ func (s *site) start() {
 	for p := range partitions {
 		c := s.conf
 		c.Fold.Partition, c.Dir = p, filepath.Join(s.dir, strconv.Itoa(p))
-		o := analyzer.NewOwner(s.log, c)
+		log := s.on
+		if log == nil {
+			log = s.log
+		}
+		o := analyzer.NewOwner(log, c)
 		s.owners = append(s.owners, o)
 		go func() { s.done <- o.Run(ctx) }()
 	}
