@@ -239,11 +239,14 @@ func (c *controls) apply(s *control.Step) {
 	l.describe(byMessage)
 	for i := range s.Records {
 		r := &s.Records[i]
+		known := l.fold.View().Records().Knows(&r.Control)
 		if err := l.fold.Control(&r.Control, s.Before, r.Offset); err != nil {
 			l.logger.Warn("control record refused", "id", r.Control.ID.String(), "action", r.Control.Action.String(), "offset", r.Offset, "error", err)
 			continue
 		}
-		l.describeControl(&r.Control, s.Before)
+		if !known { // else its event was described then, perhaps in another installation
+			l.describeControl(&r.Control, s.Before)
+		}
 		l.describe(s.Before)
 		c.counters.actions[r.Control.Action].Add(1)
 	}

@@ -108,7 +108,7 @@ func (r *recovery) fits(ctx context.Context, c *counts) (*reading, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case !order.found: // counts stay good when the control topic is another one
+	case !order.found && c.mark.Placed > 0: // counts stay good when the control topic is another one
 		r.controls.forget(order, c.from)
 	case order.PassedOver(c.reach, c.placed):
 		return nil, fmt.Errorf("%w: %w", errNoCounts, errReplaced)
@@ -191,6 +191,10 @@ func (r *recovery) lastSnapshot(ctx context.Context) (*snapshot.Snapshot, error)
 		return nil, err
 	}
 	start, _, err := r.requests().Range(ctx)
+	if err != nil {
+		return nil, err
+	}
+	whole, err := r.whole(ctx, start)
 	switch {
 	case err != nil:
 		return nil, err
@@ -198,7 +202,7 @@ func (r *recovery) lastSnapshot(ctx context.Context) (*snapshot.Snapshot, error)
 		return announced, nil
 	case announced == nil && r.beat.State > 0:
 		r.ledger.logger.Warn("the snapshot that was announced cannot be used", "error", why)
-	case announced == nil && r.ledger.config.Events != "" && start == 0:
+	case announced == nil && r.ledger.config.Events != "" && whole:
 		return nil, nil // a snapshot that was not announced may lack events, and the log has all of them
 	}
 	from, err := r.snapshots.Newest(ctx)
@@ -209,6 +213,18 @@ func (r *recovery) lastSnapshot(ctx context.Context) (*snapshot.Snapshot, error)
 		return newest, err
 	}
 	return announced, nil
+}
+
+// whole reports whether the log, which begins at start, has everything that was ever counted of the partition.
+func (r *recovery) whole(ctx context.Context, start int64) (bool, error) {
+	if start > 0 {
+		return false, nil
+	}
+	_, migrated, err := r.requests().Leading(ctx, func(first *kafkaio.Record) bool {
+		_, is := schemas.Migrated(first.Value)
+		return is
+	})
+	return !migrated, err
 }
 
 // startFromStore prepares to continue counting from the store.
@@ -261,9 +277,16 @@ func (r *recovery) startFromLog(ctx context.Context, why error) error {
 	if err != nil {
 		return err
 	}
+	whole, err := r.whole(ctx, start)
+	if err != nil {
+		return err
+	}
 	order, err := r.controls.read(ctx, control.Mark{}, 0)
 	if err != nil {
 		return err
+	}
+	if start == 0 && !whole {
+		l.logger.Error("the counts that were brought from another log are lost: neither store nor snapshot has them")
 	}
 	l.next.Store(start)
 	if steps := order.Steps(); len(steps) > 0 {

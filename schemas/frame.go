@@ -37,6 +37,16 @@ type Frame struct {
 	Entries     []Entry
 }
 
+// Migrated reports whether the value of the first record of a partition says that all counts so far were brought from another log: it is a
+// frame without entries. Flushed is their log time. No recorder and no source of lines sends such a frame.
+func Migrated(value []byte) (logTime int64, is bool) {
+	var f Frame
+	if f.Decode(value) != nil || f.Source || len(f.Entries) > 0 {
+		return 0, false
+	}
+	return f.Flushed, true
+}
+
 // FrameVersion is the version of frames that this package writes, and the highest that it reads.
 const FrameVersion = 1
 

@@ -287,3 +287,26 @@ func TestReason(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyAFrameWithoutEntriesSaysThatCountsWereBrought(t *testing.T) {
+	empty := newFrame()
+	empty.Entries = nil
+	ofSource := empty
+	ofSource.Source, ofSource.Seq = true, 0
+	for _, tc := range []struct {
+		name  string
+		value []byte
+		want  bool
+	}{
+		{"a frame without entries", encode(t, empty), true},
+		{"a frame with entries", encode(t, newFrame()), false},
+		{"a source frame without entries", encode(t, ofSource), false},
+		{"no frame", []byte("fg"), false},
+		{"nothing", nil, false},
+	} {
+		at, got := Migrated(tc.value)
+		if got != tc.want || got && at != empty.Flushed {
+			t.Errorf("%s: got %d, %v, want %v", tc.name, at, got, tc.want)
+		}
+	}
+}

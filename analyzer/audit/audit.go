@@ -11,6 +11,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/control"
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
@@ -72,7 +73,8 @@ type audit struct {
 	fold   *fold.Fold
 	rows   map[string]string // the rows of a store that only the recount has written: values by key
 
-	first   int64 // the first record that the log retains
+	first   int64 // the first record that the log retains, or the one behind what says that counts were brought from another log
+	brought bool  // they were
 	records int   // folded
 	horizon int64 // the newest time that a message before the first retained one may bear
 	changed int64 // the newest log time that was counted by earlier rules that are not known
@@ -100,6 +102,9 @@ func (a *audit) run(ctx context.Context, s *store.Store) (Report, error) {
 		return report, fmt.Errorf("%w: got offset %d as its end, want %d", kafkaio.ErrTruncated, end, a.at.Next)
 	}
 	a.first, a.horizon, a.changed = start, math.MinInt64, math.MinInt64
+	if err := a.passMigration(ctx); err != nil {
+		return report, err
+	}
 	a.config.Fold.MaxRows = math.MaxInt // the truth has no bound
 	if err := a.limitTo(s); err != nil {
 		return report, err
@@ -111,10 +116,29 @@ func (a *audit) run(ctx context.Context, s *store.Store) (Report, error) {
 	if err := a.recount(ctx); err != nil {
 		return report, fmt.Errorf("recount the log: %w", err)
 	}
-	report.From, report.LogTime = min(start, a.at.Next), a.at.LogTime
+	report.From, report.LogTime = min(a.first, a.at.Next), a.at.LogTime
 	report.Log = a.fold.Stats()
 	report.LostControls = a.lostControls
 	return report, a.compare(s, &report)
+}
+
+// passMigration passes over the record that says that counts were brought from another log. What began before it cannot be recounted.
+func (a *audit) passMigration(ctx context.Context) error {
+	c := a.config
+	cursor := kafkaio.NewCursor(a.log, kafkaio.CursorConfig{
+		Topic: c.Requests, Partition: c.Fold.Partition, MaxWait: -1, MaxBytes: 1 << 20, Retry: kafkaio.Always, Logger: c.Logger,
+	})
+	last, brought, err := cursor.Leading(ctx, func(r *kafkaio.Record) bool {
+		logTime, is := schemas.Migrated(r.Value)
+		if is {
+			a.horizon = max(a.horizon, logTime)
+		}
+		return is
+	})
+	if brought {
+		a.brought, a.first = true, last.Offset+1
+	}
+	return err
 }
 
 // limitTo limits the recount to callers that have rows in the store, if the store ever had no room for all of them: the
@@ -200,7 +224,7 @@ const neighbours = 64
 const collectAt = 10_000
 
 func (a *audit) foldRecord(r fold.Record) {
-	if a.first > 0 && a.records < neighbours {
+	if a.first > 0 && !a.brought && a.records < neighbours {
 		a.horizon = max(a.horizon, r.Time+int64(skew))
 	}
 	a.records++

@@ -414,3 +414,32 @@ func TestWhyRowsDiffer(t *testing.T) {
 		t.Errorf("states: got %q", got)
 	}
 }
+
+// TestCountsThatWereBroughtAreAuditedFromThereOn: the log begins with a frame without entries. What began up to its log time cannot be
+// recounted; all else is, also right behind it.
+func TestCountsThatWereBroughtAreAuditedFromThereOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newAuditWorld(t)
+		f := foldtest.KeysFrame(schemas.ProducerID{9}, 1, time.Now())
+		for range 2 { // an answer was lost
+			w.log.Append("requests", 0, kafkaio.Message{Time: time.Now().UnixNano(), Value: foldtest.Encode(t, f)})
+		}
+		w.start()
+		time.Sleep(time.Minute)
+		for range 2 {
+			w.prod.send(time.Now(), "a")
+			time.Sleep(time.Second)
+		}
+		w.end()
+		w.log.Edit("requests", 0, func(r []kafkaio.Record) []kafkaio.Record { return slices.Delete(r, 2, 3) })
+		r := w.mustAudit()
+		whys := make(map[string]string)
+		for _, d := range append(r.Differences, r.Unaudited...) {
+			whys[d.Rule] = d.Why
+		}
+		want := map[string]string{"r": WhyCount, "day": WhyRetention, "slide": WhyRetention, "log": WhyRetention}
+		if !maps.Equal(whys, want) || r.From != 2 || r.Approximate() {
+			t.Errorf("got %v from offset %d, want %v from 2", whys, r.From, want)
+		}
+	})
+}

@@ -150,6 +150,15 @@ func (s *Records) apply(c *schemas.Control, from, offset, now int64) (Effect, er
 	return e, nil
 }
 
+// Knows reports whether the record was applied before and is remembered, so that Apply changes nothing.
+func (s *Records) Knows(c *schemas.Control) bool {
+	if c.Action != schemas.ControlUndo {
+		return s.byID[c.ID] != nil
+	}
+	r := s.byID[c.Target]
+	return r != nil && r.UndoneBy != nil && r.UndoneBy.ID == c.ID
+}
+
 // undo ends the effect of a record, if it has one.
 func (s *Records) undo(c *schemas.Control) Effect {
 	r := s.byID[c.Target]

@@ -135,5 +135,8 @@ func (s *Records) RowsOf(c schemas.Caller) []Row {
 	return list
 }
 
+// Encode returns the key and the value of the record's row; ReadRecord undoes it.
+func (r *Record) Encode() (key, value []byte) { return r.key(), r.value(r.UndoneBy) }
+
 // Encode returns the row's key and value.
 func (r Row) Encode() (key, value []byte) { return r.record.key(), r.record.value(r.undo) }

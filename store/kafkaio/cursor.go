@@ -199,6 +199,29 @@ func (c *Cursor) Range(ctx context.Context) (start, end int64, err error) {
 	}
 }
 
+// Leading returns the last of the records that the partition begins with and that is accepts, up to the first record that it does not
+// accept or that cannot be read. ok is false if there is none. It tries again as Next does, and leaves the Cursor behind what it has read.
+func (c *Cursor) Leading(ctx context.Context, is func(r *Record) bool) (last Record, ok bool, err error) {
+	start, end, err := c.Range(ctx)
+	c.MoveTo(start)
+	for more := true; err == nil && more && c.next < end; {
+		var b Batch
+		b, err = c.Next(ctx)
+		if len(b.Skipped) > 0 {
+			more = false
+			b.cut(b.Skipped[0].From)
+		}
+		for i := range b.Records {
+			if !is(&b.Records[i]) {
+				more = false
+				break
+			}
+			last, ok = b.Records[i], true
+		}
+	}
+	return last, ok, err
+}
+
 // Scan reads the records before offset end, calls f for each batch that is not empty, and leaves the Cursor at end. The
 // partition must have reached end before: if it ends earlier now, the error is ErrTruncated. Other errors are those of Next
 // and of f. An error of f ends the scan; the Cursor is then behind that batch.

@@ -351,3 +351,45 @@ func TestAnyPathReadsTheSame(t *testing.T) {
 }
 
 func last(k *kafkaiotest.Kafka) int64 { _, end := k.Ends("t", 0); return end }
+
+// TestLeadingRecords: they are those that the partition still begins with, up to one that is not wanted or cannot be read.
+func TestLeadingRecords(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		harm   func(k *kafkaiotest.Kafka)
+		accept string
+		want   string
+	}{
+		{"some", func(*kafkaiotest.Kafka) {}, "012", "2"},
+		{"the first of a batch is another", func(*kafkaiotest.Kafka) {}, "0124567", "2"},
+		{"all, in several batches", func(*kafkaiotest.Kafka) {}, "01234567", "7"},
+		{"the first is another", func(*kafkaiotest.Kafka) {}, "1234567", ""},
+		{"retention has deleted some", func(k *kafkaiotest.Kafka) { k.Trim("t", 0, 5) }, "56", "6"},
+		{"retention has deleted all", func(k *kafkaiotest.Kafka) { k.Trim("t", 0, 8) }, "01234567", ""},
+		{"a new topic", func(k *kafkaiotest.Kafka) { k.Recreate("t") }, "01234567", ""},
+		{"the first is corrupt", func(k *kafkaiotest.Kafka) { k.Corrupt("t", 0, kafkaiotest.Corruption{From: 0, To: 1}) }, "01234567", ""},
+		{"a later one is missing", func(k *kafkaiotest.Kafka) {
+			k.Edit("t", 0, func(r []kafkaio.Record) []kafkaio.Record { return slices.Delete(r, 2, 3) })
+		}, "01234567", "1"},
+		{"a later one is corrupt", func(k *kafkaiotest.Kafka) { k.Corrupt("t", 0, kafkaiotest.Corruption{From: 3, To: 4}) }, "01234567", "2"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := numbered(8)
+				k.SetMaxRecords(3)
+				tc.harm(k)
+				c := kafkaio.NewCursor(k, kafkaio.CursorConfig{Topic: "t", Offset: 6})
+				last, ok, err := c.Leading(t.Context(), func(r *kafkaio.Record) bool { return strings.Contains(tc.accept, string(r.Value)) })
+				if err != nil || string(last.Value) != tc.want || ok != (tc.want != "") {
+					t.Errorf("got %q, %v, %v, want %q", last.Value, ok, err, tc.want)
+				}
+			})
+		})
+	}
+	k := numbered(1)
+	k.SetFault(func(kafkaiotest.Call) kafkaiotest.Fault { return kafkaiotest.Unauthorized() })
+	_, ok, err := kafkaio.NewCursor(k, kafkaio.CursorConfig{Topic: "t"}).Leading(t.Context(), func(*kafkaio.Record) bool { return true })
+	if ok || !errors.Is(err, kafkaio.ErrUnauthorized) {
+		t.Errorf("got %v, %v, want %v", ok, err, kafkaio.ErrUnauthorized)
+	}
+}

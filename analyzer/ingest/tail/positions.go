@@ -22,10 +22,11 @@ import (
 // keepLogs is how many logs of one path are remembered, and how many renamed ones are watched at once.
 const keepLogs = 32
 
-// Errors of OpenPositions. Test with errors.Is.
+// Errors of OpenPositions and CopyPositions. Test with errors.Is.
 var (
-	ErrLocked    = errors.New("another process uses the positions")
-	ErrPositions = errors.New("positions file is damaged")
+	ErrLocked         = errors.New("another process uses the positions")
+	ErrPositions      = errors.New("positions file is damaged")
+	ErrOtherPositions = errors.New("there are other positions")
 )
 
 // Positions remembers how far each log was read, and what stands there. Its methods are safe for concurrent use.

@@ -1,0 +1,121 @@
+package migrate
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/kafkaio"
+)
+
+// NoteName is the file in Config.Dir that an interrupted migration goes on from.
+const NoteName = "migration.json"
+
+const noteVersion = 1
+
+// note is that file. It is written when the source has stopped to count, before anything is written to the target.
+type note struct {
+	Version int               `json:"version"`
+	ID      string            `json:"id"` // of the migration; its topics have it
+	Sources []source          `json:"sources"`
+	Done    bool              `json:"done"`
+	id      schemas.ControlID // ID
+}
+
+// source is the counts of one partition of the source.
+type source struct {
+	Next    int64  `json:"next"`
+	Digest  uint64 `json:"digest"` // of all rows of its store
+	LogTime int64  `json:"log_time"`
+	Epoch   uint64 `json:"epoch"` // of the last place
+	Rows    int64  `json:"rows"`
+	Records int    `json:"records"`
+	Base    int64  `json:"base"` // of the target; 0 until it is known
+
+	tail kafkaio.Tail // the record of the target before Base
+}
+
+func (s *source) partition() Partition {
+	return Partition{From: s.Next, Base: s.Base, Rows: s.Rows, Records: s.Records}
+}
+
+func newNote() note {
+	n := note{Version: noteVersion}
+	_, _ = rand.Read(n.id[:]) // never fails
+	n.ID = n.id.String()
+	return n
+}
+
+// readNote reads the note, and reports whether there is one.
+func (m *migration) readNote() (found bool, err error) {
+	path := filepath.Join(m.Dir, NoteName)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &m.note)
+	}
+	if err == nil && m.note.Version != noteVersion {
+		err = fmt.Errorf("got version %d, want %d", m.note.Version, noteVersion)
+	}
+	if err == nil && len(m.note.Sources) != m.partitions {
+		err = fmt.Errorf("got %d partitions, want %d", len(m.note.Sources), m.partitions)
+	}
+	if err == nil {
+		m.note.id, err = schemas.ParseControlID(m.note.ID)
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the note of a migration: %s: %w", path, err)
+	}
+	return true, nil
+}
+
+// writeNote replaces the note. After a crash there is the old one or the new one.
+func (m *migration) writeNote() error {
+	data, err := json.MarshalIndent(&m.note, "", "  ")
+	if err == nil {
+		err = os.MkdirAll(m.Dir, 0o700)
+	}
+	if err != nil {
+		return fmt.Errorf("write the note of a migration: %w", err)
+	}
+	path := filepath.Join(m.Dir, NoteName)
+	if err = writeSynced(path+".new", append(data, '\n')); err == nil {
+		err = renameSynced(path+".new", path)
+	}
+	if err != nil {
+		return fmt.Errorf("write the note of a migration: %w", err)
+	}
+	return nil
+}
+
+// writeSynced writes a file, and returns when it is on disk.
+func writeSynced(path string, data []byte) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+// renameSynced renames a file or directory within its directory, and returns when that is on disk.
+func renameSynced(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(to))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
