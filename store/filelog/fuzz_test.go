@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
 // FuzzDamage opens a log of which one segment is damaged: bits are flipped, the end is cut off, and something is behind it. It opens, without a
