@@ -21,7 +21,8 @@ start() {
   ! is_active || return 0
   local user group groups directory umask command environment=() line
   user=$(setting User) group=$(setting Group) directory=/var/lib/$(setting StateDirectory)
-  groups=$(getent group "$group" "$(setting SupplementaryGroups)" | cut -d: -f3 | paste -sd,)
+  # shellcheck disable=SC2046 # one word or none
+  groups=$(getent group "$group" $(setting SupplementaryGroups) | cut -d: -f3 | paste -sd,)
   install -d -m "$(setting StateDirectoryMode)" -o "$user" -g "$group" "$directory"
   read -ra environment <<<"$(setting Environment | xargs)"
   while read -r line; do environment+=("$line"); done < <(grep -v -e '^#' -e '^$' "$(setting EnvironmentFile)")
@@ -58,7 +59,7 @@ restart) stop; start ;;
 try-restart) ! is_active || { stop; start; } ;;
 reload) kill -HUP "$(pid)" ;;
 disable | enable)
-  SYSTEMD_OFFLINE=1 /usr/bin/systemctl.real "$@"
+  SYSTEMD_OFFLINE=1 /usr/bin/systemctl.real "$action" "$name.service"
   [[ " $* " != *" --now "* ]] || if [ "$action" = enable ]; then start; else stop; fi
   ;;
 *) SYSTEMD_OFFLINE=1 exec /usr/bin/systemctl.real "$@" ;;

@@ -4,7 +4,8 @@
 # data directory, removes and purges it. Where no systemd runs, systemctl.sh stands in for it.
 #
 #   bash deploy/release/try.sh DEB [RPM]
-set -euo pipefail
+set -Eeuo pipefail
+trap 'printf "FAIL: line %s: %s\n" "$LINENO" "$BASH_COMMAND"' ERR
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 unit=floodgate-serve.service settings=/etc/floodgate/serve.env data=/var/lib/floodgate-serve log=/var/log/nginx/access.log
 run=/run/stand-in
@@ -111,7 +112,7 @@ answers() {
   address=$(sed -n 's/^FLOODGATE_LISTEN=//p' "$settings")
   for tries in $(seq 100); do
     if [ "$command" = serve ]; then
-      curl -fs -o /dev/null "http://$address/auth_request" && return
+      floodgate probe "http://$address/auth_request" >/dev/null 2>&1 && return
     else
       timeout 1 bash -c ": <'/dev/tcp/${address/:/\/}'" 2>/dev/null && return
     fi
@@ -129,6 +130,16 @@ nginx_log() {
   chmod 640 "$log"
 }
 
+# names_the_log waits until the service, which ends or waits, says which log it has not got.
+names_the_log() {
+  local tries
+  for tries in $(seq 100); do
+    grep -qF "$log" "$run/floodgate-serve.log" && return
+    sleep 0.1
+  done
+  fail "got no word of $log from a service without it ($tries tries), want its name"
+}
+
 without_a_log() {
   say "on a host without a log: installed, and not started"
   local out
@@ -136,8 +147,13 @@ without_a_log() {
   grep -qF "no log $log. Say in $settings" <<<"$out" || fail "got an installation that does not say what to set: $out"
   refuse "without a log" enabled
   refuse "without a log" active
+  if grep -q 'floodgate serve$' "/usr/lib/systemd/system/$unit"; then
+    systemctl start "$unit"
+    names_the_log
+    systemctl stop "$unit"
+  fi
   apt-get purge -y -qq floodgate >/dev/null
-  nothing_left "purged without a start"
+  nothing_left "purged after an installation without a log"
 }
 
 with_a_log() {
@@ -158,18 +174,16 @@ with_a_log() {
 
 upgraded() {
   say "upgraded while it runs: restarted, with the admin's settings and all data"
-  local before first=$1
+  local before
   printf '# mine\nFLOODGATE_LOG_LEVEL=info\n' >>"$settings"
   before=$(cat "$run/floodgate-serve.pid")
-  cp -a "$data" "$run/data"
+  touch "$data/stays"
   install_deb /tmp/newer.deb >"$run/out" || fail "upgrade: $(cat "$run/out")"
   want "upgraded" active
   [ "$(cat "$run/floodgate-serve.pid")" != "$before" ] || fail "got the process of the older version, want it restarted"
   answers
   grep -qx '# mine' "$settings" || fail "got $settings without the admin's line"
-  (cd "$run/data" && find . -type f ! -name '*lock*') | while read -r first; do
-    [ -e "$data/$first" ] || fail "got no $data/$first after the upgrade, want it kept"
-  done
+  want "upgraded" test -e "$data/stays"
   say "stopped and disabled by the admin: an upgrade leaves it so"
   systemctl stop "$unit"
   systemctl disable "$unit" 2>/dev/null
@@ -214,7 +228,7 @@ inside() {
   traces >"$run/before"
   without_a_log
   with_a_log
-  upgraded ""
+  upgraded
   removed
   with_rpm
   say "the package installs, starts, upgrades, and goes away"
