@@ -24,7 +24,7 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
 
-// service is what the tests want to know of one in compose.yaml.
+// service is what the tests want to know of one in a compose file.
 type service struct {
 	Image       string
 	Build       struct{ Target string }
@@ -40,9 +40,9 @@ type service struct {
 	Grace       string `yaml:"stop_grace_period"`
 }
 
-func services(t *testing.T) map[string]service {
+func services(t *testing.T, compose string) map[string]service {
 	t.Helper()
-	text, err := os.ReadFile("compose.yaml")
+	text, err := os.ReadFile(compose)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,9 +54,16 @@ func services(t *testing.T) map[string]service {
 }
 
 func TestCompose(t *testing.T) {
+	for _, compose := range []string{"compose.yaml", "compose-serve.yaml"} {
+		t.Run(compose, func(t *testing.T) { checkServices(t, services(t, compose)) })
+	}
+}
+
+func checkServices(t *testing.T, all map[string]service) {
+	t.Helper()
 	pinned := regexp.MustCompile(`^[a-z/-]+:v?\d+\.\d+\.\d+$`)
 	stages := dockerfile(t)
-	for name, s := range services(t) {
+	for name, s := range all {
 		if s.Build.Target != "" {
 			if stages[s.Build.Target] == nil {
 				t.Errorf("%s: got target %q, want a stage of the Dockerfile", name, s.Build.Target)
@@ -167,7 +174,7 @@ func testCompose(t *testing.T, floodgate, example *image) {
 	t.Cleanup(func() { _ = broker.Close() })
 	metrics, web := testenv.FreeAddress(t), testenv.FreeAddress(t)
 	places := strings.NewReplacer("kafka:9092", broker.Addr(), "0.0.0.0:9090", metrics, "127.0.0.1:9090", metrics, "127.0.0.1:9096", testenv.FreeAddress(t), "0.0.0.0:8080", web, "0.0.0.0:9091", testenv.FreeAddress(t))
-	all := services(t)
+	all := services(t, "compose.yaml")
 	shareKey(t, floodgate, example, all["topics"], places)
 	stopAnalyzer := start(t, floodgate, all["analyzer"], places)
 	stopServer := start(t, example, all["server"], places)

@@ -226,7 +226,7 @@ func TestDashboardsAskForTheirVariables(t *testing.T) {
 
 // TestProvisioning: Grafana and Prometheus find the files and each other where compose.yaml puts them.
 func TestProvisioning(t *testing.T) {
-	all := services(t)
+	all := services(t, "compose.yaml")
 	volumes := strings.Join(append(all["grafana"].Volumes, all["prometheus"].Volumes...), " ")
 	for _, want := range []string{"./grafana/provisioning:/etc/grafana/provisioning:ro", "./grafana:/etc/floodgate/dashboards:ro", "./prometheus:/etc/prometheus:ro"} {
 		if !strings.Contains(volumes, want) {

@@ -91,7 +91,7 @@ func (w *watched) run(floodgate, example *image) {
 	w.t.Helper()
 	places := strings.NewReplacer("kafka:9092", w.broker.Addr(), "0.0.0.0:9090", w.addresses["analyzer"], "127.0.0.1:9096", w.addresses["api"],
 		"0.0.0.0:8080", w.addresses["web"], "0.0.0.0:9091", w.addresses["gates"])
-	all := services(w.t)
+	all := services(w.t, "compose.yaml")
 	shareKey(w.t, floodgate, example, all["topics"], places)
 	rules := readFile(w.t, "rules/rules.yaml") + "  - {name: nobody, callers: nobody, limit: 1, window: 1m}\n" // has no effect, and an alert says so
 	w.write(floodgate, "etc/floodgate/rules.yaml", rules)
