@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
-
 )
 
 // FuzzDamage opens a log of which one segment is damaged: bits are flipped, the end is cut off, and something is behind it. It opens, without a

@@ -10,11 +10,11 @@ import (
 // may use either meanwhile. It does nothing if the other directory has the same positions, and returns an ErrOtherPositions if it has others.
 // Without positions in the first directory there is nothing to copy.
 func CopyPositions(from, to string) error {
-	source, err := OpenPositions(from)
+	source, err := OpenPositions(from, nil)
 	if err != nil {
 		return err
 	}
-	target, err := OpenPositions(to)
+	target, err := OpenPositions(to, nil)
 	if err != nil {
 		return errors.Join(err, source.lock.Close())
 	}

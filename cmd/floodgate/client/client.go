@@ -47,7 +47,7 @@ type Config struct {
 }
 
 // HostToken is where floodgate serve writes a token, if its data is where the packages have it.
-const HostToken = "/var/lib/floodgate/api-token" //nolint:gosec // the path of a file
+const HostToken = "/var/lib/floodgate-serve/api-token" //nolint:gosec // the path of a file
 
 // Client asks one analyzer. Any goroutine may use it.
 type Client struct {

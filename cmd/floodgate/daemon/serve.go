@@ -51,7 +51,7 @@ func Serve(p command.Process) *cobra.Command {
 		Short: "count, decide and answer proxies on one host, in one process, without Kafka",
 		Long: "Follows the access logs of the servers of this host, counts, decides, and answers nginx, Traefik, Caddy and Envoy whether a request may pass. " +
 			"A log that is there already is followed from its end. Without --rules it writes a proposal to the data directory: rules in mode shadow, which block nobody.",
-		Example: "floodgate serve --file /var/log/nginx/access.log --data /var/lib/floodgate",
+		Example: "floodgate serve --file /var/log/nginx/access.log --data /var/lib/floodgate-serve",
 		Args:    command.FlagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.check(); err != nil {
