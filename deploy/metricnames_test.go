@@ -52,7 +52,7 @@ func gateMetrics() map[string][]string {
 // allMetrics returns what all daemons and gates show, and what Prometheus adds.
 func allMetrics() map[string][]string {
 	all := described(
-		analyzerprom.New(nil), analyzerprom.NewRules(nil), analyzerprom.NewPartitionRules(nil, 1), analyzerprom.NewDisk("."), kafkaprom.New(), kafkaprom.NewOutage(nil),
+		analyzerprom.New(nil), analyzerprom.NewRules(nil), analyzerprom.NewPartitionRules(nil, 1), analyzerprom.NewDisk("."), analyzerprom.NewLog(nil, nil), kafkaprom.New(), kafkaprom.NewOutage(nil),
 		apiprom.New(nil), ingestprom.New(nil, nil, nil), notifyprom.New(time.Now), sidecarprom.New(nil), sidecarprom.NewBouncer(nil),
 	)
 	maps.Copy(all, gateMetrics())

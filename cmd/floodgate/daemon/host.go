@@ -259,6 +259,7 @@ func (h *host) serve(ctx context.Context, g *errgroup.Group) (err error) {
 	}
 	if h.notifier != nil {
 		g.Go(func() error { return h.notifier.Run(ctx) })
+		g.Go(func() error { reloadOnHangup(ctx, h.notifier.Reload); return nil })
 	}
 	g.Go(func() error { h.keeper.run(ctx); return nil })
 	g.Go(func() error { (&clockWatch{newest: h.keeper.newest(), logger: h.logger}).run(ctx); return nil })

@@ -32,7 +32,6 @@ import (
 	"github.com/509da70d/floodgate/gate/gateprom"
 	"github.com/509da70d/floodgate/gate/sidecar/sidecarprom"
 	"github.com/509da70d/floodgate/schemas"
-	"github.com/509da70d/floodgate/schemas/metric"
 	"github.com/509da70d/floodgate/store/atomicfile"
 	"github.com/509da70d/floodgate/store/kafkaio/solo"
 )
@@ -217,7 +216,7 @@ func (h *host) openServers() error {
 func (h *host) report() {
 	reported := []prometheus.Collector{
 		gateprom.New(gateprom.Options{Set: h.set, Recorder: h.rec, Link: h.link}), sidecarprom.New(h.side),
-		analyzerprom.New(h.analyzer.Stats), analyzerprom.NewRules(h.analyzer.RulesStatus), analyzerprom.NewDisk(h.config.data), newLogMetrics(h.keeper),
+		analyzerprom.New(h.analyzer.Stats), analyzerprom.NewRules(h.analyzer.RulesStatus), analyzerprom.NewDisk(h.config.data), analyzerprom.NewLog(h.keeper.bytes.Load, func() bool { return h.keeper.waits() != "" }),
 	}
 	if h.intake != nil {
 		reported = append(reported, ingestprom.New(h.feedStats, h.intake.lostLogs.Load, h.intake.undecided.Load))
@@ -253,18 +252,4 @@ func (h *host) feedStats() feed.Stats {
 		return f.Stats()
 	}
 	return feed.Stats{}
-}
-
-// newLogMetrics returns a collector of the log.
-func newLogMetrics(k *keeper) prometheus.Collector {
-	bytes := metric.Desc("log_bytes", "What the log of this host has in all topics.")
-	full := metric.Desc("log_full", "1 while reading waits because the log has no room.")
-	return metric.Collector(func(out chan<- prometheus.Metric) {
-		waits := 0.0
-		if k.waits() != "" {
-			waits = 1
-		}
-		out <- prometheus.MustNewConstMetric(bytes, prometheus.GaugeValue, float64(k.bytes.Load()))
-		out <- prometheus.MustNewConstMetric(full, prometheus.GaugeValue, waits)
-	}, bytes, full)
 }
