@@ -44,8 +44,8 @@ func TestServeSaysWhatIsWrong(t *testing.T) {
 		"--data d --file log --bouncer-listen 127.0.0.1:0": "--bouncer-keys: got none",
 		"--data d --file log --notify none":                "--notify: ",
 		"--data d --file log --rules none":                 "--rules: ",
-		"--data d --file log --mapping none":               "--mapping: ",
-		"--data d --file log --format none":                "--format: ",
+		"--data d --file log --mapping missing":            "mapping: ",
+		"--data d --file log --format none":                `bad mapping: got format "none", want one of`,
 		"--data d --file log --callers ip":                 "--callers: ",
 		"--data d --file .":                                "which is a directory, want a file",
 		"--data d --file pipe":                             "which is a pipe, want a file",
@@ -60,7 +60,8 @@ func TestServeSaysWhatIsWrong(t *testing.T) {
 		"--data positions --file log":                      "--data: ",
 		"--data rules --file log":                          "--rules: rules/rules.yaml:",
 	} {
-		text, code := shown(append([]string{"serve", "--metrics-listen=", "--api-listen", "127.0.0.1:0"}, strings.Fields(line)...)...)
+		args := strings.Fields(strings.Replace(line, "--data d", "--data "+t.TempDir(), 1)) // what has failed has its directory locked until the process ends
+		text, code := shown(append([]string{"serve", "--metrics-listen=", "--api-listen", "127.0.0.1:0"}, args...)...)
 		if code != 2 || !strings.Contains(text, want) {
 			t.Errorf("%s: got %d and %s, want 2 and %q", line, code, text, want)
 		}

@@ -48,13 +48,8 @@ func (h *Host) Start(args ...string) {
 	h.T.Helper()
 	h.Program = h.Run(args...)
 	h.Program.WaitFor(`msg="listening for the API" address=(\S+)`, 30*time.Second)
-	var urls []string
-	for _, line := range h.Program.Lines() {
-		if _, address, found := strings.Cut(line, "msg=listening address="); found {
-			urls = append(urls, "http://"+address)
-		}
-	}
-	h.Asked, h.Metrics = urls[0], urls[1]
+	h.Asked = "http://" + h.Program.WaitFor(`msg=listening address=(\S+) flag=--listen`, time.Second)
+	h.Metrics = "http://" + h.Program.WaitFor(`msg=listening address=(\S+) flag=--metrics-listen`, time.Second)
 	AwaitReady(h.T, h.Metrics, http.StatusOK, "")
 	if len(args) == 0 || args[0] != "--record" {
 		h.Program.WaitFor(`msg=reading path=(\S+)`, 30*time.Second)
