@@ -54,6 +54,7 @@ type bouncers struct {
 	board  *board.Board
 	follow kafkalink.FollowConfig
 	listen string
+	bound  net.Listener // once open
 	logger *slog.Logger
 }
 
@@ -73,23 +74,28 @@ func (f *bouncerFlags) build(follow kafkalink.FollowConfig, ids schemas.IDs, sha
 	}, nil
 }
 
-// begin listens, and adds what runs until ctx ends to a group.
-func (b *bouncers) begin(ctx context.Context, g *errgroup.Group) error {
+// open listens. It does nothing without bouncers.
+func (b *bouncers) open() (err error) {
 	if b == nil {
 		return nil
 	}
-	l, err := httpd.Listen("bouncer-listen", b.listen)
-	if err != nil {
-		return err
+	b.bound, err = httpd.Listen("bouncer-listen", b.listen)
+	return err
+}
+
+// begin adds what runs until ctx ends to a group, after open.
+func (b *bouncers) begin(ctx context.Context, g *errgroup.Group) {
+	if b == nil {
+		return
 	}
-	b.logger.Info("listening for bouncers", "address", l.Addr().String())
-	if !local(l.Addr()) {
-		b.logger.Warn("bouncers' keys cross the network in the clear: listen on loopback, or put a proxy with TLS before it", "address", l.Addr().String())
+	address := b.bound.Addr()
+	b.logger.Info("listening for bouncers", "address", address.String())
+	if !local(address) {
+		b.logger.Warn("bouncers' keys cross the network in the clear: listen on loopback, or put a proxy with TLS before it", "address", address.String())
 	}
 	g.Go(func() error { return b.board.Run(ctx, b.follow) })
 	g.Go(func() error { return b.server.Run(ctx) })
-	g.Go(func() error { return b.server.Serve(ctx, l) })
-	return nil
+	g.Go(func() error { return b.server.Serve(ctx, b.bound) })
 }
 
 // local reports whether only this machine can reach an address.

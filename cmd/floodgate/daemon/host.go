@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"sync/atomic"
 	"time"
@@ -55,10 +56,12 @@ type host struct {
 	rec      *record.Recorder
 	side     *sidecar.Sidecar
 	link     *kafkalink.Link
-	intake   *intake // nil: proxies' questions are counted
+	intake   *intake                  // nil: proxies' questions are counted
+	kinds    atomic.Pointer[[]string] // of the callers that are counted
 	feed     atomic.Pointer[feed.Feed]
 	api      *api.Server // nil: none
-	links    *api.Links  // to the dashboard; nil: none
+	apiBound net.Listener
+	links    *api.Links // to the dashboard; nil: none
 	life     *apid.Life
 	bouncers *bouncers        // nil: none
 	notifier *notify.Notifier // nil: none
@@ -86,6 +89,7 @@ func (c *serveConfig) open(ctx context.Context, logger *slog.Logger) (h *host, e
 	if err := errors.Join(h.openGates(), h.openIntake()); err != nil {
 		return nil, err
 	}
+	h.warnOfKinds(h.rules)
 	h.openAnalyzer()
 	if err := errors.Join(h.openAPI(), h.openNotify()); err != nil {
 		return nil, err
@@ -163,8 +167,16 @@ func (h *host) follow() kafkalink.FollowConfig {
 func (h *host) openIntake() error {
 	c := h.config
 	format, err := c.mapping.Load()
-	if err != nil || c.record {
-		return err
+	if err != nil {
+		return command.Usage(err)
+	}
+	kinds := format.Kinds()
+	if c.record {
+		kinds = c.recordedKinds()
+	}
+	h.kinds.Store(&kinds)
+	if c.record {
+		return nil
 	}
 	for _, path := range c.files {
 		if err := checkFile(path); err != nil {
@@ -222,7 +234,7 @@ func (h *host) run(ctx context.Context, v *serveView) (err error) {
 	defer context.AfterFunc(countedCtx, stopReading)()
 	counted.Go(func() error { return h.analyzer.Run(countedCtx) })
 	counted.Go(func() error {
-		return followRules(countedCtx, h.logger, &h.config.mapping.IDs, h.config.rules, h.rules, h.analyzer.SetRules, h.analyzer.RefuseRules)
+		return followRules(countedCtx, h.logger, &h.config.mapping.IDs, h.config.rules, h.rules, h.changeRules, h.analyzer.RefuseRules)
 	})
 	served.Go(func() error { v.run(reading); return nil })
 	err = h.read(reading)
@@ -249,12 +261,8 @@ func (h *host) serve(ctx context.Context, g *errgroup.Group) (err error) {
 		g.Go(func() error { return h.metrics.Run(ctx) })
 	}
 	if h.api != nil {
-		l, err := httpd.Listen("api-listen", h.config.api)
-		if err != nil {
-			return err
-		}
-		h.logger.Info("listening for the API", "address", l.Addr().String())
-		g.Go(func() error { return h.api.Serve(ctx, l) })
+		h.logger.Info("listening for the API", "address", h.apiBound.Addr().String())
+		g.Go(func() error { return h.api.Serve(ctx, h.apiBound) })
 		g.Go(func() error { return h.life.Run(ctx) })
 	}
 	if h.notifier != nil {
@@ -264,7 +272,8 @@ func (h *host) serve(ctx context.Context, g *errgroup.Group) (err error) {
 	g.Go(func() error { h.keeper.run(ctx); return nil })
 	g.Go(func() error { (&clockWatch{newest: h.keeper.newest(), logger: h.logger}).run(ctx); return nil })
 	g.Go(func() error { return boundMemory(ctx, hostLimit) })
-	return h.bouncers.begin(ctx, g)
+	h.bouncers.begin(ctx, g)
+	return nil
 }
 
 // read feeds the files until ctx ends. When the mapping has changed, it goes on with the new one.
@@ -327,6 +336,8 @@ func (h *host) changedFormat() *ingest.Format {
 		h.logger.Error("mapping not changed: the file cannot be used", "error", err)
 		return nil
 	}
+	kinds := f.Kinds()
+	h.kinds.Store(&kinds)
 	return f
 }
 

@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -107,6 +109,33 @@ func (c *serveConfig) openRules(logger *slog.Logger) (*rules.Set, error) {
 	return set, nil
 }
 
+// recordedKinds returns the kinds of the callers that proxies ask about.
+func (c *serveConfig) recordedKinds() []string {
+	kinds := []string{schemas.KindIP}
+	for _, text := range c.callers {
+		kind, _, _ := strings.Cut(text, "=")
+		kinds = append(kinds, kind)
+	}
+	return kinds
+}
+
+// changeRules makes the analyzer count by other rules.
+func (h *host) changeRules(set *rules.Set) {
+	h.warnOfKinds(set)
+	h.analyzer.SetRules(set)
+}
+
+// warnOfKinds warns of rules that count nobody, because no log has callers of their kind.
+func (h *host) warnOfKinds(set *rules.Set) {
+	kinds := *h.kinds.Load()
+	for _, r := range set.Rules {
+		if !slices.Contains(kinds, r.Kind) {
+			h.logger.Warn("a rule counts nobody: nothing that is read has such callers; see callers in the file of --mapping, or --callers with --record",
+				"rule", r.Name, "callers", r.Kind, "read", kinds)
+		}
+	}
+}
+
 // trusted returns the networks of proxies: those of the log, and this host, because only its proxies ask.
 func (c *serveConfig) trusted() ([]netip.Prefix, error) {
 	networks, err := c.mapping.Trusted()
@@ -196,17 +225,20 @@ func (h *host) openNotify() error {
 	return nil
 }
 
-// openServers listens where proxies ask, and where metrics are.
-func (h *host) openServers() error {
+// openServers listens at all addresses. The error names each flag whose address cannot be had.
+func (h *host) openServers() (err error) {
+	c := h.config
 	h.asked = httpd.New(httpd.Config{WriteTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: maxQuestionBytes, Handler: h.side.Handler()})
-	if err := h.asked.Listen("listen", h.config.listen, h.logger); err != nil {
-		return command.Usage(err)
+	errs := []error{h.asked.Listen("listen", c.listen, h.logger)}
+	if c.metrics != "" {
+		h.metrics = httpd.New(httpd.Config{Metrics: []prometheus.Collector{version.Metric()}})
+		errs = append(errs, h.metrics.Listen("metrics-listen", c.metrics, h.logger))
 	}
-	if h.config.metrics == "" {
-		return nil
+	if h.api != nil {
+		h.apiBound, err = httpd.Listen("api-listen", c.api)
+		errs = append(errs, err)
 	}
-	h.metrics = httpd.New(httpd.Config{Metrics: []prometheus.Collector{version.Metric()}})
-	if err := h.metrics.Listen("metrics-listen", h.config.metrics, h.logger); err != nil {
+	if err := errors.Join(append(errs, h.bouncers.open())...); err != nil {
 		return command.Usage(err)
 	}
 	return nil

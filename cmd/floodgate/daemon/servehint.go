@@ -22,7 +22,12 @@ func proxies() []hint {
     auth_request /_floodgate;
     error_page 403 = @floodgate_closed;
     auth_request_set $floodgate_retry $upstream_http_retry_after;
-    location @floodgate_closed { internal; add_header Retry-After $floodgate_retry always; return 429; }
+    location @floodgate_closed {
+        internal;
+        if ($floodgate_retry = "") { return 403; } # it is not floodgate's
+        add_header Retry-After $floodgate_retry always;
+        return 429;
+    }
     location = /_floodgate {
         internal;
         auth_request off;

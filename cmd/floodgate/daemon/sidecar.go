@@ -154,10 +154,11 @@ func (c *sidecarConfig) run(ctx context.Context, p command.Process) (err error) 
 		g.Go(func() error { return server.Run(ctx) })
 		return nil
 	}
-	if err := errors.Join(listen(), side.bouncers.begin(ctx, g), c.listenEnvoy(ctx, g, side.Sidecar, logger)); err != nil {
+	if err := errors.Join(listen(), side.bouncers.open(), c.listenEnvoy(ctx, g, side.Sidecar, logger)); err != nil {
 		g.Go(func() error { return err }) // stops what listens already
 		return g.Wait()
 	}
+	side.bouncers.begin(ctx, g)
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("sidecar: %w", err)
 	}
