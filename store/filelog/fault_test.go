@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -117,23 +118,32 @@ func TestFilesAreClosed(t *testing.T) {
 			}
 		}
 	}
-	contents(t, l, 0)
 	if d.opened > 1 {
 		t.Errorf("got %d open files, want the last segment", d.opened)
 	}
-	fill(t, l, 200, 250) // not synced: these are open
+	contents(t, l, 0)
+	list, err := l.Segments(topicName, 0)
+	if err != nil || d.opened > 1 {
+		t.Errorf("got %v and %d open files, want the last segment", err, d.opened)
+	}
+	fill(t, l, 200, 250) // a sync that fails is said to those who have the file open
+	if more, err := l.Segments(topicName, 0); err != nil || d.opened < len(more)-len(list) {
+		t.Errorf("got %d open files, %v, want those that are not synced", d.opened, err)
+	}
 	if err := l.Trim(topicName, 0, 230); err != nil {
 		t.Fatal(err)
 	}
 	if list, err := l.Segments(topicName, 0); err != nil || list[0].Next != 200 && list[0].Base < 190 || d.opened > len(list) {
 		t.Errorf("got %d segments from %d on, %v, and %d open files", len(list), list[0].Base, err, d.opened)
 	}
-	if err := l.Close(); err != nil {
+	_, p, err := l.find(topicName, 0)
+	if err := errors.Join(err, l.Close()); err != nil {
 		t.Fatal(err)
 	}
+	_, late := p.read(240, 0) // by a call that was on its way
 	_, listed := l.Segments(topicName, 0)
 	_, ensured := l.EnsureTopics(t.Context(), kafkaio.TopicSpec{Name: "other", Partitions: 1})
-	for _, err := range []error{l.Sync(), listed, ensured} {
+	for _, err := range []error{l.Sync(), late, listed, ensured} {
 		if !errors.Is(err, kafkaio.ErrClosed) {
 			t.Errorf("got %v, want ErrClosed", err)
 		}
@@ -297,11 +307,14 @@ func TestASegmentThatGoesOnBehindItsSuccessorsBase(t *testing.T) {
 // TestOtherSegmentBytes: a log may be opened with another length of segments.
 func TestOtherSegmentBytes(t *testing.T) {
 	dir := t.TempDir()
-	for i, segment := range []int64{1000, 100_000, 1, 500} {
+	for i, segment := range []int64{1, 1000, 100_000, 500} {
 		l, _ := openLog(t, dir, segment)
 		fill(t, l, 30*i, 30*i+30)
 		if got, want := contents(t, l, 0), fmt.Sprintf("0-%d", 30*i+29); got != want {
 			t.Errorf("got %s, want %s", got, want)
+		}
+		if list, err := l.Segments(topicName, 0); err != nil || len(list) != len(files(t, dir)) {
+			t.Errorf("got %d segments, %v, want the %d files", len(list), err, len(files(t, dir)))
 		}
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
@@ -331,6 +344,150 @@ func TestWhatAClientSendsIsNoBatch(t *testing.T) {
 		if got := contents(t, l, 0); got != "0-1 !2-2 3-19" {
 			t.Errorf("byte %d: got %s, want one record missing", at, got)
 		}
+	}
+}
+
+// TestTheLastMessageIsNoBatch: it ends where the file does, but not with the last offset.
+func TestTheLastMessageIsNoBatch(t *testing.T) {
+	dir := t.TempDir()
+	l, _ := openLog(t, dir, 1<<20)
+	fill(t, l, 0, 2)
+	msgs := make([]kafkaio.Message, 10)
+	forged := kafkaio.AppendBatch(nil, 5, []kafkaio.Message{{Value: []byte("forged")}})
+	msgs[9].Value = forged[:len(forged)-1] // a zero ends each message
+	if _, err := l.Produce(t.Context(), topicName, 0, msgs...); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(l.Sync(), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	edit(t, files(t, dir)[0], func(b []byte) []byte { b[2*batchBytes+11] ^= 1; return b })
+	l, _ = openLog(t, dir, 1<<20)
+	if got := contents(t, l, 0); got != "0-1 !2-11" {
+		t.Errorf("got %s, want the last batch missing", got)
+	}
+}
+
+// TestEachDamageCostsItsBatch: also if one follows another, near or far.
+func TestEachDamageCostsItsBatch(t *testing.T) {
+	const size, records = 10_000, 600
+	dir := t.TempDir()
+	l, _ := openLog(t, dir, 64<<20)
+	for range records {
+		if _, err := l.Produce(t.Context(), topicName, 0, kafkaio.Message{Value: make([]byte, size)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(l.Sync(), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	edit(t, files(t, dir)[0], func(b []byte) []byte {
+		batch := len(b) / records
+		b[2*batch+500] ^= 1          // what is within
+		b[4*batch+10] ^= 1           // a length
+		b[(records-10)*batch+9] ^= 1 // another
+		return b
+	})
+	l, _ = openLog(t, dir, 64<<20)
+	c := kafkaio.NewCursor(l, kafkaio.CursorConfig{Topic: topicName, MaxWait: -1, CorruptTries: 1})
+	var missing []int64
+	for c.Offset() < records {
+		b, err := c.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range b.Skipped {
+			missing = append(missing, s.From, s.To)
+		}
+	}
+	if want := []int64{2, 2, 4, 4, records - 10, records - 10}; !slices.Equal(missing, want) {
+		t.Errorf("got %v missing, want %v", missing, want)
+	}
+}
+
+// TestWhatIsBehindAMissingEndGoes: it was never synced, and lacks what is before it.
+func TestWhatIsBehindAMissingEndGoes(t *testing.T) {
+	dir := t.TempDir()
+	l, _ := openLog(t, dir, 1000)
+	fill(t, l, 0, 20)
+	if err := l.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, l, 20, 60)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	edit(t, files(t, dir)[1], func(b []byte) []byte { return b[:3*batchBytes] })
+	l, _ = openLog(t, dir, 1000)
+	fill(t, l, 20, 40)
+	if got := contents(t, l, 0); got != "0-14 !15-19 20-39" {
+		t.Errorf("got %s, want a gap before the recovery point", got)
+	}
+}
+
+// TestADirectoryThatIsMissing: a person has removed a partition. No offset is used twice.
+func TestADirectoryThatIsMissing(t *testing.T) {
+	dir := t.TempDir()
+	l, _ := openLog(t, dir, 1000)
+	fill(t, l, 0, 20)
+	if err := errors.Join(l.Sync(), l.Close(), os.RemoveAll(filepath.Join(dir, "t-0"))); err != nil {
+		t.Fatal(err)
+	}
+	l, said := openLog(t, dir, 1000)
+	if !strings.Contains(said.String(), "the end of the log is missing") {
+		t.Errorf("got %q, want it said", said)
+	}
+	fill(t, l, 20, 30)
+	if got := contents(t, l, 0); got != "!0-19 20-29" {
+		t.Errorf("got %s, want what came after", got)
+	}
+}
+
+// TestLittleIsReadAndSynced: a log is opened without a look at what is before the recovery points, a Sync touches only what is new, and a reader
+// does not begin at the start of a segment.
+func TestLittleIsReadAndSynced(t *testing.T) {
+	d := memory()
+	l := openOn(t, d, 1<<20)
+	value := make([]byte, 10_000)
+	for range 250 {
+		if _, err := l.Produce(t.Context(), topicName, 0, kafkaio.Message{Value: value}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(l.Sync(), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	reads := func(most int, f func()) {
+		t.Helper()
+		d.read = 0
+		f()
+		if d.read > most {
+			t.Errorf("got %d bytes read, want up to %d", d.read, most)
+		}
+	}
+	reads(200, func() { l = openOn(t, d, 1<<20) })
+	fetch := func(offset int64) {
+		if _, err := l.Fetch(t.Context(), kafkaio.FetchRequest{Topic: topicName, Offset: offset, MaxBytes: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reads(2<<20, func() { fetch(95) })
+	reads(200_000, func() { fetch(96) })
+	reads(200_000, func() { fetch(40) })
+	if err := produce(t, l); err != nil {
+		t.Fatal(err)
+	}
+	var changes []string
+	d.step = func(what string) error {
+		changes = append(changes, what)
+		return nil
+	}
+	if err := l.Sync(); err != nil || len(changes) == 0 || changes[0] != "sync /log/t-0/00000000000000000208.log" || strings.Contains(changes[1], "t-0") {
+		t.Errorf("got %v, %q, want the last segment synced, and nothing else of the partition", err, changes)
+	}
+	changes = nil
+	if err := l.Sync(); err != nil || len(changes) > 0 {
+		t.Errorf("got %v, %q, want nothing to do", err, changes)
 	}
 }
 

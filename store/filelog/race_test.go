@@ -91,6 +91,11 @@ func TestASegmentIsNotRemovedWhileItIsRead(t *testing.T) {
 	if err := l.Trim(topicName, 0, 40); err != nil || len(files(t, dir)) != 5 {
 		t.Fatalf("got %d files, %v, want all 5", len(files(t, dir)), err)
 	}
+	again, err := p.open(5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.shut(again)
 	if _, b, err := v.find(5); err != nil || b.Base != 5 {
 		t.Errorf("got %+v, %v, want the record", b, err)
 	}

@@ -116,10 +116,7 @@ func (l *Log) EnsureTopics(_ context.Context, specs ...kafkaio.TopicSpec) (creat
 			created = append(created, spec.Name)
 		}
 	}
-	if err := l.options.disk.syncDir(l.dir); err != nil {
-		return created, fmt.Errorf("create topics: %w", err)
-	}
-	return created, l.sync() // a partition has a recovery point before it has records
+	return created, l.sync() // a partition has a recovery point, and a name on disk, before it has records
 }
 
 // ensure makes a topic as it is wanted.
