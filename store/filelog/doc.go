@@ -29,7 +29,7 @@
 // segments behind it are removed, and it is said in the log: nobody has noted them. A file of recovery points that is damaged or of another
 // version is an error. Without the file all segments are read, and are treated as never synced.
 //
-// Damage before the recovery point is not cut off. Fetch looks for the next batch that can be trusted, and returns a kafkaio.CorruptError for the
+// Damage before the recovery point, a bad sector too, is not cut off. Fetch looks for the next batch that can be trusted, and returns a kafkaio.CorruptError for the
 // offsets between, which names the file and the byte; a Cursor passes over them. If the end of a log or its beginning is missing, the next record
 // gets the offset of the recovery point all the same, so that no offset is used twice.
 //

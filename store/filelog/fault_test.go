@@ -405,6 +405,45 @@ func TestEachDamageCostsItsBatch(t *testing.T) {
 	}
 }
 
+// badSector is a disk on which a part of the first segment cannot be read.
+type badSector struct{ disk }
+
+type badFile struct{ file }
+
+func (d badSector) open(path string, create bool) (file, error) {
+	f, err := d.disk.open(path, create)
+	if err == nil && baseOf(filepath.Base(path)) == 0 {
+		f = badFile{f}
+	}
+	return f, err
+}
+
+func (f badFile) ReadAt(b []byte, at int64) (int, error) {
+	if at < 3*sector && at+int64(len(b)) > 2*sector {
+		return 0, fmt.Errorf("read: %w", syscall.EIO)
+	}
+	return f.file.ReadAt(b, at)
+}
+
+// TestABadSectorIsDamage: readers are told which offsets it has cost, and why, and read what is around it.
+func TestABadSectorIsDamage(t *testing.T) {
+	d := memory()
+	l := openOn(t, d, 100_000)
+	fill(t, l, 0, 300)
+	if err := errors.Join(l.Sync(), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	l = openOn(t, badSector{d}, 100_000)
+	from, to := 2*sector/batchBytes, (3*sector-1)/batchBytes
+	if got, want := contents(t, l, 0), fmt.Sprintf("0-%d !%d-%d %d-299", from-1, from, to, to+1); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	_, err := l.Fetch(t.Context(), kafkaio.FetchRequest{Topic: topicName, Offset: int64(from)})
+	if !errors.Is(err, kafkaio.ErrCorrupt) || !strings.Contains(err.Error(), "input/output error") {
+		t.Errorf("got %v, want why", err)
+	}
+}
+
 // TestWhatIsBehindAMissingEndGoes: it was never synced, and lacks what is before it.
 func TestWhatIsBehindAMissingEndGoes(t *testing.T) {
 	dir := t.TempDir()
