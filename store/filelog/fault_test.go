@@ -504,7 +504,15 @@ func TestLittleIsReadAndSynced(t *testing.T) {
 			t.Errorf("got %d bytes read, want up to %d", d.read, most)
 		}
 	}
+	var changes []string
+	d.step = func(what string) error {
+		changes = append(changes, what)
+		return nil
+	}
 	reads(200, func() { l = openOn(t, d, 1<<20) })
+	if want := []string{"sync /", "sync /log"}; !slices.Equal(changes, want) {
+		t.Errorf("got %q when it was opened, want %q", changes, want)
+	}
 	fetch := func(offset int64) {
 		if _, err := l.Fetch(t.Context(), kafkaio.FetchRequest{Topic: topicName, Offset: offset, MaxBytes: 1}); err != nil {
 			t.Fatal(err)
@@ -516,11 +524,7 @@ func TestLittleIsReadAndSynced(t *testing.T) {
 	if err := produce(t, l); err != nil {
 		t.Fatal(err)
 	}
-	var changes []string
-	d.step = func(what string) error {
-		changes = append(changes, what)
-		return nil
-	}
+	changes = nil
 	if err := l.Sync(); err != nil || len(changes) == 0 || changes[0] != "sync /log/t-0/00000000000000000208.log" || strings.Contains(changes[1], "t-0") {
 		t.Errorf("got %v, %q, want the last segment synced, and nothing else of the partition", err, changes)
 	}

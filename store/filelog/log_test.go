@@ -217,6 +217,23 @@ func TestDamageHidesNothingBehindIt(t *testing.T) {
 	}
 }
 
+// TestAWrongOffsetIsDamage: no checksum covers the offset of a batch.
+func TestAWrongOffsetIsDamage(t *testing.T) {
+	for bit := range 8 {
+		dir := t.TempDir()
+		l, _ := openLog(t, dir, 1<<20)
+		fill(t, l, 0, 300)
+		if err := errors.Join(l.Sync(), l.Close()); err != nil {
+			t.Fatal(err)
+		}
+		edit(t, files(t, dir)[0], func(b []byte) []byte { b[5*batchBytes+7] ^= 1 << bit; return b })
+		l, _ = openLog(t, dir, 1<<20)
+		if got := contents(t, l, 0); got != "0-4 !5-5 6-299" {
+			t.Errorf("bit %d: got %s, want one record missing", bit, got)
+		}
+	}
+}
+
 // batchBytes is how long the batch of a record "value 007" is.
 const batchBytes = 77
 

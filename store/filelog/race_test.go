@@ -30,14 +30,14 @@ func TestAllAtOnce(t *testing.T) {
 	}
 	forever(l.Sync)
 	forever(func() error {
-		start, end, err := l.Range(ctx, topicName, 0)
+		start, end, err := l.Range(t.Context(), topicName, 0)
 		if err != nil {
 			return err
 		}
 		return l.Trim(topicName, 0, start+(end-start)/2)
 	})
 	forever(func() error {
-		_, err := l.EnsureTopics(ctx, kafkaio.TopicSpec{Name: topicName, Partitions: 1}, kafkaio.TopicSpec{Name: "other", Partitions: 1})
+		_, err := l.EnsureTopics(t.Context(), kafkaio.TopicSpec{Name: topicName, Partitions: 1}, kafkaio.TopicSpec{Name: "other", Partitions: 1})
 		return err
 	})
 	for r := range 4 {
