@@ -215,7 +215,7 @@ func TestForeignFiles(t *testing.T) {
 	if err := errors.Join(l.Sync(), l.Close()); err != nil {
 		t.Fatal(err)
 	}
-	names := []string{"notes", "dump-20261127/00000000000000000000.log", "t-2/x", "t-0/00000000000000000000.index", "t-0/5.log", "t-0/-0000000000000000005.log"}
+	names := []string{"notes", "dump-20261127/00000000000000000000.log", "t-2/x", "t-0/00000000000000000000.index", "t-0/5.log", "t-0/+0000000000000000005.log"}
 	for _, name := range names {
 		path := filepath.Join(dir, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("foreign"), 0o600)); err != nil {
@@ -250,24 +250,22 @@ func TestRecoveryPointsThatAreDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused := func(b []byte) {
-		t.Helper()
-		if err := os.WriteFile(path, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Open(dir, Options{}); !errors.Is(err, errPoints) || !strings.Contains(err.Error(), path) {
-			t.Fatalf("%q: got %v, want it refused", b, err)
-		}
-	}
 	for n := range whole {
-		refused(whole[:n])
+		if p, err := parsePoints(whole[:n]); !errors.Is(err, errPoints) {
+			t.Fatalf("first %d bytes: got %v and %v", n, p, err)
+		}
 		for bit := range 8 {
 			b := bytes.Clone(whole)
 			b[n] ^= 1 << bit
-			refused(b)
+			if p, err := parsePoints(b); !errors.Is(err, errPoints) {
+				t.Fatalf("%q: got %v and %v", b, p, err)
+			}
 		}
 	}
-	refused(bytes.Replace(whole, []byte("points 1"), []byte("points 2"), 1))
+	edit(t, path, func(b []byte) []byte { return bytes.Replace(b, []byte("points 1"), []byte("points 2"), 1) })
+	if _, err := Open(dir, Options{}); !errors.Is(err, errPoints) || !strings.Contains(err.Error(), path) {
+		t.Fatalf("got %v, want it refused, and the file named", err)
+	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
@@ -521,6 +519,10 @@ func TestLittleIsReadAndSynced(t *testing.T) {
 	reads(2<<20, func() { fetch(95) })
 	reads(200_000, func() { fetch(96) })
 	reads(200_000, func() { fetch(40) })
+	_, p, err := l.find(topicName, 0)
+	if err != nil || len(p.segments[0].index) == 0 || len(p.segments[0].index) > 1<<20/indexEvery {
+		t.Fatalf("got %d entries of an index, %v, want one for each %d bytes at most", len(p.segments[0].index), err, indexEvery)
+	}
 	if err := produce(t, l); err != nil {
 		t.Fatal(err)
 	}
