@@ -63,6 +63,34 @@ func TestARefusedWriteMendsItself(t *testing.T) {
 	}
 }
 
+// TestAFullDiskAtTheStart: after a kill a log that has all its topics opens, and reads, though nothing can be created.
+func TestAFullDiskAtTheStart(t *testing.T) {
+	d := memory()
+	l := openOn(t, d, 1000)
+	fill(t, l, 0, 20)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d.fault = func(what string) error {
+		if strings.HasPrefix(what, "create ") {
+			return syscall.ENOSPC
+		}
+		return nil
+	}
+	l = openOn(t, d, 1000)
+	if got := contents(t, l, 0); got != "0-19" {
+		t.Errorf("got %s, want all", got)
+	}
+	if err := l.Sync(); !errors.Is(err, syscall.ENOSPC) || errors.Is(err, ErrBroken) {
+		t.Errorf("got %v, want %v", err, syscall.ENOSPC)
+	}
+	d.fault = nil
+	fill(t, l, 20, 30)
+	if err := l.Sync(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestAFailedSyncEndsTheLog: nobody knows what is on disk then, and a second sync would say that all is. Readers still read. What is in memory is
 // written again when the log is opened, or else a loss of power would lose what the next sync has acknowledged.
 func TestAFailedSyncEndsTheLog(t *testing.T) {
@@ -462,10 +490,13 @@ func TestWhatIsBehindAMissingEndGoes(t *testing.T) {
 	}
 }
 
-// TestADirectoryThatIsMissing: a person has removed a partition. No offset is used twice.
+// TestADirectoryThatIsMissing: a person has removed a partition, but not its topic. No offset is used twice.
 func TestADirectoryThatIsMissing(t *testing.T) {
 	dir := t.TempDir()
 	l, _ := openLog(t, dir, 1000)
+	if _, err := l.EnsureTopics(t.Context(), kafkaio.TopicSpec{Name: topicName, Partitions: 2}); err != nil {
+		t.Fatal(err)
+	}
 	fill(t, l, 0, 20)
 	if err := errors.Join(l.Sync(), l.Close(), os.RemoveAll(filepath.Join(dir, "t-0"))); err != nil {
 		t.Fatal(err)

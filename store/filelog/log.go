@@ -36,6 +36,8 @@ type Log struct {
 	syncing sync.Mutex // held while recovery points are written; taken before mu
 	points  []byte     // guarded by syncing: the file of recovery points
 
+	unlisted bool // guarded by syncing: there are partitions that it does not name
+
 	mu     sync.Mutex
 	topics map[string]*topic // guarded by mu
 	shut   bool              // guarded by mu
@@ -221,6 +223,7 @@ func (l *Log) sync() error {
 		}
 		l.points = points
 	}
+	l.unlisted = false
 	for name, p := range all {
 		p.setDurable(durable[name])
 	}

@@ -246,10 +246,10 @@ func TestNoOffsetIsUsedTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	edit(t, files(t, dir)[0], func(b []byte) []byte { return b[:len(b)/2] })
-	for i := range 2 {
+	for range 2 { // nothing is written, so nothing is forgotten
 		l, said := openLog(t, dir, 1<<20)
-		if got := strings.Contains(said.String(), "the end of the log is missing"); got != (i == 0) {
-			t.Errorf("got %q, want it said once", said)
+		if !strings.Contains(said.String(), "the end of the log is missing") {
+			t.Errorf("got %q, want it said", said)
 		}
 		if _, end, err := l.Range(t.Context(), topicName, 0); err != nil || end != 20 {
 			t.Fatalf("got end %d, %v, want 20", end, err)
