@@ -29,6 +29,7 @@ type crashDisk struct {
 	fault  func(what string) error // what a change returns after it was made in part; nil: none fails
 	dead   bool                    // the process is gone, and changes nothing any more
 	opened int                     // files that are open
+	read   int                     // bytes that were read from files
 }
 
 // node is a file or a directory.
@@ -172,7 +173,7 @@ func (d *crashDisk) open(path string, create bool) (file, error) {
 	}
 	if e := parent.names[filepath.Base(path)]; e != nil && e.now != nil {
 		d.opened++
-		return &crashFile{d, e.now, path}, nil
+		return &crashFile{d: d, n: e.now, path: path}, nil
 	}
 	if !create {
 		return nil, fmt.Errorf("open %s: %w", path, fs.ErrNotExist)
@@ -186,7 +187,7 @@ func (d *crashDisk) open(path string, create bool) (file, error) {
 	n := &node{versions: [][]byte{nil}}
 	parent.set(filepath.Base(path), n)
 	d.opened++
-	return &crashFile{d, n, path}, nil
+	return &crashFile{d: d, n: n, path: path}, nil
 }
 
 func (d *crashDisk) remove(path string) error {
@@ -239,16 +240,21 @@ func (d *crashDisk) syncDir(path string) error {
 
 // crashFile is an open file.
 type crashFile struct {
-	d    *crashDisk
-	n    *node
-	path string
+	d      *crashDisk
+	n      *node
+	path   string
+	closed bool
 }
 
 func (f *crashFile) ReadAt(b []byte, at int64) (int, error) {
+	if f.closed {
+		return 0, fs.ErrClosed
+	}
 	if at >= int64(len(f.n.data)) {
 		return 0, io.EOF
 	}
 	n := copy(b, f.n.data[at:])
+	f.d.read += n
 	if n < len(b) {
 		return n, io.EOF
 	}
@@ -330,6 +336,7 @@ func (f *crashFile) Sync() error {
 
 func (f *crashFile) Close() error {
 	f.d.opened--
+	f.closed = true
 	return nil
 }
 

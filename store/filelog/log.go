@@ -40,6 +40,8 @@ type Log struct {
 	synced  uint64        // guarded by syncing: so many of the calls have what they asked for
 	points  []byte        // guarded by syncing: the file of recovery points
 
+	unlisted bool // guarded by syncing: there are partitions that it does not name
+
 	mu     sync.Mutex
 	topics map[string]*topic // guarded by mu
 	shut   bool              // guarded by mu
@@ -240,6 +242,7 @@ func (l *Log) sync() error {
 		}
 		l.points = points
 	}
+	l.unlisted = false
 	for name, p := range all {
 		p.setDurable(durable[name])
 	}

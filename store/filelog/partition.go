@@ -23,7 +23,7 @@ type partition struct {
 	logger *slog.Logger
 	limit  int64 // bytes of a segment
 
-	syncing sync.Mutex // held while segments are synced or removed; taken before mu
+	syncing sync.Mutex // held while segments are synced or removed, which have an order; taken before mu
 
 	mu       sync.Mutex
 	segments []*segment    // guarded by mu: by offset; never empty
@@ -87,7 +87,7 @@ func (p *partition) settle(s *segment) error {
 		p.broken = fmt.Errorf("%w: sync %s: %s", ErrBroken, s.path, err.Error())
 		return p.broken
 	}
-	p.settled, s.listed = true, true
+	p.settled = true
 	return nil
 }
 

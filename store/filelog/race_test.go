@@ -30,14 +30,14 @@ func TestAllAtOnce(t *testing.T) {
 	}
 	forever(l.Sync)
 	forever(func() error {
-		start, end, err := l.Range(ctx, topicName, 0)
+		start, end, err := l.Range(t.Context(), topicName, 0)
 		if err != nil {
 			return err
 		}
 		return l.Trim(topicName, 0, start+(end-start)/2)
 	})
 	forever(func() error {
-		_, err := l.EnsureTopics(ctx, kafkaio.TopicSpec{Name: topicName, Partitions: 1}, kafkaio.TopicSpec{Name: "other", Partitions: 1})
+		_, err := l.EnsureTopics(t.Context(), kafkaio.TopicSpec{Name: topicName, Partitions: 1}, kafkaio.TopicSpec{Name: "other", Partitions: 1})
 		return err
 	})
 	for r := range 4 {
@@ -91,6 +91,11 @@ func TestASegmentIsNotRemovedWhileItIsRead(t *testing.T) {
 	if err := l.Trim(topicName, 0, 40); err != nil || len(files(t, dir)) != 5 {
 		t.Fatalf("got %d files, %v, want all 5", len(files(t, dir)), err)
 	}
+	again, err := p.open(5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.shut(again)
 	if _, b, err := v.find(5); err != nil || b.Base != 5 {
 		t.Errorf("got %+v, %v, want the record", b, err)
 	}

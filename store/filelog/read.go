@@ -1,8 +1,10 @@
 package filelog
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
@@ -52,8 +54,13 @@ func (p *partition) read(offset int64, maxBytes int) (set, error) {
 		maxBytes = kafkaio.DefaultMaxBytes
 	}
 	s := set{path: v.segment.path, at: at, bytes: make([]byte, min(max(int64(maxBytes), b.Bytes), v.size-at))}
-	if n, err := v.file.ReadAt(s.bytes, at); n < len(s.bytes) {
-		return set{}, fmt.Errorf("read %s at byte %d: got %d bytes, want %d: %w", s.path, at, n, len(s.bytes), noEOF(err))
+	err = readAt(v.file, s.bytes, at)
+	if errors.Is(err, syscall.EIO) { // a bad sector behind this batch
+		s.bytes = s.bytes[:b.Bytes]
+		err = readAt(v.file, s.bytes, at)
+	}
+	if err != nil {
+		return set{}, fmt.Errorf("%s: %w", s.path, err)
 	}
 	s.bytes = s.bytes[:v.consecutive(s.bytes, at, b.Base)]
 	return s, nil
@@ -96,6 +103,9 @@ func (v *view) find(offset int64) (at int64, b kafkaio.StoredBatch, err error) {
 		b, err = v.batchAt(at, expected, v.next)
 		if isBad(err) {
 			why := err
+			if v.unreadable != nil {
+				why = fmt.Errorf("%w, after %w", err, v.unreadable)
+			}
 			to, by, err := v.resume(at, expected, v.next)
 			if err != nil {
 				return 0, b, fmt.Errorf("%s: %w", v.segment.path, err)

@@ -51,11 +51,10 @@ func (p *partition) recover(durable point) error {
 	if first == len(p.segments) {
 		return p.beginAt(durable)
 	}
-	s := p.segments[first]
-	var from, expected int64
+	s, from := p.segments[first], int64(0)
+	expected := s.base
 	switch {
-	case s.base >= durable.end:
-		expected = s.base
+	case s.base >= durable.end: // all of it came later
 	case s.base == durable.segment && s.size >= durable.bytes:
 		from, expected = durable.bytes, durable.end
 	default: // the end was there, and is lost; or the last segment had no record yet

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,13 +41,21 @@ func (l *Log) load() (err error) {
 	if err != nil {
 		return err
 	}
-	is := make(map[string]bool) // directories of partitions
-	for _, name := range slices.Concat(names, slices.Collect(maps.Keys(durable))) {
+	is, has := make(map[string]bool), make(map[string]bool) // directories, and topics
+	for _, name := range names {
 		is[name] = true
+		if topic, _, ok := splitName(name); ok {
+			has[topic] = true
+		}
+	}
+	for name := range durable { // a topic of which all are missing was deleted; else one that is missing is damage
+		topic, _, ok := splitName(name)
+		is[name] = is[name] || ok && has[topic]
 	}
 	for name := range is {
 		topic, n, ok := splitName(name)
 		switch {
+		case !is[name]:
 		case ok && n == 0:
 			for is[partitionName(topic, n)] {
 				n++
@@ -77,7 +83,7 @@ func splitName(name string) (topic string, n int, ok bool) {
 	return name[:i], n, err == nil && n >= 0 && partitionName(name[:i], n) == name
 }
 
-// create opens partitions 0 to n-1 of a topic, and makes those that are missing. The caller makes their names durable.
+// create opens partitions 0 to n-1 of a topic, and makes those that are missing. The caller makes their names durable, and holds syncing.
 func (l *Log) create(name string, n int, durable map[string]point) error {
 	t := l.topics[name]
 	if t == nil {
@@ -91,7 +97,7 @@ func (l *Log) create(name string, n int, durable map[string]point) error {
 		}
 		at, ok := durable[partitionName(name, p)]
 		if !ok {
-			at = unknown
+			at, l.unlisted = unknown, true
 		}
 		opened, err := openPartition(l.options.disk, dir, at, l.options.SegmentBytes, l.options.Logger)
 		if err != nil {
@@ -116,10 +122,10 @@ func (l *Log) EnsureTopics(_ context.Context, specs ...kafkaio.TopicSpec) (creat
 			created = append(created, spec.Name)
 		}
 	}
-	if err := l.options.disk.syncDir(l.dir); err != nil {
-		return created, fmt.Errorf("create topics: %w", err)
+	if l.unlisted { // a partition has a recovery point, and a name on disk, before it has records
+		err = l.sync()
 	}
-	return created, l.sync() // a partition has a recovery point before it has records
+	return created, err
 }
 
 // ensure makes a topic as it is wanted.

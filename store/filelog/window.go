@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"syscall"
 
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
 const (
 	readAhead = 64 << 10 // bytes of a file that a window has in memory
+	sector    = 4096     // bytes that a disk loses at once
 	magicAt   = 16       // byte of a batch with the version of its format
 
 	provenBytes = 4 * kafkaio.MaxMessage // longer than a batch
@@ -22,6 +24,8 @@ type window struct {
 	size  int64 // of the file, as far as it counts
 	at    int64 // of the first byte in bytes
 	bytes []byte
+
+	unreadable error // of the disk, about a part that was taken for zeros; nil: all could be read
 }
 
 // from returns n bytes from a position on, up to readAhead, or fewer at the end of the file.
@@ -36,19 +40,44 @@ func (w *window) from(at, n int64) ([]byte, error) {
 			w.bytes = make([]byte, length)
 		}
 		w.bytes, w.at = w.bytes[:length], at
-		if got, err := w.file.ReadAt(w.bytes, at); int64(got) < length {
+		if err := w.fill(); err != nil {
 			w.bytes = w.bytes[:0]
-			return nil, fmt.Errorf("read %d bytes at byte %d: got %d: %w", length, at, got, noEOF(err))
+			return nil, err
 		}
 	}
 	return w.bytes[at-w.at:][:n], nil
 }
 
-func noEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
+// fill reads the file. What the disk cannot read are zeros: a bad sector is damage, and must not stop readers for ever.
+func (w *window) fill() error {
+	err := readAt(w.file, w.bytes, w.at)
+	if !errors.Is(err, syscall.EIO) {
+		return err
 	}
-	return err
+	w.unreadable = err
+	for at, end := w.at, w.at+int64(len(w.bytes)); at < end; {
+		next := min(at-at%sector+sector, end)
+		part := w.bytes[at-w.at : next-w.at]
+		if err = readAt(w.file, part, at); errors.Is(err, syscall.EIO) {
+			clear(part)
+		} else if err != nil {
+			return err
+		}
+		at = next
+	}
+	return nil
+}
+
+// readAt fills b from a byte of a file on.
+func readAt(f io.ReaderAt, b []byte, at int64) error {
+	n, err := f.ReadAt(b, at)
+	if n == len(b) {
+		return nil
+	}
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("read %d bytes at byte %d: got %d: %w", len(b), at, n, err)
 }
 
 // badBatch says why no batch begins at a byte.
