@@ -108,8 +108,25 @@ func TestServeForPersons(t *testing.T) {
 	h.Start(flags...)
 	h.Requests("192.0.2.3", 5)
 	hook.await("closed ip:192.0.2.3")
-	hook.wantOnce()
+	hook.wantOnce("")
 	h.AwaitAnswer("192.0.2.2", http.StatusForbidden)
+}
+
+// TestServeFromStart counts what the log has already: whoever is above the limit now is closed, and of the past it says how often it would
+// have closed somebody, and tells nobody else.
+func TestServeFromStart(t *testing.T) {
+	t.Parallel()
+	h := processtest.NewHost(t, start)
+	h.WriteRules(hammered)
+	hook := newHooked(t)
+	past, now := time.Now().Add(-3*time.Hour), time.Now()
+	h.Append(strings.Repeat(processtest.Line("192.0.2.1", past), 7) + strings.Repeat(processtest.Line("192.0.2.2", now), 7))
+	h.Start("--from-start", "--notify", hook.settings)
+	h.Program.WaitFor(`msg="counted what was there already" rule=per-address would_have_closed=(2)$`, 20*time.Second)
+	h.AwaitAnswer("192.0.2.2", http.StatusForbidden)
+	h.Passes("192.0.2.1")
+	hook.await("closed ip:192.0.2.2")
+	hook.wantOnce("closed ip:192.0.2.2")
 }
 
 // TestServeReadsByAnotherMapping after SIGHUP, and counts each line once.
@@ -196,10 +213,16 @@ func (h *hooked) await(event string) {
 	})
 }
 
-func (h *hooked) wantOnce() {
+// wantOnce wants each event to have come once, and only those whose type and caller are as said, if anything is said.
+func (h *hooked) wantOnce(only string) {
 	h.t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	for event := range h.events {
+		if only != "" && event != only {
+			h.t.Errorf("got %s, want only %s", event, only)
+		}
+	}
 	for id, n := range h.counts {
 		if n != 1 {
 			h.t.Errorf("event %s: got it %d times, want once", id, n)

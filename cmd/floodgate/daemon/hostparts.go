@@ -35,6 +35,7 @@ import (
 	"github.com/509da70d/floodgate/gate/sidecar/sidecarprom"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/atomicfile"
+	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/solo"
 )
 
@@ -216,9 +217,13 @@ func (h *host) openNotify() error {
 	if err != nil {
 		return command.Usagef("--data: %w", err)
 	}
+	var events kafkaio.Fetcher = h.log
+	if c.fromStart {
+		events = presentEvents{h.log}
+	}
 	h.webhooks = notifyprom.New(time.Now)
 	h.notifier = notify.New(notify.Config{
-		Fetcher: h.log, Join: func(group string) (notify.Membership, error) { return offsets.Join(group), nil },
+		Fetcher: events, Join: func(group string) (notify.Membership, error) { return offsets.Join(group), nil },
 		Topic: h.names.Events, Group: "floodgate-notify", Path: c.notify, Logger: h.logger, Observe: h.webhooks.Observe,
 	}, settings)
 	h.webhooks.Show(h.notifier.Stats)

@@ -40,6 +40,7 @@ type keeper struct {
 
 	config keeperConfig
 	full   atomic.Pointer[string] // why requests are refused; nil: they are not
+	failed atomic.Pointer[string] // why the last requests could not be written; nil: they were
 	bytes  atomic.Int64           // of the log, at the last look
 	looked time.Time              // when heartbeats were last read
 	needed map[string][]int64     // by topic and partition: the first offset that an owner may need
@@ -65,7 +66,16 @@ func (k *keeper) Produce(ctx context.Context, topic string, partition int, msgs 
 	if why := k.full.Load(); why != nil && topic == k.config.Names.Requests {
 		return -1, &kafkaio.RequestError{Op: "produce", Topic: topic, Partition: partition, Outcome: kafkaio.Unsent, Err: fmt.Errorf("%w: %s", errFull, *why)}
 	}
-	return k.Log.Produce(ctx, topic, partition, msgs...)
+	base, err := k.Log.Produce(ctx, topic, partition, msgs...)
+	switch {
+	case topic != k.config.Names.Requests || ctx.Err() != nil:
+	case err == nil:
+		k.failed.Store(nil)
+	default:
+		why := err.Error()
+		k.failed.Store(&why)
+	}
+	return base, err
 }
 
 // run looks each second until ctx ends.
@@ -240,6 +250,9 @@ func (k *keeper) report(total int64) {
 func (k *keeper) waits() string {
 	if why := k.full.Load(); why != nil {
 		return "the log has no room: " + *why
+	}
+	if why := k.failed.Load(); why != nil {
+		return "the log cannot be written: " + *why
 	}
 	return ""
 }
