@@ -37,15 +37,6 @@ older() {
   dpkg-deb --root-owner-group -Znone -b "$2.d" "$2" >/dev/null
 }
 
-# Until the program has the subcommand serve, the embedded broker takes its place: it too is a daemon that listens on --listen and keeps
-# what it has in --data. TODO: take without_serve and $command out when serve is there.
-without_serve() {
-  dpkg-deb -R "$1" "$1.d"
-  if "$1.d/usr/bin/floodgate" help serve >/dev/null 2>&1; then return; fi
-  echo "NOTE: this floodgate has no subcommand serve; its broker takes its place"
-  sed -i 's|floodgate serve|floodgate broker|' "$1.d/usr/lib/systemd/system/$unit"
-  dpkg-deb --root-owner-group -Znone -b "$1.d" "$1" >/dev/null
-}
 
 # outside makes the view, and goes on inside.
 outside() {
@@ -53,7 +44,6 @@ outside() {
   local view
   view=$(mktemp -d)
   cp "$1" "$view/newer.deb"
-  without_serve "$view/newer.deb"
   older "$view/newer.deb" "$view/older.deb"
   [ -z "${2:-}" ] || cp "$2" "$view/floodgate.rpm"
   cp "$here/try.sh" "$here/systemctl.sh" "$view"
@@ -107,15 +97,10 @@ install_deb() { apt-get install -y -qq --allow-downgrades --no-install-recommend
 
 # answers waits until the service says, on the address of its settings, that a request may pass.
 answers() {
-  local address tries command
-  command=$(sed -n 's|^ExecStart=/usr/bin/floodgate ||p' "/usr/lib/systemd/system/$unit")
+  local address tries
   address=$(sed -n 's/^FLOODGATE_LISTEN=//p' "$settings")
   for tries in $(seq 100); do
-    if [ "$command" = serve ]; then
-      floodgate probe "http://$address/auth_request" >/dev/null 2>&1 && return
-    else
-      timeout 1 bash -c ": <'/dev/tcp/${address/:/\/}'" 2>/dev/null && return
-    fi
+    floodgate probe "http://$address/auth_request" >/dev/null 2>&1 && return
     active || fail "got the end of the service ($tries), want it to answer on $address"
     sleep 0.1
   done
@@ -147,11 +132,9 @@ without_a_log() {
   grep -qF "no log $log. Say in $settings" <<<"$out" || fail "got an installation that does not say what to set: $out"
   refuse "without a log" enabled
   refuse "without a log" active
-  if grep -q 'floodgate serve$' "/usr/lib/systemd/system/$unit"; then
-    systemctl start "$unit"
-    names_the_log
-    systemctl stop "$unit"
-  fi
+  systemctl start "$unit"
+  names_the_log
+  systemctl stop "$unit"
   apt-get purge -y -qq floodgate >/dev/null
   nothing_left "purged after an installation without a log"
 }
@@ -215,7 +198,6 @@ with_rpm() {
   say "the RPM: installed and not started, as its distributions want it; started; removed"
   rpm -i --nodeps --force-debian /tmp/floodgate.rpm
   refuse "rpm" active
-  /usr/bin/floodgate help serve >/dev/null 2>&1 || sed -i 's|floodgate serve|floodgate broker|' "/usr/lib/systemd/system/$unit" # TODO: as above
   systemctl start "$unit"
   answers
   rpm -e --nodeps --force-debian floodgate
