@@ -48,21 +48,21 @@ func indented(text string) string {
 // proxies returns the hints, those for proxies of this host first.
 func proxies(address, packaged string) []hint {
 	list := []hint{
-		{"nginx", []string{"nginx", "/usr/sbin/nginx", "/etc/nginx"}, "write into the server block, then nginx -s reload:\n\n" + nginxLines(address, packaged)},
-		{"Caddy", []string{"caddy", "/etc/caddy"}, `write into the site, then caddy reload (deploy/caddy/Caddyfile also lets requests pass while serve is away):
+		{"nginx", []string{"nginx", "/usr/sbin/nginx", "/etc/nginx"}, "in the server block, then nginx -s reload:\n\n" + nginxLines(address, packaged)},
+		{"Caddy", []string{"caddy", "/etc/caddy"}, `in the site, then caddy reload (deploy/caddy/Caddyfile also lets requests pass while serve is away):
 
     forward_auth ADDRESS {
         uri /auth
     }
 `},
-		{"Traefik", []string{"traefik", "/etc/traefik"}, `give the routers a middleware (deploy/traefik also lets requests pass while serve is away):
+		{"Traefik", []string{"traefik", "/etc/traefik"}, `as a middleware of the routers (deploy/traefik also lets requests pass while serve is away):
 
     http:
       middlewares:
         floodgate:
           forwardAuth: {address: "http://ADDRESS/auth"}
 `},
-		{"Envoy", []string{"envoy", "/etc/envoy"}, `add the HTTP filter envoy.filters.http.ext_authz, with http_service at ADDRESS and path_prefix /auth, failure_mode_allow: true
+		{"Envoy", []string{"envoy", "/etc/envoy"}, `as an HTTP filter, envoy.filters.http.ext_authz with http_service at ADDRESS and path_prefix /auth, failure_mode_allow: true
 `},
 	}
 	slices.SortStableFunc(list, func(a, b hint) int {
@@ -98,7 +98,7 @@ func hints(address string) string {
 		if found && !h.here() {
 			continue
 		}
-		b.WriteString("For " + h.name + " to ask, " + strings.ReplaceAll(h.advice, "ADDRESS", address) + "\n")
+		b.WriteString("To let " + h.name + " ask, " + strings.ReplaceAll(h.advice, "ADDRESS", address) + "\n")
 	}
 	return b.String()
 }

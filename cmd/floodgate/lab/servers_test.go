@@ -94,8 +94,7 @@ func beginNginxByAFile(t *testing.T, q question) string {
 	t.Helper()
 	port := freePort(t)
 	file := writeIn(t, t.TempDir(), "floodgate.conf", configured(t, "../cmd/floodgate/daemon/nginx.conf", "127.0.0.1:9091", q.sidecar))
-	return nginxWith(t, port, "access_log off;\nserver {\nlisten 127.0.0.1:"+port+";\ninclude "+file+";\nlocation / { proxy_pass http://"+q.backend+"; }\n"+
-		"location /forbidden { deny all; }\n}\n")
+	return nginxWith(t, port, "access_log off;\nserver {\nlisten 127.0.0.1:"+port+";\ninclude "+file+";\nlocation / { proxy_pass http://"+q.backend+"; }\n}\n")
 }
 
 // nginxWith runs nginx, whose http block has this text. It takes a header of up to 1 MiB, as the other servers do.
