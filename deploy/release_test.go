@@ -124,3 +124,35 @@ func TestPackagesHoldWhatTheUnitNames(t *testing.T) {
 		}
 	}
 }
+
+// TestTheWalkFitsThePackage: the commands of INSTALL.md, which deploy/release/walk.sh runs, name what the package has, and are five at most.
+func TestTheWalkFitsThePackage(t *testing.T) {
+	_, section, _ := strings.Cut(readFile(t, "INSTALL.md"), "\n## From the package to the first refused request\n")
+	_, block, _ := strings.Cut(section, "```sh\n")
+	block, _, _ = strings.Cut(block, "```")
+	if n := strings.Count(strings.ReplaceAll(block, "\\\n", ""), "\n"); n < 3 || n > 5 {
+		t.Errorf("got %d commands\n%s\nwant five at most", n, block)
+	}
+	included := ""
+	for _, c := range readRelease(t).Nfpms[0].Contents {
+		if c.Src == "cmd/floodgate/daemon/nginx.conf" {
+			included = c.Dst
+		}
+	}
+	lines, settings := readFile(t, "../cmd/floodgate/daemon/nginx.conf"), readFile(t, "systemd/floodgate-serve.env")
+	if included == "" || !strings.Contains(lines, "\n#   include "+included+";\n") {
+		t.Errorf("got nginx.conf with another place than that of the package, %q", included)
+	}
+	for name, pattern := range map[string]string{"the log": `(?m)^FLOODGATE_FILE=(.*)$`, "the address": `(?m)^FLOODGATE_LISTEN=(.*)$`} {
+		value := regexp.MustCompile(pattern).FindStringSubmatch(settings)
+		if value == nil || name == "the log" && !strings.Contains(block, " --file "+value[1]+" ") || name == "the address" && !strings.Contains(lines, "http://"+value[1]+"/auth_request;") {
+			t.Errorf("got settings with %q as %s, want what the walk and nginx.conf have", value, name)
+		}
+	}
+	data := "/var/lib/" + unitFile(t, "systemd/floodgate-serve.service")["StateDirectory"][0]
+	for _, want := range []string{"include " + included + ";", "serve --check ", " --data " + data + "\n", " " + data + "/rules.yaml\n"} {
+		if !strings.Contains(block, want) {
+			t.Errorf("got no %q in\n%s", want, block)
+		}
+	}
+}

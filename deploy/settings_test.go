@@ -47,9 +47,6 @@ func testSettings(t *testing.T, floodgate *image) {
 		"notify":  {"systemd/floodgate-notify.service", "systemd/floodgate-notify.env"},
 		"sidecar": {"systemd/floodgate-sidecar.service", "systemd/floodgate-sidecar.env"},
 	} {
-		if command == "serve" && !has(help("help"), "serve") {
-			continue // TODO: take this out when the binary has that subcommand.
-		}
 		flags := help(command) + kafka
 		for _, name := range names {
 			for _, v := range regexp.MustCompile(`FLOODGATE_(\w+)`).FindAllStringSubmatch(readFile(t, name), -1) {

@@ -61,8 +61,30 @@ func writeOwner(f *os.File) {
 	}
 }
 
+// LockedBy returns which process has the lock of a directory, such as "process 12 on web1", or "" if the lock does not say it, and whether
+// any process has the lock. It changes nothing.
+func LockedBy(dir string) (owner string, locked bool) {
+	path := filepath.Join(dir, lockFile)
+	if _, err := os.Stat(path); err != nil {
+		return "", false
+	}
+	f, err := filelock.Open(path)
+	if err != nil {
+		return ownerIn(path), errors.Is(err, filelock.ErrLocked)
+	}
+	_ = f.Close()
+	return "", false
+}
+
 // readOwner returns which process has a lock, as a part of a sentence; "" if the lock does not say it.
 func readOwner(path string) string {
+	if owner := ownerIn(path); owner != "" {
+		return fmt.Sprintf(" by %q", owner)
+	}
+	return ""
+}
+
+func ownerIn(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
 		return ""
@@ -70,8 +92,8 @@ func readOwner(path string) string {
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxOwner))
 	owner, _, whole := strings.Cut(string(text), "\n")
-	if err != nil || !whole || owner == "" {
+	if err != nil || !whole {
 		return ""
 	}
-	return fmt.Sprintf(" by %q", owner)
+	return owner
 }

@@ -17,7 +17,8 @@ func TestALockSaysWhoHasIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner := fmt.Sprintf("store is in use by \"process %d on %s\": ", os.Getpid(), host)
+	process := fmt.Sprintf("process %d on %s", os.Getpid(), host)
+	owner := fmt.Sprintf("store is in use by %q: ", process)
 	for name, lock := range map[string]func(dir string) (func() error, error){
 		"directory": func(dir string) (func() error, error) {
 			l, err := Lock(dir)
@@ -43,10 +44,19 @@ func TestALockSaysWhoHasIt(t *testing.T) {
 			if _, err := lock(dir); !errors.Is(err, ErrLocked) || err.Error() != owner+dir {
 				t.Errorf("%s: got %v, want %s%s", name, err, owner, dir)
 			}
+			if got, locked := LockedBy(dir); got != process || !locked {
+				t.Errorf("%s: got %q, %v, want %q, true", name, got, locked, process)
+			}
 			if err := unlock(); err != nil {
 				t.Fatal(err)
 			}
+			if got, locked := LockedBy(dir); got != "" || locked {
+				t.Errorf("%s: got %q, %v after it was unlocked, want none", name, got, locked)
+			}
 		}
+	}
+	if got, locked := LockedBy(t.TempDir()); got != "" || locked {
+		t.Errorf("got %q, %v in an empty directory, want none", got, locked)
 	}
 	if _, err := Lock(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no directory: got %v, want os.ErrNotExist", err)

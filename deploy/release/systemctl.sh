@@ -28,8 +28,11 @@ start() {
   while read -r line; do environment+=("$line"); done < <(grep -v -e '^#' -e '^$' "$(setting EnvironmentFile)")
   umask=$(setting UMask) command=$(setting ExecStart)
   export name directory user group groups umask command
+  rm -f "$state/$name.code"
   # shellcheck disable=SC2016 # the inner shell expands them
-  setsid unshare --mount bash -ec '
+  {
+    code=0
+    setsid unshare --mount bash -ec '
     mount --bind "$directory" "$directory"
     mount -o remount,bind,ro /
     mount -t tmpfs none /tmp
@@ -37,8 +40,10 @@ start() {
     echo $$ >"/run/stand-in/$name.pid"
     exec env -i PATH=/usr/bin:/bin "$@" setpriv --reuid "$user" --regid "$group" --groups "$groups" \
       --bounding-set -all --inh-caps -all --no-new-privs $command
-  ' start "${environment[@]}" >>"$state/$name.log" 2>&1 </dev/null &
-  until is_active || ! kill -0 $! 2>/dev/null; do sleep 0.05; done
+  ' start "${environment[@]}" || code=$?
+    echo "$code" >"$state/$name.code"
+  } >>"$state/$name.log" 2>&1 </dev/null &
+  until is_active || [ -e "$state/$name.code" ]; do sleep 0.05; done
 }
 
 # stop ends it as the unit says, with SIGTERM and in the unit's time. It fails if that was not enough.

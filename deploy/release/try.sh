@@ -3,6 +3,8 @@
 # own. Installs it as root on a host without a log and on one with nginx's, starts the service from its unit, upgrades it over a running
 # data directory, removes and purges it. Where no systemd runs, systemctl.sh stands in for it.
 #
+# Then it goes the way of INSTALL.md (walk.sh).
+#
 #   bash deploy/release/try.sh DEB [RPM]
 set -Eeuo pipefail
 trap 'printf "FAIL: line %s: %s\n" "$LINENO" "$BASH_COMMAND"' ERR
@@ -37,15 +39,6 @@ older() {
   dpkg-deb --root-owner-group -Znone -b "$2.d" "$2" >/dev/null
 }
 
-# Until the program has the subcommand serve, the embedded broker takes its place: it too is a daemon that listens on --listen and keeps
-# what it has in --data. TODO: take without_serve and $command out when serve is there.
-without_serve() {
-  dpkg-deb -R "$1" "$1.d"
-  if "$1.d/usr/bin/floodgate" help serve >/dev/null 2>&1; then return; fi
-  echo "NOTE: this floodgate has no subcommand serve; its broker takes its place"
-  sed -i 's|floodgate serve|floodgate broker|' "$1.d/usr/lib/systemd/system/$unit"
-  dpkg-deb --root-owner-group -Znone -b "$1.d" "$1" >/dev/null
-}
 
 # outside makes the view, and goes on inside.
 outside() {
@@ -53,10 +46,9 @@ outside() {
   local view
   view=$(mktemp -d)
   cp "$1" "$view/newer.deb"
-  without_serve "$view/newer.deb"
   older "$view/newer.deb" "$view/older.deb"
   [ -z "${2:-}" ] || cp "$2" "$view/floodgate.rpm"
-  cp "$here/try.sh" "$here/systemctl.sh" "$view"
+  cp "$here"/*.sh "$here/../INSTALL.md" "$view"
   local rc=0
   # shellcheck disable=SC2016 # the inner shell expands them
   timeout 300 unshare --mount --net --pid --fork bash -ec '
@@ -69,8 +61,7 @@ outside() {
     mount --rbind /dev "$root/dev"
     mount -t tmpfs none "$root/tmp"
     mount -t tmpfs none "$root/run"
-    cp "$1"/*.deb "$1"/*.sh "$root/tmp"
-    cp "$1"/*.rpm "$root/tmp" 2>/dev/null || true
+    find "$1" -maxdepth 1 -type f -exec cp -t "$root/tmp" {} +
     ip link set lo up
     exec chroot "$root" bash /tmp/try.sh --inside
   ' try "$view" || rc=$?
@@ -107,15 +98,10 @@ install_deb() { apt-get install -y -qq --allow-downgrades --no-install-recommend
 
 # answers waits until the service says, on the address of its settings, that a request may pass.
 answers() {
-  local address tries command
-  command=$(sed -n 's|^ExecStart=/usr/bin/floodgate ||p' "/usr/lib/systemd/system/$unit")
+  local address tries
   address=$(sed -n 's/^FLOODGATE_LISTEN=//p' "$settings")
   for tries in $(seq 100); do
-    if [ "$command" = serve ]; then
-      floodgate probe "http://$address/auth_request" >/dev/null 2>&1 && return
-    else
-      timeout 1 bash -c ": <'/dev/tcp/${address/:/\/}'" 2>/dev/null && return
-    fi
+    floodgate probe "http://$address/auth_request" >/dev/null 2>&1 && return
     active || fail "got the end of the service ($tries), want it to answer on $address"
     sleep 0.1
   done
@@ -147,11 +133,9 @@ without_a_log() {
   grep -qF "no log $log. Say in $settings" <<<"$out" || fail "got an installation that does not say what to set: $out"
   refuse "without a log" enabled
   refuse "without a log" active
-  if grep -q 'floodgate serve$' "/usr/lib/systemd/system/$unit"; then
-    systemctl start "$unit"
-    names_the_log
-    systemctl stop "$unit"
-  fi
+  systemctl start "$unit"
+  names_the_log
+  systemctl stop "$unit"
   apt-get purge -y -qq floodgate >/dev/null
   nothing_left "purged after an installation without a log"
 }
@@ -170,6 +154,49 @@ with_a_log() {
   grep -qE '^CapBnd:\s+0+$' "/proc/$pid/status" || fail "got capabilities, want none: $(grep Cap "/proc/$pid/status")"
   [ "$(stat -c %U:%a "$data")" = floodgate:700 ] || fail "got $data as $(stat -c %U:%a "$data"), want floodgate:700"
   [ -n "$(find "$data" -type f)" ] || fail "got no file in $data, want what the service keeps"
+}
+
+# ends_with CODE WORD waits for the end of the service, which the unit does not start again after this code.
+ends_with() {
+  local tries
+  for tries in $(seq 100); do
+    [ ! -e "$run/floodgate-serve.code" ] || break
+    sleep 0.1
+  done
+  [ "$(cat "$run/floodgate-serve.code" 2>/dev/null)" = "$1" ] || fail "got the exit code '$(cat "$run/floodgate-serve.code" 2>/dev/null)' ($tries tries), want $1"
+  grep -qE "^RestartPreventExitStatus=.*\b$1\b" "/usr/lib/systemd/system/$unit" || fail "got a unit that starts it again after $1, want it not"
+  tail -n 5 "$run/floodgate-serve.log" | grep -qF "$2" || fail "got a log without '$2', want it"
+}
+
+# reloads: SIGHUP reads the rules again. Those that cannot be used change nothing.
+reloads() {
+  say "reloaded: reads the rules"
+  local tries
+  sed -i.before 's/limit: 300,/limit: none,/' "$data/rules.yaml"
+  systemctl reload "$unit"
+  for tries in $(seq 100); do
+    ! grep -qF 'rules not changed: the file cannot be used' "$run/floodgate-serve.log" || break
+    sleep 0.1
+  done
+  [ "$tries" -lt 100 ] || fail "got no word of rules that cannot be used, want it"
+  mv "$data/rules.yaml.before" "$data/rules.yaml"
+  want "reloaded" active
+}
+
+# cannot_work: what no restart mends ends the service, with a word that says what to do.
+cannot_work() {
+  say "a log that it may not read, and data of another version: it ends, and says why"
+  systemctl stop "$unit"
+  chmod 600 "$log"
+  systemctl start "$unit"
+  ends_with 2 'belongs to group adm'
+  chmod 640 "$log"
+  sed -i.before 's/"version":1/"version":99/' "$data/serve.json"
+  systemctl start "$unit"
+  ends_with 2 'got version 99'
+  mv "$data/serve.json.before" "$data/serve.json"
+  systemctl start "$unit"
+  answers
 }
 
 upgraded() {
@@ -215,7 +242,6 @@ with_rpm() {
   say "the RPM: installed and not started, as its distributions want it; started; removed"
   rpm -i --nodeps --force-debian /tmp/floodgate.rpm
   refuse "rpm" active
-  /usr/bin/floodgate help serve >/dev/null 2>&1 || sed -i 's|floodgate serve|floodgate broker|' "/usr/lib/systemd/system/$unit" # TODO: as above
   systemctl start "$unit"
   answers
   rpm -e --nodeps --force-debian floodgate
@@ -228,10 +254,15 @@ inside() {
   traces >"$run/before"
   without_a_log
   with_a_log
+  reloads
+  cannot_work
   upgraded
   removed
+  walk
   with_rpm
   say "the package installs, starts, upgrades, and goes away"
 }
 
+# shellcheck source=deploy/release/walk.sh
+. "$here/walk.sh"
 if [ "$1" = --inside ]; then inside; else outside "$@"; fi

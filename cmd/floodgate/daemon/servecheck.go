@@ -25,16 +25,21 @@ type finding struct {
 	bad         bool // serve cannot work with it
 }
 
-// look prints what serve would find, and changes nothing. The error is a usage error if it could not work.
+// look prints what serve would find, or finds while it runs, and changes nothing. The error is a usage error if it could not work.
 func (c *serveConfig) look(_ context.Context, p command.Process) error {
 	var all []finding
 	for _, path := range c.files {
 		all = append(all, c.lookAtLog(path, time.Now())...)
 	}
-	all = append(all, c.lookAtData()...)
+	owner, running := store.LockedBy(c.data)
+	if running {
+		all = append(all, finding{"data " + c.data, fmt.Sprintf("is in use by %q: serve runs", owner), false})
+	} else {
+		all = append(all, c.lookAtData()...)
+	}
 	for _, flag := range []struct{ name, address string }{{"listen", c.listen}, {"metrics-listen", c.metrics}, {"api-listen", c.api}, {"bouncer-listen", c.bouncer.listen}} {
 		if flag.address != "" {
-			all = append(all, lookAtAddress(flag.name, flag.address))
+			all = append(all, lookAtAddress(flag.name, flag.address, running))
 		}
 	}
 	t := terminal.NewTable(p.Stdout, "what", "found", "")
@@ -132,12 +137,15 @@ func (c *serveConfig) lookAtData() []finding {
 	return all
 }
 
-// lookAtAddress tries to listen.
-func lookAtAddress(flag, address string) finding {
+// lookAtAddress tries to listen. While serve runs, it has the address.
+func lookAtAddress(flag, address string, running bool) finding {
 	l, err := httpd.Listen(flag, address)
-	if err != nil {
-		return finding{"address " + address, err.Error(), true}
+	switch {
+	case err == nil:
+		_ = l.Close()
+		return finding{"address " + address, "is free, for --" + flag, false}
+	case running:
+		return finding{"address " + address, "is in use while serve runs, for --" + flag, false}
 	}
-	_ = l.Close()
-	return finding{"address " + address, "is free, for --" + flag, false}
+	return finding{"address " + address, err.Error(), true}
 }

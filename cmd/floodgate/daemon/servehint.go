@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	_ "embed"
 	"os"
 	"os/exec"
 	"slices"
@@ -14,34 +15,40 @@ type hint struct {
 	advice string   // ADDRESS stands for that of serve
 }
 
-// proxies returns the hints, those for proxies of this host first.
-func proxies() []hint {
-	list := []hint{
-		{"nginx", []string{"nginx", "/usr/sbin/nginx", "/etc/nginx"}, `in the server block, then nginx -s reload:
+// nginxConf is what nginx needs to ask at nginxAddress. Packages have it as the file packagedNginx.
+//
+//go:embed nginx.conf
+var nginxConf string
 
-    auth_request /_floodgate;
-    error_page 403 = @floodgate_closed;
-    auth_request_set $floodgate_retry $upstream_http_retry_after;
-    location @floodgate_closed {
-        internal;
-        if ($floodgate_retry = "") { return 403; } # it is not floodgate's
-        add_header Retry-After $floodgate_retry always;
-        return 429;
-    }
-    location = /_floodgate {
-        internal;
-        auth_request off;
-        proxy_pass http://ADDRESS/auth_request;
-        proxy_pass_request_body off;
-        proxy_set_header Content-Length "";
-        proxy_set_header X-Forwarded-For $remote_addr;
-        proxy_connect_timeout 50ms;
-        proxy_read_timeout 50ms;
-        proxy_intercept_errors on;
-        error_page 401 500 502 503 504 = @floodgate_away;
-    }
-    location @floodgate_away { internal; return 204; }
-`},
+const (
+	nginxAddress  = "127.0.0.1:9091"
+	packagedNginx = "/usr/share/floodgate/nginx.conf"
+)
+
+// nginxLines returns what to write for nginx: a line that includes the file of the package, if that is there and asks at the same address,
+// or what that file says.
+func nginxLines(address, packaged string) string {
+	if strings.HasPrefix(address, "/") {
+		address = "unix:" + address + ":" // as nginx writes a socket
+	}
+	text := strings.ReplaceAll(nginxConf, nginxAddress, address)
+	if there, err := os.ReadFile(packaged); err == nil && string(there) == text {
+		text = "include " + packaged + ";\n"
+	} else if _, lines, found := strings.Cut(text, "\nauth_request "); found {
+		text = "auth_request " + lines // without the comment
+	}
+	return indented(text)
+}
+
+// indented returns lines with four spaces before each.
+func indented(text string) string {
+	return "    " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n    ") + "\n"
+}
+
+// proxies returns the hints, those for proxies of this host first.
+func proxies(address, packaged string) []hint {
+	list := []hint{
+		{"nginx", []string{"nginx", "/usr/sbin/nginx", "/etc/nginx"}, "in the server block, then nginx -s reload:\n\n" + nginxLines(address, packaged)},
 		{"Caddy", []string{"caddy", "/etc/caddy"}, `in the site, then caddy reload (deploy/caddy/Caddyfile also lets requests pass while serve is away):
 
     forward_auth ADDRESS {
@@ -85,7 +92,7 @@ func (h *hint) here() bool {
 // hints says how the proxies of this host ask serve; without a proxy here, how any of them does.
 func hints(address string) string {
 	var b strings.Builder
-	all := proxies()
+	all := proxies(address, packagedNginx)
 	found := slices.ContainsFunc(all, func(h hint) bool { return h.here() })
 	for _, h := range all {
 		if found && !h.here() {

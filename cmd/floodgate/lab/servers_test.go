@@ -80,13 +80,28 @@ func beginNginx(t *testing.T, q question) string {
 	return beginNginxLogging(t, q, filepath.Join(t.TempDir(), "access.log"))
 }
 
-// beginNginxLogging runs nginx with deploy/nginx. It takes a header of up to 1 MiB, as the other servers do.
+// beginNginxLogging runs nginx with deploy/nginx.
 func beginNginxLogging(t *testing.T, q question, accessLog string) string {
 	t.Helper()
-	dir, port := t.TempDir(), freePort(t)
-	site := writeIn(t, dir, "floodgate.conf", configured(t, "nginx/floodgate.conf",
+	port := freePort(t)
+	return nginxWith(t, port, configured(t, "nginx/floodgate.conf",
 		"127.0.0.1:9091", q.sidecar, "127.0.0.1:3000", q.backend, "listen 8080", "listen 127.0.0.1:"+port,
 		"access_log /var/log/nginx/access.log floodgate;", "access_log "+accessLog+" floodgate;", "50ms", cmp.Or(q.patience, "50ms")))
+}
+
+// beginNginxByAFile runs nginx with a server that includes the file that serve's packages have.
+func beginNginxByAFile(t *testing.T, q question) string {
+	t.Helper()
+	port := freePort(t)
+	file := writeIn(t, t.TempDir(), "floodgate.conf", configured(t, "../cmd/floodgate/daemon/nginx.conf", "127.0.0.1:9091", q.sidecar))
+	return nginxWith(t, port, "access_log off;\nserver {\nlisten 127.0.0.1:"+port+";\ninclude "+file+";\nlocation / { proxy_pass http://"+q.backend+"; }\n}\n")
+}
+
+// nginxWith runs nginx, whose http block has this text. It takes a header of up to 1 MiB, as the other servers do.
+func nginxWith(t *testing.T, port, text string) string {
+	t.Helper()
+	dir := t.TempDir()
+	site := writeIn(t, dir, "site.conf", text)
 	main := writeIn(t, dir, "nginx.conf", "daemon off;\nworker_processes 1;\npid "+dir+"/pid;\nerror_log stderr;\nevents {}\nhttp {\n"+
 		"client_body_temp_path "+dir+";\nproxy_temp_path "+dir+";\nfastcgi_temp_path "+dir+";\nuwsgi_temp_path "+dir+";\nscgi_temp_path "+dir+";\n"+
 		"large_client_header_buffers 4 1m;\ninclude "+site+";\n}\n")

@@ -1,0 +1,45 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestHintForNginx is one line where the package's file says the same, and else all that nginx needs.
+func TestHintForNginx(t *testing.T) {
+	packaged := filepath.Join(t.TempDir(), "nginx.conf")
+	if got := nginxLines(nginxAddress, packaged); !strings.HasPrefix(got, "    auth_request /_floodgate;\n") || strings.Contains(got, "include") {
+		t.Errorf("without a package: got\n%s\nwant all lines, without the file's comment", got)
+	}
+	if err := os.WriteFile(packaged, []byte(nginxConf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := nginxLines(nginxAddress, packaged), "    include "+packaged+";\n"; got != want {
+		t.Errorf("with a package: got\n%s\nwant %s", got, want)
+	}
+	for address, want := range map[string]string{
+		"127.0.0.1:9999":  "proxy_pass http://127.0.0.1:9999/auth_request;",
+		"/run/serve.sock": "proxy_pass http://unix:/run/serve.sock:/auth_request;",
+	} {
+		if got := nginxLines(address, packaged); !strings.Contains(got, want) || strings.Contains(got, "include") {
+			t.Errorf("%s, with a package for another address: got\n%s\nwant all lines, with %s", address, got, want)
+		}
+	}
+	if err := os.WriteFile(packaged, []byte("# of another version\n"+nginxConf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := nginxLines(nginxAddress, packaged); strings.Contains(got, "include") {
+		t.Errorf("with the package of another version: got\n%s\nwant all lines", got)
+	}
+}
+
+// TestHintsNameTheAddress of serve, for each proxy.
+func TestHintsNameTheAddress(t *testing.T) {
+	for _, h := range proxies("192.0.2.1:80", packagedNginx) {
+		if text := strings.ReplaceAll(h.advice, "ADDRESS", "192.0.2.1:80"); !strings.Contains(text, "192.0.2.1:80") {
+			t.Errorf("%s: got\n%s\nwant the address of serve", h.name, text)
+		}
+	}
+}
