@@ -101,7 +101,7 @@ func (m *move) next() ([]string, error) {
 		values = append(values, "--record")
 	}
 	if m.flags.Changed("trusted") { // those of this host are trusted only by default
-		values = append(values, "--trusted", side.Flags().Lookup("trusted").DefValue)
+		values = append(append(values, "--trusted"), valuesOf(side.Flags().Lookup("trusted"))...)
 	}
 	if m.host.asked != nil {
 		values = append(values, "--listen", elsewhere)
