@@ -3,6 +3,7 @@ package migrate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -89,6 +90,14 @@ func TestAMigrationGoesOnAfterACrash(t *testing.T) {
 			t.Fatal(err)
 		}
 		kafka.SetFault(nil)
+		if done, err := Finished(dir); err != nil || !done {
+			t.Errorf("got finished %v, %v, want true", done, err)
+		}
+		for _, c := range crashes {
+			if done, err := Finished(c.dir); err != nil || done {
+				t.Errorf("got finished %v, %v after a crash, want false", done, err)
+			}
+		}
 		crashes = append(crashes, crash{kafka, dir})
 		step, at := 3, rand.IntN(3)
 		if testenv.IsLong() {
@@ -107,6 +116,23 @@ func TestAMigrationGoesOnAfterACrash(t *testing.T) {
 			sameClosures(t, "migrated", next.closed(), old.closed())
 			next.rest()
 			sameRows(t, "again", next.stored(countRows...), want)
+		}
+	})
+}
+
+// TestAMigrationSaysHowFarItIs: each step of each partition once, in order.
+func TestAMigrationSaysHowFarItIs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		old, kafka := counted(t), newKafka("new")
+		c := old.migration(kafka, "new", t.TempDir())
+		var got []string
+		c.Progress = func(p int, s Step) { got = append(got, fmt.Sprint(s, " ", p)) }
+		if _, err := Run(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"counting 0", "counting 1", "storing 0", "publishing 0", "storing 1", "publishing 1"}; !slices.Equal(got, want) || len(want) != partitions*Steps {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	})
 }

@@ -44,7 +44,25 @@ type Config struct {
 	Dir    string             // for a note and the stores of the target: Dir/0 and on
 	Topics schemas.TopicNames // of the target. Rejects is not used; Events may be empty
 	Logger *slog.Logger       // nil discards
+
+	// Progress, if set, is called before each step of each partition, in the goroutine of Run. A migration has Steps of them for each
+	// partition, or fewer if it goes on from an interrupted one.
+	Progress func(partition int, step Step)
 }
+
+// Step is a step that a migration takes with each partition.
+type Step int
+
+// The steps, in their order.
+const (
+	Counting   Step = iota // the rest of the log of the source
+	Storing                // the counts, in Dir
+	Publishing             // closures and snapshot, and comparing them
+	Steps      int  = iota
+)
+
+// String says what a step does.
+func (s Step) String() string { return [...]string{"counting", "storing", "publishing"}[s] }
 
 // Report says what was migrated.
 type Report struct {
@@ -78,6 +96,9 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	}
 	if c.Owner.Logger == nil {
 		c.Owner.Logger = c.Logger
+	}
+	if c.Progress == nil {
+		c.Progress = func(int, Step) {}
 	}
 	m := &migration{Config: c, partitions: max(1, c.Owner.Fold.Partitions)}
 	found, err := m.readNote()
@@ -134,9 +155,11 @@ func (m *migration) bring(ctx context.Context) error {
 		return fmt.Errorf("copy control records: %w", err)
 	}
 	for p := range m.partitions {
+		m.Progress(p, Storing)
 		if err := m.stage(ctx, p); err != nil {
 			return fmt.Errorf("make the store of partition %d: %w", p, err)
 		}
+		m.Progress(p, Publishing)
 		if err := m.publish(ctx, p); err != nil {
 			return fmt.Errorf("publish partition %d: %w", p, err)
 		}

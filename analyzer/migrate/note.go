@@ -51,29 +51,40 @@ func newNote() note {
 	return n
 }
 
-// readNote reads the note, and reports whether there is one.
-func (m *migration) readNote() (found bool, err error) {
-	path := filepath.Join(m.Dir, NoteName)
+// Finished reports whether a call of Run with this Dir has migrated all. Then another call does nothing.
+func Finished(dir string) (bool, error) {
+	n, _, err := readNote(dir)
+	return n.Done, err
+}
+
+// readNote reads the note in a directory, and reports whether there is one.
+func readNote(dir string) (n note, found bool, err error) {
+	path := filepath.Join(dir, NoteName)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return note{}, false, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(data, &m.note)
+		err = json.Unmarshal(data, &n)
 	}
-	if err == nil && m.note.Version != noteVersion {
-		err = fmt.Errorf("got version %d, want %d", m.note.Version, noteVersion)
-	}
-	if err == nil && len(m.note.Sources) != m.partitions {
-		err = fmt.Errorf("got %d partitions, want %d", len(m.note.Sources), m.partitions)
+	if err == nil && n.Version != noteVersion {
+		err = fmt.Errorf("got version %d, want %d", n.Version, noteVersion)
 	}
 	if err == nil {
-		m.note.id, err = schemas.ParseControlID(m.note.ID)
+		n.id, err = schemas.ParseControlID(n.ID)
 	}
 	if err != nil {
-		return false, fmt.Errorf("read the note of a migration: %s: %w", path, err)
+		return note{}, false, fmt.Errorf("read the note of a migration: %s: %w", path, err)
 	}
-	return true, nil
+	return n, true, nil
+}
+
+// readNote reads the note, and reports whether there is one.
+func (m *migration) readNote() (found bool, err error) {
+	if m.note, found, err = readNote(m.Dir); err == nil && found && len(m.note.Sources) != m.partitions {
+		err = fmt.Errorf("read the note of a migration: %s: got %d partitions, want %d", filepath.Join(m.Dir, NoteName), len(m.note.Sources), m.partitions)
+	}
+	return found, err
 }
 
 // writeNote replaces the note. After a crash there is the old one or the new one.

@@ -36,6 +36,7 @@ func runOwner(ctx context.Context, o *analyzer.Owner, done func(ctx context.Cont
 func (m *migration) finishSources(ctx context.Context) error {
 	m.note = newNote()
 	for p := range m.partitions {
+		m.Progress(p, Counting)
 		o := analyzer.NewOwner(m.Source, m.owner(p))
 		err := runOwner(ctx, o, func(ctx context.Context) error {
 			for !o.Stats().State.Decides() { // before that it folds the log up to its end

@@ -112,7 +112,7 @@ func TestHelpHasTheFlagsOfKafkaLast(t *testing.T) {
 	for name := range all() {
 		out, _ := runCommand(append(strings.Fields(name), "--help")...)
 		own, kafka, found := strings.Cut(out, "\nKafka:\n")
-		speaks := slices.Contains([]string{"analyze", "sidecar", "ingest", "notify", "rejects", "decisions", "topics", "audit", "repartition"}, name)
+		speaks := slices.Contains([]string{"analyze", "sidecar", "ingest", "notify", "migrate", "rejects", "decisions", "topics", "audit", "repartition"}, name)
 		if found != speaks || speaks != strings.Contains(own, "\n      --brokers ") {
 			t.Errorf("%s: got a heading for Kafka %t, want %t, and --brokers above it:\n%s", name, found, speaks, out)
 		}

@@ -36,7 +36,7 @@ func subcommands(p command.Process) []command.Group {
 	return []command.Group{
 		{Title: "To try it", Commands: []*cobra.Command{daemon.Demo(p), offline.Replay(p), offline.Simulate(p), offline.Formats(p), daemon.Broker(p)}},
 		{Title: "To run it", Commands: []*cobra.Command{
-			daemon.Serve(p), daemon.Analyze(p), daemon.Sidecar(p), daemon.Ingest(p), daemon.Notify(p), remote.Rules(p), offline.Topics(p), offline.Repartition(p), offline.Audit(p), offline.Store(p), offline.Rejects(p), offline.Token(p), offline.Probe(p),
+			daemon.Serve(p), daemon.Migrate(p), daemon.Analyze(p), daemon.Sidecar(p), daemon.Ingest(p), daemon.Notify(p), remote.Rules(p), offline.Topics(p), offline.Repartition(p), offline.Audit(p), offline.Store(p), offline.Rejects(p), offline.Token(p), offline.Probe(p),
 		}},
 		{Title: "To ask it", Commands: []*cobra.Command{remote.Status(p), remote.Top(p), remote.Callers(p), remote.Explain(p), remote.Decisions(p), remote.Try(p), remote.Actions(p)}},
 		{Title: "To decide about callers", Commands: []*cobra.Command{remote.Close(p), remote.Open(p), remote.Limit(p), remote.Reset(p), remote.Mode(p), remote.Undo(p)}},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -29,6 +30,9 @@ func TestPositionsGoToAnotherDirectory(t *testing.T) {
 			p := openPositions(t, dir)
 			if got := p.of("/a"); len(got) != 1 || got[0].Acked.End != 7 || got[0].Source != (sourceID{1}) {
 				t.Errorf("%s: got %+v, want it at 7", dir, got)
+			}
+			if got := p.Paths(); !slices.Equal(got, []string{"/a"}) {
+				t.Errorf("%s: got paths %q, want /a", dir, got)
 			}
 			if err := p.Close(); err != nil {
 				t.Fatal(err)

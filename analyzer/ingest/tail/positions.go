@@ -283,6 +283,20 @@ func (p *Positions) places(l *logFile) []place {
 	return l.places()
 }
 
+// Paths returns the paths that have or had a Follower, in order.
+func (p *Positions) Paths() (paths []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.logs {
+		paths = append(paths, string(l.Path))
+	}
+	for _, path := range p.skipped {
+		paths = append(paths, string(path))
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
 // change changes a log, or reads one.
 func (p *Positions) change(f func()) {
 	p.mu.Lock()

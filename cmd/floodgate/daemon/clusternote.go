@@ -33,6 +33,7 @@ type noteChecker struct {
 	daemon *daemon
 	dir    string
 	what   string // what is in the directory: "counts" or "positions"
+	flag   string // that names the directory; "" is --data
 }
 
 // checkCluster returns a usage error if the directory belongs to another cluster. It is for before topics are made. While Kafka is away
@@ -82,17 +83,17 @@ func (n noteChecker) checkTopic(ctx context.Context, again bool) error {
 // compare returns a usage error if the note contradicts what there is now. A value that one of the two lacks contradicts nothing.
 func (n noteChecker) compare(note, now clusterNote) error {
 	differ := func(a, b string) bool { return a != "" && b != "" && a != b }
-	path := filepath.Join(n.dir, clusterNoteName)
+	path, flag := filepath.Join(n.dir, clusterNoteName), "--"+cmp.Or(n.flag, "data")
 	switch {
 	case differ(note.Cluster, now.Cluster):
-		return command.Usagef("--data: the %s in %s are of the cluster %s, and --brokers %v is the cluster %s: give the brokers of that cluster or another --data; "+
-			"nothing was changed. If these %[1]s may be lost, delete %[6]s", n.what, n.dir, note.Cluster, n.daemon.kafka.Brokers, now.Cluster, path)
+		return command.Usagef("%s: the %s in %s are of the cluster %s, and --brokers %v is the cluster %s: give the brokers of that cluster or another %[1]s; "+
+			"nothing was changed. If these %[2]s may be lost, delete %[7]s", flag, n.what, n.dir, note.Cluster, n.daemon.kafka.Brokers, now.Cluster, path)
 	case differ(note.Topic, now.Topic):
-		return command.Usagef("--data: the %s in %s are of the topic %s, got the topic %s: give that one or another --data; nothing was changed. "+
-			"If these %[1]s may be lost, delete %[5]s", n.what, n.dir, note.Topic, now.Topic, path)
+		return command.Usagef("%s: the %s in %s are of the topic %s, got the topic %s: give that one or another %[1]s; nothing was changed. "+
+			"If these %[2]s may be lost, delete %[6]s", flag, n.what, n.dir, note.Topic, now.Topic, path)
 	case differ(note.TopicID, now.TopicID):
-		return command.Usagef("--data: the %s in %s are of the topic %s with the id %s, got one with the id %s: it was deleted and made anew; nothing was changed. "+
-			"If these %[1]s may be lost, delete %[6]s, else give another --data", n.what, n.dir, note.Topic, note.TopicID, now.TopicID, path)
+		return command.Usagef("%s: the %s in %s are of the topic %s with the id %s, got one with the id %s: it was deleted and made anew; nothing was changed. "+
+			"If these %[2]s may be lost, delete %[7]s, else give another %[1]s", flag, n.what, n.dir, note.Topic, note.TopicID, now.TopicID, path)
 	}
 	return nil
 }

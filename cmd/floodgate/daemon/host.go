@@ -201,17 +201,22 @@ func (h *host) openIntake() error {
 
 // openAnalyzer makes the analyzer of all partitions.
 func (h *host) openAnalyzer() {
-	c := h.config
 	h.analyzer = analyzer.New(h.log, analyzer.Config{
-		Dir:  c.data,
-		Join: func() (analyzer.Membership, error) { return solo.New(h.partitions), nil },
-		Owner: analyzer.OwnerConfig{
-			Fold:     fold.Options{Partitions: h.partitions, Predict: rules.PredictShares},
-			Requests: h.names.Requests, Decisions: h.names.Decisions, State: h.names.State, Rejects: h.names.Rejects, Control: h.names.Control, Events: h.names.Events,
-			API: c.api, Rules: h.rules, RulesFile: c.rules, Name: command.Name(), Sync: h.sync, SnapshotBy: int64(c.keepBytes) / int64(8*h.partitions),
-			Store: store.Options{Logger: h.logger}, Logger: h.logger,
-		},
+		Dir:   h.config.data,
+		Join:  func() (analyzer.Membership, error) { return solo.New(h.partitions), nil },
+		Owner: h.owner(),
 	})
+}
+
+// owner returns the configuration of the owners of all partitions.
+func (h *host) owner() analyzer.OwnerConfig {
+	c := h.config
+	return analyzer.OwnerConfig{
+		Fold:     fold.Options{Partitions: h.partitions, Predict: rules.PredictShares},
+		Requests: h.names.Requests, Decisions: h.names.Decisions, State: h.names.State, Rejects: h.names.Rejects, Control: h.names.Control, Events: h.names.Events,
+		API: c.api, Rules: h.rules, RulesFile: c.rules, Name: command.Name(), Sync: h.sync, SnapshotBy: int64(c.keepBytes) / int64(8*h.partitions),
+		Store: store.Options{Logger: h.logger}, Logger: h.logger,
+	}
 }
 
 // run runs everything until ctx ends, or a part fails. It stops in the order in which data flows, so that nothing is left behind that was

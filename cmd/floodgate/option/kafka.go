@@ -67,7 +67,7 @@ func KafkaTopic() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:    "kafka",
 		Short:  "flags of all subcommands that speak to Kafka",
-		Long:   "All subcommands that speak to Kafka (analyze, sidecar, ingest, notify, decisions, topics, repartition, audit and rejects) have these flags, too.",
+		Long:   "All subcommands that speak to Kafka (analyze, sidecar, ingest, notify, migrate, decisions, topics, repartition, audit and rejects) have these flags, too.",
 		Hidden: true,
 	}
 	k.addLink(cmd.Flags())

@@ -25,6 +25,21 @@ func Get(ctx context.Context, url string) (string, int) {
 	return string(b), resp.StatusCode
 }
 
+// Ask returns the status of the answer to a proxy's question with a field of its header; 0 if there was none.
+func Ask(ctx context.Context, url, field, value string) int {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/auth_request", nil)
+	if err != nil {
+		return 0
+	}
+	r.Header.Set(field, value)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode
+}
+
 // MetricSum adds up a metric over all its labels.
 func MetricSum(body, name string) (sum float64) {
 	for line := range strings.Lines(body) {
