@@ -58,7 +58,7 @@ func Serve(p command.Process) *cobra.Command {
 				return err
 			}
 			if c.checkOnly {
-				return c.look(cmd.Context(), p)
+				return c.printFindings(p)
 			}
 			return c.run(cmd.Context(), p)
 		},

@@ -14,9 +14,9 @@ type hint struct {
 	advice string   // ADDRESS stands for that of serve
 }
 
-// proxies returns the hints, those for proxies of this host first.
+// proxies returns the hints for all proxies.
 func proxies() []hint {
-	list := []hint{
+	return []hint{
 		{"nginx", []string{"nginx", "/usr/sbin/nginx", "/etc/nginx"}, `in the server block, then nginx -s reload:
 
     auth_request /_floodgate;
@@ -58,16 +58,6 @@ func proxies() []hint {
 		{"Envoy", []string{"envoy", "/etc/envoy"}, `as an HTTP filter, envoy.filters.http.ext_authz with http_service at ADDRESS and path_prefix /auth, failure_mode_allow: true
 `},
 	}
-	slices.SortStableFunc(list, func(a, b hint) int {
-		switch {
-		case a.here() == b.here():
-			return 0
-		case a.here():
-			return -1
-		}
-		return 1
-	})
-	return list
 }
 
 // here reports whether the proxy is installed on this host.
@@ -84,13 +74,12 @@ func (h *hint) here() bool {
 
 // hints says how the proxies of this host ask serve; without a proxy here, how any of them does.
 func hints(address string) string {
+	list := proxies()
+	if here := slices.DeleteFunc(proxies(), func(h hint) bool { return !h.here() }); len(here) > 0 {
+		list = here
+	}
 	var b strings.Builder
-	all := proxies()
-	found := slices.ContainsFunc(all, func(h hint) bool { return h.here() })
-	for _, h := range all {
-		if found && !h.here() {
-			continue
-		}
+	for _, h := range list {
 		b.WriteString("To let " + h.name + " ask, " + strings.ReplaceAll(h.advice, "ADDRESS", address) + "\n")
 	}
 	return b.String()
