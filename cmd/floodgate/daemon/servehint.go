@@ -11,13 +11,14 @@ import (
 type hint struct {
 	name   string   // of the proxy
 	finds  []string // programs, or files, that are there where the proxy is installed
+	socket string   // how its configuration names the Unix socket at PATH; empty: it does not
 	advice string   // ADDRESS stands for that of serve
 }
 
 // proxies returns the hints for all proxies.
 func proxies() []hint {
 	return []hint{
-		{"nginx", []string{"nginx", "/usr/sbin/nginx", "/etc/nginx"}, `in the server block, then nginx -s reload:
+		{"nginx", []string{"nginx", "/usr/sbin/nginx", "/etc/nginx"}, "unix:PATH:", `in the server block, then nginx -s reload:
 
     auth_request /_floodgate;
     error_page 403 = @floodgate_closed;
@@ -42,20 +43,20 @@ func proxies() []hint {
     }
     location @floodgate_away { internal; return 204; }
 `},
-		{"Caddy", []string{"caddy", "/etc/caddy"}, `in the site, then caddy reload (deploy/caddy/Caddyfile also lets requests pass while serve is away):
+		{"Caddy", []string{"caddy", "/etc/caddy"}, "unix/PATH", `in the site, then caddy reload (deploy/caddy/Caddyfile also lets requests pass while serve is away):
 
     forward_auth ADDRESS {
         uri /auth
     }
 `},
-		{"Traefik", []string{"traefik", "/etc/traefik"}, `as a middleware of the routers (deploy/traefik also lets requests pass while serve is away):
+		{"Traefik", []string{"traefik", "/etc/traefik"}, "", `as a middleware of the routers (deploy/traefik also lets requests pass while serve is away):
 
     http:
       middlewares:
         floodgate:
           forwardAuth: {address: "http://ADDRESS/auth"}
 `},
-		{"Envoy", []string{"envoy", "/etc/envoy"}, `as an HTTP filter, envoy.filters.http.ext_authz with http_service at ADDRESS and path_prefix /auth, failure_mode_allow: true
+		{"Envoy", []string{"envoy", "/etc/envoy"}, "", `as an HTTP filter, envoy.filters.http.ext_authz with http_service at ADDRESS and path_prefix /auth, failure_mode_allow: true
 `},
 	}
 }
@@ -72,7 +73,7 @@ func (h *hint) here() bool {
 	})
 }
 
-// hints says how the proxies of this host ask serve; without a proxy here, how any of them does.
+// hints says how the proxies of this host ask serve at host:port, or at unix:PATH; without a proxy here, how any of them does.
 func hints(address string) string {
 	list := proxies()
 	if here := slices.DeleteFunc(proxies(), func(h hint) bool { return !h.here() }); len(here) > 0 {
@@ -80,7 +81,14 @@ func hints(address string) string {
 	}
 	var b strings.Builder
 	for _, h := range list {
-		b.WriteString("To let " + h.name + " ask, " + strings.ReplaceAll(h.advice, "ADDRESS", address) + "\n")
+		at := address
+		if path, ok := strings.CutPrefix(address, "unix:"); ok {
+			if h.socket == "" {
+				continue
+			}
+			at = strings.ReplaceAll(h.socket, "PATH", path)
+		}
+		b.WriteString("To let " + h.name + " ask, " + strings.ReplaceAll(h.advice, "ADDRESS", at) + "\n")
 	}
 	return b.String()
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -38,7 +39,11 @@ func newServeView(out io.Writer, interactive bool, h *host) *serveView {
 func (v *serveView) run(ctx context.Context) {
 	v.invite()
 	if v.interactive {
-		fmt.Fprint(v.out, hints(v.host.asked.Address()))
+		address := v.host.config.listen
+		if !strings.HasPrefix(address, "unix:") {
+			address = v.host.asked.Address() // with the port that the system has chosen
+		}
+		fmt.Fprint(v.out, hints(address))
 	}
 	if v.host.intake != nil && v.host.config.fromStart {
 		v.past(ctx)
