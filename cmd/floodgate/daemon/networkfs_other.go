@@ -2,5 +2,5 @@
 
 package daemon
 
-// networkFileSystem returns "": it can only ask Linux.
+// networkFileSystem returns "": only Linux can be asked.
 func networkFileSystem(string) string { return "" }
