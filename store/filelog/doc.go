@@ -10,15 +10,15 @@
 //
 // # Durability
 //
-// Produce writes to the operating system and returns. So records are readable at once, no fsync is in the lag, and kill -9 loses nothing. Sync
-// makes durable what was produced before it. Whoever notes elsewhere what the log has (a store's checkpoint, positions in files) calls Sync
+// Produce writes to the operating system and returns. So records are readable at once, no fsync is in the lag, and kill -9 loses nothing. Only
+// the first Produce of a partition after Open syncs what Open has cut off. Sync makes durable what was produced before it. Whoever notes elsewhere what the log has (a store's checkpoint, positions in files) calls Sync
 // first. The order of a Sync is: the segments of a partition from the oldest to the newest, the directory of a new file, then the recovery
 // points of all partitions, in one file that is replaced whole.
 //
 // # Opening
 //
-// Open reads the last segment, and all segments from the recovery point on. What was produced and never synced may be there, or in part, or not
-// at all, and in any order. The log ends before the first batch of that kind that is not whole. What follows is cut off, and said in the log:
+// Open reads each partition from its recovery point on; all of it, if there is none. What was produced and never synced may be there, or in part, or
+// not at all, and in any order. The log ends before the first batch of that kind that is not whole. What follows is cut off, and said in the log:
 // nobody has noted it. Segments behind are removed for the same reason.
 //
 // Damage before the recovery point is not cut off. Open and Fetch look for the next batch whose checksum is right and that another batch or

@@ -43,21 +43,21 @@ func (l *Log) load() (err error) {
 	if err != nil {
 		return err
 	}
-	is := make(map[string]bool) // directories of partitions
+	known := make(map[string]bool) // what is in the directory, or has a recovery point
 	for _, name := range slices.Concat(names, slices.Collect(maps.Keys(durable))) {
-		is[name] = true
+		known[name] = true
 	}
-	for name := range is {
+	for name := range known {
 		topic, n, ok := splitName(name)
 		switch {
 		case ok && n == 0:
-			for is[partitionName(topic, n)] {
+			for known[partitionName(topic, n)] {
 				n++
 			}
 			if err := l.create(topic, n, durable); err != nil {
 				return err
 			}
-		case ok && !is[partitionName(topic, n-1)]: // a crash while they were made, or foreign
+		case ok && !known[partitionName(topic, n-1)]: // a crash while they were made, or foreign
 			l.options.Logger.Warn("ignored a directory of the log: there is none of the partition before", "dir", filepath.Join(l.dir, name))
 		}
 	}
@@ -126,7 +126,7 @@ func (l *Log) EnsureTopics(_ context.Context, specs ...kafkaio.TopicSpec) (creat
 func (l *Log) ensure(spec kafkaio.TopicSpec) (isNew bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.shut {
+	if l.closed {
 		return false, kafkaio.ErrClosed
 	}
 	isNew = l.topics[spec.Name] == nil
@@ -149,7 +149,7 @@ func (l *Log) Partitions(_ context.Context, name string) (int, error) {
 	defer l.mu.Unlock()
 	t := l.topics[name]
 	switch {
-	case l.shut:
+	case l.closed:
 		return 0, kafkaio.ErrClosed
 	case t == nil:
 		return 0, failed("partitions", name, -1, kafkaio.Unsent, kafkaio.ErrNoTopic)
@@ -163,7 +163,7 @@ func (l *Log) find(name string, n int) (topic, *partition, error) {
 	defer l.mu.Unlock()
 	t := l.topics[name]
 	switch {
-	case l.shut:
+	case l.closed:
 		return topic{}, nil, kafkaio.ErrClosed
 	case t == nil || n < 0 || n >= len(t.partitions):
 		return topic{}, nil, kafkaio.ErrNoTopic
