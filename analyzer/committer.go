@@ -19,7 +19,7 @@ type checkpointer interface {
 // committer writes checkpoints, one at a time, so that the fold does not wait for an fsync.
 type committer struct {
 	store     checkpointer
-	sync      func() error         // makes the log durable, which must not be behind the store
+	sync      func() error         // makes durable what the log has
 	took      *histogram.Histogram // how long checkpoints took, in seconds
 	jobs      chan checkpointJob
 	done      chan result   // one for each job
@@ -59,7 +59,7 @@ func (c *committer) run() {
 	}
 }
 
-// write writes a checkpoint of what is durable in the log. Otherwise a power loss could leave a store that counts what no log has.
+// write makes the log durable, and then writes a checkpoint. Otherwise a power loss could leave a store that counts what the log has lost.
 func (c *committer) write(j checkpointJob) (unwritten checkpointJob, err error) {
 	if err := c.sync(); err != nil {
 		return j, fmt.Errorf("sync the log: %w", err)

@@ -40,8 +40,8 @@ type OwnerConfig struct {
 	Heartbeat  time.Duration                  // between heartbeats
 	Repeat     time.Duration                  // between cycles that republish all closures in force
 	Snapshot   time.Duration                  // between cycles that write all rows to State
-	SnapshotBy int64                          // a cycle is also over when messages of this many bytes were folded since it began; 0: it is not
-	Sync       func() error                   // makes durable what the log has, before each checkpoint; nil: the log needs no such call
+	SnapshotBy int64                          // bytes of messages after which a cycle ends before its time; 0: it never does
+	Sync       func() error                   // called before each checkpoint, makes durable what the log has; nil: the log needs no such call
 	Store      store.Options                  // for opening the store
 	Logger     *slog.Logger                   // nil discards
 	Observe    func(c fold.Change, lag int64) // called for each close that is published or spared, with the lag in nanoseconds; may be nil

@@ -35,7 +35,7 @@ type ledger struct {
 	epoch     uint64       // the epoch that the owner has claimed
 	tail      kafkaio.Tail // the last record folded
 	rulesFrom int64
-	folded    int64           // bytes of messages
+	folded    int64           // bytes of the messages that this owner has folded
 	control   atomic.Int64    // what people decided before this offset of the control topic is applied
 	placed    control.Mark    // the last place that was applied
 	events    *eventlog.Queue // events that are not yet in the topic of events

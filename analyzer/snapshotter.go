@@ -9,15 +9,15 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// snapshotter writes the ledger to state[p], in cycles. A cycle begins each OwnerConfig.Snapshot, or sooner by SnapshotBy. Its rows go to the writer in pieces that
-// are spread over the cycle, so that the fold never waits longer than it takes to copy a piece. Only the owner's goroutine may use it;
-// another one runs the writer.
+// snapshotter writes the ledger to state[p], in cycles. A cycle begins each OwnerConfig.Snapshot, or sooner by SnapshotBy. Its rows go to the
+// writer in pieces that are spread over the cycle, so that the fold never waits longer than it takes to copy a piece. Only the owner's
+// goroutine may use it; another one runs the writer.
 type snapshotter struct {
 	ledger       *ledger
 	writer       *snapshot.Writer
 	born         time.Time
 	began        time.Time // when the newest cycle began; zero: begin one now
-	folded       int64     // ledger.folded then
+	folded       int64     // ledger.folded when it began
 	from         int64     // the next offset when that cycle began, …
 	placed       int64     // … and the last place then
 	announcement announcement

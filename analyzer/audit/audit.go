@@ -73,8 +73,8 @@ type audit struct {
 	fold   *fold.Fold
 	rows   map[string]string // the rows of a store that only the recount has written: values by key
 
-	first   int64 // the first record that the log retains, or the one behind what says that counts were brought from another log
-	brought bool  // they were
+	brought bool  // the partition begins with frames that say that its counts were brought from another log (schemas.Migrated)
+	first   int64 // the first record that the log retains, behind such frames
 	records int   // folded
 	horizon int64 // the newest time that a message before the first retained one may bear
 	changed int64 // the newest log time that was counted by earlier rules that are not known
@@ -122,7 +122,7 @@ func (a *audit) run(ctx context.Context, s *store.Store) (Report, error) {
 	return report, a.compare(s, &report)
 }
 
-// passMigration passes over the record that says that counts were brought from another log. What began before it cannot be recounted.
+// passMigration passes over the frames that say that counts were brought from another log. What began before them cannot be recounted.
 func (a *audit) passMigration(ctx context.Context) error {
 	c := a.config
 	cursor := kafkaio.NewCursor(a.log, kafkaio.CursorConfig{
@@ -185,7 +185,7 @@ func (a *audit) recount(ctx context.Context) error {
 		return err
 	}
 	a.applyBefore(a.at.Next)
-	if a.first > 0 && a.fold.LogTime() < a.at.LogTime { // the log no longer holds the newest entry: a clock was set back since
+	if a.first > 0 && a.fold.LogTime() < a.at.LogTime { // the log no longer has the newest entry: a clock was set back after it
 		a.horizon = max(a.horizon, a.at.LogTime)
 	}
 	a.fold.Advance(a.at.LogTime)

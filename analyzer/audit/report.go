@@ -26,8 +26,8 @@ type Report struct {
 	LowerBounds int        // rows of the store that may lack weight, and say so; none counts more than the log holds
 	Differences []Difference
 	Unaudited   []Difference // differences that prove nothing, by rule and caller; Why says what is missing
-	// Partly says that some rows are not the same and are no Differences, because they are older than the log: their counts agree, but
-	// nothing is known of their closures before, or of which frames their producers had sent.
+	// Partly says that some rows were compared in part, because they are older than the log. Their counts agree. The log does not say
+	// what closures they had before it begins, or which frames their producers had sent.
 	Partly bool
 	// LostControls says that the control topic does not have all that the analyzer has applied.
 	LostControls bool

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/atomicfile"
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
@@ -96,37 +97,8 @@ func (m *migration) writeNote() error {
 	if err != nil {
 		return fmt.Errorf("write the note of a migration: %w", err)
 	}
-	path := filepath.Join(m.Dir, NoteName)
-	if err = writeSynced(path+".new", append(data, '\n')); err == nil {
-		err = renameSynced(path+".new", path)
-	}
-	if err != nil {
+	if err := atomicfile.Write(filepath.Join(m.Dir, NoteName), append(data, '\n')); err != nil {
 		return fmt.Errorf("write the note of a migration: %w", err)
 	}
 	return nil
-}
-
-// writeSynced writes a file, and returns when it is on disk.
-func writeSynced(path string, data []byte) error {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(data)
-	if err == nil {
-		err = file.Sync()
-	}
-	return errors.Join(err, file.Close())
-}
-
-// renameSynced renames a file or directory within its directory, and returns when that is on disk.
-func renameSynced(from, to string) error {
-	if err := os.Rename(from, to); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(to))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -162,4 +163,16 @@ func (m *migration) fill(ctx context.Context, p int, s *store.Store) error {
 	}
 	at.Next = from.Base
 	return s.Commit(at, changes)
+}
+
+// renameSynced renames a directory, whose parent stays the same, and returns when that is on disk.
+func renameSynced(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(to))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }

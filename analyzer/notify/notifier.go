@@ -46,7 +46,7 @@ type Sender interface {
 	Send(ctx context.Context, m webhook.Message, at time.Time) webhook.Answer
 }
 
-// Membership is a place in a consumer group, as kafkaio.Group is, or solo.Member without one.
+// Membership is a place in a consumer group: *kafkaio.Group is one, and *solo.Member without a group.
 type Membership interface {
 	Next(ctx context.Context) (*kafkaio.Generation, error)
 	Close() error

@@ -167,6 +167,32 @@ func TestServeRecords(t *testing.T) {
 	h.AwaitAnswer("192.0.2.2", http.StatusForbidden) // the last four count before it stops
 }
 
+// TestServeRecordsItsLastAnswers: each request that serve has answered counts, and it answers until it stops.
+func TestServeRecordsItsLastAnswers(t *testing.T) {
+	t.Parallel()
+	h := processtest.NewHost(t, start)
+	h.WriteRules("  - {name: per-address, callers: ip, limit: 1000000, window: 1h}\n")
+	h.Start("--record")
+	answered := make(chan int)
+	go func() {
+		n := 0
+		for {
+			if _, status := processtest.Get(t.Context(), h.Asked+"/auth_request"); status != http.StatusOK {
+				answered <- n
+				return
+			}
+			n++
+		}
+	}()
+	processtest.Eventually(t, 20*time.Second, "counts", func() bool { return h.Metric("floodgate_requests_total") > 0 })
+	code := h.Program.Stop(syscall.SIGTERM)
+	want := <-answered
+	out, err := runCommand("audit", "--data", h.Data)
+	if code != 0 || err != nil || !strings.Contains(out, fmt.Sprintf(" %d requests,", want)) {
+		t.Errorf("got exit code %d, %v and\n%s\n%s\nwant %d requests", code, err, h.Program.Text(), out, want)
+	}
+}
+
 // hooked is a receiver of webhooks.
 type hooked struct {
 	t        testing.TB

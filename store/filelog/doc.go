@@ -10,8 +10,8 @@
 //
 // # Durability
 //
-// Produce writes to the operating system and returns. So records are readable at once, no fsync is in the lag, and kill -9 loses nothing. Sync
-// makes durable what was produced before it. Whoever notes elsewhere what the log has (a store's checkpoint, positions in files) calls Sync
+// Produce writes to the operating system and returns. So records are readable at once, no fsync is in the lag, and kill -9 loses nothing. Only
+// the first Produce of a partition after Open syncs what Open has cut off. Sync makes durable what was produced before it. Whoever notes elsewhere what the log has (a store's checkpoint, positions in files) calls Sync
 // first. The order of a Sync is: the segments of a partition from the oldest to the newest, the directory of a new file, then the recovery
 // points of all partitions, in one file that is replaced whole.
 //

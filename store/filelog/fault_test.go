@@ -379,7 +379,7 @@ func TestTheLastMessageIsNoBatch(t *testing.T) {
 	l, _ := openLog(t, dir, 1<<20)
 	fill(t, l, 0, 2)
 	msgs := make([]kafkaio.Message, 10)
-	forged := kafkaio.AppendBatch(nil, 5, []kafkaio.Message{{Value: []byte("forged")}})
+	forged := batchOf(5, "forged")
 	msgs[9].Value = forged[:len(forged)-1] // a zero ends each message
 	if _, err := l.Produce(t.Context(), topicName, 0, msgs...); err != nil {
 		t.Fatal(err)

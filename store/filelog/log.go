@@ -32,8 +32,8 @@ type Log struct {
 	dir     string
 	options Options
 	codec   *kafkaio.BatchCodec
-	buffers sync.Pool // of *[]byte: batches on their way
-	closed  chan struct{}
+	buffers sync.Pool     // of *[]byte: batches on their way
+	ended   chan struct{} // closed by Close
 
 	asked   atomic.Uint64 // calls of Sync
 	syncing sync.Mutex    // held while recovery points are written; taken before mu
@@ -44,7 +44,7 @@ type Log struct {
 
 	mu     sync.Mutex
 	topics map[string]*topic // guarded by mu
-	shut   bool              // guarded by mu
+	closed bool              // guarded by mu
 }
 
 var _ kafkaio.Log = (*Log)(nil)
@@ -63,7 +63,7 @@ func Open(dir string, o Options) (*Log, error) {
 	if o.disk == nil {
 		o.disk = osDisk{}
 	}
-	l := &Log{dir: dir, options: o, codec: kafkaio.NewBatchCodec(), closed: make(chan struct{}), topics: make(map[string]*topic)}
+	l := &Log{dir: dir, options: o, codec: kafkaio.NewBatchCodec(), ended: make(chan struct{}), topics: make(map[string]*topic)}
 	if err := l.load(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open log: %w", err), l.Close())
 	}
@@ -165,7 +165,7 @@ func (l *Log) wait(ctx context.Context, p *partition, r kafkaio.FetchRequest) er
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-l.closed:
+		case <-l.ended:
 			return kafkaio.ErrClosed
 		case <-timer.C:
 			return nil
@@ -185,7 +185,7 @@ func (l *Log) fetch(p *partition, r kafkaio.FetchRequest) (kafkaio.Batch, error)
 	}
 	set, err := p.read(r.Offset, r.MaxBytes)
 	if d, ok := errors.AsType[*damage](err); ok {
-		return b, &kafkaio.CorruptError{From: r.Offset, To: max(min(d.by, end)-1, r.Offset), Detail: d.Error()}
+		return b, &kafkaio.CorruptError{From: r.Offset, To: max(min(d.next, end)-1, r.Offset), Detail: d.Error()}
 	}
 	if err != nil {
 		return b, err
@@ -217,14 +217,14 @@ func (l *Log) Sync() error {
 // sync is Sync for whoever holds syncing.
 func (l *Log) sync() error {
 	l.mu.Lock()
-	shut, all := l.shut, make(map[string]*partition)
+	closed, all := l.closed, make(map[string]*partition)
 	for name, t := range l.topics {
 		for n, p := range t.partitions {
 			all[partitionName(name, n)] = p
 		}
 	}
 	l.mu.Unlock()
-	if shut {
+	if closed {
 		return kafkaio.ErrClosed
 	}
 	durable := make(map[string]point)
@@ -287,11 +287,11 @@ func (l *Log) Close() error {
 	defer l.syncing.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.shut {
+	if l.closed {
 		return nil
 	}
-	l.shut = true
-	close(l.closed)
+	l.closed = true
+	close(l.ended)
 	var errs []error
 	for _, t := range l.topics {
 		for _, p := range t.partitions {

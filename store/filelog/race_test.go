@@ -84,22 +84,22 @@ func TestASegmentIsNotRemovedWhileItIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := p.open(5)
+	v, err := p.openView(5)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Trim(topicName, 0, 40); err != nil || len(files(t, dir)) != 5 {
 		t.Fatalf("got %d files, %v, want all 5", len(files(t, dir)), err)
 	}
-	again, err := p.open(5)
+	again, err := p.openView(5)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.shut(again)
+	p.closeView(again)
 	if _, b, err := v.find(5); err != nil || b.Base != 5 {
 		t.Errorf("got %+v, %v, want the record", b, err)
 	}
-	p.shut(v)
+	p.closeView(v)
 	if err := l.Trim(topicName, 0, 40); err != nil || len(files(t, dir)) != 2 {
 		t.Errorf("got %d files, %v, want 2", len(files(t, dir)), err)
 	}

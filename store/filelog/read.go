@@ -20,7 +20,7 @@ type set struct {
 type damage struct {
 	path   string
 	at, to int64 // bytes: the next good batch begins at to
-	by     int64 // the first offset that is there again
+	next   int64 // the first offset that is there again
 	why    error
 }
 
@@ -41,11 +41,11 @@ type view struct {
 
 // read returns the batch that holds an offset and batches behind it, up to max bytes. A *damage says that there is none.
 func (p *partition) read(offset int64, maxBytes int) (set, error) {
-	v, err := p.open(offset)
+	v, err := p.openView(offset)
 	if err != nil {
 		return set{}, err
 	}
-	defer p.shut(v)
+	defer p.closeView(v)
 	at, b, err := v.find(offset)
 	if err != nil {
 		return set{}, err
@@ -66,8 +66,8 @@ func (p *partition) read(offset int64, maxBytes int) (set, error) {
 	return s, nil
 }
 
-// open returns a view of the segment that holds an offset. The caller closes it by shut. A *kafkaio.RangeError says that there is none.
-func (p *partition) open(offset int64) (*view, error) {
+// openView returns a view of the segment that holds an offset. The caller closes it by closeView. A *kafkaio.RangeError says that there is none.
+func (p *partition) openView(offset int64) (*view, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	start, end := p.segments[0].base, p.last().next
@@ -86,8 +86,8 @@ func (p *partition) open(offset int64) (*view, error) {
 	return &view{window: window{file: f, size: s.size}, segment: s, start: s.index.before(offset, entry{s.base, 0}), next: s.next}, nil
 }
 
-// shut ends the use of a view, and lets the index have what it has found.
-func (p *partition) shut(v *view) {
+// closeView ends the use of a view, and lets the index have what it has found.
+func (p *partition) closeView(v *view) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range v.found {
@@ -106,14 +106,14 @@ func (v *view) find(offset int64) (at int64, b kafkaio.StoredBatch, err error) {
 			if v.unreadable != nil {
 				why = fmt.Errorf("%w, after %w", err, v.unreadable)
 			}
-			to, by, err := v.resume(at, expected, v.next)
+			to, next, err := v.resume(at, expected, v.next)
 			if err != nil {
 				return 0, b, fmt.Errorf("%s: %w", v.segment.path, err)
 			}
-			if offset < by {
-				return 0, b, &damage{path: v.segment.path, at: at, to: to, by: by, why: why}
+			if offset < next {
+				return 0, b, &damage{path: v.segment.path, at: at, to: to, next: next, why: why}
 			}
-			at, expected = to, by
+			at, expected = to, next
 			continue
 		}
 		if err != nil {

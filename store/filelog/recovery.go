@@ -21,14 +21,15 @@ func openPartition(d disk, dir string, durable point, limit int64, logger *slog.
 		}
 	}
 	slices.SortFunc(p.segments, func(a, b *segment) int { return byBase(a, b.base) })
-	if err := p.recover(durable); err != nil {
+	if err := p.recover(); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	return p, nil
 }
 
 // recover finds out how far the segments can be trusted. What is before the recovery point is not read: Fetch checks it.
-func (p *partition) recover(durable point) error {
+func (p *partition) recover() error {
+	durable := p.durable
 	if len(p.segments) > 0 && p.segments[0].base > durable.end && durable != unknown {
 		if durable.bytes > 0 {
 			p.logger.Error("the beginning of the log is missing, though it was on disk", "dir", p.dir, "offset", durable.segment)
@@ -49,7 +50,7 @@ func (p *partition) recover(durable point) error {
 		s.next, s.synced, s.listed = p.segments[i+1].base, s.size, true
 	}
 	if first == len(p.segments) {
-		return p.beginAt(durable)
+		return p.beginAtPoint()
 	}
 	s, from := p.segments[first], int64(0)
 	expected := s.base
@@ -62,7 +63,7 @@ func (p *partition) recover(durable point) error {
 		if err := p.removeFrom(first + 1); err != nil {
 			return err
 		}
-		return p.beginAt(durable)
+		return p.beginAtPoint()
 	}
 	for i := first; ; i++ {
 		if err := p.scan(p.segments[i], from, expected); err != nil {
@@ -78,12 +79,12 @@ func (p *partition) recover(durable point) error {
 	}
 }
 
-// beginAt makes the next record get the offset of the recovery point though the files end before, so that no offset is used twice.
-func (p *partition) beginAt(durable point) error {
-	if durable.bytes > 0 {
-		p.logger.Error("the end of the log is missing, though it was on disk", "dir", p.dir, "next_offset", durable.end)
+// beginAtPoint makes the next record get the offset of the recovery point though the files end before, so that no offset is used twice.
+func (p *partition) beginAtPoint() error {
+	if p.durable.bytes > 0 {
+		p.logger.Error("the end of the log is missing, though it was on disk", "dir", p.dir, "next_offset", p.durable.end)
 	}
-	p.segments = append(p.segments, newSegment(p.dir, max(durable.end, 0)))
+	p.segments = append(p.segments, newSegment(p.dir, max(p.durable.end, 0)))
 	return nil
 }
 

@@ -132,7 +132,7 @@ func (l *Log) EnsureTopics(_ context.Context, specs ...kafkaio.TopicSpec) (creat
 func (l *Log) ensure(spec kafkaio.TopicSpec) (isNew bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.shut {
+	if l.closed {
 		return false, kafkaio.ErrClosed
 	}
 	isNew = l.topics[spec.Name] == nil
@@ -155,7 +155,7 @@ func (l *Log) Partitions(_ context.Context, name string) (int, error) {
 	defer l.mu.Unlock()
 	t := l.topics[name]
 	switch {
-	case l.shut:
+	case l.closed:
 		return 0, kafkaio.ErrClosed
 	case t == nil:
 		return 0, failed("partitions", name, -1, kafkaio.Unsent, kafkaio.ErrNoTopic)
@@ -169,7 +169,7 @@ func (l *Log) find(name string, n int) (topic, *partition, error) {
 	defer l.mu.Unlock()
 	t := l.topics[name]
 	switch {
-	case l.shut:
+	case l.closed:
 		return topic{}, nil, kafkaio.ErrClosed
 	case t == nil || n < 0 || n >= len(t.partitions):
 		return topic{}, nil, kafkaio.ErrNoTopic

@@ -148,7 +148,7 @@ func (w *window) batchAt(at, expected, end int64) (kafkaio.StoredBatch, error) {
 // Otherwise all bytes are looked at, also those within the messages of clients, who may send what looks like batches. So batches must follow each
 // other to the end of the file, and to the offset end, or for longer than one batch is: there, those of a client end and the next real one begins
 // with an offset that the client does not know.
-func (w *window) resume(at, expected, end int64) (to, by int64, err error) {
+func (w *window) resume(at, expected, end int64) (to, next int64, err error) {
 	b, err := w.plausible(at, 0, math.MaxInt64)
 	if err == nil {
 		to = at + b.Bytes

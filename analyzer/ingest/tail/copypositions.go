@@ -6,9 +6,8 @@ import (
 	"fmt"
 )
 
-// CopyPositions copies the positions in one directory to another, so that another process goes on from there with the same sources. Nobody
-// may use either meanwhile. It does nothing if the other directory has the same positions, and returns an ErrOtherPositions if it has others.
-// Without positions in the first directory there is nothing to copy.
+// CopyPositions copies the positions in directory from to directory to, so that another process goes on from there with the same sources. It
+// locks both. It does nothing if to has the same positions, or from has none, and returns an ErrOtherPositions if to has other ones.
 func CopyPositions(from, to string) error {
 	source, err := OpenPositions(from, nil)
 	if err != nil {

@@ -86,7 +86,8 @@
 // An object with version (2) and logs, by path from the oldest to the newest. Each has path and name (of its file, without symbolic links),
 // source (32 hexadecimal digits), acked and read (places: end in bytes, sum with 16 digits, the first 8 bytes of SHA-256), own (bytes), marks (a
 // sum for each further place), modified (when the path was last looked at, by its file system), changed (the last change to the file) and
-// finished. Its member skipped lists the paths of which nothing counts that was there at the first look (Follower.FromEnd). A path that is not UTF-8 is an object with the member base64. A file that cannot be read is refused with ErrPositions.
+// finished. A further member, skipped, lists the paths of which nothing counts that was there at the first look (Follower.FromEnd). A path
+// that is not UTF-8 is an object with the member base64. A file that cannot be read is refused with ErrPositions.
 //
 // # Chosen input
 //

@@ -9,7 +9,8 @@ import (
 	"io"
 )
 
-// ended returns the log that is at the path as one whose lines so far are all in Kafka; nil if there is none, or it has no line.
+// ended returns the log at the path, as one whose lines so far were all read and acknowledged. It returns nil if there is no log, or if the
+// log has no line.
 func (s *scan) ended() (*logFile, error) {
 	if s.at == nil {
 		return nil, nil //nolint:nilnil // there is nothing to skip
@@ -24,7 +25,9 @@ func (s *scan) ended() (*logFile, error) {
 	if err != nil || end == 0 {
 		return nil, err
 	}
-	l := &logFile{Path: filePath(s.f.Path), Name: filePath(s.f.realName(c.path)), Own: min(enough, end), Modified: c.info.ModTime(), Changed: c.info.ModTime()}
+	l := &logFile{
+		Path: filePath(s.f.Path), Name: filePath(s.f.realName(c.path)), Own: min(enough, end), Modified: c.info.ModTime(), Changed: c.info.ModTime(),
+	}
 	_, _ = rand.Read(l.Source[:]) // never fails
 	for i := 0; markAt(i) <= end; i++ {
 		sum, ok, err := c.before(markAt(i))

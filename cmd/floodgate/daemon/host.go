@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -260,12 +261,14 @@ func (h *host) run(ctx context.Context, v *serveView) (err error) {
 	return err
 }
 
-// serve starts what goes on until everything else has stopped.
+// serve starts what goes on until everything else has stopped. Proxies have answers until then, unless they are what is read.
 func (h *host) serve(ctx context.Context, g *errgroup.Group) (err error) {
 	if h.link, err = kafkalink.Open(h.set, h.rec, kafkalink.Config{Log: h.keeper, Topics: h.names, Logger: h.logger}); err != nil {
 		return err
 	}
-	g.Go(func() error { return h.asked.Run(ctx) })
+	if h.intake != nil {
+		g.Go(func() error { return h.asked.Run(ctx) })
+	}
 	if h.metrics != nil {
 		h.report()
 		g.Go(func() error { return h.metrics.Run(ctx) })
@@ -286,11 +289,11 @@ func (h *host) serve(ctx context.Context, g *errgroup.Group) (err error) {
 	return nil
 }
 
-// read feeds the files until ctx ends. When the mapping has changed, it goes on with the new one.
+// read feeds the files until ctx ends. When the mapping has changed, it goes on with the new one. Without files it answers proxies, and
+// returns after the last answer, so that each question is counted.
 func (h *host) read(ctx context.Context) error {
 	if h.intake == nil {
-		<-ctx.Done()
-		return nil
+		return h.asked.Run(ctx)
 	}
 	for {
 		changed, stop := context.WithCancel(ctx)
@@ -306,7 +309,7 @@ func (h *host) read(ctx context.Context) error {
 // feedBytes is how much of what was read may wait for the log, which is as fast as the disk.
 const feedBytes = 8 << 20
 
-// feedFiles feeds the files until ctx ends. It calls stop when another mapping is to be used.
+// feedFiles feeds the files until ctx ends. It calls stop, which ends ctx, when another mapping is to be used.
 func (h *host) feedFiles(ctx context.Context, stop func()) (err error) {
 	in := h.intake
 	format, behind := in.format.Reporting(in.found).Noting(in.advise)
@@ -318,20 +321,19 @@ func (h *host) feedFiles(ctx context.Context, stop func()) (err error) {
 		return err
 	}
 	h.feed.Store(in.feed)
-	reloading, end := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		reloadOnHangup(reloading, func() {
+	watching, end := context.WithCancel(ctx)
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
+		reloadOnHangup(watching, func() {
 			if f := h.changedFormat(); f != nil {
 				in.format = f
 				stop()
 			}
 		})
-	}()
+	})
 	err = in.feed.Run(ctx, in.read)
 	end()
-	<-done
+	watcher.Wait()
 	in.advise(behind.Advice())
 	return err
 }

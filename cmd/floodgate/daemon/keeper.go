@@ -30,11 +30,11 @@ type keeperConfig struct {
 }
 
 // keeper bounds the log of a host. It removes what is old, or what the log has no room for, but nothing that an owner may need: of requests,
-// only what the last complete snapshot has; of snapshots and decisions, only what stands before those that heartbeats name. All that is on
-// disk before anything is removed.
+// only what the last complete snapshot has; of snapshots and decisions, only what stands before those that heartbeats name. What makes it
+// superfluous is on disk before anything is removed.
 //
-// It is the log for those who append requests: while there is no room and nothing can be removed, it refuses them, so that reading waits.
-// Topics other than requests go on. Its methods are safe for concurrent use, but one goroutine calls run.
+// Requests are appended through it: while there is no room and nothing can be removed, it refuses them, so that reading waits. Other topics
+// go on. Its methods are safe for concurrent use, but one goroutine calls run.
 type keeper struct {
 	*filelog.Log
 
@@ -94,8 +94,8 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// old is a segment that may be removed.
-type old struct {
+// sealed is a segment that is complete, and where it is.
+type sealed struct {
 	filelog.Segment
 	topic     string
 	partition int
@@ -107,18 +107,17 @@ func (k *keeper) look(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	crowded := total > k.config.MaxBytes/10*crowdedTenths
-	if crowded || now.Sub(k.looked) >= neededEvery {
+	if k.crowded(total) || now.Sub(k.looked) >= neededEvery {
 		if err := k.readNeeded(ctx, now); err != nil {
 			return err
 		}
 		k.looked = now
 	}
-	for _, o := range k.removable(all, total, now) {
-		if err := k.Trim(o.topic, o.partition, o.Next); err != nil {
+	for _, s := range k.removable(all, total, now) {
+		if err := k.Trim(s.topic, s.partition, s.Next); err != nil {
 			return err
 		}
-		total -= o.Bytes
+		total -= s.Bytes
 	}
 	k.bytes.Store(total)
 	k.report(total)
@@ -128,11 +127,12 @@ func (k *keeper) look(ctx context.Context, now time.Time) error {
 // topics returns the names of all topics but control, of which nothing is ever removed, and how many partitions each has.
 func (k *keeper) topics() map[string]int {
 	n := k.config.Names
-	return map[string]int{n.Requests: k.config.Partitions, n.Decisions: k.config.Partitions, n.State: k.config.Partitions, n.Events: k.config.Partitions, n.Rejects: 1}
+	p := k.config.Partitions
+	return map[string]int{n.Requests: p, n.Decisions: p, n.State: p, n.Events: p, n.Rejects: 1}
 }
 
-// segments returns all segments that are complete, the oldest first, and how many bytes the log has.
-func (k *keeper) segments() (all []old, total int64, err error) {
+// segments returns all segments that are complete, the oldest first, and how many bytes all segments have.
+func (k *keeper) segments() (all []sealed, total int64, err error) {
 	for topic, partitions := range k.topics() {
 		for p := range partitions {
 			list, err := k.Segments(topic, p)
@@ -142,12 +142,12 @@ func (k *keeper) segments() (all []old, total int64, err error) {
 			for i, s := range list {
 				total += s.Bytes
 				if i < len(list)-1 {
-					all = append(all, old{s, topic, p})
+					all = append(all, sealed{s, topic, p})
 				}
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b old) int { return cmp.Or(a.Changed.Compare(b.Changed), cmp.Compare(a.Base, b.Base)) })
+	slices.SortStableFunc(all, func(a, b sealed) int { return cmp.Or(a.Changed.Compare(b.Changed), cmp.Compare(a.Base, b.Base)) })
 	return all, total, nil
 }
 
@@ -155,10 +155,10 @@ func (k *keeper) segments() (all []old, total int64, err error) {
 func (k *keeper) newest() (at time.Time) {
 	for topic, partitions := range k.topics() {
 		for p := range partitions {
-			list, err := k.Segments(topic, p)
-			for i := range list {
-				if err == nil && list[i].Changed.After(at) {
-					at = list[i].Changed
+			list, _ := k.Segments(topic, p) // none, if the log is closed
+			for _, s := range list {
+				if s.Changed.After(at) {
+					at = s.Changed
 				}
 			}
 		}
@@ -167,41 +167,42 @@ func (k *keeper) newest() (at time.Time) {
 }
 
 // removable returns which of the segments are to be removed.
-func (k *keeper) removable(all []old, total int64, now time.Time) (list []old) {
+func (k *keeper) removable(all []sealed, total int64, now time.Time) (list []sealed) {
 	n, c := k.config.Names, k.config
 	room := map[string]int64{n.Events: c.MaxBytes / smallPart, n.Rejects: c.MaxBytes / smallPart}
-	for _, o := range slices.Backward(all) {
-		room[o.topic] -= o.Bytes
+	for _, s := range all {
+		room[s.topic] -= s.Bytes
 	}
-	for _, o := range all {
-		age := now.Sub(o.Changed)
+	for _, s := range all {
+		age := now.Sub(s.Changed)
 		var remove bool
-		switch o.topic {
+		switch s.topic {
 		case n.Requests:
-			remove = o.Next <= k.first(o) && (age >= c.Keep || total > c.MaxBytes/10*crowdedTenths)
+			remove = k.covered(s) && (age >= c.Keep || k.crowded(total))
 		case n.State, n.Decisions:
-			remove = o.Next <= k.first(o)
+			remove = k.covered(s)
 		case n.Events:
-			remove = age >= eventsKeep || room[o.topic] < 0
+			remove = age >= eventsKeep || room[s.topic] < 0
 		case n.Rejects:
-			remove = age >= c.Keep || room[o.topic] < 0
+			remove = age >= c.Keep || room[s.topic] < 0
 		}
 		if remove {
-			list = append(list, o)
-			total -= o.Bytes
-			room[o.topic] += o.Bytes
+			list = append(list, s)
+			total -= s.Bytes
+			room[s.topic] += s.Bytes
 		}
 	}
 	return list
 }
 
-// first returns the first offset of a segment's partition that an owner may need.
-func (k *keeper) first(o old) int64 {
-	if list := k.needed[o.topic]; o.partition < len(list) {
-		return list[o.partition]
-	}
-	return 0
+// covered reports whether no owner needs a segment.
+func (k *keeper) covered(s sealed) bool {
+	list := k.needed[s.topic]
+	return s.partition < len(list) && s.Next <= list[s.partition]
 }
+
+// crowded reports whether so many bytes are nearly all that the log has room for.
+func (k *keeper) crowded(total int64) bool { return total > k.config.MaxBytes/10*crowdedTenths }
 
 // readNeeded finds out what owners may need, as a new owner would, and makes that durable.
 func (k *keeper) readNeeded(ctx context.Context, now time.Time) error {

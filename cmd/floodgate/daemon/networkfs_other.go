@@ -2,5 +2,5 @@
 
 package daemon
 
-// networkFileSystem returns "": who knows how to ask this system may write it.
+// networkFileSystem returns "": only Linux can be asked.
 func networkFileSystem(string) string { return "" }

@@ -58,7 +58,7 @@ func Serve(p command.Process) *cobra.Command {
 				return err
 			}
 			if c.checkOnly {
-				return c.look(cmd.Context(), p)
+				return c.printFindings(p)
 			}
 			return c.run(cmd.Context(), p)
 		},
@@ -121,8 +121,8 @@ func (c *serveConfig) check() error {
 
 func (c *serveConfig) run(ctx context.Context, p command.Process) (err error) {
 	defer c.log.Report(p, &err)
-	shown := terminal.Interactive(p.Stdout)
-	if shown {
+	interactive := terminal.Interactive(p.Stdout)
+	if interactive {
 		c.log.Quiet() // a line a second says how it goes
 	}
 	logger := c.log.Logger(p)
@@ -131,7 +131,7 @@ func (c *serveConfig) run(ctx context.Context, p command.Process) (err error) {
 	if err != nil {
 		return err
 	}
-	v := newServeView(p.Stdout, shown, h)
+	v := newServeView(p.Stdout, interactive, h)
 	if err := h.run(ctx, v); err != nil {
 		return fmt.Errorf("serve: %w", err)
 	}

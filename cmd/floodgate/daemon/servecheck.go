@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,8 +24,8 @@ type finding struct {
 	bad         bool // serve cannot work with it
 }
 
-// look prints what serve would find, or finds while it runs, and changes nothing. The error is a usage error if it could not work.
-func (c *serveConfig) look(_ context.Context, p command.Process) error {
+// printFindings prints what serve would find, and changes nothing. The error is a usage error if serve could not work.
+func (c *serveConfig) printFindings(p command.Process) error {
 	var all []finding
 	for _, path := range c.files {
 		all = append(all, c.lookAtLog(path, time.Now())...)

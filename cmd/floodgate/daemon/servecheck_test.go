@@ -21,7 +21,7 @@ func TestCheckBesideARunningServe(t *testing.T) {
 	c := serveConfig{data: t.TempDir(), listen: l.Addr().String(), record: true}
 	look := func() (string, error) {
 		var out bytes.Buffer
-		err := c.look(t.Context(), command.Process{Stdout: &out})
+		err := c.printFindings(command.Process{Stdout: &out})
 		return out.String(), err
 	}
 	if out, err := look(); err == nil || !strings.Contains(err.Error(), "1 thing would not work") || !strings.Contains(out, "address already in use") {

@@ -1,7 +1,7 @@
 package daemon
 
 import (
-	_ "embed"
+	_ "embed" // nginx.conf
 	"os"
 	"os/exec"
 	"slices"
@@ -10,9 +10,10 @@ import (
 
 // hint is what to write into the configuration of a proxy.
 type hint struct {
-	name   string   // of the proxy
-	finds  []string // programs, or files, that are there where the proxy is installed
-	advice string   // ADDRESS stands for that of serve
+	name   string              // of the proxy
+	finds  []string            // programs, or files, that are there where the proxy is installed
+	socket string              // how its configuration names the Unix socket at PATH; empty: it does not
+	advice func(string) string // for an address of serve
 }
 
 // nginxConf is what nginx needs to ask at nginxAddress. Packages have it as the file packagedNginx.
@@ -28,53 +29,42 @@ const (
 // nginxLines returns what to write for nginx: a line that includes the file of the package, if that is there and asks at the same address,
 // or what that file says.
 func nginxLines(address, packaged string) string {
-	if strings.HasPrefix(address, "/") {
-		address = "unix:" + address + ":" // as nginx writes a socket
-	}
 	text := strings.ReplaceAll(nginxConf, nginxAddress, address)
 	if there, err := os.ReadFile(packaged); err == nil && string(there) == text {
 		text = "include " + packaged + ";\n"
 	} else if _, lines, found := strings.Cut(text, "\nauth_request "); found {
 		text = "auth_request " + lines // without the comment
 	}
-	return indented(text)
-}
-
-// indented returns lines with four spaces before each.
-func indented(text string) string {
 	return "    " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n    ") + "\n"
 }
 
-// proxies returns the hints, those for proxies of this host first.
-func proxies(address, packaged string) []hint {
-	list := []hint{
-		{"nginx", []string{"nginx", "/usr/sbin/nginx", "/etc/nginx"}, "in the server block, then nginx -s reload:\n\n" + nginxLines(address, packaged)},
-		{"Caddy", []string{"caddy", "/etc/caddy"}, `in the site, then caddy reload (deploy/caddy/Caddyfile also lets requests pass while serve is away):
+// with returns advice in which ADDRESS stands for that of serve.
+func with(text string) func(string) string {
+	return func(address string) string { return strings.ReplaceAll(text, "ADDRESS", address) }
+}
+
+// proxies returns the hints for all proxies.
+func proxies() []hint {
+	return []hint{
+		{"nginx", []string{"nginx", "/usr/sbin/nginx", "/etc/nginx"}, "unix:PATH:", func(address string) string {
+			return "in the server block, then nginx -s reload:\n\n" + nginxLines(address, packagedNginx)
+		}},
+		{"Caddy", []string{"caddy", "/etc/caddy"}, "unix/PATH", with(`in the site, then caddy reload (deploy/caddy/Caddyfile also lets requests pass while serve is away):
 
     forward_auth ADDRESS {
         uri /auth
     }
-`},
-		{"Traefik", []string{"traefik", "/etc/traefik"}, `as a middleware of the routers (deploy/traefik also lets requests pass while serve is away):
+`)},
+		{"Traefik", []string{"traefik", "/etc/traefik"}, "", with(`as a middleware of the routers (deploy/traefik also lets requests pass while serve is away):
 
     http:
       middlewares:
         floodgate:
           forwardAuth: {address: "http://ADDRESS/auth"}
-`},
-		{"Envoy", []string{"envoy", "/etc/envoy"}, `as an HTTP filter, envoy.filters.http.ext_authz with http_service at ADDRESS and path_prefix /auth, failure_mode_allow: true
-`},
+`)},
+		{"Envoy", []string{"envoy", "/etc/envoy"}, "", with(`as an HTTP filter, envoy.filters.http.ext_authz with http_service at ADDRESS and path_prefix /auth, failure_mode_allow: true
+`)},
 	}
-	slices.SortStableFunc(list, func(a, b hint) int {
-		switch {
-		case a.here() == b.here():
-			return 0
-		case a.here():
-			return -1
-		}
-		return 1
-	})
-	return list
 }
 
 // here reports whether the proxy is installed on this host.
@@ -89,16 +79,22 @@ func (h *hint) here() bool {
 	})
 }
 
-// hints says how the proxies of this host ask serve; without a proxy here, how any of them does.
+// hints says how the proxies of this host ask serve at host:port, or at unix:PATH; without a proxy here, how any of them does.
 func hints(address string) string {
+	list := proxies()
+	if here := slices.DeleteFunc(proxies(), func(h hint) bool { return !h.here() }); len(here) > 0 {
+		list = here
+	}
 	var b strings.Builder
-	all := proxies(address, packagedNginx)
-	found := slices.ContainsFunc(all, func(h hint) bool { return h.here() })
-	for _, h := range all {
-		if found && !h.here() {
-			continue
+	for _, h := range list {
+		at := address
+		if path, ok := strings.CutPrefix(address, "unix:"); ok {
+			if h.socket == "" {
+				continue
+			}
+			at = strings.ReplaceAll(h.socket, "PATH", path)
 		}
-		b.WriteString("To let " + h.name + " ask, " + strings.ReplaceAll(h.advice, "ADDRESS", address) + "\n")
+		b.WriteString("To let " + h.name + " ask, " + h.advice(at) + "\n")
 	}
 	return b.String()
 }

@@ -20,8 +20,8 @@ func TestHintForNginx(t *testing.T) {
 		t.Errorf("with a package: got\n%s\nwant %s", got, want)
 	}
 	for address, want := range map[string]string{
-		"127.0.0.1:9999":  "proxy_pass http://127.0.0.1:9999/auth_request;",
-		"/run/serve.sock": "proxy_pass http://unix:/run/serve.sock:/auth_request;",
+		"127.0.0.1:9999":        "proxy_pass http://127.0.0.1:9999/auth_request;",
+		"unix:/run/serve.sock:": "proxy_pass http://unix:/run/serve.sock:/auth_request;",
 	} {
 		if got := nginxLines(address, packaged); !strings.Contains(got, want) || strings.Contains(got, "include") {
 			t.Errorf("%s, with a package for another address: got\n%s\nwant all lines, with %s", address, got, want)
@@ -35,11 +35,27 @@ func TestHintForNginx(t *testing.T) {
 	}
 }
 
-// TestHintsNameTheAddress of serve, for each proxy.
-func TestHintsNameTheAddress(t *testing.T) {
-	for _, h := range proxies("192.0.2.1:80", packagedNginx) {
-		if text := strings.ReplaceAll(h.advice, "ADDRESS", "192.0.2.1:80"); !strings.Contains(text, "192.0.2.1:80") {
-			t.Errorf("%s: got\n%s\nwant the address of serve", h.name, text)
+// TestHintsNameAUnixSocketAsTheProxyDoes. A host may have some of the proxies, or none.
+func TestHintsNameAUnixSocketAsTheProxyDoes(t *testing.T) {
+	t.Setenv("PATH", "")
+	for address, want := range map[string]map[string]string{
+		"127.0.0.1:9091": {
+			"nginx": "http://127.0.0.1:9091/auth_request;", "Caddy": "forward_auth 127.0.0.1:9091 {", "Traefik": `"http://127.0.0.1:9091/auth"`,
+			"Envoy": "at 127.0.0.1:9091 and",
+		},
+		"unix:/run/f.sock": {"nginx": "http://unix:/run/f.sock:/auth_request;", "Caddy": "forward_auth unix//run/f.sock {"},
+	} {
+		got, found := hints(address), 0
+		for _, h := range proxies() {
+			if strings.Contains(got, "To let "+h.name+" ask") {
+				found++
+				if want[h.name] == "" || !strings.Contains(got, want[h.name]) {
+					t.Errorf("%s: got\n%s\nwant %q for %s", address, got, want[h.name], h.name)
+				}
+			}
+		}
+		if found == 0 && address != "unix:/run/f.sock" {
+			t.Errorf("%s: got %q, want a hint", address, got)
 		}
 	}
 }

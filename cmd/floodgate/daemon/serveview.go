@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -20,15 +21,15 @@ import (
 
 // serveView shows a person what serve does: first what to do next, then a line a second.
 type serveView struct {
-	out   io.Writer
-	lines bool // out is a terminal
-	host  *host
-	red   *color.Color
+	out         io.Writer
+	interactive bool // out gets hints, and a line a second
+	host        *host
+	red         *color.Color
 }
 
-func newServeView(out io.Writer, terminal bool, h *host) *serveView {
-	v := &serveView{out: out, lines: terminal, host: h, red: color.New(color.FgRed, color.Bold)}
-	if terminal {
+func newServeView(out io.Writer, interactive bool, h *host) *serveView {
+	v := &serveView{out: out, interactive: interactive, host: h, red: color.New(color.FgRed, color.Bold)}
+	if interactive {
 		v.red.EnableColor()
 	}
 	return v
@@ -37,13 +38,17 @@ func newServeView(out io.Writer, terminal bool, h *host) *serveView {
 // run shows until ctx ends.
 func (v *serveView) run(ctx context.Context) {
 	v.invite()
-	if v.lines {
-		fmt.Fprint(v.out, hints(v.host.asked.Address()))
+	if v.interactive {
+		address := v.host.config.listen
+		if !strings.HasPrefix(address, "unix:") {
+			address = v.host.asked.Address() // with the port that the system has chosen
+		}
+		fmt.Fprint(v.out, hints(address))
 	}
 	if v.host.intake != nil && v.host.config.fromStart {
 		v.past(ctx)
 	}
-	if !v.lines {
+	if !v.interactive {
 		return
 	}
 	tick := time.NewTicker(time.Second)
@@ -60,12 +65,13 @@ func (v *serveView) run(ctx context.Context) {
 	}
 }
 
-// past waits until what the logs had already is counted, and says what the rules would have closed.
+// past waits until what the logs had already is counted, and then says how often each rule would have closed a caller.
 func (v *serveView) past(ctx context.Context) {
 	h, began := v.host, time.Now()
 	var bar *progressbar.ProgressBar
-	if v.lines {
-		bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(v.out), progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish(), progressbar.OptionSetDescription("what is there already"))
+	if v.interactive {
+		bar = progressbar.NewOptions64(-1, progressbar.OptionSetWriter(v.out), progressbar.OptionShowBytes(true),
+			progressbar.OptionClearOnFinish(), progressbar.OptionSetDescription("what is there already"))
 	}
 	for kafkaio.Sleep(ctx, 200*time.Millisecond) == nil {
 		stats := h.feedStats()
@@ -101,8 +107,9 @@ func (v *serveView) sayPast(lines uint64) {
 	}
 	for _, rule := range slices.Sorted(maps.Keys(closes)) {
 		v.host.logger.Info("counted what was there already", "rule", rule, "would_have_closed", closes[rule])
-		if v.lines {
-			fmt.Fprintf(v.out, "in %s lines that were there already, rule %s would have closed callers %s times\n", humanize.Comma(int64(lines)), rule, humanize.Comma(int64(closes[rule])))
+		if v.interactive {
+			fmt.Fprintf(v.out, "in %s lines that were there already, rule %s would have closed callers %s times\n",
+				humanize.Comma(int64(lines)), rule, humanize.Comma(int64(closes[rule])))
 		}
 	}
 }
@@ -115,7 +122,7 @@ func (v *serveView) invite() {
 	}
 	show := func(text string) {
 		if token, ok := links.New(); ok {
-			fmt.Fprintf(v.out, "%s: http://%s%s#token=%s\n", text, v.host.config.api, ui.Prefix, token)
+			fmt.Fprintf(v.out, "%s: http://%s%s#token=%s\n", text, v.host.apiBound.Addr(), ui.Prefix, token)
 		}
 	}
 	links.Opened = func() { show("the link was used; another one, for another tab") }
@@ -169,8 +176,12 @@ func (v *serveView) line(now, before serveTotals) string {
 	if v.host.intake != nil {
 		what = "lines"
 	}
+	if now.read < before.read { // another mapping: its feed counts from zero
+		before.read = 0
+	}
 	rate := float64(now.read-before.read) / max(now.at.Sub(before.at).Seconds(), 1e-3)
-	text := fmt.Sprintf("%s  %8s %s/s  callers x rules %s  would be closed %d", now.at.Format(time.TimeOnly), humanize.Comma(int64(rate)), what, humanize.Comma(int64(now.rows)), now.shadow)
+	text := fmt.Sprintf("%s  %8s %s/s  callers x rules %s  would be closed %d",
+		now.at.Format(time.TimeOnly), humanize.Comma(int64(rate)), what, humanize.Comma(int64(now.rows)), now.shadow)
 	closed := fmt.Sprintf("closed %d, refused %s/s", now.closed, humanize.Comma(int64(now.refused-before.refused)))
 	if now.closed > 0 {
 		closed = v.red.Sprint(closed)

@@ -18,16 +18,16 @@ func LocalLog(data string) string { return filepath.Join(data, "log") }
 // LocalRules is the file of rules that floodgate serve has unless --rules names another.
 func LocalRules(data string) string { return filepath.Join(data, "rules.yaml") }
 
-// RulesOf returns --rules. If that is empty, it returns the rules of the floodgate serve whose --data is given, or "" if it is not one's.
+// RulesOf returns --rules. If that is empty, and --data is that of a floodgate serve, it returns the rules of this serve.
 func RulesOf(rules, data string) string {
-	if rules == "" && data != "" && hasLocalLog(data) == nil {
+	if rules == "" && data != "" && checkLocalLog(data) == nil {
 		return LocalRules(data)
 	}
 	return rules
 }
 
-// hasLocalLog returns an error unless a directory has the log of a floodgate serve.
-func hasLocalLog(data string) error {
+// checkLocalLog returns an error unless a directory has the log of a floodgate serve.
+func checkLocalLog(data string) error {
 	info, err := os.Stat(LocalLog(data))
 	if err == nil && !info.IsDir() {
 		err = fmt.Errorf("%s is no directory", LocalLog(data))
@@ -48,7 +48,7 @@ func (k *Kafka) CheckLog(data string) error {
 	}
 	var missing error
 	if data != "" {
-		missing = hasLocalLog(data)
+		missing = checkLocalLog(data)
 	}
 	switch {
 	case len(k.Brokers) == 0 && missing != nil:
