@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -124,11 +125,15 @@ func (h *host) openLog(ctx context.Context) (err error) {
 	return nil
 }
 
-// sync makes durable what the log has. After an error nobody knows what is on disk, and serve ends.
+// sync makes durable what the log has. After filelog.ErrBroken nobody knows what is on disk, and serve ends. After other errors, as on a full
+// disk, stores and positions wait, and it is tried again.
 func (h *host) sync() error {
 	err := h.log.Sync()
-	if err != nil {
+	switch {
+	case errors.Is(err, filelog.ErrBroken):
 		h.failed(fmt.Errorf("the log cannot be written to disk: %w", err))
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("%w: %w", store.ErrNoSpace, err) // stores wait for room, in place of owners that fail
 	}
 	return err
 }
