@@ -200,6 +200,7 @@ func TestImage(t *testing.T) {
 	t.Run("has every setting that is written down", func(t *testing.T) { testSettings(t, floodgate) })
 	t.Run("has every setting of the manifests for Kubernetes", func(t *testing.T) { testKubernetes(t, floodgate) })
 	t.Run("does what the compose file wants of it", func(t *testing.T) { testCompose(t, floodgate, example) })
+	t.Run("does what compose-serve.yaml wants of it", func(t *testing.T) { testComposeServe(t, target("floodgate")) })
 	t.Run("serves the API as the manifests for Kubernetes want it", func(t *testing.T) { testKubernetesAPI(t, target("floodgate")) })
 	t.Run("answers each expression of dashboards and alerts", func(t *testing.T) { testExpressions(t, target("floodgate"), target("example")) })
 }

@@ -72,7 +72,7 @@ outside() {
 # prepare makes the view a host on which systemd runs, and on which there is neither a log nor anything of floodgate.
 prepare() {
   export PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive HOME=/root
-  [ ! -e /usr/bin/floodgate ] || apt-get purge -y -qq floodgate >/dev/null
+  [ ! -e /usr/bin/floodgate ] || dpkg --purge floodgate >/dev/null
   rm -rf /etc/floodgate "$data" /var/log/nginx /usr/sbin/policy-rc.d
   mv /usr/bin/systemctl /usr/bin/systemctl.real
   install -m 755 /tmp/systemctl.sh /usr/bin/systemctl
@@ -94,7 +94,7 @@ nothing_left() {
 
 active() { systemctl is-active --quiet "$unit"; }
 enabled() { systemctl is-enabled --quiet "$unit"; }
-install_deb() { apt-get install -y -qq --allow-downgrades --no-install-recommends -o Dpkg::Options::=--force-confold -o Dpkg::Use-Pty=0 "$@" 2>&1; }
+install_deb() { dpkg --install --force-confold "$1" 2>&1; } # apt, which the walk uses, would look for dependencies first
 
 # answers waits until the service says, on the address of its settings, that a request may pass.
 answers() {
@@ -136,7 +136,7 @@ without_a_log() {
   systemctl start "$unit"
   names_the_log
   systemctl stop "$unit"
-  apt-get purge -y -qq floodgate >/dev/null
+  dpkg --purge floodgate >/dev/null
   nothing_left "purged after an installation without a log"
 }
 
@@ -153,6 +153,7 @@ with_a_log() {
   [ "$(stat -c %U "/proc/$pid")" = floodgate ] || fail "got the service as $(stat -c %U "/proc/$pid"), want floodgate"
   grep -qE '^CapBnd:\s+0+$' "/proc/$pid/status" || fail "got capabilities, want none: $(grep Cap "/proc/$pid/status")"
   [ "$(stat -c %U:%a "$data")" = floodgate:700 ] || fail "got $data as $(stat -c %U:%a "$data"), want floodgate:700"
+  awk '/^VmRSS/ {printf "   at rest it takes %d MiB\n", $2 / 1024; exit $2 > 60 * 1024}' "/proc/$pid/status" || fail "got more than 60 MiB"
   [ -n "$(find "$data" -type f)" ] || fail "got no file in $data, want what the service keeps"
 }
 
@@ -214,7 +215,7 @@ upgraded() {
   say "stopped and disabled by the admin: an upgrade leaves it so"
   systemctl stop "$unit"
   systemctl disable "$unit" 2>/dev/null
-  install_deb --reinstall /tmp/newer.deb >/dev/null
+  install_deb /tmp/newer.deb >/dev/null
   refuse "disabled" enabled
   refuse "disabled" active
   systemctl enable "$unit" 2>/dev/null
@@ -224,13 +225,13 @@ upgraded() {
 
 removed() {
   say "removed: stopped, settings and data stay"
-  apt-get remove -y -qq floodgate >/dev/null
+  dpkg --remove floodgate >/dev/null
   refuse "removed" pgrep -u floodgate
   want "removed" test -e "$settings"
   want "removed" test -n "$(find "$data" -type f)"
   say "purged: nothing is left, and a file of somebody else's is"
   echo secret >/etc/floodgate/partition.key
-  apt-get purge -y -qq floodgate >/dev/null 2>&1
+  dpkg --purge floodgate >/dev/null 2>&1
   want "purged" rm /etc/floodgate/partition.key
   rmdir /etc/floodgate
   nothing_left "purged"

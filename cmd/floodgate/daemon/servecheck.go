@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -136,15 +138,23 @@ func (c *serveConfig) lookAtData() []finding {
 	return all
 }
 
-// lookAtAddress tries to listen. While serve runs, it has the address.
+// lookAtAddress tries to listen, unless somebody listens there already. While serve runs, that is serve.
 func lookAtAddress(flag, address string, running bool) finding {
-	l, err := httpd.Listen(flag, address)
-	switch {
-	case err == nil:
-		_ = l.Close()
-		return finding{"address " + address, "is free, for --" + flag, false}
-	case running:
-		return finding{"address " + address, "is in use while serve runs, for --" + flag, false}
+	what, network, to := "address "+address, "tcp", address
+	if path, ok := strings.CutPrefix(address, "unix:"); ok {
+		network, to = "unix", path
 	}
-	return finding{"address " + address, err.Error(), true}
+	if c, err := net.DialTimeout(network, to, time.Second); err == nil {
+		_ = c.Close()
+		if running {
+			return finding{what, "is in use while serve runs, for --" + flag, false}
+		}
+		return finding{what, "--" + flag + ": is in use by another process", true}
+	}
+	l, err := httpd.Listen(flag, address)
+	if err != nil {
+		return finding{what, err.Error(), true}
+	}
+	_ = l.Close()
+	return finding{what, "is free, for --" + flag, false}
 }

@@ -24,7 +24,7 @@ func TestCheckBesideARunningServe(t *testing.T) {
 		err := c.printFindings(command.Process{Stdout: &out})
 		return out.String(), err
 	}
-	if out, err := look(); err == nil || !strings.Contains(err.Error(), "1 thing would not work") || !strings.Contains(out, "address already in use") {
+	if out, err := look(); err == nil || !strings.Contains(err.Error(), "1 thing would not work") || !strings.Contains(out, "is in use by another process") {
 		t.Errorf("without serve: got %v and\n%s\nwant the address in use, which is one thing that would not work", err, out)
 	}
 	lock, err := store.Lock(c.data)
