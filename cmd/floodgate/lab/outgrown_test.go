@@ -62,6 +62,7 @@ type outgrown struct {
 
 // outgrow is the walk.
 func outgrow(t *testing.T, brokers string, kills int) {
+	t.Helper()
 	o := &outgrown{t: t, dir: t.TempDir(), brokers: brokers, prefix: "outgrown-" + strconv.FormatUint(rand.Uint64(), 36)}
 	o.rules = filepath.Join(o.dir, "rules.yaml")
 	if err := os.WriteFile(o.rules, []byte(outgrownRules), 0o600); err != nil {
