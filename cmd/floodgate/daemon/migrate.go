@@ -117,15 +117,14 @@ func (c *migrateConfig) run(ctx context.Context, p command.Process) (err error) 
 	if m.finished, err = migrate.Finished(c.to); err != nil {
 		return err
 	}
-	if m.host, err = c.serve.openStopped(ctx, logger, m.finished); err != nil {
+	if m.host, err = c.serve.openStopped(ctx, logger); err != nil {
 		return err
 	}
 	return errors.Join(m.run(ctx), m.host.close())
 }
 
-// openStopped opens what a stopped serve has left: its log, its rules, and gates for its decisions. If its counts were migrated before, the
-// rules may have changed since.
-func (c *serveConfig) openStopped(ctx context.Context, logger *slog.Logger, finished bool) (h *host, err error) {
+// openStopped opens what a stopped serve has left: its log, its rules, and gates for its decisions. Until it listens, nobody answers proxies.
+func (c *serveConfig) openStopped(ctx context.Context, logger *slog.Logger) (h *host, err error) {
 	lock, err := store.Lock(c.data)
 	if errors.Is(err, store.ErrLocked) {
 		return nil, command.Usagef("--data: %w; floodgate serve still runs: stop it first", err)
@@ -144,11 +143,6 @@ func (c *serveConfig) openStopped(ctx context.Context, logger *slog.Logger, fini
 	}
 	if h.rules, err = c.mapping.IDs.Rules(c.rules); err != nil {
 		return nil, command.Usagef("--rules: %w; want the rules of floodgate serve", err)
-	}
-	if !finished {
-		if err := h.checkCounted(); err != nil {
-			return nil, err
-		}
 	}
 	if err := h.openLog(ctx); err != nil {
 		return nil, err
@@ -234,10 +228,13 @@ func (m *move) run(ctx context.Context) error {
 
 // bring brings positions and counts to the new directories, and the counts to Kafka.
 func (m *move) bring(ctx context.Context) (report migrate.Report, err error) {
-	if err := prepareData(m.to); err != nil {
-		return report, command.Usagef("--to: %w", err)
-	}
-	if !m.finished {
+	if !m.finished { // otherwise rules may have changed since
+		if err := m.host.checkCounted(); err != nil {
+			return report, err
+		}
+		if err := prepareData(m.to); err != nil {
+			return report, command.Usagef("--to: %w", err)
+		}
 		lock, err := store.Lock(m.to)
 		if err != nil {
 			return report, fmt.Errorf("--to: %w; want a new directory", err)

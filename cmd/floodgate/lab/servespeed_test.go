@@ -20,13 +20,13 @@ import (
 type servedHost struct {
 	*processtest.Program
 
-	b                        *testing.B
+	b                        testing.TB
 	log, data, asked, metric string
 	opened                   time.Duration // from its start to its first answer
 }
 
 // serveHost starts serve on a log of a directory.
-func serveHost(b *testing.B, dir string, more ...string) *servedHost {
+func serveHost(b testing.TB, dir string, more ...string) *servedHost {
 	b.Helper()
 	h := &servedHost{b: b, log: filepath.Join(dir, "access.log"), data: filepath.Join(dir, "data")}
 	began := time.Now()
