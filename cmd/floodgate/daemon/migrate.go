@@ -138,7 +138,7 @@ func (c *serveConfig) openStopped(ctx context.Context, logger *slog.Logger, fini
 			err = errors.Join(err, lock.Close())
 		}
 	}()
-	h = &host{config: c, logger: logger, lock: lock, names: schemas.DefaultTopicNames(), failed: func(error) {}}
+	h = &host{config: c, logger: logger, lock: lock, names: schemas.DefaultTopicNames(), fail: func(error) {}}
 	if h.partitions, err = readLayout(c.data); err != nil {
 		return nil, err
 	}
@@ -197,7 +197,7 @@ type move struct {
 func (m *move) run(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	m.host.failed = fail
+	m.host.fail = fail
 	g, ctx := errgroup.WithContext(ctx)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
