@@ -400,7 +400,7 @@ func TestEachDamageCostsItsBatch(t *testing.T) {
 	dir := t.TempDir()
 	l, _ := openLog(t, dir, 64<<20)
 	for range records {
-		if _, err := l.Produce(t.Context(), topicName, 0, kafkaio.Message{Value: make([]byte, size)}); err != nil {
+		if _, err := l.Produce(t.Context(), topicName, 0, kafkaio.Message{Value: noise(size)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -516,7 +516,7 @@ func TestADirectoryThatIsMissing(t *testing.T) {
 func TestLittleIsReadAndSynced(t *testing.T) {
 	d := memory()
 	l := openOn(t, d, 1<<20)
-	value := make([]byte, 10_000)
+	value := noise(10_000)
 	for range 250 {
 		if _, err := l.Produce(t.Context(), topicName, 0, kafkaio.Message{Value: value}); err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -379,4 +380,11 @@ func batchOf(base int64, values ...string) []byte {
 	batch := codec.Append(nil, msgs)
 	kafkaio.SetBase(batch, base)
 	return batch
+}
+
+// noise returns bytes that cannot be packed.
+func noise(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(b) // never fails
+	return b
 }

@@ -112,15 +112,15 @@ func (h *host) openLog(ctx context.Context) (err error) {
 	return nil
 }
 
-// sync makes durable what the log has. After filelog.ErrBroken nobody knows what is on disk, and serve ends. A full disk is
-// store.ErrNoSpace, as it is for those who commit to a store: they try again.
+// sync makes durable what the log has. After filelog.ErrBroken nobody knows what is on disk, and serve ends. After other errors, as on a full
+// disk, stores and positions wait, and it is tried again.
 func (h *host) sync() error {
 	err := h.log.Sync()
 	switch {
 	case errors.Is(err, filelog.ErrBroken):
 		h.fail(fmt.Errorf("the log cannot be written to disk: %w", err))
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fmt.Errorf("%w: %w", store.ErrNoSpace, err)
+		return fmt.Errorf("%w: %w", store.ErrNoSpace, err) // stores wait for room, in place of owners that fail
 	}
 	return err
 }
