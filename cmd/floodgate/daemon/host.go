@@ -86,7 +86,7 @@ func (c *serveConfig) open(ctx context.Context, logger *slog.Logger) (h *host, e
 	if err := h.openLog(ctx); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(h.openGates(), h.openIntake()); err != nil {
+	if err := errors.Join(h.openGates(h.logger), h.openIntake()); err != nil {
 		return nil, err
 	}
 	h.warnOfKinds(h.rules)
@@ -125,8 +125,8 @@ func (h *host) sync() error {
 	return err
 }
 
-// openGates makes the gates, and what answers for them.
-func (h *host) openGates() error {
+// openGates makes the gates, which write to a log when decisions stay away, and what answers for them.
+func (h *host) openGates(logger *slog.Logger) error {
 	c := h.config
 	ids, err := c.mapping.IDs.Load()
 	if err != nil {
@@ -140,7 +140,7 @@ func (h *host) openGates() error {
 	if err != nil {
 		return err
 	}
-	h.set, h.rec = gate.New(gate.Options{Logger: h.logger, IDs: ids}), record.New(record.Options{})
+	h.set, h.rec = gate.New(gate.Options{Logger: logger, IDs: ids}), record.New(record.Options{})
 	o := sidecar.Options{Set: h.set, Callers: callers}
 	if c.record {
 		o.Recorder = h.rec
@@ -217,10 +217,7 @@ func (h *host) run(ctx context.Context, v *serveView) (err error) {
 	err = errors.Join(err, counted.Wait())
 	stopServing()
 	err = errors.Join(err, served.Wait())
-	if cause := context.Cause(always); cause != nil && !errors.Is(cause, context.Canceled) {
-		err = errors.Join(cause, err)
-	}
-	return err
+	return errors.Join(context.Cause(always), err)
 }
 
 // serve starts what goes on until everything else has stopped. Proxies have answers until then, unless they are what is read.

@@ -153,9 +153,8 @@ func (c *serveConfig) openStopped(ctx context.Context, logger *slog.Logger, fini
 	if err := h.openLog(ctx); err != nil {
 		return nil, err
 	}
-	h.logger = slog.New(slog.DiscardHandler) // gates would warn that nobody decides any more
-	err = h.openGates()
-	if h.logger = logger; err == nil && c.listen != "" {
+	err = h.openGates(slog.New(slog.DiscardHandler)) // they would warn that nobody decides any more
+	if err == nil && c.listen != "" {
 		err = h.openServers()
 	}
 	if err != nil {
