@@ -204,6 +204,7 @@ type hooked struct {
 }
 
 func newHooked(t testing.TB) *hooked {
+	t.Helper()
 	h := &hooked{t: t, counts: make(map[string]int), events: make(map[string]int)}
 	var secret string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -75,7 +75,7 @@ func (h *nginxHost) kill(script *processtest.Program) {
 	if err != nil {
 		return // it has ended
 	}
-	for _, child := range strings.Fields(string(children)) {
+	for child := range strings.FieldsSeq(string(children)) {
 		if n, err := strconv.Atoi(child); err == nil {
 			_ = syscall.Kill(n, syscall.SIGKILL) // it may have ended
 		}
