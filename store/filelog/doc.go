@@ -10,8 +10,8 @@
 //
 // # Durability
 //
-// Produce writes to the operating system and returns. So records are readable at once, no fsync is in the lag, and kill -9 loses nothing. Only
-// the first Produce of a partition after Open syncs what Open has cut off. Sync makes durable what was produced before it. Whoever notes elsewhere what the log has (a store's checkpoint, positions in files) calls Sync
+// Produce writes to the operating system and returns. So records are readable at once, no fsync is in the lag, and kill -9 loses nothing. Sync
+// makes durable what was produced before it. Whoever notes elsewhere what the log has (a store's checkpoint, positions in files) calls Sync
 // first. The order of a Sync is: the segments of a partition from the oldest to the newest, the directory of a new file, then the recovery
 // points of all partitions, in one file that is replaced whole.
 //
@@ -29,16 +29,16 @@
 // segments behind it are removed, and it is said in the log: nobody has noted them. A file of recovery points that is damaged or of another
 // version is an error. Without the file all segments are read, and are treated as never synced.
 //
-// Damage before the recovery point, a bad sector too, is not cut off. Fetch looks for the next batch that can be trusted, and returns a kafkaio.CorruptError for the
-// offsets between, which names the file and the byte; a Cursor passes over them. If the end of a log or its beginning is missing, the next record
-// gets the offset of the recovery point all the same, so that no offset is used twice.
+// Damage before the recovery point, a bad sector too, is not cut off. Fetch looks for the next batch that can be trusted, and returns a
+// kafkaio.CorruptError for the offsets between, which names the file and the byte; a Cursor passes over them. If the end of a log or its
+// beginning is missing, the next record gets the offset of the recovery point all the same, so that no offset is used twice.
 //
 // # Bounds
 //
 // A batch has up to kafkaio.MaxMessage bytes of messages, or what the topic says. A segment is closed when the next batch would make it longer
 // than Options.SegmentBytes. An open Log keeps some 300 bytes of memory for each segment, and up to 16 bytes for each 32 KiB that were read or
-// written since Open; a Fetch needs 64 KiB and the bytes that it returns. Open are the files that are not synced, the last ones, and those that
-// are read. Trim removes whole segments; nothing else removes records that were synced.
+// written since Open; a Fetch needs 64 KiB and the bytes that it returns. The files that are not synced, that grow, or that are read are
+// open. Trim removes whole segments; nothing else removes records that were synced.
 //
 // # Why no library
 //

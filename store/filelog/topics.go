@@ -41,29 +41,29 @@ func (l *Log) load() (err error) {
 	if err != nil {
 		return err
 	}
-	is, has := make(map[string]bool), make(map[string]bool) // directories, and topics
+	exists, topics := make(map[string]bool), make(map[string]bool) // directories of partitions, and their topics
 	for _, name := range names {
-		is[name] = true
+		exists[name] = true
 		if topic, _, ok := splitName(name); ok {
-			has[topic] = true
+			topics[topic] = true
 		}
 	}
 	for name := range durable { // a topic of which all are missing was deleted; else one that is missing is damage
 		topic, _, ok := splitName(name)
-		is[name] = is[name] || ok && has[topic]
+		exists[name] = exists[name] || ok && topics[topic]
 	}
-	for name := range is {
+	for name := range exists {
 		topic, n, ok := splitName(name)
 		switch {
-		case !is[name]:
+		case !exists[name]:
 		case ok && n == 0:
-			for is[partitionName(topic, n)] {
+			for exists[partitionName(topic, n)] {
 				n++
 			}
 			if err := l.create(topic, n, durable); err != nil {
 				return err
 			}
-		case ok && !is[partitionName(topic, n-1)]: // a crash while they were made, or foreign
+		case ok && !exists[partitionName(topic, n-1)]: // a crash while they were made, or foreign
 			l.options.Logger.Warn("ignored a directory of the log: there is none of the partition before", "dir", filepath.Join(l.dir, name))
 		}
 	}

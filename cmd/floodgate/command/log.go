@@ -15,6 +15,7 @@ import (
 type Log struct {
 	json  bool
 	level logLevel
+	named *pflag.Flag // --log-level; nil before Add
 }
 
 // Add adds the flags to a subcommand, under a heading.
@@ -22,14 +23,15 @@ func (l *Log) Add(cmd *cobra.Command) {
 	Section(cmd, "Log", func(flags *pflag.FlagSet) {
 		flags.Var((*logFormat)(&l.json), "log-format", "how the log is written: text, or json with one object in each line")
 		flags.Var(&l.level, "log-level", "the least `level` that is logged: debug, info, warn or error")
+		l.named = flags.Lookup("log-level")
 	})
 	Words(cmd, "log-format", "text", "json")
 	Words(cmd, "log-level", "debug", "info", "warn", "error")
 }
 
-// Quiet makes warn the least level, unless somebody has named one.
+// Quiet makes warn the least level, unless --log-level names one.
 func (l *Log) Quiet() {
-	if l.level == 0 {
+	if l.named == nil || !l.named.Changed {
 		l.level = logLevel(slog.LevelWarn)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 // TestValuesOfLogFlags: what they take is what they print.
@@ -48,5 +50,22 @@ func TestTheTextOfAnErrorStays(t *testing.T) {
 	}
 	if code := ExitCode(errors.Join(Usagef("no"), loggedError{io.EOF}), &out); code != 2 {
 		t.Errorf("got %d, want 2 of a usage error that was logged", code)
+	}
+}
+
+// TestALevelThatIsNamedStays, also if it is the one that a log has without a flag.
+func TestALevelThatIsNamedStays(t *testing.T) {
+	for level, want := range map[string]slog.Level{"": slog.LevelWarn, "info": slog.LevelInfo, "error": slog.LevelError} {
+		var l Log
+		cmd := &cobra.Command{}
+		l.Add(cmd)
+		if level != "" {
+			if err := cmd.Flags().Set("log-level", level); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if l.Quiet(); slog.Level(l.level) != want {
+			t.Errorf("--log-level %q: got %v, want %v", level, slog.Level(l.level), want)
+		}
 	}
 }

@@ -7,8 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
-	"sync"
+	"net/netip"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -18,7 +17,6 @@ import (
 	"github.com/509da70d/floodgate/analyzer"
 	"github.com/509da70d/floodgate/analyzer/api"
 	"github.com/509da70d/floodgate/analyzer/fold"
-	"github.com/509da70d/floodgate/analyzer/ingest"
 	"github.com/509da70d/floodgate/analyzer/ingest/feed"
 	"github.com/509da70d/floodgate/analyzer/notify"
 	"github.com/509da70d/floodgate/analyzer/notify/notifyprom"
@@ -47,21 +45,21 @@ type host struct {
 	logger     *slog.Logger
 	lock       io.Closer // of --data
 	log        *filelog.Log
-	keeper     *keeper // the log, as those use it who append requests
+	keeper     *keeper // bounds the log; requests are appended through it
 	names      schemas.TopicNames
 	partitions int
-	rules      *rules.Set
-	failed     context.CancelCauseFunc // ends run, because the log cannot be synced
+	rules      *rules.Set              // at the start
+	fail       context.CancelCauseFunc // ends run, because the log cannot be synced
 
 	analyzer *analyzer.Analyzer
 	set      *gate.Set
 	rec      *record.Recorder
 	side     *sidecar.Sidecar
 	link     *kafkalink.Link
-	intake   *intake                  // nil: proxies' questions are counted
-	kinds    atomic.Pointer[[]string] // of the callers that are counted
-	feed     atomic.Pointer[feed.Feed]
-	api      *api.Server // nil: none
+	intake   *intake                   // nil: what proxies ask is counted
+	kinds    atomic.Pointer[[]string]  // of the callers that are read
+	feed     atomic.Pointer[feed.Feed] // nil: none yet
+	api      *api.Server               // nil: none
 	apiBound net.Listener
 	links    *api.Links // to the dashboard; nil: none
 	life     *apid.Life
@@ -74,7 +72,7 @@ type host struct {
 
 // open opens everything that can fail before it listens. What is open when it fails is closed by the end of the process.
 func (c *serveConfig) open(ctx context.Context, logger *slog.Logger) (h *host, err error) {
-	h = &host{config: c, logger: logger, names: schemas.DefaultTopicNames(), failed: func(error) {}}
+	h = &host{config: c, logger: logger, names: schemas.DefaultTopicNames(), fail: func(error) {}}
 	if h.lock, err = openData(c.data); err != nil {
 		return nil, err
 	}
@@ -88,7 +86,7 @@ func (c *serveConfig) open(ctx context.Context, logger *slog.Logger) (h *host, e
 	if err := h.openLog(ctx); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(h.openGates(), h.openIntake()); err != nil {
+	if err := errors.Join(h.openGates(h.logger), h.openIntake()); err != nil {
 		return nil, err
 	}
 	h.warnOfKinds(h.rules)
@@ -97,18 +95,6 @@ func (c *serveConfig) open(ctx context.Context, logger *slog.Logger) (h *host, e
 		return nil, err
 	}
 	return h, h.openServers()
-}
-
-// openData makes the directory and locks it.
-func openData(dir string) (io.Closer, error) {
-	if err := prepareData(dir); err != nil {
-		return nil, command.Usagef("--data: %w", err)
-	}
-	lock, err := store.Lock(dir)
-	if err != nil {
-		return nil, fmt.Errorf("--data: %w; want a directory for each process", err)
-	}
-	return lock, nil
 }
 
 // openLog opens the log and makes its topics.
@@ -132,15 +118,15 @@ func (h *host) sync() error {
 	err := h.log.Sync()
 	switch {
 	case errors.Is(err, filelog.ErrBroken):
-		h.failed(fmt.Errorf("the log cannot be written to disk: %w", err))
+		h.fail(fmt.Errorf("the log cannot be written to disk: %w", err))
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return fmt.Errorf("%w: %w", store.ErrNoSpace, err) // stores wait for room, in place of owners that fail
 	}
 	return err
 }
 
-// openGates makes the gates, and what answers for them.
-func (h *host) openGates() error {
+// openGates makes the gates, which write to a log when decisions stay away, and what answers for them.
+func (h *host) openGates(logger *slog.Logger) error {
 	c := h.config
 	ids, err := c.mapping.IDs.Load()
 	if err != nil {
@@ -154,7 +140,7 @@ func (h *host) openGates() error {
 	if err != nil {
 		return err
 	}
-	h.set, h.rec = gate.New(gate.Options{Logger: h.logger, IDs: ids}), record.New(record.Options{})
+	h.set, h.rec = gate.New(gate.Options{Logger: logger, IDs: ids}), record.New(record.Options{})
 	o := sidecar.Options{Set: h.set, Callers: callers}
 	if c.record {
 		o.Recorder = h.rec
@@ -164,40 +150,15 @@ func (h *host) openGates() error {
 	return err
 }
 
+// trusted returns the networks of proxies: those of the log, and this host, because only its proxies ask.
+func (c *serveConfig) trusted() ([]netip.Prefix, error) {
+	networks, err := c.mapping.Trusted()
+	return append(networks, netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")), err
+}
+
 // follow is how the parts of this process follow decisions.
 func (h *host) follow() kafkalink.FollowConfig {
 	return kafkalink.FollowConfig{Log: h.log, Topic: h.names.Decisions, Logger: h.logger}
-}
-
-// openIntake reads the format of the files, and the positions in them.
-func (h *host) openIntake() error {
-	c := h.config
-	format, err := c.mapping.Load()
-	if err != nil {
-		return command.Usage(err)
-	}
-	kinds := format.Kinds()
-	if c.record {
-		kinds = c.recordedKinds()
-	}
-	h.kinds.Store(&kinds)
-	if c.record {
-		return nil
-	}
-	for _, path := range c.files {
-		if err := checkFile(path); err != nil {
-			return err
-		}
-	}
-	in := &intake{
-		daemon: &daemon{logger: h.logger}, format: format,
-		config: &ingestConfig{files: c.files, fromEnd: !c.fromStart},
-	}
-	if in.positions, err = openPositions(c.data, h.sync); err != nil {
-		return err
-	}
-	h.intake = in
-	return nil
 }
 
 // openAnalyzer makes the analyzer of all partitions.
@@ -214,19 +175,20 @@ func (h *host) owner() analyzer.OwnerConfig {
 	c := h.config
 	return analyzer.OwnerConfig{
 		Fold:     fold.Options{Partitions: h.partitions, Predict: rules.PredictShares},
-		Requests: h.names.Requests, Decisions: h.names.Decisions, State: h.names.State, Rejects: h.names.Rejects, Control: h.names.Control, Events: h.names.Events,
+		Requests: h.names.Requests, Decisions: h.names.Decisions, State: h.names.State,
+		Rejects: h.names.Rejects, Control: h.names.Control, Events: h.names.Events,
 		API: c.api, Rules: h.rules, RulesFile: c.rules, Name: command.Name(), Sync: h.sync, SnapshotBy: int64(c.keepBytes) / int64(8*h.partitions),
 		Store: store.Options{Logger: h.logger}, Logger: h.logger,
 	}
 }
 
-// run runs everything until ctx ends, or a part fails. It stops in the order in which data flows, so that nothing is left behind that was
-// read. It closes what open has opened.
+// run runs everything until ctx ends, or a part fails. Then it stops its parts in the order in which data flows, so that all that was read is
+// counted: reading, the link, counting, serving. It closes what open has opened.
 func (h *host) run(ctx context.Context, v *serveView) (err error) {
 	defer func() { err = errors.Join(err, h.close()) }()
 	always, fail := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer fail(nil)
-	h.failed = fail
+	h.fail = fail
 	serving, stopServing := context.WithCancel(always)
 	defer stopServing()
 	counting, stopCounting := context.WithCancel(serving)
@@ -255,10 +217,7 @@ func (h *host) run(ctx context.Context, v *serveView) (err error) {
 	err = errors.Join(err, counted.Wait())
 	stopServing()
 	err = errors.Join(err, served.Wait())
-	if cause := context.Cause(always); cause != nil && !errors.Is(cause, context.Canceled) {
-		err = errors.Join(cause, err)
-	}
-	return err
+	return errors.Join(context.Cause(always), err)
 }
 
 // serve starts what goes on until everything else has stopped. Proxies have answers until then, unless they are what is read.
@@ -287,70 +246,6 @@ func (h *host) serve(ctx context.Context, g *errgroup.Group) (err error) {
 	g.Go(func() error { return boundMemory(ctx, hostLimit) })
 	h.bouncers.begin(ctx, g)
 	return nil
-}
-
-// read feeds the files until ctx ends. When the mapping has changed, it goes on with the new one. Without files it answers proxies, and
-// returns after the last answer, so that each question is counted.
-func (h *host) read(ctx context.Context) error {
-	if h.intake == nil {
-		return h.asked.Run(ctx)
-	}
-	for {
-		changed, stop := context.WithCancel(ctx)
-		err := h.feedFiles(changed, stop)
-		stop()
-		if err != nil || ctx.Err() != nil {
-			return err
-		}
-		h.logger.Info("reading by the new mapping", "file", h.config.mapping.Path)
-	}
-}
-
-// feedBytes is how much of what was read may wait for the log, which is as fast as the disk.
-const feedBytes = 8 << 20
-
-// feedFiles feeds the files until ctx ends. It calls stop, which ends ctx, when another mapping is to be used.
-func (h *host) feedFiles(ctx context.Context, stop func()) (err error) {
-	in := h.intake
-	format, behind := in.format.Reporting(in.found).Noting(in.advise)
-	in.feed, err = feed.New(feed.Config{
-		Producer: h.keeper, Requests: h.names.Requests, Rejects: h.names.Rejects, Partitions: h.partitions, Key: schemas.DefaultPartitionKey(),
-		Format: format, Now: time.Now, Logger: h.logger, MaxBytes: feedBytes,
-	})
-	if err != nil {
-		return err
-	}
-	h.feed.Store(in.feed)
-	watching, end := context.WithCancel(ctx)
-	var watcher sync.WaitGroup
-	watcher.Go(func() {
-		reloadOnHangup(watching, func() {
-			if f := h.changedFormat(); f != nil {
-				in.format = f
-				stop()
-			}
-		})
-	})
-	err = in.feed.Run(ctx, in.read)
-	end()
-	watcher.Wait()
-	in.advise(behind.Advice())
-	return err
-}
-
-// changedFormat reads the mapping again, and returns it if it can be used.
-func (h *host) changedFormat() *ingest.Format {
-	if h.config.mapping.Path == "" {
-		return nil
-	}
-	f, err := h.config.mapping.Load()
-	if err != nil {
-		h.logger.Error("mapping not changed: the file cannot be used", "error", err)
-		return nil
-	}
-	kinds := f.Kinds()
-	h.kinds.Store(&kinds)
-	return f
 }
 
 // drainTime is how long the analyzer may count what was read last.
@@ -384,6 +279,19 @@ func (h *host) behind() (messages int64) {
 	return messages
 }
 
+// waits returns what serve waits for, or "".
+func (h *host) waits(now time.Time) string {
+	switch why := h.keeper.waits(); {
+	case why != "":
+		return why
+	case !h.analyzer.Ready(now):
+		return "see floodgate_partition_state"
+	case !ready(h.link):
+		return "waiting for the first decisions; all gates are open"
+	}
+	return ""
+}
+
 // close saves the positions and closes the log.
 func (h *host) close() error {
 	var errs []error
@@ -391,34 +299,4 @@ func (h *host) close() error {
 		errs = append(errs, h.intake.positions.Close())
 	}
 	return errors.Join(append(errs, h.log.Close(), h.lock.Close())...)
-}
-
-// checkFile returns a usage error if nothing will ever be read from a file. One that is missing may come.
-func checkFile(path string) error {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return nil
-	case err == nil && !info.Mode().IsRegular():
-		return command.Usagef("--file: got %s, which is %s, want a file", path, kindOf(info.Mode()))
-	case err != nil:
-		return command.Usagef("--file: %w", err)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return command.Usagef("--file: %w; the log of nginx belongs to group adm on Debian: run floodgate in it", err)
-	}
-	return f.Close()
-}
-
-func kindOf(m os.FileMode) string {
-	switch {
-	case m.IsDir():
-		return "a directory"
-	case m&os.ModeNamedPipe != 0:
-		return "a pipe"
-	case m&os.ModeDevice != 0:
-		return "a device"
-	}
-	return "no regular file"
 }

@@ -30,7 +30,7 @@ func TestAFullDiskDoesNotEndServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	h := &host{log: log, failed: func(err error) { t.Errorf("serve ends: %v", err) }}
+	h := &host{log: log, fail: func(err error) { t.Errorf("serve ends: %v", err) }}
 	if _, err := log.EnsureTopics(t.Context(), kafkaio.TopicSpec{Name: "requests", Partitions: 1}); err != nil {
 		t.Fatal(err)
 	}

@@ -137,7 +137,7 @@ func (c *serveConfig) openStopped(ctx context.Context, logger *slog.Logger) (h *
 			err = errors.Join(err, lock.Close())
 		}
 	}()
-	h = &host{config: c, logger: logger, lock: lock, names: schemas.DefaultTopicNames(), failed: func(error) {}}
+	h = &host{config: c, logger: logger, lock: lock, names: schemas.DefaultTopicNames(), fail: func(error) {}}
 	if h.partitions, err = readLayout(c.data); err != nil {
 		return nil, err
 	}
@@ -147,9 +147,8 @@ func (c *serveConfig) openStopped(ctx context.Context, logger *slog.Logger) (h *
 	if err := h.openLog(ctx); err != nil {
 		return nil, err
 	}
-	h.logger = slog.New(slog.DiscardHandler) // gates would warn that nobody decides any more
-	err = h.openGates()
-	if h.logger = logger; err == nil && c.listen != "" {
+	err = h.openGates(slog.New(slog.DiscardHandler)) // they would warn that nobody decides any more
+	if err == nil && c.listen != "" {
 		err = h.openServers()
 	}
 	if err != nil {
@@ -191,7 +190,7 @@ type move struct {
 func (m *move) run(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	m.host.failed = fail
+	m.host.fail = fail
 	g, ctx := errgroup.WithContext(ctx)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

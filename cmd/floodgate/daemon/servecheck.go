@@ -26,7 +26,7 @@ type finding struct {
 	bad         bool // serve cannot work with it
 }
 
-// printFindings prints what serve would find, and changes nothing. The error is a usage error if serve could not work.
+// printFindings prints what serve would find, or finds while it runs, and changes nothing. The error is a usage error if serve could not work.
 func (c *serveConfig) printFindings(p command.Process) error {
 	var all []finding
 	for _, path := range c.files {
