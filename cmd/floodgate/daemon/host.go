@@ -208,7 +208,7 @@ func (h *host) openAnalyzer() {
 		Owner: analyzer.OwnerConfig{
 			Fold:     fold.Options{Partitions: h.partitions, Predict: rules.PredictShares},
 			Requests: h.names.Requests, Decisions: h.names.Decisions, State: h.names.State, Rejects: h.names.Rejects, Control: h.names.Control, Events: h.names.Events,
-			API: c.api, Rules: h.rules, RulesFile: c.rules, Name: command.Name(), Sync: h.sync, SnapshotBy: int64(c.keepBytes) / int64(8*h.partitions),
+			API: c.api, Rules: h.rules, RulesFile: c.rules, Name: command.Name(), Sync: h.sync, SnapshotBy: int64(c.keepBytes) / int64(8*h.partitions), SnapshotNow: func() bool { return h.keeper.waits() != "" },
 			Store: store.Options{Logger: h.logger}, Logger: h.logger,
 		},
 	})
