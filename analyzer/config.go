@@ -23,28 +23,29 @@ const (
 
 // OwnerConfig configures the owner of a partition. Zero durations are the defaults.
 type OwnerConfig struct {
-	Fold       fold.Options // Partition and Partitions say which partition is owned
-	Requests   string       // topic
-	Decisions  string       // topic
-	State      string       // topic of snapshots; empty: none are written or read
-	Rejects    string       // topic of records that could not be read; empty: they are only counted
-	Control    string       // topic of what people decide by hand, and where owners apply it
-	Events     string       // topic of events (see package schemas/event); empty: none are written
-	API        string       // address of this analyzer's API, host:port, for heartbeats; empty: it has none
-	Dir        string       // of the partition's store
-	Rules      *rules.Set
-	RulesFile  string                         // where the rules come from, for people; it is the Reason of the record that notes them
-	Name       string                         // of this analyzer, for people
-	Lease      func(now time.Time) bool       // reports whether this owner may still publish for the partition; nil: always
-	Checkpoint time.Duration                  // from the start of one checkpoint to that of the next, while entries come
-	Heartbeat  time.Duration                  // between heartbeats
-	Repeat     time.Duration                  // between cycles that republish all closures in force
-	Snapshot   time.Duration                  // between cycles that write all rows to State
-	SnapshotBy int64                          // bytes of messages after which a cycle ends before its time; 0: it never does
-	Sync       func() error                   // called before each checkpoint, makes durable what the log has; nil: the log needs no such call
-	Store      store.Options                  // for opening the store
-	Logger     *slog.Logger                   // nil discards
-	Observe    func(c fold.Change, lag int64) // called for each close that is published or spared, with the lag in nanoseconds; may be nil
+	Fold        fold.Options // Partition and Partitions say which partition is owned
+	Requests    string       // topic
+	Decisions   string       // topic
+	State       string       // topic of snapshots; empty: none are written or read
+	Rejects     string       // topic of records that could not be read; empty: they are only counted
+	Control     string       // topic of what people decide by hand, and where owners apply it
+	Events      string       // topic of events (see package schemas/event); empty: none are written
+	API         string       // address of this analyzer's API, host:port, for heartbeats; empty: it has none
+	Dir         string       // of the partition's store
+	Rules       *rules.Set
+	RulesFile   string                         // where the rules come from, for people; it is the Reason of the record that notes them
+	Name        string                         // of this analyzer, for people
+	Lease       func(now time.Time) bool       // reports whether this owner may still publish for the partition; nil: always
+	Checkpoint  time.Duration                  // from the start of one checkpoint to that of the next, while entries come
+	Heartbeat   time.Duration                  // between heartbeats
+	Repeat      time.Duration                  // between cycles that republish all closures in force
+	Snapshot    time.Duration                  // between cycles that write all rows to State
+	SnapshotBy  int64                          // bytes of messages after which a cycle ends before its time; 0: it never does
+	SnapshotNow func() bool                    // reports whether the log has no room: a cycle ends at once then, because it makes room; nil: there is room
+	Sync        func() error                   // called before each checkpoint, makes durable what the log has; nil: the log needs no such call
+	Store       store.Options                  // for opening the store
+	Logger      *slog.Logger                   // nil discards
+	Observe     func(c fold.Change, lag int64) // called for each close that is published or spared, with the lag in nanoseconds; may be nil
 
 	otherLogs  uint64      // what the owners of this partition before this one have counted as OwnerStats.OtherLogs
 	otherLog   bool        // the last of them ended with errOtherLog
@@ -79,6 +80,9 @@ func (c OwnerConfig) withDefaults() OwnerConfig {
 	}
 	if c.Snapshot == 0 {
 		c.Snapshot = DefaultSnapshot
+	}
+	if c.SnapshotNow == nil {
+		c.SnapshotNow = func() bool { return false }
 	}
 	if c.Sync == nil {
 		c.Sync = func() error { return nil }

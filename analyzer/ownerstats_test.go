@@ -1,7 +1,10 @@
 package analyzer
 
 import (
+	"fmt"
 	"log/slog"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,6 +68,61 @@ func TestSnapshotsComeSoonerUnderLoad(t *testing.T) {
 			t.Errorf("got %d snapshots in ten quiet minutes and %d during %d bytes, want 1 and %d", quiet, loaded, folded, want)
 		}
 	})
+}
+
+// TestSnapshotsDoNotWaitWhileTheLogHasNoRoom: neither the next cycle nor the rest of one that is spread over an hour. When all is in one, a
+// further one would make no room.
+func TestSnapshotsDoNotWaitWhileTheLogHasNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var full atomic.Bool
+		w.conf.Snapshot, w.conf.SnapshotNow = time.Hour, full.Load
+		w.start()
+		time.Sleep(time.Minute)
+		w.prod.send(time.Now(), manyCallers(3000)...)
+		time.Sleep(time.Minute)
+		full.Store(true)
+		time.Sleep(30 * time.Minute)
+		if n := w.owner.Stats().Snapshots; n != 2 {
+			t.Errorf("no room after the first: got %d snapshots, want one more, and only one", n)
+		}
+		full.Store(false)
+		time.Sleep(time.Hour) // the third has begun
+		full.Store(true)
+		time.Sleep(time.Second)
+		if n := w.owner.Stats().Snapshots; n != 3 {
+			t.Errorf("no room in the midst of the third: got %d snapshots, want 3", n)
+		}
+		w.end()
+	})
+}
+
+// TestASnapshotThatIsLateWaitsForNoTick: a cycle that has fallen behind what was folded writes its pieces one after the other.
+func TestASnapshotThatIsLateWaitsForNoTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.conf.Snapshot, w.conf.SnapshotBy = time.Hour, 1000
+		w.start()
+		time.Sleep(time.Minute)
+		for range 2 { // the second time the cycle is under way
+			for keys := range slices.Chunk(manyCallers(8*maxPiece), maxPiece) {
+				w.prod.send(time.Now(), keys...)
+			}
+			time.Sleep(DefaultCheckpoint) // two ticks, each of which begins a cycle or writes a piece
+		}
+		time.Sleep(DefaultCheckpoint)
+		if n := w.owner.Stats().Snapshots; n < 2 {
+			t.Errorf("got %d snapshots, want one more, of %d callers", n, 8*maxPiece)
+		}
+		w.end()
+	})
+}
+
+func manyCallers(n int) (keys []string) {
+	for i := range n {
+		keys = append(keys, fmt.Sprint(i))
+	}
+	return keys
 }
 
 // TestHowLongARestoreTook is known once the owner decides, and stays; what comes after does not change it.

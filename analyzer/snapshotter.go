@@ -9,9 +9,9 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// snapshotter writes the ledger to state[p], in cycles. A cycle begins each OwnerConfig.Snapshot, or sooner by SnapshotBy. Its rows go to the
-// writer in pieces that are spread over the cycle, so that the fold never waits longer than it takes to copy a piece. Only the owner's
-// goroutine may use it; another one runs the writer.
+// snapshotter writes the ledger to state[p], in cycles. A cycle begins each OwnerConfig.Snapshot, or sooner by SnapshotBy and SnapshotNow. Its
+// rows go to the writer in pieces that are spread over the cycle, so that the fold never waits longer than it takes to copy a piece. Only the
+// owner's goroutine may use it; another one runs the writer.
 type snapshotter struct {
 	ledger       *ledger
 	writer       *snapshot.Writer
@@ -67,16 +67,20 @@ func (s *snapshotter) step(now time.Time) {
 	}
 }
 
-// hurry continues the cycle at once if rows are dropped faster than the cycle reaches them.
+// hurry continues the cycle at once if rows are dropped faster than the cycle reaches them, or if it is late by more than a piece.
 func (s *snapshotter) hurry() {
-	if scan := s.ledger.fold.Scan(); scan != nil && scan.Dropped() > maxPiece {
-		s.step(time.Now())
+	now := time.Now()
+	if scan := s.ledger.fold.Scan(); scan != nil && max(scan.Dropped(), s.behind(scan, now)) > maxPiece {
+		s.step(now)
 	}
 }
 
 // passed returns which part of the cycle has passed; 1 or more: it is over.
 func (s *snapshotter) passed(now time.Time) float64 {
 	c := &s.ledger.config
+	if (s.ledger.fold.Scan() != nil || s.ledger.folded > s.folded) && c.SnapshotNow() { // another one of the same would make no room
+		return 1
+	}
 	part := float64(now.Sub(s.began)) / float64(c.Snapshot)
 	if c.SnapshotBy > 0 {
 		part = max(part, float64(s.ledger.folded-s.folded)/float64(c.SnapshotBy))
