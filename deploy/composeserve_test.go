@@ -53,19 +53,19 @@ func testComposeServe(t *testing.T, floodgate *image) {
 	})
 	eventually(t, "a noisy caller", func() error {
 		write(strings.Repeat(line+"\n", 100))
-		if got := ask(t, asked, "203.0.113.9"); got != http.StatusForbidden {
+		if got := askServe(t, asked, "203.0.113.9"); got != http.StatusForbidden {
 			return fmt.Errorf("got %d, want 403", got)
 		}
 		return nil
 	})
-	if got := ask(t, asked, "203.0.113.10"); got >= 300 {
+	if got := askServe(t, asked, "203.0.113.10"); got >= 300 {
 		t.Errorf("got %d for a caller without a request, want that it passes", got)
 	}
 	stop()
 }
 
-// ask returns the status that nginx gets for a client.
-func ask(t *testing.T, address, client string) int {
+// askServe returns the status that nginx gets for a client.
+func askServe(t *testing.T, address, client string) int {
 	t.Helper()
 	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/auth_request", nil)
 	if err != nil {

@@ -179,7 +179,7 @@ func (h *host) owner() analyzer.OwnerConfig {
 		Rejects: h.names.Rejects, Control: h.names.Control, Events: h.names.Events,
 		API: c.api, Rules: h.rules, RulesFile: c.rules, Name: command.Name(), Sync: h.sync, SnapshotBy: int64(c.keepBytes) / int64(8*h.partitions),
 		SnapshotNow: func() bool { return h.keeper.waits() != "" },
-		Store: store.Options{Logger: h.logger}, Logger: h.logger,
+		Store:       store.Options{Logger: h.logger}, Logger: h.logger,
 	}
 }
 
