@@ -178,7 +178,7 @@ func (h *host) owner() analyzer.OwnerConfig {
 		Requests: h.names.Requests, Decisions: h.names.Decisions, State: h.names.State,
 		Rejects: h.names.Rejects, Control: h.names.Control, Events: h.names.Events,
 		API: c.api, Rules: h.rules, RulesFile: c.rules, Name: command.Name(), Sync: h.sync, SnapshotBy: int64(c.keepBytes) / int64(8*h.partitions),
-		SnapshotNow: func() bool { return h.keeper.waits() != "" },
+		SnapshotNow: h.keeper.isFull,
 		Store:       store.Options{Logger: h.logger}, Logger: h.logger,
 	}
 }

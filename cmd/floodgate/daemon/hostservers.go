@@ -78,7 +78,7 @@ func (h *host) report() {
 	reported := []prometheus.Collector{
 		gateprom.New(gateprom.Options{Set: h.set, Recorder: h.rec, Link: h.link}), sidecarprom.New(h.side),
 		analyzerprom.New(h.analyzer.Stats), analyzerprom.NewRules(h.analyzer.RulesStatus), analyzerprom.NewDisk(h.config.data),
-		analyzerprom.NewLog(h.keeper.bytes.Load, func() bool { return h.keeper.waits() != "" }),
+		analyzerprom.NewLog(h.keeper.bytes.Load, h.keeper.isFull),
 	}
 	if h.intake != nil {
 		reported = append(reported, ingestprom.New(h.feedStats, h.intake.lostLogs.Load, h.intake.undecided.Load))

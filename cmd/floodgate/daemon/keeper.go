@@ -247,7 +247,10 @@ func (k *keeper) report(total int64) {
 	}
 }
 
-// waits returns why requests are refused, or "".
+// isFull reports whether requests are refused, because the log has all that it may have.
+func (k *keeper) isFull() bool { return k.full.Load() != nil }
+
+// waits returns why reading waits, or "".
 func (k *keeper) waits() string {
 	if why := k.full.Load(); why != nil {
 		return "the log has no room: " + *why

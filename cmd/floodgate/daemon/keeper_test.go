@@ -228,6 +228,17 @@ func TestALogWithoutRoom(t *testing.T) {
 	}
 }
 
+// TestALogThatCannotBeWrittenIsNotFull: reading waits, and more --keep-bytes would not help.
+func TestALogThatCannotBeWrittenIsNotFull(t *testing.T) {
+	l := newKeptLog(t, 100_000)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Produce(t.Context(), l.names.Requests, 0, kafkaio.Message{Value: []byte("x")}); err == nil || l.waits() == "" || l.isFull() {
+		t.Errorf("got %v, waiting for %q, full %v; want an error, and a log that waits and is not full", err, l.waits(), l.isFull())
+	}
+}
+
 // TestEventsAndRejectsHaveTheirParts of the room, and their ages.
 func TestEventsAndRejectsHaveTheirParts(t *testing.T) {
 	l := newKeptLog(t, 400_000) // 20 kB each

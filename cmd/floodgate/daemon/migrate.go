@@ -65,7 +65,7 @@ func (c *migrateConfig) add(cmd *cobra.Command) {
 	c.flags.StringVar(&c.to, "to", "", "new `directory` for the counts, of analyze")
 	c.flags.StringVar(&c.positions, "positions", "", "new `directory` for the positions in files, of ingest (default: that of --to, and -ingest)")
 	c.flags.StringVar(&s.rules, "rules", "", "rules `file` of serve (default: rules.yaml in --data)")
-	c.flags.StringVar(&s.listen, "listen", "127.0.0.1:9091", "`address` at which proxies are answered in place of serve: host:port, or unix:PATH; empty: none, and migrate ends when all is migrated")
+	c.flags.StringVar(&s.listen, "listen", defaultListen, "`address` at which proxies are answered in place of serve: host:port, or unix:PATH; empty: none, and migrate ends when all is migrated")
 	c.flags.StringArrayVar(&s.callers, "callers", nil, "callers beside ip that proxies ask about, as `kind=Header`, as for serve; can be given several times")
 	s.mapping.Add(cmd)
 	c.output.Add(cmd)

@@ -78,7 +78,7 @@ func (c *serveConfig) add(cmd *cobra.Command) {
 	c.mapping.Add(cmd)
 	flags.StringArrayVar(&c.callers, "callers", nil,
 		"callers of a kind beside ip that proxies ask about, as `kind=Header`, or kind=part+part for a composite one; can be given several times")
-	flags.StringVar(&c.listen, "listen", "127.0.0.1:9091", "`address` of /auth and /auth_request, for proxies: host:port, or unix:PATH")
+	flags.StringVar(&c.listen, "listen", defaultListen, "`address` of /auth and /auth_request, for proxies: host:port, or unix:PATH")
 	flags.StringVar(&c.metrics, "metrics-listen", "127.0.0.1:9090", "`host:port` of /metrics, /healthz and /readyz; empty: none")
 	flags.StringVar(&c.api, "api-listen", "127.0.0.1:9096", "`host:port` on loopback of the API and the dashboard; empty: none. The file api-token in --data has a token for it")
 	flags.BoolVar(&c.dashboard, "dashboard", false, "print a link to the dashboard, which works once")

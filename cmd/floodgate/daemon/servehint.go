@@ -16,20 +16,17 @@ type hint struct {
 	advice func(string) string // for an address of serve
 }
 
-// nginxConf is what nginx needs to ask at nginxAddress. Packages have it as the file packagedNginx.
+// nginxConf is what nginx needs to ask at defaultListen. Packages have it as the file packagedNginx.
 //
 //go:embed nginx.conf
 var nginxConf string
 
-const (
-	nginxAddress  = "127.0.0.1:9091"
-	packagedNginx = "/usr/share/floodgate/nginx.conf"
-)
+const packagedNginx = "/usr/share/floodgate/nginx.conf"
 
 // nginxLines returns what to write for nginx: a line that includes the file of the package, if that is there and asks at the same address,
 // or what that file says.
 func nginxLines(address, packaged string) string {
-	text := strings.ReplaceAll(nginxConf, nginxAddress, address)
+	text := strings.ReplaceAll(nginxConf, defaultListen, address)
 	if there, err := os.ReadFile(packaged); err == nil && string(there) == text {
 		text = "include " + packaged + ";\n"
 	} else if _, lines, found := strings.Cut(text, "\nauth_request "); found {

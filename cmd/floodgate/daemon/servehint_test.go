@@ -10,13 +10,13 @@ import (
 // TestHintForNginx is one line where the package's file says the same, and else all that nginx needs.
 func TestHintForNginx(t *testing.T) {
 	packaged := filepath.Join(t.TempDir(), "nginx.conf")
-	if got := nginxLines(nginxAddress, packaged); !strings.HasPrefix(got, "    auth_request /_floodgate;\n") || strings.Contains(got, "include") {
+	if got := nginxLines(defaultListen, packaged); !strings.HasPrefix(got, "    auth_request /_floodgate;\n") || strings.Contains(got, "include") {
 		t.Errorf("without a package: got\n%s\nwant all lines, without the file's comment", got)
 	}
 	if err := os.WriteFile(packaged, []byte(nginxConf), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := nginxLines(nginxAddress, packaged), "    include "+packaged+";\n"; got != want {
+	if got, want := nginxLines(defaultListen, packaged), "    include "+packaged+";\n"; got != want {
 		t.Errorf("with a package: got\n%s\nwant %s", got, want)
 	}
 	for address, want := range map[string]string{
@@ -30,7 +30,7 @@ func TestHintForNginx(t *testing.T) {
 	if err := os.WriteFile(packaged, []byte("# of another version\n"+nginxConf), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := nginxLines(nginxAddress, packaged); strings.Contains(got, "include") {
+	if got := nginxLines(defaultListen, packaged); strings.Contains(got, "include") {
 		t.Errorf("with the package of another version: got\n%s\nwant all lines", got)
 	}
 }

@@ -82,7 +82,7 @@ func (c *sidecarConfig) add(cmd *cobra.Command) {
 		"callers of a kind beside ip, as `kind=Header`, or kind=part+part for a composite one, where ip is a part too; can be given several times")
 	c.trusted.Add(flags, "127.0.0.0/8", "::1/128")
 	c.key.Add(cmd)
-	flags.StringVar(&c.listen, "listen", "127.0.0.1:9091", "`address` of /auth, /auth_request, /caller, /metrics, /healthz and /readyz: host:port, or unix:PATH")
+	flags.StringVar(&c.listen, "listen", defaultListen, "`address` of /auth, /auth_request, /caller, /metrics, /healthz and /readyz: host:port, or unix:PATH")
 	flags.StringVar(&c.grpc, "grpc-listen", "", "`address` of Envoy's ext_authz and rate limit services: host:port, or unix:PATH; empty: none")
 	flags.StringSliceVar(&c.rejectRepeated, "reject-repeated", nil,
 		"`headers` such as X-Api-Key that a request may have once; one that has more, or a comma in it, gets 400 (nginx: 403)")
@@ -235,6 +235,9 @@ func ready(link *kafkalink.Link) bool {
 	cancel() // now or not
 	return link.Ready(asked) == nil
 }
+
+// defaultListen is where proxies ask, unless --listen says otherwise. The file nginx.conf has it too.
+const defaultListen = "127.0.0.1:9091"
 
 // maxQuestionBytes is the longest header of a question. Proxies pass their clients' headers on, and add to them: those
 // written in Go take 1 MiB from a client.
