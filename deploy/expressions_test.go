@@ -28,7 +28,7 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
 
-// testExpressions runs what compose.yaml runs, with ingest, a sidecar and notify beside it, under load, and Prometheus over it. It asks
+// testExpressions runs what compose.yaml runs, with ingest, a sidecar, notify and serve beside it, under load, and Prometheus over it. It asks
 // Prometheus each expression of each panel and alert: none may be an error, and none empty.
 func testExpressions(t *testing.T, floodgate, example *image) {
 	binary := testenv.Program(t, "prometheus")
@@ -38,7 +38,7 @@ func testExpressions(t *testing.T, floodgate, example *image) {
 	}
 	t.Cleanup(func() { _ = broker.Close() })
 	w := watched{t: t, broker: broker, addresses: map[string]string{}}
-	for _, name := range []string{"analyzer", "api", "web", "gates", "sidecar", "bouncers", "ingest", "notify", "prometheus"} {
+	for _, name := range []string{"analyzer", "api", "web", "gates", "sidecar", "bouncers", "ingest", "notify", "serve", "serve-api", "prometheus"} {
 		w.addresses[name] = testenv.FreeAddress(t)
 	}
 	w.run(floodgate, example)
@@ -118,6 +118,9 @@ func (w *watched) run(floodgate, example *image) {
 	w.write(floodgate, "etc/floodgate/ops.secret", "whsec_"+base64.StdEncoding.EncodeToString([]byte(bouncerKey)))
 	start(w.t, floodgate, service{Command: []string{"notify", "--config", "/etc/floodgate/notify.yaml"}, Environment: map[string]string{
 		"FLOODGATE_BROKERS": "kafka:9092", "FLOODGATE_LISTEN": w.addresses["notify"],
+	}}, places)
+	start(w.t, floodgate, service{Command: []string{"serve", "--record", "--listen", "127.0.0.1:0"}, Environment: map[string]string{
+		"FLOODGATE_METRICS_LISTEN": w.addresses["serve"], "FLOODGATE_API_LISTEN": w.addresses["serve-api"], "FLOODGATE_DATA": "/keys/serve",
 	}}, places)
 	w.runs(func(ctx context.Context) { w.log(ctx, client, topic.Name) })
 }
@@ -207,7 +210,7 @@ func (w *watched) prometheus(binary string) {
 		return strings.Join(names, ", ")
 	}
 	config := strings.NewReplacer("scrape_interval: 5s", "scrape_interval: 1s", "evaluation_interval: 15s", "evaluation_interval: 1s",
-		`"analyzer:9090"`, list("analyzer"), `"server:9091"`, list("gates", "sidecar", "ingest", "notify")).Replace(readFile(w.t, "prometheus/prometheus.yml"))
+		`"analyzer:9090"`, list("analyzer"), `"server:9091"`, list("gates", "sidecar", "ingest", "notify", "serve")).Replace(readFile(w.t, "prometheus/prometheus.yml"))
 	for name, text := range map[string]string{"prometheus.yml": config, "alerts.yaml": readFile(w.t, "prometheus/alerts.yaml")} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			w.t.Fatal(err)
