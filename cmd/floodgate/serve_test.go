@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -127,6 +128,45 @@ func TestServeFromStart(t *testing.T) {
 	h.Passes("192.0.2.1")
 	hook.await("closed ip:192.0.2.2")
 	hook.wantOnce("closed ip:192.0.2.2")
+}
+
+// TestServeIsKilled five times while its log grows and is renamed: its audit finds each line once. TestServeKills, of the laboratory, is the
+// longer one.
+func TestServeIsKilled(t *testing.T) {
+	testenv.Long(t)
+	t.Parallel()
+	h := processtest.NewHost(t, start)
+	h.WriteRules("  - {name: all, callers: ip, limit: 1000000000, window: 8760h, algorithm: fixed}\n")
+	h.Start("--from-start")
+	lines := 1
+	for kill := range 5 {
+		for n := range 20 + 10*kill {
+			h.Requests(fmt.Sprintf("198.51.100.%d", n), 100)
+			lines += 100
+			if n == 15 {
+				if err := os.Rename(h.Log, h.Log+"."+strconv.Itoa(kill)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		h.Program.Kill()
+		h.Start("--from-start")
+	}
+	out := ""
+	processtest.Eventually(t, time.Minute, fmt.Sprintf("%d lines counted once", lines), func() bool {
+		if h.Metric("floodgate_ingest_lag") > 0 || h.Metric("floodgate_ingest_queued_bytes") > 0 {
+			return false
+		}
+		if code := h.Program.Stop(syscall.SIGTERM); code != 0 {
+			t.Errorf("SIGTERM: got exit code %d, want 0:\n%s", code, h.Program.Text())
+		}
+		var err error
+		if out, err = runCommand("audit", "--data", h.Data); err != nil || !strings.Contains(out, "to the unit") {
+			t.Fatalf("audit: got %v and\n%s", err, out)
+		}
+		h.Start("--from-start") // what was renamed may not have been found yet
+		return strings.Contains(out, fmt.Sprintf("%d requests", lines))
+	})
 }
 
 // TestServeReadsByAnotherMapping after SIGHUP, and counts each line once.

@@ -78,9 +78,10 @@ func (h *Host) Append(text string) {
 	}
 }
 
-// Line is a request of an address, as a server logs it in format combined.
+// Line is a request of an address, as a server logs it in format combined. Its path is made of the time: logs that begin alike would be taken
+// for one log.
 func Line(addr string, at time.Time) string {
-	return fmt.Sprintf("%s - - [%s] \"GET / HTTP/1.1\" 200 5 \"-\" \"test\"\n", addr, at.UTC().Format("02/Jan/2006:15:04:05 -0700"))
+	return fmt.Sprintf("%s - - [%s] \"GET /%d HTTP/1.1\" 200 5 \"-\" \"test\"\n", addr, at.UTC().Format("02/Jan/2006:15:04:05 -0700"), at.UnixNano())
 }
 
 // Requests logs n requests of an address, which happen now.
