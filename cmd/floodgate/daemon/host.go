@@ -76,6 +76,9 @@ func (c *serveConfig) open(ctx context.Context, logger *slog.Logger) (h *host, e
 	if h.lock, err = openData(c.data); err != nil {
 		return nil, err
 	}
+	if network := networkFileSystem(c.data); network != "" {
+		logger.Warn("--data is on another machine: locks and syncs may not hold there; want a local disk", "file_system", network)
+	}
 	if h.partitions, err = readLayout(c.data); err != nil {
 		return nil, err
 	}

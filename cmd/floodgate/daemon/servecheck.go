@@ -16,6 +16,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/ingest"
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/httpd"
+	"github.com/509da70d/floodgate/cmd/floodgate/option"
 	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 	"github.com/509da70d/floodgate/store"
 )
@@ -32,6 +33,7 @@ func (c *serveConfig) printFindings(p command.Process) error {
 	for _, path := range c.files {
 		all = append(all, c.lookAtLog(path, time.Now())...)
 	}
+	all = append(all, c.lookAtRules())
 	owner, running := store.LockedBy(c.data)
 	if running {
 		all = append(all, finding{"data " + c.data, fmt.Sprintf("is in use by %q: serve runs", owner), false})
@@ -107,6 +109,19 @@ func (c *serveConfig) lookAtLog(path string, now time.Time) []finding {
 		all = append(all, finding{"clock", fmt.Sprintf("a line is %v ahead of this machine's clock", ahead.Round(time.Second)), true})
 	}
 	return all
+}
+
+// lookAtRules reads the rules, or says that there will be a proposal.
+func (c *serveConfig) lookAtRules() finding {
+	what := "rules " + c.rules
+	set, err := c.mapping.IDs.Rules(c.rules)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && c.rules == option.LocalRules(c.data):
+		return finding{what, "are not there yet: serve writes a proposal, which blocks nobody", false}
+	case err != nil:
+		return finding{what, err.Error(), true}
+	}
+	return finding{what, terminal.Amount(len(set.Rules), "rule"), false}
 }
 
 // lookAtData looks at the data directory, or at the one in which it would be made.
