@@ -2,9 +2,12 @@ package daemon
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/store"
@@ -18,7 +21,12 @@ func TestCheckBesideARunningServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	c := serveConfig{data: t.TempDir(), listen: l.Addr().String(), record: true}
+	c, cmd := serveConfig{keep: command.Duration(defaultKeep), keepBytes: defaultKeepBytes}, new(cobra.Command)
+	c.add(cmd)
+	flags := []string{"--record", "--data", t.TempDir(), "--listen", l.Addr().String(), "--metrics-listen", "", "--api-listen", ""}
+	if err := errors.Join(cmd.ParseFlags(flags), c.check()); err != nil {
+		t.Fatal(err)
+	}
 	look := func() (string, error) {
 		var out bytes.Buffer
 		err := c.printFindings(command.Process{Stdout: &out})
