@@ -257,7 +257,7 @@ func (h *host) run(ctx context.Context, v *serveView) (err error) {
 
 // serve starts what goes on until everything else has stopped.
 func (h *host) serve(ctx context.Context, g *errgroup.Group) (err error) {
-	if h.link, err = kafkalink.Open(h.set, h.rec, kafkalink.Config{Log: h.keeper, Topics: h.names, Logger: h.logger}); err != nil {
+	if h.link, err = kafkalink.Open(h.set, h.rec, kafkalink.Config{Log: h.keeper, Topics: h.names, Logger: h.logger, Drain: drainTime}); err != nil {
 		return err
 	}
 	g.Go(func() error { return h.asked.Run(ctx) })
@@ -307,7 +307,7 @@ func (h *host) feedFiles(ctx context.Context, stop func()) (err error) {
 	format, behind := in.format.Reporting(in.found).Noting(in.advise)
 	in.feed, err = feed.New(feed.Config{
 		Producer: h.keeper, Requests: h.names.Requests, Rejects: h.names.Rejects, Partitions: h.partitions, Key: schemas.DefaultPartitionKey(),
-		Format: format, Now: time.Now, Logger: h.logger, MaxBytes: feedBytes,
+		Format: format, Now: time.Now, Logger: h.logger, MaxBytes: feedBytes, Drain: drainTime,
 	})
 	if err != nil {
 		return err
@@ -346,8 +346,9 @@ func (h *host) changedFormat() *ingest.Format {
 	return f
 }
 
-// drainTime is how long the analyzer may count what was read last.
-const drainTime = 2 * time.Second
+// drainTime is how long each of three may take when serve stops: to append what was read, to append what was recorded, and to count that. It is
+// long for a local log; in one without room they wait in vain. What was read and is not appended is read again at the next start.
+const drainTime = time.Second
 
 // awaitCounted waits until the analyzer has counted all that the log has. What it does not count within drainTime is counted at the next
 // start.
