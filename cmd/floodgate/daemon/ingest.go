@@ -307,14 +307,19 @@ func (in *intake) topic(name string) *feed.Topic {
 func (in *intake) savePositions(ctx context.Context) {
 	tick := time.NewTicker(saveEvery)
 	defer tick.Stop()
-	for {
+	for failing := false; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if err := in.positions.Save(); err != nil {
+			err := in.positions.Save()
+			switch {
+			case err != nil && !failing: // once: the log may be on the disk that is full
 				in.logger.Error("cannot save positions, trying again", "error", err)
+			case err == nil && failing:
+				in.logger.Info("positions are saved again")
 			}
+			failing = err != nil
 		}
 	}
 }
