@@ -245,7 +245,7 @@ func TestRecoveryPointsThatAreDamaged(t *testing.T) {
 		if err := os.WriteFile(path, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(dir, Options{}); !errors.Is(err, errPoints) || !strings.Contains(err.Error(), path) {
+		if _, err := Open(dir, Options{}); !errors.Is(err, ErrPoints) || !strings.Contains(err.Error(), path) {
 			t.Fatalf("%q: got %v, want it refused", b, err)
 		}
 	}

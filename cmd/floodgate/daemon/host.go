@@ -113,7 +113,9 @@ func openData(dir string) (io.Closer, error) {
 // openLog opens the log and makes its topics.
 func (h *host) openLog(ctx context.Context) (err error) {
 	segment := min(max(int64(h.config.keepBytes)/int64(16*h.partitions), 1<<20), filelog.DefaultSegmentBytes)
-	if h.log, err = filelog.Open(option.LocalLog(h.config.data), filelog.Options{SegmentBytes: segment, Logger: h.logger}); err != nil {
+	if h.log, err = filelog.Open(option.LocalLog(h.config.data), filelog.Options{SegmentBytes: segment, Logger: h.logger}); errors.Is(err, filelog.ErrPoints) {
+		return command.Usagef("--data: %w", err)
+	} else if err != nil {
 		return err
 	}
 	if _, err := h.log.EnsureTopics(ctx, kafkaio.Specs(h.names, h.partitions)...); err != nil {
