@@ -86,6 +86,18 @@ func TestServeSaysWhichAddressesAreTaken(t *testing.T) {
 	}
 }
 
+// TestAHangupWhileServeStarts ends nothing: a reload may come before it listens.
+func TestAHangupWhileServeStarts(t *testing.T) {
+	t.Parallel()
+	p := start(t, "serve", "--record", "--data", t.TempDir(), "--listen=127.0.0.1:0", "--metrics-listen=", "--api-listen=")
+	p.WaitFor(`msg="starting serve" (\S+)`, 10*time.Second)
+	send(t, p, syscall.SIGHUP)
+	p.WaitFor(`msg=listening address=(\S+)`, 10*time.Second)
+	if code := p.Stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("SIGTERM: got exit code %d, want 0:\n%s", code, p.Text())
+	}
+}
+
 // TestServeGoesOn where what is missing may come, or a part can be read.
 func TestServeGoesOn(t *testing.T) {
 	t.Parallel()
