@@ -18,7 +18,7 @@ func TestServeSaysWhatIsWrong(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for path, text := range map[string]string{
 		"log": "", "newer/serve.json": `{"version":2,"partitions":4}`, "torn/serve.json": `{"version":1,"part`, "none/serve.json": `{"version":1}`,
-		"analyze/cluster.json": `{}`, "positions/files/positions.json": "{", "rules/rules.yaml": "version: 1\nrules: [{name: x}]\n",
+		"analyze/cluster.json": `{}`, "points/log/recovery-points": "x", "positions/files/positions.json": "{", "rules/rules.yaml": "version: 1\nrules: [{name: x}]\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
@@ -58,6 +58,7 @@ func TestServeSaysWhatIsWrong(t *testing.T) {
 		"--data none --file log":                           "serve.json: got 0 partitions, want 1 or more",
 		"--data analyze --file log":                        "which has the counts of an analyzer that reads Kafka; want a directory of its own for serve",
 		"--data positions --file log":                      "--data: ",
+		"--data points --file log":                         `--data: open log: points/log/recovery-points: got "x", want it to begin with`,
 		"--data rules --file log":                          "--rules: rules/rules.yaml:",
 	} {
 		args := strings.Fields(strings.Replace(line, "--data d", "--data "+t.TempDir(), 1)) // what has failed has its directory locked until the process ends
@@ -82,6 +83,18 @@ func TestServeSaysWhichAddressesAreTaken(t *testing.T) {
 		"--bouncer-listen", at, "--bouncer-keys", filepath.Join(dir, "keys"))
 	if !command.IsUsage(err) || !matches("(?s)--listen: .*--metrics-listen: .*--api-listen: .*--bouncer-listen: .* in use", err.Error()) {
 		t.Errorf("got %v, want a usage error that names the four flags", err)
+	}
+}
+
+// TestAHangupWhileServeStarts ends nothing: a reload may come before it listens.
+func TestAHangupWhileServeStarts(t *testing.T) {
+	t.Parallel()
+	p := start(t, "serve", "--record", "--data", t.TempDir(), "--listen=127.0.0.1:0", "--metrics-listen=", "--api-listen=")
+	p.WaitFor(`msg="starting serve" (\S+)`, 10*time.Second)
+	send(t, p, syscall.SIGHUP)
+	p.WaitFor(`msg=listening address=(\S+)`, 10*time.Second)
+	if code := p.Stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("SIGTERM: got exit code %d, want 0:\n%s", code, p.Text())
 	}
 }
 

@@ -279,19 +279,19 @@ func TestRecoveryPointsThatAreDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range whole {
-		if p, err := parsePoints(whole[:n]); !errors.Is(err, errPoints) {
+		if p, err := parsePoints(whole[:n]); !errors.Is(err, ErrPoints) {
 			t.Fatalf("first %d bytes: got %v and %v", n, p, err)
 		}
 		for bit := range 8 {
 			b := bytes.Clone(whole)
 			b[n] ^= 1 << bit
-			if p, err := parsePoints(b); !errors.Is(err, errPoints) {
+			if p, err := parsePoints(b); !errors.Is(err, ErrPoints) {
 				t.Fatalf("%q: got %v and %v", b, p, err)
 			}
 		}
 	}
 	edit(t, path, func(b []byte) []byte { return bytes.Replace(b, []byte("points 1"), []byte("points 2"), 1) })
-	if _, err := Open(dir, Options{}); !errors.Is(err, errPoints) || !strings.Contains(err.Error(), path) {
+	if _, err := Open(dir, Options{}); !errors.Is(err, ErrPoints) || !strings.Contains(err.Error(), path) {
 		t.Fatalf("got %v, want it refused, and the file named", err)
 	}
 	if err := os.Remove(path); err != nil {

@@ -29,7 +29,8 @@ const (
 	checksumLine  = "checksum %08x\n"
 )
 
-var errPoints = errors.New("open the log with the version that has written it; if it is damaged, remove the file: all segments are read then, and " +
+// ErrPoints says that the file of recovery points is damaged, or that another version has written it. No further try of Open mends it.
+var ErrPoints = errors.New("open the log with the version that has written it; if it is damaged, remove the file: all segments are read then, and " +
 	"the log ends where the first one is damaged")
 
 func formatPoints(points map[string]point) []byte {
@@ -52,17 +53,17 @@ func parsePoints(data []byte) (map[string]point, error) {
 	}
 	text, ok := strings.CutPrefix(string(data), pointsVersion)
 	if !ok {
-		return nil, fmt.Errorf("got %.40q, want it to begin with %q: %w", data, pointsVersion, errPoints)
+		return nil, fmt.Errorf("got %.40q, want it to begin with %q: %w", data, pointsVersion, ErrPoints)
 	}
 	end := strings.LastIndexByte(strings.TrimSuffix(text, "\n"), '\n') + 1 // of the last line but one
 	if want := fmt.Sprintf(checksumLine, checksum([]byte(pointsVersion+text[:end]))); text[end:] != want {
-		return nil, fmt.Errorf("got a last line %.40q, want %q: %w", text[end:], want, errPoints)
+		return nil, fmt.Errorf("got a last line %.40q, want %q: %w", text[end:], want, ErrPoints)
 	}
 	for line := range strings.Lines(text[:end]) {
 		var name string
 		var p point
 		if _, err := fmt.Sscanf(line, "%s %d %d %d\n", &name, &p.end, &p.segment, &p.bytes); err != nil {
-			return nil, fmt.Errorf("got the line %.80q, want a name and three numbers: %w", line, errPoints)
+			return nil, fmt.Errorf("got the line %.80q, want a name and three numbers: %w", line, ErrPoints)
 		}
 		points[name] = p
 	}

@@ -103,7 +103,9 @@ func (c *serveConfig) open(ctx context.Context, logger *slog.Logger) (h *host, e
 // openLog opens the log and makes its topics.
 func (h *host) openLog(ctx context.Context) (err error) {
 	segment := min(max(int64(h.config.keepBytes)/int64(16*h.partitions), 1<<20), filelog.DefaultSegmentBytes)
-	if h.log, err = filelog.Open(option.LocalLog(h.config.data), filelog.Options{SegmentBytes: segment, Logger: h.logger}); err != nil {
+	if h.log, err = filelog.Open(option.LocalLog(h.config.data), filelog.Options{SegmentBytes: segment, Logger: h.logger}); errors.Is(err, filelog.ErrPoints) {
+		return command.Usagef("--data: %w", err)
+	} else if err != nil {
 		return err
 	}
 	if _, err := h.log.EnsureTopics(ctx, kafkaio.Specs(h.names, h.partitions)...); err != nil {
@@ -226,7 +228,7 @@ func (h *host) run(ctx context.Context, v *serveView) (err error) {
 
 // serve starts what goes on until everything else has stopped. Proxies have answers until then, unless they are what is read.
 func (h *host) serve(ctx context.Context, g *errgroup.Group) (err error) {
-	if h.link, err = kafkalink.Open(h.set, h.rec, kafkalink.Config{Log: h.keeper, Topics: h.names, Logger: h.logger}); err != nil {
+	if h.link, err = kafkalink.Open(h.set, h.rec, kafkalink.Config{Log: h.keeper, Topics: h.names, Logger: h.logger, Drain: drainTime}); err != nil {
 		return err
 	}
 	if h.intake != nil {
@@ -252,8 +254,9 @@ func (h *host) serve(ctx context.Context, g *errgroup.Group) (err error) {
 	return nil
 }
 
-// drainTime is how long the analyzer may count what was read last.
-const drainTime = 2 * time.Second
+// drainTime is how long each of three may take when serve stops: to append what was read, to append what was recorded, and to count that. It is
+// long for a local log; in one without room they wait in vain. What was read and is not appended is read again at the next start.
+const drainTime = time.Second
 
 // awaitCounted waits until the analyzer has counted all that the log has. What it does not count within drainTime is counted at the next
 // start.

@@ -100,7 +100,7 @@ func (h *host) feedFiles(ctx context.Context, stop func()) (err error) {
 	format, behind := in.format.Reporting(in.found).Noting(in.advise)
 	in.feed, err = feed.New(feed.Config{
 		Producer: h.keeper, Requests: h.names.Requests, Rejects: h.names.Rejects, Partitions: h.partitions, Key: schemas.DefaultPartitionKey(),
-		Format: format, Now: time.Now, Logger: h.logger, MaxBytes: feedBytes,
+		Format: format, Now: time.Now, Logger: h.logger, MaxBytes: feedBytes, Drain: drainTime,
 	})
 	if err != nil {
 		return err

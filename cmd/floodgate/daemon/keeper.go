@@ -82,10 +82,16 @@ func (k *keeper) Produce(ctx context.Context, topic string, partition int, msgs 
 func (k *keeper) run(ctx context.Context) {
 	tick := time.NewTicker(keepEvery)
 	defer tick.Stop()
-	for {
-		if err := k.look(ctx, time.Now()); err != nil && ctx.Err() == nil {
+	for failing := false; ; {
+		err := k.look(ctx, time.Now())
+		switch {
+		case ctx.Err() != nil:
+		case err != nil && !failing:
 			k.config.Logger.Error("cannot remove old parts of the log, trying again", "error", err)
+		case err == nil && failing:
+			k.config.Logger.Info("old parts of the log are removed again")
 		}
+		failing = err != nil
 		select {
 		case <-ctx.Done():
 			return

@@ -3,7 +3,10 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -126,6 +129,9 @@ func (c *serveConfig) run(ctx context.Context, p command.Process) (err error) {
 		c.log.Quiet() // a line a second says how it goes
 	}
 	logger := c.log.Logger(p)
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP) // or else one that comes while it starts or stops would end it at once
+	defer signal.Stop(hangups)
 	version.LogStart(logger, "serve")
 	h, err := c.open(ctx, logger)
 	if err != nil {
