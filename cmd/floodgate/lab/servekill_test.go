@@ -65,9 +65,15 @@ func (s *killedServe) begin() {
 	s.lines, s.began = 10, time.Now()
 }
 
-func (s *killedServe) start() {
+// run runs serve, and does not wait until it listens.
+func (s *killedServe) run() {
 	s.t.Helper()
 	s.p = start(s.t, append([]string{"serve", "--file", s.log, "--data", s.data, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--api-listen="}, s.flags...)...)
+}
+
+func (s *killedServe) start() {
+	s.t.Helper()
+	s.run()
 	s.url = "http://" + s.p.WaitFor(`msg=listening address=(\S+) flag=--metrics-listen`, 30*time.Second)
 }
 
@@ -142,6 +148,11 @@ func TestServeKills(t *testing.T) {
 		s.goOn(time.Duration(s.rnd.IntN(1000)) * time.Millisecond)
 		s.kill()
 		s.goOn(time.Duration(s.rnd.IntN(200)) * time.Millisecond)
+		for s.rnd.IntN(3) == 0 { // while it starts
+			s.run()
+			s.goOn(time.Duration(s.rnd.IntN(300)) * time.Millisecond)
+			s.kill()
+		}
 		s.start()
 	}
 	s.wantAll()
