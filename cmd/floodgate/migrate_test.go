@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -185,7 +186,8 @@ func TestMigrateRefuses(t *testing.T) {
 	}
 }
 
-// TestMigrateSaysWhatToRunNext: with the files that serve has followed, and with the flags that were given.
+// TestMigrateSaysWhatToRunNext: with the files that serve has followed, and with the flags that were given. Called
+// again when ingest has gone on from there, it leaves the positions alone.
 func TestMigrateSaysWhatToRunNext(t *testing.T) {
 	t.Parallel()
 	d, b, dir := stoppedServe(t), serveKafka(t, embedded.Options{MinSession: time.Second}), t.TempDir()
@@ -216,5 +218,35 @@ func TestMigrateSaysWhatToRunNext(t *testing.T) {
 	}
 	if _, err := p.End(); err != nil {
 		t.Error(err)
+	}
+	if err := appendTo(log, "192.0.2.1 - - [02/Mar/2026:08:00:01 +0000] \"GET / HTTP/1.1\" 200 1\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runCommand("ingest", "--brokers", b.Addr(), "--topic-prefix", "new", "--file", log, "--data", filepath.Join(dir, "positions"), "--listen", "", "--once"); err != nil {
+		t.Fatal(err)
+	}
+	m, err := d.migrate(b, filepath.Join(dir, "counts"), "--positions", filepath.Join(dir, "positions"), "--topic-prefix", "new")
+	if err != nil || !m.Again {
+		t.Errorf("again, when ingest has gone on: got %+v, %v", m, err)
+	}
+}
+
+func appendTo(path, text string) error {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+// TestMigrateIsInterrupted while it waits for Kafka: it says how to go on.
+func TestMigrateIsInterrupted(t *testing.T) {
+	t.Parallel()
+	d := stoppedServe(t)
+	p := begin(t, "migrate", "--data", d.dir, "--brokers", "127.0.0.1:1", "--to", filepath.Join(t.TempDir(), "counts"), "--listen", "127.0.0.1:0")
+	p.WaitFor("cannot reach Kafka", 20*time.Second)
+	if _, err := p.End(); err == nil || command.ExitCode(err, io.Discard) != 1 || !strings.Contains(err.Error(), "interrupted: give the same command again") {
+		t.Errorf("got %v, want exit code 1, and that it was interrupted", err)
 	}
 }
