@@ -64,6 +64,9 @@ func newLink(set *gate.Set, rec *record.Recorder, c Config) *Link {
 	l := &Link{set: set, rec: rec, config: c, ready: make(chan struct{})}
 	_, _ = rand.Read(l.producer[:]) // never fails, by its documentation
 	l.health.logger, l.health.name = c.Logger, "kafka link"
+	if c.Log != nil {
+		l.health.name = "link"
+	}
 	l.canaries.producer = l.producer
 	return l
 }
