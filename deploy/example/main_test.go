@@ -151,7 +151,13 @@ func TestSlowRequestsAreCountedAtTheEnd(t *testing.T) {
 		<-goOn
 		w.WriteHeader(http.StatusNoContent)
 	})
-	url, _, stop := start(t, mux, broker)
+	url, metrics, stop := start(t, mux, broker)
+	eventually(t, func() error { // or it stops before it knows where to send
+		if !strings.Contains(scrape(t, metrics), "\nfloodgate_link_up 1\n") {
+			return errors.New("the link is not up")
+		}
+		return nil
+	})
 	var asking sync.WaitGroup
 	for range slow {
 		asking.Go(func() {
@@ -219,15 +225,25 @@ func TestRecordsAndCloses(t *testing.T) {
 	if got := get(t, url, "quiet"); got != http.StatusOK {
 		t.Errorf("got status %d for another key, want 200", got)
 	}
+	shown := scrape(t, metrics)
+	if want := `floodgate_gate_requests_refused_total{mode="enforce",rule="r"}`; !strings.Contains(shown, want) {
+		t.Errorf("got\n%s\nwant %s", shown, want)
+	}
+}
+
+// scrape returns what the server shows to Prometheus.
+func scrape(t *testing.T, metrics string) string {
+	t.Helper()
 	resp, err := http.Get(metrics)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
 	shown, err := io.ReadAll(resp.Body)
-	if want := `floodgate_gate_requests_refused_total{mode="enforce",rule="r"}`; err != nil || !strings.Contains(string(shown), want) {
-		t.Errorf("got %v and\n%s\nwant %s", err, shown, want)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return string(shown)
 }
 
 // recorded reports whether the log has a request of the caller.
