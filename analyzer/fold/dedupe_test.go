@@ -170,7 +170,7 @@ func TestSourcesExpireLaterThanWindows(t *testing.T) {
 }
 
 // TestTheKindWithMoreSendersMakesRoom: a full table forgets producers before sources, although sources were silent for longer, unless it is
-// sources that fill it. It refuses nobody whom either kind has room for.
+// sources that fill it. It accepts a sender if a row of either kind may be forgotten for it.
 func TestTheKindWithMoreSendersMakesRoom(t *testing.T) {
 	const limit, now = 10, hour
 	for name, test := range map[string]struct {
@@ -179,12 +179,12 @@ func TestTheKindWithMoreSendersMakesRoom(t *testing.T) {
 		want                         dedupeResult
 		sourcesLeft, producersBefore int // producersBefore: of those that were there before
 	}{
-		"a few sources, silent for longer":          {3, 0, minute, fresh, 3, 5},
-		"as many sources":                           {5, 0, minute, fresh, 5, 3},
-		"more sources":                              {7, minute, 0, fresh, 5, 3},
-		"a few sources, and no producer is silent":  {3, 0, now, fresh, 1, 7},
-		"more sources, of which none is silent":     {7, now, 0, fresh, 7, 1},
-		"nobody was silent for longer than a grace": {3, now - int64(dedupeGrace), now, crowded, 3, 7},
+		"a few sources, silent for longer":             {3, 0, minute, fresh, 3, 5},
+		"as many sources":                              {5, 0, minute, fresh, 5, 3},
+		"more sources":                                 {7, minute, 0, fresh, 5, 3},
+		"a few sources, and no producer is silent":     {3, 0, now, fresh, 1, 7},
+		"more sources, of which none is silent":        {7, now, 0, fresh, 7, 1},
+		"no sender was silent for longer than a grace": {3, now - int64(dedupeGrace), now, crowded, 3, 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDedupe(limit)

@@ -18,8 +18,8 @@
 //     place, publishes all closures in force, and writes a snapshot. When a heartbeat has announced the snapshot, it stops. Run reads the
 //     snapshot, and compares it with the rows of the source.
 //
-// So the target has nothing that an owner of the target did not write, and whoever owns a partition next starts as after any other owner:
-// from the snapshot, or on this host from Dir, which is the data directory of an analyzer.
+// So an owner of the target has written all snapshots and decisions in the target. The next owner of a partition starts as it would after any
+// other owner: from the snapshot, or on this host from Dir, which is the data directory of an analyzer.
 //
 // # Again
 //
@@ -36,6 +36,6 @@
 //
 // Events that the source has not written are written to the topic of the target. Ids of events contain an offset of requests, and the
 // target counts offsets anew. They also contain times to the nanosecond, so that no event of the target has the id of one of the source.
-// What people decided before is not told again, except for an undo: partition 0 has the event of each undo, and does not know the records of
-// other partitions. That event has the id that it had.
+// The target writes no events about what people decided before, with one exception: partition 0 writes the event of an undo again, because it
+// does not know the control records of other partitions. That event has the same id as before.
 package migrate

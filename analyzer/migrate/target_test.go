@@ -238,7 +238,7 @@ func TestTheTargetHasHigherEpochs(t *testing.T) {
 }
 
 // TestAMigrationHasNothingToSay: neither the owners of the source nor those of the target find anything that a person should look at, and
-// nobody is told once more what people decided, unless it was undone.
+// the target writes no event about an earlier decision, unless that was undone.
 func TestAMigrationHasNothingToSay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
