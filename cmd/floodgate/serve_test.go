@@ -179,9 +179,15 @@ func TestServeReadsByAnotherMapping(t *testing.T) {
 	h.Start("--mapping", mapping)
 	h.Requests("192.0.2.1", 3)
 	h.AwaitMetric("floodgate_ingest_lines_total", 3)
+	send(t, h.Program, syscall.SIGHUP) // the mapping is the same: reading goes on
+	h.Requests("192.0.2.9", 3)
+	h.AwaitMetric("floodgate_ingest_lines_total", 6)
 	processtest.WriteFile(t, mapping, "version: 1\nformat: combined\nforwarded: {trusted: [127.0.0.0/8], header: x}\n")
 	send(t, h.Program, syscall.SIGHUP)
 	h.Program.WaitFor(`msg="mapping not changed: the file cannot be used" error=(.*)`, 10*time.Second)
+	if strings.Contains(h.Program.Text(), "reading by the new mapping") {
+		t.Errorf("got\n%s\nwant no other mapping yet", h.Program.Text())
+	}
 	processtest.WriteFile(t, mapping, "version: 1\nformat: csv\ncolumns: [when, who]\ncallers: {ip: \"{who}\"}\ntime: {field: when, layout: unix_ms}\n")
 	send(t, h.Program, syscall.SIGHUP)
 	h.Program.WaitFor(`msg="reading by the new mapping" file=(\S+)`, 10*time.Second)

@@ -57,6 +57,7 @@ type host struct {
 	side     *sidecar.Sidecar
 	link     *kafkalink.Link
 	intake   *intake                   // nil: what proxies ask is counted
+	mapping  []byte                    // the text of the mapping file in use
 	kinds    atomic.Pointer[[]string]  // of the callers that are read
 	feed     atomic.Pointer[feed.Feed] // nil: none yet
 	api      *api.Server               // nil: none

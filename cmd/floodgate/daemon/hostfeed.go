@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -19,6 +20,9 @@ func (h *host) openIntake() error {
 	format, err := c.mapping.Load()
 	if err != nil {
 		return command.Usage(err)
+	}
+	if c.mapping.Path != "" {
+		h.mapping, _ = os.ReadFile(c.mapping.Path) // Load has read it
 	}
 	kinds := format.Kinds()
 	if c.record {
@@ -123,10 +127,14 @@ func (h *host) feedFiles(ctx context.Context, stop func()) (err error) {
 	return err
 }
 
-// changedFormat reads the mapping again, and returns it if it can be used.
+// changedFormat reads the mapping again, and returns its format if the file has changed and can be used.
 func (h *host) changedFormat() *ingest.Format {
 	if h.config.mapping.Path == "" {
 		return nil
+	}
+	text, err := os.ReadFile(h.config.mapping.Path)
+	if err == nil && bytes.Equal(text, h.mapping) {
+		return nil // SIGHUP is for the rules, too
 	}
 	f, err := h.config.mapping.Load()
 	if err != nil {
@@ -135,6 +143,7 @@ func (h *host) changedFormat() *ingest.Format {
 	}
 	kinds := f.Kinds()
 	h.kinds.Store(&kinds)
+	h.mapping = text
 	return f
 }
 
