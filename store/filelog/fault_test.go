@@ -238,11 +238,7 @@ func TestTheBeginningIsMissing(t *testing.T) {
 // TestForeignFiles: what the log has not made, it neither reads nor changes, and a number in a name makes no directories.
 func TestForeignFiles(t *testing.T) {
 	dir := t.TempDir()
-	l, _ := openLog(t, dir, 0)
-	fill(t, l, 0, 10)
-	if err := errors.Join(l.Sync(), l.Close()); err != nil {
-		t.Fatal(err)
-	}
+	writeLog(t, dir, 0, 10, 10)
 	names := []string{"notes", "dump-20261127/00000000000000000000.log", "t-2/x", "t-0/00000000000000000000.index", "t-0/5.log", "t-0/+0000000000000000005.log"}
 	for _, name := range names {
 		path := filepath.Join(dir, name)
@@ -307,15 +303,11 @@ func TestRecoveryPointsThatAreDamaged(t *testing.T) {
 // TestASegmentThatGoesOnBehindItsSuccessorsBase: what a person has put together. Each offset has one record.
 func TestASegmentThatGoesOnBehindItsSuccessorsBase(t *testing.T) {
 	dir := t.TempDir()
-	l, _ := openLog(t, dir, 1000)
-	fill(t, l, 0, 36)
-	if err := errors.Join(l.Sync(), l.Close()); err != nil {
-		t.Fatal(err)
-	}
+	writeLog(t, dir, 1000, 36, 36)
 	segments := files(t, dir)
 	foreign := batchOf(12, "foreign", "foreign")
 	edit(t, segments[0], func(b []byte) []byte { return append(b, foreign...) })
-	l, _ = openLog(t, dir, 1000)
+	l, _ := openLog(t, dir, 1000)
 	if got := contents(t, l, 0); got != "0-35" {
 		t.Errorf("got %s, want those of the files that are named so", got)
 	}
@@ -473,17 +465,9 @@ func TestABadSectorIsDamage(t *testing.T) {
 // TestWhatIsBehindAMissingEndGoes: it was never synced, and lacks what is before it.
 func TestWhatIsBehindAMissingEndGoes(t *testing.T) {
 	dir := t.TempDir()
-	l, _ := openLog(t, dir, 1000)
-	fill(t, l, 0, 20)
-	if err := l.Sync(); err != nil {
-		t.Fatal(err)
-	}
-	fill(t, l, 20, 60)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	writeLog(t, dir, 1000, 20, 60)
 	edit(t, files(t, dir)[1], func(b []byte) []byte { return b[:3*batchBytes] })
-	l, _ = openLog(t, dir, 1000)
+	l, _ := openLog(t, dir, 1000)
 	fill(t, l, 20, 40)
 	if got := contents(t, l, 0); got != "0-14 !15-19 20-39" {
 		t.Errorf("got %s, want a gap before the recovery point", got)

@@ -43,6 +43,18 @@ func fill(t *testing.T, l *Log, from, to int) {
 	}
 }
 
+// writeLog makes a log of count records, of which the first are synced, and closes it.
+func writeLog(t *testing.T, dir string, segment int64, synced, count int) {
+	t.Helper()
+	l, _ := openLog(t, dir, segment)
+	fill(t, l, 0, synced)
+	err := l.Sync()
+	fill(t, l, synced, count)
+	if err = errors.Join(err, l.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // contents returns what a Cursor reads from an offset on, as "0-99 !100-120 121-200", where ! was passed over.
 func contents(t *testing.T, l kafkaio.Fetcher, from int64) string {
 	t.Helper()
@@ -118,15 +130,7 @@ func TestWhatWasNeverSyncedIsCutOff(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
-			l, _ := openLog(t, dir, 1<<20)
-			fill(t, l, 0, 50)
-			if err := l.Sync(); err != nil {
-				t.Fatal(err)
-			}
-			fill(t, l, 50, 100)
-			if err := l.Close(); err != nil {
-				t.Fatal(err)
-			}
+			writeLog(t, dir, 1<<20, 50, 100)
 			edit(t, files(t, dir)[0], test.edit)
 			l, said := openLog(t, dir, 1<<20)
 			_, end, err := l.Range(t.Context(), topicName, 0)
@@ -147,15 +151,7 @@ func TestWhatWasNeverSyncedIsCutOff(t *testing.T) {
 // TestASegmentCountsOnlyBehindAWholeOne: power was lost while two segments were not synced, and only the newer one reached the disk whole.
 func TestASegmentCountsOnlyBehindAWholeOne(t *testing.T) {
 	dir := t.TempDir()
-	l, _ := openLog(t, dir, 1000)
-	fill(t, l, 0, 5)
-	if err := l.Sync(); err != nil {
-		t.Fatal(err)
-	}
-	fill(t, l, 5, 40)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	writeLog(t, dir, 1000, 5, 40)
 	segments := files(t, dir)
 	edit(t, segments[1], func(b []byte) []byte { return b[:len(b)/2] })
 	l, said := openLog(t, dir, 1000)
@@ -222,13 +218,9 @@ func TestDamageHidesNothingBehindIt(t *testing.T) {
 func TestAWrongOffsetIsDamage(t *testing.T) {
 	for bit := range 8 {
 		dir := t.TempDir()
-		l, _ := openLog(t, dir, 1<<20)
-		fill(t, l, 0, 300)
-		if err := errors.Join(l.Sync(), l.Close()); err != nil {
-			t.Fatal(err)
-		}
+		writeLog(t, dir, 1<<20, 300, 300)
 		edit(t, files(t, dir)[0], func(b []byte) []byte { b[5*batchBytes+7] ^= 1 << bit; return b })
-		l, _ = openLog(t, dir, 1<<20)
+		l, _ := openLog(t, dir, 1<<20)
 		if got := contents(t, l, 0); got != "0-4 !5-5 6-299" {
 			t.Errorf("bit %d: got %s, want one record missing", bit, got)
 		}
@@ -241,11 +233,7 @@ const batchBytes = 77
 // TestNoOffsetIsUsedTwice: the end of the log is missing, though it was synced.
 func TestNoOffsetIsUsedTwice(t *testing.T) {
 	dir := t.TempDir()
-	l, _ := openLog(t, dir, 1<<20)
-	fill(t, l, 0, 20)
-	if err := errors.Join(l.Sync(), l.Close()); err != nil {
-		t.Fatal(err)
-	}
+	writeLog(t, dir, 1<<20, 20, 20)
 	edit(t, files(t, dir)[0], func(b []byte) []byte { return b[:len(b)/2] })
 	for range 2 { // nothing is written, so nothing is forgotten
 		l, said := openLog(t, dir, 1<<20)
@@ -259,7 +247,7 @@ func TestNoOffsetIsUsedTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	l, _ = openLog(t, dir, 1<<20)
+	l, _ := openLog(t, dir, 1<<20)
 	fill(t, l, 20, 30)
 	if got := contents(t, l, 0); got != "0-9 !10-19 20-29" && got != "0-8 !9-19 20-29" {
 		t.Errorf("got %s, want a gap in the middle", got)

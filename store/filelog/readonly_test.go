@@ -101,15 +101,7 @@ func TestAReaderChangesNothing(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
-			l, _ := openLog(t, dir, 1000)
-			fill(t, l, 0, 20)
-			if err := l.Sync(); err != nil {
-				t.Fatal(err)
-			}
-			fill(t, l, 20, 60)
-			if err := l.Close(); err != nil {
-				t.Fatal(err)
-			}
+			writeLog(t, dir, 1000, 20, 60)
 			test.edit(t, dir)
 			before := tree(t, dir)
 			r := openReader(t, dir)
@@ -124,7 +116,7 @@ func TestAReaderChangesNothing(t *testing.T) {
 			if tree(t, dir) != before {
 				t.Error("got a change of the directory, want none")
 			}
-			l, _ = openLog(t, dir, 1000)
+			l, _ := openLog(t, dir, 1000)
 			wantStart, wantEnd, err := l.Range(t.Context(), topicName, 0)
 			if err != nil || start != wantStart || end != wantEnd {
 				t.Errorf("got offsets %d to %d, want %d to %d, %v", start, end, wantStart, wantEnd, err)
