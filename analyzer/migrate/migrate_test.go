@@ -12,6 +12,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/audit"
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -54,7 +55,11 @@ func sameClosures(t *testing.T, what string, got, want map[string]closure) {
 // that was never migrated, to the byte. What was counted before and is sent again counts once.
 func TestCountsGoOnElsewhere(t *testing.T) {
 	t.Parallel()
-	for range 3 {
+	histories := 1
+	if testenv.IsLong() {
+		histories = 5
+	}
+	for range histories {
 		seed := rand.Uint64()
 		synctest.Test(t, func(t *testing.T) {
 			t.Logf("seed %d", seed)
