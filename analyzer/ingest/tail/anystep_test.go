@@ -118,7 +118,7 @@ func TestAnyStep(t *testing.T) {
 func TestAnySteps(t *testing.T) {
 	first, n := uint64(1), uint64(200)
 	if testenv.IsLong() {
-		n *= 100
+		n *= 20
 	}
 	if *stepsSeed > 0 {
 		first, n = *stepsSeed, 1

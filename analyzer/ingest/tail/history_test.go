@@ -359,7 +359,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 func TestAnyHistory(t *testing.T) {
 	n := *histories
 	if testenv.IsLong() {
-		n *= 50
+		n *= 10
 	}
 	first := uint64(1)
 	if *historySeed > 0 {
