@@ -145,6 +145,7 @@ func (e *enforced) within(what string, ok func() bool) {
 // TestCustomBouncerRunsItsProgram: Debian's crowdsec-custom-bouncer, with the file of deploy/crowdsec, calls a program with what floodgate
 // closes, extends and opens. A sidecar that starts again loses nothing.
 func TestCustomBouncerRunsItsProgram(t *testing.T) {
+	t.Parallel()
 	testenv.Program(t, "crowdsec-custom-bouncer")
 	e := newEnforced(t)
 	log := filepath.Join(e.dir, "calls")
@@ -195,6 +196,7 @@ func TestCustomBouncerRunsItsProgram(t *testing.T) {
 // TestFirewallBouncerHoldsTheSet: Debian's crowdsec-firewall-bouncer, with the file of deploy/crowdsec, in nftables mode and in a network
 // namespace of its own: its set holds what is closed, through extensions, openings, and a sidecar that starts again.
 func TestFirewallBouncerHoldsTheSet(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"crowdsec-firewall-bouncer", "nft", "ip"} {
 		testenv.Program(t, name)
 	}

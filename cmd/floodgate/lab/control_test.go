@@ -49,6 +49,7 @@ type night struct {
 // old records, and writes what this version cannot read. Counts go on, who writes is told why that fails, what was in force stays so,
 // and nothing that was acknowledged is lost without a sign.
 func TestTheTopicOfControlHasTrouble(t *testing.T) {
+	t.Parallel()
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()
 		beginNight(t, serveKafka(t, embedded.Options{MinSession: time.Second}).Addr()).pass()

@@ -13,7 +13,7 @@ import (
 )
 
 // How long TestAnAccurateLog measures, from the sixth second on. The figures of the README are of FLOODGATE_LONG=1 and Apache Kafka.
-var predictFor = flag.Duration("predict.for", 25*time.Second, "how long TestAnAccurateLog measures for each --predict")
+var predictFor = flag.Duration("predict.for", 12*time.Second, "how long TestAnAccurateLog measures for each --predict")
 
 // accurateRules have the algorithm log, which forgets each request after exactly a second: as many gates as there are open and
 // close again all the time.
