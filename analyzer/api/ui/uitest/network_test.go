@@ -36,6 +36,7 @@ func (v *visitor) offline(is bool) {
 
 // TestAPageThatWasOffline says so while it is, and has all that it missed when it is not any more.
 func TestAPageThatWasOffline(t *testing.T) {
+	t.Parallel()
 	b := newBrowser(t)
 	c := newCluster(t, 1)
 	c.closeByHand("before")
@@ -60,6 +61,7 @@ func TestAPageThatWasOffline(t *testing.T) {
 
 // TestPagesOpenedOffline say that there is no answer, claim nothing else, and fill themselves when the network is back.
 func TestPagesOpenedOffline(t *testing.T) {
+	t.Parallel()
 	b := newBrowser(t)
 	c := newCluster(t, 1)
 	c.closeByHand("abuser")

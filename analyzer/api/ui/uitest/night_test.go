@@ -40,6 +40,7 @@ func TestANight(t *testing.T) {
 	if os.Getenv("FLOODGATE_LONG") == "" {
 		t.Skip("set FLOODGATE_LONG=1: it takes five minutes")
 	}
+	t.Parallel() // it waits for Prometheus
 	b := newBrowser(t)
 	n := newNight(t)
 	n.v = visit(t, b, n.page("admin", "/"), view{})
