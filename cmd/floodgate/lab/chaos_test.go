@@ -95,7 +95,6 @@ func TestChaos(t *testing.T) {
 
 // TestChaosOnApacheKafka is the same but for the broker, which others use too.
 func TestChaosOnApacheKafka(t *testing.T) {
-	t.Parallel()
 	broker := os.Getenv("FLOODGATE_KAFKA")
 	if broker == "" {
 		t.Skip("FLOODGATE_KAFKA does not name an Apache Kafka")

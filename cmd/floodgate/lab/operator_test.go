@@ -179,7 +179,6 @@ func TestAnOperatorAtWork(t *testing.T) {
 
 // TestAnOperatorAtWorkOnApacheKafka is the same on the real broker.
 func TestAnOperatorAtWorkOnApacheKafka(t *testing.T) {
-	t.Parallel()
 	broker := os.Getenv("FLOODGATE_KAFKA")
 	if broker == "" {
 		t.Skip("FLOODGATE_KAFKA does not name an Apache Kafka")
