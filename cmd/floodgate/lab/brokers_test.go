@@ -23,7 +23,6 @@ import (
 // TestABrokerOfThreeDies kills two nodes of three of a real Apache Kafka, one after the other, under load: two replicas of each
 // topic must hold a record before it is acknowledged, so that nothing is lost, and what is sent again is counted once.
 func TestABrokerOfThreeDies(t *testing.T) {
-	t.Parallel()
 	cluster := kafka.Start(t, kafka.Options{Nodes: 3})
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

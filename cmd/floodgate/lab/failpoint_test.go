@@ -494,7 +494,6 @@ func (v *victim) rest(t *testing.T) {
 // each death another one starts, and its counts are exact to the unit, whoever has spent a quota is closed, and nobody
 // else is. In the end, no decision ever made was wrong.
 func TestKillAtEveryPoint(t *testing.T) {
-	t.Parallel()
 	binary, broker, seed := failing(t)
 	lanes := map[string][]failpoint.Point{"large": {failpoint.PartCommits}}
 	for i, p := range failpoint.All() {
