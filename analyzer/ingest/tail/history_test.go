@@ -18,7 +18,7 @@ import (
 
 var (
 	historySeed = flag.Uint64("history.seed", 0, "of the only history of TestAnyHistory; 0: many")
-	histories   = flag.Uint64("histories", 25, "how many TestAnyHistory tries")
+	histories   = flag.Uint64("histories", 60, "how many TestAnyHistory tries")
 	historyLog  = flag.Bool("history.log", false, "TestAnyHistory shows what happens")
 )
 
@@ -359,7 +359,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 func TestAnyHistory(t *testing.T) {
 	n := *histories
 	if testenv.IsLong() {
-		n *= 24
+		n *= 10
 	}
 	first := uint64(1)
 	if *historySeed > 0 {

@@ -23,7 +23,7 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
 
-var notifyKills = flag.Int("notify.kills", 12, "how often TestNotifyKillMinus9 kills notify")
+var notifyKills = flag.Int("notify.kills", 20, "how often TestNotifyKillMinus9 kills notify")
 
 const (
 	eventsTopic      = "floodgate.events"
