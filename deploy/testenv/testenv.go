@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"sync/atomic"
 	"testing"
 )
 
@@ -79,12 +80,18 @@ func Program(t testing.TB, name string) string {
 	return path
 }
 
+var (
+	firstPort = rand.Uint32N(12_000) //nolint:gosec // a port is no secret
+	ports     atomic.Uint32          // how many FreeAddress has tried
+)
+
 // FreeAddress returns an address of loopback on which nothing listens, for programs that take no port 0, and for what is to be refused.
-// Its port is below those that the system hands out: no connection takes it meanwhile, and a dial to it cannot connect to itself.
+// It returns each only once, because a program may listen at it later than another test looks. Its port is below those that the system
+// hands out: no connection takes it meanwhile, and a dial to it cannot connect to itself.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for range 100 {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(20_000+rand.IntN(12_000))) //nolint:gosec // a port is no secret
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(20_000+int((firstPort+ports.Add(1))%12_000)))
 		if l, err := net.Listen("tcp", address); err == nil {
 			_ = l.Close() // it was only tried
 			return address
