@@ -80,10 +80,12 @@ func Program(t testing.TB, name string) string {
 	return path
 }
 
-var (
-	firstPort = rand.Uint32N(12_000) //nolint:gosec // a port is no secret
-	ports     atomic.Uint32          // how many FreeAddress has tried
-)
+// port is the one that FreeAddress tried last, less 20,000. The first is another one in each process.
+var port = func() *atomic.Uint32 { //nolint:gochecknoglobals // the tests of a process share it
+	p := new(atomic.Uint32)
+	p.Store(rand.Uint32N(12_000)) //nolint:gosec // it is no secret
+	return p
+}()
 
 // FreeAddress returns an address of loopback on which nothing listens, for programs that take no port 0, and for what is to be refused.
 // It returns each only once, because a program may listen at it later than another test looks. Its port is below those that the system
@@ -91,7 +93,7 @@ var (
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for range 100 {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(20_000+int((firstPort+ports.Add(1))%12_000)))
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(20_000+int(port.Add(1)%12_000)))
 		if l, err := net.Listen("tcp", address); err == nil {
 			_ = l.Close() // it was only tried
 			return address
