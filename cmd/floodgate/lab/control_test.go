@@ -85,7 +85,7 @@ func beginNight(t *testing.T, brokers string) *night {
 		"analyze", "--brokers", brokers, "--rules", rulesFile(t), "--listen", "127.0.0.1:0", "--api-listen", "127.0.0.1:0", "--api-tokens", tokens,
 		"--partitions", fmt.Sprint(controlPartitions), "--checkpoint", "50ms", "--snapshot", "1s", "--group", "floodgate" + suffix, "--topic-name", "requests=" + n.names.Requests,
 		"--topic-name", "decisions=" + n.names.Decisions, "--topic-name", "state=" + n.names.State, "--topic-name", "rejects=" + n.names.Rejects, "--topic-name", "control=" + n.names.Control,
-		"--topic-name", "events=" + n.names.Events,
+		"--topic-name", "events=" + n.names.Events, "--session-timeout", "1m", // they sleep for less: the metrics of a new owner begin at 0
 	}
 	n.dir, n.analyzers = dir, make([]*processtest.Program, controlPartitions)
 	n.urls, n.apis = make([]string, controlPartitions), make([]string, controlPartitions)

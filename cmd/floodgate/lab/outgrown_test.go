@@ -347,7 +347,7 @@ type gateWatch struct {
 	ended   sync.WaitGroup
 	cancel  context.CancelFunc
 	asked   atomic.Int64
-	refused atomic.Int64 // Unix nanoseconds: when the closed caller was refused last
+	refused atomic.Int64 // Unix nanoseconds: when the question began to which the closed caller was refused last
 }
 
 func watchGates(t *testing.T, url string) *gateWatch {
@@ -367,7 +367,7 @@ func watchGates(t *testing.T, url string) *gateWatch {
 
 // ask asks about both callers once.
 func (w *gateWatch) ask(ctx context.Context) {
-	before, url := w.paused.Load(), *w.url.Load()
+	began, before, url := time.Now(), w.paused.Load(), *w.url.Load()
 	closed := processtest.Ask(ctx, url, "X-Forwarded-For", closedThen[0])
 	open := processtest.Ask(ctx, url, "X-Forwarded-For", "10.0.0.1")
 	if ctx.Err() != nil {
@@ -378,7 +378,7 @@ func (w *gateWatch) ask(ctx context.Context) {
 		w.t.Errorf("%s refuses a caller that is not closed", url)
 	}
 	if closed == 403 {
-		w.refused.Store(time.Now().UnixNano())
+		w.refused.Store(began.UnixNano()) // its answer may be of a process that was killed meanwhile
 		return
 	}
 	if before == nil && w.paused.Load() == nil && url == *w.url.Load() {
