@@ -108,7 +108,7 @@ func TestASegmentIsNotRemovedWhileItIsRead(t *testing.T) {
 // TestCloseAmidstCalls: Close waits for a Sync, and ends the others.
 func TestCloseAmidstCalls(t *testing.T) {
 	for range 20 {
-		l, _ := openLog(t, t.TempDir(), 2000)
+		l, _ := openLog(t, t.TempDir(), 1<<20) // few files: one stays open until it is synced
 		var calls sync.WaitGroup
 		for _, call := range []func() error{
 			l.Sync,
