@@ -132,7 +132,7 @@ func (c *Cursor) fetch(ctx context.Context) (Batch, error) {
 		}
 		c.next = start
 	}
-	c.witness.asks(time.Now())
+	c.witness.asks()
 	b, err := c.log.Fetch(ctx, FetchRequest{
 		Topic: c.config.Topic, Partition: c.config.Partition, Offset: c.next,
 		MaxWait: max(c.config.MaxWait, 0), MaxBytes: c.config.MaxBytes,

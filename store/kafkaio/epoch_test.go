@@ -39,7 +39,7 @@ func TestARecordIsVerifiedAfterConnectionsWereDropped(t *testing.T) {
 		}
 	}})
 	produce(t, client, "t", 0, "a")
-	cursor := NewCursor(client, CursorConfig{Topic: "t"})
+	cursor := NewCursor(client, CursorConfig{Topic: "t", MaxWait: time.Minute}) // which none of these fetches waits
 	next := func() Batch {
 		t.Helper()
 		b, err := cursor.Next(t.Context())

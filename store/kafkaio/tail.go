@@ -72,7 +72,8 @@ func (c *Cursor) compare(ctx context.Context, tail Tail) error {
 //   - Another leader was elected. Brokers write into each batch the epoch of the leader that appended it, which no two leaders share. So
 //     the first new record has another epoch than the last one read.
 //   - The topic was deleted and made anew, perhaps with the same epoch. A fetch that waits for records then fails, and so does one while
-//     the topic is missing. A Cursor that did neither has paused for as long as that takes.
+//     the topic is missing. A Cursor that did neither has paused for as long as that takes: between two fetches, or while an answer
+//     waited to be read. Such an answer comes later than any that the broker has held back for as long as it may.
 //
 // The zero value knows no record.
 type witness struct {
@@ -80,6 +81,7 @@ type witness struct {
 	epoch    int32 // of the leader that appended that record
 	doubt    bool
 	drops    uint64    // Batch.drops of the last batch
+	asked    time.Time // when the last fetch began
 	answered time.Time // when the last batch came; zero: there was none
 }
 
@@ -89,18 +91,22 @@ const maxPause = 100 * time.Millisecond
 func newWitness(tail Tail) witness { return witness{tail: tail, doubt: true} }
 
 // asks notes that a fetch begins.
-func (w *witness) asks(now time.Time) {
-	w.doubt = w.doubt || now.Sub(w.answered) > maxPause
+func (w *witness) asks() {
+	w.asked = time.Now()
+	w.doubt = w.doubt || w.asked.Sub(w.answered) > maxPause
 }
+
+// late reports whether the answer to a fetch may have waited to be read for longer than maxPause, if a broker may hold it back for wait.
+func (w *witness) late(wait time.Duration) bool { return time.Since(w.asked) > max(0, wait)+maxPause }
 
 // doubts reports whether to verify the tail before a batch is used.
 func (w *witness) doubts(b *Batch) bool {
 	return w.doubt || b.drops != w.drops || len(b.Records) > 0 && b.FirstEpoch != w.epoch
 }
 
-// saw notes a batch that belongs to the log.
-func (w *witness) saw(b *Batch) {
-	w.doubt, w.drops, w.answered = false, b.drops, time.Now()
+// saw notes a batch that belongs to the log. The next one is in doubt if the last answer was late.
+func (w *witness) saw(b *Batch, late bool) {
+	w.doubt, w.drops, w.answered = late, b.drops, time.Now()
 	if n := len(b.Records); n > 0 {
 		w.tail, w.epoch = b.Records[n-1].Tail(), b.LastEpoch
 	}
@@ -108,8 +114,9 @@ func (w *witness) saw(b *Batch) {
 
 // verify checks that a fetched batch continues the log that was read before.
 func (c *Cursor) verify(ctx context.Context, b *Batch) error {
-	w := &c.witness
-	if w.doubts(b) {
+	w, wait := &c.witness, c.config.MaxWait
+	if w.doubts(b) || w.late(wait) {
+		w.asked = time.Now()
 		if err := c.compare(ctx, w.tail); err != nil {
 			if errors.Is(err, ErrTruncated) {
 				*w = witness{}
@@ -117,6 +124,6 @@ func (c *Cursor) verify(ctx context.Context, b *Batch) error {
 			return err
 		}
 	}
-	w.saw(b)
+	w.saw(b, w.late(wait))
 	return nil
 }

@@ -1,6 +1,7 @@
 package kafkaio_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -86,6 +87,60 @@ func TestALogThatHasGrownAgain(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// lateAnswers is a log whose next answers wait to be read.
+type lateAnswers struct {
+	*kafkaiotest.Kafka
+
+	waits []func() // one for each fetch
+}
+
+func (l *lateAnswers) Fetch(ctx context.Context, r kafkaio.FetchRequest) (kafkaio.Batch, error) {
+	b, err := l.Kafka.Fetch(ctx, r)
+	if len(l.waits) > 0 {
+		wait := l.waits[0]
+		l.waits = l.waits[1:]
+		wait()
+	}
+	return b, err
+}
+
+// TestALogThatHasGrownAgainBehindAnAnswer: a process stands still between the answer of a broker and the moment when it reads that answer.
+func TestALogThatHasGrownAgainBehindAnAnswer(t *testing.T) {
+	for name, more := range map[string]int{"that is empty": 0, "with a record": 1} {
+		for verified, pause := range []time.Duration{0, 2 * time.Second} { // the second answer verifies the first one
+			t.Run(fmt.Sprint(name, ", verified ", verified), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					k := &lateAnswers{Kafka: numbered(8)}
+					c := kafkaio.NewCursor(k, kafkaio.CursorConfig{Topic: "t"})
+					read(t, c, 8)
+					k.Append("t", 0, others(more)...)
+					remake := func() {
+						k.Recreate("t")
+						k.Append("t", 0, others(20)...)
+						time.Sleep(2 * time.Second)
+					}
+					if k.waits = []func(){remake}; pause > 0 {
+						k.waits = []func(){func() { time.Sleep(pause) }, remake}
+					}
+					var err error
+					for range 3 {
+						var b kafkaio.Batch
+						if b, err = c.Next(t.Context()); err != nil {
+							break
+						}
+						if len(b.Records) > more {
+							t.Fatalf("got %q of the other log", valuesOf(b.Records))
+						}
+					}
+					if !errors.Is(err, kafkaio.ErrTruncated) {
+						t.Errorf("got %v, want ErrTruncated", err)
+					}
+				})
+			})
+		}
 	}
 }
 

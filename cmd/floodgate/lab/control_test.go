@@ -292,7 +292,7 @@ func (n *night) deleteBefore(offset int64) {
 	}
 }
 
-// asleep does something while no analyzer looks.
+// asleep does something while no analyzer looks, and no fetch waits any more: its answer waits to be read.
 func (n *night) asleep(f func()) {
 	n.t.Helper()
 	for _, s := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
@@ -302,6 +302,7 @@ func (n *night) asleep(f func()) {
 			}
 		}
 		if s == syscall.SIGSTOP {
+			time.Sleep(2 * kafkaio.DefaultMaxWait)
 			f()
 		}
 	}
