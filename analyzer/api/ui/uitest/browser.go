@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	cdplog "github.com/chromedp/cdproto/log"
@@ -168,9 +169,17 @@ func value[T any](t *tab, expression string) (T, error) {
 	return v, nil
 }
 
-// click clicks the first element of a CSS selector when it can be seen.
+// click clicks the first element of a CSS selector when it can be seen. If the page draws it anew before the click, click looks for it again.
 func (t *tab) click(selector string) error {
-	if err := t.run(chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible)); err != nil {
+	const noSuchNode = -32000 // the protocol's error of the server, also for a node that is gone
+	var err error
+	for range 10 {
+		err = t.run(chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
+		if e, ok := errors.AsType[*cdproto.Error](err); !ok || e.Code != noSuchNode {
+			break
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("click %s: %w", selector, err)
 	}
 	return nil
