@@ -132,10 +132,10 @@ func (c *Cursor) fetch(ctx context.Context) (Batch, error) {
 		}
 		c.next = start
 	}
-	c.witness.asks()
+	wait := max(c.config.MaxWait, 0)
+	c.witness.asks(wait)
 	b, err := c.log.Fetch(ctx, FetchRequest{
-		Topic: c.config.Topic, Partition: c.config.Partition, Offset: c.next,
-		MaxWait: max(c.config.MaxWait, 0), MaxBytes: c.config.MaxBytes,
+		Topic: c.config.Topic, Partition: c.config.Partition, Offset: c.next, MaxWait: wait, MaxBytes: c.config.MaxBytes,
 	})
 	if err == nil {
 		err = c.verify(ctx, &b)

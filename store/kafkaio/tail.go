@@ -73,7 +73,7 @@ func (c *Cursor) compare(ctx context.Context, tail Tail) error {
 //     the first new record has another epoch than the last one read.
 //   - The topic was deleted and made anew, perhaps with the same epoch. A fetch that waits for records then fails, and so does one while
 //     the topic is missing. A Cursor that did neither has paused for as long as that takes: between two fetches, or while an answer
-//     waited to be read. Such an answer comes later than any that the broker has held back for as long as it may.
+//     waited to be read. Such an answer comes later than any that a broker has held back and the network has delayed.
 //
 // The zero value knows no record.
 type witness struct {
@@ -81,32 +81,36 @@ type witness struct {
 	epoch    int32 // of the leader that appended that record
 	doubt    bool
 	drops    uint64    // Batch.drops of the last batch
-	asked    time.Time // when the last fetch began
 	answered time.Time // when the last batch came; zero: there was none
+	due      time.Time // an answer that comes later may have waited to be read
 }
 
-// maxPause is the longest time between two fetches in which no topic is deleted, made anew, and filled.
-const maxPause = 100 * time.Millisecond
+const (
+	// maxPause is the longest time between two fetches in which no topic is deleted, made anew, and filled.
+	maxPause = 100 * time.Millisecond
+	// maxDelay is how long a question and its answer are under way, even around the world. An answer that waited to be read for less, and
+	// for less than the broker could have held it back, is taken for one that just came.
+	maxDelay = 500 * time.Millisecond
+)
 
 func newWitness(tail Tail) witness { return witness{tail: tail, doubt: true} }
 
-// asks notes that a fetch begins.
-func (w *witness) asks() {
-	w.asked = time.Now()
-	w.doubt = w.doubt || w.asked.Sub(w.answered) > maxPause
+// asks notes that a fetch begins, whose answer a broker may hold back for wait.
+func (w *witness) asks(wait time.Duration) {
+	now := time.Now()
+	w.doubt = w.doubt || now.Sub(w.answered) > maxPause
+	w.due = now.Add(wait + maxDelay)
 }
-
-// late reports whether the answer to a fetch may have waited to be read for longer than maxPause, if a broker may hold it back for wait.
-func (w *witness) late(wait time.Duration) bool { return time.Since(w.asked) > max(0, wait)+maxPause }
 
 // doubts reports whether to verify the tail before a batch is used.
 func (w *witness) doubts(b *Batch) bool {
-	return w.doubt || b.drops != w.drops || len(b.Records) > 0 && b.FirstEpoch != w.epoch
+	return w.doubt || time.Now().After(w.due) || b.drops != w.drops || len(b.Records) > 0 && b.FirstEpoch != w.epoch
 }
 
-// saw notes a batch that belongs to the log. The next one is in doubt if the last answer was late.
-func (w *witness) saw(b *Batch, late bool) {
-	w.doubt, w.drops, w.answered = late, b.drops, time.Now()
+// saw notes a batch that belongs to the log. The next one is in doubt if the last answer came late.
+func (w *witness) saw(b *Batch) {
+	now := time.Now()
+	w.doubt, w.drops, w.answered = now.After(w.due), b.drops, now
 	if n := len(b.Records); n > 0 {
 		w.tail, w.epoch = b.Records[n-1].Tail(), b.LastEpoch
 	}
@@ -114,9 +118,9 @@ func (w *witness) saw(b *Batch, late bool) {
 
 // verify checks that a fetched batch continues the log that was read before.
 func (c *Cursor) verify(ctx context.Context, b *Batch) error {
-	w, wait := &c.witness, c.config.MaxWait
-	if w.doubts(b) || w.late(wait) {
-		w.asked = time.Now()
+	w := &c.witness
+	if w.doubts(b) {
+		w.asks(0)
 		if err := c.compare(ctx, w.tail); err != nil {
 			if errors.Is(err, ErrTruncated) {
 				*w = witness{}
@@ -124,6 +128,6 @@ func (c *Cursor) verify(ctx context.Context, b *Batch) error {
 			return err
 		}
 	}
-	w.saw(b, w.late(wait))
+	w.saw(b)
 	return nil
 }

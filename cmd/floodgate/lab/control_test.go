@@ -302,7 +302,7 @@ func (n *night) asleep(f func()) {
 			}
 		}
 		if s == syscall.SIGSTOP {
-			time.Sleep(2 * kafkaio.DefaultMaxWait)
+			time.Sleep(4 * kafkaio.DefaultMaxWait)
 			f()
 		}
 	}
