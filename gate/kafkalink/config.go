@@ -21,11 +21,14 @@ const (
 	DefaultCanary   = time.Second
 )
 
-// Config says which Kafka a Link speaks to, and how. Brokers or Log is needed; the zero value of the rest is ready to use.
+// Config says which Kafka a Link speaks to, and how. Brokers, Log or Source is needed; the zero value of the rest is ready to use.
 type Config struct {
 	// Log is used in place of Kafka: then Brokers, ClientID, TLS, SASL and Calls are not used. The caller closes it, after the Link. nil is
 	// Kafka.
 	Log Log
+
+	// Source is used in place of Kafka and Log. The caller closes it, after the Link. No canary comes back from it: set Canary to -1.
+	Source Source
 
 	Brokers  []string // host:port, to find the cluster by
 	ClientID string   // shown in the brokers' logs; empty is "floodgate"
