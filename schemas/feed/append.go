@@ -67,7 +67,7 @@ func appendSpans(b []byte, d *schemas.Decision, opens [2]int64) []byte {
 		}
 		b = seconds(s.CloseAt).append(append(append(b, separator...), `{"from":`...))
 		b = seconds(opens[i]).append(append(b, `,"until":`...))
-		if opens[i] != s.Until {
+		if opens[i] > s.Until {
 			b = seconds(opens[i] - s.Until).append(append(b, `,"jitter":`...))
 		}
 		if s.Early {
