@@ -27,7 +27,7 @@ type Config struct {
 	// Kafka.
 	Log Log
 
-	// Source is used in place of Kafka and Log. The caller closes it, after the Link. No canary comes back from it: set Canary to -1.
+	// Source is used in place of Kafka and Log. The Link closes it. No answer to a canary comes from it: set Canary to -1.
 	Source Source
 
 	Brokers  []string // host:port, to find the cluster by

@@ -24,9 +24,12 @@ type Source interface {
 	// Producer appends frames to the topic of requests. The Link tells its errors apart as those of a kafkaio.Client.
 	kafkaio.Producer
 
-	// Follow gives decisions to h until ctx ends. A Handler says which calls it needs; CaughtUp comes for all partitions together or for
-	// each one. note is to be called with an error when decisions cannot be followed, and with nil when they can again.
+	// Follow gives decisions to h until ctx ends, as the function Follow does; but Decisions may get those of several partitions at once,
+	// as partition 0. note is to be called with an error when decisions cannot be followed, and with nil when they can again.
 	Follow(ctx context.Context, h Handler, note func(error))
+
+	// Close is the last call, when the Link ends.
+	Close()
 }
 
 // dial returns given, or if that is nil a client of its own, and what closes the client.
@@ -121,7 +124,7 @@ func (l *Link) run(ctx context.Context) {
 func (l *Link) source() (log kafkaio.Producer, follow func(context.Context, Handler), hangUp func()) {
 	if s := l.config.Source; s != nil {
 		note := func(err error) { l.health.note("follow decisions", err) }
-		return s, func(ctx context.Context, h Handler) { s.Follow(ctx, h, note) }, func() {}
+		return s, func(ctx context.Context, h Handler) { s.Follow(ctx, h, note) }, s.Close
 	}
 	kafka, hangUp := dial(l.config.Log, l.config.kafka())
 	t := &topics{log: kafka, names: []string{l.config.Topics.Decisions, l.config.Topics.Requests}, health: &l.health}
