@@ -46,7 +46,7 @@ func (s *stream) run(ctx context.Context) {
 	switch {
 	case errors.Is(err, errLost):
 		s.stats.cut[cutBehind].Add(1)
-	case errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() == nil:
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		s.stats.cut[cutSlow].Add(1)
 	}
 }
