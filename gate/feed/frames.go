@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -58,40 +59,35 @@ type buffer struct {
 
 // FramesStats is a snapshot of Frames.
 type FramesStats struct {
-	Frames  int   // that wait now
-	Bytes   int64 // of these frames
-	Sent    uint64
-	Refused map[FramesReason]uint64 // by reason; every reason has an element
+	Frames  int               // that wait now
+	Bytes   int64             // of these frames
+	Sent    uint64            // that Kafka has
+	Refused map[string]uint64 // that were not confirmed, by reason; every reason has an element
 }
 
-// FramesReason says why a frame was not confirmed.
-type FramesReason string
-
-// Reasons. The sender of a frame that is Full, Slow, Unsent or Unknown sends it again; it drops the others.
+// Why frames are not confirmed. The sender of a frame that is full, slow, unsent or unknown sends it again; it drops the others.
 const (
-	Malformed   FramesReason = "malformed"  // no frame, or not of a gate
-	OtherKey    FramesReason = "key"        // made with another partition key
-	OtherNumber FramesReason = "partitions" // made for another number of partitions
-	Misplaced   FramesReason = "misplaced"  // entries of several partitions
-	ClockAhead  FramesReason = "time"       // Kafka refuses the message's time
-	Refused     FramesReason = "refused"    // Kafka refuses the message for another reason
-	TooLarge    FramesReason = "too_large"  // more than schemas.MaxFrame bytes
-	Full        FramesReason = "full"       // too many frames wait
-	Slow        FramesReason = "slow"       // its bytes did not come in time
-	Unsent      FramesReason = "unsent"     // Kafka cannot be reached, and does not have it
-	Unknown     FramesReason = "unknown"    // Kafka may have it
+	malformed   = "malformed"  // no frame, or not of a gate
+	otherKey    = "key"        // made with another partition key
+	otherNumber = "partitions" // made for another number of partitions
+	misplaced   = "misplaced"  // entries of several partitions
+	clockAhead  = "time"       // Kafka refuses the message's time
+	refused     = "refused"    // Kafka refuses the message for another reason
+	tooLarge    = "too_large"  // more than schemas.MaxFrame bytes
+	full        = "full"       // too many frames wait
+	slow        = "slow"       // its bytes did not come in time
+	unsent      = "unsent"     // Kafka cannot be reached, and does not have it
+	unknown     = "unknown"    // Kafka may have it
 )
-
-// FramesReasons returns all reasons.
-func FramesReasons() []FramesReason {
-	return []FramesReason{Malformed, OtherKey, OtherNumber, Misplaced, ClockAhead, Refused, TooLarge, Full, Slow, Unsent, Unknown}
-}
 
 // NewFrames returns a handler that does nothing yet.
 func NewFrames(o FramesOptions) *Frames {
 	f := &Frames{options: o, fingerprint: o.Key.Fingerprint()}
 	f.buffers.New = func() any { return new(buffer) }
-	f.stats.Refused = make(map[FramesReason]uint64)
+	f.stats.Refused = make(map[string]uint64)
+	for _, reason := range [...]string{malformed, otherKey, otherNumber, misplaced, clockAhead, refused, tooLarge, full, slow, unsent, unknown} {
+		f.stats.Refused[reason] = 0
+	}
 	return f
 }
 
@@ -100,53 +96,57 @@ func (f *Frames) Stats() FramesStats {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.stats
-	s.Refused = make(map[FramesReason]uint64)
-	for _, r := range FramesReasons() {
-		s.Refused[r] = f.stats.Refused[r]
-	}
+	s.Refused = maps.Clone(s.Refused)
 	return s
 }
 
 // refusal is why a frame was not confirmed.
 type refusal struct {
-	reason FramesReason
+	reason string
 	err    error
 }
 
 func (r *refusal) Error() string { return r.err.Error() }
 
-func refuse(reason FramesReason, format string, args ...any) error {
+func refuse(reason string, format string, args ...any) error {
 	return &refusal{reason, fmt.Errorf(format, args...)}
 }
 
 // ServeHTTP implements http.Handler.
 func (f *Frames) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	err := f.take(w, r)
+	no, ok := errors.AsType[*refusal](f.take(w, r))
+	f.count(no)
+	if ok {
+		no.answer(w)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// count counts a frame that was refused, or for nil one that was sent.
+func (f *Frames) count(no *refusal) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	no, refused := errors.AsType[*refusal](err)
-	if !refused {
+	if no == nil {
 		f.stats.Sent++
-		w.WriteHeader(http.StatusNoContent)
 		return
 	}
 	f.stats.Refused[no.reason]++
-	no.answer(w)
 }
 
 // answer tells the sender.
 func (r *refusal) answer(w http.ResponseWriter) {
 	status := http.StatusBadRequest
 	switch r.reason {
-	case TooLarge:
+	case tooLarge:
 		status = http.StatusRequestEntityTooLarge
-	case Full, Slow, Unsent:
+	case full, slow, unsent:
 		status = http.StatusServiceUnavailable
 		w.Header().Set("Retry-After", "1")
-	case Unknown:
+	case unknown:
 		status = http.StatusGatewayTimeout
 	}
-	body, _ := json.Marshal(map[string]string{"reason": string(r.reason), "error": r.Error()}) // strings have no error
+	body, _ := json.Marshal(map[string]string{"reason": r.reason, "error": r.Error()}) // strings have no error
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(append(body, '\n')) // the sender may have left
@@ -159,7 +159,7 @@ func (f *Frames) take(w http.ResponseWriter, r *http.Request) error {
 		size = schemas.MaxFrame
 	}
 	if size > schemas.MaxFrame {
-		return refuse(TooLarge, "frame: got %d bytes, want at most %d", size, schemas.MaxFrame)
+		return refuse(tooLarge, "frame: got %d bytes, want at most %d", size, schemas.MaxFrame)
 	}
 	if err := f.begin(size); err != nil {
 		return err
@@ -185,7 +185,7 @@ func (f *Frames) begin(size int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.stats.Frames >= maxFrames || f.stats.Bytes+size > maxFrameBytes {
-		return refuse(Full, "too many frames: got %d of %d bytes that wait for Kafka, want less", f.stats.Frames, f.stats.Bytes)
+		return refuse(full, "too many frames: got %d of %d bytes that wait for Kafka, want less", f.stats.Frames, f.stats.Bytes)
 	}
 	f.stats.Frames++
 	f.stats.Bytes += size
@@ -207,9 +207,9 @@ func (b *buffer) read(w http.ResponseWriter, r *http.Request, size int) error {
 	b.bytes.Grow(size + bytes.MinRead)
 	if _, err := b.bytes.ReadFrom(http.MaxBytesReader(w, r.Body, schemas.MaxFrame)); err != nil {
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			return refuse(TooLarge, "frame: got more than %d bytes, want at most as many", schemas.MaxFrame)
+			return refuse(tooLarge, "frame: got more than %d bytes, want at most as many", schemas.MaxFrame)
 		}
-		return refuse(Slow, "read the frame: %w", err)
+		return refuse(slow, "read the frame: %w", err)
 	}
 	_ = rc.SetReadDeadline(time.Time{}) // the connection lives on while Kafka is asked
 	return nil
@@ -219,28 +219,28 @@ func (b *buffer) read(w http.ResponseWriter, r *http.Request, size int) error {
 func (f *Frames) check(b *buffer) (partition int, err error) {
 	n := f.options.Partitions()
 	if n <= 0 {
-		return 0, refuse(Unsent, "the number of partitions is not known yet")
+		return 0, refuse(unsent, "the number of partitions is not known yet")
 	}
 	fr := &b.frame
 	if err := fr.Decode(b.bytes.Bytes()); err != nil {
-		return 0, refuse(Malformed, "frame: %w", err)
+		return 0, refuse(malformed, "frame: %w", err)
 	}
 	switch {
 	case fr.Source || len(fr.Entries) == 0:
-		return 0, refuse(Malformed, "frame: got source %v and %d entries, want the entries of a server's requests", fr.Source, len(fr.Entries))
+		return 0, refuse(malformed, "frame: got source %v and %d entries, want the entries of a server's requests", fr.Source, len(fr.Entries))
 	case fr.Fingerprint != f.fingerprint:
-		return 0, refuse(OtherKey, "frame: got a partition key with fingerprint %016x, want that of this process", fr.Fingerprint)
+		return 0, refuse(otherKey, "frame: got a partition key with fingerprint %016x, want that of this process", fr.Fingerprint)
 	case int64(fr.Partitions) != int64(n):
-		return 0, refuse(OtherNumber, "frame: got %d partitions, want %d", fr.Partitions, n)
+		return 0, refuse(otherNumber, "frame: got %d partitions, want %d", fr.Partitions, n)
 	}
 	for i := range fr.Entries {
 		e := &fr.Entries[i]
 		p := schemas.Partition(f.options.Key.Hash(e.Kind, e.ID), n)
 		switch {
 		case e.Kind == schemas.KindCanary:
-			return 0, refuse(Malformed, "frame: entry %d: got a canary, want none: a feed has no answer to it", i)
+			return 0, refuse(malformed, "frame: entry %d: got a canary, want none: a feed has no answer to it", i)
 		case i > 0 && p != partition:
-			return 0, refuse(Misplaced, "frame: entry %d: got one of partition %d after those of %d, want one partition", i, p, partition)
+			return 0, refuse(misplaced, "frame: entry %d: got one of partition %d after those of %d, want one partition", i, p, partition)
 		}
 		partition = p
 	}
@@ -258,11 +258,11 @@ func (f *Frames) append(ctx context.Context, partition int, m kafkaio.Message) e
 	reason, final := kafkalink.Rejection(err)
 	switch {
 	case final && reason == record.ClockAhead:
-		return refuse(ClockAhead, "%w", err)
+		return refuse(clockAhead, "%w", err)
 	case final:
-		return refuse(Refused, "%w", err)
+		return refuse(refused, "%w", err)
 	case kafkaio.OutcomeOf(err) == kafkaio.Unknown:
-		return refuse(Unknown, "%w", err)
+		return refuse(unknown, "%w", err)
 	}
-	return refuse(Unsent, "%w", err)
+	return refuse(unsent, "%w", err)
 }

@@ -78,7 +78,7 @@ func newLink(set *gate.Set, rec *record.Recorder, c Config) *Link {
 	l := &Link{set: set, rec: rec, config: c, announced: make(chan int, 1), ready: make(chan struct{})}
 	_, _ = rand.Read(l.producer[:]) // never fails, by its documentation
 	l.health.logger, l.health.name = c.Logger, "kafka link"
-	if c.Log != nil || c.Source != nil {
+	if _, kafka := c.Log.(*kafkaio.Client); c.Log != nil && !kafka || c.Source != nil {
 		l.health.name = "link"
 	}
 	l.canaries.producer = l.producer
