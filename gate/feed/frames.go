@@ -154,6 +154,8 @@ func (r *refusal) answer(w http.ResponseWriter) {
 
 // take reads the frame of a request, checks it, and appends it to the log. The error is a refusal.
 func (f *Frames) take(w http.ResponseWriter, r *http.Request) error {
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // of a refused frame, too: its rest is read; a test's writer has no connection
 	size := r.ContentLength
 	if size < 0 {
 		size = schemas.MaxFrame
@@ -173,6 +175,7 @@ func (f *Frames) take(w http.ResponseWriter, r *http.Request) error {
 	if err := b.read(w, r, int(size)); err != nil {
 		return err
 	}
+	_ = rc.SetReadDeadline(time.Time{}) // the connection lives on while Kafka is asked
 	partition, err := f.check(b)
 	if err != nil {
 		return err
@@ -201,8 +204,6 @@ func (f *Frames) end(size int64) {
 
 // read reads the body of a request, of about size bytes.
 func (b *buffer) read(w http.ResponseWriter, r *http.Request, size int) error {
-	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // a test's writer has no connection
 	b.bytes.Reset()
 	b.bytes.Grow(size + bytes.MinRead)
 	if _, err := b.bytes.ReadFrom(http.MaxBytesReader(w, r.Body, schemas.MaxFrame)); err != nil {
@@ -211,7 +212,6 @@ func (b *buffer) read(w http.ResponseWriter, r *http.Request, size int) error {
 		}
 		return refuse(slow, "read the frame: %w", err)
 	}
-	_ = rc.SetReadDeadline(time.Time{}) // the connection lives on while Kafka is asked
 	return nil
 }
 
