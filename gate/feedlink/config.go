@@ -44,7 +44,12 @@ func Open(set *gate.Set, rec *record.Recorder, c Config) (*kafkalink.Link, error
 	if err != nil {
 		return nil, err
 	}
-	return kafkalink.Open(set, rec, kafkalink.Config{
+	return s.open(rec, c)
+}
+
+// open returns a Link over the source.
+func (s *source) open(rec *record.Recorder, c Config) (*kafkalink.Link, error) {
+	return kafkalink.Open(s.set, rec, kafkalink.Config{
 		Source: s, PartitionKey: c.PartitionKey, Canary: -1,
 		Drain: c.Drain, Backlog: c.Backlog, MaxDelay: c.MaxDelay, Retry: c.Retry, Observe: c.Observe, Logger: c.Logger,
 	})
