@@ -108,7 +108,9 @@ func TestALostConnectionIsTakenUpAgain(t *testing.T) {
 		if len(asked) != 1 || !strings.Contains(asked[0], "since=") {
 			t.Errorf("got the questions %q, want one at once, with a cursor", asked)
 		}
+		w.mu.Lock()
 		w.side.feed = feed.New(feed.Options{Board: w.side.board, Frames: w.side.frames})
+		w.mu.Unlock()
 		pass(2 * time.Second)
 		w.wantClosed("after it", map[string]bool{"k7": false, "k8": true})
 		if n := w.link.Stats().Decisions - before; n != 1 {

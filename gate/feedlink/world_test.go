@@ -99,10 +99,10 @@ func (w *world) begin() {
 	s.feed = feed.New(feed.Options{Board: b, Frames: s.frames})
 	s.http = &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.mu.Lock()
-		fault := w.fault
+		fault, server := w.fault, s.feed
 		w.mu.Unlock()
 		if fault == nil || !fault(rw, r) {
-			s.feed.ServeHTTP(rw, r)
+			server.ServeHTTP(rw, r)
 		}
 	})}
 	go func() { _ = s.http.Serve(s) }()
