@@ -94,17 +94,27 @@ func (s *Set) apply(d *schemas.Decision, now int64) {
 	w.counts.applied++
 }
 
+// spans returns when a gate of this set is closed by a decision.
+func (s *Set) spans(d *schemas.Decision) [2]schemas.Span { return spans(d, s.options.MaxJitter) }
+
+// Spans returns when a gate is closed by a decision: from CloseAt until Until and, in the second span, once more. Each Until has the jitter
+// of DefaultMaxJitter. A span that closes nothing has Until ≤ CloseAt. ok is false for a decision that gates refuse as invalid, because its
+// Next does not follow its first closure.
+func Spans(d *schemas.Decision) (all [2]schemas.Span, ok bool) {
+	return spans(d, DefaultMaxJitter), ordered(d)
+}
+
 // spans returns when a gate is closed by a decision, with jitter. The first closure gets no jitter if a next one is known. The next one
 // was predicted for a caller that continues when the first one ends, and could be over before a gate that opens late.
-func (s *Set) spans(d *schemas.Decision) [2]schemas.Span {
-	spans := [...]schemas.Span{{CloseAt: d.CloseAt, Until: d.Until, Early: d.Early}, d.Next}
-	jitter := s.options.MaxJitter
+func spans(d *schemas.Decision, maxJitter time.Duration) [2]schemas.Span {
+	all := [...]schemas.Span{{CloseAt: d.CloseAt, Until: d.Until, Early: d.Early}, d.Next}
+	jitter := maxJitter
 	if d.Next != (schemas.Span{}) {
 		jitter = 0
 	}
-	spans[0].Until = reopens(d.Caller, spans[0], jitter)
-	spans[1].Until = reopens(d.Caller, spans[1], s.options.MaxJitter)
-	return spans
+	all[0].Until = reopens(d.Caller, all[0], jitter)
+	all[1].Until = reopens(d.Caller, all[1], maxJitter)
+	return all
 }
 
 // closes reports whether a span closes its caller at the time now or later.
