@@ -95,7 +95,7 @@ func (f *fake) dial(context.Context) (net.Conn, error) {
 func (f *fake) serve(c net.Conn) {
 	defer c.Close()
 	r := bufio.NewReader(c)
-	answers := make(chan string, 1<<16) // as the buffer of a socket
+	answers := make(chan string, 4096) // as the buffer of a socket
 	defer close(answers)
 	go func() {
 		for a := range answers {

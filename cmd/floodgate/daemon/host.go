@@ -39,7 +39,7 @@ import (
 // host is everything that serve runs.
 //
 //	files ──▶ intake ──▶ keeper ──▶ log ──▶ analyzer ──▶ log ──▶ link ──▶ gates ◀── proxies ask
-//	                                 └──────────────────────────▶ API, bouncers, notify
+//	                                 └──────────────────────────▶ API, bouncers, HAProxy, notify
 type host struct {
 	config     *serveConfig
 	logger     *slog.Logger
@@ -65,6 +65,7 @@ type host struct {
 	links    *api.Links // to the dashboard; nil: none
 	life     *apid.Life
 	bouncers *bouncers        // nil: none
+	haproxy  *haproxyMaps     // nil: none
 	notifier *notify.Notifier // nil: none
 	webhooks *notifyprom.Collector
 	asked    *httpd.Server // by proxies
@@ -152,6 +153,7 @@ func (h *host) openGates(logger *slog.Logger) error {
 		o.Recorder = h.rec
 	}
 	h.side = sidecar.New(o)
+	h.haproxy = c.haproxy.build(h.follow(), ids, false, time.Now())
 	h.bouncers, err = c.bouncer.build(h.follow(), ids, false, time.Now())
 	return err
 }
@@ -252,6 +254,7 @@ func (h *host) serve(ctx context.Context, g *errgroup.Group) (err error) {
 	g.Go(func() error { (&clockWatch{newest: h.keeper.newest(), logger: h.logger}).run(ctx); return nil })
 	g.Go(func() error { return boundMemory(ctx, hostLimit) })
 	h.bouncers.begin(ctx, g)
+	h.haproxy.begin(ctx, g)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -36,6 +37,7 @@ type serveConfig struct {
 	checkOnly bool
 	notify    string
 	bouncer   bouncerFlags
+	haproxy   haproxyFlags
 	log       command.Log
 }
 
@@ -89,6 +91,7 @@ func (c *serveConfig) add(cmd *cobra.Command) {
 	flags.Var(&c.keepBytes, "keep-bytes", "how many `bytes` of it are kept, such as 500MB. Reading waits rather than exceed them")
 	flags.StringVar(&c.notify, "notify", "", "`file` of endpoints, to which events are delivered as webhooks; see floodgate notify")
 	c.bouncer.add(cmd)
+	c.haproxy.add(cmd)
 	c.log.Add(cmd)
 }
 
@@ -109,7 +112,7 @@ func (c *serveConfig) check() error {
 	case c.dashboard && c.api == "":
 		return command.Usagef("--dashboard: got no --api-listen, want an address for it")
 	}
-	if err := c.bouncer.check(); err != nil {
+	if err := errors.Join(c.bouncer.check(), c.haproxy.check()); err != nil {
 		return err
 	}
 	var err error

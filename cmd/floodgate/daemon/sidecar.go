@@ -50,6 +50,7 @@ type sidecarConfig struct {
 	stale          string
 	log            command.Log
 	bouncer        bouncerFlags
+	haproxy        haproxyFlags
 
 	functions []gatehttp.CallerFunc // from trusted and callers
 	made      schemas.IDs           // from ids
@@ -61,7 +62,7 @@ func Sidecar(p command.Process) *cobra.Command {
 	var c sidecarConfig
 	cmd := &cobra.Command{
 		Use:     "sidecar --brokers HOST:PORT... [flags]",
-		Short:   "answer nginx, Traefik, Caddy and Envoy whether a request may pass",
+		Short:   "answer nginx, Traefik, Caddy and Envoy whether a request may pass, and write HAProxy's maps",
 		Example: "floodgate sidecar --brokers kafka:9092 --callers key=X-Api-Key",
 		Args:    command.FlagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -93,11 +94,12 @@ func (c *sidecarConfig) add(cmd *cobra.Command) {
 	command.Words(cmd, "stale", gate.Hold.String(), gate.Open.String(), gate.Closed.String())
 	c.ids.Add(cmd)
 	c.bouncer.add(cmd)
+	c.haproxy.add(cmd)
 	c.log.Add(cmd)
 }
 
 func (c *sidecarConfig) check() error {
-	if err := errors.Join(c.kafka.Check(), c.bouncer.check()); err != nil {
+	if err := errors.Join(c.kafka.Check(), c.bouncer.check(), c.haproxy.check()); err != nil {
 		return err
 	}
 	policies := map[string]gate.Policy{"hold": gate.Hold, "open": gate.Open, "closed": gate.Closed}
@@ -159,6 +161,7 @@ func (c *sidecarConfig) run(ctx context.Context, p command.Process) (err error) 
 		return g.Wait()
 	}
 	side.bouncers.begin(ctx, g)
+	side.haproxy.begin(ctx, g)
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("sidecar: %w", err)
 	}
@@ -188,6 +191,7 @@ type sidecarParts struct {
 	link     *kafkalink.Link
 	calls    *kafkaprom.Calls // of the link
 	bouncers *bouncers        // nil: none are answered
+	haproxy  *haproxyMaps     // nil: none are written
 }
 
 // build makes the parts that the flags describe, and opens the link.
@@ -226,7 +230,7 @@ func (c *sidecarConfig) build(logger *slog.Logger) (sidecarParts, error) {
 	if err != nil {
 		return sidecarParts{}, fmt.Errorf("open the link to Kafka: %w", err)
 	}
-	return sidecarParts{sidecar.New(o), set, rec, link, calls, bouncers}, nil
+	return sidecarParts{sidecar.New(o), set, rec, link, calls, bouncers, c.haproxy.build(follow, c.made, c.shadow, time.Now())}, nil
 }
 
 // ready reports whether a link has applied the decisions that were there when it began.
@@ -253,6 +257,9 @@ func (s sidecarParts) server() *httpd.Server {
 	reported := []prometheus.Collector{gateprom.New(gateprom.Options{Set: s.set, Recorder: s.rec, Link: s.link}), sidecarprom.New(s.Sidecar)}
 	if s.bouncers != nil {
 		reported = append(reported, sidecarprom.NewBouncer(s.bouncers.server))
+	}
+	if s.haproxy != nil {
+		reported = append(reported, sidecarprom.NewHAProxy(s.haproxy.writer))
 	}
 	server.Report(func(time.Time) string {
 		if !ready(s.link) {
