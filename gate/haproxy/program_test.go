@@ -30,7 +30,7 @@ import (
 type program struct {
 	*Writer
 
-	t          *testing.T
+	t          testing.TB
 	dir        string
 	url, probe string
 	board      *board.Board
@@ -40,7 +40,7 @@ type program struct {
 	stopWriter func()
 }
 
-func newProgram(t *testing.T) *program {
+func newProgram(t testing.TB) *program {
 	t.Helper()
 	testenv.Program(t, "haproxy")
 	dir, err := os.MkdirTemp("", "haproxy") // short enough for a socket
@@ -55,7 +55,7 @@ func newProgram(t *testing.T) *program {
 		t.Fatal(err)
 	}
 	config := strings.NewReplacer("/run/haproxy.sock group haproxy", filepath.Join(dir, "s"), "/etc/haproxy/", dir+"/", "log /dev/log len 8192", "log stdout len 8192 format raw",
-		"    log global\n", "", "bind :8080", "bind "+public+"\n    bind "+probe+" accept-proxy", "    #http-request", "    http-request",
+		"    log global\n", "", "bind :8080", "bind "+public+"\n    bind "+probe+" accept-proxy", "    #http-request", "    http-request", "    #acl", "    acl", "    #use_backend", "    use_backend",
 		"    server backend 127.0.0.1:3000", "    http-request return status 200 content-type text/plain lf-string \"%[req.hdr(id),b64dec,url_enc,map("+dir+"/closed_key.map)]\"").Replace(string(text))
 	for name, text := range map[string]string{"h.cfg": config, "closed_ip.map": "", "closed_key.map": "", "closed_ip_path.map": ""} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {

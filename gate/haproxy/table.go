@@ -45,6 +45,7 @@ type table struct {
 	held       int  // entries that HAProxy has, as far as is known
 	others     int  // entries beside these that the last comparison has left in the map
 	keep       bool // what only HAProxy knows stays, because the board is not ready
+	missing    bool // HAProxy has no such map
 	stained    bool // the last comparison found what commands cannot name: an entry twice, or another version
 }
 

@@ -67,6 +67,9 @@ func (w *Writer) round(ctx context.Context) error {
 		}
 	}
 	for _, t := range w.tables {
+		if t.missing {
+			continue
+		}
 		if err := w.writeTable(s, t, poll); err != nil {
 			return fmt.Errorf("map %s: %w", t.name, err)
 		}
@@ -96,13 +99,15 @@ func (w *Writer) poll(s *session) error {
 	w.polled = now
 	ready := w.isReady()
 	same := st.pid == w.known.pid && st.started == w.known.started
+	missing := false
 	all := !same || now.Sub(w.compared) >= compareEvery || w.compared.IsZero() || ready && !w.pruned
 	for _, t := range w.tables {
 		n, found := st.entries[t.name]
-		if !found {
-			return fmt.Errorf("%w: want one with the name %s in its configuration", errNoMap, t.name)
+		if !found && !t.missing {
+			w.options.Logger.Warn("HAProxy's configuration has no such map: it refuses no caller of this kind", "map", t.name, "kind", t.kind)
 		}
-		if !all && n == t.held+t.others {
+		missing = missing || !found
+		if t.missing = !found; t.missing || !all && n == t.held+t.others {
 			continue
 		}
 		if err := w.compare(s, t, n, comparison{prune: ready, count: same}); err != nil {
@@ -115,10 +120,10 @@ func (w *Writer) poll(s *session) error {
 	if w.known = st; !same {
 		w.stats.fills.Add(1)
 		w.options.Logger.Info("filling HAProxy's maps", "socket", w.options.Socket, "pid", st.pid)
-	} else if !w.stats.connected.Load() {
+	} else if !w.stats.connected.Load() && !missing {
 		w.options.Logger.Info("HAProxy's maps can be written again", "socket", w.options.Socket)
 	}
-	w.stats.connected.Store(true)
+	w.stats.connected.Store(!missing)
 	return nil
 }
 
