@@ -157,12 +157,12 @@ func (f *fake) answer(line string, payload []string) string {
 		f.asked = append(f.asked, line)
 	}
 	words := strings.Fields(line)
-	switch {
-	case line == "prompt":
+	switch line {
+	case "prompt":
 		return ""
-	case line == "show info":
+	case "show info":
 		return fmt.Sprintf("Name: HAProxy\nPid: %d\nStart_time_sec: 7\n", f.pid)
-	case line == "show map":
+	case "show map":
 		answer := "# id (file) description\n"
 		for name, m := range f.maps {
 			answer += fmt.Sprintf("0 (%s) pattern loaded from file '%s' used by map at file 'h.cfg' line 1. curr_ver=%d next_ver=%d entry_cnt=%d\n",

@@ -37,7 +37,6 @@ type program struct {
 	cmd        *exec.Cmd
 	said       *bytes.Buffer
 	seq        uint64
-	stopWriter func()
 }
 
 func newProgram(t testing.TB) *program {
