@@ -28,6 +28,7 @@ import (
 	"github.com/509da70d/floodgate/gate/feed"
 	"github.com/509da70d/floodgate/gate/gatehttp"
 	"github.com/509da70d/floodgate/gate/gateprom"
+	"github.com/509da70d/floodgate/gate/haproxy"
 	"github.com/509da70d/floodgate/gate/kafkalink"
 	"github.com/509da70d/floodgate/gate/record"
 	"github.com/509da70d/floodgate/gate/sidecar"
@@ -54,6 +55,7 @@ type sidecarConfig struct {
 	log            command.Log
 	bouncer        bouncerFlags
 	feed           gateFeedFlags
+	haproxy        haproxyFlags
 
 	functions []gatehttp.CallerFunc // from trusted and callers
 	made      schemas.IDs           // from ids
@@ -65,7 +67,7 @@ func Sidecar(p command.Process) *cobra.Command {
 	var c sidecarConfig
 	cmd := &cobra.Command{
 		Use:     "sidecar --brokers HOST:PORT... [flags]",
-		Short:   "answer nginx, Traefik, Caddy and Envoy whether a request may pass",
+		Short:   "answer nginx, Traefik, Caddy and Envoy whether a request may pass, and write HAProxy's maps",
 		Example: "floodgate sidecar --brokers kafka:9092 --callers key=X-Api-Key",
 		Args:    command.FlagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -98,11 +100,12 @@ func (c *sidecarConfig) add(cmd *cobra.Command) {
 	c.ids.Add(cmd)
 	c.feed.add(cmd)
 	c.bouncer.add(cmd)
+	c.haproxy.add(cmd)
 	c.log.Add(cmd)
 }
 
 func (c *sidecarConfig) check() error {
-	if err := errors.Join(c.kafka.Check(), c.feed.check(), c.bouncer.check()); err != nil {
+	if err := errors.Join(c.kafka.Check(), c.feed.check(), c.bouncer.check(), c.haproxy.check()); err != nil {
 		return err
 	}
 	policies := map[string]gate.Policy{"hold": gate.Hold, "open": gate.Open, "closed": gate.Closed}
@@ -169,6 +172,7 @@ func (c *sidecarConfig) run(ctx context.Context, p command.Process) (err error) 
 	}
 	side.feed.begin(ctx, g)
 	side.bouncers.begin(ctx, g)
+	beginHAProxy(ctx, g, side.haproxy)
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("sidecar: %w", err)
 	}
@@ -201,6 +205,7 @@ type sidecarParts struct {
 	board    *board.Board     // nil: nobody needs it
 	feed     *gateFeed        // nil: none is served
 	bouncers *bouncers        // nil: none are answered
+	haproxy  *haproxy.Writer  // nil: no maps are written
 }
 
 // build makes the parts that the flags describe, and opens the link.
@@ -232,7 +237,7 @@ func (c *sidecarConfig) build(logger *slog.Logger) (sidecarParts, error) {
 	client := config.Client()
 	config.Log = client
 	parts := sidecarParts{Sidecar: sidecar.New(o), set: set, rec: rec, client: client, calls: calls}
-	if c.feed.listen != "" || c.bouncer.listen != "" {
+	if c.feed.listen != "" || c.bouncer.listen != "" || c.haproxy.socket != "" {
 		parts.board = board.New(board.Options{MaxSubscribers: maxReaders, FirstChange: uint64(time.Now().UnixNano())})
 		config.Watch = parts.board.Handler()
 	}
@@ -243,6 +248,7 @@ func (c *sidecarConfig) build(logger *slog.Logger) (sidecarParts, error) {
 	if parts.bouncers, err = c.bouncer.build(parts.board, c.made, c.shadow, logger); err != nil {
 		return sidecarParts{}, err
 	}
+	parts.haproxy = c.haproxy.build(parts.board, c.made, c.shadow, logger)
 	if parts.link, err = kafkalink.Open(set, rec, config); err != nil {
 		return sidecarParts{}, fmt.Errorf("open the link to Kafka: %w", err)
 	}
@@ -277,6 +283,9 @@ func (s sidecarParts) server() *httpd.Server {
 	reported = append(reported, s.feed.metrics()...)
 	if s.bouncers != nil {
 		reported = append(reported, sidecarprom.NewBouncer(s.bouncers.server))
+	}
+	if s.haproxy != nil {
+		reported = append(reported, sidecarprom.NewHAProxy(s.haproxy))
 	}
 	server.Report(func(time.Time) string {
 		if !ready(s.link) {
