@@ -47,7 +47,7 @@ const maxDecidedKinds = 128
 // apply takes one decision over. Its caller is in canonical form.
 func (s *Set) apply(d *schemas.Decision, now int64) {
 	w := &s.writer
-	spans := s.spans(d)
+	spans := decidedSpans(d, s.options.MaxJitter)
 	opens := !closes(spans[0], now) && !closes(spans[1], now) && !holds(d.Share, now)
 	if d.Caller.Validate() != nil || len(d.Rule) > maxRule || d.Mode > schemas.ModeShadow || d.Mode == 0 && !opens ||
 		!ordered(d) || !validShare(d.Share) {
@@ -92,19 +92,6 @@ func (s *Set) apply(d *schemas.Decision, now int64) {
 	}
 	s.put(slot, old, caller, hash, closures, now)
 	w.counts.applied++
-}
-
-// spans returns when a gate is closed by a decision, with jitter. The first closure gets no jitter if a next one is known. The next one
-// was predicted for a caller that continues when the first one ends, and could be over before a gate that opens late.
-func (s *Set) spans(d *schemas.Decision) [2]schemas.Span {
-	spans := [...]schemas.Span{{CloseAt: d.CloseAt, Until: d.Until, Early: d.Early}, d.Next}
-	jitter := s.options.MaxJitter
-	if d.Next != (schemas.Span{}) {
-		jitter = 0
-	}
-	spans[0].Until = reopens(d.Caller, spans[0], jitter)
-	spans[1].Until = reopens(d.Caller, spans[1], s.options.MaxJitter)
-	return spans
 }
 
 // closes reports whether a span closes its caller at the time now or later.

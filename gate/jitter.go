@@ -11,6 +11,23 @@ import (
 // than is gained: few callers reopen at the same moment.
 const jitterFrom = 10 * time.Second
 
+// Spans returns when gates are closed by a decision, with jitter: its first closure and the next one. A span that is reversed or empty
+// closes nobody. It is for programs that close callers elsewhere, at the same times as gates with DefaultMaxJitter.
+func Spans(d *schemas.Decision) [2]schemas.Span { return decidedSpans(d, DefaultMaxJitter) }
+
+// decidedSpans returns when a gate is closed by a decision. The first closure gets no jitter if a next one is known. The next one
+// was predicted for a caller that continues when the first one ends, and could be over before a gate that opens late.
+func decidedSpans(d *schemas.Decision, maxJitter time.Duration) [2]schemas.Span {
+	spans := [...]schemas.Span{{CloseAt: d.CloseAt, Until: d.Until, Early: d.Early}, d.Next}
+	first := maxJitter
+	if d.Next != (schemas.Span{}) {
+		first = 0
+	}
+	spans[0].Until = reopens(d.Caller, spans[0], first)
+	spans[1].Until = reopens(d.Caller, spans[1], maxJitter)
+	return spans
+}
+
 // reopens returns when a caller's gate reopens after a closure, in Unix nanoseconds: at its Until, clamped, plus the jitter. An early
 // closure has no jitter, because the caller has not been counted to be over its limit. Pass 0 as maxJitter if a next closure follows.
 func reopens(caller schemas.Caller, s schemas.Span, maxJitter time.Duration) int64 {

@@ -49,9 +49,10 @@ type Board struct {
 
 // change is an Event as the ring holds it.
 type change struct {
-	kind     Kind
-	at       time.Time
-	decision schemas.Decision
+	kind      Kind
+	at        time.Time
+	decision  schemas.Decision
+	wasClosed bool
 }
 
 // counts are what Status reports.
@@ -87,8 +88,8 @@ func (b *Board) Apply(ds []schemas.Decision, now time.Time) {
 			continue
 		}
 		clamp(&d, now.UnixNano())
-		if kind := b.apply(&d, now.UnixNano()); kind != None && b.parts[d.Partition].loaded {
-			b.note(kind, d, now)
+		if kind, wasClosed := b.apply(&d, now.UnixNano()); kind != None && b.parts[d.Partition].loaded {
+			b.note(kind, d, wasClosed, now)
 		}
 	}
 	if b.changed != before {
@@ -96,45 +97,47 @@ func (b *Board) Apply(ds []schemas.Decision, now time.Time) {
 	}
 }
 
-// apply applies one decision, and returns what changed; None if nothing did.
-func (b *Board) apply(d *schemas.Decision, now int64) Kind {
+// apply applies one decision, and returns what changed; None if nothing did. wasClosed is that of an Event.
+func (b *Board) apply(d *schemas.Decision, now int64) (kind Kind, wasClosed bool) {
 	of, rule := callerOf(d.Caller), unique.Make(d.Rule)
 	slot := b.table.find(of, rule)
 	over := end(d) <= now
 	if slot == noSlot {
 		switch {
 		case over:
-			return None
+			return None, false
 		case b.table.len() >= b.options.MaxClosures:
 			b.drop(d.Partition)
-			return None
+			return None, false
 		}
 		b.table.insert(of, rule, d)
-		return Closed
+		return Closed, false
 	}
 	c := b.table.at(slot)
-	switch {
-	case c.newerThan(d):
+	if c.newerThan(d) {
 		b.counts.outdated++
-		return None
-	case over:
-		b.table.remove(slot)
-		return Opened
+		return None, false
 	}
 	old := c.decision()
-	b.table.update(slot, d)
-	if same(&old, d) {
-		return None
+	wasClosed = old.CloseAt < old.Until || old.Next.CloseAt < old.Next.Until
+	switch {
+	case over:
+		b.table.remove(slot)
+		return Opened, wasClosed
+	case same(&old, d):
+		b.table.update(slot, d)
+		return None, false
 	}
-	return Changed
+	b.table.update(slot, d)
+	return Changed, wasClosed
 }
 
 // note adds a change to the ring. The caller notifies.
-func (b *Board) note(kind Kind, d schemas.Decision, now time.Time) {
+func (b *Board) note(kind Kind, d schemas.Decision, wasClosed bool, now time.Time) {
 	b.changed++
 	d.Rule, d.Caller.Kind = unique.Make(d.Rule).Value(), unique.Make(d.Caller.Kind).Value() // they pin no memory of a batch
 	d.Caller.ID = strings.Clone(d.Caller.ID)
-	b.changes[b.changed%MaxChanges] = change{kind, now, d}
+	b.changes[b.changed%MaxChanges] = change{kind, now, d, wasClosed}
 }
 
 // notify wakes everybody who waits at a channel.
@@ -166,7 +169,7 @@ func (b *Board) expire(now time.Time) bool {
 		}
 		d := b.table.at(slot).decision()
 		b.table.remove(slot)
-		b.note(Ended, d, now)
+		b.note(Ended, d, false, now)
 	}
 	b.notify(&b.wake)
 	return true
@@ -264,5 +267,5 @@ func (b *Board) oldest() uint64 {
 // event returns a change of the ring.
 func (b *Board) event(number uint64) Event {
 	c := &b.changes[number%MaxChanges]
-	return Event{Kind: c.kind, Number: number, At: c.at, Decision: c.decision}
+	return Event{Kind: c.kind, Number: number, At: c.at, Decision: c.decision, WasClosed: c.wasClosed}
 }

@@ -18,7 +18,8 @@
 //
 // # Time
 //
-// Time is an argument. Closures leave when Expire is called with the time of their end, or a later one; Run does so each 250 ms.
+// Time is an argument. Closures leave when Expire is called with the time of their end, or a later one; Run and RunClock do so
+// each 250 ms.
 //
 // # Chosen input
 //

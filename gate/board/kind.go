@@ -29,11 +29,12 @@ func (k Kind) String() string {
 
 // Event is one change of what is in force, or a fact that a subscriber needs (InForce, Current, Lost).
 type Event struct {
-	Kind     Kind
-	Number   uint64           // of the newest change that this event and those before it contain. A subscription can begin behind it
-	At       time.Time        // of a change: when the board learnt of it
-	Decision schemas.Decision // of a change, and of InForce: the newest one about its rule and caller, or the one that has ended
-	Missed   uint64           // of Lost: how many changes were missed at least
+	Kind      Kind
+	Number    uint64           // of the newest change that this event and those before it contain. A subscription can begin behind it
+	At        time.Time        // of a change: when the board learnt of it
+	Decision  schemas.Decision // of a change, and of InForce: the newest one about its rule and caller, or the one that has ended
+	WasClosed bool             // of Changed and Opened: the decision before had a closure, and did not only give a share
+	Missed    uint64           // of Lost: how many changes were missed at least
 }
 
 // end returns when the last part of a decision is over, in Unix nanoseconds: its closures and its share. It returns

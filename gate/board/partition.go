@@ -92,6 +92,15 @@ func (b *Board) Heartbeat(partition int) (schemas.Heartbeat, bool) {
 	return p.heartbeat, p.heartbeat.Epoch > 0
 }
 
+// Heard returns the newest heartbeat of a partition, and how long ago it was received; both are zero if there was none.
+func (b *Board) Heard(partition int, now time.Time) (schemas.Heartbeat, time.Duration) {
+	p := b.partition(partition)
+	if p.heartbeat.Epoch == 0 {
+		return schemas.Heartbeat{}, 0
+	}
+	return p.heartbeat, max(0, now.Sub(p.heard))
+}
+
 // partition returns a partition; one that does not exist is a zero one.
 func (b *Board) partition(i int) partition {
 	b.mu.RLock()

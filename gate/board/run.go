@@ -9,32 +9,35 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// expireEvery is how often Run looks for closures that have ended.
-const expireEvery = 250 * time.Millisecond
-
 // Run fills the board from the topic of decisions until ctx ends. It returns what kafkalink.Follow returns. One Run at a time.
 func (b *Board) Run(ctx context.Context, c kafkalink.FollowConfig) error {
 	expiring, stop := context.WithCancel(ctx)
 	var wait sync.WaitGroup
-	wait.Go(func() {
-		tick := time.NewTicker(expireEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case now := <-tick.C:
-				b.Expire(now)
-			case <-expiring.Done():
-				return
-			}
-		}
-	})
+	wait.Go(func() { b.RunClock(expiring) })
 	defer wait.Wait()
 	defer stop()
-	return kafkalink.Follow(ctx, c, newFeed(b))
+	return kafkalink.Follow(ctx, c, b.Handler())
 }
 
-// newFeed returns the Handler that fills a board, for kafkalink.Follow.
-func newFeed(b *Board) kafkalink.Handler { return feed{b} }
+// expireEvery is how often RunClock looks for closures that have ended.
+const expireEvery = 250 * time.Millisecond
+
+// RunClock calls Expire until ctx ends. A board that Run does not fill needs it.
+func (b *Board) RunClock(ctx context.Context) {
+	tick := time.NewTicker(expireEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case now := <-tick.C:
+			b.Expire(now)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Handler returns what fills the board. A board that Run does not fill can be the Watch of a Link, so that the topic has one reader.
+func (b *Board) Handler() kafkalink.Handler { return feed{b} }
 
 type feed struct{ board *Board }
 

@@ -135,7 +135,7 @@ func TestRunOnce(t *testing.T) {
 // TestTheFeedCounts what does not count, and places that were lost.
 func TestTheFeedCounts(t *testing.T) {
 	b := New(Options{})
-	f := newFeed(b)
+	f := b.Handler()
 	f.Partitions(1)
 	f.CaughtUp(0)
 	f.Refused(0, "fenced", 2)

@@ -45,6 +45,10 @@ type Config struct {
 	// return quickly.
 	Observe func(d schemas.Decision, applied time.Time)
 
+	// Watch, if set, gets each call of Handler after the Link has applied it to the Set. So a program that also watches decisions needs
+	// no second reader: board.Handler is one.
+	Watch Handler
+
 	// Calls, if set, is called for each call to Kafka that has ended, by many goroutines at once, which wait: it must return quickly.
 	// kafkaprom.Calls makes metrics of them.
 	Calls func(kafkaio.Call)
@@ -62,6 +66,9 @@ func (c *Config) setDefaults() {
 	c.MaxDelay = max(cmp.Or(max(c.MaxDelay, 0), DefaultMaxDelay), minDelay)
 	c.Retry = cmp.Or(max(c.Retry, 0), DefaultRetry)
 	c.Canary = cmp.Or(c.Canary, DefaultCanary)
+	if c.Watch == nil {
+		c.Watch = nobody{}
+	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}

@@ -28,7 +28,7 @@
 // connections to a broker, whatever the number of partitions. A reader searches for the newest heartbeat from the end of the log and
 // starts where the last complete cycle of repeats began. It applies nothing that schemas.Fence
 // refuses: an owner that was replaced while it was paused changes nothing when it goes on. Follow does the same without a Set
-// and a Recorder, for programs that look on, such as package board.
+// and a Recorder, for programs that look on. A program that has a Link and looks on as well sets Config.Watch.
 //
 // # Lag
 //

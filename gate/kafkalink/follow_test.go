@@ -172,3 +172,52 @@ func TestFollowGoesOn(t *testing.T) {
 		}
 	})
 }
+
+// TestALinkIsWatched: what the Link applies to its Set goes to the Watch as well, and the Set has it first.
+func TestALinkIsWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &behindSet{}
+		w := newWorld(t, 1, Config{Watch: d})
+		d.world = w
+		o := &owner{k: w.kafka, epoch: 5}
+		o.claim()
+		o.from = o.decide("before", time.Hour)
+		o.beat()
+		w.start()
+		d.want(t, "at the start", "1 partitions", "before", "closed: true", "beat 5.2", "caught up 0")
+		if err := w.link.Ready(t.Context()); err != nil {
+			t.Error(err)
+		}
+		(&owner{k: w.kafka, epoch: 4}).beat()
+		o.decide("next", time.Hour)
+		pass(time.Second)
+		d.want(t, "then", "1 fenced", "next", "closed: true")
+		_, end := w.kafka.Ends("floodgate.decisions", 0)
+		w.kafka.SetFault(down)
+		pass(time.Second)
+		w.kafka.Cut("floodgate.decisions", 0, end-1)
+		heir := &owner{k: w.kafka, epoch: 6}
+		heir.claim()
+		heir.from = heir.decide("after", time.Hour)
+		heir.beat()
+		w.kafka.SetFault(nil)
+		pass(time.Minute)
+		d.want(t, "after the place was lost", "restarted 0", "after", "closed: true", "beat 6.2")
+		w.kafka.Create(2, "floodgate.decisions", "floodgate.requests")
+		pass(watchInterval + time.Minute)
+		if got := d.take(); len(got) == 0 || got[0] != "2 partitions" || !slices.Contains(got, "caught up 1") {
+			t.Errorf("got %q, want all read again, of 2 partitions", got)
+		}
+	})
+}
+
+// behindSet is a diary that also asks the Set whether the decision has taken force.
+type behindSet struct {
+	diary
+	world *world
+}
+
+func (b *behindSet) Decisions(partition int, ds []schemas.Decision, now time.Time) {
+	b.diary.Decisions(partition, ds, now)
+	b.write("closed: %t", b.world.keys.Closed(ds[0].Caller.ID))
+}

@@ -141,7 +141,7 @@ func (l *Link) Ready(ctx context.Context) error {
 	}
 }
 
-// applier is the Handler of a Link: it applies decisions to the Set.
+// applier is the Handler of a Link: it applies decisions to the Set, and then gives them to Config.Watch.
 type applier struct {
 	*Link
 	behind atomic.Int64 // readers that have not caught up yet
@@ -151,30 +151,50 @@ func (a *applier) Partitions(n int) {
 	a.behind.Store(int64(n))
 	a.set.Partitions(n)
 	a.counts.partitions.Store(int64(n))
+	a.config.Watch.Partitions(n)
 }
 
-func (a *applier) Decisions(_ int, ds []schemas.Decision, _ time.Time) {
+func (a *applier) Decisions(partition int, ds []schemas.Decision, now time.Time) {
 	a.set.Apply(ds)
 	a.counts.decisions.Add(uint64(len(ds)))
 	if a.config.Observe != nil {
-		now := time.Now()
+		applied := time.Now()
 		for i := range ds {
-			a.config.Observe(ds[i], now)
+			a.config.Observe(ds[i], applied)
 		}
 	}
+	a.config.Watch.Decisions(partition, ds, now)
 }
 
 func (a *applier) Heartbeat(h *schemas.Heartbeat, now time.Time) {
 	a.counts.heartbeats.Add(1)
 	a.set.Heartbeat(*h, now)
+	a.config.Watch.Heartbeat(h, now)
 }
 
-func (a *applier) CaughtUp(int) {
+func (a *applier) CaughtUp(partition int) {
+	a.config.Watch.CaughtUp(partition)
 	if a.behind.Add(-1) == 0 {
 		a.readyOnce.Do(func() { close(a.ready) })
 	}
 }
 
-func (a *applier) Refused(_ int, reason string, n uint64) { a.counts.refuse(reason, n) }
+func (a *applier) Refused(partition int, reason string, n uint64) {
+	a.counts.refuse(reason, n)
+	a.config.Watch.Refused(partition, reason, n)
+}
 
-func (a *applier) Restarted(int) { a.counts.restarts.Add(1) }
+func (a *applier) Restarted(partition int) {
+	a.counts.restarts.Add(1)
+	a.config.Watch.Restarted(partition)
+}
+
+// nobody is a Handler that does nothing.
+type nobody struct{}
+
+func (nobody) Partitions(int)                               {}
+func (nobody) Decisions(int, []schemas.Decision, time.Time) {}
+func (nobody) Heartbeat(*schemas.Heartbeat, time.Time)      {}
+func (nobody) CaughtUp(int)                                 {}
+func (nobody) Refused(int, string, uint64)                  {}
+func (nobody) Restarted(int)                                {}

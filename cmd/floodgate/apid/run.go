@@ -43,13 +43,13 @@ type Life struct {
 	Server     *api.Server
 	Analyzer   *analyzer.Analyzer
 	Log        kafkaio.Log
-	Follow     kafkalink.FollowConfig
 	Names      schemas.TopicNames
 	Partitions int
 	Key        schemas.PartitionKey
 	Logger     *slog.Logger
 
-	Board *board.Board // of NewBoard; nil: one of its own
+	Board  *board.Board            // of NewBoard; nil: one of its own
+	Follow *kafkalink.FollowConfig // from which the Board is filled; nil: somebody else fills it
 }
 
 // NewBoard returns a Board for a Life.
@@ -85,6 +85,8 @@ func (l *Life) Run(ctx context.Context) error {
 		Series: ring, Partitions: l.Partitions, Key: key,
 	})
 	defer l.Server.Attach(nil)
-	g.Go(func() error { return b.Run(ctx, l.Follow) })
+	if l.Follow != nil {
+		g.Go(func() error { return b.Run(ctx, *l.Follow) })
+	}
 	return g.Wait()
 }

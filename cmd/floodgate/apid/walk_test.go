@@ -92,7 +92,7 @@ func newPlant(t testing.TB) *plant {
 	}
 	life := Life{
 		Server: server, Analyzer: a, Log: p.client, Names: names, Partitions: walkPartitions, Logger: slog.New(slog.DiscardHandler),
-		Follow: kafkalink.FollowConfig{Brokers: broker.Addrs(), Logger: slog.New(slog.DiscardHandler)},
+		Follow: &kafkalink.FollowConfig{Brokers: broker.Addrs(), Logger: slog.New(slog.DiscardHandler)},
 	}
 	p.runs(a.Run, life.Run, func(ctx context.Context) error { return server.Serve(ctx, l) })
 	return p
@@ -128,7 +128,7 @@ func (p *plant) front() string {
 	life := Life{
 		Server: server, Log: p.client, Names: names, Partitions: walkPartitions, Logger: slog.New(slog.DiscardHandler),
 		Analyzer: analyzer.New(p.client, analyzer.Config{Owner: analyzer.OwnerConfig{Rules: p.rules}}),
-		Follow:   kafkalink.FollowConfig{Brokers: p.broker.Addrs(), Logger: slog.New(slog.DiscardHandler)},
+		Follow:   &kafkalink.FollowConfig{Brokers: p.broker.Addrs(), Logger: slog.New(slog.DiscardHandler)},
 	}
 	p.runs(life.Run, func(ctx context.Context) error { return server.Serve(ctx, l) })
 	url := "http://" + l.Addr().String()

@@ -133,7 +133,7 @@ func (f *apiFlags) answer(ctx context.Context, g *errgroup.Group, d *daemon, a *
 	}
 	life := apid.Life{
 		Server: f.server, Analyzer: a, Log: d.client, Names: d.kafka.Names, Partitions: partitions, Key: d.key, Logger: d.logger, Board: b,
-		Follow: kafkalink.FollowConfig{Brokers: d.kafka.Brokers, ClientID: "floodgate-api", TLS: tls, SASL: sasl, Topic: d.kafka.Names.Decisions, Logger: d.logger},
+		Follow: &kafkalink.FollowConfig{Brokers: d.kafka.Brokers, ClientID: "floodgate-api", TLS: tls, SASL: sasl, Topic: d.kafka.Names.Decisions, Logger: d.logger},
 	}
 	g.Go(func() error { return life.Run(ctx) })
 	return nil

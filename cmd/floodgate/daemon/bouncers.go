@@ -15,7 +15,6 @@ import (
 	"github.com/509da70d/floodgate/cmd/floodgate/httpd"
 	"github.com/509da70d/floodgate/gate/board"
 	"github.com/509da70d/floodgate/gate/bouncer"
-	"github.com/509da70d/floodgate/gate/kafkalink"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -51,26 +50,23 @@ func (f *bouncerFlags) check() error {
 // bouncers answers CrowdSec's bouncers beside a sidecar.
 type bouncers struct {
 	server *bouncer.Server
-	board  *board.Board
-	follow kafkalink.FollowConfig
 	listen string
 	bound  net.Listener // once open
 	logger *slog.Logger
 }
 
 // build returns what the flags describe, or nil if no bouncer is to be answered. Nothing connects yet.
-func (f *bouncerFlags) build(follow kafkalink.FollowConfig, ids schemas.IDs, shadow bool, now time.Time) (*bouncers, error) {
+func (f *bouncerFlags) build(b *board.Board, ids schemas.IDs, shadow bool, logger *slog.Logger) (*bouncers, error) {
 	if f.listen == "" {
 		return nil, nil //nolint:nilnil // there is nothing to do
 	}
-	keys, err := bouncer.OpenKeys(f.keys, now, follow.Logger)
+	keys, err := bouncer.OpenKeys(f.keys, time.Now(), logger)
 	if err != nil {
 		return nil, command.Usagef("--bouncer-keys: %w", err)
 	}
-	b := board.New(board.Options{FirstChange: uint64(max(0, now.UnixNano()))})
 	return &bouncers{
-		server: bouncer.New(bouncer.Options{Board: b, Keys: keys, IDs: ids, MinClosure: f.shortest, Shadow: shadow, Logger: follow.Logger}),
-		board:  b, follow: follow, listen: f.listen, logger: follow.Logger,
+		server: bouncer.New(bouncer.Options{Board: b, Keys: keys, IDs: ids, MinClosure: f.shortest, Shadow: shadow, Logger: logger}),
+		listen: f.listen, logger: logger,
 	}, nil
 }
 
@@ -93,7 +89,6 @@ func (b *bouncers) begin(ctx context.Context, g *errgroup.Group) {
 	if !local(address) {
 		b.logger.Warn("bouncers' keys cross the network in the clear: listen on loopback, or put a proxy with TLS before it", "address", address.String())
 	}
-	g.Go(func() error { return b.board.Run(ctx, b.follow) })
 	g.Go(func() error { return b.server.Run(ctx) })
 	g.Go(func() error { return b.server.Serve(ctx, b.bound) })
 }

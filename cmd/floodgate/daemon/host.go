@@ -26,6 +26,7 @@ import (
 	"github.com/509da70d/floodgate/cmd/floodgate/httpd"
 	"github.com/509da70d/floodgate/cmd/floodgate/option"
 	"github.com/509da70d/floodgate/gate"
+	"github.com/509da70d/floodgate/gate/board"
 	"github.com/509da70d/floodgate/gate/kafkalink"
 	"github.com/509da70d/floodgate/gate/record"
 	"github.com/509da70d/floodgate/gate/sidecar"
@@ -39,7 +40,7 @@ import (
 // host is everything that serve runs.
 //
 //	files ──▶ intake ──▶ keeper ──▶ log ──▶ analyzer ──▶ log ──▶ link ──▶ gates ◀── proxies ask
-//	                                 └──────────────────────────▶ API, bouncers, notify
+//	                                 └──────────────────────────▶ API, feed, bouncers, notify
 type host struct {
 	config     *serveConfig
 	logger     *slog.Logger
@@ -64,6 +65,8 @@ type host struct {
 	apiBound net.Listener
 	links    *api.Links // to the dashboard; nil: none
 	life     *apid.Life
+	board    *board.Board     // filled by the link
+	gates    *gateFeed        // nil: none
 	bouncers *bouncers        // nil: none
 	notifier *notify.Notifier // nil: none
 	webhooks *notifyprom.Collector
@@ -152,7 +155,11 @@ func (h *host) openGates(logger *slog.Logger) error {
 		o.Recorder = h.rec
 	}
 	h.side = sidecar.New(o)
-	h.bouncers, err = c.bouncer.build(h.follow(), ids, false, time.Now())
+	h.board = apid.NewBoard()
+	if h.gates, err = c.feed.build(h.board, false, logger); err != nil {
+		return err
+	}
+	h.bouncers, err = c.bouncer.build(h.board, ids, false, logger)
 	return err
 }
 
@@ -160,11 +167,6 @@ func (h *host) openGates(logger *slog.Logger) error {
 func (c *serveConfig) trusted() ([]netip.Prefix, error) {
 	networks, err := c.mapping.Trusted()
 	return append(networks, netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")), err
-}
-
-// follow is how the parts of this process follow decisions.
-func (h *host) follow() kafkalink.FollowConfig {
-	return kafkalink.FollowConfig{Log: h.log, Topic: h.names.Decisions, Logger: h.logger}
 }
 
 // openAnalyzer makes the analyzer of all partitions.
@@ -229,7 +231,8 @@ func (h *host) run(ctx context.Context, v *serveView) (err error) {
 
 // serve starts what goes on until everything else has stopped. Proxies have answers until then, unless they are what is read.
 func (h *host) serve(ctx context.Context, g *errgroup.Group) (err error) {
-	if h.link, err = kafkalink.Open(h.set, h.rec, kafkalink.Config{Log: h.keeper, Topics: h.names, Logger: h.logger, Drain: drainTime}); err != nil {
+	config := kafkalink.Config{Log: h.keeper, Topics: h.names, Watch: h.board.Handler(), Logger: h.logger, Drain: drainTime}
+	if h.link, err = kafkalink.Open(h.set, h.rec, config); err != nil {
 		return err
 	}
 	if h.intake != nil {
@@ -251,6 +254,8 @@ func (h *host) serve(ctx context.Context, g *errgroup.Group) (err error) {
 	g.Go(func() error { h.keeper.run(ctx); return nil })
 	g.Go(func() error { (&clockWatch{newest: h.keeper.newest(), logger: h.logger}).run(ctx); return nil })
 	g.Go(func() error { return boundMemory(ctx, hostLimit) })
+	g.Go(func() error { h.board.RunClock(ctx); return nil })
+	h.gates.begin(ctx, g)
 	h.bouncers.begin(ctx, g)
 	return nil
 }

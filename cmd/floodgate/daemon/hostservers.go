@@ -49,7 +49,7 @@ func (h *host) openAPI() error {
 	}
 	h.life = &apid.Life{
 		Server: h.api, Analyzer: h.analyzer, Log: h.log, Names: h.names, Partitions: h.partitions, Key: schemas.DefaultPartitionKey(), Logger: h.logger,
-		Board: apid.NewBoard(), Follow: h.follow(),
+		Board: h.board,
 	}
 	return nil
 }
@@ -67,7 +67,7 @@ func (h *host) openServers() (err error) {
 		h.apiBound, err = httpd.Listen("api-listen", c.api)
 		errs = append(errs, err)
 	}
-	if err := errors.Join(append(errs, h.bouncers.open())...); err != nil {
+	if err := errors.Join(append(errs, h.gates.open(), h.bouncers.open())...); err != nil {
 		return command.Usage(err)
 	}
 	return nil
@@ -82,6 +82,9 @@ func (h *host) report() {
 	}
 	if h.intake != nil {
 		reported = append(reported, ingestprom.New(h.feedStats, h.intake.lostLogs.Load, h.intake.undecided.Load))
+	}
+	if h.gates != nil {
+		reported = append(reported, sidecarprom.NewFeed(h.gates.server))
 	}
 	if h.bouncers != nil {
 		reported = append(reported, sidecarprom.NewBouncer(h.bouncers.server))

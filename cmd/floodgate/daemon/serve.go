@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -35,6 +36,7 @@ type serveConfig struct {
 	fromStart bool
 	checkOnly bool
 	notify    string
+	feed      gateFeedFlags
 	bouncer   bouncerFlags
 	log       command.Log
 }
@@ -88,6 +90,7 @@ func (c *serveConfig) add(cmd *cobra.Command) {
 	flags.Var(&c.keep, "keep", "how long what was read is kept: audits reach back so far")
 	flags.Var(&c.keepBytes, "keep-bytes", "how many `bytes` of it are kept, such as 500MB. Reading waits rather than exceed them")
 	flags.StringVar(&c.notify, "notify", "", "`file` of endpoints, to which events are delivered as webhooks; see floodgate notify")
+	c.feed.add(cmd)
 	c.bouncer.add(cmd)
 	c.log.Add(cmd)
 }
@@ -109,7 +112,7 @@ func (c *serveConfig) check() error {
 	case c.dashboard && c.api == "":
 		return command.Usagef("--dashboard: got no --api-listen, want an address for it")
 	}
-	if err := c.bouncer.check(); err != nil {
+	if err := errors.Join(c.feed.check(), c.bouncer.check()); err != nil {
 		return err
 	}
 	var err error

@@ -24,6 +24,7 @@ import (
 	"github.com/509da70d/floodgate/cmd/floodgate/option"
 	"github.com/509da70d/floodgate/cmd/floodgate/version"
 	"github.com/509da70d/floodgate/gate"
+	"github.com/509da70d/floodgate/gate/board"
 	"github.com/509da70d/floodgate/gate/gatehttp"
 	"github.com/509da70d/floodgate/gate/gateprom"
 	"github.com/509da70d/floodgate/gate/kafkalink"
@@ -50,6 +51,7 @@ type sidecarConfig struct {
 	stale          string
 	log            command.Log
 	bouncer        bouncerFlags
+	feed           gateFeedFlags
 
 	functions []gatehttp.CallerFunc // from trusted and callers
 	made      schemas.IDs           // from ids
@@ -92,12 +94,13 @@ func (c *sidecarConfig) add(cmd *cobra.Command) {
 	flags.StringVar(&c.stale, "stale", "hold", "`policy` while no decisions come: hold (closures run to their end), open or closed")
 	command.Words(cmd, "stale", gate.Hold.String(), gate.Open.String(), gate.Closed.String())
 	c.ids.Add(cmd)
+	c.feed.add(cmd)
 	c.bouncer.add(cmd)
 	c.log.Add(cmd)
 }
 
 func (c *sidecarConfig) check() error {
-	if err := errors.Join(c.kafka.Check(), c.bouncer.check()); err != nil {
+	if err := errors.Join(c.kafka.Check(), c.feed.check(), c.bouncer.check()); err != nil {
 		return err
 	}
 	policies := map[string]gate.Policy{"hold": gate.Hold, "open": gate.Open, "closed": gate.Closed}
@@ -154,10 +157,14 @@ func (c *sidecarConfig) run(ctx context.Context, p command.Process) (err error) 
 		g.Go(func() error { return server.Run(ctx) })
 		return nil
 	}
-	if err := errors.Join(listen(), side.bouncers.open(), c.listenEnvoy(ctx, g, side.Sidecar, logger)); err != nil {
+	if err := errors.Join(listen(), side.feed.open(), side.bouncers.open(), c.listenEnvoy(ctx, g, side.Sidecar, logger)); err != nil {
 		g.Go(func() error { return err }) // stops what listens already
 		return g.Wait()
 	}
+	if side.board != nil {
+		g.Go(func() error { side.board.RunClock(ctx); return nil })
+	}
+	side.feed.begin(ctx, g)
 	side.bouncers.begin(ctx, g)
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("sidecar: %w", err)
@@ -187,6 +194,8 @@ type sidecarParts struct {
 	rec      *record.Recorder
 	link     *kafkalink.Link
 	calls    *kafkaprom.Calls // of the link
+	board    *board.Board     // nil: nobody needs it
+	feed     *gateFeed        // nil: none is served
 	bouncers *bouncers        // nil: none are answered
 }
 
@@ -212,22 +221,29 @@ func (c *sidecarConfig) build(logger *slog.Logger) (sidecarParts, error) {
 	if c.resourceHeader != "" {
 		o.Resource = gatehttp.HeaderValue(c.resourceHeader)
 	}
-	follow := kafkalink.FollowConfig{
-		Brokers: c.kafka.Brokers, ClientID: "floodgate-sidecar", TLS: tls, SASL: sasl, Topic: c.kafka.Names.Decisions, Logger: logger,
-	}
-	bouncers, err := c.bouncer.build(follow, c.made, c.shadow, time.Now())
-	if err != nil {
-		return sidecarParts{}, err
-	}
-	link, err := kafkalink.Open(set, rec, kafkalink.Config{
+	config := kafkalink.Config{
 		Brokers: c.kafka.Brokers, ClientID: "floodgate-sidecar", TLS: tls, SASL: sasl, Topics: c.kafka.Names,
 		PartitionKey: key, Logger: logger, Calls: calls.Observe,
-	})
-	if err != nil {
+	}
+	parts := sidecarParts{Sidecar: sidecar.New(o), set: set, rec: rec, calls: calls}
+	if c.feed.listen != "" || c.bouncer.listen != "" {
+		parts.board = board.New(board.Options{MaxSubscribers: maxReaders, FirstChange: uint64(time.Now().UnixNano())})
+		config.Watch = parts.board.Handler()
+	}
+	if parts.feed, err = c.feed.build(parts.board, c.shadow, logger); err != nil {
+		return sidecarParts{}, err
+	}
+	if parts.bouncers, err = c.bouncer.build(parts.board, c.made, c.shadow, logger); err != nil {
+		return sidecarParts{}, err
+	}
+	if parts.link, err = kafkalink.Open(set, rec, config); err != nil {
 		return sidecarParts{}, fmt.Errorf("open the link to Kafka: %w", err)
 	}
-	return sidecarParts{sidecar.New(o), set, rec, link, calls, bouncers}, nil
+	return parts, nil
 }
+
+// maxReaders is how many readers a feed may have. Each has two buffers of some KiB.
+const maxReaders = 4096
 
 // ready reports whether a link has applied the decisions that were there when it began.
 func ready(link *kafkalink.Link) bool {
@@ -251,6 +267,9 @@ func (s sidecarParts) server() *httpd.Server {
 	})
 	server.Handle("/", s.Handler())
 	reported := []prometheus.Collector{gateprom.New(gateprom.Options{Set: s.set, Recorder: s.rec, Link: s.link}), sidecarprom.New(s.Sidecar)}
+	if s.feed != nil {
+		reported = append(reported, sidecarprom.NewFeed(s.feed.server))
+	}
 	if s.bouncers != nil {
 		reported = append(reported, sidecarprom.NewBouncer(s.bouncers.server))
 	}

@@ -82,7 +82,7 @@ func (d *installation) serveAPI(ctx context.Context, view *view) error {
 	d.api.invite(view)
 	life := apid.Life{
 		Server: d.api.server, Analyzer: d.analyzer, Log: d.client, Names: schemas.DefaultTopicNames(), Partitions: d.config.Partitions,
-		Follow: kafkalink.FollowConfig{Brokers: d.broker.Addrs(), ClientID: "floodgate-api", Logger: d.config.Logger}, Logger: d.config.Logger,
+		Follow: &kafkalink.FollowConfig{Brokers: d.broker.Addrs(), ClientID: "floodgate-api", Logger: d.config.Logger}, Logger: d.config.Logger,
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.api.server.Serve(ctx, d.api.listener) })

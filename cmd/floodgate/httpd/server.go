@@ -104,6 +104,9 @@ func (s *Server) Listen(flag, address string, logger *slog.Logger) (err error) {
 	return nil
 }
 
+// On makes the server use a listener.
+func (s *Server) On(l net.Listener) { s.listener = l }
+
 // Address returns where the server listens.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
