@@ -19,8 +19,8 @@ import (
 
 // Bounds of the quota service. An Envoy has one stream for each domain, so that few are needed.
 const (
-	maxQuotaStreams = 16
-	maxBuckets      = 8192 // of a stream: those that learn of a decision at once
+	maxQuotaStreams = 8
+	maxBuckets      = 1 << 14 // of a stream: those that learn of a decision at once
 	maxBucketBytes  = 512  // of the id of such a bucket
 )
 

@@ -18,9 +18,6 @@ const (
 	// sendEvery is how often a stream sends at most. Envoy copies its table of buckets for each message, however much is in it.
 	sendEvery = 20 * time.Millisecond
 
-	// lookAgain is when a caller is looked up again after the board has told of it, in case that its gate was told later.
-	lookAgain = 50 * time.Millisecond
-
 	// never is the time at which nothing happens.
 	never = math.MaxInt64
 )
@@ -164,7 +161,6 @@ func (t *quotaStream) changed(e *board.Event, now time.Time) {
 	case board.Closed, board.Changed, board.Opened, board.Ended, board.InForce:
 		for _, b := range t.callers[e.Decision.Caller] {
 			t.settle(b, now)
-			t.lookBy(b, now.Add(lookAgain).UnixNano())
 		}
 	case board.Lost:
 		for _, b := range t.buckets {
@@ -188,12 +184,6 @@ func (t *quotaStream) lookAtDue(now time.Time) {
 	}
 }
 
-// lookBy looks at a bucket again at a time, in Unix nanoseconds, if not before.
-func (t *quotaStream) lookBy(b *bucket, at int64) {
-	b.lookAt = min(b.lookAt, at)
-	t.due = min(t.due, b.lookAt)
-}
-
 // settle tells Envoy what holds about a bucket, if it was told otherwise before.
 func (t *quotaStream) settle(b *bucket, now time.Time) {
 	held := t.quotas.set.Holds(b.caller, now)
@@ -201,8 +191,8 @@ func (t *quotaStream) settle(b *bucket, now time.Time) {
 		held = nil
 	}
 	v := judge(held, now)
-	b.lookAt = never
-	t.lookBy(b, v.next)
+	b.lookAt = v.next
+	t.due = min(t.due, v.next)
 	if v.until != 0 {
 		b.early = v.early
 	}

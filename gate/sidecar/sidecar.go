@@ -35,8 +35,8 @@ type Options struct {
 	// the path, and each new path would be an entry of its own.
 	Resource func(*http.Request) string
 
-	// Board tells Envoy's quota service which callers to look up in Set. Give each decision to Set first: one that Set gets more than
-	// 50 ms later takes force at Envoy's next report, which it sends each 5 s. nil: the quota service is not served.
+	// Board tells Envoy's quota service which callers to look up in Set, so that Set must get each decision before Board does, as
+	// kafkalink.Config.Watch has it. nil: the quota service is not served.
 	Board *board.Board
 }
 
