@@ -21,7 +21,7 @@ import (
 const (
 	maxQuotaStreams = 8
 	maxBuckets      = 1 << 14 // of a stream: those that learn of a decision at once
-	maxBucketBytes  = 512  // of the id of such a bucket
+	maxBucketBytes  = 512     // of the id of such a bucket
 )
 
 // MaxReportBytes is the longest report of Envoy's that the quota service takes: all buckets in one message. Envoy forgets none while the

@@ -624,9 +624,9 @@ func TestReportsOfStrangers(t *testing.T) {
 // rawCodec sends bytes as they are.
 type rawCodec struct{}
 
-func (rawCodec) Marshal(v any) ([]byte, error) { return v.([]byte), nil } //nolint:forcetypeassert,errcheck // the test sends nothing else
+func (rawCodec) Marshal(v any) ([]byte, error) { return v.([]byte), nil } //nolint:forcetypeassert // the test sends nothing else
 func (rawCodec) Unmarshal(b []byte, v any) error {
-	*v.(*[]byte) = b //nolint:forcetypeassert,errcheck // nor does it read anything else
+	*v.(*[]byte) = b //nolint:forcetypeassert // nor does it read anything else
 	return nil
 }
 func (rawCodec) Name() string { return "proto" }
