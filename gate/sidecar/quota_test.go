@@ -493,48 +493,6 @@ func TestManyDecisionsAreOneMessage(t *testing.T) {
 	})
 }
 
-// TestCrowdOfBuckets: beyond the bound buckets get their verdicts with their reports.
-func TestCrowdOfBuckets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const bound = 1 << 14
-		w := newQuotaWorld(t, nil, gate.Options{MaxJitter: -1})
-		e := w.envoy()
-		crowd := make([]*envoyBucket, bound)
-		for i := range crowd {
-			crowd[i] = &envoyBucket{id: bucketID("key", fmt.Sprint("crowd", i)), allowed: 1}
-			e.buckets[fmt.Sprint(crowd[i].id.GetBucket())] = crowd[i]
-		}
-		e.send(crowd...)
-		e.request("key", "late")
-		e.request("key", strings.Repeat("long", 1000))
-		synctest.Wait()
-		if got := w.side.Stats().Quota; got.Buckets != bound || got.Crowded != 2 {
-			t.Fatalf("got %d buckets and %d beyond, want %d and 2", got.Buckets, got.Crowded, bound)
-		}
-		w.decide("key:late", closedFor(6*time.Second))
-		time.Sleep(30 * time.Millisecond)
-		if !e.request("key", "late") {
-			t.Error("got refused, want nobody told")
-		}
-		e.send(e.buckets[fmt.Sprint(bucketID("key", "late").GetBucket())])
-		time.Sleep(30 * time.Millisecond)
-		if e.request("key", "late") {
-			t.Error("got passed after its report, want it refused")
-		}
-		time.Sleep(6 * time.Second)
-		if !e.request("key", "late") {
-			t.Error("got refused after its end")
-		}
-		e.reports()
-		time.Sleep(30 * time.Millisecond)
-		e.reports()
-		time.Sleep(30 * time.Millisecond)
-		if e.take(); len(e.buckets) != 0 || w.side.Stats().Quota.Buckets != 0 {
-			t.Errorf("got %d buckets there and %d here, want idle ones gone", len(e.buckets), w.side.Stats().Quota.Buckets)
-		}
-	})
-}
-
 // TestStreamsBeyondTheBoundAreTurnedAway: the others go on.
 func TestStreamsBeyondTheBoundAreTurnedAway(t *testing.T) {
 	w := newQuotaWorld(t, nil, gate.Options{})
