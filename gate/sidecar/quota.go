@@ -61,7 +61,7 @@ func (q *quotas) StreamRateLimitQuotas(s grpc.BidiStreamingServer[quotav3.RateLi
 		q.turnedAway.Add(1)
 		return status.Errorf(codes.ResourceExhausted, "got %d streams, want at most %d", n, maxQuotaStreams)
 	}
-	changes, err := q.board.Subscribe(0)
+	changes, err := q.board.Subscribe(q.newest())
 	if err != nil {
 		q.turnedAway.Add(1)
 		return status.Error(codes.ResourceExhausted, err.Error())
@@ -81,6 +81,14 @@ func (q *quotas) StreamRateLimitQuotas(s grpc.BidiStreamingServer[quotav3.RateLi
 		q.unreadable.Add(1)
 	}
 	return err
+}
+
+// newest returns the number of the newest change. A stream begins without buckets, so that what is in force already is of no use to it.
+func (q *quotas) newest() uint64 {
+	for _, e := range q.board.Changes(1) {
+		return e.Number
+	}
+	return 0
 }
 
 // feedTo sends what next returns to a channel, until next fails or ctx ends.

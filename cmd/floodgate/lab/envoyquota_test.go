@@ -175,8 +175,8 @@ func TestEnvoyOpensByItself(t *testing.T) {
 	}
 }
 
-// BenchmarkEnvoyQuota compares Envoy without a limit, with the quota service and 10,000 closed addresses, and with ext_authz, in turns. It
-// needs the program wrk.
+// BenchmarkEnvoyQuota compares Envoy without a limit, with the quota service and 10,000 closed addresses, and with ext_authz, in turns; and
+// then the second one without its sidecar. It needs the program wrk, and fails on an answer other than 200.
 //
 //	FLOODGATE_PROGRAMS=1 go test -tags lab ./cmd/floodgate/lab -run '^$' -bench EnvoyQuota -benchtime 5x
 //
@@ -215,8 +215,14 @@ func BenchmarkEnvoyQuota(b *testing.B) {
 			late = append(late, millis(time.Since(decided)))
 		}
 	}
+	s.stop()
+	away := *servers[1]
+	away.name, away.rates, away.costs = "away", nil, nil
+	for range len(servers[1].rates) {
+		away.load()
+	}
 	b.ReportMetric(0, "ns/op")
-	for _, server := range servers {
+	for _, server := range append(servers, &away) {
 		b.ReportMetric(server.median(server.rates), server.name+"-req/s")
 		b.ReportMetric(server.median(server.costs), server.name+"-cpu-µs/req")
 	}
