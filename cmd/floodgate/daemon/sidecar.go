@@ -89,7 +89,7 @@ func (c *sidecarConfig) add(cmd *cobra.Command) {
 	c.trusted.Add(flags, "127.0.0.0/8", "::1/128")
 	c.key.Add(cmd)
 	flags.StringVar(&c.listen, "listen", defaultListen, "`address` of /auth, /auth_request, /caller, /metrics, /healthz and /readyz: host:port, or unix:PATH")
-	flags.StringVar(&c.grpc, "grpc-listen", "", "`address` of Envoy's ext_authz and rate limit services: host:port, or unix:PATH; empty: none")
+	flags.StringVar(&c.grpc, "grpc-listen", "", "`address` of Envoy's ext_authz, rate limit and quota services: host:port, or unix:PATH; empty: none")
 	flags.StringSliceVar(&c.rejectRepeated, "reject-repeated", nil,
 		"`headers` such as X-Api-Key that a request may have once; one that has more, or a comma in it, gets 400 (nginx: 403)")
 	flags.StringVar(&c.resourceHeader, "resource-header", "", "`header` in which the proxy names the route, to be recorded")
@@ -236,11 +236,12 @@ func (c *sidecarConfig) build(logger *slog.Logger) (sidecarParts, error) {
 	}
 	client := config.Client()
 	config.Log = client
-	parts := sidecarParts{Sidecar: sidecar.New(o), set: set, rec: rec, client: client, calls: calls}
-	if c.feed.listen != "" || c.bouncer.listen != "" || c.haproxy.socket != "" {
+	parts := sidecarParts{set: set, rec: rec, client: client, calls: calls}
+	if c.grpc != "" || c.feed.listen != "" || c.bouncer.listen != "" || c.haproxy.socket != "" {
 		parts.board = board.New(board.Options{MaxSubscribers: maxReaders, FirstChange: uint64(time.Now().UnixNano())})
-		config.Watch = parts.board.Handler()
+		config.Watch, o.Board = parts.board.Handler(), parts.board
 	}
+	parts.Sidecar = sidecar.New(o)
 	frames := feed.FramesOptions{Log: client, Topic: c.kafka.Names.Requests, Key: key}
 	if parts.feed, err = c.feed.build(parts.board, c.shadow, frames, logger); err != nil {
 		return sidecarParts{}, err
@@ -298,7 +299,7 @@ func (s sidecarParts) server() *httpd.Server {
 
 // serveEnvoy serves gRPC until ctx ends, with the standard health service beside it.
 func serveEnvoy(ctx context.Context, l net.Listener, s *sidecar.Sidecar) error {
-	server := grpc.NewServer()
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(sidecar.MaxReportBytes))
 	s.Register(server)
 	healthpb.RegisterHealthServer(server, health.NewServer())
 	stop := context.AfterFunc(ctx, server.Stop) // answers take microseconds, so Stop need not wait for them
