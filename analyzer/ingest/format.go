@@ -16,6 +16,7 @@ type Format struct {
 	headed bool     // see Headed
 	silent bool     // see Mapping.NoResponses
 	trusts bool     // the mapping trusts proxies
+	object bool     // it reads JSON objects, or the mapping says what is around its lines
 	unfit  []unfit  // formats that auto leaves out
 	wanted []string // fields of the time and the callers, as the mapping names them
 	open   func() Scanner
@@ -63,7 +64,9 @@ func (s style) format(m Mapping) (*Format, error) {
 		return nil, fmt.Errorf("format %s: %w", s.name, err)
 	}
 	p.dash = s.dash
-	made := &Format{name: s.name, headed: s.headed(m), silent: m.NoResponses, trusts: len(m.Client.Trusted) > 0}
+	made := &Format{
+		name: s.name, headed: s.headed(m), silent: m.NoResponses, trusts: len(m.Client.Trusted) > 0, object: s.json || len(m.Unwrap) > 0,
+	}
 	if m.Time != "" {
 		made.wanted = append(made.wanted, m.Time)
 	}
