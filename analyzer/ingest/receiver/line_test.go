@@ -208,3 +208,48 @@ func areLines(t *testing.T, lines []byte, n int) {
 		}
 	}
 }
+
+// BenchmarkEntries and BenchmarkRecords: what an entry costs, from the bytes of its message to its line. Frames are package feed's.
+func BenchmarkEntries(b *testing.B) {
+	m := message(b, "envoy-1.40.0", new(accesslogv3.StreamAccessLogsMessage))
+	e := m.GetHttpLogs()
+	for len(e.LogEntry) < 50 {
+		e.LogEntry = append(e.LogEntry, e.LogEntry[0])
+	}
+	bytes, err := proto.Marshal(m)
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, text := &entryService{receiver: New(nil, nil)}, []byte(nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		var got accesslogv3.StreamAccessLogsMessage
+		if err := proto.Unmarshal(bytes, &got); err != nil {
+			b.Fatal(err)
+		}
+		text = s.append(text[:0], &got)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(e.LogEntry)), "ns/entry")
+}
+
+func BenchmarkRecords(b *testing.B) {
+	req := message(b, "attributes", new(collectorv1.ExportLogsServiceRequest))
+	r := req.GetResourceLogs()[0].GetScopeLogs()[0]
+	for len(r.LogRecords) < 50 {
+		r.LogRecords = append(r.LogRecords, r.LogRecords[0])
+	}
+	bytes, err := proto.Marshal(req)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var text []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		var got collectorv1.ExportLogsServiceRequest
+		if err := proto.Unmarshal(bytes, &got); err != nil {
+			b.Fatal(err)
+		}
+		text = appendRecords(text[:0], &got)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(r.LogRecords)), "ns/entry")
+}
