@@ -25,22 +25,23 @@
 // ALS has no acknowledgement. Each entry that this process has read counts once, if the process lives until Kafka has it. What is lost:
 //   - Envoy killed: the entries that it has not sent, by default those of the last second or 16 KiB for each of its threads, and what is on
 //     its way.
-//   - This process killed: what is on its way (at most 64 KiB for each stream, by HTTP/2's flow control, and one message), and what
+//   - This process killed: what is on its way (callWindow for each stream, by HTTP/2's flow control, and one message), and what
 //     waits for Kafka: feed.Config.MaxBytes at most. A stop in good order loses what is sent while the stream ends.
 //   - Kafka slow, and feed.Config.MaxBytes reached: nothing is read any more. Flow control stops Envoy, which then drops and counts entries
 //     itself (access_logs.grpc_access_log.logs_dropped).
 //
 // OTLP has an acknowledgement. OK means that Kafka has the whole request; lines that cannot be read are then among the rejects. After
-// answerWithin without Kafka's acknowledgement the answer is UNAVAILABLE with RetryInfo, and the client sends the request again. A request
-// that is sent again counts once, if it comes to the same process: the last maxRemembered requests are known by their bytes. Requests
+// answerWithin without Kafka's acknowledgement the answer is UNAVAILABLE with RetryInfo, and the client sends the request again. (One call
+// may wait longer: that which has its turn while feed.Config.MaxBytes wait.) A request that is sent again counts once, if it comes to the same process: the last maxRemembered requests are known by their bytes. Requests
 // are told apart by the times of their records. So a request without any time that is finer than a millisecond is never
 // taken for a known one: two such requests may be equal and both be meant. What counts twice: a request that is sent again to another
 // process, or after this one was killed, if its frames are in Kafka and its answer was lost.
 //
 // # Bounds
 //
-// There are at most maxConnections connections and maxCalls calls; a message has at most 4 MiB, as it is sent and unpacked. One message of
-// each service is turned into lines at a time. Config.MaxBytes of the feed bounds what waits for Kafka.
+// There are at most maxConnections connections and maxCalls calls; a message has at most 4 MiB, as it is sent and unpacked. So strangers
+// can make it hold 4 GiB, and Envoy, whose messages are as large as its buffer_size_bytes, some MiB. One message of each service is turned
+// into lines at a time. Config.MaxBytes of the feed bounds what waits for Kafka.
 //
 // # Chosen input
 //

@@ -11,11 +11,11 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// isEnd reports whether an entry is the one that each request or connection has once, at its end.
+// isEnd reports whether an entry is the one that each request or connection has once, at its end. Old versions of Envoy name no type.
 func isEnd(c *datav3.AccessLogCommon) bool {
 	switch c.GetAccessLogType() {
 	case datav3.AccessLogType_NotSet, datav3.AccessLogType_DownstreamEnd, datav3.AccessLogType_TcpConnectionEnd, datav3.AccessLogType_UdpSessionEnd:
-		return !c.GetIntermediateLogEntry()
+		return true
 	default:
 		return false
 	}

@@ -31,6 +31,9 @@ import (
 const (
 	maxConnections = 1024 // at a time; further ones wait
 	maxCalls       = 1024 // at a time, of all connections; further ones are refused
+
+	callWindow       = 64 << 10 // bytes that a client may send ahead in a call, by HTTP/2's flow control
+	connectionWindow = 1 << 20  // … and in all calls of a connection
 )
 
 // Times of a receiver.
@@ -81,6 +84,7 @@ func (r *Receiver) Run(ctx context.Context, l net.Listener) error {
 	defer r.close(entries, records)
 	server := grpc.NewServer(
 		grpc.InTapHandle(r.admit), grpc.StatsHandler(callEnds{r}), grpc.WaitForHandlers(true), grpc.MaxConcurrentStreams(maxCalls),
+		grpc.StaticStreamWindowSize(callWindow), grpc.StaticConnWindowSize(connectionWindow),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingsApart, PermitWithoutStream: true}),
 	)
