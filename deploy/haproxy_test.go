@@ -43,7 +43,7 @@ func TestHAProxyCountsAnAddressAndAKey(t *testing.T) {
 	if maps == nil || !strings.Contains(readFile(t, "haproxy/mapping.yaml"), maps[0]) {
 		t.Fatalf("got %q in haproxy.cfg, want the same flag in it and in mapping.yaml", maps)
 	}
-	for _, text := range strings.SplitSeq(maps[1], ",") {
+	for text := range strings.SplitSeq(maps[1], ",") {
 		_, file, _ := strings.Cut(text, "=")
 		if n := strings.Count(config, "("+file+")"); n != 2 {
 			t.Errorf("got %s in %d lines of haproxy.cfg, want it in the frontend and in backend closed", file, n)
