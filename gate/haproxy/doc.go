@@ -8,7 +8,8 @@
 // A Writer has one map for each kind of caller that HAProxy looks up. The entry of a caller has a key and a value:
 //
 //   - The key is the caller's id as HAProxy's converter url_enc writes it. So a stranger's id is never more than one word of letters,
-//     digits, '%', '-', '.', '_' and '~', and no byte of it can be a command. Callers of kind ip have their address as key, or, where an IPv6
+//     digits, '%', '-', '.', '_' and '~', and no byte of it can be a command. An id with a zero byte is never found: url_enc ends there, and
+//     HAProxy takes no request with one. Callers of kind ip have their address as key, or, where an IPv6
 //     network is one client, that network: map_ip finds both.
 //   - The value is until:rule:limit:window, such as 1795860000123:per-ip:100:60: when the caller's gate reopens, in Unix milliseconds, and
 //     what the fields RateLimit and RateLimit-Policy need, with the window in seconds. A decision that has no limit gives until:rule.
