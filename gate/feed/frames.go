@@ -114,10 +114,11 @@ func (f *Frames) count(reason kafkalink.FrameReason) {
 	f.stats.Refused[string(reason)]++
 }
 
-// take reads the frame of a request, and forwards it. It goes on when the sender has left, because most of the work is done then.
+// take reads the frame of a request, and forwards it. It goes on when the sender has left, because most of the work is done then, and because
+// the end of bodyTimeout also ends the request's context.
 func (f *Frames) take(w http.ResponseWriter, r *http.Request) error {
-	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // of a refused frame, too: its rest is read; a test's writer has no connection
+	// Of a refused frame, too, because the server reads its rest. A test's writer has no connection.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 	size := r.ContentLength
 	if size < 0 {
 		size = schemas.MaxFrame
@@ -142,7 +143,6 @@ func (f *Frames) take(w http.ResponseWriter, r *http.Request) error {
 		}
 		return refuse(frameSlow, "read it: %w", err)
 	}
-	_ = rc.SetReadDeadline(time.Time{}) // the connection lives on while Kafka is asked
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), forwardTimeout)
 	defer cancel()
 	return f.forward(ctx, b.Bytes())
