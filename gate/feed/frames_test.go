@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -16,7 +17,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/gate/feed"
+	"github.com/509da70d/floodgate/gate/kafkalink"
+	"github.com/509da70d/floodgate/gate/record"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/kafkaiotest"
@@ -28,12 +32,26 @@ const (
 )
 
 // framesTo returns a handler of frames, and the Kafka behind it.
-func framesTo(known *int) (*feed.Frames, *kafkaiotest.Kafka) {
+func framesTo(tb testing.TB) (*feed.Frames, *kafkaiotest.Kafka) {
+	tb.Helper()
 	k := kafkaiotest.New()
-	k.Create(partitions, requests)
-	return feed.NewFrames(feed.FramesOptions{
-		Log: k, Topic: requests, Key: schemas.DefaultPartitionKey(), Partitions: func() int { return *known },
-	}), k
+	k.Create(partitions, requests, "floodgate.decisions")
+	link := openLink(tb, k)
+	if err := link.Ready(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	return feed.NewFrames(link.Forward), k
+}
+
+func openLink(tb testing.TB, k *kafkaiotest.Kafka) *kafkalink.Link {
+	tb.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	link, err := kafkalink.Open(gate.New(gate.Options{Logger: quiet}), record.New(record.Options{}), kafkalink.Config{Log: k, Canary: -1, Logger: quiet})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(link.Close)
+	return link
 }
 
 // idsOf returns n ids of kind key that belong to a partition.
@@ -83,8 +101,7 @@ func post(h http.Handler, body []byte) (status int, reason string) {
 
 // TestAFrameIsAppendedAsItIs, to the partition of its entries, at its own time. A copy is appended as well: the analyzer knows it.
 func TestAFrameIsAppendedAsItIs(t *testing.T) {
-	known := partitions
-	h, k := framesTo(&known)
+	h, k := framesTo(t)
 	b := frame(t, nil)
 	for range 2 {
 		if status, reason := post(h, b); status != http.StatusNoContent {
@@ -103,8 +120,7 @@ func TestAFrameIsAppendedAsItIs(t *testing.T) {
 
 // TestFramesOfStrangersAreRefused, each counted by its reason, and Kafka gets nothing of them.
 func TestFramesOfStrangersAreRefused(t *testing.T) {
-	known := partitions
-	h, k := framesTo(&known)
+	h, k := framesTo(t)
 	other := idsOf(1, 1)[0]
 	want := map[string]uint64{}
 	for _, test := range []struct {
@@ -147,8 +163,7 @@ func TestFramesOfStrangersAreRefused(t *testing.T) {
 // TestAnAnswerSaysWhatKafkaDid: whether it has the frame, may have it, or does not, and whether it is to be sent again.
 func TestAnAnswerSaysWhatKafkaDid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		known := partitions
-		h, k := framesTo(&known)
+		h, k := framesTo(t)
 		for _, test := range []struct {
 			name   string
 			fault  kafkaiotest.Fault
@@ -168,12 +183,11 @@ func TestAnAnswerSaysWhatKafkaDid(t *testing.T) {
 				t.Errorf("%s: got %d %s, want %d %s", test.name, status, reason, test.status, test.reason)
 			}
 		}
-		k.SetFault(nil)
-		known = 0
-		if status, reason := post(h, frame(t, nil)); status != 503 || reason != "unsent" {
+		early := feed.NewFrames(openLink(t, k).Forward)
+		if status, reason := post(early, frame(t, nil)); status != 503 || reason != "unsent" {
 			t.Errorf("before the number of partitions is known: got %d %s, want 503", status, reason)
 		}
-		hung := feed.NewFrames(feed.FramesOptions{Log: hangs{}, Key: schemas.DefaultPartitionKey(), Partitions: func() int { return partitions }})
+		hung := feed.NewFrames(func(ctx context.Context, _ []byte) error { <-ctx.Done(); return ctx.Err() })
 		ctx, leave := context.WithCancel(t.Context())
 		leave() // the sender does not wait
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, feed.PathFrames, bytes.NewReader(frame(t, nil)))
@@ -185,20 +199,14 @@ func TestAnAnswerSaysWhatKafkaDid(t *testing.T) {
 	})
 }
 
-// hangs is a Kafka that never answers.
-type hangs struct{}
-
-func (hangs) Produce(ctx context.Context, _ string, _ int, _ ...kafkaio.Message) (int64, error) {
-	<-ctx.Done()
-	return -1, ctx.Err()
-}
-
 // TestSendersAreBounded: two thousand connections at once, each with a part of the largest frame or a byte each second. What there is room for
 // waits for five seconds, the others are told to come again, and a good frame passes behind them.
 func TestSendersAreBounded(t *testing.T) {
-	known := partitions
-	h, k := framesTo(&known)
-	inWorld(t, feed.Options{Frames: h}, func(w *world) {
+	var h *feed.Frames
+	late := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(w, r) })
+	inWorld(t, feed.Options{Frames: late}, func(w *world) {
+		var k *kafkaiotest.Kafka
+		h, k = framesTo(w.t)
 		var senders sync.WaitGroup
 		var mu sync.Mutex
 		answers := map[string]int{}
@@ -225,12 +233,27 @@ func TestSendersAreBounded(t *testing.T) {
 		if s.Frames != 0 || s.Bytes != 0 || s.Refused["slow"]+s.Refused["full"] != 2000 || len(answers) > 2 {
 			t.Errorf("got %+v and %v, want all sent away", s, answers)
 		}
-		if status := w.post(frame(t, nil)); status != http.StatusNoContent || len(k.Records(requests, 2)) != 1 {
-			t.Errorf("got %d for a good frame, want 204", status)
+		dials := 0
+		client := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+			dials++
+			return w.dial(), nil
+		}}}
+		defer client.CloseIdleConnections()
+		for range 2 {
+			answer, err := client.Post("http://feed"+feed.PathFrames, "", bytes.NewReader(frame(t, nil)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if answer.Body.Close(); answer.StatusCode != http.StatusNoContent {
+				t.Errorf("got %d for a good frame, want 204", answer.StatusCode)
+			}
+			k.SetFault(func(kafkaiotest.Call) kafkaiotest.Fault { return kafkaiotest.Slow(9 * time.Second) }) // longer than a frame may take
 		}
-		k.SetFault(func(kafkaiotest.Call) kafkaiotest.Fault { return kafkaiotest.Slow(9 * time.Second) })
-		if status := w.post(frame(t, nil)); status != http.StatusNoContent {
-			t.Errorf("got %d from a slow Kafka, want 204: its answer takes longer than a frame may", status)
+		if answer, err := client.Post("http://feed"+feed.PathFrames, "", http.NoBody); err == nil {
+			answer.Body.Close()
+		}
+		if n := len(k.Records(requests, 2)); dials != 1 || n != 2 {
+			t.Errorf("got %d connections and %d frames, want one connection for both", dials, n)
 		}
 	})
 }
@@ -265,27 +288,15 @@ func (w *world) dribble(size int) string {
 	return line
 }
 
-// post sends a frame, and returns the status.
-func (w *world) post(body []byte) int {
-	w.t.Helper()
-	client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return w.dial(), nil }}}
-	defer client.CloseIdleConnections()
-	answer, err := client.Post("http://feed"+feed.PathFrames, "", bytes.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	answer.Body.Close()
-	return answer.StatusCode
-}
-
 // FuzzFrames: whatever a body says, what reaches Kafka is what analyzers count.
 func FuzzFrames(f *testing.F) {
 	f.Add(frame(f, nil))
 	f.Add(frame(f, func(f *schemas.Frame) { f.Partitions = 9 }))
 	f.Add(frame(f, func(f *schemas.Frame) { f.Entries[2].ID = idsOf(1, 1)[0] }))
+	h, k := framesTo(f)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		known := partitions
-		h, k := framesTo(&known)
+		k.Recreate(requests)
+		before := h.Stats()
 		status, _ := post(h, body)
 		for p := range partitions {
 			for _, r := range k.Records(requests, p) {
@@ -301,9 +312,9 @@ func FuzzFrames(f *testing.F) {
 			}
 		}
 		s := h.Stats()
-		n := s.Sent
-		for _, refused := range s.Refused {
-			n += refused
+		n := s.Sent - before.Sent
+		for reason, refused := range s.Refused {
+			n += refused - before.Refused[reason]
 		}
 		if n != 1 || s.Frames != 0 || s.Bytes != 0 {
 			t.Fatalf("got %+v, want one outcome", s)
@@ -311,13 +322,8 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// takes is a Kafka that takes everything.
-type takes struct{}
-
-func (takes) Produce(context.Context, string, int, ...kafkaio.Message) (int64, error) { return 0, nil }
-
 func BenchmarkFrames(b *testing.B) {
-	h := feed.NewFrames(feed.FramesOptions{Log: takes{}, Key: schemas.DefaultPartitionKey(), Partitions: func() int { return partitions }})
+	h := feed.NewFrames(func(context.Context, []byte) error { return nil })
 	for _, entries := range []int{1, 100, 6000} {
 		ids := idsOf(2, entries)
 		body := frame(b, func(f *schemas.Frame) {

@@ -36,7 +36,6 @@ type installation struct {
 	address string          // of the feed
 	asked   atomic.Int64    // requests to the broker: produce and fetch
 	seq     uint64
-	frames  *feed.Frames
 
 	mu      sync.Mutex
 	applied map[string]time.Time // by id: when the sidecar's own Set had it
@@ -95,14 +94,11 @@ func (in *installation) sidecar() {
 		defer in.mu.Unlock()
 		in.applied[d.Caller.ID] = at
 	}}
-	client := config.Client()
-	config.Log = client
 	link, err := kafkalink.Open(gate.New(gate.Options{Logger: quiet}), record.New(record.Options{}), config)
 	if err != nil {
 		in.b.Fatal(err)
 	}
-	in.frames = feed.NewFrames(feed.FramesOptions{Log: client, Topic: requests, Key: schemas.DefaultPartitionKey(), Partitions: watched.Partitions})
-	server := feed.New(feed.Options{Board: watched, Frames: in.frames})
+	server := feed.New(feed.Options{Board: watched, Frames: feed.NewFrames(link.Forward)})
 	l, err := net.Listen("unix", strings.TrimPrefix(in.address, "unix:"))
 	if err != nil {
 		in.b.Fatal(err)
@@ -115,7 +111,6 @@ func (in *installation) sidecar() {
 		_ = h.Close()
 		serving.Wait()
 		link.Close()
-		client.Close()
 	})
 	if err := link.Ready(in.b.Context()); err != nil {
 		in.b.Fatal(err)
@@ -262,7 +257,7 @@ func BenchmarkFramesOfServers(b *testing.B) {
 			f.Flushed = time.Now().UnixNano()
 			value, err := f.AppendTo(nil)
 			if err == nil {
-				_, err = s.Produce(b.Context(), requests, partition, kafkaio.Message{Value: value})
+				err = s.Send(b.Context(), value)
 			}
 			if err != nil {
 				b.Error(err)

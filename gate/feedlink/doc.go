@@ -1,5 +1,5 @@
 // Package feedlink connects a gate.Set and a record.Recorder to a feed, for a server that has no access to Kafka, or is one of thousands
-// that should not all be clients of it. The feed is that of a sidecar, or of serve: schemas/FEED.md.
+// that should not all be clients of it. The feed is that of a sidecar, or of serve, with --feed-frames: schemas/FEED.md.
 //
 //	Set ◀─Apply, Heartbeat─ follower ◀── GET /v1/closed ──┐
 //	                                                      ├ sidecar ── Kafka

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"time"
@@ -14,7 +15,6 @@ import (
 	"github.com/509da70d/floodgate/gate/kafkalink"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/feed"
-	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
 const (
@@ -55,12 +55,12 @@ func (s *source) Follow(ctx context.Context, h kafkalink.Handler, note func(erro
 			return
 		}
 		note(err)
-		wait := kafkaio.Backoff{Min: pause, Max: pause} // a part of it is random: a thousand servers follow one feed
-		if refused, ok := errors.AsType[*answerError](err); ok && refused.retryAfter > pause {
-			wait = kafkaio.Backoff{Min: refused.retryAfter, Max: refused.retryAfter}
+		wait := pause/2 + rand.N(pause/2) //nolint:gosec // a thousand servers follow one feed: not all at once
+		if refused, ok := errors.AsType[*answerError](err); ok {
+			wait = max(wait, refused.retryAfter)
 		}
 		if time.Since(began) < pause {
-			_ = wait.Pause(ctx) // the loop looks at ctx
+			sleep(ctx, wait)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -18,7 +17,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/gate"
-	"github.com/509da70d/floodgate/store/kafkaio"
+	"github.com/509da70d/floodgate/gate/kafkalink"
 )
 
 const (
@@ -100,9 +99,9 @@ func (s *source) ask(ctx context.Context, method string, to *resource, query str
 // answerError says that a feed has given another answer than the one hoped for.
 type answerError struct {
 	status     int
-	reason     string        // of a frame that was refused; empty: it gave none
-	text       string        // what it says, cut short
-	retryAfter time.Duration // 0: it does not say
+	reason     kafkalink.FrameReason // of a frame that was refused; empty: it gave none
+	text       string                // what it says, cut short
+	retryAfter time.Duration         // 0: it does not say
 }
 
 func (e *answerError) Error() string {
@@ -113,7 +112,10 @@ func (e *answerError) Error() string {
 func answerOf(r *http.Response) *answerError {
 	body, _ := io.ReadAll(io.LimitReader(r.Body, maxReason)) // a part of it does, too
 	e := &answerError{status: r.StatusCode, text: strings.TrimSpace(string(body))}
-	var said struct{ Reason, Error string }
+	var said struct {
+		Reason kafkalink.FrameReason
+		Error  string
+	}
 	if json.Unmarshal(body, &said) == nil {
 		e.reason, e.text = said.Reason, cmp.Or(said.Error, e.text)
 	}
@@ -123,55 +125,51 @@ func answerOf(r *http.Response) *answerError {
 	return e
 }
 
-// Produce sends a frame, and returns when Kafka has it. Topic and partition are the sidecar's business. Its errors are those of
-// kafkaio.Client.Produce: they say whether Kafka may have the frame, and whether it will ever take it.
-func (s *source) Produce(ctx context.Context, topic string, partition int, msgs ...kafkaio.Message) (base int64, err error) {
-	if len(msgs) != 1 {
-		panic("BUG: a frame is one message")
+// judge returns what an answer says of a frame.
+func (e *answerError) judge() kafkalink.FrameReason {
+	switch {
+	case e.status == http.StatusBadRequest && e.reason != "":
+		return e.reason
+	case e.status == http.StatusRequestEntityTooLarge:
+		return kafkalink.FrameRefused
+	case e.status == http.StatusServiceUnavailable, 400 <= e.status && e.status < 500: // a wrong key, or no feed
+		return kafkalink.FrameUnsent
 	}
-	if outcome, err := s.post(ctx, msgs[0].Value); err != nil {
-		return -1, &kafkaio.RequestError{Op: "send a frame of", Topic: topic, Partition: partition, Outcome: outcome, Err: err}
-	}
-	return 0, nil
+	return kafkalink.FrameUnknown
 }
 
-// post sends a frame, and waits for as long as the answer asks for.
-func (s *source) post(ctx context.Context, frame []byte) (kafkaio.Outcome, error) {
+// Send implements kafkalink.Source. It waits for as long as the answer asks for.
+func (s *source) Send(ctx context.Context, frame []byte) error {
 	var sent atomic.Bool // or it may have been
 	ctx, cancel := context.WithTimeout(ctx, frameTimeout)
 	defer cancel()
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
 	r, err := s.ask(traced, http.MethodPost, &s.frames, "", bytes.NewReader(frame))
-	switch {
-	case err == nil:
-	case sent.Load():
-		return kafkaio.Unknown, err
-	default:
-		return kafkaio.Unsent, err
+	if err != nil {
+		reason := kafkalink.FrameUnsent
+		if sent.Load() {
+			reason = kafkalink.FrameUnknown
+		}
+		return &kafkalink.FrameError{Reason: reason, Err: err}
 	}
 	defer r.Body.Close()
 	if r.StatusCode == http.StatusNoContent {
-		return kafkaio.Acked, nil
+		return nil
 	}
 	answer := answerOf(r)
-	outcome, err := judge(answer)
-	if answer.retryAfter > 0 && outcome == kafkaio.Unsent {
-		_ = kafkaio.Sleep(ctx, answer.retryAfter) // whoever called looks at ctx
+	reason := answer.judge()
+	if reason == kafkalink.FrameUnsent {
+		sleep(ctx, answer.retryAfter)
 	}
-	return outcome, err
+	return &kafkalink.FrameError{Reason: reason, Err: answer}
 }
 
-// judge returns what an answer says of a frame.
-func judge(a *answerError) (kafkaio.Outcome, error) {
-	switch {
-	case a.status == http.StatusBadRequest && a.reason == "time":
-		return kafkaio.Refused, errors.Join(kafkaio.ErrTimestamp, a)
-	case a.status == http.StatusBadRequest && a.reason != "":
-		return kafkaio.Refused, a
-	case a.status == http.StatusRequestEntityTooLarge:
-		return kafkaio.Refused, errors.Join(kafkaio.ErrTooLarge, a)
-	case a.status == http.StatusServiceUnavailable, 400 <= a.status && a.status < 500: // a wrong key, or no feed
-		return kafkaio.Unsent, a
+// sleep waits for d, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
 	}
-	return kafkaio.Unknown, a
 }

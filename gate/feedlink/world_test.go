@@ -95,7 +95,7 @@ func (w *world) begin() {
 	ctx, end := context.WithCancel(context.Background())
 	go b.RunClock(ctx)
 	s := &sidecar{set: set, board: b, link: link, conns: make(chan net.Conn), end: end}
-	s.frames = feed.NewFrames(feed.FramesOptions{Log: w.kafka, Topic: requests, Key: schemas.DefaultPartitionKey(), Partitions: b.Partitions})
+	s.frames = feed.NewFrames(link.Forward)
 	s.feed = feed.New(feed.Options{Board: b, Frames: s.frames})
 	s.http = &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.mu.Lock()

@@ -77,13 +77,6 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Client returns the client of Kafka that a Link makes for itself, for a program that does more with it: as Log it is that of the Link,
-// too. The caller closes it, after the Link. It does no I/O.
-func (c Config) Client() *kafkaio.Client {
-	c.setDefaults()
-	return kafkaio.New(c.kafka())
-}
-
 func (c *Config) kafka() kafkaio.Config {
 	return kafkaio.Config{
 		Brokers: c.Brokers, ClientID: c.ClientID, Topics: []string{c.Topics.Requests, c.Topics.Decisions},

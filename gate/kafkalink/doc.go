@@ -30,6 +30,10 @@
 // refuses: an owner that was replaced while it was paused changes nothing when it goes on. Follow does the same without a Set
 // and a Recorder, for programs that look on. A program that has a Link and looks on as well sets Config.Watch.
 //
+// # Other servers
+//
+// Forward appends frames of servers without access to Kafka. Such a server has a Link as well, over a Source: see package feedlink.
+//
 // # Lag
 //
 // Once a second the Link records one request of a made-up caller, whose kind is schemas.KindCanary. The analyzer answers with

@@ -21,8 +21,8 @@ type Log interface {
 
 // Source is what a Link sends frames to and gets decisions from, in place of Kafka. Package feedlink has one.
 type Source interface {
-	// Producer appends frames to the topic of requests. The Link tells its errors apart as those of a kafkaio.Client.
-	kafkaio.Producer
+	// Send sends a frame, and returns when Kafka has it. The error is a *FrameError; after any other one Kafka may have the frame.
+	Send(ctx context.Context, frame []byte) error
 
 	// Follow gives decisions to h until ctx ends, as the function Follow does; but Decisions may get those of several partitions at once,
 	// as partition 0. note is to be called with an error when decisions cannot be followed, and with nil when they can again.
@@ -49,11 +49,14 @@ type Link struct {
 	producer schemas.ProducerID
 	end      context.CancelFunc // ends running, by Close
 	running  sync.WaitGroup
+	log      kafkaio.Producer // of frames
+	follow   func(context.Context, Handler)
 	seqs     []uint64 // by partition: the last sequence number used; while a sender runs, its number is its own
 
 	health   health
 	counts   counts
 	canaries canaries
+	frames   sync.Pool // of *schemas.Frame, for Forward
 
 	announced chan int      // the newest number of partitions, until it is taken
 	ready     chan struct{} // closed once the decisions that were in the log at the start have been applied
@@ -78,7 +81,7 @@ func newLink(set *gate.Set, rec *record.Recorder, c Config) *Link {
 	l := &Link{set: set, rec: rec, config: c, announced: make(chan int, 1), ready: make(chan struct{})}
 	_, _ = rand.Read(l.producer[:]) // never fails, by its documentation
 	l.health.logger, l.health.name = c.Logger, "kafka link"
-	if _, kafka := c.Log.(*kafkaio.Client); c.Log != nil && !kafka || c.Source != nil {
+	if c.Log != nil || c.Source != nil {
 		l.health.name = "link"
 	}
 	l.canaries.producer = l.producer
@@ -89,7 +92,11 @@ func newLink(set *gate.Set, rec *record.Recorder, c Config) *Link {
 func (l *Link) start() {
 	ctx, end := context.WithCancel(context.Background())
 	l.end = end
-	l.running.Go(func() { l.run(ctx) })
+	hangUp := l.dial()
+	l.running.Go(func() {
+		defer hangUp()
+		l.run(ctx)
+	})
 }
 
 // Close sends what has been recorded, for at most Config.Drain, drops the rest, and returns when all goroutines of the Link have
@@ -103,12 +110,10 @@ func (l *Link) Close() {
 }
 
 func (l *Link) run(ctx context.Context) {
-	log, follow, hangUp := l.source()
-	defer hangUp()
 	defer l.health.forget()
 	var following sync.WaitGroup
-	following.Go(func() { follow(ctx, &applier{Link: l}) })
-	l.send(ctx, log)
+	following.Go(func() { l.follow(ctx, &applier{Link: l}) })
+	l.send(ctx)
 	following.Wait()
 	if n := l.rec.Drain(func(uint64, *schemas.Entry) {}); n > 0 {
 		l.rec.Dropped(record.Shutdown, n)
@@ -120,22 +125,24 @@ func (l *Link) run(ctx context.Context) {
 	})
 }
 
-// source returns what the Link sends with, what follows decisions, and what ends both.
-func (l *Link) source() (log kafkaio.Producer, follow func(context.Context, Handler), hangUp func()) {
+// dial sets what the Link sends with and what follows decisions. hangUp ends both.
+func (l *Link) dial() (hangUp func()) {
 	if s := l.config.Source; s != nil {
 		note := func(err error) { l.health.note("follow decisions", err) }
-		return s, func(ctx context.Context, h Handler) { s.Follow(ctx, h, note) }, s.Close
+		l.log, l.follow = sourceLog{s}, func(ctx context.Context, h Handler) { s.Follow(ctx, h, note) }
+		return s.Close
 	}
-	kafka, hangUp := dial(l.config.Log, l.config.kafka())
-	t := &topics{log: kafka, names: []string{l.config.Topics.Decisions, l.config.Topics.Requests}, health: &l.health}
-	return kafka, func(ctx context.Context, h Handler) { _ = readTopic(ctx, t, h, l.canaries.answer) }, hangUp // it ends with ctx only
+	log, hangUp := dial(l.config.Log, l.config.kafka())
+	t := &topics{log: log, names: []string{l.config.Topics.Decisions, l.config.Topics.Requests}, health: &l.health}
+	l.log, l.follow = log, func(ctx context.Context, h Handler) { _ = readTopic(ctx, t, h, l.canaries.answer) } // it ends with ctx only
+	return hangUp
 }
 
 // send runs sessions until ctx ends: one for each number of partitions.
-func (l *Link) send(ctx context.Context, log kafkaio.Producer) {
+func (l *Link) send(ctx context.Context) {
 	for n := l.nextPartitions(ctx); n > 0; {
 		l.grow(n)
-		s := newSession(l, log, n)
+		s := newSession(l, n)
 		l.counts.setQueues(s.queues)
 		session, end := context.WithCancel(ctx)
 		var waiting sync.WaitGroup

@@ -13,15 +13,14 @@ import (
 // session is a Link's work while the number of partitions stays the same.
 type session struct {
 	*Link
-	log        kafkaio.Producer // of frames
 	partitions int
 	queues     []*queue
 	canaryIDs  []string // by partition
 }
 
-func newSession(l *Link, log kafkaio.Producer, partitions int) *session {
+func newSession(l *Link, partitions int) *session {
 	s := &session{
-		Link: l, log: log, partitions: partitions,
+		Link: l, partitions: partitions,
 		queues: make([]*queue, partitions), canaryIDs: l.canaries.ids(l.config.PartitionKey, partitions),
 	}
 	tables := &sync.Pool{}

@@ -63,8 +63,11 @@ type gateFeed struct {
 	logger *slog.Logger
 }
 
+// forwarder is Forward of a link, which may be opened later.
+type forwarder = func(ctx context.Context, frame []byte) error
+
 // build returns what the flags describe, or nil if no feed is to be served.
-func (f *gateFeedFlags) build(b *board.Board, shadow bool, frames feed.FramesOptions, logger *slog.Logger) (*gateFeed, error) {
+func (f *gateFeedFlags) build(b *board.Board, shadow bool, forward forwarder, logger *slog.Logger) (*gateFeed, error) {
 	if f.listen == "" {
 		return nil, nil //nolint:nilnil // there is nothing to do
 	}
@@ -77,8 +80,7 @@ func (f *gateFeedFlags) build(b *board.Board, shadow bool, frames feed.FramesOpt
 	}
 	s := &gateFeed{flags: f, logger: logger}
 	if f.frames {
-		frames.Partitions = b.Partitions
-		s.frames = feed.NewFrames(frames)
+		s.frames = feed.NewFrames(forward)
 		o.Frames = s.frames
 	}
 	s.server = feed.New(o)

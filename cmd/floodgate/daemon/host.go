@@ -27,7 +27,6 @@ import (
 	"github.com/509da70d/floodgate/cmd/floodgate/option"
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/gate/board"
-	gatefeed "github.com/509da70d/floodgate/gate/feed"
 	"github.com/509da70d/floodgate/gate/haproxy"
 	"github.com/509da70d/floodgate/gate/kafkalink"
 	"github.com/509da70d/floodgate/gate/record"
@@ -159,8 +158,8 @@ func (h *host) openGates(logger *slog.Logger) error {
 	}
 	h.side = sidecar.New(o)
 	h.board = apid.NewBoard()
-	frames := gatefeed.FramesOptions{Log: h.keeper, Topic: h.names.Requests, Key: schemas.DefaultPartitionKey()}
-	if h.gates, err = c.feed.build(h.board, false, frames, logger); err != nil {
+	forward := func(ctx context.Context, frame []byte) error { return h.link.Forward(ctx, frame) } // of the link that serve opens
+	if h.gates, err = c.feed.build(h.board, false, forward, logger); err != nil {
 		return err
 	}
 	h.haproxy = c.haproxy.build(h.board, ids, false, logger)

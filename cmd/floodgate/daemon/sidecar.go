@@ -25,7 +25,6 @@ import (
 	"github.com/509da70d/floodgate/cmd/floodgate/version"
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/gate/board"
-	"github.com/509da70d/floodgate/gate/feed"
 	"github.com/509da70d/floodgate/gate/gatehttp"
 	"github.com/509da70d/floodgate/gate/gateprom"
 	"github.com/509da70d/floodgate/gate/haproxy"
@@ -34,7 +33,6 @@ import (
 	"github.com/509da70d/floodgate/gate/sidecar"
 	"github.com/509da70d/floodgate/gate/sidecar/sidecarprom"
 	"github.com/509da70d/floodgate/schemas"
-	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/kafkaprom"
 )
 
@@ -152,7 +150,6 @@ func (c *sidecarConfig) run(ctx context.Context, p command.Process) (err error) 
 	if err != nil {
 		return err
 	}
-	defer side.client.Close()
 	defer side.link.Close() // when nobody asks any more: it sends what was recorded
 	server := side.server()
 	g, ctx := errgroup.WithContext(ctx)
@@ -199,9 +196,8 @@ type sidecarParts struct {
 
 	set      *gate.Set
 	rec      *record.Recorder
-	client   *kafkaio.Client // of the link, and of the feed
 	link     *kafkalink.Link
-	calls    *kafkaprom.Calls // of the client
+	calls    *kafkaprom.Calls // of the link
 	board    *board.Board     // nil: nobody needs it
 	feed     *gateFeed        // nil: none is served
 	bouncers *bouncers        // nil: none are answered
@@ -234,16 +230,14 @@ func (c *sidecarConfig) build(logger *slog.Logger) (sidecarParts, error) {
 		Brokers: c.kafka.Brokers, ClientID: "floodgate-sidecar", TLS: tls, SASL: sasl, Topics: c.kafka.Names,
 		PartitionKey: key, Logger: logger, Calls: calls.Observe,
 	}
-	client := config.Client()
-	config.Log = client
-	parts := sidecarParts{set: set, rec: rec, client: client, calls: calls}
+	parts := sidecarParts{set: set, rec: rec, calls: calls}
 	if c.grpc != "" || c.feed.listen != "" || c.bouncer.listen != "" || c.haproxy.socket != "" {
 		parts.board = board.New(board.Options{MaxSubscribers: maxReaders, FirstChange: uint64(time.Now().UnixNano())})
 		config.Watch, o.Board = parts.board.Handler(), parts.board
 	}
 	parts.Sidecar = sidecar.New(o)
-	frames := feed.FramesOptions{Log: client, Topic: c.kafka.Names.Requests, Key: key}
-	if parts.feed, err = c.feed.build(parts.board, c.shadow, frames, logger); err != nil {
+	forward := func(ctx context.Context, frame []byte) error { return parts.link.Forward(ctx, frame) } // of the link that is opened below
+	if parts.feed, err = c.feed.build(parts.board, c.shadow, forward, logger); err != nil {
 		return sidecarParts{}, err
 	}
 	if parts.bouncers, err = c.bouncer.build(parts.board, c.made, c.shadow, logger); err != nil {

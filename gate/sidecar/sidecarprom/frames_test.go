@@ -24,7 +24,7 @@ func TestMetricsOfFramesAreThoseThatPeopleQuery(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	s := feed.NewFrames(feed.FramesOptions{}).Stats() // with all reasons
+	s := feed.NewFrames(nil).Stats() // with all reasons
 	s.Frames, s.Bytes, s.Sent = 1, 2, 3
 	n := uint64(4)
 	for _, reason := range []string{"malformed", "key", "partitions", "misplaced", "time", "refused", "too_large", "full", "slow", "unsent", "unknown"} {
