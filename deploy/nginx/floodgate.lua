@@ -587,7 +587,7 @@ function M.start()
   local since = monotonic()
   follower = new_follower(gate.dict, function()
     if monotonic() - since > 0.005 then
-      ngx.sleep(0)
+      ngx.sleep(0.001)
       since = monotonic()
     end
   end)
