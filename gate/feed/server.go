@@ -46,7 +46,7 @@ type Server struct {
 	mux     *http.ServeMux
 	stats   counters
 
-	streams context.Context // of all streams; Close ends it
+	streams context.Context //nolint:containedctx // of all streams; Close ends it
 	end     context.CancelFunc
 }
 

@@ -47,7 +47,7 @@ func (s *seconds) UnmarshalJSON(text []byte) error {
 	case err != nil:
 		return fmt.Errorf("got %.40s, want seconds without an exponent, which fit 64 bits as nanoseconds", text)
 	case negative && n <= -math.MinInt64:
-		*s = seconds(-n) //nolint:gosec // it fits
+		*s = seconds(-n)
 	case !negative && n <= math.MaxInt64:
 		*s = seconds(n)
 	default:
