@@ -13,7 +13,7 @@ local cjson = require("cjson.safe").new()
 cjson.decode_invalid_numbers(false)
 
 local byte, find, format, gsub, sub = string.byte, string.find, string.format, string.gsub, string.sub
-local ceil, concat, max, min = math.ceil, table.concat, math.max, math.min
+local ceil, concat, huge, max, min = math.ceil, table.concat, math.huge, math.max, math.min
 
 ffi.cdef [[
 typedef struct { double filed; uint32_t follower, unused; } floodgate_header;
@@ -124,29 +124,47 @@ function Gate:stale(partition, mono)
     or find(states, "f", 1, true) ~= nil and mono - (self.dict:get "heard" or mono) > STALE_AFTER
 end
 
--- ends returns when a record opens the caller that it closes now, or nil.
-local function ends(r, now)
-  if r.from1 <= now and now < r.until1 then return r.from2 <= r.until1 and max(r.until1, r.until2) or r.until1 end
-  if r.from2 <= now and now < r.until2 then return r.until2 end
-end
-
--- judge adds to a verdict what the value of a caller says: closed, shadow, and of the closure that ends last its until, rule, limit
--- and window.
-function Gate:judge(v, value, now, mono)
-  local r, at, text = self.record, HEADER, ffi.cast(chars, value)
+-- each calls f(place, end) for each record of a value: r has the record, and the rule's name stands from place + 1 to the end.
+local function each(value, r, f)
+  local at, text = HEADER, ffi.cast(chars, value)
   while at < #value do
     ffi.copy(r, text + at, RECORD)
-    local name = at + RECORD
-    at = name + r.rule_bytes
-    local last = ends(r, now)
-    if last and r.generation >= (self.dict:get "oldest" or 0) and not (self.policy == "open" and self:stale(r.partition, mono)) then
-      local closes = r.shadow == 0
-      if closes and not v.closed or closes == v.closed and last > v.last then
-        v.last, v.rule, v.limit, v.window = last, sub(value, name + 1, at), r.limit, r.window
-      end
-      v.closed, v.shadow = v.closed or closes, v.shadow or not closes
-    end
+    local place = at + RECORD
+    at = place + r.rule_bytes
+    f(place, at)
   end
+end
+
+-- judge adds to a verdict what the value of a caller says: closed, shadow, and of the closure that ends last its end (last), rule, limit
+-- and window. A closure that follows without a gap counts as part of the one before.
+function Gate:judge(v, value, now, mono)
+  local r, own = self.record, { closed = false, shadow = false, last = 0 }
+  local oldest, ignores = self.dict:get "oldest" or 0, self.policy == "open"
+  local function counts() return r.generation >= oldest and not (ignores and self:stale(r.partition, mono)) end
+  each(value, r, function(place, behind)
+    local last = r.from1 <= now and now < r.until1 and r.until1 or r.from2 <= now and now < r.until2 and r.until2
+    if not last or not counts() then return end
+    local closes = r.shadow == 0
+    if closes and not own.closed or closes == own.closed and last > own.last then
+      own.last, own.rule, own.limit, own.window = last, sub(value, place + 1, behind), r.limit, r.window
+    end
+    own.closed, own.shadow = own.closed or closes, own.shadow or not closes
+  end)
+  local last = own.closed and own.last or nil
+  while last do
+    local before = last
+    each(value, r, function()
+      if r.shadow == 1 or not counts() then return end
+      if r.from1 <= last and last < r.until1 then last = r.until1 end
+      if r.from2 <= last and last < r.until2 then last = r.until2 end
+    end)
+    own.last = last
+    if last == before then break end
+  end
+  if own.closed and not v.closed or own.closed == v.closed and own.last > v.last then
+    v.last, v.rule, v.limit, v.window = own.last, own.rule, own.limit, own.window
+  end
+  v.closed, v.shadow = v.closed or own.closed, v.shadow or own.shadow
 end
 
 -- check returns the verdict about the callers with these keys, or nil if they pass and no decision in mode shadow is in force.
@@ -190,7 +208,7 @@ local function new_follower(dict, pause)
   local f = {
     dict = dict, pause = pause, number = dict:incr("follower", 1, 0), record = ffi.new "floodgate_record",
     header = ffi.new "floodgate_header", started = false, seconds = {}, filed = {}, complete = dict:get "oldest" == nil,
-    held = 0, dropped = 0, bad = 0,
+    heard = 0, held = 0, dropped = 0, bad = 0,
   }
   for _, name in ipairs { "oldest", "generation", "heard", "held", "dropped", "bad", "connected" } do dict:safe_add(name, 0) end
   f.dropped, f.bad = dict:get "dropped", dict:get "bad" -- what followers before this one counted
@@ -241,18 +259,16 @@ function Follower:owns(value)
   if self.header.follower == self.number then return self.header.filed end
 end
 
--- records splits a value into its records. It leaves out those for which keep, which may be nil, returns false.
+-- records splits a value into its records, and returns them and when the first of them ends. It leaves out those for which keep, which
+-- may be nil, returns false.
 function Follower:records(value, keep)
-  local list, first, at, text, r = {}, math.huge, HEADER, ffi.cast(chars, value), self.record
-  while at < #value do
-    ffi.copy(r, text + at, RECORD)
-    local behind, last = at + RECORD + r.rule_bytes, max(r.until1, r.until2)
-    if not keep or keep(r, last, sub(value, at + RECORD + 1, behind)) then
-      list[#list + 1] = sub(value, at + 1, behind)
-      first = min(first, last)
-    end
-    at = behind
-  end
+  local list, first, r = {}, huge, self.record
+  each(value, r, function(place, behind)
+    local last = max(r.until1, r.until2)
+    if keep and not keep(r, last, sub(value, place + 1, behind)) then return end
+    list[#list + 1] = sub(value, place - RECORD + 1, behind)
+    first = min(first, last)
+  end)
   return list, first
 end
 
@@ -327,28 +343,35 @@ function Follower:adopt()
   end
 end
 
-local function is_time(n) return type(n) == "number" and n >= 0 and n < 2 ^ 36 end
+-- number returns a number from 0 up to a bound; 0 if there is none, and nil if it is something else.
+local function number(n, bound)
+  if n == nil then return 0 end
+  return type(n) == "number" and n >= 0 and n < bound and n or nil
+end
 
 -- span returns the i-th span of a decision, 0 and 0 if it has none, and nil if it is none.
 local function span(spans, i)
   local s = spans[i]
   if s == nil then return 0, 0 end
-  if type(s) ~= "table" or not is_time(s.from) or not is_time(s["until"]) or s.from >= s["until"] then return nil end
-  return s.from, s["until"]
+  local from, last = type(s) == "table" and number(s.from, 2 ^ 36), type(s) == "table" and number(s["until"], 2 ^ 36)
+  if from and last and from < last then return from, last end
 end
 
--- decide applies a decision, and returns an error if it is none.
+-- decide applies a decision, and returns true if it is none.
 function Follower:decide(d, now)
   local r, spans, rule, id = self.record, d.spans or {}, d.rule or "", d.id
   if d.id_base64 then id = type(d.id_base64) == "string" and ngx.decode_base64(d.id_base64) end
   if type(d.kind) ~= "string" or not find(d.kind, "^[a-z0-9_-]+$") or type(id) ~= "string" or id == "" or #id > 256 or type(rule) ~= "string" then
-    return "got a decision without a caller"
+    return true
   end
-  if type(spans) ~= "table" or #spans > 2 or d.mode ~= "enforce" and d.mode ~= "shadow" then return "got a decision without spans or mode" end
+  local limit, window, partition = number(d.limit, huge), number(d.window, huge), number(d.partition, 2 ^ 31)
+  if d.mode ~= "enforce" and d.mode ~= "shadow" or type(spans) ~= "table" or next(spans) and not spans[1] or spans[3] or not (limit and window and partition) then
+    return true
+  end
   local from1, until1 = span(spans, 1)
   local from2, until2 = span(spans, 2)
-  if not from1 or not from2 then return "got a span that is none" end
-  local key, list, first = d.kind .. ":" .. id, {}, math.huge
+  if not from1 or not from2 then return true end
+  local key, list, first = d.kind .. ":" .. id, {}, huge
   local value, second, before = self.dict:get(key), nil, 0
   if value then
     second = self:owns(value)
@@ -358,7 +381,7 @@ function Follower:decide(d, now)
   local last = max(until1, until2)
   if last > now then
     r.from1, r.until1, r.from2, r.until2, r.shadow = from1, until1, from2, until2, d.mode == "shadow" and 1 or 0
-    r.limit, r.window, r.partition = tonumber(d.limit) or 0, tonumber(d.window) or 0, tonumber(d.partition) or 0
+    r.limit, r.window, r.partition = limit, window, partition
     r.generation, r.rule_bytes = self.generation, #rule
     list[#list + 1] = ffi.string(r, RECORD) .. rule
     first = min(first, last)
@@ -367,8 +390,8 @@ function Follower:decide(d, now)
 end
 
 function Follower:start(l)
-  if l.version ~= 1 then return "got version " .. tostring(l.version) .. ", want 1" end
-  self.started, self.resumed = true, l.resumed == true
+  self.started, self.resumed = l.version == 1, l.resumed == true
+  if not self.started then return "got version " .. tostring(l.version) .. ", want 1" end
   if not self.resumed then self.generation, self.cursor = self.dict:incr("generation", 1, 0), nil end
   if not self.generation then return "got a feed that resumes, want one that begins" end
   self.dict:set("connected", 1)
@@ -401,36 +424,28 @@ end
 -- replaced reports whether another worker follows: after a reload, or a crash.
 function Follower:replaced() return self.dict:get "follower" ~= self.number end
 
--- line applies a line of the feed. If it returns an error, what follows cannot be trusted.
+-- line applies a line of the feed. What it cannot read it counts. It returns an error if the lines behind it must not be read.
 function Follower:line(text, now, mono)
-  if self:replaced() then return "replaced" end
-  local l, err = cjson.decode(text)
-  if type(l) ~= "table" then return self:count("got " .. (err or "no object") .. ", want a line of a feed") end
-  if not self.started and l.type ~= "start" then return self:count "got no line of type start first" end
-  if mono - (self.heard or 0) > 0.1 then
+  if self:replaced() then return "another worker follows" end
+  local l = cjson.decode(text)
+  if type(l) ~= "table" or not self.started and l.type ~= "start" then return self:count() end
+  if mono - self.heard > 0.1 then
     self.heard = mono
     self.dict:set("heard", mono)
   end
   if l.type == "start" then
-    err = self:start(l)
+    return self:start(l)
   elseif l.type == "decision" then
-    err = self:decide(l, now)
-    if err then self:count(err) end
-    err = nil -- the next lines can be read
+    if self:decide(l, now) then return self:count() end
   elseif l.type == "current" then
     self:current()
   elseif l.type == "heartbeat" then
     self:heartbeat(l, now)
   end
-  if type(l.cursor) == "string" and not err then self.cursor = l.cursor end
-  return err
+  if type(l.cursor) == "string" then self.cursor = l.cursor end
 end
 
-function Follower:count(err)
-  self.bad = self.bad + 1
-  self.dict:set("bad", self.bad)
-  return err
-end
+function Follower:count() self.bad = self.bad + 1 end
 
 -- nginx ---------------------------------------------------------------------------------------------------------------------------
 
@@ -523,7 +538,7 @@ end
 -- body returns what stands behind the head of an answer; nil while the head has not come, or if it is that of no feed: with an error.
 local function body(answer)
   local _, e = find(answer, "\r\n\r\n", 1, true)
-  if not e then return nil, #answer > 16384 and follower:count "got no HTTP" or nil end
+  if not e then return nil, #answer > 16384 and "got no HTTP" or nil end
   if not find(answer, "^HTTP/1%.[01] 200 ") then return nil, "got " .. sub(answer, 1, 200):match "^[^\r\n]*" end
   return sub(answer, e + 1)
 end
@@ -540,7 +555,7 @@ local function read(text)
     follower.pause()
   end
   text = sub(text, at)
-  return text, #text > LONGEST_LINE and follower:count "got a line of more than 128 KiB" or nil
+  return text, #text > LONGEST_LINE and "got a line of more than 128 KiB" or nil
 end
 
 -- follow reads one answer to its end, and returns why it ended.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -99,31 +100,39 @@ type luaNginx struct {
 // withLua runs nginx with deploy/nginx/floodgate-lua.conf, before a backend and behind a feed. replace has more to replace in the file.
 func withLua(t *testing.T, feed, backend string, workers int, replace ...string) *luaNginx {
 	t.Helper()
+	port, log := freePort(t), filepath.Join(t.TempDir(), "access.log")
+	n := nginxWithLua(t, port, workers, configured(t, "nginx/floodgate-lua.conf", append([]string{
+		"unix:/run/floodgate/feed.sock\",", feed + "\",", "127.0.0.1:3000", backend, "listen 8080", "listen 127.0.0.1:" + port,
+		"lua_package_path", "# lua_package_path", "/var/log/nginx/access.log", log,
+	}, replace...)...))
+	n.log = log
+	return n
+}
+
+// nginxWithLua runs nginx, whose http block has this text, and finds floodgate.lua.
+func nginxWithLua(t *testing.T, port string, workers int, text string) *luaNginx {
+	t.Helper()
 	testenv.Program(t, "nginx")
 	n := &luaNginx{t: t, dir: t.TempDir()}
-	n.log = filepath.Join(n.dir, "access.log")
-	port := freePort(t)
 	folder, err := filepath.Abs("../../../deploy/nginx")
 	if err != nil {
 		t.Fatal(err)
 	}
-	site := writeIn(t, n.dir, "site.conf", configured(t, "nginx/floodgate-lua.conf", append([]string{
-		"unix:/run/floodgate/feed.sock\",", feed + "\",", "127.0.0.1:3000", backend, "listen 8080", "listen 127.0.0.1:" + port, "/usr/share/floodgate", folder,
-		"/var/log/nginx/access.log", n.log,
-	}, replace...)...))
 	temporary := ""
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		temporary += kind + "_temp_path " + n.dir + ";\n"
 	}
 	main := writeIn(t, n.dir, "nginx.conf", "load_module "+modulesOfNginx+"ndk_http_module.so;\nload_module "+modulesOfNginx+"ngx_http_lua_module.so;\n"+
 		"daemon off;\nuser root;\nworker_processes "+strconv.Itoa(workers)+";\npid "+n.dir+"/pid;\nerror_log stderr;\nevents {}\nhttp {\n"+temporary+
-		"large_client_header_buffers 4 1m;\ninclude "+site+";\n}\n")
+		"large_client_header_buffers 4 1m;\nlua_package_path \""+folder+"/?.lua;;\";\n"+text+"\n}\n")
 	n.url = begun(t, "http://127.0.0.1:"+port+"/", "nginx", "-p", n.dir, "-c", main)
-	text, err := os.ReadFile(filepath.Join(n.dir, "pid"))
+	pid, err := os.ReadFile(filepath.Join(n.dir, "pid"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.pid, _ = strconv.Atoi(string(text[:len(text)-1]))
+	if n.pid, err = strconv.Atoi(strings.TrimSpace(string(pid))); err != nil {
+		t.Fatal(err)
+	}
 	return n
 }
 
