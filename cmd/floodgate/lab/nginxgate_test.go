@@ -4,7 +4,6 @@ package lab
 
 import (
 	"net"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -94,7 +93,7 @@ type luaNginx struct {
 	t        testing.TB
 	dir, url string
 	log      string
-	pid      int
+	pid      int // of the master
 }
 
 // withLua runs nginx with deploy/nginx/floodgate-lua.conf, before a backend and behind a feed. replace has more to replace in the file.
@@ -123,7 +122,7 @@ func nginxWithLua(t *testing.T, port string, workers int, text string) *luaNginx
 		temporary += kind + "_temp_path " + n.dir + ";\n"
 	}
 	main := writeIn(t, n.dir, "nginx.conf", "load_module "+modulesOfNginx+"ndk_http_module.so;\nload_module "+modulesOfNginx+"ngx_http_lua_module.so;\n"+
-		"daemon off;\nuser root;\nworker_processes "+strconv.Itoa(workers)+";\npid "+n.dir+"/pid;\nerror_log stderr;\nevents {}\nhttp {\n"+temporary+
+		"env FAKETIME_TIMESTAMP_FILE;\nenv FAKETIME_NO_CACHE;\nenv DONT_FAKE_MONOTONIC;\ndaemon off;\nuser root;\nworker_processes "+strconv.Itoa(workers)+";\npid "+n.dir+"/pid;\nerror_log stderr;\nevents {}\nhttp {\n"+temporary+
 		"large_client_header_buffers 4 1m;\nlua_package_path \""+folder+"/?.lua;;\";\n"+text+"\n}\n")
 	n.url = begun(t, "http://127.0.0.1:"+port+"/", "nginx", "-p", n.dir, "-c", main)
 	pid, err := os.ReadFile(filepath.Join(n.dir, "pid"))
@@ -147,21 +146,4 @@ func (n *luaNginx) status(t *testing.T, addr string) int {
 func (n *luaNginx) becomes(t *testing.T, what, addr string, want int) {
 	t.Helper()
 	processtest.Eventually(t, 10*time.Second, what, func() bool { return n.status(t, addr) == want })
-}
-
-func TestSmoke(t *testing.T) {
-	f := newBoardFeed(t)
-	n := withLua(t, "unix:"+f.path, processtest.NewBackend(t).Listener.Addr().String(), 2)
-	f.closes("r", "ip:127.0.0.2", time.Minute)
-	n.becomes(t, "refused", "127.0.0.2", http.StatusTooManyRequests)
-	status, header := processtest.GetFrom(t, "127.0.0.2", "", n.url)
-	t.Log(status, header)
-	status, header = processtest.GetFrom(t, "127.0.0.3", "", n.url)
-	t.Log(status, header)
-	resp, _ := processtest.Get(t.Context(), n.url+"floodgate_status")
-	t.Log(resp)
-	f.opens("r", "ip:127.0.0.2")
-	n.becomes(t, "passes", "127.0.0.2", http.StatusOK)
-	text, _ := os.ReadFile(n.log)
-	t.Log(string(text))
 }
