@@ -97,7 +97,7 @@ type luaNginx struct {
 }
 
 // withLua runs nginx with deploy/nginx/floodgate-lua.conf, before a backend and behind a feed. replace has more to replace in the file.
-func withLua(t *testing.T, feed, backend string, workers int, replace ...string) *luaNginx {
+func withLua(t testing.TB, feed, backend string, workers int, replace ...string) *luaNginx {
 	t.Helper()
 	port, log := freePort(t), filepath.Join(t.TempDir(), "access.log")
 	n := nginxWithLua(t, port, workers, configured(t, "nginx/floodgate-lua.conf", append([]string{
@@ -109,7 +109,7 @@ func withLua(t *testing.T, feed, backend string, workers int, replace ...string)
 }
 
 // nginxWithLua runs nginx, whose http block has this text, and finds floodgate.lua.
-func nginxWithLua(t *testing.T, port string, workers int, text string) *luaNginx {
+func nginxWithLua(t testing.TB, port string, workers int, text string) *luaNginx {
 	t.Helper()
 	testenv.Program(t, "nginx")
 	n := &luaNginx{t: t, dir: t.TempDir()}

@@ -112,7 +112,7 @@ func beginNginxByAFile(t *testing.T, q question) string {
 }
 
 // nginxWith runs nginx, whose http block has this text. It takes a header of up to 1 MiB, as the other servers do.
-func nginxWith(t *testing.T, port, text string) string {
+func nginxWith(t testing.TB, port, text string) string {
 	t.Helper()
 	dir := t.TempDir()
 	site := writeIn(t, dir, "site.conf", text)
@@ -163,7 +163,7 @@ func beginEnvoy(t *testing.T, q question) string {
 }
 
 // begun runs a server and waits until it serves.
-func begun(t *testing.T, url, program string, args ...string) string {
+func begun(t testing.TB, url, program string, args ...string) string {
 	t.Helper()
 	runForeign(t, program, args...)
 	processtest.Eventually(t, 60*time.Second, program+" serves", func() bool {
@@ -173,7 +173,7 @@ func begun(t *testing.T, url, program string, args ...string) string {
 	return url
 }
 
-func writeIn(t *testing.T, dir, name, text string) string {
+func writeIn(t testing.TB, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -183,14 +183,14 @@ func writeIn(t *testing.T, dir, name, text string) string {
 }
 
 // freePort returns a port on which nobody listens, for programs that take no 0.
-func freePort(t *testing.T) string {
+func freePort(t testing.TB) string {
 	t.Helper()
 	_, port, _ := net.SplitHostPort(testenv.FreeAddress(t))
 	return port
 }
 
 // configured returns a file of deploy/ with its addresses and paths replaced, by turns.
-func configured(t *testing.T, path string, replace ...string) string {
+func configured(t testing.TB, path string, replace ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("../../../deploy", path))
 	if err != nil {
@@ -205,7 +205,7 @@ func configured(t *testing.T, path string, replace ...string) string {
 }
 
 // program of another maker, which is killed when the test ends.
-func runForeign(t *testing.T, name string, args ...string) {
+func runForeign(t testing.TB, name string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), testenv.Program(t, name), args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
