@@ -1,12 +1,16 @@
--- floodgate's gate inside nginx. One worker follows the feed (schemas/FEED.md) and writes who is closed into a shared dictionary. Each
--- request looks its callers up there and waits for nothing. floodgate-lua.conf shows how it is used.
+-- floodgate's gate inside nginx. One worker follows the feed (schemas/FEED.md) and writes who is closed into a shared
+-- dictionary. Each request looks its callers up there and waits for nothing. floodgate-lua.conf shows how it is used.
 --
--- It needs ngx_http_lua with lua-resty-core, and lua-cjson. What decides takes the time as an argument: now is Unix time in seconds,
--- mono the seconds of a clock that nobody sets.
+-- It needs ngx_http_lua with lua-resty-core, and lua-cjson. What decides takes the time as an argument: now is Unix time in
+-- seconds, mono the seconds of a clock that nobody sets.
 --
--- The dictionary has a value for each closed caller, under KIND:ID: a header, and a record with its rule's name for each decision. Other
--- keys have no colon: follower (the number of the last one), generation (of the last feed that told all that is in force), oldest (the
--- oldest generation whose records count), heard (when the last line came), partitions (their states), and the numbers of the status.
+-- The dictionary has a value for each closed caller, under KIND:ID: a header, and for each decision a record with its rule's
+-- name. Other keys have no colon: follower (the number of the newest), generation (the number of the newest feed that did not
+-- resume), oldest (the oldest generation whose records count), heard (when the last line came), partitions (their states), and
+-- the numbers of the status.
+--
+-- Chosen input: clients choose ids. The dictionary is a red-black tree, so a look-up takes the logarithm of what it holds at
+-- worst. An id has at most 256 bytes; a longer one costs a hash. A feed's line has at most 128 KiB.
 
 local ffi = require "ffi"
 local cjson = require("cjson.safe").new()
@@ -80,7 +84,8 @@ local function address(text, prefix)
   return concat(group, ":", 1, best - 1) .. "::" .. concat(group, ":", best + longest, 8)
 end
 
--- caller returns a function that returns a request's key in the dictionary, or nil. A field is "client" or the name of a variable.
+-- caller returns a function that returns a request's key in the dictionary, or nil. A field is "client" or the name of a
+-- variable.
 local function caller(kind, fields, prefix)
   local before, n = kind .. ":", #fields
   local function field(var, name)
@@ -135,8 +140,8 @@ local function each(value, r, f)
   end
 end
 
--- judge adds to a verdict what the value of a caller says: closed, shadow, and of the closure that ends last its end (last), rule, limit
--- and window. A closure that follows without a gap counts as part of the one before.
+-- judge adds to a verdict what the value of a caller says: closed, shadow, and of the closure that ends last its end (last),
+-- rule, limit and window. A closure that follows without a gap counts as part of the one before.
 function Gate:judge(v, value, now, mono)
   local r, own = self.record, { closed = false, shadow = false, last = 0 }
   local oldest, ignores = self.dict:get "oldest" or 0, self.policy == "open"
@@ -215,8 +220,8 @@ local function new_follower(dict, pause)
   return setmetatable(f, Follower)
 end
 
--- Callers are filed by the second in which the first of their decisions ends, or by an earlier one: self.filed has a list of keys for
--- each second, and self.seconds is a heap of these seconds.
+-- Callers are filed by the second in which the first of their decisions ends, or by an earlier one: self.filed has a list of
+-- keys for each second, and self.seconds is a heap of these seconds.
 function Follower:file(key, second)
   local keys = self.filed[second]
   if keys then keys[#keys + 1] = key return end
@@ -259,8 +264,8 @@ function Follower:owns(value)
   if self.header.follower == self.number then return self.header.filed end
 end
 
--- records splits a value into its records, and returns them and when the first of them ends. It leaves out those for which keep, which
--- may be nil, returns false.
+-- records splits a value into its records, and returns them and when the first of them ends. It leaves out those for which keep,
+-- which may be nil, returns false.
 function Follower:records(value, keep)
   local list, first, r = {}, huge, self.record
   each(value, r, function(place, behind)
@@ -272,8 +277,9 @@ function Follower:records(value, keep)
   return list, first
 end
 
--- write writes the records of a caller, of which the first ends at first. If the dictionary is full, the decisions that end first go, and
--- they are counted. before is how many records of the caller this follower had counted as held.
+-- write writes the records of a caller, of which the first ends at first. second is where the caller is filed, if it is. If the
+-- dictionary is full, the decisions that end first are dropped, and counted. before is how many of the caller's records were
+-- counted as held.
 function Follower:write(key, list, first, second, before)
   self.held = self.held + #list - before
   if not list[1] then return self.dict:delete(key) end
@@ -326,8 +332,8 @@ function Follower:expire(now)
   end
 end
 
--- adopt files all that is in the dictionary, and removes the records that do not count any more. It runs once in a follower's life, and
--- after each feed that told all that is in force. The list of keys is made at once: 1 ms for 10,000.
+-- adopt files all that is in the dictionary, and removes the records that do not count any more. It runs once in a follower's
+-- life, and after each feed that told all that is in force. The list of keys is made at once: 1 ms for 10,000.
 function Follower:adopt()
   self.complete = true
   local oldest = self.dict:get "oldest"
@@ -361,13 +367,12 @@ end
 function Follower:decide(d, now)
   local r, spans, rule, id = self.record, d.spans or {}, d.rule or "", d.id
   if d.id_base64 then id = type(d.id_base64) == "string" and ngx.decode_base64(d.id_base64) end
-  if type(d.kind) ~= "string" or not find(d.kind, "^[a-z0-9_-]+$") or type(id) ~= "string" or id == "" or #id > 256 or type(rule) ~= "string" then
-    return true
-  end
+  if type(d.kind) ~= "string" or not find(d.kind, "^[a-z0-9_-]+$") then return true end
+  if type(id) ~= "string" or id == "" or #id > 256 or type(rule) ~= "string" then return true end
+  if d.mode ~= "enforce" and d.mode ~= "shadow" then return true end
+  if type(spans) ~= "table" or next(spans) and not spans[1] or spans[3] then return true end
   local limit, window, partition = number(d.limit, huge), number(d.window, huge), number(d.partition, 2 ^ 31)
-  if d.mode ~= "enforce" and d.mode ~= "shadow" or type(spans) ~= "table" or next(spans) and not spans[1] or spans[3] or not (limit and window and partition) then
-    return true
-  end
+  if not limit or not window or not partition then return true end
   local from1, until1 = span(spans, 1)
   local from2, until2 = span(spans, 2)
   if not from1 or not from2 then return true end
@@ -502,7 +507,8 @@ local function look_up()
   return true
 end
 
--- access belongs into access_by_lua_block. It refuses the request, or returns. It never fails: a request that cannot be looked up passes.
+-- access belongs into access_by_lua_block. It refuses the request, or returns. It never fails: a request that cannot be looked
+-- up passes.
 function M.access()
   local ok, refused = pcall(look_up)
   if not ok then return ngx.log(ngx.ERR, "floodgate: ", refused) end
@@ -535,7 +541,8 @@ local function connect()
   return sock
 end
 
--- body returns what stands behind the head of an answer; nil while the head has not come, or if it is that of no feed: with an error.
+-- body returns what stands behind the head of an answer; nil while the head has not come, or if it is that of no feed: with an
+-- error.
 local function body(answer)
   local _, e = find(answer, "\r\n\r\n", 1, true)
   if not e then return nil, #answer > 16384 and "got no HTTP" or nil end

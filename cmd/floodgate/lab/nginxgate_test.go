@@ -112,6 +112,9 @@ func withLua(t testing.TB, feed, backend string, workers int, replace ...string)
 func nginxWithLua(t testing.TB, port string, workers int, text string) *luaNginx {
 	t.Helper()
 	testenv.Program(t, "nginx")
+	if _, err := os.Stat(modulesOfNginx + "ngx_http_lua_module.so"); err != nil {
+		t.Fatalf("%v: want libnginx-mod-http-lua and lua-cjson", err)
+	}
 	n := &luaNginx{t: t, dir: t.TempDir()}
 	folder, err := filepath.Abs("../../../deploy/nginx")
 	if err != nil {
