@@ -27,6 +27,7 @@ import (
 	"github.com/509da70d/floodgate/cmd/floodgate/option"
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/gate/board"
+	gatefeed "github.com/509da70d/floodgate/gate/feed"
 	"github.com/509da70d/floodgate/gate/kafkalink"
 	"github.com/509da70d/floodgate/gate/record"
 	"github.com/509da70d/floodgate/gate/sidecar"
@@ -156,7 +157,8 @@ func (h *host) openGates(logger *slog.Logger) error {
 	}
 	h.side = sidecar.New(o)
 	h.board = apid.NewBoard()
-	if h.gates, err = c.feed.build(h.board, false, logger); err != nil {
+	frames := gatefeed.FramesOptions{Log: h.keeper, Topic: h.names.Requests, Key: schemas.DefaultPartitionKey()}
+	if h.gates, err = c.feed.build(h.board, false, frames, logger); err != nil {
 		return err
 	}
 	h.bouncers, err = c.bouncer.build(h.board, ids, false, logger)

@@ -25,6 +25,7 @@ import (
 	"github.com/509da70d/floodgate/cmd/floodgate/version"
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/gate/board"
+	"github.com/509da70d/floodgate/gate/feed"
 	"github.com/509da70d/floodgate/gate/gatehttp"
 	"github.com/509da70d/floodgate/gate/gateprom"
 	"github.com/509da70d/floodgate/gate/kafkalink"
@@ -32,6 +33,7 @@ import (
 	"github.com/509da70d/floodgate/gate/sidecar"
 	"github.com/509da70d/floodgate/gate/sidecar/sidecarprom"
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/kafkaprom"
 )
 
@@ -147,6 +149,7 @@ func (c *sidecarConfig) run(ctx context.Context, p command.Process) (err error) 
 	if err != nil {
 		return err
 	}
+	defer side.client.Close()
 	defer side.link.Close() // when nobody asks any more: it sends what was recorded
 	server := side.server()
 	g, ctx := errgroup.WithContext(ctx)
@@ -192,8 +195,9 @@ type sidecarParts struct {
 
 	set      *gate.Set
 	rec      *record.Recorder
+	client   *kafkaio.Client // of the link, and of the feed
 	link     *kafkalink.Link
-	calls    *kafkaprom.Calls // of the link
+	calls    *kafkaprom.Calls // of the client
 	board    *board.Board     // nil: nobody needs it
 	feed     *gateFeed        // nil: none is served
 	bouncers *bouncers        // nil: none are answered
@@ -225,12 +229,15 @@ func (c *sidecarConfig) build(logger *slog.Logger) (sidecarParts, error) {
 		Brokers: c.kafka.Brokers, ClientID: "floodgate-sidecar", TLS: tls, SASL: sasl, Topics: c.kafka.Names,
 		PartitionKey: key, Logger: logger, Calls: calls.Observe,
 	}
-	parts := sidecarParts{Sidecar: sidecar.New(o), set: set, rec: rec, calls: calls}
+	client := config.Client()
+	config.Log = client
+	parts := sidecarParts{Sidecar: sidecar.New(o), set: set, rec: rec, client: client, calls: calls}
 	if c.feed.listen != "" || c.bouncer.listen != "" {
 		parts.board = board.New(board.Options{MaxSubscribers: maxReaders, FirstChange: uint64(time.Now().UnixNano())})
 		config.Watch = parts.board.Handler()
 	}
-	if parts.feed, err = c.feed.build(parts.board, c.shadow, logger); err != nil {
+	frames := feed.FramesOptions{Log: client, Topic: c.kafka.Names.Requests, Key: key}
+	if parts.feed, err = c.feed.build(parts.board, c.shadow, frames, logger); err != nil {
 		return sidecarParts{}, err
 	}
 	if parts.bouncers, err = c.bouncer.build(parts.board, c.made, c.shadow, logger); err != nil {
@@ -267,9 +274,7 @@ func (s sidecarParts) server() *httpd.Server {
 	})
 	server.Handle("/", s.Handler())
 	reported := []prometheus.Collector{gateprom.New(gateprom.Options{Set: s.set, Recorder: s.rec, Link: s.link}), sidecarprom.New(s.Sidecar)}
-	if s.feed != nil {
-		reported = append(reported, sidecarprom.NewFeed(s.feed.server))
-	}
+	reported = append(reported, s.feed.metrics()...)
 	if s.bouncers != nil {
 		reported = append(reported, sidecarprom.NewBouncer(s.bouncers.server))
 	}
