@@ -30,7 +30,7 @@ server {
             local story, said = cjson.decode(ngx.req.get_body_data()), {}
             dict:flush_all()
             dict:flush_expired()
-            local gate, follower = floodgate.Gate(dict, story.policy), floodgate.Follower(dict, function() end)
+            local gate, follower = floodgate.Gate(dict, story.policy), floodgate.Follower(dict, function() end, function(f, ...) f(...) end)
             for i, step in ipairs(story.steps) do
                 local now, answer = step.now, {}
                 if step.connect then follower.started = false end
