@@ -48,7 +48,7 @@ func testComposeServe(t *testing.T, floodgate *image) {
 		}
 		return nil
 	})
-	line := nginxLine(t, map[string]string{
+	line := nginxLine(t, "floodgate.conf", map[string]string{
 		"msec": fmt.Sprint(time.Now().Unix()) + ".000", "remote_addr": "203.0.113.9", "request_method": "GET", "uri": "/", "status": "200",
 	})
 	eventually(t, "a noisy caller", func() error {

@@ -11,12 +11,12 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// nginxLine returns a line that nginx writes with the log format of floodgate.conf, for these values of variables.
-func nginxLine(t *testing.T, values map[string]string) string {
+// nginxLine returns a line that nginx writes with the log format of a file of deploy/nginx, for these values of variables.
+func nginxLine(t *testing.T, file string, values map[string]string) string {
 	t.Helper()
-	parts := regexp.MustCompile(`(?s)log_format floodgate escape=json(.*?);`).FindStringSubmatch(readFile(t, "nginx/floodgate.conf"))
+	parts := regexp.MustCompile(`(?s)log_format floodgate escape=json(.*?);`).FindStringSubmatch(readFile(t, "nginx/"+file))
 	if parts == nil {
-		t.Fatal("got no log_format in floodgate.conf")
+		t.Fatalf("got no log_format in %s", file)
 	}
 	text := ""
 	for _, quoted := range regexp.MustCompile(`'([^']*)'`).FindAllStringSubmatch(parts[1], -1) {
@@ -35,14 +35,20 @@ func TestNginxCountsAnAddressAndAKey(t *testing.T) {
 	if kinds := format.Kinds(); !slices.Equal(kinds, []string{"ip", "key"}) {
 		t.Fatalf("got callers of kind %v, want ip and key", kinds)
 	}
-	for key, want := range map[string]string{"abc": `[203.0.113.9 abc] "GET /search" 200`, "": `[203.0.113.9 ] "GET /search" 200`} {
-		line := nginxLine(t, map[string]string{
-			"msec": "1773478800.123", "remote_addr": "203.0.113.9", "request_method": "GET", "uri": "/search", "status": "200", "http_x_api_key": key,
-		})
-		var l ingest.Line
-		reason := ingest.Scan(format.Scanner(), []byte(line), &l)
-		if got := fmt.Sprintf("%v %q %d", l.IDs, l.Resource, l.Status); reason != ingest.OK || got != want {
-			t.Errorf("%s: got %v, %s, want %s", line, reason, got, want)
+	for _, file := range []string{"floodgate.conf", "floodgate-lua.conf"} {
+		for _, test := range []struct{ key, status, want string }{
+			{"abc", "200", `[203.0.113.9 abc] "GET /search" 200 false`}, {"", "200", `[203.0.113.9 ] "GET /search" 200 false`},
+			{"abc", "429", `[203.0.113.9 abc] "GET /search" 429 true`}, // refused: recorded as blocked
+		} {
+			line := nginxLine(t, file, map[string]string{
+				"msec": "1773478800.123", "remote_addr": "203.0.113.9", "request_method": "GET", "uri": "/search", "status": test.status, "http_x_api_key": test.key,
+				"floodgate": "closed per-key",
+			})
+			var l ingest.Line
+			reason := ingest.Scan(format.Scanner(), []byte(line), &l)
+			if got := fmt.Sprintf("%v %q %d %t", l.IDs, l.Resource, l.Status, l.Blocked); reason != ingest.OK || got != test.want {
+				t.Errorf("%s: got %v, %s, want %s", line, reason, got, test.want)
+			}
 		}
 	}
 	log := regexp.MustCompile(`(?m)^ *access_log (\S+) floodgate;$`).FindStringSubmatch(readFile(t, "nginx/floodgate.conf"))

@@ -71,7 +71,7 @@ func TestNginxPageStartsAKafka(t *testing.T) {
 			t.Errorf("got no %s before the first command that needs Kafka", want)
 		}
 	}
-	for _, name := range []string{"nginx/rsyslog.conf", "nginx/floodgate.conf", "nginx/mapping.yaml", "caddy/Caddyfile", "traefik/floodgate.yaml"} {
+	for _, name := range []string{"nginx/rsyslog.conf", "nginx/floodgate.conf", "nginx/floodgate-lua.conf", "nginx/mapping.yaml", "caddy/Caddyfile", "traefik/floodgate.yaml"} {
 		if !strings.Contains(readFile(t, name), "kafka:9092") {
 			t.Errorf("%s: got no kafka:9092, want the broker of nginx/README.md", name)
 		}

@@ -24,6 +24,8 @@ type question struct {
 	sidecar string // host:port of /auth and /auth_request
 	envoy   string // host:port of the gRPC services
 	backend string // host:port
+	feed    string // unix:PATH or host:port
+	brokers string // where what a server with the gate inside has logged is counted; empty: nowhere
 
 	patience string // how long the server waits for the sidecar, where it is not as shipped
 }
@@ -32,20 +34,22 @@ type question struct {
 type shipped struct {
 	name, program string
 	begin         func(*testing.T, question) (url string)
+	inside        bool // the gate is in the server: it follows the feed, and asks nothing
 }
 
 func shippedServers() []shipped {
 	return []shipped{
-		{"nginx", "nginx", beginNginx},
-		{"Caddy", "caddy", beginCaddy},
-		{"Traefik", "traefik", beginTraefik},
-		{"Envoy", "envoy", beginEnvoy},
+		{name: "nginx", program: "nginx", begin: beginNginx},
+		{name: "nginx with Lua", program: "nginx", begin: beginNginxWithLua, inside: true},
+		{name: "Caddy", program: "caddy", begin: beginCaddy},
+		{name: "Traefik", program: "traefik", begin: beginTraefik},
+		{name: "Envoy", program: "envoy", begin: beginEnvoy},
 	}
 }
 
 // asks is what a server needs to know of a sidecar and its backend.
 func asks(b *processtest.Sidecar) question {
-	return question{sidecar: strings.TrimPrefix(b.URL, "http://"), envoy: b.Envoy, backend: b.Backend.Listener.Addr().String()}
+	return question{sidecar: strings.TrimPrefix(b.URL, "http://"), envoy: b.Envoy, backend: b.Backend.Listener.Addr().String(), feed: "unix:" + b.Feed, brokers: b.Broker}
 }
 
 // TestServersAskTheSidecar: behind each shipped configuration the noisy client is refused, whatever address it claims, and
@@ -89,6 +93,16 @@ func beginNginxLogging(t *testing.T, q question, accessLog string) string {
 		"access_log /var/log/nginx/access.log floodgate;", "access_log "+accessLog+" floodgate;", "50ms", cmp.Or(q.patience, "50ms")))
 }
 
+// beginNginxWithLua runs nginx with the gate inside, and what counts its log.
+func beginNginxWithLua(t *testing.T, q question) string {
+	t.Helper()
+	n := withLua(t, q.feed, q.backend, 2)
+	if q.brokers != "" {
+		start(t, "ingest", "--brokers", q.brokers, "--file", n.log, "--mapping", "../../../deploy/nginx/mapping.yaml", "--data", t.TempDir(), "--listen", "127.0.0.1:0")
+	}
+	return n.url
+}
+
 // beginNginxByAFile runs nginx with a server that includes the file that serve's packages have.
 func beginNginxByAFile(t *testing.T, q question) string {
 	t.Helper()
@@ -98,7 +112,7 @@ func beginNginxByAFile(t *testing.T, q question) string {
 }
 
 // nginxWith runs nginx, whose http block has this text. It takes a header of up to 1 MiB, as the other servers do.
-func nginxWith(t *testing.T, port, text string) string {
+func nginxWith(t testing.TB, port, text string) string {
 	t.Helper()
 	dir := t.TempDir()
 	site := writeIn(t, dir, "site.conf", text)
@@ -155,7 +169,7 @@ func envoyWith(t testing.TB, path string, q question, replace ...string) (url st
 }
 
 // begun runs a server and waits until it serves.
-func begun(t *testing.T, url, program string, args ...string) string {
+func begun(t testing.TB, url, program string, args ...string) string {
 	t.Helper()
 	runForeign(t, program, args...)
 	processtest.Eventually(t, 60*time.Second, program+" serves", func() bool {

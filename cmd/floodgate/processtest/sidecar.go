@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ type Sidecar struct {
 	Program *Program
 	URL     string // of the sidecar
 	Envoy   string // its gRPC address
+	Feed    string // the path of its feed's socket
 	Backend *httptest.Server
 }
 
@@ -25,7 +27,10 @@ func NewSidecar(t *testing.T, start Starter, args ...string) *Sidecar {
 	b := &Sidecar{Deployment: NewDeployment(t, start)}
 	b.WriteRules("version: 1\nrules:\n  - {name: per-ip, callers: ip, limit: 10, window: 1h}\n")
 	b.Start()
-	b.Program = start(t, append([]string{"sidecar", "--brokers", b.Broker, "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0"}, args...)...)
+	b.Feed = filepath.Join(t.TempDir(), "feed.sock")
+	b.Program = start(t, append([]string{
+		"sidecar", "--brokers", b.Broker, "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--feed-listen", "unix:" + b.Feed,
+	}, args...)...)
 	b.URL = "http://" + b.Program.WaitFor(`msg=listening address=(\S+)`, 10*time.Second)
 	b.Envoy = b.Program.WaitFor(`msg="listening for Envoy" address=(\S+)`, 10*time.Second)
 	AwaitReady(t, b.URL, 200, "")
