@@ -3,6 +3,7 @@ package gatecaddy
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -51,14 +52,21 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	g := module.(*App).gates //nolint:errcheck,forcetypeassert // Caddy made it by its name
 	o := gatehttp.Options{
 		Set: g.set, Callers: callers, RejectRepeated: h.RejectRepeated,
-		Resource: func(r *http.Request) string { return replacer(r).ReplaceAll(h.Resource, "") },
-		OnClosed: refuse, OnShadow: func(r *http.Request, v gate.Verdict) { explain(r, "shadow", v) },
+		Resource: h.resource, OnClosed: refuse, OnShadow: func(r *http.Request, v gate.Verdict) { explain(r, "shadow", v) },
 	}
 	if !h.NoRecord {
 		o.Recorder = g.recorder
 	}
 	h.gated = gatehttp.New(o)(http.HandlerFunc(pass))
 	return nil
+}
+
+// resource returns what a request asks for.
+func (h *Handler) resource(r *http.Request) string {
+	if !strings.Contains(h.Resource, "{") {
+		return h.Resource
+	}
+	return replacer(r).ReplaceAll(h.Resource, "")
 }
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.

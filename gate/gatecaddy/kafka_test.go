@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/pb"
 	"github.com/509da70d/floodgate/store/kafkaio"
@@ -21,12 +20,12 @@ type kafka struct {
 	seq     uint64
 }
 
-func newKafka(t testing.TB) *kafka {
+func newKafka(t testing.TB, options embedded.Options) *kafka {
 	t.Helper()
-	k := &kafka{t: t, options: embedded.Options{Dir: t.TempDir(), Listen: testenv.FreeAddress(t)}}
+	k := &kafka{t: t, options: options}
 	k.start()
 	t.Cleanup(k.stop)
-	k.client = kafkaio.New(kafkaio.Config{Brokers: []string{k.options.Listen}})
+	k.client = kafkaio.New(kafkaio.Config{Brokers: []string{k.address()}})
 	t.Cleanup(k.client.Close)
 	if _, err := k.client.EnsureTopics(t.Context(), kafkaio.Specs(schemas.DefaultTopicNames(), 1)...); err != nil {
 		t.Fatal(err)
@@ -50,7 +49,7 @@ func (k *kafka) start() {
 func (k *kafka) stop() { _ = k.broker.Close() }
 
 // address is where Caddy finds it.
-func (k *kafka) address() string { return k.options.Listen }
+func (k *kafka) address() string { return k.broker.Addr() }
 
 func (k *kafka) publish(records ...[]byte) {
 	k.t.Helper()

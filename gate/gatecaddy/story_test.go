@@ -17,6 +17,7 @@ import (
 
 	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
 
 // shipped is deploy/caddy/floodgate.Caddyfile for a test.
@@ -48,7 +49,7 @@ func minimal(broker, app, site string) string {
 // What deploy/caddy ships, before a backend: a closed key is refused and logged, and another one is not.
 func TestTheShippedConfiguration(t *testing.T) {
 	t.Parallel()
-	k := newKafka(t)
+	k := newKafka(t, embedded.Options{})
 	accessLog := filepath.Join(t.TempDir(), "access.log")
 	c := begin(t, shipped(t, k.address(), backend(t), accessLog))
 	c.linked()
@@ -132,7 +133,7 @@ func TestKafkaIsAway(t *testing.T) {
 	if testenv.IsLong() {
 		away = time.Minute
 	}
-	k := newKafka(t)
+	k := newKafka(t, embedded.Options{Dir: t.TempDir(), Listen: testenv.FreeAddress(t)}) // comes back as it was
 	site := "floodgate {\n\t\tcallers key=X-Api-Key\n\t\tresource %s\n\t}\n\trespond ok"
 	at := func(app, resource string) string { return minimal(k.address(), app, fmt.Sprintf(site, resource)) }
 	c := begin(t, at("responses", "one"))
@@ -211,7 +212,7 @@ func TestKafkaIsAway(t *testing.T) {
 // A reload with other options makes other gates. They know all decisions before they serve, so a closed key has no moment.
 func TestAReloadWithOtherOptions(t *testing.T) {
 	t.Parallel()
-	k := newKafka(t)
+	k := newKafka(t, embedded.Options{})
 	site := "floodgate {\n\t\tcallers key=X-Api-Key\n\t}\n\trespond ok"
 	c := begin(t, minimal(k.address(), "", site))
 	c.linked()
@@ -237,7 +238,7 @@ func TestAReloadWithOtherOptions(t *testing.T) {
 // An id may have any byte, and an address is the one that Caddy believes.
 func TestIDsWithEveryByte(t *testing.T) {
 	t.Parallel()
-	k := newKafka(t)
+	k := newKafka(t, embedded.Options{})
 	c := begin(t, minimal(k.address(), "", "floodgate {\n\t\tcallers any={query.id} ip_any=ip+{query.with}\n\t}\n\trespond ok"))
 	c.linked()
 	var closed []schemas.Caller
@@ -285,7 +286,7 @@ func TestIDsWithEveryByte(t *testing.T) {
 // Errors of other handlers are recorded with the status that the client gets, and refusals can have a page.
 func TestErrorsAreCaddys(t *testing.T) {
 	t.Parallel()
-	k := newKafka(t)
+	k := newKafka(t, embedded.Options{})
 	c := begin(t, minimal(k.address(), "responses", `floodgate {
 		callers key=X-Api-Key
 		reject_repeated X-Api-Key
