@@ -1,6 +1,7 @@
 package gatecaddy_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,7 +30,6 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/logging"
 	_ "github.com/caddyserver/caddy/v2/modules/metrics"
 
-	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
@@ -206,23 +207,38 @@ func (c *caddy) becomes(key string, want int) {
 
 func (c *caddy) eventually(what string, ask func() error) {
 	c.t.Helper()
-	var last error
-	defer func() {
-		if c.t.Failed() {
-			c.t.Logf("%s: last %v", what, last)
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for deadline := time.Now().Add(90 * time.Second); ; <-again.C {
+		err := ask()
+		if err == nil {
+			return
 		}
-	}()
-	processtest.Eventually(c.t, 90*time.Second, what, func() bool {
-		last = ask()
-		return last == nil
-	})
+		if time.Now().After(deadline) {
+			c.t.Fatalf("%s: not within 90 s: %v", what, err)
+		}
+	}
 }
 
 // metric returns a metric of Caddy's admin endpoint, added up over its labels.
-func (c *caddy) metric(name string) float64 {
+func (c *caddy) metric(name string) (sum float64) {
 	c.t.Helper()
-	body, _ := processtest.Get(c.t.Context(), "http://"+c.admin+"/metrics")
-	return processtest.MetricSum(body, name)
+	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, "http://"+c.admin+"/metrics", nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		series, value, _ := strings.Cut(lines.Text(), " ")
+		if n, err := strconv.ParseFloat(value, 64); err == nil && (series == name || strings.HasPrefix(series, name+"{")) {
+			sum += n
+		}
+	}
+	return sum
 }
 
 // linked waits until Caddy has reached Kafka.

@@ -95,7 +95,7 @@ func clientIP(s *gate.Set) gatehttp.AddFunc {
 // clientAddr returns the client's address as Caddy has found it, by its trusted_proxies. Caddy finds none for a peer on a Unix socket
 // that it does not trust: that counts as 127.0.0.1, as everywhere in floodgate.
 func clientAddr(r *http.Request) netip.Addr {
-	text, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string) //nolint:errcheck // no text is no address
+	text, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 	addr, err := netip.ParseAddr(text)
 	if err != nil {
 		return gatehttp.ClientAddr(nil)(r)

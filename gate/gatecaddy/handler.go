@@ -97,8 +97,8 @@ func status(err error) int {
 	return http.StatusInternalServerError
 }
 
-// errClosed says why a request has got status 429.
-var errClosed error = caddyhttp.HandlerError{ //nolint:gochecknoglobals // a constant: caddyhttp.Error would take a stack trace for each
+// errClosed says why a request has got status 429. It is one value, because caddyhttp.Error takes a stack trace for each request.
+var errClosed error = caddyhttp.HandlerError{
 	StatusCode: http.StatusTooManyRequests, Err: errors.New("floodgate: the gate of a caller is closed"),
 }
 
