@@ -464,21 +464,29 @@ func TestWhoWaitsKnowsWhenAllIsInKafka(t *testing.T) {
 			if err := waiting.Wait(); err != nil {
 				return err
 			}
-			gone, stop := context.WithCancel(ctx)
-			stop()
-			waiting.Go(func() error { return s.Wait(ctx, end+1) })
-			synctest.Wait()
-			if err := s.Text(gone, log, end, 2*end); err == nil {
+			return s.Close()
+		})
+		equal(t, b.count(t), truth)
+
+		b.fail = func(kafkaiotest.Call) kafkaiotest.Fault { return kafkaiotest.Down() }
+		c.MaxBytes = 1
+		log, _ = text(rand.New(rand.NewPCG(1, 2)), 20_000) // more than may wait
+		run(t, c, func(ctx context.Context, f *Feed) error {
+			s := f.Source(schemas.ProducerID{2}, "file:y", 0)
+			var waiting errgroup.Group
+			waiting.Go(func() error { return s.Wait(ctx, int64(len(log))) })
+			hasty, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			if err := s.Text(hasty, log, 0, int64(len(log))); err == nil {
 				t.Error("got no error from a text that was never queued")
 			}
 			if err := waiting.Wait(); !errors.Is(err, ErrNotFlushed) {
-				t.Errorf("behind what was never queued: got %v", err)
+				t.Errorf("got %v of a text that was never queued", err)
 			}
 			if err := s.Close(); !errors.Is(err, ErrNotFlushed) {
 				t.Errorf("close: got %v", err)
 			}
 			return nil
 		})
-		equal(t, b.count(t), truth)
 	})
 }

@@ -164,8 +164,8 @@ func (s *Source) End(position int64) {
 	s.end = position
 }
 
-// Wait waits until everything before position is acknowledged. It returns ErrNotFlushed if that cannot happen any more, or if ctx ends
-// first. Any goroutine may call it.
+// Wait waits until everything before position is acknowledged. It returns ErrNotFlushed if Text has queued a part only of what stands
+// before, or if ctx ends first. Any goroutine may call it.
 func (s *Source) Wait(ctx context.Context, position int64) error {
 	for {
 		s.mu.Lock()

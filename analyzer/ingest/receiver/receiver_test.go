@@ -324,6 +324,7 @@ func TestASlowKafkaStopsEnvoy(t *testing.T) {
 		t.Logf("read %d lines, of which %d bytes wait", s.Lines, s.Queued)
 		w.SetDown(false)
 		<-stopped
+		time.Sleep(time.Minute) // the stream is answered before Kafka has the last message
 		w.count(map[string]int{"203.0.113.1": 100 * sent})
 		if sent != 150 {
 			t.Errorf("sent %d messages, want 150", sent)
