@@ -81,7 +81,7 @@ func TestPortsInUseAreSaidTogether(t *testing.T) {
 	}
 	for name, test := range map[string]struct{ args, flags []string }{
 		"analyze": {[]string{"--brokers", "127.0.0.1:1", "--rules", rulesFile(t), "--data", t.TempDir()}, []string{"listen", "api-listen"}},
-		"sidecar": {[]string{"--brokers", "127.0.0.1:1", "--bouncer-keys", keys}, []string{"listen", "bouncer-listen", "grpc-listen"}},
+		"sidecar": {[]string{"--brokers", "127.0.0.1:1", "--bouncer-keys", keys, "--feed-keys", keys}, []string{"listen", "feed-listen", "bouncer-listen", "grpc-listen"}},
 		"demo":    {nil, []string{"api-listen"}},
 		"broker":  {nil, []string{"listen"}},
 	} {
