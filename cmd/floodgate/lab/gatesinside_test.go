@@ -4,6 +4,7 @@ package lab
 
 import (
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -25,6 +26,7 @@ func serversOfOthers() []struct {
 	}{
 		{"Python", "python3", beginPython},
 		{"Node", "node", beginNode},
+		{"Traefik", "traefik", beginTraefikWithPlugin},
 	}
 }
 
@@ -57,6 +59,36 @@ const web = require(directory + '/floodgate-web.js');
 const gate = web.middleware(new Gate('unix:' + socket).start(), (request) => [['key', web.identifier(request.headers['x-api-key'])]]);
 require('http').createServer((request, response) => gate(request, response, () => response.end('served'))).listen(port, '127.0.0.1');
 `, inDeploy(t, "clients/node"), socket, port)
+}
+
+// beginTraefikWithPlugin runs Traefik with the plugin, as deploy/traefik has it, and a router to protect.
+func beginTraefikWithPlugin(t *testing.T, socket string) string {
+	t.Helper()
+	backend := processtest.NewBackend(t).Listener.Addr().String()
+	return traefikWithPlugin(t, socket, "http:\n  routers:\n    backend: {rule: \"PathPrefix(`/`)\", middlewares: [floodgate], service: backend}\n"+
+		"  services:\n    backend: {loadBalancer: {servers: [{url: \"http://"+backend+"\"}]}}\n")
+}
+
+// traefikWithPlugin runs Traefik with the plugin and more files of the file provider.
+func traefikWithPlugin(t *testing.T, socket, routers string) (url string) {
+	t.Helper()
+	dir, port := t.TempDir(), freePort(t)
+	routes := filepath.Join(dir, "routes")
+	local := filepath.Join(dir, "plugins-local/src/github.com/509da70d/floodgate/deploy/traefik")
+	for _, d := range []string{routes, local} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(inDeploy(t, "traefik/plugin"), filepath.Join(local, "plugin")); err != nil {
+		t.Fatal(err)
+	}
+	writeIn(t, routes, "floodgate.yaml", configured(t, "traefik/floodgate-plugin.yaml", "/run/floodgate/feed.sock", socket))
+	writeIn(t, routes, "routers.yaml", routers)
+	file := writeIn(t, dir, "traefik.yaml", configured(t, "traefik/traefik-plugin.yaml", `":8080"`, "127.0.0.1:"+port,
+		"/var/log/traefik/access.log", filepath.Join(dir, "access.log"), "/etc/traefik/routes", routes))
+	runForeignIn(t, dir, "traefik", "--configFile="+file)
+	return serves(t, "http://127.0.0.1:"+port+"/", "traefik")
 }
 
 // inDeploy returns the absolute path of a file of deploy/.

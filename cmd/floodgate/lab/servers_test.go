@@ -152,6 +152,12 @@ func beginEnvoy(t *testing.T, q question) string {
 func begun(t *testing.T, url, program string, args ...string) string {
 	t.Helper()
 	runForeign(t, program, args...)
+	return serves(t, url, program)
+}
+
+// serves waits until a server serves.
+func serves(t *testing.T, url, program string) string {
+	t.Helper()
 	processtest.Eventually(t, 60*time.Second, program+" serves", func() bool {
 		_, status := processtest.Get(context.Background(), url)
 		return status == http.StatusOK
@@ -193,7 +199,14 @@ func configured(t *testing.T, path string, replace ...string) string {
 // program of another maker, which is killed when the test ends.
 func runForeign(t *testing.T, name string, args ...string) {
 	t.Helper()
+	runForeignIn(t, "", name, args...)
+}
+
+// runForeignIn is runForeign in a directory.
+func runForeignIn(t *testing.T, dir, name string, args ...string) {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), testenv.Program(t, name), args...)
+	cmd.Dir = dir
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	var out strings.Builder

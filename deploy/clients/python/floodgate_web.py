@@ -69,10 +69,10 @@ def peer(request):
 
 
 def header(request, name):
-    """The bytes of a header field, b"" without one. Of a field that was sent twice, the lines are joined by a comma."""
+    """The bytes of a header field, b"" without one. Of a field that was sent twice, ASGI gives the first line; WSGI joins the lines."""
     if "headers" in request:
-        return b",".join(value for field, value in request["headers"] if field == name.lower().encode())
-    return request.get("HTTP_" + name.upper().replace("-", "_"), "").encode("latin-1")
+        return next((value.strip() for field, value in request["headers"] if field == name.lower().encode()), b"")
+    return request.get("HTTP_" + name.upper().replace("-", "_"), "").encode("latin-1").strip()
 
 
 def fields(verdict):
