@@ -65,12 +65,13 @@ require('http').createServer((request, response) => gate(request, response, () =
 func beginTraefikWithPlugin(t *testing.T, socket string) string {
 	t.Helper()
 	backend := processtest.NewBackend(t).Listener.Addr().String()
-	return traefikWithPlugin(t, socket, "http:\n  routers:\n    backend: {rule: \"PathPrefix(`/`)\", middlewares: [floodgate], service: backend}\n"+
+	url, _ := traefikWithPlugin(t, socket, "http:\n  routers:\n    backend: {rule: \"PathPrefix(`/`)\", middlewares: [floodgate], service: backend}\n"+
 		"  services:\n    backend: {loadBalancer: {servers: [{url: \"http://"+backend+"\"}]}}\n")
+	return url
 }
 
-// traefikWithPlugin runs Traefik with the plugin and more files of the file provider.
-func traefikWithPlugin(t *testing.T, socket, routers string) (url string) {
+// traefikWithPlugin runs Traefik with the plugin and a file of routers.
+func traefikWithPlugin(t *testing.T, socket, routers string) (url, file string) {
 	t.Helper()
 	dir, port := t.TempDir(), freePort(t)
 	routes := filepath.Join(dir, "routes")
@@ -84,11 +85,11 @@ func traefikWithPlugin(t *testing.T, socket, routers string) (url string) {
 		t.Fatal(err)
 	}
 	writeIn(t, routes, "floodgate.yaml", configured(t, "traefik/floodgate-plugin.yaml", "/run/floodgate/feed.sock", socket))
-	writeIn(t, routes, "routers.yaml", routers)
-	file := writeIn(t, dir, "traefik.yaml", configured(t, "traefik/traefik-plugin.yaml", `":8080"`, "127.0.0.1:"+port,
+	file = writeIn(t, routes, "routers.yaml", routers)
+	main := writeIn(t, dir, "traefik.yaml", configured(t, "traefik/traefik-plugin.yaml", `":8080"`, "127.0.0.1:"+port,
 		"/var/log/traefik/access.log", filepath.Join(dir, "access.log"), "/etc/traefik/routes", routes))
-	runForeignIn(t, dir, "traefik", "--configFile="+file)
-	return serves(t, "http://127.0.0.1:"+port+"/", "traefik")
+	runForeignIn(t, dir, "traefik", "--configFile="+main)
+	return serves(t, "http://127.0.0.1:"+port+"/", "traefik"), file
 }
 
 // inDeploy returns the absolute path of a file of deploy/.
@@ -216,4 +217,31 @@ func TestGatesInsideOtherServers(t *testing.T) {
 	}
 	g.answer("opened before", "abc", http.StatusOK)
 	g.answer("ended before", "brief", http.StatusOK)
+}
+
+// TestAPluginOutlivesTheRouters: Traefik makes the middleware anew when its configuration changes. It keeps its connection to the feed and its
+// memory: the new router refuses who is closed from its first request on.
+func TestAPluginOutlivesTheRouters(t *testing.T) {
+	t.Parallel()
+	testenv.Program(t, "traefik")
+	f, socket := feedOfThousands(t, 1)
+	backend := processtest.NewBackend(t).Listener.Addr().String()
+	routers := func(path string) string {
+		return "http:\n  routers:\n    backend: {rule: \"PathPrefix(`" + path + "`)\", middlewares: [floodgate], service: backend}\n" +
+			"  services:\n    backend: {loadBalancer: {servers: [{url: \"http://" + backend + "\"}]}}\n"
+	}
+	url, file := traefikWithPlugin(t, socket, routers("/"))
+	status := func(addr, path string) int {
+		status, _ := processtest.GetFrom(t, addr, "", url+path)
+		return status
+	}
+	processtest.Eventually(t, 20*time.Second, "closed", func() bool { return status("127.0.0.2", "") == http.StatusTooManyRequests })
+	processtest.WriteFile(t, file, routers("/two"))
+	processtest.Eventually(t, 20*time.Second, "the new router in force", func() bool { return status("127.0.0.3", "") == http.StatusNotFound })
+	if closed, open := status("127.0.0.2", "two"), status("127.0.0.3", "two"); closed != http.StatusTooManyRequests || open != http.StatusOK {
+		t.Errorf("got %d for who is closed and %d for another, want 429 and 200", closed, open)
+	}
+	if n := f.Stats().Readers; n != 1 {
+		t.Errorf("got %d readers of the feed, want 1", n)
+	}
 }

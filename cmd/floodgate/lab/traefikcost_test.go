@@ -29,10 +29,10 @@ var traefikRounds = flag.Int("traefik.rounds", 1, "rounds of TestWhatAGateInTrae
 //	FLOODGATE_PROGRAMS=1 go test -tags lab ./cmd/floodgate/lab -run TestWhatAGateInTraefikCosts -v -count 1 -traefik.rounds 31
 func TestWhatAGateInTraefikCosts(t *testing.T) {
 	testenv.Program(t, "wrk")
-	socket := feedOfThousands(t, 10_000)
+	_, socket := feedOfThousands(t, 10_000)
 	port := freePort(t)
 	nginxWith(t, port, "access_log off;\nkeepalive_requests 1000000000;\nserver { listen 127.0.0.1:"+port+"; location / { return 200 served; } }\n")
-	plugin := traefikWithPlugin(t, socket, `http:
+	plugin, _ := traefikWithPlugin(t, socket, `http:
   middlewares:
     address: {plugin: {floodgate: {feed: "unix:`+socket+`"}}}
     callers: {plugin: {floodgate: {feed: "unix:`+socket+`", callers: [key=X-Api-Key, key_ip=X-Api-Key+ip]}}}
@@ -63,7 +63,7 @@ func TestWhatAGateInTraefikCosts(t *testing.T) {
 }
 
 // feedOfThousands serves a feed of so many closed addresses, and 127.0.0.2, on a Unix socket.
-func feedOfThousands(t *testing.T, n int) (socket string) {
+func feedOfThousands(t *testing.T, n int) (f *feed.Server, socket string) {
 	t.Helper()
 	b, now := board.New(board.Options{FirstChange: 1}), time.Now()
 	b.Resize(1)
@@ -84,14 +84,14 @@ func feedOfThousands(t *testing.T, n int) (socket string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := feed.New(feed.Options{Board: b})
+	f = feed.New(feed.Options{Board: b})
 	server := httptest.NewUnstartedServer(f)
 	_ = server.Listener.Close() // it is replaced
 	server.Listener = l
 	server.Start()
 	t.Cleanup(server.Close)
 	t.Cleanup(f.Close)
-	return socket
+	return f, socket
 }
 
 // perSecond returns how many requests a second wrk gets answered.

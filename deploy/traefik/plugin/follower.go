@@ -4,7 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -37,7 +37,7 @@ type follower struct {
 
 // follow returns the follower of a feed, for as long as ctx lasts, and begins one if there is none.
 func follow(ctx context.Context, config *Config) (*follower, error) {
-	if path := strings.TrimPrefix(config.Feed, "unix:"); path == "" || path == config.Feed && config.Key == "" {
+	if address, isSocket := strings.CutPrefix(config.Feed, "unix:"); address == "" || !isSocket && config.Key == "" {
 		return nil, errors.New("floodgate: feed: got " + config.Feed + ", want unix:PATH, or HOST:PORT with a key")
 	}
 	name := config.Feed + " " + config.Key
@@ -79,12 +79,12 @@ func (f *follower) run() {
 		began := time.Now()
 		err := f.read(func() {
 			if away {
-				log.Print("floodgate: follows the feed " + f.feed + " again")
+				slog.Info("floodgate: follows the feed again", "feed", f.feed)
 			}
 			away = false
 		})
 		if !away {
-			log.Print("floodgate: the feed " + f.feed + " is away, closures stay until they end: " + err.Error())
+			slog.Warn("floodgate: the feed is away, closures stay until they end", "feed", f.feed, "error", err.Error())
 		}
 		away = true
 		select {
@@ -97,9 +97,10 @@ func (f *follower) run() {
 
 // read reads the feed until its connection ends, and calls connected once it answers.
 func (f *follower) read(connected func()) error {
-	network, address := "tcp", f.feed
-	if path := strings.TrimPrefix(f.feed, "unix:"); path != f.feed {
-		network, address = "unix", path
+	network := "tcp"
+	address, isSocket := strings.CutPrefix(f.feed, "unix:")
+	if isSocket {
+		network = "unix"
 	}
 	conn, err := net.DialTimeout(network, address, silence)
 	if err != nil {

@@ -78,7 +78,7 @@ func New(ctx context.Context, next http.Handler, config *Config, _ string) (http
 			return nil, errors.New("floodgate: callers: got " + strconv.Quote(text) + ", want kind=Header or kind=part+part")
 		}
 		var c caller
-		for _, part := range strings.Split(parts, "+") {
+		for _, part := range strings.Split(parts, "+") { //nolint:modernize // Yaegi has no range over functions
 			if part == "ip" {
 				part = ""
 			}
@@ -121,6 +121,8 @@ func (g *gate) byAddress() http.Handler {
 
 // byCallers is the same with more callers than the address. It makes their ids in the simplest way, and leaves those that may be made
 // otherwise to serve.
+//
+//nolint:gocognit // each call of a function would cost the interpreter as much as all that it does
 func (g *gate) byCallers() http.Handler {
 	callers, next, count := g.callers, g.next, &g.memory.count
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

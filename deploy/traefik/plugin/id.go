@@ -24,14 +24,19 @@ func addressID(addr netip.Addr, prefix int) string {
 
 // identifier returns the id of what a client sent.
 func identifier(value string) string {
-	if len(value) < 37 || len(value) <= 256 && !(len(value) == 255 && isHash(value[222:])) && !beginsKeyed(value) {
+	if len(value) < 37 {
 		return value
 	}
-	prefix := value
-	if len(prefix) > 222 {
-		prefix = prefix[:222]
+	if len(value) > 256 || len(value) == 255 && isHash(value[222:]) {
+		return value[:222] + hashOf(value)
 	}
-	return prefix + hashOf(value)
+	if !beginsKeyed(value) {
+		return value
+	}
+	if len(value) > 222 {
+		return value[:222] + hashOf(value)
+	}
+	return value + hashOf(value)
 }
 
 // compositeID returns the id of several parts, none of which is empty.

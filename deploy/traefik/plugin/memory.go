@@ -251,12 +251,9 @@ func (m *memory) judge(hits [][]decision, policy string, now float64, elapsed in
 				found, until = d, end
 			}
 		}
-		if found != nil && !(shadow && refuses) {
-			retry := int64(math.Ceil(until - now))
-			if retry < 1 {
-				retry = 1
-			}
-			return verdict{closed: !shadow, shadow: shadow, rule: found.rule, retry: retry, limit: found.limit, window: found.window}
+		if found != nil && (!shadow || !refuses) {
+			retry := math.Max(1, math.Ceil(until-now))
+			return verdict{closed: !shadow, shadow: shadow, rule: found.rule, retry: int64(retry), limit: found.limit, window: found.window}
 		}
 	}
 	return verdict{closed: refuses, stale: refuses, retry: 1}
@@ -313,8 +310,8 @@ func (v *verdict) setFields(h http.Header) {
 	if v.rule == "" {
 		return
 	}
-	for i := 0; i < len(v.rule); i++ {
-		if v.rule[i] < ' ' || v.rule[i] > '~' {
+	for _, c := range v.rule {
+		if c < ' ' || c > '~' {
 			return
 		}
 	}
