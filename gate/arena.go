@@ -72,10 +72,11 @@ type terms struct {
 	window    int64 // nanoseconds
 	partition int32
 	counter   uint32 // of the rule: see refusals
+	repeat    uint32 // the number of RepeatBegins before the decision was applied
 }
 
 const (
-	termsHead = 26
+	termsHead = 30
 	maxRule   = 1024 // bytes of a rule's name
 	maxTerms  = termsHead + maxRule
 )
@@ -87,7 +88,8 @@ func (a *arena) putTerms(t terms) uint32 {
 	binary.LittleEndian.PutUint64(b[8:], uint64(t.window))
 	binary.LittleEndian.PutUint32(b[16:], uint32(t.partition))
 	binary.LittleEndian.PutUint32(b[20:], t.counter)
-	binary.LittleEndian.PutUint16(b[24:], uint16(len(t.rule)))
+	binary.LittleEndian.PutUint32(b[24:], t.repeat)
+	binary.LittleEndian.PutUint16(b[28:], uint16(len(t.rule)))
 	copy(b[termsHead:], t.rule)
 	return ref
 }
@@ -102,7 +104,8 @@ func (a *arena) terms(ref uint32) terms {
 		window:    int64(binary.LittleEndian.Uint64(b[8:])),
 		partition: int32(binary.LittleEndian.Uint32(b[16:])),
 		counter:   binary.LittleEndian.Uint32(b[20:]),
-		rule:      text(rule, int(binary.LittleEndian.Uint16(b[24:]))),
+		repeat:    binary.LittleEndian.Uint32(b[24:]),
+		rule:      text(rule, int(binary.LittleEndian.Uint16(b[28:]))),
 	}
 }
 

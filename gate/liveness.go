@@ -42,6 +42,7 @@ type liveness struct {
 	parts      atomic.Pointer[[]partition] // replaced when their number changes
 
 	reported []Freshness // what was logged last; only the writer uses it
+	looked   time.Time   // when that was; only the writer uses it
 }
 
 // partition keeps the newest heartbeat of one partition of decisions.
@@ -57,8 +58,8 @@ func (s *Set) Partitions(n int) {
 	s.liveness.resize(max(0, n))
 }
 
-// Heartbeat stores a heartbeat: the partition's owner was alive at the time received. That time is of the receiver's
-// clock, not of the sender's. Heartbeats of partitions that Partitions did not announce are dropped and counted.
+// Heartbeat stores a heartbeat: the partition's owner was alive at the time received, which may be long ago. That time is of the
+// receiver's clock, not of the sender's. Heartbeats of partitions that Partitions did not announce are dropped and counted.
 func (s *Set) Heartbeat(h schemas.Heartbeat, received time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,8 +128,12 @@ func (p *liveness) freshness(i int32, now time.Time) Freshness {
 	return Fresh
 }
 
-// report logs partitions whose freshness changed.
+// report logs partitions whose freshness changed. A heartbeat may be older than the last look.
 func (p *liveness) report(l *slog.Logger, now time.Time) {
+	if now.Before(p.looked) {
+		now = p.looked
+	}
+	p.looked = now
 	for i := range p.reported {
 		f := p.freshness(int32(i), now)
 		if f == p.reported[i] {

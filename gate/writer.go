@@ -18,6 +18,9 @@ type writer struct {
 	sweepAt int   // the slot where the next sweep starts
 	swept   int64 // Unix nanoseconds: when the whole table was last swept because it was full
 	counts  counts
+
+	repeat   uint32 // how often RepeatBegins was called
+	repeated uint32 // closures of decisions that were applied before this repeat have ended
 }
 
 // tallyKey says how a caller in the table is counted.
@@ -75,6 +78,7 @@ func (w *writer) otherClosures(cc *closedCaller, rule string, now int64) []closu
 func (w *writer) intern(d *schemas.Decision, counter uint32) uint32 {
 	ref := w.internTerms(terms{
 		rule: d.Rule, limit: d.Evidence.Limit, window: d.Evidence.Window, partition: d.Partition, counter: counter,
+		repeat: w.repeat,
 	})
 	if d.Mode == schemas.ModeShadow {
 		ref |= shadowBit
@@ -204,7 +208,7 @@ func (s *Set) reserve(more bool, now int64) bool {
 	return w.table.arena.room()
 }
 
-// rebuild makes a new table of the closures that have not ended, with room to grow. Readers use the old one until publish.
+// rebuild makes a new table of the closures that have not ended, with room to grow. Closures from before the last repeat have ended. Readers use the old one until publish.
 func (s *Set) rebuild(now int64) {
 	w := &s.writer
 	old := w.table
@@ -220,7 +224,7 @@ func (s *Set) rebuild(now int64) {
 		return
 	}
 	w.counts.rebuilds++
-	var movedOld, movedNew uint32 // refs of the terms that were moved last: most closures share a few terms
+	moving := mover{writer: w, from: &old.arena}
 	for i := range old.slots() {
 		if !old.used(i) {
 			continue
@@ -228,16 +232,7 @@ func (s *Set) rebuild(now int64) {
 		cc := old.caller(i)
 		closures := w.scratch[:0]
 		for j := range cc.len() {
-			if c := cc.closure(j); now < c.until {
-				if c.share() {
-					c.terms = w.moveShare(&old.arena, c)
-					closures = append(closures, c)
-					continue
-				}
-				if oldTerms := c.terms &^ termBits; oldTerms != movedOld {
-					movedOld, movedNew = oldTerms, w.internTerms(old.arena.terms(oldTerms))
-				}
-				c.terms = movedNew | c.terms&termBits
+			if c, ok := moving.move(cc.closure(j), now); ok {
 				closures = append(closures, c)
 			}
 		}
@@ -250,6 +245,34 @@ func (s *Set) rebuild(now int64) {
 		s.put(0, nil, cc.subject(), s.kinds[cc.gate()].sum(cc.key()), closures, now)
 	}
 	t.garbage = 0
+}
+
+// mover moves closures to the writer's table from the one before.
+type mover struct {
+	*writer
+
+	from     *arena
+	old, new uint32 // refs of the terms that were moved last: most closures share a few terms
+	over     bool   // closures on these terms have ended
+}
+
+// move returns a closure as the table has it, and whether it goes on.
+func (m *mover) move(c closure, now int64) (closure, bool) {
+	if now >= c.until {
+		return c, false
+	}
+	if c.share() {
+		c.terms = m.moveShare(m.from, c)
+		return c, true
+	}
+	if old := c.terms &^ termBits; old != m.old {
+		t := m.from.terms(old)
+		if m.old, m.over = old, t.repeat < m.repeated; !m.over {
+			m.new = m.internTerms(t)
+		}
+	}
+	c.terms = m.new | c.terms&termBits
+	return c, !m.over
 }
 
 // equals reports whether the caller has exactly these closures, in any order. nil has none.

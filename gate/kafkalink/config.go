@@ -21,11 +21,14 @@ const (
 	DefaultCanary   = time.Second
 )
 
-// Config says which Kafka a Link speaks to, and how. Brokers or Log is needed; the zero value of the rest is ready to use.
+// Config says which Kafka a Link speaks to, and how. Brokers, Log or Source is needed; the zero value of the rest is ready to use.
 type Config struct {
 	// Log is used in place of Kafka: then Brokers, ClientID, TLS, SASL and Calls are not used. The caller closes it, after the Link. nil is
 	// Kafka.
 	Log Log
+
+	// Source is used in place of Kafka and Log. The Link closes it. No answer to a canary comes from it: set Canary to -1.
+	Source Source
 
 	Brokers  []string // host:port, to find the cluster by
 	ClientID string   // shown in the brokers' logs; empty is "floodgate"
@@ -72,6 +75,13 @@ func (c *Config) setDefaults() {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+}
+
+// Client returns the client of Kafka that a Link makes for itself, for a program that does more with it: as Log it is that of the Link,
+// too. The caller closes it, after the Link. It does no I/O.
+func (c Config) Client() *kafkaio.Client {
+	c.setDefaults()
+	return kafkaio.New(c.kafka())
 }
 
 func (c *Config) kafka() kafkaio.Config {

@@ -76,31 +76,29 @@ func Follow(ctx context.Context, c FollowConfig, h Handler) error {
 		log: log, names: []string{c.Topic}, once: c.Once,
 		health: &health{logger: c.Logger, name: "follower of decisions"},
 	}
-	if err := readTopic(ctx, t, h); ctx.Err() == nil {
+	if err := readTopic(ctx, t, h, nil); ctx.Err() == nil {
 		return err
 	}
 	return nil
 }
 
-// readTopic reads the decisions of a topic, also after its number of partitions has changed. When ctx ends it returns an error or not.
-func readTopic(ctx context.Context, t *topics, h Handler) error {
-	for announced := 0; ; {
+// readTopic reads the decisions of the first topic, also after its number of partitions has changed. canary gets answers to canaries; nil
+// drops them. When ctx ends it returns an error or not.
+func readTopic(ctx context.Context, t *topics, h Handler, canary func(*schemas.Decision, time.Time)) error {
+	for {
 		n, err := t.partitions(ctx)
 		if err != nil {
 			return err
 		}
-		if n != announced {
-			announced = n
-			h.Partitions(n)
-		}
-		if err := readPartitions(ctx, t, n, h); t.once || ctx.Err() != nil {
+		h.Partitions(n)
+		if err := readPartitions(ctx, t, n, h, canary); t.once || ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
 // readPartitions reads n partitions, each with a reader of its own, until ctx ends, the number changes or, with once, all have caught up.
-func readPartitions(ctx context.Context, t *topics, n int, h Handler) error {
+func readPartitions(ctx context.Context, t *topics, n int, h Handler, canary func(*schemas.Decision, time.Time)) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	var watching sync.WaitGroup
@@ -110,7 +108,9 @@ func readPartitions(ctx context.Context, t *topics, n int, h Handler) error {
 	reading, each := errgroup.WithContext(ctx)
 	for p := range n {
 		reading.Go(func() error {
-			return newReader(t.log, readerConfig{topic: t.names[0], partition: p, handler: h, health: t.health, once: t.once}).run(each)
+			return newReader(t.log, readerConfig{
+				topic: t.names[0], partition: p, handler: h, canary: canary, health: t.health, once: t.once,
+			}).run(each)
 		})
 	}
 	err := reading.Wait()

@@ -19,6 +19,19 @@ type Log interface {
 	Partitions(ctx context.Context, topic string) (int, error)
 }
 
+// Source is what a Link sends frames to and gets decisions from, in place of Kafka. Package feedlink has one.
+type Source interface {
+	// Producer appends frames to the topic of requests. The Link tells its errors apart as those of a kafkaio.Client.
+	kafkaio.Producer
+
+	// Follow gives decisions to h until ctx ends, as the function Follow does; but Decisions may get those of several partitions at once,
+	// as partition 0. note is to be called with an error when decisions cannot be followed, and with nil when they can again.
+	Follow(ctx context.Context, h Handler, note func(error))
+
+	// Close is the last call, when the Link ends.
+	Close()
+}
+
 // dial returns given, or if that is nil a client of its own, and what closes the client.
 func dial(given Log, c kafkaio.Config) (log Log, hangUp func()) {
 	if given != nil {
@@ -42,6 +55,7 @@ type Link struct {
 	counts   counts
 	canaries canaries
 
+	announced chan int      // the newest number of partitions, until it is taken
 	ready     chan struct{} // closed once the decisions that were in the log at the start have been applied
 	readyOnce sync.Once
 }
@@ -50,7 +64,7 @@ type Link struct {
 // Kafka that cannot be reached is no error, and the Link tries again until it can. The error is kafkaio.ErrNoBrokers or nil. A
 // Recorder has one Link at a time.
 func Open(set *gate.Set, rec *record.Recorder, c Config) (*Link, error) {
-	if c.Log == nil && len(c.Brokers) == 0 {
+	if c.Source == nil && c.Log == nil && len(c.Brokers) == 0 {
 		return nil, kafkaio.ErrNoBrokers
 	}
 	l := newLink(set, rec, c)
@@ -61,10 +75,10 @@ func Open(set *gate.Set, rec *record.Recorder, c Config) (*Link, error) {
 // newLink returns a Link that does not run yet.
 func newLink(set *gate.Set, rec *record.Recorder, c Config) *Link {
 	c.setDefaults()
-	l := &Link{set: set, rec: rec, config: c, ready: make(chan struct{})}
+	l := &Link{set: set, rec: rec, config: c, announced: make(chan int, 1), ready: make(chan struct{})}
 	_, _ = rand.Read(l.producer[:]) // never fails, by its documentation
 	l.health.logger, l.health.name = c.Logger, "kafka link"
-	if c.Log != nil {
+	if _, kafka := c.Log.(*kafkaio.Client); c.Log != nil && !kafka || c.Source != nil {
 		l.health.name = "link"
 	}
 	l.canaries.producer = l.producer
@@ -89,33 +103,64 @@ func (l *Link) Close() {
 }
 
 func (l *Link) run(ctx context.Context) {
-	log, hangUp := dial(l.config.Log, l.config.kafka())
+	log, follow, hangUp := l.source()
 	defer hangUp()
 	defer l.health.forget()
-	topics := &topics{log: log, names: []string{l.config.Topics.Requests, l.config.Topics.Decisions}, health: &l.health}
-	for {
-		n, err := topics.partitions(ctx)
-		if err != nil {
-			break
-		}
-		l.grow(n)
-		s := newSession(l, topics, n)
-		l.counts.setQueues(s.queues)
-		s.run(ctx)
-	}
+	var following sync.WaitGroup
+	following.Go(func() { follow(ctx, &applier{Link: l}) })
+	l.send(ctx, log)
+	following.Wait()
 	if n := l.rec.Drain(func(uint64, *schemas.Entry) {}); n > 0 {
 		l.rec.Dropped(record.Shutdown, n)
 		l.warnUnsent(n)
 	}
 	l.rec.Abandon(func() {
-		l.config.Logger.Warn("a request was recorded after the kafka link was closed, and is not sent: close the link after the server",
+		l.config.Logger.Warn("a request was recorded after the "+l.health.name+" was closed, and is not sent: close the link after the server",
 			"queued", l.rec.Stats().Queued)
 	})
 }
 
+// source returns what the Link sends with, what follows decisions, and what ends both.
+func (l *Link) source() (log kafkaio.Producer, follow func(context.Context, Handler), hangUp func()) {
+	if s := l.config.Source; s != nil {
+		note := func(err error) { l.health.note("follow decisions", err) }
+		return s, func(ctx context.Context, h Handler) { s.Follow(ctx, h, note) }, s.Close
+	}
+	kafka, hangUp := dial(l.config.Log, l.config.kafka())
+	t := &topics{log: kafka, names: []string{l.config.Topics.Decisions, l.config.Topics.Requests}, health: &l.health}
+	return kafka, func(ctx context.Context, h Handler) { _ = readTopic(ctx, t, h, l.canaries.answer) }, hangUp // it ends with ctx only
+}
+
+// send runs sessions until ctx ends: one for each number of partitions.
+func (l *Link) send(ctx context.Context, log kafkaio.Producer) {
+	for n := l.nextPartitions(ctx); n > 0; {
+		l.grow(n)
+		s := newSession(l, log, n)
+		l.counts.setQueues(s.queues)
+		session, end := context.WithCancel(ctx)
+		var waiting sync.WaitGroup
+		waiting.Go(func() {
+			n = l.nextPartitions(session)
+			end()
+		})
+		s.run(session)
+		waiting.Wait()
+	}
+}
+
+// nextPartitions waits until the number of partitions is announced, and returns it. It returns 0 if ctx ends before that.
+func (l *Link) nextPartitions(ctx context.Context) int {
+	select {
+	case n := <-l.announced:
+		return n
+	case <-ctx.Done():
+		return 0
+	}
+}
+
 // warnUnsent logs how many requests, each counted once for each of its callers, were recorded and could not be sent.
 func (l *Link) warnUnsent(requests uint64) {
-	l.config.Logger.Warn("kafka link could not send everything before it ended", "requests", requests)
+	l.config.Logger.Warn(l.health.name+" could not send everything before it ended", "requests", requests)
 }
 
 // grow makes room for the sequence numbers of n partitions. Numbers that exist stay, because the producer is the same.
@@ -152,6 +197,11 @@ func (a *applier) Partitions(n int) {
 	a.set.Partitions(n)
 	a.counts.partitions.Store(int64(n))
 	a.config.Watch.Partitions(n)
+	select {
+	case <-a.announced: // nobody has taken the number before
+	default:
+	}
+	a.announced <- n
 }
 
 func (a *applier) Decisions(partition int, ds []schemas.Decision, now time.Time) {

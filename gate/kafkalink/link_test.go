@@ -299,7 +299,7 @@ func TestRequestsAfterCloseAreReportedOnce(t *testing.T) {
 				pass(time.Second)
 				w.request("in time")
 				w.shutdown()
-				const word = "recorded after the kafka link was closed"
+				const word = "recorded after the link was closed"
 				if strings.Contains(w.logs.String(), word) {
 					t.Errorf("got logs %s before a request was late", w.logs)
 				}

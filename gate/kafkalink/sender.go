@@ -110,7 +110,7 @@ func (s *sender) deliver(ctx context.Context, m kafkaio.Message, requests uint64
 		s.rec.Acked(requests)
 		return
 	}
-	reason, final := rejection(s.failed) // err may also say that ctx has ended
+	reason, final := Rejection(s.failed) // err may also say that ctx has ended
 	switch {
 	case kafkaio.OutcomeOf(err) == kafkaio.Unknown: // an attempt may have reached the log
 		s.rec.Unknown(requests)
@@ -129,15 +129,15 @@ func (s *sender) retry(err error) bool {
 	if !errors.Is(err, context.Canceled) { // a stop says nothing about Kafka
 		s.noteProduce(err)
 	}
-	if _, final := rejection(err); final || time.Since(s.since) >= s.config.Retry {
+	if _, final := Rejection(err); final || time.Since(s.since) >= s.config.Retry {
 		return false
 	}
 	s.counts.retries.Add(1)
 	return true
 }
 
-// rejection returns why a frame is dropped. final reports whether Kafka will never accept the frame.
-func rejection(err error) (reason record.Reason, final bool) {
+// Rejection returns why a frame whose produce returned err is dropped. final reports whether Kafka will never accept the frame.
+func Rejection(err error) (reason record.Reason, final bool) {
 	switch {
 	case errors.Is(err, kafkaio.ErrTimestamp):
 		return record.ClockAhead, true
@@ -154,7 +154,7 @@ func rejection(err error) (reason record.Reason, final bool) {
 // noteProduce notes the outcome of a produce in health. A broker that refuses a frame can be reached, so the link is up.
 func (s *sender) noteProduce(err error) {
 	s.health.noteClock(errors.Is(err, kafkaio.ErrTimestamp), err)
-	if _, final := rejection(err); final {
+	if _, final := Rejection(err); final {
 		err = nil
 	}
 	s.health.note(s.task, err)

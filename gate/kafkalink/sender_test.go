@@ -277,7 +277,7 @@ func TestVerdict(t *testing.T) {
 		{kafkaio.ErrTooLarge, record.Refused, true},
 		{refused(errors.New("policy violation")), record.Refused, true},
 	} {
-		if reason, final := rejection(tc.err); reason != tc.reason || final != tc.final {
+		if reason, final := Rejection(tc.err); reason != tc.reason || final != tc.final {
 			t.Errorf("%v: got %v, %v; want %v, %v", tc.err, reason, final, tc.reason, tc.final)
 		}
 	}

@@ -13,16 +13,15 @@ import (
 // session is a Link's work while the number of partitions stays the same.
 type session struct {
 	*Link
-	topics     *topics
-	log        Log
+	log        kafkaio.Producer // of frames
 	partitions int
 	queues     []*queue
 	canaryIDs  []string // by partition
 }
 
-func newSession(l *Link, t *topics, partitions int) *session {
+func newSession(l *Link, log kafkaio.Producer, partitions int) *session {
 	s := &session{
-		Link: l, topics: t, log: t.log, partitions: partitions,
+		Link: l, log: log, partitions: partitions,
 		queues: make([]*queue, partitions), canaryIDs: l.canaries.ids(l.config.PartitionKey, partitions),
 	}
 	tables := &sync.Pool{}
@@ -35,25 +34,19 @@ func newSession(l *Link, t *topics, partitions int) *session {
 // minQueue is the smallest size of a partition's queue, in entries.
 const minQueue = 256
 
-// run works until ctx ends or the number of partitions changes. Then it sends what the queues hold, for at most Config.Drain.
+// run works until ctx ends. Then it sends what the queues hold, for at most Config.Drain.
 func (s *session) run(ctx context.Context) {
-	ctx, end := context.WithCancel(ctx)
-	defer end()
 	sendCtx, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
 
-	var following, sending sync.WaitGroup
-	following.Go(func() { s.tick(ctx) })
-	following.Go(func() { s.set.RunClock(ctx) })
-	following.Go(func() { s.topics.watch(ctx, s.partitions, end) })
+	var beside, sending sync.WaitGroup
+	beside.Go(func() { s.tick(ctx) })
+	beside.Go(func() { s.set.RunClock(ctx) })
 	sending.Go(func() { s.flush(ctx) })
-	handler := &applier{Link: s.Link}
-	handler.Partitions(s.partitions)
 	for p := range s.partitions {
-		following.Go(func() { s.readDecisions(ctx, p, handler) })
 		sending.Go(func() { newSender(s, p).run(sendCtx) })
 	}
-	following.Go(func() {
+	beside.Go(func() {
 		if <-ctx.Done(); kafkaio.Sleep(sendCtx, s.config.Drain) == nil {
 			s.warnUnsent(s.rec.Stats().Queued)
 			abandon()
@@ -61,7 +54,7 @@ func (s *session) run(ctx context.Context) {
 	})
 	sending.Wait()
 	abandon()
-	following.Wait()
+	beside.Wait()
 }
 
 // tickInterval is the time between two sweeps of the Set, in which it also finds partitions whose decisions are stale.
@@ -78,13 +71,6 @@ func (s *session) tick(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// readDecisions reads one partition of decisions until ctx ends.
-func (s *session) readDecisions(ctx context.Context, partition int, h Handler) {
-	_ = newReader(s.log, readerConfig{ // it ends with ctx only
-		topic: s.config.Topics.Decisions, partition: partition, handler: h, canary: s.canaries.answer, health: &s.health,
-	}).run(ctx)
 }
 
 // minDelay is how long a flush waits for more requests when there are few. Under load the delay doubles up to Config.MaxDelay,

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
@@ -19,6 +20,7 @@ import (
 	"github.com/509da70d/floodgate/cmd/floodgate/httpd"
 	"github.com/509da70d/floodgate/gate/board"
 	"github.com/509da70d/floodgate/gate/feed"
+	"github.com/509da70d/floodgate/gate/sidecar/sidecarprom"
 )
 
 // gateFeedFlags are the flags for gates in other servers, which follow a feed.
@@ -26,6 +28,7 @@ type gateFeedFlags struct {
 	listen string
 	keys   string // file
 	group  string
+	frames bool
 }
 
 func (f *gateFeedFlags) add(cmd *cobra.Command) {
@@ -34,14 +37,15 @@ func (f *gateFeedFlags) add(cmd *cobra.Command) {
 			"`address` at which gates in nginx, Traefik and other programs learn who is closed: unix:PATH, or host:port with --feed-keys; empty: none")
 		flags.StringVar(&f.keys, "feed-keys", "", "`file` with a line NAME SHA256 for the key of each reader; it is read again when it changes")
 		flags.StringVar(&f.group, "feed-group", "", "`group` that may use the Unix socket of --feed-listen, such as www-data; empty: that of this process")
+		flags.BoolVar(&f.frames, "feed-frames", false, "take what these servers count as well: whoever may read the feed can then close callers")
 	})
 }
 
 func (f *gateFeedFlags) check() error {
 	_, isSocket := strings.CutPrefix(f.listen, "unix:")
 	switch {
-	case f.listen == "" && (f.keys != "" || f.group != ""):
-		return command.Usagef("--feed-listen: got none, want unix:PATH or host:port with --feed-keys or --feed-group")
+	case f.listen == "" && (f.keys != "" || f.group != "" || f.frames):
+		return command.Usagef("--feed-listen: got none, want unix:PATH or host:port with --feed-keys, --feed-group or --feed-frames")
 	case f.listen != "" && !isSocket && f.keys == "":
 		return command.Usagef("--feed-keys: got none, want a file of lines NAME SHA256, because others can reach the address %s", f.listen)
 	case f.group != "" && !isSocket:
@@ -53,13 +57,14 @@ func (f *gateFeedFlags) check() error {
 // gateFeed serves gates in other servers.
 type gateFeed struct {
 	server *feed.Server
+	frames *feed.Frames // nil: none are taken
 	http   *httpd.Server
 	flags  *gateFeedFlags
 	logger *slog.Logger
 }
 
 // build returns what the flags describe, or nil if no feed is to be served.
-func (f *gateFeedFlags) build(b *board.Board, shadow bool, logger *slog.Logger) (*gateFeed, error) {
+func (f *gateFeedFlags) build(b *board.Board, shadow bool, frames feed.FramesOptions, logger *slog.Logger) (*gateFeed, error) {
 	if f.listen == "" {
 		return nil, nil //nolint:nilnil // there is nothing to do
 	}
@@ -70,8 +75,26 @@ func (f *gateFeedFlags) build(b *board.Board, shadow bool, logger *slog.Logger) 
 			return nil, command.Usagef("--feed-keys: %w", err)
 		}
 	}
-	server := feed.New(o)
-	return &gateFeed{server: server, http: httpd.New(httpd.Config{Handler: server, IdleTimeout: 5 * time.Minute}), flags: f, logger: logger}, nil
+	s := &gateFeed{flags: f, logger: logger}
+	if f.frames {
+		frames.Partitions = b.Partitions
+		s.frames = feed.NewFrames(frames)
+		o.Frames = s.frames
+	}
+	s.server = feed.New(o)
+	s.http = httpd.New(httpd.Config{Handler: s.server, IdleTimeout: 5 * time.Minute})
+	return s, nil
+}
+
+// metrics returns the collectors of the feed; none if there is no feed.
+func (s *gateFeed) metrics() []prometheus.Collector {
+	switch {
+	case s == nil:
+		return nil
+	case s.frames == nil:
+		return []prometheus.Collector{sidecarprom.NewFeed(s.server)}
+	}
+	return []prometheus.Collector{sidecarprom.NewFeed(s.server), sidecarprom.NewFrames(s.frames)}
 }
 
 // open listens. It does nothing without a feed.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/gate/board"
+	"github.com/509da70d/floodgate/gate/feed"
 )
 
 // TestTheSocketOfTheFeedIsForAGroup: a user of the group connects, others do not. Root may try to be both.
@@ -31,7 +32,7 @@ func TestTheSocketOfTheFeedIsForAGroup(t *testing.T) {
 		}
 	}
 	flags := gateFeedFlags{listen: "unix:" + path, group: "daemon"}
-	s, err := flags.build(board.New(board.Options{}), false, slog.New(slog.DiscardHandler))
+	s, err := flags.build(board.New(board.Options{}), false, feed.FramesOptions{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,11 +83,12 @@ func (h *host) report() {
 	if h.intake != nil {
 		reported = append(reported, ingestprom.New(h.feedStats, h.intake.lostLogs.Load, h.intake.undecided.Load))
 	}
-	if h.gates != nil {
-		reported = append(reported, sidecarprom.NewFeed(h.gates.server))
-	}
+	reported = append(reported, h.gates.metrics()...)
 	if h.bouncers != nil {
 		reported = append(reported, sidecarprom.NewBouncer(h.bouncers.server))
+	}
+	if h.haproxy != nil {
+		reported = append(reported, sidecarprom.NewHAProxy(h.haproxy))
 	}
 	if h.api != nil {
 		reported = append(reported, apid.PartitionRules(h.life.Board, h.partitions), apiprom.New(h.api.Stats))

@@ -25,13 +25,16 @@ import (
 	"github.com/509da70d/floodgate/cmd/floodgate/version"
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/gate/board"
+	"github.com/509da70d/floodgate/gate/feed"
 	"github.com/509da70d/floodgate/gate/gatehttp"
 	"github.com/509da70d/floodgate/gate/gateprom"
+	"github.com/509da70d/floodgate/gate/haproxy"
 	"github.com/509da70d/floodgate/gate/kafkalink"
 	"github.com/509da70d/floodgate/gate/record"
 	"github.com/509da70d/floodgate/gate/sidecar"
 	"github.com/509da70d/floodgate/gate/sidecar/sidecarprom"
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/kafkaprom"
 )
 
@@ -52,6 +55,7 @@ type sidecarConfig struct {
 	log            command.Log
 	bouncer        bouncerFlags
 	feed           gateFeedFlags
+	haproxy        haproxyFlags
 
 	functions []gatehttp.CallerFunc // from trusted and callers
 	made      schemas.IDs           // from ids
@@ -63,7 +67,7 @@ func Sidecar(p command.Process) *cobra.Command {
 	var c sidecarConfig
 	cmd := &cobra.Command{
 		Use:     "sidecar --brokers HOST:PORT... [flags]",
-		Short:   "answer nginx, Traefik, Caddy and Envoy whether a request may pass",
+		Short:   "answer nginx, Traefik, Caddy and Envoy whether a request may pass, and write HAProxy's maps",
 		Example: "floodgate sidecar --brokers kafka:9092 --callers key=X-Api-Key",
 		Args:    command.FlagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -85,7 +89,7 @@ func (c *sidecarConfig) add(cmd *cobra.Command) {
 	c.trusted.Add(flags, "127.0.0.0/8", "::1/128")
 	c.key.Add(cmd)
 	flags.StringVar(&c.listen, "listen", defaultListen, "`address` of /auth, /auth_request, /caller, /metrics, /healthz and /readyz: host:port, or unix:PATH")
-	flags.StringVar(&c.grpc, "grpc-listen", "", "`address` of Envoy's ext_authz and rate limit services: host:port, or unix:PATH; empty: none")
+	flags.StringVar(&c.grpc, "grpc-listen", "", "`address` of Envoy's ext_authz, rate limit and quota services: host:port, or unix:PATH; empty: none")
 	flags.StringSliceVar(&c.rejectRepeated, "reject-repeated", nil,
 		"`headers` such as X-Api-Key that a request may have once; one that has more, or a comma in it, gets 400 (nginx: 403)")
 	flags.StringVar(&c.resourceHeader, "resource-header", "", "`header` in which the proxy names the route, to be recorded")
@@ -96,11 +100,12 @@ func (c *sidecarConfig) add(cmd *cobra.Command) {
 	c.ids.Add(cmd)
 	c.feed.add(cmd)
 	c.bouncer.add(cmd)
+	c.haproxy.add(cmd)
 	c.log.Add(cmd)
 }
 
 func (c *sidecarConfig) check() error {
-	if err := errors.Join(c.kafka.Check(), c.feed.check(), c.bouncer.check()); err != nil {
+	if err := errors.Join(c.kafka.Check(), c.feed.check(), c.bouncer.check(), c.haproxy.check()); err != nil {
 		return err
 	}
 	policies := map[string]gate.Policy{"hold": gate.Hold, "open": gate.Open, "closed": gate.Closed}
@@ -147,6 +152,7 @@ func (c *sidecarConfig) run(ctx context.Context, p command.Process) (err error) 
 	if err != nil {
 		return err
 	}
+	defer side.client.Close()
 	defer side.link.Close() // when nobody asks any more: it sends what was recorded
 	server := side.server()
 	g, ctx := errgroup.WithContext(ctx)
@@ -166,6 +172,7 @@ func (c *sidecarConfig) run(ctx context.Context, p command.Process) (err error) 
 	}
 	side.feed.begin(ctx, g)
 	side.bouncers.begin(ctx, g)
+	beginHAProxy(ctx, g, side.haproxy)
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("sidecar: %w", err)
 	}
@@ -192,11 +199,13 @@ type sidecarParts struct {
 
 	set      *gate.Set
 	rec      *record.Recorder
+	client   *kafkaio.Client // of the link, and of the feed
 	link     *kafkalink.Link
-	calls    *kafkaprom.Calls // of the link
+	calls    *kafkaprom.Calls // of the client
 	board    *board.Board     // nil: nobody needs it
 	feed     *gateFeed        // nil: none is served
 	bouncers *bouncers        // nil: none are answered
+	haproxy  *haproxy.Writer  // nil: no maps are written
 }
 
 // build makes the parts that the flags describe, and opens the link.
@@ -225,17 +234,22 @@ func (c *sidecarConfig) build(logger *slog.Logger) (sidecarParts, error) {
 		Brokers: c.kafka.Brokers, ClientID: "floodgate-sidecar", TLS: tls, SASL: sasl, Topics: c.kafka.Names,
 		PartitionKey: key, Logger: logger, Calls: calls.Observe,
 	}
-	parts := sidecarParts{Sidecar: sidecar.New(o), set: set, rec: rec, calls: calls}
-	if c.feed.listen != "" || c.bouncer.listen != "" {
+	client := config.Client()
+	config.Log = client
+	parts := sidecarParts{set: set, rec: rec, client: client, calls: calls}
+	if c.grpc != "" || c.feed.listen != "" || c.bouncer.listen != "" || c.haproxy.socket != "" {
 		parts.board = board.New(board.Options{MaxSubscribers: maxReaders, FirstChange: uint64(time.Now().UnixNano())})
-		config.Watch = parts.board.Handler()
+		config.Watch, o.Board = parts.board.Handler(), parts.board
 	}
-	if parts.feed, err = c.feed.build(parts.board, c.shadow, logger); err != nil {
+	parts.Sidecar = sidecar.New(o)
+	frames := feed.FramesOptions{Log: client, Topic: c.kafka.Names.Requests, Key: key}
+	if parts.feed, err = c.feed.build(parts.board, c.shadow, frames, logger); err != nil {
 		return sidecarParts{}, err
 	}
 	if parts.bouncers, err = c.bouncer.build(parts.board, c.made, c.shadow, logger); err != nil {
 		return sidecarParts{}, err
 	}
+	parts.haproxy = c.haproxy.build(parts.board, c.made, c.shadow, logger)
 	if parts.link, err = kafkalink.Open(set, rec, config); err != nil {
 		return sidecarParts{}, fmt.Errorf("open the link to Kafka: %w", err)
 	}
@@ -267,11 +281,12 @@ func (s sidecarParts) server() *httpd.Server {
 	})
 	server.Handle("/", s.Handler())
 	reported := []prometheus.Collector{gateprom.New(gateprom.Options{Set: s.set, Recorder: s.rec, Link: s.link}), sidecarprom.New(s.Sidecar)}
-	if s.feed != nil {
-		reported = append(reported, sidecarprom.NewFeed(s.feed.server))
-	}
+	reported = append(reported, s.feed.metrics()...)
 	if s.bouncers != nil {
 		reported = append(reported, sidecarprom.NewBouncer(s.bouncers.server))
+	}
+	if s.haproxy != nil {
+		reported = append(reported, sidecarprom.NewHAProxy(s.haproxy))
 	}
 	server.Report(func(time.Time) string {
 		if !ready(s.link) {
@@ -284,7 +299,7 @@ func (s sidecarParts) server() *httpd.Server {
 
 // serveEnvoy serves gRPC until ctx ends, with the standard health service beside it.
 func serveEnvoy(ctx context.Context, l net.Listener, s *sidecar.Sidecar) error {
-	server := grpc.NewServer()
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(sidecar.MaxReportBytes))
 	s.Register(server)
 	healthpb.RegisterHealthServer(server, health.NewServer())
 	stop := context.AfterFunc(ctx, server.Stop) // answers take microseconds, so Stop need not wait for them
