@@ -205,11 +205,11 @@ func configured(t testing.TB, path string, replace ...string) string {
 // runForeign runs a program of another maker, which is killed when the test ends.
 func runForeign(t testing.TB, name string, args ...string) *os.Process {
 	t.Helper()
-	runForeignIn(t, "", name, args...)
+	return runForeignIn(t, "", name, args...)
 }
 
 // runForeignIn is runForeign in a directory.
-func runForeignIn(t *testing.T, dir, name string, args ...string) {
+func runForeignIn(t testing.TB, dir, name string, args ...string) *os.Process {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), testenv.Program(t, name), args...)
 	cmd.Dir = dir
