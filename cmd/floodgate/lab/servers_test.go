@@ -172,6 +172,12 @@ func envoyWith(t testing.TB, path string, q question, replace ...string) (url st
 func begun(t testing.TB, url, program string, args ...string) string {
 	t.Helper()
 	runForeign(t, program, args...)
+	return serves(t, url, program)
+}
+
+// serves waits until a server serves.
+func serves(t *testing.T, url, program string) string {
+	t.Helper()
 	processtest.Eventually(t, 60*time.Second, program+" serves", func() bool {
 		_, status := processtest.Get(context.Background(), url)
 		return status == http.StatusOK
@@ -213,7 +219,14 @@ func configured(t testing.TB, path string, replace ...string) string {
 // runForeign runs a program of another maker, which is killed when the test ends.
 func runForeign(t testing.TB, name string, args ...string) *os.Process {
 	t.Helper()
+	return runForeignIn(t, "", name, args...)
+}
+
+// runForeignIn is runForeign in a directory.
+func runForeignIn(t testing.TB, dir, name string, args ...string) *os.Process {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), testenv.Program(t, name), args...)
+	cmd.Dir = dir
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	var out strings.Builder
