@@ -176,7 +176,7 @@ func begun(t testing.TB, url, program string, args ...string) string {
 }
 
 // serves waits until a server serves.
-func serves(t *testing.T, url, program string) string {
+func serves(t testing.TB, url, program string) string {
 	t.Helper()
 	processtest.Eventually(t, 60*time.Second, program+" serves", func() bool {
 		_, status := processtest.Get(context.Background(), url)
