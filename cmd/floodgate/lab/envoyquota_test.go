@@ -176,13 +176,13 @@ func TestEnvoyOpensByItself(t *testing.T) {
 }
 
 // BenchmarkEnvoyQuota compares Envoy without a limit, with the quota service and 10,000 closed addresses, and with ext_authz, in turns; and
-// then the second one without its sidecar. It needs the program wrk, and fails on an answer other than 200.
+// then the second one without its sidecar. It fails on an answer other than 200.
 //
 //	FLOODGATE_PROGRAMS=1 go test -tags lab ./cmd/floodgate/lab -run '^$' -bench EnvoyQuota -benchtime 5x
 //
 // It reports medians of all turns: requests/s, CPU time of Envoy for a request, and the time from a decision until Envoy refuses.
 func BenchmarkEnvoyQuota(b *testing.B) {
-	testenv.Program(b, "wrk")
+	testenv.Program(b, "h2load")
 	s := newQuotaSidecar(b, "127.0.0.1:0")
 	q := question{envoy: s.address, backend: beginFixedNginx(b)}
 	servers := []*loadedEnvoy{
@@ -286,22 +286,13 @@ func newLoadedEnvoy(t testing.TB, name, path string, q question, without string)
 	return e
 }
 
-// load sends requests for 2 s over 16 connections.
+// load sends requests.
 func (e *loadedEnvoy) load() {
 	e.t.Helper()
 	before := e.cpu()
-	out, err := exec.Command("wrk", "-t1", "-c16", "-d2", e.url).Output()
+	said := h2load(e.t, "-n", "8000", e.url)
 	spent := e.cpu() - before
-	said := regexp.MustCompile(`(\d+) requests in|Requests/sec: +([\d.]+)|Non-2xx`).FindAllStringSubmatch(string(out), -1)
-	if err != nil || len(said) != 2 {
-		e.t.Fatalf("wrk: got %v and %s", err, out)
-	}
-	requests, err1 := strconv.ParseFloat(said[0][1], 64)
-	rate, err2 := strconv.ParseFloat(said[1][2], 64)
-	if err := errors.Join(err1, err2); err != nil {
-		e.t.Fatal(err)
-	}
-	e.rates, e.costs = append(e.rates, rate), append(e.costs, float64(spent.Microseconds())/requests)
+	e.rates, e.costs = append(e.rates, said.rate), append(e.costs, float64(spent.Microseconds())/said.requests)
 }
 
 // stat returns a field of /proc/PID/stat, from 1.

@@ -71,7 +71,7 @@ func beginTraefikWithPlugin(t *testing.T, socket string) string {
 }
 
 // traefikWithPlugin runs Traefik with the plugin and a file of routers.
-func traefikWithPlugin(t *testing.T, socket, routers string) (url, file string) {
+func traefikWithPlugin(t testing.TB, socket, routers string) (url, file string) {
 	t.Helper()
 	dir, port := t.TempDir(), freePort(t)
 	routes := filepath.Join(dir, "routes")

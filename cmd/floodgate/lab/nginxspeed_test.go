@@ -68,7 +68,7 @@ type speedOf struct{ requests, cpu []float64 } // a second; µs of the worker fo
 //	go test -tags lab ./cmd/floodgate/lab -run '^$' -bench 'Nginx$' -benchtime 25x
 func BenchmarkNginx(b *testing.B) {
 	testenv.Program(b, "nginx")
-	loader := testenv.Program(b, "h2load")
+	testenv.Program(b, "h2load")
 	dir := b.TempDir()
 	f := newBoardFeed(b)
 	for i := range 10_000 {
@@ -93,19 +93,13 @@ func BenchmarkNginx(b *testing.B) {
 		for _, run := range []string{"none/", "limit_req/", "bare/", "inside/", "none/file", "limit_req/file", "bare/file", "inside/file", "own/", "sidecar/"} {
 			way, path, _ := strings.Cut(run, "/")
 			before := cpuOf(b, n.worker())
-			out, err := exec.Command(loader, "--h1", "-c", "16", "-t", "1", "-n", "4000", "http://127.0.0.1:"+ports[way]+"/"+path).CombinedOutput()
+			load := h2load(b, "-n", "4000", "http://127.0.0.1:"+ports[way]+"/"+path)
 			used := cpuOf(b, n.worker()) - before
-			m := regexp.MustCompile(`([0-9.]+) req/s.*(?s:.*?)requests: ([0-9]+) total.*, ([0-9]+) succeeded`).FindStringSubmatch(string(out))
-			if err != nil || m == nil || m[2] == "0" || m[2] != m[3] && way == "" {
-				b.Fatalf("%s: %v, got %s", run, err, out)
-			}
-			rate, _ := strconv.ParseFloat(m[1], 64)
-			requests, _ := strconv.ParseFloat(m[3], 64)
 			if speeds[run] == nil {
 				speeds[run] = new(speedOf)
 			}
-			speeds[run].requests = append(speeds[run].requests, rate)
-			speeds[run].cpu = append(speeds[run].cpu, float64(used.Microseconds())/requests)
+			speeds[run].requests = append(speeds[run].requests, load.rate)
+			speeds[run].cpu = append(speeds[run].cpu, float64(used.Microseconds())/load.requests)
 		}
 	}
 	b.ReportMetric(0, "ns/op")

@@ -133,7 +133,7 @@ func beginCaddy(t *testing.T, q question) string {
 }
 
 // beginTraefik runs Traefik with both files of deploy/traefik, and a router to protect.
-func beginTraefik(t *testing.T, q question) string {
+func beginTraefik(t testing.TB, q question) string {
 	t.Helper()
 	dir, port, inner := t.TempDir(), freePort(t), testenv.FreeAddress(t)
 	routes := filepath.Join(dir, "routes")

@@ -47,7 +47,7 @@ func NewBackend(t testing.TB) *httptest.Server {
 }
 
 // GetFrom asks a URL from a loopback address of one's own, so that a proxy sees several clients, and claims another.
-func GetFrom(t *testing.T, addr, claim, url string) (status int, header http.Header) {
+func GetFrom(t testing.TB, addr, claim, url string) (status int, header http.Header) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true, DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(addr)}}).DialContext,
