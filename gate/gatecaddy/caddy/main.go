@@ -1,4 +1,6 @@
-// Command caddy is Caddy with floodgate in it. Copy it to add modules of others, as https://caddyserver.com/docs/build says.
+// Command caddy is Caddy with all its own modules and with floodgate. Modules of others are one import each.
+//
+//	go build -o /usr/local/bin/caddy ./caddy
 package main
 
 import (
