@@ -93,7 +93,7 @@ func traefikWithPlugin(t testing.TB, socket, routers string) (url, file string) 
 }
 
 // inDeploy returns the absolute path of a file of deploy/.
-func inDeploy(t *testing.T, name string) string {
+func inDeploy(t testing.TB, name string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("../../../deploy", name))
 	if err != nil {
