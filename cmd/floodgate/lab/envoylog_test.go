@@ -77,7 +77,7 @@ func settled(t *testing.T, number func() float64) (n float64) {
 }
 
 // beginEnvoyLogging runs Envoy with deploy/envoy/accesslog.yaml, whose ingest listens at an address.
-func beginEnvoyLogging(t *testing.T, q question, ingest string) string {
+func beginEnvoyLogging(t testing.TB, q question, ingest string) string {
 	t.Helper()
 	port := freePort(t)
 	_, sidecar, _ := net.SplitHostPort(q.envoy)

@@ -5,12 +5,10 @@ package lab
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
@@ -32,7 +30,7 @@ import (
 )
 
 // beginEnvoyQuota runs Envoy with deploy/envoy/envoy-rlqs.yaml.
-func beginEnvoyQuota(t *testing.T, q question) string {
+func beginEnvoyQuota(t testing.TB, q question) string {
 	t.Helper()
 	url, args := envoyWith(t, "envoy/envoy-rlqs.yaml", q)
 	return begun(t, url, "envoy", args...)

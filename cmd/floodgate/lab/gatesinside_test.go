@@ -18,11 +18,11 @@ import (
 // serversOfOthers are servers with a gate inside, which follows a feed on a Unix socket. Its caller is a key in X-Api-Key.
 func serversOfOthers() []struct {
 	name, program string
-	begin         func(t *testing.T, socket string) (url string)
+	begin         func(t testing.TB, socket string) (url string)
 } {
 	return []struct {
 		name, program string
-		begin         func(t *testing.T, socket string) (url string)
+		begin         func(t testing.TB, socket string) (url string)
 	}{
 		{"Python", "python3", beginPython},
 		{"Node", "node", beginNode},
@@ -31,7 +31,7 @@ func serversOfOthers() []struct {
 }
 
 // beginPython runs a server of Python's own with the middleware for WSGI.
-func beginPython(t *testing.T, socket string) string {
+func beginPython(t testing.TB, socket string) string {
 	t.Helper()
 	port := freePort(t)
 	return begun(t, "http://127.0.0.1:"+port+"/", "python3", "-B", "-c", `
@@ -49,7 +49,7 @@ wsgiref.simple_server.make_server("127.0.0.1", int(sys.argv[3]), app).serve_fore
 }
 
 // beginNode runs a server of Node's own with the middleware for Express.
-func beginNode(t *testing.T, socket string) string {
+func beginNode(t testing.TB, socket string) string {
 	t.Helper()
 	port := freePort(t)
 	return begun(t, "http://127.0.0.1:"+port+"/", "node", "-e", `
@@ -62,7 +62,7 @@ require('http').createServer((request, response) => gate(request, response, () =
 }
 
 // beginTraefikWithPlugin runs Traefik with the plugin, as deploy/traefik has it, and a router to protect.
-func beginTraefikWithPlugin(t *testing.T, socket string) string {
+func beginTraefikWithPlugin(t testing.TB, socket string) string {
 	t.Helper()
 	backend := processtest.NewBackend(t).Listener.Addr().String()
 	url, _ := traefikWithPlugin(t, socket, "http:\n  routers:\n    backend: {rule: \"PathPrefix(`/`)\", middlewares: [floodgate], service: backend}\n"+

@@ -33,7 +33,7 @@ type question struct {
 // shipped is a server with its configuration in deploy/.
 type shipped struct {
 	name, program string
-	begin         func(*testing.T, question) (url string)
+	begin         func(testing.TB, question) (url string)
 	inside        bool // the gate is in the server: it follows the feed, and asks nothing
 }
 
@@ -79,13 +79,13 @@ func TestNginxLogsTheRefusal(t *testing.T) {
 }
 
 // beginNginx is beginNginxLogging for those who don't read the log.
-func beginNginx(t *testing.T, q question) string {
+func beginNginx(t testing.TB, q question) string {
 	t.Helper()
 	return beginNginxLogging(t, q, filepath.Join(t.TempDir(), "access.log"))
 }
 
 // beginNginxLogging runs nginx with deploy/nginx.
-func beginNginxLogging(t *testing.T, q question, accessLog string) string {
+func beginNginxLogging(t testing.TB, q question, accessLog string) string {
 	t.Helper()
 	port := freePort(t)
 	return nginxWith(t, port, configured(t, "nginx/floodgate.conf",
@@ -94,7 +94,7 @@ func beginNginxLogging(t *testing.T, q question, accessLog string) string {
 }
 
 // beginNginxWithLua runs nginx with the gate inside, and what counts its log.
-func beginNginxWithLua(t *testing.T, q question) string {
+func beginNginxWithLua(t testing.TB, q question) string {
 	t.Helper()
 	n := withLua(t, q.feed, q.backend, 2)
 	if q.brokers != "" {
@@ -104,7 +104,7 @@ func beginNginxWithLua(t *testing.T, q question) string {
 }
 
 // beginNginxByAFile runs nginx with a server that includes the file that serve's packages have.
-func beginNginxByAFile(t *testing.T, q question) string {
+func beginNginxByAFile(t testing.TB, q question) string {
 	t.Helper()
 	port := freePort(t)
 	file := writeIn(t, t.TempDir(), "floodgate.conf", configured(t, "../cmd/floodgate/daemon/nginx.conf", "127.0.0.1:9091", q.sidecar))
@@ -123,7 +123,7 @@ func nginxWith(t testing.TB, port, text string) string {
 }
 
 // beginCaddy runs Caddy with deploy/caddy.
-func beginCaddy(t *testing.T, q question) string {
+func beginCaddy(t testing.TB, q question) string {
 	t.Helper()
 	port := freePort(t)
 	file := writeIn(t, t.TempDir(), "Caddyfile", "{\n\tadmin off\n\tauto_https off\n}\n"+configured(t, "caddy/Caddyfile",
@@ -150,7 +150,7 @@ func beginTraefik(t testing.TB, q question) string {
 }
 
 // beginEnvoy runs Envoy with deploy/envoy.
-func beginEnvoy(t *testing.T, q question) string {
+func beginEnvoy(t testing.TB, q question) string {
 	t.Helper()
 	url, args := envoyWith(t, "envoy/envoy.yaml", q, "0.05s", cmp.Or(q.patience, "0.05s"))
 	return begun(t, url, "envoy", args...)

@@ -3,10 +3,8 @@
 package lab
 
 import (
-	"flag"
 	"net"
 	"net/http/httptest"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
