@@ -6,8 +6,6 @@ import (
 	"net"
 	"net/http/httptest"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
