@@ -53,7 +53,7 @@ func gateMetrics() map[string][]string {
 func allMetrics() map[string][]string {
 	all := described(
 		analyzerprom.New(nil), analyzerprom.NewRules(nil), analyzerprom.NewPartitionRules(nil, 1), analyzerprom.NewDisk("."), analyzerprom.NewLog(nil, nil), kafkaprom.New(), kafkaprom.NewOutage(nil),
-		apiprom.New(nil), ingestprom.New(nil, nil, nil), notifyprom.New(time.Now), sidecarprom.New(nil), sidecarprom.NewBouncer(nil), sidecarprom.NewFeed(nil), sidecarprom.NewFrames(nil),
+		apiprom.New(nil), ingestprom.New(nil, nil, nil), ingestprom.NewReceiver(nil), notifyprom.New(time.Now), sidecarprom.New(nil), sidecarprom.NewBouncer(nil), sidecarprom.NewFeed(nil), sidecarprom.NewFrames(nil), sidecarprom.NewHAProxy(nil),
 	)
 	maps.Copy(all, gateMetrics())
 	all["floodgate_build_info"] = []string{"version", "revision", "go"} // of package main

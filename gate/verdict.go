@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"math"
 	"time"
 
 	"github.com/509da70d/floodgate/schemas"
@@ -35,6 +36,16 @@ func (v Verdict) ClosedFor(i int) bool { return v.own>>i&1 != 0 }
 // not counted yet. The request is recorded as blocked early for these callers. By such requests the analyzer sees whether the
 // prediction was right. A request that a counted closure would have refused all the same is not among them.
 func (v Verdict) EarlyFor(i int) bool { return (v.own&^v.counted)>>i&1 != 0 }
+
+// Refused returns the verdict of a request that another program has refused because the gates of all its callers were closed, to be
+// recorded: early says that all closures in force were early.
+func Refused(early bool) Verdict {
+	v := Verdict{Closed: true, own: math.MaxUint8}
+	if !early {
+		v.counted = math.MaxUint8
+	}
+	return v
+}
 
 // Check judges a request by all its callers, by the coarse clock (see the package documentation). The request is refused
 // if the gate of any of them is closed. Check does not allocate, lock or wait. It counts what it refuses: see

@@ -16,6 +16,7 @@ type Format struct {
 	headed bool     // see Headed
 	silent bool     // see Mapping.NoResponses
 	trusts bool     // the mapping trusts proxies
+	object bool     // it reads JSON objects, or the mapping says what is around its lines
 	unfit  []unfit  // formats that auto leaves out
 	wanted []string // fields of the time and the callers, as the mapping names them
 	open   func() Scanner
@@ -63,7 +64,9 @@ func (s style) format(m Mapping) (*Format, error) {
 		return nil, fmt.Errorf("format %s: %w", s.name, err)
 	}
 	p.dash = s.dash
-	made := &Format{name: s.name, headed: s.headed(m), silent: m.NoResponses, trusts: len(m.Client.Trusted) > 0}
+	made := &Format{
+		name: s.name, headed: s.headed(m), silent: m.NoResponses, trusts: len(m.Client.Trusted) > 0, object: s.json || len(m.Unwrap) > 0,
+	}
 	if m.Time != "" {
 		made.wanted = append(made.wanted, m.Time)
 	}
@@ -178,7 +181,7 @@ line, and says which; it gives a log up after three requests that none reads.
   duration_us (%D), vhost (%v), server (%V), port, in_NAME (%{NAME}i, in lower case), out_NAME and cookie_NAME.
   A line counts only if it can be read in one way: put quotes around what clients write.
 - ` + "`unwrap`" + ` removes what a collector puts around lines: cri, syslog, or the JSON member log (docker), message, MESSAGE (journald)
-  or textPayload. auto finds it.
+  or textPayload. auto finds it. In records of OpenTelemetry it may also be body: see below.
 - A caller of kind host is a host name or address as the log has it, in small letters: for logs of servers that look names up. The
   owner of an address chooses its name. No format looks names up.
 - replay reads logs that are plain or compressed by gzip, bzip2, xz or zstd. ingest
@@ -189,4 +192,30 @@ line, and says which; it gives a log up after three requests that none reads.
 - With trusted proxies (--trusted, or client: trusted of a mapping), combined and vhost_combined read a quoted field right behind
   the user agent as X-Forwarded-For, as it stands in the log_format main of nginx's packages. If yours has something else there,
   give its text with nginx: or apache:.
+
+## Without files
+
+` + "`ingest --grpc-listen 127.0.0.1:9097`" + `, or unix:PATH, takes what programs send by gRPC. Each entry or record becomes
+one line of JSON. Formats, mappings and rejects are those of files; the source of a reject is grpc:als or grpc:otlp.
+
+| | Envoy's access log service (ALS) | logs of OpenTelemetry (OTLP) |
+|---|---|---|
+| sent by | ` + "`envoy.access_loggers.http_grpc`" + ` and ` + "`tcp_grpc`" + `: [accesslog.yaml](../../deploy/envoy/accesslog.yaml) | exporters ` + "`otlp`" + ` of collectors; ` + "`envoy.access_loggers.open_telemetry`" + `. HTTP is not taken |
+| format | ` + "`auto`" + ` or ` + "`envoy`" + ` | ` + "`auto`" + `, or any |
+| its fields | ` + "`start_time`" + ` ` + "`downstream_remote_address`" + ` ` + "`downstream_direct_remote_address`" + ` ` + "`downstream_local_address`" + ` ` + "`upstream_host`" + ` ` + "`upstream_cluster`" + ` ` + "`route_name`" + ` ` + "`duration`" + ` (ms) ` + "`response_flags`" + ` ` + "`response_code`" + ` ` + "`response_code_details`" + ` ` + "`bytes_received`" + ` ` + "`bytes_sent`" + ` ` + "`method`" + ` ` + "`protocol`" + ` ` + "`path`" + ` ` + "`x_envoy_original_path`" + ` ` + "`authority`" + ` ` + "`scheme`" + ` ` + "`user_agent`" + ` ` + "`referer`" + ` ` + "`x_forwarded_for`" + ` ` + "`request_id`" + ` ` + "`requested_server_name`" + ` ` + "`request_headers.NAME`" + ` ` + "`response_headers.NAME`" + ` ` + "`custom_tags.NAME`" + ` | attributes under their own names, ` + "`resource.NAME`" + `, ` + "`body`" + ` (the members of a body that is a map stand beside the attributes), the record's time as ` + "`@timestamp`" + `, ` + "`timestamp`" + ` and ` + "`time`" + ` |
+| a line in the body | – | a format of text, such as combined or nginx:…, reads it. A format of JSON reads the attributes, unless the mapping has ` + "`unwrap: body`" + `. auto finds out by the first record that it can read; name the format if the mapping has callers of your own |
+| counts | once, if ingest and Envoy live. An entry that no ingest takes is lost: Envoy keeps none | once after the answer OK, which means that Kafka has all of the request |
+| counts twice | never | a request whose answer was lost, if it is sent again to another ingest, or after ingest was killed, or if none of its records has a time finer than a millisecond |
+| Kafka is slow | ingest keeps 64 MiB of frames (--buffer), then reads no more. Envoy drops entries and counts them in ` + "`access_logs.grpc_access_log.logs_dropped`" + ` | UNAVAILABLE with RetryInfo after 4 s, and the client sends again |
+| ingest is killed | what Envoy sends until another one listens, at most 64 KiB of each stream, and what waits for Kafka is lost | nothing is lost |
+| Envoy is killed | what it has not flushed: ` + "`buffer_flush_interval`" + ` | the same |
+
+- A request counts at its end, with the time of its start. If it is told to, Envoy also logs when a long request starts and goes
+  on, and attempts upstream. These are left out, and counted in ` + "`floodgate_ingest_intermediate_entries_total`" + `.
+- Envoy puts ! in place of bytes that are no UTF-8. It joins a header that was sent twice by a comma. It names no method that
+  it does not know.
+- Fields without a value are left out.
+- Whoever reaches the port can invent requests of any caller: let it listen on loopback, on a Unix socket, or where a network
+  policy lets only your proxies in. It takes at most 1024 connections, 1024 calls at a time, and 4 MiB a message. Strangers could
+  make it hold all of that, 4 GiB.
 `

@@ -18,8 +18,11 @@ func autoUnwraps() []string {
 	return []string{"cri", "syslog", "log", "message", "MESSAGE", "textPayload"}
 }
 
-// unwrapNames returns all names that a mapping can give: those of Unwraps, and the other names of two.
-func unwrapNames() []string { return append(autoUnwraps(), "docker", "journald") }
+// unwrapBody is the member of a record of OpenTelemetry that has its line: see Format.Records.
+const unwrapBody = "body"
+
+// unwrapNames returns all names that a mapping can give: those of autoUnwraps, the other names of two, and that of records.
+func unwrapNames() []string { return append(autoUnwraps(), "docker", "journald", unwrapBody) }
 
 // unwrapper takes off what a collector put around lines. One goroutine uses it.
 type unwrapper interface {
@@ -39,7 +42,7 @@ func newUnwrapper(name string) (unwrapper, error) {
 	case "journald":
 		name = "MESSAGE"
 	}
-	if !slices.Contains(autoUnwraps(), name) {
+	if !slices.Contains(autoUnwraps(), name) && name != unwrapBody {
 		return nil, fmt.Errorf("%w: got unwrap %q, want one of %s", ErrMapping, name, strings.Join(unwrapNames(), ", "))
 	}
 	return newMember(name), nil
@@ -70,6 +73,35 @@ func unwrapped(open func() Scanner, names []string) (func() Scanner, error) {
 		}
 		return u
 	}, nil
+}
+
+// Records returns the format as it reads records of OpenTelemetry. Each is a JSON object of attributes, and the member body may have the
+// line of a log. A format that reads JSON reads the object, and any other one the body. Auto finds out. If the mapping has an unwrap, that
+// decides.
+func (f *Format) Records() *Format {
+	made := *f
+	if !f.object {
+		made.open = func() Scanner { return &unwrapping{around: []unwrapper{newMember(unwrapBody)}, inner: f.open()} }
+		return &made
+	}
+	made.open = func() Scanner {
+		s := f.open()
+		lookInBodies(s)
+		return s
+	}
+	return &made
+}
+
+// lookInBodies makes the auto inside of s look for lines in bodies, too.
+func lookInBodies(s Scanner) {
+	switch s := s.(type) {
+	case *auto:
+		if len(s.around) > 0 {
+			s.around = append([]string{unwrapBody}, s.around...)
+		}
+	case *notingScanner:
+		lookInBodies(s.Scanner)
+	}
 }
 
 // Scan implements Scanner.

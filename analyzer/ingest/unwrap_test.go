@@ -127,3 +127,45 @@ func FuzzUnwrap(f *testing.F) {
 		}
 	})
 }
+
+// TestRecordsHaveTheirLineInTheBody: a format of text reads the body, auto finds it, also inside of what a container runtime writes, and
+// a format of JSON reads the attributes, unless the mapping says body. In a log that is no record, auto leaves a member body alone: it may
+// be what a client has sent.
+func TestRecordsHaveTheirLineInTheBody(t *testing.T) {
+	quoted := quoteJSON(innerLine)
+	record := `{"time":"2024-01-02T09:04:05Z","body":` + quoted + `,"client.address":"6.6.6.6"}`
+	inCRI := `{"body":"2024-01-02T09:04:05.1Z stdout F ` + quoted[1:] + `}`
+	for _, test := range []struct {
+		format, line string
+		mapping      Mapping
+		records      bool
+		want         string
+	}{
+		{"combined", record, Mapping{}, true, peer},
+		{nginxCombined, record, Mapping{}, true, peer},
+		{FormatAuto, record, Mapping{}, true, peer},
+		{FormatAuto, inCRI, Mapping{}, true, peer},
+		{FormatAuto, record, Mapping{}, false, ""},
+		{"combined", record, Mapping{}, false, ""},
+		{"combined", inCRI, Mapping{Unwrap: []string{"body", "cri"}}, true, peer},
+		{FormatAuto, inCRI, Mapping{Unwrap: []string{"body", "cri"}}, true, peer},
+		{"json", record, Mapping{Client: Client{Address: "client.address"}}, true, "6.6.6.6"},
+	} {
+		f, err := NewFormat(test.format, test.mapping)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var found Finding
+		f, _ = f.Reporting(func(at Finding) { found = at }).Noting(nil)
+		if test.records {
+			f = f.Records()
+		}
+		l := roomy()
+		if reason := Scan(f.Scanner(), []byte(test.line), l); (reason == OK) != (test.want != "") || reason == OK && l.IDs[0] != test.want {
+			t.Errorf("%s, %v, records %v: got %v, %q, want %q", test.format, test.mapping.Unwrap, test.records, reason, l.IDs, test.want)
+		}
+		if test.format == FormatAuto && test.want != "" && found.Format != "combined" {
+			t.Errorf("%s: got %+v reported", test.line, found)
+		}
+	}
+}

@@ -42,6 +42,7 @@ func TestServeSaysWhatIsWrong(t *testing.T) {
 		"--data d --file log --dashboard --api-listen=":    "--dashboard: got no --api-listen, want an address for it",
 		"--data d --file log --api-listen 0.0.0.0:1":       "--api-listen: ",
 		"--data d --file log --bouncer-listen 127.0.0.1:0": "--bouncer-keys: got none",
+		"--data d --file log --haproxy-socket s":           "--haproxy-map: got none",
 		"--data d --file log --notify none":                "--notify: ",
 		"--data d --file log --rules none":                 "--rules: ",
 		"--data d --file log --mapping missing":            "mapping: ",

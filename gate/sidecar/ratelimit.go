@@ -165,12 +165,18 @@ func (k *kinds) add(c *gate.Callers, d *descriptorv3.RateLimitDescriptor) bool {
 	return g != nil && c.Add(g, front.Join(len(entries), func(i int) string { return k.valueOf(entries[i]) }))
 }
 
-// valueOf returns an entry's part of the id. For an IPv6 address that is its network.
+// valueOf returns an entry's part of the id. For an IPv6 address that is its network. Envoy can also name the network, as
+// 2001:db8:1:2::/64. A wider network is no caller, and nobody is closed under its name.
 func (k *kinds) valueOf(e *descriptorv3.RateLimitDescriptor_Entry) string {
-	if e.GetKey() == remoteAddress {
-		if a, err := netip.ParseAddr(e.GetValue()); err == nil {
-			return k.set.IDs().Addr(a).String()
-		}
+	if e.GetKey() != remoteAddress {
+		return e.GetValue()
+	}
+	if a, err := netip.ParseAddr(e.GetValue()); err == nil {
+		return k.set.IDs().Addr(a).String()
+	}
+	p, err := netip.ParsePrefix(e.GetValue())
+	if err == nil && (p.Addr().Is4() && p.IsSingleIP() || p.Addr().Is6() && p.Bits() >= k.set.IDs().Prefix()) {
+		return k.set.IDs().Addr(p.Addr()).String()
 	}
 	return e.GetValue()
 }
@@ -179,17 +185,22 @@ func (k *kinds) valueOf(e *descriptorv3.RateLimitDescriptor_Entry) string {
 func kindOf(entries []*descriptorv3.RateLimitDescriptor_Entry) string {
 	var kind string
 	for i, e := range entries {
-		key := e.GetKey()
-		if key == remoteAddress {
-			key = schemas.KindIP
-		}
+		part := kindPart(e.GetKey())
 		if i == 0 {
-			kind = key
+			kind = part
 		} else {
-			kind += "_" + key
+			kind += "_" + part
 		}
 	}
 	return kind
+}
+
+// kindPart returns what a key stands for in the name of a kind.
+func kindPart(key string) string {
+	if key == remoteAddress {
+		return schemas.KindIP
+	}
+	return key
 }
 
 // gate returns the gate of a kind, or nil if the kind is invalid or there are maxKinds already.

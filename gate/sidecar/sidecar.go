@@ -5,10 +5,12 @@ import (
 	"sync/atomic"
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	quotav3 "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 
 	"github.com/509da70d/floodgate/gate"
+	"github.com/509da70d/floodgate/gate/board"
 	"github.com/509da70d/floodgate/gate/gatehttp"
 )
 
@@ -32,6 +34,10 @@ type Options struct {
 	// Resource returns what an HTTP request asks for. If it is nil, the resource is empty. It is not the path: clients choose
 	// the path, and each new path would be an entry of its own.
 	Resource func(*http.Request) string
+
+	// Board tells Envoy's quota service which callers to look up in Set, so that Set must get each decision before Board does, as
+	// kafkalink.Config.Watch has it. nil: the quota service is not served.
+	Board *board.Board
 }
 
 // Stats counts the requests that a Sidecar was asked about since it was made.
@@ -40,6 +46,7 @@ type Stats struct {
 	Authz       Answers // Envoy ext_authz
 	RateLimit   Answers // Envoy's rate limit service
 	Descriptors uint64  // descriptors of the rate limit service that name no caller, and so passed
+	Quota       Quota   // Envoy's quota service
 }
 
 // Answers counts requests: all that the sidecar was asked about, those that it refused because a gate was closed, and those
@@ -69,6 +76,7 @@ type Sidecar struct {
 	auth, authRequest http.Handler
 	authz             authorizer
 	limits            limiter
+	quotas            quotas
 	http              answers
 }
 
@@ -83,9 +91,11 @@ func New(o Options) *Sidecar {
 			w.WriteHeader(http.StatusTooManyRequests)
 		},
 	})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
+	kinds := newKinds(o.Set)
 	s := &Sidecar{
 		authz:  authorizer{gates: gates},
-		limits: limiter{set: o.Set, recorder: o.Recorder, kinds: newKinds(o.Set)},
+		limits: limiter{set: o.Set, recorder: o.Recorder, kinds: kinds},
+		quotas: quotas{set: o.Set, board: o.Board, recorder: o.Recorder, kinds: kinds},
 	}
 	s.auth = s.handler(gates, http.StatusTooManyRequests)
 	s.authRequest = s.handler(gates, http.StatusForbidden)
@@ -105,17 +115,21 @@ func (s *Sidecar) Handler() http.Handler {
 	return mux
 }
 
-// Register registers envoy.service.auth.v3.Authorization and envoy.service.ratelimit.v3.RateLimitService at a gRPC server.
+// Register registers envoy.service.auth.v3.Authorization and envoy.service.ratelimit.v3.RateLimitService at a gRPC server, and, if there is
+// a Board, envoy.service.rate_limit_quota.v3.RateLimitQuotaService. Let the server take messages of MaxReportBytes.
 func (s *Sidecar) Register(r grpc.ServiceRegistrar) {
 	authv3.RegisterAuthorizationServer(r, &s.authz)
 	ratelimitv3.RegisterRateLimitServiceServer(r, &s.limits)
+	if s.quotas.board != nil {
+		quotav3.RegisterRateLimitQuotaServiceServer(r, &s.quotas)
+	}
 }
 
 // Stats returns a snapshot.
 func (s *Sidecar) Stats() Stats {
 	return Stats{
 		HTTP: s.http.snapshot(), Authz: s.authz.snapshot(), RateLimit: s.limits.snapshot(),
-		Descriptors: s.limits.ignored.Load(),
+		Descriptors: s.limits.ignored.Load(), Quota: s.quotas.quota(),
 	}
 }
 

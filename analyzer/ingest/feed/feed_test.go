@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/509da70d/floodgate/analyzer/ingest"
 	"github.com/509da70d/floodgate/analyzer/ingest/reject"
 	"github.com/509da70d/floodgate/schemas"
@@ -424,4 +426,59 @@ func TestNewSaysWhatIsMissing(t *testing.T) {
 			t.Errorf("%s: got no error", name)
 		}
 	}
+}
+
+// TestWhoWaitsKnowsWhenAllIsInKafka: several goroutines wait for positions of a source. Each goes on when everything before its position is
+// acknowledged, in whatever order partitions answer; and with an error when its patience ends, or when that cannot happen any more.
+func TestWhoWaitsKnowsWhenAllIsInKafka(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroker()
+		slow := map[int]time.Duration{0: 3 * time.Second, 1: 2 * time.Second, 2: time.Second}
+		b.fail = func(c kafkaiotest.Call) kafkaiotest.Fault { return kafkaiotest.Slow(slow[c.Partition]) }
+		c := config(t, b)
+		log, truth := text(rand.New(rand.NewPCG(1, 2)), 1000) // of all partitions
+		end := int64(len(log))
+		run(t, c, func(ctx context.Context, f *Feed) error {
+			s := f.Source(schemas.ProducerID{1}, "file:x", 0)
+			began := time.Now()
+			if err := s.Text(ctx, log, 0, end); err != nil {
+				return err
+			}
+			hasty, cancel := context.WithTimeout(ctx, 2500*time.Millisecond)
+			defer cancel()
+			var waiting errgroup.Group
+			waiting.Go(func() error {
+				if err := s.Wait(hasty, end); !errors.Is(err, ErrNotFlushed) || time.Since(began) != 2500*time.Millisecond {
+					t.Errorf("hasty: got %v after %v", err, time.Since(began))
+				}
+				return nil
+			})
+			for range 3 {
+				waiting.Go(func() error {
+					if err := s.Wait(ctx, end); err != nil || time.Since(began) != 3*time.Second {
+						t.Errorf("got %v after %v, want the slowest partition's 3 s", err, time.Since(began))
+					}
+					return s.Wait(ctx, 0)
+				})
+			}
+			if err := waiting.Wait(); err != nil {
+				return err
+			}
+			gone, stop := context.WithCancel(ctx)
+			stop()
+			waiting.Go(func() error { return s.Wait(ctx, end+1) })
+			synctest.Wait()
+			if err := s.Text(gone, log, end, 2*end); err == nil {
+				t.Error("got no error from a text that was never queued")
+			}
+			if err := waiting.Wait(); !errors.Is(err, ErrNotFlushed) {
+				t.Errorf("behind what was never queued: got %v", err)
+			}
+			if err := s.Close(); !errors.Is(err, ErrNotFlushed) {
+				t.Errorf("close: got %v", err)
+			}
+			return nil
+		})
+		equal(t, b.count(t), truth)
+	})
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/509da70d/floodgate/analyzer/ingest"
 	"github.com/509da70d/floodgate/schemas"
@@ -17,7 +16,7 @@ import (
 // at Acked and sends the rest again.
 var ErrNotFlushed = errors.New("not all is acknowledged")
 
-// Source is a log that is read in order. All its methods except Acked are for one goroutine. Close it after use.
+// Source is a log that is read in order. All its methods except Acked and Wait are for one goroutine. Close it after use.
 type Source struct {
 	feed      *Feed
 	id        schemas.ProducerID
@@ -31,11 +30,11 @@ type Source struct {
 	rejected               [ingest.Reasons]uint64
 
 	mu      sync.Mutex
-	batches []*batch // guarded by mu: not yet acknowledged, in order
-	acked   int64    // guarded by mu: see Acked
-	read    int64    // guarded by mu: the position behind the last batch
-	end     int64    // guarded by mu: of the log, as the reader last reported it
-	moved   chan struct{}
+	batches []*batch      // guarded by mu: not yet acknowledged, in order
+	acked   int64         // guarded by mu: see Acked
+	read    int64         // guarded by mu: the position behind the last batch
+	end     int64         // guarded by mu: of the log, as the reader last reported it
+	moved   chan struct{} // guarded by mu: closed, and replaced, when acked moves or a batch breaks
 }
 
 // batch is a piece of a source that was read at once.
@@ -49,9 +48,18 @@ type batch struct {
 // Source returns a new source, which is read from position on. The id must be the same whenever this log is read, and no
 // other log may have it. The name is for people; several sources may have it.
 func (f *Feed) Source(id schemas.ProducerID, name string, position int64) *Source {
+	return f.source(f.c.Format, id, name, position)
+}
+
+// Records returns a new source of records of OpenTelemetry, as Source does: see ingest.Format.Records.
+func (f *Feed) Records(id schemas.ProducerID, name string, position int64) *Source {
+	return f.source(f.c.Format.Records(), id, name, position)
+}
+
+func (f *Feed) source(format *ingest.Format, id schemas.ProducerID, name string, position int64) *Source {
 	s := &Source{
-		feed: f, id: id, name: name, scanner: f.c.Format.Scanner(), responses: f.c.Format.Responses(),
-		acked: position, read: position, end: position, moved: make(chan struct{}, 1),
+		feed: f, id: id, name: name, scanner: format.Scanner(), responses: format.Responses(),
+		acked: position, read: position, end: position, moved: make(chan struct{}),
 	}
 	f.mu.Lock()
 	f.made++
@@ -100,8 +108,9 @@ func (s *Source) batch(ctx context.Context, next int64, fill func(*framer)) erro
 		return nil
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	b.broken = true // it never completes: pending keeps the one for the batch
-	s.mu.Unlock()
+	s.notify()
 	return err
 }
 
@@ -132,10 +141,13 @@ func (b *batch) release() {
 		s.acked = s.batches[0].next
 		s.batches = s.batches[1:]
 	}
-	select {
-	case s.moved <- struct{}{}:
-	default:
-	}
+	s.notify()
+}
+
+// notify wakes those who wait. The caller holds s.mu.
+func (s *Source) notify() {
+	close(s.moved)
+	s.moved = make(chan struct{})
 }
 
 // Acked returns the position up to which everything is in Kafka. Any goroutine may call it.
@@ -152,18 +164,12 @@ func (s *Source) End(position int64) {
 	s.end = position
 }
 
-// Close waits until everything that was fed is acknowledged. After Config.Drain it returns ErrNotFlushed instead.
-func (s *Source) Close() error {
-	defer func() {
-		s.feed.mu.Lock()
-		delete(s.feed.sources, s)
-		s.feed.mu.Unlock()
-	}()
-	deadline := time.NewTimer(s.feed.c.Drain)
-	defer deadline.Stop()
+// Wait waits until everything before position is acknowledged. It returns ErrNotFlushed if that cannot happen any more, or if ctx ends
+// first. Any goroutine may call it.
+func (s *Source) Wait(ctx context.Context, position int64) error {
 	for {
 		s.mu.Lock()
-		done, broken := s.acked == s.read, len(s.batches) > 0 && s.batches[0].broken
+		done, broken, moved := s.acked >= position, len(s.batches) > 0 && s.batches[0].broken, s.moved
 		s.mu.Unlock()
 		if done {
 			return nil
@@ -172,11 +178,26 @@ func (s *Source) Close() error {
 			return fmt.Errorf("%s: %w", s.name, ErrNotFlushed)
 		}
 		select {
-		case <-s.moved:
-		case <-deadline.C:
+		case <-moved:
+		case <-ctx.Done():
 			return fmt.Errorf("%s: %w", s.name, ErrNotFlushed)
 		}
 	}
+}
+
+// Close waits until everything that was fed is acknowledged. After Config.Drain it returns ErrNotFlushed instead.
+func (s *Source) Close() error {
+	defer func() {
+		s.feed.mu.Lock()
+		delete(s.feed.sources, s)
+		s.feed.mu.Unlock()
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), s.feed.c.Drain)
+	defer cancel()
+	s.mu.Lock()
+	read := s.read
+	s.mu.Unlock()
+	return s.Wait(ctx, read)
 }
 
 // logOffset returns the offset in the log that an entry's offset stands for.

@@ -22,8 +22,8 @@ var ErrFormat = errors.New("not a reject")
 // Reject is one line, or a stretch of records, that could not be read.
 type Reject struct {
 	Time   time.Time `json:"time"`   // when it was read
-	Source string    `json:"source"` // kafka:TOPIC/PARTITION or file:PATH
-	Offset int64     `json:"offset"` // of the record in its partition, or of the line's first byte in its file
+	Source string    `json:"source"` // kafka:TOPIC/PARTITION, file:PATH, grpc:als or grpc:otlp
+	Offset int64     `json:"offset"` // of the record in its partition, or of the line's first byte in its file, or in all that came by gRPC
 	Reason string    `json:"reason"`
 	Bytes  int       `json:"bytes"` // how long the line was
 	Line   string    `json:"line"`  // its beginning

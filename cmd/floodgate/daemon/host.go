@@ -27,6 +27,7 @@ import (
 	"github.com/509da70d/floodgate/cmd/floodgate/option"
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/gate/board"
+	"github.com/509da70d/floodgate/gate/haproxy"
 	"github.com/509da70d/floodgate/gate/kafkalink"
 	"github.com/509da70d/floodgate/gate/record"
 	"github.com/509da70d/floodgate/gate/sidecar"
@@ -40,7 +41,7 @@ import (
 // host is everything that serve runs.
 //
 //	files ──▶ intake ──▶ keeper ──▶ log ──▶ analyzer ──▶ log ──▶ link ──▶ gates ◀── proxies ask
-//	                                 └──────────────────────────▶ API, feed, bouncers, notify
+//	                                 └──────────────────────────▶ API, feed, bouncers, HAProxy, notify
 type host struct {
 	config     *serveConfig
 	logger     *slog.Logger
@@ -68,6 +69,7 @@ type host struct {
 	board    *board.Board     // filled by the link
 	gates    *gateFeed        // nil: none
 	bouncers *bouncers        // nil: none
+	haproxy  *haproxy.Writer  // nil: none
 	notifier *notify.Notifier // nil: none
 	webhooks *notifyprom.Collector
 	asked    *httpd.Server // by proxies
@@ -160,6 +162,7 @@ func (h *host) openGates(logger *slog.Logger) error {
 	if h.gates, err = c.feed.build(h.board, false, forward, logger); err != nil {
 		return err
 	}
+	h.haproxy = c.haproxy.build(h.board, ids, false, logger)
 	h.bouncers, err = c.bouncer.build(h.board, ids, false, logger)
 	return err
 }
@@ -258,6 +261,7 @@ func (h *host) serve(ctx context.Context, g *errgroup.Group) (err error) {
 	g.Go(func() error { h.board.RunClock(ctx); return nil })
 	h.gates.begin(ctx, g)
 	h.bouncers.begin(ctx, g)
+	beginHAProxy(ctx, g, h.haproxy)
 	return nil
 }
 

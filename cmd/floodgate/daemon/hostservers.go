@@ -87,6 +87,9 @@ func (h *host) report() {
 	if h.bouncers != nil {
 		reported = append(reported, sidecarprom.NewBouncer(h.bouncers.server))
 	}
+	if h.haproxy != nil {
+		reported = append(reported, sidecarprom.NewHAProxy(h.haproxy))
+	}
 	if h.api != nil {
 		reported = append(reported, apid.PartitionRules(h.life.Board, h.partitions), apiprom.New(h.api.Stats))
 	}

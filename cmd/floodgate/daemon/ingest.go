@@ -5,20 +5,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/509da70d/floodgate/analyzer/ingest"
 	"github.com/509da70d/floodgate/analyzer/ingest/feed"
 	"github.com/509da70d/floodgate/analyzer/ingest/ingestprom"
+	"github.com/509da70d/floodgate/analyzer/ingest/receiver"
 	"github.com/509da70d/floodgate/analyzer/ingest/tail"
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
+	"github.com/509da70d/floodgate/cmd/floodgate/httpd"
 	"github.com/509da70d/floodgate/cmd/floodgate/option"
 	"github.com/509da70d/floodgate/cmd/floodgate/version"
 	"github.com/509da70d/floodgate/schemas"
@@ -35,6 +39,7 @@ type ingestConfig struct {
 	data     string
 	group    string
 	listen   string
+	grpc     string
 	session  time.Duration
 	buffer   int64 // MiB
 	once     bool
@@ -47,10 +52,11 @@ type ingestConfig struct {
 func Ingest(p command.Process) *cobra.Command {
 	var c ingestConfig
 	cmd := &cobra.Command{
-		Use:   "ingest --brokers HOST:PORT... --topic TOPIC... | --file FILE... --data DIR [flags]",
-		Short: "feed the logs of other servers, from Kafka or files, to the analyzer",
+		Use:   "ingest --brokers HOST:PORT... --topic TOPIC... | --file FILE... --data DIR | --grpc-listen ADDRESS [flags]",
+		Short: "feed the logs of other servers, from Kafka, files or gRPC, to the analyzer",
 		Long: "Reads access logs of other servers from Kafka topics or files, and feeds them to the analyzer. Each line counts once, " +
-			"also after a crash. Lines that cannot be read go to the topic of rejects (see floodgate rejects); the log shows the first " +
+			"also after a crash. With --grpc-listen it takes the entries that Envoy's access log service (ALS) sends, and the records of " +
+			"OpenTelemetry (OTLP): what is on its way is lost, or in rare cases counts twice, if a process is killed. Lines that cannot be read go to the topic of rejects (see floodgate rejects); the log shows the first " +
 			"three of each reason.",
 		Example: "floodgate ingest --brokers kafka:9092 --file /var/log/nginx/access.log --data /var/lib/floodgate-ingest",
 		Args:    command.FlagsOnly,
@@ -71,6 +77,7 @@ func Ingest(p command.Process) *cobra.Command {
 	flags.BoolVar(&c.once, "once", false, "read the files to their end, and stop")
 	c.key.Add(cmd)
 	flags.StringVar(&c.listen, "listen", "127.0.0.1:9095", "`host:port` of /metrics, /healthz and /readyz; empty: none")
+	flags.StringVar(&c.grpc, "grpc-listen", "", "`address` of Envoy's access log service and of OpenTelemetry's logs: host:port, or unix:PATH; who reaches it can invent requests; empty: none")
 	flags.StringVar(&c.group, "group", "", "consumer group (default: --topic-prefix and -ingest), to which a dot and the topic are appended; with another group, lines of a topic are read and counted again")
 	flags.DurationVar(&c.session, "session-timeout", kafkaio.DefaultSessionTimeout, "how long a silent member of the group keeps its partitions")
 	flags.Int64Var(&c.buffer, "buffer", feed.DefaultMaxBytes>>20, "MiB of frames that may wait for Kafka; when full, reading waits")
@@ -82,12 +89,14 @@ func Ingest(p command.Process) *cobra.Command {
 
 func (c *ingestConfig) check() error {
 	switch {
-	case len(c.topics) == 0 && len(c.files) == 0:
-		return command.Usagef("--topic, --file: got neither, want something to read")
+	case len(c.topics) == 0 && len(c.files) == 0 && c.grpc == "":
+		return command.Usagef("--topic, --file, --grpc-listen: got none, want something to read")
 	case len(c.files) > 0 && c.data == "":
 		return command.Usagef("--data: got none, want a directory for the positions in files")
 	case c.once && len(c.topics) > 0:
 		return command.Usagef("--once: got --topic too, want files only: a topic has no end")
+	case c.once && c.grpc != "":
+		return command.Usagef("--once: got --grpc-listen too, want files only: what programs send has no end")
 	case c.buffer < 1 || c.buffer > 1<<20:
 		return command.Usagef("--buffer: got %d, want 1 to %d MiB", c.buffer, 1<<20)
 	case c.keepOpen < time.Second || c.keepOpen > 24*time.Hour:
@@ -151,9 +160,17 @@ func (c *ingestConfig) run(ctx context.Context, p command.Process) (err error) {
 	if err := d.listen(ctx, g, c.listen); err != nil {
 		return err
 	}
+	in := &intake{daemon: d, config: c, format: format}
+	if c.grpc != "" {
+		if in.programs, err = httpd.Listen("grpc-listen", c.grpc); err != nil {
+			return err
+		}
+		defer in.programs.Close() // if nobody has served it
+		d.logger.Info("listening for Envoy and OpenTelemetry", "address", in.programs.Addr().String())
+	}
 	g.Go(func() error {
 		defer stop() // with --once, the other goroutines end too
-		return (&intake{daemon: d, config: c, format: format}).run(ctx)
+		return in.run(ctx)
 	})
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("ingest: %w", err)
@@ -172,7 +189,9 @@ type intake struct {
 	config    *ingestConfig
 	format    *ingest.Format
 	feed      *feed.Feed
-	positions *tail.Positions // nil without files
+	positions *tail.Positions    // nil without files
+	programs  net.Listener       // nil without --grpc-listen
+	receiver  *receiver.Receiver // nil without --grpc-listen
 	advised   sync.Once
 	lostLogs  atomic.Uint64 // logs of which lines may be missing
 	undecided atomic.Uint64 // logs that do not count, because they have no more than what another one begins with
@@ -201,7 +220,12 @@ func (in *intake) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	in.report(func(time.Time) string { return in.feed.Waits() }, ingestprom.New(in.feed.Stats, in.lostLogs.Load, in.undecided.Load))
+	metrics := []prometheus.Collector{ingestprom.New(in.feed.Stats, in.lostLogs.Load, in.undecided.Load)}
+	if in.programs != nil {
+		in.receiver = receiver.New(in.feed, in.logger)
+		metrics = append(metrics, ingestprom.NewReceiver(in.receiver.Stats))
+	}
+	in.report(func(time.Time) string { return in.feed.Waits() }, metrics...)
 	began := time.Now()
 	err = in.feed.Run(ctx, in.read)
 	in.advise(behind.Advice())
@@ -277,6 +301,9 @@ func (in *intake) read(ctx context.Context) error {
 			Lost: func(int64) { in.lostLogs.Add(1) }, Undecided: func() { in.undecided.Add(1) },
 		}
 		reading.Go(func() error { return follower.Run(ctx) })
+	}
+	if in.receiver != nil {
+		reading.Go(func() error { return in.receiver.Run(ctx, in.programs) })
 	}
 	saving, stop := context.WithCancel(ctx)
 	defer stop()

@@ -38,6 +38,7 @@ type serveConfig struct {
 	notify    string
 	feed      gateFeedFlags
 	bouncer   bouncerFlags
+	haproxy   haproxyFlags
 	log       command.Log
 }
 
@@ -92,6 +93,7 @@ func (c *serveConfig) add(cmd *cobra.Command) {
 	flags.StringVar(&c.notify, "notify", "", "`file` of endpoints, to which events are delivered as webhooks; see floodgate notify")
 	c.feed.add(cmd)
 	c.bouncer.add(cmd)
+	c.haproxy.add(cmd)
 	c.log.Add(cmd)
 }
 
@@ -112,7 +114,7 @@ func (c *serveConfig) check() error {
 	case c.dashboard && c.api == "":
 		return command.Usagef("--dashboard: got no --api-listen, want an address for it")
 	}
-	if err := errors.Join(c.feed.check(), c.bouncer.check()); err != nil {
+	if err := errors.Join(c.feed.check(), c.bouncer.check(), c.haproxy.check()); err != nil {
 		return err
 	}
 	var err error

@@ -27,6 +27,7 @@ import (
 	"github.com/509da70d/floodgate/gate/board"
 	"github.com/509da70d/floodgate/gate/gatehttp"
 	"github.com/509da70d/floodgate/gate/gateprom"
+	"github.com/509da70d/floodgate/gate/haproxy"
 	"github.com/509da70d/floodgate/gate/kafkalink"
 	"github.com/509da70d/floodgate/gate/record"
 	"github.com/509da70d/floodgate/gate/sidecar"
@@ -52,6 +53,7 @@ type sidecarConfig struct {
 	log            command.Log
 	bouncer        bouncerFlags
 	feed           gateFeedFlags
+	haproxy        haproxyFlags
 
 	functions []gatehttp.CallerFunc // from trusted and callers
 	made      schemas.IDs           // from ids
@@ -63,7 +65,7 @@ func Sidecar(p command.Process) *cobra.Command {
 	var c sidecarConfig
 	cmd := &cobra.Command{
 		Use:     "sidecar --brokers HOST:PORT... [flags]",
-		Short:   "answer nginx, Traefik, Caddy and Envoy whether a request may pass",
+		Short:   "answer nginx, Traefik, Caddy and Envoy whether a request may pass, and write HAProxy's maps",
 		Example: "floodgate sidecar --brokers kafka:9092 --callers key=X-Api-Key",
 		Args:    command.FlagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -85,7 +87,7 @@ func (c *sidecarConfig) add(cmd *cobra.Command) {
 	c.trusted.Add(flags, "127.0.0.0/8", "::1/128")
 	c.key.Add(cmd)
 	flags.StringVar(&c.listen, "listen", defaultListen, "`address` of /auth, /auth_request, /caller, /metrics, /healthz and /readyz: host:port, or unix:PATH")
-	flags.StringVar(&c.grpc, "grpc-listen", "", "`address` of Envoy's ext_authz and rate limit services: host:port, or unix:PATH; empty: none")
+	flags.StringVar(&c.grpc, "grpc-listen", "", "`address` of Envoy's ext_authz, rate limit and quota services: host:port, or unix:PATH; empty: none")
 	flags.StringSliceVar(&c.rejectRepeated, "reject-repeated", nil,
 		"`headers` such as X-Api-Key that a request may have once; one that has more, or a comma in it, gets 400 (nginx: 403)")
 	flags.StringVar(&c.resourceHeader, "resource-header", "", "`header` in which the proxy names the route, to be recorded")
@@ -96,11 +98,12 @@ func (c *sidecarConfig) add(cmd *cobra.Command) {
 	c.ids.Add(cmd)
 	c.feed.add(cmd)
 	c.bouncer.add(cmd)
+	c.haproxy.add(cmd)
 	c.log.Add(cmd)
 }
 
 func (c *sidecarConfig) check() error {
-	if err := errors.Join(c.kafka.Check(), c.feed.check(), c.bouncer.check()); err != nil {
+	if err := errors.Join(c.kafka.Check(), c.feed.check(), c.bouncer.check(), c.haproxy.check()); err != nil {
 		return err
 	}
 	policies := map[string]gate.Policy{"hold": gate.Hold, "open": gate.Open, "closed": gate.Closed}
@@ -166,6 +169,7 @@ func (c *sidecarConfig) run(ctx context.Context, p command.Process) (err error) 
 	}
 	side.feed.begin(ctx, g)
 	side.bouncers.begin(ctx, g)
+	beginHAProxy(ctx, g, side.haproxy)
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("sidecar: %w", err)
 	}
@@ -197,6 +201,7 @@ type sidecarParts struct {
 	board    *board.Board     // nil: nobody needs it
 	feed     *gateFeed        // nil: none is served
 	bouncers *bouncers        // nil: none are answered
+	haproxy  *haproxy.Writer  // nil: no maps are written
 }
 
 // build makes the parts that the flags describe, and opens the link.
@@ -225,11 +230,12 @@ func (c *sidecarConfig) build(logger *slog.Logger) (sidecarParts, error) {
 		Brokers: c.kafka.Brokers, ClientID: "floodgate-sidecar", TLS: tls, SASL: sasl, Topics: c.kafka.Names,
 		PartitionKey: key, Logger: logger, Calls: calls.Observe,
 	}
-	parts := sidecarParts{Sidecar: sidecar.New(o), set: set, rec: rec, calls: calls}
-	if c.feed.listen != "" || c.bouncer.listen != "" {
+	parts := sidecarParts{set: set, rec: rec, calls: calls}
+	if c.grpc != "" || c.feed.listen != "" || c.bouncer.listen != "" || c.haproxy.socket != "" {
 		parts.board = board.New(board.Options{MaxSubscribers: maxReaders, FirstChange: uint64(time.Now().UnixNano())})
-		config.Watch = parts.board.Handler()
+		config.Watch, o.Board = parts.board.Handler(), parts.board
 	}
+	parts.Sidecar = sidecar.New(o)
 	forward := func(ctx context.Context, frame []byte) error { return parts.link.Forward(ctx, frame) } // of the link that is opened below
 	if parts.feed, err = c.feed.build(parts.board, c.shadow, forward, logger); err != nil {
 		return sidecarParts{}, err
@@ -237,6 +243,7 @@ func (c *sidecarConfig) build(logger *slog.Logger) (sidecarParts, error) {
 	if parts.bouncers, err = c.bouncer.build(parts.board, c.made, c.shadow, logger); err != nil {
 		return sidecarParts{}, err
 	}
+	parts.haproxy = c.haproxy.build(parts.board, c.made, c.shadow, logger)
 	if parts.link, err = kafkalink.Open(set, rec, config); err != nil {
 		return sidecarParts{}, fmt.Errorf("open the link to Kafka: %w", err)
 	}
@@ -272,6 +279,9 @@ func (s sidecarParts) server() *httpd.Server {
 	if s.bouncers != nil {
 		reported = append(reported, sidecarprom.NewBouncer(s.bouncers.server))
 	}
+	if s.haproxy != nil {
+		reported = append(reported, sidecarprom.NewHAProxy(s.haproxy))
+	}
 	server.Report(func(time.Time) string {
 		if !ready(s.link) {
 			return "waiting for decisions from Kafka; all gates are open"
@@ -283,7 +293,7 @@ func (s sidecarParts) server() *httpd.Server {
 
 // serveEnvoy serves gRPC until ctx ends, with the standard health service beside it.
 func serveEnvoy(ctx context.Context, l net.Listener, s *sidecar.Sidecar) error {
-	server := grpc.NewServer()
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(sidecar.MaxReportBytes))
 	s.Register(server)
 	healthpb.RegisterHealthServer(server, health.NewServer())
 	stop := context.AfterFunc(ctx, server.Stop) // answers take microseconds, so Stop need not wait for them

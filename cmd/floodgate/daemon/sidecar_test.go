@@ -37,6 +37,15 @@ func TestSidecarFlags(t *testing.T) {
 		{"bouncers", []string{"--brokers", "k:9092", "--bouncer-listen", ":8080", "--bouncer-keys", "keys", "--bouncer-min", "1s"}, ""},
 		{"bouncers without keys", []string{"--brokers", "k:9092", "--bouncer-listen", ":8080"}, "--bouncer-keys: got none"},
 		{"keys for nobody", []string{"--brokers", "k:9092", "--bouncer-keys", "keys"}, "--bouncer-listen: got none"},
+		{"HAProxy", []string{"--brokers", "k:9092", "--haproxy-socket", "s", "--haproxy-map", "ip=/etc/ip.map,key=virt@key.map"}, ""},
+		{"HAProxy without maps", []string{"--brokers", "k:9092", "--haproxy-socket", "s"}, "--haproxy-map: got none"},
+		{"maps of nobody", []string{"--brokers", "k:9092", "--haproxy-map", "ip=m"}, "--haproxy-socket: got none"},
+		{"a map without a kind", []string{"--brokers", "k:9092", "--haproxy-socket", "s", "--haproxy-map", "/etc/ip.map"}, `--haproxy-map: got "/etc/ip.map"`},
+		{"a map without a name", []string{"--brokers", "k:9092", "--haproxy-socket", "s", "--haproxy-map", "ip="}, `--haproxy-map: got "ip="`},
+		{"a map with a command", []string{"--brokers", "k:9092", "--haproxy-socket", "s", "--haproxy-map", "ip=a;shutdown"}, `--haproxy-map: got "ip=a;shutdown"`},
+		{"a map of canaries", []string{"--brokers", "k:9092", "--haproxy-socket", "s", "--haproxy-map", "_canary=m"}, `got the kind _canary`},
+		{"two maps of a kind", []string{"--brokers", "k:9092", "--haproxy-socket", "s", "--haproxy-map", "ip=m,ip=n"}, "want one map for each kind"},
+		{"one map of two kinds", []string{"--brokers", "k:9092", "--haproxy-socket", "s", "--haproxy-map", "ip=m,key=m"}, "one kind for each map"},
 		{"no closure too short", []string{"--brokers", "k:9092", "--bouncer-min", "999ms"}, "--bouncer-min: got 999ms"},
 	}
 	for _, test := range tests {

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -119,38 +120,58 @@ func (c *chain) run() {
 	c.rejects()
 }
 
-// TestHAProxyIsCounted is the same way with HAProxy, which does not ask: its log closes the noisy client for those who do.
-func TestHAProxyIsCounted(t *testing.T) {
+// TestHAProxyRefusesByItsLog is the same way with HAProxy, which refuses by itself: what its log says comes back as entries of its maps. The
+// sidecar is stopped, killed and started again meanwhile.
+func TestHAProxyRefusesByItsLog(t *testing.T) {
 	for _, name := range []string{"haproxy", "rsyslogd"} {
 		testenv.Program(t, name)
 	}
 	needsRsyslogKafka(t)
 	c := newChain(t, "", false)
-	port := freePort(t)
-	file := writeIn(t, c.dir, "haproxy.cfg", configured(t, "haproxy/haproxy.cfg",
+	port, socket, ips := freePort(t), filepath.Join(c.dir, "haproxy.sock"), writeIn(t, c.dir, "closed_ip.map", "")
+	writeIn(t, c.dir, "closed_key.map", "")
+	file := writeIn(t, c.dir, "haproxy.cfg", configured(t, "haproxy/haproxy.cfg", "/run/haproxy.sock group haproxy", socket, "/etc/haproxy", c.dir,
 		"/dev/log", c.beginRsyslog(), "bind :8080", "bind 127.0.0.1:"+port, "127.0.0.1:3000", c.Backend.Listener.Addr().String()))
 	url := begun(t, "http://127.0.0.1:"+port+"/", "haproxy", "-db", "-f", file)
-	for range 10 {
-		if status, _ := processtest.GetFrom(t, "127.0.0.2", "203.0.113.1", url); status != http.StatusOK {
-			t.Fatalf("got %d, want 200", status)
-		}
-		forged := "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX-Api-Key: \",\"remote_addr\":\"127.0.0.4\r\n\r\n"
-		if status := sendRaw(t, url, "127.0.0.3", forged); status != http.StatusOK {
-			t.Fatalf("got %d, want 200", status)
-		}
+	beside := func() *processtest.Program {
+		t.Helper()
+		p := start(t, append([]string{"sidecar", "--listen", "127.0.0.1:0", "--haproxy-socket", socket, "--haproxy-map", "ip=" + ips + ",key=" + c.dir + "/closed_key.map"}, c.names...)...)
+		p.WaitFor(`msg="filling HAProxy's maps"`, 20*time.Second)
+		return p
 	}
 	ask := func(addr string) int {
-		status, _ := processtest.GetFrom(t, "127.0.0.1", addr, c.URL+"/auth")
+		t.Helper()
+		status, _ := processtest.GetFrom(t, addr, "203.0.113.1", url)
 		return status
 	}
-	processtest.Eventually(t, 20*time.Second, "the clients closed", func() bool {
-		return ask("127.0.0.2") == http.StatusTooManyRequests && ask("127.0.0.3") == http.StatusTooManyRequests
-	})
-	for _, addr := range []string{"127.0.0.4", "203.0.113.1"} {
-		if status := ask(addr); status != http.StatusOK {
-			t.Errorf("%s: got %d, want 200: it was only claimed", addr, status)
+	sidecar := beside()
+	c.FloodsThrough(url, "203.0.113.1", "203.0.113.1")
+	for range 10 {
+		forged := "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX-Api-Key: \",\"remote_addr\":\"127.0.0.5\r\n\r\n"
+		if status := sendRaw(t, url, "127.0.0.4", forged); status != http.StatusOK && status != http.StatusTooManyRequests {
+			t.Fatalf("got %d, want 200 or 429", status)
 		}
 	}
+	processtest.Eventually(t, 20*time.Second, "the forger closed", func() bool { return ask("127.0.0.4") == http.StatusTooManyRequests })
+	if status := ask("127.0.0.5"); status != http.StatusOK {
+		t.Errorf("127.0.0.5: got %d, want 200: it was only claimed", status)
+	}
+	holds := func(when string) {
+		t.Helper()
+		if noisy, forger, quiet := ask("127.0.0.2"), ask("127.0.0.4"), ask("127.0.0.6"); noisy != 429 || forger != 429 || quiet != 200 {
+			t.Errorf("%s: got %d, %d and %d, want 429, 429 and 200", when, noisy, forger, quiet)
+		}
+	}
+	if err := sidecar.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	processtest.Eventually(t, 20*time.Second, "the sidecar stopped", func() bool { return allStopped(t, sidecar.Cmd.Process.Pid) })
+	holds("stopped")
+	sidecar.Kill()
+	holds("killed")
+	beside()
+	time.Sleep(time.Second) // in which it might do harm
+	holds("started again")
 }
 
 // debianHAProxy is /etc/rsyslog.d/49-haproxy.conf of Debian, without its socket: it keeps HAProxy's lines from the files behind it.

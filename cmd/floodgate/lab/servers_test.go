@@ -135,17 +135,23 @@ func beginTraefik(t *testing.T, q question) string {
 	return begun(t, "http://127.0.0.1:"+port+"/", "traefik", "--configFile="+file)
 }
 
-// beginEnvoy runs Envoy with deploy/envoy. It takes a header of up to 1 MiB, as the other servers do.
+// beginEnvoy runs Envoy with deploy/envoy.
 func beginEnvoy(t *testing.T, q question) string {
+	t.Helper()
+	url, args := envoyWith(t, "envoy/envoy.yaml", q, "0.05s", cmp.Or(q.patience, "0.05s"))
+	return begun(t, url, "envoy", args...)
+}
+
+// envoyWith returns where Envoy serves with a file of deploy/, and its arguments. It takes a header of up to 1 MiB, as the other servers do.
+func envoyWith(t testing.TB, path string, q question, replace ...string) (url string, args []string) {
 	t.Helper()
 	port := freePort(t)
 	_, sidecar, _ := net.SplitHostPort(q.envoy)
 	_, backend, _ := net.SplitHostPort(q.backend)
-	file := writeIn(t, t.TempDir(), "envoy.yaml", configured(t, "envoy/envoy.yaml", "0.0.0.0", "127.0.0.1",
-		"port_value: 8080", "port_value: "+port, "port_value: 9094", "port_value: "+sidecar, "port_value: 3000", "port_value: "+backend,
-		"stat_prefix: public", "stat_prefix: public\n                max_request_headers_kb: 1024",
-		"0.05s", cmp.Or(q.patience, "0.05s")))
-	return begun(t, "http://127.0.0.1:"+port+"/", "envoy", "-c", file, "--use-dynamic-base-id", "--concurrency", "1", "-l", "warning")
+	file := writeIn(t, t.TempDir(), "envoy.yaml", configured(t, path, append([]string{"0.0.0.0", "127.0.0.1",
+		"port_value: 8080", "port_value: " + port, "port_value: 9094", "port_value: " + sidecar, "port_value: 3000", "port_value: " + backend,
+		"stat_prefix: public", "stat_prefix: public\n                max_request_headers_kb: 1024"}, replace...)...))
+	return "http://127.0.0.1:" + port + "/", []string{"-c", file, "--use-dynamic-base-id", "--concurrency", "1", "-l", "warning"}
 }
 
 // begun runs a server and waits until it serves.
@@ -159,7 +165,7 @@ func begun(t *testing.T, url, program string, args ...string) string {
 	return url
 }
 
-func writeIn(t *testing.T, dir, name, text string) string {
+func writeIn(t testing.TB, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -169,14 +175,14 @@ func writeIn(t *testing.T, dir, name, text string) string {
 }
 
 // freePort returns a port on which nobody listens, for programs that take no 0.
-func freePort(t *testing.T) string {
+func freePort(t testing.TB) string {
 	t.Helper()
 	_, port, _ := net.SplitHostPort(testenv.FreeAddress(t))
 	return port
 }
 
 // configured returns a file of deploy/ with its addresses and paths replaced, by turns.
-func configured(t *testing.T, path string, replace ...string) string {
+func configured(t testing.TB, path string, replace ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("../../../deploy", path))
 	if err != nil {
@@ -190,8 +196,8 @@ func configured(t *testing.T, path string, replace ...string) string {
 	return strings.NewReplacer(replace...).Replace(string(text))
 }
 
-// program of another maker, which is killed when the test ends.
-func runForeign(t *testing.T, name string, args ...string) {
+// runForeign runs a program of another maker, which is killed when the test ends.
+func runForeign(t testing.TB, name string, args ...string) *os.Process {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), testenv.Program(t, name), args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
@@ -207,4 +213,5 @@ func runForeign(t *testing.T, name string, args ...string) {
 			t.Logf("%s said: %s", name, out.String())
 		}
 	})
+	return cmd.Process
 }

@@ -59,7 +59,7 @@ func TestBothCollectorsInOneRegistry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(families) != 4+7 {
-		t.Errorf("got %d metrics, want 11", len(families))
+	if len(families) != 9+7 {
+		t.Errorf("got %d metrics, want 16", len(families))
 	}
 }
