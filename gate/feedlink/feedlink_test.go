@@ -192,7 +192,6 @@ func TestAServerDoesNotNotice(t *testing.T) {
 				w.request("first")
 				pass(time.Second)
 				w.setFault(fault)
-				w.side.http.Close()
 				w.kill()
 				w.begin()
 				for i := range 500 { // 20 s; more callers than there is room for
