@@ -180,15 +180,19 @@ func TestKafkaIsAway(t *testing.T) {
 
 	k.start()
 	c.linked()
-	c.eventually("all that was recorded is in the log", func() error {
+	var dropped float64
+	c.eventually("all that was recorded is in the log, or dropped and counted", func() error {
 		queued, accepted := c.metric("floodgate_recorder_requests_queued"), c.metric("floodgate_recorder_requests_accepted_total")
 		acked, unknown := c.metric("floodgate_recorder_requests_acked_total"), c.metric("floodgate_recorder_requests_unknown_total")
-		dropped := c.metric("floodgate_recorder_requests_dropped_total")
-		if queued > 3 || unknown+dropped > 0 || accepted < acked { // canaries may be queued
+		dropped = c.metric("floodgate_recorder_requests_dropped_total")
+		if canaries := 3.0; queued > canaries || unknown > 0 || accepted-acked-dropped > canaries { // between two scrapes
 			return fmt.Errorf("accepted %v, acked %v, unknown %v, dropped %v, queued %v", accepted, acked, unknown, dropped, queued)
 		}
 		return nil
 	})
+	if dropped > 0 && away < time.Minute {
+		t.Errorf("got %v requests dropped, want none: the link has room for them", dropped)
+	}
 	c.end()
 	counted, responses := map[string]uint64{}, uint64(0)
 	k.entries(func(e schemas.Entry) {
@@ -199,14 +203,17 @@ func TestKafkaIsAway(t *testing.T) {
 			counted[e.ID] += uint64(e.Count)
 		}
 	})
+	missing := c.sent["quiet"] - responses
 	for id, sent := range c.sent {
-		if counted[id] != sent {
-			t.Errorf("%s: got %d requests in the log, want the %d that were sent", id, counted[id], sent)
+		if counted[id] > sent {
+			t.Errorf("%s: got %d requests in the log, want at most the %d that were sent", id, counted[id], sent)
 		}
+		missing += sent - counted[id]
 	}
-	if responses != c.sent["quiet"] {
-		t.Errorf("quiet: got %d responses in the log, want %d", responses, c.sent["quiet"])
+	if responses > c.sent["quiet"] || float64(missing) > dropped {
+		t.Errorf("of %v requests and %d responses %d are not in the log, want at most the %v that were dropped", c.sent, responses, missing, dropped)
 	}
+	t.Logf("%v requests, %v dropped", c.sent, dropped)
 }
 
 // A reload with other options makes other gates. They know all decisions before they serve, so a closed key has no moment.
