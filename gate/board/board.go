@@ -15,13 +15,14 @@ import (
 // Defaults and bounds.
 const (
 	defaultMaxClosures    = 1 << 20
+	maxClosures           = 1 << 24 // an arena has room for more, also if all are as large as can be
 	defaultMaxSubscribers = 256
 	MaxChanges            = 4096 // changes that are kept
 )
 
 // Options are the options of a Board. The zero value is ready to use.
 type Options struct {
-	MaxClosures    int // callers, counted once for each rule that closes them; 0 is defaultMaxClosures, at most 1 << 30
+	MaxClosures    int // callers, counted once for each rule that closes them; 0 is defaultMaxClosures, at most 1 << 24
 	MaxSubscribers int // 0 is defaultMaxSubscribers
 
 	// FirstChange is one less than the number of the first change. Set it to the start of the process in Unix nanoseconds: then a number
@@ -64,7 +65,7 @@ type counts struct {
 
 // New returns an empty Board.
 func New(o Options) *Board {
-	o.MaxClosures = min(cmp.Or(max(o.MaxClosures, 0), defaultMaxClosures), 1<<30)
+	o.MaxClosures = min(cmp.Or(max(o.MaxClosures, 0), defaultMaxClosures), maxClosures)
 	o.MaxSubscribers = cmp.Or(max(o.MaxSubscribers, 0), defaultMaxSubscribers)
 	return &Board{
 		options: o, table: newTable(0), changed: o.FirstChange, floor: o.FirstChange,
@@ -99,36 +100,37 @@ func (b *Board) Apply(ds []schemas.Decision, now time.Time) {
 
 // apply applies one decision, and returns what changed; None if nothing did. wasClosed is that of an Event.
 func (b *Board) apply(d *schemas.Decision, now int64) (kind Kind, wasClosed bool) {
-	of, rule := callerOf(d.Caller), unique.Make(d.Rule)
-	slot := b.table.find(of, rule)
+	var room keyRoom
+	of := callerOf(d.Caller, &room)
+	slot, held := b.table.find(&of, d.Rule)
 	over := end(d) <= now
-	if slot == noSlot {
+	if !held {
 		switch {
 		case over:
 			return None, false
-		case b.table.len() >= b.options.MaxClosures:
+		case b.table.len() >= b.options.MaxClosures || len(of.key) > len(room):
 			b.drop(d.Partition)
 			return None, false
 		}
-		b.table.insert(of, rule, d)
+		b.table.insert(&of, d)
 		return Closed, false
 	}
-	c := b.table.at(slot)
-	if c.newerThan(d) {
+	var old schemas.Decision
+	before := b.table.read(b.table.at(slot), &old)
+	if newer(&old, d) {
 		b.counts.outdated++
 		return None, false
 	}
-	old := c.decision()
 	wasClosed = old.CloseAt < old.Until || old.Next.CloseAt < old.Next.Until
 	switch {
 	case over:
 		b.table.remove(slot)
 		return Opened, wasClosed
 	case same(&old, d):
-		b.table.update(slot, d)
+		b.table.update(slot, &before, &of, d)
 		return None, false
 	}
-	b.table.update(slot, d)
+	b.table.update(slot, &before, &of, d)
 	return Changed, wasClosed
 }
 
@@ -161,13 +163,13 @@ func (b *Board) expire(now time.Time) bool {
 	defer b.mu.Unlock()
 	for n := range expireAtOnce {
 		slot, ok := b.table.firstEnd()
-		if !ok || b.table.at(slot).until() > now.UnixNano() {
+		if !ok || b.table.at(slot).until > now.UnixNano() {
 			if n > 0 {
 				b.notify(&b.wake)
 			}
 			return false
 		}
-		d := b.table.at(slot).decision()
+		d := b.table.decision(b.table.at(slot))
 		b.table.remove(slot)
 		b.note(Ended, d, false, now)
 	}
@@ -181,8 +183,14 @@ func (b *Board) Of(c schemas.Caller) []schemas.Decision {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	var ds []schemas.Decision
-	for slot := b.table.first(callerOf(c)); slot != noSlot; slot = b.table.at(slot).sibling {
-		ds = append(ds, b.table.at(slot).decision())
+	var room keyRoom
+	of := callerOf(c, &room)
+	for s := b.table.search(&of); ; {
+		slot, _, ok := s.next()
+		if !ok {
+			break
+		}
+		ds = append(ds, b.table.decision(b.table.at(slot)))
 	}
 	slices.SortFunc(ds, func(x, y schemas.Decision) int { return cmp.Compare(x.Rule, y.Rule) })
 	return ds
@@ -221,7 +229,7 @@ func (b *Board) After(number uint64, limit int) (page []Numbered) {
 func (b *Board) piece(number uint64, each func(Numbered) bool) (uint64, bool) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	return b.table.visitFrom(number, pieces, func(c *closure) bool { return each(Numbered{c.number, c.decision()}) })
+	return b.table.visitFrom(number, pieces, func(c *closure) bool { return each(Numbered{c.number, b.table.decision(c)}) })
 }
 
 // All calls yield for the decisions in force, in the order in which the board learnt of them, until it returns false. The board

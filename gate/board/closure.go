@@ -1,68 +1,48 @@
 package board
 
 import (
-	"strings"
-	"unique"
-
-	"github.com/509da70d/floodgate/schemas"
+	"math"
+	"sort"
 )
 
-// caller is a schemas.Caller as the board holds it.
-type caller struct {
-	kind unique.Handle[string]
-	id   string
-}
-
-func callerOf(c schemas.Caller) caller { return caller{unique.Make(c.Kind), c.ID} }
-
-// closure is a decision in force: a schemas.Decision in less memory, and its place in the tables.
+// closure is what the table needs of a decision in force often. Its body has the rest.
 type closure struct {
-	caller        caller
-	rule          unique.Handle[string]
-	version       uint64
-	first, next   [2]int64 // CloseAt, Until
-	share         *schemas.Share
-	epoch, seq    uint64
-	evidence      schemas.Evidence
-	number        uint64 // by the order of arrival
-	partition     int32
-	endsAt        int32 // its index in ends
-	sibling       int32 // the next closure of the same caller, or of the free list; none is noSlot
-	mode          schemas.Mode
-	early, early2 bool // of the first and of the next span
+	until  int64  // when its last part is over; never for a hole
+	number uint64 // by the order of arrival. A hole keeps it
+	ref    uint32 // of its body
+	endsAt uint32 // its index in ends
 }
 
-// noSlot is the slot of no closure.
-const noSlot = int32(-1)
+// never is the end of a decision that closes nothing. None is in force.
+const never = math.MinInt64
 
-// set makes the closure hold a decision. Its caller, number and places stay.
-func (c *closure) set(d *schemas.Decision) {
-	c.version, c.epoch, c.seq, c.partition = d.RuleVersion, d.Epoch, d.Seq, d.Partition
-	c.first, c.next = [2]int64{d.CloseAt, d.Until}, [2]int64{d.Next.CloseAt, d.Next.Until}
-	c.mode, c.early, c.early2 = d.Mode, d.Early, d.Next.Early
-	c.share, c.evidence = d.Share, d.Evidence
+// page holds closures in the order of their numbers, without gaps but with holes, where a closure was removed.
+type page struct {
+	closures [pageSize]closure
+	id       uint32 // its index in table.pages
+	used     int    // places, with holes
+	held     int    // closures
 }
 
-// decision returns the decision that set has stored.
-func (c *closure) decision() schemas.Decision {
-	return schemas.Decision{
-		Rule: c.rule.Value(), RuleVersion: c.version, Caller: schemas.Caller{Kind: c.caller.kind.Value(), ID: c.caller.id},
-		Mode: c.mode, CloseAt: c.first[0], Until: c.first[1], Early: c.early,
-		Next:  schemas.Span{CloseAt: c.next[0], Until: c.next[1], Early: c.early2},
-		Share: c.share, Partition: c.partition, Epoch: c.epoch, Seq: c.seq, Evidence: c.evidence,
+const (
+	pageSize = 1020    // with it a page fits into a size in which Go gives memory out, 24 KiB
+	pageStep = 1 << 10 // from the slots of one page to those of the next
+)
+
+// slot returns the slot of a place.
+func (p *page) slot(at int) uint32 { return p.id*pageStep + uint32(at) }
+
+// first returns the number of its first place.
+func (p *page) first() uint64 { return p.closures[0].number }
+
+// behind returns the first place whose number is higher than number, or used.
+func (p *page) behind(number uint64) int {
+	if number < p.first() {
+		return 0
 	}
+	most := int(min(number-p.first()+1, uint64(p.used))) // numbers rise by 1 at least
+	if most > 0 && p.closures[most-1].number <= number { // nearly always
+		return most
+	}
+	return sort.Search(most, func(i int) bool { return p.closures[i].number > number })
 }
-
-// until returns when its last part is over.
-func (c *closure) until() int64 {
-	return lastOf(c.first, c.next, c.share)
-}
-
-// newerThan reports whether the closure holds a newer decision of its partition than d. Decisions come again when a reader has
-// lost its place.
-func (c *closure) newerThan(d *schemas.Decision) bool {
-	return c.partition == d.Partition && (d.Epoch < c.epoch || d.Epoch == c.epoch && d.Seq < c.seq)
-}
-
-// own returns a copy of a caller that pins no memory of a decision's.
-func (c caller) own() caller { return caller{c.kind, strings.Clone(c.id)} }

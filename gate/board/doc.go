@@ -11,8 +11,10 @@
 //
 // # Bounds
 //
-// A Board holds at most Options.MaxClosures closures, of at most 400 bytes each where a caller's id has 32 bytes or less. A closure
-// for which there is no room is dropped and counted, and Status says so until a complete cycle of repeats has found room again. A Board
+// A Board holds at most Options.MaxClosures closures, of at most 200 bytes each where a caller's id has 32 bytes or less and there is no
+// share; 130 where they only come, and 100 of an IPv4 address. Its memory has no pointers for the collector to follow, and it grows and shrinks
+// in small pieces. A closure for which there is no room is dropped and counted, and Status says so until a complete cycle of repeats has
+// found room again. So is one whose caller's id is longer than schemas.MaxCallerID. A Board
 // keeps the last MaxChanges changes. A subscriber has no buffer of its own: it reads these changes, at its own pace. A subscriber that
 // falls behind by more gets the event Lost, and then all closures in force again.
 //
@@ -23,5 +25,5 @@
 //
 // # Chosen input
 //
-// Clients choose the ids of callers. The ids are keys of a Go map: its hash has a random seed, and it compares whole keys.
+// Clients choose the ids of callers. A hash with a random seed says where the board looks for them, and whole ids are compared.
 package board

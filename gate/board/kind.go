@@ -1,7 +1,6 @@
 package board
 
 import (
-	"math"
 	"time"
 
 	"github.com/509da70d/floodgate/schemas"
@@ -38,21 +37,17 @@ type Event struct {
 }
 
 // end returns when the last part of a decision is over, in Unix nanoseconds: its closures and its share. It returns
-// math.MinInt64 for a decision that closes nothing.
+// never for a decision that closes nothing.
 func end(d *schemas.Decision) int64 {
-	return lastOf([2]int64{d.CloseAt, d.Until}, [2]int64{d.Next.CloseAt, d.Next.Until}, d.Share)
-}
-
-func lastOf(first, next [2]int64, share *schemas.Share) int64 {
-	until := int64(math.MinInt64)
-	if first[1] > first[0] {
-		until = first[1]
+	until := int64(never)
+	if d.Until > d.CloseAt {
+		until = d.Until
 	}
-	if next[1] > next[0] {
-		until = max(until, next[1])
+	if d.Next.Until > d.Next.CloseAt {
+		until = max(until, d.Next.Until)
 	}
-	if share != nil {
-		until = max(until, share.Until)
+	if d.Share != nil {
+		until = max(until, d.Share.Until)
 	}
 	return until
 }
@@ -69,6 +64,12 @@ func clamped(from, until, now int64) int64 {
 		until = min(until, last)
 	}
 	return until
+}
+
+// newer reports whether the decision that is held is newer than another one of its partition. Decisions come again when a reader has
+// lost its place.
+func newer(held, d *schemas.Decision) bool {
+	return held.Partition == d.Partition && (d.Epoch < held.Epoch || d.Epoch == held.Epoch && d.Seq < held.Seq)
 }
 
 // same reports whether two decisions about one rule and caller do the same.

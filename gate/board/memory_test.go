@@ -2,19 +2,21 @@ package board
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
 )
 
 // TestAMillionClosuresAtTheStart: a board that starts in the middle of an attack, by a client that chooses ids, takes all of them
-// and at most 400 bytes for each. Then they all end at the same moment, and the memory comes back.
+// and at most 130 bytes for each with all of its evidence. Then they all end at the same moment, and the memory comes back.
 func TestAMillionClosuresAtTheStart(t *testing.T) {
 	testenv.Long(t)
-	const wanted = 400 // bytes for a closure
+	const wanted = 130 // bytes for a closure
 	heap := func() uint64 {
 		runtime.GC()
 		var m runtime.MemStats
@@ -28,7 +30,7 @@ func TestAMillionClosuresAtTheStart(t *testing.T) {
 	for i := range defaultMaxClosures {
 		d := closing("requests-per-minute", fmt.Sprintf("client-%025d", i), 0, 60) // 32 bytes
 		d.Partition, d.Epoch, d.Seq = int32(i%4), 1, uint64(i+1)
-		d.Evidence = schemas.Evidence{Count: int64(i), Limit: 100, Window: 60e9}
+		d.Evidence = evidence(i)
 		if batch = append(batch, d); len(batch) < cap(batch) {
 			continue
 		}
@@ -64,6 +66,50 @@ func TestAMillionClosuresAtTheStart(t *testing.T) {
 		t.Errorf("got %d bytes for nothing, want at most 4 MiB", left)
 	}
 	runtime.KeepAlive(b)
+}
+
+// evidence returns evidence of the i-th decision, as an analyzer that predicts gives it.
+func evidence(i int) schemas.Evidence {
+	return schemas.Evidence{
+		Count: 100 + int64(i%7), Limit: 100, Window: 60e9, WindowStart: at(-30).UnixNano(), Rate: float64(i) / 1000,
+		AsOfOffset: 1_000_000 + int64(i), AsOfTime: at(0).UnixNano(), Lag: 4_123_000 + int64(i%4096)*311,
+		Expected: float64(i%911) / 9100, Bound: float64(i%911) / 4100,
+	}
+}
+
+// TestChangesKeepTheBound: closures that change, end and come again leave holes and garbage. What they take stays below 200 bytes for each.
+func TestChangesKeepTheBound(t *testing.T) {
+	const closures = 3000
+	b := ready(1, Options{})
+	rng := rand.New(rand.NewPCG(1, 2))
+	most := 0
+	for i := range 20 * closures {
+		d := closing("r", fmt.Sprintf("client-%025d", rng.IntN(closures*5/4)), 0, 60)
+		d.Seq = uint64(i + 1)
+		if i < closures || rng.IntN(2) == 0 { // with more or less evidence, so that its size changes
+			d.Evidence = evidence(i)
+		}
+		if rng.IntN(4) == 0 {
+			d.Until = d.CloseAt
+		}
+		b.Apply([]schemas.Decision{d}, at(1))
+		if n := b.Len(); i > closures && n > 0 {
+			most = max(most, b.table.bytes()/n)
+		}
+	}
+	t.Logf("%d closures, at most %d bytes for each", b.Len(), most)
+	if most > 200 {
+		t.Errorf("got %d bytes for a closure, want at most 200", most)
+	}
+}
+
+// bytes returns the memory of what grows with the closures.
+func (t *table) bytes() int {
+	sum := t.arena.memory + len(t.order)*int(unsafe.Sizeof(page{})) + t.len()*4
+	for i := range t.index.segments {
+		sum += len(t.index.segments[i].tags) * 6
+	}
+	return sum
 }
 
 // BenchmarkApply measures decisions about new callers, and repeats of them.

@@ -192,7 +192,7 @@ func (b *Board) Status() Status {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	s := Status{
-		Ready: b.ready(), Partitions: len(b.parts), Closures: b.table.len(), Max: b.options.MaxClosures, Callers: len(b.table.callers),
+		Ready: b.ready(), Partitions: len(b.parts), Closures: b.table.len(), Max: b.options.MaxClosures, Callers: b.table.callers,
 		Changes: b.changed - b.options.FirstChange, Dropped: b.counts.dropped, Outdated: b.counts.outdated, Foreign: b.counts.foreign,
 		Refused: maps.Clone(b.counts.refused), Restarts: b.counts.restarts, Subscribers: b.counts.subscribers, Lost: b.lost.Load(),
 	}

@@ -153,13 +153,17 @@ func (s *Subscription) begin() {
 // step gives the next closure of the walk.
 func (s *Subscription) step() (e Event) {
 	var more bool
-	s.walk.number, more = s.board.table.visitFrom(s.walk.number, pieces, func(c *closure) bool {
+	t := s.board.table
+	s.walk.number, more = t.visitFrom(s.walk.number, pieces, func(c *closure) bool {
 		if c.number > s.walk.last {
 			s.walk.parts = nil
 			return false
 		}
-		if p := int(c.partition); p < len(s.walk.parts) && s.walk.parts[p] {
-			e = Event{Kind: InForce, Number: s.at, Decision: c.decision()}
+		var d schemas.Decision
+		h := t.read(c, &d)
+		if p := int(d.Partition); p < len(s.walk.parts) && s.walk.parts[p] {
+			d.Caller.ID = h.id()
+			e = Event{Kind: InForce, Number: s.at, Decision: d}
 			return false
 		}
 		return true

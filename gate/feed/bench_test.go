@@ -45,7 +45,7 @@ func BenchmarkStart(b *testing.B) {
 	of := board.New(board.Options{})
 	of.Resize(1)
 	for i := range closures {
-		of.Apply([]schemas.Decision{closing(fmt.Sprintf("203.0.%d.%d", i/256, i%256))}, time.Now())
+		of.Apply([]schemas.Decision{closing(fmt.Sprintf("203.%d.%d.%d", i>>16, i>>8&255, i&255))}, time.Now())
 	}
 	of.Loaded(0)
 	buffer := make([]byte, 1<<20)

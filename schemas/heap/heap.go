@@ -53,6 +53,13 @@ func (h *Heap[T]) Remove(at int) T {
 	return v
 }
 
+// Clip gives most of the unused memory back, if the heap uses less than a quarter of what it has.
+func (h *Heap[T]) Clip() {
+	if len(h.items) < cap(h.items)/4 {
+		h.items = append(make([]T, 0, 2*len(h.items)), h.items...)
+	}
+}
+
 // Clear removes all values and frees their memory.
 func (h *Heap[T]) Clear() { h.items = nil }
 

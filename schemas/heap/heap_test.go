@@ -10,6 +10,29 @@ import (
 // item is a value that knows its place.
 type item struct{ key, id int }
 
+// TestClipGivesMemoryBack, and keeps what is left.
+func TestClipGivesMemoryBack(t *testing.T) {
+	h := New(func(a, b *int) bool { return *a < *b }, nil)
+	for v := range 1000 {
+		h.Add(v)
+	}
+	if h.Clip(); h.Len() != 1000 {
+		t.Fatalf("got %d values, want 1000", h.Len())
+	}
+	for range 900 {
+		h.Remove(0)
+	}
+	h.Clip()
+	if got := cap(h.items); got > 200 {
+		t.Errorf("got room for %d values, want 200 at most for 100", got)
+	}
+	for want := 900; want < 1000; want++ {
+		if got := h.Remove(0); got != want {
+			t.Fatalf("got %d, want %d", got, want)
+		}
+	}
+}
+
 // TestTheLeastComesFirst compares a heap with a sorted list, under additions, changes and removals at random places.
 func TestTheLeastComesFirst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

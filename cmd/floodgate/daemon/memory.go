@@ -12,7 +12,7 @@ import (
 // until the heap has doubled, a million rows would take most of a gigabyte.
 const (
 	minLimit    = 400 << 20 // of an analyzer: below this the limit is not lowered, to save the collector's time
-	hostLimit   = 64 << 20  // of a host, which has other things to do with its memory
+	hostLimit   = 64 << 20  // of a host and of a sidecar, which stand beside servers that need the memory
 	heapRoom    = 8         // room for garbage is an eighth of the live memory, …
 	minRoom     = 48 << 20  // … and at least this, or the collector would run all the time
 	memoryEvery = time.Second

@@ -164,6 +164,7 @@ func (c *sidecarConfig) run(ctx context.Context, p command.Process) (err error) 
 		g.Go(func() error { return err }) // stops what listens already
 		return g.Wait()
 	}
+	g.Go(func() error { return boundMemory(ctx, hostLimit) })
 	if side.board != nil {
 		g.Go(func() error { side.board.RunClock(ctx); return nil })
 	}

@@ -140,10 +140,12 @@ func (r *rig) end() (sum int64) {
 	return sum
 }
 
-// resident returns the memory that the analyzer has now and had at most, in bytes, and how much of what it has now is its
+func (r *rig) resident() (now, peak, own int64) { return resident(r.analyzer) }
+
+// resident returns the memory that a process has now and had at most, in bytes, and how much of what it has now is its
 // own: the rest is files that the system can drop. They are zeros where there is no /proc.
-func (r *rig) resident() (now, peak, own int64) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.analyzer.Cmd.Process.Pid))
+func resident(p *processtest.Program) (now, peak, own int64) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))
 	if err != nil {
 		return 0, 0, 0
 	}

@@ -1,0 +1,59 @@
+package board
+
+import (
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// FuzzBody stores a decision of any numbers, and reads it again.
+func FuzzBody(f *testing.F) {
+	f.Add("ip", "203.0.113.9", int64(1), int64(2), int64(0), int64(0), int64(0), 0.5, uint64(3), uint8(0))
+	f.Add("ip", "2001:db8:1:2::", int64(5), int64(2), int64(7), int64(9), int64(100), 0.1234, uint64(1)<<63, uint8(255))
+	f.Add("ip", "::ffff:1.2.3.4", int64(math.MinInt64), int64(math.MaxInt64), int64(1), int64(-1), int64(-5), -1e300, uint64(0), uint8(0x1f))
+	f.Add("ip", "01.2.3.4", int64(math.MaxInt64), int64(math.MinInt64), int64(-1), int64(1), int64(1), 1e18, uint64(7), uint8(6))
+	f.Add("key", strings.Repeat("\xff", 256), int64(0), int64(0), int64(0), int64(0), int64(0), 123.456, uint64(9), uint8(8))
+	f.Add("key", "", int64(0), int64(1), int64(0), int64(0), int64(0), 0.0, uint64(0), uint8(0))
+	f.Fuzz(func(t *testing.T, kind, id string, closeAt, until, from, length, number int64, rate float64, seq uint64, parts uint8) {
+		if len(id) > schemas.MaxCallerID || math.IsNaN(rate) {
+			return // a board drops the one, and nobody sends the other
+		}
+		d := schemas.Decision{
+			Rule: kind + "s", RuleVersion: seq, Caller: schemas.Caller{Kind: kind, ID: id}, Mode: schemas.Mode(parts), CloseAt: closeAt, Until: until,
+			Early: parts&1 != 0, Partition: int32(number), Epoch: seq, Seq: seq,
+		}
+		if parts&2 != 0 {
+			d.Next = schemas.Span{CloseAt: from, Until: from + length, Early: parts&4 != 0}
+		}
+		if parts&8 != 0 {
+			d.Share = &schemas.Share{From: from, Until: length, Period: number, Permits: closeAt, DemandFrom: until, DemandUntil: from, Demand: int64(seq)}
+		}
+		if parts&16 != 0 {
+			d.Evidence = schemas.Evidence{
+				Count: number, Limit: length, Window: from, WindowStart: until, Rate: rate, AsOfOffset: int64(seq), AsOfTime: closeAt,
+				Lag: number, Expected: rate / 3, Bound: rate,
+			}
+		}
+		tab := newTable(0)
+		of := callerOf(d.Caller, new(keyRoom))
+		for i := range 2 { // as it is inserted, and as it is updated
+			if d.Seq += uint64(i); i == 0 {
+				tab.insert(&of, &d)
+			} else {
+				slot, _ := tab.find(&of, d.Rule)
+				before := tab.head(tab.at(slot))
+				tab.update(slot, &before, &of, &d)
+			}
+			slot, ok := tab.find(&of, d.Rule)
+			if !ok {
+				t.Fatalf("got nothing, want %+v", d)
+			}
+			if got := tab.decision(tab.at(slot)); !reflect.DeepEqual(got, d) {
+				t.Fatalf("got %+v %+v, want %+v %+v", got, got.Share, d, d.Share)
+			}
+		}
+	})
+}
