@@ -141,13 +141,23 @@ func (l *Log) Fetch(ctx context.Context, r kafkaio.FetchRequest) (b kafkaio.Batc
 	if err == nil {
 		b, err = l.fetch(p, r)
 	}
-	if errors.Is(err, os.ErrClosed) {
+	if errors.Is(err, os.ErrClosed) || err == nil && l.over() {
 		err = kafkaio.ErrClosed // Close came in between
 	}
 	if err != nil {
 		return kafkaio.Batch{}, failed("fetch", r.Topic, r.Partition, kafkaio.Unknown, err)
 	}
 	return b, nil
+}
+
+// over reports whether Close was called.
+func (l *Log) over() bool {
+	select {
+	case <-l.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // wait waits until the partition has a record at the offset, or for as long as the request says.
