@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -18,22 +17,15 @@ import (
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
-	"github.com/509da70d/floodgate/schemas/pb"
-	"github.com/509da70d/floodgate/store/kafkaio"
-	"github.com/509da70d/floodgate/store/kafkaio/embedded"
 )
 
-// enforced is a sidecar that answers a bouncer, and an owner of the only partition of decisions, which says what the test wants.
+// enforced is a sidecar that answers a bouncer, and an owner, which says what the test wants.
 type enforced struct {
-	t       *testing.T
-	broker  *embedded.Broker
-	client  *kafkaio.Client
+	*owner
+
 	dir     string
 	port    string // at which bouncers are answered
 	sidecar *processtest.Program
-
-	mu  sync.Mutex
-	seq uint64 // guarded by mu
 }
 
 const (
@@ -43,30 +35,9 @@ const (
 
 func newEnforced(t *testing.T) *enforced {
 	t.Helper()
-	e := &enforced{t: t, broker: serveKafka(t, embedded.Options{}), dir: t.TempDir(), port: freePort(t)}
-	e.client = kafkaio.New(kafkaio.Config{Brokers: []string{e.broker.Addr()}})
-	t.Cleanup(e.client.Close)
-	if _, err := e.client.EnsureTopics(t.Context(), kafkaio.Specs(schemas.DefaultTopicNames(), 1)...); err != nil {
-		t.Fatal(err)
-	}
+	e := &enforced{owner: newOwner(t), dir: t.TempDir(), port: freePort(t)}
 	sum := sha256.Sum256([]byte(bouncerKey))
 	writeIn(t, e.dir, "keys", "# bouncers\nfirewall "+hex.EncodeToString(sum[:])+"\n")
-	e.beat()
-	var beating sync.WaitGroup
-	stop := make(chan struct{})
-	beating.Go(func() {
-		tick := time.NewTicker(500 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				e.beat()
-			case <-stop:
-				return
-			}
-		}
-	})
-	t.Cleanup(func() { close(stop); beating.Wait() })
 	e.start()
 	return e
 }
@@ -86,34 +57,12 @@ func (e *enforced) stop() {
 	}
 }
 
-// write appends a record to the partition of decisions.
-func (e *enforced) write(encode func(seq uint64) ([]byte, error)) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.seq++
-	value, err := encode(e.seq)
-	if err == nil {
-		_, err = e.client.Produce(e.t.Context(), schemas.DefaultTopicNames().Decisions, 0, kafkaio.Message{Time: time.Now().UnixNano(), Value: value})
-	}
-	if err != nil && e.t.Context().Err() == nil {
-		e.t.Error(err)
-	}
-}
-
-func (e *enforced) beat() {
-	e.write(func(seq uint64) ([]byte, error) {
-		return pb.AppendHeartbeat(nil, &schemas.Heartbeat{Epoch: 1, Seq: seq, Time: time.Now().UnixNano()})
-	})
-}
-
-// decide closes an address for a time; 0 opens it.
-func (e *enforced) decide(id string, d time.Duration) {
-	e.write(func(seq uint64) ([]byte, error) {
-		now := time.Now()
-		return pb.AppendDecision(nil, &schemas.Decision{
-			Rule: bouncerRule, Caller: schemas.Caller{Kind: schemas.KindIP, ID: id}, Mode: schemas.ModeEnforce,
-			CloseAt: now.UnixNano(), Until: now.Add(d).UnixNano(), Epoch: 1, Seq: seq,
-		})
+// closes closes an address for a time; 0 opens it.
+func (e *enforced) closes(id string, d time.Duration) {
+	now := time.Now()
+	e.decide(&schemas.Decision{
+		Rule: bouncerRule, Caller: schemas.Caller{Kind: schemas.KindIP, ID: id}, Mode: schemas.ModeEnforce,
+		CloseAt: now.UnixNano(), Until: now.Add(d).UnixNano(),
 	})
 }
 
@@ -168,25 +117,25 @@ func TestCustomBouncerRunsItsProgram(t *testing.T) {
 	is := func(addr, want string, least int) func() bool {
 		return func() bool { action, seconds := last(addr); return action == want && seconds >= least }
 	}
-	e.decide("203.0.113.1", time.Hour)
+	e.closes("203.0.113.1", time.Hour)
 	runForeign(t, "crowdsec-custom-bouncer", "-c", e.config("crowdsec-custom-bouncer",
 		"/usr/local/bin/ban", ban, "update_frequency: 10s", "update_frequency: 3s"))
 	e.within("closed before it started", is("203.0.113.1", "add", 3000))
-	e.decide("203.0.113.2", time.Minute)
-	e.decide("2001:db8:1:2::", time.Minute)
+	e.closes("203.0.113.2", time.Minute)
+	e.closes("2001:db8:1:2::", time.Minute)
 	e.within("closed", is("203.0.113.2", "add", 40))
 	e.within("a network closed", is("2001:db8:1:2::/64", "add", 40))
-	e.decide("203.0.113.2", time.Hour)
+	e.closes("203.0.113.2", time.Hour)
 	e.within("extended", is("203.0.113.2", "add", 3000))
-	e.decide("203.0.113.1", 0)
+	e.closes("203.0.113.1", 0)
 	e.within("opened", is("203.0.113.1", "del", 0))
 	e.stop()
-	e.decide("203.0.113.3", time.Hour)
-	e.decide("203.0.113.2", 2*time.Hour)
+	e.closes("203.0.113.3", time.Hour)
+	e.closes("203.0.113.2", 2*time.Hour)
 	e.start()
 	e.within("closed while the sidecar was away", is("203.0.113.3", "add", 3000))
 	e.within("extended while the sidecar was away", is("203.0.113.2", "add", 6000))
-	e.decide("203.0.113.3", 0)
+	e.closes("203.0.113.3", 0)
 	e.within("opened again", is("203.0.113.3", "del", 0))
 	if action, _ := last("203.0.113.2"); action != "add" {
 		t.Errorf("got %q, want it closed still", action)
@@ -213,23 +162,23 @@ func TestFirewallBouncerHoldsTheSet(t *testing.T) {
 	}
 	is := func(addr string, least int) func() bool { return func() bool { return left(addr) >= least } }
 	gone := func(addr string) func() bool { return func() bool { return left(addr) == 0 } }
-	e.decide("203.0.113.1", time.Hour)
+	e.closes("203.0.113.1", time.Hour)
 	config := e.config("crowdsec-firewall-bouncer", "update_frequency: 10s", "update_frequency: 1s")
 	space.do(func() { runForeign(t, "crowdsec-firewall-bouncer", "-c", config) })
 	e.within("closed before it started", is("203.0.113.1", 3000))
-	e.decide("203.0.113.2", 20*time.Second)
-	e.decide("2001:db8:1:2::", time.Minute)
+	e.closes("203.0.113.2", 20*time.Second)
+	e.closes("2001:db8:1:2::", time.Minute)
 	e.within("closed", is("203.0.113.2", 10))
 	e.within("a network closed, by its first address only", is("2001:db8:1:2::", 40))
-	e.decide("203.0.113.2", time.Hour)
+	e.closes("203.0.113.2", time.Hour)
 	e.within("extended: it left the set at its first end, and came back", is("203.0.113.2", 3000))
-	e.decide("203.0.113.1", 0)
+	e.closes("203.0.113.1", 0)
 	e.within("opened", gone("203.0.113.1"))
-	e.decide("203.0.113.4", 4*time.Second)
+	e.closes("203.0.113.4", 4*time.Second)
 	e.within("closed for a short time", is("203.0.113.4", 1))
 	e.within("and open again by its time", gone("203.0.113.4"))
 	e.stop()
-	e.decide("203.0.113.3", time.Hour)
+	e.closes("203.0.113.3", time.Hour)
 	if !is("203.0.113.2", 3000)() {
 		t.Error("without a sidecar: got the set without the address, want it as it was")
 	}
@@ -238,7 +187,7 @@ func TestFirewallBouncerHoldsTheSet(t *testing.T) {
 	if !is("203.0.113.2", 3000)() {
 		t.Error("after a restart: got the set without the other address, want it as it was")
 	}
-	e.decide("203.0.113.3", 0)
+	e.closes("203.0.113.3", 0)
 	e.within("opened again", gone("203.0.113.3"))
 	if !is("203.0.113.2", 3000)() {
 		t.Error("got the set without the other address, want it closed still")

@@ -42,7 +42,8 @@ def app(environ, start_response):
     start_response("200 OK", [])
     return [b"served"]
 def callers(environ):
-    return [("key", floodgate_web.identifier(floodgate_web.header(environ, "X-Api-Key")))]
+    key = floodgate_web.identifier(floodgate_web.header(environ, "X-Api-Key"))
+    return [("ip", floodgate_web.address(floodgate_web.peer(environ))), ("key", key)]
 app = floodgate_web.WSGI(app, floodgate.Gate("unix:" + sys.argv[2]), callers)
 wsgiref.simple_server.make_server("127.0.0.1", int(sys.argv[3]), app).serve_forever()
 `, inDeploy(t, "clients/python"), socket, port)
@@ -56,7 +57,8 @@ func beginNode(t testing.TB, socket string) string {
 const [directory, socket, port] = process.argv.slice(1);
 const { Gate } = require(directory + '/floodgate.js');
 const web = require(directory + '/floodgate-web.js');
-const gate = web.middleware(new Gate('unix:' + socket).start(), (request) => [['key', web.identifier(request.headers['x-api-key'])]]);
+const callers = (request) => [['ip', web.address(request.socket.remoteAddress)], ['key', web.identifier(request.headers['x-api-key'])]];
+const gate = web.middleware(new Gate('unix:' + socket).start(), callers);
 require('http').createServer((request, response) => gate(request, response, () => response.end('served'))).listen(port, '127.0.0.1');
 `, inDeploy(t, "clients/node"), socket, port)
 }
