@@ -25,7 +25,7 @@ func TestTheSocketOfTheFeedIsForAGroup(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "feed")
 	for dir := path; dir != "/"; {
 		if dir = filepath.Dir(dir); dir != os.TempDir() && len(dir) > len(os.TempDir()) {
-			if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // the other users must reach the socket
+			if err := os.Chmod(dir, 0o755); err != nil { // the other users must reach the socket
 				t.Fatal(err)
 			}
 		}

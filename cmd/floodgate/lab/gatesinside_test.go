@@ -226,13 +226,14 @@ func TestGatesInsideOtherServers(t *testing.T) {
 func TestAPluginOutlivesTheRouters(t *testing.T) {
 	t.Parallel()
 	testenv.Program(t, "traefik")
-	f, socket := feedOfThousands(t, 1)
+	f := newBoardFeed(t)
+	f.closes("per-ip", "ip:127.0.0.2", time.Hour)
 	backend := processtest.NewBackend(t).Listener.Addr().String()
 	routers := func(path string) string {
 		return "http:\n  routers:\n    backend: {rule: \"PathPrefix(`" + path + "`)\", middlewares: [floodgate], service: backend}\n" +
 			"  services:\n    backend: {loadBalancer: {servers: [{url: \"http://" + backend + "\"}]}}\n"
 	}
-	url, file := traefikWithPlugin(t, socket, routers("/"))
+	url, file := traefikWithPlugin(t, f.path, routers("/"))
 	status := func(addr, path string) int {
 		status, _ := processtest.GetFrom(t, addr, "", url+path)
 		return status
@@ -243,7 +244,7 @@ func TestAPluginOutlivesTheRouters(t *testing.T) {
 	if closed, open := status("127.0.0.2", "two"), status("127.0.0.3", "two"); closed != http.StatusTooManyRequests || open != http.StatusOK {
 		t.Errorf("got %d for who is closed and %d for another, want 429 and 200", closed, open)
 	}
-	if n := f.Stats().Readers; n != 1 {
+	if n := f.feed.Stats().Readers; n != 1 {
 		t.Errorf("got %d readers of the feed, want 1", n)
 	}
 }

@@ -3,18 +3,12 @@
 package lab
 
 import (
-	"net"
-	"net/http/httptest"
-	"path/filepath"
-	"strconv"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/509da70d/floodgate/cmd/floodgate/processtest"
 	"github.com/509da70d/floodgate/deploy/testenv"
-	"github.com/509da70d/floodgate/gate/board"
-	"github.com/509da70d/floodgate/gate/feed"
-	"github.com/509da70d/floodgate/schemas"
 )
 
 // BenchmarkTraefik measures requests through Traefik, by turns: without a gate; with the plugin, by address and by key and both as well,
@@ -23,7 +17,12 @@ import (
 //	FLOODGATE_PROGRAMS=1 go test -tags lab ./cmd/floodgate/lab -run '^$' -bench Traefik -benchtime 25x
 func BenchmarkTraefik(b *testing.B) {
 	testenv.Program(b, "h2load")
-	_, socket := feedOfThousands(b, 10_000)
+	f := newBoardFeed(b)
+	socket := f.path
+	f.closes("per-ip", "ip:127.0.0.2", time.Hour)
+	for i := range 10_000 {
+		f.closes("per-ip", fmt.Sprintf("ip:10.0.%d.%d", i>>8, i&255), time.Hour)
+	}
 	port := freePort(b)
 	nginxWith(b, port, "access_log off;\nkeepalive_requests 1000000000;\nserver { listen 127.0.0.1:"+port+"; location / { return 200 served; } }\n")
 	plugin, _ := traefikWithPlugin(b, socket, `http:
@@ -54,36 +53,4 @@ func BenchmarkTraefik(b *testing.B) {
 	for name, list := range got {
 		b.ReportMetric(medianRatio(list, got["none"]), name+"/none")
 	}
-}
-
-// feedOfThousands serves a feed of so many closed addresses, and 127.0.0.2, on a Unix socket.
-func feedOfThousands(t testing.TB, n int) (f *feed.Server, socket string) {
-	t.Helper()
-	b, now := board.New(board.Options{FirstChange: 1}), time.Now()
-	b.Resize(1)
-	list := make([]schemas.Decision, n+1)
-	for i := range list {
-		id := "10.0." + strconv.Itoa(i>>8) + "." + strconv.Itoa(i&255)
-		if i == n {
-			id = "127.0.0.2"
-		}
-		list[i] = schemas.Decision{
-			Rule: "per-ip", Caller: schemas.Caller{Kind: "ip", ID: id}, Mode: schemas.ModeEnforce, CloseAt: now.UnixNano(), Until: now.Add(time.Hour).UnixNano(),
-		}
-	}
-	b.Apply(list, now)
-	b.Loaded(0)
-	socket = filepath.Join(t.TempDir(), "feed.sock")
-	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f = feed.New(feed.Options{Board: b})
-	server := httptest.NewUnstartedServer(f)
-	_ = server.Listener.Close() // it is replaced
-	server.Listener = l
-	server.Start()
-	t.Cleanup(server.Close)
-	t.Cleanup(f.Close)
-	return f, socket
 }
