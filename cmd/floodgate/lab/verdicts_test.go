@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -52,12 +53,18 @@ func TestEachServerGivesTheSameVerdicts(t *testing.T) {
 		o.decide(table.decision(t, d.Rule, d.Caller, d.Mode, d.Opens))
 	}
 	var asking sync.WaitGroup
+	inside := func(begin func(testing.TB, string) string) func(testing.TB, question) string {
+		return func(t testing.TB, q question) string {
+			t.Helper()
+			return begin(t, strings.TrimPrefix(q.feed, "unix:"))
+		}
+	}
 	for _, s := range append(shippedServers(),
-		shipped{name: "HAProxy", program: "haproxy", begin: func(t testing.TB, q question) string { return beginHAProxy(t, dir, q.backend) }},
-		shipped{name: "Traefik with the plugin", program: "traefik", begin: func(t testing.TB, _ question) string { return beginTraefikWithPlugin(t, feed) }},
+		shipped{name: "HAProxy", program: "haproxy", begin: func(t testing.TB, q question) string { t.Helper(); return beginHAProxy(t, dir, q.backend) }},
+		shipped{name: "Traefik with the plugin", program: "traefik", begin: inside(beginTraefikWithPlugin)},
 		shipped{name: "Envoy's quota service", program: "envoy", begin: beginEnvoyQuota},
-		shipped{name: "Python", program: "python3", begin: func(t testing.TB, _ question) string { return beginPython(t, feed) }},
-		shipped{name: "Node", program: "node", begin: func(t testing.TB, _ question) string { return beginNode(t, feed) }},
+		shipped{name: "Python", program: "python3", begin: inside(beginPython)},
+		shipped{name: "Node", program: "node", begin: inside(beginNode)},
 	) {
 		testenv.Program(t, s.program)
 		url := s.begin(t, q)
@@ -89,6 +96,7 @@ func (verdicts) decision(t *testing.T, rule, caller, mode string, opens bool) *s
 
 // ask asks a server until it refuses the first request, and then about each.
 func (v *verdicts) ask(t *testing.T, name, url string) {
+	t.Helper()
 	quota := name == "Envoy's quota service" // it knows addresses only, and has one Retry-After for all
 	processtest.Eventually(t, 30*time.Second, name+" refuses", func() bool {
 		status, _ := getAs(t, url, v.Requests[0].From, v.Requests[0].Claims, v.Requests[0].Key)
@@ -123,6 +131,7 @@ func (v *verdicts) ask(t *testing.T, name, url string) {
 
 // getAs asks as a client at an address of loopback, with a claim to be another one, and a key unless it is empty.
 func getAs(t *testing.T, url, from, claims, key string) (status int, header http.Header) {
+	t.Helper()
 	client := &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true, DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).DialContext,
 	}}
