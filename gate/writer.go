@@ -208,7 +208,8 @@ func (s *Set) reserve(more bool, now int64) bool {
 	return w.table.arena.room()
 }
 
-// rebuild makes a new table of the closures that have not ended, with room to grow. Closures from before the last repeat have ended. Readers use the old one until publish.
+// rebuild makes a new table of the closures that have not ended, with room to grow. Closures from before the last repeat have ended.
+// Readers use the old table until publish.
 func (s *Set) rebuild(now int64) {
 	w := &s.writer
 	old := w.table

@@ -92,15 +92,6 @@ func (b *Board) Heartbeat(partition int) (schemas.Heartbeat, bool) {
 	return p.heartbeat, p.heartbeat.Epoch > 0
 }
 
-// Heard returns the newest heartbeat of a partition, and how long ago it was received; both are zero if there was none.
-func (b *Board) Heard(partition int, now time.Time) (schemas.Heartbeat, time.Duration) {
-	p := b.partition(partition)
-	if p.heartbeat.Epoch == 0 {
-		return schemas.Heartbeat{}, 0
-	}
-	return p.heartbeat, max(0, now.Sub(p.heard))
-}
-
 // partition returns a partition; one that does not exist is a zero one.
 func (b *Board) partition(i int) partition {
 	b.mu.RLock()
@@ -113,14 +104,37 @@ func (b *Board) partition(i int) partition {
 
 // Freshness returns how current a partition's decisions are at now. It judges as a gate does: by the time at which the newest heartbeat
 // was received, and gate.DefaultStaleAfter.
-func (b *Board) Freshness(partition int, now time.Time) gate.Freshness {
-	switch p := b.partition(partition); {
+func (b *Board) Freshness(partition int, now time.Time) gate.Freshness { return b.partition(partition).freshness(now) }
+
+func (p partition) freshness(now time.Time) gate.Freshness {
+	switch {
 	case p.heartbeat.Epoch == 0:
 		return gate.Cold
 	case now.Sub(p.heard) >= gate.DefaultStaleAfter:
 		return gate.Stale
 	}
 	return gate.Fresh
+}
+
+// Owner is what a Board knows of the owner of a partition.
+type Owner struct {
+	Freshness gate.Freshness
+	Heartbeat schemas.Heartbeat // the newest one of the highest epoch; zero if there was none
+	Age       time.Duration     // since it was received; 0 if there was none
+}
+
+// Owners returns what is known of the owners of all partitions at now.
+func (b *Board) Owners(now time.Time) []Owner {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	list := make([]Owner, len(b.parts))
+	for i, p := range b.parts {
+		list[i] = Owner{Freshness: p.freshness(now), Heartbeat: p.heartbeat}
+		if p.heartbeat.Epoch > 0 {
+			list[i].Age = max(0, now.Sub(p.heard))
+		}
+	}
+	return list
 }
 
 // AwaitHeartbeat waits until the newest heartbeat of a partition is as wanted, and returns it. The error is that of ctx. wanted

@@ -145,20 +145,16 @@ func (s *stream) decision(e *board.Event) {
 // heartbeat sends how fresh each partition is.
 func (s *stream) heartbeat(now time.Time) {
 	s.beatAt = now.Add(heartbeatEvery)
-	s.line = feed.AppendHeartbeat(s.line[:0], now.UnixNano(), partitions(s.options.Board, now), s.cursor)
-	s.end(feed.Heartbeat, s.cursor)
-}
-
-// partitions returns what a heartbeat says.
-func partitions(b *board.Board, now time.Time) []feed.Partition {
-	list := make([]feed.Partition, b.Partitions())
-	for i := range list {
-		h, age := b.Heard(i, now)
+	owners := s.options.Board.Owners(now)
+	list := make([]feed.Partition, len(owners))
+	for i, o := range owners {
+		h := &o.Heartbeat
 		list[i] = feed.Partition{
-			State: b.Freshness(i, now).String(), Age: age, Lag: time.Duration(h.Lag), Epoch: h.Epoch, Seq: h.Seq, Watermark: h.Watermark,
+			State: o.Freshness.String(), Age: o.Age, Lag: time.Duration(h.Lag), Epoch: h.Epoch, Seq: h.Seq, Watermark: h.Watermark,
 		}
 	}
-	return list
+	s.line = feed.AppendHeartbeat(s.line[:0], now.UnixNano(), list, s.cursor)
+	s.end(feed.Heartbeat, s.cursor)
 }
 
 // end puts the line behind those that are not sent yet.
