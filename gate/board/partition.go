@@ -104,7 +104,9 @@ func (b *Board) partition(i int) partition {
 
 // Freshness returns how current a partition's decisions are at now. It judges as a gate does: by the time at which the newest heartbeat
 // was received, and gate.DefaultStaleAfter.
-func (b *Board) Freshness(partition int, now time.Time) gate.Freshness { return b.partition(partition).freshness(now) }
+func (b *Board) Freshness(partition int, now time.Time) gate.Freshness {
+	return b.partition(partition).freshness(now)
+}
 
 func (p partition) freshness(now time.Time) gate.Freshness {
 	switch {
