@@ -31,11 +31,13 @@
 //     itself (access_logs.grpc_access_log.logs_dropped).
 //
 // OTLP has an acknowledgement. OK means that Kafka has the whole request; lines that cannot be read are then among the rejects. After
-// answerWithin without Kafka's acknowledgement the answer is UNAVAILABLE with RetryInfo, and the client sends the request again. (One call
-// may wait longer: that which has its turn while feed.Config.MaxBytes wait.) A request that is sent again counts once, if it comes to the same process: the last maxRemembered requests are known by their bytes. Requests
-// are told apart by the times of their records. So a request without any time that is finer than a millisecond is never
-// taken for a known one: two such requests may be equal and both be meant. What counts twice: a request that is sent again to another
-// process, or after this one was killed, if its frames are in Kafka and its answer was lost.
+// answerWithin without Kafka's acknowledgement the answer is UNAVAILABLE with RetryInfo, and the client sends the request again. One
+// call may wait longer: the one that has its turn while feed.Config.MaxBytes wait.
+//
+// A request that is sent again counts once, if it comes to the same process: the last maxRemembered requests are known by their bytes.
+// Requests are told apart by the times of their records. So a request without any time that is finer than a millisecond is never taken
+// for a known one: two such requests may be equal and both be meant. What counts twice: a request that is sent again to another process,
+// or after this one was killed, if its frames are in Kafka and its answer was lost.
 //
 // # Bounds
 //
