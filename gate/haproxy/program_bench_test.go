@@ -30,7 +30,7 @@ var (
 func BenchmarkProgram(b *testing.B) {
 	with, without, backend := newProgram(b), newProgram(b), newProgram(b)
 	for _, p := range []*program{with, without} {
-		p.edit(`(?s)(    http-request return .*)$`, "    server backend "+strings.Trim(strings.TrimPrefix(backend.url, "http:"), "/")+"\n")
+		p.edit(`(?s)(    http-request return .*)$`, "    server backend "+backend.address+"\n")
 	}
 	backend.start()
 	with.edit(`    use_backend closed if closed_ip_path\n`, "") // as shipped
@@ -98,7 +98,7 @@ func (p *program) load(d time.Duration) int64 {
 	deadline := time.Now().Add(d)
 	for range 16 {
 		loading.Go(func() {
-			conn, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(p.url, "http://"), "/"))
+			conn, err := net.Dial("tcp", p.address)
 			if err != nil {
 				p.t.Error(err)
 				return

@@ -30,13 +30,13 @@ import (
 type program struct {
 	*Writer
 
-	t          testing.TB
-	dir        string
-	url, probe string
-	board      *board.Board
-	cmd        *exec.Cmd
-	said       *bytes.Buffer
-	seq        uint64
+	t       testing.TB
+	dir     string
+	address string // for clients; p in dir takes a client's address from a test
+	board   *board.Board
+	cmd     *exec.Cmd
+	said    *bytes.Buffer
+	seq     uint64
 }
 
 func newProgram(t testing.TB) *program {
@@ -47,14 +47,13 @@ func newProgram(t testing.TB) *program {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	public, probe := testenv.FreeAddress(t), testenv.FreeAddress(t)
-	p := &program{t: t, dir: dir, url: "http://" + public + "/", probe: probe, board: board.New(board.Options{})}
+	p := &program{t: t, dir: dir, address: testenv.FreeAddress(t), board: board.New(board.Options{})}
 	text, err := os.ReadFile("../../deploy/haproxy/haproxy.cfg")
 	if err != nil {
 		t.Fatal(err)
 	}
 	config := strings.NewReplacer("/run/haproxy.sock group haproxy", filepath.Join(dir, "s"), "/etc/haproxy/", dir+"/", "log /dev/log len 8192", "log stdout len 8192 format raw",
-		"    log global\n", "", "bind :8080", "bind "+public+"\n    bind "+probe+" accept-proxy", "    #http-request", "    http-request", "    #acl", "    acl", "    #use_backend", "    use_backend",
+		"    log global\n", "", "bind :8080", "bind "+p.address+"\n    bind "+dir+"/p accept-proxy", "    #http-request", "    http-request", "    #acl", "    acl", "    #use_backend", "    use_backend",
 		"    server backend 127.0.0.1:3000", "    http-request return status 200 content-type text/plain lf-string \"%[req.hdr(id),b64dec,url_enc,map("+dir+"/closed_key.map)]\"").Replace(string(text))
 	for name, text := range map[string]string{"h.cfg": config, "closed_ip.map": "", "closed_key.map": "", "closed_ip_path.map": ""} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -62,7 +61,7 @@ func newProgram(t testing.TB) *program {
 		}
 	}
 	p.Writer = New(Options{
-		Board: p.board, Socket: filepath.Join(dir, "s"), Logger: slog.New(slog.DiscardHandler),
+		Board: p.board, Socket: filepath.Join(dir, "s"), Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Maps: []Map{{"ip", dir + "/closed_ip.map"}, {"key", dir + "/closed_key.map"}, {"ip_path", dir + "/closed_ip_path.map"}},
 	})
 	p.board.Resize(1)
@@ -82,11 +81,11 @@ func (p *program) start() {
 	cmd := p.cmd
 	p.t.Cleanup(func() { p.end(cmd, syscall.SIGTERM) })
 	p.eventually("HAProxy serves", func() bool {
-		conn, err := net.Dial("tcp", p.probe)
+		conn, err := net.Dial("unix", p.dir+"/p")
 		if err == nil {
 			_ = conn.Close()
 		}
-		return err == nil
+		return err == nil && p.pid() != "" // its sockets come one after the other
 	})
 }
 
@@ -138,7 +137,7 @@ func (p *program) eventually(what string, ok func() bool) {
 // get asks for a path as a client, with header fields NAME: VALUE.
 func (p *program) get(client, path string, fields ...string) (status int, header http.Header, body string) {
 	p.t.Helper()
-	conn, err := net.Dial("tcp", p.probe)
+	conn, err := net.Dial("unix", p.dir+"/p")
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -172,11 +171,12 @@ func TestProgramRefuses(t *testing.T) {
 	for _, caller := range []string{"ip:192.0.2.1", "ip:2001:db8:1:2::", "key:k1", `key:k"\;`, "ip_path:192.0.2.3|/login", "ip_path:2001:db8:1:3::|/login"} {
 		p.decide(caller, time.Hour)
 	}
-	p.decide("ip:192.0.2.4", 1500*time.Millisecond)
 	begun := time.Now()
+	p.decide("ip:192.0.2.4", 1500*time.Millisecond)
 	p.eventually("the short closure", func() bool { status, _, _ := p.get("192.0.2.4", "/"); return status == 429 })
 	t.Logf("refused %v after the decision", time.Since(begun).Round(time.Millisecond))
 	p.decide("key:opened", time.Hour)
+	p.eventually("the third key", func() bool { return p.Stats().Entries["key"] == 3 })
 	p.decide("key:opened", 0)
 	p.eventually("all written", func() bool {
 		n := p.Stats()
@@ -291,6 +291,7 @@ func TestProgramStartsAgain(t *testing.T) {
 		}},
 		{"kill", func() {
 			p.end(p.cmd, syscall.SIGKILL)
+			p.eventually("the worker, too, has ended", func() bool { return p.pid() == "" })
 			p.start()
 		}},
 		{"cleared by hand", func() { p.command("clear map " + p.dir + "/closed_ip.map") }},
