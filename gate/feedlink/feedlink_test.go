@@ -335,6 +335,7 @@ func TestConservation(t *testing.T) {
 func TestCloseSendsWhatIsLeft(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		w.serve(gate.Options{}, Config{})
+		pass(2 * time.Second) // the feed knows how many partitions there are with the first heartbeat at the latest
 		w.request("k")
 		w.link.Close()
 		if _, total := w.counted(); total != 1 || w.conserve().Acked != 1 {
@@ -343,6 +344,7 @@ func TestCloseSendsWhatIsLeft(t *testing.T) {
 	})
 	inWorld(t, 1, func(w *world) {
 		w.serve(gate.Options{}, Config{Drain: 300 * time.Millisecond})
+		pass(2 * time.Second)
 		w.setFault(hang)
 		w.request("k")
 		began := time.Now()

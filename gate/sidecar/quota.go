@@ -71,16 +71,21 @@ func (q *quotas) StreamRateLimitQuotas(s grpc.BidiStreamingServer[quotav3.RateLi
 	defer t.forgetAll()
 	g, ctx := errgroup.WithContext(s.Context())
 	g.Go(func() error { return feedTo(ctx, t.changes, func() (board.Event, error) { return changes.Next(ctx) }) })
-	g.Go(func() error { return feedTo(ctx, t.reports, s.Recv) })
+	g.Go(func() error { return feedTo(ctx, t.reports, func() (*quotav3.RateLimitQuotaUsageReports, error) { return q.receive(s) }) })
 	g.Go(func() error { return t.run(ctx, s.Send) })
-	err = g.Wait()
-	switch code := status.Code(err); {
-	case errors.Is(err, io.EOF):
-		return nil
-	case code == codes.Internal || code == codes.ResourceExhausted:
+	if err := g.Wait(); !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// receive reads the next report. One that cannot be read is counted here: gRPC ends its stream, and the other goroutines may see that first.
+func (q *quotas) receive(s quotav3.RateLimitQuotaService_StreamRateLimitQuotasServer) (*quotav3.RateLimitQuotaUsageReports, error) {
+	m, err := s.Recv()
+	if code := status.Code(err); code == codes.Internal || code == codes.ResourceExhausted {
 		q.unreadable.Add(1)
 	}
-	return err
+	return m, err
 }
 
 // newest returns the number of the newest change. A stream begins without buckets, so that what is in force already is of no use to it.

@@ -96,7 +96,7 @@ func (r *Receiver) Run(ctx context.Context, l net.Listener) error {
 		server.GracefulStop()
 	})
 	defer ending()
-	if err := server.Serve(netutil.LimitListener(l, maxConnections)); err != nil {
+	if err := server.Serve(netutil.LimitListener(l, maxConnections)); err != nil && !errors.Is(err, grpc.ErrServerStopped) { // stopped before it began
 		return fmt.Errorf("serve access logs: %w", err)
 	}
 	return nil

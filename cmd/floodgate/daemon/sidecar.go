@@ -299,7 +299,7 @@ func serveEnvoy(ctx context.Context, l net.Listener, s *sidecar.Sidecar) error {
 	healthpb.RegisterHealthServer(server, health.NewServer())
 	stop := context.AfterFunc(ctx, server.Stop) // answers take microseconds, so Stop need not wait for them
 	defer stop()
-	if err := server.Serve(l); err != nil {
+	if err := server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) { // stopped before it began
 		return fmt.Errorf("serve gRPC: %w", err)
 	}
 	return nil
