@@ -61,7 +61,7 @@ func New(o Options) *Server {
 	return s
 }
 
-// Close ends all streams, and those that begin later at once. It does not wait for them.
+// Close ends all streams, without waiting for them. No other one begins.
 func (s *Server) Close() { s.end() }
 
 // ServeHTTP implements http.Handler.
@@ -96,6 +96,11 @@ func (s *Server) closed(w http.ResponseWriter, r *http.Request) {
 	since := q.since
 	if last := r.Header.Get("Last-Event-ID"); asEvents && last != "" {
 		since = last
+	}
+	if s.streams.Err() != nil { // a reader whose stream has ended asks again over its connection, which is still open
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "the feed has ended: try again later", http.StatusServiceUnavailable)
+		return
 	}
 	after, _ := strconv.ParseUint(since, 10, 64) // a text that is no number is the cursor of another process
 	sub, err := s.options.Board.Subscribe(after)

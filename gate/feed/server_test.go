@@ -413,5 +413,10 @@ func TestStrangersAreRefused(t *testing.T) {
 		for _, r := range readers {
 			r.want("start", "current", "end")
 		}
+		late := w.get("", "Authorization", "Bearer secret")
+		late.Body.Close()
+		if late.StatusCode != http.StatusServiceUnavailable || late.Header.Get("Retry-After") != "1" {
+			t.Errorf("got %d, want 503 for a reader of a feed that has ended", late.StatusCode)
+		}
 	})
 }

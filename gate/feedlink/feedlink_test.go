@@ -23,7 +23,7 @@ func TestAServerWithoutKafka(t *testing.T) {
 		w.owner.beat()
 		w.owner.decide("before", time.Hour)
 		w.serve(gate.Options{}, Config{})
-		if err := w.link.Ready(t.Context()); err != nil {
+		if err := w.link.Ready(w.t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		w.wantClosed("at the start", map[string]bool{"before": true, "after": false})

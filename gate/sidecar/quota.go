@@ -71,7 +71,9 @@ func (q *quotas) StreamRateLimitQuotas(s grpc.BidiStreamingServer[quotav3.RateLi
 	defer t.forgetAll()
 	g, ctx := errgroup.WithContext(s.Context())
 	g.Go(func() error { return feedTo(ctx, t.changes, func() (board.Event, error) { return changes.Next(ctx) }) })
-	g.Go(func() error { return feedTo(ctx, t.reports, func() (*quotav3.RateLimitQuotaUsageReports, error) { return q.receive(s) }) })
+	g.Go(func() error {
+		return feedTo(ctx, t.reports, func() (*quotav3.RateLimitQuotaUsageReports, error) { return q.receive(s) })
+	})
 	g.Go(func() error { return t.run(ctx, s.Send) })
 	if err := g.Wait(); !errors.Is(err, io.EOF) {
 		return err
