@@ -61,7 +61,7 @@ func newProgram(t testing.TB) *program {
 		}
 	}
 	p.Writer = New(Options{
-		Board: p.board, Socket: filepath.Join(dir, "s"), Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Board: p.board, Socket: filepath.Join(dir, "s"), Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Maps: []Map{{"ip", dir + "/closed_ip.map"}, {"key", dir + "/closed_key.map"}, {"ip_path", dir + "/closed_ip_path.map"}},
 	})
 	p.board.Resize(1)
