@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -78,10 +77,9 @@ type caddy struct {
 	log    output
 	client *http.Client
 
-	reloads atomic.Int64 // begun and ended
-
-	mu   sync.Mutex        // protects what follows
-	sent map[string]uint64 // requests that were answered, by key
+	mu     sync.Mutex        // protects what follows
+	sent   map[string]uint64 // requests that were answered, by key
+	resets time.Time         // until then Caddy may reset connections
 }
 
 // begin runs Caddy until the test ends. In the configuration, ADMIN stands for the address of its admin endpoint, and SITE for the one
@@ -146,8 +144,8 @@ func (c *caddy) load(caddyfile string) error {
 		return err
 	}
 	r.Header.Set("Content-Type", "text/caddyfile")
-	c.reloads.Add(1)
-	defer c.reloads.Add(1)
+	c.mayReset(time.Hour)
+	defer c.mayReset(time.Second)
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return err
@@ -158,6 +156,21 @@ func (c *caddy) load(caddyfile string) error {
 		err = errors.New(string(text))
 	}
 	return err
+}
+
+// mayReset lets Caddy reset connections for a time.
+func (c *caddy) mayReset(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.resets = time.Now().Add(d)
+}
+
+// isReset reports whether an error is no fault: a reload closes a listener, and so the connections that it has not accepted, up to a moment
+// after the reload is answered.
+func (c *caddy) isReset(err error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return err != nil && time.Now().Before(c.resets)
 }
 
 func (c *caddy) reload(caddyfile string) {
@@ -189,7 +202,11 @@ func (c *caddy) get(path, key string) (int, http.Header, error) {
 // answers expects a status for a key at once.
 func (c *caddy) answers(key string, want int) {
 	c.t.Helper()
-	if got, _, err := c.get("/", key); got != want || err != nil {
+	got, _, err := c.get("/", key)
+	for c.isReset(err) {
+		got, _, err = c.get("/", key)
+	}
+	if got != want || err != nil {
 		c.t.Fatalf("%s: got status %d, %v, want %d", key, got, err, want)
 	}
 }
