@@ -122,15 +122,14 @@ func (b *Board) apply(d *schemas.Decision, now int64) (kind Kind, wasClosed bool
 		return None, false
 	}
 	wasClosed = old.CloseAt < old.Until || old.Next.CloseAt < old.Next.Until
-	switch {
-	case over:
+	if over {
 		b.table.remove(slot)
 		return Opened, wasClosed
-	case same(&old, d):
-		b.table.update(slot, &before, &of, d)
-		return None, false
 	}
 	b.table.update(slot, &before, &of, d)
+	if same(&old, d) {
+		return None, false
+	}
 	return Changed, wasClosed
 }
 

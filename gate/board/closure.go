@@ -35,14 +35,7 @@ func (p *page) slot(at int) uint32 { return p.id*pageStep + uint32(at) }
 // first returns the number of its first place.
 func (p *page) first() uint64 { return p.closures[0].number }
 
-// behind returns the first place whose number is higher than number, or used.
+// behind returns the first place whose number is higher than number; used if there is none.
 func (p *page) behind(number uint64) int {
-	if number < p.first() {
-		return 0
-	}
-	most := int(min(number-p.first()+1, uint64(p.used))) // numbers rise by 1 at least
-	if most > 0 && p.closures[most-1].number <= number { // nearly always
-		return most
-	}
-	return sort.Search(most, func(i int) bool { return p.closures[i].number > number })
+	return sort.Search(p.used, func(i int) bool { return p.closures[i].number > number })
 }

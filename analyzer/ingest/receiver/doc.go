@@ -35,9 +35,9 @@
 // call may wait longer: the one that has its turn while feed.Config.MaxBytes wait.
 //
 // A request that is sent again counts once, if it comes to the same process: the last maxRemembered requests are known by their bytes.
-// Requests are told apart by the times of their records. So a request without any time that is finer than a millisecond is never taken
-// for a known one: two such requests may be equal and both be meant. What counts twice: a request that is sent again to another process,
-// or after this one was killed, if its frames are in Kafka and its answer was lost.
+// The times of the records tell requests apart. If none of these times is finer than a millisecond, a request always counts: two such
+// requests may be equal, and both be meant. A request counts twice if its frames are in Kafka, its answer was lost, and it is sent again
+// to another process, or after this one was killed.
 //
 // # Bounds
 //
