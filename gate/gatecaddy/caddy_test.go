@@ -146,7 +146,8 @@ func (c *caddy) load(caddyfile string) error {
 	r.Header.Set("Content-Type", "text/caddyfile")
 	c.mayReset(time.Hour)
 	defer c.mayReset(time.Second)
-	resp, err := http.DefaultClient.Do(r)
+	fresh := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // a reload ends the connections of the admin endpoint, too
+	resp, err := fresh.Do(r)
 	if err != nil {
 		return err
 	}
@@ -165,12 +166,12 @@ func (c *caddy) mayReset(d time.Duration) {
 	c.resets = time.Now().Add(d)
 }
 
-// isReset reports whether an error is no fault: a reload closes a listener, and so the connections that it has not accepted, up to a moment
-// after the reload is answered.
+// isReset reports whether an error is no fault: a reload closes a listener, and with it the connections that it has not accepted, up to a
+// moment after the reload is answered.
 func (c *caddy) isReset(err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return err != nil && time.Now().Before(c.resets)
+	return (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF)) && time.Now().Before(c.resets)
 }
 
 func (c *caddy) reload(caddyfile string) {
