@@ -376,6 +376,9 @@ func TestTheNewestHeartbeatOfTheHighestEpoch(t *testing.T) {
 			t.Errorf("after %d: got %+v, want watermark %d", i, got, want)
 		}
 	}
+	if s := b.Status(); s.Outdated != 3 || s.Foreign != 2 {
+		t.Errorf("got %+v, want 3 outdated and 2 foreign", s)
+	}
 	for seconds, want := range map[float64]gate.Freshness{5: gate.Fresh, 7.9: gate.Fresh, 8: gate.Stale} {
 		if got := b.Freshness(0, at(seconds)); got != want {
 			t.Errorf("at %v s: got %v, want %v", seconds, got, want)

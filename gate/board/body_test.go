@@ -57,3 +57,52 @@ func FuzzBody(f *testing.F) {
 		}
 	})
 }
+
+// TestABodyHoldsWhatIsNotZero: a million closures must fit, so no byte is spent on what a decision does not have.
+func TestABodyHoldsWhatIsNotZero(t *testing.T) {
+	bare := closing("r", "203.0.113.9", 0, 60)
+	bare.Caller.Kind, bare.Seq = schemas.KindIP, 1
+	bytes := func(change func(*schemas.Decision)) int {
+		d := bare
+		change(&d)
+		of := callerOf(d.Caller, new(keyRoom))
+		return len(appendBody(nil, &of, 0, &d, end(&d)))
+	}
+	none := bytes(func(*schemas.Decision) {})
+	for _, test := range []struct {
+		name   string
+		change func(*schemas.Decision)
+		more   int
+	}{
+		{"an id of text", func(d *schemas.Decision) { d.Caller.ID = "203.0.113.09" }, 1 + 12 - 4},
+		{"a next closure", func(d *schemas.Decision) { d.Next = schemas.Span{CloseAt: d.Until, Until: d.Until + 50} }, 2 + 1}, // and the distance of the ends
+		{"a window, which many have", func(d *schemas.Decision) { d.Evidence.Window = 60e9 }, 0},
+		{"a count", func(d *schemas.Decision) { d.Evidence.Count = 50 }, 1 + 1},
+		{"a rate in thousandths", func(d *schemas.Decision) { d.Evidence.Rate = 0.05 }, 1 + 1},
+		{"another rate", func(d *schemas.Decision) { d.Evidence.Rate = 0.0501 }, 1 + 1 + 8},
+		{"an overshoot", func(d *schemas.Decision) { d.Evidence.Bound = 0.5 }, 1 + 16},
+	} {
+		if got := bytes(test.change) - none; got != test.more {
+			t.Errorf("%s: got %d bytes more, want %d", test.name, got, test.more)
+		}
+	}
+}
+
+// TestTermsAreForgotten: each change of the rules and each new owner makes new terms of all decisions.
+func TestTermsAreForgotten(t *testing.T) {
+	b := ready(1, Options{})
+	for epoch := range uint64(100) {
+		for _, id := range []string{"a", "b"} {
+			d := closing("r", id, 0, 60)
+			d.Epoch, d.RuleVersion = epoch+1, epoch
+			b.Apply([]schemas.Decision{d}, at(1))
+		}
+	}
+	if l := &b.table.terms; len(l.number) != 1 || len(l.list) > 2 {
+		t.Errorf("got %d terms in room for %d, want those in force", len(l.number), len(l.list))
+	}
+	b.Expire(at(60))
+	if l := &b.table.terms; len(l.number) != 0 || l.list[0].rule+l.list[1].rule != "" {
+		t.Errorf("got %v after the last closure, want none", l.list)
+	}
+}
