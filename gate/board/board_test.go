@@ -161,7 +161,9 @@ func TestBoardKnowsWhatComesAheadOfTime(t *testing.T) {
 func TestBoardEndsClosuresAtTheirTime(t *testing.T) {
 	b := ready(1, Options{})
 	for i, id := range []string{"a", "b", "c", "d"} {
-		b.Apply([]schemas.Decision{closing("r", id, 0, []float64{30, 10, 20, 10}[i])}, at(0))
+		d := closing("r", id, 0, []float64{30, 10, 20, 10}[i])
+		d.Next = schemas.Span{CloseAt: at(50).UnixNano(), Until: at(50).UnixNano()} // it closes nothing
+		b.Apply([]schemas.Decision{d}, at(0))
 	}
 	for _, step := range []struct {
 		at   float64

@@ -17,6 +17,7 @@ func FuzzBody(f *testing.F) {
 	f.Add("ip", "01.2.3.4", int64(math.MaxInt64), int64(math.MinInt64), int64(-1), int64(1), int64(1), 1e18, uint64(7), uint8(6))
 	f.Add("key", strings.Repeat("\xff", 256), int64(0), int64(0), int64(0), int64(0), int64(0), 123.456, uint64(9), uint8(8))
 	f.Add("key", "", int64(0), int64(1), int64(0), int64(0), int64(0), 0.0, uint64(0), uint8(0))
+	f.Add("key", "no count", int64(0), int64(1), int64(0), int64(0), int64(0), 123.456, uint64(9), uint8(16))
 	f.Fuzz(func(t *testing.T, kind, id string, closeAt, until, from, length, number int64, rate float64, seq uint64, parts uint8) {
 		if len(id) > schemas.MaxCallerID || math.IsNaN(rate) {
 			return // a board drops the one, and nobody sends the other

@@ -102,6 +102,8 @@ func TestASubscriberGetsAllAndThenChanges(t *testing.T) {
 
 	again := subscribe(t, b, events[len(events)-1].Number)
 	wantEvents(t, again, "closed e, ended e, ended b, ended d, ended a, current")
+	wantEvents(t, subscribe(t, b, b.changed), "current") // it has missed nothing
+	wantEvents(t, subscribe(t, b, 1000), "closed d, changed a, opened c, closed e, ended e, ended b, ended d, ended a, current")
 	for _, strange := range []uint64{1, 999, b.changed + 1, 1 << 63} { // of another process
 		wantEvents(t, subscribe(t, b, strange), "lost, current")
 	}
