@@ -141,10 +141,11 @@ local function each(value, r, f)
 end
 
 -- judge adds to a verdict what the value of a caller says: closed, shadow, and of the closure that ends last its end (last),
--- rule, limit and window. A closure that follows without a gap counts as part of the one before.
-function Gate:judge(v, value, now, mono)
+-- rule, limit and window. Records of generations before oldest do not count. A closure that follows without a gap counts as part
+-- of the one before.
+function Gate:judge(v, value, oldest, now, mono)
   local r, own = self.record, { closed = false, shadow = false, last = 0 }
-  local oldest, ignores = self.dict:get "oldest" or 0, self.policy == "open"
+  local ignores = self.policy == "open"
   local function counts() return r.generation >= oldest and not (ignores and self:stale(r.partition, mono)) end
   each(value, r, function(place, behind)
     local last = r.from1 <= now and now < r.until1 and r.until1 or r.from2 <= now and now < r.until2 and r.until2
@@ -176,10 +177,11 @@ end
 function Gate:check(keys, n, now, mono)
   local v
   for i = 1, n do
-    local value = self.dict:get(keys[i])
-    if value then
+    if self.dict:get(keys[i]) then
+      -- A new feed writes its records before it sets oldest. So the value that counts is one that is read after oldest.
+      local oldest = self.dict:get "oldest" or 0
       v = v or { closed = false, shadow = false, last = 0 }
-      self:judge(v, value, now, mono)
+      self:judge(v, self.dict:get(keys[i]) or "", oldest, now, mono)
     end
   end
   if n > 0 and self.policy == "closed" and not (v and v.closed) and self:stale(nil, mono) then
@@ -338,6 +340,7 @@ function Follower:adopt(pause)
   self.complete = true
   local oldest, r = self.dict:get "oldest", self.record
   for _, key in ipairs(self.dict:get_keys(0)) do
+    if self:replaced() then return end
     local value = find(key, ":", 1, true) and self.dict:get(key)
     if value then
       local second, all, left = self:owns(value), 0, 0
@@ -622,7 +625,8 @@ function M.start()
   follower = new_follower(gate.dict, pause, function(f, ...)
     ngx.timer.at(0, function(_, ...) f(...) end, ...)
   end)
-  ngx.timer.at(0, run)
+  -- The follower that this one replaces finishes its line first: a line is read, changed and written without a lock.
+  ngx.timer.at(follower.number > 1 and 0.1 or 0, run)
 end
 
 return M

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -74,17 +75,20 @@ func (n *luaNginx) watched(t *testing.T) (stop func()) {
 	}
 }
 
-// worker returns the process of the first worker, which follows.
+// worker returns the first process that works and is not about to end, 0 if there is none. Before a crash, it is the one that follows.
 func (n *luaNginx) worker() int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", n.pid, n.pid))
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	var pid int
-	if _, err := fmt.Sscan(string(text), &pid); err != nil {
-		n.t.Fatal(err)
+	for _, pid := range strings.Fields(string(text)) {
+		title, _ := os.ReadFile("/proc/" + pid + "/cmdline") // of one that has ended there is none
+		if strings.TrimRight(string(title), "\x00 ") == "nginx: worker process" {
+			id, _ := strconv.Atoi(pid)
+			return id
+		}
 	}
-	return pid
+	return 0
 }
 
 // TestTheGateInNginxWithoutItsFeed: what is closed stays closed while the feed is away, and ends. When another feed comes, all is as that
@@ -154,7 +158,65 @@ func TestNginxReloadsAndCrashesWithTheGateInside(t *testing.T) {
 			n.becomes(t, "opened", addr, http.StatusOK)
 		})
 	}
-	processtest.Eventually(t, 10*time.Second, "one held", func() bool { return n.gateStatus(t).Held == 1 })
+	f.closes("per-ip", "ip:127.0.0.20", 10*time.Minute)
+	processtest.Eventually(t, 10*time.Second, "two held", func() bool { return n.gateStatus(t).Held == 2 })
+	if status := n.status(t, "127.0.0.2"); status != http.StatusTooManyRequests {
+		t.Errorf("the one that was closed before: got %d", status)
+	}
+}
+
+// TestNginxStartsAFeedWhileItIsAsked: a worker that reads while another one applies the start of a new feed sees the caller closed at each
+// step between, and a follower that was replaced does not touch what the new one wrote.
+func TestNginxStartsAFeedWhileItIsAsked(t *testing.T) {
+	t.Parallel()
+	port := freePort(t)
+	n := nginxWithLua(t, port, 1, `
+lua_shared_dict story 1m;
+server {
+    listen 127.0.0.1:`+port+`;
+    location / { return 200; }
+    location = /race {
+        content_by_lua_block {
+            local floodgate, dict = require "floodgate", ngx.shared.story
+            local function now_or(f, ...) f(...) end
+            local function starts(follower)
+                follower:line('{"type":"start","version":1}', 5, 5)
+                follower:line('{"type":"decision","kind":"ip","id":"a","rule":"r","mode":"enforce","spans":[{"from":1,"until":9}]}', 5, 5)
+                follower:line('{"type":"current"}', 5, 5)
+            end
+            local tear -- what happens after that many reads
+            local torn = setmetatable({}, { __index = function(_, name)
+                return function(_, ...)
+                    local value = dict[name](dict, ...)
+                    if name == "get" and tear then
+                        tear = tear - 1
+                        if tear == 0 then
+                            tear = nil
+                            starts(floodgate.Follower(dict, function() end, now_or))
+                        end
+                    end
+                    return value
+                end
+            end })
+            starts(floodgate.Follower(dict, function() end, now_or))
+            local gate = floodgate.Gate(torn, "hold")
+            for reads = 1, 4 do
+                tear = reads
+                ngx.say("read ", reads, ": ", gate:check({ "ip:a" }, 1, 5, 5) and "closed" or "open")
+            end
+            local first = floodgate.Follower(dict, function() end, function() end)
+            starts(first)
+            local second = floodgate.Follower(dict, function() end, now_or)
+            starts(second)
+            first:adopt(function() end)
+            ngx.say("the second owns it: ", second:owns(dict:get "ip:a") == 9)
+        }
+    }
+}`)
+	said, _ := processtest.Get(t.Context(), n.url+"race")
+	if want := "read 1: closed\nread 2: closed\nread 3: closed\nread 4: closed\nthe second owns it: true\n"; said != want {
+		t.Errorf("got\n%s\nwant\n%s", said, want)
+	}
 }
 
 // TestAFullDictionaryDropsWhatEndsFirst, and counts it.
