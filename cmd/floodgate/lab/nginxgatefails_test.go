@@ -81,7 +81,7 @@ func (n *luaNginx) worker() int {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	for _, pid := range strings.Fields(string(text)) {
+	for pid := range strings.FieldsSeq(string(text)) {
 		title, _ := os.ReadFile("/proc/" + pid + "/cmdline") // of one that has ended there is none
 		if strings.TrimRight(string(title), "\x00 ") == "nginx: worker process" {
 			id, _ := strconv.Atoi(pid)

@@ -172,7 +172,7 @@ func (g *gate) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var hits [][]decision
-	ip := g.client(r)
+	ip, valid := g.client(r), m.valid.Load()
 	for i := range g.callers {
 		c := &g.callers[i]
 		if hit, ok := c.held.Load(c.id(r, ip)); ok {
@@ -183,7 +183,7 @@ func (g *gate) serve(w http.ResponseWriter, r *http.Request) {
 		g.next.ServeHTTP(w, r)
 		return
 	}
-	v := m.judge(hits, g.policy, unix(time.Now()), m.elapsed())
+	v := m.judge(hits, valid, g.policy, unix(time.Now()), m.elapsed())
 	if !v.closed {
 		g.next.ServeHTTP(w, r)
 		return

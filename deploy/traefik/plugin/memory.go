@@ -240,14 +240,15 @@ type verdict struct {
 	window float64
 }
 
-// judge judges a request by the decisions about its callers.
-func (m *memory) judge(hits [][]decision, policy string, now float64, elapsed int64) verdict {
+// judge judges a request by the decisions about its callers, of which those of generations before valid do not count. A new feed tells its
+// decisions before it makes them valid: so valid is what was read before them.
+func (m *memory) judge(hits [][]decision, valid int64, policy string, now float64, elapsed int64) verdict {
 	refuses := policy == "closed" && m.anyStale(elapsed)
 	for _, shadow := range []bool{false, true} {
 		var found *decision
 		until := 0.0
 		for _, decisions := range hits {
-			if d, end := m.closedBy(decisions, policy, shadow, now, elapsed); end > until {
+			if d, end := m.closedBy(decisions, valid, policy, shadow, now, elapsed); end > until {
 				found, until = d, end
 			}
 		}
@@ -260,11 +261,13 @@ func (m *memory) judge(hits [][]decision, policy string, now float64, elapsed in
 }
 
 // closedBy returns the decision that closes a caller for longest, and when its gate opens: 0 if it is open.
-func (m *memory) closedBy(decisions []decision, policy string, shadow bool, now float64, elapsed int64) (found *decision, until float64) {
+func (m *memory) closedBy(
+	decisions []decision, valid int64, policy string, shadow bool, now float64, elapsed int64,
+) (found *decision, until float64) {
 	var spans []span
 	for i := range decisions {
 		d := &decisions[i]
-		if d.shadow != shadow || d.generation < m.valid.Load() || policy == "open" && m.stale(d.partition, elapsed) {
+		if d.shadow != shadow || d.generation < valid || policy == "open" && m.stale(d.partition, elapsed) {
 			continue
 		}
 		spans = append(spans, d.spans...)

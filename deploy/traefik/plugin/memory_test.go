@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -39,7 +41,7 @@ func TestFeedVectors(t *testing.T) {
 					m.take([]byte(text), s.Now, elapsed)
 				}
 				if s.Want != nil {
-					if got := answer(m.judge(hits(t, m, s.Ask), story.Policy, s.Now, elapsed)); !maps.Equal(got, s.Want) {
+					if got := answer(m.judge(hits(t, m, s.Ask), m.valid.Load(), story.Policy, s.Now, elapsed)); !maps.Equal(got, s.Want) {
 						t.Errorf("step %d: got %v, want %v", i+1, got, s.Want)
 					}
 				}
@@ -240,6 +242,40 @@ func TestTheQuickWaysAgree(t *testing.T) {
 	}
 }
 
+// TestAClosedCallerNeverPassesWhileFeedsBegin anew, one after the other.
+func TestAClosedCallerNeverPassesWhileFeedsBegin(t *testing.T) {
+	m := newMemory(10)
+	starts := func() {
+		m.connects()
+		for _, text := range []string{
+			`{"type":"start","version":1}`, `{"type":"decision","kind":"ip","id":"192.0.2.1","mode":"enforce","spans":[{"from":0,"until":9e9}]}`, `{"type":"current"}`,
+		} {
+			m.take([]byte(text), 1, 0)
+		}
+	}
+	starts()
+	g := &gate{memory: m, policy: "hold", callers: []caller{{parts: []string{""}, held: m.kind("ip")}}, next: http.NotFoundHandler()}
+	var asking sync.WaitGroup
+	var done atomic.Bool
+	for range 4 {
+		asking.Go(func() {
+			for !done.Load() {
+				w := httptest.NewRecorder()
+				g.serve(w, &http.Request{RemoteAddr: "192.0.2.1:1"})
+				if w.Code != http.StatusTooManyRequests {
+					t.Errorf("got %d, want it refused all the time", w.Code)
+					return
+				}
+			}
+		})
+	}
+	for range 5000 {
+		starts()
+	}
+	done.Store(true)
+	asking.Wait()
+}
+
 // TestClientBehindProxies: only what trusted proxies wrote says who the client is.
 func TestClientBehindProxies(t *testing.T) {
 	g := &gate{prefix: 64, trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/32")}}
@@ -306,7 +342,7 @@ func FuzzTake(f *testing.F) {
 					panic("it holds a caller without an id")
 				}
 				for _, policy := range []string{"hold", "open", "closed"} {
-					v := m.judge([][]decision{value.([]decision)}, policy, 4e9, 0)
+					v := m.judge([][]decision{value.([]decision)}, 0, policy, 4e9, 0)
 					v.setFields(http.Header{})
 				}
 				return true
