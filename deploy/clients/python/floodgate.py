@@ -29,20 +29,20 @@ class Gate:
         """The verdict on a request of these callers, each of them (kind, id). An id is bytes."""
         if self._process != os.getpid():
             self.start()
-        hits, now = [held for held in map(self._held.get, callers) if held], self._time()
+        valid, hits, now = self._valid, [held for held in map(self._held.get, callers) if held], self._time()  # in this order
         refuses = self._policy == "closed" and self._stale()
         for shadow in (False, True) if hits else ():
-            until, d = max((self._judge(held, shadow, now) for held in hits), key=lambda found: found[0])
+            until, d = max((self._judge(held, valid, shadow, now) for held in hits), key=lambda found: found[0])
             if d and not (shadow and refuses):
                 return Verdict(not shadow, shadow, False, d.rule, max(1, math.ceil(until - now)), d.limit, d.window)
         return Verdict(closed=True, stale=True, retry_after=1) if refuses else Verdict()
 
-    def _judge(self, decisions, shadow, now):
+    def _judge(self, decisions, valid, shadow, now):
         """When a caller's gate opens, and the decision that keeps it closed for longest. 0 and None if it is open."""
         ignored = self._stale() if self._policy == "open" else ()
-        valid = [d for d in decisions if d.shadow == shadow and d.generation >= self._valid and d.partition not in ignored]
-        until, d = max(((until, d) for d in valid for since, until in d.spans if since <= now < until), default=(0, None))
-        for since, end in sorted(span for d in valid for span in d.spans) if d else ():
+        those = [d for d in decisions if d.shadow == shadow and d.generation >= valid and d.partition not in ignored]
+        until, d = max(((until, d) for d in those for since, until in d.spans if since <= now < until), default=(0, None))
+        for since, end in sorted(span for d in those for span in d.spans) if d else ():
             until = end if since <= until < end else until  # it follows without a gap
         return until, d
 

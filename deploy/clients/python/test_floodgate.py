@@ -102,6 +102,21 @@ class Bounds(unittest.TestCase):
         gate.take('{"type":"heartbeat","at":60}')
         self.assertEqual(gate._held, {})
 
+    def test_a_new_start_within_a_question_opens_nobody(self):
+        gate, start = Clocked(), ('{"type":"start","version":1}', decision(id="192.0.2.1", spans=[{"from": 0, "until": 60}]), '{"type":"current"}')
+        for line in start:
+            gate.take(line)
+
+        class Torn(dict):
+            def get(self, key, default=None):
+                held = super().get(key, default)
+                gate._held = dict(self)
+                for line in start:  # another thread takes them between two steps of the question
+                    gate.take(line)
+                return held
+        gate._held = Torn(gate._held)
+        self.assertTrue(gate.check(("ip", b"192.0.2.1")).closed)
+
     def test_no_line_ends_the_thread_or_a_request(self):
         """Lines of the vectors with bytes changed, taken out and repeated."""
         seed = random.randrange(1 << 32)
