@@ -6,8 +6,8 @@
 --
 -- The dictionary has a value for each closed caller, under KIND:ID: a header, and for each decision a record with its rule's
 -- name. Other keys have no colon: follower (the number of the newest), generation (the number of the newest feed that did not
--- resume), oldest (the oldest generation whose records count), heard (when the last line came), partitions (their states), and
--- the numbers of the status.
+-- resume), oldest (the oldest generation whose records count), heard (when the last line came), partitions (their states), torn
+-- (see Follower:write), and the numbers of the status.
 --
 -- Chosen input: clients choose ids. The dictionary is a red-black tree, so a look-up takes the logarithm of what it holds at
 -- worst. An id has at most 256 bytes; a longer one costs a hash. A feed's line has at most 128 KiB.
@@ -178,7 +178,7 @@ function Gate:check(keys, n, now, mono)
   local v
   for i = 1, n do
     if self.dict:get(keys[i]) then
-      -- A new feed writes its records before it sets oldest. So the value that counts is one that is read after oldest.
+      -- A new feed writes its records first, and then oldest. So oldest is read first, and then the value.
       local oldest = self.dict:get "oldest" or 0
       v = v or { closed = false, shadow = false, last = 0 }
       self:judge(v, self.dict:get(keys[i]) or "", oldest, now, mono)
@@ -281,8 +281,14 @@ end
 
 -- write writes the records of a caller, of which the first ends at first. second is where the caller is filed, if it is. If the
 -- dictionary is full, the decisions that end first are dropped, and counted. before is how many of the caller's records were
--- counted as held.
+-- counted as held. No lock is held from the read of a value to its write. So a follower that was replaced meanwhile may write over
+-- what the new one has written. It says so in torn.
 function Follower:write(key, list, first, second, before)
+  self:put(key, list, first, second, before)
+  if self:replaced() then self.dict:set("torn", 1) end
+end
+
+function Follower:put(key, list, first, second, before)
   self.held = self.held + #list - before
   if not list[1] then return self.dict:delete(key) end
   if not second or second > ceil(first) then
@@ -427,6 +433,14 @@ function Follower:heartbeat(l, now)
   self:tick(now)
 end
 
+-- torn returns an error if a follower that was replaced has written beside this one: then all must come again.
+function Follower:torn()
+  if not self.dict:get "torn" then return end
+  self.dict:delete "torn"
+  self.cursor = nil
+  return "another worker has written meanwhile"
+end
+
 -- tick does each second what needs no line.
 function Follower:tick(now)
   self:expire(now)
@@ -457,6 +471,7 @@ function Follower:line(text, now, mono)
     self:heartbeat(l, now)
   end
   if type(l.cursor) == "string" then self.cursor = l.cursor end
+  if l.type == "heartbeat" then return self:torn() end
 end
 
 function Follower:count() self.bad = self.bad + 1 end
@@ -625,8 +640,7 @@ function M.start()
   follower = new_follower(gate.dict, pause, function(f, ...)
     ngx.timer.at(0, function(_, ...) f(...) end, ...)
   end)
-  -- The follower that this one replaces finishes its line first: a line is read, changed and written without a lock.
-  ngx.timer.at(follower.number > 1 and 0.1 or 0, run)
+  ngx.timer.at(0, run)
 end
 
 return M

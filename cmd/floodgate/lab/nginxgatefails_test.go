@@ -165,9 +165,9 @@ func TestNginxReloadsAndCrashesWithTheGateInside(t *testing.T) {
 	}
 }
 
-// TestNginxStartsAFeedWhileItIsAsked: a worker that reads while another one applies the start of a new feed sees the caller closed at each
-// step between, and a follower that was replaced does not touch what the new one wrote.
-func TestNginxStartsAFeedWhileItIsAsked(t *testing.T) {
+// TestAFeedStartsInNginxMeanwhile: a new worker applies the start of a feed between any two reads of another one. If that one looks a caller
+// up, the caller is closed. If it follows, and writes over what the new one wrote, the new one begins anew.
+func TestAFeedStartsInNginxMeanwhile(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)
 	n := nginxWithLua(t, port, 1, `
@@ -178,43 +178,58 @@ server {
     location = /race {
         content_by_lua_block {
             local floodgate, dict = require "floodgate", ngx.shared.story
-            local function now_or(f, ...) f(...) end
-            local function starts(follower)
-                follower:line('{"type":"start","version":1}', 5, 5)
-                follower:line('{"type":"decision","kind":"ip","id":"a","rule":"r","mode":"enforce","spans":[{"from":1,"until":9}]}', 5, 5)
-                follower:line('{"type":"current"}', 5, 5)
-            end
-            local tear -- what happens after that many reads
-            local torn = setmetatable({}, { __index = function(_, name)
+            local decision = '{"type":"decision","kind":"ip","id":"a","rule":"r","mode":"enforce","spans":[{"from":1,"until":9}]}'
+            local meanwhile, reads -- what another worker does after that many reads
+            local shared = setmetatable({}, { __index = function(_, name)
                 return function(_, ...)
                     local value = dict[name](dict, ...)
-                    if name == "get" and tear then
-                        tear = tear - 1
-                        if tear == 0 then
-                            tear = nil
-                            starts(floodgate.Follower(dict, function() end, now_or))
+                    if name == "get" and meanwhile then
+                        reads = reads - 1
+                        if reads == 0 then
+                            local f = meanwhile
+                            meanwhile = nil
+                            f()
                         end
                     end
                     return value
                 end
             end })
-            starts(floodgate.Follower(dict, function() end, now_or))
-            local gate = floodgate.Gate(torn, "hold")
-            for reads = 1, 4 do
-                tear = reads
-                ngx.say("read ", reads, ": ", gate:check({ "ip:a" }, 1, 5, 5) and "closed" or "open")
+            local function new() return floodgate.Follower(shared, function() end, function(f, ...) f(...) end) end
+            local function starts(follower)
+                follower:line('{"type":"start","version":1}', 5, 5)
+                follower:line(decision, 5, 5)
+                follower:line('{"type":"current","cursor":"9"}', 5, 5)
             end
-            local first = floodgate.Follower(dict, function() end, function() end)
-            starts(first)
-            local second = floodgate.Follower(dict, function() end, now_or)
-            starts(second)
-            first:adopt(function() end)
-            ngx.say("the second owns it: ", second:owns(dict:get "ip:a") == 9)
+            local gate = floodgate.Gate(shared, "hold")
+            local function asked() return gate:check({ "ip:a" }, 1, 5, 5) and "closed" or "open" end
+            starts(new())
+            for i = 1, 3 do
+                meanwhile, reads = function() starts(new()) end, i
+                ngx.say("asked, and a start after read ", i, ": ", asked())
+            end
+            for i = 1, 3 do
+                local first, second = new()
+                starts(first)
+                meanwhile, reads = function() second = new() starts(second) end, i
+                first:line(decision, 5, 5)
+                local err = second:line('{"type":"heartbeat","cursor":"10"}', 5, 5)
+                local cursor = second.cursor or "none"
+                if err then starts(second) end -- over another connection
+                first:adopt(function() end)
+                ngx.say("told, and a start after read ", i, ": ", err or "goes on", ", cursor ", cursor, "; ", asked(), ", its own ",
+                    second:owns(dict:get "ip:a") ~= nil, ", ", second:line('{"type":"heartbeat"}', 5, 5) or "goes on")
+            end
         }
     }
 }`)
 	said, _ := processtest.Get(t.Context(), n.url+"race")
-	if want := "read 1: closed\nread 2: closed\nread 3: closed\nread 4: closed\nthe second owns it: true\n"; said != want {
+	if want := `asked, and a start after read 1: closed
+asked, and a start after read 2: closed
+asked, and a start after read 3: closed
+told, and a start after read 1: another worker has written meanwhile, cursor none; closed, its own true, goes on
+told, and a start after read 2: another worker has written meanwhile, cursor none; closed, its own true, goes on
+told, and a start after read 3: goes on, cursor 10; closed, its own true, goes on
+`; said != want {
 		t.Errorf("got\n%s\nwant\n%s", said, want)
 	}
 }
