@@ -240,8 +240,8 @@ type verdict struct {
 	window float64
 }
 
-// judge judges a request by the decisions about its callers, of which those of generations before valid do not count. A new feed tells its
-// decisions before it makes them valid: so valid is what was read before them.
+// judge judges a request by the decisions about its callers. Those of generations before valid do not count. A new feed tells its decisions
+// first, and then makes them valid. So a request must read valid before the decisions.
 func (m *memory) judge(hits [][]decision, valid int64, policy string, now float64, elapsed int64) verdict {
 	refuses := policy == "closed" && m.anyStale(elapsed)
 	for _, shadow := range []bool{false, true} {
