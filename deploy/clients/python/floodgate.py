@@ -29,7 +29,7 @@ class Gate:
         """The verdict on a request of these callers, each of them (kind, id). An id is bytes."""
         if self._process != os.getpid():
             self.start()
-        valid, hits, now = self._valid, [held for held in map(self._held.get, callers) if held], self._time()  # valid first: a start may come between
+        valid, hits, now = self._valid, [held for held in map(self._held.get, callers) if held], self._time()  # valid first
         refuses = self._policy == "closed" and self._stale()
         for shadow in (False, True) if hits else ():
             until, d = max((self._judge(held, valid, shadow, now) for held in hits), key=lambda found: found[0])
