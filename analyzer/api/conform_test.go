@@ -159,6 +159,16 @@ func TestEachRouteIsDescribed(t *testing.T) {
 	}
 }
 
+// TestATooLargeHeaderIsDescribed for each operation: net/http refuses it before the server sees the request.
+func TestATooLargeHeaderIsDescribed(t *testing.T) {
+	w := newWorld(t)
+	n := w.node(w.analyzer(0, 1, 2, 3), nil)
+	for _, operation := range readDescription(t).operations() {
+		method, path, _ := strings.Cut(operation, " ")
+		n.do(method, path, "", "X-Long", strings.Repeat("a", maxHeaderBytes+8<<10)).want(t, http.StatusRequestHeaderFieldsTooLarge, "")
+	}
+}
+
 // TestEachParameterIsDescribed: what a route reads of the query, and what is described, are the same.
 func TestEachParameterIsDescribed(t *testing.T) {
 	s, err := New(Config{Address: "127.0.0.1:0"})
