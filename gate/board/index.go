@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// index finds slots by a hash of the caller. The hash has a random seed, so nobody can choose ids that collide. An index consists of
+// index finds slots by a hash of the caller. The hash has a random seed: nobody can choose ids that collide. An index consists of
 // segments. Each segment is a table with open addressing and linear probing. A segment grows by itself. So a growing index makes no long
 // pause, and needs no second table of all its places. A place has 6 bytes. While an index grows, 58 to 88 of 100 places are in use.
 type index struct {

@@ -40,9 +40,9 @@ class Gate:
     def _judge(self, decisions, valid, shadow, now):
         """When a caller's gate opens, and the decision that keeps it closed for longest. 0 and None if it is open."""
         ignored = self._stale() if self._policy == "open" else ()
-        those = [d for d in decisions if d.shadow == shadow and d.generation >= valid and d.partition not in ignored]
-        until, d = max(((until, d) for d in those for since, until in d.spans if since <= now < until), default=(0, None))
-        for since, end in sorted(span for d in those for span in d.spans) if d else ():
+        counting = [d for d in decisions if d.shadow == shadow and d.generation >= valid and d.partition not in ignored]
+        until, d = max(((until, d) for d in counting for since, until in d.spans if since <= now < until), default=(0, None))
+        for since, end in sorted(span for d in counting for span in d.spans) if d else ():
             until = end if since <= until < end else until  # it follows without a gap
         return until, d
 
