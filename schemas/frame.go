@@ -47,8 +47,14 @@ func Migrated(value []byte) (logTime int64, is bool) {
 	return f.Flushed, true
 }
 
-// FrameVersion is the version of frames that this package writes, and the highest that it reads.
-const FrameVersion = 1
+// Versions of frames. The entries of version 2 also have Arrived and Declared. An encoder writes version 1 where no entry has any.
+const (
+	frameVersionPlain = 1
+	frameVersionHolds = 2
+
+	// FrameVersion is the highest version that this package reads.
+	FrameVersion = frameVersionHolds
+)
 
 // FrameVersionOf returns the version of a frame, also of one that cannot be decoded; 0 if b is no frame.
 func FrameVersionOf(b []byte) uint32 {
@@ -78,7 +84,8 @@ const (
 
 	frameOffset      = 4  // bytes of one string offset; there is one more of them than strings
 	frameEntry       = 32 // bytes of an entry
-	frameSourceEntry = 40 // bytes of an entry of a source frame, which has a source offset
+	frameSourceEntry = 8  // more bytes of an entry of a source frame: its source offset
+	frameHoldsEntry  = 16 // more bytes of an entry of version 2, after that
 
 	frameFlagSource = 1 << 0
 
@@ -92,6 +99,9 @@ const (
 	entryFlagsAt    = 28
 	entryReservedAt = 29
 	entryOffsetAt   = 32
+
+	entryArrivedAt  = 0 // of the bytes that version 2 adds
+	entryDeclaredAt = 8
 
 	entryFlagBlocked  = 1 << 0
 	entryFlagResponse = 1 << 1
@@ -115,10 +125,15 @@ func frameCRC(b []byte) uint32 {
 	return crc32.Checksum(b[frameCRCAt+4:], crc32.MakeTable(crc32.Castagnoli))
 }
 
-// stride returns the bytes of one entry.
-func stride(source bool) int {
+// stride returns the bytes of one entry, and where those begin that version 2 adds.
+func stride(source, holds bool) (size, holdsAt int) {
+	size = frameEntry
 	if source {
-		return frameSourceEntry
+		size += frameSourceEntry
 	}
-	return frameEntry
+	holdsAt = size
+	if holds {
+		size += frameHoldsEntry
+	}
+	return size, holdsAt
 }

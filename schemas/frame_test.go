@@ -34,6 +34,14 @@ func newEarlyFrame() Frame {
 	return f
 }
 
+// newHoldsFrame returns a frame of a recorder whose requests hold. The first entry says nothing of it. The last one is a response.
+func newHoldsFrame() Frame {
+	f := newFrame()
+	f.Entries[1].Declared = 4000
+	f.Entries[2].Arrived, f.Entries[2].Declared = 2*Tick(1_700_000_000_000_000_000)+3, 5000
+	return f
+}
+
 // newSourceFrame returns a frame as ingest writes it.
 func newSourceFrame() Frame {
 	f := newFrame()
@@ -72,7 +80,7 @@ func TestFrameRoundTrip(t *testing.T) {
 	}
 	empty := Frame{Seq: 1}
 	for name, want := range map[string]Frame{
-		"producer": newFrame(), "source": newSourceFrame(), "early": newEarlyFrame(), "extremes": extremes, "empty": empty,
+		"producer": newFrame(), "source": newSourceFrame(), "early": newEarlyFrame(), "holds": newHoldsFrame(), "extremes": extremes, "empty": empty,
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got Frame
@@ -133,7 +141,7 @@ func TestDecodedStringsOutliveTheirBuffer(t *testing.T) {
 }
 
 func TestEveryTruncationOfAFrameIsRefused(t *testing.T) {
-	for _, want := range []Frame{newFrame(), newSourceFrame(), newEarlyFrame(), {Seq: 1}} {
+	for _, want := range []Frame{newFrame(), newSourceFrame(), newEarlyFrame(), newHoldsFrame(), {Seq: 1}} {
 		b := encode(t, want)
 		for n := range b {
 			var f Frame
@@ -146,7 +154,7 @@ func TestEveryTruncationOfAFrameIsRefused(t *testing.T) {
 
 func TestEveryFlippedBitOfAFrameIsFound(t *testing.T) {
 	for _, b := range [][]byte{
-		encode(t, newFrame()), encode(t, newSourceFrame()), encode(t, newEarlyFrame()),
+		encode(t, newFrame()), encode(t, newSourceFrame()), encode(t, newEarlyFrame()), encode(t, newHoldsFrame()),
 	} {
 		for bit := range 8 * len(b) {
 			b[bit/8] ^= 1 << (bit % 8)
@@ -168,7 +176,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}{
 		"nothing":                {func([]byte) []byte { return nil }, ErrFrameShort},
 		"another magic":          {func(b []byte) []byte { b[0] = 'F'; return b }, ErrFrameMagic},
-		"a later version":        {func(b []byte) []byte { b[frameVersionAt] = 2; return b }, ErrFrameVersion},
+		"a later version":        {func(b []byte) []byte { b[frameVersionAt] = 3; return b }, ErrFrameVersion},
 		"no version":             {func(b []byte) []byte { b[frameVersionAt] = 0; return b }, ErrFrameVersion},
 		"a later, short version": {func(b []byte) []byte { b[frameVersionAt+1] = 1; return b[:frameHeader] }, ErrFrameVersion},
 		"a wrong checksum":       {func(b []byte) []byte { b[frameCRCAt]++; return b }, ErrFrameCRC},

@@ -59,27 +59,30 @@ type frameParts struct {
 	entries []byte // count entries
 	count   int
 	source  bool
+	holds   bool // version 2
 }
 
 // splitFrame checks the header, the checksum, and that the sections fill b exactly.
 func splitFrame(b []byte) (frameParts, error) {
 	var p frameParts
+	version := FrameVersionOf(b)
 	switch {
 	case len(b) < frameHeader:
 		return p, fmt.Errorf("%w: got %d bytes, want %d for the header", ErrFrameShort, len(b), frameHeader)
 	case string(b[:len(frameMagic)]) != frameMagic:
 		return p, fmt.Errorf("%w: got %q, want %q", ErrFrameMagic, b[:len(frameMagic)], frameMagic)
-	case binary.LittleEndian.Uint16(b[frameVersionAt:]) != FrameVersion:
-		return p, fmt.Errorf("%w: got %d, want %d", ErrFrameVersion, binary.LittleEndian.Uint16(b[frameVersionAt:]), FrameVersion)
+	case version < frameVersionPlain || version > FrameVersion:
+		return p, fmt.Errorf("%w: got %d, want %d to %d", ErrFrameVersion, version, frameVersionPlain, FrameVersion)
 	case len(b) > MaxFrame:
 		return p, fmt.Errorf("%w: got %d bytes, want at most %d", ErrFrameBounds, len(b), MaxFrame)
 	}
-	p.source = b[frameFlagsAt]&frameFlagSource != 0
+	p.source, p.holds = b[frameFlagsAt]&frameFlagSource != 0, version == frameVersionHolds
+	each, _ := stride(p.source, p.holds)
 	p.strings = int(binary.LittleEndian.Uint16(b[frameStringsAt:]))
 	p.count = int(binary.LittleEndian.Uint16(b[frameEntriesAt:]))
 	textAt := frameHeader + (p.strings+1)*frameOffset
 	entriesAt := uint64(textAt) + uint64(binary.LittleEndian.Uint32(b[frameTextAt:]))
-	size := entriesAt + uint64(p.count*stride(p.source))
+	size := entriesAt + uint64(p.count*each)
 	switch {
 	case uint64(len(b)) < size:
 		return p, fmt.Errorf("%w: got %d bytes, want %d", ErrFrameShort, len(b), size)
@@ -116,7 +119,8 @@ func (p *frameParts) validateOffsets() error {
 // decodeEntries fills in entries, of which there are as many as p has. Every request that is counted goes through this
 // loop, so it only notices that something is wrong. refuse then finds out what it is.
 func (p *frameParts) decodeEntries(entries []Entry) error {
-	text, rows, step := string(p.text), p.entries, stride(p.source)
+	text, rows := string(p.text), p.entries
+	step, holdsAt := stride(p.source, p.holds)
 	offsets, strings := p.offsets, uint(p.strings)
 	var kinds knownKinds
 	for i := range entries {
@@ -138,7 +142,7 @@ func (p *frameParts) decodeEntries(entries []Entry) error {
 		e.ID = cut(text, offsets, id)
 		e.Resource = cut(text, offsets, resource)
 		e.Cost = int64(binary.LittleEndian.Uint64(row[entryCostAt:]))
-		e.Offset = 0
+		e.Arrived, e.Declared, e.Offset = 0, 0, 0
 		e.Count = binary.LittleEndian.Uint32(row[entryCountAt:])
 		e.Status = binary.LittleEndian.Uint16(row[entryStatusAt:])
 		e.Blocked = flags&entryFlagBlocked != 0
@@ -146,6 +150,10 @@ func (p *frameParts) decodeEntries(entries []Entry) error {
 		e.Early = flags&entryFlagEarly != 0
 		if p.source {
 			e.Offset = int64(binary.LittleEndian.Uint64(rows[entryOffsetAt:]))
+		}
+		if p.holds {
+			e.Arrived = int64(binary.LittleEndian.Uint64(rows[holdsAt+entryArrivedAt:]))
+			e.Declared = int64(binary.LittleEndian.Uint64(rows[holdsAt+entryDeclaredAt:]))
 		}
 		if !known.valid || !e.valid(p.source) {
 			return p.refuse(i, e, row)
@@ -204,8 +212,8 @@ func (p *frameParts) validateRow(row *[frameEntry]byte) error {
 
 // valid is validate for an entry whose flags go together, without the reason.
 func (e *Entry) valid(source bool) bool {
-	return uint(len(e.ID)-1) < MaxCallerID && len(e.Resource) <= MaxResource && e.Count != 0 && e.Cost|e.Offset >= 0 &&
-		(source || e.Offset == 0)
+	return uint(len(e.ID)-1) < MaxCallerID && len(e.Resource) <= MaxResource && e.Count != 0 && e.Cost|e.Offset|e.Arrived|e.Declared >= 0 &&
+		(source || e.Offset == 0) && (e.Response || e.Arrived == 0)
 }
 
 // validate reports whether a frame may hold the entry, except for its kind.
@@ -221,6 +229,10 @@ func (e *Entry) validate(source bool) error {
 		return fmt.Errorf("%w: got %d, want 0 or more", errEntryCost, e.Cost)
 	case e.Offset < 0, e.Offset != 0 && !source:
 		return fmt.Errorf("%w: got %d, want 0 or more, and 0 outside source frames", errEntryOffset, e.Offset)
+	case e.Arrived < 0, e.Arrived != 0 && !e.Response:
+		return fmt.Errorf("%w: got %d, want 0 or more, and 0 of an arrival", errEntryArrived, e.Arrived)
+	case e.Declared < 0:
+		return fmt.Errorf("%w: got %d, want 0 or more", errEntryDeclared, e.Declared)
 	case e.Early && !e.Blocked:
 		return errEntryEarly
 	}

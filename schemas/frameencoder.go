@@ -23,6 +23,7 @@ func (f *Frame) AppendTo(dst []byte) ([]byte, error) {
 // that is no source frame. It keeps the strings of its entries until Reset. One goroutine may use it.
 type FrameEncoder struct {
 	source  bool
+	holds   bool // the frame is of version 2: some entry has what only that says
 	count   int
 	index   map[string]uint16 // of each distinct string
 	offsets []byte            // where each string ends in text
@@ -47,8 +48,12 @@ func (enc *FrameEncoder) Reset(source bool) {
 func (enc *FrameEncoder) Len() int { return enc.count }
 
 // Size returns the bytes that the frame takes as it is now.
-func (enc *FrameEncoder) Size() int {
-	return frameHeader + frameOffset + len(enc.offsets) + len(enc.text) + len(enc.entries)
+func (enc *FrameEncoder) Size() int { return enc.sizeOf(enc.count, enc.holds) }
+
+// sizeOf returns the bytes of a frame of the present strings and a number of entries.
+func (enc *FrameEncoder) sizeOf(entries int, holds bool) int {
+	each, _ := stride(enc.source, holds)
+	return frameHeader + frameOffset + len(enc.offsets) + len(enc.text) + entries*each
 }
 
 // Add adds a copy of an entry. It returns ErrFrameFull where the frame has no room left for it, and an error that wraps
@@ -76,9 +81,13 @@ func (enc *FrameEncoder) Add(e *Entry) error {
 		resource = enc.intern(e.Resource)
 	}
 	id := enc.intern(e.ID)
-	if enc.Size()+stride(enc.source) > MaxFrame {
+	holds := enc.holds || e.Holds()
+	if enc.sizeOf(enc.count+1, holds) > MaxFrame {
 		enc.forget(strings, text, e.Kind, e.Resource, e.ID)
 		return ErrFrameFull
+	}
+	if holds && !enc.holds {
+		enc.widen()
 	}
 	enc.kind, enc.kindIndex, enc.resource, enc.resourceIndex = e.Kind, kind, e.Resource, resource
 	enc.count++
@@ -111,6 +120,17 @@ func (enc *FrameEncoder) forget(offsets, text int, added ...string) {
 	enc.offsets, enc.text = enc.offsets[:offsets], enc.text[:text]
 }
 
+// widen makes the frame one of version 2, whose first entries have nothing that only version 2 says.
+func (enc *FrameEncoder) widen() {
+	from, _ := stride(enc.source, false)
+	to, _ := stride(enc.source, true)
+	enc.holds, enc.entries = true, append(enc.entries, make([]byte, enc.count*(to-from))...)
+	for i := enc.count - 1; i >= 0; i-- {
+		copy(enc.entries[i*to:], enc.entries[i*from:][:from])
+		clear(enc.entries[i*to+from : (i+1)*to])
+	}
+}
+
 func (enc *FrameEncoder) appendEntry(e *Entry, kind, id, resource uint16) {
 	var flags byte
 	if e.Blocked {
@@ -133,6 +153,10 @@ func (enc *FrameEncoder) appendEntry(e *Entry, kind, id, resource uint16) {
 	if enc.source {
 		b = binary.LittleEndian.AppendUint64(b, uint64(e.Offset))
 	}
+	if enc.holds {
+		b = binary.LittleEndian.AppendUint64(b, uint64(e.Arrived))
+		b = binary.LittleEndian.AppendUint64(b, uint64(e.Declared))
+	}
 	enc.entries = b
 }
 
@@ -148,7 +172,11 @@ func (enc *FrameEncoder) AppendTo(dst []byte, head *Frame) ([]byte, error) {
 	}
 	start := len(dst)
 	dst = append(dst, frameMagic...)
-	dst = binary.LittleEndian.AppendUint16(dst, FrameVersion)
+	version := uint16(frameVersionPlain)
+	if enc.holds {
+		version = frameVersionHolds
+	}
+	dst = binary.LittleEndian.AppendUint16(dst, version)
 	dst = binary.LittleEndian.AppendUint32(dst, 0) // the checksum, below
 	dst = append(dst, head.Producer[:]...)
 	dst = binary.LittleEndian.AppendUint64(dst, head.Seq)

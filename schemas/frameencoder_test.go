@@ -25,6 +25,9 @@ func TestEncoderRefusesWhatDecodeRefuses(t *testing.T) {
 		"a negative cost":       {func(f *Frame) { f.Entries[1].Cost = -1 }, errEntryCost},
 		"an offset":             {func(f *Frame) { f.Entries[1].Offset = 1 }, errEntryOffset},
 		"a negative offset":     {func(f *Frame) { f.Source, f.Seq, f.Entries[1].Offset = true, 0, -1 }, errEntryOffset},
+		"negative arrivals":     {func(f *Frame) { f.Entries[2].Arrived = -1 }, errEntryArrived},
+		"arrivals of no answer": {func(f *Frame) { f.Entries[1].Arrived = 1 }, errEntryArrived},
+		"a negative declared":   {func(f *Frame) { f.Entries[1].Declared = -1 }, errEntryDeclared},
 		"early, not blocked":    {func(f *Frame) { f.Entries[1].Blocked, f.Entries[1].Early = false, true }, errEntryEarly},
 		"early at first":        {func(f *Frame) { f.Entries[0].Early = true }, errEntryEarly},
 		"sequence 0":            {func(f *Frame) { f.Seq = 0 }, ErrFrameBounds},
@@ -52,6 +55,49 @@ func repeat(e Entry, n int) []Entry {
 		entries[i] = e
 	}
 	return entries
+}
+
+// TestAFrameIsOfVersion2WhereAnEntryHolds: an encoder writes version 1 until then, whichever entry it is. An entry for which a frame of
+// version 1 has room, and one of version 2 has not, is left out, and changes nothing.
+func TestAFrameIsOfVersion2WhereAnEntryHolds(t *testing.T) {
+	for _, source := range []bool{false, true} {
+		for holds := range 6 {
+			f := newFrame()
+			if source {
+				f = newSourceFrame()
+			}
+			f.Entries = append(f.Entries, f.Entries[0], f.Entries[1])
+			want := uint32(1)
+			if holds < len(f.Entries) {
+				f.Entries[holds].Declared, want = 9, 2
+			}
+			b := encode(t, f)
+			var got Frame
+			if err := got.Decode(b); err != nil || !reflect.DeepEqual(got, f) || FrameVersionOf(b) != want {
+				t.Errorf("source %v, entry %d holds: got version %d, %+v, %v, want version %d, %+v", source, holds, FrameVersionOf(b), got, err, want, f)
+			}
+		}
+	}
+	var enc FrameEncoder
+	plain := Entry{Kind: "ip", ID: "::1", Count: 1}
+	holding := plain
+	holding.Declared = 1
+	for enc.Add(&plain) == nil {
+	}
+	size, n := enc.Size(), enc.Len()
+	for ; n*(frameEntry+frameHoldsEntry) > MaxFrame-frameHeader; n-- {
+		enc.Reset(false)
+		for range n {
+			if err := enc.Add(&plain); err != nil {
+				t.Fatal(err)
+			}
+		}
+		size = enc.Size()
+		if err := enc.Add(&holding); !errors.Is(err, ErrFrameFull) || enc.Size() != size || enc.Len() != n {
+			t.Fatalf("%d entries: got %v, %d bytes and %d entries, want %v, %d and %d", n, err, enc.Size(), enc.Len(), ErrFrameFull, size, n)
+		}
+		n -= 500
+	}
 }
 
 func TestEncoderWritesEachStringOnce(t *testing.T) {

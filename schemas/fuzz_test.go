@@ -45,12 +45,12 @@ func checkDecode(t *testing.T, b []byte) {
 			t.Fatalf("entry %d: %v", i, err)
 		}
 		if e.Count == 0 || e.Cost < 0 || len(e.Resource) > MaxResource || e.Offset < 0 || e.Offset > 0 && !f.Source ||
-			e.Early && !e.Blocked {
+			e.Early && !e.Blocked || e.Arrived < 0 || e.Arrived > 0 && !e.Response || e.Declared < 0 {
 			t.Fatalf("entry %d is out of bounds: %+v", i, e)
 		}
 	}
 	again := encode(t, f)
-	if len(again) > len(b) {
+	if len(again) > len(b) { // less, if strings were there twice, or if version 2 had nothing to say
 		t.Fatalf("got %d bytes again, want at most the %d there were", len(again), len(b))
 	}
 	var g Frame
@@ -70,18 +70,20 @@ func checkDecode(t *testing.T, b []byte) {
 
 // Whatever an encoder takes, Decode gives back; what it refuses leaves no trace.
 func FuzzFrameEncode(f *testing.F) {
-	f.Add(int64(1), "ip", "::1", "/", int64(0), int64(0), uint32(1), uint16(200), byte(3), false)
-	f.Add(int64(2), "ip", "::2", "/", int64(0), int64(0), uint32(1), uint16(429), byte(5), false)
-	f.Add(int64(3), "ip", "::3", "/", int64(0), int64(0), uint32(1), uint16(0), byte(6), false)
-	f.Add(int64(-1), "key", strings.Repeat("i", MaxCallerID+1), "", int64(-1), int64(9), uint32(0), uint16(0), byte(0), true)
-	f.Fuzz(func(t *testing.T, at int64, kind, id, resource string, cost, offset int64, count uint32, status uint16, flags byte, source bool) {
+	f.Add(int64(1), "ip", "::1", "/", int64(0), int64(0), uint32(1), uint16(200), byte(3), false, int64(7), int64(8))
+	f.Add(int64(2), "ip", "::2", "/", int64(0), int64(0), uint32(1), uint16(429), byte(5), false, int64(0), int64(0))
+	f.Add(int64(3), "ip", "::3", "/", int64(0), int64(0), uint32(1), uint16(0), byte(6), false, int64(-7), int64(8))
+	f.Add(int64(-1), "key", strings.Repeat("i", MaxCallerID+1), "", int64(-1), int64(9), uint32(0), uint16(0), byte(0), true, int64(7), int64(-8))
+	f.Fuzz(func(t *testing.T, at int64, kind, id, resource string, cost, offset int64, count uint32, status uint16, flags byte, source bool,
+		arrived, declared int64,
+	) {
 		want := newFrame()
 		if source {
 			want = newSourceFrame()
 		}
 		e := Entry{
 			Time: at, Kind: kind, ID: id, Resource: resource, Cost: cost, Offset: offset, Count: count, Status: status,
-			Blocked: flags&1 != 0, Response: flags&2 != 0, Early: flags&4 != 0,
+			Blocked: flags&1 != 0, Response: flags&2 != 0, Early: flags&4 != 0, Arrived: arrived, Declared: declared,
 		}
 		var enc FrameEncoder
 		enc.Reset(source)

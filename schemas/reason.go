@@ -14,6 +14,8 @@ var (
 	errEntryCount    = errors.New("got count 0, want 1 or more")
 	errEntryCost     = errors.New("bad cost")
 	errEntryOffset   = errors.New("bad source offset")
+	errEntryArrived  = errors.New("bad arrival ticks")
+	errEntryDeclared = errors.New("bad declared cost")
 )
 
 // Reason returns the metric label for an error of this package: a short word, from a fixed list. It is "other" for

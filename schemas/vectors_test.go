@@ -39,6 +39,8 @@ type entryJSON struct {
 	IDHex    string `json:"id_hex,omitempty"` // where the id is not UTF-8
 	Resource string `json:"resource"`
 	Cost     int64  `json:"cost,string"`
+	Arrived  int64  `json:"arrived,string,omitempty"`
+	Declared int64  `json:"declared,string,omitempty"`
 	Offset   int64  `json:"offset,string"`
 	Count    uint32 `json:"count"`
 	Status   uint16 `json:"status"`
@@ -62,7 +64,10 @@ func vectorFrames() map[string]Frame {
 	}
 	earlySource := newEarlyFrame()
 	earlySource.Source, earlySource.Seq = true, 0
+	holdsSource := newHoldsFrame()
+	holdsSource.Source, holdsSource.Seq = true, 0
 	return map[string]Frame{
+		"reads_holds": newHoldsFrame(), "reads_holds_source": holdsSource,
 		"reads_producer": newFrame(), "reads_source": newSourceFrame(), "reads_extremes": extremes,
 		"reads_early": newEarlyFrame(), "reads_early_source": earlySource, "reads_empty": {Seq: math.MaxUint64},
 	}
@@ -80,7 +85,7 @@ func vectorRejects() map[string]func(b []byte) []byte {
 		"short entries":      func(b []byte) []byte { return b[:len(b)-1] },
 		"magic":              func(b []byte) []byte { b[1] = 'G'; return b },
 		"version 0":          func(b []byte) []byte { b[frameVersionAt] = 0; return b },
-		"version 2":          func(b []byte) []byte { b[frameVersionAt] = 2; return b },
+		"version 3":          func(b []byte) []byte { b[frameVersionAt] = 3; return b },
 		"version 257":        func(b []byte) []byte { b[frameVersionAt+1] = 1; return b },
 		"crc":                func(b []byte) []byte { b[frameProducerAt] ^= 1; return b },
 		"bounds trailing":    func(b []byte) []byte { return append(b, 0) },
@@ -99,6 +104,17 @@ func vectorRejects() map[string]func(b []byte) []byte {
 		"entry reserved":     func(b []byte) []byte { entry(b)[entryReservedAt] = 1; return b },
 		"short huge text":    func(b []byte) []byte { copy(b[frameTextAt:], "\xff\xff\xff\xff"); return b },
 		"short many string":  func(b []byte) []byte { copy(b[frameStringsAt:], "\xff\xff"); return b },
+	}
+}
+
+// vectorRejectsOfHolds are such changes to the frame of entries that hold.
+func vectorRejectsOfHolds() map[string]func(b []byte) []byte {
+	const entry = frameEntry + frameHoldsEntry
+	return map[string]func(b []byte) []byte{
+		"short holds":             func(b []byte) []byte { return b[:len(b)-frameHoldsEntry] },
+		"entry arrived":           func(b []byte) []byte { b[len(b)-frameHoldsEntry+entryArrivedAt+7] = 0x80; return b },
+		"entry declared":          func(b []byte) []byte { b[len(b)-frameHoldsEntry+entryDeclaredAt+7] = 0x80; return b },
+		"entry arrived no answer": func(b []byte) []byte { b[len(b)-entry+entryFlagsAt] = 0; return b },
 	}
 }
 
@@ -124,6 +140,9 @@ func TestVectors(t *testing.T) {
 	}
 	for name, change := range vectorRejects() {
 		rejects(name, change(encode(t, newEarlyFrame())))
+	}
+	for name, change := range vectorRejectsOfHolds() {
+		rejects(name, change(encode(t, newHoldsFrame())))
 	}
 	if testenv.Update() {
 		writeVectors(t, want)
@@ -221,7 +240,7 @@ func toJSON(f Frame) vectorJSON {
 	}
 	for _, e := range f.Entries {
 		j := entryJSON{
-			Time: e.Time, Kind: e.Kind, ID: e.ID, Resource: e.Resource, Cost: e.Cost, Offset: e.Offset,
+			Time: e.Time, Kind: e.Kind, ID: e.ID, Resource: e.Resource, Cost: e.Cost, Offset: e.Offset, Arrived: e.Arrived, Declared: e.Declared,
 			Count: e.Count, Status: e.Status, Blocked: e.Blocked, Response: e.Response, Early: e.Early,
 		}
 		if !utf8.ValidString(e.ID) {
@@ -281,6 +300,10 @@ func annotate(b []byte) string {
 		}
 		if source {
 			field(8, fmt.Sprintf("entry %d: source offset", i))
+		}
+		if FrameVersionOf(b) == frameVersionHolds {
+			field(8, fmt.Sprintf("entry %d: arrived", i))
+			field(8, fmt.Sprintf("entry %d: declared", i))
 		}
 	}
 	return out.String()
