@@ -66,6 +66,7 @@ type Decision struct {
 	CloseAt     int64  // Unix nanoseconds, inclusive
 	Until       int64  // Unix nanoseconds, exclusive
 	Early       bool   // the closure from CloseAt until Until is predicted, and not counted yet
+	Held        bool   // that closure is early because of what requests in flight may still cost; only with Early. See Evidence.Held
 	Next        Span   // the closure after that one: CloseAt ≥ the Until above, and Until > CloseAt. Zero if none is known
 	Share       *Share // nil if none. Copies of a decision share it: do not change it
 	Partition   int32  // of the decisions topic; the owner of requests[p] writes only decisions[p]
@@ -89,6 +90,10 @@ type Evidence struct {
 	Lag         int64   // the analyzer's measured lag then, in nanoseconds
 	Expected    float64 // overshoot to expect, as a share of the limit: 0.01 is 1 %
 	Bound       float64 // overshoot that at most one close in 200 exceeds while demand holds, as a share of the limit
+	Held        int64   // what requests in flight are expected to cost, in units of weight; 0 where the rule holds nothing
+	InFlight    int64   // how many they are
+	Margin      int64   // weight that stays free for what is not known of them
+	Learned     int64   // from how many responses their cost was learned
 }
 
 // Claim is an owner's announcement that it takes over a partition of the decisions topic under an epoch. Of equal

@@ -15,6 +15,9 @@ func validateDecision(d *schemas.Decision) error {
 	if len(d.Rule) > MaxRule {
 		return fmt.Errorf("%w: got a rule's name of %d bytes, want at most %d", ErrBounds, len(d.Rule), MaxRule)
 	}
+	if d.Held && !d.Early {
+		return fmt.Errorf("%w: got a closure that requests in flight hold, and that is not early", ErrBounds)
+	}
 	if err := validatePartition(d.Partition); err != nil {
 		return err
 	}

@@ -208,7 +208,10 @@ type Decision struct {
 	// The closure after that one. None where it is missing or says nothing.
 	Next *Span `protobuf:"bytes,13,opt,name=next,proto3" json:"next,omitempty"`
 	// Permits for the time that no span covers.
-	Share         *Share `protobuf:"bytes,14,opt,name=share,proto3" json:"share,omitempty"`
+	Share *Share `protobuf:"bytes,14,opt,name=share,proto3" json:"share,omitempty"`
+	// The closure from close_at until until is early because of requests in flight: what they may still cost. The requests that it refuses
+	// are not recorded as blocked early: they are no weight that the limit would have admitted.
+	Held          bool `protobuf:"varint,15,opt,name=held,proto3" json:"held,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -339,6 +342,13 @@ func (x *Decision) GetShare() *Share {
 		return x.Share
 	}
 	return nil
+}
+
+func (x *Decision) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
 }
 
 // Span is a time in which a caller is closed. It does not overlap the closure before it, and readers clamp it as they
@@ -528,7 +538,15 @@ type Evidence struct {
 	// Overshoot to expect, as a share of the limit: 0.01 is 1 %.
 	Expected float64 `protobuf:"fixed64,9,opt,name=expected,proto3" json:"expected,omitempty"`
 	// Overshoot that at most one close in 200 exceeds while demand holds, as a share of the limit.
-	Bound         float64 `protobuf:"fixed64,10,opt,name=bound,proto3" json:"bound,omitempty"`
+	Bound float64 `protobuf:"fixed64,10,opt,name=bound,proto3" json:"bound,omitempty"`
+	// What requests in flight are expected to cost, in units of weight; 0 where the rule holds nothing, …
+	Held int64 `protobuf:"varint,11,opt,name=held,proto3" json:"held,omitempty"`
+	// … how many they are, …
+	InFlight int64 `protobuf:"varint,12,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
+	// … the weight that stays free for what is not known of them, …
+	Margin int64 `protobuf:"varint,13,opt,name=margin,proto3" json:"margin,omitempty"`
+	// … and from how many responses their cost was learned.
+	Learned       int64 `protobuf:"varint,14,opt,name=learned,proto3" json:"learned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -629,6 +647,34 @@ func (x *Evidence) GetExpected() float64 {
 func (x *Evidence) GetBound() float64 {
 	if x != nil {
 		return x.Bound
+	}
+	return 0
+}
+
+func (x *Evidence) GetHeld() int64 {
+	if x != nil {
+		return x.Held
+	}
+	return 0
+}
+
+func (x *Evidence) GetInFlight() int64 {
+	if x != nil {
+		return x.InFlight
+	}
+	return 0
+}
+
+func (x *Evidence) GetMargin() int64 {
+	if x != nil {
+		return x.Margin
+	}
+	return 0
+}
+
+func (x *Evidence) GetLearned() int64 {
+	if x != nil {
+		return x.Learned
 	}
 	return 0
 }
@@ -1557,7 +1603,7 @@ const file_floodgate_proto_rawDesc = "" +
 	"\bdecision\x18\x01 \x01(\v2\x16.floodgate.v1.DecisionH\x00R\bdecision\x12+\n" +
 	"\x05claim\x18\x02 \x01(\v2\x13.floodgate.v1.ClaimH\x00R\x05claim\x127\n" +
 	"\theartbeat\x18\x03 \x01(\v2\x17.floodgate.v1.HeartbeatH\x00R\theartbeatB\b\n" +
-	"\x06record\"\xa1\x03\n" +
+	"\x06record\"\xb5\x03\n" +
 	"\bDecision\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12!\n" +
 	"\frule_version\x18\x02 \x01(\x06R\vruleVersion\x12\x12\n" +
@@ -1573,7 +1619,8 @@ const file_floodgate_proto_rawDesc = "" +
 	"\bevidence\x18\v \x01(\v2\x16.floodgate.v1.EvidenceR\bevidence\x12\x14\n" +
 	"\x05early\x18\f \x01(\bR\x05early\x12&\n" +
 	"\x04next\x18\r \x01(\v2\x12.floodgate.v1.SpanR\x04next\x12)\n" +
-	"\x05share\x18\x0e \x01(\v2\x13.floodgate.v1.ShareR\x05share\"M\n" +
+	"\x05share\x18\x0e \x01(\v2\x13.floodgate.v1.ShareR\x05share\x12\x12\n" +
+	"\x04held\x18\x0f \x01(\bR\x04held\"M\n" +
 	"\x04Span\x12\x19\n" +
 	"\bclose_at\x18\x01 \x01(\x10R\acloseAt\x12\x14\n" +
 	"\x05until\x18\x02 \x01(\x10R\x05until\x12\x14\n" +
@@ -1586,7 +1633,7 @@ const file_floodgate_proto_rawDesc = "" +
 	"\vdemand_from\x18\x05 \x01(\x10R\n" +
 	"demandFrom\x12!\n" +
 	"\fdemand_until\x18\x06 \x01(\x10R\vdemandUntil\x12\x16\n" +
-	"\x06demand\x18\a \x01(\x03R\x06demand\"\x89\x02\n" +
+	"\x06demand\x18\a \x01(\x03R\x06demand\"\xec\x02\n" +
 	"\bEvidence\x12\x14\n" +
 	"\x05count\x18\x01 \x01(\x03R\x05count\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x03R\x05limit\x12\x16\n" +
@@ -1600,7 +1647,11 @@ const file_floodgate_proto_rawDesc = "" +
 	"\x03lag\x18\b \x01(\x03R\x03lag\x12\x1a\n" +
 	"\bexpected\x18\t \x01(\x01R\bexpected\x12\x14\n" +
 	"\x05bound\x18\n" +
-	" \x01(\x01R\x05bound\"g\n" +
+	" \x01(\x01R\x05bound\x12\x12\n" +
+	"\x04held\x18\v \x01(\x03R\x04held\x12\x1b\n" +
+	"\tin_flight\x18\f \x01(\x03R\binFlight\x12\x16\n" +
+	"\x06margin\x18\r \x01(\x03R\x06margin\x12\x18\n" +
+	"\alearned\x18\x0e \x01(\x03R\alearned\"g\n" +
 	"\x05Claim\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x14\n" +

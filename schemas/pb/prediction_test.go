@@ -47,6 +47,7 @@ func TestPredictionsThatAreRefused(t *testing.T) {
 		"a next one in what is cut off the first": {func(d *schemas.Decision) {
 			d.Until, d.Next = d.CloseAt+3*year, schemas.Span{CloseAt: d.CloseAt + 2*year, Until: d.CloseAt + 2*year + 1}
 		}, "where the first ends"},
+		"held, but not early":        {func(d *schemas.Decision) { d.Held = true }, "not early"},
 		"a share without period":     {share(func(s *schemas.Share) { s.Period = 0 }), "periods of 0 ns"},
 		"a negative period":          {share(func(s *schemas.Share) { s.Period = math.MinInt64 }), "periods of"},
 		"a period of years":          {share(func(s *schemas.Share) { s.Period = year + 1 }), "periods of"},
@@ -70,7 +71,7 @@ func TestPredictionsThatAreRefused(t *testing.T) {
 				t.Errorf("append: got %q, %v, want %v with %q and the buffer as it was", got, err, ErrBounds, test.want)
 			}
 			r, err := Decode(wire(t, func(m *Decision) {
-				m.CloseAt, m.Until, m.Share = d.CloseAt, d.Until, shareMessage(d.Share)
+				m.CloseAt, m.Until, m.Held, m.Share = d.CloseAt, d.Until, d.Held, shareMessage(d.Share)
 				if d.Next != (schemas.Span{}) {
 					m.Next = &Span{CloseAt: d.Next.CloseAt, Until: d.Next.Until, Early: d.Next.Early}
 				}

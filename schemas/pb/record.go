@@ -85,8 +85,9 @@ func AppendDecision(dst []byte, d *schemas.Decision) ([]byte, error) {
 			WindowStart: d.Evidence.WindowStart, Rate: cleanRate(d.Evidence.Rate),
 			AsOfOffset: d.Evidence.AsOfOffset, AsOfTime: d.Evidence.AsOfTime, Lag: d.Evidence.Lag,
 			Expected: cleanRate(d.Evidence.Expected), Bound: cleanRate(d.Evidence.Bound),
+			Held: d.Evidence.Held, InFlight: d.Evidence.InFlight, Margin: d.Evidence.Margin, Learned: d.Evidence.Learned,
 		},
-		Early: d.Early, Next: spanMessage(d.Next), Share: shareMessage(d.Share),
+		Early: d.Early, Held: d.Held, Next: spanMessage(d.Next), Share: shareMessage(d.Share),
 	}}})
 }
 
@@ -176,7 +177,7 @@ func readDecision(m *Decision) (*schemas.Decision, error) {
 	d := &schemas.Decision{
 		Rule: m.GetRule(), RuleVersion: m.GetRuleVersion(),
 		Caller: schemas.Caller{Kind: string(m.GetKind()), ID: string(m.GetId())},
-		Mode:   schemas.Mode(m.GetMode()), CloseAt: m.GetCloseAt(), Until: m.GetUntil(), Early: m.GetEarly(),
+		Mode:   schemas.Mode(m.GetMode()), CloseAt: m.GetCloseAt(), Until: m.GetUntil(), Early: m.GetEarly(), Held: m.GetHeld(),
 		Next:      schemas.Span{CloseAt: m.GetNext().GetCloseAt(), Until: m.GetNext().GetUntil(), Early: m.GetNext().GetEarly()},
 		Share:     readShare(m.GetShare()),
 		Partition: m.GetPartition(), Epoch: m.GetEpoch(), Seq: m.GetSeq(),
@@ -185,6 +186,7 @@ func readDecision(m *Decision) (*schemas.Decision, error) {
 			WindowStart: e.GetWindowStart(), Rate: cleanRate(e.GetRate()),
 			AsOfOffset: e.GetAsOfOffset(), AsOfTime: e.GetAsOfTime(), Lag: e.GetLag(),
 			Expected: cleanRate(e.GetExpected()), Bound: cleanRate(e.GetBound()),
+			Held: e.GetHeld(), InFlight: e.GetInFlight(), Margin: e.GetMargin(), Learned: e.GetLearned(),
 		},
 	}
 	if err := validateDecision(d); err != nil {

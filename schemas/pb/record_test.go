@@ -77,7 +77,11 @@ func records() map[string]Record {
 		"an opening":                     decisionWith(func(d *schemas.Decision) { d.Until = 0 }),
 		"until before 1970":              decisionWith(func(d *schemas.Decision) { d.CloseAt, d.Until = -5, math.MinInt64 }),
 		"early":                          decisionWith(func(d *schemas.Decision) { d.Early = true }),
-		"early, and a next one":          decisionWith(func(d *schemas.Decision) { d.Early, d.Next = true, nextOf(d) }),
+		"held": decisionWith(func(d *schemas.Decision) {
+			d.Early, d.Held = true, true
+			d.Evidence.Held, d.Evidence.InFlight, d.Evidence.Margin, d.Evidence.Learned = 21_400, 14, 8_900, 128
+		}),
+		"early, and a next one": decisionWith(func(d *schemas.Decision) { d.Early, d.Next = true, nextOf(d) }),
 		"a next one that touches, and is counted": decisionWith(func(d *schemas.Decision) {
 			d.Next = schemas.Span{CloseAt: d.Until, Until: d.Until + 1}
 		}),
