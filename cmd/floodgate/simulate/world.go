@@ -35,7 +35,7 @@ type Request struct {
 
 	Duration time.Duration // from its arrival to its response; 0: the response is recorded at once. It means nothing without Config.Responses
 	Declared int64         // what the server expects it to cost; 0 is unknown. It means nothing without Config.Holds
-	Client   int           // which client of the caller sends it: for a scenario to tell them apart. Servers do not see it
+	Client   int           // which client of the caller sends it: see RuleResult.Limiters. Servers do not see it
 }
 
 // Config says what is simulated. All fields are needed but those that say otherwise.
@@ -53,6 +53,8 @@ type Config struct {
 	Seed       uint64        // of the lag; may be 0
 	Deaths     []Death       // may be empty
 	Restarts   []Stop        // at whose ends another analyzer takes over, which counts the log again; may be empty
+
+	class func(since time.Duration) class // of windows of requests that last, by when they begin; nil: all are ordinary
 
 	// LagKnown tells the analyzer the mean of Lag once in a second in which a server sends something, as if a canary had measured
 	// it. Servers send no canaries then, so that time without requests costs nothing.
