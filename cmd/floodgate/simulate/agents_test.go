@@ -15,7 +15,7 @@ func TestAgentsWaitForTheirRequests(t *testing.T) {
 		refused bool
 		seen    int
 	}
-	var of [n]state
+	of := make([]state, n)
 	at, servers := start, map[int]bool{}
 	for i := range 2000 {
 		var r Request
