@@ -352,8 +352,8 @@ func (v *simulateView) addLasting(scenario string, p rules.Predict, r *simulate.
 		if l.Fairness > 0 {
 			fairness = fmt.Sprintf("%.3f", l.Fairness)
 		}
-		if l.OverTime > 0 {
-			inTime = percent(l.OverTime)
+		if l.InTime.N > 0 {
+			inTime = percent(l.InTime.Mean) + ", " + percent(l.InTime.P99)
 		}
 		if i == 0 {
 			decisions = fmt.Sprintf("%.1f", 60*x.DecisionRate)
@@ -376,7 +376,7 @@ func (v *simulateView) finish() {
 	if v.lasting != nil {
 		v.lasting.Render()
 		fmt.Fprintln(v.out, "\nShares of the limit. Requests count in the window in which they arrive. over: of windows, or by the most in flight in a minute; in time: mean\n"+
-			"of the number in flight. changed: over where the scenario changes something. used: of the limit, or of what is asked for if that is less.\n"+
+			"and p99 of the seconds, by the number in flight. changed: over where the scenario changes something. used: of the limit, or of what is asked for if that is less.\n"+
 			"refused: of what is asked for in windows with less than the limit. fairness: Jain's index of what clients get.")
 	}
 }

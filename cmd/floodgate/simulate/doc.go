@@ -63,6 +63,6 @@
 //     admitted exceeds the limit. Used is that cost, up to the limit, by the limit or by what was asked for, if that is less.
 //   - Windows that begin in the warm-up are measured apart: one of tokens-10x and its like, two of tokens-1m.
 //   - Refused is what was refused in windows in which less than the limit was asked for, by what was asked for in them.
-//   - Of requests in flight the periods are minutes. Overshoot is by the most in flight at any moment of a minute; in time, it is the
-//     mean number in flight above the limit. Used is the mean number up to the limit, by the limit.
+//   - Of requests in flight the periods are minutes. Overshoot is by the most in flight at any moment of a minute; in time, it is by
+//     the number in flight at each moment. Used is the mean number up to the limit, by the limit.
 package simulate

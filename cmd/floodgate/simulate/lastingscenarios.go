@@ -121,8 +121,16 @@ func changeScenarios() []Scenario {
 		}
 		return ordinary
 	}
-	burst := tokens("tokens-burst", "300 requests of 1 000 tokens at the same moment of each minute, limit 100 000 a minute", 100_000, 3, chat())
-	burst.streams = func() []stream { return []stream{{id: "caller", peak: 5, burst: 300, even: true}} }
+	burst := tokens("tokens-burst", "300 requests of 1 000 tokens in the middle of each minute, limit 100 000 a minute", 100_000, 3, chat())
+	burst.streams = func() []stream { // the first one after half a minute
+		rate := func(at time.Duration) float64 {
+			if at == 0 {
+				return 10
+			}
+			return 5
+		}
+		return []stream{{id: "caller", peak: 10, rate: rate, burst: 300, even: true}}
+	}
 	return []Scenario{dearer, restart, burst}
 }
 

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/rules"
-	"github.com/509da70d/floodgate/schemas/heap"
 )
 
 // Limiter is how well a limiter holds the costs, or the number in flight, of requests that last: in windows, or in minutes of requests in
@@ -14,7 +13,7 @@ type Limiter struct {
 	Overshoot Quantiles `json:"overshoot"`         // of the windows after the warm-up; by the most in flight in a minute
 	Changed   Quantiles `json:"overshoot_changed"` // of the windows in which the scenario changes something
 	Warmup    Quantiles `json:"overshoot_warmup"`  // of the windows that begin during the warm-up
-	OverTime  float64   `json:"overshoot_in_time"` // mean over time of the number in flight above the limit
+	InTime    Quantiles `json:"overshoot_in_time"` // of the seconds after the warm-up, by the number in flight; of rules about that only
 	Used      float64   `json:"used"`              // of the limit, or of what is asked for if that is less
 	Refused   float64   `json:"refused_unfilled"`  // of the cost of windows in which less than the limit is asked for
 	Fairness  float64   `json:"fairness"`          // Jain's index of what clients get, if there are several: 1 if all get the same
@@ -43,7 +42,8 @@ type lastsMeasure struct {
 type lastingTally struct {
 	changed                []float64
 	used, wanted           float64
-	overTime, seconds      float64 // of requests in flight: share of the limit times seconds
+	inFlight               []int64 // for how many nanoseconds there were so many in flight, after the warm-up
+	limit                  int64   // of those
 	refused, askedUnfilled float64
 	fairness               []float64 // of each run
 }
@@ -88,48 +88,6 @@ func (m *measure) last(s *subject, r *Request, clock int64, ours bool) {
 	}
 }
 
-// fly counts a request in the number in flight.
-func (m *measure) fly(s *subject, r *Request, ours bool) {
-	m.flyTo(s, r.At)
-	p := s.period(m.periodOf(r.At))
-	p.demand++
-	if ours {
-		p.ours++
-		s.flights.ends.Add(r.At + int64(r.Duration))
-		p.peak = max(p.peak, int64(s.flights.ends.Len()))
-	}
-	s.full = s.full || int64(s.flights.ends.Len()) >= s.limit
-}
-
-// flights is the requests in flight of one caller. The zero value has none.
-type flights struct {
-	ends heap.Heap[int64] // when they end, in Unix nanoseconds
-	at   int64            // up to when they are counted; 0: nothing is
-}
-
-// flyTo ends the requests in flight that end until a time, and adds up what is in flight meanwhile.
-func (m *measure) flyTo(s *subject, to int64) {
-	f := &s.flights
-	if f.at == 0 {
-		f.ends, f.at = heap.New(func(a, b *int64) bool { return *a < *b }, nil), to
-	}
-	for f.at < to {
-		p := s.period(m.periodOf(f.at))
-		next := min(to, p.start+m.length(p.start))
-		n := int64(f.ends.Len())
-		if n > 0 {
-			next = min(next, *f.ends.At(0))
-		}
-		p.peak = max(p.peak, n)
-		seconds := float64(next-f.at) / 1e9
-		p.busy += seconds * float64(min(n, s.limit))
-		p.over += seconds * float64(max(0, n-s.limit))
-		for f.at = next; f.ends.Len() > 0 && *f.ends.At(0) <= next; {
-			f.ends.Remove(0)
-		}
-	}
-}
-
 // close computes what is known of a caller only at the end of the run.
 func (m *measure) close(s *subject, end int64) {
 	switch {
@@ -169,8 +127,11 @@ func (t *tally) last(m *measure, s *subject, r *Result, end int64) {
 		case class == ordinary:
 			t.period(p, over, float64(s.limit), float64(s.limit))
 			t.bounds.period(s, p.start, over)
-			t.lasting.period(m, p, s.limit, float64(length)/1e9)
+			t.lasting.period(p, s.limit)
 		}
+	}
+	for n, length := range s.flights.lengths {
+		t.lasting.inFlight, t.lasting.limit = addAt(t.lasting.inFlight, n, length), s.limit
 	}
 	if len(s.clients) > 1 {
 		t.lasting.fairness = append(t.lasting.fairness, jain(s.clients))
@@ -178,14 +139,7 @@ func (t *tally) last(m *measure, s *subject, r *Result, end int64) {
 }
 
 // period adds a period after the warm-up.
-func (t *lastingTally) period(m *measure, p *period, limit int64, seconds float64) {
-	if m.flies() {
-		t.used += p.busy
-		t.wanted += seconds * float64(limit)
-		t.overTime += p.over / float64(limit)
-		t.seconds += seconds
-		return
-	}
+func (t *lastingTally) period(p *period, limit int64) {
 	t.used += float64(min(p.ours, limit))
 	t.wanted += float64(min(p.demand, limit))
 	if p.demand < limit {
@@ -197,7 +151,9 @@ func (t *lastingTally) period(m *measure, p *period, limit int64, seconds float6
 func (t *lastingTally) add(o *lastingTally) {
 	t.changed, t.fairness = append(t.changed, o.changed...), append(t.fairness, o.fairness...)
 	t.used, t.wanted = t.used+o.used, t.wanted+o.wanted
-	t.overTime, t.seconds = t.overTime+o.overTime, t.seconds+o.seconds
+	for n, length := range o.inFlight {
+		t.inFlight, t.limit = addAt(t.inFlight, n, length), o.limit
+	}
 	t.refused, t.askedUnfilled = t.refused+o.refused, t.askedUnfilled+o.askedUnfilled
 }
 
@@ -205,8 +161,11 @@ func (t *lastingTally) add(o *lastingTally) {
 func (l *Limiter) compute(t *tally) {
 	x := &t.lasting
 	l.Overshoot, l.Changed, l.Warmup = quantilesOf(t.over), quantilesOf(x.changed), quantilesOf(t.warmup)
-	l.OverTime, l.Used, l.Refused = ratio(x.overTime, x.seconds), ratio(x.used, x.wanted), ratio(x.refused, x.askedUnfilled)
-	l.Fairness = quantilesOf(x.fairness).Mean
+	l.Used, l.Refused, l.Fairness = ratio(x.used, x.wanted), ratio(x.refused, x.askedUnfilled), quantilesOf(x.fairness).Mean
+	if len(x.inFlight) > 0 {
+		l.InTime, l.Used = x.flights()
+		l.Refused = 0
+	}
 }
 
 // jain returns the fairness index of Jain, Chiu and Hawe (1984): 1 if all get the same, and 1/n if one of n gets all.

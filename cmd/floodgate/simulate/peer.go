@@ -2,8 +2,6 @@ package simulate
 
 import (
 	"time"
-
-	"github.com/509da70d/floodgate/analyzer/rules"
 )
 
 // peer is another limiter in its simplest form: it counts in one place, and gates know each count one lag later. It reserves something for a request at its arrival, and counts what the request cost when it ends.
@@ -64,9 +62,9 @@ func (p *peer) ended(id string, r *Request) {
 	}
 }
 
-// run simulates the peer alone under a rule.
-func (p *peer) run(c *Config, r *rules.Rule, traffic traffic, end int64) Limiter {
-	p.m, p.total = newMeasure(c, r), make(map[peerKey]int64)
+// run simulates the peer alone, and measures it by books that are empty.
+func (p *peer) run(c *Config, m *measure, traffic traffic, end int64) Limiter {
+	p.m, p.total = m, make(map[peerKey]int64)
 	line, lag := newTimeline(), int64(c.Lag.Mean())
 	line.now = c.Start
 	for q := (Request{}); traffic.next(&q) && q.At <= end; {
@@ -99,7 +97,7 @@ func (s *Scenario) runPeers(o *Options, c *Config, result *Result, length time.D
 				continue
 			}
 			for _, p := range peersOf(m) {
-				rr.Limiters = append(rr.Limiters, p.run(c, r, s.traffic(o, c.Servers), c.Start+int64(length)))
+				rr.Limiters = append(rr.Limiters, p.run(c, newMeasure(c, r), s.traffic(o, c.Servers), c.Start+int64(length)))
 			}
 		}
 	}

@@ -64,8 +64,6 @@ type period struct {
 	start                     int64
 	demand, ours, sync, exact int64
 	peak                      int64 // the largest weight of a window that ends in the period
-
-	busy, over float64 // of requests in flight: the seconds of those within the limit, and of those above it
 }
 
 func newReference(c *Config) *reference {
