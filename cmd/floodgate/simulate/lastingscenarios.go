@@ -42,7 +42,7 @@ func tokens(name, about string, limit int, times float64, models ...model) Scena
 
 // chat is a request whose answer streams for 14 s and costs 1 000 tokens, on average.
 func chat() model {
-	return model{resource: "POST /v1/chat", cost: 1000, cv: 1, duration: 14 * time.Second}
+	return model{resource: "POST /v1/chat", cost: 1000, cv: 1, duration: 14 * time.Second, durationCV: 0.6}
 }
 
 // declaredChat is a request of which the server expects up to so many times what it costs, such as max_tokens.
@@ -52,16 +52,13 @@ func declaredChat(most float64) model {
 	return m
 }
 
-// lastingScenarios returns the scenarios of requests that last, whose cost is known at their end.
-func lastingScenarios() []Scenario {
-	return append(tokenScenarios(), append(changeScenarios(), flightScenarios()...)...)
-}
-
 // tokenScenarios returns those of costs.
 func tokenScenarios() []Scenario {
 	const limit = 100_000
 	independent := chat()
 	independent.independent = true
+	spread := chat()
+	spread.durationCV = 0.9
 	small, big := chat(), chat()
 	small.cost, big.cost, big.resource = 200, 4000, "POST /v1/big"
 	two := tokens("two-models", "10 times the limit, by two models of 200 and 4 000 tokens a request, each with its estimate", limit, 10, small, big)
@@ -76,6 +73,7 @@ func tokenScenarios() []Scenario {
 		tokens("tokens-2x", "twice a limit of 100 000 tokens a minute, by requests of 1 000 tokens that last 14 s", limit, 2, chat()),
 		tokens("tokens-10x", "as tokens-2x, at 10 times the limit", limit, 10, chat()),
 		tokens("tokens-independent", "as tokens-10x, with costs that do not depend on durations", limit, 10, independent),
+		tokens("tokens-spread", "as tokens-10x, with durations that differ almost as much as costs", limit, 10, spread),
 		tokens("tokens-declared", "as tokens-10x, and servers declare 1 to 4 times what a request costs", limit, 10, declaredChat(4)),
 		tokens("tokens-declared-near", "as tokens-10x, and servers declare 1 to 1.5 times what a request costs", limit, 10, declaredChat(1.5)),
 		million, closed, two, sliding,

@@ -10,29 +10,27 @@ import (
 // is tokens a second times the duration, where the tokens a second are lognormal and independent of the duration. So the cost is
 // lognormal, too.
 type model struct {
-	resource string
-	cost     float64       // mean
-	cv       float64       // coefficient of variation of the cost, 0.6 or more
-	duration time.Duration // mean
+	resource   string
+	cost       float64       // mean
+	cv         float64       // coefficient of variation of the cost
+	duration   time.Duration // mean
+	durationCV float64       // coefficient of variation of the duration, not above that of the cost
 
 	independent bool                              // the cost does not depend on the duration
 	declared    float64                           // what is declared is the cost times 1 to this, evenly distributed; 0: nothing is declared
 	factor      func(since time.Duration) float64 // of the cost, since the start; nil is 1
 }
 
-// durationCV is the coefficient of variation of durations.
-const durationCV = 0.6
-
 // draw makes r a request for the model.
 func (m *model) draw(random *rand.Rand, r *Request) {
-	duration := lognormal(random, durationCV)
+	duration := lognormal(random, m.durationCV)
 	r.Resource, r.Duration = m.resource, time.Duration(duration*float64(m.duration))
 	cost := m.cost
 	if m.independent {
 		cost *= lognormal(random, m.cv)
 	} else {
 		// (1 + cv²) of a product is the product of the factors' own.
-		cost *= duration * lognormal(random, math.Sqrt((1+m.cv*m.cv)/(1+durationCV*durationCV)-1))
+		cost *= duration * lognormal(random, math.Sqrt((1+m.cv*m.cv)/(1+m.durationCV*m.durationCV)-1))
 	}
 	if m.factor != nil {
 		cost *= m.factor(time.Duration(r.At - start))

@@ -9,18 +9,19 @@ import (
 
 // TestModelsDrawWhatTheySay: means, the spread of the cost, whether it grows with the duration, and what is declared.
 func TestModelsDrawWhatTheySay(t *testing.T) {
-	independent, dear := chat(), chat()
+	independent, spread, dear := chat(), chat(), chat()
+	spread.durationCV = 0.9
 	independent.independent = true
 	dear.factor = func(since time.Duration) float64 { return since.Minutes() }
+	correlation := func(durationCV float64) float64 { return math.Sqrt(math.Log1p(durationCV*durationCV) / math.Log1p(1)) }
 	for name, tt := range map[string]struct {
 		model       model
 		cost        float64
 		correlation float64 // of the logarithms of cost and duration
 		declared    float64 // mean, by what the request costs
 	}{
-		"chat": {chat(), 1000, math.Sqrt(math.Log1p(durationCV*durationCV) / math.Log1p(1)), 0}, "independent": {independent, 1000, 0, 0},
-		"declared": {declaredChat(4), 1000, math.Sqrt(math.Log1p(durationCV*durationCV) / math.Log1p(1)), 2.5},
-		"dear":     {dear, 5000, math.Sqrt(math.Log1p(durationCV*durationCV) / math.Log1p(1)), 0},
+		"chat": {chat(), 1000, correlation(0.6), 0}, "independent": {independent, 1000, 0, 0}, "spread": {spread, 1000, correlation(0.9), 0},
+		"declared": {declaredChat(4), 1000, correlation(0.6), 2.5}, "dear": {dear, 5000, correlation(0.6), 0},
 	} {
 		random := rand.New(rand.NewPCG(1, 2))
 		const n = 200_000

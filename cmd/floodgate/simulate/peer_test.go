@@ -11,7 +11,7 @@ import (
 // TestPeersCountWhatTheySay: requests of 6 000 that last 500 ms, against limits of 10 000 in a second, and of 2 in flight, with a lag of
 // 100 ms. They come before and after the first arrival is known, before and after the first end is known, and in the second window.
 func TestPeersCountWhatTheySay(t *testing.T) {
-	times := []time.Duration{0, 90, 110, 590, 610, 710, 1050, 1250}
+	times := []int64{0, 90, 110, 590, 610, 710, 1050, 1250}
 	for name, want := range map[string]string{ // y is admitted
 		"check and report": "yyyyynyn", // 12 000 are known at 690 ms, and 12 000 ended from 1.09 s to 1.11 s
 		"flat hold 0":      "yyyyynyy", // but they arrived in the first window
@@ -36,7 +36,7 @@ func TestPeersCountWhatTheySay(t *testing.T) {
 		s := &scripted{}
 		for _, at := range times {
 			s.list = append(s.list, Request{
-				At: start + int64(at*ms), Cost: 6000, Duration: 500 * ms, Callers: []schemas.Caller{{Kind: Kind, ID: "c"}},
+				At: start + at*int64(ms), Cost: 6000, Duration: 500 * ms, Callers: []schemas.Caller{{Kind: Kind, ID: "c"}},
 			})
 		}
 		list[i].run(&Config{Start: start, Lag: exactly(100 * ms)}, m, s, start+int64(2*time.Second))
