@@ -13,7 +13,7 @@ import (
 )
 
 // heldWorld is servers before a model: streams of one caller, whose cost is known when they end. Entries reach the fold half a lag after they
-// were made, and its decisions reach the servers half a lag later. 
+// were made, and its decisions reach the servers half a lag later.
 type heldWorld struct {
 	t      *testing.T
 	rng    *rand.Rand
