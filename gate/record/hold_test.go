@@ -82,8 +82,8 @@ func TestHoldsInTime(t *testing.T) {
 func TestResponsesMergeBySecondOfArrival(t *testing.T) {
 	s, at := newServer(Options{Holds: true}), noon.Truncate(time.Second)
 	for range 2 {
-		for _, arrived := range []time.Duration{0, 990, 1000, 1990} {
-			s.rec.Respond(s.callersOf("abc"), Response{At: at.Add(time.Minute), Arrived: at.Add(arrived * time.Millisecond)})
+		for _, arrived := range []int{0, 990, 1000, 1990} {
+			s.rec.Respond(s.callersOf("abc"), Response{At: at.Add(time.Minute), Arrived: at.Add(time.Duration(arrived) * time.Millisecond)})
 		}
 	}
 	tick := schemas.Tick(at.UnixNano())
