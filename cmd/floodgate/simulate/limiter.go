@@ -50,7 +50,7 @@ type lastingTally struct {
 
 // newLastsMeasure returns nil if the rule is not about requests that last.
 func newLastsMeasure(c *Config, r *rules.Rule) *lastsMeasure {
-	inFlight := r.Measure.String() == "in_flight"
+	inFlight := r.Measure == rules.InFlight
 	if !c.Holds || !inFlight && r.Measure != rules.Cost {
 		return nil
 	}

@@ -37,7 +37,6 @@ type server struct {
 	ticked   int64    // when Set.Tick was called, by its clock
 	flushing bool
 	dead     bool
-	holds    bool
 	waiting  [][]schemas.Entry // by partition
 	ids      map[string]string // interned
 	seqs     []uint64          // of the last frame, by partition
@@ -49,9 +48,9 @@ type server struct {
 
 func newServer(w *world, index int, c *Config) *server {
 	s := &server{
-		w: w, holds: c.Holds, skew: int64(skewOf(c, index)), gates: make(map[string]*gate.Gate), ids: make(map[string]string),
+		w: w, skew: int64(skewOf(c, index)), gates: make(map[string]*gate.Gate), ids: make(map[string]string),
 		set:      gate.New(gate.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), MaxClosed: c.MaxRows}),
-		recorder: record.New(record.Options{MaxEntries: recorderEntries, Responses: c.Responses}),
+		recorder: record.New(record.Options{MaxEntries: recorderEntries, Responses: c.Responses, Holds: c.Holds}),
 		waiting:  make([][]schemas.Entry, len(w.partitions)), seqs: make([]uint64, len(w.partitions)),
 		toLog: make([]orderedWay, len(w.partitions)), toGate: make([]orderedWay, len(w.partitions)),
 	}
@@ -79,7 +78,7 @@ func (s *server) request(r *Request) gate.Verdict {
 	if r.Refused {
 		s.recordRefused(r)
 	} else {
-		s.record(r, &v, at)
+		s.recorder.Record(&s.callers, v, record.Request{Resource: r.Resource, At: at, Declared: r.Declared})
 		if !v.Closed {
 			s.respond(r, at)
 		}
@@ -103,54 +102,20 @@ func (s *server) add(callers []schemas.Caller) {
 
 // respond records the response of a request that has arrived now: at once, or when the request ends.
 func (s *server) respond(r *Request, arrived time.Time) {
-	response := record.Response{Resource: r.Resource, Status: int(r.Status), Cost: r.Cost, At: arrived}
+	response := record.Response{
+		Resource: r.Resource, Status: int(r.Status), Cost: r.Cost, At: arrived, Arrived: arrived, Declared: r.Declared,
+	}
 	if r.Duration == 0 {
 		s.recorder.Respond(&s.callers, response)
 		return
 	}
 	callers := slices.Clone(r.Callers)
-	r2 := *r
-	r2.Callers = callers
 	s.w.at(s.w.now+int64(r.Duration), func() {
 		s.add(callers)
 		response.At = time.Unix(0, s.clock())
-		if s.holds {
-			s.recordHeld(r2, response)
-		} else {
-			s.recorder.Respond(&s.callers, response)
-		}
+		s.recorder.Respond(&s.callers, response)
 		s.planFlush()
 	})
-}
-
-// record records an arrival.
-func (s *server) record(r *Request, v *gate.Verdict, at time.Time) {
-	if !s.holds || r.Declared == 0 {
-		s.recorder.Record(&s.callers, *v, record.Request{Resource: r.Resource, At: at})
-		return
-	}
-	for i, c := range r.Callers {
-		e := schemas.Entry{
-			Time: s.clock(), Kind: s.intern(c.Kind), ID: s.intern(c.ID), Resource: s.intern(r.Resource), Count: 1, Declared: r.Declared,
-			Blocked: v.Closed && v.ClosedFor(i), Early: v.EarlyFor(i),
-		}
-		if v.Closed && !e.Blocked {
-			continue
-		}
-		p := s.w.partitionOf(c.Kind, c.ID)
-		s.waiting[p] = append(s.waiting[p], e)
-	}
-}
-
-// recordHeld records the response of a request that arrived.
-func (s *server) recordHeld(r Request, response record.Response) {
-	for _, c := range r.Callers {
-		p := s.w.partitionOf(c.Kind, c.ID)
-		s.waiting[p] = append(s.waiting[p], schemas.Entry{
-			Time: s.clock(), Kind: s.intern(c.Kind), ID: s.intern(c.ID), Resource: s.intern(r.Resource), Count: 1, Response: true,
-			Status: r.Status, Cost: r.Cost, Arrived: schemas.Tick(r.At + s.skew), Declared: r.Declared,
-		})
-	}
 }
 
 // recordRefused records a request that was refused elsewhere, as ingest does.

@@ -262,7 +262,7 @@ func TestARefusedRequestHasNoResponse(t *testing.T) {
 	}})
 	w.request(&Request{At: start, Callers: []schemas.Caller{{Kind: Kind, ID: "c"}}, Cost: 70, Declared: 90, Duration: 500 * ms})
 	w.advance(start + int64(time.Second))
-	if got := seen.of("c"); len(got) != 1 || !got[0].Blocked || got[0].Declared != 90 {
+	if got := seen.of("c"); len(got) != 1 || !got[0].Blocked || got[0].Declared != 0 {
 		t.Errorf("got %+v, want the arrival, blocked", got)
 	}
 }

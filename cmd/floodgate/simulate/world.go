@@ -60,7 +60,7 @@ type Config struct {
 	// it. Servers send no canaries then, so that time without requests costs nothing.
 	LagKnown  bool
 	Responses bool // requests have a status and a cost; otherwise rules that count responses are refused
-	Holds     bool // servers record when the requests of a response arrived, and what they expect of requests; needs Responses
+	Holds     bool // servers record when the requests of a response arrived, and what they expect of requests. Needs Responses
 	MaxRows   int  // of each partition; 0 is 4 Mi. A Simulation that needs more fails; in a Circuit callers without a row are not counted
 }
 
