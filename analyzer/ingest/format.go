@@ -221,6 +221,8 @@ can say more:
 - A duration that is missing, cannot be read, is negative or is over a day is taken as 0. Units are s, ms, us and ns.
 - With a duration, requests count at their arrival. If a request took longer than the window of a rule, it is late there.
 - Such entries need frames of version 2. Update the analyzers before you add a duration. Without one, nothing changes.
+- replay makes both entries of a line with a duration, in the order of time. It takes responses for whole requests, and leaves out
+  lines that are arrivals. A line is as old as its arrival: --reorder must be longer than requests take.
 - A request that the gate refuses after its arrival was logged counts as an arrival. The sidecar's arrivals know better.
 - A time in whole seconds puts the arrival up to a second too early. Where a sidecar reports arrivals, name a finer one ($msec).
 

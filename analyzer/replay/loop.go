@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/509da70d/floodgate/analyzer/fold"
@@ -23,6 +24,7 @@ type loop struct {
 	shadows closures // of the shadow rules: callers that they would have closed
 	circuit Circuit  // with a lag, instead of fold, gates and shadows
 	ahead   *ahead   // if decisions come ahead of time
+	flying  inFlight // responses that are still to come; not with a circuit
 	seen    distinct
 	entry   schemas.Entry
 	sum     *Summary
@@ -42,6 +44,7 @@ func newLoop(c Config, sum *Summary) (*loop, error) {
 	kinds := c.Format.Kinds()
 	l := &loop{
 		kinds: kinds, reads: make([]reads, len(kinds)), lag: int64(c.Lag), sum: sum, onClose: c.OnClose, onEntry: c.OnEntry,
+		flying: newInFlight(c.MaxBuffer),
 	}
 	if c.predicts() {
 		l.ahead = &ahead{innocents: newInnocents(c.Rules, c.MaxRows)}
@@ -92,6 +95,7 @@ func (l *loop) add(line *ingest.Line, a Answer) {
 // decide decides on a request and counts it. A blocked request counts as blocked for the callers that are closed, and does not
 // count for its other callers: .github/ARCHITECTURE.md, section 4, "When requests are recorded".
 func (l *loop) decide(line *ingest.Line) {
+	l.end(line.Time)
 	var closed [ingest.MaxCallers + 1]bool
 	var a Answer
 	for i, id := range line.IDs {
@@ -112,19 +116,44 @@ func (l *loop) decide(line *ingest.Line) {
 	}
 }
 
-// count folds the entries of one caller of a request: its arrival, and its response at the same time. Whether it was blocked
-// is in l.entry.
+// end counts the responses of the requests that have ended at t.
+func (l *loop) end(t int64) {
+	for {
+		e, ok := l.flying.next(t)
+		if !ok {
+			return
+		}
+		l.take(&e)
+		l.settle()
+	}
+}
+
+// count folds the entries of one caller of a request: its arrival, and its response at the same time. The response of a request that takes
+// time follows when it ends. One that the gates refuse ends at once. Whether it was blocked is in l.entry.
 func (l *loop) count(i int, id string, line *ingest.Line) {
 	e := &l.entry
-	e.Time, e.Kind, e.ID, e.Resource, e.Count = line.Time, l.kinds[i], id, line.Resource, 1
+	e.Time, e.Kind, e.ID, e.Resource, e.Count, e.Declared = line.Time, l.kinds[i], id, line.Resource, 1, line.Declared
 	if l.reads[i].arrivals {
-		e.Response, e.Status, e.Cost = false, 0, 0
+		e.Response, e.Status, e.Cost, e.Arrived = false, 0, 0, 0
 		l.take(e)
 	}
 	if l.reads[i].responses {
-		e.Response, e.Status, e.Cost = true, line.Status, line.Cost
-		l.take(e)
+		e.Response, e.Status, e.Cost, e.Arrived = true, line.Status, line.Cost, line.Arrived
+		if e.Blocked {
+			e.Arrived = 0 // its arrival was blocked, too
+		}
+		if e.Blocked != line.Blocked || !lasts(line) {
+			l.take(e)
+		} else {
+			e.Time = line.End
+			l.flying.add(e)
+		}
 	}
+	l.settle()
+}
+
+// settle lets what follows from the last entries hold at once.
+func (l *loop) settle() {
 	changes := l.fold.TakeChanges()
 	for i := range changes {
 		l.hold(&changes[i])
@@ -179,6 +208,8 @@ func (l *loop) finish() {
 			l.err = fmt.Errorf("replay: %w", err)
 		}
 	}
+	l.end(math.MaxInt64)
+	l.sum.ReorderCut += l.flying.early
 	l.fold.EndOvershoots()
 	stats := l.fold.Stats()
 	l.sum.Callers, l.sum.CallersEstimated = l.seen.count()

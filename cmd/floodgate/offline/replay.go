@@ -51,7 +51,7 @@ type replayFlags struct {
 func (f *replayFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.rules, "rules", "", "rules `file` (needed)")
-	flags.DurationVar(&f.reorder, "reorder", replay.DefaultReorder, "by how much time lines may be out of order; older ones are late and dropped")
+	flags.DurationVar(&f.reorder, "reorder", replay.DefaultReorder, "by how much time lines may be out of order; older ones are late and dropped. If the mapping names a duration, a line is as old as its arrival")
 	flags.DurationVar(&f.lag, "lag", 0, "time from a request until the decision that follows from it is in force at a gate; with it, the log passes through a simulated server (see simulate)")
 	f.predict.Add(cmd)
 	flags.IntVar(&f.maxRows, "max-rows", replay.DefaultMaxRows, "rules × callers with an exact count, at some 250 bytes each, taken as callers come; requests of more callers are uncounted")
@@ -360,7 +360,7 @@ func (v *replayView) totals(s replay.Summary, c replay.Config, took time.Duratio
 		line("late", s.Late, "more than %v older than an earlier line: dropped; a larger --reorder counts them", c.Reorder)
 	}
 	if s.ReorderCut > 0 {
-		line("cut", s.ReorderCut, "counted early, perhaps out of order: more than %d MiB of lines waited; a smaller --reorder avoids that", replay.DefaultMaxBuffer>>20)
+		line("cut", s.ReorderCut, "counted early, perhaps out of order: more than %d MiB of lines, or of responses, waited; for lines, a smaller --reorder avoids that", replay.DefaultMaxBuffer>>20)
 	}
 	if s.Uncounted > 0 {
 		line("uncounted", int64(min(s.Uncounted, 1<<62)), "of callers without a row, because the table was full: closes may be missing. --max-rows %d can be more, at some 250 bytes a row", c.MaxRows)
