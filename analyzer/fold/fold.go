@@ -154,9 +154,12 @@ func (f *Fold) count(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) {
 			blocked = wouldBlock
 		}
 	}
-	f.counters[rule].countRequests(r.Mode, uint64(e.Count), blocked, wouldBlock)
+	follows := r.FollowsRequests()
+	if !follows || !e.Response {
+		f.counters[rule].countRequests(r.Mode, uint64(e.Count), blocked, wouldBlock)
+	}
 	weight := r.Weight(e, blocked)
-	if weight == 0 {
+	if weight == 0 && (blocked || r.Hold == nil) {
 		if blocked {
 			f.refuse(r, rule, e, hash)
 		}
@@ -177,6 +180,10 @@ func (f *Fold) count(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) {
 	row := f.table.row(i)
 	if row.since != never && !row.keepsMark(r, limit, e.Time) {
 		row.since = never
+	}
+	if follows || r.AtArrival {
+		f.countByArrival(r, i, row, e, limit, weight, unlimited, known)
+		return
 	}
 	state, count := r.Window.Add(row.state, limit, e.Time, weight)
 	row.state = state

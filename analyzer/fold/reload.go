@@ -71,7 +71,7 @@ func (f *Fold) recompute(before *rules.Rule, from uint32, r *row, to int32, old 
 	same := before.Fingerprint() == rule.Fingerprint()
 	f.table.adopt(i, from, r, old, same) // not the same: the tracker may have announced a close under the old limit
 	closed := r.closure
-	if !same {
+	if !same && rule.Measure != rules.InFlight {
 		allowed, unlimited := LimitFor(rule, row.id) // by the rules alone: a control record cannot undo a close that has ended
 		var steps []policy.Closure
 		closed, steps = policy.Recount(rule, allowed, unlimited, closed, f.table.sides.stepsOf(row), f.table.now)

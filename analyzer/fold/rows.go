@@ -129,7 +129,10 @@ func (f *Fold) Digest(at int64) uint64 {
 		}
 		rule, v := f.rules.set.Rules[r.rule], f.table.stored(r)
 		if r.closure.Expiry(rule) <= at { // another fold, whose log time is ahead, may have dropped the row with its closure
-			v.Closure, v.byDemand, v.steps = policy.Closure{}, false, nil
+			v.Closure, v.byDemand, v.steps, v.goesOn = policy.Closure{}, false, nil, false
+		}
+		if v.hold != nil && v.hold.Expiry() <= at {
+			v.hold = nil
 		}
 		if v.early != nil {
 			v.early = f.table.liveEarly(r, v.early, at)
