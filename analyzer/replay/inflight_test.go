@@ -15,8 +15,8 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// lasting is the mapping of logs whose lines say in s how long a request took. Their time is that of the start or the end.
-func lasting(t testing.TB, at ingest.TimeAt) ingest.Mapping {
+// timed is the mapping of logs whose lines say in s how long a request took. Their time is that of the start or the end.
+func timed(t testing.TB, at ingest.TimeAt) ingest.Mapping {
 	t.Helper()
 	return ingest.Mapping{
 		Callers: []ingest.CallerTemplate{{Kind: "ip", Template: "{client}"}}, Resource: "path", Status: "status", Cost: "bytes", Declared: "declared",
@@ -68,7 +68,7 @@ func TestALineThatHasADurationIsTwoEntries(t *testing.T) {
 	log := line(4, "quick", `,"s":1,"bytes":5,"declared":10`) + line(9, "a429", `,"s":0.5,"bytes":1,"status":429`) + line(14, "slow", `,"s":14,"bytes":700`) +
 		line(14, "next", `,"s":0,"bytes":7`) + line(16, "refused", `,"s":1,"bytes":3`) + line(16.5, "no_duration", `,"bytes":2`)
 	got, s := entriesOf(t, Config{
-		Format: format(t, "json", lasting(t, ingest.TimeAtEnd)), Rules: rule(t, "limit: 4, window: 1h, algorithm: fixed", "limit: 700, window: 1h, algorithm: fixed, measure: cost"),
+		Format: format(t, "json", timed(t, ingest.TimeAtEnd)), Rules: rule(t, "limit: 4, window: 1h, algorithm: fixed", "limit: 700, window: 1h, algorithm: fixed, measure: cost"),
 		Inputs: text(log), Reorder: DefaultReorder,
 	})
 	want := []string{
@@ -91,7 +91,7 @@ func TestALineThatHasADurationIsTwoEntries(t *testing.T) {
 func TestTwoLinesOfARequestAreOneRequest(t *testing.T) {
 	end := jsonLine(2, "192.0.2.1", `,"path":"/a","s":9,"bytes":5,"part":"last"`)
 	log := jsonLine(2, "192.0.2.1", `,"path":"/a","part":"first"`) + end + jsonLine(3, "192.0.2.1", `,"path":"/never_ends","part":"first"`)
-	m := lasting(t, ingest.TimeAtStart)
+	m := timed(t, ingest.TimeAtStart)
 	c := Config{Format: format(t, "json", m), Rules: rule(t, "limit: 3, window: 1h", "limit: 9, window: 1h, measure: cost"), Inputs: text(end)}
 	want, alone := entriesOf(t, c)
 	m.Arrivals = []ingest.FieldFilter{{Field: "part", Patterns: []pattern.Glob{pattern.NewGlob("first")}}}
@@ -137,7 +137,7 @@ func TestEntriesComeInOrderOfTime(t *testing.T) {
 	for seed := range uint64(20) {
 		log, want := lastingLog(rand.New(rand.NewPCG(seed, 5)), 500)
 		c := Config{
-			Format: format(t, "json", lasting(t, ingest.TimeAtEnd)), Rules: rule(t, "limit: 100000, window: 1h", "limit: 1000000, window: 1h, measure: cost"),
+			Format: format(t, "json", timed(t, ingest.TimeAtEnd)), Rules: rule(t, "limit: 100000, window: 1h", "limit: 1000000, window: 1h, measure: cost"),
 			Inputs: text(log), Reorder: DefaultReorder,
 		}
 		got, s := entriesOf(t, c)
@@ -177,7 +177,7 @@ func TestRequestsThatEndAtOnceEndInTheOrderOfTheirArrivals(t *testing.T) {
 func TestAFullBufferOfResponsesIsReported(t *testing.T) {
 	log, _ := lastingLog(rand.New(rand.NewPCG(1, 1)), 3000)
 	got := run(t, Config{
-		Format: format(t, "json", lasting(t, ingest.TimeAtEnd)), Rules: rule(t, "limit: 10000000, window: 1h, measure: cost"),
+		Format: format(t, "json", timed(t, ingest.TimeAtEnd)), Rules: rule(t, "limit: 10000000, window: 1h, measure: cost"),
 		Inputs: text(log), Reorder: 0, MaxBuffer: 2 * chunkSize,
 	})
 	if got.summary.ReorderCut == 0 || got.summary.Requests+got.summary.Late != 3000 {
@@ -188,7 +188,7 @@ func TestAFullBufferOfResponsesIsReported(t *testing.T) {
 // TestARequestIsAsLateAsItsArrival: a request that lasted longer than lines may be out of order is late, and the summary says so.
 func TestARequestIsAsLateAsItsArrival(t *testing.T) {
 	log := jsonLine(100, "192.0.2.1", `,"s":1`) + jsonLine(100, "192.0.2.1", `,"s":62`)
-	c := Config{Format: format(t, "json", lasting(t, ingest.TimeAtEnd)), Rules: rule(t, "limit: 3, window: 1h"), Reorder: time.Minute, Inputs: text(log)}
+	c := Config{Format: format(t, "json", timed(t, ingest.TimeAtEnd)), Rules: rule(t, "limit: 3, window: 1h"), Reorder: time.Minute, Inputs: text(log)}
 	if got := runAs(t, c); got.summary.Late != 1 || got.summary.Requests != 1 {
 		t.Errorf("got %+v, want one late", got.summary)
 	}

@@ -377,8 +377,26 @@ func (v *replayView) totals(s replay.Summary, c replay.Config, took time.Duratio
 	line("closes", s.Closes, "%s", shadow)
 	line("blocked", s.Blocked, "%.2f %% of the requests", 100*float64(s.Blocked)/float64(max(1, s.Requests)))
 	fmt.Fprintf(v.out, "%-10s %11.1f%%  the largest excess of a caller over its limit\n", "overshoot", 100*s.Overshoot)
+	for i := range s.Lasting {
+		v.lasting(&s.Lasting[i], line)
+	}
 	if a := s.Accuracy; a != nil {
 		v.accuracy(a, c.Lag, line)
+	}
+}
+
+// lasting prints what a rule about requests that last would have done.
+func (v *replayView) lasting(x *replay.Lasting, line func(name string, n int64, format string, args ...any)) {
+	rule := printable.Of(x.Rule)
+	if x.Closures+x.Refused > 0 {
+		line("in flight", x.Closures, "closures of rule %s because of requests in flight: they refused %s requests", rule, humanize.Comma(x.Refused))
+	}
+	if x.Windows > 0 {
+		fmt.Fprintf(v.out, "%-10s %11.1f%%  of the limit of rule %s, in the %s windows in which as much was asked for; on average %.1f %% over it, and at most %.1f %%\n",
+			"used", 100*x.Used, rule, humanize.Comma(x.Windows), 100*x.Over, 100*x.OverMost)
+	}
+	if x.Needless > 0 {
+		line("needless", x.Needless, "requests that rule %s refused in windows in which less than its limit was asked for", rule)
 	}
 }
 
