@@ -11,11 +11,37 @@ import (
 
 // This file counts for rules whose responses count when their requests arrived: costs with charge: arrival, and requests in flight.
 
-// countByArrival adds an entry to a row of such a rule. A window that is over closes nobody: the policy decides by the present one.
-func (f *Fold) countByArrival(r *rules.Rule, i uint32, row *row, e *schemas.Entry, limit, weight int64, unlimited, known bool) {
+// countByArrival adds an entry to the window of such a rule. A window that is over closes nobody: the policy decides by the present one.
+func (f *Fold) countByArrival(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64, blocked, wouldBlock bool) {
+	if !e.Response || !r.FollowsRequests() {
+		f.counters[rule].countRequests(r.Mode, uint64(e.Count), blocked, wouldBlock)
+	}
+	weight := r.Weight(e, blocked)
+	if weight == 0 && (blocked || r.Hold == nil) {
+		if blocked {
+			f.refuse(r, rule, e, hash)
+		}
+		return
+	}
 	at, timed := e.Time, !e.Response
 	if e.Response {
 		at, timed = hold.ArrivedAt(e)
+	}
+	i, known := f.table.find(hash, rule, e.ID)
+	limit, unlimited := f.limitOfEntry(r, i, known, e.ID)
+	if !known {
+		n := newcomer{r: r, rule: rule, hash: hash, id: e.ID, at: at, limit: limit, unlimited: unlimited, weight: weight}
+		var admitted bool
+		if i, admitted = f.table.admit(&n); !admitted {
+			return
+		}
+	}
+	row := f.table.row(i)
+	if row.since != never && !row.keepsMark(r, limit, at) {
+		row.since = never
+	}
+	if r.Window.Expiry(row.state) <= e.Time {
+		row.flag(closeGoesOn, false) // a fold may have dropped the row
 	}
 	state, added := r.Window.Add(row.state, limit, at, weight)
 	row.state = state
@@ -29,9 +55,13 @@ func (f *Fold) countByArrival(r *rules.Rule, i uint32, row *row, e *schemas.Entr
 	if added.Place == window.Late {
 		f.stats.Late += uint64(max(weight, 0))
 	}
-	if unlimited {
-		return
+	if !unlimited {
+		f.stepByArrival(r, i, row, e, added, limit, weight)
 	}
+}
+
+// stepByArrival decides after an entry that was added to a window, which need not be the present one.
+func (f *Fold) stepByArrival(r *rules.Rule, i uint32, row *row, e *schemas.Entry, added window.Count, limit, weight int64) {
 	count := r.Window.View(row.state, limit, e.Time)
 	if added.Place == window.Newest && added.Start == count.Start {
 		f.warn(r, row, e, count, limit, weight)

@@ -220,12 +220,15 @@ func (t *table) adopt(i, before uint32, from *row, m *movedRows, tracksOn bool) 
 	}
 	t.sides.putSteps(to, m.sides.steps[from])
 	to.flag(closeGoesOn, from.flags&closeGoesOn != 0)
-	t.sides.putHold(to, hold.Under(t.rules.set.Rules[to.rule].Hold, m.sides.holds[from]))
+	held, changed := hold.Under(t.rules.set.Rules[to.rule].Hold, m.sides.holds[from])
+	if t.sides.putHold(to, held); changed {
+		t.markDirty(i, to)
+	}
 	to.flag(tracked, tracksOn && t.predict.Adopt(i, m.trackers, before))
 }
 
-// takeRow sets a row to a stored value.
-func (t *table) takeRow(r *row, v *StoredRow) {
+// takeRow sets a row to a stored value. changed reports whether it differs from that, because the terms of its rule have changed.
+func (t *table) takeRow(r *row, v *StoredRow) (changed bool) {
 	r.set(v.State)
 	r.closure, r.since = v.Closure, v.since
 	t.sides.forgetEarly(r)
@@ -235,7 +238,9 @@ func (t *table) takeRow(r *row, v *StoredRow) {
 	}
 	t.sides.putSteps(r, v.steps)
 	r.flag(closeGoesOn, v.goesOn)
-	t.sides.putHold(r, hold.Under(t.rules.set.Rules[r.rule].Hold, v.hold))
+	held, changed := hold.Under(t.rules.set.Rules[r.rule].Hold, v.hold)
+	t.sides.putHold(r, held)
+	return changed
 }
 
 // advance moves log time forward. If a new minute has begun, it drops expired rows and returns true.

@@ -31,23 +31,27 @@ type place struct {
 func New(t *Terms) *State { return &State{terms: t.ID, span: t.Span, kept: t.Places} }
 
 // Under returns a State under other terms, which may be nil, as s may be. If only estimates have changed, what is in flight stays, at the new
-// estimate, and what was learned is forgotten. If places have another length, nothing stays.
-func Under(t *Terms, s *State) *State {
+// estimate, and what was learned is forgotten. If places have another length, nothing stays. changed reports whether it differs from s.
+func Under(t *Terms, s *State) (under *State, changed bool) {
 	switch {
-	case t == nil || s == nil || s.span != t.Span || s.kept != t.Places:
-		return nil
+	case s == nil:
+		return nil, false
+	case t == nil || s.span != t.Span || s.kept != t.Places:
+		return nil, true
 	case s.terms != t.ID:
 		s.terms, s.Learned = t.ID, Learned{}
 		for i := range s.places {
 			p := &s.places[i]
 			p.expected = p.requests * t.Estimate
 		}
+		return s, true
 	}
-	return s
+	return s, false
 }
 
 // Arrive adds the requests of an arrival that was admitted.
 func (s *State) Arrive(t *Terms, e *schemas.Entry) {
+	s.forget(e.Time)
 	if p, begin := s.at(e.Time); p != nil {
 		p.requests += int64(e.Count)
 		p.expected += t.expected(e)
@@ -59,6 +63,7 @@ func (s *State) Arrive(t *Terms, e *schemas.Entry) {
 // End takes away the requests of a response, and learns from them. at is when they arrived on average: see ArrivedAt. limit is that of the
 // caller.
 func (s *State) End(t *Terms, e *schemas.Entry, at, limit int64) {
+	s.forget(e.Time)
 	expected := t.expected(e)
 	if p, begin := s.at(at); p != nil {
 		p.requests -= int64(e.Count)
@@ -87,13 +92,19 @@ func ArrivedAt(e *schemas.Entry) (at int64, ok bool) {
 	return e.Time, true
 }
 
-// at returns the place of a time, and the tick at which it begins. It is nil if the place is too old to be kept. If all places are too old
-// by then, what was learned is forgotten with them: a fold may have dropped the row.
+// forget empties the state if nothing depends on it any more at the time of an entry: a fold may have dropped it by then.
+func (s *State) forget(now int64) {
+	if s.Expiry() <= now {
+		s.Learned, s.newest, s.places = Learned{}, 0, s.places[:0]
+	}
+}
+
+// at returns the place of a time, and the tick at which it begins. It is nil if the place is too old to be kept.
 func (s *State) at(at int64) (p *place, begin int64) {
 	number := integer.FloorDiv(at, s.span)
 	switch by := number - s.newest; {
 	case by >= int64(s.kept):
-		s.Learned, s.newest, s.places = Learned{}, number, s.places[:0]
+		s.newest, s.places = number, s.places[:0]
 	case by > 0:
 		s.advance(int(by))
 	}

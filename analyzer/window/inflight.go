@@ -46,9 +46,9 @@ func (w inFlight) Add(s State, limit, t, weight int64) (State, Count) {
 		}
 		s = s.grow(int(age) + 2)
 		s[age+1] = add(s[age+1], weight)
-		for len(s) > 2 && s[len(s)-1] == 0 {
-			s = s[:len(s)-1]
-		}
+	}
+	for len(s) > 2 && s[len(s)-1] == 0 {
+		s = s[:len(s)-1]
 	}
 	return s, w.count(s, 0, limit, t, Newest)
 }
