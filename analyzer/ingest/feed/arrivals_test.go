@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/ingest"
+	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -154,5 +156,53 @@ func TestAFrameHasRoomForWhatItsFirstResponseAdds(t *testing.T) {
 	}
 	if arrivals != 6500 || responses != 999 {
 		t.Errorf("got %d arrivals and %d responses, want 6500 and 999", arrivals, responses)
+	}
+}
+
+// TestWhatIsCountedOfALogWithDurations: a cost counts in the minute in which its request arrived. What is in flight is known of a log that has
+// lines of arrivals; the arrivals and responses of a log of ends cancel out.
+func TestWhatIsCountedOfALogWithDurations(t *testing.T) {
+	const minute = 1_772_366_400 // s
+	line := func(at, took float64, cost int, more string) string {
+		return fmt.Sprintf(`{"t":%.3f,"took":%.3f,"k":"a","c":%d%s}`+"\n", minute+at, took, cost, more)
+	}
+	const end, start = "time: {field: t, at: end}", "time: {field: t, at: start}, arrivals: {part: first}"
+	first, last := `,"part":"first"`, `,"part":"last"`
+	for _, test := range []struct {
+		name, mapping, charge, log string
+		counted, inFlight          int64
+	}{
+		{"ends", end, "arrival", line(70, 20, 700, "") + line(71, 1, 5, ""), 5, 0},
+		{"ends, charged at the end", end, "end", line(70, 20, 700, "") + line(71, 1, 5, ""), 705, 0},
+		{"ends, of which the gate has refused one", end, "arrival", line(70, 20, 700, `,"s":429`) + line(71, 1, 5, ""), 5, 0},
+		{"a start", start, "arrival", line(61, 0, 0, first), 0, 1},
+		{"starts and ends", start, "arrival", line(50, 0, 0, first) + line(61, 0, 0, first) + line(62, 0, 0, first) + line(61, 5, 9, last) + line(50, 20, 700, last), 9, 1},
+		{"a start whose end is too long ago", start, "arrival", line(61, 0, 0, first) + line(61, 86401, 9, last), 9, 0},
+		{"an end before its start", start, "arrival", line(61, 0, 0, first) + line(61, -7, 9, last), 9, 0},
+	} {
+		hold := ""
+		if test.charge == "arrival" {
+			hold = ", hold: {estimate: 10}"
+		}
+		set, err := rules.Parse("rules", fmt.Appendf(nil, "version: 1\nrules: [{name: r, callers: k, limit: 1000, window: 1m, algorithm: fixed, measure: cost, charge: %s%s}]\n", test.charge, hold))
+		if err != nil {
+			t.Fatal(err)
+		}
+		caller := schemas.Caller{Kind: "k", ID: "a"}
+		f := fold.New(set, fold.Options{NoStore: true, Partitions: testPartitions, Partition: schemas.Partition(schemas.DefaultPartitionKey().Hash(caller.Kind, caller.ID), testPartitions)})
+		frames, _ := fed(t, "{version: 1, format: json, callers: {k: '{k}'}, status: s, cost: {field: c}, duration: {field: took, unit: s}, "+test.mapping+"}", test.log)
+		for i := range frames {
+			value, err := frames[i].AppendTo(nil)
+			if err == nil {
+				err = f.Frame(fold.Record{Offset: int64(i), Time: (minute + 100) * 1e9, Value: value})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := f.View().Look(caller, (minute+75)*1e9).Rules[0]
+		if got.Count.Total != test.counted || got.Room.InFlight != test.inFlight || f.Stats().Closes != 0 {
+			t.Errorf("%s: got %d counted and %d in flight, want %d and %d", test.name, got.Count.Total, got.Room.InFlight, test.counted, test.inFlight)
+		}
 	}
 }
