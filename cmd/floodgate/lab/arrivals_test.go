@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,28 +18,22 @@ import (
 	"github.com/509da70d/floodgate/store/kafkaio"
 )
 
-// TestEnvoySaysWhenRequestsArriveAndEnd: with the shipped configuration and holds.yaml, the arrival of a request is in the log while it
-// runs. Its response follows at the end, says when it arrived, and has its cost. Each request has one of both, whoever reports arrivals.
-func TestEnvoySaysWhenRequestsArriveAndEnd(t *testing.T) {
-	testenv.Program(t, "envoy")
+// TestServersSayWhenRequestsArriveAndEnd: with the shipped configurations, the arrival of a request is in the topic while it runs. Its
+// response follows at the end, says when it arrived, and has its cost. Each request has one of both, whoever reports arrivals.
+func TestServersSayWhenRequestsArriveAndEnd(t *testing.T) {
 	for _, test := range []struct {
-		name     string
-		mapping  []string // replaced in holds.yaml
-		envoy    []string // replaced in accesslog.yaml
-		sidecar  []string
-		declared int64
-		blocked  bool // arrivals know that their requests are refused
+		name, program  string
+		begin          func(*testing.T, question) (url string)
+		sidecar        []string
+		declared, cost int64
+		blocked        bool // arrivals know that their requests are refused
 	}{
-		{name: "the sidecar reports arrivals", sidecar: []string{"--record"}, blocked: true},
-		{
-			name: "Envoy logs arrivals", declared: 1000,
-			mapping: []string{
-				"\ncost: {field: response_headers.x-tokens}\narrivals: none", "", "# cost:", "cost:", "# arrivals:", "arrivals:",
-			},
-			envoy: []string{"# access_log_options", "access_log_options", "[x-api-key]", "[x-api-key, x-max-tokens]"},
-		},
+		{name: "Envoy ends, the sidecar begins", program: "envoy", begin: beginEnvoyEnding, sidecar: []string{"--record"}, cost: 812, blocked: true},
+		{name: "Envoy begins and ends", program: "envoy", begin: beginEnvoyStarting, declared: 1000, cost: 812},
+		{name: "nginx ends, the sidecar begins", program: "nginx", begin: beginNginxEnding, sidecar: []string{"--record"}, cost: 12, blocked: true}, // of two bytes, in chunks
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			testenv.Program(t, test.program)
 			b := processtest.NewSidecar(t, start, append(test.sidecar, "--trusted", "127.0.0.1/32", "--callers", "key=X-Api-Key")...)
 			release, q := make(chan struct{}), asks(b)
 			model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,14 +43,11 @@ func TestEnvoySaysWhenRequestsArriveAndEnd(t *testing.T) {
 					_ = http.NewResponseController(w).Flush() // the client is gone, or it is not
 					<-release
 				}
+				_, _ = w.Write([]byte("ok"))
 			}))
 			t.Cleanup(model.Close)
 			q.backend = model.Listener.Addr().String()
-			listen := testenv.FreeAddress(t)
-			mapping := writeIn(t, t.TempDir(), "holds.yaml", configured(t, "envoy/holds.yaml", test.mapping...))
-			in := start(t, "ingest", "--brokers", b.Broker, "--grpc-listen", listen, "--listen", "127.0.0.1:0", "--mapping", mapping)
-			processtest.AwaitReady(t, "http://"+in.WaitFor(`msg=listening address=(\S+)`, 10*time.Second), http.StatusOK, "")
-			url := beginEnvoyLogging(t, q, listen, append(test.envoy, "# additional_response", "additional_response")...)
+			url := test.begin(t, q)
 			b.FloodsThrough(url, "203.0.113.1", "203.0.113.1")
 			began := time.Now()
 			ended := make(chan error, 1)
@@ -81,13 +74,53 @@ func TestEnvoySaysWhenRequestsArriveAndEnd(t *testing.T) {
 				return len(all) > 1
 			})
 			r := all[1]
-			if off := r.Arrived - schemas.Tick(arrival.Time); len(all) != 2 || !r.Response || r.Cost != 812 || r.Declared != test.declared || off < -10 || off > 10 ||
+			if off := r.Arrived - schemas.Tick(arrival.Time); len(all) != 2 || !r.Response || r.Cost != test.cost || r.Declared != test.declared || off < -10 || off > 10 ||
 				r.Time-arrival.Time < int64(250*time.Millisecond) {
 				t.Errorf("got %+v and %+v, want a response to the arrival", arrival, all[1:])
 			}
 			balanced(t, b, test.blocked)
 		})
 	}
+}
+
+// beginEnvoyEnding runs Envoy, whose log has the ends of requests.
+func beginEnvoyEnding(t *testing.T, q question) string {
+	t.Helper()
+	return beginEnvoyLogging(t, q, receiving(t, q), "# additional_response", "additional_response")
+}
+
+// beginEnvoyStarting runs Envoy, whose log has the starts of requests, too.
+func beginEnvoyStarting(t *testing.T, q question) string {
+	t.Helper()
+	listen := receiving(t, q, "\ncost: {field: response_headers.x-tokens}\narrivals: none", "", "# cost:", "cost:", "# arrivals:", "arrivals:")
+	return beginEnvoyLogging(t, q, listen, "# additional_response", "additional_response", "# access_log_options", "access_log_options",
+		"[x-api-key]", "[x-api-key, x-max-tokens]")
+}
+
+// receiving runs an ingest with deploy/envoy/holds.yaml, in which something is replaced, and returns where it listens.
+func receiving(t *testing.T, q question, replace ...string) (listen string) {
+	t.Helper()
+	listen = testenv.FreeAddress(t)
+	mapping := writeIn(t, t.TempDir(), "holds.yaml", configured(t, "envoy/holds.yaml", replace...))
+	in := start(t, "ingest", "--brokers", q.brokers, "--grpc-listen", listen, "--listen", "127.0.0.1:0", "--mapping", mapping)
+	processtest.AwaitReady(t, "http://"+in.WaitFor(`msg=listening address=(\S+)`, 10*time.Second), http.StatusOK, "")
+	return listen
+}
+
+// beginNginxEnding runs nginx, and an ingest that follows its log, with the mapping of deploy/nginx and the lines of deploy/SERVERS.md.
+func beginNginxEnding(t *testing.T, q question) string {
+	t.Helper()
+	log := filepath.Join(t.TempDir(), "access.log")
+	document := configured(t, "SERVERS.md")
+	_, lines, found := strings.Cut(document, "```yaml\narrivals: none\n")
+	lines, _, closed := strings.Cut(lines, "```")
+	if !found || !closed {
+		t.Fatal("SERVERS.md has no lines of a mapping with arrivals: none")
+	}
+	mapping := writeIn(t, t.TempDir(), "mapping.yaml", configured(t, "nginx/mapping.yaml")+"arrivals: none\n"+lines)
+	url := beginNginxLogging(t, q, log)
+	start(t, "ingest", "--brokers", q.brokers, "--file", log, "--mapping", mapping, "--data", t.TempDir(), "--listen", "127.0.0.1:0")
+	return url
 }
 
 // balanced sees that the noisy client has as many arrivals as responses. Those that bear an arrival are as many as the arrivals that count.
