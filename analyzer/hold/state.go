@@ -112,6 +112,9 @@ func (s *State) at(at int64) (p *cohort, begin int64) {
 	if age >= int64(s.kept) {
 		return nil, 0
 	}
+	if cap(s.cohorts) < s.kept {
+		s.cohorts = append(make([]cohort, 0, s.kept), s.cohorts...)
+	}
 	for int64(len(s.cohorts)) <= age {
 		s.cohorts = append(s.cohorts, cohort{})
 	}

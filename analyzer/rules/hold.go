@@ -17,7 +17,8 @@ const (
 	defaultLongest  = 10 * time.Minute
 	defaultMargin   = 2
 	maxMargin       = 4
-	inFlightCohorts = 9 // of an eighth of longest: so many are needed to cover all of it
+	maxCohorts      = 10 // of a sliding window, about
+	calendarCohorts = 9  // of an eighth of longest: so many are needed to cover all of it
 )
 
 // charge reads in which window a cost counts, and what requests in flight hold of a limit on costs.
@@ -66,18 +67,20 @@ func (f ruleParser) holds(r *Rule) bool {
 	return false
 }
 
-// cohortsOf returns the cohorts of a window: see hold.Terms. In fixed windows they are the newest window and the one before. Sliding windows have
-// one for each slot.
+// cohortsOf returns the cohorts of a window: see hold.Terms. In fixed windows they are the newest window and the one before. In sliding windows
+// they are of so many slots each that there are about ten.
 func cohortsOf(w window.Algorithm, longest time.Duration) (span int64, cohorts int) {
 	traits := w.Traits()
 	if traits.Aligned {
 		return traits.Slot, 2
 	}
 	if length := w.Length(0); traits.Slot < length {
-		return traits.Slot, int((length+traits.Slot-1)/traits.Slot) + 1
+		slots := (length+traits.Slot-1)/traits.Slot + 1
+		each := (slots + maxCohorts - 1) / maxCohorts
+		return each * traits.Slot, int((slots+each-1)/each) + 1
 	}
-	span = int64(longest) / (inFlightCohorts - 1)
-	return (span + int64(time.Second) - 1) / int64(time.Second) * int64(time.Second), inFlightCohorts
+	span = int64(longest) / (calendarCohorts - 1)
+	return (span + int64(time.Second) - 1) / int64(time.Second) * int64(time.Second), calendarCohorts
 }
 
 // hold reads what requests in flight hold. terms is nil if the file does not say it.
