@@ -75,6 +75,9 @@ func (s *State) End(t *Terms, e *schemas.Entry, at, limit int64) {
 		p.arrived -= arrived - int64(e.Count)*begin
 		s.trim()
 	}
+	if e.Cost <= 0 {
+		return // a request that failed, or that anybody may send for nothing, says nothing of what others cost
+	}
 	s.Learned.learn(t, sample{
 		requests: int64(e.Count), cost: cut(e.Cost, int64(e.Count)), expected: expected, ticks: schemas.Tick(e.Time) - schemas.Tick(at),
 	}, limit)
