@@ -79,7 +79,9 @@ func (f *Fold) changed(c Change, i uint32, row *row) {
 	}
 	f.toForecast = append(f.toForecast, changedRow{row: i, change: len(f.changes)})
 	f.changes = append(f.changes, c)
-	f.awaitEnd(row, c.Limit, c.Before.Until)
+	if c.Kind != policy.Opened {
+		f.awaitEnd(row, c.Limit, c.Before.Until)
+	}
 }
 
 // warn reports the highest share of the limit that this entry's weight crossed.

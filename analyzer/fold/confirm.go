@@ -13,8 +13,12 @@ import (
 
 // refuse notes a blocked entry that does not count. It makes no row dirty, unless gates blocked the entry early.
 func (f *Fold) refuse(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) {
-	early := e.Early && e.Blocked && r.Mode != schemas.ModeShadow
+	early := e.Early && e.Blocked && r.Mode != schemas.ModeShadow && r.Measure != rules.InFlight
 	live := f.live(rule)
+	if f.counters[rule].holds {
+		f.refuseHeld(r, rule, e, hash)
+		return
+	}
 	if !early && !live {
 		return
 	}

@@ -154,6 +154,10 @@ func (f *Fold) count(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) {
 			blocked = wouldBlock
 		}
 	}
+	if r.AtArrival || r.Measure == rules.InFlight {
+		f.countByArrival(r, rule, e, hash, blocked, wouldBlock)
+		return
+	}
 	f.counters[rule].countRequests(r.Mode, uint64(e.Count), blocked, wouldBlock)
 	weight := r.Weight(e, blocked)
 	if weight == 0 {
@@ -163,10 +167,7 @@ func (f *Fold) count(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) {
 		return
 	}
 	i, known := f.table.find(hash, rule, e.ID)
-	limit, unlimited := LimitFor(r, e.ID)
-	if known && f.table.row(i).flags&hasRecords != 0 || !known && f.rules.records.AboutCallers() {
-		limit, unlimited = f.rules.limitUnder(r, e.ID)
-	}
+	limit, unlimited := f.limitOfEntry(r, i, known, e.ID)
 	if !known {
 		n := newcomer{r: r, rule: rule, hash: hash, id: e.ID, at: e.Time, limit: limit, unlimited: unlimited, weight: weight}
 		var admitted bool
@@ -202,6 +203,14 @@ func (f *Fold) count(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) {
 	if !row.staysOpen(count, e.Time) {
 		f.step(r, i, row, e, count, limit, weight)
 	}
+}
+
+// limitOfEntry returns the limit of an entry's caller, which has row i if known is set.
+func (f *Fold) limitOfEntry(r *rules.Rule, i uint32, known bool, id string) (limit int64, unlimited bool) {
+	if known && f.table.row(i).flags&hasRecords != 0 || !known && f.rules.records.AboutCallers() {
+		return f.rules.limitUnder(r, id)
+	}
+	return LimitFor(r, id)
 }
 
 // Advance moves log time forward. It ends the control records whose time is over then, reports the closures that have ended, and drops

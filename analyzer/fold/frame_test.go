@@ -67,7 +67,7 @@ func TestBadRecords(t *testing.T) {
 		"empty":                         {[]byte{}, "short"},
 		"random bytes":                  {random, "magic"},
 		"random bytes behind a header":  {bytesOf(func(b []byte) []byte { return append(b[:64:64], random...) }), "crc"},
-		"an unknown version":            {bytesOf(func(b []byte) []byte { b[2]++; return b }), "version"},
+		"an unknown version":            {bytesOf(func(b []byte) []byte { b[2] = 3; return b }), "version"},
 		"a wrong checksum":              {bytesOf(func(b []byte) []byte { b[4]++; return b }), "crc"},
 		"a flipped bit in an id":        {bytesOf(func(b []byte) []byte { b[bytes.Index(b, []byte("innocent"))] ^= 1; return b }), "crc"},
 		"more behind it":                {bytesOf(func(b []byte) []byte { return checksummed(append(b, 0)) }), "bounds"},

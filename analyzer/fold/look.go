@@ -3,6 +3,7 @@ package fold
 import (
 	"math"
 
+	"github.com/509da70d/floodgate/analyzer/hold"
 	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/rules"
@@ -55,7 +56,11 @@ type RuleLook struct {
 	Early   int64         // weight that gates blocked early in the last two seconds; it counts toward a close as if it had been admitted
 	Closure policy.Closure
 
+	Room    hold.Room // what the limit has left beside requests in flight; zero under a rule that holds nothing
+	Learned int64     // from how many responses their cost was learned
+
 	ByDemand bool           // weight that gates blocked early made the closure
+	Held     bool           // Span is because of requests in flight
 	Span     schemas.Span   // the predicted closure that was published, if it still holds; zero if there is none
 	Share    *schemas.Share // the newest; nil if there is none
 	Rate     float64        // demand, weight per second; 0 where it is not measured
@@ -97,7 +102,13 @@ func (v View) lookRule(rule int32, hash uint64, id string, now int64) RuleLook {
 	l.Early = v.table.early(r, row, l.Limit, now, l.Count)
 	ahead := v.predict.Ahead(i, r, l.Limit, now)
 	if l.Rate, l.Share = ahead.Rate, ahead.Share; ahead.Span.Until > now {
-		l.Span = ahead.Span
+		l.Span, l.Held = ahead.Span, ahead.Held
+	}
+	if r.Hold != nil {
+		l.Room = v.table.room(r, row, l.Limit, now)
+		if s := v.table.sides.holdOf(row); s != nil {
+			l.Learned = s.Learned.Responses
+		}
 	}
 	return l
 }

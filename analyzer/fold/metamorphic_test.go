@@ -67,10 +67,14 @@ func TestEquivalentRunsAgree(t *testing.T) {
 
 // metamorphicRules returns rules of all algorithms. For merged entries they are without two kinds: a log keeps as many
 // entries as make up its limit, and so looks otherwise where they come merged; and a shadow rule counts an entry that it
-// would have closed upon half way whole. Nor do such histories have early entries: one that comes before the first admitted one
+// would have closed upon half way whole. What is learned of responses depends on each of them, and a number in flight on their order. Nor do such histories have early entries: one that comes before the first admitted one
 // of its time does not count.
 func metamorphicRules(t *testing.T, merged bool) *rules.Set {
 	t.Helper()
+	return foldtest.Rules(t, metamorphicLines(merged)...)
+}
+
+func metamorphicLines(merged bool) []string {
 	lines := []string{
 		"{name: fixed, callers: key, limit: 60, window: 1m, algorithm: fixed}",
 		"{name: sliding, callers: key, limit: 70, window: 1m, slots: 12, close_for: 90s, escalate: {factor: 2, max: 1h, forget: 5m}}",
@@ -78,11 +82,14 @@ func metamorphicRules(t *testing.T, merged bool) *rules.Set {
 		"{name: cost, callers: key, limit: 300, window: 2m, measure: cost, warn: [0.5]}",
 		"{name: hourly, callers: ip, limit: 90, window: hour, count_blocked: true, match: {resource: '/a*'}}",
 	}
+	lines = append(lines, "{name: arrival, callers: key, limit: 250, window: 1m, algorithm: fixed, measure: cost, charge: arrival}")
 	if !merged {
-		lines = append(lines, "{name: log, callers: ip, limit: 15, window: 20s, algorithm: log}",
+		lines = append(lines, "{name: tokens, callers: key, limit: 280, window: 1m, slots: 12, measure: cost, charge: arrival, hold: {estimate: 3, longest: 2m}}",
+			"{name: flights, callers: key, limit: 25, measure: in_flight, hold: {longest: 1m}}",
+			"{name: log, callers: ip, limit: 15, window: 20s, algorithm: log}",
 			"{name: shadow, callers: key, limit: 50, window: 1m, mode: shadow, close_for: 2m}")
 	}
-	return foldtest.Rules(t, lines...)
+	return lines
 }
 
 // history is requests in the order in which servers flush them: ticks, and in each the servers, each with its entries.
@@ -101,25 +108,36 @@ const (
 func newHistory(seed uint64) *history {
 	h := &history{rng: rand.New(rand.NewPCG(seed, 1)), people: drawPeople(seed)}
 	now := historyStart
+	var ends [historyServers][]schemas.Entry // responses of requests that run
 	for range 60 {
 		var tick [historyServers][]schemas.Entry
 		for s := range tick {
 			for range h.rng.IntN(60) {
-				tick[s] = append(tick[s], h.request(now)...)
+				arrivals, end := h.request(now)
+				tick[s] = append(tick[s], arrivals...)
+				ends[s] = append(ends[s], end...)
 			}
+			ends[s] = slices.DeleteFunc(ends[s], func(e schemas.Entry) bool {
+				if e.Time <= now {
+					tick[s] = append(tick[s], e)
+				}
+				return e.Time <= now
+			})
 			slices.SortStableFunc(tick[s], func(a, b schemas.Entry) int { return cmp.Compare(a.Time, b.Time) })
 		}
 		h.ticks = append(h.ticks, tick)
 		if now += historyTick; h.rng.IntN(15) == 0 {
 			now += h.rng.Int64N(40 * minute) // nobody comes for a while, and rows expire
+			ends = [historyServers][]schemas.Entry{}
 		}
 	}
 	return h
 }
 
 // request returns the entries of one request in the tick that ends at now: few callers make most of them, times are coarse
-// so that some are equal, and some are reported minutes late.
-func (h *history) request(now int64) []schemas.Entry {
+// so that some are equal, and some are reported minutes late. Its response comes up to a minute later; some are lost, and some do not say
+// when their request arrived.
+func (h *history) request(now int64) (arrivals, end []schemas.Entry) {
 	at := now - h.rng.Int64N(10)*second
 	if h.rng.IntN(50) == 0 {
 		at -= h.rng.Int64N(8 * minute)
@@ -128,16 +146,22 @@ func (h *history) request(now int64) []schemas.Entry {
 	key := fmt.Sprint("k", h.zipf(25))
 	resource := []string{"/a", "/b"}[h.rng.IntN(2)]
 	blocked, early := h.rng.IntN(10) == 0, h.rng.IntN(4) == 0
-	entries := []schemas.Entry{
+	declared := max(h.rng.Int64N(12)-6, 0)
+	arrivals = []schemas.Entry{
 		{Time: at, Kind: "ip", ID: ip, Resource: resource, Count: 1, Blocked: blocked, Early: blocked && early},
-		{Time: at, Kind: "key", ID: key, Resource: resource, Count: 1, Blocked: !blocked && early, Early: !blocked && early},
+		{Time: at, Kind: "key", ID: key, Resource: resource, Count: 1, Blocked: !blocked && early, Early: !blocked && early, Declared: declared},
 	}
-	if !blocked {
-		entries = append(entries, schemas.Entry{
-			Time: at, Kind: "key", ID: key, Resource: resource, Count: 1, Response: true, Status: 200, Cost: h.rng.Int64N(8),
-		})
+	if !blocked && h.rng.IntN(30) > 0 {
+		e := schemas.Entry{
+			Time: at + h.rng.Int64N(4)*h.rng.Int64N(15)*second, Kind: "key", ID: key, Resource: resource, Count: 1, Response: true, Status: 200,
+			Cost: h.rng.Int64N(8), Arrived: schemas.Tick(at), Declared: declared,
+		}
+		if h.rng.IntN(10) == 0 {
+			e.Arrived = 0
+		}
+		end = append(end, e)
 	}
-	return entries
+	return arrivals, end
 }
 
 func (h *history) zipf(n int) int {
@@ -237,13 +261,15 @@ func (h *history) logs(t *testing.T, how telling) [][]Record {
 // the place of the first.
 func mergeEqual(entries []schemas.Entry) []schemas.Entry {
 	var merged []schemas.Entry
-	at := make(map[schemas.Entry]int)
+	at := make(map[schemas.Entry]int) // the times of arrivals are whole seconds
 	for _, e := range entries {
 		k := e
-		k.Count, k.Cost = 0, 0
+		k.Count, k.Cost, k.Declared = 0, 0, min(k.Declared, 1)
 		if i, ok := at[k]; ok {
 			merged[i].Count += e.Count
 			merged[i].Cost += e.Cost
+			merged[i].Arrived += e.Arrived
+			merged[i].Declared += e.Declared
 			continue
 		}
 		at[k] = len(merged)
@@ -305,7 +331,7 @@ func (h *history) plausible(t *testing.T, o outcome) {
 			t.Errorf("%+v is closed, but made %d requests in that minute", k, counts[k])
 		}
 	}
-	if len(seen) < 5 {
+	if len(seen) < 7 {
 		t.Errorf("got closures of %v only: a history that shows nothing", seen)
 	}
 }

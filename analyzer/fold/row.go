@@ -33,6 +33,8 @@ const (
 	closedByDemand                      // early weight made its latest close
 	hasRecords                          // there are control records about its caller
 	hasSteps                            // earlier closes in a row: see sideTables
+	hasHold                             // requests in flight: see sideTables
+	closeGoesOn                         // requests in flight went below the limit, and not below half of it: see policy.StepInFlight
 	hasEnd                              // an item of table.ends: the end of its closure is not reported yet
 )
 

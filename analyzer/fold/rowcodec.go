@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/509da70d/floodgate/analyzer/hold"
 	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/rules"
@@ -46,6 +47,8 @@ const (
 	earlyFlag                // early weight
 	stepsFlag                // closes before the closure
 	byDemandFlag             // a fact without a part: early weight made the closure
+	holdFlag                 // requests in flight
+	goesOnFlag               // a fact without a part: see closeGoesOn
 	allFlags     = 1<<iota - 1
 )
 
@@ -88,6 +91,8 @@ type StoredRow struct {
 	early    *earlyWeight     // nil if there is none
 	byDemand bool             // early weight made the closure; early is nil then
 	steps    []policy.Closure // the closes in a row before the closure, oldest first
+	hold     *hold.State      // requests in flight; nil if there are none
+	goesOn   bool             // see closeGoesOn
 }
 
 // flags says which optional parts the row has.
@@ -104,6 +109,12 @@ func (v *StoredRow) flags() (flags byte) {
 	if v.byDemand {
 		flags |= byDemandFlag
 	}
+	if v.hold != nil {
+		flags |= holdFlag
+	}
+	if v.goesOn {
+		flags |= goesOnFlag
+	}
 	return flags
 }
 
@@ -119,6 +130,9 @@ func (v *StoredRow) AppendTo(dst []byte) []byte {
 	}
 	if len(v.steps) > 0 {
 		dst = appendSteps(dst, v.steps)
+	}
+	if v.hold != nil {
+		dst = v.hold.AppendTo(dst)
 	}
 	dst = appendClosure(dst, v.Closure)
 	for _, number := range v.State {
@@ -145,6 +159,9 @@ func (v *StoredRow) LowerBound() bool { return v.since != never }
 // Dropped reports whether a fold at log time now would have dropped the row.
 func (v *StoredRow) Dropped(rule *rules.Rule, now int64) bool {
 	at := max(rule.Window.Expiry(v.State), v.Closure.Expiry(rule))
+	if v.hold != nil {
+		at = max(at, v.hold.Expiry())
+	}
 	return at <= math.MaxInt64-int64(expirySlack) && minuteOf(at+int64(expirySlack)) < minuteOf(now)
 }
 
@@ -154,7 +171,7 @@ func ParseRow(b []byte) (v StoredRow, err error) {
 		return v, fmt.Errorf("%w: got %d bytes, want version %d, flags and a shape", errRow, len(b), rowVersion)
 	}
 	flags := b[1]
-	v = StoredRow{shape: binary.LittleEndian.Uint64(b[2:]), since: never, byDemand: flags&byDemandFlag != 0}
+	v = StoredRow{shape: binary.LittleEndian.Uint64(b[2:]), since: never, byDemand: flags&byDemandFlag != 0, goesOn: flags&goesOnFlag != 0}
 	numbers, err := readNumbers(b[rowHead:])
 	if err == nil && flags&markedFlag != 0 && len(numbers) > 0 {
 		v.since, numbers = numbers[0], numbers[1:]
@@ -164,6 +181,9 @@ func ParseRow(b []byte) (v StoredRow, err error) {
 	}
 	if err == nil && flags&stepsFlag != 0 {
 		v.steps, numbers, err = readSteps(numbers)
+	}
+	if err == nil && flags&holdFlag != 0 {
+		v.hold, numbers, err = hold.Read(numbers)
 	}
 	if err == nil && len(numbers) < closureNumbers {
 		err = fmt.Errorf("%w: got %d numbers, want %d or more", errRow, len(numbers), closureNumbers)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/analyzer/window"
 	"github.com/509da70d/floodgate/store/rows"
 )
 
@@ -102,8 +103,10 @@ func (f *Fold) Restore(key, value []byte) error {
 		f.table.removed.Add(key, sum)
 		return nil
 	}
-	_, row := f.table.insert(rule, strings.Clone(id))
-	f.table.takeRow(row, &v)
+	i, row := f.table.insert(rule, strings.Clone(id))
+	if f.table.takeRow(row, &v) {
+		f.table.markDirty(i, row)
+	}
 	row.stored = sum
 	return nil
 }
@@ -118,6 +121,14 @@ func (f *Fold) Resume(logTime int64) {
 	f.table.reschedule()
 }
 
+// liveState returns a state as of a time: nil, if nothing depends on it any more. Requests in flight may keep a row longer than its window.
+func liveState(r *rules.Rule, s window.State, at int64) window.State {
+	if r.Window.Expiry(s) <= at {
+		return nil
+	}
+	return s
+}
+
 // Digest sums up all rows that anything can still depend on at a log time. Their order does not matter. The digests of the folds of several
 // partitions of one log add up (modulo 2^64) to the digest of one fold over the whole log, if none of them lost any weight. Control records
 // about all partitions are in the digest of partition 0.
@@ -129,7 +140,13 @@ func (f *Fold) Digest(at int64) uint64 {
 		}
 		rule, v := f.rules.set.Rules[r.rule], f.table.stored(r)
 		if r.closure.Expiry(rule) <= at { // another fold, whose log time is ahead, may have dropped the row with its closure
-			v.Closure, v.byDemand, v.steps = policy.Closure{}, false, nil
+			v.Closure, v.byDemand, v.steps, v.goesOn = policy.Closure{}, false, nil, false
+		}
+		if rule.AtArrival || rule.Measure == rules.InFlight {
+			v.State = liveState(rule, v.State, at)
+		}
+		if v.hold != nil && v.hold.Expiry() <= at {
+			v.hold = nil
 		}
 		if v.early != nil {
 			v.early = f.table.liveEarly(r, v.early, at)

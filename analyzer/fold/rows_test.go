@@ -2,6 +2,7 @@ package fold
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"testing"
@@ -136,6 +137,11 @@ func drawEntries(t *rapid.T, now int64) []schemas.Entry {
 		entries[i].Early = entries[i].Blocked && rapid.Bool().Draw(t, "early")
 		if rapid.IntRange(0, 3).Draw(t, "response") == 0 {
 			entries[i].Response, entries[i].Status, entries[i].Cost = true, 500, rapid.Int64Range(0, 5).Draw(t, "cost")
+			arrived := max(schemas.Tick(entries[i].Time)-rapid.OneOf(rapid.Just[int64](0), rapid.Int64Range(-100, 60_000)).Draw(t, "ran for"), 0)
+			entries[i].Arrived = rapid.SampledFrom([]int64{0, arrived * int64(entries[i].Count), arrived * int64(entries[i].Count), math.MaxInt64}).Draw(t, "arrived")
+		}
+		if rapid.IntRange(0, 3).Draw(t, "declares") == 0 {
+			entries[i].Declared = rapid.SampledFrom([]int64{1, 4, math.MaxInt64}).Draw(t, "declared")
 		}
 	}
 	return entries

@@ -1,10 +1,14 @@
 package fold
 
-import "github.com/509da70d/floodgate/analyzer/policy"
+import (
+	"github.com/509da70d/floodgate/analyzer/hold"
+	"github.com/509da70d/floodgate/analyzer/policy"
+)
 
 // sideTables holds data that only few rows have. The flags of a row say whether it has any. The zero value is empty.
 type sideTables struct {
 	earlyWeights map[*row]*earlyWeight     // of rows whose requests gates blocked early in the last seconds
+	holds        map[*row]*hold.State      // of rows whose rule holds a part of the limit for requests in flight
 	steps        map[*row][]policy.Closure // earlier closes in a row, of rows that have any: see policy.Steps
 }
 
@@ -52,5 +56,28 @@ func (s *sideTables) putSteps(r *row, steps []policy.Closure) {
 	case r.flags&hasSteps != 0:
 		r.flags &^= hasSteps
 		delete(s.steps, r)
+	}
+}
+
+// holdOf returns the requests in flight of a row, or nil.
+func (s *sideTables) holdOf(r *row) *hold.State {
+	if r.flags&hasHold == 0 {
+		return nil
+	}
+	return s.holds[r]
+}
+
+// putHold replaces the requests in flight of a row.
+func (s *sideTables) putHold(r *row, h *hold.State) {
+	switch {
+	case h != nil:
+		if s.holds == nil {
+			s.holds = make(map[*row]*hold.State)
+		}
+		r.flags |= hasHold
+		s.holds[r] = h
+	case r.flags&hasHold != 0:
+		r.flags &^= hasHold
+		delete(s.holds, r)
 	}
 }

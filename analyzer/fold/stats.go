@@ -73,6 +73,7 @@ func (s *Stats) UncountedWeight() uint64 {
 type ruleCounters struct {
 	use      ruleUse // the requests that the rule could have counted
 	predicts bool    // its closes are predicted
+	holds    bool    // callers are closed by what their requests in flight hold
 	tracks   int64   // a row is not tracked while it holds less than half of this, and less than half of its limit
 
 	enforced, shadowed           Tally  // what the rule did in each mode
@@ -82,16 +83,16 @@ type ruleCounters struct {
 func newCounters(set *rules.Set, o predict.Options) []ruleCounters {
 	list := make([]ruleCounters, len(set.Rules))
 	for i, r := range set.Rules {
-		list[i] = ruleCounters{use: newUse(r), predicts: o.Predicts(r), tracks: o.TracksFrom(r)}
+		list[i] = ruleCounters{use: newUse(r), predicts: o.Predicts(r), holds: o.Holds(r), tracks: o.TracksFrom(r)}
 	}
 	return list
 }
 
 // goOn continues with the counters that the same rule had before the rules changed.
 func (c *ruleCounters) goOn(before *ruleCounters) {
-	predicts, tracks := c.predicts, c.tracks
+	predicts, holds, tracks := c.predicts, c.holds, c.tracks
 	*c = *before
-	c.predicts, c.tracks = predicts, tracks
+	c.predicts, c.holds, c.tracks = predicts, holds, tracks
 }
 
 // tally returns where closes and warnings are counted while the rule is in a mode.

@@ -3,6 +3,7 @@ package fold
 import (
 	"math"
 
+	"github.com/509da70d/floodgate/analyzer/hold"
 	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/predict"
 	"github.com/509da70d/floodgate/analyzer/rules"
@@ -79,6 +80,7 @@ func (t *table) remove(i uint32, r *row) {
 	if r.flags != 0 {
 		t.sides.forgetEarly(r)
 		t.sides.putSteps(r, nil)
+		t.sides.putHold(r, nil)
 		if r.flags&tracked != 0 {
 			t.predict.Forget(i)
 		}
@@ -89,7 +91,11 @@ func (t *table) remove(i uint32, r *row) {
 // expires returns the log time from which on nothing depends on a row any more.
 func (t *table) expires(r *row) int64 {
 	rule := t.rules.set.Rules[r.rule]
-	return max(rule.Window.Expiry(r.state), r.closure.Expiry(rule))
+	at := max(rule.Window.Expiry(r.state), r.closure.Expiry(rule))
+	if s := t.sides.holdOf(r); s != nil {
+		at = max(at, s.Expiry())
+	}
+	return at
 }
 
 // expiry returns the log time at which a row is dropped, unless its place is needed earlier.
@@ -178,6 +184,7 @@ func (t *table) stored(r *row) StoredRow {
 	return StoredRow{
 		Closure: r.closure, State: r.state, shape: t.rules.set.Rules[r.rule].Shape(), since: r.since,
 		early: t.sides.earlyOf(r), byDemand: r.flags&closedByDemand != 0, steps: t.sides.stepsOf(r),
+		hold: t.sides.holdOf(r), goesOn: r.flags&closeGoesOn != 0,
 	}
 }
 
@@ -212,11 +219,16 @@ func (t *table) adopt(i, before uint32, from *row, m *movedRows, tracksOn bool) 
 		t.sides.putEarly(to, d)
 	}
 	t.sides.putSteps(to, m.sides.steps[from])
+	to.flag(closeGoesOn, from.flags&closeGoesOn != 0)
+	held, changed := hold.Under(t.rules.set.Rules[to.rule].Hold, m.sides.holds[from])
+	if t.sides.putHold(to, held); changed {
+		t.markDirty(i, to)
+	}
 	to.flag(tracked, tracksOn && t.predict.Adopt(i, m.trackers, before))
 }
 
-// takeRow sets a row to a stored value.
-func (t *table) takeRow(r *row, v *StoredRow) {
+// takeRow sets a row to a stored value. changed reports whether it differs from that, because the terms of its rule have changed.
+func (t *table) takeRow(r *row, v *StoredRow) (changed bool) {
 	r.set(v.State)
 	r.closure, r.since = v.Closure, v.since
 	t.sides.forgetEarly(r)
@@ -225,6 +237,10 @@ func (t *table) takeRow(r *row, v *StoredRow) {
 		t.sides.putEarly(r, v.early)
 	}
 	t.sides.putSteps(r, v.steps)
+	r.flag(closeGoesOn, v.goesOn)
+	held, changed := hold.Under(t.rules.set.Rules[r.rule].Hold, v.hold)
+	t.sides.putHold(r, held)
+	return changed
 }
 
 // advance moves log time forward. If a new minute has begun, it drops expired rows and returns true.
@@ -278,13 +294,15 @@ func (t *table) predictRow(i uint32) predict.Row {
 // predictUnder returns a row as package predict reads it, under a rule that need not be the row's present rule.
 func (t *table) predictUnder(rule *rules.Rule, r *row) predict.Row {
 	limit, unlimited := t.rules.limitOf(rule, r)
-	return predict.Row{Rule: rule, ID: r.id, State: r.state, Closure: r.closure, Limit: limit, Unlimited: unlimited}
+	return predict.Row{
+		Rule: rule, ID: r.id, State: r.state, Closure: r.closure, Limit: limit, Unlimited: unlimited, Hold: t.sides.holdOf(r),
+	}
 }
 
-// endShare ends the share that gates hold of a row whose rule was removed or changed. from is the row's index under the old rules.
-func (t *table) endShare(rule *rules.Rule, from uint32, r *row, old *movedRows, offset int64) {
+// endLasting ends the share that gates hold of a row whose rule was removed or changed, and the closure by its requests in flight. from is the row's index under the old rules.
+func (t *table) endLasting(rule *rules.Rule, from uint32, r *row, old *movedRows, offset int64) {
 	v := t.predictUnder(rule, r)
-	t.predict.EndShare(old.trackers, from, &v, t.now, offset)
+	t.predict.EndLasting(old.trackers, from, &v, t.now, offset)
 }
 
 // restoreRecord puts a control record back, as override.Records.Restore does.

@@ -1,6 +1,10 @@
 package pattern
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/509da70d/floodgate/schemas"
+)
 
 // Glob is a pattern in which * stands for any run of characters, including none and including slashes. The zero value matches
 // everything. Any number of goroutines may use one.
@@ -60,12 +64,20 @@ func (g Glob) Match(s string) bool {
 // and for one that matches everything. The slice must not be changed.
 func (g Glob) Parts() []string { return g.parts }
 
-// Any reports whether one of the globs matches all of s.
-func Any(globs []Glob, s string) bool {
+// IndexResource returns the index of the first glob that matches a resource, or −1: all of it, such as "GET /search", or its path without the
+// method. So a pattern without a method is for all methods, and for those sources of requests that know none.
+func IndexResource(globs []Glob, resource string) int {
+	path := ""
 	for i := range globs {
-		if globs[i].Match(s) {
-			return true
+		if globs[i].Match(resource) {
+			return i
+		}
+		if path == "" {
+			path = schemas.ResourcePath(resource)
+		}
+		if len(path) < len(resource) && globs[i].Match(path) {
+			return i
 		}
 	}
-	return false
+	return -1
 }

@@ -68,16 +68,22 @@ func TestGlobTakesLinearStepsOnHostileText(t *testing.T) {
 	}
 }
 
-func TestAnyAndParts(t *testing.T) {
-	globs := []Glob{NewGlob("/api/*"), NewGlob("/healthz")}
-	for text, want := range map[string]bool{"/api/x": true, "/healthz": true, "/healthz/": false, "": false} {
-		if got := Any(globs, text); got != want {
-			t.Errorf("%q: got %t, want %t", text, got, want)
+// TestTheFirstGlobOfAResource: a glob may be for the whole resource, or for the path of any method. The first that matches counts.
+func TestTheFirstGlobOfAResource(t *testing.T) {
+	globs := []Glob{NewGlob("POST /api/big*"), NewGlob("/api/*"), NewGlob("GET /healthz"), NewGlob("*z")}
+	for text, want := range map[string]int{
+		"/api/x": 1, "GET /api/x": 1, "POST /api/bigger": 0, "GET /api/bigger": 1, "/healthz": 3, "GET /healthz": 2, "/other": -1, "": -1, "NO /api/x": -1,
+	} {
+		if got := IndexResource(globs, text); got != want {
+			t.Errorf("%q: got %d, want %d", text, got, want)
 		}
 	}
-	if Any(nil, "") {
-		t.Error("no glob at all matches an empty text")
+	if got := IndexResource(nil, ""); got != -1 {
+		t.Errorf("no glob at all matches an empty text: got %d", got)
 	}
+}
+
+func TestParts(t *testing.T) {
 	for text, want := range map[string]string{"": "", "**": "", "abc": "", "a*b": "a b", "*x**y*": " x y "} {
 		if got := strings.Join(NewGlob(text).Parts(), " "); got != want {
 			t.Errorf("parts of %q: got %q, want %q", text, got, want)

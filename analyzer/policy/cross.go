@@ -39,7 +39,7 @@ func Cross(r *rules.Rule, s window.State, limit, from, to, rate int64, room wind
 		comes := weightIn(rate, next-t)
 		switch {
 		case endless: // a bucket also drains the weight that comes
-			drains := mulDiv(max(limit, 1)*whole, next-t, r.Window.Length(t))
+			drains := integer.MulDiv(max(limit, 1)*whole, next-t, r.Window.Length(t))
 			comes -= min(comes, max(0, drains-now.Total*whole))
 			left = max(0, left-drains/whole)
 		case slot < step:
@@ -47,7 +47,7 @@ func Cross(r *rules.Rule, s window.State, limit, from, to, rate int64, room wind
 		}
 		gain, missing := comes-(now.Total-left)*whole, (capacity-now.Total)*whole-part
 		if gain > 0 && gain >= missing {
-			at := t + mulDiv(next-t, max(missing, 0), gain)
+			at := t + integer.MulDiv(next-t, max(missing, 0), gain)
 			return Fill(r, room, limit, at)
 		}
 		part += comes

@@ -60,7 +60,7 @@ func (m *Meter) rate(slot, slots, t int64) int64 {
 			sum += int64(m.weights[i])
 		}
 	}
-	return mulDiv(sum*1000, int64(time.Second), max(1, t-first*slot))
+	return integer.MulDiv(sum*1000, int64(time.Second), max(1, t-first*slot))
 }
 
 // admittedByInterval counts admitted weight by intervals from one renewal of a share to the next: for the newest interval, and for the one

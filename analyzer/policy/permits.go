@@ -78,7 +78,7 @@ func (p Permits) fits(o *ShareOutlook, from int64) bool {
 	given := unseen
 	for at, ends := begins, integer.Add(begins, p.span); at < ends; {
 		next := min(integer.Add(at, p.Period), ends)
-		given += mulDiv(p.limit, next-at, p.span)
+		given += integer.MulDiv(p.limit, next-at, p.span)
 		at = next
 		if integer.Add(w.View(o.State, o.Limit, at).Total, given) > allowed {
 			return false
@@ -89,7 +89,7 @@ func (p Permits) fits(o *ShareOutlook, from int64) bool {
 
 // mulDivUp is mulDiv rounded up.
 func mulDivUp(a, b, c int64) int64 {
-	q := mulDiv(a, b, c)
+	q := integer.MulDiv(a, b, c)
 	hi, lo := bits.Mul64(uint64(a), uint64(b)) // ≥ 0
 	if back, low := bits.Mul64(uint64(q), uint64(c)); back == hi && low == lo || q == math.MaxInt64 {
 		return q
@@ -98,7 +98,7 @@ func mulDivUp(a, b, c int64) int64 {
 }
 
 // saturatingMul returns a·b, or the largest int64, for a and b of at least 0.
-func saturatingMul(a, b int64) int64 { return mulDiv(a, b, 1) }
+func saturatingMul(a, b int64) int64 { return integer.MulDiv(a, b, 1) }
 
 // up returns the first multiple of step at or after t.
 func up(t, step int64) int64 {

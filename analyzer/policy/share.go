@@ -164,15 +164,15 @@ func (s *Sharing) leastDemand(o *ShareOutlook, p Permits) int64 {
 
 // ratio returns the demand as a share of what the limit allows, in thousandths.
 func (s *Sharing) ratio(o *ShareOutlook, p Permits) int64 {
-	allowed := mulDiv(saturatingMul(p.limit, 1000), int64(time.Second), p.window)
-	return mulDiv(s.leastDemand(o, p), 1000, max(1, allowed))
+	allowed := integer.MulDiv(saturatingMul(p.limit, 1000), int64(time.Second), p.window)
+	return integer.MulDiv(s.leastDemand(o, p), 1000, max(1, allowed))
 }
 
 // spendConfidence returns a measure of how surely each gate spends its part: (ρ − 1)² K / N in millionths. ρ is the ratio, K the permits of
 // a period, and N the number of gates. The part of a gate is K / N, and its demand is ρ K / N with a deviation of the root of that.
 func (s *Sharing) spendConfidence(o *ShareOutlook, p Permits) int64 {
 	over := min(max(s.ratio(o, p)-1000, 0), 1_000_000)
-	return mulDiv(over*over, p.Whole, o.Gates)
+	return integer.MulDiv(over*over, p.Whole, o.Gates)
 }
 
 // announce gives the first share, which never comes into force: gates begin to measure when they get it.
@@ -193,7 +193,7 @@ func measuredFor(o *ShareOutlook, p Permits, ratio int64) uint8 {
 	length, doubled, enough := minMeasured, uint8(1), 4*o.lead()
 	over := min(max(ratio-1000, 0), 1_000_000)
 	for doubled < longestMeasured &&
-		(length < enough || length < p.Period && mulDiv(over*over, weightIn(o.Rate, length)/1000, o.Gates) < 16_000_000) {
+		(length < enough || length < p.Period && integer.MulDiv(over*over, weightIn(o.Rate, length)/1000, o.Gates) < 16_000_000) {
 		length, doubled = 2*length, doubled+1
 	}
 	return doubled
@@ -237,5 +237,5 @@ func (s *Sharing) leftOver(o *ShareOutlook, p Permits) bool {
 		return false
 	}
 	s.judged = true
-	return (s.admitted.number-1)*every >= max(s.since, s.published) && int64(s.admitted.before) < mulDiv(p.limit, 9*every, 10*p.span)
+	return (s.admitted.number-1)*every >= max(s.since, s.published) && int64(s.admitted.before) < integer.MulDiv(p.limit, 9*every, 10*p.span)
 }

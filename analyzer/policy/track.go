@@ -62,7 +62,7 @@ func (p *Pace) Add(now, age, weight, lag int64) {
 	weight = min(weight, math.MaxUint32)
 	p.pending = uint32(min(int64(p.pending)+weight, math.MaxUint32))
 	micros := min(max(age, 0)/1000, maxAge)
-	p.late = min(integer.Add(p.late, mulDiv(weight, micros, 1)), maxSum)
+	p.late = min(integer.Add(p.late, integer.MulDiv(weight, micros, 1)), maxSum)
 }
 
 // Advance moves the pace to log time now.
@@ -103,7 +103,7 @@ func (p *Pace) started() bool { return p.slow.ticks > 0 }
 
 // turn ends a tick with weight in it, under a time constant in tickUnits. It returns what was kept of the sum before.
 func (d *decaying) turn(weight, constant int64) int64 {
-	kept := int64(factorUnit) - mulDiv(factorUnit, tickUnit, constant)
+	kept := int64(factorUnit) - integer.MulDiv(factorUnit, tickUnit, constant)
 	d.weight = min(scale(d.weight, kept)+weight*weightUnit, maxSum)
 	d.ticks = scale(d.ticks, kept) + tickUnit
 	return kept
@@ -111,7 +111,7 @@ func (d *decaying) turn(weight, constant int64) int64 {
 
 // rest ends n ticks without weight.
 func (d *decaying) rest(n, constant int64) int64 {
-	kept := power(int64(factorUnit)-mulDiv(factorUnit, tickUnit, constant), n)
+	kept := power(int64(factorUnit)-integer.MulDiv(factorUnit, tickUnit, constant), n)
 	d.weight = scale(d.weight, kept)
 	d.ticks = constant - scale(constant, kept) + scale(d.ticks, kept)
 	return kept
@@ -122,7 +122,7 @@ func scale(x, factor int64) int64 {
 	if factor >= factorUnit {
 		return x
 	}
-	return mulDiv(x, factor, factorUnit)
+	return integer.MulDiv(x, factor, factorUnit)
 }
 
 // power returns factor to the n-th, n ≥ 1.
@@ -142,7 +142,7 @@ func (d *decaying) rate() int64 {
 	if d.ticks < tickUnit {
 		return 0
 	}
-	return mulDiv(d.weight, perSecond, d.ticks)
+	return integer.MulDiv(d.weight, perSecond, d.ticks)
 }
 
 // Rate returns the demand in thousandths of weight a second. It is that of the last half lag, if that differs from that of the last four
@@ -161,7 +161,7 @@ func (p *Pace) Rate() int64 {
 func (p *Pace) Jump(now, lag int64) int64 {
 	rate, constant := p.Rate(), newestOf(lag)
 	passed := min(max(now/(paceTick/tickUnit)-p.tick*tickUnit, 0), tickUnit)
-	kept := int64(factorUnit) - mulDiv(factorUnit, passed, constant)
+	kept := int64(factorUnit) - integer.MulDiv(factorUnit, passed, constant)
 	newest := decaying{
 		weight: min(scale(p.newestWeight(), kept)+int64(p.pending)*weightUnit, maxSum),
 		ticks:  scale(min(p.fast.ticks, constant), kept) + passed,
@@ -196,5 +196,10 @@ func (p *Pace) Age() int64 {
 	return min((p.aged+p.late)/weight, maxAge) * 1000
 }
 
+// WeightIn returns the weight that comes in length nanoseconds at a rate in thousandths a second.
+func WeightIn(rate, length int64) int64 { return weightIn(rate, length) / 1000 }
+
 // weightIn returns the weight that comes in length nanoseconds at a rate in thousandths a second, in thousandths.
-func weightIn(rate, length int64) int64 { return mulDiv(max(rate, 0), max(length, 0), 1_000_000_000) }
+func weightIn(rate, length int64) int64 {
+	return integer.MulDiv(max(rate, 0), max(length, 0), 1_000_000_000)
+}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/509da70d/floodgate/analyzer/integer"
 	"pgregory.net/rapid"
 )
 
@@ -194,10 +195,10 @@ func TestMulDivAndRoots(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.Int64Range(0, 1<<31).Draw(t, "a"), rapid.Int64Range(0, 1<<31).Draw(t, "b")
 		c := rapid.Int64Range(1, math.MaxInt64).Draw(t, "c")
-		if got := mulDiv(a, b, c); got != a*b/c {
+		if got := integer.MulDiv(a, b, c); got != a*b/c {
 			t.Fatalf("got %d·%d/%d = %d, want %d", a, b, c, got, a*b/c)
 		}
-		if r := root(a); r*r > a || (r+1)*(r+1) <= a {
+		if r := integer.Root(a); r*r > a || (r+1)*(r+1) <= a {
 			t.Fatalf("got a root of %d of %d", r, a)
 		}
 		if r, want := float64(rootOfProduct(a, c)), math.Sqrt(float64(a))*math.Sqrt(float64(c)); math.Abs(r-want) > 2+want/1000+math.Sqrt(float64(a))+math.Sqrt(float64(c)) {
@@ -207,7 +208,7 @@ func TestMulDivAndRoots(t *testing.T) {
 	for _, test := range []struct{ a, b, c int64 }{
 		{math.MaxInt64, math.MaxInt64, 2}, {1 << 62, 4, 1}, {1 << 62, 12, 3}, {1 << 62, 2, 1}, // the quotient has 127, 65, 64 and 63 bits
 	} {
-		if got := mulDiv(test.a, test.b, test.c); got != math.MaxInt64 {
+		if got := integer.MulDiv(test.a, test.b, test.c); got != math.MaxInt64 {
 			t.Errorf("got %d·%d/%d = %d, want the largest", test.a, test.b, test.c, got)
 		}
 	}

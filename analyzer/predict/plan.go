@@ -25,10 +25,18 @@ type Plan struct {
 func (p *Predictor) TakePlans(now, offset int64) []Plan {
 	p.plans = append(p.plans[:0], p.ended...)
 	p.ended = p.ended[:0]
+	for p.held.Len() > 0 && p.held.At(0).at <= now {
+		if tr := p.trackers.find(p.held.Remove(0).row); tr != nil && tr.held != nil && tr.held.Covers(now) {
+			p.trackers.touch(tr)
+		}
+	}
 	touched := p.trackers.touched
 	for _, tr := range touched {
 		tr.touched = false
-		if tr.used && p.Live(now) {
+		switch {
+		case tr.used && tr.held != nil:
+			p.planHeld(tr, now, offset)
+		case tr.used && p.Live(now):
 			p.plan(tr, now, offset)
 		}
 	}

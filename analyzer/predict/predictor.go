@@ -3,11 +3,13 @@ package predict
 import (
 	"math"
 
+	"github.com/509da70d/floodgate/analyzer/hold"
 	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/analyzer/window"
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/schemas/heap"
 )
 
 // DefaultLagCap is the largest lag at which closes are predicted, as a share of the window, unless Options say another.
@@ -22,6 +24,11 @@ type Options struct {
 // Predicts reports whether closes of a rule are predicted.
 func (o Options) Predicts(r *rules.Rule) bool {
 	return min(r.Predict, o.MaxPredict) > rules.PredictOff && !r.ReadsResponses()
+}
+
+// Holds reports whether callers are closed by what their requests in flight hold.
+func (o Options) Holds(r *rules.Rule) bool {
+	return min(r.Predict, o.MaxPredict) > rules.PredictOff && r.Hold != nil
 }
 
 // TracksFrom returns a weight. A row of the rule may have a tracker if it holds half of that weight, or half of its limit.
@@ -43,8 +50,9 @@ type Row struct {
 	Closure   policy.Closure
 	Limit     int64
 	Unlimited bool
-	ByRecord  bool  // a control record closes the caller
-	Early     int64 // early weight at log time
+	ByRecord  bool        // a control record closes the caller
+	Early     int64       // early weight at log time
+	Hold      *hold.State // requests in flight; nil if there are none. Only for reading
 }
 
 // Predictor predicts the closes of the rows of one fold. Use New. One goroutine may use it.
@@ -56,14 +64,17 @@ type Predictor struct {
 	trackers  trackers
 	overs     overshoots
 	plans     []Plan
-	ended     []Plan       // plans that end shares or predicted closures, made since the last TakePlans
-	room      window.State // scratch memory for policy.Cross
-	withEarly window.State // scratch memory: a row's state with its early weight added
+	held      heap.Heap[heldRow] // rows that are held, by when that must be decided again
+	ended     []Plan             // plans that end shares or predicted closures, made since the last TakePlans
+	room      window.State       // scratch memory for policy.Cross
+	withEarly window.State       // scratch memory: a row's state with its early weight added
 }
 
 // New returns a Predictor of rows that are identified by number. read returns a row as it is now.
 func New(o Options, read func(row uint32) Row) *Predictor {
-	return &Predictor{opts: o, read: read, lags: newLags(), overs: newOvershoots()}
+	return &Predictor{
+		opts: o, read: read, lags: newLags(), overs: newOvershoots(), held: heap.New(func(a, b *heldRow) bool { return a.at < b.at }, nil),
+	}
 }
 
 // Live reports whether the lag is known at log time now, so that closes can be predicted.
@@ -186,6 +197,9 @@ func (p *Predictor) Changed(c *Change) (f Forecast) {
 		return f
 	}
 	a := &tr.announced
+	if tr.held != nil {
+		*tr.held = policy.Held{} // what was counted holds the caller from now on
+	}
 	tr.pace.Advance(c.Now, p.lags.lag.Mean)
 	rate := tr.pace.Rate()
 	f.Rate = float64(rate) / 1000
@@ -219,7 +233,7 @@ func (p *Predictor) End(row uint32, now, offset int64) {
 		return
 	}
 	r := p.read(row)
-	if tr.announced.Holds(now) || tr.share != nil && tr.share.Share(r.Rule, r.Limit, now) != nil {
+	if tr.announced.Holds(now) || tr.held != nil && tr.held.Covers(now) || tr.share != nil && tr.share.Share(r.Rule, r.Limit, now) != nil {
 		p.planEnd(&r, now, offset)
 	}
 	p.trackers.remove(row)
@@ -235,6 +249,7 @@ type Moved struct{ trackers trackers }
 func (p *Predictor) Move() *Moved {
 	m := &Moved{p.trackers}
 	p.trackers = m.trackers.emptied()
+	p.held.Clear()
 	return m
 }
 
@@ -245,15 +260,22 @@ func (p *Predictor) Adopt(to uint32, m *Moved, from uint32) bool {
 		return false
 	}
 	now := p.trackers.add(to)
-	now.pace, now.announced, now.lastNear = tr.pace, tr.announced, tr.lastNear
+	now.pace, now.announced, now.held, now.lastNear = tr.pace, tr.announced, tr.held, tr.lastNear
+	if now.held != nil && now.held.Until > 0 {
+		p.held.Add(heldRow{now.held.Next(), to})
+	}
 	p.trackers.putShare(now, tr.share)
 	return true
 }
 
-// EndShare plans to end the share that gates hold of a row whose rule was removed or changed. r is the row under the rule that gave the
-// share.
-func (p *Predictor) EndShare(m *Moved, from uint32, r *Row, now, offset int64) {
-	if tr := m.trackers.find(from); tr != nil && tr.share != nil && tr.share.Share(r.Rule, r.Limit, now) != nil {
+// EndLasting plans to end the share that gates hold of a row whose rule was removed or changed, and the closure by its requests in flight. r
+// is the row under the old rule. Other early closures are over within two seconds.
+func (p *Predictor) EndLasting(m *Moved, from uint32, r *Row, now, offset int64) {
+	tr := m.trackers.find(from)
+	if tr == nil {
+		return
+	}
+	if tr.held != nil && tr.held.Covers(now) || tr.share != nil && tr.share.Share(r.Rule, r.Limit, now) != nil {
 		p.planEnd(r, now, offset)
 	}
 }
@@ -262,6 +284,7 @@ func (p *Predictor) EndShare(m *Moved, from uint32, r *Row, now, offset int64) {
 type Ahead struct {
 	Rate  float64        // demand, weight per second
 	Span  schemas.Span   // the predicted closure that was published last; it may be over
+	Held  bool           // requests in flight hold the caller in that span
 	Share *schemas.Share // the newest, if it holds
 }
 
@@ -274,6 +297,9 @@ func (p *Predictor) Ahead(row uint32, r *rules.Rule, limit, now int64) (a Ahead)
 	pace := tr.pace
 	pace.Advance(now, p.lags.lag.Mean)
 	a.Rate = float64(pace.Rate()) / 1000
+	if tr.held != nil && tr.held.Until > 0 {
+		a.Span, a.Held = schemas.Span{CloseAt: tr.held.CloseAt, Until: tr.held.Until, Early: true}, true
+	}
 	if tr.announced.Until > 0 {
 		a.Span = schemas.Span{CloseAt: tr.announced.CloseAt, Until: tr.announced.Until, Early: true}
 	}

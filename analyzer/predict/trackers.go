@@ -9,10 +9,11 @@ import (
 	"github.com/509da70d/floodgate/analyzer/rules"
 )
 
-// tracker is what predictions need of a row, from half of its limit on: 120 bytes. It is not stored, and no count depends on it.
+// tracker is what predictions need of a row, from half of its limit on: 128 bytes. It is not stored, and no count depends on it.
 type tracker struct {
 	pace      policy.Pace
 	announced policy.Announced
+	held      *policy.Held    // nil unless the rule holds a part of the limit for requests in flight
 	lastNear  int64           // log time at which the row was last seen near its limit
 	share     *policy.Sharing // nil until the row closes
 	row       uint32          // its number
@@ -154,7 +155,7 @@ func (p *Predictor) sweep(n int, now int64) {
 			continue
 		}
 		r := p.read(tr.row)
-		if r.near(now) {
+		if r.near(now) || tr.held != nil && tr.held.Covers(now) {
 			tr.lastNear = now
 		} else if now-tr.lastNear > int64(restOf(r.Rule, now)) {
 			t.remove(tr.row)

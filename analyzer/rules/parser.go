@@ -91,7 +91,7 @@ type ruleParser struct {
 // rule reads one rule. Where it reports an error, the rule may lack values.
 func (p *parser) rule(v document.Value) *Rule {
 	m, ok := p.doc.Mapping("rule", v, "name", "callers", "match", "limit", "window", "algorithm", "slots", "burst", "timezone",
-		"anchor", "measure", "count_blocked", "close_for", "escalate", "mode", "predict", "overrides", "warn")
+		"anchor", "measure", "charge", "hold", "count_blocked", "close_for", "escalate", "mode", "predict", "overrides", "warn")
 	if !ok {
 		return &Rule{}
 	}
@@ -110,8 +110,13 @@ func (p *parser) rule(v document.Value) *Rule {
 	r.Escalate = f.escalate(r.CloseFor)
 	r.Limit = f.limit()
 	r.overrides = f.readOverrides(r)
-	f.window(r)
-	r.Predict = f.predict()
+	if r.Measure == InFlight {
+		f.inFlight(r)
+	} else {
+		f.window(r)
+		f.charge(r)
+	}
+	r.Predict = f.predict(r)
 	f.warnOfRule(r)
 	if r.Window != nil {
 		r.identify()
@@ -184,11 +189,11 @@ func (f ruleParser) match() Match {
 }
 
 func (f ruleParser) measure() Measure {
-	switch f.Choice("measure", Requests.String(), Responses.String(), Cost.String()) {
-	case Responses.String():
-		return Responses
-	case Cost.String():
-		return Cost
+	text := f.Choice("measure", Requests.String(), Responses.String(), Cost.String(), InFlight.String())
+	for m := Requests; m <= InFlight; m++ {
+		if m.String() == text {
+			return m
+		}
 	}
 	return Requests
 }
@@ -200,10 +205,10 @@ func (f ruleParser) mode() schemas.Mode {
 	return schemas.ModeEnforce
 }
 
-// predict reads what is predicted. Windows of the calendar are long: nothing is gained there, unless the file asks for it.
-func (f ruleParser) predict() Predict {
+// predict reads what is predicted. Windows of the calendar are long: nothing is gained there, unless the file asks for it, or requests hold.
+func (f ruleParser) predict(r *Rule) Predict {
 	if f.Lacks("predict") {
-		if text, _ := f.Value("window").Text(); window.ParseUnit(text) != 0 {
+		if text, _ := f.Value("window").Text(); window.ParseUnit(text) != 0 && r.Hold == nil {
 			return PredictOff
 		}
 		return PredictShares

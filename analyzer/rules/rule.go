@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer/hold"
 	"github.com/509da70d/floodgate/analyzer/pattern"
 	"github.com/509da70d/floodgate/analyzer/window"
 	"github.com/509da70d/floodgate/schemas"
@@ -20,15 +21,18 @@ const (
 	Requests  Measure = iota // arrivals; or responses, in a rule that matches a status
 	Responses                // ends of requests
 	Cost                     // the cost of responses
+	InFlight                 // requests that have arrived and have not ended
 )
 
-// String returns requests, responses or cost.
+// String returns requests, responses, cost or in_flight.
 func (m Measure) String() string {
 	switch m {
 	case Responses:
 		return "responses"
 	case Cost:
 		return "cost"
+	case InFlight:
+		return window.NameInFlight
 	default:
 		return "requests"
 	}
@@ -45,6 +49,8 @@ type Rule struct {
 	Window       window.Algorithm
 	Burst        int64 // gcra: 0 is the limit
 	Measure      Measure
+	AtArrival    bool        // a cost counts in the window in which its request arrived
+	Hold         *hold.Terms // what requests in flight hold of a limit on costs; nil: nothing
 	CountBlocked bool
 	CloseFor     time.Duration // a close lasts at least this long; 0 is as long as the window is full
 	Escalate     Escalate
@@ -83,16 +89,26 @@ func (r *Rule) LimitFor(id string) (limit int64, unlimited bool) {
 	return r.Limit, false
 }
 
-// Matches reports whether the rule counts e, by its caller's kind and id, its resource and its status. Rules that match a
-// status, or measure responses or cost, count responses. All others count arrivals. So no request counts twice under a rule.
+// Matches reports whether the rule reads e, by its caller's kind and id, its resource and its status. Rules that match a
+// status, or measure responses or cost, read responses. Those that know of requests in flight read arrivals, too. All others read
+// arrivals. No request counts twice under a rule.
 func (r *Rule) Matches(e *schemas.Entry) bool {
-	return e.Kind == r.Kind && e.Response == r.ReadsResponses() && r.Pattern.Match(e.ID) && r.Match.holds(e)
+	return e.Kind == r.Kind && r.Reads(e.Response) && r.Pattern.Match(e.ID) && r.Match.fits(e)
 }
+
+// Reads reports whether the rule reads responses or, for false, arrivals.
+func (r *Rule) Reads(responses bool) bool {
+	return responses == r.ReadsResponses() || r.FollowsRequests()
+}
+
+// FollowsRequests reports whether the rule reads the arrival and the response of a request. Recorders must send when requests arrived for
+// such a rule.
+func (r *Rule) FollowsRequests() bool { return r.Hold != nil || r.Measure == InFlight }
 
 // ReadsResponses reports whether the rule counts responses instead of arrivals. Recorders must send responses for such a rule.
 func (r *Rule) ReadsResponses() bool { return r.Measure != Requests || len(r.Match.Statuses) > 0 }
 
-func (m *Match) holds(e *schemas.Entry) bool {
+func (m *Match) fits(e *schemas.Entry) bool {
 	return m.fitsResource(e.Resource) && (len(m.Statuses) == 0 || pattern.AnyStatus(m.Statuses, e.Status))
 }
 
@@ -108,34 +124,33 @@ func (m *Match) UnmatchedBy(resource string, patterns uint64) uint64 {
 	return patterns
 }
 
-// fitsResource reports whether one of the patterns matches the whole resource, or the resource without its method. So a pattern
-// without a method is for all methods, and for those sources of requests that know none.
 func (m *Match) fitsResource(resource string) bool {
-	if len(m.Resources) == 0 || pattern.Any(m.Resources, resource) {
-		return true
-	}
-	path := schemas.ResourcePath(resource)
-	return len(path) < len(resource) && pattern.Any(m.Resources, path)
+	return len(m.Resources) == 0 || pattern.IndexResource(m.Resources, resource) >= 0
 }
 
-// Weight returns how much e adds to a count under the rule: its count, or its cost. A blocked entry adds 0, unless the rule
-// counts blocked ones. The caller decides whether e was blocked: for a rule in shadow mode, the rule's own closures decide
+// Weight returns how much e adds to a count under the rule: its count, or its cost. Of requests in flight, responses take their count away,
+// if it is known when they arrived. A blocked entry adds 0, unless the rule counts blocked ones. The caller decides whether e was blocked: for a rule in shadow mode, the rule's own closures decide
 // that, not those that gates enforced.
 func (r *Rule) Weight(e *schemas.Entry, blocked bool) int64 {
 	if blocked && !r.CountBlocked {
 		return 0
 	}
-	if r.Measure == Cost {
+	switch {
+	case r.Measure == Cost:
 		return max(e.Cost, 0)
+	case r.Measure != InFlight || !e.Response:
+		return int64(e.Count)
+	case e.Arrived > 0:
+		return -int64(e.Count)
 	}
-	return int64(e.Count)
+	return 0
 }
 
 // Fingerprint identifies everything that the rule says: it is the rule's version in decisions. It is the same in every
 // process, and does not depend on comments or on the layout of the file.
 func (r *Rule) Fingerprint() uint64 { return r.fingerprint }
 
-// Shape identifies what the rule counts and how: kind, match, measure, count_blocked and window. A rule that keeps its name and
+// Shape identifies what the rule counts and how: kind, match, measure, charge, count_blocked and window. A rule that keeps its name and
 // its Shape in a reload keeps its counts. Its limit, burst, mode, close_for, escalate, predict, warn, overrides and pattern of
 // ids may change.
 func (r *Rule) Shape() uint64 { return r.shape }
@@ -144,9 +159,16 @@ func (r *Rule) Shape() uint64 { return r.shape }
 func (r *Rule) identify() {
 	var shape strings.Builder
 	fmt.Fprintf(&shape, "%q %v %v %v %q", r.Kind, r.Match, r.Measure, r.CountBlocked, r.Window.Shape())
+	if r.AtArrival {
+		shape.WriteString(" arrival")
+	}
 	r.shape = hash(shape.String())
-	r.fingerprint = hash(fmt.Sprintf("%q %s %q %d %d %v %v %v %v %v %q", r.Name, shape.String(), r.Pattern, r.Limit, r.Burst,
-		r.CloseFor, r.Escalate, r.Mode, r.Predict, r.Warn, r.overrides.lines()))
+	holds := ""
+	if r.Hold != nil {
+		holds = fmt.Sprintf(" %x %d", r.Hold.ID, r.Hold.Margin)
+	}
+	r.fingerprint = hash(fmt.Sprintf("%q %s %q %d %d %v %v %v %v %v %q%s", r.Name, shape.String(), r.Pattern, r.Limit, r.Burst,
+		r.CloseFor, r.Escalate, r.Mode, r.Predict, r.Warn, r.overrides.lines(), holds))
 }
 
 func hash(text string) uint64 {

@@ -22,6 +22,17 @@ func NewFixed(length time.Duration) Algorithm {
 // entries of the window before.
 const grace = int64(2 * time.Second)
 
+// WithGrace returns windows in which the entries of the window before the newest count for at least grace of log time, and no longer than a
+// window. Only fixed windows have a grace. Other algorithms are returned as they are.
+func WithGrace(a Algorithm, atLeast time.Duration) Algorithm {
+	f, ok := a.(fixed)
+	if ok {
+		f.grace = max(f.grace, min(int64(atLeast), f.Length(0)))
+		return f
+	}
+	return a
+}
+
 // fixed counts in windows that follow each other without a gap. It keeps {which window is the newest, its weight}. In the first grace of
 // that window, one more integer is the weight of the window before, whose entries still count then. Its own grace is no longer than a
 // window, so that never more than one before the newest counts.

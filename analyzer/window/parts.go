@@ -16,7 +16,7 @@ func newestOf(limit, n int, at func(age int) Part) (parts []Part, more int) {
 	for age := range n {
 		p := at(age)
 		switch {
-		case p.Weight == 0:
+		case p.Weight <= 0:
 		case len(parts) < limit:
 			parts = append(parts, p)
 		default:

@@ -109,7 +109,7 @@ func (w sliding) count(s State, steps uint64, limit, t int64, place Place) Count
 	kept := s[1:min(len(s), int(w.slots-int64(steps))+2)]
 	full := -1
 	for age, weight := range kept {
-		if c.Total = add(c.Total, weight); full < 0 && c.Total >= limit {
+		if c.Total = add(c.Total, max(weight, 0)); full < 0 && c.Total >= limit {
 			full = age
 		}
 	}

@@ -74,6 +74,7 @@ type Algorithm interface {
 type Traits struct {
 	Truncates bool // a State keeps no more weight than makes up the limit, so that a Total does not show an overshoot
 	Endless   bool // a Count may depend on entries of any age, also on those before its Start
+	Releases  bool // weight leaves when a request ends, so that a window may reopen at any entry
 	Aligned   bool // windows start at multiples of their length since 1970-01-01
 
 	// Slot is the time in nanoseconds between two moments at which weight may leave a window, which are multiples of it since

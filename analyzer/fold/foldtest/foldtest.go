@@ -86,12 +86,16 @@ func VariedRules(t T) []*rules.Set {
 			"{name: log, callers: ip, limit: 5, window: 10m, algorithm: log, overrides: {10.0.0.1: unlimited}}",
 			"{name: bucket, callers: key, limit: 10, window: 1m, algorithm: gcra, burst: 4, count_blocked: true}",
 			"{name: cost, callers: key, limit: 20, window: 1h, measure: cost, mode: shadow}",
+			"{name: tokens, callers: key, limit: 30, window: 1m, algorithm: fixed, measure: cost, charge: arrival, hold: {estimate: 3, longest: 5m}}",
+			"{name: flights, callers: key, limit: 7, measure: in_flight, hold: {longest: 5m}}",
 			"{name: daily, callers: ip, limit: 30, window: day, timezone: Europe/Berlin}"),
 		Rules(t,
 			"{name: daily, callers: ip, limit: 10, window: day, timezone: Europe/Berlin, mode: shadow}",
 			"{name: bucket, callers: 'key:10.*', limit: 20, window: 1m, algorithm: gcra, burst: 3, count_blocked: true}",
 			"{name: log, callers: ip, limit: 3, window: 10m, algorithm: log}",
 			"{name: sliding, callers: key, limit: 8, window: 5m, slots: 6, close_for: 2m}",
+			"{name: tokens, callers: key, limit: 20, window: 1m, algorithm: fixed, measure: cost, charge: arrival, hold: {estimate: 2, longest: 4m}}",
+			"{name: flights, callers: key, limit: 9, measure: in_flight, hold: {longest: 5m}}",
 			"{name: fixed, callers: key, limit: 4, window: 1m, algorithm: fixed, close_for: 10m, escalate: {factor: 3, max: 1h}}"),
 	}
 }

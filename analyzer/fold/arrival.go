@@ -1,0 +1,148 @@
+package fold
+
+import (
+	"github.com/509da70d/floodgate/analyzer/hold"
+	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/predict"
+	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/analyzer/window"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// This file counts for rules whose responses count when their requests arrived: costs with charge: arrival, and requests in flight.
+
+// countByArrival adds an entry to the window of such a rule. A window that is over closes nobody: the policy decides by the present one.
+func (f *Fold) countByArrival(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64, blocked, wouldBlock bool) {
+	if !e.Response || !r.FollowsRequests() {
+		f.counters[rule].countRequests(r.Mode, uint64(e.Count), blocked, wouldBlock)
+	}
+	weight := r.Weight(e, blocked)
+	if weight == 0 && (blocked || r.Hold == nil) {
+		if blocked {
+			f.refuse(r, rule, e, hash)
+		}
+		return
+	}
+	at, timed := e.Time, !e.Response
+	if e.Response {
+		at, timed = hold.ArrivedAt(e)
+	}
+	i, known := f.table.find(hash, rule, e.ID)
+	limit, unlimited := f.limitOfEntry(r, i, known, e.ID)
+	if !known {
+		n := newcomer{r: r, rule: rule, hash: hash, id: e.ID, at: at, limit: limit, unlimited: unlimited, weight: weight}
+		var admitted bool
+		if i, admitted = f.table.admit(&n); !admitted {
+			return
+		}
+	}
+	row := f.table.row(i)
+	if row.since != never && !row.keepsMark(r, limit, at) {
+		row.since = never
+	}
+	if r.Window.Expiry(row.state) <= e.Time {
+		row.flag(closeGoesOn, false) // a fold may have dropped the row
+	}
+	state, added := r.Window.Add(row.state, limit, at, weight)
+	row.state = state
+	if r.Hold != nil && timed {
+		f.follow(r.Hold, row, e, at, limit)
+	}
+	if !known {
+		f.table.wheel.schedule(i, f.table.expiry(row))
+	}
+	f.table.markDirty(i, row)
+	if added.Place == window.Late {
+		f.stats.Late += uint64(max(weight, 0))
+	}
+	if !unlimited {
+		f.stepByArrival(r, i, row, e, added, limit, weight)
+	}
+}
+
+// stepByArrival decides after an entry that was added to a window, which need not be the present one.
+func (f *Fold) stepByArrival(r *rules.Rule, i uint32, row *row, e *schemas.Entry, added window.Count, limit, weight int64) {
+	count := r.Window.View(row.state, limit, e.Time)
+	if added.Place == window.Newest && added.Start == count.Start {
+		f.warn(r, row, e, count, limit, weight)
+	}
+	if r.Measure == rules.InFlight {
+		f.stepInFlight(r, i, row, e, count, limit)
+		return
+	}
+	if !row.staysOpen(count, e.Time) {
+		f.step(r, i, row, e, count, limit, weight)
+	}
+	if r.Hold != nil && f.counters[row.rule].holds {
+		f.observeHold(r, i, row, e, limit)
+	}
+}
+
+// follow notes that requests have begun or ended. at is when they arrived.
+func (f *Fold) follow(t *hold.Terms, row *row, e *schemas.Entry, at, limit int64) {
+	s := f.table.sides.holdOf(row)
+	if s == nil {
+		s = hold.New(t)
+		f.table.sides.putHold(row, s)
+	}
+	if e.Response {
+		s.End(t, e, at, limit)
+	} else {
+		s.Arrive(t, e)
+	}
+}
+
+// observeHold tells the predictor what a row's limit has left. Arrivals are its demand.
+func (f *Fold) observeHold(r *rules.Rule, i uint32, row *row, e *schemas.Entry, limit int64) {
+	room := f.table.room(r, row, limit, f.table.now)
+	weight := int64(0)
+	if !e.Response {
+		weight = room.Mean * int64(e.Count)
+	}
+	row.flag(tracked, f.predict.Followed(&predict.Sent{
+		Row: i, Rule: r, Limit: limit, Weight: weight, At: e.Time, Now: f.table.now, Near: 2*room.Left <= limit,
+	}))
+}
+
+// refuseHeld tells the predictor of a request that was blocked while its caller was held: it is demand.
+func (f *Fold) refuseHeld(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) {
+	i, known := f.table.find(hash, rule, e.ID)
+	if !known {
+		return
+	}
+	if row := f.table.row(i); row.flags&tracked != 0 {
+		limit, _ := f.rules.limitOf(r, row)
+		weight := f.table.room(r, row, limit, f.table.now).Mean * int64(e.Count)
+		row.flag(tracked, f.predict.RefusedHeld(&predict.Sent{Row: i, Rule: r, Weight: weight, At: e.Time, Now: f.table.now}))
+	}
+}
+
+// room returns what a row's limit has left at a time.
+func (t *table) room(r *rules.Rule, row *row, limit, at int64) hold.Room {
+	s := t.sides.holdOf(row)
+	if s == nil {
+		s = hold.New(r.Hold)
+	}
+	count := r.Window.View(row.state, limit, at)
+	return s.Room(r.Hold, limit, count.Total, count.Start, at)
+}
+
+// stepInFlight lets the policy decide on a request that has begun or ended. The caller is closed while as many requests are in flight as the
+// limit says.
+func (f *Fold) stepInFlight(r *rules.Rule, i uint32, row *row, e *schemas.Entry, count window.Count, limit int64) {
+	before, goesOn := row.closure, row.flags&closeGoesOn != 0
+	closure, change, goesOn := policy.StepInFlight(before, goesOn, e.Time, limit, count)
+	row.closure = closure
+	row.flag(closeGoesOn, goesOn)
+	if closure.ClosedAt(e.Time) {
+		over := closure.Overshoot(r, limit)
+		f.stats.Overshoot = max(f.stats.Overshoot, over)
+		f.predict.Overshoot(int32(row.rule), row.id, closure, change == policy.Closed, limit, over, e.Time)
+	}
+	if change != policy.Same {
+		f.changed(Change{
+			Rule: r, Caller: schemas.Caller{Kind: r.Kind, ID: row.id}, Kind: change,
+			Before: before, Closure: closure, Count: count, Limit: limit, At: e.Time, Offset: f.offset,
+		}, i, row)
+	}
+}
