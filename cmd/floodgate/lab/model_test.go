@@ -30,8 +30,10 @@ type model struct {
 	ending atomic.Pointer[chan struct{}] // closed once answers may end
 }
 
-// promptTokens is what each message costs.
-const promptTokens = 10
+const (
+	promptTokens = 10     // what each message costs
+	tokenLimit   = 30_000 // of a key, in tests
+)
 
 func newModel(t testing.TB) *model {
 	t.Helper()
@@ -171,10 +173,50 @@ func (g *gateway) leaves(key string) {
 	g.t.Helper()
 	ctx, cancel := context.WithCancel(g.t.Context())
 	defer cancel()
-	status, _, body := g.ask(ctx, key, "500", 1000)
+	status, _, body := g.ask(ctx, key, "5000", 1000)
 	defer body.Close()
 	if _, err := bufio.NewReader(body).ReadString('\n'); err != nil || status != http.StatusOK {
 		g.t.Fatalf("got %d and %v, want the first words", status, err)
+	}
+}
+
+// fills begins calls that do not end, of 1000 tokens each, until the key is refused: what runs holds its limit. Then it lets them end. It returns
+// how many there were.
+func (g *gateway) fills(m *model, key string) (calls int) {
+	g.t.Helper()
+	m.stall()
+	defer m.letEnd()
+	var running []io.ReadCloser
+	processtest.Eventually(g.t, 60*time.Second, key+" is refused while its calls run", func() bool {
+		status, header, body := g.ask(g.t.Context(), key, strconv.Itoa(1000-promptTokens), 1000)
+		if status == http.StatusOK {
+			running = append(running, body)
+			return len(running) > tokenLimit/1000
+		}
+		_ = body.Close() // it says no more
+		g.refused(status, header)
+		return true
+	})
+	for range 200 { // that a call is refused does not make room
+		status, header, body := g.ask(g.t.Context(), key, "1", 1000)
+		_ = body.Close() // it says no more
+		g.refused(status, header)
+	}
+	m.letEnd()
+	for _, body := range running {
+		if used := g.usage(body); used != 1000 {
+			g.t.Errorf("%s: got %d tokens of a call that ran, want 1000", key, used)
+		}
+		_ = body.Close() // it has ended
+	}
+	return len(running)
+}
+
+// refused checks what a client is told whose key is closed.
+func (g *gateway) refused(status int, header http.Header) {
+	g.t.Helper()
+	if status != http.StatusTooManyRequests || header.Get("Retry-After") == "" || !strings.HasPrefix(header.Get("Ratelimit"), `"tokens";r=0`) {
+		g.t.Fatalf("got %d and %v; want 200, or 429 with Retry-After and RateLimit", status, header)
 	}
 }
 
@@ -183,14 +225,24 @@ func (g *gateway) spends(key string, tokens, declared int) (cost, calls int) {
 	g.t.Helper()
 	processtest.Eventually(g.t, 60*time.Second, key+" is refused", func() bool {
 		status, header, used := g.streams(key, tokens, declared)
-		switch {
-		case status == http.StatusOK && used == promptTokens+tokens:
+		if status == http.StatusOK {
+			if used != promptTokens+tokens {
+				g.t.Errorf("%s: got %d tokens, want %d", key, used, promptTokens+tokens)
+			}
 			cost, calls = cost+used, calls+1
 			return false
-		case status != http.StatusTooManyRequests || header.Get("Retry-After") == "" || !strings.Contains(header.Get("Ratelimit"), `"tokens";r=0`):
-			g.t.Fatalf("got %d, %v and %d tokens; want 200 and %d, or 429 with Retry-After and RateLimit", status, header, used, promptTokens+tokens)
 		}
+		g.refused(status, header)
 		return true
 	})
+	if cost < tokenLimit*3/4 || cost > tokenLimit*3/2 {
+		g.t.Errorf("%s: got %d tokens until a refusal, want about the limit of %d", key, cost, tokenLimit)
+	}
 	return cost, calls
+}
+
+// recipeRules returns the rules of a recipe, with a limit that a test can spend, in a window that hardly ends in it.
+func recipeRules(t *testing.T, recipe string) string {
+	t.Helper()
+	return configured(t, "recipes/"+recipe+"/rules.yaml", "limit: 100000", fmt.Sprintf("limit: %d", tokenLimit), "window: 1m", "window: 1h")
 }
