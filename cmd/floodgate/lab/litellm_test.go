@@ -176,6 +176,8 @@ func TestLiteLLM(t *testing.T) {
 		t.Errorf("got %d tokens in the log, want the %d that clients were told of", sum, cost+used)
 	}
 
+	running := l.fills(m, "sk-bob")
+	l.ended("sk-bob", running)
 	if status, _, _ := l.streams("sk-carol", 10, 10); status != http.StatusOK {
 		t.Errorf("another key: got %d, want 200", status)
 	}

@@ -209,6 +209,10 @@ func (g *gateway) fills(m *model, key string) (calls int) {
 		}
 		_ = body.Close() // it has ended
 	}
+	g.t.Logf("%d calls of 1000 tokens ran when %s was refused", len(running), key)
+	if n := len(running); n < tokenLimit/1000/2 || n >= tokenLimit/1000 {
+		g.t.Errorf("%s: got a refusal when %d calls of 1000 tokens ran, want it when their tokens would reach the limit", key, n)
+	}
 	return len(running)
 }
 
