@@ -180,8 +180,8 @@ func (g *gateway) leaves(key string) {
 	}
 }
 
-// fills begins calls that do not end, of 1000 tokens each, until the key is refused: what runs holds its limit. Then it lets them end. It returns
-// how many there were.
+// fills begins calls that do not end, of 1000 tokens each, until the key is refused: what runs holds its limit. Then it lets them end, and the key
+// is served again. It returns how many calls there were.
 func (g *gateway) fills(m *model, key string) (calls int) {
 	g.t.Helper()
 	m.stall()
@@ -213,7 +213,11 @@ func (g *gateway) fills(m *model, key string) (calls int) {
 	if n := len(running); n < tokenLimit/1000/2 || n >= tokenLimit/1000 {
 		g.t.Errorf("%s: got a refusal when %d calls of 1000 tokens ran, want it when their tokens would reach the limit", key, n)
 	}
-	return len(running)
+	processtest.Eventually(g.t, 30*time.Second, key+" is served again", func() bool {
+		status, _, _ := g.streams(key, 10, 10)
+		return status == http.StatusOK
+	})
+	return len(running) + 1
 }
 
 // refused checks what a client is told whose key is closed.
