@@ -176,8 +176,16 @@ func TestLiteLLM(t *testing.T) {
 		t.Errorf("got %d tokens in the log, want the %d that clients were told of", sum, cost+used)
 	}
 
-	running := l.fills(m, "sk-bob")
-	l.ended("sk-bob", running)
+	const failing = 300 // calls of a model that there is not: they cost nothing, and say nothing of what others cost
+	unknown := l.gateway
+	unknown.model = "unknown"
+	for range failing {
+		status, _, body := unknown.ask(t.Context(), "sk-bob", "1", 1000)
+		if _ = body.Close(); status != http.StatusBadRequest {
+			t.Fatalf("got %d, want 400 of a model that there is not", status)
+		}
+	}
+	l.ended("sk-bob", failing+l.fills(m, "sk-bob"))
 	if status, _, _ := l.streams("sk-carol", 10, 10); status != http.StatusOK {
 		t.Errorf("another key: got %d, want 200", status)
 	}
