@@ -70,8 +70,8 @@ func TestARequestHoldsUntilItEnds(t *testing.T) {
 		{"three arrive", arrival(start+second, 3), start + second, 3, 3000},
 		{"a big one", &schemas.Entry{Time: start + 2*second, Resource: "POST /v1/bigger", Count: 1}, start + 2*second, 4, 7000},
 		{"one of another resource", &schemas.Entry{Time: start + 2*second, Resource: "GET /v1/bigger", Count: 1}, start + 2*second, 5, 7500},
-		{"one that says what it costs", &schemas.Entry{Time: start + 2*second, Resource: "POST /v1/big", Count: 1, Declared: 200}, start + 2*second, 6, 7700},
-		{"that one ends", &schemas.Entry{Time: start + 3*second, Resource: "POST /v1/big", Count: 1, Declared: 200, Response: true, Cost: 200, Arrived: schemas.Tick(start + 2*second)}, start + 3*second, 5, 7500},
+		{"one that says what it costs", &schemas.Entry{Time: start + 2*second, Resource: "POST /v1/big", Count: 1, Declared: 1200}, start + 2*second, 6, 8700},
+		{"that one ends", &schemas.Entry{Time: start + 3*second, Resource: "POST /v1/big", Count: 1, Declared: 1200, Response: true, Cost: 1200, Arrived: schemas.Tick(start + 2*second)}, start + 3*second, 5, 7500},
 	} {
 		if step.entry != nil {
 			follow(s, terms, step.entry)
