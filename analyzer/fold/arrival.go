@@ -73,7 +73,7 @@ func (f *Fold) stepByArrival(r *rules.Rule, i uint32, row *row, e *schemas.Entry
 	if !row.staysOpen(count, e.Time) {
 		f.step(r, i, row, e, count, limit, weight)
 	}
-	if r.Hold != nil && f.counters[row.rule].holds && !f.sourced {
+	if r.Hold != nil && f.counters[row.rule].holds {
 		f.observeHold(r, i, row, e, limit)
 	}
 }
@@ -107,7 +107,7 @@ func (f *Fold) observeHold(r *rules.Rule, i uint32, row *row, e *schemas.Entry, 
 // refuseHeld tells the predictor of a request that was blocked while its caller was held: it is demand.
 func (f *Fold) refuseHeld(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) {
 	i, known := f.table.find(hash, rule, e.ID)
-	if !known || f.sourced {
+	if !known {
 		return
 	}
 	if row := f.table.row(i); row.flags&tracked != 0 {

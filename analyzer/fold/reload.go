@@ -41,7 +41,7 @@ func (f *Fold) SetRules(set *rules.Set) {
 		if to := moved[r.rule]; to >= 0 && set.Rules[to].Pattern.Match(r.id) {
 			f.recompute(old.Rules[r.rule], i, r, to, &from)
 		} else {
-			f.table.endShare(old.Rules[r.rule], i, r, &from, f.offset)
+			f.table.endLasting(old.Rules[r.rule], i, r, &from, f.offset)
 			f.abandon(old.Rules[r.rule], r)
 		}
 		return true
@@ -95,7 +95,7 @@ func (f *Fold) recompute(before *rules.Rule, from uint32, r *row, to int32, old 
 		f.reportDerived(rule, row, change)
 	}
 	if !same {
-		f.table.endShare(before, from, row, old, f.offset)
+		f.table.endLasting(before, from, row, old, f.offset)
 	}
 }
 

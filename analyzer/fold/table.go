@@ -299,10 +299,10 @@ func (t *table) predictUnder(rule *rules.Rule, r *row) predict.Row {
 	}
 }
 
-// endShare ends the share that gates hold of a row whose rule was removed or changed. from is the row's index under the old rules.
-func (t *table) endShare(rule *rules.Rule, from uint32, r *row, old *movedRows, offset int64) {
+// endLasting ends the share that gates hold of a row whose rule was removed or changed, and the closure by its requests in flight. from is the row's index under the old rules.
+func (t *table) endLasting(rule *rules.Rule, from uint32, r *row, old *movedRows, offset int64) {
 	v := t.predictUnder(rule, r)
-	t.predict.EndShare(old.trackers, from, &v, t.now, offset)
+	t.predict.EndLasting(old.trackers, from, &v, t.now, offset)
 }
 
 // restoreRecord puts a control record back, as override.Records.Restore does.

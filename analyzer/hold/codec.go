@@ -46,7 +46,7 @@ func Read(numbers []int64) (s *State, rest []int64, err error) {
 	s = &State{
 		Learned: Learned{l[0], l[1], l[2], l[3], l[4], l[5], l[6], l[7]}, terms: uint64(numbers[0]), span: span, kept: int(kept), newest: newest,
 	}
-	if span < 1 || span > maxSpan || kept < 1 || kept > maxPlaces || newest < -math.MaxInt64/2/span || newest > math.MaxInt64/2/span ||
+	if span < 1 || span > maxSpan || kept < 1 || kept > maxPlaces || newest < -math.MaxInt64/span-1 || newest > math.MaxInt64/span ||
 		n < 0 || n > kept || int64(len(numbers)-head) < n*placeNumbers || !s.Learned.valid() {
 		return nil, nil, fmt.Errorf("%w: got %d of %d places of %d ns up to number %d, and what was learned: %+v", ErrState, n, kept, span, newest, s.Learned)
 	}
@@ -72,5 +72,5 @@ func (l *Learned) valid() bool {
 		}
 	}
 	return 0 < l.Responses && l.Responses <= maxResponses && l.expected > 0 && 0 <= l.duration && l.duration <= maxTicks<<fractionBits &&
-		max(l.product, -l.product) <= maxProduct && 0 <= l.square && l.square <= maxProduct
+		-maxProduct <= l.product && l.product <= maxProduct && 0 <= l.square && l.square <= maxProduct
 }

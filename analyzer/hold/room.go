@@ -22,7 +22,7 @@ func (s *State) Room(t *Terms, limit, counted, start, now int64) Room {
 	var n, expected, age int64
 	for i, p := range s.places {
 		begin := (s.newest - int64(i)) * s.span
-		if p.requests <= 0 || begin+s.span <= max(start, now-int64(s.kept)*s.span) {
+		if p.requests <= 0 || integer.Add(begin, s.span) <= start || integer.Add(begin, int64(s.kept)*s.span) <= now {
 			continue
 		}
 		n += min(p.requests, maxInFlight)

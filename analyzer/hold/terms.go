@@ -25,6 +25,10 @@ type Terms struct {
 // MaxCost bounds what one request is taken to cost. The rest of a higher cost is counted, but not learned.
 const MaxCost = 1 << 40
 
+// leastDeclared is how many times less than the estimate a server may declare. Until enough responses have come, what is held can be too low by
+// this factor, because a caller says in its requests that they cost nothing.
+const leastDeclared = 4
+
 // estimateOf returns what a request for a resource costs.
 func (t *Terms) estimateOf(resource string) int64 {
 	if i := pattern.IndexResource(t.Resources, resource); i >= 0 {
@@ -35,10 +39,11 @@ func (t *Terms) estimateOf(resource string) int64 {
 
 // expected returns what all requests of an entry are expected to cost.
 func (t *Terms) expected(e *schemas.Entry) int64 {
+	estimate := integer.MulDiv(t.estimateOf(e.Resource), int64(e.Count), 1)
 	if e.Declared > 0 {
-		return cut(e.Declared, int64(e.Count))
+		return max(cut(e.Declared, int64(e.Count)), estimate/leastDeclared)
 	}
-	return integer.MulDiv(t.estimateOf(e.Resource), int64(e.Count), 1)
+	return estimate
 }
 
 // Identify sets the ID. What was learned under one depends on the estimates, and says nothing under others.

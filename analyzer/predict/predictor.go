@@ -268,10 +268,14 @@ func (p *Predictor) Adopt(to uint32, m *Moved, from uint32) bool {
 	return true
 }
 
-// EndShare plans to end the share that gates hold of a row whose rule was removed or changed. r is the row under the rule that gave the
-// share.
-func (p *Predictor) EndShare(m *Moved, from uint32, r *Row, now, offset int64) {
-	if tr := m.trackers.find(from); tr != nil && tr.share != nil && tr.share.Share(r.Rule, r.Limit, now) != nil {
+// EndLasting plans to end the share that gates hold of a row whose rule was removed or changed, and the closure by its requests in flight. r
+// is the row under the old rule. Other early closures are over within two seconds.
+func (p *Predictor) EndLasting(m *Moved, from uint32, r *Row, now, offset int64) {
+	tr := m.trackers.find(from)
+	if tr == nil {
+		return
+	}
+	if tr.held != nil && tr.held.Covers(now) || tr.share != nil && tr.share.Share(r.Rule, r.Limit, now) != nil {
 		p.planEnd(r, now, offset)
 	}
 }
