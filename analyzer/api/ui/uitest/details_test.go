@@ -55,6 +55,32 @@ func TestBanners(t *testing.T) {
 	v.sees(`document.querySelectorAll(".banner").length === 0`)
 }
 
+// TestRulesSayWhatTheyHold, and below them which of them lack what they need, until it comes.
+func TestRulesSayWhatTheyHold(t *testing.T) {
+	b := newBrowser(t)
+	well := make(chan struct{})
+	f := &fake{
+		rules: []apiv1.Rule{
+			{Name: "tokens", Callers: "key", Limit: 100000, Measure: "cost", Window: "1m fixed", Charge: "arrival", Hold: "1000 each, margin 2, 10m at most", Mode: "enforce"},
+			{Name: "streams", Callers: "key", Limit: 20, Measure: "in_flight", Window: "in flight, 10m at most", Mode: "enforce"},
+		},
+		status: func(s *apiv1.Status) {
+			select {
+			case <-well:
+			default:
+				s.Rules.Unused = []string{"rule tokens: 0 arrivals have come with 40 responses"}
+			}
+		},
+	}
+	v := visit(t, b, f.serve(t)+"/ui/#/rules", view{})
+	v.reads("tr[data-rule=tokens]", "charged at arrival")
+	v.reads("tr[data-rule=tokens]", "holds 1000 each, margin 2, 10m at most")
+	v.reads("tr[data-rule=streams]", "in flight, 10m at most")
+	v.reads(".unused .banner", "rule tokens: 0 arrivals have come with 40 responses")
+	close(well)
+	v.sees(`document.querySelectorAll(".unused .banner").length === 0`)
+}
+
 // TestWhatHasOpenedIsNotCounted: it stays in the list for a moment, so that lines do not jump.
 func TestWhatHasOpenedIsNotCounted(t *testing.T) {
 	b := newBrowser(t)

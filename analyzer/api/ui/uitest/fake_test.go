@@ -20,6 +20,7 @@ type fake struct {
 	begun    time.Time
 	status   func(*apiv1.Status) // changes the answer of /v1/status; nil: it does not
 	series   func(*apiv1.Series) // changes the answer of /v1/series; nil: it does not
+	rules    []apiv1.Rule
 }
 
 // serve returns its address.
@@ -38,7 +39,8 @@ func (f *fake) serve(t *testing.T) string {
 		}
 		return s
 	})
-	answer("/v1/rules", func() any { return apiv1.Rules{Rules: []apiv1.Rule{}} })
+	answer("/v1/rules", func() any { return apiv1.Rules{Rules: append([]apiv1.Rule{}, f.rules...)} })
+	answer("/v1/rules/versions", func() any { return apiv1.RulesVersions{Versions: []apiv1.RulesVersion{}} })
 	answer("/v1/callers", func() any { return apiv1.Busy{} })
 	answer("/v1/series", func() any { return f.samples() })
 	mux.HandleFunc("/v1/decisions/stream", f.stream)
