@@ -21,8 +21,8 @@ const (
 	chunkSize = 32 << 10
 )
 
-// maxChunks bounds the chunks, so that every ref is less than earlyBit: the bits from there on are flags of a closure.
-const maxChunks = earlyBit / (chunkSize / granule)
+// maxChunks bounds the chunks, so that every ref is less than heldBit: the bits from there on are flags of a closure.
+const maxChunks = heldBit / (chunkSize / granule)
 
 // newArena returns an arena with room for at least size bytes in pieces of up to maxRecord.
 func newArena(size int) arena {

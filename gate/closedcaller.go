@@ -34,7 +34,8 @@ const (
 	shadowBit = 1 << 31 // the mode is shadow
 	shareBit  = 1 << 30 // it is a share: the ref is that of a share, not of terms
 	earlyBit  = 1 << 29 // the closure is predicted, and not counted yet
-	termBits  = shadowBit | shareBit | earlyBit
+	heldBit   = 1 << 28 // the same, because of requests in flight: see schemas.Decision.Held. It has no earlyBit
+	termBits  = shadowBit | shareBit | earlyBit | heldBit
 )
 
 // closure says that one rule closes one caller for one span of time. until includes the jitter. A rule has at most two
@@ -49,7 +50,8 @@ type closure struct {
 
 func (c closure) shadow() bool          { return c.terms&shadowBit != 0 }
 func (c closure) share() bool           { return c.terms&shareBit != 0 }
-func (c closure) early() bool           { return c.terms&earlyBit != 0 }
+func (c closure) early() bool           { return c.terms&(earlyBit|heldBit) != 0 }
+func (c closure) held() bool            { return c.terms&heldBit != 0 }
 func (c closure) covers(now int64) bool { return c.closeAt <= now && now < c.until }
 
 // subject identifies a closed caller. Its tag is the index of its gate, plus addrTag if it is an address.

@@ -81,7 +81,7 @@ func (s *Set) apply(d *schemas.Decision, now int64) {
 	closures := w.otherClosures(old, d.Rule, now)
 	if !opens {
 		terms := w.intern(d, s.refusals.counter(d.Rule))
-		closures = closuresOf(closures, &spans, terms, now)
+		closures = closuresOf(closures, &spans, d.Held, terms, now)
 		if len(closures) > maxClosures {
 			w.counts.full++
 			return

@@ -65,7 +65,8 @@
 // A decision may contain two closures: one that is in force, and the next one. Either may be early: the analyzer predicts that
 // the caller's window will be full then, and has not counted it yet. An early closure refuses requests as any other does, and
 // ends by itself; RetryAfter says when. If the prediction comes true, a newer decision says so before that, and replaces both
-// closures. Requests that early closures alone refuse are recorded as such: see Verdict.EarlyFor.
+// closures. Requests that early closures alone refuse are recorded as such: see Verdict.EarlyFor. An early closure may be held: what
+// its caller has in flight is expected to fill the limit. It may last longer, and what it refuses is recorded as blocked only.
 //
 // # Shares
 //

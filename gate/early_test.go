@@ -22,6 +22,12 @@ func early(d schemas.Decision) schemas.Decision {
 	return d
 }
 
+// held makes the first closure of a decision early because of requests in flight.
+func held(d schemas.Decision) schemas.Decision {
+	d.Early, d.Held = true, true
+	return d
+}
+
 // then gives a decision a next closure, from and to seconds after noon.
 func then(d schemas.Decision, from, to float64, early bool) schemas.Decision {
 	d.Next = schemas.Span{CloseAt: at(from).UnixNano(), Until: at(to).UnixNano(), Early: early}
@@ -109,6 +115,36 @@ func TestTwoClosuresOfOneRuleInTime(t *testing.T) {
 				closed: true, early: true, shadow: true, until: 2},
 			{at: 3, shadow: true, until: 5},
 		},
+		"a held closure closes, and what it refuses is not early": {
+			{at: 0, apply: one(held(closing("a", ip, 1, 9)))},
+			{at: 1, closed: true, until: 9},
+			{at: 8.999999999, tick: true, closed: true, until: 9},
+			{at: 9},
+		},
+		"a held closure of 20 s has no jitter": {
+			{at: 0, apply: one(held(closing("a", ip, 0, 20))), closed: true, until: 20},
+			{at: 20},
+		},
+		"beside a held closure an early one makes no request early": {
+			{at: 0, apply: one(early(closing("a", ip, 0, 4)), held(closing("b", ip, 1, 3))), closed: true, early: true, until: 4},
+			{at: 1, closed: true, until: 4},
+			{at: 3, closed: true, early: true, until: 4},
+		},
+		"a held closure of a shadow rule does not make an early one counted": {
+			{at: 0, apply: one(early(closing("a", ip, 0, 2)), shadowed(held(closing("b", ip, 0, 5)))),
+				closed: true, early: true, shadow: true, until: 2},
+			{at: 3, shadow: true, until: 5},
+		},
+		"what follows a held closure may be early": {
+			{at: 0, apply: one(then(held(closing("a", ip, 0, 2)), 2, 3, true)), closed: true, until: 3},
+			{at: 2, closed: true, early: true, until: 3},
+			{at: 3},
+		},
+		"a held closure that is confirmed, and one that was early first": {
+			{at: 0, apply: one(early(closing("a", ip, 0, 2))), closed: true, early: true, until: 2},
+			{at: 1, apply: one(held(closing("a", ip, 0, 6))), closed: true, until: 6},
+			{at: 2, apply: one(closing("a", ip, 0, 8)), closed: true, until: 8},
+		},
 		"an early closure of a shadow rule blocks nobody": {
 			{at: 0, apply: one(shadowed(early(closing("a", ip, 0, 2)))), shadow: true, until: 2},
 		},
@@ -190,14 +226,15 @@ func TestTheBitsOfAClosureLieAboveEveryRef(t *testing.T) {
 	a := newArena(math.MaxInt)
 	a.used, a.free = len(a.chunks), chunkSize-granule // as if all but the last bytes were in use
 	a.chunks[a.used-1] = new(chunk)
-	if _, ref := a.alloc(granule); ref&termBits != 0 || ref+1 < earlyBit {
-		t.Errorf("got %#x as the last ref, want the last one below %#x", ref, earlyBit)
+	if _, ref := a.alloc(granule); ref&termBits != 0 || ref+1 < heldBit {
+		t.Errorf("got %#x as the last ref, want the last one below %#x", ref, heldBit)
 	}
 	if a.room() {
 		t.Error("got room beyond the last ref")
 	}
-	if c := (closure{terms: termBits}); !c.shadow() || !c.early() || !c.share() || bits.OnesCount32(termBits) != 3 {
-		t.Errorf("got shadow %v, share %v, early %v, of bits %#x, want each by a bit of its own", c.shadow(), c.share(), c.early(), uint32(termBits))
+	if c := (closure{terms: termBits}); !c.shadow() || !c.early() || !c.held() || !c.share() || bits.OnesCount32(termBits) != 4 {
+		t.Errorf("got shadow %v, share %v, early %v, held %v, of bits %#x, want each by a bit of its own",
+			c.shadow(), c.share(), c.early(), c.held(), uint32(termBits))
 	}
 }
 

@@ -12,6 +12,7 @@ type Held struct {
 	Mode           schemas.Mode
 	CloseAt, Until time.Time // of this process: Until includes the jitter
 	Early          bool      // predicted, and not counted yet
+	Held           bool      // early because of requests in flight: requests that it refuses are not recorded as blocked early
 	Share          bool      // it gives permits instead of closing
 	Ignored        bool      // its partition is stale, and the policy is Open
 	Limit          int64     // as decided
@@ -44,7 +45,7 @@ func (s *Set) Holds(caller schemas.Caller, now time.Time) []Held {
 		terms := t.arena.termsOf(c)
 		h := Held{
 			Rule: terms.rule, Mode: schemas.ModeEnforce, CloseAt: time.Unix(0, c.closeAt), Until: time.Unix(0, c.until),
-			Early: c.early(), Share: c.share(), Limit: terms.limit, Window: time.Duration(terms.window),
+			Early: c.early(), Held: c.held(), Share: c.share(), Limit: terms.limit, Window: time.Duration(terms.window),
 			Partition: PartitionStatus{Partition: int(terms.partition)},
 		}
 		if c.shadow() {

@@ -23,7 +23,7 @@ func TestASetSaysWhatItHoldsAboutACaller(t *testing.T) {
 			Evidence: schemas.Evidence{Limit: 7, Window: int64(time.Minute)},
 		},
 		{Rule: "s", Caller: key, Mode: schemas.ModeShadow, CloseAt: nano(0), Until: nano(30), Partition: 0},
-		{Rule: "r", Caller: other, Mode: schemas.ModeEnforce, CloseAt: nano(0), Until: nano(10)},
+		{Rule: "r", Caller: other, Mode: schemas.ModeEnforce, CloseAt: nano(0), Until: nano(10), Early: true, Held: true},
 	})
 	s.Heartbeat(schemas.Heartbeat{Partition: 1, Epoch: 4, Watermark: 99, Lag: 5_000_000}, at(0))
 	byRule := make(map[string][]Held)
@@ -36,7 +36,7 @@ func TestASetSaysWhatItHoldsAboutACaller(t *testing.T) {
 	for _, h := range byRule["r"] {
 		p := h.Partition
 		if h.Limit != 7 || h.Window != time.Minute || h.Mode != schemas.ModeEnforce || p.Partition != 1 || p.Epoch != 4 || p.Watermark != 99 ||
-			p.Lag != 5*time.Millisecond || p.Freshness != Fresh || h.InForce(at(1)) == h.Early {
+			p.Lag != 5*time.Millisecond || p.Freshness != Fresh || h.InForce(at(1)) == h.Early || h.Held {
 			t.Errorf("got %+v, want a closure in force and a predicted one", h)
 		}
 	}
@@ -58,8 +58,8 @@ func TestASetSaysWhatItHoldsAboutACaller(t *testing.T) {
 			t.Errorf("at %v s: what is over is not held: got %+v", now, got)
 		}
 	}
-	if got := s.Holds(other, at(1)); len(got) != 1 || got[0].Rule != "r" {
-		t.Errorf("an address: got %+v", got)
+	if got := s.Holds(other, at(1)); len(got) != 1 || got[0].Rule != "r" || !got[0].Early || !got[0].Held {
+		t.Errorf("an address: got %+v, want a held closure", got)
 	}
 	for _, c := range []schemas.Caller{{Kind: "key", ID: "b"}, {Kind: "nobody", ID: "a"}, {}} {
 		if got := s.Holds(c, at(1)); len(got) != 0 {

@@ -15,7 +15,7 @@ type Verdict struct {
 	Stale  bool // refused because decisions are stale, by Options.Stale; no caller's gate is closed
 
 	own     uint8 // a bit for each caller whose own enforcing gate is closed, by index
-	counted uint8 // a bit for each of these that a closure closes which is not early
+	counted uint8 // a bit for each of these that a closure closes which is not early, or is held
 
 	// The closure that the verdict tells about: the one that lasts longest of those that refuse the request. If none refuses
 	// it, the one that lasts longest of those in mode shadow.
@@ -34,11 +34,12 @@ func (v Verdict) ClosedFor(i int) bool { return v.own>>i&1 != 0 }
 
 // EarlyFor reports whether caller i's own gate refused the request on early closures only: on closures that are predicted, and
 // not counted yet. The request is recorded as blocked early for these callers. By such requests the analyzer sees whether the
-// prediction was right. A request that a counted closure would have refused all the same is not among them.
+// prediction was right. A request that a counted closure would have refused all the same is not among them, and no request that is
+// refused because of requests in flight (schemas.Decision.Held): that lasts for seconds, and would count as demand under other rules.
 func (v Verdict) EarlyFor(i int) bool { return (v.own&^v.counted)>>i&1 != 0 }
 
 // Refused returns the verdict of a request that another program has refused because the gates of all its callers were closed, to be
-// recorded: early says that all closures in force were early.
+// recorded: early says that all closures in force were early, and none held.
 func Refused(early bool) Verdict {
 	v := Verdict{Closed: true, own: math.MaxUint8}
 	if !early {
@@ -154,7 +155,7 @@ type finding struct {
 	closure  closure       // of those in force the one that lasts longest, enforcing before shadow
 	until    int64         // when the last of those that follow without a gap ends
 	enforced bool
-	counted  bool // an enforcing closure in force is not early
+	counted  bool // an enforcing closure in force is not early, or is held
 	shadowed bool // a shadow rule's closure is in force too
 }
 
@@ -175,7 +176,7 @@ func (s *Set) judge(f *finding, t *table, cc *closedCaller, now time.Time) {
 			continue
 		}
 		f.shadowed = f.shadowed || c.shadow()
-		f.counted = f.counted || c.terms < earlyBit
+		f.counted = f.counted || c.terms < earlyBit // a held closure has heldBit instead
 		enforcing := !c.shadow()
 		if f.caller == nil || enforcing && !f.enforced || enforcing == f.enforced && c.until > f.until {
 			f.caller, f.closure, f.until, f.enforced = cc, c, c.until, enforcing

@@ -86,14 +86,17 @@ func (w *writer) intern(d *schemas.Decision, counter uint32) uint32 {
 	return ref
 }
 
-// closuresOf appends the closures that a decision makes on these terms, of its spans that have not ended.
-func closuresOf(closures []closure, spans *[2]schemas.Span, terms uint32, now int64) []closure {
-	for _, s := range spans {
+// closuresOf appends the closures that a decision makes on these terms, of its spans that have not ended. held is Held of the decision.
+func closuresOf(closures []closure, spans *[2]schemas.Span, held bool, terms uint32, now int64) []closure {
+	for i, s := range spans {
 		if !closes(s, now) {
 			continue
 		}
 		c := closure{terms: terms, closeAt: s.CloseAt, until: s.Until}
-		if s.Early {
+		switch {
+		case s.Early && held && i == 0:
+			c.terms |= heldBit
+		case s.Early:
 			c.terms |= earlyBit
 		}
 		closures = append(closures, c)

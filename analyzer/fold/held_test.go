@@ -382,3 +382,22 @@ func TestManyRequestsInFlightTakeNoRoom(t *testing.T) {
 		t.Errorf("got %d rows, the first with %d bytes, want one of at most 100", len(rows), len(rows[0].Value))
 	}
 }
+
+// TestRequestsOfAServerWhoseClockIsAhead: its entries get the times of their messages, and so do the arrivals that its responses name.
+func TestRequestsOfAServerWhoseClockIsAhead(t *testing.T) {
+	f := New(foldtest.Rules(t, heldTokens), Options{})
+	const ahead = 90 * second // another window
+	arrived := heldStart + second + ahead
+	arrival := schemas.Entry{Time: arrived, Kind: "key", ID: "a", Count: 3}
+	end := schemas.Entry{Time: arrived + 20*second, Kind: "key", ID: "a", Count: 3, Response: true, Cost: 700, Arrived: 3 * schemas.Tick(arrived)}
+	for n, e := range []schemas.Entry{arrival, end} {
+		at := e.Time - ahead // by the broker's clock
+		if err := f.Frame(Record{Offset: int64(n), Time: at, Value: foldtest.Encode(t, foldtest.Frame(uint64(n+1), e.Time, e))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := f.View().Look(schemas.Caller{Kind: "key", ID: "a"}, 0).Rules[0]
+	if l.Room.InFlight != 0 || l.Room.Held != 0 || l.Count.Total != 700 || l.Count.Start != heldStart || l.Learned != 3 {
+		t.Errorf("got %+v and %+v, want nothing in flight, and 700 counted in the window of the arrival", l.Room, l.Count)
+	}
+}

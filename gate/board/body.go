@@ -16,7 +16,7 @@ import (
 //	seq
 //	span        optional: the next closure, seen from the end of the first
 //	share       optional: 7 numbers
-//	evidence    optional: 1 byte that says which numbers are not 0, and these
+//	evidence    optional: a number whose bits say which numbers are not 0, and these
 type body []byte
 
 // Bits of the second byte of a body. The form has the lowest two.
@@ -73,7 +73,7 @@ func appendBody(b body, c *caller, terms uint32, d *schemas.Decision, until int6
 	return b
 }
 
-// Numbers of evidence, as bits of its first byte.
+// Numbers of evidence, as bits of its first number. Those above the first 7 take a byte more.
 const (
 	countBit = 1 << iota
 	limitBit
@@ -83,33 +83,51 @@ const (
 	timeBit
 	lagBit
 	overshootBit // Expected and Bound
+	inFlightBit  // what is known of requests in flight
 )
 
 // appendEvidence appends evidence but for its window. Times are seen from closeAt.
 func appendEvidence(b body, e *schemas.Evidence, closeAt int64) body {
-	at := len(b)
-	b = append(b, 0)
-	number := func(bit byte, v, from int64) {
-		if v != 0 {
-			b[at] |= bit
+	known := knownOf(e)
+	b = binary.AppendUvarint(b, known)
+	number := func(bit uint64, v, from int64) {
+		if known&bit != 0 {
 			b = binary.AppendVarint(b, v-from)
 		}
 	}
 	number(countBit, e.Count, 0)
 	number(limitBit, e.Limit, 0)
 	number(windowStartBit, e.WindowStart, closeAt)
-	if e.Rate != 0 {
-		b[at] |= rateBit
+	if known&rateBit != 0 {
 		b = appendRate(b, e.Rate)
 	}
 	number(offsetBit, e.AsOfOffset, 0)
 	number(timeBit, e.AsOfTime, closeAt)
 	number(lagBit, e.Lag, 0)
-	if e.Expected != 0 || e.Bound != 0 {
-		b[at] |= overshootBit
+	if known&overshootBit != 0 {
 		b = appendFloat(appendFloat(b, e.Expected), e.Bound)
 	}
+	for _, v := range [...]int64{e.Held, e.InFlight, e.Margin, e.Learned} {
+		number(inFlightBit, v, 0)
+	}
 	return b
+}
+
+// knownOf returns which numbers of evidence are not 0.
+func knownOf(e *schemas.Evidence) (known uint64) {
+	for _, n := range [...]struct {
+		bit uint64
+		set bool
+	}{
+		{countBit, e.Count != 0}, {limitBit, e.Limit != 0}, {windowStartBit, e.WindowStart != 0}, {rateBit, e.Rate != 0},
+		{offsetBit, e.AsOfOffset != 0}, {timeBit, e.AsOfTime != 0}, {lagBit, e.Lag != 0}, {overshootBit, e.Expected != 0 || e.Bound != 0},
+		{inFlightBit, e.Held != 0 || e.InFlight != 0 || e.Margin != 0 || e.Learned != 0},
+	} {
+		if n.set {
+			known |= n.bit
+		}
+	}
+	return known
 }
 
 // appendRate appends a rate: 1 + its thousandths if it is so many, as those of analyzers are, or 0 and its bits.
@@ -205,9 +223,8 @@ func (r *bodyReader) key(f form) []byte {
 }
 
 func (r *bodyReader) evidence(e *schemas.Evidence, closeAt int64) {
-	known := r.b[r.at]
-	r.at++
-	number := func(bit byte, from int64) int64 {
+	known := r.uvarint()
+	number := func(bit uint64, from int64) int64 {
 		if known&bit == 0 {
 			return 0
 		}
@@ -225,4 +242,5 @@ func (r *bodyReader) evidence(e *schemas.Evidence, closeAt int64) {
 	if known&overshootBit != 0 {
 		e.Expected, e.Bound = r.float(), r.float()
 	}
+	e.Held, e.InFlight, e.Margin, e.Learned = number(inFlightBit, 0), number(inFlightBit, 0), number(inFlightBit, 0), number(inFlightBit, 0)
 }

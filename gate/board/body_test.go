@@ -17,6 +17,7 @@ func FuzzBody(f *testing.F) {
 	f.Add("ip", "01.2.3.4", int64(math.MaxInt64), int64(math.MinInt64), int64(-1), int64(1), int64(1), 1e18, uint64(7), uint8(6))
 	f.Add("key", strings.Repeat("\xff", 256), int64(0), int64(0), int64(0), int64(0), int64(0), 123.456, uint64(9), uint8(8))
 	f.Add("key", "", int64(0), int64(1), int64(0), int64(0), int64(0), 0.0, uint64(0), uint8(0))
+	f.Add("key", "held", int64(3), int64(9), int64(0), int64(14), int64(21_400), 0.5, uint64(9), uint8(1+16+32+64))
 	f.Add("key", "no count", int64(0), int64(1), int64(0), int64(0), int64(0), 123.456, uint64(9), uint8(16))
 	f.Fuzz(func(t *testing.T, kind, id string, closeAt, until, from, length, number int64, rate float64, seq uint64, parts uint8) {
 		if len(id) > schemas.MaxCallerID || math.IsNaN(rate) {
@@ -24,7 +25,7 @@ func FuzzBody(f *testing.F) {
 		}
 		d := schemas.Decision{
 			Rule: kind + "s", RuleVersion: seq, Caller: schemas.Caller{Kind: kind, ID: id}, Mode: schemas.Mode(parts), CloseAt: closeAt, Until: until,
-			Early: parts&1 != 0, Partition: int32(number), Epoch: seq, Seq: seq,
+			Early: parts&1 != 0, Held: parts&32 != 0, Partition: int32(number), Epoch: seq, Seq: seq,
 		}
 		if parts&2 != 0 {
 			d.Next = schemas.Span{CloseAt: from, Until: from + length, Early: parts&4 != 0}
@@ -36,6 +37,9 @@ func FuzzBody(f *testing.F) {
 			d.Evidence = schemas.Evidence{
 				Count: number, Limit: length, Window: from, WindowStart: until, Rate: rate, AsOfOffset: int64(seq), AsOfTime: closeAt,
 				Lag: number, Expected: rate / 3, Bound: rate,
+			}
+			if parts&64 != 0 {
+				d.Evidence.Held, d.Evidence.InFlight, d.Evidence.Margin, d.Evidence.Learned = number, from, length, closeAt
 			}
 		}
 		tab := newTable(0)
@@ -81,7 +85,9 @@ func TestABodyHoldsWhatIsNotZero(t *testing.T) {
 		{"a count", func(d *schemas.Decision) { d.Evidence.Count = 50 }, 1 + 1},
 		{"a rate in thousandths", func(d *schemas.Decision) { d.Evidence.Rate = 0.05 }, 1 + 1},
 		{"another rate", func(d *schemas.Decision) { d.Evidence.Rate = 0.0501 }, 1 + 1 + 8},
-		{"an overshoot", func(d *schemas.Decision) { d.Evidence.Bound = 0.5 }, 1 + 16},
+		{"an overshoot", func(d *schemas.Decision) { d.Evidence.Bound = 0.5 }, 2 + 16},
+		{"a hold, which many have", func(d *schemas.Decision) { d.Early, d.Held = true, true }, 0},
+		{"what is in flight", func(d *schemas.Decision) { d.Evidence.InFlight, d.Evidence.Margin = 14, 8900 }, 2 + 1 + 1 + 3 + 1},
 	} {
 		if got := bytes(test.change) - none; got != test.more {
 			t.Errorf("%s: got %d bytes more, want %d", test.name, got, test.more)

@@ -74,7 +74,7 @@ func newer(held, d *schemas.Decision) bool {
 
 // same reports whether two decisions about one rule and caller do the same.
 func same(a, b *schemas.Decision) bool {
-	if a.CloseAt != b.CloseAt || a.Until != b.Until || a.Early != b.Early || a.Mode != b.Mode || a.Next != b.Next {
+	if a.CloseAt != b.CloseAt || a.Until != b.Until || a.Early != b.Early || a.Held != b.Held || a.Mode != b.Mode || a.Next != b.Next {
 		return false
 	}
 	if a.Share == nil || b.Share == nil {

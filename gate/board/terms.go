@@ -15,16 +15,17 @@ type terms struct {
 	partition int32
 	epoch     uint64
 	window    int64
+	held      bool
 }
 
 func termsOf(d *schemas.Decision) terms {
-	return terms{d.Rule, d.RuleVersion, d.Caller.Kind, d.Mode, d.Partition, d.Epoch, d.Evidence.Window}
+	return terms{d.Rule, d.RuleVersion, d.Caller.Kind, d.Mode, d.Partition, d.Epoch, d.Evidence.Window, d.Held}
 }
 
 // set sets a decision's terms.
 func (t *terms) set(d *schemas.Decision) {
 	d.Rule, d.RuleVersion, d.Caller.Kind, d.Mode = t.rule, t.version, t.kind, t.mode
-	d.Partition, d.Epoch, d.Evidence.Window = t.partition, t.epoch, t.window
+	d.Partition, d.Epoch, d.Evidence.Window, d.Held = t.partition, t.epoch, t.window, t.held
 }
 
 // termsList numbers terms, and counts the closures that have each. Terms that none has any more are forgotten.

@@ -20,6 +20,11 @@
 // grpc-go reads the message of a unary call before it calls interceptors, and refuses methods that it does not know without
 // calling them.
 //
+// # Holds
+//
+// With record.Options.Holds a call holds a part of its callers' limits from its arrival until its response is recorded, as in package
+// gatehttp. A stream ends when its handler returns. A Recorder that holds and EachMessage exclude each other.
+//
 // # The callers of a call
 //
 // Ids are counted in the form that package schemas gives them, as in package gatehttp.

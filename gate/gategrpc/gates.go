@@ -22,6 +22,7 @@ type Recorder interface {
 	Record(*gate.Callers, gate.Verdict, record.Request)
 	Respond(*gate.Callers, record.Response)
 	Responses() bool // whether Respond does anything
+	Holds() bool     // whether it wants to know what calls are expected to cost
 }
 
 // Options configure Gates. Set and Callers are required. The functions get the context and the full method of the call, and
@@ -43,7 +44,8 @@ type Options struct {
 	// handler is called. It is counted like any other call, by its first value, and a closed gate refuses it first.
 	RejectRepeated []string
 
-	// EachMessage counts, and gates, every message that a client sends on a stream. See the package documentation.
+	// EachMessage counts, and gates, every message that a client sends on a stream. See the package documentation. The Recorder must
+	// not hold: a message has no response that would end what it holds.
 	EachMessage bool
 
 	// OnClosed returns the error of a refused call. The trailers are set before it is called. If it is nil, or returns nil,
@@ -55,8 +57,13 @@ type Options struct {
 	OnShadow func(ctx context.Context, method string, v gate.Verdict)
 
 	// Cost returns the cost of a call after it has ended, for rules that measure cost. It is called only if the Recorder
-	// wants responses. If it is nil, the cost is 0.
+	// wants responses, and also if the handler panicked or the client has gone away. If it is nil, the cost is 0.
 	Cost func(ctx context.Context, result CallResult) int64
+
+	// Declared returns what a call is expected to cost; 0 is unknown. request is the message of a unary call, and nil for a stream. It
+	// is called once for each admitted call, before it is recorded, and only if the Recorder holds. It must not wait. If it is nil,
+	// nothing is declared.
+	Declared func(ctx context.Context, method string, request any) int64
 }
 
 // CallResult says how a call ended.
@@ -82,14 +89,16 @@ var (
 	_ grpc.StreamServerInterceptor = (*Gates)(nil).Stream
 )
 
-// New returns Gates. It panics without a Set or callers, with too many callers, and on kinds that Set.Gate refuses. Such
-// mistakes show when the program starts for the first time.
+// New returns Gates. It panics without a Set or callers, with too many callers, on kinds that Set.Gate refuses, and on EachMessage
+// with a Recorder that holds. Such mistakes show when the program starts for the first time.
 func New(o Options) *Gates {
 	switch {
 	case o.Set == nil:
 		panic("gategrpc: Options.Set is nil")
 	case len(o.Callers) == 0 || len(o.Callers) > gate.MaxCallers:
 		panic("gategrpc: Options.Callers needs 1 to gate.MaxCallers functions")
+	case o.EachMessage && o.Recorder != nil && o.Recorder.Holds():
+		panic("gategrpc: got Options.EachMessage and a Recorder that holds, want one of them: a message has no response")
 	}
 	if o.Resource == nil {
 		o.Resource = Method
@@ -112,27 +121,31 @@ func (g *Gates) skips(ctx context.Context, method string) bool {
 // responds reports whether the Recorder wants to know how calls end.
 func (g *Gates) responds() bool { return g.options.Recorder != nil && g.options.Recorder.Responses() }
 
-// addCallers adds a call's callers to c, and returns its resource, if there is a Recorder.
-func (g *Gates) addCallers(ctx context.Context, method string, c *gate.Callers) (resource string) {
+// begin adds a call's callers to c, and gates and records the call. request is Declared's. It returns what it has recorded, and an
+// error if the call is refused.
+func (g *Gates) begin(ctx context.Context, method string, request any, c *gate.Callers) (arrival record.Request, err error) {
 	for _, add := range g.callers {
 		add(ctx, method, c)
 	}
 	if g.options.Recorder != nil {
-		resource = g.options.Resource(ctx, method)
+		arrival.Resource = g.options.Resource(ctx, method)
 	}
-	return resource
+	err = g.arrive(ctx, method, request, c, &arrival)
+	return arrival, err
 }
 
-// arrive gates and records one request. It returns an error if the request is refused.
-func (g *Gates) arrive(ctx context.Context, method, resource string, c *gate.Callers) error {
+// arrive gates and records one request, as which it completes q. It returns an error if the request is refused.
+func (g *Gates) arrive(ctx context.Context, method string, request any, c *gate.Callers, q *record.Request) error {
 	o := &g.options
-	var now time.Time
 	if o.Recorder != nil {
-		now = time.Now() // the Recorder needs it. With it, a closure that has ended refuses no request, even after a pause
+		q.At = time.Now() // the Recorder needs it. With it, a closure that has ended refuses no request, even after a pause
 	}
-	v := o.Set.CheckAt(c, now)
+	v := o.Set.CheckAt(c, q.At)
 	if o.Recorder != nil {
-		o.Recorder.Record(c, v, record.Request{Resource: resource, At: now})
+		if o.Declared != nil && !v.Closed && o.Recorder.Holds() {
+			q.Declared = o.Declared(ctx, method, request)
+		}
+		o.Recorder.Record(c, v, *q)
 	}
 	switch {
 	case v.Closed:
@@ -159,13 +172,15 @@ func (g *Gates) refuse(ctx context.Context, method string, v gate.Verdict) error
 	return Refusal(v).Err()
 }
 
-// recordResult records how a call ended.
-func (g *Gates) recordResult(ctx context.Context, c *gate.Callers, resource string, result *CallResult) {
-	p := record.Response{Resource: resource, Status: HTTPStatus(result.Code)}
+// recordResult records how a call ended, even if Options.Cost panics.
+func (g *Gates) recordResult(ctx context.Context, c *gate.Callers, arrival *record.Request, result *CallResult) {
+	p := record.Response{
+		Resource: arrival.Resource, Status: HTTPStatus(result.Code), Arrived: arrival.At, Declared: arrival.Declared,
+	}
+	defer func() { g.options.Recorder.Respond(c, p) }()
 	if g.options.Cost != nil {
 		p.Cost = g.options.Cost(ctx, *result)
 	}
-	g.options.Recorder.Respond(c, p)
 }
 
 // errRepeated is the error of a call that has a metadata key twice.

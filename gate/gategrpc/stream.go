@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/509da70d/floodgate/gate"
+	"github.com/509da70d/floodgate/gate/record"
 )
 
 // Stream is a grpc.StreamServerInterceptor.
@@ -16,14 +17,14 @@ func (g *Gates) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInf
 		return handler(srv, ss)
 	}
 	c := new(gate.Callers) // not from the pool: a goroutine of the handler may still be in RecvMsg after the call
-	resource := g.addCallers(ctx, method, c)
-	if err := g.arrive(ctx, method, resource, c); err != nil {
+	arrival, err := g.begin(ctx, method, nil, c)
+	if err != nil {
 		return err
 	}
 	if repeated := g.repeated(ctx); repeated != nil {
 		handler = func(any, grpc.ServerStream) error { return repeated }
 	}
-	s := &stream{ServerStream: ss, gates: g, callers: c, resource: resource, method: method}
+	s := &stream{ServerStream: ss, gates: g, callers: c, resource: arrival.Resource, method: method}
 	if g.options.EachMessage || g.responds() && g.options.Cost != nil {
 		ss = s
 	}
@@ -33,9 +34,9 @@ func (g *Gates) Stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInf
 	result := CallResult{Method: method, Code: codes.Internal}
 	defer func() {
 		result.Received, result.Sent = s.received.Load(), s.sent.Load()
-		g.recordResult(ctx, c, resource, &result)
+		g.recordResult(ctx, c, &arrival, &result)
 	}()
-	err := handler(srv, ss)
+	err = handler(srv, ss)
 	result.Code = codeOf(err)
 	return err
 }
@@ -60,7 +61,7 @@ func (s *stream) RecvMsg(m any) error {
 		return err
 	}
 	if s.received.Add(1) > 1 && s.gates.options.EachMessage { // the first message counts as the call
-		s.refused = s.gates.arrive(s.Context(), s.method, s.resource, s.callers)
+		s.refused = s.gates.arrive(s.Context(), s.method, nil, s.callers, &record.Request{Resource: s.resource})
 	}
 	return s.refused
 }

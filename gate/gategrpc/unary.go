@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/509da70d/floodgate/gate"
+	"github.com/509da70d/floodgate/gate/record"
 )
 
 // Unary is a grpc.UnaryServerInterceptor.
@@ -16,13 +17,12 @@ func (g *Gates) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 		return handler(ctx, req)
 	}
 	c := g.borrow()
-	resource := g.addCallers(ctx, method, c)
-	err := g.arrive(ctx, method, resource, c)
+	arrival, err := g.begin(ctx, method, req, c)
 	if repeated := g.repeated(ctx); repeated != nil {
 		handler = func(context.Context, any) (any, error) { return nil, repeated }
 	}
 	if err == nil && g.responds() {
-		return g.unaryRecorded(ctx, req, c, resource, method, handler)
+		return g.unaryRecorded(ctx, req, c, &arrival, method, handler)
 	}
 	g.free(c)
 	if err != nil {
@@ -33,12 +33,12 @@ func (g *Gates) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 
 // unaryRecorded handles an admitted call and records how it ended, even if the handler panics.
 func (g *Gates) unaryRecorded(
-	ctx context.Context, req any, c *gate.Callers, resource, method string, handler grpc.UnaryHandler,
+	ctx context.Context, req any, c *gate.Callers, arrival *record.Request, method string, handler grpc.UnaryHandler,
 ) (any, error) {
 	result := CallResult{Method: method, Code: codes.Internal, Received: 1, Request: req}
 	defer func() {
-		g.recordResult(ctx, c, resource, &result)
-		g.free(c)
+		defer g.free(c)
+		g.recordResult(ctx, c, arrival, &result)
 	}()
 	reply, err := handler(ctx, req)
 	if result.Code = codeOf(err); err == nil {

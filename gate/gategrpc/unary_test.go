@@ -337,6 +337,7 @@ func TestNewPanicsOnMistakes(t *testing.T) {
 		"no callers": {Set: set},
 		"too many":   {Set: set, Callers: make([]gategrpc.CallerFunc, gate.MaxCallers+1)},
 		"bad kind":   {Set: set, Callers: []gategrpc.CallerFunc{gategrpc.Metadata("API Key", "x-api-key")}},
+		"messages that hold, and that no response ends": {Set: set, Callers: byKey(), EachMessage: true, Recorder: &gatetest.Recorder{Hold: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

@@ -21,6 +21,13 @@
 // twice, the first line counts; Options.RejectRepeated answers such requests with 400. Ids are sent to Kafka in clear, unless
 // the Set's Options.IDs.Hash has their kind. Give it the kinds whose ids are secrets, such as API keys.
 //
+// # Holds
+//
+// With record.Options.Holds a request holds a part of its callers' limits from its arrival until its response is recorded: what
+// Options.Declared expects of it, or what the rule says. The response is recorded when the handler returns, also if it panics or the
+// client has gone away, and its cost is what Options.Cost knows by then. So a stream of server-sent events ends with its handler, and
+// so does a connection that was hijacked: let the handler wait until it is closed. deploy/recipes/goproxy is an example.
+//
 // # The answer to refused requests
 //
 // Status 429 (RFC 6585) with Retry-After in whole seconds, rounded up, at least 1. If the decision contains the limit, the

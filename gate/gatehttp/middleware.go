@@ -15,6 +15,7 @@ type Recorder interface {
 	Record(*gate.Callers, gate.Verdict, record.Request)
 	Respond(*gate.Callers, record.Response)
 	Responses() bool // whether Respond does anything
+	Holds() bool     // whether it wants to know what requests are expected to cost
 }
 
 // Options configure a middleware. Set and Callers are required.
@@ -44,9 +45,15 @@ type Options struct {
 	OnShadow func(*http.Request, gate.Verdict)
 
 	// Cost returns the cost of a request after its response has ended, for rules that measure cost. It is called only if the
-	// Recorder wants responses. It gets the request that the middleware got, and so does the handler: what the handler has found
-	// out comes through the request's context, as the example shows. If it is nil, the cost is 0.
+	// Recorder wants responses, and also if the handler panicked or the client has gone away. It gets the request that the
+	// middleware got, and so does the handler: what the handler has found out comes through the request's context, as the example
+	// shows. If it is nil, the cost is 0.
 	Cost func(r *http.Request, status int, bodyBytes int64) int64
+
+	// Declared returns what a request is expected to cost, such as the max_tokens that it asks for; 0 is unknown. It is called once
+	// for each admitted request, before it is recorded, and only if the Recorder holds. It must not wait: what must be read of the
+	// body, a handler before the middleware reads. If it is nil, nothing is declared.
+	Declared func(*http.Request) int64
 }
 
 // New returns a middleware. It panics without a Set or callers, with too many callers, and on kinds that Set.Gate
@@ -130,10 +137,13 @@ func (g *gated) serve(w http.ResponseWriter, r *http.Request, next http.Handler,
 		now = time.Now() // the Recorder needs it. With it, a closure that has ended refuses no request, even after a pause
 	}
 	v := o.Set.CheckAt(c, now)
-	resource := ""
+	arrival := record.Request{At: now}
 	if o.Recorder != nil {
-		resource = o.Resource(r)
-		o.Recorder.Record(c, v, record.Request{Resource: resource, At: now})
+		arrival.Resource = o.Resource(r)
+		if o.Declared != nil && !v.Closed && o.Recorder.Holds() {
+			arrival.Declared = o.Declared(r)
+		}
+		o.Recorder.Record(c, v, arrival)
 	}
 	if v.Closed || o.Recorder == nil || !o.Recorder.Responses() {
 		g.free(c)
@@ -153,20 +163,25 @@ func (g *gated) serve(w http.ResponseWriter, r *http.Request, next http.Handler,
 		next.ServeHTTP(w, r)
 		return
 	}
-	g.serveRecorded(w, r, next, c, resource)
+	g.serveRecorded(w, r, next, c, arrival)
 }
 
-// serveRecorded serves an admitted request and records its response, even if the handler panics.
-func (g *gated) serveRecorded(w http.ResponseWriter, r *http.Request, next http.Handler, c *gate.Callers, resource string) {
+// serveRecorded serves an admitted request and records its response, even if the handler or Options.Cost panics: until then the request
+// holds what it may cost.
+func (g *gated) serveRecorded(w http.ResponseWriter, r *http.Request, next http.Handler, c *gate.Callers, arrival record.Request) {
 	rw := &responseWriter{ResponseWriter: w}
 	returned := false
 	defer func() {
-		p := record.Response{Resource: resource, Status: rw.finalStatus(returned)}
+		p := record.Response{
+			Resource: arrival.Resource, Status: rw.finalStatus(returned), Arrived: arrival.At, Declared: arrival.Declared,
+		}
+		defer func() {
+			g.options.Recorder.Respond(c, p)
+			g.free(c)
+		}()
 		if g.options.Cost != nil {
 			p.Cost = g.options.Cost(r, p.Status, rw.written)
 		}
-		g.options.Recorder.Respond(c, p)
-		g.free(c)
 	}()
 	next.ServeHTTP(rw.wrap(), r)
 	returned = true

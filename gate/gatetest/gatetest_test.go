@@ -1,6 +1,7 @@
 package gatetest_test
 
 import (
+	"math"
 	"net/netip"
 	"reflect"
 	"strings"
@@ -102,11 +103,18 @@ func TestRecorderKeepsTheEntriesThatALinkWouldGet(t *testing.T) {
 
 // The Recorder of this package records what record.Recorder records: the same requests give the same sums.
 func TestRecorderAgreesWithTheRealOne(t *testing.T) {
+	for _, holds := range []bool{false, true} {
+		agree(t, holds)
+	}
+}
+
+func agree(t *testing.T, holds bool) {
+	t.Helper()
 	s := gatetest.Set(t, gatetest.Close("key:closed", time.Minute), gatetest.Shadow("key:shadow", time.Minute),
 		gatetest.Close("ip:192.0.2.66", time.Minute), gatetest.Early("key:early", time.Minute))
 	ips, keys := s.Gate("ip"), s.Gate("key")
-	var fake gatetest.Recorder
-	actual := record.New(record.Options{Responses: true})
+	fake, arrived := gatetest.Recorder{Hold: holds}, time.Now()
+	actual := record.New(record.Options{Responses: true, Holds: holds})
 	for _, ip := range []string{"192.0.2.1", "192.0.2.66", ""} {
 		for _, key := range []string{"open", "closed", "early", "shadow", ""} {
 			var c gate.Callers
@@ -117,26 +125,33 @@ func TestRecorderAgreesWithTheRealOne(t *testing.T) {
 				Record(*gate.Callers, gate.Verdict, record.Request)
 				Respond(*gate.Callers, record.Response)
 			}{&fake, actual} {
-				r.Record(&c, v, record.Request{Resource: "/" + key})
+				r.Record(&c, v, record.Request{Resource: "/" + key, Declared: 9})
+				r.Record(&c, v, record.Request{Resource: "/" + key, Declared: -1})
 				if !v.Closed {
-					r.Respond(&c, record.Response{Resource: "/" + key, Status: 404, Cost: 7})
+					r.Respond(&c, record.Response{Resource: "/" + key, Status: 404, Cost: 7, Arrived: arrived, Declared: math.MaxInt64})
 				}
 			}
 		}
 	}
-	type sum struct{ count, cost int64 }
+	type sum struct{ count, cost, declared, arrived int64 }
 	recorded, kept := map[gatetest.Event]sum{}, map[gatetest.Event]sum{}
 	actual.Drain(func(_ uint64, e *schemas.Entry) {
 		event := gatetest.Event{
 			Caller:   schemas.Caller{Kind: e.Kind, ID: strings.Clone(e.ID)},
 			Resource: strings.Clone(e.Resource), Blocked: e.Blocked, Early: e.Early, Response: e.Response, Status: int(e.Status),
 		}
-		recorded[event] = sum{recorded[event].count + int64(e.Count), recorded[event].cost + e.Cost}
+		n := recorded[event]
+		recorded[event] = sum{n.count + int64(e.Count), n.cost + e.Cost, n.declared + e.Declared, n.arrived + e.Arrived}
 	})
 	for _, e := range fake.Events() {
-		cost := e.Cost
-		e.Cost = 0
-		kept[e] = sum{kept[e].count + 1, kept[e].cost + cost}
+		of := e
+		of.Cost, of.Declared, of.Arrived = 0, 0, time.Time{}
+		n := kept[of]
+		n = sum{n.count + 1, n.cost + e.Cost, n.declared + e.Declared, n.arrived}
+		if !e.Arrived.IsZero() {
+			n.arrived += schemas.Tick(e.Arrived.UnixNano())
+		}
+		kept[of] = n
 	}
 	if !reflect.DeepEqual(kept, recorded) || len(kept) == 0 {
 		t.Errorf("got %v, want what record.Recorder has: %v", kept, recorded)

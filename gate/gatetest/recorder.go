@@ -3,6 +3,7 @@ package gatetest
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/gate/record"
@@ -18,10 +19,15 @@ type Event struct {
 	Response bool  // the end of a request; the other events are arrivals
 	Status   int   // responses only
 	Cost     int64 // responses only
+
+	Declared int64     // what the request was expected to cost; only if the Recorder holds
+	Arrived  time.Time // of responses: when the request arrived; only if the Recorder holds
 }
 
 // Recorder keeps what is recorded, in order. The zero value is ready to use and wants responses. Any goroutine may use it.
 type Recorder struct {
+	Hold bool // it holds, as a record.Recorder with Options.Holds. Set it before the first use
+
 	mu     sync.Mutex // protects events
 	events []Event
 }
@@ -33,19 +39,33 @@ func (r *Recorder) Record(c *gate.Callers, v gate.Verdict, q record.Request) {
 		if v.Closed && !v.ClosedFor(i) {
 			continue
 		}
-		r.add(Event{Caller: caller, Resource: q.Resource, Blocked: v.ClosedFor(i), Early: v.EarlyFor(i)})
+		e := Event{Caller: caller, Resource: q.Resource, Blocked: v.ClosedFor(i), Early: v.EarlyFor(i)}
+		if r.Hold && !v.Closed {
+			e.Declared = declared(q.Declared)
+		}
+		r.add(e)
 	}
 }
 
 // Respond keeps the end of a request, one event for each caller.
 func (r *Recorder) Respond(c *gate.Callers, p record.Response) {
 	for _, caller := range callers(c) {
-		r.add(Event{Caller: caller, Resource: p.Resource, Response: true, Status: p.Status, Cost: p.Cost})
+		e := Event{Caller: caller, Resource: p.Resource, Response: true, Status: p.Status, Cost: p.Cost}
+		if r.Hold {
+			e.Declared, e.Arrived = declared(p.Declared), p.Arrived
+		}
+		r.add(e)
 	}
 }
 
+// declared returns an expected cost as record.Recorder counts it.
+func declared(cost int64) int64 { return min(max(cost, 0), record.MaxDeclared) }
+
 // Responses reports true.
 func (r *Recorder) Responses() bool { return true }
+
+// Holds reports Hold.
+func (r *Recorder) Holds() bool { return r.Hold }
 
 // Events returns a copy of the events so far.
 func (r *Recorder) Events() []Event {

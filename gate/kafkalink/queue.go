@@ -15,7 +15,7 @@ import (
 type queue struct {
 	size   int           // how many entries may wait
 	wake   chan struct{} // receives after a put or close
-	tables *sync.Pool    // of empty *merge.Table, for all queues of a session
+	tables *sync.Pool    // of newTables, for all queues of a session
 
 	mu     sync.Mutex   // protects what follows
 	table  *merge.Table // waiting
@@ -27,11 +27,16 @@ func newQueue(size int, tables *sync.Pool) *queue {
 	return &queue{size: size, wake: make(chan struct{}, 1), tables: tables, table: newTable(tables)}
 }
 
-func newTable(tables *sync.Pool) *merge.Table {
-	if t, ok := tables.Get().(*merge.Table); ok {
-		return t
+// newTables returns a pool of empty *merge.Table, for the entries of a Recorder that holds or does not.
+func newTables(holds bool) *sync.Pool {
+	if holds {
+		return &sync.Pool{New: func() any { return merge.NewHolding(minTable) }}
 	}
-	return merge.New(minTable)
+	return &sync.Pool{New: func() any { return merge.New(minTable) }}
+}
+
+func newTable(tables *sync.Pool) *merge.Table {
+	return tables.Get().(*merge.Table) //nolint:errcheck,forcetypeassert // the pool holds nothing else
 }
 
 // minTable is how many entries a table has room for at first. One that is full gets growth times as much.

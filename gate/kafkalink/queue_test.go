@@ -2,7 +2,6 @@ package kafkalink
 
 import (
 	"fmt"
-	"sync"
 	"testing"
 
 	"github.com/509da70d/floodgate/schemas"
@@ -31,7 +30,7 @@ func (q *queue) drain() (requests uint64, size int) {
 // The memory of a queue follows what waits: from nothing to its bound, and back. No request is lost on the way.
 func TestAQueueGrowsAndShrinks(t *testing.T) {
 	const size = 1000
-	q := newQueue(size, &sync.Pool{})
+	q := newQueue(size, newTables(false))
 	for _, step := range []struct{ callers, kept int }{{1, 1}, {minTable, minTable}, {minTable + 1, minTable + 1}, {300, 300}, {5000, size}, {5000, size}} {
 		dropped := q.fill(step.callers)
 		requests, table := q.drain()

@@ -23,7 +23,7 @@ func newSession(l *Link, partitions int) *session {
 		Link: l, partitions: partitions,
 		queues: make([]*queue, partitions), canaryIDs: l.canaries.ids(l.config.PartitionKey, partitions),
 	}
-	tables := &sync.Pool{}
+	tables := newTables(l.rec.Holds())
 	for p := range s.queues {
 		s.queues[p] = newQueue(max(l.config.Backlog/partitions, minQueue), tables)
 	}

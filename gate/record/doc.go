@@ -15,6 +15,17 @@
 //
 // Unknown requests were sent and never confirmed: they may or may not be in the log.
 //
+// # Holds
+//
+// With Options.Holds, arrivals and responses also say what a server expects of their requests (Declared), and responses when their
+// requests arrived, in ticks of 10 ms. An entry has the sums of its requests, and the arrival ticks of an arrival entry are its count
+// times the tick of its time. So when all requests have ended, the sums of arrivals and of responses are equal. That is why a response
+// needs At and Declared of its Request, and why each request that was recorded as admitted needs a response, also if its handler
+// fails or its client goes away. Responses merge only if their requests arrived in the same second, and no entry with a declared cost
+// merges with one that has none. Sums never overflow: what does not fit makes another entry.
+//
+// # Time
+//
 // If a request has no time, recording reads time.Now, which is nearly half of its cost. A coarse clock would be cheaper. But
 // a goroutine must drive it, and it is wrong by as much as that goroutine is late. So a server that has read the clock
 // anyway passes the time of the request.

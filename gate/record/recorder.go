@@ -25,6 +25,10 @@ type Options struct {
 	MaxEntries int
 	// Responses makes Respond record responses. Without it Respond does nothing, and middlewares do not call it.
 	Responses bool
+	// Holds makes entries say when the requests of a response arrived, and what servers expect requests to cost, for rules that
+	// limit what runs. It implies Responses. An entry takes 16 bytes more, here and in frames, and responses merge only if their
+	// requests arrived in the same second. Update the analyzers first: older ones cannot read such frames.
+	Holds bool
 }
 
 // Request is a request when it arrives.
@@ -32,7 +36,11 @@ type Request struct {
 	Resource string    // what it asks for, such as the route; cut after schemas.MaxResource bytes
 	At       time.Time // when it arrived; zero is now
 	Count    uint32    // how many requests this stands for; 0 is 1
+	Declared int64     // what the server expects them to cost, together; 0 is unknown. See MaxDeclared. Only with Options.Holds
 }
+
+// MaxDeclared is the highest expected cost of a request. A higher one becomes MaxDeclared, a negative one 0: clients may choose it.
+const MaxDeclared = 1 << 40
 
 // Response is the end of a request.
 type Response struct {
@@ -40,6 +48,11 @@ type Response struct {
 	Status   int       // HTTP status or its like, 0 to 65535; others become 0
 	Cost     int64     // in the unit that the rules limit; negative becomes 0
 	At       time.Time // when the request ended; zero is now
+
+	// Arrived and Declared are At and Declared of the Request: by them the analyzer finds the arrival that this response ends. Zero
+	// is unknown. Only with Options.Holds.
+	Arrived  time.Time
+	Declared int64
 }
 
 // Recorder counts requests in fixed memory until a link sends them to Kafka. New makes one; the zero value is not usable.
@@ -47,6 +60,7 @@ type Response struct {
 // goroutine may call Drain; any goroutine may call the other methods.
 type Recorder struct {
 	responses bool
+	holds     bool
 	hash      keyhash.Key // of resources
 	stripes   []stripe
 	full      atomic.Int32 // stripes that are full
@@ -70,13 +84,18 @@ func New(o Options) *Recorder {
 	size := cmp.Or(max(o.MaxEntries, 0), DefaultMaxEntries)
 	n := 1 << bits.Len(uint(2*runtime.GOMAXPROCS(0)-1))
 	r := &Recorder{
-		responses: o.Responses, hash: keyhash.New(), stripes: make([]stripe, n), wake: make(chan struct{}, 1),
+		responses: o.Responses || o.Holds, holds: o.Holds,
+		hash: keyhash.New(), stripes: make([]stripe, n), wake: make(chan struct{}, 1),
+	}
+	newTable := merge.New
+	if o.Holds {
+		newTable = merge.NewHolding
 	}
 	for i := range r.stripes {
 		r.stripes[i].index = i
-		r.stripes[i].table = merge.New(max(size/n, minStripe))
+		r.stripes[i].table = newTable(max(size/n, minStripe))
 	}
-	r.spare = merge.New(max(size/n, minStripe))
+	r.spare = newTable(max(size/n, minStripe))
 	return r
 }
 
@@ -85,6 +104,9 @@ const minStripe = 64
 
 // Responses reports whether Respond does anything.
 func (r *Recorder) Responses() bool { return r.responses }
+
+// Holds reports whether entries say when requests arrived, and what they are expected to cost: see Options.Holds.
+func (r *Recorder) Holds() bool { return r.holds }
 
 // Record counts the arrival of a request. If the request was admitted, it counts for each of its callers. If it was refused,
 // it counts as blocked for the callers whose own enforcing gate was closed (early, if Verdict.EarlyFor says so), and not at all
@@ -95,6 +117,9 @@ func (r *Recorder) Record(c *gate.Callers, v gate.Verdict, q Request) { r.arrive
 // arrive is Record without copies.
 func (r *Recorder) arrive(c *gate.Callers, v *gate.Verdict, q *Request) {
 	e := schemas.Entry{Time: unixNano(q.At), Resource: cut(q.Resource), Count: max(q.Count, 1)}
+	if r.holds && !v.Closed { // what is refused costs nothing
+		e.Declared = declared(q.Declared)
+	}
 	salt := r.salt(&e)
 	s := r.begin()
 	for i := range c.Len() {
@@ -121,6 +146,12 @@ func (r *Recorder) Respond(c *gate.Callers, p Response) {
 	if 0 < p.Status && p.Status <= math.MaxUint16 {
 		e.Status = uint16(p.Status)
 	}
+	if r.holds {
+		e.Declared = declared(p.Declared)
+		if !p.Arrived.IsZero() {
+			e.Arrived = schemas.Tick(unixNano(p.Arrived))
+		}
+	}
 	salt := r.salt(&e)
 	s := r.begin()
 	for i := range c.Len() {
@@ -138,8 +169,25 @@ func (r *Recorder) salt(e *schemas.Entry) uint64 {
 	if e.Response {
 		h |= 1
 	}
-	return bits.RotateLeft64(h*odd, 32) ^ r.hash.Sum(e.Resource)
+	h = bits.RotateLeft64(h*odd, 32)
+	if r.holds {
+		h ^= holdSalt(e)
+	}
+	return h ^ r.hash.Sum(e.Resource)
 }
+
+// holdSalt is the part of the salt by which entries stay apart that a table does not merge: the second of the arrival, and whether a
+// cost was declared.
+func holdSalt(e *schemas.Entry) uint64 {
+	h := uint64(merge.ArrivedIn(e.Arrived, e.Count)) << 1
+	if e.Declared != 0 {
+		h |= 1
+	}
+	return bits.RotateLeft64(h*odd, 17)
+}
+
+// declared returns an expected cost within its bounds.
+func declared(cost int64) int64 { return min(max(cost, 0), MaxDeclared) }
 
 // combine returns the hash of an entry: of its caller, the salt of its request, and whether it was blocked, and blocked early.
 func combine(caller, salt uint64, blocked, early bool) uint64 {

@@ -24,7 +24,7 @@ type bucket struct {
 	caller schemas.Caller
 
 	deniedUntil int64     // until when Envoy was told to refuse, Unix nanoseconds; 0 if it was not
-	early       bool      // what it refuses, or refused last, is closed by early closures alone
+	early       bool      // what it refuses, or refused last, is recorded as blocked early
 	allowed     bool      // Envoy was told to let pass, after it had refused
 	lookAt      int64     // when its gate may open or close though nobody decides, Unix nanoseconds
 	reported    time.Time // when Envoy reported it last
@@ -52,7 +52,7 @@ func descriptorOf(id *quotav3.BucketId) *descriptorv3.RateLimitDescriptor {
 // finding says what closures mean for a bucket. Times are Unix nanoseconds.
 type finding struct {
 	until int64 // until when the caller is closed; 0 if it is open
-	early bool  // all closures in force are early
+	early bool  // all closures in force are early, and none is held
 	next  int64 // when this is true no longer, unless somebody decides; never is possible
 }
 
@@ -65,7 +65,7 @@ func judge(held []gate.Held, now time.Time) finding {
 		case h.Share || h.Ignored || h.Mode != schemas.ModeEnforce:
 		case h.InForce(now):
 			f.until = max(f.until, h.Until.UnixNano())
-			f.early = f.early && h.Early
+			f.early = f.early && h.Early && !h.Held
 		case h.CloseAt.After(now):
 			f.next = min(f.next, h.CloseAt.UnixNano())
 		}

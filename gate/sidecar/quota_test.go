@@ -451,6 +451,11 @@ func TestEnvoysCountsAreRecorded(t *testing.T) {
 			e.request("key", "a")
 		}
 		e.reports()
+		w.decide("key:a", func(d *schemas.Decision) { closedFor(time.Minute)(d); d.Early, d.Held = true, true })
+		time.Sleep(30 * time.Millisecond)
+		e.request("key", "a")
+		e.request("key", "a")
+		e.reports()
 		got := map[string]uint32{}
 		busiest := map[int64]uint32{}
 		rec.Drain(func(_ uint64, entry *schemas.Entry) {
@@ -459,7 +464,7 @@ func TestEnvoysCountsAreRecorded(t *testing.T) {
 				busiest[after/int64(time.Second)] += entry.Count
 			}
 		})
-		want := map[string]uint32{"key:a false false": 21, "key:a true true": 7}
+		want := map[string]uint32{"key:a false false": 21, "key:a true true": 7, "key:a true false": 2} // what a held closure refuses is not early
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
@@ -468,8 +473,8 @@ func TestEnvoysCountsAreRecorded(t *testing.T) {
 				t.Errorf("got %d requests in second %d, want 4 a second, and the first one", n, second)
 			}
 		}
-		if got := w.side.Stats().Quota.Answers; got != (sidecar.Answers{Asked: 28, Refused: 7}) {
-			t.Errorf("got %+v, want 28 requests and 7 refused", got)
+		if got := w.side.Stats().Quota.Answers; got != (sidecar.Answers{Asked: 30, Refused: 9}) {
+			t.Errorf("got %+v, want 30 requests and 9 refused", got)
 		}
 	})
 }

@@ -139,6 +139,7 @@ type sum uint64
 func (s *sum) Record(_ *gate.Callers, _ gate.Verdict, q record.Request) { *s += sum(q.Count) }
 func (*sum) Respond(*gate.Callers, record.Response)                     {}
 func (*sum) Responses() bool                                            { return false }
+func (*sum) Holds() bool                                                { return false }
 
 // TestSpreadAddsUp, and no tenth of a second has more than its part.
 func TestSpreadAddsUp(t *testing.T) {

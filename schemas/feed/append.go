@@ -72,6 +72,9 @@ func appendSpans(b []byte, d *schemas.Decision, opens [2]int64) []byte {
 		}
 		if s.Early {
 			b = append(b, `,"early":true`...)
+			if d.Held && i == 0 {
+				b = append(b, `,"held":true`...)
+			}
 		}
 		b = append(b, '}')
 	}

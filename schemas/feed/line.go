@@ -85,6 +85,7 @@ type wireSpan struct {
 	Until  seconds `json:"until"`
 	Jitter seconds `json:"jitter"`
 	Early  bool    `json:"early"`
+	Held   bool    `json:"held"`
 }
 
 type wireShare struct {
@@ -167,6 +168,7 @@ func (w *wire) decision() (schemas.Decision, error) {
 		spans[i] = schemas.Span{CloseAt: int64(s.From), Until: int64(s.Until - s.Jitter), Early: s.Early}
 	}
 	d.CloseAt, d.Until, d.Early, d.Next = spans[0].CloseAt, spans[0].Until, spans[0].Early, spans[1]
+	d.Held = d.Early && w.Spans[0].Held
 	if s := w.Share; s != nil {
 		d.Share = &schemas.Share{
 			From: int64(s.From), Until: int64(s.Until), Period: int64(s.Period), Permits: s.Permits,

@@ -25,6 +25,10 @@ func TestLinesAreAsSpecified(t *testing.T) {
 			From: noon, Until: noon + 6e9, Period: 1e8, Permits: 7, DemandFrom: noon - 2e9, DemandUntil: noon, Demand: 31,
 		},
 	}
+	held := schemas.Decision{
+		Rule: "tokens", Caller: schemas.Caller{Kind: "key", ID: "k"}, Mode: schemas.ModeEnforce, CloseAt: noon, Until: noon + 14e9, Early: true, Held: true,
+		Next: schemas.Span{CloseAt: noon + 14e9, Until: noon + 15e9, Early: true},
+	}
 	opened := schemas.Decision{Caller: schemas.Caller{Kind: "key", ID: "a<é\n"}, Mode: schemas.ModeEnforce}
 	for _, test := range []struct {
 		line string
@@ -44,6 +48,11 @@ func TestLinesAreAsSpecified(t *testing.T) {
 				`"spans":[{"from":1764331200,"until":1764331200.5,"early":true},{"from":1764331200.5,"until":1764331221,"jitter":1}],` +
 				`"share":{"from":1764331200,"until":1764331206,"period":0.1,"permits":7,"demand_from":1764331198,"demand_until":1764331200,"demand":31}}`,
 			AppendDecision(nil, &shared, [2]int64{noon + 5e8, noon + 21e9}, 0), Line{Type: Decision, Decision: shared},
+		},
+		{
+			`{"type":"decision","rule":"tokens","kind":"key","id":"k","mode":"enforce",` +
+				`"spans":[{"from":1764331200,"until":1764331214,"early":true,"held":true},{"from":1764331214,"until":1764331215,"early":true}]}`,
+			AppendDecision(nil, &held, [2]int64{noon + 14e9, noon + 15e9}, 0), Line{Type: Decision, Decision: held},
 		},
 		{`{"type":"decision","kind":"key","id":"a\u003cé\n","mode":"enforce"}`, AppendDecision(nil, &opened, [2]int64{}, 0), Line{Type: Decision, Decision: opened}},
 		{`{"type":"heartbeat","at":1764331200}`, AppendHeartbeat(nil, noon, nil, 0), Line{Type: Heartbeat, At: noon, Partitions: []Partition{}}},
@@ -96,6 +105,8 @@ func TestWhatIsNoLineIsRefused(t *testing.T) {
 // FuzzParse: what can be read is written in a form that reads as the same.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"type":"decision","rule":"r","kind":"ip","id":"1.2.3.4","mode":"shadow","spans":[{"from":-1.5,"until":2.25,"jitter":0.5,"early":true}],"limit":1,"window":60,"share":{"from":1}}`))
+	f.Add([]byte(`{"type":"decision","kind":"key","id":"k","mode":"enforce","spans":[{"from":1,"until":2,"early":true,"held":true},{"from":2,"until":3,"held":true}]}`))
+	f.Add([]byte(`{"type":"decision","kind":"key","id":"k","mode":"enforce","spans":[{"from":1,"until":2,"held":true}]}`))
 	f.Add([]byte(`{"type":"heartbeat","at":1764331200.000000001,"partitions":[{"state":"stale","age":4,"epoch":1}],"cursor":"9"}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		l, err := Parse(text)

@@ -24,24 +24,38 @@ func steps(tb *Table) (n int) {
 // last, again and again. All are kept, and each is found as fast as those of as many callers.
 func TestLargeCountsDoNotPileUp(t *testing.T) {
 	const n = 4096
-	tests := map[string]func(i int) (count uint32, cost int64){
-		"the largest count": func(int) (uint32, int64) { return math.MaxUint32, 0 },
-		"the largest cost":  func(int) (uint32, int64) { return 1, math.MaxInt64 },
-		"more than half":    func(i int) (uint32, int64) { return math.MaxUint32/2 + 1 + uint32(i%7), 0 },
-		"count and cost in turn": func(i int) (uint32, int64) {
+	tests := map[string]func(i int, e *schemas.Entry){
+		"the largest count": func(_ int, e *schemas.Entry) { e.Count = math.MaxUint32 },
+		"the largest cost":  func(_ int, e *schemas.Entry) { e.Cost = math.MaxInt64 },
+		"more than half":    func(i int, e *schemas.Entry) { e.Count = math.MaxUint32/2 + 1 + uint32(i%7) },
+		"count and cost in turn": func(i int, e *schemas.Entry) {
 			if i%2 == 0 {
-				return math.MaxUint32, 0
+				e.Count = math.MaxUint32
+			} else {
+				e.Cost = math.MaxInt64
 			}
-			return 1, math.MaxInt64
+		},
+		"the largest arrival":  func(_ int, e *schemas.Entry) { e.Arrived = math.MaxInt64 },
+		"the largest declared": func(_ int, e *schemas.Entry) { e.Declared = math.MaxInt64 },
+		"all in turn": func(i int, e *schemas.Entry) {
+			e.Arrived, e.Declared = 1, 1
+			switch i % 3 {
+			case 0:
+				e.Cost = math.MaxInt64
+			case 1:
+				e.Arrived = math.MaxInt64
+			default:
+				e.Declared = math.MaxInt64
+			}
 		},
 	}
 	for name, chosen := range tests {
 		t.Run(name, func(t *testing.T) {
-			tb, want := New(n), uint64(0)
+			tb, want := NewHolding(n), uint64(0)
 			for i := range n {
 				e := request("203.0.113.9", 0)
 				e.Response = true
-				e.Count, e.Cost = chosen(i)
+				chosen(i, e)
 				add(t, tb, e)
 				want += uint64(e.Count)
 			}
@@ -83,13 +97,16 @@ func TestSmallCountsMergeBesideLargeOnes(t *testing.T) {
 // Nothing is lost and the index stays whole, however large counts, small ones and replacements are mixed.
 func TestLargeCountsAgainstASum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tb := New(16)
+		tb := NewHolding(16)
 		var dropped, given uint64
 		for range rapid.IntRange(0, 80).Draw(t, "steps") {
 			e := schemas.Entry{
 				Kind: "ip", ID: rapid.StringMatching(`[ab]`).Draw(t, "id"), Response: true,
 				Count: rapid.SampledFrom([]uint32{1, 3, math.MaxUint32 / 2, math.MaxUint32}).Draw(t, "count"),
 				Cost:  rapid.SampledFrom([]int64{0, 1, math.MaxInt64}).Draw(t, "cost"),
+
+				Arrived:  rapid.SampledFrom([]int64{1, 2, math.MaxInt64}).Draw(t, "arrived"),
+				Declared: rapid.SampledFrom([]int64{1, 2, math.MaxInt64}).Draw(t, "declared"),
 			}
 			given += uint64(e.Count)
 			if hash := hashOf(&e); !tb.Add(hash, &e) {

@@ -20,12 +20,13 @@ const minRoom = 48
 const maxKey = schemas.MaxCallerKind + schemas.MaxCallerID + schemas.MaxResource
 
 // Table merges entries that are equal in kind, id, resource, status, blocked, early and response, and whose times lie in one
-// aligned tick of schemas.MergeTick. It holds a fixed number of entries. The zero value has no room; use New.
+// aligned tick of schemas.MergeTick. It holds a fixed number of entries. The zero value has no room; use New or NewHolding.
 //
 // One goroutine at a time may use a Table.
 type Table struct {
 	index      []uint32 // position in entries, plus one; 0 is empty. Linear probing, at most half full
 	entries    []entry  // dense, in order of arrival
+	holds      []hold   // of the same entries; nil unless NewHolding made the table
 	arena      []byte
 	requests   uint64
 	nextVictim int           // where Replace looks next
@@ -77,6 +78,8 @@ const (
 	flagResponse
 	flagAddr // the id is the 16 bytes of an address
 	flagEarly
+	flagArrived  // the sum of arrival ticks is known
+	flagDeclared // the sum of declared costs is known
 )
 
 // New returns an empty table for at most size entries (raised to 16). It allocates about 120 bytes an entry at once, and
@@ -96,6 +99,9 @@ func (t *Table) Cap() int { return cap(t.entries) }
 // Grown returns a table for at most size entries that has those of t.
 func (t *Table) Grown(size int) *Table {
 	larger := New(size)
+	if t.holds != nil {
+		larger = NewHolding(size)
+	}
 	t.Each(func(hash uint64, e *schemas.Entry) { larger.Add(hash, e) })
 	return larger
 }
@@ -113,9 +119,12 @@ func (t *Table) Add(hash uint64, e *schemas.Entry) bool { return t.AddKey(hash, 
 // AddKey is Add for an entry whose ID, if addr is set, is the 16 bytes of an address. Read returns the text of that address.
 func (t *Table) AddKey(hash uint64, e *schemas.Entry, addr bool) bool {
 	shape := shapeOf(e, addr)
+	if t.holds != nil {
+		shape |= holdFlags(e)
+	}
 	at, found := t.find(hash, shape, e)
 	if found {
-		t.merge(&t.entries[t.index[at]-1], e)
+		t.merge(int(t.index[at])-1, e)
 		return true
 	}
 	if len(t.entries) == cap(t.entries) {
@@ -126,6 +135,9 @@ func (t *Table) AddKey(hash uint64, e *schemas.Entry, addr bool) bool {
 		return false
 	}
 	t.entries = append(t.entries, t.write(hash, shape, e, off, room))
+	if t.holds != nil {
+		t.holds = append(t.holds, hold{e.Arrived, e.Declared})
+	}
 	t.place(len(t.entries)-1, at)
 	t.requests += uint64(e.Count)
 	return true
@@ -163,9 +175,16 @@ func (t *Table) write(hash uint64, shape shape, e *schemas.Entry, off, room int)
 func (t *Table) find(hash uint64, shape shape, e *schemas.Entry) (at int, found bool) {
 	mask := len(t.index) - 1
 	for at = int(hash) & mask; t.index[at] != 0; at = (at + 1) & mask {
-		s := &t.entries[t.index[at]-1]
-		if s.hash == hash && s.shape == shape && s.sameTick(e) && same(t.arena[s.off:], e) {
+		i := int(t.index[at]) - 1
+		s := &t.entries[i]
+		if s.hash != hash || s.shape != shape || !s.sameTick(e) || !same(t.arena[s.off:], e) {
+			continue
+		}
+		if t.holds == nil {
 			return at, s.fits(e)
+		}
+		if t.sameSecond(i, e) {
+			return at, s.fits(e) && t.holds[i].fits(e)
 		}
 	}
 	return at, false
@@ -181,13 +200,19 @@ func (s *entry) fits(e *schemas.Entry) bool {
 	return s.count <= math.MaxUint32-e.Count && s.cost <= math.MaxInt64-e.Cost
 }
 
-func (t *Table) merge(s *entry, e *schemas.Entry) {
+// merge adds e to entry i, which has room for it.
+func (t *Table) merge(i int, e *schemas.Entry) {
+	s := &t.entries[i]
 	if later := e.Time - s.time; later > 0 {
 		s.time = e.Time
 		s.tickOffset += uint32(later) // it stays within the tick, because e lies in the same one
 	}
 	s.count += e.Count
 	s.cost += e.Cost
+	if t.holds != nil {
+		t.holds[i].arrived += e.Arrived
+		t.holds[i].declared += e.Declared
+	}
 	t.requests += uint64(e.Count)
 }
 
@@ -205,7 +230,7 @@ func (t *Table) Reset() {
 			t.index[at] = 0
 		}
 	}
-	t.entries, t.arena, t.requests, t.nextVictim = t.entries[:0], t.arena[:0], 0, 0
+	t.entries, t.holds, t.arena, t.requests, t.nextVictim = t.entries[:0], t.holds[:0], t.arena[:0], 0, 0
 }
 
 // Tick returns the number of the aligned tick that a time in Unix nanoseconds lies in.
@@ -234,6 +259,9 @@ func (t *Table) Read(i int, e *schemas.Entry) {
 		Time: s.time, Kind: t.text(int(s.off), kind), ID: t.text(kind, id), Resource: t.text(id, id+s.shape.resource()),
 		Cost: s.cost, Count: s.count, Status: s.shape.status(),
 		Blocked: s.shape&flagBlocked != 0, Early: s.shape&flagEarly != 0, Response: s.shape&flagResponse != 0,
+	}
+	if t.holds != nil {
+		e.Arrived, e.Declared = t.holds[i].arrived, t.holds[i].declared
 	}
 	if s.shape&flagAddr != 0 {
 		e.ID = t.addrText([16]byte(t.arena[kind:id]))
@@ -290,7 +318,13 @@ func (t *Table) ReplaceKey(hash uint64, e *schemas.Entry, addr bool) (dropped ui
 		off, room = t.allocKey(need)
 	}
 	shape := shapeOf(e, addr)
+	if t.holds != nil {
+		shape |= holdFlags(e)
+	}
 	*s = t.write(hash, shape, e, off, room)
+	if t.holds != nil {
+		t.holds[victim] = hold{e.Arrived, e.Declared}
+	}
 	at, _ := t.find(hash, shape, e)
 	t.place(victim, at)
 	t.requests += uint64(e.Count) - dropped

@@ -20,7 +20,8 @@ var seed = maphash.MakeSeed()
 // hashOf is equal for equal entries, whatever their counts.
 func hashOf(e *schemas.Entry) uint64 {
 	return maphash.String(seed, fmt.Sprint(
-		e.Kind, "\x00", e.ID, "\x00", e.Resource, e.Status, e.Blocked, e.Early, e.Response, Tick(e.Time)))
+		e.Kind, "\x00", e.ID, "\x00", e.Resource, e.Status, e.Blocked, e.Early, e.Response, Tick(e.Time),
+		ArrivedIn(e.Arrived, e.Count), e.Declared != 0))
 }
 
 func request(id string, at int64) *schemas.Entry {
@@ -65,9 +66,12 @@ func check(t interface{ Fatalf(string, ...any) }, tb *Table) {
 		if at, found := tb.find(tb.entries[i].hash, tb.entries[i].shape, &e); found && int(tb.index[at]) == i+1 {
 			continue
 		}
-		if e.Count < math.MaxUint32/2 && e.Cost < math.MaxInt64/2 { // those that are nearly full are not mergeable
+		if e.Count < math.MaxUint32/2 && max(e.Cost, e.Arrived, e.Declared) < math.MaxInt64/2 { // those that are nearly full are not mergeable
 			t.Fatalf("entry %d (%+v) is not found by the index", i, e)
 		}
+	}
+	if tb.holds != nil && len(tb.holds) != len(tb.entries) {
+		t.Fatalf("got holds of %d entries, want of %d", len(tb.holds), len(tb.entries))
 	}
 	if requests != tb.Requests() {
 		t.Fatalf("got %d requests, want the sum of counts, %d", tb.Requests(), requests)
