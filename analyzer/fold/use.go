@@ -158,34 +158,40 @@ func (u UnusedRule) String() string {
 func Unused(set *rules.Set, patience uint64, folds ...*Stats) []UnusedRule {
 	var list []UnusedRule
 	for i, r := range set.Rules {
-		u, unmatched := UnusedRule{Rule: r}, newUse(r).unmatched
-		var followed Followed
-		for _, s := range folds {
-			at := i
-			if at >= len(s.Rules) || s.Rules[at].Rule != r.Name {
-				at = slices.IndexFunc(s.Rules, func(o RuleStats) bool { return o.Rule == r.Name })
-			}
-			if at < 0 || s.Rules[at].Shape != r.Shape() {
-				continue // this fold still counts by older rules
-			}
-			u.Requests += s.Rules[at].Requests
-			unmatched &= s.Rules[at].Unmatched
-			followed.add(s.Rules[at].Followed)
-			if u.Sample == "" {
-				u.Sample = s.Rules[at].Sample
-			}
-		}
+		use := useOf(r, i, folds)
+		u := UnusedRule{Rule: r, Requests: use.requests, Sample: use.sample}
 		for i, g := range r.Match.Resources {
-			if unmatched&(1<<i) != 0 && u.Requests > 0 {
+			if use.unmatched&(1<<i) != 0 && u.Requests > 0 {
 				u.Patterns = append(u.Patterns, g.String())
 			}
 		}
 		if u.Requests == 0 || len(u.Patterns) > 0 && u.Requests >= patience {
 			list = append(list, u)
 		}
-		if lacks := followed.lacks(r); lacks != "" {
+		if lacks := use.followed.lacks(r); lacks != "" {
 			list = append(list, UnusedRule{Rule: r, Requests: u.Requests, Lacks: lacks})
 		}
 	}
 	return list
+}
+
+// useOf returns the use of a rule in all folds that count by it. i is its place in its set, where most folds have it, too.
+func useOf(r *rules.Rule, i int, folds []*Stats) ruleUse {
+	use := newUse(r)
+	for _, s := range folds {
+		at := i
+		if at >= len(s.Rules) || s.Rules[at].Rule != r.Name {
+			at = slices.IndexFunc(s.Rules, func(o RuleStats) bool { return o.Rule == r.Name })
+		}
+		if at < 0 || s.Rules[at].Shape != r.Shape() {
+			continue // this fold still counts by older rules
+		}
+		use.requests += s.Rules[at].Requests
+		use.unmatched &= s.Rules[at].Unmatched
+		use.followed.add(s.Rules[at].Followed)
+		if use.sample == "" {
+			use.sample = s.Rules[at].Sample
+		}
+	}
+	return use
 }
