@@ -96,7 +96,7 @@ func TestRequestsThatRunLongerAreDearer(t *testing.T) {
 		"with the duration":    {func(s int64) int64 { return 100 * s }, 1100, 1200},
 		"whatever the time":    {func(int64) int64 { return 500 }, 490, 510},
 		"less with more time":  {func(s int64) int64 { return 1000 - 100*s }, 490, 560},
-		"steeper than allowed": {func(s int64) int64 { return max(0, 10_000*(s-8)) }, 5000, 6500}, // at most twice the mean for each mean duration,
+		"steeper than allowed": {func(s int64) int64 { return max(1, 10_000*(s-8)) }, 5000, 6500}, // at most twice the mean for each mean duration,
 	} {
 		terms, s := perMinute(), (*State)(nil)
 		terms.Span, terms.Cohorts = 3*second, 21
