@@ -16,6 +16,9 @@ func (f *Fold) countByArrival(r *rules.Rule, rule int32, e *schemas.Entry, hash 
 	if !e.Response || !r.FollowsRequests() {
 		f.counters[rule].countRequests(r.Mode, uint64(e.Count), blocked, wouldBlock)
 	}
+	if !blocked {
+		f.counters[rule].use.followed.note(e, f.table.now)
+	}
 	weight := r.Weight(e, blocked)
 	if weight == 0 && (blocked || r.Hold == nil) {
 		if blocked {

@@ -44,10 +44,10 @@ func (s *server) drainMerged(t *testing.T) (es []schemas.Entry) {
 
 // TestHoldsInTime: three requests of one tick, one of which declares nothing, end two seconds later, in one tick as well.
 func TestHoldsInTime(t *testing.T) {
-	s, c := newServer(Options{Holds: true}), (*gate.Callers)(nil)
+	s := newServer(Options{Holds: true})
+	c := s.callersOf("abc")
 	at, end := noon.Truncate(time.Second), noon.Truncate(time.Second).Add(2*time.Second)
 	for i, declared := range []int64{500, 700, 0} {
-		c = s.callersOf("abc")
 		s.rec.Record(c, gate.Verdict{}, Request{Resource: "/", At: at.Add(time.Duration(i) * time.Millisecond), Declared: declared})
 	}
 	for i, declared := range []int64{500, 700, 0} {

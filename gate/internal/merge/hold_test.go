@@ -188,3 +188,21 @@ func TestAHoldingTableGrowsReplacesAndAllocatesNothing(t *testing.T) {
 		t.Errorf("got %+v, want one entry of 20", got)
 	}
 }
+
+// Small sums between large ones are merged all the same.
+func TestSmallHoldsMergeBesideLargeOnes(t *testing.T) {
+	tb, merged := NewHolding(64), 0
+	for range 20 {
+		add(t, tb, response(700, math.MaxInt64))
+		add(t, tb, response(700, 1))
+	}
+	for _, e := range all(tb) {
+		if e.Count == 20 {
+			merged++
+		}
+	}
+	if tb.Len() != 21 || merged != 1 {
+		t.Errorf("got %d entries, want 20 large ones and one of 20 requests: %+v", tb.Len(), all(tb))
+	}
+	check(t, tb)
+}
