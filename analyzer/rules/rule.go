@@ -133,18 +133,15 @@ func (m *Match) fitsResource(resource string) bool {
 // away, if it is known when they arrived. A blocked entry adds 0, unless the rule counts blocked ones. The caller decides whether e was
 // blocked: for a rule in shadow mode, the rule's own closures decide that, not those that gates enforced.
 func (r *Rule) Weight(e *schemas.Entry, blocked bool) int64 {
-	if blocked && !r.CountBlocked {
-		return 0
-	}
 	switch {
+	case r.Measure == InFlight && e.Response && e.Arrived > 0:
+		return -int64(e.Count)
+	case blocked && !r.CountBlocked, r.Measure == InFlight && e.Response:
+		return 0
 	case r.Measure == Cost:
 		return max(e.Cost, 0)
-	case r.Measure != InFlight || !e.Response:
-		return int64(e.Count)
-	case e.Arrived > 0:
-		return -int64(e.Count)
 	}
-	return 0
+	return int64(e.Count)
 }
 
 // Fingerprint identifies everything that the rule says: it is the rule's version in decisions. It is the same in every
