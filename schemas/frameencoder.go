@@ -50,6 +50,9 @@ func (enc *FrameEncoder) Len() int { return enc.count }
 // Size returns the bytes that the frame takes as it is now.
 func (enc *FrameEncoder) Size() int { return enc.sizeOf(enc.count, enc.holds) }
 
+// SizeHolding returns the bytes that the frame takes once an entry has made it one of version 2.
+func (enc *FrameEncoder) SizeHolding() int { return enc.sizeOf(enc.count, true) }
+
 // sizeOf returns the bytes of a frame of the present strings and a number of entries.
 func (enc *FrameEncoder) sizeOf(entries int, holds bool) int {
 	each, _ := stride(enc.source, holds)

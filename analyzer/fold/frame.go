@@ -131,7 +131,12 @@ func (f *Fold) belongs(e *schemas.Entry) (hash uint64, here bool) {
 // place folds an entry of this partition. hash is the hash of its caller's id. An entry that is later than its message gets the message's
 // time.
 func (f *Fold) place(e *schemas.Entry, hash uint64, recorded int64) {
-	e.Time = min(e.Time, recorded)
+	if e.Time > recorded {
+		if e.Arrived > 0 { // its requests arrived by the same clock
+			e.Arrived = max(e.Arrived-int64(e.Count)*(schemas.Tick(e.Time)-schemas.Tick(recorded)), 1)
+		}
+		e.Time = recorded
+	}
 	if e.Kind == schemas.KindCanary {
 		f.canaries = append(f.canaries, *e)
 		if e.Cost > 0 {

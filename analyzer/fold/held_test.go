@@ -1,8 +1,10 @@
 package fold
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"time"
 
@@ -380,5 +382,58 @@ func TestManyRequestsInFlightTakeNoRoom(t *testing.T) {
 	rows := f.TakeDirty()
 	if len(rows) != 1 || len(rows[0].Value) > 100 {
 		t.Errorf("got %d rows, the first with %d bytes, want one of at most 100", len(rows), len(rows[0].Value))
+	}
+}
+
+// TestRequestsOfAServerWhoseClockIsAhead: its entries get the times of their messages, and so do the arrivals that its responses name.
+func TestRequestsOfAServerWhoseClockIsAhead(t *testing.T) {
+	f := New(foldtest.Rules(t, heldTokens), Options{})
+	const ahead = 90 * second // another window
+	arrived := heldStart + second + ahead
+	arrival := schemas.Entry{Time: arrived, Kind: "key", ID: "a", Count: 3}
+	end := schemas.Entry{Time: arrived + 20*second, Kind: "key", ID: "a", Count: 3, Response: true, Cost: 700, Arrived: 3 * schemas.Tick(arrived)}
+	for n, e := range []schemas.Entry{arrival, end} {
+		at := e.Time - ahead // by the broker's clock
+		if err := f.Frame(Record{Offset: int64(n), Time: at, Value: foldtest.Encode(t, foldtest.Frame(uint64(n+1), e.Time, e))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := f.View().Look(schemas.Caller{Kind: "key", ID: "a"}, 0).Rules[0]
+	if l.Room.InFlight != 0 || l.Room.Held != 0 || l.Count.Total != 700 || l.Count.Start != heldStart || l.Learned != 3 {
+		t.Errorf("got %+v and %+v, want nothing in flight, and 700 counted in the window of the arrival", l.Room, l.Count)
+	}
+}
+
+// TestARowThatHoldsTakes600Bytes at most, with its id and its places in tables.
+func TestARowThatHoldsTakes600Bytes(t *testing.T) {
+	const rows = 20_000
+	for name, line := range map[string]string{
+		"fixed":   heldTokens,
+		"sliding": "{name: tokens, callers: key, limit: 100000, window: 1m, measure: cost, charge: arrival, hold: {estimate: 1000}}",
+		"month":   "{name: tokens, callers: key, limit: 100000, window: month, measure: cost, charge: arrival, hold: {estimate: 1000}}",
+	} {
+		f := New(foldtest.Rules(t, line), Options{MaxRows: rows})
+		ids := make([]string, rows)
+		for i := range ids {
+			ids[i] = fmt.Sprintf("%08d", i)
+		}
+		heap := func() uint64 {
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return m.HeapAlloc
+		}
+		before := heap()
+		for _, id := range ids {
+			for at := heldStart; at < heldStart+minute; at += 6 * second {
+				f.Entry(&schemas.Entry{Time: at, Kind: "key", ID: id, Count: 1})
+			}
+		}
+		if each := (heap() - before) / rows; each > 600 {
+			t.Errorf("%s: got %d bytes for a row, want at most 600", name, each)
+		} else {
+			t.Logf("%s: %d bytes", name, each)
+		}
+		runtime.KeepAlive(f)
 	}
 }

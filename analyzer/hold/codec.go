@@ -14,21 +14,21 @@ var ErrState = errors.New("bad state of requests in flight")
 
 const (
 	learnedNumbers = 8
-	placeNumbers   = 3
-	maxPlaces      = 1 << 12
+	cohortNumbers  = 3
+	maxCohorts     = 1 << 12
 	maxSpan        = int64(schemas.MaxClosure)
 )
 
-// AppendTo appends the state as varints: the terms, the length of a place, how many are kept, what was learned, the number of the newest
-// place, how many places there are, and each of them.
+// AppendTo appends the state as varints: the terms, the length of a cohort, how many are kept, what was learned, the number of the newest
+// cohort, how many cohorts there are, and each of them.
 func (s *State) AppendTo(dst []byte) []byte {
 	l := &s.Learned
 	for _, n := range [...]int64{
-		int64(s.terms), s.span, int64(s.kept), l.Responses, l.slow, l.fast, l.expected, l.duration, l.distance, l.product, l.square, s.newest, int64(len(s.places)),
+		int64(s.terms), s.span, int64(s.kept), l.Responses, l.slow, l.fast, l.expected, l.duration, l.distance, l.product, l.square, s.newest, int64(len(s.cohorts)),
 	} {
 		dst = binary.AppendVarint(dst, n)
 	}
-	for _, p := range s.places {
+	for _, p := range s.cohorts {
 		dst = binary.AppendVarint(dst, p.requests)
 		dst = binary.AppendVarint(dst, p.expected)
 		dst = binary.AppendVarint(dst, p.arrived)
@@ -46,17 +46,17 @@ func Read(numbers []int64) (s *State, rest []int64, err error) {
 	s = &State{
 		Learned: Learned{l[0], l[1], l[2], l[3], l[4], l[5], l[6], l[7]}, terms: uint64(numbers[0]), span: span, kept: int(kept), newest: newest,
 	}
-	if span < 1 || span > maxSpan || kept < 1 || kept > maxPlaces || newest < -math.MaxInt64/span-1 || newest > math.MaxInt64/span ||
-		n < 0 || n > kept || int64(len(numbers)-head) < n*placeNumbers || !s.Learned.valid() {
-		return nil, nil, fmt.Errorf("%w: got %d of %d places of %d ns up to number %d, and what was learned: %+v", ErrState, n, kept, span, newest, s.Learned)
+	if span < 1 || span > maxSpan || kept < 1 || kept > maxCohorts || newest < -math.MaxInt64/span-1 || newest > math.MaxInt64/span ||
+		n < 0 || n > kept || int64(len(numbers)-head) < n*cohortNumbers || !s.Learned.valid() {
+		return nil, nil, fmt.Errorf("%w: got %d of %d cohorts of %d ns up to number %d, and what was learned: %+v", ErrState, n, kept, span, newest, s.Learned)
 	}
 	numbers = numbers[head:]
 	for range n {
-		s.places = append(s.places, place{numbers[0], numbers[1], numbers[2]})
-		numbers = numbers[placeNumbers:]
+		s.cohorts = append(s.cohorts, cohort{numbers[0], numbers[1], numbers[2]})
+		numbers = numbers[cohortNumbers:]
 	}
-	if n > 0 && s.places[n-1] == (place{}) {
-		return nil, nil, fmt.Errorf("%w: got an oldest place that holds nothing", ErrState)
+	if n > 0 && s.cohorts[n-1] == (cohort{}) {
+		return nil, nil, fmt.Errorf("%w: got an oldest cohort that holds nothing", ErrState)
 	}
 	return s, numbers, nil
 }

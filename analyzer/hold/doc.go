@@ -2,15 +2,15 @@
 // it away. So what is in flight is a sum over the log. The package is pure: no I/O, no clock, no log and no lock. Time is an argument, and all
 // arithmetic is in integers, so that every processor computes the same.
 //
-//	arrival  ──Arrive──▶ State: places     n requests, D what they were expected to cost, A when they arrived
-//	response ──End─────▶ State: places, learned
+//	arrival  ──Arrive──▶ State: cohorts     n requests, D what they were expected to cost, A when they arrived
+//	response ──End─────▶ State: cohorts, learned
 //	State, Terms, limit, counted ──Room──▶ Room: held, margin, and what is left of the limit
 //
-// # Places
+// # Cohorts
 //
-// A place is a stretch of time. It sums up the requests that arrived in it and have no response yet, and forgets them after a while, so that a
-// response that was lost holds nothing for ever. All of it is sums, so the order of entries does not matter. A response may come first: its
-// place is one short until the arrival comes.
+// A cohort is the requests that arrived in one stretch of time and have no response yet, in sums. It is forgotten after a while, so that no lost
+// response holds a part of the limit for ever. The order of entries does not matter for sums. If a response comes first, its cohort is one short
+// until the arrival comes.
 //
 // What a server declares counts as at least a quarter of the rule's estimate: a caller may say in a request what it costs. A caller that
 // declared 1 went 23 % over its limit on average before d was learned, and 0.7 % with this bound.
@@ -29,5 +29,5 @@
 // that dearer requests are seen soon, and cheaper ones late. Without learning (requests in flight times their mean cost) the same caller went
 // 72 % over its limit.
 //
-// The means depend on the order in which responses come; the sums of the places do not.
+// The means depend on the order in which responses come; the sums of the cohorts do not.
 package hold

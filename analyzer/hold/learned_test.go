@@ -85,13 +85,13 @@ func TestRequestsThatRunLongerAreDearer(t *testing.T) {
 		"steeper than allowed": {func(s int64) int64 { return max(0, 10_000*(s-8)) }, 5000, 6500}, // at most twice the mean for each mean duration,
 	} {
 		terms, s := perMinute(), (*State)(nil)
-		terms.Span, terms.Places = 3*second, 21
+		terms.Span, terms.Cohorts = 3*second, 21
 		s = New(terms)
 		for n := range int64(2000) {
 			seconds := 1 + n%9
 			follow(s, terms, response(start, start+seconds*second, 1, test.cost(seconds)))
 		}
-		s.places = nil
+		s.cohorts = nil
 		follow(s, terms, arrival(start+10*second, 1))
 		young, old := s.Room(terms, limit, 0, start, start+10*second).Held, s.Room(terms, limit, 0, start, start+20*second).Held
 		if old < test.min || old > test.max || young > old {
@@ -132,7 +132,7 @@ func TestDeclaredCosts(t *testing.T) {
 		e.Declared = 4 * e.Cost
 		follow(s, terms, e)
 	}
-	s.places = nil
+	s.cohorts = nil
 	e := arrival(start, 1)
 	e.Declared = 8000
 	follow(s, terms, e)
@@ -152,26 +152,26 @@ func TestBadStates(t *testing.T) {
 		t.Fatalf("got %v left, %v", rest, err)
 	}
 	for name, change := range map[string]func(n []int64) []int64{
-		"nothing":              func([]int64) []int64 { return nil },
-		"a number less":        func(n []int64) []int64 { return n[:len(n)-1] },
-		"no length":            func(n []int64) []int64 { n[1] = 0; return n },
-		"a negative length":    func(n []int64) []int64 { n[1] = -minute; return n },
-		"a length of years":    func(n []int64) []int64 { n[1] = 2 * int64(schemas.MaxClosure); return n },
-		"no place kept":        func(n []int64) []int64 { n[2] = 0; return n },
-		"too many places":      func(n []int64) []int64 { n[2] = maxPlaces + 1; return n },
-		"negative responses":   func(n []int64) []int64 { n[3] = -1; return n },
-		"means of nothing":     func(n []int64) []int64 { n[3] = 0; return n },
-		"a negative mean":      func(n []int64) []int64 { n[4] = -1; return n },
-		"a huge mean":          func(n []int64) []int64 { n[5] = math.MaxInt64; return n },
-		"nothing expected":     func(n []int64) []int64 { n[6] = 0; return n },
-		"a negative duration":  func(n []int64) []int64 { n[7] = -1; return n },
-		"a negative distance":  func(n []int64) []int64 { n[8] = -1; return n },
-		"a huge product":       func(n []int64) []int64 { n[9] = math.MinInt64; return n },
-		"a negative square":    func(n []int64) []int64 { n[10] = -1; return n },
-		"a place out of time":  func(n []int64) []int64 { n[11] = math.MaxInt64/minute + 1; return n },
-		"negative places":      func(n []int64) []int64 { n[12] = -1; return n },
-		"more places than fit": func(n []int64) []int64 { n[12] = 3; return append(n, 1, 1, 1, 1, 1, 1) },
-		"an empty last place":  func(n []int64) []int64 { n[13], n[14], n[15] = 0, 0, 0; return n },
+		"nothing":               func([]int64) []int64 { return nil },
+		"a number less":         func(n []int64) []int64 { return n[:len(n)-1] },
+		"no length":             func(n []int64) []int64 { n[1] = 0; return n },
+		"a negative length":     func(n []int64) []int64 { n[1] = -minute; return n },
+		"a length of years":     func(n []int64) []int64 { n[1] = 2 * int64(schemas.MaxClosure); return n },
+		"no cohort kept":        func(n []int64) []int64 { n[2] = 0; return n },
+		"too many cohorts":      func(n []int64) []int64 { n[2] = maxCohorts + 1; return n },
+		"negative responses":    func(n []int64) []int64 { n[3] = -1; return n },
+		"means of nothing":      func(n []int64) []int64 { n[3] = 0; return n },
+		"a negative mean":       func(n []int64) []int64 { n[4] = -1; return n },
+		"a huge mean":           func(n []int64) []int64 { n[5] = math.MaxInt64; return n },
+		"nothing expected":      func(n []int64) []int64 { n[6] = 0; return n },
+		"a negative duration":   func(n []int64) []int64 { n[7] = -1; return n },
+		"a negative distance":   func(n []int64) []int64 { n[8] = -1; return n },
+		"a huge product":        func(n []int64) []int64 { n[9] = math.MinInt64; return n },
+		"a negative square":     func(n []int64) []int64 { n[10] = -1; return n },
+		"a cohort out of time":  func(n []int64) []int64 { n[11] = math.MaxInt64/minute + 1; return n },
+		"negative cohorts":      func(n []int64) []int64 { n[12] = -1; return n },
+		"more cohorts than fit": func(n []int64) []int64 { n[12] = 3; return append(n, 1, 1, 1, 1, 1, 1) },
+		"an empty last cohort":  func(n []int64) []int64 { n[13], n[14], n[15] = 0, 0, 0; return n },
 	} {
 		if got, _, err := Read(change(append([]int64(nil), good...))); !errors.Is(err, ErrState) {
 			t.Errorf("%s: got %+v, %v, want %v", name, got, err, ErrState)
@@ -179,7 +179,7 @@ func TestBadStates(t *testing.T) {
 	}
 }
 
-// TestChangedTerms: with another estimate what is in flight stays, at that estimate, and what was learned is forgotten. With places of another
+// TestChangedTerms: with another estimate what is in flight stays, at that estimate, and what was learned is forgotten. With cohorts of another
 // length nothing stays.
 func TestChangedTerms(t *testing.T) {
 	terms := perMinute()
@@ -201,7 +201,7 @@ func TestChangedTerms(t *testing.T) {
 	longer := dearer
 	longer.Span = 2 * minute
 	if under, changed := Under(&longer, s); under != nil || !changed {
-		t.Errorf("longer places: got %+v, want nothing", under)
+		t.Errorf("longer cohorts: got %+v, want nothing", under)
 	}
 	if under, changed := Under(nil, s); under != nil || !changed {
 		t.Errorf("no terms: got %+v, want nothing", under)

@@ -20,7 +20,7 @@ func (s *State) Room(t *Terms, limit, counted, start, now int64) Room {
 	l := s.Learned
 	l.begin(t)
 	var n, expected, age int64
-	for i, p := range s.places {
+	for i, p := range s.cohorts {
 		begin := (s.newest - int64(i)) * s.span
 		if p.requests <= 0 || integer.Add(begin, s.span) <= start || integer.Add(begin, int64(s.kept)*s.span) <= now {
 			continue

@@ -7,41 +7,41 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// State is what a fold keeps of the requests in flight of one rule and one caller: about 120 bytes, and 24 for each place. New makes one. One
+// State is what a fold keeps of the requests in flight of one rule and one caller: about 120 bytes, and 24 for each cohort. New makes one. One
 // goroutine at a time may use a State.
 type State struct {
 	Learned Learned
 
-	terms  uint64  // Terms.ID of those that it was made under
-	span   int64   // of a place
-	kept   int     // how many places are kept
-	newest int64   // the number of the newest place that any entry has named, since 1970-01-01
-	places []place // the newest first, cut behind the oldest that holds something
+	terms   uint64   // Terms.ID of those that it was made under
+	span    int64    // of a cohort
+	kept    int      // how many cohorts are kept
+	newest  int64    // the number of the newest cohort that any entry has named, since 1970-01-01
+	cohorts []cohort // the newest first, cut behind the oldest that holds something
 }
 
-// place is the sums of the requests that arrived in a stretch of time, less those of their responses. They wrap around, so that any order of
+// cohort is the sums of the requests that arrived in a stretch of time, less those of their responses. They wrap around, so that any order of
 // additions and subtractions has the same result.
-type place struct {
+type cohort struct {
 	requests int64
 	expected int64 // what they were expected to cost
-	arrived  int64 // when, in ticks since the place began
+	arrived  int64 // when, in ticks since the cohort began
 }
 
 // New returns the State of a caller that has sent nothing.
-func New(t *Terms) *State { return &State{terms: t.ID, span: t.Span, kept: t.Places} }
+func New(t *Terms) *State { return &State{terms: t.ID, span: t.Span, kept: t.Cohorts} }
 
 // Under returns a State under other terms, which may be nil, as s may be. If only estimates have changed, what is in flight stays, at the new
-// estimate, and what was learned is forgotten. If places have another length, nothing stays. changed reports whether it differs from s.
+// estimate, and what was learned is forgotten. If cohorts have another length, nothing stays. changed reports whether it differs from s.
 func Under(t *Terms, s *State) (under *State, changed bool) {
 	switch {
 	case s == nil:
 		return nil, false
-	case t == nil || s.span != t.Span || s.kept != t.Places:
+	case t == nil || s.span != t.Span || s.kept != t.Cohorts:
 		return nil, true
 	case s.terms != t.ID:
 		s.terms, s.Learned = t.ID, Learned{}
-		for i := range s.places {
-			p := &s.places[i]
+		for i := range s.cohorts {
+			p := &s.cohorts[i]
 			p.expected = p.requests * t.Estimate
 		}
 		return s, true
@@ -95,16 +95,16 @@ func ArrivedAt(e *schemas.Entry) (at int64, ok bool) {
 // forget empties the state if nothing depends on it any more at the time of an entry: a fold may have dropped it by then.
 func (s *State) forget(now int64) {
 	if s.Expiry() <= now {
-		s.Learned, s.newest, s.places = Learned{}, 0, s.places[:0]
+		s.Learned, s.newest, s.cohorts = Learned{}, 0, s.cohorts[:0]
 	}
 }
 
-// at returns the place of a time, and the tick at which it begins. It is nil if the place is too old to be kept.
-func (s *State) at(at int64) (p *place, begin int64) {
+// at returns the cohort of a time, and the tick at which it begins. It is nil if the cohort is too old to be kept.
+func (s *State) at(at int64) (p *cohort, begin int64) {
 	number := integer.FloorDiv(at, s.span)
 	switch by := number - s.newest; {
 	case by >= int64(s.kept):
-		s.newest, s.places = number, s.places[:0]
+		s.newest, s.cohorts = number, s.cohorts[:0]
 	case by > 0:
 		s.advance(int(by))
 	}
@@ -112,25 +112,28 @@ func (s *State) at(at int64) (p *place, begin int64) {
 	if age >= int64(s.kept) {
 		return nil, 0
 	}
-	for int64(len(s.places)) <= age {
-		s.places = append(s.places, place{})
+	if cap(s.cohorts) < s.kept {
+		s.cohorts = append(make([]cohort, 0, s.kept), s.cohorts...)
 	}
-	return &s.places[age], schemas.Tick(number * s.span)
+	for int64(len(s.cohorts)) <= age {
+		s.cohorts = append(s.cohorts, cohort{})
+	}
+	return &s.cohorts[age], schemas.Tick(number * s.span)
 }
 
-// advance makes the place by places after the newest one the newest.
+// advance makes the cohort by cohorts after the newest one the newest.
 func (s *State) advance(by int) {
 	s.newest += int64(by)
-	kept := min(len(s.places), s.kept-by)
-	s.places = append(s.places[:kept], make([]place, by)...)
-	copy(s.places[by:], s.places[:kept])
-	clear(s.places[:by])
+	kept := min(len(s.cohorts), s.kept-by)
+	s.cohorts = append(s.cohorts[:kept], make([]cohort, by)...)
+	copy(s.cohorts[by:], s.cohorts[:kept])
+	clear(s.cohorts[:by])
 }
 
-// trim cuts the places behind the oldest one that holds something, so that one content has one form.
+// trim cuts the cohorts behind the oldest one that holds something, so that one content has one form.
 func (s *State) trim() {
-	for n := len(s.places); n > 0 && s.places[n-1] == (place{}); n-- {
-		s.places = s.places[:n-1]
+	for n := len(s.cohorts); n > 0 && s.cohorts[n-1] == (cohort{}); n-- {
+		s.cohorts = s.cohorts[:n-1]
 	}
 }
 

@@ -22,7 +22,7 @@ const (
 // perMinute returns terms of fixed windows of a minute.
 func perMinute() *Terms {
 	t := &Terms{
-		Estimate: 1000, Margin: 200, Span: minute, Places: 2,
+		Estimate: 1000, Margin: 200, Span: minute, Cohorts: 2,
 		Resources: []pattern.Glob{pattern.NewGlob("POST /v1/big*"), pattern.NewGlob("/v1/*")}, Estimates: []int64{4000, 500},
 	}
 	t.Identify()
@@ -89,16 +89,16 @@ func TestARequestHoldsUntilItEnds(t *testing.T) {
 
 // TestTheOrderOfEntriesDoesNotMatter for what is in flight: a response may come before its arrival, and windows may come in any order.
 func TestTheOrderOfEntriesDoesNotMatter(t *testing.T) {
-	for _, places := range []struct {
+	for _, cohorts := range []struct {
 		span int64
 		n    int
 	}{{minute, 2}, {3 * second, 21}, {75 * second, 9}} {
 		terms := perMinute()
-		terms.Span, terms.Places = places.span, places.n
-		rng := rand.New(rand.NewPCG(1, uint64(places.n)))
+		terms.Span, terms.Cohorts = cohorts.span, cohorts.n
+		rng := rand.New(rand.NewPCG(1, uint64(cohorts.n)))
 		var entries []*schemas.Entry
 		for range 200 {
-			at, count := start+rng.Int64N(int64(places.n)*places.span/2), 1+rng.Uint32N(4)
+			at, count := start+rng.Int64N(int64(cohorts.n)*cohorts.span/2), 1+rng.Uint32N(4)
 			entries = append(entries, arrival(at, count))
 			if rng.IntN(5) > 0 {
 				entries = append(entries, response(at, at+rng.Int64N(40*second), count, rng.Int64N(3000)))
@@ -115,7 +115,7 @@ func TestTheOrderOfEntriesDoesNotMatter(t *testing.T) {
 				want = s
 			}
 			if !reflect.DeepEqual(s, want) {
-				t.Fatalf("places of %v: got %+v, want %+v", time.Duration(places.span), s, want)
+				t.Fatalf("cohorts of %v: got %+v, want %+v", time.Duration(cohorts.span), s, want)
 			}
 			rng.Shuffle(len(entries), func(i, j int) { entries[i], entries[j] = entries[j], entries[i] })
 		}
@@ -125,17 +125,17 @@ func TestTheOrderOfEntriesDoesNotMatter(t *testing.T) {
 // TestAPlaceIsForgotten: a lost response holds until its window or slot is over, or for the longest time of a request.
 func TestAPlaceIsForgotten(t *testing.T) {
 	for name, test := range map[string]struct {
-		span   int64
-		places int
-		window int64 // how far back it goes; 0 is a window that began long ago
-		ends   int64
+		span    int64
+		cohorts int
+		window  int64 // how far back it goes; 0 is a window that began long ago
+		ends    int64
 	}{
 		"fixed minute":     {minute, 2, 0, 0},
 		"sliding minute":   {3 * second, 21, minute, 63 * second},
 		"month, of 10 min": {75 * second, 9, 31 * 24 * 60 * minute, 675 * second},
 	} {
 		terms := perMinute()
-		terms.Span, terms.Places = test.span, test.places
+		terms.Span, terms.Cohorts = test.span, test.cohorts
 		s := New(terms)
 		at := start + (75*second - start%(75*second)) // all spans but the minute begin here
 		s.Arrive(terms, arrival(at, 5))
@@ -155,10 +155,10 @@ func TestAPlaceIsForgotten(t *testing.T) {
 	}
 }
 
-// TestAShortPlaceHoldsNothing: responses whose arrivals were lost make one place short, and no other.
+// TestAShortPlaceHoldsNothing: responses whose arrivals were lost make one cohort short, and no other.
 func TestAShortPlaceHoldsNothing(t *testing.T) {
 	terms := perMinute()
-	terms.Span, terms.Places = 3*second, 21
+	terms.Span, terms.Cohorts = 3*second, 21
 	s := New(terms)
 	follow(s, terms, response(start, start+2*second, 4, 4000))
 	follow(s, terms, arrival(start+3*second, 2))
@@ -203,7 +203,7 @@ func TestHostileEntries(t *testing.T) {
 				t.Fatalf("round %d: got %+v after %+v", round, s.Learned, e)
 			}
 			numbers := numbersOf(s.AppendTo(nil))
-			if again, rest, err := Read(numbers); err != nil || len(rest) > 0 || !reflect.DeepEqual(again.places, slices.Clip(s.places)) && len(s.places) > 0 {
+			if again, rest, err := Read(numbers); err != nil || len(rest) > 0 || !reflect.DeepEqual(again.cohorts, slices.Clip(s.cohorts)) && len(s.cohorts) > 0 {
 				t.Fatalf("round %d: got %+v, %v, want %+v again", round, again, err, s)
 			}
 		}

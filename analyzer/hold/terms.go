@@ -16,8 +16,8 @@ type Terms struct {
 	Estimates []int64        // of Resources
 	Margin    int64          // deviations that stay free for what is not known, in hundredths
 
-	Span   int64 // length of a place in nanoseconds, whole seconds: a response must find the place of its arrival
-	Places int   // the newest ones that are kept
+	Span    int64 // length of a cohort in nanoseconds, whole seconds: a response must find the cohort of its arrival
+	Cohorts int   // the newest ones that are kept
 
 	ID uint64 // of the estimates: see Identify
 }

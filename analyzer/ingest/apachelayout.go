@@ -195,7 +195,7 @@ func apacheStyle(text string) (style, error) {
 		Status: firstOf(has, "status"), Cost: firstOf(has, "bytes", "sent"),
 	}
 	if s.defaults.Time == "time" {
-		s.defaults.Layout = TimeCLF
+		s.defaults.Layout, s.defaults.TimeAt = TimeCLF, TimeAtStart
 	}
 	if s.defaults.Resource == "request" {
 		s.defaults.Resource, s.defaults.Method = "target", "method"

@@ -45,14 +45,20 @@ func (c *compiler) filters(from []Filter) []filter {
 				n.status.add(r)
 			}
 		}
-		for _, in := range f.Fields {
-			r := c.value(in.Field)
-			if r.what == refResource {
-				r.what = refPath
-			}
-			n.fields = append(n.fields, fieldFilter{r, in.Patterns})
-		}
+		n.fields = c.fieldFilters(f.Fields)
 		made = append(made, n)
+	}
+	return made
+}
+
+// fieldFilters compiles conditions on fields.
+func (c *compiler) fieldFilters(from []FieldFilter) (made []fieldFilter) {
+	for _, in := range from {
+		r := c.value(in.Field)
+		if r.what == refResource {
+			r.what = refPath
+		}
+		made = append(made, fieldFilter{r, in.Patterns})
 	}
 	return made
 }
@@ -72,16 +78,21 @@ func (s *scan) holds(f *filter, l *Line) bool {
 	if f.status != nil && !f.status.has(l.Status) {
 		return false
 	}
-	for i := range f.fields {
-		v, match := s.filtered(&f.fields[i].ref, l), false
-		for _, g := range f.fields[i].patterns {
+	return s.match(f.fields, l) && (f.client == nil || contains(*f.client, s.clientAddr(l)))
+}
+
+// match reports whether all conditions on fields are true.
+func (s *scan) match(fields []fieldFilter, l *Line) bool {
+	for i := range fields {
+		v, match := s.filtered(&fields[i].ref, l), false
+		for _, g := range fields[i].patterns {
 			match = match || g.Match(v)
 		}
 		if !match {
 			return false
 		}
 	}
-	return f.client == nil || contains(*f.client, s.clientAddr(l))
+	return true
 }
 
 // filtered returns the value that a filter looks at. For the client that is the whole address, not the network that is counted.

@@ -15,6 +15,8 @@ type Format struct {
 	kinds  []string
 	headed bool     // see Headed
 	silent bool     // see Mapping.NoResponses
+	splits bool     // some lines are arrivals, and the others responses
+	holds  bool     // responses have an arrival
 	trusts bool     // the mapping trusts proxies
 	object bool     // it reads JSON objects, or the mapping says what is around its lines
 	unfit  []unfit  // formats that auto leaves out
@@ -65,7 +67,7 @@ func (s style) format(m Mapping) (*Format, error) {
 	}
 	p.dash = s.dash
 	made := &Format{
-		name: s.name, headed: s.headed(m), silent: m.NoResponses, trusts: len(m.Client.Trusted) > 0, object: s.json || len(m.Unwrap) > 0,
+		name: s.name, headed: s.headed(m), silent: m.NoResponses, splits: len(m.Arrivals) > 0, holds: m.Duration != "", trusts: len(m.Client.Trusted) > 0, object: s.json || len(m.Unwrap) > 0,
 	}
 	if m.Time != "" {
 		made.wanted = append(made.wanted, m.Time)
@@ -103,6 +105,12 @@ func (f *Format) Headed() bool { return f.headed }
 
 // Responses reports whether status and cost are to be passed on: see Mapping.NoResponses.
 func (f *Format) Responses() bool { return !f.silent }
+
+// Splits reports whether requests have a line when they arrive, and another one when they end: see Mapping.Arrivals.
+func (f *Format) Splits() bool { return f.splits }
+
+// Holds reports whether entries may have what only frames of version 2 say: see Line.Arrived.
+func (f *Format) Holds() bool { return f.holds }
 
 // Scanner returns a new scanner of the format.
 func (f *Format) Scanner() Scanner { return f.open() }
@@ -159,6 +167,9 @@ func WriteFormats(w io.Writer) error {
 		if time == "" {
 			time = "its own"
 		}
+		if m.TimeAt != TimeAtUnknown {
+			time += ", the " + m.TimeAt.String()
+		}
 		if _, err := fmt.Fprintf(w, "\n## %s\n\n| | |\n|---|---|\n| found by auto | %s |\n| client | %s |\n| time | %s |\n| resource | %s |\n| status | %s |\n| cost | %s |\n| fields for mappings | %s |\n",
 			f.Name, auto, code(client), code(time), code(m.Resource), code(m.Status), code(m.Cost), strings.ReplaceAll(fields, "|", "\\|")); err != nil {
 			return err
@@ -193,6 +204,28 @@ line, and says which; it gives a log up after three requests that none reads.
   the user agent as X-Forwarded-For, as it stands in the log_format main of nginx's packages. If yours has something else there,
   give its text with nginx: or apache:.
 
+## When a request arrived, and when it ended
+
+Most logs have one line of a request, and one time. Without more, its arrival and its response both count at that time. A mapping
+can say more:
+
+| field of a mapping | what it says |
+|---|---|
+| ` + "`duration: {field: request_time, unit: s}`" + ` | how long the request took. The arrival counts at the start and the response at the end. The response says when its request arrived, which rules with ` + "`charge: arrival`" + ` need |
+| ` + "`time: {at: end}`" + ` or start | which end of the request the time of a line is. The tables below say it of each format's own time. It is needed where they do not, or if the mapping names another time |
+| ` + "`cost: {field: tokens, declared: max_tokens}`" + ` | which cost was expected when the request arrived |
+| ` + "`arrivals: {access_log_type: DownstreamStart}`" + ` | these lines are arrivals, and all others are responses: for servers that log a request when it arrives, and again when it ends |
+| ` + "`arrivals: none`" + ` | all lines are responses, because a sidecar that is asked (--record) reports the arrivals |
+
+- A log with one line of a request, at its end, never holds a part of a limit: its arrival is sent together with its response.
+- A duration that is missing, cannot be read, is negative or is over a day is taken as 0. Units are s, ms, us and ns.
+- With a duration, requests count at their arrival. If a request took longer than the window of a rule, it is late there.
+- Such entries need frames of version 2. Update the analyzers before you add a duration. Without one, nothing changes.
+- replay makes both entries of a line with a duration, in the order of time. It takes responses for whole requests, and leaves out
+  lines that are arrivals. A line is as old as its arrival: --reorder must be longer than requests take.
+- A request that the gate refuses after its arrival was logged counts as an arrival. The sidecar's arrivals know better.
+- A time in whole seconds puts the arrival up to a second too early. Where a sidecar reports arrivals, name a finer one ($msec).
+
 ## Without files
 
 ` + "`ingest --grpc-listen 127.0.0.1:9097`" + `, or unix:PATH, takes what programs send by gRPC. Each entry or record becomes
@@ -202,7 +235,7 @@ one line of JSON. Formats, mappings and rejects are those of files; the source o
 |---|---|---|
 | sent by | ` + "`envoy.access_loggers.http_grpc`" + ` and ` + "`tcp_grpc`" + `: [accesslog.yaml](../../deploy/envoy/accesslog.yaml) | exporters ` + "`otlp`" + ` of collectors; ` + "`envoy.access_loggers.open_telemetry`" + `. HTTP is not taken |
 | format | ` + "`auto`" + ` or ` + "`envoy`" + ` | ` + "`auto`" + `, or any |
-| its fields | ` + "`start_time`" + ` ` + "`downstream_remote_address`" + ` ` + "`downstream_direct_remote_address`" + ` ` + "`downstream_local_address`" + ` ` + "`upstream_host`" + ` ` + "`upstream_cluster`" + ` ` + "`route_name`" + ` ` + "`duration`" + ` (ms) ` + "`response_flags`" + ` ` + "`response_code`" + ` ` + "`response_code_details`" + ` ` + "`bytes_received`" + ` ` + "`bytes_sent`" + ` ` + "`method`" + ` ` + "`protocol`" + ` ` + "`path`" + ` ` + "`x_envoy_original_path`" + ` ` + "`authority`" + ` ` + "`scheme`" + ` ` + "`user_agent`" + ` ` + "`referer`" + ` ` + "`x_forwarded_for`" + ` ` + "`request_id`" + ` ` + "`requested_server_name`" + ` ` + "`request_headers.NAME`" + ` ` + "`response_headers.NAME`" + ` ` + "`custom_tags.NAME`" + ` | attributes under their own names, ` + "`resource.NAME`" + `, ` + "`body`" + ` (the members of a body that is a map stand beside the attributes), the record's time as ` + "`@timestamp`" + `, ` + "`timestamp`" + ` and ` + "`time`" + ` |
+| its fields | ` + "`start_time`" + ` ` + "`downstream_remote_address`" + ` ` + "`downstream_direct_remote_address`" + ` ` + "`downstream_local_address`" + ` ` + "`upstream_host`" + ` ` + "`upstream_cluster`" + ` ` + "`route_name`" + ` ` + "`duration`" + ` (ms) ` + "`response_flags`" + ` ` + "`access_log_type`" + ` ` + "`response_code`" + ` ` + "`response_code_details`" + ` ` + "`bytes_received`" + ` ` + "`bytes_sent`" + ` ` + "`method`" + ` ` + "`protocol`" + ` ` + "`path`" + ` ` + "`x_envoy_original_path`" + ` ` + "`authority`" + ` ` + "`scheme`" + ` ` + "`user_agent`" + ` ` + "`referer`" + ` ` + "`x_forwarded_for`" + ` ` + "`request_id`" + ` ` + "`requested_server_name`" + ` ` + "`request_headers.NAME`" + ` ` + "`response_headers.NAME`" + ` ` + "`custom_tags.NAME`" + ` | attributes under their own names, ` + "`resource.NAME`" + `, ` + "`body`" + ` (the members of a body that is a map stand beside the attributes), the record's time as ` + "`@timestamp`" + `, ` + "`timestamp`" + ` and ` + "`time`" + ` |
 | a line in the body | – | a format of text, such as combined or nginx:…, reads it. A format of JSON reads the attributes, unless the mapping has ` + "`unwrap: body`" + `. auto finds out by the first record that it can read; name the format if the mapping has callers of your own |
 | counts | once, if ingest and Envoy live. An entry that no ingest takes is lost: Envoy keeps none | once after the answer OK, which means that Kafka has all of the request |
 | counts twice | never | a request whose answer was lost, if it is sent again to another ingest, or after ingest was killed, or if none of its records has a time finer than a millisecond |
@@ -210,8 +243,9 @@ one line of JSON. Formats, mappings and rejects are those of files; the source o
 | ingest is killed | what Envoy sends until another one listens, at most 64 KiB of each stream, and what waits for Kafka is lost | nothing is lost |
 | Envoy is killed | what it has not flushed: ` + "`buffer_flush_interval`" + ` | the same |
 
-- A request counts at its end, with the time of its start. If it is told to, Envoy also logs when a long request starts and goes
-  on, and attempts upstream. These are left out, and counted in ` + "`floodgate_ingest_intermediate_entries_total`" + `.
+- A request counts at its end, with the time of its start. If it is told to, Envoy also logs when a request starts, when a long
+  one goes on, and attempts upstream. These are left out, and counted in ` + "`floodgate_ingest_intermediate_entries_total`" + `. But if
+  the mapping has ` + "`arrivals`" + `, what Envoy logs at the start becomes a line, too.
 - Envoy puts ! in place of bytes that are no UTF-8. It joins a header that was sent twice by a comma. It names no method that
   it does not know.
 - Fields without a value are left out.

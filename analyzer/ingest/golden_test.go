@@ -41,6 +41,13 @@ func read(s Scanner, kinds []string, log []byte) string {
 		if l.Blocked {
 			fmt.Fprint(&out, " blocked")
 		}
+		if l.End != l.Time {
+			fmt.Fprint(&out, " for ", time.Duration(l.End-l.Time))
+		}
+		if l.Arrived|l.Declared != 0 {
+			fmt.Fprintf(&out, " arrived %d declared %d", l.Arrived, l.Declared)
+		}
+		fmt.Fprint(&out, []string{"", " arrival only", " response only"}[l.Part])
 		fmt.Fprintln(&out)
 	}
 	return out.String()

@@ -19,12 +19,16 @@ const maxScratch = 1 << 10
 // form. (A hashed id has memory of its own.) They are valid until the scanned bytes are overwritten, or until the next scan into
 // the Line. With Lasting, the next scan leaves them valid.
 type Line struct {
-	Time     int64    // Unix nanoseconds
+	Time     int64    // Unix nanoseconds: of the arrival, if the mapping names a duration
+	End      int64    // … of the response; Time if no duration is known
+	Arrived  int64    // of the response: see schemas.Entry; 0 without a duration in the mapping, and if the arrival was blocked
+	Declared int64    // what the request was expected to cost, in the unit of Cost; ≥ 0; 0 if unknown
 	IDs      []string // one per kind of Format.Kinds, in that order; "" where the line has no such caller
 	Resource string   // path without the query, at most schemas.MaxResource bytes; "" if unknown
 	Cost     int64    // bytes sent, or what the mapping says; ≥ 0
 	Status   uint16   // HTTP status; 0 if unknown
 	Blocked  bool     // the server refused the request because a gate was closed: its status says so
+	Part     Part     // which entries the line makes
 
 	Lasting bool // views stay valid after the next scan
 
@@ -131,6 +135,7 @@ func blank(b []byte) bool {
 // reset makes l ready to be scanned into, with room for n callers.
 func (l *Line) reset(n int) {
 	l.Time, l.Cost, l.Status, l.Resource, l.Blocked, l.request = 0, 0, 0, "", false, ""
+	l.End, l.Arrived, l.Declared, l.Part = 0, 0, 0, Whole
 	l.forwarded, l.behind = false, false
 	switch used := len(l.scratch); {
 	case l.Lasting && used > 0:

@@ -59,7 +59,10 @@ type mapper struct {
 	scale   int64
 	blocked statusSet
 	drop    []filter
-	dash    bool // a value of "-" is none
+
+	arrivals arrivals
+
+	dash bool // a value of "-" is none
 }
 
 // newMapper returns m for a format with the given fields. Native reports whether its decoder reads time, status and cost.
@@ -80,7 +83,7 @@ func newMapper(m Mapping, names fieldNames, native bool) (*mapper, error) {
 		made.secret = m.IDs.Hash.Kind(t.Kind)
 		p.callers = append(p.callers, made)
 	}
-	p.drop = c.filters(m.Drop)
+	p.drop, p.arrivals = c.filters(m.Drop), c.arrivals(m)
 	p.blocked = blockedStatuses(m)
 	if len(m.Routes) > 0 || m.OtherRoute != "" {
 		var err error

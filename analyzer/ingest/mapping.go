@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/509da70d/floodgate/analyzer/pattern"
 	"github.com/509da70d/floodgate/schemas"
@@ -72,16 +73,22 @@ type Mapping struct {
 	IDs         schemas.IDs // how ids of callers are made; the same in all servers, sidecars and ingests
 	Time        string      // field of the time
 	Layout      TimeLayout  // how the time is written
-	Resource    string      // field of the path, or of the request line
-	Method      string      // field of the method; without it, the method of the request line, if that is the resource's field
-	Routes      []string    // templates of paths, such as /users/{id}: see fieldResource
-	OtherRoute  string      // the resource of a path that fits no template; "" is the path itself
-	Status      string      // field of the HTTP status
-	Cost        string      // field of the cost, such as bytes
-	CostScale   int64       // factor of the cost, applied before its fraction is cut; 0 is 1
+	TimeAt      TimeAt      // which end of a request it is; needed with Duration
+	Duration    string      // field of how long the request took: then its arrival counts at its start, and its response at its end
+	Unit        time.Duration
+	Resource    string   // field of the path, or of the request line
+	Method      string   // field of the method; without it, the method of the request line, if that is the resource's field
+	Routes      []string // templates of paths, such as /users/{id}: see fieldResource
+	OtherRoute  string   // the resource of a path that fits no template; "" is the path itself
+	Status      string   // field of the HTTP status
+	Cost        string   // field of the cost, such as bytes
+	Declared    string   // field of the cost that was expected when the request arrived; it needs Duration
+	CostScale   int64    // factor of both costs, applied before their fractions are cut; 0 is 1
 	Blocked     []pattern.StatusRange
 	NoBlocked   bool     // no status says that a line was blocked; else Blocked, or if that is empty, 429
 	Drop        []Filter // lines that do not count
+	Arrivals    []FieldFilter
+	NoArrivals  bool     // no line is an arrival: somebody else reports them
 	Columns     []string // csv and tsv: names of the columns; empty if the first line has them
 	Unwrap      []string // what collectors put around each line, the outermost first: see Unwraps; auto finds it out
 	NoResponses bool     // leave out status and cost: half the entries, and rules that read responses count nothing
@@ -132,6 +139,14 @@ func (m *Mapping) check() error {
 	switch {
 	case m.Layout >= timeLayouts:
 		return fmt.Errorf("%w: unknown time layout %d", ErrMapping, m.Layout)
+	case m.TimeAt >= timeAts:
+		return fmt.Errorf("%w: unknown time at %d", ErrMapping, m.TimeAt)
+	case (m.Duration != "") != (m.Unit > 0) || !powerOfTen(max(int64(m.Unit), 1)):
+		return fmt.Errorf("%w: got duration %q in units of %v, want a field and its unit: s, ms, us or ns", ErrMapping, m.Duration, m.Unit)
+	case m.Declared != "" && m.Duration == "":
+		return fmt.Errorf("%w: got a declared cost without a duration: nothing holds it", ErrMapping)
+	case m.NoArrivals && (m.NoResponses || len(m.Arrivals) > 0):
+		return fmt.Errorf("%w: got no arrivals, and no responses or lines that are arrivals: want one", ErrMapping)
 	case m.CostScale != 0 && !powerOfTen(m.CostScale):
 		return fmt.Errorf("%w: got cost scale %d, want 1, 10, 100 and so on up to 1000000000", ErrMapping, m.CostScale)
 	}
@@ -149,6 +164,9 @@ func (m Mapping) withDefaults(d Mapping) Mapping {
 	}
 	if m.Layout == TimeAuto && m.Time == d.Time {
 		m.Layout = d.Layout
+	}
+	if m.TimeAt == TimeAtUnknown && m.Time == d.Time {
+		m.TimeAt = d.TimeAt
 	}
 	if m.Client.Address == "" {
 		m.Client.Address = d.Client.Address

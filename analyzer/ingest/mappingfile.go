@@ -24,8 +24,8 @@ func LoadMapping(path, format string, ids schemas.IDs) (*Format, error) {
 // of the file is described by schemas/mapping.schema.json.
 func ParseMapping(name string, data []byte, format string, ids schemas.IDs) (*Format, error) {
 	doc := document.Parse(name, data, "version and format")
-	top, ok := doc.Top("version", "format", "callers", "client", "time", "resource", "status", "cost", "blocked", "drop", "columns",
-		"responses", "unwrap")
+	top, ok := doc.Top("version", "format", "callers", "client", "time", "duration", "resource", "status", "cost", "blocked", "drop",
+		"columns", "arrivals", "responses", "unwrap")
 	if !ok {
 		return nil, doc.Err()
 	}
@@ -62,19 +62,13 @@ func (f *mappingFile) read() (m Mapping) {
 	f.findFormat(m)
 	f.callers(&m)
 	f.client(&m)
-	if d, ok := f.Nested("time", "field", "layout"); ok {
-		m.Time = f.field(d, "field")
-		if text, ok := d.Filled("layout", "one of "+strings.Join(layoutNames(), ", ")); ok {
-			var err error
-			if m.Layout, err = ParseTimeLayout(text); err != nil {
-				d.Fail("layout", "got %q, want one of %s", text, strings.Join(layoutNames(), ", "))
-			}
-		}
-	}
+	f.time(&m)
 	f.resource(&m)
 	m.Status = f.field(f.Mapping, "status")
-	if d, ok := f.Nested("cost", "field", "scale"); ok {
-		m.Cost = f.field(d, "field")
+	if d, ok := f.Nested("cost", "field", "scale", "declared"); ok {
+		if m.Cost, m.Declared = f.field(d, "field"), f.field(d, "declared"); m.Declared != "" && m.Duration == "" {
+			d.Fail("declared", "got no duration, want one too: without it, nothing is expected of a request")
+		}
 		if m.CostScale = d.Integer("scale", 1, 1_000_000_000, 1); !powerOfTen(m.CostScale) {
 			d.Fail("scale", "got %d, want 1, 10, 100 and so on up to 1000000000", m.CostScale)
 		}
@@ -82,7 +76,56 @@ func (f *mappingFile) read() (m Mapping) {
 	f.blocked(&m)
 	f.drop(&m)
 	m.NoResponses = !f.Boolean("responses", true)
+	f.arrivals(&m)
 	return m
+}
+
+// time reads the time, and how long a request took.
+func (f *mappingFile) time(m *Mapping) {
+	if d, ok := f.Nested("time", "field", "layout", "at"); ok {
+		m.Time = f.field(d, "field")
+		if text, ok := d.Filled("layout", "one of "+strings.Join(layoutNames(), ", ")); ok {
+			var err error
+			if m.Layout, err = ParseTimeLayout(text); err != nil {
+				d.Fail("layout", "got %q, want one of %s", text, strings.Join(layoutNames(), ", "))
+			}
+		}
+		if d.Has("at") {
+			m.TimeAt = TimeAtStart
+			if d.Choice("at", TimeAtStart.String(), TimeAtEnd.String()) == TimeAtEnd.String() {
+				m.TimeAt = TimeAtEnd
+			}
+		}
+	}
+	if d, ok := f.Nested("duration", "field", "unit"); ok {
+		if d.Lacks("field") {
+			d.Fail("field", "missing, want the name of a field")
+		}
+		m.Duration = f.field(d, "field")
+		const want = "one of s, ms, us, ns"
+		text, ok := d.Required("unit", want)
+		if m.Unit = durationUnit(text); ok && m.Unit == 0 {
+			d.Wrong("unit", want)
+		}
+	}
+}
+
+// arrivals reads which lines are arrivals.
+func (f *mappingFile) arrivals(m *Mapping) {
+	if m.NoArrivals = f.Says("arrivals", "none"); m.NoArrivals {
+		if m.NoResponses {
+			f.Fail("arrivals", "got none, and no responses, want one of them: nothing would count")
+		}
+		return
+	}
+	if _, ok := f.Value("arrivals").Pairs(); !ok && f.Has("arrivals") {
+		f.Wrong("arrivals", "none, or fields of the lines that are arrivals, with their values")
+		return
+	}
+	f.Each("arrivals", maxFilters, func(field string, v document.Mapping) {
+		f.known(v, field, field)
+		m.Arrivals = append(m.Arrivals, FieldFilter{Field: field, Patterns: f.globs(v, field)})
+	})
 }
 
 // unwrap reads what is around each line.

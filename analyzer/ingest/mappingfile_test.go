@@ -30,6 +30,7 @@ func unknowable() map[string]string {
 		"rejects_apache_text_cut":               texts,
 		"rejects_apache_text_without_the_field": texts,
 		"rejects_drop_method":                   formats,
+		"rejects_duration_of_no_known_end":      formats,
 		"rejects_drop_unknown_field":            formats,
 		"rejects_field_of_another_format":       formats,
 		"rejects_unknown_format":                "a schema that listed the formats would be one more file to change for each",
@@ -75,15 +76,17 @@ func TestMappingSchemaAndLoaderAgreeOnWhatNobodyWrote(t *testing.T) {
 				object{"address": "addr"}, object{"address": "addr", "forwarded": "xff", "trusted": "10.0.0.0/8", "ipv6_prefix": 64}, object{"trusted": list("10.0.0.1", "::1")}, object{"trusted": list()},
 				object{"ipv6_prefix": 0}, object{"ipv6_prefix": 129}, object{"address": ""}, object{"more": 1}, object{}, "addr", nil,
 			},
-			"time":     {object{"field": "ts"}, object{"field": "ts", "layout": "unix"}, object{"layout": "clf"}, object{"layout": "Unix"}, object{"field": 1}, object{}, "ts", nil},
+			"time":     {object{"field": "ts"}, object{"field": "ts", "layout": "unix"}, object{"at": "end"}, object{"at": "now"}, object{"layout": "clf"}, object{"layout": "Unix"}, object{"field": 1}, object{}, "ts", nil},
+			"duration": {object{"field": "ms", "unit": "ms"}, object{"field": "ms"}, object{"unit": "s"}, object{"field": "ms", "unit": "h"}, object{"field": "", "unit": "s"}, object{}, "ms", nil},
 			"resource": {object{"field": "path"}, object{"field": "path", "templates": "/a/{id}", "other": "else"}, object{"templates": list("/a", "b")}, object{"templates": list()}, object{"other": strings.Repeat("x", 1025)}, object{}, 1, nil},
 			"status":   {"code", "", 200, nil},
-			"cost":     {object{"field": "ms"}, object{"field": "s", "scale": 1000}, object{"scale": 7}, object{"scale": "10"}, object{}, "ms", nil},
+			"cost":     {object{"field": "ms"}, object{"field": "s", "scale": 1000}, object{"scale": 7}, object{"scale": "10"}, object{"field": "ms", "declared": "d"}, object{"declared": ""}, object{}, "ms", nil},
 			"blocked":  {"none", 429, list(429, "5xx"), list(), 99, "all", nil},
 			"drop": {
 				object{"status": 200}, list(object{"client": "10.0.0.1"}, object{"resource": list("/health", "*")}), object{"fields": object{"who": "bot-*"}}, object{"fields": object{}},
 				object{"status": "7xx"}, object{"path": "/"}, object{}, list(), "all", nil,
 			},
+			"arrivals":  {"none", object{"type": "start"}, object{"type": list("start", "b*"), "n": "1"}, object{"type": list()}, object{"type": 1}, object{}, list("none"), "all", nil},
 			"columns":   {"a", list("a", "b"), list(), "", 1, nil},
 			"unwrap":    {"docker", list("syslog", "docker"), list("docker", "docker", "docker", "docker"), "gzip", list(), nil},
 			"responses": {true, false, "true", nil},
@@ -116,7 +119,7 @@ func TestEachMappingReadsItsLog(t *testing.T) {
 	}
 	slices.Sort(with)
 	want := []string{
-		"accepts_apache_text", "accepts_nginx_text", "accepts_nginx_text_in_journald", "accepts_unwrap", "accepts_unwrap_syslog",
+		"accepts_apache_text", "accepts_arrivals", "accepts_arrivals_none", "accepts_duration", "accepts_duration_at_end", "accepts_nginx_text", "accepts_nginx_text_in_journald", "accepts_unwrap", "accepts_unwrap_syslog",
 	}
 	if !slices.Equal(with, want) {
 		t.Errorf("got logs of %q, want of %q", with, want)

@@ -125,7 +125,7 @@ func nginxStyle(text string) (style, error) {
 func nginxDefaults(has []string) Mapping {
 	m := Mapping{
 		Client: Client{Address: firstOf(has, "remote_addr", "realip_remote_addr"), Forwarded: firstOf(has, "http_x_forwarded_for", "proxy_add_x_forwarded_for")},
-		Time:   firstOf(has, "time_iso8601", "time_local", "msec"), Resource: firstOf(has, "request", "request_uri", "uri"),
+		Time:   firstOf(has, "time_iso8601", "time_local", "msec"), TimeAt: TimeAtEnd, Resource: firstOf(has, "request", "request_uri", "uri"),
 		Status: firstOf(has, "status"), Cost: firstOf(has, "body_bytes_sent", "bytes_sent"),
 	}
 	if m.Resource == "request" {

@@ -38,6 +38,7 @@ func (s *scan) Scan(line []byte, l *Line) Reason {
 	if len(m.drop) > 0 && s.dropped(l) {
 		return Dropped
 	}
+	s.arrival(l)
 	return OK
 }
 

@@ -61,7 +61,7 @@ func textStyles() []style {
 		{
 			name: "envoy_text", rank: 20, dash: true,
 			defaults: Mapping{
-				Client: Client{Forwarded: "x_forwarded_for"}, Time: "start_time", Layout: TimeRFC3339, Resource: "target", Method: "method",
+				Client: Client{Forwarded: "x_forwarded_for"}, Time: "start_time", Layout: TimeRFC3339, TimeAt: TimeAtStart, Resource: "target", Method: "method",
 				Status: "response_code", Cost: "bytes_sent",
 			},
 			make: newColumns(columns{request: 1, quotes: 12}, "start_time", "request", "response_code", "response_flags",
@@ -71,7 +71,7 @@ func textStyles() []style {
 		{
 			name: "alb", rank: 30, dash: true,
 			defaults: Mapping{
-				Client: Client{Address: "client:port"}, Time: "time", Layout: TimeRFC3339, Resource: "target", Method: "method",
+				Client: Client{Address: "client:port"}, Time: "time", Layout: TimeRFC3339, TimeAt: TimeAtEnd, Resource: "target", Method: "method",
 				Status: "elb_status_code", Cost: "sent_bytes",
 			},
 			make: newColumns(columns{request: 12, escapes: true}, "type", "time", "elb", "client:port", "target:port",
@@ -94,6 +94,7 @@ func jsonStyles() []style {
 			defaults: Mapping{
 				Client:   Client{Address: "remote_addr|client_ip|clientip|remote_ip", Forwarded: "http_x_forwarded_for|x_forwarded_for"},
 				Time:     "time_iso8601|time_local|msec|@timestamp|timestamp|time",
+				TimeAt:   TimeAtEnd,
 				Resource: "request_uri|uri|request|url|path", Method: "request_method|method", Status: "status|response", Cost: "body_bytes_sent|bytes_sent|bytes",
 			},
 		},
@@ -103,6 +104,7 @@ func jsonStyles() []style {
 			defaults: Mapping{
 				Client:   Client{Address: "downstream_remote_address|downstream_direct_remote_address", Forwarded: "x_forwarded_for|x-forwarded-for"},
 				Time:     "start_time|timestamp",
+				TimeAt:   TimeAtStart,
 				Resource: "x_envoy_original_path|x-envoy-origin-path|path", Method: "method", Status: "response_code|status", Cost: "bytes_sent",
 			},
 		},
@@ -112,6 +114,7 @@ func jsonStyles() []style {
 			defaults: Mapping{
 				Client:   Client{Address: "ClientAddr|ClientHost", Forwarded: "request_X-Forwarded-For|ClientHost"},
 				Time:     "StartUTC|time",
+				TimeAt:   TimeAtStart,
 				Resource: "RequestPath", Method: "RequestMethod", Status: "DownstreamStatus", Cost: "DownstreamContentSize",
 			},
 		},
@@ -121,6 +124,7 @@ func jsonStyles() []style {
 			defaults: Mapping{
 				Client:   Client{Address: "request.client_ip|request.remote_ip|request.remote_addr"},
 				Time:     "ts",
+				TimeAt:   TimeAtEnd,
 				Resource: "request.uri", Method: "request.method", Status: "status", Cost: "size",
 			},
 		},
@@ -194,25 +198,25 @@ func proxyStyles() []style {
 			// No rank: a line of another format that begins with the host looks the same.
 			name: "lighttpd", dash: true, make: newText(lighttpdText, quotesEscaped, "request"),
 			defaults: Mapping{
-				Client: Client{Address: "host"}, Time: "time", Layout: TimeCLF, Resource: "target", Method: "method", Status: "status", Cost: "bytes",
+				Client: Client{Address: "host"}, Time: "time", Layout: TimeCLF, TimeAt: TimeAtEnd, Resource: "target", Method: "method", Status: "status", Cost: "bytes",
 			},
 		},
 		{
 			name: "haproxy", rank: 22, dash: true, make: newText(haproxyHTTP, quotesAsHex, "request"),
 			defaults: Mapping{
-				Client: Client{Address: "client"}, Time: "accept_date", Layout: TimeNoZone, Resource: "target", Method: "method", Status: "status", Cost: "bytes_read",
+				Client: Client{Address: "client"}, Time: "accept_date", Layout: TimeNoZone, TimeAt: TimeAtStart, Resource: "target", Method: "method", Status: "status", Cost: "bytes_read",
 			},
 		},
 		{
 			name: "haproxy_tcp", rank: 23, dash: true, make: newText(haproxyTCP, quotesAsHex, ""),
 			defaults: Mapping{
-				Client: Client{Address: "client"}, Time: "accept_date", Layout: TimeNoZone, Resource: "frontend", Cost: "bytes_read",
+				Client: Client{Address: "client"}, Time: "accept_date", Layout: TimeNoZone, TimeAt: TimeAtStart, Resource: "frontend", Cost: "bytes_read",
 			},
 		},
 		{
 			name: "istio_text", rank: 21, dash: true, make: newText(istioText, quotesUnescaped, "request"),
 			defaults: Mapping{
-				Client: Client{Address: "downstream_remote_address", Forwarded: "x_forwarded_for"}, Time: "start_time", Layout: TimeRFC3339,
+				Client: Client{Address: "downstream_remote_address", Forwarded: "x_forwarded_for"}, Time: "start_time", Layout: TimeRFC3339, TimeAt: TimeAtStart,
 				Resource: "target", Method: "method", Status: "response_code", Cost: "bytes_sent",
 			},
 		},
@@ -225,13 +229,13 @@ func accessStyles() []style {
 		{
 			name: "s3", rank: 31, dash: true, make: newText(s3Text, quotesAsHex, "request_uri"),
 			defaults: Mapping{
-				Client: Client{Address: "remote_ip"}, Time: "time", Layout: TimeCLF, Resource: "target", Method: "method", Status: "http_status", Cost: "bytes_sent",
+				Client: Client{Address: "remote_ip"}, Time: "time", Layout: TimeCLF, TimeAt: TimeAtStart, Resource: "target", Method: "method", Status: "http_status", Cost: "bytes_sent",
 			},
 		},
 		{
 			name: "elb", rank: 32, dash: true,
 			defaults: Mapping{
-				Client: Client{Address: "client:port"}, Time: "time", Layout: TimeRFC3339, Resource: "target", Method: "method",
+				Client: Client{Address: "client:port"}, Time: "time", Layout: TimeRFC3339, TimeAt: TimeAtStart, Resource: "target", Method: "method",
 				Status: "elb_status_code", Cost: "sent_bytes",
 			},
 			make: newColumns(columns{request: 11, escapes: true}, "time", "elb", "client:port", "backend:port",
@@ -241,13 +245,13 @@ func accessStyles() []style {
 		{
 			name: "squid", rank: 33, dash: true, make: newText(squidText, quotesAsHex, ""),
 			defaults: Mapping{
-				Client: Client{Address: "client"}, Time: "time", Layout: TimeUnix, Resource: "url", Method: "method", Status: "status", Cost: "bytes",
+				Client: Client{Address: "client"}, Time: "time", Layout: TimeUnix, TimeAt: TimeAtEnd, Resource: "url", Method: "method", Status: "status", Cost: "bytes",
 			},
 		},
 		{
 			name: "w3c", rank: 35, header: true, dash: true, make: newW3C,
 			defaults: Mapping{
-				Client: Client{Address: "c-ip", Forwarded: "x-forwarded-for"}, Time: fieldDateTime, Layout: TimeNoZone,
+				Client: Client{Address: "c-ip", Forwarded: "x-forwarded-for"}, Time: fieldDateTime, Layout: TimeNoZone, TimeAt: TimeAtEnd,
 				Resource: "cs-uri-stem|cs-uri", Method: "cs-method", Status: "sc-status", Cost: "sc-bytes",
 			},
 		},
@@ -255,7 +259,7 @@ func accessStyles() []style {
 		{
 			name: "cloudfront", header: true, dash: true, make: newW3C,
 			defaults: Mapping{
-				Client: Client{Address: "c-ip", Forwarded: "x-forwarded-for"}, Time: fieldDateTime, Layout: TimeNoZone,
+				Client: Client{Address: "c-ip", Forwarded: "x-forwarded-for"}, Time: fieldDateTime, Layout: TimeNoZone, TimeAt: TimeAtEnd,
 				Resource: "cs-uri-stem", Method: "cs-method", Status: "sc-status", Cost: "sc-bytes",
 			},
 		},
@@ -275,7 +279,7 @@ func cloudStyles() []style {
 		{
 			name: "cloudflare", rank: 46, json: true, dash: true, make: newJSON,
 			defaults: Mapping{
-				Client: Client{Address: "ClientIP"}, Time: "EdgeStartTimestamp|EdgeEndTimestamp",
+				Client: Client{Address: "ClientIP"}, Time: "EdgeStartTimestamp|EdgeEndTimestamp", TimeAt: TimeAtStart,
 				Resource: "ClientRequestURI|ClientRequestPath", Method: "ClientRequestMethod", Status: "EdgeResponseStatus", Cost: "EdgeResponseBytes",
 			},
 		},
@@ -283,7 +287,7 @@ func cloudStyles() []style {
 			// The log_format that Matomo's log importer asks for.
 			name: "matomo", rank: 47, json: true, dash: true, make: newJSON,
 			defaults: Mapping{
-				Client: Client{Address: "ip"}, Time: "date", Resource: "path", Method: "method|request_method", Status: "status", Cost: "length",
+				Client: Client{Address: "ip"}, Time: "date", TimeAt: TimeAtEnd, Resource: "path", Method: "method|request_method", Status: "status", Cost: "length",
 			},
 		},
 	}

@@ -11,11 +11,16 @@ import (
 // chunkSize is how many bytes a chunk holds. It is more than maxPacked.
 const chunkSize = 16 << 10
 
-// A line in a chunk is its time and cost (8 bytes each), status, whether it was blocked, and length of the resource (2 each), the length of each
-// id (2), then the ids and the resource. A chunk contains no pointers, so that the garbage collector does not scan it.
+// A line in a chunk is its time and cost (8 bytes each), status, flags, and length of the resource (2 each), the length of each id (2), then
+// the ids and the resource, and behind that its end, arrival and declared cost (8 each), if the flags say so. A chunk contains no pointers,
+// so that the garbage collector does not scan it.
 const (
 	packedHead = 8 + 8 + 2 + 2 + 2
-	maxPacked  = packedHead + ingest.MaxCallers*(2+schemas.MaxCallerID) + 2 + schemas.MaxCallerID + schemas.MaxResource
+	packedTail = 8 + 8 + 8
+	maxPacked  = packedHead + ingest.MaxCallers*(2+schemas.MaxCallerID) + 2 + schemas.MaxCallerID + schemas.MaxResource + packedTail
+
+	packedBlocked  = 1 << 0
+	packedDuration = 1 << 1 // the mapping knows one: the line has a tail
 )
 
 // chunk is memory for the lines that a sorter keeps.
@@ -23,7 +28,13 @@ type chunk struct{ data []byte }
 
 // add appends l, or reports false if it does not fit.
 func (c *chunk) add(l *ingest.Line) bool {
-	size := packedHead + len(l.Resource)
+	size, flags := packedHead+len(l.Resource), byte(0)
+	if l.Blocked {
+		flags |= packedBlocked
+	}
+	if lasts(l) || l.Arrived|l.Declared != 0 {
+		size, flags = size+packedTail, flags|packedDuration
+	}
 	for _, id := range l.IDs {
 		size += 2 + len(id)
 	}
@@ -37,10 +48,7 @@ func (c *chunk) add(l *ingest.Line) bool {
 	binary.LittleEndian.PutUint64(b[8:], uint64(l.Cost))
 	binary.LittleEndian.PutUint16(b[16:], l.Status)
 	binary.LittleEndian.PutUint16(b[18:], uint16(len(l.Resource)))
-	b[20], b[21] = 0, 0
-	if l.Blocked {
-		b[20] = 1
-	}
+	b[20], b[21] = flags, 0
 	at := packedHead
 	for _, id := range l.IDs {
 		binary.LittleEndian.PutUint16(b[at:], uint16(len(id)))
@@ -49,7 +57,12 @@ func (c *chunk) add(l *ingest.Line) bool {
 	for _, id := range l.IDs {
 		at += copy(b[at:], id)
 	}
-	copy(b[at:], l.Resource)
+	at += copy(b[at:], l.Resource)
+	if flags&packedDuration != 0 {
+		binary.LittleEndian.PutUint64(b[at:], uint64(l.End))
+		binary.LittleEndian.PutUint64(b[at+8:], uint64(l.Arrived))
+		binary.LittleEndian.PutUint64(b[at+16:], uint64(l.Declared))
+	}
 	return true
 }
 
@@ -60,7 +73,7 @@ func (c *chunk) read(at int, l *ingest.Line) int {
 	l.Time = int64(binary.LittleEndian.Uint64(b))
 	l.Cost = int64(binary.LittleEndian.Uint64(b[8:]))
 	l.Status = binary.LittleEndian.Uint16(b[16:])
-	l.Blocked = b[20] == 1
+	l.Blocked = b[20]&packedBlocked != 0
 	resource := int(binary.LittleEndian.Uint16(b[18:]))
 	text := packedHead + 2*len(l.IDs)
 	for i := range l.IDs {
@@ -69,7 +82,15 @@ func (c *chunk) read(at int, l *ingest.Line) int {
 		text += n
 	}
 	l.Resource = view(b[text : text+resource])
-	return at + text + resource
+	text += resource
+	l.End, l.Arrived, l.Declared = l.Time, 0, 0
+	if b[20]&packedDuration != 0 {
+		l.End = int64(binary.LittleEndian.Uint64(b[text:]))
+		l.Arrived = int64(binary.LittleEndian.Uint64(b[text+8:]))
+		l.Declared = int64(binary.LittleEndian.Uint64(b[text+16:]))
+		text += packedTail
+	}
+	return at + text
 }
 
 // view returns b as a string that shares its memory. Copies would be the largest part of a line's cost.

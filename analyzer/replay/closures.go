@@ -23,6 +23,9 @@ func (c *closures) close(caller schemas.Caller, now, until int64) {
 	}
 }
 
+// open opens a caller.
+func (c *closures) open(caller schemas.Caller) { delete(c.until, caller) }
+
 // sweep drops the closures that have ended.
 func (c *closures) sweep(now int64) {
 	for caller := range c.until {

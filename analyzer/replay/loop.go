@@ -2,12 +2,14 @@ package replay
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/ingest"
 	"github.com/509da70d/floodgate/analyzer/outbox"
 	"github.com/509da70d/floodgate/analyzer/policy"
+	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -19,10 +21,13 @@ type loop struct {
 	kinds   []string
 	reads   []reads // per kind: which entries some rule counts
 	lag     int64
-	gates   closures // of the enforcing rules
-	shadows closures // of the shadow rules: callers that they would have closed
-	circuit Circuit  // with a lag, instead of fold, gates and shadows
-	ahead   *ahead   // if decisions come ahead of time
+	gates   closures     // of the enforcing rules
+	shadows closures     // of the shadow rules: callers that they would have closed
+	lasting [][]*lasting // per kind: rules about requests that last
+	holds   bool         // some of them hold a part of a limit
+	circuit Circuit      // with a lag, instead of fold, gates and shadows
+	ahead   *ahead       // if decisions come ahead of time
+	flying  inFlight     // responses that are still to come; not with a circuit
 	seen    distinct
 	entry   schemas.Entry
 	sum     *Summary
@@ -42,6 +47,7 @@ func newLoop(c Config, sum *Summary) (*loop, error) {
 	kinds := c.Format.Kinds()
 	l := &loop{
 		kinds: kinds, reads: make([]reads, len(kinds)), lag: int64(c.Lag), sum: sum, onClose: c.OnClose, onEntry: c.OnEntry,
+		flying: newInFlight(c.MaxBuffer), lasting: newLasting(c.Rules, kinds),
 	}
 	if c.predicts() {
 		l.ahead = &ahead{innocents: newInnocents(c.Rules, c.MaxRows)}
@@ -51,20 +57,24 @@ func newLoop(c Config, sum *Summary) (*loop, error) {
 		l.circuit, err = c.Circuit(&c, l)
 		return l, err
 	}
-	l.fold = fold.New(c.Rules, fold.Options{NoStore: true, MaxRows: c.MaxRows})
+	o := fold.Options{NoStore: true, MaxRows: c.MaxRows}
 	for i, kind := range kinds {
 		for _, r := range c.Rules.ForKind(kind) {
-			l.reads[i].responses = l.reads[i].responses || r.ReadsResponses()
-			l.reads[i].arrivals = l.reads[i].arrivals || !r.ReadsResponses()
+			l.reads[i].responses = l.reads[i].responses || r.Reads(true)
+			l.reads[i].arrivals = l.reads[i].arrivals || r.Reads(false)
+			if r.Hold != nil {
+				o.Predict, l.holds = c.Predict, true // what is in flight needs no lag; nothing else is predicted without one
+			}
 		}
 	}
+	l.fold = fold.New(c.Rules, o)
 	return l, nil
 }
 
 // request takes the next request in order of time.
 func (l *loop) request(line *ingest.Line) {
 	if l.circuit == nil {
-		l.decide(line)
+		l.ask(line, l.decide(line))
 		return
 	}
 	for i, id := range line.IDs {
@@ -77,6 +87,49 @@ func (l *loop) request(line *ingest.Line) {
 		l.err = fmt.Errorf("replay: %w", err)
 	}
 	l.add(line, answer)
+	l.refuse(line, answer)
+	l.ask(line, answer)
+}
+
+// ask notes what a request asks of rules about requests that last.
+func (l *loop) ask(line *ingest.Line, a Answer) {
+	for i, id := range line.IDs {
+		if id == "" || line.Blocked || len(l.lasting[i]) == 0 {
+			continue
+		}
+		e := schemas.Entry{
+			Time: line.End, Kind: l.kinds[i], ID: id, Resource: line.Resource, Count: 1, Response: true, Status: line.Status, Cost: line.Cost,
+		}
+		for _, x := range l.lasting[i] {
+			x.ask(&e, line.Time, a.Blocked)
+		}
+	}
+}
+
+// refuse notes which rules about requests that last have refused a request.
+func (l *loop) refuse(line *ingest.Line, a Answer) {
+	for i, id := range line.IDs {
+		if id == "" || line.Blocked || !a.Blocked {
+			continue
+		}
+		for _, x := range l.lasting[i] {
+			if x.rule.Mode == schemas.ModeEnforce && x.closures.closed(schemas.Caller{Kind: l.kinds[i], ID: id}, line.Time) {
+				x.sum.Refused++
+			}
+		}
+	}
+}
+
+// lastingOf returns what is measured of a rule about requests that last, or nil.
+func (l *loop) lastingOf(rule string) *lasting {
+	for _, all := range l.lasting {
+		for _, x := range all {
+			if x.rule.Name == rule {
+				return x
+			}
+		}
+	}
+	return nil
 }
 
 // add adds a request to the summary.
@@ -91,9 +144,10 @@ func (l *loop) add(line *ingest.Line, a Answer) {
 
 // decide decides on a request and counts it. A blocked request counts as blocked for the callers that are closed, and does not
 // count for its other callers: .github/ARCHITECTURE.md, section 4, "When requests are recorded".
-func (l *loop) decide(line *ingest.Line) {
+func (l *loop) decide(line *ingest.Line) (a Answer) {
+	l.end(line.Time)
 	var closed [ingest.MaxCallers + 1]bool
-	var a Answer
+	counted := false // a closure that was counted refuses it
 	for i, id := range line.IDs {
 		if id == "" {
 			continue
@@ -101,35 +155,87 @@ func (l *loop) decide(line *ingest.Line) {
 		caller := schemas.Caller{Kind: l.kinds[i], ID: id}
 		l.seen.add(i, id)
 		closed[i] = l.gates.closed(caller, line.Time)
-		a.Blocked, a.Shadowed = a.Blocked || closed[i], a.Shadowed || l.shadows.closed(caller, line.Time)
+		counted, a.Shadowed = counted || closed[i], a.Shadowed || l.shadows.closed(caller, line.Time)
+		for _, x := range l.lasting[i] {
+			held := x.closures.closed(caller, line.Time)
+			closed[i] = closed[i] || held && x.rule.Mode == schemas.ModeEnforce
+			a.Shadowed = a.Shadowed || held && x.rule.Mode != schemas.ModeEnforce
+		}
+		a.Blocked = a.Blocked || closed[i]
 	}
 	l.add(line, a)
+	if !counted {
+		l.refuse(line, a)
+	}
 	for i, id := range line.IDs {
 		if id != "" && (closed[i] == a.Blocked || line.Blocked) {
 			l.entry.Blocked = a.Blocked || line.Blocked
 			l.count(i, id, line)
 		}
 	}
+	return a
 }
 
-// count folds the entries of one caller of a request: its arrival, and its response at the same time. Whether it was blocked
-// is in l.entry.
+// end counts the responses of the requests that have ended at t.
+func (l *loop) end(t int64) {
+	for {
+		e, ok := l.flying.next(t)
+		if !ok {
+			return
+		}
+		l.take(&e)
+		l.settle()
+	}
+}
+
+// count folds the entries of one caller of a request: its arrival, and its response at the same time. The response of a request that takes
+// time follows when it ends. One that the gates refuse ends at once. Whether it was blocked is in l.entry.
 func (l *loop) count(i int, id string, line *ingest.Line) {
 	e := &l.entry
-	e.Time, e.Kind, e.ID, e.Resource, e.Count = line.Time, l.kinds[i], id, line.Resource, 1
+	e.Time, e.Kind, e.ID, e.Resource, e.Count, e.Declared = line.Time, l.kinds[i], id, line.Resource, 1, line.Declared
 	if l.reads[i].arrivals {
-		e.Response, e.Status, e.Cost = false, 0, 0
+		e.Response, e.Status, e.Cost, e.Arrived = false, 0, 0, 0
 		l.take(e)
 	}
 	if l.reads[i].responses {
-		e.Response, e.Status, e.Cost = true, line.Status, line.Cost
-		l.take(e)
+		e.Response, e.Status, e.Cost, e.Arrived = true, line.Status, line.Cost, line.Arrived
+		if e.Blocked {
+			e.Arrived = 0 // its arrival was blocked, too
+		}
+		if e.Blocked != line.Blocked || !lasts(line) {
+			l.take(e)
+		} else {
+			e.Time = line.End
+			l.flying.add(e)
+		}
 	}
+	l.settle()
+}
+
+// settle lets what follows from the last entries hold at once.
+func (l *loop) settle() {
 	changes := l.fold.TakeChanges()
 	for i := range changes {
 		l.hold(&changes[i])
 	}
 	l.Changes(changes)
+	if !l.holds {
+		return
+	}
+	for _, p := range l.fold.TakePlans() {
+		l.held(&p.Decision, p.At)
+	}
+}
+
+// held notes a decision about a rule with holds that is in force from a time on.
+func (l *loop) held(d *schemas.Decision, at int64) {
+	if x := l.lastingOf(d.Rule); x != nil && x.rule.Hold != nil {
+		until := d.Until
+		if !d.Held {
+			until = 0 // what was counted closes the caller, or nothing does
+		}
+		x.decided(d.Caller, at, until)
+	}
 }
 
 // take folds an entry.
@@ -140,6 +246,10 @@ func (l *loop) take(e *schemas.Entry) {
 
 // hold turns a decision of the fold into a closure.
 func (l *loop) hold(c *fold.Change) {
+	if c.Rule.Measure == rules.InFlight {
+		l.lastingOf(c.Rule.Name).change(c)
+		return
+	}
 	if c.Kind != policy.Closed && c.Kind != policy.Moved {
 		return
 	}
@@ -163,6 +273,9 @@ func (l *loop) Changes(changes []fold.Change) {
 func (l *loop) closed(c *fold.Change) {
 	l.sum.Closes++
 	l.foreseen[c.By].add(c)
+	if c.Rule.Measure == rules.InFlight {
+		l.lastingOf(c.Rule.Name).sum.Closures++
+	}
 	if c.Rule.Mode != schemas.ModeEnforce {
 		l.sum.ShadowCloses++
 	}
@@ -179,11 +292,18 @@ func (l *loop) finish() {
 			l.err = fmt.Errorf("replay: %w", err)
 		}
 	}
+	l.end(math.MaxInt64)
+	l.sum.ReorderCut += l.flying.early
 	l.fold.EndOvershoots()
 	stats := l.fold.Stats()
 	l.sum.Callers, l.sum.CallersEstimated = l.seen.count()
 	l.sum.Overshoot, l.sum.Accuracy = stats.Overshoot, l.accuracy(&stats)
 	l.sum.Uncounted = stats.UncountedWeight()
+	for _, all := range l.lasting {
+		for _, x := range all {
+			l.sum.Lasting = append(l.sum.Lasting, x.result())
+		}
+	}
 	if l.sum.Requests > 0 {
 		for _, u := range fold.Unused(l.fold.Rules(), 1, &stats) {
 			if slices.Contains(l.kinds, u.Rule.Kind) { // else the format names no such callers, which is known before a run
@@ -224,6 +344,10 @@ func (l *loop) Published(item *outbox.Item) {
 
 // Applied implements Events.
 func (l *loop) Applied(d *schemas.Decision, at int64) {
+	if x := l.lastingOf(d.Rule); x != nil && x.rule.Measure == rules.InFlight {
+		x.decided(d.Caller, at, d.Until)
+	}
+	l.held(d, at)
 	if l.ahead != nil {
 		l.ahead.innocents.apply(d, at)
 	}

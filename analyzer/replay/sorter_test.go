@@ -122,14 +122,16 @@ func TestSorterReturnsWhatItWasGiven(t *testing.T) {
 	long := strings.Repeat("l", 256)
 	lines := []ingest.Line{
 		{Time: 0, IDs: []string{"", "", ""}},
-		{Time: 1, IDs: []string{"a", "", "c"}, Resource: "/x", Cost: math.MaxInt64, Status: 599},
-		{Time: 2, IDs: []string{long, long, long}, Resource: strings.Repeat("r", 1024), Cost: 1},
-		{Time: 3, IDs: []string{"\x00", "\xff", "é"}, Resource: "\n", Status: math.MaxUint16},
+		{Time: 1, End: 1, IDs: []string{"a", "", "c"}, Resource: "/x", Cost: math.MaxInt64, Status: 599},
+		{Time: 2, End: math.MaxInt64, IDs: []string{long, long, long}, Resource: strings.Repeat("r", 1024), Cost: 1, Arrived: math.MaxInt64, Declared: math.MaxInt64},
+		{Time: 3, End: 3, IDs: []string{"\x00", "\xff", "é"}, Resource: "\n", Status: math.MaxUint16, Declared: 1, Blocked: true},
+		{Time: 4, End: 5, IDs: []string{"b", "", ""}, Blocked: true},
 	}
 	i := 0
 	s := newSorter(time.Second, 3, DefaultMaxBuffer, func(l *ingest.Line) {
 		w := lines[i%len(lines)]
-		if l.Time != w.Time || !slices.Equal(l.IDs, w.IDs) || l.Resource != w.Resource || l.Cost != w.Cost || l.Status != w.Status {
+		if l.Time != w.Time || !slices.Equal(l.IDs, w.IDs) || l.Resource != w.Resource || l.Cost != w.Cost || l.Status != w.Status ||
+			l.End != w.End || l.Arrived != w.Arrived || l.Declared != w.Declared || l.Blocked != w.Blocked {
 			t.Errorf("line %d: got %+v, want %+v", i, l, w)
 		}
 		i++
@@ -143,7 +145,7 @@ func TestSorterReturnsWhatItWasGiven(t *testing.T) {
 }
 
 func TestAChunkHoldsTheLongestLine(t *testing.T) {
-	l := ingest.Line{Resource: strings.Repeat("r", 1024)}
+	l := ingest.Line{Resource: strings.Repeat("r", 1024), End: 1}
 	for range ingest.MaxCallers + 1 {
 		l.IDs = append(l.IDs, strings.Repeat("i", 256))
 	}

@@ -174,7 +174,11 @@ func (b *block) scan(s ingest.Scanner) {
 			b.lines = append(b.lines, ingest.Line{})
 			b.lines = b.lines[:cap(b.lines)]
 		}
-		if reason := ingest.Scan(s, line, &b.lines[b.used]); reason != ingest.OK {
+		reason := ingest.Scan(s, line, &b.lines[b.used])
+		if reason == ingest.OK && b.lines[b.used].Part == ingest.Arrival {
+			reason = ingest.Dropped // the line of its end says when the request arrived
+		}
+		if reason != ingest.OK {
 			b.rejected[reason]++
 			b.samples.Add(reason, line)
 			continue

@@ -59,11 +59,12 @@ type Summary struct {
 	RejectedLines    map[string][]string `json:"rejected_lines,omitempty"`    // see ingest.Samples
 	ShadowCloses     int64               `json:"shadow_closes"`               // how many of Closes are of shadow rules
 	ShadowBlocked    int64               `json:"shadow_blocked"`              // requests that shadow rules would have blocked, and no enforcing rule
-	ReorderCut       int64               `json:"reorder_cut"`                 // lines that were counted early because the buffer was full, possibly out of order
+	ReorderCut       int64               `json:"reorder_cut"`                 // lines, and responses of requests that last, that were counted early because the buffer was full, possibly out of order
 	Uncounted        uint64              `json:"uncounted"`                   // requests of callers without a row, because the table was full: see Config.MaxRows
 	CallersEstimated bool                `json:"callers_estimated,omitempty"` // there are too many to count them exactly
 	Unused           []string            `json:"unused,omitempty"`            // what is said of each rule that had no effect, wholly or in part
 	Accuracy         *Accuracy           `json:"accuracy,omitempty"`          // with a lag
+	Lasting          []Lasting           `json:"lasting,omitempty"`           // of each rule with charge: arrival or measure: in_flight
 }
 
 // add adds the counts of a block.

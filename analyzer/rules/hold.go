@@ -11,13 +11,14 @@ import (
 
 // Bounds of requests in flight, and what they are where a file does not say it.
 const (
-	minHoldWindow  = 10 * time.Second // of a window in which costs count by their arrival
-	minLongest     = 10 * time.Second
-	maxLongest     = 24 * time.Hour
-	defaultLongest = 10 * time.Minute
-	defaultMargin  = 2
-	maxMargin      = 4
-	inFlightPlaces = 9 // of an eighth of longest: so many are needed to cover all of it
+	minHoldWindow   = 10 * time.Second // of a window in which costs count by their arrival
+	minLongest      = 10 * time.Second
+	maxLongest      = 24 * time.Hour
+	defaultLongest  = 10 * time.Minute
+	defaultMargin   = 2
+	maxMargin       = 4
+	maxCohorts      = 10 // of a sliding window, about
+	calendarCohorts = 9  // of an eighth of longest: so many are needed to cover all of it
 )
 
 // charge reads in which window a cost counts, and what requests in flight hold of a limit on costs.
@@ -35,7 +36,7 @@ func (f ruleParser) charge(r *Rule) {
 	default:
 		r.Window = window.WithGrace(r.Window, longest)
 		if r.Hold = terms; terms != nil {
-			terms.Span, terms.Places = placesOf(r.Window, longest)
+			terms.Span, terms.Cohorts = cohortsOf(r.Window, longest)
 			terms.Identify()
 		}
 	}
@@ -66,18 +67,20 @@ func (f ruleParser) holds(r *Rule) bool {
 	return false
 }
 
-// placesOf returns the places of a window: see hold.Terms. In fixed windows they are the newest window and the one before. Sliding windows have
-// one for each slot.
-func placesOf(w window.Algorithm, longest time.Duration) (span int64, places int) {
+// cohortsOf returns the cohorts of a window: see hold.Terms. In fixed windows they are the newest window and the one before. In sliding windows
+// they are of so many slots each that there are about ten.
+func cohortsOf(w window.Algorithm, longest time.Duration) (span int64, cohorts int) {
 	traits := w.Traits()
 	if traits.Aligned {
 		return traits.Slot, 2
 	}
 	if length := w.Length(0); traits.Slot < length {
-		return traits.Slot, int((length+traits.Slot-1)/traits.Slot) + 1
+		slots := (length+traits.Slot-1)/traits.Slot + 1
+		each := (slots + maxCohorts - 1) / maxCohorts
+		return each * traits.Slot, int((slots+each-1)/each) + 1
 	}
-	span = int64(longest) / (inFlightPlaces - 1)
-	return (span + int64(time.Second) - 1) / int64(time.Second) * int64(time.Second), inFlightPlaces
+	span = int64(longest) / (calendarCohorts - 1)
+	return (span + int64(time.Second) - 1) / int64(time.Second) * int64(time.Second), calendarCohorts
 }
 
 // hold reads what requests in flight hold. terms is nil if the file does not say it.

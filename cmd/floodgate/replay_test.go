@@ -109,6 +109,40 @@ func TestReplayOfNothing(t *testing.T) {
 	}
 }
 
+// TestReplayShowsHolds: a caller at twice its limit, whose requests take 14 s. The table says what requests in flight have held, and how much
+// of the limit was used; without holds, or without predictions, how far the caller went over it.
+func TestReplayShowsHolds(t *testing.T) {
+	dir := t.TempDir()
+	var lines strings.Builder
+	random := rand.New(rand.NewPCG(1, 1))
+	for at := 0.0; at < 600; at += random.ExpFloat64() * 0.3 {
+		cost := random.ExpFloat64()
+		fmt.Fprintf(&lines, `{"time":%.6f,"client":"192.0.2.1","took":%.3f,"tokens":%d}`+"\n", 1_773_446_400+at, 14*cost, int(1000*cost))
+	}
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	log := file("log.json", lines.String())
+	mapping := file("mapping.yaml", "version: 1\nformat: json\ncallers: {ip: \"{client}\"}\ntime: {at: start}\nduration: {field: took, unit: s}\ncost: {field: tokens}\n")
+	const rule = "version: 1\nrules:\n  - {name: tokens, callers: ip, measure: cost, limit: 100000, window: 1m, algorithm: fixed, charge: arrival"
+	for _, test := range []struct{ rules, predict, want string }{
+		{rule + ", hold: {estimate: 1000}}\n", "shares", `(?m)^in flight +[1-9]\d* +closures of rule tokens because of requests in flight: they refused [1-9][\d,]* requests\nused +9\d\.\d%  of the limit of rule tokens, in the (9|10) windows .* on average \d\.\d % over it`},
+		{rule + ", hold: {estimate: 1000}}\n", "off", `(?m)^overshoot .*\nused +100\.0%  .* on average [4-9]\d\.\d % over it`},
+		{rule + "}\n", "shares", `(?m)^overshoot .*\nused +100\.0%  .* on average [4-9]\d\.\d % over it`},
+		{strings.Replace(rule, ", charge: arrival", "}\n", 1), "shares", `(?m)^overshoot .*\n\z`},
+		{"version: 1\nrules:\n  - {name: streams, callers: ip, measure: in_flight, limit: 20}\n", "off", `(?m)^in flight +[1-9]\d* +closures of rule streams .* refused [1-9]`},
+	} {
+		out, err := runCommand("replay", "--rules", file("rules.yaml", test.rules), "--mapping", mapping, "--predict", test.predict, log)
+		if err != nil || !regexp.MustCompile(test.want).MatchString(out) {
+			t.Errorf("%s, %s: got %v and\n%s\nwant %s", test.rules, test.predict, err, out, test.want)
+		}
+	}
+}
+
 // TestReplayPrintsShares: a caller at twice its limit, under a lag of a fifth of its window. The table says what shares have done.
 // simulate, of one server, gets as many requests of the same log admitted, though its lag varies and canaries measure it.
 func TestReplayPrintsShares(t *testing.T) {

@@ -23,7 +23,7 @@ const (
 // Options configure a Sidecar. Set and Callers are required.
 type Options struct {
 	Set      *gate.Set
-	Recorder gatehttp.Recorder     // nil records nothing: use nil if ingest counts the server's log already
+	Recorder gatehttp.Recorder     // nil records nothing: use nil if ingest counts arrivals of the server's log
 	Callers  []gatehttp.CallerFunc // of HTTP requests, at most gate.MaxCallers
 
 	// RejectRepeated names fields of the header that an HTTP request may have only once, such as the one with an API key. A

@@ -82,6 +82,9 @@ func New(c Config) (*Feed, error) {
 	return f, nil
 }
 
+// Splits reports whether requests have two lines: see ingest.Format.Splits.
+func (f *Feed) Splits() bool { return f.c.Format.Splits() }
+
 // Run sends what read feeds, until read returns. The context of read ends with ctx, or when nothing can be sent any more;
 // read must close its sources and return soon after that. Run returns the first error.
 func (f *Feed) Run(ctx context.Context, read func(ctx context.Context) error) error {

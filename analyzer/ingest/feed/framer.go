@@ -25,9 +25,8 @@ type framer struct {
 	encoders []*schemas.FrameEncoder // by partition; empty between batches
 	dirty    []int                   // the partitions whose encoders hold entries
 	line     ingest.Line             // Lasting: encoders keep views of its strings until they are empty
-	entry    schemas.Entry
 	rejects  [][]byte
-	size     int // bytes of rejects
+	rejected int // bytes of rejects
 
 	source *Source
 	batch  *batch
@@ -91,28 +90,39 @@ func (f *framer) add(ctx context.Context, l *ingest.Line, offset int64) {
 		switch enc := f.encoders[partitions[i]]; {
 		case enc.Len() == 0:
 			f.dirty = append(f.dirty, partitions[i])
-		case enc.Len() > schemas.MaxFrameEntries-lineEntries, enc.Size() > schemas.MaxFrame-lineBytes:
+		case enc.Len() > schemas.MaxFrameEntries-lineEntries, f.size(enc) > schemas.MaxFrame-lineBytes:
 			f.cut(ctx, partitions[i])
 			f.dirty = append(f.dirty, partitions[i])
 		}
 	}
-	e := &f.entry
-	e.Time, e.Resource, e.Count, e.Blocked, e.Offset = l.Time, l.Resource, 1, l.Blocked, offset
+	arrival := schemas.Entry{Time: l.Time, Resource: l.Resource, Count: 1, Blocked: l.Blocked, Declared: l.Declared, Offset: offset}
+	response := arrival
+	response.Time, response.Response, response.Status, response.Cost, response.Arrived = l.End, true, l.Status, l.Cost, l.Arrived
 	for i, id := range l.IDs {
 		if id == "" {
 			continue
 		}
-		e.Kind, e.ID, e.Response, e.Status, e.Cost = f.feed.kinds[i], id, false, 0, 0
-		f.put(partitions[i])
-		if f.source.responses {
-			e.Response, e.Status, e.Cost = true, l.Status, l.Cost
-			f.put(partitions[i])
+		if l.Part != ingest.Response {
+			f.put(partitions[i], &arrival, i, id)
+		}
+		if l.Part != ingest.Arrival && f.source.responses {
+			f.put(partitions[i], &response, i, id)
 		}
 	}
 }
 
-func (f *framer) put(partition int) {
-	if err := f.encoders[partition].Add(&f.entry); err != nil {
+// size returns how many bytes the frame of an encoder has, or gets if an entry makes it one of version 2.
+func (f *framer) size(enc *schemas.FrameEncoder) int {
+	if f.source.holds {
+		return enc.SizeHolding()
+	}
+	return enc.Size()
+}
+
+// put adds an entry for the caller of a kind, which is an index.
+func (f *framer) put(partition int, e *schemas.Entry, kind int, id string) {
+	e.Kind, e.ID = f.feed.kinds[kind], id
+	if err := f.encoders[partition].Add(e); err != nil {
 		panic(fmt.Sprintf("BUG: entry of a line refused: %v", err)) // the scanner keeps all bounds, and add made room
 	}
 	f.source.entries++
@@ -141,17 +151,17 @@ func (f *framer) cut(ctx context.Context, partition int) {
 func (f *framer) reject(ctx context.Context, reason string, offset int64, line []byte) {
 	r := reject.New(f.feed.c.Now(), f.source.name, f.source.logOffset(offset), reason, line)
 	b := r.Encode()
-	if f.size+len(b) > maxParcel {
+	if f.rejected+len(b) > maxParcel {
 		f.cutRejects(ctx)
 	}
-	f.rejects, f.size = append(f.rejects, b), f.size+len(b)
+	f.rejects, f.rejected = append(f.rejects, b), f.rejected+len(b)
 }
 
 func (f *framer) cutRejects(ctx context.Context) {
 	if len(f.rejects) > 0 {
-		f.send(ctx, f.feed.senders[len(f.encoders)], f.rejects, int64(f.size))
+		f.send(ctx, f.feed.senders[len(f.encoders)], f.rejects, int64(f.rejected))
 	}
-	f.rejects, f.size = nil, 0
+	f.rejects, f.rejected = nil, 0
 }
 
 func (f *framer) send(ctx context.Context, to *sender, values [][]byte, size int64) {

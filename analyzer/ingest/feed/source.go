@@ -24,6 +24,7 @@ type Source struct {
 	number    uint64 // of the sources of this feed, in the order in which they were made
 	scanner   ingest.Scanner
 	responses bool
+	holds     bool
 	shift     uint // from an entry's offset to the log's own: lineBits for topics, 0 for files
 
 	lines, entries, frames uint64
@@ -58,7 +59,7 @@ func (f *Feed) Records(id schemas.ProducerID, name string, position int64) *Sour
 
 func (f *Feed) source(format *ingest.Format, id schemas.ProducerID, name string, position int64) *Source {
 	s := &Source{
-		feed: f, id: id, name: name, scanner: format.Scanner(), responses: format.Responses(),
+		feed: f, id: id, name: name, scanner: format.Scanner(), responses: format.Responses(), holds: format.Holds(),
 		acked: position, read: position, end: position, moved: make(chan struct{}),
 	}
 	f.mu.Lock()

@@ -14,7 +14,8 @@
 // An entry has the names that Envoy's documentation uses in JSON logs, which the format envoy reads: start_time,
 // downstream_remote_address, response_code and so on. A header that Envoy is told to log is request_headers.NAME, as in
 // request_headers.x-api-key; response_headers.NAME and custom_tags.NAME are the same for others. Empty ones are left out. Envoy can log
-// a request several times: only the entry of its end counts. The others are counted as intermediate.
+// a request several times: only the entry of its end counts and, if the mapping says which lines are arrivals, that of its start. The
+// others are counted as intermediate.
 //
 // A record has its attributes under their own names, those of its resource as resource.NAME, its text as body, and its time three times:
 // as @timestamp, timestamp and time. If the body is a map, its members stand before the attributes. See ingest.Format.Records for how the

@@ -21,6 +21,12 @@ func isEnd(c *datav3.AccessLogCommon) bool {
 	}
 }
 
+// isStart reports whether an entry is the one that Envoy logs when a request or connection begins, if it is told to.
+func isStart(c *datav3.AccessLogCommon) bool {
+	t := c.GetAccessLogType()
+	return t == datav3.AccessLogType_DownstreamStart || t == datav3.AccessLogType_TcpConnectionStart
+}
+
 // appendHTTP appends the line of an HTTP request.
 func appendHTTP(text []byte, e *datav3.HTTPAccessLogEntry) []byte {
 	o := object(append(text, '{'))
@@ -79,6 +85,9 @@ func appendCommon(o *object, c *datav3.AccessLogCommon) {
 		o.number("duration", uint64(max(0, d.AsDuration().Milliseconds())))
 	}
 	o.text("response_flags", responseFlags(c.GetResponseFlags()))
+	if t := c.GetAccessLogType(); t != datav3.AccessLogType_NotSet {
+		o.text("access_log_type", t.String())
+	}
 }
 
 func appendTime(o *object, name string, at *timestamppb.Timestamp) {

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/509da70d/floodgate/analyzer/ingest"
+	"github.com/509da70d/floodgate/analyzer/pattern"
 	"github.com/509da70d/floodgate/deploy/testenv"
 )
 
@@ -52,6 +53,10 @@ func read(f *ingest.Format, lines []byte) string {
 		if l.Blocked {
 			fmt.Fprint(&out, " blocked")
 		}
+		if l.Arrived|l.Declared != 0 {
+			fmt.Fprintf(&out, " for %v, arrived %d, declared %d", time.Duration(l.End-l.Time), l.Arrived, l.Declared)
+		}
+		fmt.Fprint(&out, []string{"", ", arrival only", ", response only"}[l.Part])
 		fmt.Fprintln(&out)
 	}
 	return out.String()
@@ -59,10 +64,15 @@ func read(f *ingest.Format, lines []byte) string {
 
 // TestWhatIsReadOfMessages: the lines of messages, and what a mapping makes of them. The first are of Envoy 1.40.0 with deploy/envoy/accesslog.yaml,
 // as a test server received them: of a client that sends a forged address, bytes that are no UTF-8, quotes, a key twice, a method of its own, and no HTTP.
-// No line counts for 6.6.6.6.
+// No line counts for 6.6.6.6. Those of starts are of the same Envoy with flush_access_log_on_new_request: of a request that passed, of one
+// that was refused after its start was logged, and of an Envoy that names no types.
 func TestWhatIsReadOfMessages(t *testing.T) {
 	key := ingest.Mapping{Callers: []ingest.CallerTemplate{{Kind: "key", Template: "{request_headers.x-api-key}"}, {Kind: "tag", Template: "{custom_tags.tenant}"}}}
 	tenant := ingest.Mapping{Callers: []ingest.CallerTemplate{{Kind: "tenant", Template: "{tenant}"}, {Kind: "service", Template: "{resource.service.name}"}}}
+	starts := key
+	starts.Arrivals = []ingest.FieldFilter{{Field: "access_log_type", Patterns: []pattern.Glob{pattern.NewGlob("DownstreamStart")}}}
+	starts.Duration, starts.Unit = "duration", time.Millisecond
+	starts.Cost, starts.Declared = "response_headers.x-tokens", "request_headers.x-max-tokens"
 	for _, test := range []struct {
 		name, format string
 		mapping      ingest.Mapping
@@ -70,6 +80,7 @@ func TestWhatIsReadOfMessages(t *testing.T) {
 	}{
 		{name: "envoy-1.40.0", format: ingest.FormatAuto, mapping: key},
 		{name: "entries", format: "envoy", mapping: key},
+		{name: "starts", format: "envoy", mapping: starts},
 		{name: "tcp", format: ingest.FormatAuto},
 		{name: "bodies", format: ingest.FormatAuto, record: true},
 		{name: "bodies", format: "combined", record: true},
@@ -88,7 +99,7 @@ func TestWhatIsReadOfMessages(t *testing.T) {
 			f = f.Records()
 			lines = appendRecords(nil, message(t, test.name, new(collectorv1.ExportLogsServiceRequest)))
 		} else {
-			lines = (&entryService{receiver: New(nil, nil)}).append(nil, message(t, test.name, new(accesslogv3.StreamAccessLogsMessage)))
+			lines = (&entryService{receiver: New(nil, nil), starts: f.Splits()}).append(nil, message(t, test.name, new(accesslogv3.StreamAccessLogsMessage)))
 		}
 		areLines(t, lines, bytes.Count(lines, []byte("\n")))
 		got := read(f, lines)

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	datav3 "github.com/envoyproxy/go-control-plane/envoy/data/accesslog/v3"
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/service/accesslog/v3"
 	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
@@ -65,7 +66,7 @@ func New(f *feed.Feed, logger *slog.Logger) *Receiver {
 // Stats is a snapshot of what a Receiver has done.
 type Stats struct {
 	Calls        map[string]uint64 // that ended, by gRPC's name of the code, such as Unavailable
-	Intermediate uint64            // entries of Envoy's that were left out, because the request had not ended
+	Intermediate uint64            // entries of Envoy's that were left out, because they are neither of the end of a request nor, if the mapping wants it, of its start
 	Repeated     uint64            // requests of OpenTelemetry that were sent again, and were not counted again
 }
 
@@ -88,7 +89,7 @@ func (r *Receiver) Run(ctx context.Context, l net.Listener) error {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingsApart, PermitWithoutStream: true}),
 	)
-	accesslogv3.RegisterAccessLogServiceServer(server, &entryService{receiver: r, inbox: newInbox(entries), feeding: feeding})
+	accesslogv3.RegisterAccessLogServiceServer(server, &entryService{receiver: r, inbox: newInbox(entries), starts: r.feed.Splits(), feeding: feeding})
 	registerLogs(server, &recordService{receiver: r, inbox: newInbox(records), feeding: feeding})
 	ending := context.AfterFunc(ctx, func() {
 		late := time.AfterFunc(stopGrace, func() { stop(); server.Stop() })
@@ -155,6 +156,7 @@ type entryService struct {
 
 	receiver *Receiver
 	inbox    *inbox
+	starts   bool            // the entry of a request's start counts, too
 	feeding  context.Context //nolint:containedctx // of all calls; it ends when what they have read is not waited for any more
 }
 
@@ -185,17 +187,22 @@ func (s *entryService) feed(m *accesslogv3.StreamAccessLogsMessage) error {
 	return s.inbox.write(s.feeding, p)
 }
 
+// counts reports whether an entry becomes a line.
+func (s *entryService) counts(c *datav3.AccessLogCommon) bool {
+	return isEnd(c) || s.starts && isStart(c)
+}
+
 // append appends the lines of a message, and counts the entries that are left out.
 func (s *entryService) append(text []byte, m *accesslogv3.StreamAccessLogsMessage) []byte {
 	for _, e := range m.GetHttpLogs().GetLogEntry() {
-		if isEnd(e.GetCommonProperties()) {
+		if s.counts(e.GetCommonProperties()) {
 			text = appendHTTP(text, e)
 		} else {
 			s.receiver.intermediate.Add(1)
 		}
 	}
 	for _, e := range m.GetTcpLogs().GetLogEntry() {
-		if isEnd(e.GetCommonProperties()) {
+		if s.counts(e.GetCommonProperties()) {
 			text = appendTCP(text, e)
 		} else {
 			s.receiver.intermediate.Add(1)

@@ -91,7 +91,7 @@ func (c *sidecarConfig) add(cmd *cobra.Command) {
 	flags.StringSliceVar(&c.rejectRepeated, "reject-repeated", nil,
 		"`headers` such as X-Api-Key that a request may have once; one that has more, or a comma in it, gets 400 (nginx: 403)")
 	flags.StringVar(&c.resourceHeader, "resource-header", "", "`header` in which the proxy names the route, to be recorded")
-	flags.BoolVar(&c.record, "record", false, "count the requests that the proxy asks about; if its log is ingested too, each request counts twice")
+	flags.BoolVar(&c.record, "record", false, "count the requests that the proxy asks about; if its log is ingested too, each request counts twice, unless the mapping has arrivals: none")
 	flags.BoolVar(&c.shadow, "shadow", false, "refuse no request, and count those that would have been refused")
 	flags.StringVar(&c.stale, "stale", "hold", "`policy` while no decisions come: hold (closures run to their end), open or closed")
 	command.Words(cmd, "stale", gate.Hold.String(), gate.Open.String(), gate.Closed.String())

@@ -77,15 +77,15 @@ func settled(t *testing.T, number func() float64) (n float64) {
 	return n
 }
 
-// beginEnvoyLogging runs Envoy with deploy/envoy/accesslog.yaml, whose ingest listens at an address.
-func beginEnvoyLogging(t testing.TB, q question, ingest string) string {
+// beginEnvoyLogging runs Envoy with deploy/envoy/accesslog.yaml, whose ingest listens at an address, and in which more is replaced.
+func beginEnvoyLogging(t testing.TB, q question, ingest string, replace ...string) string {
 	t.Helper()
 	port := freePort(t)
 	_, sidecar, _ := net.SplitHostPort(q.envoy)
 	_, backend, _ := net.SplitHostPort(q.backend)
 	_, log, _ := net.SplitHostPort(ingest)
-	file := writeIn(t, t.TempDir(), "envoy.yaml", configured(t, "envoy/accesslog.yaml", "0.0.0.0", "127.0.0.1",
+	file := writeIn(t, t.TempDir(), "envoy.yaml", configured(t, "envoy/accesslog.yaml", append(replace, "0.0.0.0", "127.0.0.1",
 		"port_value: 8080", "port_value: "+port, "port_value: 9094", "port_value: "+sidecar, "port_value: 3000", "port_value: "+backend,
-		"port_value: 9097", "port_value: "+log))
+		"port_value: 9097", "port_value: "+log)...))
 	return begun(t, "http://127.0.0.1:"+port+"/", "envoy", "-c", file, "--use-dynamic-base-id", "--concurrency", "1", "-l", "warning")
 }

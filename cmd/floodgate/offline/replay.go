@@ -51,7 +51,7 @@ type replayFlags struct {
 func (f *replayFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.rules, "rules", "", "rules `file` (needed)")
-	flags.DurationVar(&f.reorder, "reorder", replay.DefaultReorder, "by how much time lines may be out of order; older ones are late and dropped")
+	flags.DurationVar(&f.reorder, "reorder", replay.DefaultReorder, "by how much time lines may be out of order; older ones are late and dropped. If the mapping names a duration, a line is as old as its arrival")
 	flags.DurationVar(&f.lag, "lag", 0, "time from a request until the decision that follows from it is in force at a gate; with it, the log passes through a simulated server (see simulate)")
 	f.predict.Add(cmd)
 	flags.IntVar(&f.maxRows, "max-rows", replay.DefaultMaxRows, "rules × callers with an exact count, at some 250 bytes each, taken as callers come; requests of more callers are uncounted")
@@ -360,7 +360,7 @@ func (v *replayView) totals(s replay.Summary, c replay.Config, took time.Duratio
 		line("late", s.Late, "more than %v older than an earlier line: dropped; a larger --reorder counts them", c.Reorder)
 	}
 	if s.ReorderCut > 0 {
-		line("cut", s.ReorderCut, "counted early, perhaps out of order: more than %d MiB of lines waited; a smaller --reorder avoids that", replay.DefaultMaxBuffer>>20)
+		line("cut", s.ReorderCut, "counted early, perhaps out of order: more than %d MiB of lines, or of responses, waited; for lines, a smaller --reorder avoids that", replay.DefaultMaxBuffer>>20)
 	}
 	if s.Uncounted > 0 {
 		line("uncounted", int64(min(s.Uncounted, 1<<62)), "of callers without a row, because the table was full: closes may be missing. --max-rows %d can be more, at some 250 bytes a row", c.MaxRows)
@@ -377,8 +377,26 @@ func (v *replayView) totals(s replay.Summary, c replay.Config, took time.Duratio
 	line("closes", s.Closes, "%s", shadow)
 	line("blocked", s.Blocked, "%.2f %% of the requests", 100*float64(s.Blocked)/float64(max(1, s.Requests)))
 	fmt.Fprintf(v.out, "%-10s %11.1f%%  the largest excess of a caller over its limit\n", "overshoot", 100*s.Overshoot)
+	for i := range s.Lasting {
+		v.lasting(&s.Lasting[i], line)
+	}
 	if a := s.Accuracy; a != nil {
 		v.accuracy(a, c.Lag, line)
+	}
+}
+
+// lasting prints what a rule about requests that last would have done.
+func (v *replayView) lasting(x *replay.Lasting, line func(name string, n int64, format string, args ...any)) {
+	rule := printable.Of(x.Rule)
+	if x.Closures+x.Refused > 0 {
+		line("in flight", x.Closures, "closures of rule %s because of requests in flight: they refused %s requests", rule, humanize.Comma(x.Refused))
+	}
+	if x.Windows > 0 {
+		fmt.Fprintf(v.out, "%-10s %11.1f%%  of the limit of rule %s, in the %s windows in which as much was asked for; on average %.1f %% over it, and at most %.1f %%\n",
+			"used", 100*x.Used, rule, humanize.Comma(x.Windows), 100*x.Over, 100*x.OverMost)
+	}
+	if x.Needless > 0 {
+		line("needless", x.Needless, "requests that rule %s refused in windows in which less than its limit was asked for", rule)
 	}
 }
 
