@@ -9,7 +9,8 @@ import "github.com/509da70d/floodgate/schemas/heap"
 type ends struct {
 	heap.Heap[end]
 
-	on bool // ends are to be reported: see Options.Ends
+	on   bool // ends are to be reported: see Options.Ends
+	most int  // items, before those that are out of date are removed
 }
 
 // end is a row, and the time at which its closure may end, in Unix nanoseconds.
@@ -19,7 +20,7 @@ type end struct {
 }
 
 func newEnds(on bool) ends {
-	return ends{heap.New(func(a, b *end) bool { return a.at < b.at }, nil), on}
+	return ends{Heap: heap.New(func(a, b *end) bool { return a.at < b.at }, nil), on: on}
 }
 
 // due reports whether the first closure may have ended at a time.
@@ -27,10 +28,32 @@ func (s *ends) due(t int64) bool { return s.Len() > 0 && s.At(0).at <= t }
 
 // await notes that a row's closure will end. before is the end that the closure had until now.
 func (s *ends) await(r *row, before int64) {
-	if s.on && (r.flags&hasEnd == 0 || before > r.closure.Until) {
+	if !s.on || r.flags&hasEnd != 0 && before <= r.closure.Until {
+		return
+	}
+	if s.Len() >= s.most {
+		s.removeOld()
+	}
+	r.flags |= hasEnd
+	s.Add(end{r.closure.Until, r})
+}
+
+// removeOld removes the items that are out of date, and leaves one of each row whose end is awaited. A caller with requests in flight may close
+// and open many times before its first item comes.
+func (s *ends) removeOld() {
+	var awaited []*row
+	for i := range s.Len() {
+		if r := s.At(i).row; r.rule >= 0 && r.flags&hasEnd != 0 {
+			r.flags &^= hasEnd
+			awaited = append(awaited, r)
+		}
+	}
+	s.Clear()
+	for _, r := range awaited {
 		r.flags |= hasEnd
 		s.Add(end{r.closure.Until, r})
 	}
+	s.most = 2*len(awaited) + 64
 }
 
 // take returns a row whose closure has ended at log time t, or nil.
