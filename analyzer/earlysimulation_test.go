@@ -41,6 +41,13 @@ func (s *simulation) predicted(d *schemas.Decision) bool {
 	if !span.Early {
 		return false
 	}
+	if d.Held {
+		s.seen["held decision"]++
+		if d.Rule != "tokens" || d.Caller.ID == "calm" || span.CloseAt/int64(time.Minute) != (span.Until-1)/int64(time.Minute) {
+			s.t.Errorf("got a closure by requests in flight, want one by tokens, within one window, and not of the caller who is calm: %+v", d)
+		}
+		return true
+	}
 	s.seen["early decision"]++
 	if length := time.Duration(span.Until - span.CloseAt); length <= 0 || length > 2*time.Second {
 		s.t.Errorf("got a predicted closure of %v, want at most 2 s: %+v", length, d)
