@@ -19,14 +19,14 @@ type rulesInUse struct {
 	set     *rules.Set
 	since   time.Time       // since when they count; zero before Run
 	refused error           // why a newer file is not used
-	warned  map[string]bool // names of rules that the log has warned of
+	warned  map[string]bool // names of rules and reasons that the log has warned of
 }
 
 // RulesStatus says which rules an Analyzer counts by, and which of them may be wrong.
 type RulesStatus struct {
 	Set     *rules.Set
 	Refused error             // why the newest version of the file is not used; nil if it is
-	Unused  []fold.UnusedRule // rules that had no effect for a minute or more, although requests came
+	Unused  []fold.UnusedRule // rules that had no effect for a minute or more, or not all of it, although requests came
 }
 
 // SetRules changes the rules of all owners, without losing counts.
@@ -83,7 +83,7 @@ func (a *Analyzer) watchRules(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			for _, u := range a.RulesStatus(now).Unused {
-				if a.firstWarning(u.Rule.Name) {
+				if a.firstWarning(u.Rule.Name + " " + u.Reason()) {
 					a.logger.Warn("rule without effect", "rule", u.Rule.Name, "warning", u.String())
 				}
 			}
@@ -91,16 +91,16 @@ func (a *Analyzer) watchRules(ctx context.Context) {
 	}
 }
 
-// firstWarning reports whether this is the first warning of a rule since the rules changed, and remembers it.
-func (a *Analyzer) firstWarning(rule string) bool {
+// firstWarning reports whether this is the first warning about something since the rules changed, and remembers it.
+func (a *Analyzer) firstWarning(about string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.rules.warned[rule] {
+	if a.rules.warned[about] {
 		return false
 	}
 	if a.rules.warned == nil {
 		a.rules.warned = make(map[string]bool)
 	}
-	a.rules.warned[rule] = true
+	a.rules.warned[about] = true
 	return true
 }

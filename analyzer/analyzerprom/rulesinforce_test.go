@@ -28,6 +28,7 @@ func doubtful(t *testing.T) status {
 	}
 	return status{Set: set, Refused: errors.New("rules.yaml:4:1: bad"), Unused: []fold.UnusedRule{
 		{Rule: set.Rules[0]}, {Rule: set.Rules[1], Requests: 10_000, Patterns: []string{"/x"}},
+		{Rule: set.Rules[1], Requests: 10_000, Lacks: "none have come"},
 	}}
 }
 

@@ -154,8 +154,8 @@ func ruleViews(set *rules.Set) []apiv1.Rule {
 	for _, r := range set.Rules {
 		list = append(list, apiv1.Rule{
 			Name: r.Name, Version: hexID(r.Fingerprint()), Callers: r.CallersText(), Match: r.Match.Text(), Limit: r.Limit,
-			Measure: r.Measure.String(), Window: r.WindowText(), Close: r.CloseText(), Mode: r.Mode.String(), Predict: r.Predict.String(),
-			Overrides: r.OverrideTexts(),
+			Measure: r.Measure.String(), Window: r.WindowText(), Charge: r.ChargeText(), Hold: r.HoldText(), Close: r.CloseText(),
+			Mode: r.Mode.String(), Predict: r.Predict.String(), Overrides: r.OverrideTexts(),
 		})
 	}
 	return list

@@ -78,6 +78,30 @@ func (s *teller) decides() {
 
 const ten = "{name: ten, callers: key, limit: 10, window: 1m, slots: 6, overrides: {vip: unlimited, big: 20}}"
 
+const (
+	tokens  = "{name: tokens, callers: key, limit: 100000, window: 1m, algorithm: fixed, measure: cost, charge: arrival, hold: {estimate: 1000}}"
+	streams = "{name: streams, callers: key, limit: 20, measure: in_flight}"
+)
+
+// streams lets a caller begin so many requests. The first of them end 5 to 14 s later, at this cost.
+func (s *teller) streams(ended, begun int, cost int64) {
+	for i := range begun {
+		s.fold.Entry(&schemas.Entry{Time: noon + 20*second + int64(i), Kind: "key", ID: "a", Count: 1})
+	}
+	for i := range ended {
+		s.fold.Entry(&schemas.Entry{
+			Time: noon + 25*second + int64(i%10)*second, Kind: "key", ID: "a", Count: 1, Cost: cost, Status: 200, Response: true, Arrived: schemas.Tick(noon + 20*second),
+		})
+	}
+}
+
+// plans tells gates what is predicted.
+func (s *teller) plans() {
+	for _, p := range s.fold.TakePlans() {
+		s.decisions = append(s.decisions[:0], p.Decision)
+	}
+}
+
 func stories() []story {
 	closed := func(s *teller) { s.sends(0, "a", 4); s.sends(15*second, "a", 6); s.decides() }
 	return []story{
@@ -133,6 +157,15 @@ func stories() []story {
 		{name: "of cost", rules: []string{"{name: cost, callers: key, limit: 60, window: 1m, measure: cost}"}, tell: func(s *teller) {
 			s.fold.Entry(&schemas.Entry{Time: noon, Kind: "key", ID: "a", Count: 1, Cost: 50, Status: 200, Response: true})
 		}, at: second, want: apiv1.Near},
+		{name: "closed ahead of time, by requests in flight", rules: []string{tokens}, tell: func(s *teller) { s.streams(20, 110, 1_000); s.plans() }, at: 35 * second, want: apiv1.ClosedEarly},
+		{name: "below, beside requests in flight", rules: []string{tokens}, tell: func(s *teller) { s.streams(20, 30, 1_000) }, at: 35 * second, want: apiv1.Below},
+		{name: "near, by requests in flight", rules: []string{tokens}, tell: func(s *teller) { s.streams(20, 75, 1_000) }, at: 35 * second, want: apiv1.Near},
+		{name: "in flight, as the rule estimates", rules: []string{tokens}, tell: func(s *teller) { s.streams(0, 7, 0) }, at: 35 * second, want: apiv1.Below},
+		{name: "below, and nothing is in flight", rules: []string{tokens}, tell: func(s *teller) { s.streams(20, 20, 1_000) }, at: 35 * second, want: apiv1.Below},
+		{name: "closed in flight", rules: []string{streams}, tell: func(s *teller) { s.streams(3, 23, 0); s.decides() }, at: 35 * second, want: apiv1.Closed},
+		{name: "below in flight", rules: []string{streams}, tell: func(s *teller) { s.streams(3, 10, 0) }, at: 35 * second, want: apiv1.Below},
+		{name: "in flight, and nothing has come", rules: []string{streams}, tell: func(*teller) {}, at: second, want: apiv1.Below},
+		{name: "in flight, and only other resources", rules: []string{"{name: streams, callers: key, limit: 20, measure: in_flight, match: {resource: /v1*}}"}, tell: func(s *teller) { s.streams(3, 10, 0) }, at: 35 * second, want: apiv1.NotMatched},
 		{name: "ended", rules: []string{ten}, tell: func(s *teller) { s.sends(0, "a", 10) }, at: 90 * second, want: apiv1.Ended},
 		{name: "the table is full, and it waits", rules: []string{"{name: ten, callers: key, limit: 100, window: 1m}"}, tell: func(s *teller) { crowd(s); s.sends(0, "a", 7) }, at: second, want: apiv1.NotCounted},
 		{name: "the table is full", rules: []string{"{name: ten, callers: key, limit: 100, window: 1m}"}, tell: func(s *teller) { crowd(s); s.sends(0, "other", 7) }, at: second, want: apiv1.NotCounted},

@@ -37,34 +37,37 @@ func sentence(v apiv1.Verdict, r *fold.RuleLook, l *fold.Look, d *apiv1.Decision
 	who, rule := name(l.Caller), r.Rule.Name
 	switch v {
 	case apiv1.Closed:
-		return fmt.Sprintf("%s is closed %s, by rule %s: %s%s.", who, lasting(r.Closure.Until, l.Now), rule, reached(r, d), published(r, d))
+		return fmt.Sprintf("%s is closed %s, by rule %s: %s%s.", who, ending(r, l.Now), rule, reached(r, d), published(r, d))
 	case apiv1.ClosedEarly:
-		return fmt.Sprintf("%s is closed %s, by rule %s ahead of time: it has sent %s, and at its rate of %.0f a second it reaches the limit before gates could hear of that.",
+		if r.Held {
+			return fmt.Sprintf("%s is closed %s, or until there is room, by rule %s ahead of time: %s.", who, lasting(r.Span.Until, l.Now), rule, heldText(r))
+		}
+		return fmt.Sprintf("%s is closed %s, by rule %s ahead of time: it %s, and at its rate of %.0f a second it reaches the limit before gates could hear of that.",
 			who, lasting(r.Span.Until, l.Now), rule, counted(r), r.Rate)
 	case apiv1.OpenedByHand:
-		return fmt.Sprintf("%s has no limit under rule %s %s: %s opened it by hand at %s, because %s. It has sent %s.",
+		return fmt.Sprintf("%s has no limit under rule %s %s: %s opened it by hand at %s, because %s. It %s.",
 			who, rule, lasting(r.OpenedBy.Until, l.Now), text(r.OpenedBy.Author), clock(r.OpenedBy.Time),
 			quoted(r.OpenedBy.Reason), counted(r))
 	case apiv1.ShadowOnly:
 		return fmt.Sprintf("%s is admitted: rule %s would refuse it %s, but is in mode shadow%s.",
 			who, rule, lasting(refusedUntil(r, l.Now), l.Now), shadowReason(r.ShadowBy))
 	case apiv1.Unlimited:
-		return fmt.Sprintf("%s has no limit under rule %s: the override for %s says unlimited. It has sent %s.", who, rule, text(r.Override), counted(r))
+		return fmt.Sprintf("%s has no limit under rule %s: the override for %s says unlimited. It %s.", who, rule, text(r.Override), counted(r))
 	case apiv1.NotCounted:
 		return notCountedText(who, r)
 	case apiv1.Near:
-		return fmt.Sprintf("%s is open, and near the limit of rule %s: it has sent %s, and %d are left%s.",
-			who, rule, counted(r), max(0, r.Capacity-r.Count.Total), limitSource(r))
+		return fmt.Sprintf("%s is open, and near the limit of rule %s: it %s, and %d are left%s.",
+			who, rule, counted(r)+inFlightText(r), max(0, r.Capacity-used(r)), limitSource(r))
 	case apiv1.Ended:
-		return fmt.Sprintf("%s is open again: rule %s had closed it until %s, %s ago. It has sent %s%s.",
-			who, rule, clock(r.Closure.Until), span(l.Now-r.Closure.Until), counted(r), limitSource(r))
+		return fmt.Sprintf("%s is open again: rule %s had closed it until %s, %s ago. It %s%s.",
+			who, rule, clock(r.Closure.Until), span(l.Now-r.Closure.Until), counted(r)+inFlightText(r)+leftText(r), limitSource(r))
 	case apiv1.NotMatched:
 		return fmt.Sprintf("Rule %s counts only %s, and none of that has come from %s in %s.", rule, matches(r.Rule), who, window("this", r.Rule, l.Now))
 	case apiv1.NoRule:
 		return fmt.Sprintf("Rule %s counts only %s, so it does not count %s.", rule, text(r.Rule.CallersText()), who)
 	case apiv1.Below, apiv1.Unknown, apiv1.ClosedByHand:
 	}
-	return fmt.Sprintf("%s is open: under rule %s it has sent %s%s.", who, rule, counted(r), limitSource(r))
+	return fmt.Sprintf("%s is open: under rule %s it %s%s.", who, rule, counted(r)+inFlightText(r)+leftText(r), limitSource(r))
 }
 
 // refusedUntil returns until when a rule closes a caller now: by what was counted, or else by prediction.
@@ -77,7 +80,7 @@ func refusedUntil(r *fold.RuleLook, now int64) int64 {
 
 // reached says when and how a rule has closed a caller.
 func reached(r *fold.RuleLook, d *apiv1.DecisionView) string {
-	b := fmt.Sprintf("it reached %d %s in %s at %s", r.Capacity, unit(r.Rule), window("one", r.Rule, r.Closure.CloseAt), clock(r.Closure.CloseAt))
+	b := fmt.Sprintf("it reached %d %s%s at %s", r.Capacity, unit(r.Rule), inWindow("one", r.Rule, r.Closure.CloseAt), clock(r.Closure.CloseAt))
 	if r.ByDemand {
 		b += ", together with what gates had refused ahead of time"
 	}
@@ -104,7 +107,7 @@ func published(r *fold.RuleLook, d *apiv1.DecisionView) string {
 // notCountedText says that a full table has kept a caller from being counted.
 func notCountedText(who string, r *fold.RuleLook) string {
 	if r.Absence == fold.Waiting {
-		return fmt.Sprintf("Rule %s does not count %s exactly, because the table of callers is full: it waits, and has sent at least %s.", r.Rule.Name, who, counted(r))
+		return fmt.Sprintf("Rule %s does not count %s exactly, because the table of callers is full: it waits, and %s.", r.Rule.Name, who, counted(r))
 	}
 	return fmt.Sprintf("Rule %s does not count %s: the table of callers is full, or was at %s, so that what it sent may be lost.", r.Rule.Name, who, clock(r.Since))
 }
@@ -174,21 +177,24 @@ func staleNote(in *Input) string {
 	return fmt.Sprintf(" The last heartbeat of its partition came at %s: gates may not know.", clock(in.Partition.Beat.UnixNano()))
 }
 
-// counted says how much of the limit is used: "at least 40 of 100 requests in 1m".
+// counted says how much of the limit is used: "has sent at least 40 of 100 requests in 1m", or "has 7 of 20 requests in flight".
 func counted(r *fold.RuleLook) string {
-	least := ""
-	if r.LowerBound() && r.Absence == fold.Present {
+	verb, least := "has sent", ""
+	if r.Rule.Measure == rules.InFlight {
+		verb = "has"
+	}
+	if r.LowerBound() && r.Absence == fold.Present || r.Absence == fold.Waiting {
 		least = "at least "
 	}
 	of := ""
 	if !r.Unlimited {
 		of = fmt.Sprintf(" of %d", r.Capacity)
 	}
-	where := "in " + window("this", r.Rule, r.Count.Start)
+	where := inWindow("this", r.Rule, r.Count.Start)
 	if r.Rule.Window.Traits().Endless {
-		where = fmt.Sprintf("that are still in its bucket, which drains %d in %s", r.Limit, window("", r.Rule, r.Count.Start))
+		where = fmt.Sprintf(" that are still in its bucket, which drains %d in %s", r.Limit, window("", r.Rule, r.Count.Start))
 	}
-	return fmt.Sprintf("%s%d%s %s %s", least, r.Count.Total, of, unit(r.Rule), where)
+	return fmt.Sprintf("%s %s%d%s %s%s", verb, least, r.Count.Total, of, unit(r.Rule), where)
 }
 
 // limitSource says where the limit comes from, if not from the rule.
@@ -214,7 +220,7 @@ func shadowReason(m *override.Record) string {
 // matches says what a rule with a match counts.
 func matches(r *rules.Rule) string {
 	var parts []string
-	if r.ReadsResponses() {
+	if r.ReadsResponses() && !r.FollowsRequests() {
 		parts = append(parts, "responses")
 	}
 	if m := r.Match.Text(); m != "" {
@@ -225,13 +231,23 @@ func matches(r *rules.Rule) string {
 
 // unit is what a rule counts, for people.
 func unit(r *rules.Rule) string {
-	if r.Measure == rules.Cost {
+	switch {
+	case r.Measure == rules.Cost:
 		return "units of cost"
-	}
-	if r.ReadsResponses() {
+	case r.Measure == rules.InFlight:
+		return "requests in flight"
+	case r.ReadsResponses():
 		return "responses"
 	}
 	return "requests"
+}
+
+// inWindow says in which window something is counted: " in 1m". Requests in flight have none.
+func inWindow(which string, r *rules.Rule, at int64) string {
+	if r.Measure == rules.InFlight {
+		return ""
+	}
+	return " in " + window(which, r, at)
 }
 
 // window is the length of a rule's window, for people: "1m", or, of a calendar, "month" behind a word that says which.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/analyzer/hold"
 	"github.com/509da70d/floodgate/analyzer/override"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/event"
@@ -51,9 +52,21 @@ func ruleState(r *fold.RuleLook, now int64) apiv1.RuleState {
 		}
 	}
 	if r.Span.Until > 0 {
-		s.Early = &apiv1.EarlyClosure{CloseAt: timeOf(r.Span.CloseAt), Until: timeOf(r.Span.Until)}
+		s.Early = &apiv1.EarlyClosure{CloseAt: timeOf(r.Span.CloseAt), Until: timeOf(r.Span.Until), Held: r.Held}
 	}
+	s.Room = roomOf(r)
 	return s
+}
+
+// roomOf returns what a limit has left beside requests in flight; nil under a rule that holds nothing.
+func roomOf(r *fold.RuleLook) *apiv1.Room {
+	if r.Room == (hold.Room{}) {
+		return nil
+	}
+	return &apiv1.Room{
+		InFlight: r.Room.InFlight, Held: r.Room.Held, Margin: r.Room.Margin, Left: r.Room.Left, Mean: r.Room.Mean,
+		Learned: r.Learned, DurationNS: r.Duration,
+	}
 }
 
 // limitOf returns a caller's limit, and where it comes from.
@@ -110,6 +123,9 @@ func Decision(d *schemas.Decision, now int64) apiv1.DecisionView {
 		Count: d.Evidence.Count, Limit: d.Evidence.Limit, WindowNS: d.Evidence.Window, WindowFrom: timeOf(d.Evidence.WindowStart),
 		Rate: d.Evidence.Rate, Offset: d.Evidence.AsOfOffset, EntryTime: timeOf(d.Evidence.AsOfTime), LagNS: d.Evidence.Lag,
 		Expected: d.Evidence.Expected, Bound: d.Evidence.Bound,
+	}
+	if e := &d.Evidence; d.Held {
+		v.Hold = &apiv1.Hold{InFlight: e.InFlight, Held: e.Held, Margin: e.Margin, Learned: e.Learned}
 	}
 	if d.Next != (schemas.Span{}) {
 		v.NextAt, v.NextTo = timeOf(d.Next.CloseAt), timeOf(d.Next.Until)

@@ -16,16 +16,19 @@ func (f *Fold) countByArrival(r *rules.Rule, rule int32, e *schemas.Entry, hash 
 	if !e.Response || !r.FollowsRequests() {
 		f.counters[rule].countRequests(r.Mode, uint64(e.Count), blocked, wouldBlock)
 	}
+	if !blocked {
+		f.counters[rule].use.followed.note(e, f.table.now)
+	}
 	weight := r.Weight(e, blocked)
-	if weight == 0 && (blocked || r.Hold == nil) {
-		if blocked {
+	at, timed := e.Time, !e.Response && !blocked
+	if e.Response {
+		at, timed = hold.ArrivedAt(e)
+	}
+	if weight == 0 && (r.Hold == nil || !timed) {
+		if blocked && !(e.Response && r.FollowsRequests()) {
 			f.refuse(r, rule, e, hash)
 		}
 		return
-	}
-	at, timed := e.Time, !e.Response
-	if e.Response {
-		at, timed = hold.ArrivedAt(e)
 	}
 	i, known := f.table.find(hash, rule, e.ID)
 	limit, unlimited := f.limitOfEntry(r, i, known, e.ID)

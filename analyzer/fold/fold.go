@@ -150,7 +150,7 @@ func (f *Fold) count(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) {
 	blocked, wouldBlock := e.Blocked, false
 	if r.Mode == schemas.ModeShadow {
 		wouldBlock = f.table.closedAt(hash, rule, e)
-		if f.rules.onTrial(rule) {
+		if f.rules.onTrial(rule) && !r.FollowsRequests() {
 			blocked = wouldBlock
 		}
 	}

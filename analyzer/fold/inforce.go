@@ -37,7 +37,7 @@ func (s *inForce) use(file *rules.Set) {
 }
 
 // onTrial reports whether a rule is in mode shadow by its file. Such a rule counts as if it were alone, were enforced, and its decisions
-// took no time: requests of a caller that it has closed add nothing. A rule that a mode record has put into shadow goes on counting what
+// took no time: requests of a caller that it has closed add nothing. Rules about requests in flight count what gates let pass. A rule that a mode record has put into shadow goes on counting what
 // gates let pass.
 func (s *inForce) onTrial(rule int32) bool { return s.file.Rules[rule].Mode == schemas.ModeShadow }
 

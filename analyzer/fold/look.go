@@ -56,8 +56,9 @@ type RuleLook struct {
 	Early   int64         // weight that gates blocked early in the last two seconds; it counts toward a close as if it had been admitted
 	Closure policy.Closure
 
-	Room    hold.Room // what the limit has left beside requests in flight; zero under a rule that holds nothing
-	Learned int64     // from how many responses their cost was learned
+	Room     hold.Room // what the limit has left beside requests in flight; zero under a rule that holds nothing, and without a limit
+	Learned  int64     // from how many responses their cost was learned
+	Duration int64     // how long requests run on average, in nanoseconds; 0 before the first response
 
 	ByDemand bool           // weight that gates blocked early made the closure
 	Held     bool           // Span is because of requests in flight
@@ -104,10 +105,10 @@ func (v View) lookRule(rule int32, hash uint64, id string, now int64) RuleLook {
 	if l.Rate, l.Share = ahead.Rate, ahead.Share; ahead.Span.Until > now {
 		l.Span, l.Held = ahead.Span, ahead.Held
 	}
-	if r.Hold != nil {
+	if r.Hold != nil && !l.Unlimited {
 		l.Room = v.table.room(r, row, l.Limit, now)
 		if s := v.table.sides.holdOf(row); s != nil {
-			l.Learned = s.Learned.Responses
+			l.Learned, l.Duration = s.Learned.Responses, s.Learned.Duration()
 		}
 	}
 	return l
@@ -126,7 +127,7 @@ func (v View) lookAbsent(l *RuleLook, rule int32, hash uint64, id string, now in
 		l.Count.Total = v.table.losses.byRule[rule].coarse.View(v.table.waiting.callers[w].state(), l.Limit, now).Total
 	case v.table.losses.since(rule, l.Limit, now) != never:
 		l.Absence, l.Since = TableFull, v.table.losses.since(rule, l.Limit, now)
-	case r.ReadsResponses() || len(r.Match.Resources) > 0:
+	case r.ReadsResponses() && !r.FollowsRequests() || len(r.Match.Resources) > 0:
 		l.Absence = MatchAbsence
 	default:
 		l.Absence = NothingCame

@@ -55,6 +55,7 @@ type RuleStats struct {
 	Shape     uint64 // of the rule: see rules.Rule.Shape
 	Unmatched uint64 // bit i is set if pattern i of the rule's Match.Resources has matched none of Requests
 	Sample    string // the resource of one of Requests, while some pattern has matched none
+	Followed  Followed
 }
 
 // Tally counts closes and warnings of callers. Over is the weight that was counted while the window of its caller was full already.
@@ -90,9 +91,12 @@ func newCounters(set *rules.Set, o predict.Options) []ruleCounters {
 
 // goOn continues with the counters that the same rule had before the rules changed.
 func (c *ruleCounters) goOn(before *ruleCounters) {
-	predicts, holds, tracks := c.predicts, c.holds, c.tracks
+	predicts, holds, tracks, follows := c.predicts, c.holds, c.tracks, c.use.follows
 	*c = *before
-	c.predicts, c.holds, c.tracks = predicts, holds, tracks
+	c.predicts, c.holds, c.tracks, c.use.follows = predicts, holds, tracks, follows
+	if follows != before.use.follows {
+		c.use.followed = Followed{} // nobody looked at arrivals
+	}
 }
 
 // tally returns where closes and warnings are counted while the rule is in a mode.
@@ -122,6 +126,6 @@ func (c *ruleCounters) stats(r *rules.Rule, a *ruleLosses) RuleStats {
 		Rule: r.Name, Mode: r.Mode, Uncounted: a.uncounted, Recovered: a.recovered,
 		Enforced: c.enforced, Shadowed: c.shadowed,
 		Counted: c.counted, Blocked: c.blocked, WouldBlock: c.wouldBlock,
-		Requests: c.use.requests, Shape: r.Shape(), Unmatched: c.use.unmatched, Sample: c.use.sample,
+		Requests: c.use.requests, Shape: r.Shape(), Unmatched: c.use.unmatched, Sample: c.use.sample, Followed: c.use.followed,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
@@ -132,5 +133,95 @@ func TestAReloadKeepsWhatARuleHasSeen(t *testing.T) {
 	f.Entry(&schemas.Entry{Time: 1e18, Kind: "ip_route", ID: "x", Resource: "GET /a", Count: 10})
 	if got := unusedTexts(other, 10, f); !strings.Contains(got, `no resource of 10 requests of callers of kind "ip_route" matches /b`) {
 		t.Errorf("another pattern: got %q", got)
+	}
+}
+
+// TestARuleThatLacksArrivalsSaysSo: what servers and logs must send so that a rule can follow requests, and what happens otherwise.
+func TestARuleThatLacksArrivalsSaysSo(t *testing.T) {
+	const (
+		holds    = "{name: r, callers: key, limit: 9, window: 1m, measure: cost, charge: arrival, hold: {estimate: 1}, match: {resource: /v1*}}"
+		arrives  = "{name: r, callers: key, limit: 9, window: 1m, measure: cost, charge: arrival, match: {resource: /v1*}}"
+		inFlight = "{name: r, callers: key, limit: 9000, measure: in_flight, match: {resource: /v1*}}"
+		ends     = "{name: r, callers: key, limit: 9, window: 1m, measure: cost, match: {resource: /v1*}}"
+
+		none     = `rule r: 0 arrivals of callers of kind "key" have come with 40 responses, so nothing is held for requests in flight: servers report a request when it arrives, a log must have a line then`
+		notTimed = `rule r: 4 of 40 responses of callers of kind "key" do not say when their requests arrived, so their costs count when they end%s: ` +
+			`servers say it with record.Options{Responses: true, Holds: true}, a log with a duration`
+	)
+	type sent struct{ late, requests, untimed, lost, blocked int }
+	for _, test := range []struct {
+		name, rule string
+		sent       sent
+		want       string // "" is nothing
+	}{
+		{"all is well", holds, sent{requests: 40}, ""},
+		{"one in flight is well", inFlight, sent{requests: 40}, ""},
+		{"some are late, and some do not say it", holds, sent{requests: 50, late: 4, untimed: 4, lost: 4}, ""},
+		{"no arrivals", holds, sent{requests: 40, lost: 40}, none},
+		{"no arrivals, but few responses", holds, sent{requests: 19, lost: 19}, ""},
+		{"no arrivals, and nobody needs them", arrives, sent{requests: 40, lost: 40}, ""},
+		{"no arrivals in flight", inFlight, sent{requests: 40, lost: 37}, strings.NewReplacer("0 arr", "3 arr", "nothing is held for requests in flight", "nobody is counted as in flight").Replace(none)},
+		{"arrivals that gates have blocked are none", holds, sent{requests: 40, lost: 40, blocked: 40}, none},
+		{"responses do not say it", holds, sent{requests: 40, untimed: 4}, fmt.Sprintf(notTimed, ", and what they held stays held until their window is over")},
+		{"responses do not say it, and nothing is held", arrives, sent{requests: 40, untimed: 4}, fmt.Sprintf(notTimed, "")},
+		{"responses in flight do not say it", inFlight, sent{requests: 40, untimed: 4}, strings.Replace(fmt.Sprintf(notTimed, ""), "their costs count when they end", "they stay in flight until they are forgotten", 1)},
+		{"a log that is written at the end", holds, sent{requests: 40, late: 40}, `rule r: 40 of 40 arrivals of callers of kind "key" have come more than 2s late, as from a log that is written when requests end, ` +
+			`so nothing is held for requests in flight while they run: servers report a request when it arrives, a log must have a line then`},
+		{"nobody asks", ends, sent{requests: 40, late: 40, untimed: 40}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			set := mustParse(t, "version: 1\nrules: ["+test.rule+"]")
+			f := New(set, Options{NoStore: true})
+			at := int64(1e18)
+			for i := range test.sent.requests {
+				at += int64(time.Minute)
+				e := schemas.Entry{Time: at, Kind: "key", ID: "x", Resource: "/v1/chat", Count: 1}
+				f.Entry(&schemas.Entry{Time: at, Kind: "key", ID: "x", Resource: "/other", Count: 100}) // another resource says nothing
+				if i < test.sent.blocked {
+					blocked := e
+					blocked.Blocked = true
+					f.Entry(&blocked)
+				}
+				if i < test.sent.late {
+					f.Entry(&schemas.Entry{Time: at + int64(2*time.Second) + 1, Kind: "ip", ID: "y", Count: 1})
+				} else {
+					f.Entry(&schemas.Entry{Time: at + int64(2*time.Second), Kind: "ip", ID: "y", Count: 1})
+				}
+				if i >= test.sent.lost {
+					f.Entry(&e)
+				}
+				e.Response, e.Status, e.Cost, e.Arrived = true, 200, 1, schemas.Tick(at)
+				if i < test.sent.untimed {
+					e.Arrived = 0
+				}
+				e.Time += int64(5 * time.Second)
+				f.Entry(&e)
+			}
+			if got := unusedTexts(set, 1000, f); got != test.want {
+				t.Errorf("got\n%s\nwant\n%s", got, test.want)
+			}
+		})
+	}
+}
+
+// TestAPatternAndArrivalsMayBothBeMissing: two warnings, each with its reason. What other rules counted before a reload says nothing.
+func TestAPatternAndArrivalsMayBothBeMissing(t *testing.T) {
+	text := "version: 1\nrules: [{name: r, callers: key, limit: 9, window: 1m, measure: cost, charge: arrival, match: {resource: [/a, /b]}%s}]"
+	before, after := mustParse(t, fmt.Sprintf(text, "")), mustParse(t, fmt.Sprintf(text, ", hold: {estimate: 3}"))
+	f := New(before, Options{NoStore: true})
+	end := schemas.Entry{Time: 1e18, Kind: "key", ID: "x", Resource: "/a", Count: 30, Response: true, Status: 200, Arrived: 30 * schemas.Tick(1e18)}
+	f.Entry(&end)
+	f.SetRules(after)
+	s := f.Stats()
+	if list := Unused(after, 1, &s); len(list) != 1 || list[0].Reason() != UnusedPattern {
+		t.Errorf("after a reload: got %v, want only the pattern", list)
+	}
+	f.Entry(&end)
+	s = f.Stats()
+	if list := Unused(after, 1, &s); len(list) != 2 || list[0].Reason() != UnusedPattern || list[1].Reason() != UnusedArrivals {
+		t.Errorf("got %v, want the pattern and the arrivals", list)
+	}
+	if list := Unused(mustParse(t, fmt.Sprintf(text, "")), 1); len(list) != 1 || list[0].Reason() != UnusedKind {
+		t.Errorf("without requests: got %v, want the kind", list)
 	}
 }

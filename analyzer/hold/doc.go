@@ -20,8 +20,13 @@
 // A request in flight is expected to cost D·m/d, where m is the mean cost of responses, D is what its server or its rule expects, and d is the
 // mean of that. Requests that have run for long are dearer, because cheap ones end first:
 //
-//	held = Σ D·m/d + (n·now − A)·slope       slope = cov(duration, cost) / var(duration), 0 to 2m/duration
+//	held = Σ D·m/d + (n·now − A)·slope       slope = cov / √(var · (duration² + var)/2), 0 to 2m/duration
 //	left = limit − counted − held − margin·1.5·x·√n − m/2
+//
+// cov is the covariance of duration and cost, and var the variance of durations. cov/var is the regression of the cost on the duration. It
+// holds too much where durations are alike, because their age says little then: in the simulation, 94 % of the limit was used where durations
+// deviate by 0.6 of their mean. 2·cov/(duration² + var) is right for requests that come evenly, and too little at the begin of a window, when all
+// requests are young: 2.9 % over. The slope is the geometric mean of both: 1.6 % over, and 96 % used.
 //
 // x is the mean distance of a cost from what was expected. All of these are exponentially weighted means over the last M responses, where M
 // is how many requests fit the limit, 128 to 4096. A shorter memory learns the cheap requests that end first: in a simulation, a caller at

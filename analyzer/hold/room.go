@@ -48,13 +48,17 @@ const (
 	rootBits    = 8
 )
 
-// dearer returns by how much requests are dearer than the mean because they have run for age ticks, all together.
+// dearer returns by how much requests are dearer than the mean because they have run for age ticks, all together. See the package's
+// documentation for the slope.
 func (l *Learned) dearer(age int64) int64 {
+	const rootBits = 14 // squares have up to 48 bits
+	steady := (product(l.duration, l.duration) + l.square) / 2
 	if l.product <= 0 || l.square <= 0 {
 		return 0
 	}
+	spread := integer.Root(l.square<<rootBits) * integer.Root(steady<<rootBits) >> rootBits
 	bound := integer.MulDiv(age, 2*l.mean(), max(l.duration, 1))
-	return min(integer.MulDiv(age, l.product, l.square), bound)
+	return min(integer.MulDiv(age, l.product, max(spread, 1)), bound)
 }
 
 // Duration returns how long requests run on average, in nanoseconds; 0 before the first response.

@@ -44,6 +44,7 @@ func Under(t *Terms, s *State) (under *State, changed bool) {
 			p := &s.cohorts[i]
 			p.expected = p.requests * t.Estimate
 		}
+		s.trim()
 		return s, true
 	}
 	return s, false
@@ -74,6 +75,9 @@ func (s *State) End(t *Terms, e *schemas.Entry, at, limit int64) {
 		}
 		p.arrived -= arrived - int64(e.Count)*begin
 		s.trim()
+	}
+	if e.Cost <= 0 || e.Blocked {
+		return // a request that was refused, that failed, or that anybody may send for nothing, says nothing of what others cost
 	}
 	s.Learned.learn(t, sample{
 		requests: int64(e.Count), cost: cut(e.Cost, int64(e.Count)), expected: expected, ticks: schemas.Tick(e.Time) - schemas.Tick(at),

@@ -61,6 +61,7 @@ func durationUnit(name string) time.Duration {
 
 // arrivals is how a mapping finds the arrival of a line's request.
 type arrivals struct {
+	said     bool // the mapping says something of them
 	duration ref
 	unit     int64
 	fromTime bool // the time of a line is that of the arrival; else it is the end
@@ -79,16 +80,16 @@ func (c *compiler) arrivals(m Mapping) arrivals {
 		return arrivals{}
 	}
 	return arrivals{
+		said:     m.Duration != "" || len(m.Arrivals) > 0 || m.NoArrivals,
 		duration: c.field(m.Duration), unit: int64(m.Unit), fromTime: m.TimeAt == TimeAtStart, declared: c.field(m.Declared),
 		lines: c.fieldFilters(m.Arrivals), none: m.NoArrivals,
 	}
 }
 
-// arrival sets when the request of l arrived and ended, what it was expected to cost, and which part of it l is. The time of l is the one
-// that the log has.
+// arrival sets when the request of l arrived and ended, what it was expected to cost, and which part of it l is. The time and the end of l
+// are the one time that the log has.
 func (s *scan) arrival(l *Line) {
 	a := &s.m.arrivals
-	l.End = l.Time
 	switch {
 	case a.none:
 		l.Part = Response

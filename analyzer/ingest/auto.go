@@ -13,7 +13,7 @@ import (
 // of their ranks. Lines before the first readable one are refused, with the reason that find returns.
 func newAuto(m Mapping) (*Format, error) {
 	var tried []candidate
-	made := &Format{name: FormatAuto, headed: true, silent: m.NoResponses, splits: len(m.Arrivals) > 0, holds: m.Duration != "", trusts: len(m.Client.Trusted) > 0, object: true}
+	made := &Format{name: FormatAuto, headed: true, silent: m.NoResponses, splits: len(m.Arrivals) > 0, mute: m.NoArrivals, holds: m.Duration != "", trusts: len(m.Client.Trusted) > 0, object: true}
 	var first error
 	inner := m
 	inner.Unwrap, inner.guessed = nil, true

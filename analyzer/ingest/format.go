@@ -16,6 +16,7 @@ type Format struct {
 	headed bool     // see Headed
 	silent bool     // see Mapping.NoResponses
 	splits bool     // some lines are arrivals, and the others responses
+	mute   bool     // see Mapping.NoArrivals
 	holds  bool     // responses have an arrival
 	trusts bool     // the mapping trusts proxies
 	object bool     // it reads JSON objects, or the mapping says what is around its lines
@@ -67,7 +68,7 @@ func (s style) format(m Mapping) (*Format, error) {
 	}
 	p.dash = s.dash
 	made := &Format{
-		name: s.name, headed: s.headed(m), silent: m.NoResponses, splits: len(m.Arrivals) > 0, holds: m.Duration != "", trusts: len(m.Client.Trusted) > 0, object: s.json || len(m.Unwrap) > 0,
+		name: s.name, headed: s.headed(m), silent: m.NoResponses, splits: len(m.Arrivals) > 0, mute: m.NoArrivals, holds: m.Duration != "", trusts: len(m.Client.Trusted) > 0, object: s.json || len(m.Unwrap) > 0,
 	}
 	if m.Time != "" {
 		made.wanted = append(made.wanted, m.Time)
@@ -105,6 +106,9 @@ func (f *Format) Headed() bool { return f.headed }
 
 // Responses reports whether status and cost are to be passed on: see Mapping.NoResponses.
 func (f *Format) Responses() bool { return !f.silent }
+
+// Arrives reports whether lines are arrivals: see Mapping.NoArrivals.
+func (f *Format) Arrives() bool { return !f.mute }
 
 // Splits reports whether requests have a line when they arrive, and another one when they end: see Mapping.Arrivals.
 func (f *Format) Splits() bool { return f.splits }

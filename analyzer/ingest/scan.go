@@ -38,7 +38,9 @@ func (s *scan) Scan(line []byte, l *Line) Reason {
 	if len(m.drop) > 0 && s.dropped(l) {
 		return Dropped
 	}
-	s.arrival(l)
+	if l.End = l.Time; m.arrivals.said {
+		s.arrival(l)
+	}
 	return OK
 }
 

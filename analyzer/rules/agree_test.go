@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"regexp"
 	"strings"
@@ -29,14 +30,19 @@ func choices() map[string][]any {
 		"callers": {"ip", "key", "ip_route", "key:free-*", "ip:10.*", "key:a/b", "ip:10.0.0.0/8", "ip:", "key:", "KEY", "", ":x", "a b", strings.Repeat("k", 33), "key:" + strings.Repeat("x", 257), "key:\n", 7, list("ip"), nil},
 		"match": {object(), object("resource", "/a"), object("resource", list("/a", "*")), object("status", 401), object("status", list("5xx", 200)), object("resource", "/", "status", "1xx"),
 			object("resource", ""), object("resource", list()), object("status", list()), object("status", 99), object("status", 600), object("status", "6xx"), object("status", "200"), object("status", 200.5), object("path", "/a"), "x", nil, list()},
-		"limit":         {1, 10, 10_000, 10_001, int64(1e17), int64(1e17) + 1, 0, -1, 1.5, "10", true, nil, list(1)},
-		"window":        {"1m", "1ms", "7d", "2w", "1h30m", "1.5h", "hour", "day", "week", "month", "year", "366d", "367d", "0s", "1us", "-1m", "1", "m", "", "1mm", "1 m", "months", "Month", 60, nil, "9999999999h"},
-		"algorithm":     {"sliding", "fixed", "log", "gcra", "Sliding", "", "token", 1, nil},
-		"slots":         {1, 20, 1000, 0, 1001, -1, "20", 2.5, nil},
-		"burst":         {1, 100, int64(1e17), 0, -1, "1", nil},
-		"timezone":      {"Europe/Berlin", "UTC", "Local", "", "Mars/Olympus", "../etc/passwd", 1, nil},
-		"anchor":        {1, 15, 31, 0, 32, -1, "1", nil},
-		"measure":       {"requests", "responses", "cost", "bytes", "", 1, nil},
+		"limit":     {1, 10, 10_000, 10_001, int64(1e17), int64(1e17) + 1, 0, -1, 1.5, "10", true, nil, list(1)},
+		"window":    {"1m", "1ms", "7d", "2w", "1h30m", "1.5h", "hour", "day", "week", "month", "year", "366d", "367d", "0s", "1us", "-1m", "1", "m", "", "1mm", "1 m", "months", "Month", 60, nil, "9999999999h"},
+		"algorithm": {"sliding", "fixed", "log", "gcra", "Sliding", "", "token", 1, nil},
+		"slots":     {1, 20, 1000, 0, 1001, -1, "20", 2.5, nil},
+		"burst":     {1, 100, int64(1e17), 0, -1, "1", nil},
+		"timezone":  {"Europe/Berlin", "UTC", "Local", "", "Mars/Olympus", "../etc/passwd", 1, nil},
+		"anchor":    {1, 15, 31, 0, 32, -1, "1", nil},
+		"measure":   {"requests", "responses", "cost", "in_flight", "bytes", "", 1, nil},
+		"charge":    {"end", "arrival", "Arrival", "", 1, nil},
+		"hold": {object("estimate", 1), object("estimate", int64(1)<<40, "resources", object("/a", 1, "*", 2), "margin", 0.5, "longest", "24h"), object("longest", "10m"), object(),
+			object("estimate", 0), object("estimate", 1.5), object("estimate", int64(1)<<40+1), object("estimate", 1, "margin", 5), object("estimate", 1, "margin", "2"), object("estimate", 1, "longest", "1s"),
+			object("estimate", 1, "longest", 60), object("estimate", 1, "resources", list("/a")), object("estimate", 1, "resources", object("", 1)), object("estimate", 1, "resources", object("/a", 0)),
+			object("estimate", 1, "resources", object(strings.Repeat("r", 1025), 1)), object("estimate", 1, "more", 1), 1000, nil},
 		"count_blocked": {true, false, "true", 1, nil},
 		"close_for":     {"30s", "1ms", "366d", "0s", "367d", "1us", 30, "", nil, "month"},
 		"escalate": {object("max", "1h"), object("max", "1h", "factor", 1.5, "forget", "24h"), object("max", "1s"), object(), object("factor", 2), object("max", "1h", "factor", 0.5),
@@ -50,20 +56,29 @@ func choices() map[string][]any {
 
 // onlyTheLoader is what a schema can't see: the lengths of durations, what fields mean together, addresses, zones.
 var onlyTheLoader = regexp.MustCompile(strings.Join([]string{
-	`^(window|close_for|max|forget): got \S+, want \S+ to \S+$`, `^(window|close_for|max|forget): got "\d+h", want a duration`,
+	`^(window|close_for|max|forget|longest): got \S+, want \S+ to \S+$`, `^(window|close_for|max|forget): got "\d+h", want a duration`,
 	`^window: got "9999999999h"`, `^max: got \S+, want at least close_for`, `^timezone: got "(Mars|\.\.)`, `^limit: got .* in .*, want at most one in`, `^burst: got .* refills`,
-	`^overrides: got .* in .*, want at most one in`, `^overrides: got .*(first address|an address, or a network|only callers of kind ip)`, `^warn: got .*rising`,
+	`^overrides: got .* in .*, want at most one in`, `^(window|slots): got .*, want whole seconds`, `^overrides: got .*(first address|an address, or a network|only callers of kind ip)`, `^warn: got .*rising`,
 }, "|"))
 
 // TestSchemaAndLoaderAgreeOnWhatNobodyWrote puts fields of a rule together.
 func TestSchemaAndLoaderAgreeOnWhatNobodyWrote(t *testing.T) {
-	reader().Combinations(t, documenttest.Form{
-		Pairs:   testenv.IsLong(),
-		Good:    map[string]any{"name": "r", "callers": "ip", "limit": 10, "window": "1m"},
-		Choices: choices(),
-		Within:  func(rule any) any { return map[string]any{"version": 1, "rules": []any{rule}} },
-		Loader:  onlyTheLoader,
-	})
+	for name, more := range map[string]map[string]any{
+		"requests": {"window": "1m"}, "holds": {"window": "1m", "measure": "cost", "charge": "arrival", "hold": map[string]any{"estimate": 1000}},
+		"in flight": {"measure": "in_flight", "hold": map[string]any{"longest": "1m"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			good := map[string]any{"name": "r", "callers": "ip", "limit": 10}
+			maps.Copy(good, more)
+			reader().Combinations(t, documenttest.Form{
+				Pairs:   testenv.IsLong(),
+				Good:    good,
+				Choices: choices(),
+				Within:  func(rule any) any { return map[string]any{"version": 1, "rules": []any{rule}} },
+				Loader:  onlyTheLoader,
+			})
+		})
+	}
 }
 
 // TestLimitForIsWhatAPersonWouldLookUp: overrides written in any of their forms, against a search through the list.

@@ -143,6 +143,7 @@ func FuzzHashedText(f *testing.F) {
 	f.Add(clearKeys)
 	f.Add("version: 1\nrules: []\n")
 	f.Add("version: 1\nrules:\n  - {name: r, callers: key_route, limit: 1, window: 1m, overrides: {\"a\\u2028|<b>&\": 1, \"\\x01\": 2, 'x: y': 3}}\n")
+	f.Add("version: 1\nrules:\n  - {hold: {resources: {overrides: 1, '\"': 2}, estimate: 1_0, margin: 0.5}, callers: key, charge: arrival, measure: cost, limit: 1, window: 1m, name: r}\n")
 	f.Add("version: 1\nrules:\n  - {overrides: {hmac:00000000000000000000000000000000: 1, 12: 3, true: 4}, callers: key, limit: 1, window: 1m, name: r}\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		ids := hashing(t, "ab")

@@ -21,11 +21,13 @@ const (
 	calendarCohorts = 9  // of an eighth of longest: so many are needed to cover all of it
 )
 
+const chargeArrival = "arrival"
+
 // charge reads in which window a cost counts, and what requests in flight hold of a limit on costs.
 func (f ruleParser) charge(r *Rule) {
-	r.AtArrival = f.Choice("charge", "end", "arrival") == "arrival"
+	r.AtArrival = f.Choice("charge", "end", chargeArrival) == chargeArrival
 	if r.AtArrival && r.Measure != Cost {
-		f.Fail("charge", "got arrival, want measure: %s with it: only costs are known at the end of a request", Cost)
+		f.Fail("charge", "got arrival, want it only with measure: %s", Cost)
 		r.AtArrival = false
 	}
 	terms, longest := f.hold(r)
@@ -34,7 +36,7 @@ func (f ruleParser) charge(r *Rule) {
 		f.Fail("hold", "needs charge: arrival: otherwise what is in flight at the end of a window blocks the next one")
 	case !r.AtArrival || r.Window == nil || !f.holds(r):
 	default:
-		r.Window = window.WithGrace(r.Window, longest)
+		r.Window, r.longest = window.WithGrace(r.Window, longest), longest
 		if r.Hold = terms; terms != nil {
 			terms.Span, terms.Cohorts = cohortsOf(r.Window, longest)
 			terms.Identify()
@@ -54,13 +56,19 @@ func (f ruleParser) holds(r *Rule) bool {
 		text, _ := f.Value("algorithm").Text()
 		f.Fail("algorithm", "got %s, want fixed or sliding with charge: arrival", text)
 	case length < minHoldWindow || length%time.Second != 0:
-		f.Fail("window", "got %s, want whole seconds, %s or more, with charge: arrival", document.FormatDuration(length), document.FormatDuration(minHoldWindow))
+		f.Fail("window", "got %s, want whole seconds, %s or more, with charge: arrival",
+			document.FormatDuration(length), document.FormatDuration(minHoldWindow))
 	case traits.Slot%int64(time.Second) != 0:
 		at := "slots"
 		if !f.Has(at) {
 			at = "window"
 		}
-		f.Fail(at, "got slots of %s, want whole seconds with charge: arrival", document.FormatDuration(time.Duration(traits.Slot)))
+		slots := (int64(length) + traits.Slot - 1) / traits.Slot
+		for int64(length)%(slots*int64(time.Second)) != 0 {
+			slots--
+		}
+		f.Fail(at, "got slots of %s, want whole seconds with charge: arrival, such as slots: %d",
+			document.FormatDuration(time.Duration(traits.Slot)), slots)
 	default:
 		return true
 	}
@@ -74,7 +82,7 @@ func cohortsOf(w window.Algorithm, longest time.Duration) (span int64, cohorts i
 	if traits.Aligned {
 		return traits.Slot, 2
 	}
-	if length := w.Length(0); traits.Slot < length {
+	if length := w.Length(0); traits.Slot <= length {
 		slots := (length+traits.Slot-1)/traits.Slot + 1
 		each := (slots + maxCohorts - 1) / maxCohorts
 		return each * traits.Slot, int((slots+each-1)/each) + 1
@@ -110,40 +118,55 @@ func (f ruleParser) hold(r *Rule) (terms *hold.Terms, longest time.Duration) {
 
 // estimates reads the estimates of resources.
 func (f ruleParser) estimates(terms *hold.Terms, in document.Mapping) {
-	const want = "patterns of resources, each with a cost from 1 on, such as \"POST /v1/big*\": 4000"
 	if !in.Has("resources") {
 		return
 	}
 	pairs, ok := in.Value("resources").Pairs()
-	if !ok || len(pairs) > maxGlobs {
-		in.Fail("resources", "got %s, want at most %d %s", in.Value("resources"), maxGlobs, want)
+	if !ok {
+		in.Wrong("resources", "costs by patterns of resources, such as {\"POST /v1/big*\": 4000}")
+	}
+	if len(pairs) > maxGlobs {
+		in.Fail("resources", "got %d, want at most %d", len(pairs), maxGlobs)
 		return
 	}
+	taken := make(map[string]bool)
 	for _, p := range pairs {
 		cost, isCost := p.Value.Integer()
-		if p.Key == "" || len(p.Key) > maxGlob || !isCost || cost < 1 || cost > hold.MaxCost {
-			f.Document().Errorf(p.At, "resources: got %q: %s, want %s", document.Clip(p.Key), p.Value, want)
-			continue
+		switch {
+		case p.Key == "" || len(p.Key) > maxGlob:
+			f.Document().Errorf(p.At, "resources: got a pattern of %d bytes, want 1 to %d", len(p.Key), maxGlob)
+		case taken[p.Key]:
+			f.Document().Errorf(p.At, "resources: %q given twice", document.Clip(p.Key))
+		case !isCost || cost < 1 || cost > hold.MaxCost:
+			f.Document().Errorf(p.Value.Position(), "resources: got %s for %q, want a whole number from 1 to %d", p.Value, document.Clip(p.Key), int64(hold.MaxCost))
+		default:
+			f.warnOfResource(p.At, p.Key)
+			terms.Resources, terms.Estimates = append(terms.Resources, pattern.NewGlob(p.Key)), append(terms.Estimates, cost)
 		}
-		f.warnOfResource(p.At, p.Key)
-		terms.Resources, terms.Estimates = append(terms.Resources, pattern.NewGlob(p.Key)), append(terms.Estimates, cost)
+		taken[p.Key] = true
 	}
 }
 
 // inFlight reads the window of a rule that measures requests in flight. Fields that have no meaning there are errors.
 func (f ruleParser) inFlight(r *Rule) {
-	for _, field := range []string{"window", "algorithm", "slots", "burst", "timezone", "anchor", "charge", "count_blocked", "close_for", "escalate"} {
-		if f.Has(field) {
-			f.Fail(field, "means nothing with measure: %s: a request counts until it ends", InFlight)
-		}
-	}
+	f.pointless(f.Mapping, "window", "algorithm", "slots", "burst", "timezone", "anchor", "charge", "count_blocked", "close_for", "escalate")
 	if len(r.Match.Statuses) > 0 {
 		f.Fail("match", "got a status, want none with measure: %s: the status of a request in flight is not known", InFlight)
 	}
 	longest := defaultLongest
-	if in, ok := f.Nested("hold", "longest"); ok {
+	if in, ok := f.Nested("hold", "estimate", "resources", "margin", "longest"); ok {
+		f.pointless(in, "estimate", "resources", "margin")
 		longest = in.Duration("longest", minLongest, maxLongest, defaultLongest)
 	}
 	r.Window = window.NewInFlight(longest)
-	r.windowText = "in flight, forgotten after " + document.FormatDuration(longest)
+	r.windowText = noWindow + ", " + document.FormatDuration(longest) + " at most"
+}
+
+// pointless reports fields that have no meaning for requests in flight.
+func (f ruleParser) pointless(in document.Mapping, fields ...string) {
+	for _, field := range fields {
+		if in.Has(field) {
+			in.Fail(field, "means nothing with measure: %s: each request counts as one, until it ends", InFlight)
+		}
+	}
 }

@@ -58,6 +58,7 @@ type Rule struct {
 	Predict      Predict
 	Warn         []float64 // fractions of the limit at which to warn, rising
 	overrides    overrides
+	longest      time.Duration // with AtArrival: for how long a request may run
 	windowText   string
 	fingerprint  uint64
 	shape        uint64
@@ -128,22 +129,19 @@ func (m *Match) fitsResource(resource string) bool {
 	return len(m.Resources) == 0 || pattern.IndexResource(m.Resources, resource) >= 0
 }
 
-// Weight returns how much e adds to a count under the rule: its count, or its cost. Of requests in flight, responses take their count away,
-// if it is known when they arrived. A blocked entry adds 0, unless the rule counts blocked ones. The caller decides whether e was blocked: for a rule in shadow mode, the rule's own closures decide
-// that, not those that gates enforced.
+// Weight returns how much e adds to a count under the rule: its count, or its cost. Of requests in flight, responses take their count
+// away, if it is known when they arrived. A blocked entry adds 0, unless the rule counts blocked ones. The caller decides whether e was
+// blocked: for a rule in shadow mode, the rule's own closures decide that, not those that gates enforced.
 func (r *Rule) Weight(e *schemas.Entry, blocked bool) int64 {
-	if blocked && !r.CountBlocked {
-		return 0
-	}
 	switch {
+	case r.Measure == InFlight && e.Response && e.Arrived > 0:
+		return -int64(e.Count)
+	case blocked && !r.CountBlocked, r.Measure == InFlight && e.Response:
+		return 0
 	case r.Measure == Cost:
 		return max(e.Cost, 0)
-	case r.Measure != InFlight || !e.Response:
-		return int64(e.Count)
-	case e.Arrived > 0:
-		return -int64(e.Count)
 	}
-	return 0
+	return int64(e.Count)
 }
 
 // Fingerprint identifies everything that the rule says: it is the rule's version in decisions. It is the same in every
@@ -165,7 +163,7 @@ func (r *Rule) identify() {
 	r.shape = hash(shape.String())
 	holds := ""
 	if r.Hold != nil {
-		holds = fmt.Sprintf(" %x %d", r.Hold.ID, r.Hold.Margin)
+		holds = fmt.Sprintf(" %x %d %d", r.Hold.ID, r.Hold.Margin, r.longest)
 	}
 	r.fingerprint = hash(fmt.Sprintf("%q %s %q %d %d %v %v %v %v %v %q%s", r.Name, shape.String(), r.Pattern, r.Limit, r.Burst,
 		r.CloseFor, r.Escalate, r.Mode, r.Predict, r.Warn, r.overrides.lines(), holds))

@@ -20,8 +20,8 @@ func (r *Rule) CallersText() string {
 }
 
 // WindowText returns the window for people: length and algorithm, then what is not the default, such as "1m sliding",
-// "1m sliding, 60 slots", "1h gcra, burst 10", "day, UTC" or "month from day 15, Europe/Berlin". It is "" for a rule that
-// Parse did not make.
+// "1m sliding, 60 slots", "1h gcra, burst 10", "day, UTC" or "month from day 15, Europe/Berlin". Requests in flight have no window, but a
+// longest time: "in flight, 10m at most". It is "" for a rule that Parse did not make.
 func (r *Rule) WindowText() string { return r.windowText }
 
 // Calendar returns the unit of the calendar that the window is, such as "month"; "" for a window of another kind.
@@ -32,18 +32,51 @@ func (r *Rule) Calendar() string {
 	return ""
 }
 
-// WindowName returns the length that a text of WindowText begins with: "1m", or "month" of a calendar.
+// noWindow is the name of the window of a rule that measures requests in flight.
+const noWindow = "in flight"
+
+// WindowName returns the length that a text of WindowText begins with: "1m", or "month" of a calendar. It is "" for requests in flight.
 func WindowName(text string) string {
+	if strings.HasPrefix(text, noWindow) {
+		return ""
+	}
 	name, _, _ := strings.Cut(text, " ")
 	return strings.TrimSuffix(name, ",")
 }
 
-// Amount returns an amount of what a rule counts, for people: "40", or "40 cost".
-func (m Measure) Amount(n int64) string {
-	if m == Cost {
-		return strconv.FormatInt(n, 10) + " " + m.String()
+// ChargeText returns when a cost counts, if that is not when it becomes known: "arrival".
+func (r *Rule) ChargeText() string {
+	if r.AtArrival {
+		return chargeArrival
 	}
-	return strconv.FormatInt(n, 10)
+	return ""
+}
+
+// HoldText returns what requests in flight hold of the limit, such as `1000 each, 4000 for "POST /v1/big*", margin 2, 10m at most`. It is
+// "" if they hold nothing.
+func (r *Rule) HoldText() string {
+	if r.Hold == nil {
+		return ""
+	}
+	parts := []string{fmt.Sprintf("%d each", r.Hold.Estimate)}
+	for i, g := range r.Hold.Resources {
+		parts = append(parts, fmt.Sprintf("%d for %q", r.Hold.Estimates[i], g))
+	}
+	parts = append(parts, fmt.Sprintf("margin %v", float64(r.Hold.Margin)/100), document.FormatDuration(r.longest)+" at most")
+	return strings.Join(parts, ", ")
+}
+
+// Amount returns an amount of what a rule counts, for people: "40", "40 cost", or "40 in flight".
+func (m Measure) Amount(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	switch m {
+	case Cost:
+		return text + " " + m.String()
+	case InFlight:
+		return text + " " + noWindow
+	case Requests, Responses:
+	}
+	return text
 }
 
 func windowText(length time.Duration, kind window.Kind, slots, burst int64) string {

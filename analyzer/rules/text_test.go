@@ -35,6 +35,30 @@ func TestARuleAsPeopleReadIt(t *testing.T) {
 	}
 }
 
+// TestHoldsAsPeopleReadThem: what a rule says of requests in flight.
+func TestHoldsAsPeopleReadThem(t *testing.T) {
+	for _, test := range []struct{ fields, window, charge, hold, amount string }{
+		{"window: 1m", "1m sliding", "", "", "7"},
+		{"window: 1m, measure: cost", "1m sliding", "", "", "7 cost"},
+		{"window: 1m, measure: cost, charge: arrival", "1m sliding", "arrival", "", "7 cost"},
+		{"window: day, measure: cost, charge: arrival, hold: {estimate: 1000}", "day, UTC", "arrival", "1000 each, margin 2, 10m at most", "7 cost"},
+		{"window: 1m, measure: cost, charge: arrival, hold: {estimate: 1, resources: {'POST /b*': 4_000, /a: 2}, margin: 0.5, longest: 90s}", "1m sliding", "arrival",
+			`1 each, 4000 for "POST /b*", 2 for "/a", margin 0.5, 1m30s at most`, "7 cost"},
+		{"measure: in_flight", "in flight, 10m at most", "", "", "7 in flight"},
+		{"measure: in_flight, hold: {longest: 1h}", "in flight, 1h at most", "", "", "7 in flight"},
+	} {
+		r := parse(t, "  - {name: r, callers: ip, limit: 1, "+test.fields+"}\n").Rules[0]
+		if r.WindowText() != test.window || r.ChargeText() != test.charge || r.HoldText() != test.hold || r.Measure.Amount(7) != test.amount {
+			t.Errorf("%s: got %q, %q, %q and %q", test.fields, r.WindowText(), r.ChargeText(), r.HoldText(), r.Measure.Amount(7))
+		}
+	}
+	for text, want := range map[string]string{"1m sliding, 60 slots": "1m", "month from day 15, Europe/Berlin": "month", "day, UTC": "day", "in flight, 10m at most": "", "": ""} {
+		if got := WindowName(text); got != want {
+			t.Errorf("the name of the window %q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
 // TestOverridesAsPeopleReadThem: networks as they were written, and not as they are looked up; each one sets again the
 // limit that it came from.
 func TestOverridesAsPeopleReadThem(t *testing.T) {

@@ -26,6 +26,10 @@ func semantic() map[string]string {
 	)
 	return map[string]string{
 		"rejects_anchor_and_alias":                  values,
+		"rejects_charge_arrival_default_slots":      numbers,
+		"rejects_charge_arrival_half_seconds":       length,
+		"rejects_charge_arrival_slots":              numbers,
+		"rejects_charge_arrival_under_10s":          length,
 		"rejects_close_for_zero":                    length,
 		"rejects_duplicate_field":                   values,
 		"rejects_duplicate_name":                    names,
@@ -33,6 +37,9 @@ func semantic() map[string]string {
 		"rejects_gcra_burst_over_a_year":            numbers,
 		"rejects_gcra_override_under_a_microsecond": numbers,
 		"rejects_gcra_under_a_microsecond":          numbers,
+		"rejects_hold_longest_1s":                   length,
+		"rejects_hold_longest_25h":                  length,
+		"rejects_hold_resource_twice":               values,
 		"rejects_limit_float":                       "100.0 is an integer to JSON Schema",
 		"rejects_limit_octal":                       values,
 		"rejects_merge_key":                         values,
@@ -96,6 +103,11 @@ func TestExamplesOfTheSchemaLoad(t *testing.T) {
 			rule["window"] = "month"
 		case "escalate":
 			rule["close_for"] = "30s"
+		case "hold":
+			rule["measure"], rule["charge"] = "cost", "arrival"
+			if hold := value.(map[string]any); hold["estimate"] == nil {
+				hold["estimate"] = 1000
+			}
 		}
 		rule[field] = value
 		text, err := json.Marshal(map[string]any{"version": 1, "rules": []any{rule}}) // JSON is YAML

@@ -81,7 +81,27 @@ type accuracyRun struct {
 		InnocentsBlocked float64 `json:"innocents_blocked"`
 		InnocentLongest  float64 `json:"innocent_closed_longest_seconds"`
 		DecisionRate     float64 `json:"decisions_per_second"`
+		Limiters         []accuracyLimiter
 	}
+}
+
+// accuracyLimiter is a limiter of requests that last.
+type accuracyLimiter struct {
+	Overshoot struct{ Mean, P99 float64 }
+	InTime    struct {
+		N         int
+		Mean, P99 float64
+	} `json:"overshoot_in_time"`
+	Used float64
+}
+
+// cell returns what a table shows of the limiter.
+func (l *accuracyLimiter) cell() string {
+	over := l.Overshoot
+	if l.InTime.N > 0 {
+		over.Mean, over.P99 = l.InTime.Mean, l.InTime.P99
+	}
+	return fmt.Sprintf("%.1f / %.0f / %.1f", 100*over.Mean, 100*over.P99, 100*l.Used)
 }
 
 // runsOf runs a command of the page. If it draws a picture, that is compared with the one beside the page, whose name is
@@ -148,6 +168,14 @@ func rendering(t *testing.T, head string) func([]accuracyRun) []string {
 					r.InnocentsClosed, r.Innocents, 100*r.InnocentsBlocked, 1000*r.InnocentLongest, r.DecisionRate))
 			}
 			return rows
+		}
+	case strings.Contains(head, "| floodgate |"):
+		return func(runs []accuracyRun) []string {
+			var cells []string
+			for i := range runs[0].Rules[0].Limiters {
+				cells = append(cells, runs[0].Rules[0].Limiters[i].cell())
+			}
+			return []string{strings.Join(cells, " | ")}
 		}
 	}
 	t.Fatalf("got a table with the head\n%s, want one that this test can write", head)

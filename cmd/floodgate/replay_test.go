@@ -134,7 +134,7 @@ func TestReplayShowsHolds(t *testing.T) {
 		{rule + ", hold: {estimate: 1000}}\n", "off", `(?m)^overshoot .*\nused +100\.0%  .* on average [4-9]\d\.\d % over it`},
 		{rule + "}\n", "shares", `(?m)^overshoot .*\nused +100\.0%  .* on average [4-9]\d\.\d % over it`},
 		{strings.Replace(rule, ", charge: arrival", "}\n", 1), "shares", `(?m)^overshoot .*\n\z`},
-		{"version: 1\nrules:\n  - {name: streams, callers: ip, measure: in_flight, limit: 20}\n", "off", `(?m)^in flight +[1-9]\d* +closures of rule streams .* refused [1-9]`},
+		{"version: 1\nrules:\n  - {name: streams, callers: ip, measure: in_flight, limit: 20}\n", "off", `(?ms)│ until one ends │ ip:192.0.2.1 │ streams .*^in flight +[1-9]\d* +closures of rule streams [^\n]* refused [1-9]`},
 	} {
 		out, err := runCommand("replay", "--rules", file("rules.yaml", test.rules), "--mapping", mapping, "--predict", test.predict, log)
 		if err != nil || !regexp.MustCompile(test.want).MatchString(out) {

@@ -213,6 +213,30 @@ func TestServeRecords(t *testing.T) {
 	h.AwaitAnswer("192.0.2.2", http.StatusForbidden) // the last four count before it stops
 }
 
+// TestServeRecordsBesideALogOfResponses: proxies ask about requests, which count then, and the log says how they ended. Another mapping that
+// would count them twice is refused.
+func TestServeRecordsBesideALogOfResponses(t *testing.T) {
+	t.Parallel()
+	h := processtest.NewHost(t, start)
+	h.WriteRules("  - {name: hammered, callers: ip, limit: 4, window: 1h, overrides: {192.0.2.1: unlimited}}\n  - {name: traffic, callers: ip, limit: 1000, window: 1h, measure: cost}\n")
+	mapping := filepath.Join(t.TempDir(), "mapping.yaml")
+	processtest.WriteFile(t, mapping, "version: 1\nformat: combined\narrivals: none\n")
+	h.Start("--mapping", mapping, "--record")
+	h.Requests("192.0.2.1", 9) // lines of nine requests that no proxy has asked about
+	h.AwaitMetric("floodgate_ingest_lines_total", 9)
+	h.AwaitMetric("floodgate_requests_total", 0)
+	h.AwaitAnswer("192.0.2.2", http.StatusForbidden) // a proxy asks
+	h.Passes("192.0.2.1")
+	processtest.WriteFile(t, mapping, "version: 1\nformat: combined\n")
+	send(t, h.Program, syscall.SIGHUP)
+	h.Program.WaitFor(`msg="mapping not changed: the file cannot be used" error=(.*twice.*)`, 10*time.Second)
+	h.Append(strings.Replace(processtest.Line("192.0.2.1", time.Now()), " 200 5 ", " 200 1000 ", 1))
+	h.AwaitAnswer("192.0.2.1", http.StatusForbidden) // by the cost in its log
+	if code := h.Program.Stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("SIGTERM: got exit code %d, want 0:\n%s", code, h.Program.Text())
+	}
+}
+
 // TestServeRecordsItsLastAnswers: each request that serve has answered counts, and it answers until it stops.
 func TestServeRecordsItsLastAnswers(t *testing.T) {
 	t.Parallel()

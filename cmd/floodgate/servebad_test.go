@@ -32,7 +32,7 @@ func TestServeSaysWhatIsWrong(t *testing.T) {
 		"":                                                 "--data: got none, want a directory",
 		"--data d":                                         "--file, --record: got neither, want a log",
 		"--data d --record x":                              `serve: got ["x"], want flags only`,
-		"--data d --record --file log":                     "got both, want one of them: each request would count twice",
+		"--data d --record --file log":                     "got both, want one of them, or arrivals: none in the mapping: each request would count twice",
 		"--data d --file log --file ./log":                 "log twice",
 		"--data d --file log --listen=":                    "--listen: got none, want host:port or unix:PATH",
 		"--data d --file log --listen 127.0.0.1":           "--listen: ",
@@ -67,6 +67,17 @@ func TestServeSaysWhatIsWrong(t *testing.T) {
 		if code != 2 || !strings.Contains(text, want) {
 			t.Errorf("%s: got %d and %s, want 2 and %q", line, code, text, want)
 		}
+	}
+}
+
+// TestServeCheckSaysWhatWouldCountTwice: a log and the questions of proxies.
+func TestServeCheckSaysWhatWouldCountTwice(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "access.log")
+	processtest.WriteFile(t, log, processtest.Line("192.0.2.1", time.Now()))
+	out, err := runCommand("serve", "--check", "--record", "--file", log, "--data", t.TempDir(), "--listen=127.0.0.1:0", "--metrics-listen=", "--api-listen=")
+	if !command.IsUsage(err) || !strings.Contains(out, "each request would count twice") {
+		t.Errorf("got %v and\n%s", err, out)
 	}
 }
 

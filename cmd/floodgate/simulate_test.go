@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,6 +58,38 @@ func TestSimulatePrintsJSON(t *testing.T) {
 	}
 	if mean := got.Rules[0].Overshoot.Mean; mean < 0.35 || mean > 0.45 {
 		t.Errorf("got a mean overshoot of %v, want 0.4", mean)
+	}
+}
+
+// TestSimulateShowsLimiters of requests that last, in a table of their own.
+func TestSimulateShowsLimiters(t *testing.T) {
+	out, err := runCommand("simulate", "--scenario", "A,tokens-2x,flights-agents", "--predict", "shares", "--duration", "3m", "--seeds", "2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"DECISIONS/S", "DECISIONS/MIN", "│ A ", "│ floodgate ", "│ check and report ", "│ flat hold 2000 ", "│ oracle ", "FAIRNESS"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("got no %q in\n%s", want, out)
+		}
+	}
+	if n := strings.Count(out, "│ tokens-2x "); n != 6 {
+		t.Errorf("got %d rows of tokens-2x, want 6 in\n%s", n, out)
+	}
+	out, err = runCommand("simulate", "--scenario", "flights", "--predict", "shares", "--duration", "3m", "--output", "json")
+	var got struct {
+		Rules []struct {
+			Limiters []struct {
+				Name   string
+				Used   float64
+				InTime struct{ N int } `json:"overshoot_in_time"`
+			}
+		}
+	}
+	if err := errors.Join(err, json.Unmarshal([]byte(out), &got)); err != nil {
+		t.Fatalf("got %v in\n%s", err, out)
+	}
+	if l := got.Rules[0].Limiters; len(l) != 2 || l[0].Name != "floodgate" || l[0].Used < 0.8 || l[0].InTime.N != 120 || l[1].Name != "oracle" {
+		t.Errorf("got %+v, want floodgate and an oracle for two minutes", l)
 	}
 }
 

@@ -36,7 +36,7 @@ type RuleState struct {
 	ModeBy   *ControlRecord `json:"mode_by_hand,omitempty"` // what put the rule into mode shadow
 	Window   string         `json:"window"`                 // as people write it, such as "1m sliding"
 	WindowNS int64          `json:"window_ns"`
-	Measure  string         `json:"measure"` // requests, responses or cost
+	Measure  string         `json:"measure"` // requests, responses, cost or in_flight
 
 	Counted    bool      `json:"counted"`               // there is a row: the fields below it are of that
 	NotCounted Uncounted `json:"not_counted,omitempty"` // why there is none
@@ -58,6 +58,26 @@ type RuleState struct {
 	Early   *EarlyClosure `json:"early,omitempty"`   // predicted: gates know of it, and it ends by itself
 	Shared  bool          `json:"shared,omitempty"`  // gates give it permits, by a share
 	Rate    float64       `json:"rate,omitempty"`    // demand, weight per second; 0 where it is not measured
+	Room    *Room         `json:"room,omitempty"`    // of a rule with holds: what the limit has left beside requests in flight
+}
+
+// Hold is what the requests in flight of a caller held of its limit, when a decision was taken.
+type Hold struct {
+	InFlight int64 `json:"in_flight"` // requests
+	Held     int64 `json:"held"`      // what they are expected to cost
+	Margin   int64 `json:"margin"`    // what stays free for what is not known of them
+	Learned  int64 `json:"learned"`   // from how many responses their cost was learned; 0: the rule's estimate
+}
+
+// Room is what a limit has left beside what is counted and what requests in flight hold.
+type Room struct {
+	InFlight   int64 `json:"in_flight"`             // requests
+	Held       int64 `json:"held"`                  // what they are expected to cost
+	Margin     int64 `json:"margin"`                // what stays free for what is not known of them
+	Left       int64 `json:"left"`                  // of the limit; below 0 if more is counted and held
+	Mean       int64 `json:"mean"`                  // what one more request is expected to cost
+	Learned    int64 `json:"learned"`               // from how many responses the mean was learned; 0: the rule's estimate
+	DurationNS int64 `json:"duration_ns,omitempty"` // how long requests run on average; 0: no response has said it
 }
 
 // Uncounted says why a caller has no row under a rule.
@@ -128,6 +148,7 @@ type Closure struct {
 type EarlyClosure struct {
 	CloseAt time.Time `json:"close_at"`
 	Until   time.Time `json:"until"`
+	Held    bool      `json:"held,omitempty"` // because of what requests in flight may still cost
 }
 
 // CallerList is the answer of GET /v1/callers: a page, or a line of the whole list for each piece of the walk.

@@ -54,6 +54,7 @@ type DecisionView struct {
 	CloseAt time.Time `json:"close_at"`
 	Until   time.Time `json:"until"`
 	Early   bool      `json:"early,omitempty"`  // predicted
+	Hold    *Hold     `json:"hold,omitempty"`   // the prediction is because of what requests in flight may still cost
 	NextAt  time.Time `json:"next_at,omitzero"` // the predicted closure after that one
 	NextTo  time.Time `json:"next_until,omitzero"`
 	Shared  bool      `json:"shared,omitempty"` // it gives the caller a share

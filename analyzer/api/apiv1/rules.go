@@ -19,6 +19,8 @@ type Rule struct {
 	Limit     int64    `json:"limit"`
 	Measure   string   `json:"measure"`
 	Window    string   `json:"window"`
+	Charge    string   `json:"charge,omitempty"` // arrival: a cost counts in the window in which its request arrived
+	Hold      string   `json:"hold,omitempty"`   // what requests in flight hold of the limit
 	Close     string   `json:"close,omitempty"`
 	Mode      string   `json:"mode"`                     // as the file says
 	Effective string   `json:"effective_mode,omitempty"` // of the rules that count now: shadow also if people have put the rule into shadow

@@ -20,8 +20,8 @@ func types() map[string]any {
 	for _, v := range []any{
 		Action{}, ActionAnswer{}, ActionList{}, At{}, BoardStatus{}, Busy{}, BusyCaller{}, ControlRecord{}, Caller{}, CallerLine{},
 		CallerList{}, CallerState{}, CloseRequest{}, Closure{}, ControlStatus{}, DecisionEvent{}, DecisionList{}, DecisionView{}, Event{},
-		EarlyClosure{}, Explanation{}, FieldDiff{}, GateComparison{}, KafkaStatus{}, Limit{}, LimitRequest{}, LimitSource(""), Mode{}, ModeRequest{}, OpenRequest{}, OverrideDiff{}, Part{},
-		PartitionStatus{}, PartitionView{}, Problem{}, ResetRequest{}, Rule{}, RuleDiff{}, RuleExplanation{}, RuleState{}, Rules{}, RulesCheck{}, RulesDiff{},
+		EarlyClosure{}, Explanation{}, FieldDiff{}, GateComparison{}, Hold{}, KafkaStatus{}, Limit{}, LimitRequest{}, LimitSource(""), Mode{}, ModeRequest{}, OpenRequest{}, OverrideDiff{}, Part{},
+		PartitionStatus{}, PartitionView{}, Problem{}, ResetRequest{}, Room{}, Rule{}, RuleDiff{}, RuleExplanation{}, RuleState{}, Rules{}, RulesCheck{}, RulesDiff{},
 		RulesStatus{}, RulesVerdict{}, RulesVersion{}, RulesVersions{}, Series{}, Status{}, TryAnswer{}, TryCaller{}, TryRequest{}, TryRule{},
 		Uncounted(""), UndoRequest{}, UndoneBy{}, Verdict(""),
 	} {

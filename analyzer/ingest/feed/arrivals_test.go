@@ -178,6 +178,7 @@ func TestWhatIsCountedOfALogWithDurations(t *testing.T) {
 		{"a start", start, "arrival", line(61, 0, 0, first), 0, 1},
 		{"starts and ends", start, "arrival", line(50, 0, 0, first) + line(61, 0, 0, first) + line(62, 0, 0, first) + line(61, 5, 9, last) + line(50, 20, 700, last), 9, 1},
 		{"a start whose end is too long ago", start, "arrival", line(61, 0, 0, first) + line(61, 86401, 9, last), 9, 0},
+		{"a start, and the gate refuses it", start, "arrival", line(61, 0, 0, first) + line(61, 0.001, 0, `,"part":"last","s":429`), 0, 0},
 		{"an end before its start", start, "arrival", line(61, 0, 0, first) + line(61, -7, 9, last), 9, 0},
 	} {
 		hold := ""

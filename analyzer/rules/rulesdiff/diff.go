@@ -95,6 +95,8 @@ func fields(r *rules.Rule) []field {
 		{"measure", r.Measure.String()},
 		{"count_blocked", strconv.FormatBool(r.CountBlocked)},
 		{"window", r.WindowText()},
+		{"charge", r.ChargeText()},
+		{"hold", r.HoldText()},
 		{"close_for", duration(r)},
 		{"escalate", escalation(r)},
 		{"mode", r.Mode.String()},

@@ -43,12 +43,25 @@ func TestEachFieldOfARuleHasItsDifference(t *testing.T) {
 		fields        []apiv1.FieldDiff
 		overrides     []apiv1.OverrideDiff
 	}{
-		"limit":          {"limit: 10, window: 1m", "limit: 20, window: 1m", apiv1.CountsKept, field("limit", "10", "20"), nil},
-		"window":         {"limit: 10, window: 1m", "limit: 10, window: 1h", apiv1.CountsStart, field("window", "1m sliding", "1h sliding"), nil},
-		"algorithm":      {"limit: 10, window: 1m", "limit: 10, window: 1m, algorithm: fixed", apiv1.CountsStart, field("window", "1m sliding", "1m fixed"), nil},
-		"slots":          {"limit: 10, window: 1m", "limit: 10, window: 1m, slots: 6", apiv1.CountsStart, field("window", "1m sliding", "1m sliding, 6 slots"), nil},
-		"burst":          {"limit: 10, window: 1m, algorithm: gcra", "limit: 10, window: 1m, algorithm: gcra, burst: 5", apiv1.CountsKept, field("window", "1m gcra", "1m gcra, burst 5"), nil},
-		"measure":        {"limit: 10, window: 1m", "limit: 10, window: 1m, measure: cost", apiv1.CountsStart, field("measure", "requests", "cost"), nil},
+		"limit":     {"limit: 10, window: 1m", "limit: 20, window: 1m", apiv1.CountsKept, field("limit", "10", "20"), nil},
+		"window":    {"limit: 10, window: 1m", "limit: 10, window: 1h", apiv1.CountsStart, field("window", "1m sliding", "1h sliding"), nil},
+		"algorithm": {"limit: 10, window: 1m", "limit: 10, window: 1m, algorithm: fixed", apiv1.CountsStart, field("window", "1m sliding", "1m fixed"), nil},
+		"slots":     {"limit: 10, window: 1m", "limit: 10, window: 1m, slots: 6", apiv1.CountsStart, field("window", "1m sliding", "1m sliding, 6 slots"), nil},
+		"burst":     {"limit: 10, window: 1m, algorithm: gcra", "limit: 10, window: 1m, algorithm: gcra, burst: 5", apiv1.CountsKept, field("window", "1m gcra", "1m gcra, burst 5"), nil},
+		"measure":   {"limit: 10, window: 1m", "limit: 10, window: 1m, measure: cost", apiv1.CountsStart, field("measure", "requests", "cost"), nil},
+		"charge": {
+			"limit: 10, window: 1m, measure: cost", "limit: 10, window: 1m, measure: cost, charge: arrival", apiv1.CountsStart, field("charge", "", "arrival"), nil,
+		},
+		"hold": {
+			"limit: 10, window: 1m, measure: cost, charge: arrival, hold: {estimate: 7, longest: 1m}",
+			"limit: 10, window: 1m, measure: cost, charge: arrival, hold: {estimate: 7, longest: 2m}", apiv1.CountsKept,
+			field("hold", "7 each, margin 2, 1m at most", "7 each, margin 2, 2m at most"), nil,
+		},
+		"two held resources, and one with a comma": {
+			"limit: 10, window: 1m, measure: cost, charge: arrival, hold: {estimate: 7, resources: {/a: 2, /b: 3}}",
+			"limit: 10, window: 1m, measure: cost, charge: arrival, hold: {estimate: 7, resources: {'/a, 3 for /b': 2}}", apiv1.CountsKept,
+			field("hold", `7 each, 2 for "/a", 3 for "/b", margin 2, 10m at most`, `7 each, 2 for "/a, 3 for /b", margin 2, 10m at most`), nil,
+		},
 		"count_blocked":  {"limit: 10, window: 1m", "limit: 10, window: 1m, count_blocked: true", apiv1.CountsStart, field("count_blocked", "false", "true"), nil},
 		"match":          {"limit: 10, window: 1m", "limit: 10, window: 1m, match: {resource: /search}", apiv1.CountsStart, field("match", "", "/search"), nil},
 		"close_for":      {"limit: 10, window: 1m", "limit: 10, window: 1m, close_for: 30s", apiv1.CountsKept, field("close_for", "", "30s"), nil},

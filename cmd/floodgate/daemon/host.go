@@ -239,7 +239,7 @@ func (h *host) serve(ctx context.Context, g *errgroup.Group) (err error) {
 	if h.link, err = kafkalink.Open(h.set, h.rec, config); err != nil {
 		return err
 	}
-	if h.intake != nil {
+	if !h.config.record {
 		g.Go(func() error { return h.asked.Run(ctx) })
 	}
 	if h.metrics != nil {

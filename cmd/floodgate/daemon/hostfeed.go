@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/509da70d/floodgate/analyzer/ingest"
 	"github.com/509da70d/floodgate/analyzer/ingest/feed"
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
@@ -18,6 +20,9 @@ import (
 func (h *host) openIntake() error {
 	c := h.config
 	format, err := c.mapping.Load()
+	if err == nil {
+		err = c.countsOnce(format)
+	}
 	if err != nil {
 		return command.Usage(err)
 	}
@@ -29,7 +34,7 @@ func (h *host) openIntake() error {
 		kinds = c.recordedKinds()
 	}
 	h.kinds.Store(&kinds)
-	if c.record {
+	if len(c.files) == 0 {
 		return nil
 	}
 	for _, path := range c.files {
@@ -45,6 +50,14 @@ func (h *host) openIntake() error {
 		return err
 	}
 	h.intake = in
+	return nil
+}
+
+// countsOnce returns an error if a request would count when a proxy asks about it, and again by its line.
+func (c *serveConfig) countsOnce(format *ingest.Format) error {
+	if len(c.files) > 0 && c.record && format.Arrives() {
+		return errors.New("--file, --record: got both, want one of them, or arrivals: none in the mapping: each request would count twice")
+	}
 	return nil
 }
 
@@ -78,12 +91,21 @@ func kindOf(m os.FileMode) string {
 	return "no regular file"
 }
 
-// read feeds the files until ctx ends. When the mapping has changed, it goes on with the new one. Without files it answers proxies, and
-// returns after the last answer, so that each question is counted.
+// read feeds the files, and answers proxies if their questions count, until ctx ends. It returns after the last answer, so that each
+// question is counted.
 func (h *host) read(ctx context.Context) error {
-	if h.intake == nil {
-		return h.asked.Run(ctx)
+	g, ctx := errgroup.WithContext(ctx)
+	if h.config.record {
+		g.Go(func() error { return h.asked.Run(ctx) })
 	}
+	if h.intake != nil {
+		g.Go(func() error { return h.readFiles(ctx) })
+	}
+	return g.Wait()
+}
+
+// readFiles feeds the files until ctx ends. When the mapping has changed, it goes on with the new one.
+func (h *host) readFiles(ctx context.Context) error {
 	for {
 		changed, stop := context.WithCancel(ctx)
 		err := h.feedFiles(changed, stop)
@@ -137,12 +159,16 @@ func (h *host) changedFormat() *ingest.Format {
 		return nil // SIGHUP is for the rules, too
 	}
 	f, err := h.config.mapping.Load()
+	if err == nil {
+		err = h.config.countsOnce(f)
+	}
 	if err != nil {
 		h.logger.Error("mapping not changed: the file cannot be used", "error", err)
 		return nil
 	}
-	kinds := f.Kinds()
-	h.kinds.Store(&kinds)
+	if kinds := f.Kinds(); !h.config.record {
+		h.kinds.Store(&kinds)
+	}
 	h.mapping = text
 	return f
 }

@@ -76,7 +76,7 @@ func Serve(p command.Process) *cobra.Command {
 func (c *serveConfig) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&c.files, "file", nil, "access log `file` to follow through rotations; can be given several times")
-	flags.BoolVar(&c.record, "record", false, "count the requests that proxies ask about, in place of a log")
+	flags.BoolVar(&c.record, "record", false, "count the requests that proxies ask about, in place of a log, or beside one whose mapping has arrivals: none")
 	flags.StringVar(&c.data, "data", "", "`directory` for the counts, the log of what was read, and the rules")
 	flags.StringVar(&c.rules, "rules", "", "rules `file`; read again when it changes and on SIGHUP (default: rules.yaml in --data)")
 	flags.BoolVar(&c.fromStart, "from-start", false, "count what is in the logs already. Nothing is decided about the past; the output says who would have been closed")
@@ -103,8 +103,6 @@ func (c *serveConfig) check() error {
 		return command.Usagef("--data: got none, want a directory")
 	case len(c.files) == 0 && !c.record:
 		return command.Usagef("--file, --record: got neither, want a log to follow, or that requests are counted when proxies ask")
-	case len(c.files) > 0 && c.record:
-		return command.Usagef("--file, --record: got both, want one of them: each request would count twice")
 	case c.listen == "":
 		return command.Usagef("--listen: got none, want host:port or unix:PATH")
 	case time.Duration(c.keep) < time.Minute:

@@ -84,6 +84,9 @@ func (c *serveConfig) lookAtLog(path string, now time.Time) []finding {
 	}
 	all := []finding{{"log " + path, humanize.Bytes(uint64(info.Size())) + ", last written " + humanize.RelTime(info.ModTime(), now, "ago", "from now"), false}}
 	format, err := c.mapping.Load()
+	if err == nil {
+		err = c.countsOnce(format)
+	}
 	if err != nil {
 		return append(all, finding{"format", err.Error(), true})
 	}

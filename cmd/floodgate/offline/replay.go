@@ -323,8 +323,12 @@ func (v *replayView) table(s replay.Summary) {
 		if c.Mode != "" {
 			name += " (" + c.Mode + ")"
 		}
+		length := c.Until.Sub(c.CloseAt).Round(time.Millisecond).String()
+		if v.measures[c.Rule] == rules.InFlight {
+			length = "until one ends"
+		}
 		t.AppendRow(terminal.Cells(
-			c.CloseAt.Format("2006-01-02 15:04:05.999"), c.Until.Sub(c.CloseAt).Round(time.Millisecond), terminal.Caller(c.Caller), name, c.Count, v.measures[c.Rule].Amount(c.Limit),
+			c.CloseAt.Format("2006-01-02 15:04:05.999"), length, terminal.Caller(c.Caller), name, c.Count, v.measures[c.Rule].Amount(c.Limit),
 		))
 	}
 	t.Render()
@@ -377,11 +381,11 @@ func (v *replayView) totals(s replay.Summary, c replay.Config, took time.Duratio
 	line("closes", s.Closes, "%s", shadow)
 	line("blocked", s.Blocked, "%.2f %% of the requests", 100*float64(s.Blocked)/float64(max(1, s.Requests)))
 	fmt.Fprintf(v.out, "%-10s %11.1f%%  the largest excess of a caller over its limit\n", "overshoot", 100*s.Overshoot)
-	for i := range s.Lasting {
-		v.lasting(&s.Lasting[i], line)
-	}
 	if a := s.Accuracy; a != nil {
 		v.accuracy(a, c.Lag, line)
+	}
+	for i := range s.Lasting {
+		v.lasting(&s.Lasting[i], line)
 	}
 }
 

@@ -151,7 +151,8 @@ func (f *simulateFlags) run(ctx context.Context, p command.Process, logs []strin
 	}
 	if len(logs) > 0 {
 		if err := f.logs(ctx, p, &view, o, predict, logs); err != nil {
-			return errors.Join(view.finish(), out.Flush(), err)
+			view.finish()
+			return errors.Join(out.Flush(), err)
 		}
 		scenarios = nil
 	}
@@ -159,14 +160,16 @@ func (f *simulateFlags) run(ctx context.Context, p command.Process, logs []strin
 		for _, o.Predict = range predict {
 			r, err := f.scenario(ctx, p, &scenarios[i], o)
 			if err != nil {
-				return errors.Join(view.finish(), out.Flush(), err)
+				view.finish()
+				return errors.Join(out.Flush(), err)
 			}
 			if err := view.add(scenarios[i].Name, o.Predict, r); err != nil {
 				return err
 			}
 		}
 	}
-	return errors.Join(view.finish(), out.Flush(), f.draw(view.panels))
+	view.finish()
+	return errors.Join(out.Flush(), f.draw(view.panels))
 }
 
 // scenario runs a scenario with all seeds.
@@ -274,10 +277,11 @@ func (f *simulateFlags) draw(panels []simulate.Picture) error {
 
 // simulateView prints what was measured: a row for each rule of each run, or a JSON object for each run.
 type simulateView struct {
-	out    io.Writer
-	asJSON bool
-	table  table.Writer
-	panels []simulate.Picture
+	out     io.Writer
+	asJSON  bool
+	table   table.Writer
+	lasting table.Writer // of rules about requests that last
+	panels  []simulate.Picture
 }
 
 // simulated is the JSON object of a run.
@@ -309,29 +313,72 @@ func (v *simulateView) add(scenario string, p rules.Predict, r *simulate.Result)
 	if v.asJSON {
 		return printable.JSON(v.out).Encode(simulated{"simulation", scenario, p.String(), r})
 	}
+	for i := range r.Rules {
+		x := &r.Rules[i]
+		if len(x.Limiters) > 0 {
+			v.addLasting(scenario, p, r, x)
+		} else {
+			v.addRule(scenario, p, r, x)
+		}
+	}
+	return nil
+}
+
+// addRule adds a row for a rule.
+func (v *simulateView) addRule(scenario string, p rules.Predict, r *simulate.Result, x *simulate.RuleResult) {
 	if v.table == nil {
 		v.table = terminal.NewTable(v.out, "scenario", "predict", "rule", "lag", "admitted", "sync", "over mean", "p99", "max", "first", "lost",
 			"innocents closed", "longest", "decisions/s")
 		v.table.SetStyle(table.StyleLight)
 	}
-	for i := range r.Rules {
-		x := &r.Rules[i]
-		v.table.AppendRow(terminal.Cells(scenario, p.String(), x.Rule, seconds(r.LagMean), percent(x.AdmittedShare), percent(x.SyncShare),
-			percent(x.Overshoot.Mean), percent(x.Overshoot.P99), percent(x.Overshoot.Max), percent(x.First.Mean), percent(x.Lost),
-			fmt.Sprintf("%d of %d", x.InnocentsClosed, x.Innocents), seconds(x.InnocentLongest), fmt.Sprintf("%.2f", x.DecisionRate)))
-	}
-	return nil
+	v.table.AppendRow(terminal.Cells(scenario, p.String(), x.Rule, seconds(r.LagMean), percent(x.AdmittedShare), percent(x.SyncShare),
+		percent(x.Overshoot.Mean), percent(x.Overshoot.P99), percent(x.Overshoot.Max), percent(x.First.Mean), percent(x.Lost),
+		fmt.Sprintf("%d of %d", x.InnocentsClosed, x.Innocents), seconds(x.InnocentLongest), fmt.Sprintf("%.2f", x.DecisionRate)))
 }
 
-// finish prints the table.
-func (v *simulateView) finish() error {
-	if v.table == nil {
-		return nil
+// addLasting adds a row for each limiter of a rule about requests that last.
+func (v *simulateView) addLasting(scenario string, p rules.Predict, r *simulate.Result, x *simulate.RuleResult) {
+	if v.lasting == nil {
+		v.lasting = terminal.NewTable(v.out, "scenario", "predict", "rule", "lag", "limiter", "over mean", "p99", "max", "in time", "changed", "used",
+			"refused", "fairness", "decisions/min")
+		v.lasting.SetStyle(table.StyleLight)
 	}
-	v.table.Render()
-	_, err := fmt.Fprintln(v.out, "\nShares of the limit. admitted, sync: of the windows whose demand reached the limit, by us and by a synchronous limiter. over: by how much\n"+
-		"windows exceed the limit, and the first one that reached it. lost: what the synchronous limiter admits and we do not.")
-	return err
+	for i := range x.Limiters {
+		l := &x.Limiters[i]
+		var inTime, changed, fairness, decisions string
+		if l.Changed.N > 0 {
+			changed = percent(l.Changed.Mean)
+		}
+		if l.Fairness > 0 {
+			fairness = fmt.Sprintf("%.3f", l.Fairness)
+		}
+		if l.InTime.N > 0 {
+			inTime = percent(l.InTime.Mean) + ", " + percent(l.InTime.P99)
+		}
+		if i == 0 {
+			decisions = fmt.Sprintf("%.1f", 60*x.DecisionRate)
+		}
+		v.lasting.AppendRow(terminal.Cells(scenario, p.String(), x.Rule, seconds(r.LagMean), l.Name, percent(l.Overshoot.Mean), percent(l.Overshoot.P99),
+			percent(l.Overshoot.Max), inTime, changed, percent(l.Used), percent(l.Refused), fairness, decisions))
+	}
+}
+
+// finish prints the tables.
+func (v *simulateView) finish() {
+	if v.table != nil {
+		v.table.Render()
+		fmt.Fprintln(v.out, "\nShares of the limit. admitted, sync: of the windows whose demand reached the limit, by us and by a synchronous limiter. over: by how much\n"+
+			"windows exceed the limit, and the first one that reached it. lost: what the synchronous limiter admits and we do not.")
+	}
+	if v.table != nil && v.lasting != nil {
+		fmt.Fprintln(v.out)
+	}
+	if v.lasting != nil {
+		v.lasting.Render()
+		fmt.Fprintln(v.out, "\nShares of the limit. Requests count in the window in which they arrive. over: of windows, or by the most in flight in a minute; in time: mean\n"+
+			"and p99 of the seconds, by the number in flight. changed: over where the scenario changes something. used: of the limit, or of what is asked for if that is less.\n"+
+			"refused: of what is asked for in windows with less than the limit. fairness: Jain's index of what clients get.")
+	}
 }
 
 func percent(x float64) string { return fmt.Sprintf("%.2f %%", 100*x) }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 	"github.com/509da70d/floodgate/gate"
@@ -123,7 +124,7 @@ func (v decisionsView) change(c *board.Event, now time.Time) error {
 	if d.Until > d.CloseAt && (c.Kind == board.Closed || c.Kind == board.Changed) {
 		line += " until " + unix(d.Until).Format(stamp)
 		if !byPerson {
-			line += fmt.Sprintf(": %d of %s in %s", d.Evidence.Count, v.words.amount(d.Rule, d.Evidence.Limit), v.words.window(d.Rule, d.Evidence.Window))
+			line += ": " + v.words.used(d.Rule, d.Evidence.Count, d.Evidence.Limit, d.Evidence.Window)
 		}
 	}
 	if ahead := aheadOfTime(&d); ahead != "" && c.Kind != board.Opened && c.Kind != board.Ended {
@@ -136,7 +137,10 @@ func (v decisionsView) change(c *board.Event, now time.Time) error {
 // aheadOfTime returns in words what a decision says ahead of time: an early closure, the next closure, a share; "" if nothing.
 func aheadOfTime(d *schemas.Decision) string {
 	var parts []string
-	if d.Early {
+	switch e := &d.Evidence; {
+	case d.Held:
+		parts = append(parts, fmt.Sprintf("held: %d expected of %d in flight, margin %d", e.Held, e.InFlight, e.Margin))
+	case d.Early:
 		parts = append(parts, "early: not counted yet")
 	}
 	if d.Next != (schemas.Span{}) {
@@ -163,6 +167,9 @@ func (v decisionsView) encode(what string, d schemas.Decision, now time.Time) er
 	}
 	if d.Early {
 		line["early"] = true
+	}
+	if e := d.Evidence; d.Held {
+		line["hold"] = apiv1.Hold{InFlight: e.InFlight, Held: e.Held, Margin: e.Margin, Learned: e.Learned}
 	}
 	if d.Next != (schemas.Span{}) {
 		line["next"] = map[string]any{"close_at": unix(d.Next.CloseAt), "until": unix(d.Next.Until), "early": d.Next.Early}

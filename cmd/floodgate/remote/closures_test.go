@@ -22,6 +22,8 @@ func TestDecisionsShowsWhatComesAheadOfTime(t *testing.T) {
 	}
 	early, both, shared := plain, plain, plain
 	early.Early, early.Evidence.Expected, early.Evidence.Bound = true, 0.01, 0.06
+	held := early
+	held.Held, held.Evidence.InFlight, held.Evidence.Held, held.Evidence.Margin, held.Evidence.Learned = true, 14, 21400, 8900, 128
 	both.Next = schemas.Span{CloseAt: at(60), Until: at(60.25), Early: true}
 	shared.Until = shared.CloseAt
 	shared.Share = &schemas.Share{From: at(1), Until: at(4), Period: int64(50 * time.Millisecond), Permits: 25, Demand: 100, DemandFrom: at(-1), DemandUntil: at(0)}
@@ -31,8 +33,11 @@ func TestDecisionsShowsWhatComesAheadOfTime(t *testing.T) {
 		ahead    map[string]any
 		unlisted []string
 	}{
-		"plain": {plain, "", nil, []string{"early", "next", "share", "overshoot_bound"}},
-		"early": {early, "early: not counted yet", map[string]any{"early": true, "overshoot_expected": 0.01, "overshoot_bound": 0.06}, []string{"next", "share"}},
+		"plain": {plain, "", nil, []string{"early", "hold", "next", "share", "overshoot_bound"}},
+		"early": {early, "early: not counted yet", map[string]any{"early": true, "overshoot_expected": 0.01, "overshoot_bound": 0.06}, []string{"next", "share", "hold"}},
+		"held": {held, "held: 21400 expected of 14 in flight, margin 8900", map[string]any{
+			"early": true, "hold": map[string]any{"in_flight": 14, "held": 21400, "margin": 8900, "learned": 128},
+		}, []string{"next", "share"}},
 		"next": {both, "next 2026-03-02 12:01:00 for 250ms, early", map[string]any{
 			"next": map[string]any{"close_at": "2026-03-02T12:01:00Z", "until": "2026-03-02T12:01:00.25Z", "early": true},
 		}, []string{"early", "share"}},

@@ -336,6 +336,9 @@ func decisionOf(v *apiv1.DecisionView) schemas.Decision {
 	if !v.NextAt.IsZero() {
 		d.Next = schemas.Span{CloseAt: v.NextAt.UnixNano(), Until: v.NextTo.UnixNano()}
 	}
+	if h := v.Hold; h != nil {
+		d.Held, d.Evidence.InFlight, d.Evidence.Held, d.Evidence.Margin, d.Evidence.Learned = true, h.InFlight, h.Held, h.Margin, h.Learned
+	}
 	if v.Shared {
 		d.Share = &schemas.Share{}
 	}

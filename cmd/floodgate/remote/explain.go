@@ -87,8 +87,8 @@ func printExplanation(w io.Writer, e *apiv1.Explanation) error {
 		d := &e.Decisions[i]
 		fmt.Fprintf(&b, "  %s, %s: %s to %s UTC", printable.Of(d.Rule), printable.Of(d.Mode), when(d.CloseAt), when(d.Until))
 		if d.Limit > 0 {
-			fmt.Fprintf(&b, "; %d of %s in %s, decided at offset %d of partition %d by an entry of %s, lag %v",
-				d.Count, words.amount(d.Rule, d.Limit), words.window(d.Rule, d.WindowNS), d.Offset, d.Partition, whenUTC(d.EntryTime), time.Duration(d.LagNS).Round(100*time.Microsecond))
+			fmt.Fprintf(&b, "; %s%s, decided at offset %d of partition %d by an entry of %s, lag %v",
+				words.used(d.Rule, d.Count, d.Limit, d.WindowNS), holdText(d.Hold), d.Offset, d.Partition, whenUTC(d.EntryTime), time.Duration(d.LagNS).Round(100*time.Microsecond))
 		}
 		b.WriteByte('\n')
 	}
@@ -105,6 +105,22 @@ func printExplanation(w io.Writer, e *apiv1.Explanation) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// learnedText says where the mean cost of a request comes from.
+func learnedText(r *apiv1.Room) string {
+	if r.Learned == 0 {
+		return "by the rule's estimate"
+	}
+	return fmt.Sprintf("in %v on average, from %s", time.Duration(r.DurationNS).Round(10*time.Millisecond), terminal.Amount(int(r.Learned), "response"))
+}
+
+// holdText says what requests in flight held when a decision was taken. It is empty for other decisions.
+func holdText(h *apiv1.Hold) string {
+	if h == nil {
+		return ""
+	}
+	return fmt.Sprintf(" + %d expected of %d in flight + %d margin", h.Held, h.InFlight, h.Margin)
 }
 
 // sentence returns a sentence of the API as a line. Texts of clients in it are escaped already; what else is not safe to print is
@@ -124,6 +140,10 @@ func printRule(b *strings.Builder, r *apiv1.RuleExplanation, words ruleWords, ve
 		fmt.Fprintf(b, "  counted: %s, no limit\n", words.amount(r.Rule, r.Count))
 	case r.Counted:
 		fmt.Fprintf(b, "  counted: %d of %s, %d left\n", r.Count, words.amount(r.Rule, r.Limit.Capacity), r.Remaining)
+	}
+	if room := r.Room; room != nil {
+		fmt.Fprintf(b, "  in flight: %d, expected to cost %d; margin %d; %d left\n", room.InFlight, room.Held, room.Margin, max(0, room.Left))
+		fmt.Fprintf(b, "  a request: %d %s\n", room.Mean, learnedText(room))
 	}
 	for _, by := range []*apiv1.ControlRecord{r.ModeBy, r.Limit.By} {
 		if by != nil {

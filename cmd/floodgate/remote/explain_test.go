@@ -51,6 +51,37 @@ func TestWindowsAndAmountsAreThoseOfTheRule(t *testing.T) {
 	}
 }
 
+// TestWhatRequestsInFlightHold, of a caller and in a decision, and amounts of requests in flight, which have no window.
+func TestWhatRequestsInFlightHold(t *testing.T) {
+	held := apiv1.RuleExplanation{RuleState: apiv1.RuleState{
+		Rule: "tokens", Window: "1m fixed", Measure: "cost", Counted: true, Count: 71200, Remaining: 28800, Limit: apiv1.Limit{Limit: 100000, Capacity: 100000},
+		Room: &apiv1.Room{InFlight: 14, Held: 21400, Margin: 8900, Left: -2105, Mean: 1210, Learned: 128, DurationNS: 8e9},
+	}}
+	estimated := held
+	estimated.Rule, estimated.Room = "new", &apiv1.Room{InFlight: 1, Held: 1000, Left: 98500, Mean: 1000}
+	streams := apiv1.RuleExplanation{RuleState: apiv1.RuleState{
+		Rule: "streams", Window: "in flight, 10m at most", Measure: "in_flight", Counted: true, Count: 20, Limit: apiv1.Limit{Limit: 20, Capacity: 20},
+	}}
+	var out bytes.Buffer
+	if err := printExplanation(&out, &apiv1.Explanation{At: &apiv1.At{}, Rules: []apiv1.RuleExplanation{held, estimated, streams}, Decisions: []apiv1.DecisionView{
+		{Rule: "tokens", Count: 70000, Limit: 100000, WindowNS: int64(time.Minute), Early: true, Hold: &apiv1.Hold{InFlight: 13, Held: 20000, Margin: 8000, Learned: 120}},
+		{Rule: "streams", Count: 20, Limit: 20, WindowNS: int64(10 * time.Minute)},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"  counted: 71200 of 100000 cost, 28800 left\n  in flight: 14, expected to cost 21400; margin 8900; 0 left\n  a request: 1210 in 8s on average, from 128 responses\n",
+		"  in flight: 1, expected to cost 1000; margin 0; 98500 left\n  a request: 1000 by the rule's estimate\n",
+		"  counted: 20 of 20 in flight, 0 left\n",
+		"; 70000 of 100000 cost in 1m + 20000 expected of 13 in flight + 8000 margin, decided",
+		"; 20 of 20 in flight, decided",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got\n%s\nwant %q", out.String(), want)
+		}
+	}
+}
+
 // TestPartsOfLongWindowsHaveAYear: a window of a year begins and ends on the same day; short ones have milliseconds instead.
 func TestPartsOfLongWindowsHaveAYear(t *testing.T) {
 	noon := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)

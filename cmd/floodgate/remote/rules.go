@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -124,11 +124,7 @@ func printCheck(p command.Process, asJSON bool, path string, set *rules.Set, err
 		_, werr := fmt.Fprintln(p.Stdout, checkText(err))
 		return werr
 	}
-	t := terminal.NewTable(p.Stdout, "rule", "callers", "match", "limit", "window", "close for", "overrides", "mode")
-	for _, r := range set.Rules {
-		t.AppendRow(terminal.Cells(r.Name, r.CallersText(), r.Match.Text(), limitText(r), r.WindowText(), r.CloseText(), overridesText(r.OverrideTexts()), modeText(r)))
-	}
-	t.Render()
+	printRules(p.Stdout, set)
 	for _, w := range set.Warnings {
 		fmt.Fprintf(p.Stdout, "warning: %s\n", printable.Error(w))
 	}
@@ -136,10 +132,36 @@ func printCheck(p command.Process, asJSON bool, path string, set *rules.Set, err
 	return werr
 }
 
+// printRules prints a table of rules. It has a column of what requests in flight hold if any rule says it.
+func printRules(out io.Writer, set *rules.Set) {
+	columns := []any{"rule", "callers", "match", "limit", "window", "close for", "overrides", "mode"}
+	hold := slices.ContainsFunc(set.Rules, func(r *rules.Rule) bool { return r.Hold != nil })
+	if hold {
+		columns = append(columns, "hold")
+	}
+	t := terminal.NewTable(out, columns...)
+	for _, r := range set.Rules {
+		cells := []any{r.Name, r.CallersText(), r.Match.Text(), limitText(r), windowText(r), r.CloseText(), overridesText(r.OverrideTexts()), modeText(r)}
+		if hold {
+			cells = append(cells, r.HoldText())
+		}
+		t.AppendRow(terminal.Cells(cells...))
+	}
+	t.Render()
+}
+
+// windowText returns a rule's window, and when a cost counts in it.
+func windowText(r *rules.Rule) string {
+	if charge := r.ChargeText(); charge != "" {
+		return r.WindowText() + ", charge " + charge
+	}
+	return r.WindowText()
+}
+
 // limitText returns a rule's limit, and what it counts where that is not requests.
 func limitText(r *rules.Rule) string {
-	text := strconv.FormatInt(r.Limit, 10)
-	if r.Measure != rules.Requests {
+	text := r.Measure.Amount(r.Limit)
+	if r.Measure == rules.Responses {
 		text += " " + r.Measure.String()
 	}
 	if r.CountBlocked {

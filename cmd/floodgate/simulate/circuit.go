@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/ingest"
@@ -22,6 +23,7 @@ type circuit struct {
 	isCounted []bool // of kinds: whether some rule counts its callers
 	request   Request
 	callers   []schemas.Caller
+	end       int64 // of the request that ends last
 }
 
 // Circuit is a replay.Config's Circuit: a replay with a lag runs with the gates, recorder, fold and outbox of production.
@@ -40,7 +42,7 @@ func Circuit(c *replay.Config, events replay.Events) (replay.Circuit, error) {
 	responses := slices.ContainsFunc(c.Rules.Rules, (*rules.Rule).ReadsResponses)
 	config := Config{
 		Rules: c.Rules, Predict: c.Predict, LagCap: c.PredictLagCap, Servers: 1, Partitions: 1,
-		Lag: Lag{ToGate: c.Lag}, LagKnown: true, Responses: responses, MaxRows: c.MaxRows,
+		Lag: Lag{ToGate: c.Lag}, LagKnown: true, Responses: responses, Holds: responses && c.Format.Holds(), MaxRows: c.MaxRows,
 	}
 	if err := config.check(); err != nil {
 		return nil, err
@@ -59,14 +61,16 @@ func (c *circuit) Request(line *ingest.Line) (replay.Answer, error) {
 	}
 	c.request = Request{
 		At: max(line.Time, c.w.now), Callers: c.callers, Resource: line.Resource, Status: line.Status, Cost: line.Cost, Refused: line.Blocked,
+		Duration: time.Duration(max(line.End-line.Time, 0)), Declared: line.Declared,
 	}
+	c.end = max(c.end, line.End)
 	v, err := c.w.request(&c.request)
 	return replay.Answer{Blocked: v.Closed, Shadowed: v.Shadow}, err
 }
 
 // Finish implements replay.Circuit.
 func (c *circuit) Finish() (*fold.Fold, error) {
-	c.w.finish(c.w.now + 1)
+	c.w.finish(max(c.w.now, c.end) + 1)
 	return c.w.partitions[0].fold, c.w.err
 }
 

@@ -52,4 +52,17 @@
 //     and its share begin. It is exceeded if the period's overshoot is larger.
 //   - Decisions per second are those that were published, without answers to canaries.
 //   - Lag is what the canaries measured.
+//
+// # Requests that last
+//
+// The scenarios from tokens-2x on are of requests whose response comes when they end, and whose cost is known then. What a Limiter shows
+// of them is measured for floodgate and for peers (type peer) on the same traffic, with the same lag. Agents send to each
+// limiter what it lets them send, but the n-th request of an agent is always the same.
+//
+//   - A cost counts in the window in which its request arrived. Overshoot is by how much the cost of the requests that a window
+//     admitted exceeds the limit. Used is that cost, up to the limit, by the limit or by what was asked for, if that is less.
+//   - Windows that begin in the warm-up are measured apart: one of tokens-10x and its like, two of tokens-1m.
+//   - Refused is what was refused in windows in which less than the limit was asked for, by what was asked for in them.
+//   - Of requests in flight the periods are minutes. Overshoot is by the most in flight at any moment of a minute; in time, it is by
+//     the number in flight at each moment. Used is the mean number up to the limit, by the limit.
 package simulate

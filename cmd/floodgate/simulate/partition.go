@@ -13,6 +13,7 @@ type partition struct {
 	w          *world
 	index      int
 	fold       *fold.Fold
+	newFold    func() *fold.Fold
 	offset     int64 // of the next record
 	toAnalyzer orderedWay
 	queue      outbox.Queue
@@ -20,6 +21,10 @@ type partition struct {
 	publishAt  int64           // when a look at the queue is planned, in Unix nanoseconds; 0: none is
 	producing  bool
 	measured   int64 // when the analyzer got the lag, if it is known
+
+	keeps    bool // what a restart needs
+	counted  []fold.Record
+	believed map[outbox.Key]schemas.Decision // by gates
 }
 
 // published is what one produce has put into the topic of decisions.
@@ -41,6 +46,9 @@ func (p *partition) receive(rec fold.Record) {
 	if lag := p.w.lagKnown; lag > 0 && (p.measured == 0 || rec.Time-p.measured >= int64(canaryEvery)) {
 		p.fold.Measure(rec.Time, lag)
 		p.measured = rec.Time
+	}
+	if p.keeps {
+		p.counted = append(p.counted, rec)
 	}
 	if err := p.fold.Frame(rec); err != nil {
 		p.w.fail(fmt.Errorf("fold: %w", err))
@@ -106,10 +114,48 @@ func (p *partition) offer() {
 // acknowledged makes what is in the log now readable for servers.
 func (p *partition) acknowledged(b *published) {
 	p.w.watch.published(p.w.now, b)
+	if p.keeps {
+		p.believe(b.decisions)
+	}
 	for _, s := range p.w.servers {
 		at := s.toGate[p.index].arrive(p.w.now + p.w.ways.take(p.w.ways.ToGate, p.w.now))
 		p.w.at(at, func() { s.receive(b) })
 	}
 	p.producing = false
+	p.schedulePublish(p.w.now)
+}
+
+// believe notes what gates hold closed.
+func (p *partition) believe(decisions []schemas.Decision) {
+	if p.believed == nil {
+		p.believed = make(map[outbox.Key]schemas.Decision)
+	}
+	for i := range decisions {
+		p.believed[outbox.KeyOf(&decisions[i])] = decisions[i]
+	}
+}
+
+// restart puts another analyzer in the place of this one. It counts the log again, and then does what an owner does that takes a partition
+// over: it opens the callers that gates hold closed by count and that are not closed, and repeats all counted closures. What its
+// predecessor has predicted ends by itself.
+func (p *partition) restart() {
+	p.fold, p.queue, p.canaries = p.newFold(), outbox.Queue{}, nil
+	for _, rec := range p.counted {
+		if err := p.fold.Frame(rec); err != nil {
+			p.w.fail(fmt.Errorf("fold again: %w", err))
+			return
+		}
+		p.fold.TakeChanges()
+		p.fold.TakePlans()
+		p.fold.TakeCanaries()
+	}
+	inForce := outbox.NewInForce(p.w.maxRows)
+	for _, d := range inForce.Reconcile(p.believed, p.fold.View().Closures(p.w.now), p.w.now, func(*schemas.Decision) bool { return false }) {
+		p.queue.Add(d, outbox.Opened)
+	}
+	inForce.BeginCycle(p.w.now, 0)
+	for _, d := range inForce.Next(inForce.Left(), p.w.now) {
+		p.queue.Add(d, outbox.Moved)
+	}
 	p.schedulePublish(p.w.now)
 }

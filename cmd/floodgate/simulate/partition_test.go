@@ -177,3 +177,47 @@ func TestReopeningIsOnTime(t *testing.T) {
 		t.Errorf("got %.0f requests a second, want 543", got)
 	}
 }
+
+// TestARestartCountsTheLogAgain: another analyzer takes over, with nothing but the log. It has counted the same, and what gates hold
+// closed stays closed.
+func TestARestartCountsTheLogAgain(t *testing.T) {
+	restart := Stop{From: 5700 * ms, For: 150 * ms}
+	sim, err := New(Config{
+		Rules: rulesOf(t, 1000, "1s", fixed1), Predict: rules.PredictEarly, Start: start, Servers: 2, Partitions: 1, Lag: LagOf(50 * ms), Seed: 1,
+		Restarts: []Stop{restart},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := sim.w.partitions[0]
+	first := p.fold
+	bySecond := admitted(t, sim, restart.From+100*ms)
+	if p.fold != first || p.fold.LogTime() > start+int64(restart.From) {
+		t.Fatal("got entries counted while no analyzer runs")
+	}
+	before, offset := first.Digest(p.fold.LogTime()), len(p.counted)
+	sim.w.advance(start + int64(restart.From+restart.For) - 1)
+	if p.fold != first || len(p.counted) != offset {
+		t.Fatal("got another analyzer too early")
+	}
+	again := p.newFold()
+	for _, rec := range p.counted {
+		if err := again.Frame(rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := again.Digest(first.LogTime()); got != before {
+		t.Errorf("got the digest %x from the log again, want %x", got, before)
+	}
+	for second, n := range admitted(t, sim, 12*time.Second) {
+		bySecond[second] += n
+	}
+	if p.fold == first || len(p.counted) <= offset {
+		t.Fatal("got the same analyzer after the restart")
+	}
+	for second := int64(2); second < 12; second++ {
+		if n := bySecond[second]; n < 980 || n > 1120 {
+			t.Errorf("second %d: got %d admitted, want about 1000", second, n)
+		}
+	}
+}

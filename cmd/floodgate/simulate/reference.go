@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +17,6 @@ import (
 // reference counts what was admitted by rule, caller and window, and decides on each request at once by the rules' own
 // algorithms and by exact logs.
 type reference struct {
-	start   int64
 	measure []*measure // one for each enforcing rule
 	matched []match    // of the present request
 }
@@ -32,6 +32,7 @@ type measure struct {
 	rule     *rules.Rule
 	exact    window.Algorithm // nil if the limit is too large for a log
 	aligned  bool             // periods are the rule's windows
+	lasts    *lastsMeasure    // of a rule about requests that last; nil for all others
 	subjects map[string]*subject
 	order    []*subject // in the order in which they came
 }
@@ -48,10 +49,15 @@ type subject struct {
 	bucket    window.State      // of what was admitted, for an algorithm without windows
 	periods   []period          // in order of time
 	bounds    map[int64]float64 // that decisions stated, by when their period begins
-	times     []int64           // of the admitted requests, if the windows move
+	admitted  []weighted        // if the windows move
 	requests  int64
 	blocked   int64
+	flights   flights // of a rule about requests in flight
+	clients   []int64 // what the admitted requests of each client cost, after the warm-up
 }
+
+// weighted is an admitted request.
+type weighted struct{ at, weight int64 }
 
 // period is one window, or for a window that moves one stretch of its length.
 type period struct {
@@ -61,19 +67,25 @@ type period struct {
 }
 
 func newReference(c *Config) *reference {
-	ref := &reference{start: c.Start}
+	ref := &reference{}
 	log, _ := window.KindOf("log")
 	for _, r := range c.Rules.Rules {
 		if r.Mode != schemas.ModeEnforce {
 			continue
 		}
-		m := &measure{rule: r, aligned: strings.HasPrefix(r.Window.Shape(), window.OnACalendar+"/"), subjects: make(map[string]*subject)}
-		if r.Limit <= log.MaxLimit && !m.endless() {
+		m := newMeasure(c, r)
+		if m.lasts == nil && r.Limit <= log.MaxLimit && !m.endless() {
 			m.exact = window.NewLog(time.Duration(r.Window.Length(c.Start)))
 		}
 		ref.measure = append(ref.measure, m)
 	}
 	return ref
+}
+
+func newMeasure(c *Config, r *rules.Rule) *measure {
+	m := &measure{rule: r, lasts: newLastsMeasure(c, r), subjects: make(map[string]*subject)}
+	m.aligned = !m.flies() && strings.HasPrefix(r.Window.Shape(), window.OnACalendar+"/")
+	return m
 }
 
 func (m *measure) endless() bool { return m.rule.Window.Traits().Endless }
@@ -98,6 +110,12 @@ func (ref *reference) request(r *Request, at *server, v *gate.Verdict) {
 		kind, id, _ := at.callers.At(i)
 		e := schemas.Entry{Time: r.At, Kind: kind, ID: id, Resource: r.Resource, Count: 1}
 		for _, m := range ref.measure {
+			if m.lasts != nil {
+				if m.rule.Kind == kind {
+					m.last(m.subject(id), r, at.clock(), !v.Closed)
+				}
+				continue
+			}
 			if m.rule.Kind == kind && m.rule.Matches(&e) {
 				s := m.subject(id)
 				ref.matched = append(ref.matched, match{m, s})
@@ -117,7 +135,7 @@ func (m *measure) count(s *subject, at, clock int64, ours, sync bool) {
 	p.demand++
 	if ours {
 		p.ours++
-		m.admitted(s, p, clock)
+		m.admitted(s, p, clock, 1)
 	} else {
 		s.blocked++
 	}
@@ -136,16 +154,16 @@ func (m *measure) count(s *subject, at, clock int64, ours, sync bool) {
 }
 
 // admitted notes what a window of the rule's length holds after a request was admitted.
-func (m *measure) admitted(s *subject, p *period, clock int64) {
+func (m *measure) admitted(s *subject, p *period, clock, weight int64) {
 	switch {
 	case m.aligned:
 		p.peak = p.ours
 	case m.endless():
 		var count window.Count
-		s.bucket, count = m.rule.Window.Add(s.bucket, s.limit, clock, 1)
+		s.bucket, count = m.rule.Window.Add(s.bucket, s.limit, clock, weight)
 		p.peak = max(p.peak, count.Total)
 	default:
-		s.times = append(s.times, clock)
+		s.admitted = append(s.admitted, weighted{clock, weight})
 	}
 }
 
@@ -168,7 +186,7 @@ func (m *measure) periodOf(t int64) int64 {
 	if m.aligned {
 		return m.rule.Window.View(nil, 1, t).Start
 	}
-	length := m.rule.Window.Length(t)
+	length := m.length(t)
 	return t - (t%length+length)%length
 }
 
@@ -188,13 +206,15 @@ func (s *subject) period(start int64) *period {
 // peaks fills in the peaks of a caller whose window moves: the largest weight of all intervals of the window's length that
 // end with a request of the period.
 func (m *measure) peaks(s *subject) {
-	slices.Sort(s.times)
-	for from, to := 0, 0; to < len(s.times); to++ {
-		t := s.times[to]
-		for s.times[from] <= t-m.rule.Window.Length(t) {
+	slices.SortFunc(s.admitted, func(a, b weighted) int { return cmp.Compare(a.at, b.at) })
+	from, weight := 0, int64(0)
+	for _, x := range s.admitted {
+		weight += x.weight
+		for s.admitted[from].at <= x.at-m.rule.Window.Length(x.at) {
+			weight -= s.admitted[from].weight
 			from++
 		}
-		p := s.period(m.periodOf(t))
-		p.peak = max(p.peak, int64(to-from+1))
+		p := s.period(m.periodOf(x.at))
+		p.peak = max(p.peak, weight)
 	}
 }

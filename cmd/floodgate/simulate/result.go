@@ -48,6 +48,10 @@ type RuleResult struct {
 	Bounds       Bounds  `json:"bounds"`
 	DecisionRate float64 `json:"decisions_per_second"`
 
+	// Limiters is what was measured of a rule about requests that last: floodgate first, then others on the same traffic. It is empty
+	// for all other rules.
+	Limiters []Limiter `json:"limiters,omitempty"`
+
 	tally  tally
 	Series Series `json:"series"` // of the caller with the most requests
 }
@@ -90,6 +94,7 @@ type tally struct {
 	seconds                           float64
 	exactKnown                        bool
 	bounds                            Bounds
+	lasting                           lastingTally
 }
 
 func newResult(c *Config) *Result {
@@ -121,9 +126,7 @@ func (ref *reference) finish(r *Result, end int64, servers []*server) {
 	for _, m := range ref.measure {
 		t := tally{seconds: float64(end-r.from) / 1e9, decisions: r.decisions[m.rule.Name], exactKnown: m.exact != nil}
 		for _, s := range m.order {
-			if !m.aligned && !m.endless() {
-				m.peaks(s)
-			}
+			m.close(s, end)
 			t.subject(m, s, r, end)
 			if !s.full {
 				t.innocent(m, s, servers)
@@ -131,6 +134,9 @@ func (ref *reference) finish(r *Result, end int64, servers []*server) {
 		}
 		rr := RuleResult{Rule: m.rule.Name, Window: m.rule.WindowText(), Limit: m.rule.Limit, tally: t}
 		rr.Series = m.series(r.start, servers)
+		if m.lasts != nil {
+			rr.Limiters = []Limiter{{Name: "floodgate"}}
+		}
 		r.Rules = append(r.Rules, rr)
 	}
 	r.compute()
@@ -139,6 +145,10 @@ func (ref *reference) finish(r *Result, end int64, servers []*server) {
 // subject adds the periods of a caller that lie in the run as a whole.
 func (t *tally) subject(m *measure, s *subject, r *Result, end int64) {
 	if s.unlimited {
+		return
+	}
+	if m.lasts != nil {
+		t.last(m, s, r, end)
 		return
 	}
 	capacity := float64(m.rule.Window.Capacity(s.limit))
@@ -209,7 +219,7 @@ func (m *measure) series(start int64, servers []*server) (out Series) {
 	}
 	seconds := func(t int64) float64 { return float64(t-start) / 1e9 }
 	caller := schemas.Caller{Kind: m.rule.Kind, ID: busy.id}
-	out = Series{Caller: caller.String(), Limit: busy.limit, Length: float64(m.rule.Window.Length(start)) / 1e9}
+	out = Series{Caller: caller.String(), Limit: busy.limit, Length: float64(m.length(start)) / 1e9}
 	for _, p := range busy.periods {
 		out.Periods = append(out.Periods, SeriesPoint{At: seconds(p.start), Demand: p.demand, Admitted: p.ours, Sync: p.sync, Peak: p.peak})
 	}
@@ -230,13 +240,21 @@ func (r *Result) Pool(others ...*Result) {
 		r.Decisions += o.Decisions
 		r.lags = append(r.lags, o.lags...)
 		for i := range r.Rules {
-			r.Rules[i].tally.add(&o.Rules[i].tally)
+			r.Rules[i].add(&o.Rules[i])
 		}
 	}
 	r.compute()
 }
 
+func (rr *RuleResult) add(o *RuleResult) {
+	rr.tally.add(&o.tally)
+	for i := range rr.Limiters {
+		rr.Limiters[i].tally.add(&o.Limiters[i].tally)
+	}
+}
+
 func (t *tally) add(o *tally) {
+	t.lasting.add(&o.lasting)
 	t.over, t.first, t.later = append(t.over, o.over...), append(t.first, o.first...), append(t.later, o.later...)
 	t.warmup = append(t.warmup, o.warmup...)
 	t.mostOver, t.longest = max(t.mostOver, o.mostOver), max(t.longest, o.longest)
@@ -264,6 +282,12 @@ func (r *Result) compute() {
 		rr.Bounds = t.bounds
 		rr.Bounds.Mean = ratio(t.bounds.sum, float64(t.bounds.Closes))
 		rr.DecisionRate = ratio(float64(t.decisions), t.seconds)
+		for j := range rr.Limiters {
+			if j > 0 {
+				t = &rr.Limiters[j].tally
+			}
+			rr.Limiters[j].compute(t)
+		}
 	}
 	sum, largest := 0.0, int64(0)
 	for _, l := range r.lags {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -45,6 +46,11 @@ type Scenario struct {
 	jumps                       []Jump
 	stops                       []Stop
 	deaths                      []Death
+	restarts                    []Stop
+
+	models []model                         // requests that last, if there are some; see RuleResult.Limiters
+	agents int                             // how many clients send them, instead of streams
+	class  func(since time.Duration) class // see Config.class
 }
 
 // Run simulates the scenario, and returns what was measured: the same for the same options. If ctx ends, so does the run, with
@@ -77,11 +83,17 @@ func (s *Scenario) Run(ctx context.Context, o Options) (*Result, error) {
 			}
 		}
 		if passed == length {
-			return sim.Finish(start + int64(length))
+			result, err := sim.Finish(start + int64(length))
+			if err == nil && c.Holds {
+				s.runPeers(&o, &c, result, length)
+			}
+			return result, err
 		}
-		if _, err := sim.Request(&r); err != nil {
+		admitted, err := sim.Request(&r)
+		if err != nil {
 			return nil, err
 		}
+		traffic.decided(&r, admitted)
 	}
 }
 
@@ -91,7 +103,8 @@ func (s *Scenario) config(o *Options) (Config, error) {
 		Rules: o.Rules, Predict: o.Predict, Start: start, Quiet: quiet, Warmup: s.warmup, Servers: cmp.Or(o.Servers, s.servers), Partitions: 1,
 		Lag: LagOf(cmp.Or(o.Lag, s.lag)), Skew: cmp.Or(o.Skew, s.skew), Seed: o.Seed,
 	}
-	c.Lag.Jumps, c.Lag.Stops, c.Deaths = s.jumps, s.stops, s.deaths
+	c.Lag.Jumps, c.Lag.Stops, c.Deaths, c.Restarts = s.jumps, s.stops, s.deaths, s.restarts
+	c.Responses, c.Holds, c.class = s.models != nil, s.models != nil, s.class
 	if length := cmp.Or(o.Duration, s.duration); c.Warmup >= length {
 		return c, fmt.Errorf("simulate: got a duration of %v, want more than the %v that scenario %s takes to warm up", length, c.Warmup, s.Name)
 	}
@@ -106,7 +119,10 @@ func (s *Scenario) config(o *Options) (Config, error) {
 }
 
 // traffic returns the traffic of a run.
-func (s *Scenario) traffic(o *Options, servers int) *generator {
+func (s *Scenario) traffic(o *Options, servers int) traffic {
+	if s.agents > 0 {
+		return newAgents(o.Seed, int(math.Ceil(float64(s.agents)*cmp.Or(o.Rate, 1))), servers, s.models)
+	}
 	streams := s.streams()
 	if f := cmp.Or(o.Rate, 1); f != 1 {
 		for i := range streams {
@@ -117,7 +133,11 @@ func (s *Scenario) traffic(o *Options, servers int) *generator {
 	if servers != s.servers {
 		weights = nil
 	}
-	return newGenerator(o.Seed, servers, weights, streams...)
+	g := newGenerator(o.Seed, servers, weights, streams...)
+	if s.models == nil {
+		return g
+	}
+	return newLasting(o.Seed, g, s.models)
 }
 
 // faster returns the stream with its rate multiplied by f.

@@ -23,7 +23,7 @@ const (
 
 // Scenarios returns all scenarios, in the order of simulate --list.
 func Scenarios() []Scenario {
-	return slices.Concat(steady(), varying(), populations(), faults())
+	return slices.Concat(steady(), varying(), populations(), faults(), tokenScenarios(), changeScenarios(), flightScenarios())
 }
 
 // steady returns the scenarios of one caller at a constant rate.

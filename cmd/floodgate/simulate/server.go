@@ -50,7 +50,7 @@ func newServer(w *world, index int, c *Config) *server {
 	s := &server{
 		w: w, skew: int64(skewOf(c, index)), gates: make(map[string]*gate.Gate), ids: make(map[string]string),
 		set:      gate.New(gate.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), MaxClosed: c.MaxRows}),
-		recorder: record.New(record.Options{MaxEntries: recorderEntries, Responses: c.Responses}),
+		recorder: record.New(record.Options{MaxEntries: recorderEntries, Responses: c.Responses, Holds: c.Holds}),
 		waiting:  make([][]schemas.Entry, len(w.partitions)), seqs: make([]uint64, len(w.partitions)),
 		toLog: make([]orderedWay, len(w.partitions)), toGate: make([]orderedWay, len(w.partitions)),
 	}
@@ -71,8 +71,26 @@ func (s *server) clock() int64 { return s.w.now + s.skew }
 
 // request decides on a request now and records it.
 func (s *server) request(r *Request) gate.Verdict {
+	s.add(r.Callers)
+	at := time.Unix(0, s.clock())
+	s.tick()
+	v := s.set.CheckAt(&s.callers, at)
+	if r.Refused {
+		s.recordRefused(r)
+	} else {
+		s.recorder.Record(&s.callers, v, record.Request{Resource: r.Resource, At: at, Declared: r.Declared})
+		if !v.Closed {
+			s.respond(r, at)
+		}
+	}
+	s.planFlush()
+	return v
+}
+
+// add makes s.callers those of a request.
+func (s *server) add(callers []schemas.Caller) {
 	s.callers.Reset()
-	for _, c := range r.Callers {
+	for _, c := range callers {
 		g := s.gates[c.Kind]
 		if g == nil {
 			g = s.set.Gate(c.Kind)
@@ -80,19 +98,24 @@ func (s *server) request(r *Request) gate.Verdict {
 		}
 		s.callers.Add(g, c.ID)
 	}
-	at := time.Unix(0, s.clock())
-	s.tick()
-	v := s.set.CheckAt(&s.callers, at)
-	if r.Refused {
-		s.recordRefused(r)
-	} else {
-		s.recorder.Record(&s.callers, v, record.Request{Resource: r.Resource, At: at})
-		if !v.Closed {
-			s.recorder.Respond(&s.callers, record.Response{Resource: r.Resource, Status: int(r.Status), Cost: r.Cost, At: at})
-		}
+}
+
+// respond records the response of a request that has arrived now: at once, or when the request ends.
+func (s *server) respond(r *Request, arrived time.Time) {
+	response := record.Response{
+		Resource: r.Resource, Status: int(r.Status), Cost: r.Cost, At: arrived, Arrived: arrived, Declared: r.Declared,
 	}
-	s.planFlush()
-	return v
+	if r.Duration == 0 {
+		s.recorder.Respond(&s.callers, response)
+		return
+	}
+	callers := slices.Clone(r.Callers)
+	s.w.at(s.w.now+int64(r.Duration), func() {
+		s.add(callers)
+		response.At = time.Unix(0, s.clock())
+		s.recorder.Respond(&s.callers, response)
+		s.planFlush()
+	})
 }
 
 // recordRefused records a request that was refused elsewhere, as ingest does.
@@ -187,27 +210,44 @@ const mergeTick = int64(10 * time.Millisecond)
 
 // inOrder sorts entries by what they say, and merges equal ones as a Recorder does. Which of them the Recorder has merged, and
 // in which order it returns them, depends on the process: on the number of processors and on where stacks lie. What inOrder
-// returns does not.
+// returns does not. Responses are merged only where they say when their requests arrived.
 func inOrder(entries []schemas.Entry) []schemas.Entry {
 	same := func(a, b *schemas.Entry) int {
 		return cmp.Or(
 			cmp.Compare(a.Time/mergeTick, b.Time/mergeTick), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID),
-			cmp.Compare(a.Resource, b.Resource), cmp.Compare(kindOf(a), kindOf(b)),
+			cmp.Compare(a.Resource, b.Resource), cmp.Compare(kindOf(a), kindOf(b)), compareHolds(a, b),
 		)
 	}
 	slices.SortFunc(entries, func(a, b schemas.Entry) int { return cmp.Or(same(&a, &b), cmp.Compare(a.Time, b.Time)) })
 	merged := entries[:0]
 	for i := range entries {
-		if n := len(merged); n > 0 && !entries[i].Response && entries[i].Kind != schemas.KindCanary && same(&merged[n-1], &entries[i]) == 0 {
-			merged[n-1].Count += entries[i].Count
-			merged[n-1].Time = max(merged[n-1].Time, entries[i].Time)
+		e := &entries[i]
+		if n := len(merged); n > 0 && (!e.Response || e.Arrived > 0) && e.Kind != schemas.KindCanary && same(&merged[n-1], e) == 0 {
+			to := &merged[n-1]
+			to.Count, to.Time = to.Count+e.Count, max(to.Time, e.Time)
+			to.Cost, to.Arrived, to.Declared = to.Cost+e.Cost, to.Arrived+e.Arrived, to.Declared+e.Declared
 			continue
 		}
-		merged = append(merged, entries[i])
+		merged = append(merged, *e)
 	}
 	slices.SortStableFunc(merged, func(a, b schemas.Entry) int { return cmp.Compare(a.Time, b.Time) })
 	return merged
 }
+
+// compareHolds orders entries of which a Recorder with Holds makes one if it is 0: responses of requests that arrived in one second. What is
+// declared and what is not stay apart.
+func compareHolds(a, b *schemas.Entry) int {
+	if !a.Holds() && !b.Holds() {
+		return 0
+	}
+	second := func(e *schemas.Entry) int64 { return e.Arrived / int64(e.Count) / ticksPerSecond }
+	return cmp.Or(
+		cmp.Compare(a.Status, b.Status), cmp.Compare(second(a), second(b)), cmp.Compare(min(a.Declared, 1), min(b.Declared, 1)),
+	)
+}
+
+// ticksPerSecond is in what Entry.Arrived counts.
+const ticksPerSecond = int64(time.Second) / schemas.MergeTick
 
 // kindOf tells entries apart that are not merged although they are of the same caller and resource.
 func kindOf(e *schemas.Entry) int {

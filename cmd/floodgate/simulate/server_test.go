@@ -40,6 +40,14 @@ func worldOf(t testing.TB, servers, partitions int) *world {
 func TestFramesDoNotDependOnTheRecorder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		request := rapid.Custom(func(t *rapid.T) schemas.Entry {
+			if rapid.Bool().Draw(t, "response") {
+				return schemas.Entry{
+					Time: start + rapid.Int64Range(0, 30).Draw(t, "ms")*int64(ms), Kind: Kind, ID: "a", Count: 1, Response: true,
+					Status: rapid.SampledFrom([]uint16{0, 200}).Draw(t, "status"), Cost: rapid.Int64Range(0, 9).Draw(t, "cost"),
+					Arrived:  schemas.Tick(start) + rapid.Int64Range(-150, 50).Draw(t, "arrived"),
+					Declared: rapid.SampledFrom([]int64{0, 0, 5}).Draw(t, "declared"),
+				}
+			}
 			return schemas.Entry{
 				Time: start + rapid.Int64Range(0, 30).Draw(t, "ms")*int64(ms), Kind: Kind, Count: 1,
 				ID:       rapid.SampledFrom([]string{"a", "b"}).Draw(t, "id"),
@@ -54,8 +62,11 @@ func TestFramesDoNotDependOnTheRecorder(t *testing.T) {
 			i := rapid.IntRange(0, len(shuffled)-1).Draw(t, "merged")
 			for j := range shuffled {
 				a, b := &shuffled[i], &shuffled[j]
-				if i != j && a.ID == b.ID && a.Resource == b.Resource && a.Blocked == b.Blocked && a.Time/mergeTick == b.Time/mergeTick {
+				if i != j && a.ID == b.ID && a.Resource == b.Resource && a.Blocked == b.Blocked && a.Time/mergeTick == b.Time/mergeTick &&
+					a.Response == b.Response && a.Status == b.Status && a.Arrived/int64(a.Count)/100 == b.Arrived/int64(b.Count)/100 &&
+					(a.Declared == 0) == (b.Declared == 0) {
 					a.Time, a.Count = max(a.Time, b.Time), a.Count+b.Count
+					a.Cost, a.Arrived, a.Declared = a.Cost+b.Cost, a.Arrived+b.Arrived, a.Declared+b.Declared
 					shuffled = slices.Delete(shuffled, j, j+1)
 					break
 				}
@@ -64,15 +75,19 @@ func TestFramesDoNotDependOnTheRecorder(t *testing.T) {
 		if got := inOrder(shuffled); !slices.Equal(got, want) {
 			t.Fatalf("got %v, want %v", got, want)
 		}
-		total, before := uint32(0), int64(0)
+		total, before, sums := uint32(0), int64(0), [3]int64{}
+		for _, e := range requests {
+			sums[0], sums[1], sums[2] = sums[0]+e.Cost, sums[1]+e.Arrived, sums[2]+e.Declared
+		}
 		for _, e := range want {
+			sums[0], sums[1], sums[2] = sums[0]-e.Cost, sums[1]-e.Arrived, sums[2]-e.Declared
 			if total += e.Count; e.Time < before {
 				t.Fatalf("got %v, want them in order of time", want)
 			}
 			before = e.Time
 		}
-		if int(total) != len(requests) {
-			t.Fatalf("got %d requests of %d", total, len(requests))
+		if int(total) != len(requests) || sums != [3]int64{} {
+			t.Fatalf("got %d requests of %d, and %d too little of cost, arrivals and what is declared", total, len(requests), sums)
 		}
 	})
 }
@@ -198,4 +213,74 @@ func TestAServerKeepsTheVerdictOfTheRealSet(t *testing.T) {
 	if got := w.servers[0].set.Mode(); got != gate.Enforce {
 		t.Errorf("got mode %v", got)
 	}
+}
+
+// TestResponsesFollowTheirRequests: an arrival is recorded at once, and the response when the request ends, with the time of the arrival, and
+// what was declared, by the clock of the server.
+func TestResponsesFollowTheirRequests(t *testing.T) {
+	const skew = 3 * time.Second
+	sim, err := New(Config{
+		Rules: rulesOf(t, 100, "1s", fixed1), Start: start, Servers: 1, Partitions: 1, Lag: LagOf(50 * ms), Responses: true, Holds: true, Seed: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, seen := sim.w, &entries{measuring: sim.m}
+	w.watch, w.servers[0].skew = seen, int64(skew)
+	w.request(&Request{
+		At: start, Callers: []schemas.Caller{{Kind: Kind, ID: "c"}}, Resource: "/x", Status: 200, Cost: 70, Declared: 90, Duration: 2 * time.Second,
+	})
+	w.advance(start + int64(1900*ms))
+	if got := seen.of("c"); len(got) != 1 || got[0].Response || got[0].Declared != 90 || got[0].Time != start+int64(skew) || got[0].Arrived != 0 {
+		t.Fatalf("got %+v before the end, want the arrival", got)
+	}
+	w.advance(start + int64(2100*ms))
+	want := schemas.Entry{
+		Time: start + int64(skew+2*time.Second), Kind: Kind, ID: "c", Resource: "/x", Count: 1, Response: true, Status: 200, Cost: 70,
+		Arrived: schemas.Tick(start + int64(skew)), Declared: 90,
+	}
+	if got := seen.of("c"); len(got) != 2 || got[1] != want {
+		t.Errorf("got %+v, want the response %+v", got, want)
+	}
+	if w.err != nil {
+		t.Error(w.err)
+	}
+}
+
+// TestARefusedRequestHasNoResponse, however long it would have lasted.
+func TestARefusedRequestHasNoResponse(t *testing.T) {
+	sim, err := New(Config{
+		Rules: rulesOf(t, 100, "1s", fixed1), Start: start, Servers: 1, Partitions: 1, Lag: LagOf(50 * ms), Responses: true, Holds: true, Seed: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, seen := sim.w, &entries{measuring: sim.m}
+	w.watch = seen
+	w.servers[0].set.ApplyAt(time.Unix(0, start), []schemas.Decision{{
+		Rule: "limit", Caller: schemas.Caller{Kind: Kind, ID: "c"}, Mode: schemas.ModeEnforce, CloseAt: start, Until: start + int64(time.Second),
+	}})
+	w.request(&Request{At: start, Callers: []schemas.Caller{{Kind: Kind, ID: "c"}}, Cost: 70, Declared: 90, Duration: 500 * ms})
+	w.advance(start + int64(time.Second))
+	if got := seen.of("c"); len(got) != 1 || !got[0].Blocked || got[0].Declared != 0 {
+		t.Errorf("got %+v, want the arrival, blocked", got)
+	}
+}
+
+// entries is a watcher that keeps what servers send.
+type entries struct {
+	*measuring
+	list []schemas.Entry
+}
+
+func (e *entries) sent(list []schemas.Entry) { e.list = append(e.list, list...) }
+
+// of returns the entries of one caller.
+func (e *entries) of(id string) (list []schemas.Entry) {
+	for i := range e.list {
+		if e.list[i].ID == id {
+			list = append(list, e.list[i])
+		}
+	}
+	return list
 }

@@ -11,6 +11,14 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
+// traffic is requests in order of time.
+type traffic interface {
+	// next sets r to the next request, and reports whether there is one. The request's callers are valid until the next call.
+	next(r *Request) bool
+	// decided says whether the request that next has returned last was admitted.
+	decided(r *Request, admitted bool)
+}
+
 // stream is the requests of one caller or of a population, at a rate that may vary.
 type stream struct {
 	rate func(at time.Duration) float64 // requests per second at a time since the start, at most peak; nil is peak
@@ -74,6 +82,8 @@ func (g *generator) next(r *Request) bool {
 	}
 	return true
 }
+
+func (*generator) decided(*Request, bool) {}
 
 // server draws the server that a request comes to.
 func (g *generator) server(at int64) int {

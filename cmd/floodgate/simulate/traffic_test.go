@@ -10,7 +10,7 @@ import (
 )
 
 // take returns the requests of a generator in the first part of its time.
-func take(g *generator, until time.Duration) (list []Request) {
+func take(g traffic, until time.Duration) (list []Request) {
 	for r := (Request{}); g.next(&r) && r.At < start+int64(until); {
 		r.Callers = slices.Clone(r.Callers)
 		list = append(list, r)
@@ -156,4 +156,9 @@ func TestSeedsMakeTraffic(t *testing.T) {
 	if !slices.Equal(requests(1), requests(1)) || slices.Equal(requests(1), requests(2)) {
 		t.Error("want the same requests of one seed, and others of another")
 	}
+}
+
+// sortBy sorts a list by a number, and leaves those with the same number in their order.
+func sortBy[T any](list []T, by func(T) int) {
+	slices.SortStableFunc(list, func(a, b T) int { return by(a) - by(b) })
 }

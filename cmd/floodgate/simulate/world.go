@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/fold"
@@ -31,6 +32,10 @@ type Request struct {
 	Status  uint16 // of its response; and the response's cost. Both mean nothing without Config.Responses
 	Cost    int64
 	Refused bool // somebody else refused it: it is recorded as blocked for all callers, whatever the gates say
+
+	Duration time.Duration // from its arrival to its response; 0: the response is recorded at once. It means nothing without Config.Responses
+	Declared int64         // what the server expects it to cost; 0 is unknown. It means nothing without Config.Holds
+	Client   int           // which client of the caller sends it: see RuleResult.Limiters. Servers do not see it
 }
 
 // Config says what is simulated. All fields are needed but those that say otherwise.
@@ -47,11 +52,15 @@ type Config struct {
 	Skew       time.Duration // the servers' clocks are spread evenly over ± Skew; may be 0
 	Seed       uint64        // of the lag; may be 0
 	Deaths     []Death       // may be empty
+	Restarts   []Stop        // at whose ends another analyzer takes over, which counts the log again; may be empty
+
+	class func(since time.Duration) class // of windows of requests that last, by when they begin; nil: all are ordinary
 
 	// LagKnown tells the analyzer the mean of Lag once in a second in which a server sends something, as if a canary had measured
 	// it. Servers send no canaries then, so that time without requests costs nothing.
 	LagKnown  bool
 	Responses bool // requests have a status and a cost; otherwise rules that count responses are refused
+	Holds     bool // servers record when the requests of a response arrived, and what they expect of requests. Needs Responses
 	MaxRows   int  // of each partition; 0 is 4 Mi. A Simulation that needs more fails; in a Circuit callers without a row are not counted
 }
 
@@ -114,12 +123,18 @@ func newWorld(c *Config, watch watcher) *world {
 	if c.LagKnown {
 		w.lagKnown = int64(c.Lag.Mean())
 	}
+	w.ways.Stops = slices.Concat(c.Lag.Stops, c.Restarts)
 	w.partitions = make([]*partition, c.Partitions)
 	for i := range w.partitions {
-		w.partitions[i] = &partition{
-			w: w, index: i, fold: fold.New(c.Rules, fold.Options{
+		p := &partition{w: w, index: i, newFold: func() *fold.Fold {
+			return fold.New(c.Rules, fold.Options{
 				Partition: i, Partitions: c.Partitions, MaxRows: w.maxRows, NoStore: true, Predict: c.Predict, PredictLagCap: c.LagCap,
-			}),
+			})
+		}}
+		p.fold, p.keeps = p.newFold(), len(c.Restarts) > 0
+		w.partitions[i] = p
+		for _, r := range c.Restarts {
+			w.at(c.Start+int64(r.From+r.For), p.restart)
 		}
 	}
 	for i := range c.Servers {

@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 )
@@ -53,6 +54,62 @@ func TestBanners(t *testing.T) {
 	v.reads("[data-partition='1'] .state[data-level=warn]", "memory-only")
 	close(well)
 	v.sees(`document.querySelectorAll(".banner").length === 0`)
+}
+
+// TestRulesSayWhatTheyHold, and below them which of them lack what they need, until it comes.
+func TestRulesSayWhatTheyHold(t *testing.T) {
+	b := newBrowser(t)
+	well := make(chan struct{})
+	f := &fake{
+		rules: []apiv1.Rule{
+			{Name: "tokens", Callers: "key", Limit: 100000, Measure: "cost", Window: "1m fixed", Charge: "arrival", Hold: "1000 each, margin 2, 10m at most", Mode: "enforce"},
+			{Name: "streams", Callers: "key", Limit: 20, Measure: "in_flight", Window: "in flight, 10m at most", Mode: "enforce"},
+		},
+		status: func(s *apiv1.Status) {
+			select {
+			case <-well:
+			default:
+				s.Rules.Unused = []string{"rule tokens: 0 arrivals have come with 40 responses"}
+			}
+		},
+	}
+	v := visit(t, b, f.serve(t)+"/ui/#/rules", view{})
+	v.reads("tr[data-rule=tokens]", "charged at arrival")
+	v.reads("tr[data-rule=tokens]", "holds 1000 each, margin 2, 10m at most")
+	v.reads("tr[data-rule=streams]", "in flight, 10m at most")
+	v.reads(".unused .banner", "rule tokens: 0 arrivals have come with 40 responses")
+	close(well)
+	v.sees(`document.querySelectorAll(".unused .banner").length === 0`)
+}
+
+// TestRequestsInFlightAreSaid in the list of closed callers and on the page of one.
+func TestRequestsInFlightAreSaid(t *testing.T) {
+	b := newBrowser(t)
+	now := time.Now().UTC()
+	room := &apiv1.Room{InFlight: 14, Held: 21400, Margin: 8900, Left: -2105, Mean: 1210, Learned: 128, DurationNS: 8e9}
+	f := &fake{
+		closures: 2,
+		rules:    []apiv1.Rule{{Name: "tokens", Measure: "cost", Window: "1m fixed"}, {Name: "streams", Measure: "in_flight", Window: "in flight, 10m at most"}},
+		decide: func(i int, d *apiv1.DecisionView) {
+			if d.Rule = "streams"; i == 0 {
+				d.Rule, d.Count, d.Limit, d.Early = "tokens", 71200, 100000, true
+				d.Hold = &apiv1.Hold{InFlight: 14, Held: 21400, Margin: 8900, Learned: 128}
+			}
+		},
+		explain: apiv1.Explanation{
+			Now: now, Caller: apiv1.Caller{Kind: "key", ID: "abuser-0000000"}, Verdict: apiv1.ClosedEarly, Rule: "tokens", Until: now.Add(time.Minute),
+			Partition: apiv1.PartitionView{State: "running"}, Decisions: []apiv1.DecisionView{},
+			Rules: []apiv1.RuleExplanation{{RuleState: apiv1.RuleState{
+				Rule: "tokens", Window: "1m fixed", Measure: "cost", Mode: "enforce", Counted: true, Count: 71200, Limit: apiv1.Limit{Limit: 100000, Capacity: 100000, Source: "rule"}, Room: room,
+			}}},
+		},
+	}
+	v := visit(t, b, f.serve(t)+"/ui/", view{})
+	v.live()
+	v.reads("[data-panel=closed]", "71,200 of 100,000 in 1 min · 21,400 expected of 14 in flight · margin 8,900")
+	v.reads("[data-panel=closed]", "100 of 100 in flight")
+	v.goes("#/caller/key:abuser-0000000")
+	v.reads("[data-rule=tokens] .facts", "In flight14 (8 s on average; 1,210 each, from 128 responses)Expected of them21,400Margin8,900Left0")
 }
 
 // TestWhatHasOpenedIsNotCounted: it stays in the list for a moment, so that lines do not jump.

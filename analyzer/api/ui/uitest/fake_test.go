@@ -20,6 +20,9 @@ type fake struct {
 	begun    time.Time
 	status   func(*apiv1.Status) // changes the answer of /v1/status; nil: it does not
 	series   func(*apiv1.Series) // changes the answer of /v1/series; nil: it does not
+	rules    []apiv1.Rule
+	decide   func(i int, d *apiv1.DecisionView) // changes the closures in force; nil: it does not
+	explain  apiv1.Explanation
 }
 
 // serve returns its address.
@@ -38,7 +41,9 @@ func (f *fake) serve(t *testing.T) string {
 		}
 		return s
 	})
-	answer("/v1/rules", func() any { return apiv1.Rules{Rules: []apiv1.Rule{}} })
+	answer("/v1/rules", func() any { return apiv1.Rules{Rules: append([]apiv1.Rule{}, f.rules...)} })
+	answer("/v1/rules/versions", func() any { return apiv1.RulesVersions{Versions: []apiv1.RulesVersion{}} })
+	answer("/v1/explain", func() any { return f.explain })
 	answer("/v1/callers", func() any { return apiv1.Busy{} })
 	answer("/v1/series", func() any { return f.samples() })
 	mux.HandleFunc("/v1/decisions/stream", f.stream)
@@ -110,9 +115,13 @@ func (f *fake) change(ctx context.Context, w http.ResponseWriter, send func(kind
 
 func (f *fake) decision(i int) *apiv1.DecisionView {
 	at := f.begun.Add(time.Duration(i) * time.Microsecond).UTC()
-	return &apiv1.DecisionView{
+	d := &apiv1.DecisionView{
 		Rule: "per-key", Version: "261ab9ec50d8b5cb", Caller: apiv1.Caller{Kind: "key", ID: fmt.Sprintf("abuser-%07d", i)}, Mode: "enforce",
 		CloseAt: at, Until: at.Add(time.Hour), InForce: true, Partition: i % 16, Epoch: 1795370735016, Seq: uint64(i), Count: 100, Limit: 100,
 		WindowNS: int64(time.Minute), WindowFrom: at.Add(-time.Minute), Offset: int64(i), EntryTime: at, LagNS: 1500000,
 	}
+	if f.decide != nil {
+		f.decide(i, d)
+	}
+	return d
 }

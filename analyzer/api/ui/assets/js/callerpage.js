@@ -4,7 +4,7 @@ import { h, panel, setText } from "./element.js";
 import { get, now } from "./api.js";
 import { poll, throttle } from "./poll.js";
 import { label } from "./callerid.js";
-import { known, number, percent, sentenceHere, span, time, utc } from "./format.js";
+import { known, nanoseconds, number, percent, plural, sentenceHere, span, time, utc } from "./format.js";
 import { drawWindow } from "./windowchart.js";
 import { meter } from "./busiest.js";
 import { History } from "./history.js";
@@ -171,8 +171,15 @@ function facts(rule) {
   if (rule.closure?.in_force) list.push(["Closed", `${time(Date.parse(rule.closure.close_at))} – ${time(Date.parse(rule.closure.until))}`], ["Closes in a row", number(rule.closure.nth)]);
   if (rule.decision?.lag_ns) list.push(["Lag then", `${number(rule.decision.lag_ns / 1e6)} ms`]);
   if (rule.closure && rule.limit.capacity) list.push(["Peak", `${number(rule.closure.peak)} (${percent(rule.closure.peak / rule.limit.capacity)})`]);
+  if (rule.room) list.push(...roomFacts(rule.room));
   if (rule.rate) list.push(["Demand", `${number(rule.rate)}/s`]);
   return list;
+}
+
+// roomFacts says what requests in flight hold of the limit, and from what that is known.
+function roomFacts(room) {
+  const learned = room.learned ? `${nanoseconds(room.duration_ns)} on average; ${number(room.mean)} each, from ${plural(room.learned, "response")}` : `${number(room.mean)} each, as the rule estimates`;
+  return [["In flight", `${number(room.in_flight)} (${learned})`], ["Expected of them", number(room.held)], ["Margin", number(room.margin)], ["Left", number(Math.max(0, room.left))]];
 }
 
 function decodeForTitle(id) {

@@ -18,6 +18,7 @@ export class ClosedList {
   constructor(closures, open) {
     this.closures = closures;
     this.text = "";
+    this.inFlight = new Set(); // rules that limit how many requests are in flight: they have no window
     this.byPeople = new Map(); // the newest record in force that closes a caller, percent-encoded
     this.count = h("span", { class: "count", "data-count": "closed" }, "");
     this.rule = h("select", { "aria-label": "Closed by which rule", onchange: () => this.draw() }, h("option", { value: "" }, "All rules"));
@@ -30,6 +31,7 @@ export class ClosedList {
   }
 
   run(signal) {
+    this.signal = signal;
     this.closures.addEventListener("change", this.soon, { signal });
     const timer = setInterval(() => {
       this.closures.clean();
@@ -76,6 +78,15 @@ export class ClosedList {
     const chosen = this.rule.value;
     this.rule.replaceChildren(this.rule.options[0], ...[...this.closures.rules].sort().map((name) => h("option", { value: name }, ruleName(name))));
     this.rule.value = chosen;
+    this.askRules();
+  }
+
+  // askRules asks what the rules measure: decisions have numbers only.
+  async askRules() {
+    const answer = await get("rules", "", this.signal).catch(() => null);
+    if (!answer || this.signal.aborted) return;
+    this.inFlight = new Set(answer.rules.filter((rule) => rule.measure === "in_flight").map((rule) => rule.name));
+    this.draw();
   }
 
   // reason says in a few words why a caller is closed. Of what was closed by hand, as the column before says, it says who did and why.
@@ -84,8 +95,9 @@ export class ClosedList {
     const record = c.rule === byHand && this.byPeople.get(c.id);
     if (record) words.push(`${record.author}: ${record.reason}`);
     else if (c.rule === byHand) words.push("a person has closed it");
-    else words.push(`${number(c.count)} of ${number(c.limit)} in ${span(c.windowNs / 1e6)}`);
-    if (c.early) words.push("predicted");
+    else words.push(`${number(c.count)} of ${number(c.limit)} in ${this.inFlight.has(c.rule) ? "flight" : span(c.windowNs / 1e6)}`);
+    if (c.hold) words.push(`${number(c.hold.held)} expected of ${number(c.hold.in_flight)} in flight`, `margin ${number(c.hold.margin)}`);
+    else if (c.early) words.push("predicted");
     if (c.mode === "shadow") words.push("shadow, not blocked");
     return words.join(" · ");
   }

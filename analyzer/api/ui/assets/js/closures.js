@@ -56,7 +56,7 @@ export class Closures extends EventTarget {
       this.order.push(c);
     }
     Object.assign(c, {
-      mode: d.mode, closeAt: Date.parse(d.close_at), until: Date.parse(d.until), early: d.early === true, shared: d.shared === true,
+      mode: d.mode, closeAt: Date.parse(d.close_at), until: Date.parse(d.until), early: d.early === true, shared: d.shared === true, hold: d.hold,
       count: d.count, limit: d.limit, windowNs: d.window_ns, endedAt: 0, generation: this.generation,
     });
     if (event.kind !== "in_force") this.note(event, c);
@@ -72,7 +72,7 @@ export class Closures extends EventTarget {
   }
 
   note(event, c) {
-    this.recent.unshift({ kind: event.kind, at: Date.parse(event.at), id: c.id, rule: c.rule, mode: c.mode, until: c.until, early: c.early });
+    this.recent.unshift({ kind: event.kind, at: Date.parse(event.at), id: c.id, rule: c.rule, mode: c.mode, until: c.until, early: c.early, held: Boolean(c.hold) });
     if (this.recent.length > keptChanges) this.recent.length = keptChanges;
   }
 

@@ -111,7 +111,7 @@ function ofRules(item) {
 
 function wordsOf(item) {
   const until = item.kind !== "ended" && item.kind !== "opened" && known(item.until) ? ` until ${time(item.until)}` : "";
-  return [kinds[item.kind] ?? item.kind, until, item.rule === "_control" ? " by hand" : ` by rule ${item.rule}`, item.early ? ", predicted" : "", item.mode === "shadow" ? ", in shadow mode" : ""].join("");
+  return [kinds[item.kind] ?? item.kind, until, item.rule === "_control" ? " by hand" : ` by rule ${item.rule}`, item.held ? ", by requests in flight" : item.early ? ", predicted" : "", item.mode === "shadow" ? ", in shadow mode" : ""].join("");
 }
 
 function moment(at) {

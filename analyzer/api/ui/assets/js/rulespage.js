@@ -32,7 +32,7 @@ class RulesPage {
 
   start() {
     poll(() => this.load(), every, this.signal);
-    this.status.addEventListener("change", () => this.allow(), { signal: this.signal });
+    this.status.addEventListener("change", () => this.statusChanged(), { signal: this.signal });
     window.addEventListener("floodgate:acted", () => this.load(), { signal: this.signal });
   }
 
@@ -59,10 +59,18 @@ class RulesPage {
   show(rules, versions) {
     const list = table("Rules in force", ["Rule", "Callers", "#Limit", "Window", "Mode", "Closes", "Act"]);
     list.body.append(...rules.rules.map((rule) => list.label(this.ruleRow(rule))));
-    this.inUse.body.replaceChildren(h("div", { class: "wide", tabindex: "0" }, list));
+    this.unused = h("div", { class: "unused" });
+    this.inUse.body.replaceChildren(h("div", { class: "wide", tabindex: "0" }, list), this.unused);
     setText(this.text, rules.text);
     this.showVersions(versions);
+    this.statusChanged();
+  }
+
+  // statusChanged shows what the status says of the rules in force: which are without effect, and who may put them into shadow mode.
+  statusChanged() {
     this.allow();
+    const unused = this.status.value?.rules?.unused ?? [];
+    this.unused?.replaceChildren(...unused.map((text) => h("p", { class: "banner warn" }, h("strong", {}, "Without effect"), ` ${text}.`)));
   }
 
   ruleRow(rule) {
@@ -70,7 +78,8 @@ class RulesPage {
     const level = mode === "shadow" ? "warn" : "good";
     const brake = mode !== "shadow" && h("button", { type: "button", class: "small", hidden: true, "data-action": "mode", onclick: () => this.brake(rule.name) }, "Shadow…");
     return h("tr", { "data-rule": rule.name }, h("th", { scope: "row" }, rule.name), h("td", {}, rule.callers, rule.match && h("span", { class: "muted small" }, ` ${rule.match}`)),
-      h("td", { class: "number" }, rule.limit.toLocaleString("en"), h("span", { class: "muted small" }, ` ${rule.measure}`)), h("td", {}, rule.window),
+      h("td", { class: "number" }, rule.limit.toLocaleString("en"), h("span", { class: "muted small" }, ` ${rule.measure}`)),
+      h("td", {}, rule.window, rule.charge && h("span", { class: "muted small block" }, `charged at ${rule.charge}`), rule.hold && h("span", { class: "muted small block" }, `holds ${rule.hold}`)),
       h("td", {}, h("span", { class: "state", "data-level": level }, mode), rule.brake && h("span", { class: "muted small block" }, `by ${rule.brake.author}; the file says ${rule.mode}`)), h("td", {}, rule.close || "until it is below its limit"), h("td", {}, brake));
   }
 
