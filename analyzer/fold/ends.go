@@ -9,8 +9,8 @@ import "github.com/509da70d/floodgate/schemas/heap"
 type ends struct {
 	heap.Heap[end]
 
-	on   bool // ends are to be reported: see Options.Ends
-	most int  // items, before those that are out of date are removed
+	on  bool // ends are to be reported: see Options.Ends
+	old int  // items that forget has made out of date, at most, since removeOld was last called
 }
 
 // end is a row, and the time at which its closure may end, in Unix nanoseconds.
@@ -28,18 +28,25 @@ func (s *ends) due(t int64) bool { return s.Len() > 0 && s.At(0).at <= t }
 
 // await notes that a row's closure will end. before is the end that the closure had until now.
 func (s *ends) await(r *row, before int64) {
-	if !s.on || r.flags&hasEnd != 0 && before <= r.closure.Until {
-		return
+	if s.on && (r.flags&hasEnd == 0 || before > r.closure.Until) {
+		r.flags |= hasEnd
+		s.Add(end{r.closure.Until, r})
 	}
-	if s.Len() >= s.most {
-		s.removeOld()
-	}
-	r.flags |= hasEnd
-	s.Add(end{r.closure.Until, r})
 }
 
-// removeOld removes the items that are out of date, and leaves one of each row whose end is awaited. A caller with requests in flight may close
-// and open many times before its first item comes.
+// forget notes that a row was opened before its closure ended. A caller with requests in flight may close and open many times before its first
+// item comes, so items that are out of date are removed once they may be half of all.
+func (s *ends) forget(r *row) {
+	if r.flags&hasEnd == 0 {
+		return
+	}
+	r.flags &^= hasEnd
+	if s.old++; s.old > 64+s.Len()/2 {
+		s.removeOld()
+	}
+}
+
+// removeOld removes the items that are out of date, and leaves one of each row whose end is awaited.
 func (s *ends) removeOld() {
 	var awaited []*row
 	for i := range s.Len() {
@@ -53,7 +60,7 @@ func (s *ends) removeOld() {
 		r.flags |= hasEnd
 		s.Add(end{r.closure.Until, r})
 	}
-	s.most = 2*len(awaited) + 64
+	s.old = 0
 }
 
 // take returns a row whose closure has ended at log time t, or nil.
