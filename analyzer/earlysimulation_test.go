@@ -14,13 +14,13 @@ import (
 // the log without prediction agrees; and no closure that is only predicted lasts for longer than it may.
 func TestSimulationWithPrediction(t *testing.T) {
 	testenv.Long(t)
-	early := 0
+	early, held := 0, 0
 	simulate(t, 1, func(s *simulation) {
 		s.predict = rules.PredictShares
-		s.t.Cleanup(func() { early += s.seen["early decision"] })
+		s.t.Cleanup(func() { early, held = early+s.seen["early decision"], held+s.seen["held decision"] })
 	})
-	if early == 0 {
-		t.Error("got no early decision: an hour that shows nothing")
+	if early == 0 || held == 0 {
+		t.Errorf("got %d early decisions, and %d by requests in flight: an hour that shows nothing", early, held)
 	}
 }
 
@@ -40,6 +40,13 @@ func (s *simulation) predicted(d *schemas.Decision) bool {
 	}
 	if !span.Early {
 		return false
+	}
+	if d.Held {
+		s.seen["held decision"]++
+		if d.Rule != "tokens" || d.Caller.ID == "calm" || span.CloseAt/int64(time.Minute) != (span.Until-1)/int64(time.Minute) {
+			s.t.Errorf("got a closure by requests in flight, want one by tokens, within one window, and not of the caller who is calm: %+v", d)
+		}
+		return true
 	}
 	s.seen["early decision"]++
 	if length := time.Duration(span.Until - span.CloseAt); length <= 0 || length > 2*time.Second {

@@ -83,6 +83,9 @@ version: 1
 rules:
   - {name: year, callers: key, limit: 1000000000, window: year}
   - {name: minute, callers: key, limit: 20, window: 1m, algorithm: fixed}
+  - {name: spent, callers: key, measure: cost, limit: 1000000000, window: year, charge: arrival, hold: {estimate: 3, longest: 2m}}
+  - {name: tokens, callers: key, measure: cost, limit: 100, window: 1m, algorithm: fixed, charge: arrival, hold: {estimate: 3, longest: 2m}}
+  - {name: flights, callers: key, measure: in_flight, limit: 15, hold: {longest: 1m}}
 `
 
 // simulation is a log, servers and analyzers, and the truth about them.
@@ -104,7 +107,9 @@ type simulation struct {
 	trimmed []kafkaio.Record // requests that the log does not hold any more
 	truth   map[string]int64
 	minutes map[callerMinute]int64
-	seen    map[string]int // faults by name
+	spent   map[string]int64
+	costs   map[callerMinute]int64 // of requests that arrived then
+	seen    map[string]int         // faults by name
 }
 
 type callerMinute struct {
@@ -116,6 +121,7 @@ type callerMinute struct {
 type server struct {
 	seq     uint64
 	waiting []kafkaio.Message
+	running []schemas.Entry // responses that are to come
 }
 
 func newSimulation(t *testing.T, seed uint64, seen map[string]int) *simulation {
@@ -123,6 +129,7 @@ func newSimulation(t *testing.T, seed uint64, seen map[string]int) *simulation {
 	s := &simulation{
 		t: t, rnd: rand.New(rand.NewPCG(seed, 99)), log: newTestLog(), dir: t.TempDir(), seen: seen,
 		truth: make(map[string]int64), minutes: make(map[callerMinute]int64),
+		spent: make(map[string]int64), costs: make(map[callerMinute]int64),
 	}
 	ambiguous := rand.New(rand.NewPCG(seed, 98))
 	s.log.SetFault(func(c kafkaiotest.Call) kafkaiotest.Fault {
@@ -308,15 +315,20 @@ func (s *simulation) frame(server int) kafkaio.Message {
 			Time: now - s.rnd.Int64N(int64(2*time.Second)), Kind: "key",
 			ID: fmt.Sprint("c", int(8*s.rnd.Float64()*s.rnd.Float64()*s.rnd.Float64())), Count: 1 + s.rnd.Uint32N(3),
 		}
-		if s.predict != rules.PredictOff && s.rnd.IntN(6) == 0 {
+		switch {
+		case s.rnd.IntN(60) == 0:
+			e.ID, e.Count = "calm", 1
+		case s.predict != rules.PredictOff && s.rnd.IntN(6) == 0:
 			e.Blocked, e.Early = true, true // as if a gate had believed a decision that is not in this log
 		}
-		fr.Entries = append(fr.Entries, e)
 		if !e.Blocked {
 			s.truth[e.ID] += int64(e.Count)
+			s.begin(&s.servers[server], &e)
 		}
+		fr.Entries = append(fr.Entries, e)
 		s.minutes[callerMinute{e.ID, e.Time / int64(time.Minute)}] += int64(e.Count)
 	}
+	fr.Entries = append(fr.Entries, s.ended(&s.servers[server], now)...)
 	if s.predict != rules.PredictOff {
 		fr.Entries = append(fr.Entries, s.canary(now))
 	}
@@ -397,9 +409,10 @@ func (s *simulation) check() {
 	s.t.Helper()
 	w := &world{t: s.t, log: s.log}
 	w.conf = OwnerConfig{Dir: s.analyzers[s.owner].dir, Rules: mustRules(s.t, simulationRules)}
-	got := w.counts("year")
-	if !maps.Equal(got, s.truth) {
-		s.t.Errorf("counts: got %v, want %v", got, s.truth)
+	for rule, want := range map[string]map[string]int64{"year": s.truth, "spent": s.spent} {
+		if got := w.counts(rule); !maps.Equal(got, want) {
+			s.t.Errorf("%s: got %v, want %v", rule, got, want)
+		}
 	}
 	var fence schemas.Fence
 	if s.predict != rules.PredictOff || s.decides != nil {
@@ -410,6 +423,7 @@ func (s *simulation) check() {
 	}
 	if s.decides == nil {
 		s.checkEvents()
+		s.checkDigest()
 	}
 	closes := 0
 	for _, r := range s.log.decisions(s.t) {
@@ -422,6 +436,8 @@ func (s *simulation) check() {
 		case s.predicted(d) && d.Early:
 		case s.decides != nil && s.decides.allows(s, d):
 			closes++
+		case s.follows(d):
+			s.seen["close by "+d.Rule]++
 		default:
 			closes++
 			if n := s.minutes[callerMinute{d.Caller.ID, d.CloseAt / int64(time.Minute)}]; d.Rule != "minute" || n < 20 {

@@ -79,7 +79,9 @@ func (f *Fold) changed(c Change, i uint32, row *row) {
 	}
 	f.toForecast = append(f.toForecast, changedRow{row: i, change: len(f.changes)})
 	f.changes = append(f.changes, c)
-	if c.Kind != policy.Opened {
+	if c.Kind == policy.Opened {
+		f.table.ends.forget(row)
+	} else {
 		f.awaitEnd(row, c.Limit, c.Before.Until)
 	}
 }

@@ -9,7 +9,8 @@ import "github.com/509da70d/floodgate/schemas/heap"
 type ends struct {
 	heap.Heap[end]
 
-	on bool // ends are to be reported: see Options.Ends
+	on  bool // ends are to be reported: see Options.Ends
+	old int  // items that forget has made out of date, at most, since removeOld was last called
 }
 
 // end is a row, and the time at which its closure may end, in Unix nanoseconds.
@@ -19,7 +20,7 @@ type end struct {
 }
 
 func newEnds(on bool) ends {
-	return ends{heap.New(func(a, b *end) bool { return a.at < b.at }, nil), on}
+	return ends{Heap: heap.New(func(a, b *end) bool { return a.at < b.at }, nil), on: on}
 }
 
 // due reports whether the first closure may have ended at a time.
@@ -31,6 +32,35 @@ func (s *ends) await(r *row, before int64) {
 		r.flags |= hasEnd
 		s.Add(end{r.closure.Until, r})
 	}
+}
+
+// forget notes that a row was opened before its closure ended. A caller with requests in flight may close and open many times before its first
+// item comes, so items that are out of date are removed once they may be half of all.
+func (s *ends) forget(r *row) {
+	if r.flags&hasEnd == 0 {
+		return
+	}
+	r.flags &^= hasEnd
+	if s.old++; s.old > 64+s.Len()/2 {
+		s.removeOld()
+	}
+}
+
+// removeOld removes the items that are out of date, and leaves one of each row whose end is awaited.
+func (s *ends) removeOld() {
+	var awaited []*row
+	for i := range s.Len() {
+		if r := s.At(i).row; r.rule >= 0 && r.flags&hasEnd != 0 {
+			r.flags &^= hasEnd
+			awaited = append(awaited, r)
+		}
+	}
+	s.Clear()
+	for _, r := range awaited {
+		r.flags |= hasEnd
+		s.Add(end{r.closure.Until, r})
+	}
+	s.old = 0
 }
 
 // take returns a row whose closure has ended at log time t, or nil.

@@ -106,16 +106,52 @@ func TestEndsByHand(t *testing.T) {
 	}
 }
 
+// TestAResponseOpens: a closure that a response has ended is reported as opened, and not once more when it would have ended by itself. A
+// caller who closes and opens again and again has a few places, and the closure that goes on ends once.
+func TestAResponseOpens(t *testing.T) {
+	t.Parallel()
+	f := New(foldtest.Rules(t, "{name: r, callers: key, measure: in_flight, limit: 2, hold: {longest: 1m}}"), Options{Ends: true})
+	at := int64(time.Hour)
+	begin := func() { f.Entry(&schemas.Entry{Time: at, Kind: "key", ID: "x", Count: 1}) }
+	finish := func() {
+		f.Entry(&schemas.Entry{Time: at, Kind: "key", ID: "x", Count: 1, Response: true, Arrived: schemas.Tick(at)})
+	}
+	begin()
+	for range 1000 {
+		begin() // and it is closed
+		finish()
+	}
+	if n := f.table.ends.Len(); n > 100 {
+		t.Errorf("got %d places of one caller, want no more than 100", n)
+	}
+	f.Advance(at + int64(10*time.Minute))
+	if got := endsOf(f); got != "" {
+		t.Errorf("opened by responses: got %q, want no end", got)
+	}
+	at += int64(time.Hour)
+	begin()
+	begin()
+	f.Advance(at + int64(10*time.Minute))
+	if got, want := endsOf(f), "r x 2h1m12s"; got != want {
+		t.Errorf("no response: got %q, want %q", got, want)
+	}
+}
+
 // TestAStoreRemembersEnds: a fold that is restored reports the same ends as one that goes on.
 func TestAStoreRemembersEnds(t *testing.T) {
 	t.Parallel()
-	rules := foldtest.Rules(t, "{name: a, callers: key, limit: 10, window: 1m}", "{name: b, callers: key, limit: 20, window: 10m, algorithm: fixed}")
+	rules := foldtest.Rules(t, "{name: a, callers: key, limit: 10, window: 1m}", "{name: b, callers: key, limit: 20, window: 10m, algorithm: fixed}",
+		"{name: c, callers: key, measure: in_flight, limit: 20, hold: {longest: 5m}}")
 	random := rand.New(rand.NewPCG(1, 2))
 	whole := New(rules, Options{Ends: true})
 	stored := make(map[string]string)
 	restored, all := New(rules, Options{Ends: true}), 0
 	for i := range 20_000 {
 		e := schemas.Entry{Time: int64(i) * int64(200*time.Millisecond), Kind: "key", ID: fmt.Sprint(random.IntN(40)), Count: 1 + uint32(random.IntN(3))}
+		if random.IntN(2) == 0 {
+			e.Response = true
+			e.Arrived = int64(e.Count) * schemas.Tick(max(0, e.Time-random.Int64N(int64(6*time.Minute))))
+		}
 		whole.Entry(&e)
 		restored.Entry(&e)
 		got, want := strings.Split(endsOf(restored), ", "), strings.Split(endsOf(whole), ", ")

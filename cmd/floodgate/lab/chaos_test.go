@@ -120,6 +120,7 @@ func (c *chaos) unleash(brokerKills int) {
 	defer cancel()
 	c.oracle = newOracle()
 	c.gen = newGenerator(c.t, c.run.broker, "floodgate.requests"+c.run.suffix, seed)
+	c.gen.responds = true
 	c.gen.sent, c.gen.favour = c.oracle.sent, chaosWindow // somebody reaches the limit, however slow the machine is
 	c.person = newE2EOperator(c.gen.client, "floodgate.control"+c.run.suffix, seed)
 	c.writeRules(1_000_000)
@@ -208,7 +209,7 @@ func (c *chaos) link() *kafkalink.Link {
 }
 
 func (c *chaos) writeRules(moving int) {
-	text := strings.ReplaceAll(chaosRules, "MOVING", fmt.Sprint(moving))
+	text := strings.ReplaceAll(chaosRules+runningRules, "MOVING", fmt.Sprint(moving))
 	next := filepath.Join(c.dir, "next.yaml")
 	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
 		c.t.Fatal(err)

@@ -90,7 +90,7 @@ func newVictim(t *testing.T, binary, broker string, seed uint64, name string) *v
 		rnd: rand.New(rand.NewPCG(seed, numbered(name))), oracle: newOracle(), weight: make(map[string]int64),
 	}
 	v.gen = newGenerator(t, broker, v.names().Requests, v.rnd.Uint64())
-	v.gen.sent = v.sent
+	v.gen.sent, v.gen.responds = v.sent, true
 	v.person = newE2EOperator(v.gen.client, v.names().Control, v.rnd.Uint64())
 	for p, ids := range v.gen.names { // three of four entries are of one caller
 		v.gen.names[p] = append(ids, slices.Repeat(ids[:1], 3*len(ids))...)
@@ -188,7 +188,7 @@ func (v *victim) counts() string    { return filepath.Join(v.dir, "counts") }
 func (v *victim) writeRules(t *testing.T, moving int) {
 	t.Helper()
 	next := filepath.Join(v.dir, "next.yaml")
-	if err := os.WriteFile(next, []byte(strings.ReplaceAll(failpointRules, "MOVING", fmt.Sprint(moving))), 0o600); err != nil {
+	if err := os.WriteFile(next, []byte(strings.ReplaceAll(failpointRules+runningRules, "MOVING", fmt.Sprint(moving))), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Rename(next, v.rulesPath()); err != nil {

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,6 +29,14 @@ const killRules = `
 version: 1
 rules:
   - {name: all, callers: key, limit: 1000000000000, window: 8760h, algorithm: fixed, count_blocked: true}
+`
+
+// runningRules are more of killRules, for requests that run. They are in shadow mode: whom they close no oracle says. What they keep must be the
+// same whatever happened to its owners.
+const runningRules = `
+  - {name: tokens, callers: key, measure: cost, limit: 3000, window: 10s, algorithm: fixed, charge: arrival, mode: shadow,
+     hold: {estimate: 5, longest: 30s}}
+  - {name: flights, callers: key, measure: in_flight, limit: 100, hold: {longest: 10s}, mode: shadow}
 `
 
 const (
@@ -53,7 +62,9 @@ type generator struct {
 	duplicates int
 	busy       time.Duration
 	favour     time.Duration          // in each such span of time one caller of each partition sends a fifth of all; 0 is none
-	sent       func(e *schemas.Entry) // called for each entry, in log order; may be nil
+	sent       func(e *schemas.Entry) // called for each arrival, in log order; may be nil
+	responds   bool                   // responses are sent, too
+	running    [][]schemas.Entry      // by partition: responses that are to come
 }
 
 func newGenerator(t testing.TB, broker, topic string, seed uint64) *generator {
@@ -70,7 +81,7 @@ func newGenerator(t testing.TB, broker, topic string, seed uint64) *generator {
 // spread makes it a producer for so many partitions.
 func (g *generator) spread(partitions int, producer schemas.ProducerID) {
 	g.producer, g.partitions = producer, partitions
-	g.names, g.seq = make([][]string, partitions), make([]uint64, partitions)
+	g.names, g.seq, g.running = make([][]string, partitions), make([]uint64, partitions), make([][]schemas.Entry, partitions)
 	for i := range killCallers {
 		id := fmt.Sprintf("caller-%04d", i)
 		p := schemas.Partition(schemas.DefaultPartitionKey().Hash("key", id), partitions)
@@ -94,8 +105,12 @@ func (g *generator) send(ctx context.Context) {
 			if g.sent != nil {
 				g.sent(&e)
 			}
+			if g.responds && !e.Blocked {
+				g.begin(p, &e)
+			}
 			f.Entries = append(f.Entries, e)
 		}
+		f.Entries = append(f.Entries, g.ended(p, now)...)
 		value, err := f.AppendTo(nil)
 		if err != nil {
 			g.t.Fatal(err)
@@ -111,6 +126,32 @@ func (g *generator) send(ctx context.Context) {
 		g.entries += killFrame
 	}
 	g.busy += time.Since(began)
+}
+
+// begin takes note of requests that run from now on. Every second one has a response, which is sent within three seconds.
+func (g *generator) begin(p int, arrival *schemas.Entry) {
+	if g.rnd.IntN(4) == 0 {
+		arrival.Declared = int64(arrival.Count) * (1 + g.rnd.Int64N(10))
+	}
+	if g.rnd.IntN(2) == 0 {
+		return
+	}
+	response := *arrival
+	response.Response, response.Cost, response.Arrived = true, g.rnd.Int64N(100), int64(arrival.Count)*schemas.Tick(arrival.Time)
+	response.Time += g.rnd.Int64N(int64(3 * time.Second))
+	g.running[p] = append(g.running[p], response)
+}
+
+// ended returns responses of requests that have ended by now, as many as a frame has arrivals at most.
+func (g *generator) ended(p int, now int64) (responses []schemas.Entry) {
+	g.running[p] = slices.DeleteFunc(g.running[p], func(e schemas.Entry) bool {
+		if e.Time > now || len(responses) == killFrame {
+			return false
+		}
+		responses = append(responses, e)
+		return true
+	})
+	return responses
 }
 
 // caller returns who sends an entry to a partition now.
@@ -182,12 +223,13 @@ func (k killRun) run(t testing.TB) {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "rules.yaml")
-	if err := os.WriteFile(path, []byte(killRules), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(killRules+runningRules), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	g := newGenerator(t, k.broker, "floodgate.requests"+k.suffix, seed)
+	g.responds = true
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	p, url := k.analyze(t, dir, path, 0)
