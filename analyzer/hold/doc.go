@@ -30,8 +30,8 @@
 //
 // x is the mean distance of a cost from what was expected. All of these are exponentially weighted means over the last M responses, where M
 // is how many requests fit the limit, 128 to 4096. A shorter memory learns the cheap requests that end first: in a simulation, a caller at
-// ten times its limit went 3.9 % over it with M = 32, and 1.5 % with 128. m is the larger of two means, over M and over M/4 responses, so
-// that dearer requests are seen soon, and cheaper ones late. Without learning (requests in flight times their mean cost) the same caller went
+// ten times its limit went 3.9 % over it with M = 32, and 1.5 % with 128. m is the larger of two means, over M responses and 7/8 of that over
+// M/4, so that dearer requests are seen soon, and cheaper ones late. Without learning (requests in flight times their mean cost) the same caller went
 // 72 % over its limit.
 //
 // The means depend on the order in which responses come; the sums of the cohorts do not.

@@ -65,8 +65,9 @@ func (l *Learned) memory(limit int64) int64 {
 	return min(max(integer.MulDiv(limit, 1<<fractionBits, max(l.slow, 1)), minMemory), maxMemory)
 }
 
-// mean returns what a request costs.
-func (l *Learned) mean() int64 { return max(l.slow, l.fast) }
+// mean returns what a request costs. The larger of two means that vary is more than either on average, so the one that varies more counts for
+// seven eighths.
+func (l *Learned) mean() int64 { return max(l.slow, l.fast-l.fast/8) }
 
 // toward moves a mean toward the value of n new samples. Its memory is weight samples.
 func toward(mean, value, n, weight int64) int64 {

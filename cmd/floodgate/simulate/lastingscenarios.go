@@ -60,9 +60,9 @@ func tokenScenarios() []Scenario {
 	spread := chat()
 	spread.durationCV = 0.9
 	small, big := chat(), chat()
-	small.cost, big.cost, big.resource = 200, 4000, "POST /v1/big"
-	two := tokens("two-models", "10 times the limit, by two models of 200 and 4 000 tokens a request, each with its estimate", limit, 10, small, big)
-	two.Rules = fmt.Sprintf(tokenRules, limit, "fixed", `estimate: 200, resources: {"POST /v1/big*": 4000}`)
+	small.cost, big.cost, big.resource = 200, 1800, "POST /v1/big"
+	two := tokens("two-models", "10 times the limit, by two models of 200 and 1 800 tokens a request, each with its estimate", limit, 10, small, big)
+	two.Rules = fmt.Sprintf(tokenRules, limit, "fixed", `estimate: 200, resources: {"POST /v1/big*": 1800}`)
 	sliding := tokens("tokens-sliding", "as tokens-2x, in a sliding window", limit, 2, chat())
 	sliding.Rules = fmt.Sprintf(tokenRules, limit, "sliding", "estimate: 1000")
 	million := tokens("tokens-1m", "10 times a limit of 1 000 000 tokens a minute", 1_000_000, 10, chat())
