@@ -34,8 +34,8 @@ func (s *ends) await(r *row, before int64) {
 	}
 }
 
-// forget notes that a row was opened before its closure ended. A caller with requests in flight may close and open many times before its first
-// item comes, so items that are out of date are removed once they may be half of all.
+// forget notes that a row was opened before its closure ended. A caller with requests in flight may close and open many times
+// before its first item comes, so items that are out of date are removed once they may be half of all.
 func (s *ends) forget(r *row) {
 	if r.flags&hasEnd == 0 {
 		return

@@ -64,8 +64,8 @@ func newFleet(t *testing.T, brokers string) *fleet {
 	return f
 }
 
-// ServeHTTP is the model. Its answers cost 1,000 tokens on average, of a lognormal distribution whose deviation is as large as its mean, and
-// take their time in proportion. Only the last event says how many they were.
+// ServeHTTP is the model. Its answers cost 1,000 tokens on average, of a lognormal distribution whose deviation is as large as its
+// mean, and take their time in proportion. Only the last event says how many they were.
 func (f *fleet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	cost := int64(10)
 	a := &streamed{key: r.Header.Get("Authorization"), gateway: r.Header.Get("X-Gateway"), began: time.Now()}

@@ -31,8 +31,8 @@ rules:
   - {name: all, callers: key, limit: 1000000000000, window: 8760h, algorithm: fixed, count_blocked: true}
 `
 
-// runningRules are more of killRules, for requests that run. They are in shadow mode: whom they close no oracle says. What they keep must be the
-// same whatever happened to its owners.
+// runningRules are more of killRules, for requests that run. They are in shadow mode: whom they close no oracle says. What they
+// keep must be the same whatever happened to its owners.
 const runningRules = `
   - {name: tokens, callers: key, measure: cost, limit: 3000, window: 10s, algorithm: fixed, charge: arrival, mode: shadow,
      hold: {estimate: 5, longest: 30s}}
