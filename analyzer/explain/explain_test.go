@@ -160,6 +160,7 @@ func stories() []story {
 		{name: "closed ahead of time, by requests in flight", rules: []string{tokens}, tell: func(s *teller) { s.streams(20, 110, 1_000); s.plans() }, at: 35 * second, want: apiv1.ClosedEarly},
 		{name: "below, beside requests in flight", rules: []string{tokens}, tell: func(s *teller) { s.streams(20, 30, 1_000) }, at: 35 * second, want: apiv1.Below},
 		{name: "near, by requests in flight", rules: []string{tokens}, tell: func(s *teller) { s.streams(20, 75, 1_000) }, at: 35 * second, want: apiv1.Near},
+		{name: "in flight, and predictions are off", rules: []string{strings.Replace(tokens, "}}", "}, predict: off}", 1)}, tell: func(s *teller) { s.streams(0, 120, 0); s.plans() }, at: 35 * second, want: apiv1.Below},
 		{name: "in flight, as the rule estimates", rules: []string{tokens}, tell: func(s *teller) { s.streams(0, 7, 0) }, at: 35 * second, want: apiv1.Below},
 		{name: "below, and nothing is in flight", rules: []string{tokens}, tell: func(s *teller) { s.streams(20, 20, 1_000) }, at: 35 * second, want: apiv1.Below},
 		{name: "closed in flight", rules: []string{streams}, tell: func(s *teller) { s.streams(3, 23, 0); s.decides() }, at: 35 * second, want: apiv1.Closed},

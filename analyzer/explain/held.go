@@ -10,7 +10,7 @@ import (
 
 // used returns how much of a limit is counted, or held by requests in flight.
 func used(r *fold.RuleLook) int64 {
-	if r.Room == (hold.Room{}) {
+	if !r.Closes {
 		return r.Count.Total
 	}
 	return max(r.Count.Total, r.Capacity-r.Room.Left)
@@ -38,12 +38,16 @@ func inFlightText(r *fold.RuleLook) string {
 	case r.Room.InFlight == 0:
 		return "; nothing is in flight"
 	}
-	return fmt.Sprintf("; %d are expected of %s, with a margin of %d", r.Room.Held, followed(r), r.Room.Margin)
+	text := fmt.Sprintf("; %d are expected of %s, with a margin of %d", r.Room.Held, followed(r), r.Room.Margin)
+	if !r.Closes {
+		text += ", which closes nobody while predictions are off"
+	}
+	return text
 }
 
 // leftText says what a limit has left beside requests in flight, if there are any.
 func leftText(r *fold.RuleLook) string {
-	if r.Room.InFlight == 0 {
+	if r.Room.InFlight == 0 || !r.Closes {
 		return ""
 	}
 	return fmt.Sprintf(", and %d are left", max(0, r.Room.Left))

@@ -42,15 +42,15 @@ func tryCaller(c *fold.CallerOutcome, o *fold.Outcome) apiv1.TryCaller {
 
 func tryRule(r *fold.RuleOutcome, o *fold.Outcome) apiv1.TryRule {
 	rule := r.Before.Rule
-	closed := r.Before.Closure.ClosedAt(o.At) || r.Early.Covers(o.At)
+	closed := r.ClosedBefore(o.At)
 	t := apiv1.TryRule{
 		Rule: rule.Name, Version: version(rule.Fingerprint()), Mode: rule.Mode.String(), Counts: r.Counts, Weight: r.Weight,
 		Before: r.Before.Count.Total, After: r.After.Count.Total, Limit: r.After.Limit, Capacity: r.After.Capacity, Unlimited: r.After.Unlimited,
-		Admitted: int64(r.Admitted), Closed: closed, Closes: !closed && r.ClosedAt(o.At),
+		Admitted: int64(r.Admitted), Closed: closed, Closes: !closed && r.ClosedAt(o.At), RoomBefore: roomOf(&r.Before), RoomAfter: roomOf(&r.After),
 	}
 	if r.After.Closure.ClosedAt(o.At) {
 		t.CloseAt, t.Until, t.Nth = timeOf(r.After.Closure.CloseAt), timeOf(r.After.Closure.Until), r.After.Closure.Nth
-	} else if closed {
+	} else if r.Early.Covers(o.At) {
 		t.CloseAt, t.Until = timeOf(r.Early.CloseAt), timeOf(r.Early.Until)
 	}
 	return t
@@ -97,14 +97,26 @@ func closers(c *fold.CallerOutcome, at int64) (list []string) {
 			continue
 		}
 		verb, shadow := "would close", ""
-		end := max(r.After.Closure.Until, r.Early.Until)
-		if r.Before.Closure.ClosedAt(at) || r.Early.Covers(at) {
+		if r.ClosedBefore(at) {
 			verb = "closes"
 		}
 		if rule.Mode == schemas.ModeShadow {
 			shadow = ", in mode shadow"
 		}
-		list = append(list, fmt.Sprintf("rule %s %s %s until %s%s", rule.Name, verb, name(c.Caller), clock(end), shadow))
+		list = append(list, fmt.Sprintf("rule %s %s %s until %s%s", rule.Name, verb, name(c.Caller), closedUntilText(r, at), shadow))
 	}
 	return list
+}
+
+// closedUntilText says until when a rule closes a caller after a trial.
+func closedUntilText(r *fold.RuleOutcome, at int64) string {
+	var parts []string
+	if end := max(r.After.Closure.Until, r.Early.Until); end > at {
+		parts = append(parts, clock(end))
+	}
+	if r.After.NoRoom() && !r.After.Closure.ClosedAt(at) {
+		parts = append(parts, fmt.Sprintf("there is room again (%d counted + %d expected of %d in flight + %d margin, of %d)",
+			r.After.Count.Total, r.After.Room.Held, r.After.Room.InFlight, r.After.Room.Margin, r.After.Capacity))
+	}
+	return strings.Join(parts, ", or ")
 }

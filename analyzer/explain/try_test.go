@@ -6,6 +6,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -66,5 +67,45 @@ func TestWhatEachRuleWouldDoIsSaid(t *testing.T) {
 	}
 	if x := r[1]; x.Counts || x.Weight != 0 || x.Admitted != 4 || x.Closes || !x.Until.IsZero() {
 		t.Errorf("login: got %+v", x)
+	}
+}
+
+// TestWhatRequestsInFlightWouldHoldIsSaid: the room before and after, and why a caller has none.
+func TestWhatRequestsInFlightWouldHoldIsSaid(t *testing.T) {
+	tried := func(rule string, begun int, trial fold.Trial) apiv1.TryAnswer {
+		t.Helper()
+		s := &teller{t: t, fold: fold.New(foldtest.Rules(t, rule), fold.Options{Predict: rules.PredictEarly})}
+		s.streams(0, begun, 0)
+		s.plans()
+		trial.At = noon + 21*second
+		o, err := fold.Try(trial, s.fold.View().Draft(key("a")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Try(o, make([]apiv1.At, 1))
+	}
+	const plain = "{name: tokens, callers: key, limit: 100000, window: 1m, algorithm: fixed, measure: cost, charge: arrival, hold: {estimate: 1000, margin: 0}}"
+	for _, c := range []struct {
+		rule  string
+		begun int
+		trial fold.Trial
+		want  string
+	}{
+		{plain, 0, fold.Trial{Count: 9}, "All 9 requests would pass."},
+		{plain, 0, fold.Trial{Count: 120}, "100 of 120 requests would pass: rule tokens would close key:a until there is room again (0 counted + 100000 expected of 100 in flight + 0 margin, of 100000)."},
+		{plain, 0, fold.Trial{Count: 9, Cost: 25_000}, "4 of 9 requests would pass: rule tokens would close key:a until there is room again (0 counted + 100000 expected of 4 in flight + 0 margin, of 100000)."},
+		{plain, 120, fold.Trial{}, "The request would be refused: rule tokens closes key:a until 2026-11-22T12:00:26Z, or there is room again (0 counted + 120000 expected of 120 in flight + 0 margin, of 100000)."},
+		{streams, 18, fold.Trial{Count: 9}, "2 of 9 requests would pass: rule streams would close key:a until 2026-11-22T12:11:15Z."},
+	} {
+		if got := tried(c.rule, c.begun, c.trial); got.Sentence != c.want {
+			t.Errorf("got  %s\nwant %s", got.Sentence, c.want)
+		}
+	}
+	r := tried(plain, 90, fold.Trial{Count: 12}).Callers[0].Rules[0]
+	if r.Closed || !r.Closes || !r.Until.IsZero() || r.Admitted != 10 || r.RoomBefore.InFlight != 90 || r.RoomBefore.Left != 9500 || r.RoomAfter.InFlight != 100 || r.RoomAfter.Left != -500 {
+		t.Errorf("got %+v, from %+v to %+v", r, r.RoomBefore, r.RoomAfter)
+	}
+	if r := tried(streams, 3, fold.Trial{}).Callers[0].Rules[0]; r.RoomBefore != nil || r.RoomAfter != nil || r.Before != 3 || r.After != 4 {
+		t.Errorf("got %+v, want four in flight, and no room of a rule without holds", r)
 	}
 }

@@ -57,6 +57,7 @@ type RuleLook struct {
 	Closure policy.Closure
 
 	Room     hold.Room // what the limit has left beside requests in flight; zero under a rule that holds nothing, and without a limit
+	Closes   bool      // the caller is closed while nothing is left: its rule predicts
 	Learned  int64     // from how many responses their cost was learned
 	Duration int64     // how long requests run on average, in nanoseconds; 0 before the first response
 
@@ -65,6 +66,12 @@ type RuleLook struct {
 	Span     schemas.Span   // the predicted closure that was published, if it still holds; zero if there is none
 	Share    *schemas.Share // the newest; nil if there is none
 	Rate     float64        // demand, weight per second; 0 where it is not measured
+}
+
+// NoRoom reports whether requests in flight hold the rest of the limit, so that the caller is closed or will be. A caller that has counted nothing, and has nothing in flight, has
+// room.
+func (l *RuleLook) NoRoom() bool {
+	return l.Closes && l.Room.Left <= 0 && (l.Count.Total > 0 || l.Room.InFlight > 0)
 }
 
 // LowerBound reports whether weight may be missing from Count.
@@ -106,7 +113,7 @@ func (v View) lookRule(rule int32, hash uint64, id string, now int64) RuleLook {
 		l.Span, l.Held = ahead.Span, ahead.Held
 	}
 	if r.Hold != nil && !l.Unlimited {
-		l.Room = v.table.room(r, row, l.Limit, now)
+		l.Room, l.Closes = v.table.room(r, row, l.Limit, now), v.options.Holds(r)
 		if s := v.table.sides.holdOf(row); s != nil {
 			l.Learned, l.Duration = s.Learned.Responses, s.Learned.Duration()
 		}

@@ -20,20 +20,22 @@ type Draft struct {
 	Caller  schemas.Caller
 	LogTime int64
 
-	set   *rules.Set
-	rows  []rows.Change
-	spans map[string]earlySpan // by rule: the predicted closures that gates know
+	set     *rules.Set
+	rows    []rows.Change
+	spans   map[string]earlySpan // by rule: the predicted closures that gates know
+	predict rules.Predict        // the upper bound of what any rule predicts
 }
 
 // earlySpan is a predicted closure, and the fingerprint of the rule that it was predicted under.
 type earlySpan struct {
 	span    schemas.Span
+	held    bool // because of requests in flight
 	version uint64
 }
 
 // Draft copies what the fold holds about a caller. It changes nothing. It takes a few microseconds for each rule of the caller's kind.
 func (v View) Draft(c schemas.Caller) *Draft {
-	d := &Draft{Caller: c, LogTime: v.table.now, set: v.rules.file, spans: make(map[string]earlySpan)}
+	d := &Draft{Caller: c, LogTime: v.table.now, set: v.rules.file, spans: make(map[string]earlySpan), predict: v.options.MaxPredict}
 	for _, r := range v.rules.records.RowsOf(c) {
 		key, value := r.Encode()
 		d.rows = append(d.rows, rows.Change{Key: key, Value: value})
@@ -49,7 +51,7 @@ func (v View) Draft(c schemas.Caller) *Draft {
 		d.rows = append(d.rows, rows.Change{Key: key, Value: value})
 		limit, _ := v.rules.limitOf(rule, r)
 		if a := v.predict.Ahead(n, rule, limit, v.table.now); a.Span.Until > 0 {
-			d.spans[rule.Name] = earlySpan{a.Span, rule.Fingerprint()}
+			d.spans[rule.Name] = earlySpan{a.Span, a.Held, rule.Fingerprint()}
 		}
 	}
 	return d
@@ -59,7 +61,7 @@ func (v View) Draft(c schemas.Caller) *Draft {
 type Trial struct {
 	Resource string
 	Status   uint16     // of the responses; 0 is 200
-	Cost     int64      // of each response; less than 0 is 0
+	Cost     int64      // of each response, and what its server declares; less than 0 is 0
 	Count    int        // of requests; 0 counts as 1, and more than MaxTrial as MaxTrial
 	At       int64      // Unix nanoseconds; log time if that is later
 	Rules    *rules.Set // the rules to try the requests by; nil: those that count now
@@ -93,11 +95,19 @@ type RuleOutcome struct {
 }
 
 // ClosedAt reports whether, after the trial, the rule closes the caller at t, enforced or not.
-func (o *RuleOutcome) ClosedAt(t int64) bool { return o.After.Closure.ClosedAt(t) || o.Early.Covers(t) }
+func (o *RuleOutcome) ClosedAt(t int64) bool {
+	return o.After.Closure.ClosedAt(t) || o.Early.Covers(t) || o.After.NoRoom()
+}
+
+// ClosedBefore reports whether the rule closes the caller at t before the trial, enforced or not.
+func (o *RuleOutcome) ClosedBefore(t int64) bool {
+	return o.Before.Closure.ClosedAt(t) || o.Early.Covers(t) || o.Before.NoRoom()
+}
 
 // Try returns what would become of the requests of a trial if they came now, and were made by each of the callers at once. The drafts may
-// be of one partition or of several. In a trial decisions take no time: the request that reaches a limit is the last that is admitted.
-// Shares are left out. Try counts nothing in the real fold: it folds a copy, by the same code.
+// be of one partition or of several. In a trial decisions take no time: the request that reaches a limit is the last that is admitted. Under a
+// rule that follows requests, all of them are in flight until the trial ends. Shares are left out. Try counts nothing in the real fold: it
+// folds a copy, by the same code.
 func Try(t Trial, drafts ...*Draft) (*Outcome, error) {
 	out := &Outcome{At: t.At, Requests: min(max(t.Count, 1), MaxTrial)}
 	for _, d := range drafts {
@@ -131,12 +141,13 @@ type trialFold struct {
 	arrival schemas.Entry
 	answer  schemas.Entry
 	rules   []int32 // of the caller's kind
+	hash    uint64  // of the caller's id
 	outcome CallerOutcome
 }
 
 // fold returns a fold of what the draft holds, under the rules of the trial.
 func (d *Draft) fold(t *Trial, at int64) (*trialFold, error) {
-	f := New(d.set, Options{NoStore: true, MaxRows: 16 + 4*len(d.set.Rules)})
+	f := New(d.set, Options{NoStore: true, MaxRows: 16 + 4*len(d.set.Rules), Predict: d.predict})
 	for _, r := range d.rows {
 		if err := f.Restore(r.Key, r.Value); err != nil {
 			return nil, err
@@ -150,34 +161,45 @@ func (d *Draft) fold(t *Trial, at int64) (*trialFold, error) {
 	}
 	e := schemas.Entry{Time: at, Kind: d.Caller.Kind, ID: d.Caller.ID, Resource: t.Resource, Count: 1}
 	tried := &trialFold{fold: f, draft: d, at: at, arrival: e, answer: e, rules: f.rules.ofKind(d.Caller.Kind)}
+	tried.hash = f.table.ids.hash(d.Caller.ID)
 	tried.answer.Response, tried.answer.Status, tried.answer.Cost = true, cmp.Or(t.Status, 200), max(t.Cost, 0)
+	tried.arrival.Declared = max(t.Cost, 0)
 	before := f.View().Look(d.Caller, at)
 	tried.outcome = CallerOutcome{Caller: d.Caller, Record: before.Record, Rules: make([]RuleOutcome, len(tried.rules))}
 	tried.outcome.Open = !tried.closed()
 	for n, l := range before.Rules {
 		o := &tried.outcome.Rules[n]
-		o.Before, o.Early = l, tried.early(l.Rule)
+		o.Before, o.Early = l, tried.early(l.Rule).span
 		o.Counts = l.Rule.Matches(&tried.arrival) || l.Rule.Matches(&tried.answer)
 	}
 	return tried, nil
 }
 
 // early returns the predicted closure of a rule that gates hold, if it covers the time of the trial.
-func (f *trialFold) early(r *rules.Rule) schemas.Span {
+func (f *trialFold) early(r *rules.Rule) earlySpan {
 	if e := f.draft.spans[r.Name]; e.version == r.Fingerprint() && e.span.Covers(f.at) {
-		return e.span
+		return e
 	}
-	return schemas.Span{}
+	return earlySpan{}
 }
 
-// closedBy reports whether a rule has closed the caller, enforced or not, and whether only a prediction has.
+// closedBy reports whether a rule has closed the caller, enforced or not, and whether gates record what they refuse as blocked early.
 func (f *trialFold) closedBy(rule int32) (closed, early bool) {
-	hash := rowHash(f.fold.table.ids.hash(f.draft.Caller.ID), rule)
-	if i, ok := f.fold.table.find(hash, rule, f.draft.Caller.ID); ok && f.fold.table.row(i).closure.ClosedAt(f.at) {
+	r := f.fold.rules.set.Rules[rule]
+	i, ok := f.fold.table.find(rowHash(f.hash, rule), rule, f.draft.Caller.ID)
+	if ok && f.fold.table.row(i).closure.ClosedAt(f.at) {
 		return true, false
 	}
-	early = f.early(f.fold.rules.set.Rules[rule]).Until > 0
-	return early, early
+	if e := f.early(r); e.span.Until > 0 {
+		return true, !e.held
+	}
+	if !ok || !f.fold.counters[rule].holds {
+		return false, false
+	}
+	row := f.fold.table.row(i)
+	limit, unlimited := f.fold.rules.limitOf(r, row)
+	l := RuleLook{Closes: true, Room: f.fold.table.room(r, row, limit, f.at), Count: r.Window.View(row.state, limit, f.at)}
+	return !unlimited && l.NoRoom(), false
 }
 
 // closedByRecord reports whether a control record has closed the caller.
@@ -194,21 +216,26 @@ func (f *trialFold) closed() bool {
 	})
 }
 
-// admit folds one admitted request and its response.
+// admit folds one admitted request and its response. A request that holds a part of a limit stays in flight: its response does not come.
 func (f *trialFold) admit() {
 	for n, rule := range f.rules {
-		o := &f.outcome.Rules[n]
+		o, r := &f.outcome.Rules[n], f.fold.rules.set.Rules[rule]
 		if closed, _ := f.closedBy(rule); !closed {
 			o.Admitted++
 		}
 		for _, e := range []*schemas.Entry{&f.arrival, &f.answer} {
-			if r := f.fold.rules.set.Rules[rule]; r.Matches(e) {
-				o.Weight = integer.Add(o.Weight, r.Weight(e, false))
+			if !r.Matches(e) {
+				continue
+			}
+			o.Weight = integer.Add(o.Weight, r.Weight(e, false))
+			if !e.Response || !f.fold.counters[rule].holds {
+				f.fold.count(r, rule, e, rowHash(f.hash, rule))
 			}
 		}
 	}
-	f.fold.Entry(&f.arrival)
-	f.fold.Entry(&f.answer)
+	if len(f.fold.toForecast) > 0 {
+		f.fold.forecast()
+	}
 }
 
 // refuse folds requests that were refused, if this caller is the one that was closed: gates record blocked requests of closed callers only.

@@ -198,7 +198,7 @@ func TestATrialKnowsWhatGatesWereTold(t *testing.T) {
 	f.Measure(0, 100)
 	rowEntry(f, second, "a", 9)
 	d := f.View().Draft(key("a"))
-	d.spans["k"] = earlySpan{schemas.Span{CloseAt: second, Until: 3 * second, Early: true}, f.rules.set.Rules[0].Fingerprint()}
+	d.spans["k"] = earlySpan{span: schemas.Span{CloseAt: second, Until: 3 * second, Early: true}, version: f.rules.set.Rules[0].Fingerprint()}
 	for name, c := range map[string]struct {
 		trial    Trial
 		admitted int

@@ -15,10 +15,11 @@ type View struct {
 	rules   *inForce
 	predict *predict.Predictor
 	busiest *busiest.Callers
+	options predict.Options
 }
 
 // View returns a View of the fold.
-func (f *Fold) View() View { return View{&f.table, f.rules, f.predict, &f.busiest} }
+func (f *Fold) View() View { return View{&f.table, f.rules, f.predict, &f.busiest, f.opts.predict()} }
 
 // Row is one rule and caller as the fold holds it.
 type Row struct {

@@ -7,7 +7,7 @@ type TryRequest struct {
 	Callers  []Caller `json:"callers"` // of one request: at least one
 	Resource string   `json:"resource,omitempty"`
 	Status   int      `json:"status,omitempty"` // 0: 200
-	Cost     int64    `json:"cost,omitempty"`   // of each request
+	Cost     int64    `json:"cost,omitempty"`   // of each request; what its server declares, where requests in flight hold
 	Count    int64    `json:"count,omitempty"`  // so many equal requests, one after the other; 0: 1
 	Rules    string   `json:"rules,omitempty"`  // a rules file to try instead of the one in force
 }
@@ -48,4 +48,7 @@ type TryRule struct {
 	CloseAt   time.Time `json:"close_at,omitzero"`
 	Until     time.Time `json:"until,omitzero"` // of the closure that holds, or that would follow
 	Nth       int64     `json:"nth,omitempty"`
+
+	RoomBefore *Room `json:"room_before,omitempty"` // of a rule with holds: all requests that pass are in flight until the trial ends
+	RoomAfter  *Room `json:"room_after,omitempty"`
 }

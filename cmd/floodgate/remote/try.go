@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -31,7 +32,7 @@ func Try(p command.Process) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&q.Resource, "resource", "", "resource of each request, such as \"GET /search\"")
 	flags.IntVar(&q.Status, "status", 0, "status of each response, for rules that match statuses (default 200)")
-	flags.Int64Var(&q.Cost, "cost", 0, "cost of each request, for rules that measure cost")
+	flags.Int64Var(&q.Cost, "cost", 0, "cost of each request, for rules that measure cost; under a rule with holds, what its server declares")
 	flags.Int64Var(&q.Count, "count", 1, "number of requests, one after the other")
 	flags.StringVar(&file, "rules", "", "rules `file` to try, in place of the rules in force")
 	api.add(cmd)
@@ -77,6 +78,15 @@ func try(ctx context.Context, p command.Process, api *clientFlags, q apiv1.TryRe
 	return printTry(p, &answer, words)
 }
 
+// weightText returns how much of a limit is counted, and held by requests in flight.
+func weightText(count int64, room *apiv1.Room) string {
+	text := strconv.FormatInt(count, 10)
+	if room != nil {
+		text += fmt.Sprintf(" + %d held", room.Held+room.Margin)
+	}
+	return text
+}
+
 func printTry(p command.Process, answer *apiv1.TryAnswer, words ruleWords) error {
 	t := terminal.NewTable(p.Stdout, "caller", "rule", "mode", "before", "after", "limit", "passes", "closed until (UTC)")
 	rows := 0
@@ -88,10 +98,14 @@ func printTry(p command.Process, answer *apiv1.TryAnswer, words ruleWords) error
 			if r.Unlimited {
 				limit = "none"
 			}
-			if r.Closed || r.Closes {
+			switch {
+			case !r.Closed && !r.Closes:
+			case r.Until.IsZero():
+				until = "there is room"
+			default:
 				until = when(r.Until)
 			}
-			t.AppendRow(terminal.Cells(terminal.Caller(callerText(c.Caller)), r.Rule, r.Mode, r.Before, r.After, limit, r.Admitted, until))
+			t.AppendRow(terminal.Cells(terminal.Caller(callerText(c.Caller)), r.Rule, r.Mode, weightText(r.Before, r.RoomBefore), weightText(r.After, r.RoomAfter), limit, r.Admitted, until))
 			rows++
 		}
 	}
