@@ -47,6 +47,8 @@ func typeOf(c *fold.Change) (event.Type, bool) {
 		return event.Ended, true
 	case c.Warn > 0:
 		return event.Warned, true
+	case c.GoesOn: // gates open and close the caller, and it is one close
+		return "", false
 	case c.Kind == policy.Closed:
 		return event.Closed, true
 	case c.Kind == policy.Opened:

@@ -70,6 +70,38 @@ func TestStoriesInTime(t *testing.T) {
 	}
 }
 
+// TestRequestsInFlightCloseOnce: gates open and close a caller again and again while its requests end and begin. People hear of one close.
+func TestRequestsInFlightCloseOnce(t *testing.T) {
+	t.Parallel()
+	f := fold.New(foldtest.Rules(t, "{name: r, callers: key, limit: 4, measure: in_flight}"), fold.Options{Ends: true})
+	var got []string
+	step := func(second int64, begins bool) {
+		e := schemas.Entry{Time: second * int64(time.Second), Kind: "key", ID: "x", Count: 1}
+		if !begins {
+			e.Response, e.Status, e.Arrived = true, 200, schemas.Tick(int64(time.Second))
+		}
+		f.Entry(&e)
+		for _, c := range f.TakeChanges() {
+			if e, ok := Describe(&c, 0, -1); ok {
+				got = append(got, fmt.Sprintf("%s at %d", e.Type, e.Time.Unix()))
+			}
+		}
+	}
+	for range 4 {
+		step(1, true)
+	}
+	for second := int64(2); second < 20; second++ { // one ends, and the next begins
+		step(second, false)
+		step(second, true)
+	}
+	for range 3 {
+		step(20, false)
+	}
+	if want := []string{"closed at 1", "ended at 20"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestMovesAreThinned: an end that moves with each request is no event each time.
 func TestMovesAreThinned(t *testing.T) {
 	t.Parallel()

@@ -70,7 +70,7 @@ func (f *Fold) stepByArrival(r *rules.Rule, i uint32, row *row, e *schemas.Entry
 		f.warn(r, row, e, count, limit, weight)
 	}
 	if r.Measure == rules.InFlight {
-		f.stepInFlight(r, i, row, e, count, limit)
+		f.stepInFlight(r, i, row, e, count, limit, weight)
 		return
 	}
 	if !row.staysOpen(count, e.Time) {
@@ -131,10 +131,15 @@ func (t *table) room(r *rules.Rule, row *row, limit, at int64) hold.Room {
 }
 
 // stepInFlight lets the policy decide on a request that has begun or ended. The caller is closed while as many requests are in flight as the
-// limit says.
-func (f *Fold) stepInFlight(r *rules.Rule, i uint32, row *row, e *schemas.Entry, count window.Count, limit int64) {
-	before, goesOn := row.closure, row.flags&closeGoesOn != 0
-	closure, change, goesOn := policy.StepInFlight(before, goesOn, e.Time, limit, count)
+// limit says. A close goes on while half of them are, also if the caller opens meanwhile.
+func (f *Fold) stepInFlight(r *rules.Rule, i uint32, row *row, e *schemas.Entry, count window.Count, limit, weight int64) {
+	before, wentOn := row.closure, row.flags&closeGoesOn != 0
+	closure, change, goesOn := policy.StepInFlight(before, wentOn && 2*(count.Total-max(weight, 0)) >= limit, e.Time, limit, count)
+	goesOn = goesOn && 2*count.Total >= limit
+	over := !goesOn && (wentOn || change == policy.Opened)
+	if over && change == policy.Closed { // what was in flight was forgotten
+		f.endInFlight(row, limit, e.Time)
+	}
 	row.closure = closure
 	row.flag(closeGoesOn, goesOn)
 	if closure.ClosedAt(e.Time) {
@@ -144,8 +149,22 @@ func (f *Fold) stepInFlight(r *rules.Rule, i uint32, row *row, e *schemas.Entry,
 	}
 	if change != policy.Same {
 		f.changed(Change{
-			Rule: r, Caller: schemas.Caller{Kind: r.Kind, ID: row.id}, Kind: change,
-			Before: before, Closure: closure, Count: count, Limit: limit, At: e.Time, Offset: f.offset,
+			Rule: r, Caller: schemas.Caller{Kind: r.Kind, ID: row.id}, Kind: change, Before: before, Closure: closure, Count: count, Limit: limit,
+			GoesOn: change == policy.Opened || change == policy.Moved && before.Until <= e.Time, At: e.Time, Offset: f.offset,
 		}, i, row)
+	}
+	switch {
+	case goesOn:
+		f.table.ends.await(row, 0)
+	case over && change != policy.Closed:
+		f.endInFlight(row, limit, e.Time)
+	}
+}
+
+// endInFlight reports that a close of requests in flight is over at the time of an entry, unless that was reported.
+func (f *Fold) endInFlight(row *row, limit, at int64) {
+	if row.flags&hasEnd != 0 {
+		f.table.ends.forget(row)
+		f.reportEnd(row, limit, at)
 	}
 }

@@ -15,7 +15,8 @@ type Change struct {
 	Caller  schemas.Caller
 	Kind    policy.Transition // Same for a warning, and for an end
 	Warn    float64           // the share of the limit that was crossed, or 0
-	Ended   bool              // the closure has ended by log time, at At; Kind is Same. Only if Options.Ends says so
+	GoesOn  bool              // requests in flight opened the caller, or closed it once more, within a close that goes on: see policy.StepInFlight
+	Ended   bool              // the closure has ended by log time, or is a close that goes on no more, at At; Kind is Same. Only if Options.Ends says so
 	Before  policy.Closure    // the closure before this change. If Kind is Closed, the close before this one, with its final peak
 	Closure policy.Closure
 	Count   window.Count
@@ -79,9 +80,11 @@ func (f *Fold) changed(c Change, i uint32, row *row) {
 	}
 	f.toForecast = append(f.toForecast, changedRow{row: i, change: len(f.changes)})
 	f.changes = append(f.changes, c)
-	if c.Kind == policy.Opened {
+	switch {
+	case c.GoesOn:
+	case c.Kind == policy.Opened:
 		f.table.ends.forget(row)
-	} else {
+	default:
 		f.awaitEnd(row, c.Limit, c.Before.Until)
 	}
 }
@@ -115,18 +118,18 @@ func (f *Fold) TakeChanges() []Change {
 // is not stored.
 func (f *Fold) awaitEnd(r *row, limit, before int64) {
 	if f.opts.Ends && r.closure.Until <= f.table.now {
-		f.reportEnd(r, limit)
+		f.reportEnd(r, limit, r.closure.Until)
 		return
 	}
 	f.table.ends.await(r, before)
 }
 
-// reportEnd reports that a row's closure has ended.
-func (f *Fold) reportEnd(r *row, limit int64) {
+// reportEnd reports that a row's closure has ended at a time.
+func (f *Fold) reportEnd(r *row, limit, at int64) {
 	r.flags &^= hasEnd
 	rule := f.rules.set.Rules[r.rule]
 	f.changes = append(f.changes, Change{
 		Rule: rule, Caller: schemas.Caller{Kind: rule.Kind, ID: r.id}, Ended: true, Closure: r.closure,
-		Count: rule.Window.View(r.state, limit, r.closure.Until), Limit: limit, At: r.closure.Until, Offset: f.offset,
+		Count: rule.Window.View(r.state, limit, at), Limit: limit, At: at, Offset: f.offset,
 	})
 }

@@ -9,8 +9,9 @@ import "github.com/509da70d/floodgate/schemas/heap"
 type ends struct {
 	heap.Heap[end]
 
-	on  bool // ends are to be reported: see Options.Ends
-	old int  // items that forget has made out of date, at most, since removeOld was last called
+	on    bool // ends are to be reported: see Options.Ends
+	rules *inForce
+	old   int // items that forget has made out of date, at most, since removeOld was last called
 }
 
 // end is a row, and the time at which its closure may end, in Unix nanoseconds.
@@ -19,8 +20,17 @@ type end struct {
 	row *row
 }
 
-func newEnds(on bool) ends {
-	return ends{Heap: heap.New(func(a, b *end) bool { return a.at < b.at }, nil), on: on}
+func newEnds(on bool, rules *inForce) ends {
+	return ends{Heap: heap.New(func(a, b *end) bool { return a.at < b.at }, nil), on: on, rules: rules}
+}
+
+// endOf returns when the closure of a row ends. A close of requests in flight that goes on ends when the last of them is forgotten, unless
+// responses end it before.
+func (s *ends) endOf(r *row) int64 {
+	if r.flags&closeGoesOn != 0 {
+		return max(r.closure.Until, s.rules.set.Rules[r.rule].Window.Expiry(r.state))
+	}
+	return r.closure.Until
 }
 
 // due reports whether the first closure may have ended at a time.
@@ -30,7 +40,7 @@ func (s *ends) due(t int64) bool { return s.Len() > 0 && s.At(0).at <= t }
 func (s *ends) await(r *row, before int64) {
 	if s.on && (r.flags&hasEnd == 0 || before > r.closure.Until) {
 		r.flags |= hasEnd
-		s.Add(end{r.closure.Until, r})
+		s.Add(end{s.endOf(r), r})
 	}
 }
 
@@ -58,7 +68,7 @@ func (s *ends) removeOld() {
 	s.Clear()
 	for _, r := range awaited {
 		r.flags |= hasEnd
-		s.Add(end{r.closure.Until, r})
+		s.Add(end{s.endOf(r), r})
 	}
 	s.old = 0
 }
@@ -69,8 +79,8 @@ func (s *ends) take(t int64) *row {
 		r := s.Remove(0).row
 		switch {
 		case r.rule < 0 || r.flags&hasEnd == 0:
-		case r.closure.Until > t:
-			s.Add(end{r.closure.Until, r})
+		case s.endOf(r) > t:
+			s.Add(end{s.endOf(r), r})
 		default:
 			return r
 		}

@@ -224,7 +224,7 @@ func (f *Fold) Advance(t int64) {
 	}
 	for r := f.table.ends.take(t); r != nil; r = f.table.ends.take(t) {
 		limit, _ := f.rules.limitOf(f.rules.set.Rules[r.rule], r)
-		f.reportEnd(r, limit)
+		f.reportEnd(r, limit, f.table.ends.endOf(r))
 	}
 	if f.table.advance(t) {
 		f.dedupe.expire(t)

@@ -115,7 +115,7 @@ func (f *Fold) reportDerived(rule *rules.Rule, r *row, kind policy.Transition) {
 		Count: rule.Window.View(r.state, limit, f.table.now), Limit: limit, At: f.table.now, Offset: f.offset,
 	})
 	if kind == policy.Opened {
-		r.flags &^= hasEnd
+		r.flags &^= hasEnd | closeGoesOn
 	} else {
 		f.awaitEnd(r, limit, math.MaxInt64)
 	}

@@ -49,7 +49,7 @@ func newTable(o Options, r *inForce, p *predict.Predictor) table {
 	return table{
 		rules: r, predict: p, ids: newIDHasher(), maxRows: o.MaxRows, noStore: o.NoStore, only: o.Only, now: math.MinInt64,
 		losses:  losses{rules: r, removed: removed, noStore: o.NoStore},
-		waiting: newWaiting(max(1, int(waitingShare*float64(o.MaxRows)))), ends: newEnds(o.Ends), removed: removed,
+		waiting: newWaiting(max(1, int(waitingShare*float64(o.MaxRows)))), ends: newEnds(o.Ends, r), removed: removed,
 	}
 }
 
@@ -273,7 +273,7 @@ func (t *table) awaitEnds() {
 	}
 	t.each(func(_ uint32, r *row) bool {
 		r.flags &^= hasEnd
-		if r.closure.Nth > 0 && t.now < r.closure.Until {
+		if r.closure.Nth > 0 && t.now < t.ends.endOf(r) {
 			t.ends.await(r, 0)
 		}
 		return true
