@@ -111,7 +111,7 @@ type docRecord struct {
 	texts                map[int][]byte
 	rule, kind, id       string
 	closeAt, until, from int64
-	early                bool
+	early, held          bool
 	next                 docSpan
 	share                [8]int64 // by field number; period 0 is none
 	partition            int32
@@ -125,7 +125,7 @@ type docSpan struct {
 }
 
 // docWires has the wire type of each field that a member has. 's' is bytes that are text, 'm' a message.
-var docWires = map[int]string{1: " s122011000m0mm", 2: " 001s", 3: " 00010100010s0"}
+var docWires = map[int]string{1: " s122011000m0mm0", 2: " 001s", 3: " 00010100010s0"}
 
 // docRead reads a value. The reason is empty if it is one.
 func docRead(value []byte) (r docRecord, reason string) {
@@ -194,13 +194,13 @@ func (r *docRecord) decision() (reason string) {
 	r.closeAt, r.until = int64(r.numbers[6]), int64(r.numbers[7])
 	r.mode = uint64(uint32(r.numbers[5]))
 	r.partition, r.epoch, r.seq = int32(r.numbers[8]), r.numbers[9], r.numbers[10]
-	r.early = r.numbers[12] != 0
+	r.early, r.held = r.numbers[12] != 0, r.numbers[15] != 0
 	spans := r.spans()
 	r.until, r.next.until = docClamp(r.closeAt, r.until), docClamp(r.next.closeAt, r.next.until)
 	switch {
 	case r.mode != 1 && r.mode != 2:
 		return "mode"
-	case len(r.rule) > 256 || r.partition < 0 || !spans || !r.shares():
+	case len(r.rule) > 256 || r.partition < 0 || !spans || !r.shares() || r.held && !r.early:
 		return "bounds"
 	case r.kind == "" || len(r.kind) > 32 || strings.Trim(r.kind, "abcdefghijklmnopqrstuvwxyz0123456789_-") != "":
 		return "caller_kind"

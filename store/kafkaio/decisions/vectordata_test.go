@@ -78,6 +78,14 @@ func setPrediction(set func(name string, x any), d *schemas.Decision) {
 	if d.Early {
 		set("early", true)
 	}
+	if d.Held {
+		set("held", true)
+	}
+	for name, x := range map[string]int64{"held": d.Evidence.Held, "in_flight": d.Evidence.InFlight, "margin": d.Evidence.Margin, "learned": d.Evidence.Learned} {
+		if x != 0 {
+			set("evidence."+name, x)
+		}
+	}
 	if next := d.Next; next != (schemas.Span{}) {
 		set("next.close_at", next.CloseAt)
 		set("next.until", next.Until)
@@ -121,7 +129,7 @@ func docJSON(r docRecord) recordValueJSON {
 		}
 		return v
 	}
-	e := docNumbers(r.texts[11], " 0001101011")
+	e := docNumbers(r.texts[11], " 00011010110000")
 	v := recordValueJSON{"decision", map[string]string{
 		"partition": partition, "epoch": epoch, "seq": u64(10), "rule": r.rule, "rule_version": u64(2), "kind": r.kind,
 		"id_hex": hex.EncodeToString([]byte(r.id)), "mode": strconv.FormatUint(r.mode, 10),
@@ -132,13 +140,18 @@ func docJSON(r docRecord) recordValueJSON {
 			v.Fields["evidence."+name] = strconv.FormatInt(int64(e[n]), 10)
 		}
 	}
+	for n, name := range []string{11: "held", 12: "in_flight", 13: "margin", 14: "learned"} {
+		if name != "" && e[n] != 0 {
+			v.Fields["evidence."+name] = strconv.FormatInt(int64(e[n]), 10)
+		}
+	}
 	docPrediction(v.Fields, &r, docRate(e[9]), docRate(e[10]))
 	return v
 }
 
 // docPrediction adds what a decision says of early closures and shares, by the document.
 func docPrediction(fields map[string]string, r *docRecord, expected, bound float64) {
-	for name, is := range map[string]bool{"early": r.early, "next.early": r.next.early} {
+	for name, is := range map[string]bool{"early": r.early, "held": r.held, "next.early": r.next.early} {
 		if is {
 			fields[name] = "true"
 		}
@@ -250,7 +263,7 @@ func readValues(t *testing.T) map[string][]byte {
 		"decision_opening":   mustEncode(t, decision(func(d *schemas.Decision) { d.Until = 0 })),
 		"decision_too_long":  member(1, append(least, fixed(6, 1000), fixed(7, math.MaxInt64))...),
 		"decision_no_rate":   member(1, append(least, text(11, string(fixed(5, math.Float64bits(math.NaN())))))...),
-		"unknown_fields":     append(append(varint(99, 7), plain...), member(1, varint(15, 1), text(16, "later"))...),
+		"unknown_fields":     append(append(varint(99, 7), plain...), member(1, varint(1000, 1), text(1001, "later"))...),
 		"unknown_group":      append([]byte{0x7b, 0x08, 0x01, 0x7c}, plain...),
 		"other_wire_types":   member(2, text(1, "no number"), varint(2, 20), varint(3, 9), fixed(4, 9)),
 		"last_member_wins":   append(member(2, varint(2, 20)), member(3, varint(2, 21))...),

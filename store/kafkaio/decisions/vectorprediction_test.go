@@ -39,6 +39,8 @@ func readPredictions(t *testing.T) map[string][]byte {
 		"early_next_is_a_number":   least(varint(13, 1), varint(14, 1), fixed(12, 1)),
 		"early_next_of_more":       least(text(13, fields(fixed(1, 3000), fixed(2, 4000), text(4, "later")))),
 		"early_large_bool":         least(varint(12, math.MaxUint64)),
+		"held_large_bool":          least(varint(12, 1), varint(15, math.MaxUint64)),
+		"held_is_no_number":        least(fixed(15, 1), text(11, fields(fixed(11, 1), fixed(12, 1), fixed(13, 1), fixed(14, 1)))),
 		"early_opening":            least(fixed(7, 0), varint(12, 1)),
 		"early_bad_overshoot":      least(text(11, fields(fixed(9, math.Float64bits(math.Inf(1))), fixed(10, math.Float64bits(-1))))),
 		"share_least":              least(text(14, fields(fixed(2, 1), varint(3, 1), fixed(6, 1), varint(7, 1)))),
@@ -55,11 +57,16 @@ func readPredictions(t *testing.T) map[string][]byte {
 		"early_next_counted":  func(d *schemas.Decision) { d.Early, d.Next = true, next },
 		"early_next_touching": func(d *schemas.Decision) { d.Next = schemas.Span{CloseAt: d.Until, Until: d.Until + 1, Early: true} },
 		"early_overshoot":     func(d *schemas.Decision) { d.Evidence.Expected, d.Evidence.Bound = 0.0081, 0.065 },
-		"share":               func(d *schemas.Decision) { d.Share = newShare() },
-		"share_and_spans":     func(d *schemas.Decision) { d.Share, d.Next = newShare(), next },
-		"share_no_permits":    func(d *schemas.Decision) { d.Share = newShare(); d.Share.Permits = 0 },
-		"share_of_an_opening": func(d *schemas.Decision) { d.Until, d.Share = 0, newShare() },
-		"share_shadow":        func(d *schemas.Decision) { d.Mode, d.Share = schemas.ModeShadow, newShare() },
+		"held": func(d *schemas.Decision) {
+			d.Early, d.Held = true, true
+			d.Evidence.Held, d.Evidence.InFlight, d.Evidence.Margin, d.Evidence.Learned = 21_400, 14, 8_900, 128
+		},
+		"held_without_evidence": func(d *schemas.Decision) { d.Early, d.Held = true, true },
+		"share":                 func(d *schemas.Decision) { d.Share = newShare() },
+		"share_and_spans":       func(d *schemas.Decision) { d.Share, d.Next = newShare(), next },
+		"share_no_permits":      func(d *schemas.Decision) { d.Share = newShare(); d.Share.Permits = 0 },
+		"share_of_an_opening":   func(d *schemas.Decision) { d.Until, d.Share = 0, newShare() },
+		"share_shadow":          func(d *schemas.Decision) { d.Mode, d.Share = schemas.ModeShadow, newShare() },
 	} {
 		values["decision_"+name] = mustEncode(t, decision(change))
 	}
@@ -115,6 +122,7 @@ func rejectPredictions(t *testing.T) map[string][]byte {
 			fixed(1, uint64(s[1])), fixed(2, uint64(s[2])), varint(3, uint64(s[3])), varint(4, uint64(s[4])),
 			fixed(5, uint64(s[5])), fixed(6, uint64(s[6])), varint(7, uint64(s[7])))))
 	}
+	values["bounds_held_not_early"] = closes(1000, 2000, varint(15, 1))
 	values["bounds_share_empty"] = closes(1000, 2000, text(14, ""))
 	values["bounds_share_other_wire_types"] = closes(1000, 2000, text(14, fields(varint(1, 1000), varint(2, 2000), fixed(3, 100), varint(6, 9), fixed(7, 9))))
 	values["malformed_next"] = closes(1000, 2000, text(13, "\x09\x00"))
