@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -78,13 +77,12 @@ func try(ctx context.Context, p command.Process, api *clientFlags, q apiv1.TryRe
 	return printTry(p, &answer, words)
 }
 
-// weightText returns how much of a limit is counted, and held by requests in flight.
-func weightText(count int64, room *apiv1.Room) string {
-	text := strconv.FormatInt(count, 10)
-	if room != nil {
-		text += fmt.Sprintf(" + %d held", room.Held+room.Margin)
+// weightCell returns how much of a limit is counted, and held by requests in flight.
+func weightCell(count int64, room *apiv1.Room) any {
+	if room == nil {
+		return count
 	}
-	return text
+	return fmt.Sprintf("%d + %d held", count, room.Held+room.Margin)
 }
 
 func printTry(p command.Process, answer *apiv1.TryAnswer, words ruleWords) error {
@@ -105,7 +103,7 @@ func printTry(p command.Process, answer *apiv1.TryAnswer, words ruleWords) error
 			default:
 				until = when(r.Until)
 			}
-			t.AppendRow(terminal.Cells(terminal.Caller(callerText(c.Caller)), r.Rule, r.Mode, weightText(r.Before, r.RoomBefore), weightText(r.After, r.RoomAfter), limit, r.Admitted, until))
+			t.AppendRow(terminal.Cells(terminal.Caller(callerText(c.Caller)), r.Rule, r.Mode, weightCell(r.Before, r.RoomBefore), weightCell(r.After, r.RoomAfter), limit, r.Admitted, until))
 			rows++
 		}
 	}
