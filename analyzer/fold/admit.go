@@ -61,7 +61,7 @@ func waitingUnits(r *rules.Rule, capacity, weight int64) int64 {
 // admit returns the index of a row for a newcomer, or false if it must wait; its weight is then noted as uncounted.
 func (t *table) admit(n *newcomer) (uint32, bool) {
 	if t.only != nil && !t.only(n.r, n.id) {
-		t.losses.byRule[n.rule].uncounted += uint64(n.weight) // > 0
+		t.losses.byRule[n.rule].uncounted += uint64(max(n.weight, 0))
 		return 0, false
 	}
 	if t.used >= t.maxRows {
@@ -138,7 +138,7 @@ func (t *table) makeRoom(n *newcomer) bool {
 			return true
 		}
 	}
-	if n.unlimited {
+	if n.unlimited || n.weight < 0 { // a request in flight has ended
 		t.losses.lose(n.rule, n.weight, t.now)
 		return false
 	}

@@ -25,7 +25,7 @@ func (f *Fold) countByArrival(r *rules.Rule, rule int32, e *schemas.Entry, hash 
 		at, timed = hold.ArrivedAt(e)
 	}
 	if weight == 0 && (r.Hold == nil || !timed) {
-		if blocked && !(e.Response && r.FollowsRequests()) {
+		if blocked && (!e.Response || !r.FollowsRequests()) {
 			f.refuse(r, rule, e, hash)
 		}
 		return

@@ -49,6 +49,7 @@ const (
 )
 
 func newHeldWorld(t *testing.T, times float64, o Options) *heldWorld {
+	t.Helper()
 	w := &heldWorld{
 		t: t, rng: rand.New(rand.NewPCG(1, 7)), lag: 50 * millisecond, rate: times * heldLimit / 1000 / 60,
 		events: heap.New(func(a, b *heldEvent) bool { return a.at < b.at }, nil), served: make(map[int64]int64), asked: make(map[int64]int64),
@@ -191,7 +192,7 @@ func TestACallerIsHeldWhileItsRequestsRun(t *testing.T) {
 					began = e.Arrived * schemas.MergeTick
 				}
 				killed := heldStart + 200*second
-				return 0, !(e.Response && began < killed && e.Time >= killed && some(w, 4))
+				return 0, !e.Response || began >= killed || e.Time < killed || !some(w, 4)
 			}
 			return w
 		}, 3, 90},
@@ -285,6 +286,7 @@ func TestARestartForgetsNoHold(t *testing.T) {
 // TestWhatEndsAHeldClosure: a person, other rules and a counted close end it, or take its place. Gates are told so.
 func TestWhatEndsAHeldClosure(t *testing.T) {
 	hold := func(t *testing.T) (*Fold, schemas.Decision) {
+		t.Helper()
 		f := New(foldtest.Rules(t, heldTokens), Options{Predict: rules.PredictEarly})
 		f.Entry(&schemas.Entry{Time: heldStart + second, Kind: "key", ID: "a", Count: 90})
 		plans := f.TakePlans()

@@ -109,7 +109,7 @@ func TestATrialIsWhatHappensToRequestsInFlight(t *testing.T) {
 	refused := 0
 	rapid.Check(t, func(t *rapid.T) {
 		rule := fmt.Sprintf("{name: tokens, callers: key, limit: %d, window: 1m, %s, measure: cost, charge: arrival, hold: {estimate: %d, margin: %d, resources: {/b: 30}}}",
-			rapid.IntRange(1, 400).Draw(t, "limit"), rapid.SampledFrom([]string{"algorithm: fixed", "slots: 20", "slots: 2"}).Draw(t, "window"),
+			rapid.IntRange(1, 400).Draw(t, "limit"), rapid.SampledFrom([]string{"algorithm: fixed", "slots: 20", "slots: 1"}).Draw(t, "window"),
 			rapid.IntRange(1, 50).Draw(t, "estimate"), rapid.IntRange(0, 4).Draw(t, "margin"))
 		f := New(foldtest.Rules(t, rule), Options{Predict: rules.PredictEarly})
 		for i := range rapid.IntRange(0, 12).Draw(t, "requests before") {

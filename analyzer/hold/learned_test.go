@@ -98,9 +98,9 @@ func TestRequestsThatRunLongerAreDearer(t *testing.T) {
 		"less with more time":  {func(s int64) int64 { return 1000 - 100*s }, 490, 560},
 		"steeper than allowed": {func(s int64) int64 { return max(1, 10_000*(s-8)) }, 5000, 6500}, // at most twice the mean for each mean duration,
 	} {
-		terms, s := perMinute(), (*State)(nil)
+		terms := perMinute()
 		terms.Span, terms.Cohorts = 3*second, 21
-		s = New(terms)
+		s := New(terms)
 		for n := range int64(2000) {
 			seconds := 1 + n%9
 			follow(s, terms, response(start, start+seconds*second, 1, test.cost(seconds)))
@@ -116,12 +116,11 @@ func TestRequestsThatRunLongerAreDearer(t *testing.T) {
 
 // TestTheMarginGrowsWithTheRootOfWhatIsInFlight, and with the margin of the rule.
 func TestTheMarginGrowsWithTheRootOfWhatIsInFlight(t *testing.T) {
-	terms, s := perMinute(), (*State)(nil)
-	s = New(terms)
+	terms := perMinute()
 	margin := func(n uint32, hundredths int64) int64 {
 		with := *terms
 		with.Margin = hundredths
-		s = New(&with)
+		s := New(&with)
 		follow(s, &with, arrival(start, n))
 		return s.Room(&with, limit, 0, start, start).Margin
 	}

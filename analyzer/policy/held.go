@@ -50,7 +50,7 @@ func (o *HeldOutlook) Step(last Held) (next Held, publish bool) {
 		return last, false
 	}
 	until := integer.Add(o.Now, min(max(minHeld, 2*o.Duration), maxHeld))
-	if o.Rule.Window.Traits().Slot >= o.Rule.Window.Length(o.Now) { // nothing holds the next window
+	if w := o.Rule.Window; w.Traits().Aligned || w.Traits().Slot > w.Length(o.Now) { // nothing holds the next window
 		until = min(until, integer.Add(o.Count.Start, o.Rule.Window.Length(o.Now)))
 	}
 	next = Held{CloseAt: o.Now, Until: until, renewed: o.Now}

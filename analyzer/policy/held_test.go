@@ -44,7 +44,8 @@ func TestHeldStories(t *testing.T) {
 		"the next window is open": {fixed, 14 * second, 10, []step{
 			{50 * second, 0, 0, time.Minute, true}, {55 * second, 0, 0, time.Minute, false}, {59 * second, 0, 0, time.Minute, false},
 		}},
-		"a sliding window has no end": {sliding, 14 * second, 10, []step{{50 * second, 0, 0, 78 * second, true}}},
+		"a sliding window of one slot": {&rules.Rule{Window: window.NewSliding(time.Minute, 1)}, 14 * second, 10, []step{{50 * second, 0, 0, 78 * second, true}}},
+		"a sliding window has no end":  {sliding, 14 * second, 10, []step{{50 * second, 0, 0, 78 * second, true}}},
 		"what comes within a lag": {fixed, second, 10, []step{
 			{0, 500, 499, 0, false}, {second, 500, 500, 7 * second, true}, {2 * second, 590, 500, 7 * second, false}, {2 * second, 600, 500, 0, true},
 		}},
