@@ -40,7 +40,9 @@ func atOf(at analyzer.At, logTime int64) apiv1.At {
 func (c *call) callerLook(caller schemas.Caller) (callerLook *fold.Look, at apiv1.At, err error) {
 	now := c.now().UnixNano()
 	err = c.ask(c.backend.partition(caller), func(f *fold.Fold, a analyzer.At) {
-		l := f.View().Look(caller, now)
+		view := f.View()
+		l := view.Look(caller, now)
+		view.NoteLacks(&l)
 		callerLook, at = &l, atOf(a, a.LogTime)
 	})
 	return callerLook, at, err

@@ -163,6 +163,9 @@ func stories() []story {
 		{name: "in flight, and predictions are off", rules: []string{strings.Replace(tokens, "}}", "}, predict: off}", 1)}, tell: func(s *teller) { s.streams(0, 120, 0); s.plans() }, at: 35 * second, want: apiv1.Below},
 		{name: "in flight, as the rule estimates", rules: []string{tokens}, tell: func(s *teller) { s.streams(0, 7, 0) }, at: 35 * second, want: apiv1.Below},
 		{name: "below, and nothing is in flight", rules: []string{tokens}, tell: func(s *teller) { s.streams(20, 20, 1_000) }, at: 35 * second, want: apiv1.Below},
+		{name: "below, and no arrivals come", rules: []string{tokens}, tell: func(s *teller) {
+			s.fold.Entry(&schemas.Entry{Time: noon, Kind: "key", ID: "a", Count: 30, Cost: 50, Status: 200, Response: true})
+		}, at: 35 * second, want: apiv1.Below},
 		{name: "closed in flight", rules: []string{streams}, tell: func(s *teller) { s.streams(3, 23, 0); s.decides() }, at: 35 * second, want: apiv1.Closed},
 		{name: "below in flight", rules: []string{streams}, tell: func(s *teller) { s.streams(3, 10, 0) }, at: 35 * second, want: apiv1.Below},
 		{name: "in flight, and nothing has come", rules: []string{streams}, tell: func(*teller) {}, at: second, want: apiv1.Below},
@@ -224,6 +227,7 @@ func (st *story) explained(t *testing.T) apiv1.Explanation {
 	in := Input{Caller: c, Now: noon + st.at, Decisions: s.decisions, Partition: st.partition, At: apiv1.At{Partition: 3, Epoch: 7, Offset: 4712, Control: s.records}}
 	if !st.unasked {
 		l := s.fold.View().Look(c, in.Now)
+		s.fold.View().NoteLacks(&l)
 		in.Look = &l
 	}
 	return Explain(&in)

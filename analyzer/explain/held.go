@@ -33,6 +33,8 @@ func heldText(r *fold.RuleLook) string {
 // inFlightText says what the requests in flight of an open caller hold. It is empty under a rule that holds nothing.
 func inFlightText(r *fold.RuleLook) string {
 	switch {
+	case r.Lacks != "" && r.Room.InFlight == 0:
+		return "; but " + r.Lacks
 	case r.Room == (hold.Room{}):
 		return ""
 	case r.Room.InFlight == 0:

@@ -66,10 +66,12 @@ type RuleLook struct {
 	Span     schemas.Span   // the predicted closure that was published, if it still holds; zero if there is none
 	Share    *schemas.Share // the newest; nil if there is none
 	Rate     float64        // demand, weight per second; 0 where it is not measured
+
+	Lacks string // what the rule lacks of requests in flight, and what a person can do: see View.NoteLacks. Look leaves it empty
 }
 
-// NoRoom reports whether requests in flight hold the rest of the limit, so that the caller is closed or will be. A caller that has counted nothing, and has nothing in flight, has
-// room.
+// NoRoom reports whether requests in flight hold the rest of the limit, so that the caller is closed or will be. A caller that has counted
+// nothing, and has nothing in flight, has room.
 func (l *RuleLook) NoRoom() bool {
 	return l.Closes && l.Room.Left <= 0 && (l.Count.Total > 0 || l.Room.InFlight > 0)
 }

@@ -16,10 +16,21 @@ type View struct {
 	predict *predict.Predictor
 	busiest *busiest.Callers
 	options predict.Options
+	use     []ruleCounters // by rule
 }
 
 // View returns a View of the fold.
-func (f *Fold) View() View { return View{&f.table, f.rules, f.predict, &f.busiest, f.opts.predict()} }
+func (f *Fold) View() View {
+	return View{&f.table, f.rules, f.predict, &f.busiest, f.opts.predict(), f.counters}
+}
+
+// NoteLacks notes in a Look what each rule lacks of requests in flight, of all callers, as far as this process has seen.
+func (v View) NoteLacks(l *Look) {
+	for i := range l.Rules {
+		r := l.Rules[i].Rule
+		l.Rules[i].Lacks = v.use[v.rules.index(r.Name)].use.followed.lacks(r)
+	}
+}
 
 // Row is one rule and caller as the fold holds it.
 type Row struct {
