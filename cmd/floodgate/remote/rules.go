@@ -132,7 +132,8 @@ func printCheck(p command.Process, asJSON bool, path string, set *rules.Set, err
 	return werr
 }
 
-// printRules prints a table of rules. It has a column of what requests in flight hold if any rule says it.
+// printRules prints a table of rules, and which of them need to know when requests begin. The table has a column of what requests in flight
+// hold if any rule says it.
 func printRules(out io.Writer, set *rules.Set) {
 	columns := []any{"rule", "callers", "match", "limit", "window", "close for", "overrides", "mode"}
 	hold := slices.ContainsFunc(set.Rules, func(r *rules.Rule) bool { return r.Hold != nil })
@@ -148,6 +149,12 @@ func printRules(out io.Writer, set *rules.Set) {
 		t.AppendRow(terminal.Cells(cells...))
 	}
 	t.Render()
+	for _, r := range set.Rules {
+		if r.FollowsRequests() {
+			fmt.Fprintf(out, "note: %s needs an entry of each request when it begins: from servers with record.Options{Holds: true}, "+
+				"or logs with a line then. Logs of ended requests alone hold nothing\n", r.Name)
+		}
+	}
 }
 
 // windowText returns a rule's window, and when a cost counts in it.

@@ -32,6 +32,9 @@ func TestRulesAsATable(t *testing.T) {
 		}
 		var out bytes.Buffer
 		printRules(&out, set)
+		if notes := strings.Count(out.String(), "\nnote: "); (notes == 2) != (text == held) || strings.Contains(out.String(), "note: per-key") {
+			t.Errorf("got %d notes of rules that need to know when requests begin:\n%s", notes, out.String())
+		}
 		var got []string
 		for line := range strings.Lines(out.String()) {
 			if strings.HasPrefix(line, "|") {
