@@ -134,8 +134,7 @@ func (t *table) room(r *rules.Rule, row *row, limit, at int64) hold.Room {
 // limit says. A close goes on while half of them are, also if the caller opens meanwhile.
 func (f *Fold) stepInFlight(r *rules.Rule, i uint32, row *row, e *schemas.Entry, count window.Count, limit, weight int64) {
 	before, wentOn := row.closure, row.flags&closeGoesOn != 0
-	closure, change, goesOn := policy.StepInFlight(before, wentOn && 2*(count.Total-max(weight, 0)) >= limit, e.Time, limit, count)
-	goesOn = goesOn && 2*count.Total >= limit
+	closure, change, goesOn := policy.StepInFlight(before, wentOn, e.Time, limit, count.Total-max(weight, 0), count)
 	over := !goesOn && (wentOn || change == policy.Opened)
 	if over && change == policy.Closed { // what was in flight was forgotten
 		f.endInFlight(row, limit, e.Time)

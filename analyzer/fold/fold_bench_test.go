@@ -3,8 +3,10 @@ package fold
 import (
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -84,5 +86,21 @@ func TestEntriesOfKnownCallersDoNotAllocate(t *testing.T) {
 func TestARowFillsTwoLinesOfCache(t *testing.T) {
 	if got := reflect.TypeFor[row]().Size(); got != 128 {
 		t.Errorf("got %d bytes, want 128", got)
+	}
+}
+
+// BenchmarkFoldEntryHolds is BenchmarkFoldEntry under a rule with holds: an arrival, and the response of an earlier request.
+func BenchmarkFoldEntryHolds(b *testing.B) {
+	entries := foldtest.ZipfEntries(1 << 18)
+	f := New(foldtest.Rules(b, "{name: r, callers: ip, limit: 1000000000, window: 1m, measure: cost, charge: arrival, hold: {estimate: 1000}}"),
+		Options{MaxRows: 1 << 20, Predict: rules.PredictEarly, NoStore: true})
+	n := 0
+	for b.Loop() {
+		e := entries[n]
+		f.Entry(&e)
+		e.Response, e.Cost, e.Arrived = true, 900, schemas.Tick(e.Time)
+		e.Time += int64(time.Second)
+		f.Entry(&e)
+		n = (n + 1) % len(entries)
 	}
 }

@@ -248,7 +248,7 @@ func TestACallerThatTeachesCheapRequests(t *testing.T) {
 	}
 }
 
-// TestHoldsChangeNoCount: the same entries give the same counts, closures and digest where nothing is predicted, and there nobody is held.
+// TestHoldsChangeNoCount: the same entries give the same counts, closures and digest with prediction off. No caller is held then.
 func TestHoldsChangeNoCount(t *testing.T) {
 	w := newHeldWorld(t, 10, Options{Predict: rules.PredictEarly})
 	w.run(heldStart + 3*minute)
@@ -283,7 +283,7 @@ func TestARestartForgetsNoHold(t *testing.T) {
 	}
 }
 
-// TestWhatEndsAHeldClosure: a person, other rules and a counted close end it, or take its place. Gates are told so.
+// TestWhatEndsAHeldClosure: other rules, a person, responses and a counted close end it, and gates learn of it. Otherwise it is renewed at half.
 func TestWhatEndsAHeldClosure(t *testing.T) {
 	hold := func(t *testing.T) (*Fold, schemas.Decision) {
 		t.Helper()
@@ -315,6 +315,21 @@ func TestWhatEndsAHeldClosure(t *testing.T) {
 		f, _ := hold(t)
 		f.SetRules(foldtest.Rules(t, "{name: other, callers: ip, limit: 1, window: 1m}"))
 		opens(t, f)
+	})
+	t.Run("a person", func(t *testing.T) {
+		f, _ := hold(t)
+		c := schemas.Control{
+			ID: schemas.ControlID{1}, Time: heldStart, Author: "ada", Reason: "a test", Action: schemas.ControlOpen,
+			Caller: schemas.Caller{Kind: "key", ID: "a"}, Rule: "tokens", Until: heldStart + minute,
+		}
+		if err := f.Control(&c, 1, 0); err != nil {
+			t.Fatal(err)
+		}
+		opens(t, f)
+		f.Entry(&schemas.Entry{Time: heldStart + 2*second, Kind: "key", ID: "a", Count: 90})
+		if plans := f.TakePlans(); len(plans) > 0 {
+			t.Errorf("got %+v of a caller whom a person has opened", plans)
+		}
 	})
 	t.Run("responses", func(t *testing.T) {
 		f, _ := hold(t)

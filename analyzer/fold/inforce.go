@@ -37,8 +37,8 @@ func (s *inForce) use(file *rules.Set) {
 }
 
 // onTrial reports whether a rule is in mode shadow by its file. Such a rule counts as if it were alone, were enforced, and its decisions
-// took no time: requests of a caller that it has closed add nothing. Rules about requests in flight count what gates let pass. A rule that a mode record has put into shadow goes on counting what
-// gates let pass.
+// took no time: requests of a caller that it has closed add nothing. A rule that a mode record has put into shadow goes on counting what gates
+// let pass. Rules about requests in flight always count that: they cannot know what would be in flight otherwise.
 func (s *inForce) onTrial(rule int32) bool { return s.file.Rules[rule].Mode == schemas.ModeShadow }
 
 // ofKind returns the indexes of the rules about callers of a kind.

@@ -65,10 +65,11 @@ func TestEquivalentRunsAgree(t *testing.T) {
 	}
 }
 
-// metamorphicRules returns rules of all algorithms. For merged entries they are without two kinds: a log keeps as many
+// metamorphicRules returns rules of all algorithms. For merged entries they are without four kinds: a log keeps as many
 // entries as make up its limit, and so looks otherwise where they come merged; and a shadow rule counts an entry that it
-// would have closed upon half way whole. What is learned of responses depends on each of them, and a number in flight on their order. Nor do such histories have early entries: one that comes before the first admitted one
-// of its time does not count.
+// would have closed upon half way whole. They are also without holds and requests in flight: what is learned depends on each response, and
+// a number in flight on the order of entries. Nor do such histories have early entries: one that comes before the first admitted one of its
+// time does not count.
 func metamorphicRules(t *testing.T, merged bool) *rules.Set {
 	t.Helper()
 	return foldtest.Rules(t, metamorphicLines(merged)...)

@@ -299,7 +299,8 @@ func (t *table) predictUnder(rule *rules.Rule, r *row) predict.Row {
 	}
 }
 
-// endLasting ends the share that gates hold of a row whose rule was removed or changed, and the closure by its requests in flight. from is the row's index under the old rules.
+// endLasting ends the share that gates hold of a row whose rule was removed or changed, and the closure by its requests in flight. from is
+// the row's index under the old rules.
 func (t *table) endLasting(rule *rules.Rule, from uint32, r *row, old *movedRows, offset int64) {
 	v := t.predictUnder(rule, r)
 	t.predict.EndLasting(old.trackers, from, &v, t.now, offset)

@@ -46,7 +46,7 @@ func TestATrialAsksTheRoom(t *testing.T) {
 		{"a request that never fits passes alone", tenEach, rules.PredictEarly, nil, Trial{Count: 3, Cost: 500}, 1, -105},
 		{"nothing holds without predictions", tenEach, rules.PredictOff, func(f *Fold) { begins(f, second, 11) }, Trial{Count: 3}, 3, -45},
 		{"without predictions costs close", tenEach, rules.PredictOff, nil, Trial{Count: 12, Cost: 25}, 4, -105},
-		{"in shadow nobody is refused", tenEach[:len(tenEach)-1] + shadow, rules.PredictEarly, nil, Trial{Count: 9}, 9, 5},
+		{"in shadow no request is refused", tenEach[:len(tenEach)-1] + shadow, rules.PredictEarly, nil, Trial{Count: 9}, 9, 5},
 		{"in flight", "{name: tokens, callers: key, limit: 5, measure: in_flight}", rules.PredictOff, func(f *Fold) { begins(f, second, 2) }, Trial{Count: 12, Cost: 7}, 3, 0},
 		{"in flight, and one has ended", "{name: tokens, callers: key, limit: 5, measure: in_flight}", rules.PredictOff, func(f *Fold) { begins(f, second, 5); finishes(f, 2*second, second, 1, 7) }, Trial{Count: 12}, 1, 0},
 	} {

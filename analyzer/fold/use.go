@@ -65,7 +65,7 @@ func (c *Followed) lacks(r *rules.Rule) string {
 	held, untimed := "nothing is held for requests in flight", "their costs count when they end"
 	switch {
 	case r.Measure == rules.InFlight:
-		held, untimed = "nobody is counted as in flight", "they stay in flight until they are forgotten"
+		held, untimed = "no request counts as in flight", "they stay in flight until they are forgotten"
 	case r.Hold != nil:
 		untimed += ", and what they held stays held until their window is over"
 	}

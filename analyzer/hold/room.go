@@ -51,12 +51,12 @@ const (
 // dearer returns by how much requests are dearer than the mean because they have run for age ticks, all together. See the package's
 // documentation for the slope.
 func (l *Learned) dearer(age int64) int64 {
-	const rootBits = 14 // squares have up to 48 bits
-	steady := (product(l.duration, l.duration) + l.square) / 2
 	if l.product <= 0 || l.square <= 0 {
 		return 0
 	}
-	spread := integer.Root(l.square<<rootBits) * integer.Root(steady<<rootBits) >> rootBits
+	const bits = 14 // squares have up to 48
+	steady := (product(l.duration, l.duration) + l.square) / 2
+	spread := integer.Root(l.square<<bits) * integer.Root(steady<<bits) >> bits
 	bound := integer.MulDiv(age, 2*l.mean(), max(l.duration, 1))
 	return min(integer.MulDiv(age, l.product, max(spread, 1)), bound)
 }

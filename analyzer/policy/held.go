@@ -60,11 +60,13 @@ func (o *HeldOutlook) Step(last Held) (next Held, publish bool) {
 	return next, next.Until > last.Until && next.Until > o.Now
 }
 
-// StepInFlight returns the closure of a caller after one of its requests has begun or ended at t. count is how many are in flight. The caller
-// is closed while they are as many as the limit. All that comes until they were less than half of it is one close: it goes on then.
-func StepInFlight(prev Closure, goesOn bool, t, limit int64, count window.Count) (Closure, Transition, bool) {
-	next, change, full := prev, Same, count.Full(t)
-	goesOn = goesOn && 2*count.Total >= limit
+// StepInFlight returns the closure of a caller after one of its requests has begun or ended at t. count is how many are in flight with it, and
+// before how many were without it. The caller is closed while they are as many as the limit. All that comes until they are less than half of
+// it is one close: it goes on, also if the caller opens meanwhile.
+func StepInFlight(prev Closure, goesOn bool, t, limit, before int64, count window.Count) (next Closure, change Transition, goes bool) {
+	full := count.Full(t)
+	goesOn = goesOn && 2*before >= limit
+	next = prev
 	switch {
 	case prev.before(t) && full:
 		next.Peak = max(prev.Peak, count.Total)
@@ -78,5 +80,5 @@ func StepInFlight(prev Closure, goesOn bool, t, limit int64, count window.Count)
 	case full:
 		next, change = Closure{CloseAt: t, Until: count.Until, Nth: 1, Peak: count.Total}, Closed
 	}
-	return next, change, goesOn
+	return next, change, goesOn && 2*count.Total >= limit
 }

@@ -88,7 +88,7 @@ func TestACallerWithNothingIsOpen(t *testing.T) {
 func TestRequestsInFlight(t *testing.T) {
 	const limit = 10
 	var c Closure
-	goesOn := false
+	goesOn, before := false, int64(0)
 	for i, s := range []struct {
 		at, total, until int64 // until is when the window would open by itself
 		change           Transition
@@ -109,12 +109,15 @@ func TestRequestsInFlight(t *testing.T) {
 		{12, 9, 0, Same, 1, 0, 14},
 		{13, 11, 990, Closed, 1, 990, 11},
 		{991, 11, 1990, Closed, 1, 1990, 11}, // its requests were forgotten meanwhile
+		{992, 4, 0, Opened, 1, 0, 11},
+		{993, 10, 1990, Closed, 1, 1990, 10}, // it was below half at once
 	} {
 		count := window.Count{Total: s.total, Until: max(s.until, s.at)}
 		var change Transition
-		c, change, goesOn = StepInFlight(c, goesOn, s.at, limit, count)
+		c, change, goesOn = StepInFlight(c, goesOn, s.at, limit, before, count)
 		if until := c.Until; change != s.change || c.Nth != s.nth || c.ClosedAt(s.at) != (s.closed > 0) || s.closed > 0 && until != s.closed || c.Peak != s.peak {
 			t.Errorf("step %d: got %v and %+v, want %v until %d with a peak of %d", i, change, c, s.change, s.closed, s.peak)
 		}
+		before = s.total
 	}
 }

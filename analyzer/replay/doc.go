@@ -7,8 +7,8 @@
 //
 // Its nouns: an Input is a log, plain or gzip. The sorter puts lines in the order of their time, within a bounded span
 // of log time and bounded memory. Where the mapping names a duration, that is the time of the arrival: a line of a request that lasted longer
-// than the span is late. Responses of requests in flight wait in the loop, in bounded memory. The loop gives decisions back to the input: while a caller is closed, its requests count
-// as blocked, because a gate would have blocked them. With a lag, a Circuit does that: a server with gates, the log and an
+// than the span is late. Responses of requests in flight wait in the loop, in bounded memory. The loop gives decisions back to the input:
+// while a caller is closed, its requests count as blocked, because a gate would have blocked them. With a lag, a Circuit does that: a server with gates, the log and an
 // analyzer, in virtual time. This package does not know gates, so its user gives it a Circuit. A Close is one step of a caller
 // from open to closed; a Summary is all that was counted.
 //

@@ -4,8 +4,6 @@ import (
 	"math"
 	"strconv"
 	"time"
-
-	"github.com/509da70d/floodgate/analyzer/integer"
 )
 
 // NameInFlight is the name of windows that NewInFlight makes. No rule names them: they belong to a measure.
@@ -31,26 +29,14 @@ func NewInFlight(longest time.Duration) Algorithm {
 type inFlight struct{ sliding }
 
 func (w inFlight) Add(s State, limit, t, weight int64) (State, Count) {
-	index := integer.FloorDiv(t, w.slot)
-	switch {
-	case weight == 0:
+	if weight == 0 {
 		return s, w.View(s, limit, t)
-	case len(s) == 0:
-		s = append(s, index, weight)
-	case index > s[0]:
-		s = w.advance(s, index, weight)
-	default:
-		age := since(s[0], index)
-		if age > uint64(w.slots) {
-			return s, w.count(s, 0, limit, t, Late)
-		}
-		s = s.grow(int(age) + 2)
-		s[age+1] = add(s[age+1], weight)
 	}
+	s, place := w.put(s, t, weight)
 	for len(s) > 2 && s[len(s)-1] == 0 {
 		s = s[:len(s)-1]
 	}
-	return s, w.count(s, 0, limit, t, Newest)
+	return s, w.count(s, 0, limit, t, place)
 }
 
 func (w inFlight) Valid(s State) bool {

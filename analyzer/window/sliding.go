@@ -37,23 +37,26 @@ func (w sliding) Add(s State, limit, t, weight int64) (State, Count) {
 	if weight <= 0 {
 		return s, w.View(s, limit, t)
 	}
+	s, place := w.put(s, t, weight)
+	return s, w.count(s, 0, limit, t, place)
+}
+
+// put adds weight to the slot of a time.
+func (w sliding) put(s State, t, weight int64) (State, Place) {
 	index := integer.FloorDiv(t, w.slot)
 	switch {
 	case len(s) == 0:
-		s = append(s, index, weight)
-	case index == s[0]:
-		s[1] = add(s[1], weight)
+		return append(s, index, weight), Newest
 	case index > s[0]:
-		s = w.advance(s, index, weight)
-	default:
-		age := since(s[0], index)
-		if age > uint64(w.slots) {
-			return s, w.count(s, 0, limit, t, Late)
-		}
-		s = s.grow(int(age) + 2)
-		s[age+1] = add(s[age+1], weight)
+		return w.advance(s, index, weight), Newest
 	}
-	return s, w.count(s, 0, limit, t, Newest)
+	age := since(s[0], index)
+	if age > uint64(w.slots) {
+		return s, Late
+	}
+	s = s.grow(int(age) + 2)
+	s[age+1] = add(s[age+1], weight)
+	return s, Newest
 }
 
 // advance makes the slot at index the newest, with weight in it.

@@ -4,7 +4,8 @@ import (
 	"time"
 )
 
-// peer is another limiter in its simplest form: it counts in one place, and gates know each count one lag later. It reserves something for a request at its arrival, and counts what the request cost when it ends.
+// peer is another limiter in its simplest form: it counts in one place, and gates know each count one lag later. It reserves something for a
+// request at its arrival, and counts what the request cost when it ends.
 type peer struct {
 	name    string
 	reserve func(r *Request) int64 // what a request counts until it ends
