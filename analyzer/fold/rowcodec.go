@@ -183,7 +183,9 @@ func ParseRow(b []byte) (v StoredRow, err error) {
 		v.steps, numbers, err = readSteps(numbers)
 	}
 	if err == nil && flags&holdFlag != 0 {
-		v.hold, numbers, err = hold.Read(numbers)
+		if v.hold, numbers, err = hold.Read(numbers); err != nil {
+			err = fmt.Errorf("%w: %w", errRow, err)
+		}
 	}
 	if err == nil && len(numbers) < closureNumbers {
 		err = fmt.Errorf("%w: got %d numbers, want %d or more", errRow, len(numbers), closureNumbers)

@@ -116,6 +116,7 @@ func TestRowValuesThatCannotBeRead(t *testing.T) {
 		"a close of no number":  numbers(stepsFlag, 1, 1, 2, 0, 4, 1, 2, 3, 4),
 		"a close of no peak":    numbers(stepsFlag, 1, 1, 2, 1, 0, 1, 2, 3, 4),
 		"closes, and no number": numbers(stepsFlag),
+		"nothing in flight":     numbers(holdFlag, 1, 2, 3, 4),
 		"no mark":               numbers(markedFlag),
 		"a mark, and three":     numbers(markedFlag, 9, 1, 2, 3),
 		"a mark of never":       numbers(markedFlag, never, 1, 2, 3, 4),
@@ -188,7 +189,7 @@ func TestRestoreDropsWhatNoRuleCounts(t *testing.T) {
 // FuzzRestore reads rows as a store might hold them. Whatever is accepted is held and stored as it was, and can be
 // counted on.
 func FuzzRestore(f *testing.F) {
-	set := foldtest.Rules(f, restoreSet...)
+	set := foldtest.Rules(f, append([]string{heldTokens, "{name: flights, callers: key, limit: 5, measure: in_flight}"}, restoreSet...)...)
 	seed := New(set, Options{})
 	for n := range uint32(8) {
 		rowEntry(seed, int64(n)*7*second, "a", n)
@@ -202,6 +203,13 @@ func FuzzRestore(f *testing.F) {
 	}
 	if err := seed.Control(closeRecord(1, "a"), 1, 1); err != nil {
 		f.Fatal(err)
+	}
+	for _, e := range []schemas.Entry{ // requests in flight
+		{Time: hour, Kind: "key", ID: "b", Count: 1, Declared: 40},
+		{Time: hour + 9*second, Kind: "key", ID: "b", Count: 1, Cost: 70_000, Response: true, Status: 200, Arrived: schemas.Tick(hour)},
+		{Time: hour + 9*second, Kind: "key", ID: "b", Count: 8, Declared: 400_000},
+	} {
+		seed.Entry(&e)
 	}
 	for _, at := range []int64{4000, 5000, 6000} { // closes in a row
 		rowEntry(seed, at*second, "again", 20)
@@ -244,6 +252,7 @@ func FuzzRestore(f *testing.F) {
 		for _, at := range []int64{math.MinInt64, 0, hour, 2 * hour, math.MaxInt64} {
 			_, _, id, _ := ParseRowKey(string(key))
 			fold.Entry(&schemas.Entry{Time: at, Kind: "key", ID: id, Count: 3})
+			fold.Entry(&schemas.Entry{Time: at, Kind: "key", ID: id, Count: 1, Cost: 9, Response: true, Status: 200, Arrived: schemas.Tick(0)})
 			fold.SetRules(set)
 			fold.Digest(at)
 		}
