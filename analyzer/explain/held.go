@@ -42,7 +42,7 @@ func inFlightText(r *fold.RuleLook) string {
 	}
 	text := fmt.Sprintf("; %d are expected of %s, with a margin of %d", r.Room.Held, followed(r), r.Room.Margin)
 	if !r.Closes {
-		text += ", and closes no caller while predictions are off"
+		text += "; that closes no caller while predictions are off"
 	}
 	return text
 }

@@ -5,7 +5,7 @@ import (
 )
 
 // Learned is what the responses of a caller have said of what its requests cost: exponentially weighted means, each with fractionBits binary
-// cohorts. The zero value has learned nothing. Costs and durations are those of one request.
+// digits after the point. The zero value has learned nothing. Costs and durations are those of one request.
 type Learned struct {
 	Responses int64 // how many
 	slow      int64 // mean cost, over memory responses

@@ -19,7 +19,8 @@ import (
 )
 
 // TestServersSayWhenRequestsArriveAndEnd: with the shipped configurations, the arrival of a request is in the topic while it runs. Its
-// response follows at the end, says when it arrived, and has its cost. Each request has one of both, whoever reports arrivals.
+// response follows at the end, says when it arrived, and has its cost. Each request has one arrival and one response, also if a sidecar
+// reports the arrivals and a log the responses.
 func TestServersSayWhenRequestsArriveAndEnd(t *testing.T) {
 	for _, test := range []struct {
 		name, program  string

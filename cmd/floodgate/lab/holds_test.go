@@ -44,8 +44,8 @@ rules:
 `
 
 // TestAgentsBeforeALanguageModel: 50 agents share one key and want three times what its limit allows. They ask a model through four
-// proxies, all in processes of their own, and nobody knows what a request costs before its stream ends. One proxy is killed while
-// streams run through it. The key gets what its limit allows in each window, and little more; another key is never refused.
+// proxies, each a process of its own. A proxy learns what a request costs when its stream ends. One proxy is killed while streams run
+// through it. The key gets what its limit allows in each window, and little more; another key is never refused.
 func TestAgentsBeforeALanguageModel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes two minutes")

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/509da70d/floodgate/analyzer/api/apiv1"
+	"github.com/509da70d/floodgate/analyzer/explain"
 	"github.com/509da70d/floodgate/analyzer/printable"
 	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
 	"github.com/509da70d/floodgate/gate"
@@ -168,8 +168,8 @@ func (v decisionsView) encode(what string, d schemas.Decision, now time.Time) er
 	if d.Early {
 		line["early"] = true
 	}
-	if e := d.Evidence; d.Held {
-		line["hold"] = apiv1.Hold{InFlight: e.InFlight, Held: e.Held, Margin: e.Margin, Learned: e.Learned}
+	if hold := explain.Decision(&d, now.UnixNano()).Hold; hold != nil {
+		line["hold"] = hold
 	}
 	if d.Next != (schemas.Span{}) {
 		line["next"] = map[string]any{"close_at": unix(d.Next.CloseAt), "until": unix(d.Next.Until), "early": d.Next.Early}
