@@ -16,11 +16,11 @@ func (s *simulation) begin(on *server, arrival *schemas.Entry) {
 	if s.rnd.IntN(10) == 0 {
 		return
 	}
+	arrival.Arrived = int64(arrival.Count) * schemas.Tick(arrival.Time)
 	response := *arrival
 	response.Response = true
 	response.Time += s.rnd.Int64N(int64(40 * time.Second))
 	response.Cost = s.rnd.Int64N(8 * int64(arrival.Count))
-	response.Arrived = int64(arrival.Count) * schemas.Tick(arrival.Time)
 	on.running = append(on.running, response)
 }
 

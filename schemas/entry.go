@@ -16,7 +16,8 @@ func Tick(t int64) int64 { return t / MergeTick }
 // whether it was blocked. A response (Response true) adds the status and the cost, and its Time is the end of the request.
 //
 // A recorder whose requests hold a part of a limit while they run says more of them. Arrived lets the analyzer find the arrivals that a
-// response ends. Declared is what the server expects its requests to cost.
+// response ends. An arrival has it only if its response will have it, too: other requests hold nothing, because no response would end that.
+// Declared is what the server expects its requests to cost.
 //
 // Count is over 1 where a recorder merged equal entries; Time is then the last request's. Admitted and blocked requests
 // are never merged into one entry. Strings of a decoded entry share memory with their frame's copy and may be kept.
@@ -26,7 +27,7 @@ type Entry struct {
 	ID       string // of the caller
 	Resource string // what was asked for; may be empty
 	Cost     int64  // total cost of all Count requests, ≥ 0; only responses have one
-	Arrived  int64  // sum of the arrival times of all Count requests, in ticks; only responses have one; 0 is unknown
+	Arrived  int64  // sum of the arrival times of all Count requests, in ticks; 0 is unknown
 	Declared int64  // sum of what all Count requests are expected to cost, ≥ 0; 0 is unknown
 	Offset   int64  // position in the source; only in frames with Source set
 	Count    uint32 // requests, ≥ 1

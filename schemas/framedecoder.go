@@ -213,7 +213,7 @@ func (p *frameParts) validateRow(row *[frameEntry]byte) error {
 // valid is validate for an entry whose flags go together, without the reason.
 func (e *Entry) valid(source bool) bool {
 	return uint(len(e.ID)-1) < MaxCallerID && len(e.Resource) <= MaxResource && e.Count != 0 && e.Cost|e.Offset|e.Arrived|e.Declared >= 0 &&
-		(source || e.Offset == 0) && (e.Response || e.Arrived == 0)
+		(source || e.Offset == 0)
 }
 
 // validate reports whether a frame may hold the entry, except for its kind.
@@ -229,8 +229,8 @@ func (e *Entry) validate(source bool) error {
 		return fmt.Errorf("%w: got %d, want 0 or more", errEntryCost, e.Cost)
 	case e.Offset < 0, e.Offset != 0 && !source:
 		return fmt.Errorf("%w: got %d, want 0 or more, and 0 outside source frames", errEntryOffset, e.Offset)
-	case e.Arrived < 0, e.Arrived != 0 && !e.Response:
-		return fmt.Errorf("%w: got %d, want 0 or more, and 0 of an arrival", errEntryArrived, e.Arrived)
+	case e.Arrived < 0:
+		return fmt.Errorf("%w: got %d, want 0 or more", errEntryArrived, e.Arrived)
 	case e.Declared < 0:
 		return fmt.Errorf("%w: got %d, want 0 or more", errEntryDeclared, e.Declared)
 	case e.Early && !e.Blocked:

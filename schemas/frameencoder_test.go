@@ -26,7 +26,6 @@ func TestEncoderRefusesWhatDecodeRefuses(t *testing.T) {
 		"an offset":             {func(f *Frame) { f.Entries[1].Offset = 1 }, errEntryOffset},
 		"a negative offset":     {func(f *Frame) { f.Source, f.Seq, f.Entries[1].Offset = true, 0, -1 }, errEntryOffset},
 		"negative arrivals":     {func(f *Frame) { f.Entries[2].Arrived = -1 }, errEntryArrived},
-		"arrivals of no answer": {func(f *Frame) { f.Entries[1].Arrived = 1 }, errEntryArrived},
 		"a negative declared":   {func(f *Frame) { f.Entries[1].Declared = -1 }, errEntryDeclared},
 		"early, not blocked":    {func(f *Frame) { f.Entries[1].Blocked, f.Entries[1].Early = false, true }, errEntryEarly},
 		"early at first":        {func(f *Frame) { f.Entries[0].Early = true }, errEntryEarly},

@@ -109,12 +109,10 @@ func vectorRejects() map[string]func(b []byte) []byte {
 
 // vectorRejectsOfHolds are such changes to the frame of entries that hold.
 func vectorRejectsOfHolds() map[string]func(b []byte) []byte {
-	const entry = frameEntry + frameHoldsEntry
 	return map[string]func(b []byte) []byte{
-		"short holds":             func(b []byte) []byte { return b[:len(b)-frameHoldsEntry] },
-		"entry arrived":           func(b []byte) []byte { b[len(b)-frameHoldsEntry+entryArrivedAt+7] = 0x80; return b },
-		"entry declared":          func(b []byte) []byte { b[len(b)-frameHoldsEntry+entryDeclaredAt+7] = 0x80; return b },
-		"entry arrived no answer": func(b []byte) []byte { b[len(b)-entry+entryFlagsAt] = 0; return b },
+		"short holds":    func(b []byte) []byte { return b[:len(b)-frameHoldsEntry] },
+		"entry arrived":  func(b []byte) []byte { b[len(b)-frameHoldsEntry+entryArrivedAt+7] = 0x80; return b },
+		"entry declared": func(b []byte) []byte { b[len(b)-frameHoldsEntry+entryDeclaredAt+7] = 0x80; return b },
 	}
 }
 

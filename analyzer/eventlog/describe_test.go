@@ -76,7 +76,7 @@ func TestRequestsInFlightCloseOnce(t *testing.T) {
 	f := fold.New(foldtest.Rules(t, "{name: r, callers: key, limit: 4, measure: in_flight}"), fold.Options{Ends: true})
 	var got []string
 	step := func(second int64, begins bool) {
-		e := schemas.Entry{Time: second * int64(time.Second), Kind: "key", ID: "x", Count: 1}
+		e := schemas.Entry{Time: second * int64(time.Second), Kind: "key", ID: "x", Count: 1, Arrived: second * 100}
 		if !begins {
 			e.Response, e.Status, e.Arrived = true, 200, schemas.Tick(int64(time.Second))
 		}

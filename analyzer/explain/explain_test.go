@@ -86,7 +86,7 @@ const (
 // streams lets a caller begin so many requests. The first of them end 5 to 14 s later, at this cost.
 func (s *teller) streams(ended, begun int, cost int64) {
 	for i := range begun {
-		s.fold.Entry(&schemas.Entry{Time: noon + 20*second + int64(i), Kind: "key", ID: "a", Count: 1})
+		s.fold.Entry(&schemas.Entry{Time: noon + 20*second + int64(i), Kind: "key", ID: "a", Count: 1, Arrived: schemas.Tick(noon + 20*second)})
 	}
 	for i := range ended {
 		s.fold.Entry(&schemas.Entry{
@@ -164,7 +164,7 @@ func stories() []story {
 		{name: "in flight, as the rule estimates", rules: []string{tokens}, tell: func(s *teller) { s.streams(0, 7, 0) }, at: 35 * second, want: apiv1.Below},
 		{name: "below, and nothing is in flight", rules: []string{tokens}, tell: func(s *teller) { s.streams(20, 20, 1_000) }, at: 35 * second, want: apiv1.Below},
 		{name: "below, and no arrivals come", rules: []string{tokens}, tell: func(s *teller) {
-			s.fold.Entry(&schemas.Entry{Time: noon, Kind: "key", ID: "a", Count: 30, Cost: 50, Status: 200, Response: true})
+			s.fold.Entry(&schemas.Entry{Time: noon, Kind: "key", ID: "a", Count: 30, Cost: 50, Status: 200, Response: true, Arrived: 30 * schemas.Tick(noon)})
 		}, at: 35 * second, want: apiv1.Below},
 		{name: "closed in flight", rules: []string{streams}, tell: func(s *teller) { s.streams(3, 23, 0); s.decides() }, at: 35 * second, want: apiv1.Closed},
 		{name: "below in flight", rules: []string{streams}, tell: func(s *teller) { s.streams(3, 10, 0) }, at: 35 * second, want: apiv1.Below},

@@ -20,7 +20,7 @@ func (f *Fold) countByArrival(r *rules.Rule, rule int32, e *schemas.Entry, hash 
 		f.counters[rule].use.followed.note(e, f.table.now)
 	}
 	weight := r.Weight(e, blocked)
-	at, timed := e.Time, !e.Response && !blocked
+	at, timed := e.Time, e.Arrived > 0 && !blocked
 	if e.Response {
 		at, timed = hold.ArrivedAt(e)
 	}

@@ -91,9 +91,11 @@ func (o *operated) caller() schemas.Caller {
 func (o *operated) entry(at int64) *schemas.Entry {
 	c := o.caller()
 	blocked := o.rng.IntN(8) == 0
-	return &schemas.Entry{
+	e := schemas.Entry{
 		Time: at, Kind: c.Kind, ID: c.ID, Resource: "/a", Count: 1 + uint32(o.rng.IntN(12)), Blocked: blocked, Early: blocked && o.rng.IntN(3) == 0,
 	}
+	e.Arrived = int64(e.Count) * schemas.Tick(at)
+	return &e
 }
 
 func (o *operated) record(n int, now int64) *schemas.Control {

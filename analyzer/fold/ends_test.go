@@ -111,7 +111,7 @@ func TestAResponseOpens(t *testing.T) {
 	t.Parallel()
 	f := New(foldtest.Rules(t, "{name: r, callers: key, measure: in_flight, limit: 2, hold: {longest: 1m}}"), Options{Ends: true})
 	at := int64(time.Hour)
-	begin := func() { f.Entry(&schemas.Entry{Time: at, Kind: "key", ID: "x", Count: 1}) }
+	begin := func() { f.Entry(&schemas.Entry{Time: at, Kind: "key", ID: "x", Count: 1, Arrived: schemas.Tick(at)}) }
 	finish := func() {
 		f.Entry(&schemas.Entry{Time: at, Kind: "key", ID: "x", Count: 1, Response: true, Arrived: schemas.Tick(at)})
 	}
@@ -147,6 +147,7 @@ func TestAStoreRemembersEnds(t *testing.T) {
 	restored, all := New(rules, Options{Ends: true}), 0
 	for i := range 20_000 {
 		e := schemas.Entry{Time: int64(i) * int64(200*time.Millisecond), Kind: "key", ID: fmt.Sprint(random.IntN(40)), Count: 1 + uint32(random.IntN(3))}
+		e.Arrived = int64(e.Count) * schemas.Tick(e.Time)
 		if random.IntN(2) == 0 {
 			e.Response = true
 			e.Arrived = int64(e.Count) * schemas.Tick(max(0, e.Time-random.Int64N(int64(6*time.Minute))))

@@ -61,7 +61,7 @@ func TestACloseGoesOn(t *testing.T) {
 		silent := New(f.Rules(), Options{})
 		restored := f
 		for i, s := range c.steps {
-			e := schemas.Entry{Time: s.at * second, Kind: "key", ID: "x", Count: s.begins}
+			e := schemas.Entry{Time: s.at * second, Kind: "key", ID: "x", Count: s.begins, Arrived: int64(s.begins) * schemas.Tick(s.at*second)}
 			switch {
 			case s.ends > 0:
 				e.Count, e.Response, e.Status, e.Arrived = s.ends, true, 200, int64(s.ends)*schemas.Tick(s.from*second)

@@ -92,8 +92,9 @@ func (w *heldWorld) arrive(at int64) {
 	e := schemas.Entry{Time: at, Kind: "key", ID: "a", Resource: "POST /v1/chat", Count: 1, Declared: declared, Blocked: at < w.until}
 	if !e.Blocked {
 		w.served[window] += cost
+		e.Arrived = schemas.Tick(at)
 		end := e
-		end.Response, end.Status, end.Cost, end.Arrived = true, 200, cost, schemas.Tick(at)
+		end.Response, end.Status, end.Cost = true, 200, cost
 		end.Time = at + cost*14*millisecond
 		w.send(&end)
 	}
@@ -288,7 +289,7 @@ func TestWhatEndsAHeldClosure(t *testing.T) {
 	hold := func(t *testing.T) (*Fold, schemas.Decision) {
 		t.Helper()
 		f := New(foldtest.Rules(t, heldTokens), Options{Predict: rules.PredictEarly})
-		f.Entry(&schemas.Entry{Time: heldStart + second, Kind: "key", ID: "a", Count: 90})
+		f.Entry(&schemas.Entry{Time: heldStart + second, Kind: "key", ID: "a", Count: 90, Arrived: 90 * schemas.Tick(heldStart+second)})
 		plans := f.TakePlans()
 		if len(plans) != 1 {
 			t.Fatalf("got plans %+v, want one", plans)
@@ -326,7 +327,7 @@ func TestWhatEndsAHeldClosure(t *testing.T) {
 			t.Fatal(err)
 		}
 		opens(t, f)
-		f.Entry(&schemas.Entry{Time: heldStart + 2*second, Kind: "key", ID: "a", Count: 90})
+		f.Entry(&schemas.Entry{Time: heldStart + 2*second, Kind: "key", ID: "a", Count: 90, Arrived: 90 * schemas.Tick(heldStart+2*second)})
 		if plans := f.TakePlans(); len(plans) > 0 {
 			t.Errorf("got %+v of a caller whom a person has opened", plans)
 		}
@@ -362,7 +363,7 @@ func TestWhatEndsAHeldClosure(t *testing.T) {
 // caller under no rule that counts requests, however often the caller tries.
 func TestAHeldCallerIsNoOffenderElsewhere(t *testing.T) {
 	f := New(foldtest.Rules(t, heldTokens, "{name: requests, callers: key, limit: 300, window: 10s, algorithm: fixed}"), Options{Predict: rules.PredictEarly})
-	f.Entry(&schemas.Entry{Time: heldStart, Kind: "key", ID: "a", Count: 100})
+	f.Entry(&schemas.Entry{Time: heldStart, Kind: "key", ID: "a", Count: 100, Arrived: 100 * schemas.Tick(heldStart)})
 	if plans := f.TakePlans(); len(plans) != 1 || !plans[0].Decision.Held {
 		t.Fatalf("got %+v", plans)
 	}
@@ -378,7 +379,7 @@ func TestAHeldCallerIsNoOffenderElsewhere(t *testing.T) {
 func TestEarlyRequestsAreNoneInFlight(t *testing.T) {
 	f := New(foldtest.Rules(t, "{name: flights, callers: key, limit: 5, measure: in_flight}"), Options{Predict: rules.PredictEarly})
 	for n := range int64(50) {
-		f.Entry(&schemas.Entry{Time: heldStart + n*millisecond, Kind: "key", ID: "a", Count: 1, Blocked: n > 0, Early: n > 0})
+		f.Entry(&schemas.Entry{Time: heldStart + n*millisecond, Kind: "key", ID: "a", Count: 1, Blocked: n > 0, Early: n > 0, Arrived: schemas.Tick(heldStart)})
 	}
 	if c := f.TakeChanges(); len(c) > 0 || f.View().Look(schemas.Caller{Kind: "key", ID: "a"}, 0).Rules[0].Count.Total != 1 {
 		t.Errorf("got %+v, want one request in flight, and an open caller", c)
@@ -389,7 +390,8 @@ func TestEarlyRequestsAreNoneInFlight(t *testing.T) {
 func TestManyRequestsInFlightTakeNoRoom(t *testing.T) {
 	f := New(foldtest.Rules(t, heldTokens), Options{Predict: rules.PredictEarly})
 	for n := range int64(1000) {
-		f.Entry(&schemas.Entry{Time: heldStart + n*10*millisecond, Kind: "key", ID: "a", Count: 10_000})
+		at := heldStart + n*10*millisecond
+		f.Entry(&schemas.Entry{Time: at, Kind: "key", ID: "a", Count: 10_000, Arrived: 10_000 * schemas.Tick(at)})
 	}
 	f.TakePlans()
 	l := f.View().Look(schemas.Caller{Kind: "key", ID: "a"}, 0).Rules[0]
@@ -407,7 +409,7 @@ func TestRequestsOfAServerWhoseClockIsAhead(t *testing.T) {
 	f := New(foldtest.Rules(t, heldTokens), Options{})
 	const ahead = 90 * second // another window
 	arrived := heldStart + second + ahead
-	arrival := schemas.Entry{Time: arrived, Kind: "key", ID: "a", Count: 3}
+	arrival := schemas.Entry{Time: arrived, Kind: "key", ID: "a", Count: 3, Arrived: 3 * schemas.Tick(arrived)}
 	end := schemas.Entry{Time: arrived + 20*second, Kind: "key", ID: "a", Count: 3, Response: true, Cost: 700, Arrived: 3 * schemas.Tick(arrived)}
 	for n, e := range []schemas.Entry{arrival, end} {
 		at := e.Time - ahead // by the broker's clock
@@ -443,7 +445,7 @@ func TestARowThatHoldsTakes600Bytes(t *testing.T) {
 		before := heap()
 		for _, id := range ids {
 			for at := heldStart; at < heldStart+minute; at += 6 * second {
-				f.Entry(&schemas.Entry{Time: at, Kind: "key", ID: id, Count: 1})
+				f.Entry(&schemas.Entry{Time: at, Kind: "key", ID: id, Count: 1, Arrived: schemas.Tick(at)})
 			}
 		}
 		if each := (heap() - before) / rows; each > 600 {

@@ -205,9 +205,9 @@ func FuzzRestore(f *testing.F) {
 		f.Fatal(err)
 	}
 	for _, e := range []schemas.Entry{ // requests in flight
-		{Time: hour, Kind: "key", ID: "b", Count: 1, Declared: 40},
+		{Time: hour, Kind: "key", ID: "b", Count: 1, Arrived: schemas.Tick(hour), Declared: 40},
 		{Time: hour + 9*second, Kind: "key", ID: "b", Count: 1, Cost: 70_000, Response: true, Status: 200, Arrived: schemas.Tick(hour)},
-		{Time: hour + 9*second, Kind: "key", ID: "b", Count: 8, Declared: 400_000},
+		{Time: hour + 9*second, Kind: "key", ID: "b", Count: 8, Arrived: 8 * schemas.Tick(hour+9*second), Declared: 400_000},
 	} {
 		seed.Entry(&e)
 	}
@@ -251,7 +251,7 @@ func FuzzRestore(f *testing.F) {
 		}
 		for _, at := range []int64{math.MinInt64, 0, hour, 2 * hour, math.MaxInt64} {
 			_, _, id, _ := ParseRowKey(string(key))
-			fold.Entry(&schemas.Entry{Time: at, Kind: "key", ID: id, Count: 3})
+			fold.Entry(&schemas.Entry{Time: at, Kind: "key", ID: id, Count: 3, Arrived: 3})
 			fold.Entry(&schemas.Entry{Time: at, Kind: "key", ID: id, Count: 1, Cost: 9, Response: true, Status: 200, Arrived: schemas.Tick(0)})
 			fold.SetRules(set)
 			fold.Digest(at)

@@ -135,6 +135,9 @@ func drawEntries(t *rapid.T, now int64) []schemas.Entry {
 			Blocked: rapid.IntRange(0, 4).Draw(t, "blocked") == 0,
 		}
 		entries[i].Early = entries[i].Blocked && rapid.Bool().Draw(t, "early")
+		if rapid.IntRange(0, 9).Draw(t, "followed") > 0 {
+			entries[i].Arrived = int64(entries[i].Count) * max(schemas.Tick(entries[i].Time), 0)
+		}
 		if rapid.IntRange(0, 3).Draw(t, "response") == 0 {
 			entries[i].Response, entries[i].Status, entries[i].Cost = true, 500, rapid.Int64Range(0, 5).Draw(t, "cost")
 			arrived := max(schemas.Tick(entries[i].Time)-rapid.OneOf(rapid.Just[int64](0), rapid.Int64Range(-100, 60_000)).Draw(t, "ran for"), 0)

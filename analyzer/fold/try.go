@@ -163,7 +163,7 @@ func (d *Draft) fold(t *Trial, at int64) (*trialFold, error) {
 	tried := &trialFold{fold: f, draft: d, at: at, arrival: e, answer: e, rules: f.rules.ofKind(d.Caller.Kind)}
 	tried.hash = f.table.ids.hash(d.Caller.ID)
 	tried.answer.Response, tried.answer.Status, tried.answer.Cost = true, cmp.Or(t.Status, 200), max(t.Cost, 0)
-	tried.arrival.Declared = max(t.Cost, 0)
+	tried.arrival.Declared, tried.arrival.Arrived = max(t.Cost, 0), max(schemas.Tick(at), 1)
 	before := f.View().Look(d.Caller, at)
 	tried.outcome = CallerOutcome{Caller: d.Caller, Record: before.Record, Rules: make([]RuleOutcome, len(tried.rules))}
 	tried.outcome.Open = !tried.closed()

@@ -91,13 +91,13 @@ func comes(t *rapid.T, f *Fold, trial *Trial, callers []schemas.Caller, want *Ou
 			anyone = anyone || closed(c)
 		}
 		for _, c := range callers {
-			e := schemas.Entry{Time: want.At, Kind: c.Kind, ID: c.ID, Resource: trial.Resource, Count: 1, Blocked: closed(c)}
+			e := schemas.Entry{Time: want.At, Kind: c.Kind, ID: c.ID, Resource: trial.Resource, Count: 1, Blocked: closed(c), Arrived: max(schemas.Tick(want.At), 1)}
 			if anyone && !e.Blocked {
 				continue
 			}
 			f.Entry(&e)
 			if !anyone {
-				e.Response, e.Status, e.Cost = true, trial.Status, max(trial.Cost, 0)
+				e.Response, e.Status, e.Cost, e.Arrived = true, trial.Status, max(trial.Cost, 0), 0
 				if e.Status == 0 {
 					e.Status = 200
 				}

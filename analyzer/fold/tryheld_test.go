@@ -17,7 +17,7 @@ const tenEach = "{name: tokens, callers: key, limit: 100, window: 1m, algorithm:
 
 // begins folds arrivals of caller a at a time, and finishes responses to requests that came then.
 func begins(f *Fold, at int64, count uint32) {
-	f.Entry(&schemas.Entry{Time: at, Kind: "key", ID: "a", Count: count})
+	f.Entry(&schemas.Entry{Time: at, Kind: "key", ID: "a", Count: count, Arrived: int64(count) * schemas.Tick(at)})
 }
 
 func finishes(f *Fold, at, arrived int64, count uint32, cost int64) {
@@ -135,7 +135,7 @@ func TestATrialIsWhatHappensToRequestsInFlight(t *testing.T) {
 				break
 			}
 			admitted++
-			f.Entry(&schemas.Entry{Time: trial.At, Kind: "key", ID: "a", Resource: trial.Resource, Count: 1, Declared: trial.Cost})
+			f.Entry(&schemas.Entry{Time: trial.At, Kind: "key", ID: "a", Resource: trial.Resource, Count: 1, Arrived: schemas.Tick(trial.At), Declared: trial.Cost})
 			held := false
 			for _, p := range f.TakePlans() {
 				held = p.Decision.Held && p.Decision.ClosedAt(trial.At)

@@ -22,9 +22,9 @@ type ruleUse struct {
 }
 
 // Followed counts what a rule needs that counts requests by their arrival: the arrivals and responses that it matches, and that gates have
-// not blocked. Arrivals are counted only if something is held for them.
+// not blocked.
 type Followed struct {
-	Arrivals  uint64
+	Arrivals  uint64 // those that say that their responses will say when they arrived
 	Late      uint64 // those of Arrivals that were more than lateArrival old, by log time: their responses had mostly come
 	Responses uint64
 	Untimed   uint64 // those of Responses that do not say when their requests arrived
@@ -37,16 +37,16 @@ const lateArrival = int64(2 * time.Second)
 func (c *Followed) note(e *schemas.Entry, now int64) {
 	n := uint64(e.Count)
 	switch {
-	case !e.Response:
+	case e.Response && e.Arrived == 0:
+		c.Untimed += n
+		fallthrough
+	case e.Response:
+		c.Responses += n
+	case e.Arrived > 0:
 		c.Arrivals += n
 		if now-e.Time > lateArrival {
 			c.Late += n
 		}
-	case e.Arrived == 0:
-		c.Untimed += n
-		fallthrough
-	default:
-		c.Responses += n
 	}
 }
 
@@ -62,20 +62,27 @@ const minFollowed = 20
 
 // lacks says what a rule lacks, why that matters, and what a person can do. It is empty if the rule lacks nothing.
 func (c *Followed) lacks(r *rules.Rule) string {
-	held, untimed := "nothing is held for requests in flight", "their costs count when they end"
-	switch {
-	case r.Measure == rules.InFlight:
-		held, untimed = "no request counts as in flight", "they stay in flight until they are forgotten"
-	case r.Hold != nil:
-		untimed += ", and what they held stays held until their window is over"
+	held := "nothing is held for requests in flight"
+	if r.Measure == rules.InFlight {
+		held = "no request counts as in flight"
 	}
 	switch of := "callers of kind " + strconv.Quote(r.Kind); {
+	case c.Responses >= minFollowed && 10*c.Untimed >= c.Responses:
+		why := "their costs count when they end"
+		switch {
+		case !r.FollowsRequests():
+		case 10*c.Arrivals < c.Responses:
+			why = held
+		case r.Measure == rules.InFlight:
+			why = "they stay in flight until they are forgotten"
+		default:
+			why += ", and what they held stays held until their window is over"
+		}
+		return fmt.Sprintf("%d of %d responses of %s do not say when their requests arrived, so %s: servers say it with record.Options{Responses: true, "+
+			"Holds: true}, a log with a duration", c.Untimed, c.Responses, of, why)
 	case r.FollowsRequests() && c.Responses >= minFollowed && 10*c.Arrivals < c.Responses:
 		return fmt.Sprintf("%d arrivals of %s have come with %d responses, so %s: servers report a request when it arrives, a log must have a line then",
 			c.Arrivals, of, c.Responses, held)
-	case c.Responses >= minFollowed && 10*c.Untimed >= c.Responses:
-		return fmt.Sprintf("%d of %d responses of %s do not say when their requests arrived, so %s: servers say it with record.Options{Responses: true, "+
-			"Holds: true}, a log with a duration", c.Untimed, c.Responses, of, untimed)
 	case c.Arrivals >= minFollowed && 10*c.Late >= c.Arrivals:
 		return fmt.Sprintf("%d of %d arrivals of %s have come more than %v late, as from a log that is written when requests end, so %s while they run: "+
 			"servers report a request when it arrives, a log must have a line then", c.Late, c.Arrivals, of, time.Duration(lateArrival), held)

@@ -147,8 +147,10 @@ func TestARuleThatLacksArrivalsSaysSo(t *testing.T) {
 		none     = `rule r: 0 arrivals of callers of kind "key" have come with 40 responses, so nothing is held for requests in flight: servers report a request when it arrives, a log must have a line then`
 		notTimed = `rule r: 4 of 40 responses of callers of kind "key" do not say when their requests arrived, so their costs count when they end%s: ` +
 			`servers say it with record.Options{Responses: true, Holds: true}, a log with a duration`
+		noTimes = `rule r: 40 of 40 responses of callers of kind "key" do not say when their requests arrived, so %s: ` +
+			`servers say it with record.Options{Responses: true, Holds: true}, a log with a duration`
 	)
-	type sent struct{ late, requests, untimed, lost, blocked int }
+	type sent struct{ late, requests, untimed, unfollowed, lost, blocked int }
 	for _, test := range []struct {
 		name, rule string
 		sent       sent
@@ -162,6 +164,8 @@ func TestARuleThatLacksArrivalsSaysSo(t *testing.T) {
 		{"no arrivals, and no rule needs them", arrives, sent{requests: 40, lost: 40}, ""},
 		{"no arrivals in flight", inFlight, sent{requests: 40, lost: 37}, strings.NewReplacer("0 arr", "3 arr", "nothing is held for requests in flight", "no request counts as in flight").Replace(none)},
 		{"arrivals that gates have blocked are none", holds, sent{requests: 40, lost: 40, blocked: 40}, none},
+		{"a server or a log that says neither", holds, sent{requests: 40, untimed: 40, unfollowed: 40}, fmt.Sprintf(noTimes, "nothing is held for requests in flight")},
+		{"a server or a log that says neither in flight", inFlight, sent{requests: 40, untimed: 40, unfollowed: 40}, fmt.Sprintf(noTimes, "no request counts as in flight")},
 		{"responses do not say it", holds, sent{requests: 40, untimed: 4}, fmt.Sprintf(notTimed, ", and what they held stays held until their window is over")},
 		{"responses do not say it, and nothing is held", arrives, sent{requests: 40, untimed: 4}, fmt.Sprintf(notTimed, "")},
 		{"responses in flight do not say it", inFlight, sent{requests: 40, untimed: 4}, strings.Replace(fmt.Sprintf(notTimed, ""), "their costs count when they end", "they stay in flight until they are forgotten", 1)},
@@ -175,7 +179,10 @@ func TestARuleThatLacksArrivalsSaysSo(t *testing.T) {
 			at := int64(1e18)
 			for i := range test.sent.requests {
 				at += int64(time.Minute)
-				e := schemas.Entry{Time: at, Kind: "key", ID: "x", Resource: "/v1/chat", Count: 1}
+				e := schemas.Entry{Time: at, Kind: "key", ID: "x", Resource: "/v1/chat", Count: 1, Arrived: schemas.Tick(at)}
+				if i < test.sent.unfollowed {
+					e.Arrived = 0
+				}
 				f.Entry(&schemas.Entry{Time: at, Kind: "key", ID: "x", Resource: "/other", Count: 100}) // another resource says nothing
 				if i < test.sent.blocked {
 					blocked := e

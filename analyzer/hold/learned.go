@@ -32,20 +32,22 @@ type sample struct{ requests, cost, expected, ticks int64 }
 
 // learn adds a response. limit is that of the caller.
 func (l *Learned) learn(t *Terms, s sample, limit int64) {
-	l.begin(t)
+	ticks := min(max(s.ticks, 0), maxTicks) << fractionBits
+	if l.begin(t); l.Responses == 0 {
+		l.duration = ticks // nothing was known of durations before
+	}
 	memory := l.memory(limit)
 	l.Responses = min(l.Responses+s.requests, maxResponses)
 	// The estimate counts as much as a quarter of the memory.
 	weight := min(l.Responses+memory/4, memory)
 	cost, expected := integer.MulDiv(s.cost, 1<<fractionBits, s.requests), integer.MulDiv(s.expected, 1<<fractionBits, s.requests)
-	ticks := min(max(s.ticks, 0), maxTicks) << fractionBits
 	off := cost - min(integer.MulDiv(expected, l.mean(), l.expected), MaxCost<<fractionBits)
 	late := ticks - l.duration
 	l.slow = toward(l.slow, cost, s.requests, weight)
 	l.fast = toward(l.fast, cost, s.requests, memory/4)
 	l.expected = max(toward(l.expected, expected, s.requests, weight), 1)
 	l.distance = toward(l.distance, max(off, -off), s.requests, weight)
-	weight = min(l.Responses, memory) // nothing was known of durations before
+	weight = min(l.Responses, memory)
 	l.duration = toward(l.duration, ticks, s.requests, weight)
 	l.product = toward(l.product, product(off, late), s.requests, weight)
 	l.square = toward(l.square, product(late, late), s.requests, weight)

@@ -41,6 +41,19 @@ func TestTheEstimateIsTheFirstGuess(t *testing.T) {
 	}
 }
 
+// TestResponsesThatRanEquallyLongSayNothingOfAge: after two of them, a request that runs for long holds what any other holds.
+func TestResponsesThatRanEquallyLongSayNothingOfAge(t *testing.T) {
+	terms := perMinute()
+	s := New(terms)
+	s.Arrive(terms, &schemas.Entry{Time: start, Count: 3})
+	for range 2 {
+		follow(s, terms, response(start, start+second, 1, 2000))
+	}
+	if got := s.Room(terms, limit, 4000, start, start+25*second); got.Held != got.Mean {
+		t.Errorf("got %+v, want a request that holds the mean", got)
+	}
+}
+
 // TestDearerRequestsAreSeenSoon, and cheaper ones late: the larger of two means counts.
 func TestDearerRequestsAreSeenSoon(t *testing.T) {
 	terms := perMinute()

@@ -102,6 +102,9 @@ func (s *scan) arrival(l *Line) {
 		return
 	}
 	if l.Declared = scaled(s.first(&a.declared), s.m.scale); l.Part == Arrival {
+		if !l.Blocked {
+			l.Arrived = schemas.Tick(l.Time)
+		}
 		return
 	}
 	text := s.first(&a.duration)

@@ -21,7 +21,7 @@ const maxScratch = 1 << 10
 type Line struct {
 	Time     int64    // Unix nanoseconds: of the arrival, if the mapping names a duration
 	End      int64    // … of the response; Time if no duration is known
-	Arrived  int64    // of the response: see schemas.Entry; 0 without a duration in the mapping, and if the arrival was blocked
+	Arrived  int64    // of both entries: see schemas.Entry; 0 without a duration in the mapping, and if the arrival was blocked
 	Declared int64    // what the request was expected to cost, in the unit of Cost; ≥ 0; 0 if unknown
 	IDs      []string // one per kind of Format.Kinds, in that order; "" where the line has no such caller
 	Resource string   // path without the query, at most schemas.MaxResource bytes; "" if unknown

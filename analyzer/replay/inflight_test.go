@@ -72,7 +72,7 @@ func TestALineThatHasADurationIsTwoEntries(t *testing.T) {
 		Inputs: text(log), Reorder: DefaultReorder,
 	})
 	want := []string{
-		"0s /slow", "3s /quick declared 10", "4s /quick ends 5 arrived 3s declared 10",
+		"0s /slow arrived 0s", "3s /quick arrived 3s declared 10", "4s /quick ends 5 arrived 3s declared 10",
 		"8.5s /a429 blocked", "9s /a429 ends 1 blocked",
 		"14s /slow ends 700 arrived 0s",                 // it closes the caller, before the next request comes
 		"14s /next blocked", "14s /next ends 7 blocked", // at once
@@ -124,8 +124,9 @@ func lastingLog(r *rand.Rand, n int) (log string, entries []string) {
 	for i, q := range all {
 		text.WriteString(jsonLine(float64(q.end)/1000, "192.0.2.1", fmt.Sprintf(`,"path":"/%d","s":%.3f,"bytes":%d`, i, float64(q.end-q.at)/1000, i)))
 		arrival := schemas.Entry{Time: (1_773_446_400_000 + q.at) * 1e6, Resource: fmt.Sprint("/", i)}
+		arrival.Arrived = schemas.Tick(arrival.Time)
 		response := arrival
-		response.Time, response.Response, response.Cost, response.Arrived = (1_773_446_400_000+q.end)*1e6, true, int64(i), schemas.Tick(arrival.Time)
+		response.Time, response.Response, response.Cost = (1_773_446_400_000+q.end)*1e6, true, int64(i)
 		entries = append(entries, entryText(&arrival), entryText(&response))
 	}
 	slices.Sort(entries)

@@ -192,16 +192,16 @@ func (l *loop) end(t int64) {
 // time follows when it ends. One that the gates refuse ends at once. Whether it was blocked is in l.entry.
 func (l *loop) count(i int, id string, line *ingest.Line) {
 	e := &l.entry
-	e.Time, e.Kind, e.ID, e.Resource, e.Count, e.Declared = line.Time, l.kinds[i], id, line.Resource, 1, line.Declared
+	e.Time, e.Kind, e.ID, e.Resource, e.Count, e.Arrived, e.Declared = line.Time, l.kinds[i], id, line.Resource, 1, line.Arrived, line.Declared
+	if e.Blocked || !l.reads[i].responses {
+		e.Arrived = 0
+	}
 	if l.reads[i].arrivals {
-		e.Response, e.Status, e.Cost, e.Arrived = false, 0, 0, 0
+		e.Response, e.Status, e.Cost = false, 0, 0
 		l.take(e)
 	}
 	if l.reads[i].responses {
-		e.Response, e.Status, e.Cost, e.Arrived = true, line.Status, line.Cost, line.Arrived
-		if e.Blocked {
-			e.Arrived = 0 // its arrival was blocked, too
-		}
+		e.Response, e.Status, e.Cost = true, line.Status, line.Cost
 		if e.Blocked != line.Blocked || !lasts(line) {
 			l.take(e)
 		} else {

@@ -95,10 +95,10 @@ func TestALateResponseCounts(t *testing.T) {
 func TestWhatReadsAndWeighs(t *testing.T) {
 	streams := parse(t, "  - {name: r, callers: key, limit: 20, measure: in_flight}\n").Rules[0]
 	holds, atArrival := one(t, tokens+", hold: {estimate: 7}"), one(t, tokens)
-	arrival := schemas.Entry{Kind: "key", ID: "k", Count: 3, Declared: 50}
+	arrival := schemas.Entry{Kind: "key", ID: "k", Count: 3, Declared: 50, Arrived: 7}
 	response := schemas.Entry{Kind: "key", ID: "k", Count: 3, Response: true, Cost: 9, Arrived: 7}
-	untimed := response
-	untimed.Arrived = 0
+	untimed, unfollowed := response, arrival
+	untimed.Arrived, unfollowed.Arrived = 0, 0
 	most := schemas.Entry{Kind: "key", ID: "k", Count: math.MaxUint32, Response: true, Arrived: math.MaxInt64}
 	for _, test := range []struct {
 		name   string
@@ -109,7 +109,8 @@ func TestWhatReadsAndWeighs(t *testing.T) {
 	}{
 		{"an arrival is in flight", streams, arrival, true, 3},
 		{"its response takes it away", streams, response, true, -3},
-		{"nobody knows which request has ended", streams, untimed, true, 0},
+		{"an arrival whose response will not say when it arrived", streams, unfollowed, true, 0},
+		{"a response that does not say when its request arrived", streams, untimed, true, 0},
 		{"the largest count ends", streams, most, true, -math.MaxUint32},
 		{"an arrival costs nothing yet", holds, arrival, true, 0},
 		{"its response costs", holds, response, true, 9},

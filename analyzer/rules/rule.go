@@ -136,7 +136,7 @@ func (r *Rule) Weight(e *schemas.Entry, blocked bool) int64 {
 	switch {
 	case r.Measure == InFlight && e.Response && e.Arrived > 0:
 		return -int64(e.Count)
-	case blocked && !r.CountBlocked, r.Measure == InFlight && e.Response:
+	case blocked && !r.CountBlocked, r.Measure == InFlight && e.Arrived == 0:
 		return 0
 	case r.Measure == Cost:
 		return max(e.Cost, 0)

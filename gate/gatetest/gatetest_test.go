@@ -125,8 +125,8 @@ func agree(t *testing.T, holds bool) {
 				Record(*gate.Callers, gate.Verdict, record.Request)
 				Respond(*gate.Callers, record.Response)
 			}{&fake, actual} {
-				r.Record(&c, v, record.Request{Resource: "/" + key, Declared: 9})
-				r.Record(&c, v, record.Request{Resource: "/" + key, Declared: -1})
+				r.Record(&c, v, record.Request{Resource: "/" + key, At: arrived, Declared: 9})
+				r.Record(&c, v, record.Request{Resource: "/" + key, At: arrived, Declared: -1})
 				if !v.Closed {
 					r.Respond(&c, record.Response{Resource: "/" + key, Status: 404, Cost: 7, Arrived: arrived, Declared: math.MaxInt64})
 				}

@@ -21,7 +21,7 @@ type Event struct {
 	Cost     int64 // responses only
 
 	Declared int64     // what the request was expected to cost; only if the Recorder holds
-	Arrived  time.Time // of responses: when the request arrived; only if the Recorder holds
+	Arrived  time.Time // when the request arrived; only if the Recorder holds, and not of a blocked one
 }
 
 // Recorder keeps what is recorded, in order. The zero value is ready to use and wants responses. Any goroutine may use it.
@@ -41,7 +41,7 @@ func (r *Recorder) Record(c *gate.Callers, v gate.Verdict, q record.Request) {
 		}
 		e := Event{Caller: caller, Resource: q.Resource, Blocked: v.ClosedFor(i), Early: v.EarlyFor(i)}
 		if r.Hold && !v.Closed {
-			e.Declared = declared(q.Declared)
+			e.Declared, e.Arrived = declared(q.Declared), q.At
 		}
 		r.add(e)
 	}

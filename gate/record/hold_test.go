@@ -61,8 +61,8 @@ func TestHoldsInTime(t *testing.T) {
 		return e
 	}
 	want := map[schemas.Entry]bool{
-		entry(schemas.Entry{Time: at.Add(time.Millisecond).UnixNano(), Count: 2, Declared: 1200}):                                       true,
-		entry(schemas.Entry{Time: at.Add(2 * time.Millisecond).UnixNano(), Count: 1}):                                                   true,
+		entry(schemas.Entry{Time: at.Add(time.Millisecond).UnixNano(), Count: 2, Declared: 1200, Arrived: 2 * tick}):                    true,
+		entry(schemas.Entry{Time: at.Add(2 * time.Millisecond).UnixNano(), Count: 1, Arrived: tick}):                                    true,
 		entry(schemas.Entry{Time: end.UnixNano(), Count: 2, Declared: 1200, Arrived: 2 * tick, Cost: 200, Status: 200, Response: true}): true,
 		entry(schemas.Entry{Time: end.UnixNano(), Count: 1, Declared: 0, Arrived: tick, Cost: 100, Status: 200, Response: true}):        true,
 	}
@@ -130,8 +130,8 @@ func TestBoundsOfHolds(t *testing.T) {
 			if len(got) == 2 && got[0].Response {
 				got[0], got[1] = got[1], got[0]
 			}
-			if len(got) != 2 || got[0].Arrived != 0 || got[0].Declared != test.want.Declared {
-				t.Fatalf("got %+v, want an arrival that declares %d, and a response", got, test.want.Declared)
+			if len(got) != 2 || got[0].Arrived != schemas.Tick(noon.UnixNano()) || got[0].Declared != test.want.Declared {
+				t.Fatalf("got %+v, want an arrival of noon that declares %d, and a response", got, test.want.Declared)
 			}
 			if e := got[1]; e.Arrived != test.want.Arrived || e.Declared != test.want.Declared {
 				t.Errorf("got %+v, want arrived %d and declared %d", e, test.want.Arrived, test.want.Declared)

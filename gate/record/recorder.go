@@ -118,7 +118,7 @@ func (r *Recorder) Record(c *gate.Callers, v gate.Verdict, q Request) { r.arrive
 func (r *Recorder) arrive(c *gate.Callers, v *gate.Verdict, q *Request) {
 	e := schemas.Entry{Time: unixNano(q.At), Resource: cut(q.Resource), Count: max(q.Count, 1)}
 	if r.holds && !v.Closed { // what is refused costs nothing
-		e.Declared = declared(q.Declared)
+		e.Declared, e.Arrived = declared(q.Declared), int64(e.Count)*schemas.Tick(e.Time)
 	}
 	salt := r.salt(&e)
 	s := r.begin()

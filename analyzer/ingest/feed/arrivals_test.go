@@ -56,15 +56,15 @@ func TestEntriesOfLinesThatHaveADuration(t *testing.T) {
 		},
 		{
 			"the time is the start", "duration: {field: took, unit: ms}, time: {field: t, at: start}", `{"t":0,"took":250,"k":"a","s":200,"c":7}`, 2,
-			[]string{"0 arrival", "250 response 200 cost 7 arrived 0"},
+			[]string{"0 arrival arrived 0", "250 response 200 cost 7 arrived 0"},
 		},
 		{
 			"the time is the end", "duration: {field: took, unit: ms}, time: {field: t, at: end}", `{"t":250,"took":250,"k":"a","s":200,"c":7}`, 2,
-			[]string{"0 arrival", "250 response 200 cost 7 arrived 0"},
+			[]string{"0 arrival arrived 0", "250 response 200 cost 7 arrived 0"},
 		},
 		{
 			"a declared cost", "duration: {field: took, unit: ms}, time: {field: t, at: end}, cost: {field: c, declared: d}", `{"t":250,"took":250,"k":"a","s":200,"c":7,"d":9}`, 2,
-			[]string{"0 arrival declared 9", "250 response 200 cost 7 arrived 0 declared 9"},
+			[]string{"0 arrival arrived 0 declared 9", "250 response 200 cost 7 arrived 0 declared 9"},
 		},
 		{
 			"blocked", "duration: {field: took, unit: ms}, time: {field: t, at: start}", `{"t":0,"took":250,"k":"a","s":429}`, 1,
@@ -72,7 +72,7 @@ func TestEntriesOfLinesThatHaveADuration(t *testing.T) {
 		},
 		{
 			"no duration in this line", "duration: {field: took, unit: ms}, time: {field: t, at: end}", `{"t":250,"k":"a","s":200,"c":7}`, 2,
-			[]string{"250 arrival", "250 response 200 cost 7 arrived 250"},
+			[]string{"250 arrival arrived 250", "250 response 200 cost 7 arrived 250"},
 		},
 		{
 			"without responses", "duration: {field: took, unit: ms}, time: {field: t, at: end}, responses: false", `{"t":250,"took":250,"k":"a"}`, 1,
@@ -81,12 +81,12 @@ func TestEntriesOfLinesThatHaveADuration(t *testing.T) {
 		{
 			"two lines of a request", "duration: {field: took, unit: ms}, time: {field: t, at: start}, arrivals: {part: first}",
 			`{"t":0,"took":1,"k":"a","part":"first"}` + "\n" + `{"t":0,"took":250,"k":"a","s":200,"c":7,"part":"last"}`, 2,
-			[]string{"0 arrival", "250 response 200 cost 7 arrived 0"},
+			[]string{"0 arrival arrived 0", "250 response 200 cost 7 arrived 0"},
 		},
 		{
 			"two lines of a request that was blocked after the first", "duration: {field: took, unit: ms}, time: {field: t, at: start}, arrivals: {part: first}",
 			`{"t":0,"k":"a","part":"first"}` + "\n" + `{"t":0,"took":10,"k":"a","s":429,"part":"last"}`, 2,
-			[]string{"0 arrival", "10 response 429 cost 0 blocked arrived 0"},
+			[]string{"0 arrival arrived 0", "10 response 429 cost 0 blocked arrived 0"},
 		},
 		{
 			"a sidecar reports the arrivals", "duration: {field: took, unit: ms}, time: {field: t, at: end}, arrivals: none",

@@ -95,9 +95,12 @@ func (f *framer) add(ctx context.Context, l *ingest.Line, offset int64) {
 			f.dirty = append(f.dirty, partitions[i])
 		}
 	}
-	arrival := schemas.Entry{Time: l.Time, Resource: l.Resource, Count: 1, Blocked: l.Blocked, Declared: l.Declared, Offset: offset}
+	arrival := schemas.Entry{Time: l.Time, Resource: l.Resource, Count: 1, Blocked: l.Blocked, Arrived: l.Arrived, Declared: l.Declared, Offset: offset}
 	response := arrival
-	response.Time, response.Response, response.Status, response.Cost, response.Arrived = l.End, true, l.Status, l.Cost, l.Arrived
+	response.Time, response.Response, response.Status, response.Cost = l.End, true, l.Status, l.Cost
+	if !f.source.responses {
+		arrival.Arrived = 0
+	}
 	for i, id := range l.IDs {
 		if id == "" {
 			continue

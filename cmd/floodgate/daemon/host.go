@@ -95,7 +95,7 @@ func (c *serveConfig) open(ctx context.Context, logger *slog.Logger) (h *host, e
 	if err := h.openLog(ctx); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(h.openGates(h.logger), h.openIntake()); err != nil {
+	if err := errors.Join(h.openIntake(), h.openGates(h.logger)); err != nil {
 		return nil, err
 	}
 	h.warnOfKinds(h.rules)
@@ -151,7 +151,8 @@ func (h *host) openGates(logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	h.set, h.rec = gate.New(gate.Options{Logger: logger, IDs: ids}), record.New(record.Options{})
+	holds := h.intake != nil && h.intake.format.Holds() // a line says when a request that a proxy asked about has ended
+	h.set, h.rec = gate.New(gate.Options{Logger: logger, IDs: ids}), record.New(record.Options{Holds: holds})
 	o := sidecar.Options{Set: h.set, Callers: callers}
 	if c.record {
 		o.Recorder = h.rec

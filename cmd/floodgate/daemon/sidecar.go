@@ -48,6 +48,7 @@ type sidecarConfig struct {
 	rejectRepeated []string
 	resourceHeader string
 	record         bool
+	holds          bool
 	shadow         bool
 	stale          string
 	log            command.Log
@@ -92,6 +93,7 @@ func (c *sidecarConfig) add(cmd *cobra.Command) {
 		"`headers` such as X-Api-Key that a request may have once; one that has more, or a comma in it, gets 400 (nginx: 403)")
 	flags.StringVar(&c.resourceHeader, "resource-header", "", "`header` in which the proxy names the route, to be recorded")
 	flags.BoolVar(&c.record, "record", false, "count the requests that the proxy asks about; if its log is ingested too, each request counts twice, unless the mapping has arrivals: none")
+	flags.BoolVar(&c.holds, "holds", false, "with --record: a log says when the requests end, by a mapping with arrivals: none and a duration. Until then they hold a part of limits")
 	flags.BoolVar(&c.shadow, "shadow", false, "refuse no request, and count those that would have been refused")
 	flags.StringVar(&c.stale, "stale", "hold", "`policy` while no decisions come: hold (closures run to their end), open or closed")
 	command.Words(cmd, "stale", gate.Hold.String(), gate.Open.String(), gate.Closed.String())
@@ -112,8 +114,11 @@ func (c *sidecarConfig) check() error {
 		return command.Usagef("--stale: got %q, want hold, open or closed", c.stale)
 	}
 	c.policy = policy
-	if c.listen == "" {
+	switch {
+	case c.listen == "":
 		return command.Usagef("--listen: got none, want host:port or unix:PATH")
+	case c.holds && !c.record:
+		return command.Usagef("--holds: got it alone, want it with --record: requests that are not counted hold nothing")
 	}
 	trusted, err := c.trusted.Load()
 	if err != nil {
@@ -219,7 +224,7 @@ func (c *sidecarConfig) build(logger *slog.Logger) (sidecarParts, error) {
 	if c.shadow {
 		set.SetMode(gate.Shadow)
 	}
-	rec, calls := record.New(record.Options{}), kafkaprom.New()
+	rec, calls := record.New(record.Options{Holds: c.holds}), kafkaprom.New()
 	o := sidecar.Options{Set: set, Callers: c.functions, RejectRepeated: c.rejectRepeated}
 	if c.record {
 		o.Recorder = rec

@@ -133,11 +133,12 @@ func (g *generator) begin(p int, arrival *schemas.Entry) {
 	if g.rnd.IntN(4) == 0 {
 		arrival.Declared = int64(arrival.Count) * (1 + g.rnd.Int64N(10))
 	}
+	arrival.Arrived = int64(arrival.Count) * schemas.Tick(arrival.Time)
 	if g.rnd.IntN(2) == 0 {
 		return
 	}
 	response := *arrival
-	response.Response, response.Cost, response.Arrived = true, g.rnd.Int64N(100), int64(arrival.Count)*schemas.Tick(arrival.Time)
+	response.Response, response.Cost = true, g.rnd.Int64N(100)
 	response.Time += g.rnd.Int64N(int64(3 * time.Second))
 	g.running[p] = append(g.running[p], response)
 }

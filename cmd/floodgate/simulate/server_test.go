@@ -231,7 +231,7 @@ func TestResponsesFollowTheirRequests(t *testing.T) {
 		At: start, Callers: []schemas.Caller{{Kind: Kind, ID: "c"}}, Resource: "/x", Status: 200, Cost: 70, Declared: 90, Duration: 2 * time.Second,
 	})
 	w.advance(start + int64(1900*ms))
-	if got := seen.of("c"); len(got) != 1 || got[0].Response || got[0].Declared != 90 || got[0].Time != start+int64(skew) || got[0].Arrived != 0 {
+	if got := seen.of("c"); len(got) != 1 || got[0].Response || got[0].Declared != 90 || got[0].Time != start+int64(skew) || got[0].Arrived != schemas.Tick(start+int64(skew)) {
 		t.Fatalf("got %+v before the end, want the arrival", got)
 	}
 	w.advance(start + int64(2100*ms))
