@@ -100,7 +100,8 @@ func (s *server) add(callers []schemas.Caller) {
 	}
 }
 
-// respond records the response of a request that has arrived now: at once, or when the request ends.
+// respond records the response of a request that has arrived now: at once, or when the request ends. The strings of the request may be
+// views of a line that is overwritten before that.
 func (s *server) respond(r *Request, arrived time.Time) {
 	response := record.Response{
 		Resource: r.Resource, Status: int(r.Status), Cost: r.Cost, At: arrived, Arrived: arrived, Declared: r.Declared,
@@ -110,6 +111,10 @@ func (s *server) respond(r *Request, arrived time.Time) {
 		return
 	}
 	callers := slices.Clone(r.Callers)
+	for i := range callers {
+		callers[i].ID = s.intern(callers[i].ID)
+	}
+	response.Resource = s.intern(r.Resource)
 	s.w.at(s.w.now+int64(r.Duration), func() {
 		s.add(callers)
 		response.At = time.Unix(0, s.clock())
