@@ -112,14 +112,7 @@ func TestLinesOutOfOrderAreTakenAsTheyCome(t *testing.T) {
 // TestResponsesOfAReplayAreOfTheirOwnCallers: a response follows its line by up to some seconds, and the texts of the line are overwritten
 // meanwhile. No caller has more than one request in flight, or comes near a limit: a lag changes nothing.
 func TestResponsesOfAReplayAreOfTheirOwnCallers(t *testing.T) {
-	format, err := ingest.NewFormat("json", ingest.Mapping{
-		Callers:  []ingest.CallerTemplate{{Kind: "key", Template: "{client}"}, {Kind: "key_route", Template: "{client}|{path}"}},
-		Resource: "path", Status: "status", Cost: "bytes", TimeAt: ingest.TimeAtStart, Duration: "s", Unit: time.Second,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := replay.Config{Format: format, Rules: ipRules(t, "callers: key, limit: 2, measure: in_flight", "callers: key, limit: 1000000, window: 1h, measure: cost",
+	c := replay.Config{Format: lastingFormat(t, "key"), Rules: ipRules(t, "callers: key, limit: 2, measure: in_flight", "callers: key, limit: 1000000, window: 1h, measure: cost",
 		"callers: key_route, limit: 1000000, window: 1h, algorithm: fixed, measure: cost, charge: arrival")}
 	var log strings.Builder
 	want := make(map[string]int64) // the cost by caller and resource
