@@ -142,9 +142,7 @@ func (f *Fold) stepInFlight(r *rules.Rule, i uint32, row *row, e *schemas.Entry,
 	row.closure = closure
 	row.flag(closeGoesOn, goesOn)
 	if closure.ClosedAt(e.Time) {
-		over := closure.Overshoot(r, limit)
-		f.stats.Overshoot = max(f.stats.Overshoot, over)
-		f.predict.Overshoot(int32(row.rule), row.id, closure, change == policy.Closed, limit, over, e.Time)
+		f.noteOvershoot(r, row, e, change == policy.Closed, count.Total, limit, weight)
 	}
 	if change != policy.Same {
 		f.changed(Change{

@@ -47,18 +47,23 @@ func (f *Fold) step(r *rules.Rule, i uint32, row *row, e *schemas.Entry, count w
 		f.table.sides.putSteps(row, policy.Steps(f.table.sides.stepsOf(row), before, closure))
 	}
 	if closure.Nth > 0 && e.Time < closure.Until {
-		over := closure.Overshoot(r, limit)
-		f.stats.Overshoot = max(f.stats.Overshoot, over)
-		f.predict.Overshoot(int32(row.rule), row.id, closure, change == policy.Closed, limit, over, e.Time)
-		if full := r.Window.Capacity(limit); count.Total > full {
-			f.counters[row.rule].tally(r.Mode).Over += uint64(min(count.Total-full, weight)) // > 0, or 0 of a request that was blocked early
-		}
+		f.noteOvershoot(r, row, e, change == policy.Closed, count.Total, limit, weight)
 	}
 	if change != policy.Same {
 		f.changed(Change{
 			Rule: r, Caller: schemas.Caller{Kind: r.Kind, ID: row.id}, Kind: change,
 			Before: before, Closure: closure, Count: count, Limit: limit, At: e.Time, Offset: f.offset,
 		}, i, row)
+	}
+}
+
+// noteOvershoot notes by how much a closed caller is over its limit after an entry of a weight, and how much of that weight is over it.
+func (f *Fold) noteOvershoot(r *rules.Rule, row *row, e *schemas.Entry, closes bool, total, limit, weight int64) {
+	over := row.closure.Overshoot(r, limit)
+	f.stats.Overshoot = max(f.stats.Overshoot, over)
+	f.predict.Overshoot(int32(row.rule), row.id, row.closure, closes, limit, over, e.Time)
+	if full := r.Window.Capacity(limit); total > full {
+		f.counters[row.rule].tally(r.Mode).Over += uint64(min(total-full, max(weight, 0))) // 0 of a request that ends, or was blocked early
 	}
 }
 

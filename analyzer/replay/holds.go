@@ -22,7 +22,7 @@ type Lasting struct {
 	Over     float64 `json:"over_mean"`          // by how much the admitted cost exceeded the limit, as a share of it
 	OverMost float64 `json:"over_max"`           // the largest
 	Used     float64 `json:"used_mean"`          // the admitted cost, up to the limit, as a share of it
-	Needless int64   `json:"refused_needlessly"` // requests that were refused in the other windows
+	Needless int64   `json:"refused_needlessly"` // requests in the other windows that those closures refused, and no other rule
 }
 
 // lasting makes the Lasting of a rule. Only admitted requests of an enforcing rule are refused. One goroutine uses a lasting.
@@ -39,7 +39,7 @@ type asking struct {
 	start, end      int64 // of the window, in Unix nanoseconds
 	limit           int64
 	asked, admitted int64 // cost
-	refused         int64 // requests
+	refused         int64 // requests, by the rule alone
 }
 
 // newLasting returns the rules about requests that last, by the index of their kind.
@@ -76,8 +76,8 @@ func (x *lasting) change(c *fold.Change) {
 	x.decided(c.Caller, c.At, until)
 }
 
-// ask notes what a request asks of a limit on costs. The entry is its response.
-func (x *lasting) ask(e *schemas.Entry, t int64, blocked bool) {
+// ask notes what a request asks of a limit on costs. The entry is its response. alone says that no other rule has blocked it.
+func (x *lasting) ask(e *schemas.Entry, t int64, blocked, alone bool) {
 	limit, unlimited := x.rule.LimitFor(e.ID)
 	if !x.rule.AtArrival || unlimited || !x.rule.Matches(e) {
 		return
@@ -101,10 +101,11 @@ func (x *lasting) ask(e *schemas.Entry, t int64, blocked bool) {
 		*a = asking{start: start, end: start + length, limit: limit}
 	}
 	a.asked = integer.Add(a.asked, e.Cost)
-	if blocked {
-		a.refused++
-	} else {
+	switch {
+	case !blocked:
 		a.admitted = integer.Add(a.admitted, e.Cost)
+	case alone:
+		a.refused++
 	}
 }
 

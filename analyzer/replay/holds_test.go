@@ -77,6 +77,37 @@ func TestReplayLimitsRequestsInFlight(t *testing.T) {
 	}
 }
 
+// TestRefusedNeedlesslyIsWhatOneRuleAloneRefuses: three requests come while each is in flight. They cost far less than the limit, and less than
+// the hold expects. What a limit on requests in flight or on requests refuses is not laid on the hold.
+func TestRefusedNeedlesslyIsWhatOneRuleAloneRefuses(t *testing.T) {
+	var log strings.Builder
+	for at := range 3 {
+		log.WriteString(jsonLine(float64(at), "192.0.2.1", `,"s":20,"bytes":10`))
+	}
+	const costs = "limit: 1000, window: 1m, algorithm: fixed, measure: cost, charge: arrival, hold: {estimate: %d}"
+	for name, test := range map[string]struct {
+		estimate int
+		other    string
+		refused  int64 // by the hold
+		needless int64
+	}{
+		"the hold alone":          {400, "limit: 3, measure: in_flight", 2, 2},
+		"both":                    {400, "limit: 1, measure: in_flight", 2, 0},
+		"the limit in flight":     {100, "limit: 2, measure: in_flight", 0, 0},
+		"the limit on requests":   {100, "limit: 2, window: 1m, algorithm: fixed", 0, 0},
+		"it and the hold":         {400, "limit: 1, window: 1m, algorithm: fixed", 0, 0},
+		"a limit in shadow, both": {400, "limit: 1, measure: in_flight, mode: shadow", 2, 2},
+	} {
+		s := run(t, Config{
+			Format: format(t, "json", timed(t, ingest.TimeAtStart)), Rules: rule(t, test.other, fmt.Sprintf(costs, test.estimate)),
+			Predict: rules.PredictShares, Inputs: text(log.String()),
+		}).summary
+		if got := s.Lasting[len(s.Lasting)-1]; got.Refused != test.refused || got.Needless != test.needless {
+			t.Errorf("%s: got %+v of %d blocked, want %+v", name, got, s.Blocked, test)
+		}
+	}
+}
+
 // TestWindowsOfLimitsOnCosts: over and used are means over the windows in which as much as the limit was asked for.
 func TestWindowsOfLimitsOnCosts(t *testing.T) {
 	line := func(at float64, client string, cost int, rest string) string {

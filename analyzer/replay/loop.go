@@ -74,7 +74,8 @@ func newLoop(c Config, sum *Summary) (*loop, error) {
 // request takes the next request in order of time.
 func (l *loop) request(line *ingest.Line) {
 	if l.circuit == nil {
-		l.ask(line, l.decide(line))
+		answer, by := l.decide(line)
+		l.ask(line, answer, by)
 		return
 	}
 	for i, id := range line.IDs {
@@ -87,12 +88,11 @@ func (l *loop) request(line *ingest.Line) {
 		l.err = fmt.Errorf("replay: %w", err)
 	}
 	l.add(line, answer)
-	l.refuse(line, answer)
-	l.ask(line, answer)
+	l.ask(line, answer, l.refuse(line, answer))
 }
 
-// ask notes what a request asks of rules about requests that last.
-func (l *loop) ask(line *ingest.Line, a Answer) {
+// ask notes what a request asks of rules about requests that last. by is the one that alone has refused it, or nil.
+func (l *loop) ask(line *ingest.Line, a Answer, by *lasting) {
 	for i, id := range line.IDs {
 		if id == "" || line.Blocked || len(l.lasting[i]) == 0 {
 			continue
@@ -101,13 +101,14 @@ func (l *loop) ask(line *ingest.Line, a Answer) {
 			Time: line.End, Kind: l.kinds[i], ID: id, Resource: line.Resource, Count: 1, Response: true, Status: line.Status, Cost: line.Cost,
 		}
 		for _, x := range l.lasting[i] {
-			x.ask(&e, line.Time, a.Blocked)
+			x.ask(&e, line.Time, a.Blocked, x == by)
 		}
 	}
 }
 
-// refuse notes which rules about requests that last have refused a request.
-func (l *loop) refuse(line *ingest.Line, a Answer) {
+// refuse notes which rules about requests that last have refused a request. It returns the one that did, if no other of them did.
+func (l *loop) refuse(line *ingest.Line, a Answer) (by *lasting) {
+	refused := 0
 	for i, id := range line.IDs {
 		if id == "" || line.Blocked || !a.Blocked {
 			continue
@@ -115,9 +116,15 @@ func (l *loop) refuse(line *ingest.Line, a Answer) {
 		for _, x := range l.lasting[i] {
 			if x.rule.Mode == schemas.ModeEnforce && x.closures.closed(schemas.Caller{Kind: l.kinds[i], ID: id}, line.Time) {
 				x.sum.Refused++
+				refused++
+				by = x
 			}
 		}
 	}
+	if refused > 1 {
+		return nil
+	}
+	return by
 }
 
 // lastingOf returns what is measured of a rule about requests that last, or nil.
@@ -143,8 +150,9 @@ func (l *loop) add(line *ingest.Line, a Answer) {
 }
 
 // decide decides on a request and counts it. A blocked request counts as blocked for the callers that are closed, and does not
-// count for its other callers: .github/ARCHITECTURE.md, section 4, "When requests are recorded".
-func (l *loop) decide(line *ingest.Line) (a Answer) {
+// count for its other callers: .github/ARCHITECTURE.md, section 4, "When requests are recorded". by is the rule about requests that last
+// that alone has refused it, or nil.
+func (l *loop) decide(line *ingest.Line) (a Answer, by *lasting) {
 	l.end(line.Time)
 	var closed [ingest.MaxCallers + 1]bool
 	counted := false // a closure that was counted refuses it
@@ -165,7 +173,7 @@ func (l *loop) decide(line *ingest.Line) (a Answer) {
 	}
 	l.add(line, a)
 	if !counted {
-		l.refuse(line, a)
+		by = l.refuse(line, a)
 	}
 	for i, id := range line.IDs {
 		if id != "" && (closed[i] == a.Blocked || line.Blocked) {
@@ -173,7 +181,7 @@ func (l *loop) decide(line *ingest.Line) (a Answer) {
 			l.count(i, id, line)
 		}
 	}
-	return a
+	return a, by
 }
 
 // end counts the responses of the requests that have ended at t.

@@ -380,7 +380,11 @@ func (v *replayView) totals(s replay.Summary, c replay.Config, took time.Duratio
 	}
 	line("closes", s.Closes, "%s", shadow)
 	line("blocked", s.Blocked, "%.2f %% of the requests", 100*float64(s.Blocked)/float64(max(1, s.Requests)))
-	fmt.Fprintf(v.out, "%-10s %11.1f%%  the largest excess of a caller over its limit\n", "overshoot", 100*s.Overshoot)
+	later := ""
+	if slices.ContainsFunc(s.Lasting, func(x replay.Lasting) bool { return x.OverMost > s.Overshoot }) {
+		later = "; it lacks costs that became known when their window was over, see used"
+	}
+	fmt.Fprintf(v.out, "%-10s %11.1f%%  the largest excess of a caller over its limit%s\n", "overshoot", 100*s.Overshoot, later)
 	if a := s.Accuracy; a != nil {
 		v.accuracy(a, c.Lag, line)
 	}
@@ -400,7 +404,7 @@ func (v *replayView) lasting(x *replay.Lasting, line func(name string, n int64, 
 			"used", 100*x.Used, rule, humanize.Comma(x.Windows), 100*x.Over, 100*x.OverMost)
 	}
 	if x.Needless > 0 {
-		line("needless", x.Needless, "requests that rule %s refused in windows in which less than its limit was asked for", rule)
+		line("needless", x.Needless, "requests that rule %s alone refused, because of requests in flight, in windows in which less than its limit was asked for", rule)
 	}
 }
 

@@ -40,6 +40,19 @@ func TestReplayTableIsCapped(t *testing.T) {
 	}
 }
 
+// TestReplaySaysWhatOvershootLacks: a cost counts where its request arrived. If that window is over when the request ends, no close sees it.
+func TestReplaySaysWhatOvershootLacks(t *testing.T) {
+	const lacks = "it lacks costs that became known when their window was over"
+	for most, want := range map[float64]bool{0: false, 0.05: false, 0.124: true} {
+		var out bytes.Buffer
+		v := &replayView{out: &out}
+		v.totals(replay.Summary{Overshoot: 0.05, Lasting: []replay.Lasting{{Rule: "tokens", Windows: 3, OverMost: most}}}, replay.Config{}, time.Second)
+		if got := strings.Contains(out.String(), lacks); got != want {
+			t.Errorf("at most %v over: got %v, want %v, in:\n%s", most, got, want, out.String())
+		}
+	}
+}
+
 // The table keeps its shape whoever is in it: one row is one line, and its columns stand below each other, also where a
 // caller's id is as long as it may be, or wide, or would move a terminal's cursor.
 func TestReplayTableKeepsItsShape(t *testing.T) {

@@ -2,9 +2,11 @@ package simulate
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/ingest"
@@ -104,6 +106,37 @@ func TestLinesOutOfOrderAreTakenAsTheyCome(t *testing.T) {
 	}
 	if _, err := x.Finish(); err != nil || len(seen.entries) != 3 || !strings.HasPrefix(seen.entries[1], "5 ") {
 		t.Errorf("got %v and entries %q, want all three, the second at 5", err, seen.entries)
+	}
+}
+
+// TestResponsesOfAReplayAreOfTheirOwnCallers: a response follows its line by up to some seconds, and the texts of the line are overwritten
+// meanwhile. No caller has more than one request in flight, or comes near a limit: a lag changes nothing.
+func TestResponsesOfAReplayAreOfTheirOwnCallers(t *testing.T) {
+	c := replay.Config{Format: lastingFormat(t, "key"), Rules: ipRules(t, "callers: key, limit: 2, measure: in_flight", "callers: key, limit: 1000000, window: 1h, measure: cost",
+		"callers: key_route, limit: 1000000, window: 1h, algorithm: fixed, measure: cost, charge: arrival")}
+	var log strings.Builder
+	want := make(map[string]int64) // the cost by caller and resource
+	for i := range 2000 {
+		const callers = 5
+		client, path, cost := strings.Repeat(string(rune('a'+i%callers)), 1+7*(i%callers)), "/"+strings.Repeat("p", i%3), int64(1+i%11)
+		log.WriteString(jsonLine(float64(i), client, fmt.Sprintf(`,"path":"%s","s":%.1f,"bytes":%d`, path, 0.5+float64(i%4), cost)))
+		want["key:"+client+" "+path] += cost
+		want["key_route:"+client+"|"+path+" "+path] += cost
+	}
+	without := replayed(t, c, log.String())
+	for _, lag := range []time.Duration{0, 1, 50 * ms, 10 * time.Second} {
+		c.Lag = lag
+		o := replayed(t, c, log.String())
+		got := make(map[string]int64)
+		for i := range o.entries {
+			if e := &o.entries[i]; e.Response {
+				got[e.Kind+":"+e.ID+" "+e.Resource] += e.Cost
+			}
+		}
+		if s := o.summary; !maps.Equal(got, want) || s.Blocked != 0 || s.Closes != 0 || s.Digest != without.summary.Digest {
+			t.Errorf("lag %v: got %d blocked, %d closes, digest %s and costs\n%v\nwant none, digest %s and\n%v",
+				lag, s.Blocked, s.Closes, s.Digest, got, without.summary.Digest, want)
+		}
 	}
 }
 

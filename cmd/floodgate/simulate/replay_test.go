@@ -78,6 +78,19 @@ func jsonFormat(t testing.TB) *ingest.Format {
 	return f
 }
 
+// lastingFormat is JSON whose requests have a duration. A kind and the same with _route are callers.
+func lastingFormat(t testing.TB, kind string) *ingest.Format {
+	t.Helper()
+	f, err := ingest.NewFormat("json", ingest.Mapping{
+		Callers:  []ingest.CallerTemplate{{Kind: kind, Template: "{client}"}, {Kind: kind + "_route", Template: "{client}|{path}"}},
+		Resource: "path", Status: "status", Cost: "bytes", TimeAt: ingest.TimeAtStart, Duration: "s", Unit: time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
 // ipRules returns a set of rules about callers of kind ip, each given as flow YAML without its braces, name and callers.
 func ipRules(t testing.TB, bodies ...string) *rules.Set {
 	t.Helper()
@@ -146,6 +159,22 @@ func TestALagLetsRequestsThrough(t *testing.T) {
 		if got.summary.Blocked != c.blocked || got.summary.Overshoot != c.overshoot || len(got.closes) != 1 ||
 			!got.closes[0].CloseAt.Equal(day.Add(2*time.Second)) || !got.closes[0].Until.Equal(day.Add(time.Minute)) {
 			t.Errorf("lag %v: got %+v, %v, want %+v", c.lag, got.summary, got.closes, c)
+		}
+	}
+}
+
+// TestALagLetsRequestsInFlightThrough: two may be in flight. Requests come each half second, last for a minute, and the decision takes 1.2 s.
+func TestALagLetsRequestsInFlightThrough(t *testing.T) {
+	var log strings.Builder
+	for i := range 8 {
+		log.WriteString(jsonLine(float64(i)/2, "192.0.2.1", `,"path":"/","s":60`))
+	}
+	for lag, over := range map[time.Duration]uint64{1: 0, 1200 * ms: 2} {
+		s := replayed(t, replay.Config{
+			Format: lastingFormat(t, "ip"), Rules: ipRules(t, "limit: 2, measure: in_flight"), Lag: lag,
+		}, log.String()).summary
+		if s.Blocked != 6-int64(over) || s.Accuracy.Over != over || s.Overshoot != float64(over)/2 {
+			t.Errorf("lag %v: got %d blocked, %d over and an overshoot of %v, want %d over", lag, s.Blocked, s.Accuracy.Over, s.Overshoot, over)
 		}
 	}
 }

@@ -27,6 +27,7 @@ type server struct {
 	skew     int64 // its clock's time minus virtual time
 	set      *gate.Set
 	recorder *record.Recorder
+	responds bool // the recorder records responses
 	gates    map[string]*gate.Gate
 	callers  gate.Callers
 
@@ -51,6 +52,7 @@ func newServer(w *world, index int, c *Config) *server {
 		w: w, skew: int64(skewOf(c, index)), gates: make(map[string]*gate.Gate), ids: make(map[string]string),
 		set:      gate.New(gate.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), MaxClosed: c.MaxRows}),
 		recorder: record.New(record.Options{MaxEntries: recorderEntries, Responses: c.Responses, Holds: c.Holds}),
+		responds: c.Responses,
 		waiting:  make([][]schemas.Entry, len(w.partitions)), seqs: make([]uint64, len(w.partitions)),
 		toLog: make([]orderedWay, len(w.partitions)), toGate: make([]orderedWay, len(w.partitions)),
 	}
@@ -79,7 +81,7 @@ func (s *server) request(r *Request) gate.Verdict {
 		s.recordRefused(r)
 	} else {
 		s.recorder.Record(&s.callers, v, record.Request{Resource: r.Resource, At: at, Declared: r.Declared})
-		if !v.Closed {
+		if !v.Closed && s.responds {
 			s.respond(r, at)
 		}
 	}
@@ -100,7 +102,8 @@ func (s *server) add(callers []schemas.Caller) {
 	}
 }
 
-// respond records the response of a request that has arrived now: at once, or when the request ends.
+// respond records the response of a request that has arrived now: at once, or when the request ends. The strings of the request may be
+// views of a line that is overwritten before that.
 func (s *server) respond(r *Request, arrived time.Time) {
 	response := record.Response{
 		Resource: r.Resource, Status: int(r.Status), Cost: r.Cost, At: arrived, Arrived: arrived, Declared: r.Declared,
@@ -110,6 +113,10 @@ func (s *server) respond(r *Request, arrived time.Time) {
 		return
 	}
 	callers := slices.Clone(r.Callers)
+	for i := range callers {
+		callers[i].ID = s.intern(callers[i].ID)
+	}
+	response.Resource = s.intern(r.Resource)
 	s.w.at(s.w.now+int64(r.Duration), func() {
 		s.add(callers)
 		response.At = time.Unix(0, s.clock())

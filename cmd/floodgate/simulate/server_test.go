@@ -247,6 +247,18 @@ func TestResponsesFollowTheirRequests(t *testing.T) {
 	}
 }
 
+// TestDurationsMeanNothingWithoutResponses: no response waits.
+func TestDurationsMeanNothingWithoutResponses(t *testing.T) {
+	w := worldOf(t, 1, 1)
+	request := func(d time.Duration) int {
+		w.request(&Request{At: start, Callers: []schemas.Caller{{Kind: Kind, ID: "c"}}, Duration: d})
+		return w.events.Len()
+	}
+	if first, second := request(0), request(time.Hour); second != first {
+		t.Errorf("got %d events, then %d, want no more: the flush is planned", first, second)
+	}
+}
+
 // TestARefusedRequestHasNoResponse, however long it would have lasted.
 func TestARefusedRequestHasNoResponse(t *testing.T) {
 	sim, err := New(Config{

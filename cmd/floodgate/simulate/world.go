@@ -22,7 +22,7 @@ const (
 	maxQuiet      = time.Hour
 )
 
-// Request is a request of some callers.
+// Request is a request of some callers. Its callers and strings are valid until the call returns that gets it.
 type Request struct {
 	At       int64 // Unix nanoseconds, virtual time; not before that of the request before
 	Server   int   // which server it comes to
