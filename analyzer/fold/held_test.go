@@ -386,6 +386,22 @@ func TestEarlyRequestsAreNoneInFlight(t *testing.T) {
 	}
 }
 
+// TestRequestsThatNothingWillEndHoldNothing: a server without Options.Holds, and a log of ended requests without a duration, report arrivals
+// whose responses do not say which of them they end. They close no innocent.
+func TestRequestsThatNothingWillEndHoldNothing(t *testing.T) {
+	f := New(foldtest.Rules(t, heldTokens, "{name: flights, callers: key, limit: 5, measure: in_flight}"), Options{Predict: rules.PredictEarly})
+	for n := range int64(200) {
+		e := schemas.Entry{Time: heldStart + n*100*millisecond, Kind: "key", ID: "a", Count: 1, Declared: 900 * (n % 2)}
+		f.Entry(&e)
+		e.Response, e.Status, e.Cost = true, 200, 400
+		f.Entry(&e)
+	}
+	looks := f.View().Look(schemas.Caller{Kind: "key", ID: "a"}, f.LogTime()).Rules
+	if c, p := f.TakeChanges(), f.TakePlans(); len(c) > 0 || len(p) > 0 || looks[0].Count.Total != 80_000 || looks[0].Room.InFlight != 0 || looks[1].Count.Total != 0 {
+		t.Errorf("got changes %+v, plans %+v and %+v, want 80000 counted, nothing in flight, and an open caller", c, p, looks)
+	}
+}
+
 // TestManyRequestsInFlightTakeNoRoom: ten million requests of a caller are sums.
 func TestManyRequestsInFlightTakeNoRoom(t *testing.T) {
 	f := New(foldtest.Rules(t, heldTokens), Options{Predict: rules.PredictEarly})

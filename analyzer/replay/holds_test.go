@@ -77,6 +77,23 @@ func TestReplayLimitsRequestsInFlight(t *testing.T) {
 	}
 }
 
+// TestALogWithoutDurationsHasNothingInFlight: its lines say when requests ended, and not when they began.
+func TestALogWithoutDurationsHasNothingInFlight(t *testing.T) {
+	var log strings.Builder
+	for at := range 60 {
+		log.WriteString(jsonLine(float64(at)/10, "192.0.2.1", `,"bytes":10`))
+	}
+	m := timed(t, ingest.TimeAtEnd)
+	m.Duration, m.Declared, m.Unit = "", "", 0
+	s := run(t, Config{
+		Format: format(t, "json", m), Inputs: text(log.String()), Predict: rules.PredictShares,
+		Rules: rule(t, "limit: 5, measure: in_flight", "limit: 1000, window: 1m, algorithm: fixed, measure: cost, charge: arrival, hold: {estimate: 100}"),
+	}).summary
+	if s.Requests != 60 || s.Blocked != 0 || s.Closes != 0 || s.Lasting[0].Refused+s.Lasting[1].Refused != 0 {
+		t.Errorf("got %+v, want 60 requests, all of which pass", s)
+	}
+}
+
 // TestRefusedNeedlesslyIsWhatOneRuleAloneRefuses: three requests come while each is in flight. They cost far less than the limit, and less than
 // the hold expects. What a limit on requests in flight or on requests refuses is not laid on the hold.
 func TestRefusedNeedlesslyIsWhatOneRuleAloneRefuses(t *testing.T) {

@@ -17,11 +17,11 @@
 //
 // # Holds
 //
-// With Options.Holds, arrivals and responses also say what a server expects of their requests (Declared), and responses when their
-// requests arrived, in ticks of 10 ms. An entry has the sums of its requests, and the arrival ticks of an arrival entry are its count
-// times the tick of its time. So when all requests have ended, the sums of arrivals and of responses are equal. That is why a response
+// With Options.Holds, arrivals and responses also say what a server expects of their requests (Declared), and when these arrived, in
+// ticks of 10 ms. An arrival says by it that its response will say so, too: requests of other arrivals hold nothing. An entry has the
+// sums of its requests. So when all requests have ended, the sums of arrivals and of responses are equal. That is why a response
 // needs At and Declared of its Request, and why each request that was recorded as admitted needs a response, also if its handler
-// fails or its client goes away. Responses merge only if their requests arrived in the same second, and no entry with a declared cost
+// fails or its client goes away. Entries merge only if their requests arrived in the same second, and no entry with a declared cost
 // merges with one that has none. Sums never overflow: what does not fit makes another entry.
 //
 // # Time

@@ -25,9 +25,9 @@ type Options struct {
 	MaxEntries int
 	// Responses makes Respond record responses. Without it Respond does nothing, and middlewares do not call it.
 	Responses bool
-	// Holds makes entries say when the requests of a response arrived, and what servers expect requests to cost, for rules that
-	// limit what runs. It implies Responses. An entry takes 16 bytes more, here and in frames, and responses merge only if their
-	// requests arrived in the same second. Update the analyzers first: older ones cannot read such frames.
+	// Holds makes entries say when their requests arrived, and what servers expect them to cost, for rules that limit what runs.
+	// It implies Responses. An entry takes 16 bytes more, here and in frames, and entries merge only if their requests arrived in
+	// the same second. Each admitted request needs a response: without one, it holds a part of limits for minutes. Update the analyzers first: older ones cannot read such frames.
 	Holds bool
 }
 

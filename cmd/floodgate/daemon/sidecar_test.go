@@ -29,6 +29,8 @@ func TestSidecarFlags(t *testing.T) {
 		{"networks of nothing", []string{"--brokers", "k:9092", "--ipv6-prefix", "0"}, "--ipv6-prefix: got 0"},
 		{"a policy of nobody", []string{"--brokers", "k:9092", "--stale", "panic"}, `--stale: got "panic"`},
 		{"nowhere to listen", []string{"--brokers", "k:9092", "--listen", ""}, "--listen: got none"},
+		{"requests that last", []string{"--brokers", "k:9092", "--record", "--holds"}, ""},
+		{"requests that last, and do not count", []string{"--brokers", "k:9092", "--holds"}, "--holds: got it alone, want it with --record"},
 		{"a feed on a socket", []string{"--brokers", "k:9092", "--feed-listen", "unix:/run/f.sock", "--feed-group", "www-data"}, ""},
 		{"a feed on a port", []string{"--brokers", "k:9092", "--feed-listen", ":9097", "--feed-keys", "keys"}, ""},
 		{"a feed for everybody", []string{"--brokers", "k:9092", "--feed-listen", ":9097"}, "--feed-keys: got none, want a file of lines NAME SHA256, because others can reach the address :9097"},

@@ -28,7 +28,7 @@ func newAIGateway(t *testing.T, m *model) *aiGateway {
 	d.WriteRules(recipeRules(t, "envoy-ai-gateway"))
 	d.Start(hashed...)
 	ids := append([]string{"--brokers", d.Broker, "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0"}, hashed...)
-	sidecar := start(t, append([]string{"sidecar", "--callers", "key=Authorization", "--record"}, ids...)...)
+	sidecar := start(t, append([]string{"sidecar", "--callers", "key=Authorization", "--record", "--holds"}, ids...)...)
 	mapping := writeIn(t, d.Dir, "mapping.yaml", configured(t, "recipes/envoy-ai-gateway/mapping.yaml"))
 	ingest := start(t, append([]string{"ingest", "--mapping", mapping}, ids...)...)
 	g := &aiGateway{ingest: "http://" + ingest.WaitFor(`msg=listening address=(\S+)`, 10*time.Second)}

@@ -29,9 +29,9 @@ func TestServersSayWhenRequestsArriveAndEnd(t *testing.T) {
 		declared, cost int64
 		blocked        bool // arrivals know that their requests are refused
 	}{
-		{name: "Envoy ends, the sidecar begins", program: "envoy", begin: beginEnvoyEnding, sidecar: []string{"--record"}, cost: 812, blocked: true},
+		{name: "Envoy ends, the sidecar begins", program: "envoy", begin: beginEnvoyEnding, sidecar: []string{"--record", "--holds"}, cost: 812, blocked: true},
 		{name: "Envoy begins and ends", program: "envoy", begin: beginEnvoyStarting, declared: 1000, cost: 812},
-		{name: "nginx ends, the sidecar begins", program: "nginx", begin: beginNginxEnding, sidecar: []string{"--record"}, cost: 12, blocked: true}, // of two bytes, in chunks
+		{name: "nginx ends, the sidecar begins", program: "nginx", begin: beginNginxEnding, sidecar: []string{"--record", "--holds"}, cost: 12, blocked: true}, // of two bytes, in chunks
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			testenv.Program(t, test.program)

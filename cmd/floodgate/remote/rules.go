@@ -152,7 +152,7 @@ func printRules(out io.Writer, set *rules.Set) {
 	for _, r := range set.Rules {
 		if r.FollowsRequests() {
 			fmt.Fprintf(out, "note: %s needs an entry of each request when it begins: from servers with record.Options{Holds: true}, "+
-				"or logs with a line then. Logs of ended requests alone hold nothing\n", r.Name)
+				"sidecars with --record --holds, or logs with a line then. Logs of ended requests alone hold nothing\n", r.Name)
 		}
 	}
 }
