@@ -219,9 +219,10 @@ can say more:
 | ` + "`time: {at: end}`" + ` or start | which end of the request the time of a line is. The tables below say it of each format's own time. It is needed where they do not, or if the mapping names another time |
 | ` + "`cost: {field: tokens, declared: max_tokens}`" + ` | which cost was expected when the request arrived |
 | ` + "`arrivals: {access_log_type: DownstreamStart}`" + ` | these lines are arrivals, and all others are responses: for servers that log a request when it arrives, and again when it ends |
-| ` + "`arrivals: none`" + ` | all lines are responses, because a sidecar that is asked (--record) reports the arrivals |
+| ` + "`arrivals: none`" + ` | all lines are responses, because a sidecar that is asked (--record --holds) reports the arrivals |
 
 - A log with one line of a request, at its end, never holds a part of a limit: its arrival is sent together with its response.
+  Without a duration, its requests do not count as in flight either.
 - A duration that is missing, cannot be read, is negative or is over a day is taken as 0. Units are s, ms, us and ns.
 - With a duration, requests count at their arrival. If a request took longer than the window of a rule, it is late there.
 - Such entries need frames of version 2. Update the analyzers before you add a duration. Without one, nothing changes.
