@@ -58,7 +58,7 @@ func leftText(r *fold.RuleLook) string {
 // followed says how many requests are in flight, and what is known of them.
 func followed(r *fold.RuleLook) string {
 	if r.Learned == 0 {
-		return fmt.Sprintf("%d in flight (%d each, as the rule estimates)", r.Room.InFlight, r.Room.Mean)
+		return fmt.Sprintf("%d in flight (as the rule estimates, or as their server has declared)", r.Room.InFlight)
 	}
 	return fmt.Sprintf("%d in flight (%s on average; %d each, from %d responses)", r.Room.InFlight, span(r.Duration), r.Room.Mean, r.Learned)
 }
