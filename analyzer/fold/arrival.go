@@ -2,6 +2,7 @@ package fold
 
 import (
 	"github.com/509da70d/floodgate/analyzer/hold"
+	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/policy"
 	"github.com/509da70d/floodgate/analyzer/predict"
 	"github.com/509da70d/floodgate/analyzer/rules"
@@ -43,7 +44,7 @@ func (f *Fold) countByArrival(r *rules.Rule, rule int32, e *schemas.Entry, hash 
 	if row.since != never && !row.keepsMark(r, limit, at) {
 		row.since = never
 	}
-	if r.Window.Expiry(row.state) <= e.Time {
+	if row.flags&closeGoesOn != 0 && r.Window.Expiry(row.state) <= e.Time {
 		row.flag(closeGoesOn, false) // a fold may have dropped the row
 	}
 	state, added := r.Window.Add(row.state, limit, at, weight)
@@ -100,7 +101,7 @@ func (f *Fold) observeHold(r *rules.Rule, i uint32, row *row, e *schemas.Entry, 
 	room := f.table.room(r, row, limit, f.table.now)
 	weight := int64(0)
 	if !e.Response {
-		weight = room.Mean * int64(e.Count)
+		weight = integer.MulDiv(room.Mean, int64(e.Count), 1)
 	}
 	row.flag(tracked, f.predict.Followed(&predict.Sent{
 		Row: i, Rule: r, Limit: limit, Weight: weight, At: e.Time, Now: f.table.now, Near: 2*room.Left <= limit,
@@ -115,7 +116,7 @@ func (f *Fold) refuseHeld(r *rules.Rule, rule int32, e *schemas.Entry, hash uint
 	}
 	if row := f.table.row(i); row.flags&tracked != 0 {
 		limit, _ := f.rules.limitOf(r, row)
-		weight := f.table.room(r, row, limit, f.table.now).Mean * int64(e.Count)
+		weight := integer.MulDiv(f.table.room(r, row, limit, f.table.now).Mean, int64(e.Count), 1)
 		row.flag(tracked, f.predict.RefusedHeld(&predict.Sent{Row: i, Rule: r, Weight: weight, At: e.Time, Now: f.table.now}))
 	}
 }

@@ -120,14 +120,24 @@ func TestAResponseOpens(t *testing.T) {
 		begin() // and it is closed
 		finish()
 	}
-	if n := f.table.ends.Len(); n > 100 {
-		t.Errorf("got %d places of one caller, want no more than 100", n)
-	}
 	f.Advance(at + int64(10*time.Minute))
 	if got, want := endsOf(f), "r x 1h1m12s"; got != want {
 		t.Errorf("opened by responses, and one is forgotten: got %q, want %q", got, want)
 	}
-	at += int64(time.Hour)
+	at += int64(30 * time.Minute)
+	for n := range 1000 {
+		begin()
+		begin()
+		finish()
+		finish()
+		if got, want := endsOf(f), "r x 1h30m0s"; got != want {
+			t.Fatalf("time %d, and nothing is in flight: got %q, want %q", n, got, want)
+		}
+	}
+	if n := f.table.ends.Len(); n > 150 {
+		t.Errorf("got %d places of one caller, want no more than 150", n)
+	}
+	at += int64(30 * time.Minute)
 	begin()
 	begin()
 	f.Advance(at + int64(10*time.Minute))

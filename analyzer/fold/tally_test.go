@@ -55,6 +55,41 @@ func TestClosesAreCountedByRuleAndMode(t *testing.T) {
 	}
 }
 
+// TestARequestCountsOnceUnderRulesThatFollowIt: by its arrival. A cost warns in the window that is counted now.
+func TestARequestCountsOnceUnderRulesThatFollowIt(t *testing.T) {
+	f := New(foldtest.Rules(t, "{name: tokens, callers: key, limit: 100, window: 1m, algorithm: fixed, measure: cost, charge: arrival, warn: [0.5], hold: {estimate: 1, margin: 0}}",
+		"{name: flights, callers: key, limit: 9, measure: in_flight}"), Options{})
+	request := func(arrived, ended, cost int64, blocked bool) {
+		e := schemas.Entry{Time: arrived * second, Kind: "key", ID: "x", Count: 2, Blocked: blocked}
+		if !blocked {
+			e.Arrived = 2 * schemas.Tick(e.Time)
+		}
+		f.Entry(&e)
+		e.Time, e.Response, e.Status, e.Cost = ended*second, true, 200, cost
+		f.Entry(&e)
+	}
+	warnings := func() uint64 { return f.Stats().Rules[0].Enforced.Warnings }
+	request(61, 70, 40, false)
+	request(62, 71, 0, true)
+	if n := warnings(); n != 0 {
+		t.Errorf("got %d warnings of 40, want none", n)
+	}
+	request(63, 72, 10, false)
+	if n := warnings(); n != 1 {
+		t.Errorf("got %d warnings of 50, want one", n)
+	}
+	f.Entry(&schemas.Entry{Time: 121 * second, Kind: "key", ID: "y", Count: 1})
+	request(118, 122, 49, false) // of the window before
+	if n := warnings(); n != 1 {
+		t.Errorf("got %d warnings when the window is over, want no new one", n)
+	}
+	for _, r := range f.Stats().Rules {
+		if r.Counted != 7 || r.Blocked != 2 {
+			t.Errorf("%s: got %d requests, %d of them blocked, want 7 and 2", r.Rule, r.Counted, r.Blocked)
+		}
+	}
+}
+
 // TestOvershootsAreSeenOnceAClosureHasEnded, at their largest: more comes until gates have closed.
 func TestOvershootsAreSeenOnceAClosureHasEnded(t *testing.T) {
 	f := New(foldtest.Rules(t, "{name: a, callers: key, limit: 10, window: 1m, algorithm: fixed}"), Options{})

@@ -49,8 +49,8 @@ func TestResponsesThatRanEquallyLongSayNothingOfAge(t *testing.T) {
 	for range 2 {
 		follow(s, terms, response(start, start+second, 1, 2000))
 	}
-	if got := s.Room(terms, limit, 4000, start, start+25*second); got.Held != got.Mean {
-		t.Errorf("got %+v, want a request that holds the mean", got)
+	if got := s.Room(terms, limit, 4000, start, start+25*second); got.Held != got.Mean || s.Learned.Duration() != second {
+		t.Errorf("got %+v of %d ns, want a request that holds the mean, of a second", got, s.Learned.Duration())
 	}
 }
 

@@ -72,6 +72,7 @@ func TestARequestHoldsUntilItEnds(t *testing.T) {
 		{"one of another resource", &schemas.Entry{Time: start + 2*second, Resource: "GET /v1/bigger", Count: 1}, start + 2*second, 5, 7500},
 		{"one that says what it costs", &schemas.Entry{Time: start + 2*second, Resource: "POST /v1/big", Count: 1, Declared: 1200}, start + 2*second, 6, 8700},
 		{"that one ends", &schemas.Entry{Time: start + 3*second, Resource: "POST /v1/big", Count: 1, Declared: 1200, Response: true, Cost: 1200, Arrived: schemas.Tick(start + 2*second)}, start + 3*second, 5, 7500},
+		{"one that ends within its tick", response(start+second, start+second+5_000_000, 1, 1000), start + 3*second, 4, 6500},
 	} {
 		if step.entry != nil {
 			follow(s, terms, step.entry)
@@ -84,6 +85,33 @@ func TestARequestHoldsUntilItEnds(t *testing.T) {
 	}
 	if got := room(s, terms, 0, start+minute); got.InFlight != 0 || got.Held != 0 {
 		t.Errorf("in the next window: got %+v, want nothing held: those requests count in the window in which they arrived", got)
+	}
+}
+
+// TestACohortOfWhichAllHaveEndedHoldsNothing, also if a recorder has merged responses of arrivals that it could not merge.
+func TestACohortOfWhichAllHaveEndedHoldsNothing(t *testing.T) {
+	terms := perMinute()
+	s := New(terms)
+	follow(s, terms, arrival(start, 1))
+	follow(s, terms, arrival(start+schemas.MergeTick, 2))
+	end := response(start, start+second, 3, 3000)
+	end.Arrived += 2
+	follow(s, terms, end)
+	if len(s.cohorts) != 0 {
+		t.Errorf("got %+v, want no cohort", s.cohorts)
+	}
+}
+
+// TestADeclarationCountsAsAQuarterOfTheEstimate at least, until responses have said what it is worth.
+func TestADeclarationCountsAsAQuarterOfTheEstimate(t *testing.T) {
+	terms := perMinute()
+	for declared, want := range map[int64]int64{0: 1000, 1: 250, 250: 250, 251: 251} {
+		s, e := New(terms), arrival(start, 1)
+		e.Declared = declared
+		follow(s, terms, e)
+		if got := room(s, terms, 0, start).Held; got != want {
+			t.Errorf("declared %d: got %d held, want %d", declared, got, want)
+		}
 	}
 }
 

@@ -82,6 +82,14 @@ func TestACallerWithNothingIsOpen(t *testing.T) {
 	if next, publish := o.Step(Held{CloseAt: 1, Until: 5000}); !publish || next.Covers(1000) {
 		t.Errorf("held before: got %+v, %v, want it to open", next, publish)
 	}
+	o.Room.InFlight = 3
+	if next, publish := o.Step(Held{}); !publish || !next.Covers(1000) {
+		t.Errorf("with requests in flight: got %+v, %v, want a closed caller", next, publish)
+	}
+	o.Room.InFlight, o.Count.Total = 0, 10
+	if next, publish := o.Step(Held{}); !publish || !next.Covers(1000) {
+		t.Errorf("with a count: got %+v, %v, want a closed caller", next, publish)
+	}
 }
 
 // TestRequestsInFlight: a caller closes at the limit, and opens below it. All is one close until fewer than half of the limit are in flight.
@@ -119,5 +127,17 @@ func TestRequestsInFlight(t *testing.T) {
 			t.Errorf("step %d: got %v and %+v, want %v until %d with a peak of %d", i, change, c, s.change, s.closed, s.peak)
 		}
 		before = s.total
+	}
+	// Requests are forgotten between two entries, so that what was in flight before an entry says it, too.
+	c = Closure{CloseAt: 1, Until: 5, Nth: 1, Peak: 10}
+	for before, want := range map[int64]Transition{4: Closed, 5: Moved} {
+		if _, change, _ := StepInFlight(c, true, 9, limit, before, window.Count{Total: 10, Until: 900}); change != want {
+			t.Errorf("%d were in flight before: got %v, want %v", before, change, want)
+		}
+	}
+	for total, want := range map[int64]bool{4: false, 5: true} {
+		if _, _, goesOn := StepInFlight(c, true, 9, limit, 9, window.Count{Total: total, Until: 9}); goesOn != want {
+			t.Errorf("%d are in flight: got that the close goes on %v, want %v", total, goesOn, want)
+		}
 	}
 }

@@ -16,11 +16,7 @@ const inFlightSlots = 8
 // the time of its arrival. A request without a response is forgotten after longest, or up to an eighth of that later. It panics if longest is
 // not positive.
 func NewInFlight(longest time.Duration) Algorithm {
-	slot := nanoseconds(longest) / inFlightSlots
-	if slot*inFlightSlots < int64(longest) {
-		slot++
-	}
-	slot = (slot + second - 1) / second * second
+	slot := (nanoseconds(longest) + inFlightSlots*second - 1) / (inFlightSlots * second) * second
 	return inFlight{sliding{length: int64(longest), slot: slot, slots: inFlightSlots}}
 }
 
