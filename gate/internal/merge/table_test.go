@@ -63,6 +63,9 @@ func check(t interface{ Fatalf(string, ...any) }, tb *Table) {
 			e.ID = string(tb.arena[int(s.off)+s.shape.kind():][:16])
 		}
 		requests += uint64(e.Count)
+		if s := tb.entries[i].shape; s&(flagArrived|flagDeclared) != holdFlags(&e) {
+			t.Fatalf("entry %d (%+v) has shape %b", i, e, s)
+		}
 		if at, found := tb.find(tb.entries[i].hash, tb.entries[i].shape, &e); found && int(tb.index[at]) == i+1 {
 			continue
 		}
