@@ -15,7 +15,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strconv"
-	"sync/atomic"
+	"sync"
 	"testing"
 )
 
@@ -80,25 +80,44 @@ func Program(t testing.TB, name string) string {
 	return path
 }
 
-// port is the one that FreeAddress tried last, less 20,000. The first is another one in each process.
-var port = func() *atomic.Uint32 { //nolint:gochecknoglobals // the tests of a process share it
-	p := new(atomic.Uint32)
-	p.Store(rand.Uint32N(12_000)) //nolint:gosec // it is no secret
-	return p
-}()
+// portsOfBlock is how many ports a process takes at a time.
+const portsOfBlock = 100
+
+// block is the ports of which FreeAddress tries the next one. The process listens at the first port of each block that it took, so that no
+// other process takes it too: that one could try a port in the moment in which a test asks whether its server listens there yet.
+var block struct { //nolint:gochecknoglobals // the tests of a process share it
+	sync.Mutex
+	next, end int
+	taken     []net.Listener
+}
 
 // FreeAddress returns an address of loopback on which nothing listens, for programs that take no port 0, and for what is to be refused.
-// It returns each only once, because a program may listen at it later than another test looks. Its port is below those that the system
-// hands out: no connection takes it meanwhile, and a dial to it cannot connect to itself.
+// It returns each only once, because a program may listen at it later than another test looks, and no two processes return the same. Its
+// port is below those that the system hands out: no connection takes it meanwhile, and a dial to it cannot connect to itself.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	for range 100 {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(20_000+int(port.Add(1)%12_000)))
-		if l, err := net.Listen("tcp", address); err == nil {
+	block.Lock()
+	defer block.Unlock()
+	for range 100 * portsOfBlock {
+		if block.next == block.end {
+			first := 20_000 + portsOfBlock*rand.IntN(120) //nolint:gosec // it is no secret
+			if l, err := listen(first); err == nil {
+				block.next, block.end, block.taken = first+1, first+portsOfBlock, append(block.taken, l)
+			}
+			continue
+		}
+		l, err := listen(block.next)
+		block.next++
+		if err == nil {
 			_ = l.Close() // it was only tried
-			return address
+			return l.Addr().String()
 		}
 	}
 	t.Fatal("found no free port")
 	return ""
+}
+
+// listen listens at a port of loopback.
+func listen(port int) (net.Listener, error) {
+	return net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 }
