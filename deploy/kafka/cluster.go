@@ -3,8 +3,6 @@ package kafka
 
 import (
 	"errors"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/store/kafkaio"
 	"github.com/509da70d/floodgate/store/kafkaio/secure"
 )
@@ -41,7 +40,7 @@ func Start(t testing.TB, o Options) *Cluster {
 	if o.Secure {
 		c.args = append(c.args, "--secure")
 	}
-	c.env = append(c.env, "KAFKA_PORT="+strconv.Itoa(freePorts(t, max(o.Nodes, 1))))
+	c.env = append(c.env, "KAFKA_PORT="+strconv.Itoa(testenv.FreePorts(t)))
 	t.Cleanup(func() { c.run("stop", c.dir) })
 	c.Restart()
 	return c
@@ -128,30 +127,4 @@ func (c *Cluster) run(args ...string) string {
 		c.t.Fatalf("kafka.sh %v: %v\n%s", args, err, stderr)
 	}
 	return strings.TrimSpace(string(out))
-}
-
-// freePorts returns the first of the ports that kafka.sh takes for so many nodes.
-func freePorts(t testing.TB, nodes int) int {
-	t.Helper()
-	for range 100 {
-		first := 20_000 + 100*rand.IntN(120) //nolint:gosec // to find free ports, below those that systems hand out; no secret
-		if portsFree(first, nodes) {
-			return first
-		}
-	}
-	t.Fatal("found no free ports")
-	return 0
-}
-
-func portsFree(first, nodes int) bool {
-	for node := range nodes {
-		for i := range 3 {
-			l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(first+10*node+i)))
-			if err != nil {
-				return false
-			}
-			_ = l.Close() // it was only tried
-		}
-	}
-	return true
 }

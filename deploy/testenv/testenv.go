@@ -83,7 +83,7 @@ func Program(t testing.TB, name string) string {
 // portsOfBlock is how many ports a process takes at a time.
 const portsOfBlock = 100
 
-// block is the ports of which FreeAddress tries the next one. The process listens at the first port of each block that it took, so that no
+// block is the ports of which FreeAddress returns the next one. The process listens at the first port of each block that it took, so that no
 // other process takes it too: that one could try a port in the moment in which a test asks whether its server listens there yet.
 var block struct { //nolint:gochecknoglobals // the tests of a process share it
 	sync.Mutex
@@ -98,26 +98,52 @@ func FreeAddress(t testing.TB) string {
 	t.Helper()
 	block.Lock()
 	defer block.Unlock()
-	for range 100 * portsOfBlock {
-		if block.next == block.end {
-			first := 20_000 + portsOfBlock*rand.IntN(120) //nolint:gosec // it is no secret
-			if l, err := listen(first); err == nil {
-				block.next, block.end, block.taken = first+1, first+portsOfBlock, append(block.taken, l)
-			}
-			continue
-		}
-		l, err := listen(block.next)
-		block.next++
-		if err == nil {
-			_ = l.Close() // it was only tried
-			return l.Addr().String()
-		}
+	if block.next == block.end {
+		block.next = takeBlock(t)
+		block.end = block.next + portsOfBlock - 1
 	}
-	t.Fatal("found no free port")
-	return ""
+	block.next++
+	return address(block.next - 1)
 }
 
-// listen listens at a port of loopback.
-func listen(port int) (net.Listener, error) {
-	return net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+// FreePorts returns the first of 99 ports, one after the other, that are as those of FreeAddress.
+func FreePorts(t testing.TB) int {
+	t.Helper()
+	block.Lock()
+	defer block.Unlock()
+	return takeBlock(t)
 }
+
+// takeBlock takes a block and returns its second port. The caller holds the lock of block.
+func takeBlock(t testing.TB) int {
+	t.Helper()
+	for range 1000 {
+		first := 20_000 + portsOfBlock*rand.IntN(120) //nolint:gosec // it is no secret
+		l, err := net.Listen("tcp", address(first))
+		if err != nil {
+			continue
+		}
+		if free(first+1, first+portsOfBlock) {
+			block.taken = append(block.taken, l)
+			return first + 1
+		}
+		_ = l.Close() // it was only tried
+	}
+	t.Fatal("found no free ports")
+	return 0
+}
+
+// free reports whether nothing listens at the ports from begin up to, but not including, end.
+func free(begin, end int) bool {
+	for port := begin; port < end; port++ {
+		l, err := net.Listen("tcp", address(port))
+		if err != nil {
+			return false
+		}
+		_ = l.Close() // it was only tried
+	}
+	return true
+}
+
+// address is that of a port of loopback.
+func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
