@@ -1,0 +1,59 @@
+package pool
+
+import "time"
+
+// Holds is for how long a tally and a level hold after they were folded, in log time.
+const Holds = int64(10 * time.Second)
+
+// Home is what the owner of a pool's home partition keeps: the newest tally of each partition, and the level that follows. The zero value
+// has none. One goroutine may use it.
+type Home struct {
+	Tallies []Received // by partition
+	Level   Level      // the newest that was made
+}
+
+// Received is a tally as it was folded.
+type Received struct {
+	Tally Tally
+	At    int64 // log time, in Unix nanoseconds
+}
+
+// live reports whether the tally still counts.
+func (r *Received) live(now int64) bool { return r.At > 0 && now-r.At < Holds }
+
+// Receive keeps a partition's tally if it is newer than the one before, and reports whether it is.
+func (h *Home) Receive(partition int, t *Tally, now int64) bool {
+	for len(h.Tallies) <= partition {
+		h.Tallies = append(h.Tallies, Received{})
+	}
+	if r := &h.Tallies[partition]; r.At > 0 && t.Quarter <= r.Tally.Quarter {
+		return false
+	}
+	h.Tallies[partition] = Received{*t, now}
+	return true
+}
+
+// Next returns the next level, if it is time for it: when all partitions have said what was asked for in a quarter, or at the end of the
+// next one. ended is the last quarter that is over in log time. ok is false if it is not time, or if there neither was nor is a level.
+func (h *Home) Next(terms *Terms, ended, now int64) (l Level, ok bool) {
+	quarter, any := ended, false
+	for i := range h.Tallies {
+		if r := &h.Tallies[i]; r.live(now) && r.Tally.Total > 0 {
+			quarter, any = min(quarter, r.Tally.Quarter), true
+		}
+	}
+	quarter = max(quarter, ended-1)
+	if quarter <= h.Level.Quarter || !any && h.Level.Level == 0 {
+		return l, false
+	}
+	demand := Tally{}
+	for i := range h.Tallies {
+		if r := &h.Tallies[i]; r.live(now) {
+			demand.plus(&r.Tally)
+		}
+	}
+	demand.Quarter = quarter
+	before := h.Level.Level
+	h.Level = h.Level.next(terms, &demand)
+	return h.Level, before > 0 || h.Level.Level > 0
+}

@@ -1,0 +1,197 @@
+package window
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/509da70d/floodgate/analyzer/integer"
+)
+
+// Quarters is the number of parts of a window in which a Pool measures demand.
+const Quarters = 4
+
+// PoolUnit is the limit of a Pool that allows one request in a window: its limits are thousandths of a request, because a fair share of a few
+// requests must not be rounded to a whole one.
+const PoolUnit = 1000
+
+// maxDebt is for how many windows a caller of a pool may be closed for what it has used.
+const maxDebt = 5
+
+// Pool is the Algorithm of one caller of a rule with a capacity that all its callers share. The limit is the caller's fair share, in
+// PoolUnits, and changes all the time. math.MaxInt64 is no limit: then requests cost nothing.
+//
+// A Pool does two things. It measures what the caller asks for, in the last four quarters of a window: that is a Count's Total. And it
+// keeps a bucket of time: each admitted request costs window/limit, and the caller is closed while the bucket holds more than half a window.
+// What gates admit after that is paid back later, but for more than maxDebt windows. The bucket is a GCRA (ATM Forum Traffic Management 4.0,
+// 1996) whose rate may change with each entry, because it holds time and not requests.
+//
+// All times are log time: an entry that is older than others counts now.
+type Pool struct {
+	length int64
+}
+
+// A state of a Pool is these numbers.
+const (
+	poolSlot  = iota                 // the quarter of the newest entry, counted since 1970-01-01
+	poolAsked                        // what was asked for in that quarter, and in the three before it
+	poolTAT   = poolAsked + Quarters // when the bucket has drained, in Unix nanoseconds
+	poolState = poolTAT + 1
+)
+
+// NewPool returns the Pool for windows of a length, which must be positive.
+func NewPool(length time.Duration) Pool { return Pool{nanoseconds(length)} }
+
+// Quarter returns the length of a quarter, in nanoseconds.
+func (p Pool) Quarter() int64 { return max(p.length/Quarters, 1) }
+
+// Ask counts requests that the caller asked for, and that its own closure refused.
+func (p Pool) Ask(s State, t, weight int64) State {
+	if len(s) == 0 {
+		s = append(s[:0], make([]int64, poolState)...)
+		s[poolSlot], s[poolTAT] = integer.FloorDiv(t, p.Quarter()), t
+	}
+	p.turn(s, t)
+	s[poolAsked] = add(s[poolAsked], max(weight, 0))
+	return s
+}
+
+// turn moves the quarters of a state on to a time.
+func (p Pool) turn(s State, t int64) {
+	slot := integer.FloorDiv(t, p.Quarter())
+	passed := sub(slot, s[poolSlot])
+	if passed <= 0 {
+		return
+	}
+	s[poolSlot] = slot
+	asked := s[poolAsked:poolTAT]
+	for i := Quarters - 1; i >= 0; i-- {
+		if from := int64(i) - passed; from >= 0 {
+			asked[i] = asked[from]
+		} else {
+			asked[i] = 0
+		}
+	}
+}
+
+// Asked returns what was asked for in the four quarters that end with the given one.
+func (p Pool) Asked(s State, quarter int64) (sum int64) {
+	if len(s) == 0 {
+		return 0
+	}
+	for i := range int64(Quarters) {
+		if q := sub(s[poolSlot], i); q <= quarter && q > sub(quarter, Quarters) {
+			sum = add(sum, s[poolAsked+i])
+		}
+	}
+	return sum
+}
+
+// Add counts requests that were admitted.
+func (p Pool) Add(s State, limit, t, weight int64) (State, Count) {
+	if weight <= 0 {
+		return s, p.View(s, limit, t)
+	}
+	s = p.Ask(s, t, weight)
+	if limit < math.MaxInt64 {
+		most := addMul(t, p.length, maxDebt)
+		s[poolTAT] = max(s[poolTAT], min(add(max(s[poolTAT], t), p.cost(limit, weight)), most))
+	}
+	return s, p.View(s, limit, t)
+}
+
+// cost returns the time that requests take in the bucket.
+func (p Pool) cost(limit, weight int64) int64 {
+	return integer.MulDiv(p.length, addMul(0, weight, PoolUnit), max(limit, 1))
+}
+
+// View returns what was asked for, and until when the bucket is fuller than its brim.
+func (p Pool) View(s State, limit, t int64) Count {
+	quarter := integer.FloorDiv(t, p.Quarter())
+	c := Count{Start: addMul(0, sub(quarter, Quarters-1), p.Quarter()), Until: t, Total: p.Asked(s, quarter)}
+	if len(s) > 0 && limit < math.MaxInt64 {
+		c.Until = max(t, sub(s[poolTAT], p.length/2))
+	}
+	return c
+}
+
+// Parts returns the quarters.
+func (p Pool) Parts(s State, _, t int64, maxParts int) (parts []Part, more int) {
+	if len(s) == 0 {
+		return nil, 0
+	}
+	oldest := sub(integer.FloorDiv(t, p.Quarter()), Quarters-1)
+	return newestOf(maxParts, Quarters, func(age int) Part {
+		q := sub(s[poolSlot], int64(age))
+		if q < oldest {
+			return Part{}
+		}
+		from := addMul(0, q, p.Quarter())
+		return Part{From: from, To: add(from, p.Quarter()), Leaves: add(from, p.length), Weight: s[poolAsked+age]}
+	})
+}
+
+// Expiry returns when the state holds neither demand nor debt. A quarter later, the last tally that has its demand is over.
+func (p Pool) Expiry(s State) int64 {
+	if len(s) == 0 {
+		return math.MinInt64
+	}
+	return max(s[poolTAT], addMul(0, add(s[poolSlot], Quarters+1), p.Quarter()))
+}
+
+// Forgets returns when a full bucket has drained, and demand is over.
+func (p Pool) Forgets(s State, _, lost int64) int64 {
+	return addMul(max(lost, p.Expiry(s)), p.length, maxDebt+2)
+}
+
+// Coarse returns the demand of about a window, which is less than what the caller asked for.
+func (p Pool) Coarse() Coarse { return poolCoarse{halves{full: p, length: p.length}} }
+
+// Length returns the length of the window.
+func (p Pool) Length(int64) int64 { return p.length }
+
+// Valid reports whether s has all numbers, and no negative demand.
+func (Pool) Valid(s State) bool {
+	if len(s) != 0 && len(s) != poolState {
+		return false
+	}
+	for i := poolAsked; i < len(s)-1; i++ {
+		if s[i] < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Shape returns "pool" and the length.
+func (p Pool) Shape() string { return "pool/" + strconv.FormatInt(p.length, 10) }
+
+// Capacity returns how many requests a limit allows in a window, rounded up.
+func (Pool) Capacity(limit int64) int64 { return (max(limit, 1)-1)/PoolUnit + 1 }
+
+// Traits says that what happens depends on older entries, too.
+func (Pool) Traits() Traits { return Traits{Endless: true} }
+
+// poolCoarse is halves under limits in PoolUnits.
+type poolCoarse struct{ halves }
+
+func (c poolCoarse) Add(s State, limit, t, weight int64) (State, Count) {
+	return c.halves.Add(s, Pool{}.Capacity(limit), t, weight)
+}
+
+func (c poolCoarse) View(s State, limit, t int64) Count {
+	return c.halves.View(s, Pool{}.Capacity(limit), t)
+}
+
+// Coarsen keeps all of the state's demand, as of its oldest quarter.
+func (c poolCoarse) Coarsen(s State, t int64) State {
+	parts, _ := c.full.Parts(s, 0, t, Quarters)
+	var sum int64
+	for _, p := range parts {
+		sum = add(sum, p.Weight)
+	}
+	if sum == 0 {
+		return s[:0]
+	}
+	return append(s[:0], parts[0].From, sum)
+}
