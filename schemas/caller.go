@@ -22,8 +22,17 @@ var (
 // KindIP is the caller kind whose ids are IP addresses in canonical form (see CanonicalAddr).
 const KindIP = "ip"
 
-// KindCanary is the caller kind of the link's own probes: the analyzer answers them, and counts them nowhere.
-const KindCanary = "_canary"
+// Reserved kinds. Their callers are made up by floodgate itself, and no rule counts them.
+const (
+	KindCanary = "_canary" // probes of links, which the analyzer answers
+	KindTally  = "_tally"  // what an owner says to the home of a pool: what its callers have asked for
+	KindLevel  = "_level"  // what the home of a pool says to all owners: how much each caller may use
+)
+
+// ReservedKind reports whether callers of a kind are floodgate's own.
+func ReservedKind(kind string) bool {
+	return kind == KindCanary || kind == KindTally || kind == KindLevel
+}
 
 // Caller names one client that is counted: a kind and an id, written kind:id, such as ip:203.0.113.9 or key:abc.
 // The zero value names no client. Callers are values and may be compared.
@@ -56,7 +65,7 @@ func ParseCaller(s string) (Caller, error) {
 // Validate reports whether kind and id are within bounds: the kind is 1 to MaxCallerKind of a-z, 0-9, '_' and '-', and
 // the id is 1 to MaxCallerID bytes of anything (it need not be UTF-8).
 func (c Caller) Validate() error {
-	if err := ValidateKind(c.Kind); err != nil {
+	if err := checkKind(c.Kind); err != nil {
 		return err
 	}
 	if len(c.ID) == 0 || len(c.ID) > MaxCallerID {
@@ -65,8 +74,17 @@ func (c Caller) Validate() error {
 	return nil
 }
 
-// ValidateKind reports whether kind is 1 to MaxCallerKind of a-z, 0-9, '_' and '-'.
+// ValidateKind reports whether callers that people name may be of a kind: it is 1 to MaxCallerKind of a-z, 0-9, '_' and '-', and is not
+// reserved.
 func ValidateKind(kind string) error {
+	if ReservedKind(kind) {
+		return fmt.Errorf("%w: got %q, want another one: callers of this kind are floodgate's own", ErrCallerKind, kind)
+	}
+	return checkKind(kind)
+}
+
+// checkKind reports whether kind is within the bounds of frames.
+func checkKind(kind string) error {
 	if len(kind) == 0 || len(kind) > MaxCallerKind {
 		return fmt.Errorf("%w: got %d bytes, want 1 to %d", ErrCallerKind, len(kind), MaxCallerKind)
 	}

@@ -135,7 +135,7 @@ func (p *frameParts) decodeEntries(entries []Entry) error {
 		known := &kinds[kind%uint(len(kinds))]
 		if known.next != kind+1 {
 			known.kind, known.next = cut(text, offsets, kind), kind+1
-			known.valid = ValidateKind(known.kind) == nil
+			known.valid = checkKind(known.kind) == nil
 		}
 		e.Time = int64(binary.LittleEndian.Uint64(row[entryTimeAt:]))
 		e.Kind = known.kind
@@ -181,7 +181,7 @@ func cut(text string, offsets []byte, i uint) string {
 func (p *frameParts) refuse(i int, e *Entry, row *[frameEntry]byte) error {
 	err := p.validateRow(row)
 	if err == nil {
-		err = ValidateKind(e.Kind)
+		err = checkKind(e.Kind)
 	}
 	if err == nil {
 		err = e.validate(p.source)

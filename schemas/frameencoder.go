@@ -68,7 +68,7 @@ func (enc *FrameEncoder) Add(e *Entry) error {
 	sameKind := enc.count > 0 && e.Kind == enc.kind
 	sameResource := enc.count > 0 && e.Resource == enc.resource
 	if !sameKind {
-		if err := ValidateKind(e.Kind); err != nil {
+		if err := checkKind(e.Kind); err != nil {
 			return fmt.Errorf("%w: %w", ErrFrameEntry, err)
 		}
 	}

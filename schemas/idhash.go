@@ -58,7 +58,7 @@ func NewIDHasher(kinds []string, secrets ...[]byte) (*IDHasher, error) {
 		if err := ValidateKind(kind); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrIDs, err)
 		}
-		if kind == KindIP || kind == KindCanary {
+		if kind == KindIP {
 			return nil, fmt.Errorf("%w: ids of kind %s cannot be hashed with a secret", ErrIDs, kind)
 		}
 		k := new(KindHasher)

@@ -27,7 +27,7 @@ func TestAnIDHasherHasBounds(t *testing.T) {
 		{"too short", []string{"key"}, [][]byte{secretOf('a'), secretOf('b')[1:]}, "secret 2: got 31 bytes"},
 		{"too long", []string{"key"}, [][]byte{bytes.Repeat([]byte("s"), MaxIDSecret+1)}, "secret 1: got 1025 bytes"},
 		{"addresses", []string{"key", "ip"}, [][]byte{secretOf('a')}, "kind ip"},
-		{"canaries", []string{KindCanary}, [][]byte{secretOf('a')}, "kind _canary"},
+		{"canaries", []string{KindCanary}, [][]byte{secretOf('a')}, "floodgate's own"},
 		{"a kind that is none", []string{"API key"}, [][]byte{secretOf('a')}, "bad caller kind"},
 	} {
 		_, err := NewIDHasher(test.kinds, test.secrets...)

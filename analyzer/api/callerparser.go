@@ -43,10 +43,7 @@ func (c callerParser) body(pointer string, v *apiv1.Caller, exact bool) (schemas
 // caller returns the caller as recorders count it.
 func (c callerParser) caller(v schemas.Caller, wrong func(got, want string) error) (schemas.Caller, error) {
 	if err := schemas.ValidateKind(v.Kind); err != nil {
-		return v, wrong(v.Kind, fmt.Sprintf("a kind of 1 to %d of a-z, 0-9, _ and -", schemas.MaxCallerKind))
-	}
-	if v.Kind == schemas.KindCanary {
-		return v, wrong(v.Kind, "a kind that is counted: canaries are probes")
+		return v, wrong(v.Kind, fmt.Sprintf("a kind of 1 to %d of a-z, 0-9, _ and -, and none of floodgate's own", schemas.MaxCallerKind))
 	}
 	if v.ID == "" {
 		return v, wrong("", fmt.Sprintf("an id of 1 to %d bytes; longer ones are hashed", schemas.MaxCallerID))

@@ -43,7 +43,7 @@ func TestCallersAreThoseThatRecordersCount(t *testing.T) {
 		"key":                "kind:id",
 		":abc":               "a kind of 1 to 32",
 		"KEY:abc":            "a kind of 1 to 32",
-		"_canary:x":          "canaries are probes",
+		"_canary:x":          "none of floodgate's own",
 		"key:":               "an id of 1 to 256 bytes",
 		"ip:":                "an id of 1 to 256 bytes",
 		"ip:localhost":       "an IP address",

@@ -20,7 +20,7 @@ func TestFormats(t *testing.T) {
 		"unknown layout":       {"json", Mapping{Callers: callers(t, "ip=a"), Layout: timeLayouts}},
 		"kind twice":           {"json", Mapping{Callers: callers(t, "ip=a", "ip=b")}},
 		"bad kind":             {"json", Mapping{Callers: []CallerTemplate{{Kind: "I P", Template: "{a}"}}}},
-		"canary":               {"json", Mapping{Callers: callers(t, schemas.KindCanary+"=a")}},
+		"canary":               {"json", Mapping{Callers: []CallerTemplate{{Kind: schemas.KindCanary, Template: "{a}"}}}},
 		"no field":             {"json", Mapping{Callers: []CallerTemplate{{Kind: "key"}}}},
 		"too many callers":     {"json", Mapping{Callers: make([]CallerTemplate, MaxCallers+1)}},
 		"too many names":       {"json", Mapping{Callers: callers(t, "ip="+strings.Repeat("a.", 80)+"a")}},
@@ -80,13 +80,13 @@ func TestMappingsSayWhatIsWrong(t *testing.T) {
 		format string
 		m      Mapping
 	}{
-		`got field "key", want one of ip, user, method, target, referer, agent`: {"combined", Mapping{Callers: callers(t, "key=key")}},
-		`got field "agent", want one of ip, user, method, target`:               {"common", Mapping{Callers: callers(t, "agent=agent")}},
-		`callers ip: these are addresses: want one field`:                       {"combined", Mapping{Callers: callers(t, "ip=ip+user")}},
-		`no callers: want one, such as ip=client_ip`:                            {"json", Mapping{Time: "at"}},
-		`got format "apache", want one of ` + strings.Join(Formats(), ", "):     {"apache", Mapping{}},
-		`two templates for callers of kind "key"`:                               {"json", Mapping{Callers: callers(t, "key=a", "key=b")}},
-		`callers of kind "_canary" are floodgate's own`:                         {"json", Mapping{Callers: callers(t, "_canary=a")}},
+		`got field "key", want one of ip, user, method, target, referer, agent`:    {"combined", Mapping{Callers: callers(t, "key=key")}},
+		`got field "agent", want one of ip, user, method, target`:                  {"common", Mapping{Callers: callers(t, "agent=agent")}},
+		`callers ip: these are addresses: want one field`:                          {"combined", Mapping{Callers: callers(t, "ip=ip+user")}},
+		`no callers: want one, such as ip=client_ip`:                               {"json", Mapping{Time: "at"}},
+		`got format "apache", want one of ` + strings.Join(Formats(), ", "):        {"apache", Mapping{}},
+		`two templates for callers of kind "key"`:                                  {"json", Mapping{Callers: callers(t, "key=a", "key=b")}},
+		`got "_tally", want another one: callers of this kind are floodgate's own`: {"json", Mapping{Callers: []CallerTemplate{{Kind: schemas.KindTally, Template: "{a}"}}}},
 	} {
 		_, err := NewFormat(c.format, c.m)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -125,9 +125,6 @@ func (m *Mapping) check() error {
 		if err := schemas.ValidateKind(c.Kind); err != nil {
 			return fmt.Errorf("%w: %w", ErrMapping, err)
 		}
-		if c.Kind == schemas.KindCanary {
-			return fmt.Errorf("%w: callers of kind %q are floodgate's own", ErrMapping, c.Kind)
-		}
 		if seen[c.Kind] {
 			return fmt.Errorf("%w: two templates for callers of kind %q", ErrMapping, c.Kind)
 		}

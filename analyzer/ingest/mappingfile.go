@@ -192,8 +192,8 @@ func (f *mappingFile) callers(m *Mapping) {
 		if !ok {
 			return
 		}
-		if err := schemas.ValidateKind(kind); err != nil || kind == schemas.KindCanary {
-			d.Fail(kind, "want a kind of a-z, 0-9, '_' and '-', such as ip")
+		if err := schemas.ValidateKind(kind); err != nil {
+			d.Fail(kind, "want a kind of a-z, 0-9, '_' and '-', such as ip, and none of floodgate's own")
 			return
 		}
 		t, err := parseTemplate(text)

@@ -33,27 +33,36 @@ func (h *Home) Receive(partition int, t *Tally, now int64) bool {
 	return true
 }
 
-// Next returns the next level, if it is time for it: when all partitions have said what was asked for in a quarter, or at the end of the
-// next one. ended is the last quarter that is over in log time. ok is false if it is not time, or if there neither was nor is a level.
-func (h *Home) Next(terms *Terms, ended, now int64) (l Level, ok bool) {
-	quarter, any := ended, false
+// Next makes the next level, if it is time for it: when all partitions have said what was asked for in a quarter, or at the end of the next
+// one. ended is the last quarter that is over in log time. send reports whether owners must learn the level: there was one, or there is.
+func (h *Home) Next(terms *Terms, ended, now int64) (made, send bool) {
+	quarter, asked := ended, false
 	for i := range h.Tallies {
 		if r := &h.Tallies[i]; r.live(now) && r.Tally.Total > 0 {
-			quarter, any = min(quarter, r.Tally.Quarter), true
+			quarter, asked = min(quarter, r.Tally.Quarter), true
 		}
 	}
 	quarter = max(quarter, ended-1)
-	if quarter <= h.Level.Quarter || !any && h.Level.Level == 0 {
-		return l, false
+	if quarter <= h.Level.Quarter || !asked && h.Level.Asked == 0 && h.Level.Level == 0 {
+		return false, false
 	}
-	demand := Tally{}
+	demand := Tally{Quarter: quarter}
 	for i := range h.Tallies {
 		if r := &h.Tallies[i]; r.live(now) {
 			demand.plus(&r.Tally)
 		}
 	}
-	demand.Quarter = quarter
 	before := h.Level.Level
 	h.Level = h.Level.next(terms, &demand)
-	return h.Level, before > 0 || h.Level.Level > 0
+	return true, before > 0 || h.Level.Level > 0
+}
+
+// Oldest returns when the oldest tally that counts was folded; ok is false if there is none.
+func (h *Home) Oldest(now int64) (at int64, ok bool) {
+	for i := range h.Tallies {
+		if r := &h.Tallies[i]; r.live(now) && r.Tally.Total > 0 && (!ok || r.At < at) {
+			at, ok = r.At, true
+		}
+	}
+	return at, ok
 }

@@ -11,20 +11,19 @@ import (
 // Quarters is the number of parts of a window in which a Pool measures demand.
 const Quarters = 4
 
-// PoolUnit is the limit of a Pool that allows one request in a window: its limits are thousandths of a request, because a fair share of a few
-// requests must not be rounded to a whole one.
+// PoolUnit is the limit of Spend that allows one request in a window.
 const PoolUnit = 1000
 
 // maxDebt is for how many windows a caller of a pool may be closed for what it has used.
 const maxDebt = 5
 
-// Pool is the Algorithm of one caller of a rule with a capacity that all its callers share. The limit is the caller's fair share, in
-// PoolUnits, and changes all the time. math.MaxInt64 is no limit: then requests cost nothing.
+// Pool is the Algorithm of one caller of a rule with a capacity that all its callers share. The limit is the caller's fair share, which
+// changes all the time.
 //
 // A Pool does two things. It measures what the caller asks for, in the last four quarters of a window: that is a Count's Total. And it
 // keeps a bucket of time: each admitted request costs window/limit, and the caller is closed while the bucket holds more than half a window.
-// What gates admit after that is paid back later, but for more than maxDebt windows. The bucket is a GCRA (ATM Forum Traffic Management 4.0,
-// 1996) whose rate may change with each entry, because it holds time and not requests.
+// What gates admit after that is paid back later, but for no more than maxDebt windows. The bucket is a GCRA (ATM Forum Traffic Management
+// 4.0, 1996) whose rate may change with each entry, because it holds time and not requests.
 //
 // All times are log time: an entry that is older than others counts now.
 type Pool struct {
@@ -87,29 +86,31 @@ func (p Pool) Asked(s State, quarter int64) (sum int64) {
 	return sum
 }
 
-// Add counts requests that were admitted.
+// Add counts requests that were admitted under a limit in requests.
 func (p Pool) Add(s State, limit, t, weight int64) (State, Count) {
-	if weight <= 0 {
-		return s, p.View(s, limit, t)
-	}
-	s = p.Ask(s, t, weight)
-	if limit < math.MaxInt64 {
-		most := addMul(t, p.length, maxDebt)
-		s[poolTAT] = max(s[poolTAT], min(add(max(s[poolTAT], t), p.cost(limit, weight)), most))
-	}
+	s = p.Spend(s, addMul(0, max(limit, 1), PoolUnit), t, weight)
 	return s, p.View(s, limit, t)
 }
 
-// cost returns the time that requests take in the bucket.
-func (p Pool) cost(limit, weight int64) int64 {
-	return integer.MulDiv(p.length, addMul(0, weight, PoolUnit), max(limit, 1))
+// Spend counts requests that were admitted under a limit in PoolUnits, so that a fair share of a few requests need not be rounded to a whole
+// number. math.MaxInt64 is no limit: then requests cost nothing.
+func (p Pool) Spend(s State, limit, t, weight int64) State {
+	if weight <= 0 {
+		return s
+	}
+	s = p.Ask(s, t, weight)
+	if limit < math.MaxInt64 {
+		cost := integer.MulDiv(p.length, addMul(0, weight, PoolUnit), max(limit, 1))
+		s[poolTAT] = max(s[poolTAT], min(add(max(s[poolTAT], t), cost), addMul(t, p.length, maxDebt)))
+	}
+	return s
 }
 
 // View returns what was asked for, and until when the bucket is fuller than its brim.
-func (p Pool) View(s State, limit, t int64) Count {
+func (p Pool) View(s State, _, t int64) Count {
 	quarter := integer.FloorDiv(t, p.Quarter())
 	c := Count{Start: addMul(0, sub(quarter, Quarters-1), p.Quarter()), Until: t, Total: p.Asked(s, quarter)}
-	if len(s) > 0 && limit < math.MaxInt64 {
+	if len(s) > 0 {
 		c.Until = max(t, sub(s[poolTAT], p.length/2))
 	}
 	return c
@@ -166,22 +167,14 @@ func (Pool) Valid(s State) bool {
 // Shape returns "pool" and the length.
 func (p Pool) Shape() string { return "pool/" + strconv.FormatInt(p.length, 10) }
 
-// Capacity returns how many requests a limit allows in a window, rounded up.
-func (Pool) Capacity(limit int64) int64 { return (max(limit, 1)-1)/PoolUnit + 1 }
+// Capacity returns the limit.
+func (Pool) Capacity(limit int64) int64 { return max(limit, 1) }
 
 // Traits says that what happens depends on older entries, too.
 func (Pool) Traits() Traits { return Traits{Endless: true} }
 
-// poolCoarse is halves under limits in PoolUnits.
+// poolCoarse is the demand of a Pool as halves.
 type poolCoarse struct{ halves }
-
-func (c poolCoarse) Add(s State, limit, t, weight int64) (State, Count) {
-	return c.halves.Add(s, Pool{}.Capacity(limit), t, weight)
-}
-
-func (c poolCoarse) View(s State, limit, t int64) Count {
-	return c.halves.View(s, Pool{}.Capacity(limit), t)
-}
 
 // Coarsen keeps all of the state's demand, as of its oldest quarter.
 func (c poolCoarse) Coarsen(s State, t int64) State {

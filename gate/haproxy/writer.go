@@ -28,9 +28,6 @@ func ParseMap(text string) (Map, error) {
 	if err := schemas.ValidateKind(kind); err != nil {
 		return Map{}, err
 	}
-	if kind == schemas.KindCanary {
-		return Map{}, fmt.Errorf("got the kind %s, want one whose callers are closed", kind)
-	}
 	if !plain(name, "/._-@+:#") || name == "" {
 		return Map{}, fmt.Errorf("got the map %q, want letters, digits and / . _ - @ + : #, as its name stands in commands", name)
 	}

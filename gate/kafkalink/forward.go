@@ -92,8 +92,8 @@ func (l *Link) examine(frame []byte) (partition int, flushed int64, err error) {
 		e := &f.Entries[i]
 		p := schemas.Partition(l.config.PartitionKey.Hash(e.Kind, e.ID), n)
 		switch {
-		case e.Kind == schemas.KindCanary:
-			return 0, 0, refuse(FrameMalformed, "entry %d: got a canary, want none: its sender does not hear the answer", i)
+		case schemas.ReservedKind(e.Kind):
+			return 0, 0, refuse(FrameMalformed, "entry %d: got a caller of kind %s, want none of floodgate's own: only who has Kafka sends them", i, e.Kind)
 		case i > 0 && p != partition:
 			return 0, 0, refuse(FrameMisplaced, "entry %d: got one of partition %d behind those of %d, want one partition", i, p, partition)
 		}

@@ -191,7 +191,7 @@ func validateUntil(c *schemas.Control) error {
 }
 
 func validateAboutCaller(c *schemas.Control) error {
-	if c.Caller.Kind == schemas.KindCanary {
+	if schemas.ReservedKind(c.Caller.Kind) {
 		return fmt.Errorf("%w: got %q, which is counted nowhere", schemas.ErrCallerKind, c.Caller.Kind)
 	}
 	if c.Action == schemas.ControlLimit && (c.Rule == "" || c.Limit < 1 || c.Limit > maxControlLimit) {
