@@ -87,17 +87,21 @@ func (f ruleParser) pool(r *Rule, index int) {
 		f.Fail("capacity", "got %d rules with one, want at most %d in a file", index+1, maxPools)
 	}
 	for _, field := range []string{"algorithm", "slots", "burst", "timezone", "anchor", "charge", "hold", "escalate"} {
-		f.only(field, false, "limit")
+		if f.Has(field) {
+			f.Fail(field, "means nothing with capacity")
+		}
 	}
-	f.only("overrides", false, "limit; with capacity, weights say which callers may use more")
+	if f.Has("overrides") {
+		f.Fail("overrides", "means nothing with capacity: weights say which callers may use more")
+	}
 	if r.Measure != Requests {
-		f.Fail("measure", "got %s, want %s with capacity: what is refused has no response, and no cost", r.Measure, Requests)
+		f.Fail("measure", "got %s, want %s with capacity: a refused request has no response, and no cost", r.Measure, Requests)
 	}
 	if len(r.Match.Statuses) > 0 {
-		f.Fail("match", "got a status, want none with capacity: what is refused has no response")
+		f.Fail("match", "got a status, want none with capacity: a refused request has no response")
 	}
 	if r.CountBlocked {
-		f.Fail("count_blocked", "got true, want false with capacity: demand has what the rule itself refuses in any case")
+		f.Fail("count_blocked", "got true, want false with capacity: requests that the rule itself refuses always count as demand")
 	}
 	if f.Has("predict") && !f.Says("predict", PredictOff.String()) {
 		f.Wrong("predict", "off with capacity: what a caller may use changes with what others ask for, and nobody knows that ahead")
