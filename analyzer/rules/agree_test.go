@@ -30,7 +30,11 @@ func choices() map[string][]any {
 		"callers": {"ip", "key", "ip_route", "key:free-*", "ip:10.*", "key:a/b", "ip:10.0.0.0/8", "ip:", "key:", "KEY", "", ":x", "a b", strings.Repeat("k", 33), "key:" + strings.Repeat("x", 257), "key:\n", 7, list("ip"), nil},
 		"match": {object(), object("resource", "/a"), object("resource", list("/a", "*")), object("status", 401), object("status", list("5xx", 200)), object("resource", "/", "status", "1xx"),
 			object("resource", ""), object("resource", list()), object("status", list()), object("status", 99), object("status", 600), object("status", "6xx"), object("status", "200"), object("status", 200.5), object("path", "/a"), "x", nil, list()},
-		"limit":     {1, 10, 10_000, 10_001, int64(1e17), int64(1e17) + 1, 0, -1, 1.5, "10", true, nil, list(1)},
+		"limit":    {1, 10, 10_000, 10_001, int64(1e17), int64(1e17) + 1, 0, -1, 1.5, "10", true, nil, list(1)},
+		"capacity": {1, 999, 1000, 50_000, int64(1e17), int64(1e17) + 1, 0, -1, 1.5, "10", true, nil, list(1)},
+		"weights": {object(), object("a", 4, "192.0.2.1", 0.001), object("10.0.0.0/8", 1000), object("10.0.0.1/8", 5), object("a", 0.33333), object("a", 0), object("a", -1), object("a", 0.0009),
+			object("a", 1000.001), object("a", "4"), object("a", "unlimited"), object("", 1), object("a", nil), list(), 5, nil},
+		"protect":   {"0.1%", "10%", "010.0%", "0.125%", "9.999%", "00.1%", "0.099%", "10.001%", "0.1255%", ".5%", "1.%", "11%", "%", "1", "-1%", "+1%", "1e0%", "1 %", " 1%", "1%\n", "", 0.1, 1, nil, list("1%")},
 		"window":    {"1m", "1ms", "7d", "2w", "1h30m", "1.5h", "hour", "day", "week", "month", "year", "366d", "367d", "0s", "1us", "-1m", "1", "m", "", "1mm", "1 m", "months", "Month", 60, nil, "9999999999h"},
 		"algorithm": {"sliding", "fixed", "log", "gcra", "Sliding", "", "token", 1, nil},
 		"slots":     {1, 20, 1000, 0, 1001, -1, "20", 2.5, nil},
@@ -57,19 +61,21 @@ func choices() map[string][]any {
 // onlyTheLoader is what a schema can't see: the lengths of durations, what fields mean together, addresses, zones.
 var onlyTheLoader = regexp.MustCompile(strings.Join([]string{
 	`^(window|close_for|max|forget|longest): got \S+, want \S+ to \S+$`, `^(window|close_for|max|forget): got "\d+h", want a duration`,
-	`^window: got "9999999999h"`, `^max: got \S+, want at least close_for`, `^timezone: got "(Mars|\.\.)`, `^limit: got .* in .*, want at most one in`, `^burst: got .* refills`,
-	`^overrides: got .* in .*, want at most one in`, `^(window|slots): got .*, want whole seconds`, `^overrides: got .*(first address|an address, or a network|only callers of kind ip)`, `^warn: got .*rising`,
+	`^window: got "9999999999h"`, `^window: got "\S+", want a duration from 1s to 1m with capacity`, `^close_for: got \S+, want a quarter`, `^max: got \S+, want at least close_for`, `^timezone: got "(Mars|\.\.)`, `^limit: got .* in .*, want at most one in`, `^burst: got .* refills`,
+	`^overrides: got .* in .*, want at most one in`, `^(window|slots): got .*, want whole seconds`, `^(overrides|weights): got .*(first address|an address, or a network|only callers of kind ip)`, `^warn: got .*rising`,
 }, "|"))
 
 // TestSchemaAndLoaderAgreeOnWhatNobodyWrote puts fields of a rule together.
 func TestSchemaAndLoaderAgreeOnWhatNobodyWrote(t *testing.T) {
 	for name, more := range map[string]map[string]any{
 		"requests": {"window": "1m"}, "holds": {"window": "1m", "measure": "cost", "charge": "arrival", "hold": map[string]any{"estimate": 1000}},
-		"in flight": {"measure": "in_flight", "hold": map[string]any{"longest": "1m"}},
+		"in flight": {"measure": "in_flight", "hold": map[string]any{"longest": "1m"}}, "capacity": {"window": "1m", "capacity": 5000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			good := map[string]any{"name": "r", "callers": "ip", "limit": 10}
-			maps.Copy(good, more)
+			if maps.Copy(good, more); more["capacity"] != nil {
+				delete(good, "limit")
+			}
 			reader().Combinations(t, documenttest.Form{
 				Pairs:   testenv.IsLong(),
 				Good:    good,

@@ -10,7 +10,7 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// hashText returns the text of a file in which overrides of callers whose ids are hashed with a secret have the hash in place
+// hashText returns the text of a file in which overrides and weights of callers whose ids are hashed with a secret have the hash in place
 // of the id. Others see the text: it goes into Kafka with each snapshot. Parsed by the defaults, it gives the rules of set.
 func hashText(name string, set *Set, doc *document.Document, ids schemas.IDs) ([]byte, error) {
 	w := hashedText{ids: ids}
@@ -68,7 +68,7 @@ func (w *hashedText) mapping(pairs []document.Pair) {
 		w.divide(i)
 		w.quote(pair.Key)
 		w.WriteString(": ")
-		if overrides, ok := pair.Value.Pairs(); ok && pair.Key == "overrides" && w.ids.Hash.Kind(w.kind) != nil {
+		if overrides, ok := pair.Value.Pairs(); ok && (pair.Key == "overrides" || pair.Key == "weights") && w.ids.Hash.Kind(w.kind) != nil {
 			w.overrides(overrides)
 			continue
 		}
@@ -77,7 +77,7 @@ func (w *hashedText) mapping(pairs []document.Pair) {
 	w.WriteByte('}')
 }
 
-// overrides writes the overrides of a kind whose ids are hashed.
+// overrides writes the overrides or the weights of a kind whose ids are hashed.
 func (w *hashedText) overrides(pairs []document.Pair) {
 	w.WriteByte('{')
 	n := 0

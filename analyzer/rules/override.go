@@ -165,24 +165,24 @@ func (o *overrides) lines() []string {
 	return lines
 }
 
-// texts returns the overrides for people, sorted.
-func (o *overrides) texts() []string {
+// texts returns the overrides for people, sorted, each with the text of its value.
+func (o *overrides) texts(value func(override) string) []string {
 	var texts []string
-	for id, to := range o.limits() {
+	for id, to := range o.values(value) {
 		texts = append(texts, id+" "+to)
 	}
 	slices.Sort(texts)
 	return texts
 }
 
-// limits returns each override's limit, by whom it is for.
-func (o *overrides) limits() map[string]string {
+// values returns the text of each override's value, by whom it is for.
+func (o *overrides) values(value func(override) string) map[string]string {
 	all := make(map[string]string, len(o.exact)+len(o.networks))
 	for id, to := range o.exact {
-		all[id] = to.String()
+		all[id] = value(to)
 	}
 	for n, to := range o.networks {
-		all[n.prefix().String()] = to.String()
+		all[n.prefix().String()] = value(to)
 	}
 	return all
 }
@@ -199,15 +199,28 @@ func (o *overrides) maxLimit() int64 {
 	return limit
 }
 
-// readOverrides reads the overrides. Two spellings of one caller count as the same caller, given twice.
-func (f ruleParser) readOverrides(r *Rule) overrides {
+// byCaller is a field of a rule that says something of single callers.
+type byCaller struct {
+	field string
+	of    string // what its values are
+	want  string // what a value should be
+	value func(document.Value) (override, bool)
+}
+
+// limitsByCaller says how overrides are read.
+func limitsByCaller() byCaller {
+	return byCaller{"overrides", "limits", fmt.Sprintf("1 to %d, or unlimited", int64(MaxLimit)), overrideOf}
+}
+
+// readOverrides reads the overrides, or another field like them. Two spellings of one caller count as the same caller, given twice.
+func (f ruleParser) readOverrides(r *Rule, by byCaller) overrides {
 	var o overrides
-	if !f.Has("overrides") || r.Kind == "" {
+	if !f.Has(by.field) || r.Kind == "" {
 		return o
 	}
-	pairs, ok := f.Value("overrides").Pairs()
+	pairs, ok := f.Value(by.field).Pairs()
 	if !ok {
-		f.Wrong("overrides", "a mapping of ids to limits")
+		f.Wrong(by.field, "a mapping of ids to "+by.of)
 		return o
 	}
 	maximum := maxOverrides
@@ -215,25 +228,24 @@ func (f ruleParser) readOverrides(r *Rule) overrides {
 		maximum /= schemas.MaxIDSecrets // each is kept for both secrets
 	}
 	if len(pairs) > maximum {
-		f.Fail("overrides", "got %d, want at most %d", len(pairs), maximum)
+		f.Fail(by.field, "got %d, want at most %d", len(pairs), maximum)
 		return o
 	}
 	report := f.Document().Errorf
 	for _, pair := range pairs {
-		to, ok := overrideOf(pair.Value)
+		to, ok := by.value(pair.Value)
 		if !ok {
-			report(pair.Value.Position(), "overrides: got %s for %q, want 1 to %d, or unlimited",
-				pair.Value, f.printableID(r.Kind, pair.Key), int64(MaxLimit))
+			report(pair.Value.Position(), "%s: got %s for %q, want %s", by.field, pair.Value, f.printableID(r.Kind, pair.Key), by.want)
 			continue
 		}
 		ids, network, err := f.subject(r.Kind, pair.Key)
 		switch {
 		case err != nil:
-			report(pair.At, "overrides: %v", err)
+			report(pair.At, "%s: %v", by.field, err)
 		case network.IsValid() && !o.addNetwork(network, to), !network.IsValid() && !o.addExact(ids, to):
-			report(pair.At, "overrides: %q given twice", f.printableID(r.Kind, pair.Key))
+			report(pair.At, "%s: %q given twice", by.field, f.printableID(r.Kind, pair.Key))
 		default:
-			f.warnOfOverride(pair.At, r, ids, network)
+			f.warnOfOverride(pair.At, by.field, r, ids, network)
 		}
 	}
 	return o

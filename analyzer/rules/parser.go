@@ -18,6 +18,8 @@ import (
 type parser struct {
 	doc *document.Document
 	ids schemas.IDs // how ids of callers are made
+
+	pools int // rules with a capacity that were read
 }
 
 // Parse is ParseWith for ids that are made by the defaults.
@@ -90,7 +92,7 @@ type ruleParser struct {
 
 // rule reads one rule. Where it reports an error, the rule may lack values.
 func (p *parser) rule(v document.Value) *Rule {
-	m, ok := p.doc.Mapping("rule", v, "name", "callers", "match", "limit", "window", "algorithm", "slots", "burst", "timezone",
+	m, ok := p.doc.Mapping("rule", v, "name", "callers", "match", "limit", "capacity", "weights", "protect", "window", "algorithm", "slots", "burst", "timezone",
 		"anchor", "measure", "charge", "hold", "count_blocked", "close_for", "escalate", "mode", "predict", "overrides", "warn")
 	if !ok {
 		return &Rule{}
@@ -109,7 +111,24 @@ func (p *parser) rule(v document.Value) *Rule {
 	r.Warn = f.warn()
 	r.Escalate = f.escalate(r.CloseFor)
 	r.Limit = f.limit()
-	r.overrides = f.readOverrides(r)
+	if f.Has("capacity") {
+		f.pool(r, p.pools)
+		p.pools++
+	} else {
+		f.limited(r)
+	}
+	f.warnOfRule(r)
+	if r.Window != nil {
+		r.identify()
+	}
+	return r
+}
+
+// limited reads what only a rule with a limit says.
+func (f ruleParser) limited(r *Rule) {
+	f.only("weights", !f.Lacks("capacity"), "capacity")
+	f.only("protect", !f.Lacks("capacity"), "capacity")
+	r.overrides = f.readOverrides(r, limitsByCaller())
 	if r.Measure == InFlight {
 		f.inFlight(r)
 	} else {
@@ -117,11 +136,6 @@ func (p *parser) rule(v document.Value) *Rule {
 		f.charge(r)
 	}
 	r.Predict = f.predict(r)
-	f.warnOfRule(r)
-	if r.Window != nil {
-		r.identify()
-	}
-	return r
 }
 
 func (f ruleParser) name() string {
@@ -215,14 +229,6 @@ func (f ruleParser) predict(r *Rule) Predict {
 	}
 	p, _ := ParsePredict(f.Choice("predict", PredictShares.String(), PredictEarly.String(), PredictOff.String()))
 	return p
-}
-
-func (f ruleParser) limit() int64 {
-	if f.Lacks("limit") {
-		f.Fail("limit", "missing, want 1 or more")
-		return 0
-	}
-	return f.Integer("limit", 1, MaxLimit, 0)
 }
 
 func (f ruleParser) warn() []float64 {

@@ -45,7 +45,8 @@ type Rule struct {
 	Kind         string       // of the callers
 	Pattern      pattern.Glob // of their ids; the zero value matches all
 	Match        Match
-	Limit        int64 // of callers without an override: see LimitFor
+	Limit        int64 // of callers without an override: see LimitFor; with a Pool, the capacity
+	Pool         *Pool // the capacity that all callers share, instead of a limit; nil for a rule with a limit
 	Window       window.Algorithm
 	Burst        int64 // gcra: 0 is the limit
 	Measure      Measure
@@ -164,6 +165,9 @@ func (r *Rule) identify() {
 	holds := ""
 	if r.Hold != nil {
 		holds = fmt.Sprintf(" %x %d %d", r.Hold.ID, r.Hold.Margin, r.longest)
+	}
+	if r.Pool != nil {
+		holds = r.Pool.identity()
 	}
 	r.fingerprint = hash(fmt.Sprintf("%q %s %q %d %d %v %v %v %v %v %q%s", r.Name, shape.String(), r.Pattern, r.Limit, r.Burst,
 		r.CloseFor, r.Escalate, r.Mode, r.Predict, r.Warn, r.overrides.lines(), holds))

@@ -25,6 +25,7 @@ type Set struct {
 	Rules    []*Rule
 	Warnings []*document.Error // of what is allowed but seldom meant, in the order of the file
 	kinds    map[string][]*Rule
+	pools    []*Rule
 	id       uint64
 	text     []byte
 }
@@ -35,6 +36,9 @@ func newSet(rules []*Rule, warnings []*document.Error) *Set {
 	h := fnv.New64a()
 	for _, r := range rules {
 		s.kinds[r.Kind] = append(s.kinds[r.Kind], r)
+		if r.Pool != nil {
+			s.pools = append(s.pools, r)
+		}
 		h.Write(binary.BigEndian.AppendUint64(nil, r.Fingerprint()))
 	}
 	s.id = h.Sum64()

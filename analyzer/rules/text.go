@@ -141,8 +141,8 @@ func join[T any](list []T, text func(T) string) string {
 
 // OverrideTexts returns each override with its limit, such as "203.0.113.9 1000" or "198.51.100.0/24 unlimited", sorted. An
 // id that is hashed with a secret is its hash; it is there once for each secret.
-func (r *Rule) OverrideTexts() []string { return r.overrides.texts() }
+func (r *Rule) OverrideTexts() []string { return r.overrides.texts(override.String) }
 
 // OverrideLimits returns the limit of each override, or "unlimited", by the id or the network that it is for. Ids are as in
 // OverrideTexts. No id is written as a network is.
-func (r *Rule) OverrideLimits() map[string]string { return r.overrides.limits() }
+func (r *Rule) OverrideLimits() map[string]string { return r.overrides.values(override.String) }

@@ -26,6 +26,8 @@ func semantic() map[string]string {
 	)
 	return map[string]string{
 		"rejects_anchor_and_alias":                  values,
+		"rejects_capacity_close_for":                length,
+		"rejects_capacity_window":                   length,
 		"rejects_charge_arrival_default_slots":      numbers,
 		"rejects_charge_arrival_half_seconds":       length,
 		"rejects_charge_arrival_slots":              numbers,
@@ -103,6 +105,9 @@ func TestExamplesOfTheSchemaLoad(t *testing.T) {
 			rule["window"] = "month"
 		case "escalate":
 			rule["close_for"] = "30s"
+		case "capacity", "weights", "protect":
+			delete(rule, "limit")
+			rule["callers"], rule["capacity"] = "key", 5000
 		case "hold":
 			rule["measure"], rule["charge"] = "cost", "arrival"
 			if hold := value.(map[string]any); hold["estimate"] == nil {

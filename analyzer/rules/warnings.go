@@ -27,27 +27,27 @@ func (f ruleParser) warnOfRule(r *Rule) {
 
 // warnOfOverride warns of an override that matches no caller, or more callers than it names. The override is for the network
 // if that is valid, and for the ids otherwise.
-func (f ruleParser) warnOfOverride(at document.Position, r *Rule, ids []string, network netip.Prefix) {
+func (f ruleParser) warnOfOverride(at document.Position, field string, r *Rule, ids []string, network netip.Prefix) {
 	switch {
 	case network.IsValid():
-		f.warnOfNetwork(at, network)
+		f.warnOfNetwork(at, field, network)
 	case !r.Pattern.Match(ids[0]):
-		f.Document().Warnf(at, "overrides: %q is not among the callers %s:%s", document.Clip(ids[0]), r.Kind, r.Pattern)
+		f.Document().Warnf(at, "%s: %q is not among the callers %s:%s", field, document.Clip(ids[0]), r.Kind, r.Pattern)
 	default:
-		f.warnOfAddress(at, "overrides", r.Kind, ids[0])
+		f.warnOfAddress(at, field, r.Kind, ids[0])
 	}
 }
 
 // warnOfNetwork warns of a network that is smaller than the network that is counted as one client.
-func (f ruleParser) warnOfNetwork(at document.Position, network netip.Prefix) {
+func (f ruleParser) warnOfNetwork(at document.Position, field string, network netip.Prefix) {
 	counted := netip.PrefixFrom(f.ids.Addr(network.Addr()), f.ids.Prefix())
 	switch {
 	case !network.Addr().Is6() || network.Bits() <= counted.Bits():
 	case counted.Addr() == network.Addr():
-		f.Document().Warnf(at, "overrides: %s is for all of %s: IPv6 clients are counted by /%d (--ipv6-prefix)", network, counted, counted.Bits())
+		f.Document().Warnf(at, "%s: %s is for all of %s: IPv6 clients are counted by /%d (--ipv6-prefix)", field, network, counted, counted.Bits())
 	default:
-		f.Document().Warnf(at, "overrides: %s never matches: IPv6 clients are counted by /%d (--ipv6-prefix); want %s",
-			network, counted.Bits(), counted)
+		f.Document().Warnf(at, "%s: %s never matches: IPv6 clients are counted by /%d (--ipv6-prefix); want %s",
+			field, network, counted.Bits(), counted)
 	}
 }
 
