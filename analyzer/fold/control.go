@@ -94,8 +94,8 @@ func (f *Fold) limitChanged(caller schemas.Caller, rule int32, e *override.Effec
 		row = f.table.row(i)
 		row.flag(hasRecords, e.After.Len() > 0)
 	}
-	limitBefore, unlimitedBefore := limitBy(e.Before, def, caller.ID)
-	limit, unlimited := limitBy(e.After, def, caller.ID)
+	limitBefore, unlimitedBefore := f.rules.limitBy(e.Before, def, caller.ID)
+	limit, unlimited := f.rules.limitBy(e.After, def, caller.ID)
 	if limit == limitBefore && unlimited == unlimitedBefore {
 		return
 	}

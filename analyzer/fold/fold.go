@@ -57,6 +57,7 @@ type Fold struct {
 	dedupe      *dedupe
 	predict     *predict.Predictor
 	busiest     busiest.Callers
+	pools       pools
 	counters    []ruleCounters // by rule
 	stats       Stats
 
@@ -95,6 +96,7 @@ func New(set *rules.Set, o Options) *Fold {
 	f.table = newTable(o, f.rules, f.predict)
 	f.busiest = busiest.New(o.Busiest, f.table.ids.hash(""))
 	f.setRules(set)
+	f.usePools()
 	return f
 }
 
@@ -147,6 +149,10 @@ func (f *Fold) entry(e *schemas.Entry, hash uint64) {
 
 // count adds the entry to the window of one rule.
 func (f *Fold) count(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) {
+	if r.Pool != nil {
+		f.countPool(r, rule, e, hash)
+		return
+	}
 	blocked, wouldBlock := e.Blocked, false
 	if r.Mode == schemas.ModeShadow {
 		wouldBlock = f.table.closedAt(hash, rule, e)
@@ -226,8 +232,12 @@ func (f *Fold) Advance(t int64) {
 		limit, _ := f.rules.limitOf(f.rules.set.Rules[r.rule], r)
 		f.reportEnd(r, limit, f.table.ends.endOf(r))
 	}
+	before := f.table.now
 	if f.table.advance(t) {
 		f.dedupe.expire(t)
+	}
+	if t >= f.pools.turn {
+		f.turnPools(before)
 	}
 }
 

@@ -144,6 +144,10 @@ func (f *Fold) place(e *schemas.Entry, hash uint64, recorded int64) {
 		}
 		return
 	}
+	if e.Kind == schemas.KindTally || e.Kind == schemas.KindLevel {
+		f.poolEntry(e)
+		return
+	}
 	if f.opts.OnEntry != nil {
 		f.opts.OnEntry(e)
 	}

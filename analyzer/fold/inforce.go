@@ -1,7 +1,11 @@
 package fold
 
 import (
+	"math"
+
+	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/analyzer/override"
+	"github.com/509da70d/floodgate/analyzer/pool"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -13,6 +17,7 @@ type inForce struct {
 	set     *rules.Set
 	kinds   []kindRules
 	records *override.Records
+	levels  []pool.Level // of the pools, by their Index
 }
 
 // kindRules is the rules that count one kind of caller, by index.
@@ -66,12 +71,12 @@ func (s *inForce) limitOf(r *rules.Rule, row *row) (limit int64, unlimited bool)
 	if row.flags&hasRecords != 0 {
 		return s.limitUnder(r, row.id)
 	}
-	return LimitFor(r, row.id)
+	return s.limitBy(override.List{}, r, row.id)
 }
 
 // limitUnder is limitOf for a caller that may have no row.
 func (s *inForce) limitUnder(r *rules.Rule, id string) (limit int64, unlimited bool) {
-	return limitBy(s.records.Of(schemas.Caller{Kind: r.Kind, ID: id}), r, id)
+	return s.limitBy(s.records.Of(schemas.Caller{Kind: r.Kind, ID: id}), r, id)
 }
 
 // flagNew notes in a new row whether there are control records about its caller.
@@ -88,8 +93,11 @@ func (s *inForce) closedByRecord(kind, id string) bool {
 }
 
 // LimitFor returns the limit that a caller is counted under, and whether the caller has none. A caller without a limit is counted under the
-// limit of the rule, so that its counts are right when it gets a limit.
+// limit of the rule, so that its counts are right when it gets a limit. A caller of a pool has none by its rule: only a level gives it one.
 func LimitFor(r *rules.Rule, id string) (limit int64, unlimited bool) {
+	if r.Pool != nil {
+		return r.Limit, true
+	}
 	limit, unlimited = r.LimitFor(id)
 	if unlimited {
 		limit = r.Limit
@@ -97,9 +105,27 @@ func LimitFor(r *rules.Rule, id string) (limit int64, unlimited bool) {
 	return limit, unlimited
 }
 
+// fairShare returns the limit of a caller of a pool in pool.Units; math.MaxInt64 if it has none.
+func (s *inForce) fairShare(r *rules.Rule, id string) int64 {
+	if s.records.AboutCallers() {
+		given, opened := s.records.Of(schemas.Caller{Kind: r.Kind, ID: id}).Limit(r.Name)
+		switch {
+		case opened:
+			return math.MaxInt64
+		case given > 0:
+			return integer.MulDiv(given, pool.Unit, 1)
+		}
+	}
+	return s.levels[r.Pool.Index].Limit(&r.Pool.Terms, r.Pool.Weight(id))
+}
+
 // limitBy returns the limit of a caller by the records in force about it, or else by the rule.
-func limitBy(l override.List, r *rules.Rule, id string) (limit int64, unlimited bool) {
-	limit, unlimited = LimitFor(r, id)
+func (s *inForce) limitBy(l override.List, r *rules.Rule, id string) (limit int64, unlimited bool) {
+	if limit, unlimited = LimitFor(r, id); r.Pool != nil {
+		if share := s.levels[r.Pool.Index].Limit(&r.Pool.Terms, r.Pool.Weight(id)); share < math.MaxInt64 {
+			limit, unlimited = (share+pool.Unit-1)/pool.Unit, false
+		}
+	}
 	if l.Len() > 0 {
 		given, opened := l.Limit(r.Name)
 		if given > 0 {

@@ -32,6 +32,7 @@ func (f *Fold) SetRules(set *rules.Set) {
 		}
 	}
 	f.table.losses.move(oldLosses, old, moved, f.table.now)
+	f.movePools(old, moved)
 	for i, to := range moved {
 		if to >= 0 {
 			f.counters[to].goOn(&counters[i])
@@ -47,6 +48,7 @@ func (f *Fold) SetRules(set *rules.Set) {
 		return true
 	})
 	f.table.awaitEnds()
+	f.findAbove()
 	sortChanges(f.changes[first:])
 }
 
@@ -71,7 +73,7 @@ func (f *Fold) recompute(before *rules.Rule, from uint32, r *row, to int32, old 
 	same := before.Fingerprint() == rule.Fingerprint()
 	f.table.adopt(i, from, r, old, same) // not the same: the tracker may have announced a close under the old limit
 	closed := r.closure
-	if !same && rule.Measure != rules.InFlight {
+	if !same && rule.Measure != rules.InFlight && rule.Pool == nil {
 		allowed, unlimited := LimitFor(rule, row.id) // by the rules alone: a control record cannot undo a close that has ended
 		var steps []policy.Closure
 		closed, steps = policy.Recount(rule, allowed, unlimited, closed, f.table.sides.stepsOf(row), f.table.now)

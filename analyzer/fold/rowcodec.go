@@ -24,6 +24,7 @@ const (
 	SourceRow   RowKind = 's'                // offsets of a source of lines
 	LossRow     RowKind = 'l'                // what a rule could not count
 	ControlRow  RowKind = override.KeyPrefix // a control record; see override.Record
+	PoolRow     RowKind = 'q'                // a pool: what all its callers asked for, and its level
 	EventRow    RowKind = 'e'                // events that an owner must still write. A Fold has none, and ignores these rows
 )
 

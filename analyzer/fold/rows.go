@@ -13,7 +13,7 @@ import (
 
 // Dirty returns how many rows the next TakeDirty returns at most.
 func (f *Fold) Dirty() int {
-	return len(f.table.dirty) + len(f.table.losses.changed) + len(f.table.removed) + len(f.dedupe.changed) + len(f.dedupe.removed) + f.rules.records.Dirty()
+	return len(f.table.dirty) + len(f.pools.list) + len(f.table.losses.changed) + len(f.table.removed) + len(f.dedupe.changed) + len(f.dedupe.removed) + f.rules.records.Dirty()
 }
 
 // TakeDirty returns the rows that have changed since it was last called. The store commits them with the next offset. Deletions come last:
@@ -36,7 +36,7 @@ func (f *Fold) TakeDirty() []rows.Change {
 		r.stored, r.dirty = rows.Sum(key, value), false
 	}
 	f.table.dirty = f.table.dirty[:0]
-	changes = f.rules.records.Take(f.table.losses.take(changes))
+	changes = f.rules.records.Take(f.table.losses.take(f.takePools(changes)))
 	changes = f.dedupe.take(changes)
 	for _, removed := range []rows.Removed{f.table.removed, f.rules.records.Removed(), f.dedupe.removed} {
 		for key, stored := range removed {
@@ -82,6 +82,8 @@ func (f *Fold) Restore(key, value []byte) error {
 		return nil
 	case LossRow:
 		return f.table.losses.restore(key, value, sum)
+	case PoolRow:
+		return f.restorePool(key, value, sum)
 	case ControlRow:
 		return f.table.restoreRecord(key, value, sum)
 	case ProducerRow, SourceRow:
@@ -119,6 +121,8 @@ func (f *Fold) Resume(logTime int64) {
 	}
 	f.table.trim()
 	f.table.reschedule()
+	f.findAbove()
+	f.pools.setTurn(f.table.now)
 }
 
 // liveState returns a state as of a time: nil, if nothing depends on it any more. Requests in flight may keep a row longer than its window.

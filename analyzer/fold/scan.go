@@ -49,7 +49,8 @@ func (s *Scan) Behind(share float64) int { return int(share*float64(s.end)) - in
 // Scan returns the scan that is under way, or nil.
 func (f *Fold) Scan() *Scan { return f.table.scan }
 
-// BeginScan starts a scan. A scan that is under way ends. It returns the whole dedupe table and all losses as they are now.
+// BeginScan starts a scan. A scan that is under way ends. It returns the whole dedupe table and all losses
+// and pools as they are now.
 func (f *Fold) BeginScan() ([]Sender, []rows.Change) {
 	f.table.scan = &Scan{end: f.table.Made(), records: f.rules.records.Rows()}
 	for i := range f.table.losses.byRule {
@@ -59,7 +60,7 @@ func (f *Fold) BeginScan() ([]Sender, []rows.Change) {
 	for id, s := range f.dedupe.rows {
 		senders = append(senders, s.export(id))
 	}
-	return senders, f.table.losses.scan()
+	return senders, append(f.table.losses.scan(), f.scanPools()...)
 }
 
 // EndScan abandons the scan, if there is one.
@@ -111,6 +112,8 @@ func (f *Fold) Put(key, value []byte) error {
 	switch KindOf(key) {
 	case LossRow:
 		return f.table.losses.restore(key, value, 0)
+	case PoolRow:
+		return f.restorePool(key, value, 0)
 	case ControlRow:
 		return f.table.restoreRecord(key, value, 0)
 	}
@@ -150,6 +153,7 @@ func (f *Fold) Put(key, value []byte) error {
 func (f *Fold) EndPuts() {
 	f.table.trim()
 	f.table.reschedule()
+	f.findAbove()
 }
 
 // noteDropped tells the scan under way that a row is being dropped.

@@ -1,6 +1,9 @@
 package pool
 
-import "time"
+import (
+	"encoding/binary"
+	"time"
+)
 
 // Holds is for how long a tally and a level hold after they were folded, in log time.
 const Holds = int64(10 * time.Second)
@@ -65,4 +68,37 @@ func (h *Home) Oldest(now int64) (at int64, ok bool) {
 		}
 	}
 	return at, ok
+}
+
+// AppendTo appends what the home keeps: its level, and of each tally log time, length and text.
+func (h *Home) AppendTo(b []byte) []byte {
+	b = h.Level.AppendTo(b)
+	for i := range h.Tallies {
+		r := &h.Tallies[i]
+		text := r.Tally.AppendTo(nil)
+		b = binary.AppendVarint(b, r.At)
+		b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
+	}
+	return b
+}
+
+// ReadHome reads all of b, which AppendTo has appended.
+func ReadHome(b []byte) (h Home, err error) {
+	r := reader{b: b}
+	h.Level = Level{r.signed(), r.number(), r.number(), r.number()}
+	for len(r.b) > 0 {
+		at, n := r.signed(), r.number()
+		if r.err == nil && n > int64(len(r.b)) {
+			r.fail()
+		}
+		if r.err != nil {
+			return Home{}, r.err
+		}
+		t, err := ReadTally(r.b[:n])
+		if err != nil {
+			return Home{}, err
+		}
+		h.Tallies, r.b = append(h.Tallies, Received{t, at}), r.b[n:]
+	}
+	return h, r.err
 }

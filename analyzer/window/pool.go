@@ -73,6 +73,9 @@ func (p Pool) turn(s State, t int64) {
 	}
 }
 
+// Newest returns the time at which the quarter of the newest entry began. s is not nil.
+func (p Pool) Newest(s State) int64 { return addMul(0, s[poolSlot], p.Quarter()) }
+
 // Asked returns what was asked for in the four quarters that end with the given one.
 func (p Pool) Asked(s State, quarter int64) (sum int64) {
 	if len(s) == 0 {
