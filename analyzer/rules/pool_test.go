@@ -125,8 +125,8 @@ func TestPoolsAreCountedInTheOrderOfTheFile(t *testing.T) {
 
 // TestAPoolForPeople: weights and what is protected are shown as people write them.
 func TestAPoolForPeople(t *testing.T) {
-	p := shared(t, "callers: key, protect: 0.125%, weights: {b: 0.25, a: 1000, c: 1}").Pool
-	if got, want := fmt.Sprint(p.ProtectText(), p.WeightTexts(), p.Weights()["b"]), "0.125%[a 1000 b 0.25 c 1]0.25"; got != want {
+	r := shared(t, "callers: key, protect: 0.125%, weights: {b: 0.25, a: 1000, c: 1}")
+	if got, want := fmt.Sprint(r.Pool.ProtectText(), r.OverrideTexts(), r.OverrideLimits()["b"]), "0.125%[a weight 1000 b weight 0.25 c weight 1]weight 0.25"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got := shared(t, "callers: key, protect: 10%").Pool.ProtectText(); got != "10%" {
