@@ -18,11 +18,11 @@ func shared(t *testing.T, fields string) *Rule {
 
 // TestWhatACapacitySays: each number of the file arrives, and what a file leaves out has its default.
 func TestWhatACapacitySays(t *testing.T) {
-	r := shared(t, "callers: tenant_route, protect: 0.5%, weights: {acme@/search: 4, free: 0.25}, warn: 0.8")
+	r := shared(t, `callers: tenant_route, protect: 0.5%, weights: {"acme|POST /search": 4, free: 0.25}, warn: 0.8`)
 	if r.Pool == nil || r.Pool.Terms != (pool.Terms{Capacity: 50_000, Protect: 250 * pool.Unit}) || r.Limit != 50_000 || r.Warn[0] != 0.8 {
 		t.Errorf("got %+v of %+v", r.Pool, r)
 	}
-	for id, want := range map[string]int64{"acme@/search": 4000, "free": 250, "other": 1000, "": 1000} {
+	for id, want := range map[string]int64{"acme|POST /search": 4000, "free": 250, "other": 1000, "": 1000} {
 		if got := r.Pool.Weight(id); got != want {
 			t.Errorf("%s: got weight %d, want %d", id, got, want)
 		}
