@@ -152,11 +152,15 @@ func (c *call) parsed(id uint64, text []byte) version {
 func ruleViews(set *rules.Set) []apiv1.Rule {
 	list := make([]apiv1.Rule, 0, len(set.Rules))
 	for _, r := range set.Rules {
-		list = append(list, apiv1.Rule{
+		view := apiv1.Rule{
 			Name: r.Name, Version: hexID(r.Fingerprint()), Callers: r.CallersText(), Match: r.Match.Text(), Limit: r.Limit,
 			Measure: r.Measure.String(), Window: r.WindowText(), Charge: r.ChargeText(), Hold: r.HoldText(), Close: r.CloseText(),
 			Mode: r.Mode.String(), Predict: r.Predict.String(), Overrides: r.OverrideTexts(),
-		})
+		}
+		if r.Pool != nil {
+			view.Capacity, view.Protect = r.Pool.Capacity, r.Pool.ProtectText()
+		}
+		list = append(list, view)
 	}
 	return list
 }

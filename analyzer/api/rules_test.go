@@ -237,3 +237,20 @@ func TestADifferenceShowsNoIdsToReaders(t *testing.T) {
 	n.token = list[0]
 	n.get("/v1/rules/diff?from="+old).want(t, http.StatusOK, `"of":"redacted:","before":"7"`)
 }
+
+// TestARuleWithACapacity shows the capacity, and what is protected. Its weights stand where others have overrides.
+func TestARuleWithACapacity(t *testing.T) {
+	w := newWorld(t)
+	const text = "version: 1\nrules:\n  - {name: pool, callers: key, capacity: 50000, window: 1s, weights: {acme: 4}}\n  - {name: slow, callers: key, limit: 7, window: 1m}\n"
+	var v apiv1.RulesVerdict
+	w.node(w.analyzer(0), nil).post("/v1/rules/check", body("rules", text)).into(t, &v)
+	if len(v.Rules) != 2 {
+		t.Fatalf("got %+v, want two rules", v)
+	}
+	if r := v.Rules[0]; r.Limit != 50_000 || r.Capacity != 50_000 || r.Protect != "0.1%" || !slices.Equal(r.Overrides, []string{"acme weight 4"}) {
+		t.Errorf("got %+v", r)
+	}
+	if r := v.Rules[1]; r.Limit != 7 || r.Capacity != 0 || r.Protect != "" {
+		t.Errorf("got %+v, want no capacity", r)
+	}
+}

@@ -12,7 +12,7 @@
 // testdata/rules, except for checks that a schema cannot express (the test lists them). Package document reads the YAML, and
 // says which YAML is refused.
 //
-// Overrides name callers in clear. Where ids are hashed with a secret (schemas.IDs.Hash), the loader hashes them at once, and
+// Overrides and weights name callers in clear. Where ids are hashed with a secret (schemas.IDs.Hash), the loader hashes them at once, and
 // Set.Text, which goes into Kafka, has the hashes. Patterns of such ids are refused.
 //
 // Everything has a bound: document.MaxFile, MaxRules, maxOverrides, MaxLimit and the others below.

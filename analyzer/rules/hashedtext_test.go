@@ -38,6 +38,7 @@ rules:
     count_blocked: false
     escalate: {factor: 1.5, max: 1h}
     close_for: 30s
+  - {name: pool, weights: {sk_live_1: 4, sk_live_2: 0.5}, callers: key, capacity: 50000, window: 1s}
   - {name: per-tenant, callers: "tenant:a*", limit: 5, window: month, timezone: Europe/Berlin, overrides: {sk_live_3: 9}}
 `
 
@@ -55,6 +56,9 @@ func TestOverridesInClearAreHashed(t *testing.T) {
 			if limit, _ := set.Rules[0].LimitFor(counted.ID("sk_live_1")); limit != 7 {
 				t.Errorf("%s, %c: got a limit of %d, want 7", letters, l, limit)
 			}
+			if weight := set.Pools()[0].Pool.Weight(counted.ID("sk_live_1")); weight != 4000 {
+				t.Errorf("%s, %c: got weight %d, want 4000", letters, l, weight)
+			}
 			if _, unlimited := set.Rules[0].LimitFor(counted.ID("sk_live_2")); !unlimited {
 				t.Errorf("%s, %c: got a limit, want none", letters, l)
 			}
@@ -62,7 +66,7 @@ func TestOverridesInClearAreHashed(t *testing.T) {
 		if limit, _ := set.Rules[0].LimitFor("sk_live_1"); limit != 1000 {
 			t.Errorf("%s: got a limit of %d for who is not hashed, want the rule's", letters, limit)
 		}
-		if limit, _ := set.Rules[1].LimitFor("sk_live_3"); limit != 9 {
+		if limit, _ := set.Rules[2].LimitFor("sk_live_3"); limit != 9 {
 			t.Errorf("%s: got a limit of %d for another kind, want its override", letters, limit)
 		}
 		text := string(set.Text())
@@ -145,6 +149,7 @@ func FuzzHashedText(f *testing.F) {
 	f.Add("version: 1\nrules:\n  - {name: r, callers: key_route, limit: 1, window: 1m, overrides: {\"a\\u2028|<b>&\": 1, \"\\x01\": 2, 'x: y': 3}}\n")
 	f.Add("version: 1\nrules:\n  - {hold: {resources: {overrides: 1, '\"': 2}, estimate: 1_0, margin: 0.5}, callers: key, charge: arrival, measure: cost, limit: 1, window: 1m, name: r}\n")
 	f.Add("version: 1\nrules:\n  - {overrides: {hmac:00000000000000000000000000000000: 1, 12: 3, true: 4}, callers: key, limit: 1, window: 1m, name: r}\n")
+	f.Add("version: 1\nrules:\n  - {weights: {sk_1: 0.25, 'x: y': 1e1}, protect: 00.10%, callers: key, capacity: 1_0, window: 1.5s, name: r}\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		ids := hashing(t, "ab")
 		set, err := ParseWith("r", []byte(text), ids)

@@ -165,6 +165,8 @@ func sound(t *testing.T, s *Set) {
 			t.Fatalf("%s: limit %d", r.Name, r.Limit)
 		case r.Escalate != (Escalate{}) && (r.CloseFor == 0 || r.Escalate.Factor < 1 || r.Escalate.Max < r.CloseFor || r.Escalate.Forget <= 0):
 			t.Fatalf("%s: close_for %v, escalate %+v", r.Name, r.CloseFor, r.Escalate)
+		case r.Pool != nil && (r.Pool.Capacity != r.Limit || r.Pool.Protect < 1 || r.CloseFor < time.Duration(r.Window.Length(0))/4 || r.Pool.Weight("id") < 1):
+			t.Fatalf("%s: pool %+v, close_for %v", r.Name, r.Pool, r.CloseFor)
 		case r.Mode.String() == "unknown" || r.CloseFor < 0:
 			t.Fatalf("%s: mode %d, close_for %v", r.Name, r.Mode, r.CloseFor)
 		}

@@ -51,13 +51,8 @@ func (p *Pool) Weight(id string) int64 {
 // ProtectText returns what is protected, such as "0.1%".
 func (p *Pool) ProtectText() string { return decimal(p.protect, percentUnit) + "%" }
 
-// Weights returns each weight, such as "4" or "0.5", by the id or the network that it is for, as OverrideLimits does for limits.
-func (p *Pool) Weights() map[string]string { return p.weights.values(weightText) }
-
-// WeightTexts returns each weight behind the id or the network that it is for, sorted, as OverrideTexts does for limits.
-func (p *Pool) WeightTexts() []string { return p.weights.texts(weightText) }
-
-func weightText(w override) string { return decimal(w.limit, pool.Unit) }
+// weightText returns a weight for people, such as "weight 0.5".
+func weightText(w override) string { return "weight " + decimal(w.limit, pool.Unit) }
 
 // decimal returns n of so many parts of 1 as a decimal number.
 func decimal(n, parts int64) string {
@@ -145,7 +140,7 @@ func (f ruleParser) weights() byCaller {
 		}
 		w := override{limit: int64(math.Round(x * pool.Unit))}
 		if math.Abs(x*pool.Unit-float64(w.limit)) > 1e-6 { // far more than the error of x
-			f.Document().Warnf(v.Position(), "weights: got %s, which is rounded to %s: a weight has three decimals", v, weightText(w))
+			f.Document().Warnf(v.Position(), "weights: got %s, which is rounded to %s: a weight has three decimals", v, decimal(w.limit, pool.Unit))
 		}
 		return w, true
 	}}

@@ -18,11 +18,11 @@ func shared(t *testing.T, fields string) *Rule {
 
 // TestWhatACapacitySays: each number of the file arrives, and what a file leaves out has its default.
 func TestWhatACapacitySays(t *testing.T) {
-	r := shared(t, "callers: tenant_route, protect: 0.5%, weights: {acme@/search: 4, free: 0.25}, warn: 0.8")
+	r := shared(t, `callers: tenant_route, protect: 0.5%, weights: {"acme|POST /search": 4, free: 0.25}, warn: 0.8`)
 	if r.Pool == nil || r.Pool.Terms != (pool.Terms{Capacity: 50_000, Protect: 250 * pool.Unit}) || r.Limit != 50_000 || r.Warn[0] != 0.8 {
 		t.Errorf("got %+v of %+v", r.Pool, r)
 	}
-	for id, want := range map[string]int64{"acme@/search": 4000, "free": 250, "other": 1000, "": 1000} {
+	for id, want := range map[string]int64{"acme|POST /search": 4000, "free": 250, "other": 1000, "": 1000} {
 		if got := r.Pool.Weight(id); got != want {
 			t.Errorf("%s: got weight %d, want %d", id, got, want)
 		}
@@ -125,8 +125,8 @@ func TestPoolsAreCountedInTheOrderOfTheFile(t *testing.T) {
 
 // TestAPoolForPeople: weights and what is protected are shown as people write them.
 func TestAPoolForPeople(t *testing.T) {
-	p := shared(t, "callers: key, protect: 0.125%, weights: {b: 0.25, a: 1000, c: 1}").Pool
-	if got, want := fmt.Sprint(p.ProtectText(), p.WeightTexts(), p.Weights()["b"]), "0.125%[a 1000 b 0.25 c 1]0.25"; got != want {
+	r := shared(t, "callers: key, protect: 0.125%, weights: {b: 0.25, a: 1000, c: 1}")
+	if got, want := fmt.Sprint(r.Pool.ProtectText(), r.OverrideTexts(), r.OverrideLimits()["b"]), "0.125%[a weight 1000 b weight 0.25 c weight 1]weight 0.25"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got := shared(t, "callers: key, protect: 10%").Pool.ProtectText(); got != "10%" {

@@ -150,8 +150,8 @@ func (r *Rule) Weight(e *schemas.Entry, blocked bool) int64 {
 func (r *Rule) Fingerprint() uint64 { return r.fingerprint }
 
 // Shape identifies what the rule counts and how: kind, match, measure, charge, count_blocked and window. A rule that keeps its name and
-// its Shape in a reload keeps its counts. Its limit, burst, mode, close_for, escalate, predict, warn, overrides and pattern of
-// ids may change.
+// its Shape in a reload keeps its counts. Its limit, capacity, protect, weights, burst, mode, close_for, escalate, predict, warn,
+// overrides and pattern of ids may change.
 func (r *Rule) Shape() uint64 { return r.shape }
 
 // identify computes the rule's shape and fingerprint. Both texts quote what people chose, so that no two rules share one.

@@ -139,10 +139,20 @@ func join[T any](list []T, text func(T) string) string {
 	return strings.Join(texts, ", ")
 }
 
-// OverrideTexts returns each override with its limit, such as "203.0.113.9 1000" or "198.51.100.0/24 unlimited", sorted. An
-// id that is hashed with a secret is its hash; it is there once for each secret.
-func (r *Rule) OverrideTexts() []string { return r.overrides.texts(override.String) }
+// OverrideTexts returns each override with its limit, such as "203.0.113.9 1000" or "198.51.100.0/24 unlimited", sorted; of a Pool each
+// weight, such as "acme weight 4". An id that is hashed with a secret is its hash; it is there once for each secret.
+func (r *Rule) OverrideTexts() []string {
+	if r.Pool != nil {
+		return r.Pool.weights.texts(weightText)
+	}
+	return r.overrides.texts(override.String)
+}
 
-// OverrideLimits returns the limit of each override, or "unlimited", by the id or the network that it is for. Ids are as in
-// OverrideTexts. No id is written as a network is.
-func (r *Rule) OverrideLimits() map[string]string { return r.overrides.values(override.String) }
+// OverrideLimits returns the limit of each override, "unlimited", or a weight as in OverrideTexts, by the id or the network that it is for.
+// Ids are as in OverrideTexts. No id is written as a network is.
+func (r *Rule) OverrideLimits() map[string]string {
+	if r.Pool != nil {
+		return r.Pool.weights.values(weightText)
+	}
+	return r.overrides.values(override.String)
+}

@@ -16,7 +16,9 @@ type Rule struct {
 	Version   string   `json:"version"` // 16 hexadecimal digits
 	Callers   string   `json:"callers"`
 	Match     string   `json:"match,omitempty"`
-	Limit     int64    `json:"limit"`
+	Limit     int64    `json:"limit"`              // of each caller; the capacity, if there is one
+	Capacity  int64    `json:"capacity,omitempty"` // of all callers together
+	Protect   string   `json:"protect,omitempty"`  // the part of the capacity under which a caller is never closed, such as 0.1%
 	Measure   string   `json:"measure"`
 	Window    string   `json:"window"`
 	Charge    string   `json:"charge,omitempty"` // arrival: a cost counts in the window in which its request arrived
@@ -26,7 +28,7 @@ type Rule struct {
 	Effective string   `json:"effective_mode,omitempty"` // of the rules that count now: shadow also if people have put the rule into shadow
 	Brake     *Action  `json:"brake,omitempty"`          // the record that did that
 	Predict   string   `json:"predict"`
-	Overrides []string `json:"overrides,omitempty"`
+	Overrides []string `json:"overrides,omitempty"` // with a capacity, the weights
 }
 
 // RulesVersions is the answer of GET /v1/rules/versions: the versions that analyzers have noted, the newest first.
@@ -87,7 +89,7 @@ type FieldDiff struct {
 	After  string `json:"after,omitempty"`
 }
 
-// OverrideDiff is an override that differs: a limit, or unlimited. Empty is an override that is not there.
+// OverrideDiff is an override that differs: a limit, unlimited, or a weight. Empty is an override that is not there.
 type OverrideDiff struct {
 	Of     string `json:"of"` // the id, or the network
 	Before string `json:"before,omitempty"`

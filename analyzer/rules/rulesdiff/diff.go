@@ -91,7 +91,9 @@ func fields(r *rules.Rule) []field {
 	return []field{
 		{"callers", r.CallersText()},
 		{"match", r.Match.Text()},
-		{"limit", strconv.FormatInt(r.Limit, 10)},
+		{"limit", limit(r)},
+		{"capacity", capacity(r)},
+		{"protect", protect(r)},
 		{"measure", r.Measure.String()},
 		{"count_blocked", strconv.FormatBool(r.CountBlocked)},
 		{"window", r.WindowText()},
@@ -103,6 +105,27 @@ func fields(r *rules.Rule) []field {
 		{"predict", r.Predict.String()},
 		{"warn", shares(r.Warn)},
 	}
+}
+
+func limit(r *rules.Rule) string {
+	if r.Pool != nil {
+		return ""
+	}
+	return strconv.FormatInt(r.Limit, 10)
+}
+
+func capacity(r *rules.Rule) string {
+	if r.Pool == nil {
+		return ""
+	}
+	return strconv.FormatInt(r.Pool.Capacity, 10)
+}
+
+func protect(r *rules.Rule) string {
+	if r.Pool == nil {
+		return ""
+	}
+	return r.Pool.ProtectText()
 }
 
 func duration(r *rules.Rule) string {
@@ -146,7 +169,7 @@ func erased(r *rules.Rule) (list []apiv1.FieldDiff) {
 	return list
 }
 
-// overrides compares the overrides of two versions of a rule, sorted by whom they are for. nil is a rule that does not exist.
+// overrides compares the overrides, or the weights, of two versions of a rule, sorted by whom they are for. nil is a rule that does not exist.
 func overrides(before, after *rules.Rule) (list []apiv1.OverrideDiff) {
 	was, is := limits(before), limits(after)
 	of := slices.Collect(maps.Keys(was))

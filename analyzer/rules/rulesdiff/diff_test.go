@@ -82,6 +82,17 @@ func TestEachFieldOfARuleHasItsDifference(t *testing.T) {
 			"limit: 10, window: 1m, close_for: 30s, escalate: {factor: 2, max: 1h, forget: 2d}", apiv1.CountsKept,
 			field("escalate", "factor 2, max 1h, forget 1d", "factor 2, max 1h, forget 2d"), nil,
 		},
+		"capacity": {"capacity: 5000, window: 1s", "capacity: 6000, window: 1s", apiv1.CountsKept, field("capacity", "5000", "6000"), nil},
+		"protect":  {"capacity: 5000, window: 1s", "capacity: 5000, window: 1s, protect: 1.5%", apiv1.CountsKept, field("protect", "0.1%", "1.5%"), nil},
+		"a weight": {
+			"capacity: 5000, window: 1s, weights: {vip: 4}", "capacity: 5000, window: 1s, weights: {vip: 0.5}", apiv1.CountsKept, nil,
+			override("vip", "weight 4", "weight 0.5"),
+		},
+		"a capacity in place of a limit": {
+			"limit: 5000, window: 1s, predict: off, close_for: 250ms, overrides: {vip: 99}", "capacity: 5000, window: 1s, weights: {vip: 4}", apiv1.CountsStart,
+			slices.Concat(field("limit", "5000", ""), field("capacity", "", "5000"), field("protect", "", "0.1%"), field("window", "1s sliding", "1s pool")),
+			override("vip", "99", "weight 4"),
+		},
 		"two patterns, and one with a comma": {
 			"limit: 10, window: 1m, match: {resource: [/a, /b]}", "limit: 10, window: 1m, match: {resource: [\"/a, /b\"]}", apiv1.CountsStart,
 			field("match", `["/a" "/b"] []`, `["/a, /b"] []`), nil,

@@ -165,8 +165,11 @@ func windowText(r *rules.Rule) string {
 	return r.WindowText()
 }
 
-// limitText returns a rule's limit, and what it counts where that is not requests.
+// limitText returns a rule's limit, and what it counts where that is not requests; or the capacity of all callers.
 func limitText(r *rules.Rule) string {
+	if r.Pool != nil {
+		return fmt.Sprintf("%d of all callers, protect %s", r.Limit, r.Pool.ProtectText())
+	}
 	text := r.Measure.Amount(r.Limit)
 	if r.Measure == rules.Responses {
 		text += " " + r.Measure.String()
@@ -179,7 +182,7 @@ func limitText(r *rules.Rule) string {
 
 // modeText returns a rule's mode, and what is predicted where that is not all.
 func modeText(r *rules.Rule) string {
-	if r.Predict == rules.PredictShares {
+	if r.Predict == rules.PredictShares || r.Pool != nil {
 		return r.Mode.String()
 	}
 	return r.Mode.String() + ", predict " + r.Predict.String()

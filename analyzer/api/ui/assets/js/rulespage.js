@@ -78,7 +78,7 @@ class RulesPage {
     const level = mode === "shadow" ? "warn" : "good";
     const brake = mode !== "shadow" && h("button", { type: "button", class: "small", hidden: true, "data-action": "mode", onclick: () => this.brake(rule.name) }, "Shadow…");
     return h("tr", { "data-rule": rule.name }, h("th", { scope: "row" }, rule.name), h("td", {}, rule.callers, rule.match && h("span", { class: "muted small" }, ` ${rule.match}`)),
-      h("td", { class: "number" }, rule.limit.toLocaleString("en"), h("span", { class: "muted small" }, ` ${rule.measure}`)),
+      h("td", { class: "number" }, rule.limit.toLocaleString("en"), h("span", { class: "muted small" }, ` ${rule.measure}${rule.capacity ? " of all callers" : ""}`)),
       h("td", {}, rule.window, rule.charge && h("span", { class: "muted small block" }, `charged at ${rule.charge}`), rule.hold && h("span", { class: "muted small block" }, `holds ${rule.hold}`)),
       h("td", {}, h("span", { class: "state", "data-level": level }, mode), rule.brake && h("span", { class: "muted small block" }, `by ${rule.brake.author}; the file says ${rule.mode}`)), h("td", {}, rule.close || "until it is below its limit"), h("td", {}, brake));
   }
