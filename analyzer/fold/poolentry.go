@@ -48,7 +48,9 @@ func LevelIDs(key schemas.PartitionKey, rule string, partitions int) []string {
 	return ids
 }
 
-func poolResource(r *rules.Rule) []byte { return binary.LittleEndian.AppendUint64([]byte{poolVersion}, r.Shape()) }
+func poolResource(r *rules.Rule) []byte {
+	return binary.LittleEndian.AppendUint64([]byte{poolVersion}, r.Shape())
+}
 
 // Entry returns the tally as an entry from a partition.
 func (t *PoolTally) Entry(partition int) schemas.Entry {

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"github.com/509da70d/floodgate/analyzer/fold"
@@ -21,6 +22,10 @@ type partition struct {
 	publishAt  int64           // when a look at the queue is planned, in Unix nanoseconds; 0: none is
 	producing  bool
 	measured   int64 // when the analyzer got the lag, if it is known
+
+	pools    *outbox.Pools
+	toLog    []orderedWay // of tallies and levels, by partition
+	restarts int
 
 	keeps    bool // what a restart needs
 	counted  []fold.Record
@@ -55,7 +60,22 @@ func (p *partition) receive(rec fold.Record) {
 		return
 	}
 	p.canaries = append(p.canaries, p.fold.TakeCanaries()...)
+	p.sendPools()
 	p.schedulePublish(p.w.now)
+}
+
+// sendPools sends tallies and levels, as a server sends requests.
+func (p *partition) sendPools() {
+	targets, _ := p.pools.Offer(p.fold.TakePools())
+	for _, target := range targets {
+		value, err := p.pools.Take(target, p.w.now)
+		if err != nil {
+			p.w.fail(err)
+			return
+		}
+		clock := p.w.now
+		p.w.at(p.toLog[target].arrive(clock+p.w.ways.take(p.w.ways.ToLog, clock)), func() { p.w.partitions[target].append(clock, value) })
+	}
 }
 
 // schedulePublish plans a look at the queue, unless an earlier one is planned.
@@ -125,6 +145,13 @@ func (p *partition) acknowledged(b *published) {
 	p.schedulePublish(p.w.now)
 }
 
+// takePools makes the partition's analyzer a new producer of tallies and levels.
+func (p *partition) takePools() {
+	producer := schemas.ProducerID{0xff, byte(p.restarts)}
+	binary.BigEndian.PutUint32(producer[2:], uint32(p.index)) // < MaxPartitions
+	p.pools = outbox.NewPools(p.w.key, producer, p.index, len(p.w.partitions))
+}
+
 // believe notes what gates hold closed.
 func (p *partition) believe(decisions []schemas.Decision) {
 	if p.believed == nil {
@@ -140,6 +167,8 @@ func (p *partition) believe(decisions []schemas.Decision) {
 // predecessor has predicted ends by itself.
 func (p *partition) restart() {
 	p.fold, p.queue, p.canaries = p.newFold(), outbox.Queue{}, nil
+	p.restarts++
+	p.takePools()
 	for _, rec := range p.counted {
 		if err := p.fold.Frame(rec); err != nil {
 			p.w.fail(fmt.Errorf("fold again: %w", err))
@@ -148,6 +177,7 @@ func (p *partition) restart() {
 		p.fold.TakeChanges()
 		p.fold.TakePlans()
 		p.fold.TakeCanaries()
+		p.fold.TakePools()
 	}
 	inForce := outbox.NewInForce(p.w.maxRows)
 	for _, d := range inForce.Reconcile(p.believed, p.fold.View().Closures(p.w.now), p.w.now, func(*schemas.Decision) bool { return false }) {

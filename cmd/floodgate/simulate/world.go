@@ -131,8 +131,9 @@ func newWorld(c *Config, watch watcher) *world {
 				Partition: i, Partitions: c.Partitions, MaxRows: w.maxRows, NoStore: true, Predict: c.Predict, PredictLagCap: c.LagCap,
 			})
 		}}
-		p.fold, p.keeps = p.newFold(), len(c.Restarts) > 0
+		p.fold, p.keeps, p.toLog = p.newFold(), len(c.Restarts) > 0, make([]orderedWay, c.Partitions)
 		w.partitions[i] = p
+		p.takePools()
 		for _, r := range c.Restarts {
 			w.at(c.Start+int64(r.From+r.For), p.restart)
 		}
