@@ -20,6 +20,7 @@ type intake struct {
 	publisher *publisher
 	questions *questions
 	controls  *controls
+	pools     *poolSender
 	frames    uint32 // the highest version of frames that this owner or one before it was able to read
 }
 
@@ -105,12 +106,14 @@ func (i *intake) publish(urgent bool) {
 	l.describe(byMessage)
 	l.described = 0
 	changes, plans, canaries := l.fold.TakeChanges(), l.fold.TakePlans(), l.fold.TakeCanaries()
+	tallies, levels := l.fold.TakePools()
 	if l.current().Decides() {
 		t := outbox.Terms{AsOf: l.fold.LogTime(), Urgent: urgent}
 		if mean, deviation, ok := l.fold.View().Lag(); ok {
 			t.Lag, t.Margin = mean, outbox.MarginOf(deviation)
 		}
 		i.publisher.offer(changes, plans, canaries, t)
+		i.pools.offer(tallies, levels)
 		l.config.closeLog.add(l.config.Fold.Partition, changes, time.Now())
 	}
 }

@@ -34,6 +34,7 @@ type Owner struct {
 	publisher *publisher    // writes decisions[p]
 	rejects   *rejectWriter // writes what could not be counted
 	events    *eventWriter  // writes what has happened
+	pools     *poolSender   // writes tallies and levels to requests
 	ahead     atomic.Uint64 // how many frames came from producers whose clocks are ahead
 	drained   chan struct{} // closed when all that was counted is published and committed; the store is closed after that
 }
@@ -51,7 +52,8 @@ func NewOwner(log kafkaio.Log, c OwnerConfig) *Owner {
 	o.rejects = newRejectWriter(log, c)
 	o.events = newEventWriter(log, c, o.ledger.events)
 	o.publisher = newPublisher(log, c, o.fillHeartbeat)
-	o.intake = &intake{ledger: o.ledger, rejects: o.rejects, publisher: o.publisher, questions: o.questions}
+	o.pools = newPoolSender(log, c)
+	o.intake = &intake{ledger: o.ledger, rejects: o.rejects, publisher: o.publisher, questions: o.questions, pools: o.pools}
 	o.controls = newControls(log, o.ledger, o.intake, o.snapshots)
 	o.intake.controls = o.controls
 	return o
@@ -76,6 +78,7 @@ func (o *Owner) Run(ctx context.Context) error {
 	}()
 	failpoint.Here(failpoint.Opened)
 	defer o.controls.close()
+	defer o.pools.close()
 	r, err := o.prepare(ctx)
 	if err != nil {
 		return ended(ctx, err)

@@ -16,70 +16,86 @@ type Pools struct {
 	key     schemas.PartitionKey
 	from    int
 	ids     map[string][]string // of the levels of each rule, by partition
-	waiting []map[string]schemas.Entry
-	seqs    []uint64
+	targets []poolTarget        // by partition
+}
+
+// poolTarget is what goes to one partition.
+type poolTarget struct {
+	waiting map[string]schemas.Entry // by kind and id
+	sent    map[string]int64         // times of the entries that were sent last, and that nobody has acknowledged
+	busy    bool                     // something was offered, and not all of it is acknowledged
+	seq     uint64                   // of the last frame that was acknowledged
 }
 
 // NewPools returns a Pools of an owner of one of the partitions. The producer must be new: sequence numbers begin at 1.
 func NewPools(key schemas.PartitionKey, producer schemas.ProducerID, from, partitions int) *Pools {
 	return &Pools{
 		head: schemas.Frame{Producer: producer, Partitions: uint32(partitions), Fingerprint: key.Fingerprint()}, // a number of partitions
-		key:  key, from: from, ids: make(map[string][]string),
-		waiting: make([]map[string]schemas.Entry, partitions), seqs: make([]uint64, partitions),
+		key:  key, from: from, ids: make(map[string][]string), targets: make([]poolTarget, partitions),
 	}
 }
 
-// Offer takes what a fold has made. It returns the partitions for which something waits that did not before, and how many entries were
-// dropped because newer ones take their place.
-func (p *Pools) Offer(tallies []fold.PoolTally, levels []fold.PoolLevel) (targets []int, dropped int) {
-	put := func(target int, e schemas.Entry) {
-		w := p.waiting[target]
-		if w == nil {
-			w = make(map[string]schemas.Entry)
-			p.waiting[target] = w
+// Offer takes what a fold has made. It returns the partitions for which nothing was offered that is not acknowledged, and how many entries
+// were dropped because newer ones take their place.
+func (p *Pools) Offer(tallies []fold.PoolTally, levels []fold.PoolLevel) (idle []int, dropped int) {
+	put := func(to int, e schemas.Entry) {
+		t := &p.targets[to]
+		if !t.busy {
+			t.busy = true
+			idle = append(idle, to)
 		}
-		if len(w) == 0 {
-			targets = append(targets, target)
+		if t.waiting == nil {
+			t.waiting, t.sent = make(map[string]schemas.Entry), make(map[string]int64)
 		}
-		at := e.Kind + e.ID
-		if _, taken := w[at]; taken {
+		if _, taken := t.waiting[e.Kind+e.ID]; taken {
 			dropped++
 		}
-		w[at] = e
+		t.waiting[e.Kind+e.ID] = e
 	}
 	for i := range tallies {
 		t := &tallies[i]
-		put(fold.PoolHome(p.key, t.Rule.Name, len(p.waiting)), t.Entry(p.from))
+		put(fold.PoolHome(p.key, t.Rule.Name, len(p.targets)), t.Entry(p.from))
 	}
 	for i := range levels {
 		l := &levels[i]
 		name := l.Rule.Name
 		if p.ids[name] == nil {
-			p.ids[name] = fold.LevelIDs(p.key, name, len(p.waiting))
+			p.ids[name] = fold.LevelIDs(p.key, name, len(p.targets))
 		}
-		for target, id := range p.ids[name] {
-			put(target, l.Entry(id))
+		for to, id := range p.ids[name] {
+			put(to, l.Entry(id))
 		}
 	}
-	return targets, dropped
+	return idle, dropped
 }
 
-// Take takes what waits for a partition, as a frame that is made now; nil if nothing waits.
-func (p *Pools) Take(target int, now int64) ([]byte, error) {
-	w := p.waiting[target]
-	if len(w) == 0 {
-		return nil, nil
+// Frame returns what waits for a partition, as a frame that is made now. A frame that was not acknowledged and the next one have the same
+// sequence number, so that no reader misses one. If both come into the log, the second one is a duplicate, and what it says comes a quarter of
+// a window later.
+func (p *Pools) Frame(to int, now int64) ([]byte, error) {
+	t, f := &p.targets[to], p.head
+	f.Seq, f.Flushed = t.seq+1, now
+	clear(t.sent)
+	for _, at := range slices.Sorted(maps.Keys(t.waiting)) {
+		f.Entries = append(f.Entries, t.waiting[at])
+		t.sent[at] = t.waiting[at].Time
 	}
-	f := p.head
-	p.seqs[target]++
-	f.Seq, f.Flushed = p.seqs[target], now
-	for _, at := range slices.Sorted(maps.Keys(w)) {
-		f.Entries = append(f.Entries, w[at])
-	}
-	clear(w)
 	value, err := f.AppendTo(nil)
 	if err != nil {
-		return nil, fmt.Errorf("make a frame for partition %d: %w", target, err)
+		return nil, fmt.Errorf("make a frame for partition %d: %w", to, err)
 	}
 	return value, nil
+}
+
+// Acked notes that the last frame for a partition is in the log, and reports whether something has come meanwhile.
+func (p *Pools) Acked(to int) (more bool) {
+	t := &p.targets[to]
+	t.seq++
+	for at, sent := range t.sent {
+		if t.waiting[at].Time == sent {
+			delete(t.waiting, at)
+		}
+	}
+	t.busy = len(t.waiting) > 0
+	return t.busy
 }

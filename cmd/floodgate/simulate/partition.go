@@ -68,11 +68,12 @@ func (p *partition) receive(rec fold.Record) {
 func (p *partition) sendPools() {
 	targets, _ := p.pools.Offer(p.fold.TakePools())
 	for _, target := range targets {
-		value, err := p.pools.Take(target, p.w.now)
+		value, err := p.pools.Frame(target, p.w.now)
 		if err != nil {
 			p.w.fail(err)
 			return
 		}
+		p.pools.Acked(target)
 		clock := p.w.now
 		p.w.at(p.toLog[target].arrive(clock+p.w.ways.take(p.w.ways.ToLog, clock)), func() { p.w.partitions[target].append(clock, value) })
 	}
