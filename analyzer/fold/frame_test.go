@@ -357,7 +357,7 @@ func TestTooManyProducersAndRows(t *testing.T) {
 }
 
 func TestCanariesCountNowhere(t *testing.T) {
-	f := New(foldtest.Rules(t, "{name: a, callers: _canary, limit: 1, window: 1m}"), Options{})
+	f := New(foldtest.Rules(t, "{name: a, callers: key, limit: 1, window: 1m}"), Options{})
 	probe := schemas.Entry{Time: frameNow + hour, Kind: schemas.KindCanary, ID: "probe", Count: 1}
 	if err := f.Frame(Record{Time: frameNow, Value: foldtest.Encode(t, foldtest.Frame(1, frameNow, probe))}); err != nil {
 		t.Fatal(err)

@@ -12,14 +12,13 @@ import (
 
 func poolKey(r *rules.Rule) []byte { return append([]byte{byte(PoolRow)}, r.Name...) }
 
-// poolValue encodes what the fold keeps of a pool: a version, the shape of the rule, when its level came and the level, what all callers
-// asked for, and what the home keeps. The first two of these parts stand behind their lengths.
-func (f *Fold) poolValue(p *poolState) []byte {
-	r := f.rules.set.Rules[p.rule]
+// value encodes what the fold keeps of a pool: a version, the shape of the rule, when its level came and the level, what all callers asked for,
+// and what the home keeps. The first two of these parts stand behind their lengths.
+func (p *poolState) value(r *rules.Rule, level *pool.Level) []byte {
 	b := binary.LittleEndian.AppendUint64([]byte{rowVersion}, r.Shape())
 	b = binary.AppendVarint(b, p.levelAt)
-	level := f.rules.levels[r.Pool.Index].AppendTo(nil)
-	b = append(binary.AppendUvarint(b, uint64(len(level))), level...)
+	text := level.AppendTo(nil)
+	b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
 	b = binary.AppendUvarint(b, uint64(len(p.asked)))
 	for _, number := range p.asked {
 		b = binary.AppendVarint(b, number)
@@ -27,7 +26,13 @@ func (f *Fold) poolValue(p *poolState) []byte {
 	return p.home.AppendTo(b)
 }
 
-// readPool reads what poolValue wrote, behind version and shape.
+// encodePool returns the row of a pool.
+func (f *Fold) encodePool(p *poolState) (key, value []byte) {
+	r := f.rules.set.Rules[p.rule]
+	return poolKey(r), p.value(r, &f.rules.levels[r.Pool.Index])
+}
+
+// readPool reads what value wrote, behind version and shape.
 func readPool(b []byte) (levelAt int64, level pool.Level, asked window.State, home pool.Home, err error) {
 	bad := fmt.Errorf("%w: got a pool cut short", errRow)
 	levelAt, n := binary.Varint(b)
@@ -67,7 +72,7 @@ func (f *Fold) takePools(changes []rows.Change) []rows.Change {
 		if !p.dirty {
 			continue
 		}
-		key, value := poolKey(f.rules.set.Rules[p.rule]), f.poolValue(p)
+		key, value := f.encodePool(p)
 		if p.stored == 0 && len(f.table.removed) > 0 {
 			p.stored = f.table.removed.Take(key)
 		}
@@ -82,7 +87,8 @@ func (f *Fold) scanPools() []rows.Change {
 	var list []rows.Change
 	for i := range f.pools.list {
 		if p := &f.pools.list[i]; p.asked != nil || p.levelAt != 0 || len(p.home.Tallies) > 0 {
-			list = append(list, rows.Change{Key: poolKey(f.rules.set.Rules[p.rule]), Value: f.poolValue(p)})
+			key, value := f.encodePool(p)
+			list = append(list, rows.Change{Key: key, Value: value})
 		}
 	}
 	return list

@@ -10,6 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/analyzer/integer"
+	"github.com/509da70d/floodgate/analyzer/pool"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -103,7 +105,7 @@ func randomLog(t *rapid.T) []Record {
 			continue
 		}
 		now += rapid.OneOf(rapid.Int64Range(0, second), rapid.Int64Range(0, minute), rapid.Int64Range(0, 30*minute), rapid.SampledFrom([]int64{25 * hour, 25 * hour, 401 * 24 * hour})).Draw(t, "pause")
-		fr := foldtest.Frame(1, now, drawEntries(t, now)...)
+		fr := foldtest.Frame(1, now, append(drawEntries(t, now), drawPoolEntries(t, now)...)...)
 		producer := rapid.IntRange(0, len(seqs)+len(lines)-1).Draw(t, "producer")
 		if fr.Producer[0] = byte(producer); producer >= len(seqs) {
 			fr.Source, fr.Seq = true, 0
@@ -123,6 +125,33 @@ func randomLog(t *rapid.T) []Record {
 		log = append(log, Record{Offset: int64(n), Time: now, Value: value})
 	}
 	return log
+}
+
+// drawPoolEntries draws tallies and levels of rule shared: of any quarter that is near, of a wrong shape, or cut short.
+func drawPoolEntries(t *rapid.T, now int64) (entries []schemas.Entry) {
+	shared := foldtest.VariedRules(t)[0].Pools()[0]
+	for range rapid.IntRange(0, 2).Draw(t, "tallies and levels") {
+		quarter := integer.FloorDiv(now, 15*second) - rapid.Int64Range(-50, 3).Draw(t, "quarter")
+		at := now - rapid.Int64Range(0, second).Draw(t, "late by")
+		var e schemas.Entry
+		if rapid.Bool().Draw(t, "is a tally") {
+			tally := pool.Tally{Quarter: quarter, Total: rapid.Int64Range(0, 200).Draw(t, "asked")}
+			if tally.Total > 9 {
+				tally.Add(tally.Total/2, pool.Unit)
+			}
+			e = (&PoolTally{shared, tally, at}).Entry(rapid.IntRange(0, 1).Draw(t, "from"))
+		} else {
+			level := pool.Level{Quarter: quarter, Level: rapid.SampledFrom([]int64{0, 0, 4000, 6500, 20_000}).Draw(t, "level"), Asked: 60}
+			e = (&PoolLevel{shared, level, at}).Entry("shared#0")
+		}
+		if rapid.IntRange(0, 9).Draw(t, "damaged") == 0 {
+			b := []byte(e.Resource)
+			b[rapid.IntRange(0, len(b)-1).Draw(t, "where")]++
+			e.Resource = string(b[:rapid.IntRange(0, len(b)).Draw(t, "cut at")])
+		}
+		entries = append(entries, e)
+	}
+	return entries
 }
 
 func drawEntries(t *rapid.T, now int64) []schemas.Entry {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/509da70d/floodgate/analyzer/integer"
+	"github.com/509da70d/floodgate/analyzer/pool"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/rows"
@@ -42,11 +43,17 @@ func (v View) Draft(c schemas.Caller) *Draft {
 	}
 	hash := v.table.ids.hash(c.ID)
 	for _, i := range v.rules.ofKind(c.Kind) {
+		rule := v.rules.set.Rules[i]
+		if rule.Pool != nil {
+			p := v.pools.list[rule.Pool.Index]
+			p.home = pool.Home{} // of all callers
+			d.rows = append(d.rows, rows.Change{Key: poolKey(rule), Value: p.value(rule, &v.rules.levels[rule.Pool.Index])})
+		}
 		n, ok := v.table.find(rowHash(hash, i), i, c.ID)
 		if !ok {
 			continue
 		}
-		r, rule := v.table.row(n), v.rules.set.Rules[i]
+		r := v.table.row(n)
 		key, value := v.table.encode(nil, r)
 		d.rows = append(d.rows, rows.Change{Key: key, Value: value})
 		limit, _ := v.rules.limitOf(rule, r)

@@ -13,6 +13,7 @@ import (
 type View struct {
 	table   *table
 	rules   *inForce
+	pools   *pools
 	predict *predict.Predictor
 	busiest *busiest.Callers
 	options predict.Options
@@ -21,7 +22,7 @@ type View struct {
 
 // View returns a View of the fold.
 func (f *Fold) View() View {
-	return View{&f.table, f.rules, f.predict, &f.busiest, f.opts.predict(), f.counters}
+	return View{&f.table, f.rules, &f.pools, f.predict, &f.busiest, f.opts.predict(), f.counters}
 }
 
 // NoteLacks notes in a Look what each rule lacks of requests in flight, of all callers, as far as this process has seen.

@@ -1,6 +1,7 @@
 package fold
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/analyzer/integer"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -143,6 +145,15 @@ func rowsOf(f *Fold) []string {
 		rows = append(rows, string(key)+"="+string(value))
 		return true
 	})
+	for _, p := range f.scanPools() {
+		rows = append(rows, string(p.Key)+"="+string(p.Value))
+	}
+	for i := range f.pools.list {
+		p := &f.pools.list[i]
+		if tally := f.tally(p, integer.FloorDiv(f.table.now, p.window.Quarter())-1); tally.Total > 0 {
+			rows = append(rows, fmt.Sprintf("tally %v", tally))
+		}
+	}
 	slices.Sort(rows)
 	return rows
 }

@@ -88,6 +88,7 @@ func VariedRules(t T) []*rules.Set {
 			"{name: cost, callers: key, limit: 20, window: 1h, measure: cost, mode: shadow}",
 			"{name: tokens, callers: key, limit: 30, window: 1m, algorithm: fixed, measure: cost, charge: arrival, hold: {estimate: 3, longest: 5m}}",
 			"{name: flights, callers: key, limit: 7, measure: in_flight, hold: {longest: 5m}}",
+			"{name: shared, callers: key, capacity: 40, window: 1m, protect: 10%, weights: {10.0.0.1: 2}}",
 			"{name: daily, callers: ip, limit: 30, window: day, timezone: Europe/Berlin}"),
 		Rules(t,
 			"{name: daily, callers: ip, limit: 10, window: day, timezone: Europe/Berlin, mode: shadow}",
@@ -96,6 +97,7 @@ func VariedRules(t T) []*rules.Set {
 			"{name: sliding, callers: key, limit: 8, window: 5m, slots: 6, close_for: 2m}",
 			"{name: tokens, callers: key, limit: 20, window: 1m, algorithm: fixed, measure: cost, charge: arrival, hold: {estimate: 2, longest: 4m}}",
 			"{name: flights, callers: key, limit: 9, measure: in_flight, hold: {longest: 5m}}",
+			"{name: shared, callers: key, capacity: 30, window: 1m, protect: 5%}",
 			"{name: fixed, callers: key, limit: 4, window: 1m, algorithm: fixed, close_for: 10m, escalate: {factor: 3, max: 1h}}"),
 	}
 }
