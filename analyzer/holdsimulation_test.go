@@ -38,12 +38,15 @@ func (s *simulation) ended(on *server, now int64) (responses []schemas.Entry) {
 	return responses
 }
 
-// follows reports whether a close follows from what the requests of a caller have cost, or from how many may be in flight.
+// follows reports whether a close follows from what the requests of a caller have cost, from how many may be in flight, or from more than the
+// part of a capacity that is protected.
 func (s *simulation) follows(d *schemas.Decision) bool {
 	minute := d.CloseAt / int64(time.Minute)
 	switch d.Rule {
 	case "tokens":
 		return s.costs[callerMinute{d.Caller.ID, minute}] >= 100
+	case "shared": // 10 % of 30 are protected
+		return d.Evidence.Limit >= 3 && s.minutes[callerMinute{d.Caller.ID, minute}]+s.minutes[callerMinute{d.Caller.ID, minute - 1}] >= 3
 	case "flights": // a request is forgotten after about a minute, and newer ones may have come before the one that closes
 		var arrived int64
 		for m := minute - 1; m <= minute+1; m++ {

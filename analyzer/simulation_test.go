@@ -86,6 +86,7 @@ rules:
   - {name: spent, callers: key, measure: cost, limit: 1000000000, window: year, charge: arrival, hold: {estimate: 3, longest: 2m}}
   - {name: tokens, callers: key, measure: cost, limit: 100, window: 1m, algorithm: fixed, charge: arrival, hold: {estimate: 3, longest: 2m}}
   - {name: flights, callers: key, measure: in_flight, limit: 15, hold: {longest: 1m}}
+  - {name: shared, callers: key, capacity: 30, window: 10s, protect: 10%}
 `
 
 // simulation is a log, servers and analyzers, and the truth about them.
