@@ -89,10 +89,13 @@ func (w *ways) take(mean time.Duration, t int64) int64 {
 }
 
 // running returns t, or the end of the stop of the analyzer in which t lies.
-func (w *ways) running(t int64) int64 {
-	for _, s := range w.Stops {
-		if since := time.Duration(t - w.start); s.From <= since && since < s.From+s.For {
-			t = w.start + int64(s.From+s.For)
+func (w *ways) running(t int64) int64 { return stopped(w.Stops, w.start, t) }
+
+// stopped returns t, or the end of the stop in which t lies.
+func stopped(stops []Stop, start, t int64) int64 {
+	for _, s := range stops {
+		if since := time.Duration(t - start); s.From <= since && since < s.From+s.For {
+			t = start + int64(s.From+s.For)
 		}
 	}
 	return t

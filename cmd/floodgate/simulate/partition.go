@@ -25,7 +25,9 @@ type partition struct {
 
 	pools    *outbox.Pools
 	toLog    []orderedWay // of tallies and levels, by partition
+	stops    []Stop       // of this partition alone
 	restarts int
+	levels   int // made by this partition
 
 	keeps    bool // what a restart needs
 	counted  []fold.Record
@@ -38,11 +40,16 @@ type published struct {
 	canaries  []schemas.Entry
 }
 
+// running returns t, or the end of the stop of the analyzer in which t lies.
+func (p *partition) running(t int64) int64 {
+	return stopped(p.stops, p.w.ways.start, p.w.ways.running(t))
+}
+
 // append puts a frame into the log now. clock is what its server's clock showed when it was sent.
 func (p *partition) append(clock int64, value []byte) {
 	rec := fold.Record{Offset: p.offset, Time: clock, Value: value}
 	p.offset++
-	at := p.toAnalyzer.arrive(p.w.ways.running(p.w.now + p.w.ways.take(p.w.ways.ToAnalyzer, p.w.now)))
+	at := p.toAnalyzer.arrive(p.running(p.w.now + p.w.ways.take(p.w.ways.ToAnalyzer, p.w.now)))
 	p.w.at(at, func() { p.receive(rec) })
 }
 
@@ -66,7 +73,9 @@ func (p *partition) receive(rec fold.Record) {
 
 // sendPools sends tallies and levels, as a server sends requests.
 func (p *partition) sendPools() {
-	targets, _ := p.pools.Offer(p.fold.TakePools())
+	tallies, levels := p.fold.TakePools()
+	p.levels += len(levels)
+	targets, _ := p.pools.Offer(tallies, levels)
 	for _, target := range targets {
 		value, err := p.pools.Frame(target, p.w.now)
 		if err != nil {
@@ -110,12 +119,12 @@ func (p *partition) publish() {
 	}
 	if len(b.decisions)+len(b.canaries) == 0 {
 		if at, ok := p.queue.Due(); ok {
-			p.schedulePublish(p.w.ways.running(max(at, p.w.now+1)))
+			p.schedulePublish(p.running(max(at, p.w.now+1)))
 		}
 		return
 	}
 	p.producing = true
-	p.w.at(p.w.ways.running(p.w.now+p.w.ways.take(p.w.ways.Publish, p.w.now)), func() { p.acknowledged(b) })
+	p.w.at(p.running(p.w.now+p.w.ways.take(p.w.ways.Publish, p.w.now)), func() { p.acknowledged(b) })
 }
 
 // maxProduce is how many decisions one produce holds at most.

@@ -54,6 +54,8 @@ type Config struct {
 	Deaths     []Death       // may be empty
 	Restarts   []Stop        // at whose ends another analyzer takes over, which counts the log again; may be empty
 
+	Kills      []Kill        // as Restarts, of one partition each; may be empty
+
 	class func(since time.Duration) class // of windows of requests that last, by when they begin; nil: all are ordinary
 
 	// LagKnown tells the analyzer the mean of Lag once in a second in which a server sends something, as if a canary had measured
@@ -68,6 +70,13 @@ type Config struct {
 type Death struct {
 	At     time.Duration // since the start
 	Server int
+}
+
+// Kill ends the analyzer of one partition. Another takes over at the end of the stop.
+type Kill struct {
+	Stop
+
+	Partition int
 }
 
 func (c *Config) check() error {
@@ -86,6 +95,11 @@ func (c *Config) check() error {
 	for _, d := range c.Deaths {
 		if d.Server < 0 || d.Server >= c.Servers || d.At < 0 {
 			return fmt.Errorf("simulate: got the death of server %d at %v, want 0 to %d, after the start", d.Server, d.At, c.Servers-1)
+		}
+	}
+	for _, k := range c.Kills {
+		if k.Partition < 0 || k.Partition >= c.Partitions {
+			return fmt.Errorf("simulate: got a kill of partition %d, want 0 to %d", k.Partition, c.Partitions-1)
 		}
 	}
 	for _, r := range c.Rules.Rules {
@@ -131,12 +145,17 @@ func newWorld(c *Config, watch watcher) *world {
 				Partition: i, Partitions: c.Partitions, MaxRows: w.maxRows, NoStore: true, Predict: c.Predict, PredictLagCap: c.LagCap,
 			})
 		}}
-		p.fold, p.keeps, p.toLog = p.newFold(), len(c.Restarts) > 0, make([]orderedWay, c.Partitions)
+		p.fold, p.keeps, p.toLog = p.newFold(), len(c.Restarts)+len(c.Kills) > 0, make([]orderedWay, c.Partitions)
 		w.partitions[i] = p
 		p.takePools()
 		for _, r := range c.Restarts {
 			w.at(c.Start+int64(r.From+r.For), p.restart)
 		}
+	}
+	for _, k := range c.Kills {
+		p := w.partitions[k.Partition]
+		p.stops = append(p.stops, k.Stop)
+		w.at(c.Start+int64(k.From+k.For), p.restart)
 	}
 	for i := range c.Servers {
 		s := newServer(w, i, c)
