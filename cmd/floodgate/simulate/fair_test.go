@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
@@ -70,7 +71,7 @@ type fairRun struct {
 	refused    map[string]time.Duration // when a caller was refused first
 	last       map[string]time.Duration // and last
 	decisions  int64
-	levels     int // levels that the home has made and sent, over all partitions
+	levels     []fold.PoolLevel // that the home has made
 }
 
 // sum adds up the requests of the callers that match, of some seconds.
@@ -169,7 +170,7 @@ func runFair(t testing.TB, c Config, seconds int, crowds ...*crowd) *fairRun {
 	}
 	run.decisions = result.Decisions
 	for _, p := range sim.w.partitions {
-		run.levels += p.levels
+		run.levels = append(run.levels, p.levels...)
 	}
 	return run
 }
@@ -182,7 +183,10 @@ func noisyCrowds(end time.Duration, rates ...float64) (crowds []*crowd, noisy []
 	for i, r := range rates {
 		rate, most := during(r, 20*time.Second, end)
 		noisy = append(noisy, fmt.Sprint("noisy-", i))
-		crowds = append(crowds, &crowd{callers: noisy[i:], rate: rate, most: most})
+		crowds = append(crowds, &crowd{rate: rate, most: most})
+	}
+	for i := range noisy {
+		crowds[i+1].callers = noisy[i : i+1]
 	}
 	return crowds, noisy
 }

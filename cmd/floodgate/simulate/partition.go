@@ -27,7 +27,7 @@ type partition struct {
 	toLog    []orderedWay // of tallies and levels, by partition
 	stops    []Stop       // of this partition alone
 	restarts int
-	levels   int // made by this partition
+	levels   []fold.PoolLevel // that this partition has made
 
 	keeps    bool // what a restart needs
 	counted  []fold.Record
@@ -74,7 +74,7 @@ func (p *partition) receive(rec fold.Record) {
 // sendPools sends tallies and levels, as a server sends requests.
 func (p *partition) sendPools() {
 	tallies, levels := p.fold.TakePools()
-	p.levels += len(levels)
+	p.levels = append(p.levels, levels...)
 	targets, _ := p.pools.Offer(tallies, levels)
 	for _, target := range targets {
 		value, err := p.pools.Frame(target, p.w.now)

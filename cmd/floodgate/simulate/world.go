@@ -54,7 +54,7 @@ type Config struct {
 	Deaths     []Death       // may be empty
 	Restarts   []Stop        // at whose ends another analyzer takes over, which counts the log again; may be empty
 
-	Kills      []Kill        // as Restarts, of one partition each; may be empty
+	Kills []Kill // as Restarts, of one partition each; may be empty
 
 	class func(since time.Duration) class // of windows of requests that last, by when they begin; nil: all are ordinary
 
