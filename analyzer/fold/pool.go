@@ -61,6 +61,22 @@ func (f *Fold) TakePools() (tallies []PoolTally, levels []PoolLevel) {
 	return tallies, levels
 }
 
+// LoopPools folds the tallies and levels that the fold has made, as if they came back through the log at once. It is for a fold that counts a
+// whole log alone, in one partition.
+func (f *Fold) LoopPools() {
+	for len(f.pools.tallies)+len(f.pools.levels) > 0 {
+		tallies, levels := f.TakePools()
+		for i := range tallies {
+			e := tallies[i].Entry(0)
+			f.poolEntry(&e)
+		}
+		for i := range levels {
+			e := levels[i].Entry(levels[i].Rule.Name)
+			f.poolEntry(&e)
+		}
+	}
+}
+
 // usePools makes the pools of the rules in force, which have counted nothing.
 func (f *Fold) usePools() {
 	pools := f.rules.set.Pools()

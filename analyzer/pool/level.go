@@ -40,7 +40,7 @@ func (l *Level) Limit(t *Terms, weight int64) int64 {
 func (l *Level) next(terms *Terms, demand *Tally) Level {
 	n := Level{Quarter: demand.Quarter, Asked: demand.Total}
 	all := integer.MulDiv(terms.Capacity, Unit, 1)
-	level := fill(terms.Capacity, demand)
+	level := Fill(terms.Capacity, demand)
 	if l.Level > 0 {
 		level = min(level, risen(l.Level, all, demand.Quarter-l.Quarter))
 	}
@@ -67,9 +67,9 @@ func risen(level, most, quarters int64) int64 {
 	return level
 }
 
-// fill returns the level at which demand uses the capacity; math.MaxInt64 if it is not more than that. Callers of a class count as if
+// Fill returns the level at which demand uses the capacity; math.MaxInt64 if it is not more than that. Callers of a class count as if
 // all of them asked for their mean, so that the level may be lower than it should be: by 2.4 % at most, and only if all callers are in one class.
-func fill(capacity int64, demand *Tally) int64 {
+func Fill(capacity int64, demand *Tally) int64 {
 	left := demand.Total - capacity
 	if left <= 0 {
 		return math.MaxInt64

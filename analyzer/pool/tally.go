@@ -76,6 +76,15 @@ func (t *Tally) plus(o *Tally) {
 	}
 }
 
+// Under returns how many of the requests a limit lets pass, if each caller of a class asks for the mean of its class.
+func (t *Tally) Under(limit int64) int64 {
+	pass := t.Total
+	for _, c := range t.Classes {
+		pass -= max(0, c.Asked-integer.MulDiv(limit, c.Callers, 1))
+	}
+	return pass
+}
+
 // AppendTo appends the tally: quarter, total, and of each class the distance from the class before it, callers, weight over theirs, asked.
 func (t *Tally) AppendTo(b []byte) []byte {
 	b = binary.AppendUvarint(binary.AppendVarint(b, t.Quarter), uint64(t.Total))

@@ -25,10 +25,12 @@ type Lasting struct {
 	Needless int64   `json:"refused_needlessly"` // requests in the other windows that those closures refused, and no other rule
 }
 
-// lasting makes the Lasting of a rule. Only admitted requests of an enforcing rule are refused. One goroutine uses a lasting.
+// lasting makes the Lasting of a rule, or its Pool. Only admitted requests of an enforcing rule are refused. One goroutine uses a lasting.
 type lasting struct {
 	rule     *rules.Rule
-	closures closures           // by what is in flight
+	pool     *pooled            // of a rule with a capacity, nil of the others
+	closures closures           // by what is in flight, or by the pool
+	held     bool               // they cover the request that is being decided
 	callers  map[string]*asking // of limits on costs, by id
 	sweepAt  int                // number of callers at which windows that are over are added up
 	sum      Lasting
@@ -42,12 +44,15 @@ type asking struct {
 	refused         int64 // requests, by the rule alone
 }
 
-// newLasting returns the rules about requests that last, by the index of their kind.
+// newLasting returns the rules about requests that last, and those with a capacity, by the index of their kind.
 func newLasting(set *rules.Set, kinds []string) [][]*lasting {
 	byKind := make([][]*lasting, len(kinds))
 	for i, kind := range kinds {
 		for _, r := range set.ForKind(kind) {
-			if r.AtArrival || r.Measure == rules.InFlight {
+			switch {
+			case r.Pool != nil:
+				byKind[i] = append(byKind[i], &lasting{rule: r, pool: newPooled(r), sum: Lasting{Rule: r.Name}})
+			case r.AtArrival || r.Measure == rules.InFlight:
 				byKind[i] = append(byKind[i], &lasting{rule: r, callers: make(map[string]*asking), sum: Lasting{Rule: r.Name}})
 			}
 		}

@@ -23,7 +23,7 @@ type loop struct {
 	lag     int64
 	gates   closures     // of the enforcing rules
 	shadows closures     // of the shadow rules: callers that they would have closed
-	lasting [][]*lasting // per kind: rules about requests that last
+	lasting [][]*lasting // per kind: rules whose closures are kept apart, because they may end early
 	holds   bool         // some of them hold a part of a limit
 	circuit Circuit      // with a lag, instead of fold, gates and shadows
 	ahead   *ahead       // if decisions come ahead of time
@@ -87,6 +87,11 @@ func (l *loop) request(line *ingest.Line) {
 	if err != nil && l.err == nil {
 		l.err = fmt.Errorf("replay: %w", err)
 	}
+	for i, id := range line.IDs {
+		for _, x := range l.lasting[i] {
+			x.held = x.closures.closed(schemas.Caller{Kind: l.kinds[i], ID: id}, line.Time)
+		}
+	}
 	l.add(line, answer)
 	l.ask(line, answer, l.refuse(line, answer))
 }
@@ -97,10 +102,15 @@ func (l *loop) ask(line *ingest.Line, a Answer, by *lasting) {
 		if id == "" || line.Blocked || len(l.lasting[i]) == 0 {
 			continue
 		}
+		arrival := schemas.Entry{Time: line.Time, Kind: l.kinds[i], ID: id, Resource: line.Resource, Count: 1}
 		e := schemas.Entry{
 			Time: line.End, Kind: l.kinds[i], ID: id, Resource: line.Resource, Count: 1, Response: true, Status: line.Status, Cost: line.Cost,
 		}
 		for _, x := range l.lasting[i] {
+			if x.pool != nil {
+				x.pool.ask(&arrival, a.Blocked, x.held)
+				continue
+			}
 			x.ask(&e, line.Time, a.Blocked, x == by)
 		}
 	}
@@ -166,6 +176,7 @@ func (l *loop) decide(line *ingest.Line) (a Answer, by *lasting) {
 		counted, a.Shadowed = counted || closed[i], a.Shadowed || l.shadows.closed(caller, line.Time)
 		for _, x := range l.lasting[i] {
 			held := x.closures.closed(caller, line.Time)
+			x.held = held
 			closed[i] = closed[i] || held && x.rule.Mode == schemas.ModeEnforce
 			a.Shadowed = a.Shadowed || held && x.rule.Mode != schemas.ModeEnforce
 		}
@@ -250,11 +261,12 @@ func (l *loop) held(d *schemas.Decision, at int64) {
 func (l *loop) take(e *schemas.Entry) {
 	l.onEntry(e)
 	l.fold.Entry(e)
+	l.fold.LoopPools()
 }
 
 // hold turns a decision of the fold into a closure.
 func (l *loop) hold(c *fold.Change) {
-	if c.Rule.Measure == rules.InFlight {
+	if c.Rule.Measure == rules.InFlight || c.Rule.Pool != nil {
 		l.lastingOf(c.Rule.Name).change(c)
 		return
 	}
@@ -309,6 +321,10 @@ func (l *loop) finish() {
 	l.sum.Uncounted = stats.UncountedWeight()
 	for _, all := range l.lasting {
 		for _, x := range all {
+			if x.pool != nil {
+				l.sum.Pools = append(l.sum.Pools, x.pool.result())
+				continue
+			}
 			l.sum.Lasting = append(l.sum.Lasting, x.result())
 		}
 	}
@@ -352,7 +368,7 @@ func (l *loop) Published(item *outbox.Item) {
 
 // Applied implements Events.
 func (l *loop) Applied(d *schemas.Decision, at int64) {
-	if x := l.lastingOf(d.Rule); x != nil && x.rule.Measure == rules.InFlight {
+	if x := l.lastingOf(d.Rule); x != nil && (x.rule.Measure == rules.InFlight || x.pool != nil) {
 		x.decided(d.Caller, at, d.Until)
 	}
 	l.held(d, at)

@@ -64,6 +64,7 @@ type Summary struct {
 	CallersEstimated bool                `json:"callers_estimated,omitempty"` // there are too many to count them exactly
 	Unused           []string            `json:"unused,omitempty"`            // what is said of each rule that had no effect, wholly or in part
 	Accuracy         *Accuracy           `json:"accuracy,omitempty"`          // with a lag
+	Pools            []Pool              `json:"pools,omitempty"`             // of each rule with a capacity
 	Lasting          []Lasting           `json:"lasting,omitempty"`           // of each rule with charge: arrival or measure: in_flight
 }
 

@@ -391,6 +391,22 @@ func (v *replayView) totals(s replay.Summary, c replay.Config, took time.Duratio
 	for i := range s.Lasting {
 		v.lasting(&s.Lasting[i], line)
 	}
+	for i := range s.Pools {
+		v.pool(&s.Pools[i], line)
+	}
+}
+
+// pool prints what a rule with a capacity would have done, and what the best static limit would have.
+func (v *replayView) pool(x *replay.Pool, line func(name string, n int64, format string, args ...any)) {
+	rule := printable.Of(x.Rule)
+	if x.Contended == 0 {
+		line("pool", 0, "callers limited by rule %s: they never asked for more than its capacity together", rule)
+		return
+	}
+	line("pool", x.Limited, "callers limited by rule %s, which refused %s requests; for %s callers asked for %.2f of its capacity, and %.2f was admitted, %.2f at most",
+		rule, humanize.Comma(x.Refused), seconds(x.Contended), x.Asked, x.Used, x.Most)
+	line("static", x.Static, "is the best limit of each caller instead: up to %.2f of the capacity would be admitted, and %s requests be refused while there is room for all",
+		x.StaticMost, humanize.Comma(x.StaticRefused))
 }
 
 // lasting prints what a rule about requests that last would have done.

@@ -1,0 +1,137 @@
+package replay
+
+import (
+	"strings"
+
+	"github.com/509da70d/floodgate/analyzer/pool"
+	"github.com/509da70d/floodgate/analyzer/rules"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// Pool says what a rule with a capacity would have done, in windows one after the other. Callers contend in a window if all of them together
+// ask for more than the capacity in it.
+type Pool struct {
+	Rule      string  `json:"rule"`
+	Capacity  int64   `json:"capacity"`
+	Contended float64 `json:"contended_seconds"`
+	Limited   int64   `json:"callers_limited"`
+	Refused   int64   `json:"refused"`  // requests, by this rule
+	Asked     float64 `json:"asked"`    // in windows in which callers contend, as a share of the capacity
+	Used      float64 `json:"admitted"` // likewise
+	Most      float64 `json:"admitted_max"`
+
+	// The best static limit is the largest limit of each caller in a window under which callers that contend use the capacity on average.
+	// It refuses some also where nobody contends.
+	Static        int64   `json:"static_limit,omitempty"`
+	StaticMost    float64 `json:"static_admitted_max,omitempty"`
+	StaticRefused int64   `json:"static_refused_needlessly,omitempty"` // requests in windows in which nobody contends
+}
+
+// pooled makes the Pool of a rule. One goroutine uses it.
+type pooled struct {
+	rule     *rules.Rule
+	end      int64            // of the window, in Unix nanoseconds
+	asked    map[string]int64 // requests in the window, by id
+	total    int64
+	admitted int64
+	limited  map[string]struct{}
+
+	contended, calm pool.Tally // what callers asked for in a window, of all windows of each sort
+	windows         int64      // in which callers contend
+	most            []pool.Tally
+	sum             Pool
+}
+
+func newPooled(r *rules.Rule) *pooled {
+	return &pooled{
+		rule: r, asked: make(map[string]int64), limited: make(map[string]struct{}), sum: Pool{Rule: r.Name, Capacity: r.Limit},
+	}
+}
+
+// ask notes a request. covered says that the rule has closed its caller.
+func (x *pooled) ask(e *schemas.Entry, blocked, covered bool) {
+	if !x.rule.Matches(e) || blocked && !covered {
+		return
+	}
+	if e.Time >= x.end {
+		x.add()
+		length := x.rule.Window.Length(e.Time)
+		x.end = e.Time - e.Time%length + length
+	}
+	if _, ok := x.asked[e.ID]; ok {
+		x.asked[e.ID]++
+	} else {
+		x.asked[strings.Clone(e.ID)] = 1
+	}
+	x.total++
+	if !covered {
+		x.admitted++
+		return
+	}
+	x.sum.Refused++
+	if _, ok := x.limited[e.ID]; !ok {
+		x.limited[strings.Clone(e.ID)] = struct{}{}
+	}
+}
+
+// maxBusy bounds how many windows are kept apart for the largest load under a static limit: those with the largest demand.
+const maxBusy = 64
+
+// add adds the window that is over to the sum.
+func (x *pooled) add() {
+	t := &x.calm
+	if x.total > x.rule.Limit {
+		t = &x.contended
+		x.windows++
+		x.sum.Asked += float64(x.total)
+		x.sum.Used += float64(x.admitted)
+		x.sum.Most = max(x.sum.Most, float64(x.admitted)/float64(x.rule.Limit))
+		x.keep()
+	}
+	for _, n := range x.asked {
+		t.Add(n, pool.Unit)
+	}
+	t.Total += x.total
+	clear(x.asked)
+	x.total, x.admitted = 0, 0
+}
+
+// keep keeps a window in which callers contend, if it is one of those with the largest demand.
+func (x *pooled) keep() {
+	own := pool.Tally{Total: x.total}
+	for _, n := range x.asked {
+		own.Add(n, pool.Unit)
+	}
+	if len(x.most) < maxBusy {
+		x.most = append(x.most, own)
+		return
+	}
+	least := 0
+	for i := range x.most {
+		if x.most[i].Total < x.most[least].Total {
+			least = i
+		}
+	}
+	if own.Total > x.most[least].Total {
+		x.most[least] = own
+	}
+}
+
+// result returns the sum at the end.
+func (x *pooled) result() Pool {
+	x.add()
+	s := x.sum
+	s.Limited = int64(len(x.limited))
+	if x.windows == 0 {
+		return s
+	}
+	windows, capacity := float64(x.windows), float64(x.rule.Limit)
+	s.Contended = windows * float64(x.rule.Window.Length(0)) / 1e9
+	s.Asked, s.Used = s.Asked/windows/capacity, s.Used/windows/capacity
+	s.Static = max(1, pool.Fill(x.rule.Limit*x.windows, &x.contended)/pool.Unit)
+	s.StaticRefused = x.calm.Total - x.calm.Under(s.Static)
+	for i := range x.most {
+		s.StaticMost = max(s.StaticMost, float64(x.most[i].Under(s.Static))/capacity)
+	}
+	return s
+}
