@@ -22,6 +22,12 @@ var (
 // KindIP is the caller kind whose ids are IP addresses in canonical form (see CanonicalAddr).
 const KindIP = "ip"
 
+// Kinds of caller that are made of an address, beside KindIP.
+const (
+	KindNet = "net" // the ids are networks, as IDs.Net makes them: 203.0.113.0/24
+	KindASN = "asn" // the ids are autonomous systems, as IDs.ASN returns them: AS64500
+)
+
 // KindCanary is the caller kind of the link's own probes: the analyzer answers them, and counts them nowhere.
 const KindCanary = "_canary"
 
