@@ -123,7 +123,7 @@ func TestLongestPrefixAgainstALinearSearch(t *testing.T) {
 		case best.IsValid() && best.IsSingleIP():
 			want = o.exact[best.Addr().String()]
 		case best.IsValid():
-			want = o.networks[networkOf(best)]
+			want, _ = o.networks.Get(best)
 		}
 		if got != want {
 			t.Fatalf("%v: got %+v, want %+v of %v", id, got, want, best)
