@@ -103,8 +103,8 @@ func (g *Gate) addrOf(id string) (addr netip.Addr, ok bool) {
 	if !g.net {
 		return addr, false
 	}
-	p, err := g.set.options.IDs.ParseNet(id)
-	return p.Addr(), err == nil
+	p, want := g.set.options.IDs.ParseNet(id)
+	return p.Addr(), want == ""
 }
 
 func (g *Gate) closedAddr(t *table, addr netip.Addr) bool {

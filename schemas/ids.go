@@ -114,24 +114,24 @@ func (o IDs) AddrID(kind string, addr netip.Addr) string {
 	return ""
 }
 
-// ParseNet returns the network that is the id of a caller of kind net. Its errors say how the id should be written.
-func (o IDs) ParseNet(id string) (netip.Prefix, error) {
+// ParseNet returns the network that is the id of a caller of kind net. If the id is none, want says what it should be.
+func (o IDs) ParseNet(id string) (network netip.Prefix, want string) {
 	if addr, err := netip.ParseAddr(id); err == nil {
-		return netip.Prefix{}, fmt.Errorf("%w: got the address %s, want a network: %s", ErrCallerID, id, o.Net(addr))
+		return network, "the network of this address: " + o.Net(addr).String()
 	}
 	got, err := netip.ParsePrefix(id)
 	if err != nil {
 		n4, n6 := o.netBits()
-		return netip.Prefix{}, fmt.Errorf("%w: got %.64q, want a network such as 203.0.113.0/%d or 2001:db8:1::/%d", ErrCallerID, id, n4, n6)
+		return network, fmt.Sprintf("a network, such as 203.0.113.0/%d or 2001:db8:1::/%d", n4, n6)
 	}
-	want := o.Net(got.Addr())
+	counted := o.Net(got.Addr())
 	switch {
-	case id == want.String():
-		return want, nil
-	case got.Bits() != want.Bits():
-		return netip.Prefix{}, fmt.Errorf("%w: got the network %s, want one of %d bits, such as %s", ErrCallerID, id, want.Bits(), want)
+	case id == counted.String():
+		return counted, ""
+	case got.Bits() == counted.Bits():
+		return network, counted.String()
 	}
-	return netip.Prefix{}, fmt.Errorf("%w: got %s, want %s", ErrCallerID, id, want)
+	return network, fmt.Sprintf("a network of %d bits, such as %s", counted.Bits(), counted)
 }
 
 // Caller returns the caller as it is counted, for a caller whose id is what a client sent.

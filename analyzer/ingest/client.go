@@ -81,7 +81,7 @@ func (m *mapper) ofAddress(kind, s string, l *Line) string {
 	case schemas.KindNet:
 		return m.network(bare(s, l), l)
 	case schemas.KindASN:
-		id, _ := schemas.ParseASN(s) // "" is what there is to say of it
+		id, _ := schemas.ParseASN(s)
 		return id
 	}
 	return m.counted(bare(s, l), l)

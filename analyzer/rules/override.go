@@ -230,8 +230,11 @@ func (f ruleParser) subject(kind, id string) (ids []string, network netip.Prefix
 		network, err = f.net(id)
 		return nil, network, err
 	case schemas.KindASN:
-		id, err = schemas.ParseASN(id)
-		return []string{id}, netip.Prefix{}, err
+		system, want := schemas.ParseASN(id)
+		if want != "" {
+			err = fmt.Errorf("got %q, want %s", document.Clip(id), want)
+		}
+		return []string{system}, netip.Prefix{}, err
 	}
 	if _, err := netip.ParsePrefix(id); err == nil {
 		return nil, netip.Prefix{}, fmt.Errorf("got the network %s, want an id; only callers of kinds ip and net have networks", id)
@@ -246,7 +249,11 @@ func (f ruleParser) net(id string) (netip.Prefix, error) {
 	if network, err := document.ParseNetwork(id); err == nil && network.Bits() < f.ids.Net(network.Addr()).Bits() {
 		return network, nil
 	}
-	return f.ids.ParseNet(id)
+	network, want := f.ids.ParseNet(id)
+	if want != "" {
+		return network, fmt.Errorf("got %q, want %s, or a wider network", document.Clip(id), want)
+	}
+	return network, nil
 }
 
 // printableID returns an id in a form for messages. Where ids of the kind are hashed with a secret, that is the hash.
