@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -144,7 +145,7 @@ func (c *control) printMembers(ctx context.Context, api *client.Client, network 
 	_ = api.Get(ctx, "/v1/rules", nil, &current)
 	for i := range current.Rules {
 		r := &current.Rules[i]
-		if r.Callers != schemas.KindIP {
+		if kind, _, _ := strings.Cut(r.Callers, ":"); kind != schemas.KindIP {
 			continue
 		}
 		var list apiv1.CallerList
