@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/509da70d/floodgate/gate/internal/netkey"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -126,6 +127,10 @@ func (g *Gate) subject(id string) subject {
 			key := addr.As16()
 			return subject{tag: g.tag() | addrTag, key: string(key[:]), id: id}
 		}
+	}
+	if addr, ok := g.addrOf(id); ok {
+		key := netkey.Of(g.set.options.IDs.Net(addr))
+		return subject{tag: g.tag() | addrTag, key: string(key[:]), id: id}
 	}
 	return subject{tag: g.tag(), key: id, id: id}
 }

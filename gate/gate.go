@@ -31,15 +31,15 @@ type Gate struct {
 	hash  keyhash.Key // the set's for this kind
 	index uint8
 
-	special bool // ids are addresses, or hashed with a secret; other ids are texts that schemas.ID makes
-	ip      bool
+	special bool // ids are addresses or networks, or hashed with a secret; other ids are texts that schemas.ID makes
+	ip, net bool // kind ip, or kind net
 
-	network mask                // keeps the bits of an IPv6 address that stand for one client
+	network mask                // keeps the bits of an address that stand for one client, or for one network
 	secret  *schemas.KindHasher // nil if ids are not hashed with one
 }
 
-// A caller is looked up by its key. The key is the caller's id, or, if the caller is an address, the 16 bytes of it. These
-// are the same however the address was written, and a request need not make text of it.
+// A caller is looked up by its key. The key is the caller's id, or, if the caller is an address, the 16 bytes of it, and if it is a
+// network, those that package netkey makes. These are the same however the address was written, and a request need not make text of it.
 
 // tag returns the tag of callers whose key is their id: the index of the gate. For addresses, addrTag is added.
 func (g *Gate) tag() uint32 { return uint32(g.index) }
@@ -56,7 +56,7 @@ func (g *Gate) Closed(id string) bool {
 }
 
 // ClosedAddr is Closed for an address. An IPv6 address counts by its network, as Options.IDs says. IPv4-mapped IPv6 counts
-// as IPv4, and zones are dropped. It does not allocate, unless ids of the kind are hashed with a secret.
+// as IPv4, and zones are dropped. A gate of kind net says whether the address's network is closed. It does not allocate, unless ids of the kind are hashed with a secret.
 func (g *Gate) ClosedAddr(addr netip.Addr) bool {
 	t := g.view.Load()
 	return t != nil && g.closedAddr(t, addr)
@@ -92,7 +92,19 @@ func (g *Gate) closedSpecial(t *table, id string) bool {
 	if addr, err := netip.ParseAddr(id); err == nil {
 		return g.closedAddr(t, addr)
 	}
+	if addr, ok := g.addrOf(id); ok {
+		return g.closedAddr(t, addr)
+	}
 	return g.closed(t, schemas.ID(id), false)
+}
+
+// addrOf returns the first address of a network, if the gate's ids are networks and id is one of them.
+func (g *Gate) addrOf(id string) (addr netip.Addr, ok bool) {
+	if !g.net {
+		return addr, false
+	}
+	p, want := g.set.options.IDs.ParseNet(id)
+	return p.Addr(), want == ""
 }
 
 func (g *Gate) closedAddr(t *table, addr netip.Addr) bool {

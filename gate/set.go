@@ -149,10 +149,13 @@ func (s *Set) gate(kind string) (*Gate, error) {
 	}
 	g := &Gate{
 		view: &s.view, set: s, kind: kind, index: uint8(len(s.kinds)),
-		hash: s.hash.For(kind), ip: kind == schemas.KindIP, network: networkMask(s.options.IDs.Prefix()),
+		hash: s.hash.For(kind), ip: kind == schemas.KindIP, net: kind == schemas.KindNet, network: addrMask(s.options.IDs.Prefix()),
 		secret: s.options.IDs.Hash.Kind(kind),
 	}
-	g.special = g.ip || g.secret != nil
+	if g.net {
+		g.network = netMask(s.options.IDs)
+	}
+	g.special = g.ip || g.net || g.secret != nil
 	s.gates[kind] = g
 	s.kinds = append(s.kinds, g)
 	return g, nil

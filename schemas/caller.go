@@ -22,6 +22,12 @@ var (
 // KindIP is the caller kind whose ids are IP addresses in canonical form (see CanonicalAddr).
 const KindIP = "ip"
 
+// Kinds of caller that are made of an address, beside KindIP.
+const (
+	KindNet = "net" // the ids are networks, as IDs.Net makes them: 203.0.113.0/24
+	KindASN = "asn" // the ids are autonomous systems, as IDs.ASN returns them: AS64500
+)
+
 // Reserved kinds. Their callers are made up by floodgate itself, and no rule counts them.
 const (
 	KindCanary = "_canary" // probes of links, which the analyzer answers

@@ -37,7 +37,7 @@ type IDHasher struct{ kinds map[string]*KindHasher }
 type KindHasher struct{ secrets []*secretHash }
 
 // NewIDHasher returns an IDHasher for these kinds, with one secret, or during a rotation two. Each has MinIDSecret to
-// MaxIDSecret bytes. Kind ip is refused, because gates and overrides have to see addresses. Errors never hold a secret.
+// MaxIDSecret bytes. Kinds ip, net and asn are refused, because gates and overrides have to see addresses. Errors never hold a secret.
 func NewIDHasher(kinds []string, secrets ...[]byte) (*IDHasher, error) {
 	switch {
 	case len(kinds) == 0:
@@ -58,7 +58,7 @@ func NewIDHasher(kinds []string, secrets ...[]byte) (*IDHasher, error) {
 		if err := ValidateKind(kind); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrIDs, err)
 		}
-		if kind == KindIP {
+		if OfAddress(kind) {
 			return nil, fmt.Errorf("%w: ids of kind %s cannot be hashed with a secret", ErrIDs, kind)
 		}
 		k := new(KindHasher)

@@ -3,6 +3,7 @@ package schemas
 import (
 	"errors"
 	"net/netip"
+	"strings"
 	"testing"
 )
 
@@ -51,6 +52,64 @@ func TestPrefixesHaveBounds(t *testing.T) {
 		if err := (IDs{IPv6Prefix: prefix}).Validate(); (err == nil) != good || err != nil && !errors.Is(err, ErrIDs) {
 			t.Errorf("%d: got %v, want it fine: %t", prefix, err, good)
 		}
+	}
+}
+
+// TestNetworksAreThoseThatAreCounted: an address has one network, whose text is an id, and other spellings are told that one.
+func TestNetworksAreThoseThatAreCounted(t *testing.T) {
+	long := IDs{Net4: 20, Net6: 56}
+	for _, test := range []struct {
+		ids        IDs
+		addr, want string
+	}{
+		{IDs{}, "203.0.113.9", "203.0.113.0/24"},
+		{IDs{}, "::ffff:203.0.113.9", "203.0.113.0/24"},
+		{IDs{}, "2001:db8:1:2::9", "2001:db8:1::/48"},
+		{IDs{}, "fe80::1%eth0", "fe80::/48"},
+		{long, "203.0.113.9", "203.0.112.0/20"},
+		{long, "2001:db8:1:2ff::9", "2001:db8:1:200::/56"},
+	} {
+		if got := test.ids.AddrID(KindNet, netip.MustParseAddr(test.addr)); got != test.want {
+			t.Errorf("%s: got %s, want %s", test.addr, got, test.want)
+		}
+		if got, want := test.ids.Caller(Caller{KindNet, test.addr}), (Caller{KindNet, test.want}); got != want {
+			t.Errorf("%s: got the caller %s, want %s", test.addr, got, want)
+		}
+		if got, want := test.ids.ParseNet(test.want); got.String() != test.want || want != "" {
+			t.Errorf("%s: got %v, want %q", test.want, got, want)
+		}
+	}
+	for id, want := range map[string]string{
+		"203.0.113.7/24": "203.0.113.0/24", "203.0.113.0/25": "a network of 24 bits, such as 203.0.113.0/24", "203.0.0.0/16": "a network of 24 bits",
+		"203.0.113.9": "203.0.113.0/24", "::ffff:203.0.113.0/120": "a network of 24 bits, such as 203.0.113.0/24", "2001:DB8:1::/48": "2001:db8:1::/48",
+		"2001:db8:1::1/48": "2001:db8:1::/48", "203.0.113": "a network, such as 203.0.113.0/24 or 2001:db8:1::/48", "": "a network, such as",
+	} {
+		if got, say := (IDs{}).ParseNet(id); got.IsValid() || !strings.Contains(say, want) {
+			t.Errorf("%q: got %v and %q, want %q", id, got, say, want)
+		}
+	}
+	for _, bad := range []IDs{{Net4: 7}, {Net4: 25}, {Net6: 15}, {Net6: 65}, {Net4: -1}} {
+		if err := bad.Validate(); !errors.Is(err, ErrIDs) {
+			t.Errorf("%+v: got %v, want ErrIDs", bad, err)
+		}
+	}
+}
+
+func TestSystemsHaveOneSpelling(t *testing.T) {
+	for text, want := range map[string]string{
+		"AS64500": "AS64500", "as64500": "AS64500", "64500": "AS64500", "4294967295": "AS4294967295",
+		"4294967296": "", "0": "", "AS0": "", "AS064500": "", "AS": "", "": "", "+1": "", "AS-1": "", "hoster": "",
+	} {
+		if got, say := ParseASN(text); got != want || (say == "") != (want != "") {
+			t.Errorf("%q: got %q and %q, want %q", text, got, say, want)
+		}
+	}
+	ids := IDs{ASN: func(addr netip.Addr) string { return "AS of " + addr.String() }}
+	if got := ids.AddrID(KindASN, netip.MustParseAddr("::ffff:203.0.113.9")); got != "AS of 203.0.113.9" {
+		t.Errorf("got %q, want to be asked for a canonical address", got)
+	}
+	if got := ids.AddrID(KindASN, netip.Addr{}) + (IDs{}).AddrID(KindASN, netip.MustParseAddr("203.0.113.9")) + ids.AddrID("key", netip.MustParseAddr("::1")); got != "" {
+		t.Errorf("got %q of no address, of no file and of another kind, want nothing", got)
 	}
 }
 

@@ -1,6 +1,30 @@
 package schemas
 
-import "net/netip"
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// OfAddress reports whether callers of a kind are made of the address that a request comes from, and of nothing else.
+func OfAddress(kind string) bool { return kind == KindIP || kind == KindNet || kind == KindASN }
+
+// ASN returns the id of the autonomous system with a number: AS64500.
+func ASN(number uint32) string { return "AS" + strconv.FormatUint(uint64(number), 10) }
+
+// ParseASN returns the id of an autonomous system, of a text such as AS64500, as64500 or 64500. If it is none, want says what it should
+// be.
+func ParseASN(text string) (id, want string) {
+	digits := text
+	if len(text) > 2 && strings.EqualFold(text[:2], "AS") {
+		digits = text[2:]
+	}
+	n, err := strconv.ParseUint(digits, 10, 32)
+	if err != nil || n == 0 || digits[0] == '0' {
+		return "", "AS and the number of an autonomous system, such as AS64500"
+	}
+	return ASN(uint32(n)), ""
+}
 
 // Networks is a set of IP networks. The zero value is empty. A Networks does not change, and any goroutine may use it.
 type Networks struct{ prefixes []netip.Prefix }

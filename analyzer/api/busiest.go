@@ -63,7 +63,7 @@ func busyOf(b *lister.Busy, q *listRequest) *apiv1.Busy {
 	for i := range first.Callers {
 		t := &first.Callers[i]
 		caller := schemas.Caller{Kind: t.Kind, ID: t.ID}
-		if q.query.Kind != "" && q.query.Kind != t.Kind || len(t.ID) < len(q.query.Prefix) || t.ID[:len(q.query.Prefix)] != q.query.Prefix {
+		if !q.query.Names(t.Kind, t.ID) {
 			continue
 		}
 		v := apiv1.BusyCaller{Partition: b.At.Partition, Caller: event.CallerOf(caller), Admitted: t.Rate, AdmittedError: t.Over + t.Error, BlockedError: second.Absent}

@@ -56,9 +56,26 @@ func (c callerParser) caller(v schemas.Caller, wrong func(got, want string) erro
 		v.ID = addr.String()
 		return v, nil
 	}
+	if v.Kind == schemas.KindNet || v.Kind == schemas.KindASN {
+		id, want := c.ofAddress(v.Kind, v.ID)
+		if want != "" {
+			return v, wrong(v.ID, want)
+		}
+		v.ID = id
+		return v, nil
+	}
 	v.ID = c.parts(v.Kind, v.ID)
 	v.ID = c.ids.Overridden(v.Kind, v.ID)[0]
 	return v, nil
+}
+
+// ofAddress returns the id of a network or an autonomous system, or what the client should write in place of text.
+func (c callerParser) ofAddress(kind, text string) (id, want string) {
+	if kind == schemas.KindASN {
+		return schemas.ParseASN(text)
+	}
+	network, want := c.ids.ParseNet(text)
+	return network.String(), want
 }
 
 // address returns the address under which a client is counted, or what the client should write in place of text.

@@ -32,6 +32,9 @@ func TestCallersAreThoseThatRecordersCount(t *testing.T) {
 		"ip_route:2001:db8::1|GET /":      "ip_route:2001:db8::|GET /",
 		"ip_route:::ffff:192.0.2.1|GET /": "ip_route:192.0.2.1|GET /",
 		"ip_route:no address|GET /":       "ip_route:no address|GET /",
+		"net:203.0.113.0/24":              "net:203.0.113.0/24",
+		"net:2001:db8:1::/48":             "net:2001:db8:1::/48",
+		"asn:64500":                       "asn:AS64500",
 	} {
 		got, err := callerParser{}.text("caller", text)
 		if err != nil || got.String() != want {
@@ -55,6 +58,11 @@ func TestCallersAreThoseThatRecordersCount(t *testing.T) {
 		"ip:0.0.0.0/0":       "override of 0.0.0.0/0",
 		"ip:203.0.113.9/":    "an IP address",
 		"ip:203.0.113.9/333": "an IP address",
+		"net:203.0.113.7/24": "203.0.113.0/24",
+		"net:203.0.113.0/25": "a network of 24 bits, such as 203.0.113.0/24",
+		"net:203.0.113.9":    "the network of this address: 203.0.113.0/24",
+		"net:*":              "a network, such as",
+		"asn:hoster":         "AS and the number",
 	} {
 		_, err := callerParser{}.text("caller", text)
 		p, ok := errors.AsType[*apiv1.Problem](err)

@@ -141,7 +141,7 @@ func TestEachParameterIsThereOnceAndKnown(t *testing.T) {
 	w := newWorld(t)
 	n := w.node(w.analyzer(0, 1, 2, 3), acting)
 	values := map[string]string{
-		"caller": "key:k", "sort": "share", "rule": "per-key", "kind": "key", "prefix": "k", "min_share": "0.5", "limit": "3", "cursor": "x", "mode": "enforce",
+		"caller": "key:k", "sort": "share", "rule": "per-key", "kind": "key", "prefix": "k", "network": "203.0.113.0/24", "min_share": "0.5", "limit": "3", "cursor": "x", "mode": "enforce",
 		"action": "close", "state": "done", "version": "0123456789abcdef", "from": "0123456789abcdef", "to": "0123456789abcdef",
 	}
 	for _, o := range rightRequests() {

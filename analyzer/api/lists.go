@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/509da70d/floodgate/analyzer"
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
+	"github.com/509da70d/floodgate/analyzer/document"
 	"github.com/509da70d/floodgate/analyzer/lister"
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -273,6 +275,9 @@ func (c *call) listFilter() (f lister.Filter, err error) {
 		return f, badQuery("prefix", prefix, integer(schemas.MaxCallerID)+" bytes at most")
 	}
 	f.Prefix = prefix
+	if f.Network, err = c.listNetwork(); err != nil {
+		return f, err
+	}
 	text, found, err := c.query.optional("min_share")
 	if err != nil || !found {
 		return f, err
@@ -281,6 +286,21 @@ func (c *call) listFilter() (f lister.Filter, err error) {
 		return f, badQuery("min_share", text, "a share of the limit, such as 0.8")
 	}
 	return f, nil
+}
+
+// listNetwork returns the network whose callers a list has, or the zero Prefix for all callers.
+func (c *call) listNetwork() (network netip.Prefix, err error) {
+	text, found, err := c.query.optional("network")
+	switch {
+	case err != nil || !found:
+		return network, err
+	case c.redactor.on:
+		return network, problem(http.StatusForbidden, "ids are shown as hashes: they are in no network")
+	}
+	if network, err = document.ParseNetwork(text); err != nil {
+		return network, badQuery("network", text, "a network with its first address, such as 198.51.100.0/24")
+	}
+	return network, nil
 }
 
 // checkListRule refuses a rule that does not exist. Otherwise the list of a mistaken name would be empty, as if nobody were near a limit.

@@ -76,10 +76,14 @@ func TestPagesOfAllPartitions(t *testing.T) {
 		if page.Total != 10 {
 			t.Errorf("got %d callers, want the 10 of 0.3 or more whose address begins so", page.Total)
 		}
+		n.get("/v1/callers?network=203.0.113.32/29&limit=1").into(t, &page)
+		if page.Total != 8 {
+			t.Errorf("got %d callers, want the 8 of 203.0.113.32/29", page.Total)
+		}
 		n.get("/v1/callers?sort=count"+cursorOf(t, n)).want(t, http.StatusBadRequest, "sort=count")
 		n.get("/v1/callers?rule=per-op").want(t, http.StatusBadRequest, "one of per-key, per-ip, slow")
 		n.get("/v1/callers?partition=1&partition=2").want(t, http.StatusOK, `"partition":1`)
-		for _, bad := range []string{"partition=4", "partition=-1", "partition=x", "min_share=NaN", "min_share=-1", "min_share=x", "limit=0", "sort=x", "cursor=x", "prefix=" + strings.Repeat("x", 257)} {
+		for _, bad := range []string{"partition=4", "partition=-1", "partition=x", "min_share=NaN", "min_share=-1", "min_share=x", "limit=0", "sort=x", "cursor=x", "network=203.0.113.9/24", "network=203.0.113.9", "prefix=" + strings.Repeat("x", 257)} {
 			n.get("/v1/callers?"+bad).want(t, http.StatusBadRequest, "")
 		}
 	}
@@ -229,5 +233,6 @@ func TestListsForRoleReadHaveHashes(t *testing.T) {
 		}
 		n.token = toks[0]
 		n.get("/v1/callers?prefix=203").want(t, http.StatusForbidden, "no prefix")
+		n.get("/v1/callers?network=203.0.113.0/24").want(t, http.StatusForbidden, "in no network")
 	}
 }

@@ -5,14 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer"
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/explain"
 	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
+	"github.com/509da70d/floodgate/schemas/event"
 )
 
 // askTimeout is how long a question waits for an owner of this analyzer.
@@ -94,7 +98,27 @@ func (s *Server) getExplain(c *call) error {
 	c.redactor.input(&in)
 	v := explain.Explain(&in)
 	c.redactor.patterns(&v, look)
+	v.Networks = c.networksOf(caller)
 	return c.answer(http.StatusOK, v)
+}
+
+// networksOf returns the callers of kinds net and asn that an address is in, if rules count them, and if the reader may see ids.
+func (c *call) networksOf(caller schemas.Caller) (list []apiv1.Caller) {
+	addr, err := netip.ParseAddr(caller.ID)
+	if err != nil || caller.Kind != schemas.KindIP || c.redactor.on {
+		return nil
+	}
+	ids := c.server.config.IDs
+	if addr.Is6() && ids.Prefix() < ids.Net(addr).Bits() {
+		return nil // the caller is several networks
+	}
+	for _, kind := range []string{schemas.KindNet, schemas.KindASN} {
+		counted := slices.ContainsFunc(c.backend.Analyzer.RulesStatus(c.now()).Set.Rules, func(r *rules.Rule) bool { return r.Kind == kind })
+		if id := ids.AddrID(kind, addr); counted && id != "" {
+			list = append(list, event.CallerOf(schemas.Caller{Kind: kind, ID: id}))
+		}
+	}
+	return list
 }
 
 // forwardAnswer asks the analyzer that owns the caller's partition, and passes its answer on. answers reports whether the answer is about

@@ -137,7 +137,9 @@ func (c *call) parsed(id uint64, text []byte) version {
 		return v
 	}
 	// A text that was noted has hashes in place of secret ids: it is read without secrets.
-	set, err := rules.ParseWith("version "+hexID(id), text, schemas.IDs{IPv6Prefix: c.server.config.IDs.IPv6Prefix})
+	ids := c.server.config.IDs
+	ids.Hash = nil
+	set, err := rules.ParseWith("version "+hexID(id), text, ids)
 	switch {
 	case err != nil:
 		v.problem = err.Error()

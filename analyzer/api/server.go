@@ -225,7 +225,7 @@ func (s *Server) routeTable() []route {
 		{method: get, path: "/v1/explain", role: roleRead, params: []string{"caller"}, forwardable: true, serve: s.getExplain},
 		{
 			method: get, path: "/v1/callers", role: roleRead, forwardable: true, serve: s.getCallers,
-			params: []string{"sort", "rule", "kind", "prefix", "min_share", "limit", "cursor", "partition"},
+			params: []string{"sort", "rule", "kind", "prefix", "network", "min_share", "limit", "cursor", "partition"},
 		},
 		{method: get, path: "/v1/series", role: roleRead, params: []string{"seconds", "partition"}, forwardable: true, serve: s.getSeries},
 		{method: post, path: "/v1/try", role: roleRead, forwardable: true, serve: s.postTry},

@@ -74,8 +74,16 @@ func (s *scan) address(l *Line) string {
 // trusts reports whether a proxy has this canonical address. The server itself, which is "", is trusted.
 func trusts(proxies schemas.Networks, text string) bool { return text == "" || contains(proxies, text) }
 
-// canonical returns the one form in which the address s, which may have a port, is counted; "" if it is no address.
-func (m *mapper) canonical(s string, l *Line) string {
+// ofAddress returns the id of a caller of kind ip or net, of an address that may have a port, or of kind asn, of its number; "" if it
+// is none.
+func (m *mapper) ofAddress(kind, s string, l *Line) string {
+	switch kind {
+	case schemas.KindNet:
+		return m.network(bare(s, l), l)
+	case schemas.KindASN:
+		id, _ := schemas.ParseASN(s)
+		return id
+	}
 	return m.counted(bare(s, l), l)
 }
 
@@ -95,6 +103,26 @@ func (m *mapper) counted(text string, l *Line) string {
 	n := len(l.scratch)
 	l.scratch = id.AppendTo(l.scratch)
 	return view(l.scratch[n:])
+}
+
+// network returns the id of a canonical address's caller of kind net; "" for "".
+func (m *mapper) network(text string, l *Line) string {
+	addr, err := netip.ParseAddr(text)
+	if err != nil {
+		return ""
+	}
+	n := len(l.scratch)
+	l.scratch = m.client.ids.Net(addr).AppendTo(l.scratch)
+	return view(l.scratch[n:])
+}
+
+// system returns the id of a canonical address's caller of kind asn; "" if it has none.
+func (m *mapper) system(text string) string {
+	addr, err := netip.ParseAddr(text)
+	if err != nil {
+		return ""
+	}
+	return m.client.ids.AddrID(schemas.KindASN, addr)
 }
 
 // bare returns the canonical address of s without a port and brackets, or "". It looks before it parses, because the

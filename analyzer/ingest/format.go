@@ -197,6 +197,9 @@ line, and says which; it gives a log up after three requests that none reads.
   A line counts only if it can be read in one way: put quotes around what clients write.
 - ` + "`unwrap`" + ` removes what a collector puts around lines: cri, syslog, or the JSON member log (docker), message, MESSAGE (journald)
   or textPayload. auto finds it. In records of OpenTelemetry it may also be body: see below.
+- {client} is the client behind trusted proxies, {net} the network of its address (--net-prefixes), and {asn} its autonomous
+  system (--asn-file): net: "{net}", and composite, net_route: "{net}|{resource}". Fields of a log with these names are {net|net}
+  and {asn|asn}.
 - A caller of kind host is a host name or address as the log has it, in small letters: for logs of servers that look names up. The
   owner of an address chooses its name. No format looks names up.
 - replay reads logs that are plain or compressed by gzip, bzip2, xz or zstd. ingest

@@ -33,15 +33,19 @@ const (
 	refNone     refKind = iota
 	refField            // of the log
 	refClient           // fieldClient
+	refNet              // fieldNet
+	refASN              // fieldASN
 	refResource         // fieldResource
 	refPath             // the same, before it is made to fit a template
 )
 
+// ofClient reports whether the value is the client, or made of it.
+func (r *ref) ofClient() bool { return r.what == refClient || r.what == refNet || r.what == refASN }
+
 // caller is how callers of one kind are made.
 type caller struct {
 	template template
-	ip       bool                // the id is an address
-	host     bool                // the id is a host name
+	kind     string
 	secret   *schemas.KindHasher // nil if ids are not hashed with one
 }
 
@@ -67,7 +71,7 @@ type mapper struct {
 
 // newMapper returns m for a format with the given fields. Native reports whether its decoder reads time, status and cost.
 func newMapper(m Mapping, names fieldNames, native bool) (*mapper, error) {
-	c := &compiler{names: names, client: m.Client.Address, resource: m.Resource}
+	c := &compiler{names: names, client: m.Client.Address, resource: m.Resource, asn: m.IDs.ASN != nil}
 	p := &mapper{layout: m.Layout, scale: max(m.CostScale, 1)}
 	p.client = clientRef{
 		address: c.field(m.Client.Address), forwarded: c.field(m.Client.Forwarded), ids: m.IDs,
@@ -106,6 +110,7 @@ type compiler struct {
 	client      string // the field that means fieldClient
 	clientKnown bool
 	resource    string // the field of which fieldResource is made
+	asn         bool   // there is a file of autonomous systems
 	err         error
 }
 
@@ -141,6 +146,13 @@ func (c *compiler) value(name string) ref {
 	switch {
 	case c.clientKnown && (name == fieldClient || name == c.client):
 		return ref{what: refClient}
+	case c.clientKnown && name == fieldNet:
+		return ref{what: refNet}
+	case c.clientKnown && name == fieldASN:
+		if !c.asn {
+			c.fail(errors.New("got {asn} and no file that says which addresses an autonomous system has, want --asn-file; {asn|asn} is a field asn of the log"))
+		}
+		return ref{what: refASN}
 	case c.resource != "" && name == fieldResource:
 		return ref{what: refResource}
 	}
@@ -175,20 +187,34 @@ func blockedStatuses(m Mapping) (s statusSet) {
 // caller compiles the template of one kind.
 func (c *compiler) caller(t CallerTemplate) caller {
 	parts, err := parseTemplate(t.Template)
-	made := caller{template: parts, ip: t.Kind == schemas.KindIP}
-	if err == nil && made.ip && !parts.alone() {
-		err = errors.New("these are addresses: want one field and no text beside it")
+	made := caller{template: parts, kind: t.Kind}
+	if err == nil && schemas.OfAddress(t.Kind) && !parts.alone() {
+		err = fmt.Errorf("these are %s: want one field and no text beside it", madeOfAddress(t.Kind))
 	}
 	if err != nil {
 		c.fail(fmt.Errorf("callers %s: %w", t.Kind, err))
 		return made
 	}
-	made.host = t.Kind == kindHost
 	for i := range parts.parts {
 		p := &parts.parts[i]
-		if p.ref = c.value(p.field); made.host && p.ref.what == refClient {
+		field := p.field
+		if c.clientKnown && (field == fieldClient || field == c.client) && (t.Kind == schemas.KindNet || t.Kind == schemas.KindASN) {
+			field = t.Kind // fieldNet or fieldASN
+		}
+		if p.ref = c.value(field); t.Kind == kindHost && p.ref.what == refClient {
 			p.ref = c.field(cmp.Or(c.client, p.field)) // as the log has it
 		}
 	}
 	return made
+}
+
+// madeOfAddress returns what the ids of a kind are that is made of an address.
+func madeOfAddress(kind string) string {
+	switch kind {
+	case schemas.KindNet:
+		return "networks of addresses"
+	case schemas.KindASN:
+		return "autonomous systems of addresses"
+	}
+	return "addresses"
 }

@@ -28,6 +28,8 @@ const (
 // Names of fields that the mapping makes and the log does not have.
 const (
 	fieldClient   = "client"   // the client's address, behind trusted proxies, in canonical form
+	fieldNet      = "net"      // the network of that address: the id of its caller of kind net
+	fieldASN      = "asn"      // the autonomous system of that address: the id of its caller of kind asn
 	fieldResource = "resource" // the method, a blank, and the path without the query or the template it fits: see schemas.Method
 )
 

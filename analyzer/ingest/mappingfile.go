@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/509da70d/floodgate/analyzer/document"
@@ -174,7 +175,7 @@ func (f *mappingFile) field(d document.Mapping, name string) string {
 
 // known reports a field that the format does not have.
 func (f *mappingFile) known(d document.Mapping, at, field string) {
-	if f.names == nil || field == fieldClient || field == fieldResource {
+	if f.names == nil || slices.Contains([]string{fieldClient, fieldNet, fieldASN, fieldResource}, field) {
 		return
 	}
 	for alternative := range strings.SplitSeq(field, "|") {
@@ -204,8 +205,8 @@ func (f *mappingFile) callers(m *Mapping) {
 		for _, p := range t.parts {
 			f.known(d, kind, p.field)
 		}
-		if kind == schemas.KindIP && !t.alone() {
-			d.Fail(kind, "got %q, want one field: callers of kind ip are addresses", text)
+		if schemas.OfAddress(kind) && !t.alone() {
+			d.Fail(kind, "got %q, want one field: callers of kind %s are %s", text, kind, madeOfAddress(kind))
 		}
 		m.Callers = append(m.Callers, CallerTemplate{Kind: kind, Template: text})
 	})

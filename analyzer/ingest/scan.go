@@ -87,6 +87,10 @@ func (s *scan) value(r *ref, l *Line) string {
 	switch r.what {
 	case refClient:
 		return s.clientID(l)
+	case refNet:
+		return s.m.network(s.clientAddr(l), l)
+	case refASN:
+		return s.m.system(s.clientAddr(l))
 	case refResource:
 		return s.route
 	case refPath:

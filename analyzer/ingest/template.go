@@ -74,20 +74,20 @@ func (s *scan) caller(i int, c *caller, l *Line) Reason {
 	if c.template.alone() {
 		r := &c.template.parts[0].ref
 		if id = s.value(r, l); id == "" {
-			if r.what == refClient && s.client.there {
+			if r.ofClient() && s.client.there && s.client.addr == "" {
 				return BadAddress
 			}
 			return OK
 		}
-		if c.ip && r.what != refClient {
-			if id = s.m.canonical(id, l); id == "" {
+		if schemas.OfAddress(c.kind) && !r.ofClient() {
+			if id = s.m.ofAddress(c.kind, id, l); id == "" {
 				return BadAddress
 			}
 		}
 	} else if id = s.join(&c.template, l); id == "" {
 		return OK
 	}
-	if c.host {
+	if c.kind == kindHost {
 		id = strings.ToLower(strings.TrimSuffix(id, "."))
 	}
 	if c.secret != nil {

@@ -2,6 +2,7 @@ package lister
 
 import (
 	"cmp"
+	"net/netip"
 	"strings"
 
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
@@ -21,11 +22,31 @@ type Filter struct {
 	Kind     string  // only callers of this kind; empty: of all
 	Prefix   string  // only ids that begin so
 	MinShare float64 // only rows with at least this share of their capacity
+
+	Network netip.Prefix // only callers of kinds ip and net in this network; the zero Prefix: all
 }
 
 // holds reports whether a row is listed.
 func (f *Filter) holds(r *fold.Row, share float64) bool {
-	return (f.Rule == "" || f.Rule == r.Rule.Name) && (f.Kind == "" || f.Kind == r.Rule.Kind) && share >= f.MinShare && strings.HasPrefix(r.ID, f.Prefix)
+	return (f.Rule == "" || f.Rule == r.Rule.Name) && share >= f.MinShare && f.Names(r.Rule.Kind, r.ID)
+}
+
+// Names reports whether a caller is listed, by its kind and id alone.
+func (f *Filter) Names(kind, id string) bool {
+	return (f.Kind == "" || f.Kind == kind) && strings.HasPrefix(id, f.Prefix) && (!f.Network.IsValid() || inNetwork(f.Network, kind, id))
+}
+
+// inNetwork reports whether a caller is an address or a network in a network.
+func inNetwork(network netip.Prefix, kind, id string) bool {
+	switch kind {
+	case schemas.KindIP:
+		addr, err := netip.ParseAddr(id)
+		return err == nil && network.Contains(addr)
+	case schemas.KindNet:
+		p, err := netip.ParsePrefix(id)
+		return err == nil && network.Bits() <= p.Bits() && network.Contains(p.Addr())
+	}
+	return false
 }
 
 // Key is the place of a line in its order. Two rows have different ones.

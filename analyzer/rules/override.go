@@ -2,9 +2,13 @@ package rules
 
 import (
 	"fmt"
+	"iter"
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
+
+	"github.com/gaissmai/bart"
 
 	"github.com/509da70d/floodgate/analyzer/document"
 	"github.com/509da70d/floodgate/schemas"
@@ -24,80 +28,41 @@ func (o override) String() string {
 	return strconv.FormatInt(o.limit, 10)
 }
 
-// overrides are the overrides of a rule: by id, and for callers of kind ip also by network.
+// overrides are the overrides of a rule: by id, and for callers of kind ip and net also by network.
 type overrides struct {
 	exact    map[string]override
-	networks map[network]override
-	bits4    []int // lengths of the IPv4 networks, longest first
-	bits6    []int
+	networks *bart.Table[override] // nil if there are none
 }
 
-// network is a netip.Prefix that hashes faster. IPv4 addresses are mapped into IPv6, and their prefix lengths too.
-type network struct {
-	addr [16]byte
-	bits int
-}
-
-func networkOf(p netip.Prefix) network {
-	n := network{p.Addr().As16(), p.Bits()}
-	if p.Addr().Is4() {
-		n.bits += 96
-	}
-	return n
-}
-
-// widen shortens the network's prefix to a number of bits, which must not be more than before.
-func (n *network) widen(bits int) {
-	n.bits = bits
-	if at := bits / 8; at < len(n.addr) {
-		n.addr[at] &= ^byte(0) << (8 - bits%8)
-		clear(n.addr[at+1:])
-	}
-}
-
-// String returns the network as a netip.Prefix of 128 bits.
-func (n network) String() string { return netip.PrefixFrom(netip.AddrFrom16(n.addr), n.bits).String() }
-
-// prefix returns the network as it was before networkOf.
-func (n network) prefix() netip.Prefix {
-	if addr := netip.AddrFrom16(n.addr); addr.Is4In6() && n.bits >= 96 {
-		return netip.PrefixFrom(addr.Unmap(), n.bits-96)
-	}
-	return netip.PrefixFrom(netip.AddrFrom16(n.addr), n.bits)
-}
-
-func (o *overrides) empty() bool { return len(o.exact) == 0 && len(o.networks) == 0 }
+func (o *overrides) empty() bool { return len(o.exact) == 0 && o.networks == nil }
 
 // find returns the override of id: the exact one before the longest prefix.
 func (o *overrides) find(id string) (override, bool) {
 	if found, ok := o.exact[id]; ok {
 		return found, true
 	}
-	_, found, ok := o.findNetwork(id)
-	return found, ok
+	p, ok := o.networkOf(id)
+	if !ok {
+		return override{}, false
+	}
+	return o.networks.LookupPrefix(p)
 }
 
-// findNetwork returns the override of the longest prefix that contains id.
-func (o *overrides) findNetwork(id string) (network, override, bool) {
-	if len(o.networks) == 0 {
-		return network{}, override{}, false
+// networkOf returns the address or network that an id is, and whether it may be in one of the networks.
+func (o *overrides) networkOf(id string) (p netip.Prefix, ok bool) {
+	if o.networks == nil {
+		return p, false
+	}
+	if strings.IndexByte(id, '/') >= 0 {
+		p, err := netip.ParsePrefix(id)
+		return p, err == nil
 	}
 	addr, err := netip.ParseAddr(id)
 	if err != nil {
-		return network{}, override{}, false
+		return p, false
 	}
-	bits := o.bits6
-	if addr = schemas.CanonicalAddr(addr); addr.Is4() {
-		bits = o.bits4
-	}
-	n := network{addr: addr.As16()}
-	for _, length := range bits {
-		n.widen(length)
-		if found, ok := o.networks[n]; ok {
-			return n, found, true
-		}
-	}
-	return network{}, override{}, false
+	addr = schemas.CanonicalAddr(addr)
+	return netip.PrefixFrom(addr, addr.BitLen()), true
 }
 
 // Override returns the id or the network of the override that applies to a caller of the rule's kind. exact says that it is an id. ok is
@@ -106,11 +71,15 @@ func (r *Rule) Override(id string) (of string, exact, ok bool) {
 	if _, ok := r.overrides.exact[id]; ok {
 		return id, true, true
 	}
-	n, _, ok := r.overrides.findNetwork(id)
+	p, ok := r.overrides.networkOf(id)
 	if !ok {
 		return "", false, false
 	}
-	return n.prefix().String(), false, true
+	network, _, ok := r.overrides.networks.LookupPrefixLPM(p)
+	if !ok {
+		return "", false, false
+	}
+	return network.String(), network == p, true
 }
 
 // addExact adds the override of ids, and reports whether it is the first of each.
@@ -132,24 +101,22 @@ func (o *overrides) addNetwork(p netip.Prefix, to override) bool {
 	if p.IsSingleIP() {
 		return o.addExact([]string{p.Addr().String()}, to)
 	}
-	n := networkOf(p)
-	if _, ok := o.networks[n]; ok {
+	if o.networks == nil {
+		o.networks = new(bart.Table[override])
+	}
+	if _, ok := o.networks.Get(p); ok {
 		return false
 	}
-	if o.networks == nil {
-		o.networks = make(map[network]override)
-	}
-	o.networks[n] = to
-	bits := &o.bits6
-	if p.Addr().Is4() {
-		bits = &o.bits4
-	}
-	if !slices.Contains(*bits, n.bits) {
-		*bits = append(*bits, n.bits)
-		slices.Sort(*bits)
-		slices.Reverse(*bits)
-	}
+	o.networks.Insert(p, to)
 	return true
+}
+
+// all returns the overrides of networks.
+func (o *overrides) all() iter.Seq2[netip.Prefix, override] {
+	if o.networks == nil {
+		return func(func(netip.Prefix, override) bool) {}
+	}
+	return o.networks.All()
 }
 
 // lines returns the overrides as text, sorted.
@@ -158,8 +125,9 @@ func (o *overrides) lines() []string {
 	for id, to := range o.exact {
 		lines = append(lines, fmt.Sprintf("%q %d %v", id, to.limit, to.unlimited))
 	}
-	for n, to := range o.networks {
-		lines = append(lines, fmt.Sprintf("%s %d %v", n, to.limit, to.unlimited))
+	for p, to := range o.all() {
+		mapped := netip.PrefixFrom(netip.AddrFrom16(p.Addr().As16()), p.Bits()+128-p.Addr().BitLen()) // the ids of rules depend on this form
+		lines = append(lines, fmt.Sprintf("%s %d %v", mapped, to.limit, to.unlimited))
 	}
 	slices.Sort(lines)
 	return lines
@@ -177,12 +145,12 @@ func (o *overrides) texts(value func(override) string) []string {
 
 // values returns the text of each override's value, by whom it is for.
 func (o *overrides) values(value func(override) string) map[string]string {
-	all := make(map[string]string, len(o.exact)+len(o.networks))
+	all := make(map[string]string, len(o.exact))
 	for id, to := range o.exact {
 		all[id] = value(to)
 	}
-	for n, to := range o.networks {
-		all[n.prefix().String()] = value(to)
+	for p, to := range o.all() {
+		all[p.String()] = value(to)
 	}
 	return all
 }
@@ -193,7 +161,7 @@ func (o *overrides) maxLimit() int64 {
 	for _, to := range o.exact {
 		limit = max(limit, to.limit)
 	}
-	for _, to := range o.networks {
+	for _, to := range o.all() {
 		limit = max(limit, to.limit)
 	}
 	return limit
@@ -262,20 +230,42 @@ func overrideOf(v document.Value) (override, bool) {
 // subject returns the callers that an override is for: a network of addresses, or the ids under which one caller is counted.
 // That is one id, and two while secrets rotate.
 func (f ruleParser) subject(kind, id string) (ids []string, network netip.Prefix, err error) {
-	if kind != schemas.KindIP {
-		if _, err := netip.ParsePrefix(id); err == nil {
-			return nil, netip.Prefix{}, fmt.Errorf("got the network %s, want an id; only callers of kind ip have networks", id)
+	switch kind {
+	case schemas.KindIP:
+		if _, err := netip.ParseAddr(id); err != nil {
+			network, err = document.ParseNetwork(id)
+			return nil, network, err
 		}
-		ids = f.ids.Overridden(kind, id)
-		c := schemas.Caller{Kind: kind, ID: ids[0]}
-		return ids, netip.Prefix{}, c.Validate()
-	}
-	if _, err := netip.ParseAddr(id); err != nil {
-		network, err = document.ParseNetwork(id)
+		c, err := schemas.ParseCaller(kind + ":" + id)
+		return []string{c.ID}, netip.Prefix{}, err
+	case schemas.KindNet:
+		network, err = f.net(id)
 		return nil, network, err
+	case schemas.KindASN:
+		system, want := schemas.ParseASN(id)
+		if want != "" {
+			err = fmt.Errorf("got %q, want %s", document.Clip(id), want)
+		}
+		return []string{system}, netip.Prefix{}, err
 	}
-	c, err := schemas.ParseCaller(kind + ":" + id)
-	return []string{c.ID}, netip.Prefix{}, err
+	if _, err := netip.ParsePrefix(id); err == nil {
+		return nil, netip.Prefix{}, fmt.Errorf("got the network %s, want an id; only callers of kinds ip and net have networks", id)
+	}
+	ids = f.ids.Overridden(kind, id)
+	c := schemas.Caller{Kind: kind, ID: ids[0]}
+	return ids, netip.Prefix{}, c.Validate()
+}
+
+// net returns the network that an override names: that of a caller of kind net, or a wider one.
+func (f ruleParser) net(id string) (netip.Prefix, error) {
+	if network, err := document.ParseNetwork(id); err == nil && network.Bits() < f.ids.Net(network.Addr()).Bits() {
+		return network, nil
+	}
+	network, want := f.ids.ParseNet(id)
+	if want != "" {
+		return network, fmt.Errorf("got %q, want %s, or a wider network", document.Clip(id), want)
+	}
+	return network, nil
 }
 
 // printableID returns an id in a form for messages. Where ids of the kind are hashed with a secret, that is the hash.

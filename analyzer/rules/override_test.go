@@ -63,6 +63,42 @@ func TestOverridesOfOtherKindsAreIDs(t *testing.T) {
 	}
 }
 
+// TestOverridesOfNetworks: of callers of kind net, an override names one, or a wider network, and the longest of these counts.
+func TestOverridesOfNetworks(t *testing.T) {
+	r := one(t, `callers: net, overrides: {203.0.113.0/24: 1, 203.0.0.0/16: 2, 0.0.0.0/0: 4, "2001:db8::/32": unlimited, "2001:db8:1::/48": 6}`)
+	for id, want := range map[string]string{
+		"203.0.113.0/24": "1 203.0.113.0/24 true", "203.0.114.0/24": "2 203.0.0.0/16 false", "8.8.8.0/24": "4 0.0.0.0/0 false",
+		"2001:db8:1::/48": "6 2001:db8:1::/48 true", "2001:db8:2::/48": "unlimited 2001:db8::/32 false", "2a00::/48": "10  false", "no network": "10  false", "/": "10  false",
+	} {
+		limit, unlimited := r.LimitFor(id)
+		of, exact, _ := r.Override(id)
+		got := fmt.Sprint(limit, " ", of, " ", exact)
+		if unlimited {
+			got = fmt.Sprint("unlimited ", of, " ", exact)
+		}
+		if got != want {
+			t.Errorf("%s: got %s, want %s", id, got, want)
+		}
+	}
+	for written, want := range map[string]string{
+		"net, overrides: {203.0.113.7/24: 1}":                `got "203.0.113.7/24", want 203.0.113.0/24, or a wider network`,
+		"net, overrides: {203.0.113.0/25: 1}":                `want a network of 24 bits, such as 203.0.113.0/24, or a wider network`,
+		"net, overrides: {203.0.113.9: 1}":                   "want the network of this address: 203.0.113.0/24, or a wider",
+		"net, overrides: {203.0.1.0/16: 1}":                  "want a network of 24 bits",
+		"net, overrides: {203.0.0.0/16: 1, 203.0.0.0/16: 2}": "twice",
+		"asn, overrides: {AS64500: 1, as64500: 2}":           "given twice",
+		"asn, overrides: {hoster: 1}":                        `got "hoster", want AS and the number of an autonomous system`,
+		"key, overrides: {203.0.113.0/24: 1}":                "only callers of kinds ip and net have networks",
+	} {
+		if _, err := Parse("r", []byte("version: 1\nrules: [{name: r, limit: 10, window: 1m, callers: "+written+"}]\n")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", written, err, want)
+		}
+	}
+	if limit, _ := one(t, "callers: asn, overrides: {64500: 7}").LimitFor("AS64500"); limit != 7 {
+		t.Errorf("got the limit %d of AS64500, want 7", limit)
+	}
+}
+
 // crowdsec 3656: an allow-listed caller was still blocked, because it was written in another way.
 func TestAnAllowedCallerIsAllowedHoweverItIsWritten(t *testing.T) {
 	for _, written := range []string{"2001:db8::1", "2001:DB8:0:0::1", "2001:db8::1%eth0", "2001:db8::0.0.0.1"} {
@@ -123,7 +159,7 @@ func TestLongestPrefixAgainstALinearSearch(t *testing.T) {
 		case best.IsValid() && best.IsSingleIP():
 			want = o.exact[best.Addr().String()]
 		case best.IsValid():
-			want = o.networks[networkOf(best)]
+			want, _ = o.networks.Get(best)
 		}
 		if got != want {
 			t.Fatalf("%v: got %+v, want %+v of %v", id, got, want, best)

@@ -30,7 +30,9 @@ func (f ruleParser) warnOfRule(r *Rule) {
 func (f ruleParser) warnOfOverride(at document.Position, field string, r *Rule, ids []string, network netip.Prefix) {
 	switch {
 	case network.IsValid():
-		f.warnOfNetwork(at, field, network)
+		if r.Kind == schemas.KindIP {
+			f.warnOfNetwork(at, field, network)
+		}
 	case !r.Pattern.Match(ids[0]):
 		f.Document().Warnf(at, "%s: %q is not among the callers %s:%s", field, document.Clip(ids[0]), r.Kind, r.Pattern)
 	default:

@@ -14,15 +14,15 @@ import (
 )
 
 // CallerFunc makes an AddFunc, which finds one caller of a call, for a Set. New calls it once, and the gates call the
-// AddFunc for every call. ClientIP, Metadata, Composite and Custom return the usual ones.
+// AddFunc for every call. ClientIP, ClientNet, ClientASN, Metadata, Composite and Custom return the usual ones.
 type CallerFunc func(*gate.Set) AddFunc
 
 // AddFunc adds a call's caller, or none, to c. It gets the context and the full method of the call. It must be safe for
 // concurrent use and must not keep c.
 type AddFunc func(ctx context.Context, method string, c *gate.Callers)
 
-// IDFunc returns the id of a caller, or a part of one; "" if there is none. It must be safe for concurrent use. IP,
-// MetadataValue and Method are, or return, the usual ones.
+// IDFunc returns the id of a caller, or a part of one; "" if there is none. It must be safe for concurrent use. IP, Net,
+// ASN, MetadataValue and Method are, or return, the usual ones.
 type IDFunc func(ctx context.Context, method string) string
 
 // ClientIP adds the address that a call came from, as a caller of kind "ip". ClientAddr says how it finds the address. An
@@ -33,6 +33,20 @@ func ClientIP(trusted []netip.Prefix) CallerFunc {
 		g := s.Gate(schemas.KindIP)
 		return func(ctx context.Context, _ string, c *gate.Callers) { c.AddAddr(g, addr(ctx)) }
 	}
+}
+
+// ClientNet adds the network of the address that a call came from, as a caller of kind "net": see gatehttp.ClientNet.
+func ClientNet(trusted []netip.Prefix) CallerFunc {
+	addr := ClientAddr(trusted)
+	return func(s *gate.Set) AddFunc {
+		g := s.Gate(schemas.KindNet)
+		return func(ctx context.Context, _ string, c *gate.Callers) { c.AddAddr(g, addr(ctx)) }
+	}
+}
+
+// ClientASN adds the autonomous system of the address that a call came from, as a caller of kind "asn": see gatehttp.ClientASN.
+func ClientASN(trusted []netip.Prefix) CallerFunc {
+	return func(s *gate.Set) AddFunc { return Custom(schemas.KindASN, ASN(s, trusted))(s) }
 }
 
 // Metadata adds the value of a metadata key, such as an API key, as a caller of the given kind: its first value without
@@ -86,13 +100,23 @@ func ClientAddr(trusted []netip.Prefix) func(context.Context) netip.Addr {
 
 // IP returns a function that returns the id of ClientIP, for Composite.
 func IP(set *gate.Set, trusted []netip.Prefix) IDFunc {
+	return addrID(schemas.KindIP, set, trusted)
+}
+
+// Net returns a function that returns the id of ClientNet, for Composite.
+func Net(set *gate.Set, trusted []netip.Prefix) IDFunc {
+	return addrID(schemas.KindNet, set, trusted)
+}
+
+// ASN returns a function that returns the id of ClientASN, for Composite.
+func ASN(set *gate.Set, trusted []netip.Prefix) IDFunc {
+	return addrID(schemas.KindASN, set, trusted)
+}
+
+// addrID returns a function that returns the id of a call's caller of a kind that is made of its address.
+func addrID(kind string, set *gate.Set, trusted []netip.Prefix) IDFunc {
 	addr, ids := ClientAddr(trusted), set.IDs()
-	return func(ctx context.Context, _ string) string {
-		if a := ids.Addr(addr(ctx)); a.IsValid() {
-			return a.String()
-		}
-		return ""
-	}
+	return func(ctx context.Context, _ string) string { return ids.AddrID(kind, addr(ctx)) }
 }
 
 // Method returns the full method, for Composite.

@@ -24,7 +24,7 @@ var trusted = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustPars
 
 func TestCallersOfCallsOverTheWire(t *testing.T) {
 	proxy := &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 80}
-	set := gatetest.Set(t)
+	set := gate.New(gate.Options{IDs: schemas.IDs{ASN: func(addr netip.Addr) string { return "AS of " + addr.String() }}})
 	long := strings.Repeat("k", schemas.MaxCallerID+1)
 	for _, p := range []struct {
 		name string
@@ -49,6 +49,9 @@ func TestCallersOfCallsOverTheWire(t *testing.T) {
 		{"the host", home, nil, gategrpc.Metadata("host", ":authority"), "host:bufconn"},
 		{"custom", home, nil, gategrpc.Custom("method", gategrpc.Method), "method:" + unary},
 		{"composite", home, nil, gategrpc.Composite("ip_method", gategrpc.IP(set, nil), gategrpc.Method), "ip_method:192.0.2.1|" + unary},
+		{"a network", proxy, []string{"x-forwarded-for", "203.0.113.9, 198.51.100.1"}, gategrpc.ClientNet(trusted), "net:198.51.100.0/24"},
+		{"a system", proxy, []string{"x-forwarded-for", "203.0.113.9, 198.51.100.1"}, gategrpc.ClientASN(trusted), "asn:AS of 198.51.100.1"},
+		{"a network and a method", home, nil, gategrpc.Composite("net_method", gategrpc.Net(set, nil), gategrpc.Method), "net_method:192.0.2.0/24|" + unary},
 		{"composite without a part", home, nil, gategrpc.Composite("ip_key", gategrpc.IP(set, nil), gategrpc.MetadataValue("x-api-key")), ""},
 		{"composite that could be another's", home, []string{"x-api-key", "a|b"},
 			gategrpc.Composite("key_method", gategrpc.MetadataValue("x-api-key"), gategrpc.Method), "key_method:~0eab8a0a3380abf4c7d1fb0b43b66aaf|" + unary},

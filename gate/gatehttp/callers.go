@@ -11,7 +11,7 @@ import (
 )
 
 // CallerFunc makes an AddFunc, which finds one caller of a request, for a Set. The middleware calls it once, and the AddFunc
-// for every request. ClientIP, Header, Composite and Custom return the usual ones.
+// for every request. ClientIP, ClientNet, ClientASN, Header, Composite and Custom return the usual ones.
 type CallerFunc func(*gate.Set) AddFunc
 
 // AddFunc adds a request's caller, or none, to c. It must be safe for concurrent use and must not keep c.
@@ -26,6 +26,22 @@ func ClientIP(trusted []netip.Prefix) CallerFunc {
 		g := s.Gate(schemas.KindIP)
 		return func(r *http.Request, c *gate.Callers) { c.AddAddr(g, addr(r)) }
 	}
+}
+
+// ClientNet adds the network of the address that a request came from, as a caller of kind "net": the address's /24 or, of IPv6, its
+// /48, unless the Set's Options.IDs says otherwise. ClientAddr says how it finds the address.
+func ClientNet(trusted []netip.Prefix) CallerFunc {
+	addr := ClientAddr(trusted)
+	return func(s *gate.Set) AddFunc {
+		g := s.Gate(schemas.KindNet)
+		return func(r *http.Request, c *gate.Callers) { c.AddAddr(g, addr(r)) }
+	}
+}
+
+// ClientASN adds the autonomous system that announces the address that a request came from, as a caller of kind "asn" such as
+// AS64500. The Set's Options.IDs.ASN knows it; where that returns "" there is no such caller. ClientAddr says how it finds the address.
+func ClientASN(trusted []netip.Prefix) CallerFunc {
+	return func(s *gate.Set) AddFunc { return Custom(schemas.KindASN, ASN(s, trusted))(s) }
 }
 
 // Header adds a field of the request's header, such as an API key, as a caller of the given kind: its first line without
@@ -62,13 +78,23 @@ func Composite(kind string, parts ...func(*http.Request) string) CallerFunc {
 
 // IP returns a function that returns the id of ClientIP, for Composite.
 func IP(set *gate.Set, trusted []netip.Prefix) func(*http.Request) string {
+	return addrID(schemas.KindIP, set, trusted)
+}
+
+// Net returns a function that returns the id of ClientNet, for Composite.
+func Net(set *gate.Set, trusted []netip.Prefix) func(*http.Request) string {
+	return addrID(schemas.KindNet, set, trusted)
+}
+
+// ASN returns a function that returns the id of ClientASN, for Composite.
+func ASN(set *gate.Set, trusted []netip.Prefix) func(*http.Request) string {
+	return addrID(schemas.KindASN, set, trusted)
+}
+
+// addrID returns a function that returns the id of a request's caller of a kind that is made of its address.
+func addrID(kind string, set *gate.Set, trusted []netip.Prefix) func(*http.Request) string {
 	addr, ids := ClientAddr(trusted), set.IDs()
-	return func(r *http.Request) string {
-		if a := ids.Addr(addr(r)); a.IsValid() {
-			return a.String()
-		}
-		return ""
-	}
+	return func(r *http.Request) string { return ids.AddrID(kind, addr(r)) }
 }
 
 // HeaderValue returns a function that returns the first line of a field of the header, for Composite: see Header.

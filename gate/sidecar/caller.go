@@ -29,12 +29,12 @@ func serveCaller(set *gate.Set, w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(view(set, c, time.Now())) // whoever asked may be gone
 }
 
-// canonical returns the caller of kind:id as decisions write it: an IPv6 address becomes its network. An id that is hashed with a secret
-// must be its hash already.
+// canonical returns the caller of kind:id as decisions write it: an IPv6 address becomes its network, and an address its caller of kind
+// net or asn. An id that is hashed with a secret must be its hash already.
 func canonical(set *gate.Set, text string) schemas.Caller {
 	kind, id, _ := strings.Cut(text, ":")
-	if addr, err := netip.ParseAddr(id); err == nil && kind == schemas.KindIP {
-		id = set.IDs().Addr(addr).String()
+	if addr, err := netip.ParseAddr(id); err == nil && schemas.OfAddress(kind) {
+		id = set.IDs().AddrID(kind, addr)
 	}
 	return schemas.Caller{Kind: kind, ID: id}
 }

@@ -46,6 +46,9 @@ func TestASidecarSaysWhatItBelieves(t *testing.T) {
 	if v, _ := askCaller(t, s, "ip:2001:db8:0:1:2:3:4:5"); v.ID != "2001:db8:0:1::" || !v.Refused {
 		t.Errorf("got %+v, want the network of the address", v)
 	}
+	if v, _ := askCaller(t, s, "net:203.0.113.9"); v.ID != "203.0.113.0/24" {
+		t.Errorf("got %+v, want the network of the address", v)
+	}
 	set.SetMode(gate.Shadow)
 	if v, _ := askCaller(t, s, "key:noisy"); v.Refused || v.Mode != "shadow" || len(v.Decisions) != 1 {
 		t.Errorf("in mode shadow: got %+v", v)

@@ -79,6 +79,7 @@ func Analyze(p command.Process) *cobra.Command {
 	c.predict.Add(cmd)
 	c.api.add(cmd)
 	c.ids.Add(cmd)
+	c.ids.AddASN(cmd)
 	c.log.Add(cmd)
 	return cmd
 }
@@ -138,6 +139,7 @@ func (c *analyzeConfig) run(ctx context.Context, p command.Process) (err error) 
 	}
 	g.Go(func() error { return c.count(ctx, d, set) })
 	g.Go(func() error { return boundMemory(ctx, minLimit) })
+	g.Go(func() error { c.ids.Watch(ctx, d.logger); return nil })
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("analyze: %w", err)
 	}

@@ -92,6 +92,7 @@ func (c *serveConfig) open(ctx context.Context, logger *slog.Logger) (h *host, e
 		return nil, err
 	}
 	logWarnings(logger, h.rules)
+	c.countNetworks(h.rules)
 	if err := h.openLog(ctx); err != nil {
 		return nil, err
 	}
@@ -147,7 +148,7 @@ func (h *host) openGates(logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	callers, err := callerFunctions(c.callers, trusted)
+	callers, err := callerFunctions(c.callers, trusted, ids)
 	if err != nil {
 		return err
 	}
@@ -257,6 +258,7 @@ func (h *host) serve(ctx context.Context, g *errgroup.Group) (err error) {
 		g.Go(func() error { reloadOnHangup(ctx, h.notifier.Reload); return nil })
 	}
 	g.Go(func() error { h.keeper.run(ctx); return nil })
+	g.Go(func() error { h.config.mapping.IDs.Watch(ctx, h.logger); return nil })
 	g.Go(func() error { (&clockWatch{newest: h.keeper.newest(), logger: h.logger}).run(ctx); return nil })
 	g.Go(func() error { return boundMemory(ctx, hostLimit) })
 	g.Go(func() error { h.board.RunClock(ctx); return nil })

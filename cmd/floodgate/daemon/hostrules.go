@@ -59,6 +59,15 @@ func (h *host) warnOfKinds(set *rules.Set) {
 	}
 }
 
+// countNetworks lets logs and proxies have callers of kinds net and asn if rules count them.
+func (c *serveConfig) countNetworks(set *rules.Set) {
+	for _, kind := range c.mapping.Count(set) {
+		if !slices.Contains(c.recordedKinds(), kind) {
+			c.callers = append(c.callers, kind+"="+kind)
+		}
+	}
+}
+
 // recordedKinds returns the kinds of the callers that proxies ask about.
 func (c *serveConfig) recordedKinds() []string {
 	kinds := []string{schemas.KindIP}

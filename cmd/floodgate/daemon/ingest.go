@@ -168,6 +168,7 @@ func (c *ingestConfig) run(ctx context.Context, p command.Process) (err error) {
 		defer in.programs.Close() // if nobody has served it
 		d.logger.Info("listening for Envoy and OpenTelemetry", "address", in.programs.Addr().String())
 	}
+	g.Go(func() error { c.mapping.IDs.Watch(ctx, d.logger); return nil })
 	g.Go(func() error {
 		defer stop() // with --once, the other goroutines end too
 		return in.run(ctx)

@@ -144,6 +144,7 @@ func (c *serveConfig) openStopped(ctx context.Context, logger *slog.Logger) (h *
 	if h.rules, err = c.mapping.IDs.Rules(c.rules); err != nil {
 		return nil, command.Usagef("--rules: %w; want the rules of floodgate serve", err)
 	}
+	c.countNetworks(h.rules)
 	if err := h.openLog(ctx); err != nil {
 		return nil, err
 	}

@@ -83,7 +83,7 @@ func (c *serveConfig) add(cmd *cobra.Command) {
 	flags.BoolVar(&c.checkOnly, "check", false, "look at logs, formats, permissions, clock and addresses, print what is found, and exit")
 	c.mapping.Add(cmd)
 	flags.StringArrayVar(&c.callers, "callers", nil,
-		"callers of a kind beside ip that proxies ask about, as `kind=Header`, or kind=part+part for a composite one; can be given several times")
+		"callers of a kind beside ip that proxies ask about, as `kind=Header`, or kind=part+part for a composite one, where ip, net and asn are parts too; can be given several times")
 	flags.StringVar(&c.listen, "listen", defaultListen, "`address` of /auth and /auth_request, for proxies: host:port, or unix:PATH")
 	flags.StringVar(&c.metrics, "metrics-listen", "127.0.0.1:9090", "`host:port` of /metrics, /healthz and /readyz; empty: none")
 	flags.StringVar(&c.api, "api-listen", "127.0.0.1:9096", "`host:port` on loopback of the API and the dashboard; empty: none. The file api-token in --data has a token for it")

@@ -84,7 +84,7 @@ func (c *sidecarConfig) add(cmd *cobra.Command) {
 	c.kafka.Add(cmd)
 	flags := cmd.Flags()
 	flags.StringArrayVar(&c.callers, "callers", nil,
-		"callers of a kind beside ip, as `kind=Header`, or kind=part+part for a composite one, where ip is a part too; can be given several times")
+		"callers of a kind beside ip, as `kind=Header`, or kind=part+part for a composite one, where ip, net and asn are parts too; net=net and asn=asn are networks of addresses; can be given several times")
 	c.trusted.Add(flags, "127.0.0.0/8", "::1/128")
 	c.key.Add(cmd)
 	flags.StringVar(&c.listen, "listen", defaultListen, "`address` of /auth, /auth_request, /caller, /metrics, /healthz and /readyz: host:port, or unix:PATH")
@@ -98,6 +98,7 @@ func (c *sidecarConfig) add(cmd *cobra.Command) {
 	flags.StringVar(&c.stale, "stale", "hold", "`policy` while no decisions come: hold (closures run to their end), open or closed")
 	command.Words(cmd, "stale", gate.Hold.String(), gate.Open.String(), gate.Closed.String())
 	c.ids.Add(cmd)
+	c.ids.AddASN(cmd)
 	c.feed.add(cmd)
 	c.bouncer.add(cmd)
 	c.haproxy.add(cmd)
@@ -127,15 +128,15 @@ func (c *sidecarConfig) check() error {
 	if c.made, err = c.ids.Load(); err != nil {
 		return err
 	}
-	c.functions, err = callerFunctions(c.callers, trusted)
+	c.functions, err = callerFunctions(c.callers, trusted, c.made)
 	return err
 }
 
 // callerFunctions returns what finds the callers of a request: its address, and those of --callers.
-func callerFunctions(texts []string, trusted []netip.Prefix) ([]gatehttp.CallerFunc, error) {
+func callerFunctions(texts []string, trusted []netip.Prefix, ids schemas.IDs) ([]gatehttp.CallerFunc, error) {
 	functions := []gatehttp.CallerFunc{gatehttp.ClientIP(trusted)}
 	for _, text := range texts {
-		f, err := headerCallers(text, trusted)
+		f, err := headerCallers(text, trusted, ids)
 		if err != nil {
 			return nil, err
 		}
@@ -170,6 +171,7 @@ func (c *sidecarConfig) run(ctx context.Context, p command.Process) (err error) 
 		return g.Wait()
 	}
 	g.Go(func() error { return boundMemory(ctx, hostLimit) })
+	g.Go(func() error { c.ids.Watch(ctx, logger); return nil })
 	if side.board != nil {
 		g.Go(func() error { side.board.RunClock(ctx); return nil })
 	}
@@ -311,7 +313,7 @@ func serveEnvoy(ctx context.Context, l net.Listener, s *sidecar.Sidecar) error {
 }
 
 // headerCallers returns the caller function of kind=part+part.
-func headerCallers(text string, trusted []netip.Prefix) (gatehttp.CallerFunc, error) {
+func headerCallers(text string, trusted []netip.Prefix, ids schemas.IDs) (gatehttp.CallerFunc, error) {
 	kind, value, ok := strings.Cut(text, "=")
 	if !ok || kind == "" || value == "" {
 		return nil, command.Usagef("--callers: got %q, want kind=Header or kind=part+part", text)
@@ -326,11 +328,26 @@ func headerCallers(text string, trusted []netip.Prefix) (gatehttp.CallerFunc, er
 	if strings.ContainsAny(value, ",= ") { // no name of a header has them: it would never be found
 		return nil, command.Usagef("--callers: got %q, want one kind: give the flag again for another one", text)
 	}
+	switch {
+	case kind == schemas.KindNet && value != schemas.KindNet:
+		return nil, command.Usagef("--callers: got %q, want net=net: these callers are networks of addresses", text)
+	case kind == schemas.KindNet:
+		return gatehttp.ClientNet(trusted), nil
+	case slices.Contains(names, schemas.KindASN) && ids.ASN == nil:
+		return nil, command.Usagef("--callers: got %q and no --asn-file, want a file that says which addresses an autonomous system has", text)
+	}
 	return func(s *gate.Set) gatehttp.AddFunc {
 		parts := make([]func(*http.Request) string, len(names))
 		for i, name := range names {
-			if parts[i] = gatehttp.HeaderValue(name); name == schemas.KindIP {
+			switch name {
+			case schemas.KindIP:
 				parts[i] = gatehttp.IP(s, trusted)
+			case schemas.KindNet:
+				parts[i] = gatehttp.Net(s, trusted)
+			case schemas.KindASN:
+				parts[i] = gatehttp.ASN(s, trusted)
+			default:
+				parts[i] = gatehttp.HeaderValue(name)
 			}
 		}
 		return gatehttp.Composite(kind, parts...)(s)

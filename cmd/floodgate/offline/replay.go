@@ -59,7 +59,7 @@ func (f *replayFlags) add(cmd *cobra.Command) {
 	f.mapping.Add(cmd)
 	command.Section(cmd, "Fields of the log, where no mapping file says them", func(flags *pflag.FlagSet) {
 		flags.StringArrayVar(&f.callers, "callers", nil,
-			"callers of a kind, as kind=field, or kind=field+field for a composite one; can be given several times. "+
+			"callers of a kind, as kind=field, or kind=field+field for a composite one, where net and asn are fields too; can be given several times. "+
 				"combined has ip, and fields user, method, resource, referer, agent; JSON has the fields of its objects, a.b for nested ones")
 		flags.StringVar(&f.fields.Time, "time-field", "", `field of the time (json: "time")`)
 		flags.StringVar(&f.layout, "time-layout", "auto", "auto, rfc3339, clf, unix, unix_ms, unix_us or unix_ns")
@@ -88,10 +88,11 @@ func (f *replayFlags) config() (replay.Config, error) {
 		return c, command.Usagef("--max-rows: got %d, want 1 to %d", f.maxRows, maxReplayRows)
 	}
 	var err error
-	if c.Format, err = f.format(); err != nil {
+	if c.Rules, err = f.mapping.IDs.Rules(f.rules); err != nil {
 		return c, err
 	}
-	c.Rules, err = f.mapping.IDs.Rules(f.rules)
+	f.mapping.Count(c.Rules)
+	c.Format, err = f.format()
 	return c, err
 }
 
@@ -121,6 +122,7 @@ func (f *replayFlags) format() (*ingest.Format, error) {
 	if m.IDs, err = f.mapping.IDs.Load(); err != nil {
 		return nil, err
 	}
+	m.Callers = f.mapping.Callers(m.Callers)
 	format, err := ingest.NewFormat(cmp.Or(f.mapping.Format, ingest.FormatAuto), m)
 	if err != nil {
 		return nil, command.Usage(err)

@@ -3,12 +3,15 @@ package option
 import (
 	"cmp"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/509da70d/floodgate/analyzer/ingest"
+	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
+	"github.com/509da70d/floodgate/schemas"
 )
 
 // Mapping are the flags for the format of a log, of all subcommands that read logs.
@@ -18,6 +21,33 @@ type Mapping struct {
 	IDs    IDs
 
 	trusted Trusted
+	callers []ingest.CallerTemplate // beside those that the format has: see Count
+}
+
+// Count lets the log have callers of kinds net and asn if rules count them, and if no mapping file says which callers there are. It
+// returns these kinds.
+func (m *Mapping) Count(set *rules.Set) (kinds []string) {
+	for _, r := range set.Rules {
+		known := r.Kind == schemas.KindNet || r.Kind == schemas.KindASN && m.IDs.asn != ""
+		if known && m.Path == "" && !slices.Contains(kinds, r.Kind) {
+			kinds = append(kinds, r.Kind)
+		}
+	}
+	m.callers = nil
+	for _, kind := range kinds {
+		m.callers = append(m.callers, ingest.CallerTemplate{Kind: kind, Template: "{" + kind + "}"})
+	}
+	return kinds
+}
+
+// Callers returns given callers, and those that Count has found, if none given is of their kind.
+func (m *Mapping) Callers(given []ingest.CallerTemplate) []ingest.CallerTemplate {
+	for _, t := range m.callers {
+		if !slices.ContainsFunc(given, func(g ingest.CallerTemplate) bool { return g.Kind == t.Kind }) {
+			given = append(given, t)
+		}
+	}
+	return given
 }
 
 // Add adds the flags to a subcommand.
@@ -27,6 +57,7 @@ func (m *Mapping) Add(cmd *cobra.Command) {
 	flags.StringVar(&m.Path, "mapping", "", "mapping `file`: which fields are callers, and the names of the other fields")
 	m.trusted.Add(flags)
 	m.IDs.Add(cmd)
+	m.IDs.AddASN(cmd)
 }
 
 // Trusted returns the networks of --trusted, which a mapping file must not have besides.
@@ -54,7 +85,7 @@ func (m *Mapping) Load() (*ingest.Format, error) {
 		}
 		return ingest.LoadMapping(m.Path, m.Format, ids)
 	}
-	f, err := ingest.NewFormat(cmp.Or(m.Format, ingest.FormatAuto), ingest.Mapping{IDs: ids, Client: ingest.Client{Trusted: trusted}})
+	f, err := ingest.NewFormat(cmp.Or(m.Format, ingest.FormatAuto), ingest.Mapping{Callers: m.Callers(nil), IDs: ids, Client: ingest.Client{Trusted: trusted}})
 	if err != nil {
 		return nil, command.Usage(err)
 	}

@@ -25,6 +25,7 @@ type callersQuery struct {
 	rule     string
 	kind     string
 	prefix   string
+	network  string
 	minShare float64
 	limit    int
 	all      bool
@@ -38,6 +39,7 @@ func (q *callersQuery) add(p command.Process, cmd *cobra.Command, api *clientFla
 	flags.StringVar(&q.rule, "rule", "", "only callers under this rule; needs --sort share or count")
 	flags.StringVar(&q.kind, "kind", "", "only callers of this kind, such as ip or key")
 	flags.StringVar(&q.prefix, "prefix", "", "only callers whose id begins with this text")
+	flags.StringVar(&q.network, "network", "", "only callers of kinds ip and net in this `network`, such as 198.51.100.0/24")
 	flags.Float64Var(&q.minShare, "min-share", 0, "only callers that have used at least this share of their limit: 0.8 is 80 %; needs --sort share or count")
 	flags.IntVar(&q.limit, "limit", limit, "how many to list, 1 to 1000")
 	command.Words(cmd, "sort", sorts()...)
@@ -65,7 +67,7 @@ func (q *callersQuery) check() error {
 
 func (q *callersQuery) values() url.Values {
 	v := url.Values{"sort": {q.sort}, "limit": {strconv.Itoa(q.limit)}}
-	for name, value := range map[string]string{"rule": q.rule, "kind": q.kind, "prefix": q.prefix} {
+	for name, value := range map[string]string{"rule": q.rule, "kind": q.kind, "prefix": q.prefix, "network": q.network} {
 		if value != "" {
 			v.Set(name, value)
 		}

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -101,7 +103,7 @@ func (c *control) send(ctx context.Context, body any, until time.Time) error {
 	if c.api.output.JSON {
 		return printable.JSON(c.process.Stdout).Encode(answer)
 	}
-	return c.print(&answer, status)
+	return c.print(ctx, api, &answer, status)
 }
 
 // failed says what to do where it is not known whether the record was written.
@@ -118,7 +120,7 @@ func (c *control) failed(err error, id schemas.ControlID, until time.Time) error
 }
 
 // print says what was done, and how to undo it.
-func (c *control) print(answer *apiv1.ActionAnswer, status int) error {
+func (c *control) print(ctx context.Context, api *client.Client, answer *apiv1.ActionAnswer, status int) error {
 	a := &answer.Action
 	if status == http.StatusAccepted || !answer.Applied {
 		fmt.Fprintf(c.process.Stdout, "accepted, not yet in force: %s. The record is in the log, and the owners of partitions %v have not applied it yet; floodgate actions says when they have\n",
@@ -126,11 +128,33 @@ func (c *control) print(answer *apiv1.ActionAnswer, status int) error {
 	} else {
 		fmt.Fprintf(c.process.Stdout, "%s: %s\n", standing(a), actionText(a))
 	}
+	if a.Action == schemas.ControlClose.String() && c.kind == schemas.KindNet {
+		c.printMembers(ctx, api, a.Caller.ID)
+	}
 	if takesEffectOnce(a) {
 		return nil
 	}
 	_, err := fmt.Fprintf(c.process.Stdout, "to undo it: floodgate undo %s\n", printable.Of(a.ID))
 	return err
+}
+
+// printMembers says how many addresses in a network are counted, by the first rule that counts addresses: whom its closing concerns. If
+// nobody answers, it says nothing: the network is closed all the same.
+func (c *control) printMembers(ctx context.Context, api *client.Client, network string) {
+	var current apiv1.Rules
+	_ = api.Get(ctx, "/v1/rules", nil, &current)
+	for i := range current.Rules {
+		r := &current.Rules[i]
+		if kind, _, _ := strings.Cut(r.Callers, ":"); kind != schemas.KindIP {
+			continue
+		}
+		var list apiv1.CallerList
+		query := url.Values{"kind": {schemas.KindIP}, "rule": {r.Name}, "network": {network}, "limit": {"1"}}
+		if err := api.Get(ctx, "/v1/callers", query, &list); err == nil {
+			fmt.Fprintf(c.process.Stdout, "callers of kind ip in it: rule %s (%s) counts %d%s\n", printable.Of(r.Name), printable.Of(r.Window), list.Total, missing(list.Missing))
+		}
+		return
+	}
 }
 
 // takesEffectOnce reports whether a record acts once: it has no end, and cannot be undone.

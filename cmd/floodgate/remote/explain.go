@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -69,7 +70,21 @@ func explainCaller(ctx context.Context, p command.Process, api *clientFlags, kin
 	if api.output.JSON {
 		return printable.JSON(p.Stdout).Encode(e)
 	}
-	return printExplanation(p.Stdout, &e)
+	return errors.Join(printExplanation(p.Stdout, &e), printNetworks(ctx, p.Stdout, api, &e))
+}
+
+// printNetworks prints the verdict of each network that an address is in.
+func printNetworks(ctx context.Context, w io.Writer, api *clientFlags, e *apiv1.Explanation) error {
+	for i := range e.Networks {
+		var of apiv1.Explanation
+		if err := api.get(ctx, "explain", "/v1/explain", url.Values{"caller": {callerText(e.Networks[i])}}, &of); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "its network: %s\n", sentence(of.Sentence)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func printExplanation(w io.Writer, e *apiv1.Explanation) error {

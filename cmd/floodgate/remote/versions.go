@@ -19,7 +19,6 @@ import (
 	"github.com/509da70d/floodgate/cmd/floodgate/command"
 	"github.com/509da70d/floodgate/cmd/floodgate/option"
 	"github.com/509da70d/floodgate/cmd/floodgate/terminal"
-	"github.com/509da70d/floodgate/schemas"
 )
 
 // versionFlags are what show and diff of rules need to know.
@@ -188,7 +187,8 @@ func (f *versionFlags) knownRules(ctx context.Context, p command.Process, arg st
 		return nil, err
 	}
 	// A text of an analyzer has hashes in place of secret ids: it is read without secrets.
-	set, err := rules.ParseWith("version "+answer.ID, []byte(answer.Text), schemas.IDs{IPv6Prefix: ids.IPv6Prefix})
+	ids.Hash = nil
+	set, err := rules.ParseWith("version "+answer.ID, []byte(answer.Text), ids)
 	if err != nil {
 		return nil, fmt.Errorf("rules diff: %w", err)
 	}

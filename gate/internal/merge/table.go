@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"unsafe"
 
+	"github.com/509da70d/floodgate/gate/internal/netkey"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -31,7 +32,7 @@ type Table struct {
 	requests   uint64
 	nextVictim int           // where Replace looks next
 	visited    schemas.Entry // what Each shows
-	addr       [39]byte      // the text of an address that Read shows
+	addr       [39]byte      // the text of an address, or of a network, that Read shows
 }
 
 // entry is one merged entry. Its key lies at arena[off:]: kind, id and resource, one after the other.
@@ -76,7 +77,7 @@ func (s shape) status() uint16 { return uint16(s) }
 const (
 	flagBlocked shape = 1 << (16 + iota)
 	flagResponse
-	flagAddr // the id is the 16 bytes of an address
+	flagAddr // the id is the 16 bytes of an address, or of a network
 	flagEarly
 	flagArrived  // the sum of arrival ticks is known
 	flagDeclared // the sum of declared costs is known
@@ -116,7 +117,8 @@ func (t *Table) Requests() uint64 { return t.requests }
 // nothing. The hash must be equal for equal entries. e must be within the bounds of package schemas. Its strings are copied.
 func (t *Table) Add(hash uint64, e *schemas.Entry) bool { return t.AddKey(hash, e, false) }
 
-// AddKey is Add for an entry whose ID, if addr is set, is the 16 bytes of an address. Read returns the text of that address.
+// AddKey is Add for an entry whose ID, if addr is set, is the 16 bytes of an address, or of a network, as gate.Callers.Key returns
+// them. Read returns the text.
 func (t *Table) AddKey(hash uint64, e *schemas.Entry, addr bool) bool {
 	shape := shapeOf(e, addr)
 	if t.holds != nil {
@@ -264,13 +266,18 @@ func (t *Table) Read(i int, e *schemas.Entry) {
 		e.Arrived, e.Declared = t.holds[i].arrived, t.holds[i].declared
 	}
 	if s.shape&flagAddr != 0 {
-		e.ID = t.addrText([16]byte(t.arena[kind:id]))
+		e.ID = t.addrText(e.Kind, [16]byte(t.arena[kind:id]))
 	}
 }
 
-// addrText returns the text of an address in its canonical form.
-func (t *Table) addrText(addr [16]byte) string {
-	b := netip.AddrFrom16(addr).Unmap().AppendTo(t.addr[:0])
+// addrText returns the text of an address in its canonical form, or of a network.
+func (t *Table) addrText(kind string, key [16]byte) string {
+	b := t.addr[:0]
+	if kind == schemas.KindNet {
+		b = netkey.Prefix(key).AppendTo(b)
+	} else {
+		b = netip.AddrFrom16(key).Unmap().AppendTo(b)
+	}
 	return unsafe.String(&t.addr[0], len(b)) // valid until the next Read
 }
 
