@@ -91,7 +91,7 @@ func (p Pool) Asked(s State, quarter int64) (sum int64) {
 
 // Add counts requests that were admitted under a limit in requests.
 func (p Pool) Add(s State, limit, t, weight int64) (State, Count) {
-	s = p.Spend(s, addMul(0, max(limit, 1), PoolUnit), t, weight)
+	s = p.Spend(s, min(addMul(0, max(limit, 1), PoolUnit), math.MaxInt64-1), t, weight)
 	return s, p.View(s, limit, t)
 }
 
