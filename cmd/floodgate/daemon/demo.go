@@ -57,6 +57,7 @@ func (c *demoFlags) add(cmd *cobra.Command) {
 	flags.Float64Var(&c.NoisyRate, "noisy-rate", 500, "requests per second of a noisy caller")
 	flags.Int64Var(&c.Limit, "limit", 100, "requests that a caller has in each window")
 	flags.DurationVar(&c.Window, "window", 2*time.Second, "length of the window")
+	flags.BoolVar(&c.Fair, "fair", false, "give no caller a limit: all share a capacity, half as much again as the quiet ones ask for")
 	flags.IntVar(&c.Servers, "servers", 3, "web servers with a gate")
 	flags.IntVar(&c.Partitions, "partitions", 4, "partitions of the topics")
 	c.predict.Add(cmd)

@@ -60,7 +60,7 @@ func (d *installation) summarize(ctx context.Context) (*Summary, error) {
 			Caller: caller, Admitted: t.admitted, Blocked: t.blocked, Closes: d.closes.closes[caller],
 			Overshoot: max(last[c.id].overshoot, d.closes.worst[caller]),
 		})
-		if !decided.closed[c.id] && !c.reached(d.config.Limit, d.config.Window) {
+		if innocent := !c.noisy; !decided.closed[c.id] && (d.config.Fair && innocent || !d.config.Fair && !c.reached(d.config.Limit, d.config.Window)) {
 			s.Innocents++
 		}
 	}
@@ -72,6 +72,9 @@ func (d *installation) summarize(ctx context.Context) (*Summary, error) {
 	s.Lag = quantiles(d.closes.lags)
 	s.Canaries = d.canaryLag()
 	s.Accuracy = d.closes.accuracy(last)
+	if d.config.Fair {
+		s.Fair = d.fair(d.began)
+	}
 	return s, nil
 }
 

@@ -34,6 +34,7 @@ type Config struct {
 	NoisyRate  float64
 	Limit      int64         // requests that a caller has in each window
 	Window     time.Duration // its length
+	Fair       bool          // no caller has a limit: all share a capacity, half as much again as the quiet ones ask for. Then nothing is predicted
 	API        string        // host:port on loopback of the API, where this machine may do everything; "" is none
 	Dashboard  bool          // print a link to the dashboard that works once; without API, there is one for such links only
 	Predict    rules.Predict // by what means decisions come ahead of time in the second half; the zero value is off
@@ -65,6 +66,7 @@ type installation struct {
 	servers  []*server
 	load     *load
 	closes   *closeWatch
+	began    time.Time // when load began
 	api      *apiServer // nil: none
 }
 
@@ -218,6 +220,7 @@ func (d *installation) send(ctx context.Context, view *view) error {
 	ctx, cancel := context.WithTimeout(ctx, d.config.Duration)
 	defer cancel()
 	var g errgroup.Group
+	d.began = time.Now()
 	g.Go(func() error { d.load.run(ctx); return nil })
 	g.Go(func() error { return d.show(ctx, view) })
 	return g.Wait()
@@ -228,7 +231,7 @@ func (d *installation) show(ctx context.Context, view *view) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	var half <-chan time.Time // never, where nothing is to be predicted
-	if d.config.Predict != rules.PredictOff {
+	if d.config.Predict != rules.PredictOff && !d.config.Fair {
 		half = time.After(d.config.Duration / 2)
 	}
 	for start := time.Now(); ; {

@@ -25,6 +25,7 @@ type caller struct {
 	id    string
 	noisy bool
 	rate  float64
+	from  time.Duration // after the begin, when it comes
 
 	mu       sync.Mutex
 	admitted []time.Time // when sent
@@ -37,8 +38,12 @@ func newLoad(c Config, servers []*server) *load {
 		Timeout:   10 * time.Second,
 		Transport: &http.Transport{MaxIdleConnsPerHost: c.Quiet + 64*c.Noisy},
 	}}
+	var from time.Duration
+	if c.Fair {
+		from = c.quietTime()
+	}
 	for i := range c.Noisy {
-		l.callers = append(l.callers, &caller{id: fmt.Sprintf("noisy-%d", i+1), noisy: true, rate: c.NoisyRate})
+		l.callers = append(l.callers, &caller{id: fmt.Sprintf("noisy-%d", i+1), noisy: true, rate: c.NoisyRate, from: from})
 	}
 	for i := range c.Quiet {
 		l.callers = append(l.callers, &caller{id: fmt.Sprintf("quiet-%02d", i+1), rate: c.QuietRate})
@@ -64,6 +69,11 @@ func (l *load) run(ctx context.Context) {
 
 // send sends one request each interval, beginning somewhere within the first.
 func (l *load) send(ctx context.Context, c *caller, interval time.Duration) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(c.from):
+	}
 	tick := time.NewTicker(1 + rand.N(interval)) //nolint:gosec // a phase, no secret
 	defer tick.Stop()
 	for first := true; ; first = false {

@@ -37,6 +37,7 @@ type Summary struct {
 	HotPath   float64  `json:"hot_path_ns"`
 	Audit     Audit    `json:"audit"`
 
+	Fair     *Fair      `json:"fair,omitempty"`
 	Accuracy []Accuracy `json:"accuracy"` // of each half; of the whole demo if nothing was predicted
 }
 
@@ -47,10 +48,18 @@ func (s *Summary) Print(out io.Writer, asJSON bool) error {
 	}
 	t := terminal.NewTable(out, "closed caller", "closes", "admitted", "blocked", "overshoot")
 	for _, c := range s.Closed {
-		t.AppendRow(terminal.Cells(terminal.Caller(c.Caller), c.Closes, c.Admitted, c.Blocked, fmt.Sprintf("%.1f %%", 100*c.Overshoot)))
+		overshoot := fmt.Sprintf("%.1f %%", 100*c.Overshoot)
+		if s.Fair != nil {
+			overshoot = "–" // no caller has a limit
+		}
+		t.AppendRow(terminal.Cells(terminal.Caller(c.Caller), c.Closes, c.Admitted, c.Blocked, overshoot))
 	}
 	t.Render()
-	printAccuracy(out, s.Accuracy)
+	if s.Fair != nil {
+		s.Fair.print(out)
+	} else {
+		printAccuracy(out, s.Accuracy)
+	}
 	fmt.Fprintf(out, "innocents closed: %d\n", s.Innocents)
 	fmt.Fprintf(out, "lag from request to closed gate: p50 %.1f ms, p99 %.1f ms (%d samples)\n", s.Lag.P50, s.Lag.P99, s.Lag.Samples)
 	fmt.Fprintf(out, "lag of canaries, all the time: p50 %.1f ms, p99 %.1f ms (%d samples, worst server)\n", s.Canaries.P50, s.Canaries.P99, s.Canaries.Samples)
