@@ -65,6 +65,7 @@ func comparisons(t *testing.T) (rows []string) {
 		c.add("random shedding", shedding(&c.flood))
 		c.add(ofAddress.String(), ofAddress.refuses())
 		c.add(ofNetwork.String(), ofNetwork.refuses())
+		c.add("[the forge's recipe](forge/README.md)", recipe(t, "forge", c.requests))
 		switch c.name {
 		case "200 networks":
 			// Both count each address alone, and CrowdSec takes 2 ms for a line: they read what people and a quarter of the networks send.
