@@ -1,0 +1,125 @@
+package floods
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/509da70d/floodgate/analyzer/ingest"
+	"github.com/509da70d/floodgate/schemas"
+)
+
+// sites says what the pages of each recipe are called: those that are expensive, and any other.
+var sites = map[string]func(x *Request, i int){
+	"forge": func(*Request, int) {},
+	"wiki": func(x *Request, i int) {
+		x.Path = fmt.Sprintf("/wiki/Page_%d", i%5000)
+		if x.Expensive {
+			x.Path = fmt.Sprintf("/w/index.php?title=Page_%d&action=history", i%5000)
+		}
+	},
+	"api": func(x *Request, i int) {
+		x.Path = fmt.Sprintf("/v1/items/%d", i)
+		if x.Expensive {
+			x.Path = fmt.Sprintf("/v1/search?q=%d", i)
+		}
+	},
+}
+
+// recipe returns what a recipe refuses when it is no longer in mode shadow.
+func recipe(t *testing.T, name string, requests []Request) refuses {
+	t.Helper()
+	rules := readFile(t, "../"+name+"/rules.yaml")
+	if strings.Count(rules, "mode: shadow") != 1 {
+		t.Fatalf("%s: got %s, want one rule, in mode shadow", name, rules)
+	}
+	return replayed(t, requests, strings.ReplaceAll(rules, "mode: shadow", "mode: enforce"), readFile(t, "../"+name+"/mapping.yaml"))
+}
+
+// TestRecipesHoldAFlood: the expensive pages get what they bear within 5 s. Git, feeds and other pages are free, and nobody waits while
+// it is quiet. Of the requests of people, at most one in 200 is refused.
+func TestRecipesHoldAFlood(t *testing.T) {
+	for name, site := range sites {
+		for flood, f := range map[string]Flood{"200 networks": Crawl(1), "50 networks": Subnets(1)} {
+			requests := f.Requests()
+			for i := range requests {
+				site(&requests[i], i)
+			}
+			refused := recipe(t, name, requests)
+			free := 0
+			got := f.Judge(requests, func(x *Request) bool {
+				no := refused(x)
+				if no && !x.Expensive {
+					free++
+				}
+				return no
+			})
+			t.Logf("%s, %s: %+v", name, flood, got)
+			if got.Load > 1.15 || got.Late < 0 || got.Late > 5*time.Second || got.Load < 0.9 { // four seconds of the flood are 0.13 of the load
+				t.Errorf("%s, %s: got a load of %.2f, high for %v, want 0.9 to 1.15, and 5 s at most", name, flood, got.Load, got.Late)
+			}
+			if free > 0 || got.GitFeeds.Refused > 0 || got.Before.Refused > 0 || got.People.Refused*200 > got.People.Of {
+				t.Errorf("%s, %s: got %d free requests refused, %+v, want none, and one in 200 of people at most", name, flood, free, got)
+			}
+		}
+	}
+}
+
+// TestTheForgesRoutesAreThoseOfNginx: nginx asks about a request if and only if the mapping says that it is of the route that is counted.
+func TestTheForgesRoutesAreThoseOfNginx(t *testing.T) {
+	const counted = "GET /{owner}/{repo}/{page...}"
+	routes := regexp.MustCompile(`(?m)^    "~(.*)" "(.*)";$`).FindAllStringSubmatch(readFile(t, "../forge/nginx.conf"), -1)
+	nginx := func(method, target string) string {
+		path, _, _ := strings.Cut(target, "?")
+		for _, route := range routes {
+			if regexp.MustCompile(route[1]).MatchString(method + " " + path) {
+				return route[2]
+			}
+		}
+		return ""
+	}
+	mapping, err := ingest.LoadMapping("../forge/mapping.yaml", "", schemas.IDs{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := Crawl(1)
+	requests := f.Requests()[:5000]
+	for _, path := range []string{"/", "/a", "/a/b", "/a/b/", "/a/b/releases", "/a/b/issues", "/a/b/issues/1", "/a/b/pulls/", "/a/b/info", "/a/b/srcs", "/a/b/src", "/a/b/src/", "/a/b.git/info/lfs/objects/batch", "/user/login", "/assets/a/b"} {
+		requests = append(requests, Request{At: f.Start, Addr: address(240, 0, 0), User: "-", Method: "GET", Path: path, Status: 200})
+	}
+	seen := map[string]int{}
+	var line ingest.Line
+	scanner := mapping.Scanner()
+	for i := range requests {
+		x := &requests[i]
+		if reason := scanner.Scan([]byte(x.Line()), &line); reason != ingest.OK {
+			t.Fatalf("%s: %v", x.Line(), reason)
+		}
+		resource := line.Resource
+		want := ""
+		if resource == counted {
+			want = counted
+		}
+		if got := nginx(x.Method, x.Path); got != want {
+			t.Errorf("%s %s: got %q of nginx.conf, and %q of mapping.yaml", x.Method, x.Path, got, resource)
+		}
+		if seen[want]++; x.Kind != "" && x.Expensive != (want == counted) {
+			t.Errorf("%s %s: got route %q, want it if the page is expensive", x.Method, x.Path, resource)
+		}
+	}
+	if seen[counted] < 1000 || seen[""] < 1000 {
+		t.Errorf("got %v, want requests of both kinds", seen)
+	}
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
