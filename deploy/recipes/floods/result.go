@@ -31,8 +31,8 @@ type Result struct {
 
 // lateWindow is over what time the load is compared with the capacity, and lateOver how much more it may be by chance.
 const (
-	lateWindow = 10
-	lateOver   = 1.1
+	lateWindow = 30
+	lateOver   = 1.05
 )
 
 // Judge asks of each request, in order of time, whether it is refused.
