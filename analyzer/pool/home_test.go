@@ -56,6 +56,10 @@ func TestAHomeMakesOneLevelAQuarter(t *testing.T) {
 			{partition: 1, quarter: 11, total: 900, at: 1, ended: 11, received: true, made: 11, asked: 900},
 			{partition: 1, quarter: 12, total: 950, at: 1, ended: 12, received: true, made: 12, asked: 950},
 		},
+		"a partition that one request came to is waited for": {
+			{partition: 0, quarter: 10, total: 1, at: 1, ended: 10, received: true, made: 10, asked: 1},
+			{partition: 1, quarter: 11, total: 900, at: 1, ended: 11, received: true, asked: 1},
+		},
 		"a tally of a quarter that is not over makes a level of the last one that is": {
 			{partition: 0, quarter: 14, total: 900, at: 1, ended: 10, received: true, made: 10, asked: 900},
 		},

@@ -27,6 +27,7 @@ func TestClassesAreQuartersOfAnOctave(t *testing.T) {
 	}{
 		{1, Unit, 39}, {2, Unit, 43}, {2, 2 * Unit, 39}, {1, Unit / 2, 43}, {0, Unit, 0},
 		{math.MaxInt64, 1, maxClass}, {1, math.MaxInt64, 0},
+		{0x4c1bf828c6dc54b8, Unit * Unit, 249}, {0x4c1bf828c6dc54b8 - 1, Unit * Unit, 248}, // 2^62.25, rounded up
 	} {
 		if got := classOf(test.asked, test.weight); got != test.want {
 			t.Errorf("%d of weight %d: got class %d, want %d", test.asked, test.weight, got, test.want)
@@ -169,6 +170,31 @@ func TestATallyFitsIntoAMessage(t *testing.T) {
 			t.Errorf("%s: got level %d, want about %d", test.name, level, want)
 		}
 		t.Logf("%s: %d classes in %d bytes, protected %d", test.name, len(got.Classes), len(b), terms.Protect)
+	}
+}
+
+// TestTheLongestTally has 480 bytes; one that would have more has half of its classes.
+func TestTheLongestTally(t *testing.T) {
+	longest := Tally{Total: 1000}
+	for at := range 119 {
+		longest.Classes = append(longest.Classes, Class{At: 2 * at, Callers: 1, Weight: Unit, Asked: 5}) // 4 bytes
+	}
+	longest.Classes[7].Asked = 200 // one byte more
+	if b := longest.AppendTo(nil); len(b) != MaxTally {
+		t.Fatalf("got %d bytes, want %d", len(b), MaxTally)
+	}
+	if got, err := ReadTally(longest.AppendTo(nil)); err != nil || !reflect.DeepEqual(got, longest) {
+		t.Errorf("got %+v, %v, want %+v", got, err, longest)
+	}
+	longest.Classes[1].Asked = 200
+	got, err := ReadTally(longest.AppendTo(nil))
+	if err != nil || len(got.Classes) != 60 || got.Total != longest.Total {
+		t.Fatalf("got %+v, %v, want 60 classes", got, err)
+	}
+	for i, want := range map[int]Class{0: {0, 2, 2 * Unit, 205}, 1: {4, 2, 2 * Unit, 10}, 3: {12, 2, 2 * Unit, 205}, 59: {236, 1, Unit, 5}} {
+		if got.Classes[i] != want {
+			t.Errorf("class %d: got %+v, want %+v", i, got.Classes[i], want)
+		}
 	}
 }
 

@@ -51,7 +51,7 @@ func (p Pool) Ask(s State, t, weight int64) State {
 		s[poolSlot], s[poolTAT] = integer.FloorDiv(t, p.Quarter()), t
 	}
 	p.turn(s, t)
-	s[poolAsked] = add(s[poolAsked], max(weight, 0))
+	s[poolAsked], s[poolTAT] = add(s[poolAsked], max(weight, 0)), max(s[poolTAT], t)
 	return s
 }
 
@@ -113,7 +113,7 @@ func (p Pool) Spend(s State, limit, t, weight int64) State {
 	s = p.Ask(s, t, weight)
 	if limit < math.MaxInt64 {
 		cost := integer.MulDiv(p.length, addMul(0, weight, PoolUnit), max(limit, 1))
-		s[poolTAT] = max(s[poolTAT], min(add(max(s[poolTAT], t), cost), addMul(t, p.length, maxDebt)))
+		s[poolTAT] = max(s[poolTAT], min(add(s[poolTAT], cost), addMul(t, p.length, maxDebt)))
 	}
 	return s
 }
@@ -158,7 +158,9 @@ func (p Pool) Forgets(s State, _, lost int64) int64 {
 }
 
 // Coarse returns the demand of the last three quarters: the fourth may have left a Pool that counts the same entries.
-func (p Pool) Coarse() Coarse { return poolCoarse{halves{full: p, length: (Quarters - 1) * p.Quarter()}} }
+func (p Pool) Coarse() Coarse {
+	return poolCoarse{halves{full: p, length: (Quarters - 1) * p.Quarter()}}
+}
 
 // Length returns the length of the window.
 func (p Pool) Length(int64) int64 { return p.length }
