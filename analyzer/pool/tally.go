@@ -33,15 +33,15 @@ type Class struct {
 	Asked   int64 // by all of them
 }
 
-// roots are 2^(63+j/4), rounded up.
-var roots = [4]uint64{1 << 63, 0x9837f0518db8a970, 0xb504f333f9de6485, 0xd744fccad69d6af5}
+// roots are 2^(63+j/4) for j from 1 to 3, rounded up.
+var roots = [3]uint64{0x9837f0518db8a970, 0xb504f333f9de6485, 0xd744fccad69d6af5}
 
 // classOf returns the class of a caller.
 func classOf(asked, weight int64) int {
 	x := uint64(max(1, integer.MulDiv(asked, Unit*Unit, weight)))
 	octave := bits.Len64(x) - 1
 	mantissa, at := x<<(63-octave), 4*octave
-	for _, r := range roots[1:] {
+	for _, r := range roots {
 		if mantissa >= r {
 			at++
 		}
