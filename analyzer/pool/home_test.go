@@ -107,7 +107,7 @@ func TestTheOldestTally(t *testing.T) {
 		t.Errorf("got %d of no tally", at)
 	}
 	h.Receive(1, &Tally{Quarter: 1, Total: 5}, 3*second)
-	h.Receive(3, &Tally{Quarter: 1, Total: 5}, 2*second)
+	h.Receive(3, &Tally{Quarter: 1, Total: 1}, 2*second)
 	h.Receive(2, &Tally{Quarter: 1}, second)
 	for _, test := range []struct {
 		now, want int64

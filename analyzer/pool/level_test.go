@@ -28,6 +28,7 @@ func TestLevels(t *testing.T) {
 		{"one heavy caller gets what the others leave", 1000, 1, append(slices.Repeat([]asker{{50, one}}, 10), asker{5000, one}), 500, 1},
 		{"the level lies between callers", 800, 1, []asker{{100, one}, {300, one}, {900, one}}, 400, 1},
 		{"the level limits two of three", 500, 1, []asker{{100, one}, {300, one}, {900, one}}, 200, 2},
+		{"a caller that asks for just the level is not above it", 700, 1, []asker{{100, one}, {300, one}, {900, one}}, 300, 1},
 		{"a weight of 4 gets four times as much", 1000, 1, []asker{{2000, 4 * one}, {2000, one}}, 200, 2},
 		{"a heavy weight that asks for little is not limited", 1000, 1, []asker{{2000, one}, {300, 4 * one}}, 700, 1},
 		{"a caller alone gets the capacity", 1000, 1, []asker{{5000, one}}, 1000, 1},
