@@ -95,6 +95,16 @@ func TestALevelMoves(t *testing.T) {
 	}
 }
 
+// TestALevelEndsAtTheCapacity, and not only above it.
+func TestALevelEndsAtTheCapacity(t *testing.T) {
+	terms, demand := &Terms{Capacity: 1000, Protect: Unit}, Tally{Quarter: 2, Total: 1000}
+	for before, want := range map[int64]int64{903_342: 999_999, 903_343: 0} {
+		if got := (&Level{Quarter: 1, Level: before}).next(terms, &demand); got.Level != want {
+			t.Errorf("after %d: got level %d, want %d", before, got.Level, want)
+		}
+	}
+}
+
 // TestALevelRisesByHalfAWindow: from anything to anything, and neither too fast nor never.
 func TestALevelRisesByHalfAWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
