@@ -215,7 +215,7 @@ func (f *Fold) tally(p *poolState, quarter int64) pool.Tally {
 			delete(p.above, i)
 			continue
 		}
-		t.Add(asked, p.terms.Weight(row.id))
+		t.Add(&p.terms.Terms, asked, p.terms.Weight(row.id))
 	}
 	return t
 }

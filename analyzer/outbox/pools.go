@@ -22,7 +22,7 @@ type Pools struct {
 // poolTarget is what goes to one partition.
 type poolTarget struct {
 	waiting map[string]schemas.Entry // by kind and id
-	sent    map[string]int64         // times of the entries that were sent last, and that nobody has acknowledged
+	sent    map[string]schemas.Entry // those of the last frame
 	busy    bool                     // something was offered, and not all of it is acknowledged
 	seq     uint64                   // of the last frame that was acknowledged
 }
@@ -45,7 +45,7 @@ func (p *Pools) Offer(tallies []fold.PoolTally, levels []fold.PoolLevel) (idle [
 			idle = append(idle, to)
 		}
 		if t.waiting == nil {
-			t.waiting, t.sent = make(map[string]schemas.Entry), make(map[string]int64)
+			t.waiting, t.sent = make(map[string]schemas.Entry), make(map[string]schemas.Entry)
 		}
 		if _, taken := t.waiting[e.Kind+e.ID]; taken {
 			dropped++
@@ -78,7 +78,7 @@ func (p *Pools) Frame(to int, now int64) ([]byte, error) {
 	clear(t.sent)
 	for _, at := range slices.Sorted(maps.Keys(t.waiting)) {
 		f.Entries = append(f.Entries, t.waiting[at])
-		t.sent[at] = t.waiting[at].Time
+		t.sent[at] = t.waiting[at]
 	}
 	value, err := f.AppendTo(nil)
 	if err != nil {
@@ -92,7 +92,7 @@ func (p *Pools) Acked(to int) (more bool) {
 	t := &p.targets[to]
 	t.seq++
 	for at, sent := range t.sent {
-		if t.waiting[at].Time == sent {
+		if t.waiting[at] == sent {
 			delete(t.waiting, at)
 		}
 	}

@@ -15,7 +15,7 @@ const Unit = 1000
 // maxClass is the class of the largest demand.
 const maxClass = 4*62 + 3
 
-// MaxTally is the length of the longest text of a tally that is sent, in bytes.
+// MaxTally is the length of the longest text of a tally, in bytes.
 const MaxTally = 480
 
 // Tally is what the callers of one partition asked for, in the four quarters of a window that end with Quarter.
@@ -33,15 +33,15 @@ type Class struct {
 	Asked   int64 // by all of them
 }
 
-// roots are 2^(63+j/4), rounded up.
-var roots = [4]uint64{1 << 63, 0x9837f0518db8a970, 0xb504f333f9de6485, 0xd744fccad69d6af5}
+// roots are 2^(63+j/4) for j from 1 to 3, rounded up.
+var roots = [3]uint64{0x9837f0518db8a970, 0xb504f333f9de6485, 0xd744fccad69d6af5}
 
 // classOf returns the class of a caller.
 func classOf(asked, weight int64) int {
 	x := uint64(max(1, integer.MulDiv(asked, Unit*Unit, weight)))
 	octave := bits.Len64(x) - 1
 	mantissa, at := x<<(63-octave), 4*octave
-	for _, r := range roots[1:] {
+	for _, r := range roots {
 		if mantissa >= r {
 			at++
 		}
@@ -49,8 +49,14 @@ func classOf(asked, weight int64) int {
 	return at
 }
 
-// Add adds a caller that is above what the rule protects. weight is over 0.
-func (t *Tally) Add(asked, weight int64) { t.add(Class{classOf(asked, weight), 1, weight, asked}) }
+// Add adds a caller that asked for as much as the rule protects, or more. weight is over 0. No level limits a caller that asks for no more
+// than the lowest level allows: only the Total has it. Callers that ask for the whole capacity are limited whenever there is a level, so that
+// their class says no more of them.
+func (t *Tally) Add(terms *Terms, asked, weight int64) {
+	if integer.MulDiv(asked, Unit*Unit, weight) > terms.Protect {
+		t.add(Class{classOf(min(asked, terms.Capacity), weight), 1, weight, asked})
+	}
+}
 
 // add adds callers of a class.
 func (t *Tally) add(c Class) {
@@ -85,14 +91,28 @@ func (t *Tally) Under(limit int64) int64 {
 	return pass
 }
 
-// AppendTo appends the tally: quarter, total, and of each class the distance from the class before it, callers, weight over theirs, asked.
+// AppendTo appends the tally, in MaxTally bytes at most. If it is longer, two neighbouring classes become one until it is not.
 func (t *Tally) AppendTo(b []byte) []byte {
+	n := len(b)
+	for b = t.appendTo(b); len(b)-n > MaxTally; b = t.appendTo(b[:n]) {
+		fewer := Tally{Quarter: t.Quarter, Total: t.Total}
+		for i, c := range t.Classes {
+			c.At = t.Classes[i&^1].At
+			fewer.add(c)
+		}
+		t = &fewer
+	}
+	return b
+}
+
+// appendTo appends quarter, total, and of each class the distance from the class before it, callers, weight over theirs, asked.
+func (t *Tally) appendTo(b []byte) []byte {
 	b = binary.AppendUvarint(binary.AppendVarint(b, t.Quarter), uint64(t.Total))
 	at := 0
 	for _, c := range t.Classes {
 		b = binary.AppendUvarint(b, uint64(c.At-at))
 		b = binary.AppendUvarint(b, uint64(c.Callers))
-		b = binary.AppendVarint(b, c.Weight-c.Callers*Unit)
+		b = binary.AppendVarint(b, c.Weight-integer.MulDiv(c.Callers, Unit, 1))
 		b = binary.AppendUvarint(b, uint64(c.Asked))
 		at = c.At
 	}
@@ -104,13 +124,16 @@ var errTally = errors.New("bad tally")
 
 // ReadTally reads all of b, which AppendTo has appended.
 func ReadTally(b []byte) (Tally, error) {
+	if len(b) > MaxTally {
+		return Tally{}, fmt.Errorf("%w: got %d bytes, want at most %d", errTally, len(b), MaxTally)
+	}
 	r := reader{b: b}
 	t := Tally{Quarter: r.signed(), Total: r.number()}
 	left := t.Total
 	for at := 0; len(r.b) > 0 && r.err == nil; {
 		distance, callers := r.number(), r.number()
 		over, asked := r.signed(), r.number()
-		if distance > maxClass || at > 0 && distance == 0 || callers < 1 || callers > asked || asked > left {
+		if distance > maxClass || distance == 0 && len(t.Classes) > 0 || callers < 1 || callers > asked || asked > left {
 			return Tally{}, fmt.Errorf("%w: got class %d+%d of %d callers, who asked for %d of %d", errTally, at, distance, callers, asked, left)
 		}
 		at += int(distance)

@@ -87,6 +87,7 @@ func TestPartsOfEachAlgorithm(t *testing.T) {
 		{"nothing came to a sliding window", NewSliding(time.Minute, 6), 5, nil, 7 * s, nil},
 		{"nothing came to a log", NewLog(time.Minute), 5, nil, 7 * s, nil},
 		{"nothing came to a bucket", NewGCRA(time.Minute, 0), 5, nil, 7 * s, nil},
+		{"nothing came to a pool", NewPool(time.Minute), 5, nil, 7 * s, nil},
 		{"a fixed window is one part", NewFixed(time.Minute), 5, []entry{{1 * s, 2}, {59 * s, 1}}, 59 * s, []Part{{0, minute, minute, 3}}},
 		{"the window before is over", NewFixed(time.Minute), 5, []entry{{1 * s, 2}}, 61 * s, nil},
 		{"the window before, seen from its own time", NewFixed(time.Minute), 5, []entry{{59 * s, 2}, {60 * s, 1}}, 59 * s, []Part{{0, minute, minute, 2}}},
@@ -106,6 +107,11 @@ func TestPartsOfEachAlgorithm(t *testing.T) {
 			[]Part{{1 * s, 1*s + 1, 61 * s, 1}, {2 * s, 2*s + 1, 62 * s, 2}},
 		},
 		{"a bucket: 12 s a unit, and 5 s have drained", NewGCRA(time.Minute, 0), 5, []entry{{0, 2}}, 5 * s, []Part{{0, 5*s + 1, 24 * s, 2}}},
+		{
+			"quarters of a pool", NewPool(time.Minute), 5, []entry{{5 * s, 1}, {31 * s, 2}, {32 * s, 1}}, 40 * s,
+			[]Part{{0, 15 * s, 60 * s, 1}, {30 * s, 45 * s, 90 * s, 3}},
+		},
+		{"a quarter that has left", NewPool(time.Minute), 5, []entry{{5 * s, 1}, {31 * s, 2}}, 60 * s, []Part{{30 * s, 45 * s, 90 * s, 2}}},
 		{"a bucket that has drained", NewGCRA(time.Minute, 0), 5, []entry{{0, 2}}, 24 * s, nil},
 	} {
 		var state State

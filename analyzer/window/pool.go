@@ -51,7 +51,7 @@ func (p Pool) Ask(s State, t, weight int64) State {
 		s[poolSlot], s[poolTAT] = integer.FloorDiv(t, p.Quarter()), t
 	}
 	p.turn(s, t)
-	s[poolAsked] = add(s[poolAsked], max(weight, 0))
+	s[poolAsked], s[poolTAT] = add(s[poolAsked], max(weight, 0)), max(s[poolTAT], t)
 	return s
 }
 
@@ -74,7 +74,16 @@ func (p Pool) turn(s State, t int64) {
 }
 
 // Newest returns the time at which the quarter of the newest entry began. s is not nil.
-func (p Pool) Newest(s State) int64 { return addMul(0, s[poolSlot], p.Quarter()) }
+func (p Pool) Newest(s State) int64 { return mul(s[poolSlot], p.Quarter()) }
+
+// newest returns the newest quarter at a time.
+func (p Pool) newest(s State, t int64) int64 {
+	quarter := integer.FloorDiv(t, p.Quarter())
+	if len(s) > 0 {
+		quarter = max(quarter, s[poolSlot])
+	}
+	return quarter
+}
 
 // Asked returns what was asked for in the four quarters that end with the given one.
 func (p Pool) Asked(s State, quarter int64) (sum int64) {
@@ -104,15 +113,15 @@ func (p Pool) Spend(s State, limit, t, weight int64) State {
 	s = p.Ask(s, t, weight)
 	if limit < math.MaxInt64 {
 		cost := integer.MulDiv(p.length, addMul(0, weight, PoolUnit), max(limit, 1))
-		s[poolTAT] = max(s[poolTAT], min(add(max(s[poolTAT], t), cost), addMul(t, p.length, maxDebt)))
+		s[poolTAT] = max(s[poolTAT], min(add(s[poolTAT], cost), addMul(t, p.length, maxDebt)))
 	}
 	return s
 }
 
 // View returns what was asked for, and until when the bucket is fuller than its brim.
 func (p Pool) View(s State, _, t int64) Count {
-	quarter := integer.FloorDiv(t, p.Quarter())
-	c := Count{Start: addMul(0, sub(quarter, Quarters-1), p.Quarter()), Until: t, Total: p.Asked(s, quarter)}
+	quarter := p.newest(s, t)
+	c := Count{Start: mul(sub(quarter, Quarters-1), p.Quarter()), Until: t, Total: p.Asked(s, quarter)}
 	if len(s) > 0 {
 		c.Until = max(t, sub(s[poolTAT], p.length/2))
 	}
@@ -124,13 +133,13 @@ func (p Pool) Parts(s State, _, t int64, maxParts int) (parts []Part, more int) 
 	if len(s) == 0 {
 		return nil, 0
 	}
-	oldest := sub(integer.FloorDiv(t, p.Quarter()), Quarters-1)
+	oldest := sub(p.newest(s, t), Quarters-1)
 	return newestOf(maxParts, Quarters, func(age int) Part {
 		q := sub(s[poolSlot], int64(age))
 		if q < oldest {
 			return Part{}
 		}
-		from := addMul(0, q, p.Quarter())
+		from := mul(q, p.Quarter())
 		return Part{From: from, To: add(from, p.Quarter()), Leaves: add(from, p.length), Weight: s[poolAsked+age]}
 	})
 }
@@ -140,7 +149,7 @@ func (p Pool) Expiry(s State) int64 {
 	if len(s) == 0 {
 		return math.MinInt64
 	}
-	return max(s[poolTAT], addMul(0, add(s[poolSlot], Quarters+1), p.Quarter()))
+	return max(s[poolTAT], mul(add(s[poolSlot], Quarters+1), p.Quarter()))
 }
 
 // Forgets returns when a full bucket has drained, and demand is over.
@@ -148,8 +157,10 @@ func (p Pool) Forgets(s State, _, lost int64) int64 {
 	return addMul(max(lost, p.Expiry(s)), p.length, maxDebt+2)
 }
 
-// Coarse returns the demand of about a window, which is less than what the caller asked for.
-func (p Pool) Coarse() Coarse { return poolCoarse{halves{full: p, length: p.length}} }
+// Coarse returns the demand of the last three quarters: the fourth may have left a Pool that counts the same entries.
+func (p Pool) Coarse() Coarse {
+	return poolCoarse{halves{full: p, length: (Quarters - 1) * p.Quarter()}}
+}
 
 // Length returns the length of the window.
 func (p Pool) Length(int64) int64 { return p.length }
@@ -179,15 +190,21 @@ func (Pool) Traits() Traits { return Traits{Endless: true} }
 // poolCoarse is the demand of a Pool as halves.
 type poolCoarse struct{ halves }
 
-// Coarsen keeps all of the state's demand, as of its oldest quarter.
+// Coarsen keeps the demand of the newest three quarters, as of the oldest of them.
 func (c poolCoarse) Coarsen(s State, t int64) State {
-	parts, _ := c.full.Parts(s, 0, t, Quarters)
-	var sum int64
+	parts, _ := c.full.Parts(s, 0, t, Quarters-1)
+	s = s[:0]
 	for _, p := range parts {
-		sum = add(sum, p.Weight)
+		switch {
+		case !c.live(p.From, t):
+		case len(s) == 0:
+			s = append(s, p.From, p.Weight)
+		default:
+			s[1] = add(s[1], p.Weight)
+		}
 	}
-	if sum == 0 {
-		return s[:0]
-	}
-	return append(s[:0], parts[0].From, sum)
+	return s
 }
+
+// Refine returns a Pool that owes nothing for the demand: nobody knows how much of it was admitted, and under which limits.
+func (c poolCoarse) Refine(s State, _, t int64) State { return c.halves.Refine(s, math.MaxInt64, t) }

@@ -20,6 +20,7 @@ func TestShapesTellWindowsApart(t *testing.T) {
 		"sliding/60000000000/10":       NewSliding(time.Minute, 10),
 		"log/60000000000":              NewLog(time.Minute),
 		"gcra/60000000000":             NewGCRA(time.Minute, 7), // the burst may change under a state
+		"pool/60000000000":             NewPool(time.Minute),
 	}
 	for want, a := range shapes {
 		if got := a.Shape(); got != want {
@@ -39,6 +40,7 @@ func TestStatesThatAreNotValid(t *testing.T) {
 		{NewLog(sec), []State{{1}, {1, 1}, {1, 1, 0}, {2, 1, 1}, {2, 1, 1, 1, 1}, {2, 2, 1, 1, 1}, {1, 1, 1, 1}, {0, 1, -1, 2, 1}, {1, 1, 1, 2, 0}}},
 		{NewGCRA(sec, 0), []State{{1}, {1, 2}, {1, 2, 1}, {2, 1, 0}, {0, 0, -1}, {0, 0, 0}, {2, 1, 1, 0, 1}, {2, 1, 1, 1, 0}, {2, 1, 1, 1}, append(State{2, 1, 1}, slices.Repeat(State{1}, 2*maxPeriods)...)}},
 		{NewGCRA(sec, 0).Coarse(), []State{{1}, {1, 2, 1}, {2, 1, 1, 1, 1}}},
+		{NewPool(sec), []State{{1}, {1, 0, 0, 0, 5}, {1, -1, 0, 0, 0, 5}, {1, 0, 0, 0, -1, 5}, {1, 0, 0, 0, 0, 5, 0}}},
 		{NewLog(sec).Coarse(), []State{{1}, {1, 0}, {1, 1, 1}, {1, 1, 1, 1}, {1, 0, 2, 1}, {1, 1, 2, 0}, {1, 1, 2, 1, 3, 1}}},
 	}
 	for _, test := range tests {
@@ -64,6 +66,7 @@ func TestTheSmallestStatesAreValid(t *testing.T) {
 		{NewLog(sec), []State{{1, 0, 1}, {2, 0, 1, 1, 1}}},
 		{NewGCRA(sec, 0), []State{{math.MaxInt64, math.MaxInt64, 0}, {1, 1, 1}, {1, 0, 1}, {1, 0, 1, 1, 1}, append(State{1, 0, 1}, slices.Repeat(State{1}, 2*maxPeriods-2)...)}},
 		{NewGCRA(sec, 0).Coarse(), []State{{1, 0, 1}}},
+		{NewPool(sec), []State{{0, 0, 0, 0, 0, 0}, {-5, 0, 0, 0, 0, -1}}},
 		{NewLog(sec).Coarse(), []State{nil, {0, 1}, {0, 1, 1, 1}}},
 	} {
 		for _, s := range test.states {
@@ -89,6 +92,8 @@ func TestAStateExpiresWhenItsLastEntryCannotMatter(t *testing.T) {
 		{NewLog(10 * time.Second), State{2, at, 2}, at + 10*second},
 		{NewLog(10 * time.Second).Coarse(), State{second, 1, at, 2}, at + 10*second},
 		{NewGCRA(10*time.Second, 0), State{5*second + 1, at, 2 * second}, 15*second + 1}, // ten seconds of memory
+		{NewPool(10 * time.Second), State{1, 2, 0, 0, 0, at}, 15 * second},               // a tally has it until then
+		{NewPool(10 * time.Second), State{1, 2, 0, 0, 0, 16 * second}, 16 * second},      // it owes until then
 		{NewGCRA(time.Hour, 0), State{5*second + 1, at, 2 * second}, 65*second + 1},      // which is at most a minute
 	} {
 		if got := test.a.Expiry(test.s); got != test.want {
@@ -112,6 +117,8 @@ func FuzzValidStatesCanBeUsed(f *testing.F) {
 	f.Add(seed(-1<<63, 1<<63-1, 1), int64(-1<<63), int64(1<<63-1), int64(1))
 	f.Add(seed(1<<63-1), int64(1<<63-1), int64(1), int64(1<<63-1))
 	f.Add(seed(0, 0, 0), int64(35e9), int64(1), int64(1)) // a bucket with a period of no length
+	f.Add(seed(-1<<63, 1<<63-1, 1<<63-1, 0, 5, 1<<63-1), int64(1<<62), int64(1<<63-1), int64(1))
+	f.Add(seed(1<<63-1, 5, 0, 0, 0, -1<<63), int64(-1<<63), int64(1), int64(1<<63-1))
 	f.Fuzz(func(t *testing.T, written []byte, at, weight, limit int64) {
 		var s State
 		for r := bytes.NewReader(written); r.Len() > 0; {
@@ -121,7 +128,7 @@ func FuzzValidStatesCanBeUsed(f *testing.F) {
 			}
 			s = append(s, v)
 		}
-		for _, a := range append(all(), NewFixed(1), NewSliding(1, 1), NewLog(1), NewGCRA(1, 1e18), NewCalendar(Month, time.UTC, 31)) {
+		for _, a := range append(all(), NewFixed(1), NewSliding(1, 1), NewLog(1), NewGCRA(1, 1e18), NewCalendar(Month, time.UTC, 31), NewPool(sec), NewPool(1)) {
 			if !a.Valid(s) {
 				continue
 			}
@@ -145,7 +152,7 @@ func FuzzValidStatesCanBeUsed(f *testing.F) {
 // In steady state nothing allocates; only a log moves its entries now and then, when its room is used up (the average is
 // rounded down).
 func TestNothingAllocatesPerEntry(t *testing.T) {
-	for _, a := range append(all(), NewCalendar(Month, zone(t, "Europe/Berlin"), 15)) {
+	for _, a := range append(all(), NewCalendar(Month, zone(t, "Europe/Berlin"), 15), NewPool(time.Minute)) {
 		var s State
 		now := int64(1_700_000_000 * sec)
 		tick := func() {
@@ -174,6 +181,7 @@ func BenchmarkAdd(b *testing.B) {
 		{"sliding", NewSliding(time.Minute, 20), 100},
 		{"sliding_open", NewSliding(time.Minute, 20), 1e9},
 		{"gcra", NewGCRA(time.Minute, 0), 100},
+		{"pool", NewPool(time.Minute), 100},
 		{"log_100", NewLog(time.Minute), 100},
 		{"log_10000", NewLog(time.Minute), 10_000},
 	} {

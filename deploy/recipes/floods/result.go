@@ -62,14 +62,15 @@ func (f *Flood) Judge(requests []Request, refused func(*Request) bool) Result {
 			result.Load += 1 / (f.Capacity * f.Lasts.Seconds())
 		}
 	}
-	last := len(seconds) - lateWindow
+	window := min(lateWindow, len(seconds))
+	last := len(seconds) - window
 	for i := 0; i <= last; i++ {
 		sum := 0.0
-		for _, n := range seconds[i : i+lateWindow] {
+		for _, n := range seconds[i : i+window] {
 			sum += n
 		}
 		switch {
-		case sum <= lateOver*lateWindow*f.Capacity:
+		case sum <= lateOver*float64(window)*f.Capacity:
 		case i == last:
 			result.Late = -1
 		default:
