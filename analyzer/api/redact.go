@@ -47,9 +47,10 @@ type redactor struct {
 	secret []byte // of the hashes
 }
 
-// caller returns a caller as the reader may see it: equal callers have equal hashes, which say nothing of the id.
+// caller returns a caller as the reader may see it: equal callers have equal hashes, which say nothing of the id. All callers of a pool together
+// are nobody.
 func (r redactor) caller(v schemas.Caller) apiv1.Caller {
-	if !r.on {
+	if !r.on || v.ID == fold.AllCallers {
 		return event.CallerOf(v)
 	}
 	sum := derive(r.secret, v.Kind+"\x00"+v.ID)
@@ -83,6 +84,9 @@ func (r redactor) look(l *fold.Look) {
 	for i := range l.Rules {
 		rule := &l.Rules[i]
 		rule.Override = r.text(rule.Override)
+		if rule.Pool != nil {
+			rule.Pool.WeightOf = r.text(rule.Pool.WeightOf)
+		}
 		for _, m := range []**override.Record{&rule.ShadowBy, &rule.LimitBy, &rule.OpenedBy} {
 			r.record(m)
 		}

@@ -42,6 +42,9 @@ func (v View) Draft(c schemas.Caller) *Draft {
 	}
 	hash := v.table.ids.hash(c.ID)
 	for _, i := range v.rules.ofKind(c.Kind) {
+		if r := v.rules.set.Rules[i]; r.Pool != nil {
+			d.rows = append(d.rows, v.draftPool(r))
+		}
 		n, ok := v.table.find(rowHash(hash, i), i, c.ID)
 		if !ok {
 			continue

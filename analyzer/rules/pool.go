@@ -48,6 +48,17 @@ func (p *Pool) Weight(id string) int64 {
 	return pool.Unit
 }
 
+// WeightOf returns the id or the network of the weight that applies to a caller of the rule's kind, or "" if none does.
+func (p *Pool) WeightOf(id string) string {
+	if _, ok := p.weights.exact[id]; ok {
+		return id
+	}
+	if n, _, ok := p.weights.findNetwork(id); ok {
+		return n.prefix().String()
+	}
+	return ""
+}
+
 // ProtectText returns what is protected, such as "0.1%".
 func (p *Pool) ProtectText() string { return decimal(p.protect, percentUnit) + "%" }
 
