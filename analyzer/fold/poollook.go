@@ -46,3 +46,30 @@ func (v View) draftPool(r *rules.Rule) rows.Change {
 	p.home = pool.Home{}
 	return rows.Change{Key: poolKey(r), Value: v.rules.poolValue(&p)}
 }
+
+// PoolStats is what a pool's home knows of all its callers.
+type PoolStats struct {
+	Rule      string
+	Capacity  int64
+	Level     pool.Level // the newest
+	Protected bool       // the level is as low as the rule allows
+	TallyAge  int64      // log time since the oldest of the partitions' newest tallies whose callers asked for anything; 0 if there is none
+}
+
+// poolStats returns the pools whose home this partition is.
+func (f *Fold) poolStats() (list []PoolStats) {
+	for i := range f.pools.list {
+		p := &f.pools.list[i]
+		r := f.rules.set.Rules[p.rule]
+		if PoolHome(f.opts.Key, r.Name, f.opts.Partitions) != f.opts.Partition {
+			continue
+		}
+		s := PoolStats{Rule: r.Name, Capacity: p.terms.Capacity, Level: p.home.Level}
+		s.Protected = s.Level.Level > 0 && s.Level.Level <= p.terms.Protect
+		if at, ok := p.home.Oldest(); ok {
+			s.TallyAge = f.table.now - at
+		}
+		list = append(list, s)
+	}
+	return list
+}
