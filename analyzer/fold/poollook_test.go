@@ -99,3 +99,36 @@ func TestALookKnowsOfOtherPartitionsOnlyAtTheHome(t *testing.T) {
 		t.Errorf("when the tally counts no more: got %+v, want the 0 of this partition", got)
 	}
 }
+
+// TestForgedTalliesAndLevels: who may write requests lowers a limit to what is protected, at most, and must go on doing so.
+func TestForgedTalliesAndLevels(t *testing.T) {
+	set := foldtest.Rules(t, "{name: search, callers: key, capacity: 5000, window: 1s, protect: 1%}")
+	begin := 1000 * poolSecond
+	forged := func(ahead int64, level int64) *Fold {
+		f := New(set, Options{})
+		f.Entry(&schemas.Entry{Time: begin, Kind: "key", ID: "quiet", Count: 40})
+		l := PoolLevel{Rule: set.Rules[0], At: begin, Level: pool.Level{Quarter: (begin + ahead) / (poolSecond / 4), Level: level, Asked: 1 << 62}}
+		e := l.Entry("search#0")
+		f.poolEntry(&e)
+		return f
+	}
+	limit := func(f *Fold, at int64) (int64, bool) {
+		l := f.View().Look(schemas.Caller{Kind: "key", ID: "quiet"}, at).Rules[0]
+		return l.Limit, !l.Unlimited
+	}
+	f := forged(10*poolSecond, 1)
+	if got, limited := limit(f, begin); got != 50 || !limited {
+		t.Errorf("a level of nothing: got a limit of %d, %v, want the 50 that are protected", got, limited)
+	}
+	if _, limited := limit(f, begin+10*poolSecond); limited {
+		t.Error("got a limit 10 s later, want none")
+	}
+	if _, limited := limit(forged(10*poolSecond+poolSecond/4, 1), begin); limited {
+		t.Error("got a limit by a level of more than 10 s ahead, want it dropped")
+	}
+	f = New(set, Options{})
+	tells(f, 0, begin, pool.Tally{Total: 1 << 62})
+	if got := f.Stats().Pools[0].Level; got.Level != 50*pool.Unit {
+		t.Errorf("a tally of endless demand: got %+v, want the level that is protected, 50", got)
+	}
+}
