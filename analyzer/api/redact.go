@@ -47,10 +47,9 @@ type redactor struct {
 	secret []byte // of the hashes
 }
 
-// caller returns a caller as the reader may see it: equal callers have equal hashes, which say nothing of the id. All callers of a pool together
-// are nobody.
+// caller returns a caller as the reader may see it: equal callers have equal hashes, which say nothing of the id.
 func (r redactor) caller(v schemas.Caller) apiv1.Caller {
-	if !r.on || v.ID == fold.AllCallers {
+	if !r.on {
 		return event.CallerOf(v)
 	}
 	sum := derive(r.secret, v.Kind+"\x00"+v.ID)
@@ -146,7 +145,7 @@ func (r redactor) event(v *apiv1.Event) {
 	}
 	v.ID = hex.EncodeToString(derive(derive(r.secret, "ids of events"), v.ID)[:16])
 	v.Reason = r.text(v.Reason)
-	if v.Caller != nil {
+	if v.Caller != nil && !v.Together {
 		r.replace(v.Caller)
 	}
 }

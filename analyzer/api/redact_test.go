@@ -71,7 +71,7 @@ func needleEvents() *fakeEvents {
 		}
 		f.events = append(f.events, e)
 	}
-	f.events = append(f.events, event.Event{Type: event.Warned, Time: at, Caller: event.CallerOf(schemas.Caller{Kind: "key", ID: fold.AllCallers}), Rule: "shared", Mode: "enforce", Share: 0.8})
+	f.events = append(f.events, event.Event{Type: event.Warned, Time: at, Caller: event.CallerOf(schemas.Caller{Kind: "key", ID: fold.AllCallers}), Rule: "shared", Mode: "enforce", Share: 0.8, Together: true})
 	for i := range f.events {
 		f.events[i].Identify()
 	}
