@@ -269,7 +269,7 @@ func (o *Owner) Stats() OwnerStats {
 		Fold: *o.ledger.stats.Load(), Publish: o.publisher.numbers.stats(), Snapshots: o.snapshots.writer.Cycles(),
 		SnapshotAge: o.snapshots.age(time.Now()), Restore: time.Duration(o.ledger.restored.Load()),
 		Unshown: o.rejects.dropped.Load(), Ahead: o.ahead.Load(), OtherLogs: o.ledger.otherLogs.Load(), Commits: o.ledger.took.Snapshot(),
-		Control: o.controls.counters.stats(o.ledger.control.Load()), Events: o.ledger.events.Stats(),
+		Control: o.controls.counters.stats(o.ledger.control.Load()), Events: o.ledger.events.Stats(), PoolReplaced: o.pools.dropped.Load(),
 	}
 }
 

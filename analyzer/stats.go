@@ -24,11 +24,12 @@ type OwnerStats struct {
 	Commits   histogram.Snapshot // how long checkpoints took, in seconds
 	// SnapshotAge is the time since the newest complete snapshot of this owner was begun; if there is none yet, since the owner was
 	// made. It is 0 for an owner that writes no snapshots.
-	SnapshotAge time.Duration
-	Restore     time.Duration // from opening the store until the owner decided, of its last start; 0 until then
-	OtherLogs   uint64        // how often the log turned out not to be the one that was counted since the Analyzer got the partition
-	Ahead       uint64        // frames of producers whose clocks are more than kafkaio.MaxAhead ahead of their messages' times
-	Unshown     uint64        // refused records that were dropped instead of written to the topic of rejects
+	SnapshotAge  time.Duration
+	Restore      time.Duration // from opening the store until the owner decided, of its last start; 0 until then
+	OtherLogs    uint64        // how often the log turned out not to be the one that was counted since the Analyzer got the partition
+	Ahead        uint64        // frames of producers whose clocks are more than kafkaio.MaxAhead ahead of their messages' times
+	PoolReplaced uint64        // tallies and levels of pools that newer ones replaced before they were sent
+	Unshown      uint64        // refused records that were dropped instead of written to the topic of rejects
 }
 
 // PublishStats is what an owner has published since it was made, and how late.

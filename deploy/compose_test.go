@@ -293,6 +293,7 @@ func checkMetrics(t *testing.T, url string) {
 	names = slices.DeleteFunc(names, func(name string) bool {
 		return gates[family(name)] != nil || strings.HasPrefix(name, "floodgate_ingest_") || // nothing is ingested here
 			strings.HasPrefix(name, "floodgate_webhook_") || strings.HasPrefix(name, "floodgate_notify_") || // and nothing is delivered
+			strings.HasPrefix(name, "floodgate_pool_") || // and no rule has a capacity
 			name == "floodgate_log_full" || // and no log is in files
 			name == "floodgate_brake_since_seconds" || // and nobody pulls the brake
 			name == "floodgate_rule_unused" // it comes after a minute

@@ -93,7 +93,8 @@ func (w *watched) run(floodgate, example *image) {
 		"0.0.0.0:8080", w.addresses["web"], "0.0.0.0:9091", w.addresses["gates"])
 	all := services(w.t, "compose.yaml")
 	shareKey(w.t, floodgate, example, all["topics"], places)
-	rules := readFile(w.t, "rules/rules.yaml") + "  - {name: nobody, callers: nobody, limit: 1, window: 1m}\n" // has no effect, and an alert says so
+	rules := readFile(w.t, "rules/rules.yaml") + "  - {name: nobody, callers: nobody, limit: 1, window: 1m}\n" + // has no effect, and an alert says so
+		"  - {name: shared, callers: key, capacity: 1000, window: 1s}\n"
 	w.write(floodgate, "etc/floodgate/rules.yaml", rules)
 	w.write(floodgate, "etc/floodgate/bouncers", fmt.Sprintf("firewall %x\n", sha256.Sum256([]byte(bouncerKey))))
 

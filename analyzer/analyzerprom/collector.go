@@ -15,11 +15,11 @@ import (
 func New(ownerStats func() []analyzer.OwnerStats) prometheus.Collector {
 	numbers := append(append(counterNumbers(), gaugeNumbers()...), append(controlNumbers(), eventNumbers()...)...)
 	rules, labelled, all, inForce := newRuleMetrics(), labelledCounters(), newAllDistributions(), newInForce()
-	brakes := newBrakes()
+	brakes, pools := newBrakes(), newPools()
 	lags := metric.Desc("decision_lag_seconds", "From the request that reached a limit to the decision in Kafka, of each close.", "partition")
 	kinds := metric.Desc("decisions_by_kind_total", "Decisions published, without repeats, by what they do.", "partition", "kind")
 	state := metric.Desc("partition_state", "1 for the state that the partition's owner is in.", "partition", "state")
-	described := slices.Concat(numbers.Descs(), rules.descs(), all.descs(), []*prometheus.Desc{inForce, brakes, lags, kinds, state})
+	described := slices.Concat(numbers.Descs(), rules.descs(), pools.descs(), all.descs(), []*prometheus.Desc{inForce, brakes, lags, kinds, state})
 	for i := range labelled {
 		described = append(described, labelled[i].desc)
 	}
@@ -32,6 +32,7 @@ func New(ownerStats func() []analyzer.OwnerStats) prometheus.Collector {
 		}
 		collectInForce(out, inForce, owners)
 		collectBrakes(out, brakes, owners)
+		pools.collect(out, owners)
 		for i := range owners {
 			s := &owners[i]
 			partition := strconv.Itoa(s.Partition)

@@ -15,6 +15,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/histogram"
 	"github.com/509da70d/floodgate/analyzer/outbox"
 	"github.com/509da70d/floodgate/analyzer/override"
+	"github.com/509da70d/floodgate/analyzer/pool"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -62,6 +63,10 @@ func full() analyzer.OwnerStats {
 		s.Control.Applied[i] = uint64(54 + i)
 	}
 	s.Fold.Bounds = observed(histogram.Ratios(), 0.05, 0.5, 20)
+	s.Fold.Pools = []fold.PoolStats{{
+		Rule: "search", Capacity: 73, Level: pool.Level{Level: 74_500, Asked: 75, Above: 76}, Protected: true, TallyAge: 77_500_000_000,
+	}, {Rule: "quiet", Capacity: 78}}
+	s.Fold.PoolDropped, s.PoolReplaced = map[string]uint64{fold.PoolOld: 79}, 80
 	s.Publish.Lag, s.Publish.GateLag = 26*time.Millisecond, 27*time.Millisecond
 	return s
 }

@@ -27,6 +27,8 @@ func labelledCounters() []labelled {
 	return []labelled{
 		of("rejected_total", "Frames and entries refused, by reason.", "reason",
 			func(s *stats) map[string]uint64 { return s.Fold.Rejected }, rejectReasons()...),
+		of("pool_dropped_total", "Tallies and levels of pools that were not folded, by reason.", "reason",
+			func(s *stats) map[string]uint64 { return s.Fold.PoolDropped }, fold.PoolReasons()...),
 		of("events_total", "Events in the topic of events, by type; copies after a restart count again.", "type", writtenEvents),
 		of("control_applied_total", "Control records applied, by action; those of action mode once in each partition.", "action", appliedByHand),
 		of("control_refused_total", "Control records that changed nothing because of a bound or because they were over, by reason.", "reason",

@@ -54,6 +54,8 @@ func counterNumbers() metric.Numbers[stats] {
 			func(s *stats) uint64 { return s.Publish.Repeats }),
 		counter("publish_retries_total", "Produces of decisions that failed and were tried again.",
 			func(s *stats) uint64 { return s.Publish.Retries }),
+		counter("pool_replaced_total", "Tallies and levels of pools that newer ones replaced before they were sent.",
+			func(s *stats) uint64 { return s.PoolReplaced }),
 		counter("snapshots_total", "Snapshots of all counts written to the topic of state.",
 			func(s *stats) uint64 { return s.Snapshots }),
 	}

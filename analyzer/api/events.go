@@ -93,7 +93,7 @@ func (c *call) eventFilter() (func(*event.Event) bool, error) {
 func (c *call) event(e *event.Event) apiv1.Event {
 	v := apiv1.Event{
 		ID: e.ID, Type: string(e.Type), Time: e.Time, Partition: e.Partition, Offset: e.Offset, Rule: e.Rule, Mode: e.Mode,
-		CloseAt: e.CloseAt, Until: e.Until, Count: e.Count, Limit: e.Limit, Nth: e.Nth, Share: e.Share, Action: e.Action, Author: e.Author,
+		CloseAt: e.CloseAt, Until: e.Until, Count: e.Count, Limit: e.Limit, Nth: e.Nth, Share: e.Share, Together: e.Together, Action: e.Action, Author: e.Author,
 		Reason: e.Reason, Record: e.Record, Target: e.Target, RulesFrom: e.RulesFrom, RulesTo: e.RulesTo, From: e.From, To: e.To, Lost: e.Lost,
 	}
 	if caller := e.Caller.Caller(); caller.Kind != "" {

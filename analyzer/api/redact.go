@@ -83,6 +83,9 @@ func (r redactor) look(l *fold.Look) {
 	for i := range l.Rules {
 		rule := &l.Rules[i]
 		rule.Override = r.text(rule.Override)
+		if rule.Pool != nil {
+			rule.Pool.WeightOf = r.text(rule.Pool.WeightOf)
+		}
 		for _, m := range []**override.Record{&rule.ShadowBy, &rule.LimitBy, &rule.OpenedBy} {
 			r.record(m)
 		}
@@ -142,7 +145,7 @@ func (r redactor) event(v *apiv1.Event) {
 	}
 	v.ID = hex.EncodeToString(derive(derive(r.secret, "ids of events"), v.ID)[:16])
 	v.Reason = r.text(v.Reason)
-	if v.Caller != nil {
+	if v.Caller != nil && !v.Together {
 		r.replace(v.Caller)
 	}
 }

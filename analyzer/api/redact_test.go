@@ -30,6 +30,7 @@ rules:
   - {name: per-key, callers: "key", limit: 10, window: 1m, overrides: {needle-id: 7, needle-free: unlimited}}
   - {name: per-ip, callers: "ip", limit: 100, window: 1m, overrides: {198.51.100.0/24: 5}}
   - {name: narrow, callers: "key:needle-pattern", limit: 7, window: 1m}
+  - {name: shared, callers: "key", capacity: 9000, window: 1s, weights: {needle-id: 2}}
   - {name: slow, callers: "key", limit: 1000, window: 1h}
 `
 	needlessRules = `
@@ -70,6 +71,7 @@ func needleEvents() *fakeEvents {
 		}
 		f.events = append(f.events, e)
 	}
+	f.events = append(f.events, event.Event{Type: event.Warned, Time: at, Caller: event.CallerOf(schemas.Caller{Kind: "key", ID: fold.AllCallers}), Rule: "shared", Mode: "enforce", Share: 0.8, Together: true})
 	for i := range f.events {
 		f.events[i].Identify()
 	}
@@ -283,7 +285,7 @@ func TestTheIdOfAnEventTellsNoCaller(t *testing.T) {
 			t.Errorf("got id %s for a reader and %s for an admin, want another one, the same at both analyzers", id, ids[admin][i])
 		}
 	}
-	if half != 5 || ids[reads][0] == ids[reads][1] {
+	if half != 6 || ids[reads][0] == ids[reads][1] {
 		t.Errorf("got ids %v, want one for each event", ids[reads])
 	}
 }
@@ -301,6 +303,7 @@ func TestAReaderStillLearnsWhatHappens(t *testing.T) {
 		"/v1/explain?caller=key:needle-free": {
 			`has no limit under rule per-key: the override for redacted says unlimited`, `"source":"override_id"`, `"override":"redacted"`,
 		},
+		"/v1/decisions?since=2026-03-02T12:00:00Z": {`"caller":{"kind":"key","id":"*"},"rule":"shared"`},
 		"/v1/actions":        {`"action":"undo"`, `"undone_by":`, `"author":"cleo"`},
 		"/v1/rules":          {`"callers":"key:redacted"`, `"callers":"key"`, `"limit":7`},
 		"/v1/rules/versions": {`"author":"host/1"`, `"reason":"redacted"`},

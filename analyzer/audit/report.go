@@ -64,6 +64,8 @@ const (
 	WhyRetention = "began before the log does"
 	WhyRules     = "began under earlier rules"
 	WhyControl   = "the control topic has lost records"
+	WhyPool      = "other demand, tallies or level of all callers together"
+	WhyFull      = "the table of callers was full"
 )
 
 // compare goes over both sets of rows.
@@ -111,6 +113,9 @@ func (a *audit) differ(report *Report, key string, stored, counted []byte) error
 		return nil // when the table was full depends on restarts as well as on the log
 	case fold.KindOf([]byte(key)) == fold.ControlRow:
 		return a.differControl(report, key, stored, counted)
+	case fold.KindOf([]byte(key)) == fold.PoolRow:
+		a.differPool(report, key, stored, counted)
+		return nil
 	case fold.KindOf([]byte(key)) != fold.CountRow:
 		return a.differSender(report, key, stored, counted)
 	}
@@ -146,7 +151,7 @@ func (a *audit) differ(report *Report, key string, stored, counted []byte) error
 		report.Agreed++
 		report.Partly = true
 		return nil
-	case a.beyond(rule, &d):
+	case a.beyond(&d, rule.Window.Traits().Endless):
 		report.Unaudited = append(report.Unaudited, d)
 		return nil
 	}
@@ -168,9 +173,8 @@ func (a *audit) differBound(report *Report, rule *rules.Rule, id string, d Diffe
 	report.Differences = append(report.Differences, d)
 }
 
-// beyond reports whether the window of d can't be audited, and says why.
-func (a *audit) beyond(rule *rules.Rule, d *Difference) bool {
-	forever := rule.Window.Traits().Endless
+// beyond reports whether the window of d can't be audited, and says why. forever says that it depends on all of the log before it.
+func (a *audit) beyond(d *Difference, forever bool) bool {
 	switch {
 	case a.lostControls:
 		d.Why = WhyControl
@@ -213,6 +217,26 @@ func whyRows(stored, counted []byte, inStore, inLog row) string {
 		return WhyState
 	}
 	return WhyClosure
+}
+
+// differPool judges two rows of a pool that are not the same; one of them may be missing. A level follows from all levels before it, and
+// demand from closures of callers that may have no row any more: only a recount of the whole log and of all callers proves a difference.
+func (a *audit) differPool(report *Report, key string, stored, counted []byte) {
+	d := Difference{Rule: key[1:], Caller: fold.AllCallers, Why: WhyPool}
+	switch {
+	case a.beyond(&d, true):
+	case a.config.Fold.Only != nil:
+		d.Why = WhyFull
+	default:
+		if len(counted) == 0 {
+			d.Why = WhyExtra
+		} else if len(stored) == 0 {
+			d.Why = WhyMissing
+		}
+		report.Differences = append(report.Differences, d)
+		return
+	}
+	report.Unaudited = append(report.Unaudited, d)
 }
 
 // differSender judges a row of the dedupe table. Where the log is not whole it depends on what is missing; and

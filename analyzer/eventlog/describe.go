@@ -25,7 +25,7 @@ func Describe(c *fold.Change, partition int, from int64) (event.Event, bool) {
 		e.Offset = c.Offset
 	}
 	if of == event.Warned {
-		e.Share = c.Warn
+		e.Share, e.Together = c.Warn, c.Rule.Pool != nil
 		e.IdentifyWithin(quantum(c))
 		return e, true
 	}

@@ -137,6 +137,18 @@ func TestEqualWarningsHaveOneID(t *testing.T) {
 	}
 }
 
+// TestAWarningOfAPoolIsAboutAllItsCallers together, and not about one that is called so.
+func TestAWarningOfAPoolIsAboutAllItsCallers(t *testing.T) {
+	t.Parallel()
+	for rule, together := range map[string]bool{"{name: r, callers: key, capacity: 5000, window: 1s}": true, "{name: r, callers: key, limit: 10, window: 80s}": false} {
+		r := foldtest.Rules(t, rule).Rules[0]
+		e, ok := Describe(&fold.Change{Rule: r, Caller: schemas.Caller{Kind: "key", ID: fold.AllCallers}, Warn: 0.8, Limit: r.Limit}, 0, -1)
+		if !ok || e.Together != together || e.Caller.ID != "*" {
+			t.Errorf("%s: got %+v, want together %v", rule, e, together)
+		}
+	}
+}
+
 // TestAPlaceIsTheOffsetThatFollows: what rules or people change has the offset of the next message.
 func TestAPlaceIsTheOffsetThatFollows(t *testing.T) {
 	t.Parallel()

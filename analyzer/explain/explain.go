@@ -119,11 +119,11 @@ func verdictOf(r *fold.RuleLook, now int64) apiv1.Verdict {
 		return apiv1.ShadowOnly
 	case r.Absence == fold.PatternAbsence:
 		return apiv1.NoRule
-	case r.Unlimited:
+	case r.Unlimited && r.Pool == nil:
 		return apiv1.Unlimited
 	case r.Absence == fold.Waiting, r.Absence == fold.TableFull:
 		return apiv1.NotCounted
-	case share(used(r), r.Capacity) >= near:
+	case share(used(r), r.Capacity) >= near && !r.Unlimited:
 		return apiv1.Near
 	case r.Closure.Nth > 0 && (r.Closure.Until > now-recently || r.Closure.Until > r.Count.Start):
 		return apiv1.Ended

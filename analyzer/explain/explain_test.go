@@ -11,6 +11,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/analyzer/pool"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
@@ -40,6 +41,7 @@ type teller struct {
 	fold      *fold.Fold
 	decisions []schemas.Decision
 	records   int64
+	frames    uint64
 }
 
 // sends sends requests of a caller of kind key at a time after noon.
@@ -77,6 +79,25 @@ func (s *teller) decides() {
 }
 
 const ten = "{name: ten, callers: key, limit: 10, window: 1m, slots: 6, overrides: {vip: unlimited, big: 20}}"
+
+// search has a pool. A quarter of its window is 250 ms.
+const search = "{name: search, callers: key, capacity: 50000, window: 1s, weights: {vip: 2.5}}"
+
+// level folds a level that is made at a time after noon.
+func (s *teller) level(at int64, l pool.Level) {
+	l.Quarter = (noon+at)/(second/4) - 1
+	made := fold.PoolLevel{Rule: s.fold.Rules().Pools()[0], Level: l, At: noon + at}
+	s.says(made.At, made.Entry("search#1"))
+}
+
+// says folds an entry that an owner has sent.
+func (s *teller) says(at int64, e schemas.Entry) {
+	s.t.Helper()
+	s.frames++
+	if err := s.fold.Frame(fold.Record{Time: at, Value: foldtest.Encode(s.t, foldtest.Frame(s.frames, at, e))}); err != nil {
+		s.t.Fatal(err)
+	}
+}
 
 const (
 	tokens  = "{name: tokens, callers: key, limit: 100000, window: 1m, algorithm: fixed, measure: cost, charge: arrival, hold: {estimate: 1000}}"
@@ -170,6 +191,35 @@ func stories() []story {
 		{name: "below in flight", rules: []string{streams}, tell: func(s *teller) { s.streams(3, 10, 0) }, at: 35 * second, want: apiv1.Below},
 		{name: "in flight, and nothing has come", rules: []string{streams}, tell: func(*teller) {}, at: second, want: apiv1.Below},
 		{name: "in flight, and only other resources", rules: []string{"{name: streams, callers: key, limit: 20, measure: in_flight, match: {resource: /v1*}}"}, tell: func(s *teller) { s.streams(3, 10, 0) }, at: 35 * second, want: apiv1.NotMatched},
+		{name: "closed by a level", rules: []string{search}, tell: func(s *teller) {
+			s.level(0, pool.Level{Level: 4_800_000, Asked: 62_500, Above: 3})
+			s.sends(300*second/1000, "a", 9_150)
+			s.decides()
+		}, at: 400 * second / 1000, want: apiv1.Closed},
+		{name: "over a fair share", rules: []string{search}, caller: "key:vip", tell: func(s *teller) {
+			s.level(0, pool.Level{Level: 4_800_500, Asked: 62_500, Above: 3})
+			s.sends(300*second/1000, "vip", 12_100)
+		}, at: 1100 * second / 1000, want: apiv1.Near},
+		{name: "closed by a level that has ended", rules: []string{search}, tell: func(s *teller) {
+			s.level(0, pool.Level{Level: 100_000, Asked: 62_500})
+			s.sends(9900*second/1000, "a", 1_000)
+			s.decides()
+		}, at: 10 * second, want: apiv1.Closed},
+		{name: "without a level", rules: []string{search}, tell: func(s *teller) {
+			s.level(0, pool.Level{Asked: 48_000})
+			s.sends(0, "a", 31_000)
+		}, at: second / 10, want: apiv1.Below},
+		{name: "without a level, at the home", rules: []string{search}, caller: "key:vip", tell: func(s *teller) {
+			s.sends(0, "a", 31_000)
+			tally := fold.PoolTally{Rule: s.fold.Rules().Pools()[0], Tally: pool.Tally{Quarter: noon / (second / 4), Total: 43_000}, At: noon + second/4}
+			s.says(tally.At, tally.Entry(0))
+		}, at: 400 * second / 1000, want: apiv1.Below},
+		{name: "a limit by hand, under a level", rules: []string{search}, tell: func(s *teller) {
+			s.control(schemas.Control{Action: schemas.ControlLimit, Caller: key("a"), Rule: "search", Limit: 10_000})
+			s.level(0, pool.Level{Level: 4_800_000, Asked: 62_500, Above: 3})
+			s.sends(300*second/1000, "a", 9_150)
+			s.decides()
+		}, at: 400 * second / 1000, want: apiv1.Closed},
 		{name: "ended", rules: []string{ten}, tell: func(s *teller) { s.sends(0, "a", 10) }, at: 90 * second, want: apiv1.Ended},
 		{name: "the table is full, and it waits", rules: []string{"{name: ten, callers: key, limit: 100, window: 1m}"}, tell: func(s *teller) { crowd(s); s.sends(0, "a", 7) }, at: second, want: apiv1.NotCounted},
 		{name: "the table is full", rules: []string{"{name: ten, callers: key, limit: 100, window: 1m}"}, tell: func(s *teller) { crowd(s); s.sends(0, "other", 7) }, at: second, want: apiv1.NotCounted},

@@ -32,8 +32,16 @@ func until(r *apiv1.RuleExplanation) time.Time {
 	return time.Time{}
 }
 
-// sentence says a verdict about a rule and a caller to people.
+// sentence says a verdict about a rule and a caller to people, and what all callers of a pool ask for.
 func sentence(v apiv1.Verdict, r *fold.RuleLook, l *fold.Look, d *apiv1.DecisionView) string {
+	if v == apiv1.NoRule {
+		return fmt.Sprintf("Rule %s counts only %s, so it does not count %s.", r.Rule.Name, text(r.Rule.CallersText()), name(l.Caller))
+	}
+	return verdictText(v, r, l, d) + poolText(r)
+}
+
+// verdictText says a verdict about a rule that counts a caller.
+func verdictText(v apiv1.Verdict, r *fold.RuleLook, l *fold.Look, d *apiv1.DecisionView) string {
 	who, rule := name(l.Caller), r.Rule.Name
 	switch v {
 	case apiv1.Closed:
@@ -56,6 +64,9 @@ func sentence(v apiv1.Verdict, r *fold.RuleLook, l *fold.Look, d *apiv1.Decision
 	case apiv1.NotCounted:
 		return notCountedText(who, r)
 	case apiv1.Near:
+		if r.Pool != nil {
+			return fmt.Sprintf("%s is open, and near its %s under rule %s, or over it: it %s%s.", who, limitWord(r), rule, counted(r), limitSource(r))
+		}
 		return fmt.Sprintf("%s is open, and near the limit of rule %s: it %s, and %d are left%s.",
 			who, rule, counted(r)+inFlightText(r), max(0, r.Capacity-used(r)), limitSource(r))
 	case apiv1.Ended:
@@ -63,9 +74,7 @@ func sentence(v apiv1.Verdict, r *fold.RuleLook, l *fold.Look, d *apiv1.Decision
 			who, rule, clock(r.Closure.Until), span(l.Now-r.Closure.Until), counted(r)+inFlightText(r)+leftText(r), limitSource(r))
 	case apiv1.NotMatched:
 		return fmt.Sprintf("Rule %s counts only %s, and none of that has come from %s in %s.", rule, matches(r.Rule), who, window("this", r.Rule, l.Now))
-	case apiv1.NoRule:
-		return fmt.Sprintf("Rule %s counts only %s, so it does not count %s.", rule, text(r.Rule.CallersText()), who)
-	case apiv1.Below, apiv1.Unknown, apiv1.ClosedByHand:
+	case apiv1.Below, apiv1.NoRule, apiv1.Unknown, apiv1.ClosedByHand:
 	}
 	return fmt.Sprintf("%s is open: under rule %s it %s%s.", who, rule, counted(r)+inFlightText(r)+leftText(r), limitSource(r))
 }
@@ -80,7 +89,12 @@ func refusedUntil(r *fold.RuleLook, now int64) int64 {
 
 // reached says when and how a rule has closed a caller.
 func reached(r *fold.RuleLook, d *apiv1.DecisionView) string {
-	b := fmt.Sprintf("it reached %d %s%s at %s", r.Capacity, unit(r.Rule), inWindow("one", r.Rule, r.Closure.CloseAt), clock(r.Closure.CloseAt))
+	var b string
+	if r.Pool != nil {
+		b = overShare(r)
+	} else {
+		b = fmt.Sprintf("it reached %d %s%s at %s", r.Capacity, unit(r.Rule), inWindow("one", r.Rule, r.Closure.CloseAt), clock(r.Closure.CloseAt))
+	}
 	if r.ByDemand {
 		b += ", together with what gates had refused ahead of time"
 	}
@@ -89,6 +103,9 @@ func reached(r *fold.RuleLook, d *apiv1.DecisionView) string {
 	}
 	if r.Closure.Nth > 1 {
 		b += fmt.Sprintf("; this is close number %d in a row", r.Closure.Nth)
+	}
+	if r.Pool != nil {
+		b += ", and " + counted(r)
 	}
 	return b + limitSource(r)
 }
@@ -177,11 +194,15 @@ func staleNote(in *Input) string {
 	return fmt.Sprintf(" The last heartbeat of its partition came at %s: gates may not know.", clock(in.Partition.Beat.UnixNano()))
 }
 
-// counted says how much of the limit is used: "has sent at least 40 of 100 requests in 1m", or "has 7 of 20 requests in flight".
+// counted says how much of the limit is used: "has sent at least 40 of 100 requests in 1m", "has 7 of 20 requests in flight", or, of a pool,
+// "has asked for 9150 of 4800 requests in 1s".
 func counted(r *fold.RuleLook) string {
 	verb, least := "has sent", ""
-	if r.Rule.Measure == rules.InFlight {
+	switch {
+	case r.Rule.Measure == rules.InFlight:
 		verb = "has"
+	case r.Pool != nil:
+		verb = "has asked for"
 	}
 	if r.LowerBound() && r.Absence == fold.Present || r.Absence == fold.Waiting {
 		least = "at least "
@@ -191,7 +212,7 @@ func counted(r *fold.RuleLook) string {
 		of = fmt.Sprintf(" of %d", r.Capacity)
 	}
 	where := inWindow("this", r.Rule, r.Count.Start)
-	if r.Rule.Window.Traits().Endless {
+	if r.Pool == nil && r.Rule.Window.Traits().Endless {
 		where = fmt.Sprintf(" that are still in its bucket, which drains %d in %s", r.Limit, window("", r.Rule, r.Count.Start))
 	}
 	return fmt.Sprintf("%s %s%d%s %s%s", verb, least, r.Count.Total, of, unit(r.Rule), where)

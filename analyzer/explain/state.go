@@ -54,7 +54,7 @@ func ruleState(r *fold.RuleLook, now int64) apiv1.RuleState {
 	if r.Span.Until > 0 {
 		s.Early = &apiv1.EarlyClosure{CloseAt: timeOf(r.Span.CloseAt), Until: timeOf(r.Span.Until), Held: r.Held}
 	}
-	s.Room = roomOf(r)
+	s.Room, s.Pool = roomOf(r), poolOf(r)
 	return s
 }
 
@@ -81,6 +81,8 @@ func limitOf(r *fold.RuleLook) apiv1.Limit {
 		l.Source = apiv1.LimitOfID
 	case r.Override != "":
 		l.Source = apiv1.LimitOfPrefix
+	case r.Pool != nil && !r.Unlimited:
+		l.Source = apiv1.LimitOfLevel
 	}
 	return l
 }

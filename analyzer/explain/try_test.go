@@ -6,6 +6,7 @@ import (
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/fold/foldtest"
+	"github.com/509da70d/floodgate/analyzer/pool"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -50,6 +51,26 @@ func TestWhatARequestWouldDoIsSaid(t *testing.T) {
 				t.Errorf("%d requests of %v: got caller %+v", c.count, c.ids, caller)
 			}
 		}
+	}
+}
+
+// TestALevelHoldsInATrial: a caller of a pool is tried under the level in force, and without one it passes.
+func TestALevelHoldsInATrial(t *testing.T) {
+	s := &teller{t: t, fold: fold.New(foldtest.Rules(t, search), fold.Options{})}
+	tried := func() string {
+		o, err := fold.Try(fold.Trial{Count: 100, At: noon + second}, s.fold.View().Draft(key("a")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Try(o, nil).Sentence
+	}
+	s.sends(second, "a", 1)
+	if got := tried(); got != "All 100 requests would pass." {
+		t.Errorf("without a level: got %q", got)
+	}
+	s.level(second, pool.Level{Level: 80_000, Asked: 62_500})
+	if got := tried(); got != "41 of 100 requests would pass: rule search would close key:a until 2026-11-22T12:00:01Z." {
+		t.Errorf("under a level of 80: got %q, want half a window's requests and one, at once", got)
 	}
 }
 

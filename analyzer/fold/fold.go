@@ -267,6 +267,7 @@ func (f *Fold) Stats() Stats {
 	records := f.rules.records.Stats()
 	s.InForceBy, s.InForce = records.InForce, records.InForce.Sum()
 	s.Controls, s.ControlRefused = records.Applied, maps.Clone(records.Refused)
+	s.Pools, s.PoolDropped = f.poolStats(), maps.Clone(f.pools.dropped)
 	s.Displaced, s.Expired = t.displaced, t.expired
 	s.Rows, s.Waiting = t.used, len(t.waiting.callers)
 	s.Senders, s.Gaps = len(f.dedupe.rows), f.dedupe.gaps

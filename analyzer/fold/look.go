@@ -67,6 +67,8 @@ type RuleLook struct {
 	Share    *schemas.Share // the newest; nil if there is none
 	Rate     float64        // demand, weight per second; 0 where it is not measured
 
+	Pool *PoolLook // of a rule with a capacity: what is known of all its callers; else nil
+
 	Lacks string // what the rule lacks of requests in flight, and what a person can do: see View.NoteLacks. Look leaves it empty
 }
 
@@ -99,6 +101,9 @@ func (v View) lookRule(rule int32, hash uint64, id string, now int64) RuleLook {
 	l.Override, l.Exact, _ = r.Override(id)
 	l.LimitBy, l.OpenedBy = v.rules.records.Of(schemas.Caller{Kind: r.Kind, ID: id}).LimitBy(r.Name)
 	l.ShadowBy = v.rules.records.Modes().Shadow(r.Name)
+	if r.Pool != nil {
+		v.lookPool(&l, id, now)
+	}
 	l.Capacity = r.Window.Capacity(l.Limit)
 	i, ok := v.table.find(hash, rule, id)
 	if !ok {

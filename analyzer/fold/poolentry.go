@@ -30,6 +30,9 @@ const (
 	PoolAhead     = "ahead"     // it is of a time that log time has not reached by far
 )
 
+// PoolReasons returns all reasons for which a tally or a level is dropped.
+func PoolReasons() []string { return []string{PoolMalformed, PoolShape, PoolOld, PoolAhead} }
+
 // PoolHome returns the partition in which the tallies of a pool are added up.
 func PoolHome(key schemas.PartitionKey, rule string, partitions int) int {
 	return schemas.Partition(key.Hash(schemas.KindTally, rule), partitions)

@@ -12,24 +12,19 @@ import (
 
 func poolKey(r *rules.Rule) []byte { return append([]byte{byte(PoolRow)}, r.Name...) }
 
-// value encodes what the fold keeps of a pool: a version, the shape of the rule, when its level came and the level, what all callers asked for,
-// and what the home keeps. The first two of these parts stand behind their lengths.
-func (p *poolState) value(r *rules.Rule, level *pool.Level) []byte {
+// poolValue encodes what the fold keeps of a pool: a version, the shape of the rule, when its level came and the level, what all callers
+// asked for, and what the home keeps. The first two of these parts stand behind their lengths.
+func (s *inForce) poolValue(p *poolState) []byte {
+	r := s.set.Rules[p.rule]
 	b := binary.LittleEndian.AppendUint64([]byte{rowVersion}, r.Shape())
 	b = binary.AppendVarint(b, p.levelAt)
-	text := level.AppendTo(nil)
-	b = append(binary.AppendUvarint(b, uint64(len(text))), text...)
+	level := s.levels[r.Pool.Index].AppendTo(nil)
+	b = append(binary.AppendUvarint(b, uint64(len(level))), level...)
 	b = binary.AppendUvarint(b, uint64(len(p.asked)))
 	for _, number := range p.asked {
 		b = binary.AppendVarint(b, number)
 	}
 	return p.home.AppendTo(b)
-}
-
-// encodePool returns the row of a pool.
-func (f *Fold) encodePool(p *poolState) (key, value []byte) {
-	r := f.rules.set.Rules[p.rule]
-	return poolKey(r), p.value(r, &f.rules.levels[r.Pool.Index])
 }
 
 // readPool reads what value wrote, behind version and shape.
@@ -72,7 +67,7 @@ func (f *Fold) takePools(changes []rows.Change) []rows.Change {
 		if !p.dirty {
 			continue
 		}
-		key, value := f.encodePool(p)
+		key, value := poolKey(f.rules.set.Rules[p.rule]), f.rules.poolValue(p)
 		if p.stored == 0 && len(f.table.removed) > 0 {
 			p.stored = f.table.removed.Take(key)
 		}
@@ -87,8 +82,7 @@ func (f *Fold) scanPools() []rows.Change {
 	var list []rows.Change
 	for i := range f.pools.list {
 		if p := &f.pools.list[i]; p.asked != nil || p.levelAt != 0 || len(p.home.Tallies) > 0 {
-			key, value := f.encodePool(p)
-			list = append(list, rows.Change{Key: key, Value: value})
+			list = append(list, rows.Change{Key: poolKey(f.rules.set.Rules[p.rule]), Value: f.rules.poolValue(p)})
 		}
 	}
 	return list

@@ -36,6 +36,9 @@ type Stats struct {
 	InForceBy      override.Counts   // … and by action
 	Controls       uint64            // control records that were applied, each once
 	ControlRefused map[string]uint64 // control records that were refused: see override.Reason
+
+	Pools       []PoolStats       // whose home this partition is
+	PoolDropped map[string]uint64 // tallies and levels that were not folded, by reason: see PoolReasons
 }
 
 // RuleStats is what a Fold did under one rule, what it could not count, and what it could have counted.

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/509da70d/floodgate/analyzer/integer"
-	"github.com/509da70d/floodgate/analyzer/pool"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/store/rows"
@@ -45,9 +44,7 @@ func (v View) Draft(c schemas.Caller) *Draft {
 	for _, i := range v.rules.ofKind(c.Kind) {
 		rule := v.rules.set.Rules[i]
 		if rule.Pool != nil {
-			p := v.pools.list[rule.Pool.Index]
-			p.home = pool.Home{} // of all callers
-			d.rows = append(d.rows, rows.Change{Key: poolKey(rule), Value: p.value(rule, &v.rules.levels[rule.Pool.Index])})
+			d.rows = append(d.rows, v.draftPool(rule))
 		}
 		n, ok := v.table.find(rowHash(hash, i), i, c.ID)
 		if !ok {

@@ -13,16 +13,16 @@ import (
 type View struct {
 	table   *table
 	rules   *inForce
-	pools   *pools
 	predict *predict.Predictor
 	busiest *busiest.Callers
 	options predict.Options
 	use     []ruleCounters // by rule
+	pools   *pools
 }
 
 // View returns a View of the fold.
 func (f *Fold) View() View {
-	return View{&f.table, f.rules, &f.pools, f.predict, &f.busiest, f.opts.predict(), f.counters}
+	return View{&f.table, f.rules, f.predict, &f.busiest, f.opts.predict(), f.counters, &f.pools}
 }
 
 // NoteLacks notes in a Look what each rule lacks of requests in flight, of all callers, as far as this process has seen.

@@ -13,7 +13,7 @@
 //     bound to these topics: an owner does not use them with others.
 //  5. The control topic gets copies of the control records that the source remembers, with their ids, in their order.
 //  6. Dir gets a store for each partition, with the rows of the source. Only the rows of control records change: their offsets are those
-//     of the copies, so that what people decide later is newer.
+//     of the copies, so that what people decide later is newer. The rows of pools stay behind: the owners of the target make their own.
 //  7. An owner of the target starts from that store. It does what each owner does: it claims the partition under a higher epoch, writes a
 //     place, publishes all closures in force, and writes a snapshot. When a heartbeat has announced the snapshot, it stops. Run reads the
 //     snapshot, and compares it with the rows of the source.

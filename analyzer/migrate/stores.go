@@ -102,10 +102,14 @@ func (m *migration) load(ctx context.Context, p int, row func(key, value []byte)
 	return errors.Join(err, s.Close())
 }
 
-// rows calls row for each row that a store of the target gets.
+// rows calls row for each row that a store of the target gets. It gets no rows of pools: what callers asked for in the last seconds before
+// the migration says nothing of what they ask for behind it, and the owners of the target send tallies and levels of their own.
 func (m *migration) rows(ctx context.Context, p int, row func(key, value []byte) error) error {
 	return m.load(ctx, p, func(key, value []byte) error {
-		if fold.KindOf(key) == fold.ControlRow {
+		switch fold.KindOf(key) {
+		case fold.PoolRow:
+			return nil
+		case fold.ControlRow:
 			var err error
 			if key, value, err = m.moved(p, key, value); err != nil {
 				return err

@@ -60,10 +60,11 @@ func (h *Home) Next(terms *Terms, ended, now int64) (made, send bool) {
 	return true, before > 0 || h.Level.Level > 0
 }
 
-// Oldest returns when the oldest tally that counts was folded; ok is false if there is none.
-func (h *Home) Oldest(now int64) (at int64, ok bool) {
+// Oldest returns when the oldest of the partitions' newest tallies was folded, of those whose callers have asked for anything; ok is false if
+// there is none. It may be one that counts no more: its partition has said nothing since.
+func (h *Home) Oldest() (at int64, ok bool) {
 	for i := range h.Tallies {
-		if r := &h.Tallies[i]; r.live(now) && r.Tally.Total > 0 && (!ok || r.At < at) {
+		if r := &h.Tallies[i]; r.At > 0 && r.Tally.Total > 0 && (!ok || r.At < at) {
 			at, ok = r.At, true
 		}
 	}

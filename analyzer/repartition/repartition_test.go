@@ -138,6 +138,33 @@ func TestRepartitioningWritesEveryEntryOnceHoweverOftenItRuns(t *testing.T) {
 	})
 }
 
+// TestRepartitioningLeavesTalliesAndLevelsBehind: they are of other partitions, and the new topic's owners make their own.
+func TestRepartitioningLeavesTalliesAndLevelsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		search := foldtest.Rules(t, "{name: search, callers: key, capacity: 5000, window: 1s}").Rules[0]
+		tally, level := fold.PoolTally{Rule: search, At: time.Now().UnixNano()}, fold.PoolLevel{Rule: search, At: time.Now().UnixNano()}
+		request := schemas.Entry{Time: tally.At, Kind: "key", ID: "c", Count: 2}
+		w.log.Append("requests", 0, kafkaio.Message{Time: tally.At, Value: foldtest.Encode(t, foldtest.Frame(1, tally.At, tally.Entry(0), request, level.Entry("search#7")))})
+		if err := w.repartitioner(false).Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var copied []schemas.Entry
+		for p := range targets {
+			for _, r := range w.log.Records("grown", p) {
+				var f schemas.Frame
+				if err := f.Decode(r.Value); err != nil {
+					t.Fatal(err)
+				}
+				copied = append(copied, f.Entries...)
+			}
+		}
+		if len(copied) != 1 || copied[0].Kind != "key" || copied[0].Count != 2 {
+			t.Errorf("got %+v, want the two requests alone", copied)
+		}
+	})
+}
+
 func TestRepartitioningFollowsThroughLostAcknowledgements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -67,15 +67,18 @@ func (o *overrides) networkOf(id string) (p netip.Prefix, ok bool) {
 
 // Override returns the id or the network of the override that applies to a caller of the rule's kind. exact says that it is an id. ok is
 // false if none applies.
-func (r *Rule) Override(id string) (of string, exact, ok bool) {
-	if _, ok := r.overrides.exact[id]; ok {
+func (r *Rule) Override(id string) (of string, exact, ok bool) { return r.overrides.of(id) }
+
+// of returns whom the override is for that applies to a caller, as Rule.Override does.
+func (o *overrides) of(id string) (of string, exact, ok bool) {
+	if _, ok := o.exact[id]; ok {
 		return id, true, true
 	}
-	p, ok := r.overrides.networkOf(id)
+	p, ok := o.networkOf(id)
 	if !ok {
 		return "", false, false
 	}
-	network, _, ok := r.overrides.networks.LookupPrefixLPM(p)
+	network, _, ok := o.networks.LookupPrefixLPM(p)
 	if !ok {
 		return "", false, false
 	}

@@ -48,6 +48,12 @@ func (p *Pool) Weight(id string) int64 {
 	return pool.Unit
 }
 
+// WeightOf returns the id or the network of the weight that applies to a caller of the rule's kind, or "" if none does.
+func (p *Pool) WeightOf(id string) string {
+	of, _, _ := p.weights.of(id)
+	return of
+}
+
 // ProtectText returns what is protected, such as "0.1%".
 func (p *Pool) ProtectText() string { return decimal(p.protect, percentUnit) + "%" }
 

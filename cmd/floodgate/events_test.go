@@ -33,6 +33,7 @@ func apiDecisionsOf(q url.Values) apiv1.DecisionList {
 		{ID: "6", Type: "rules_changed", Time: apiAt(92), RulesFrom: "aa", RulesTo: "bb"},
 		{ID: "7", Type: "gap", Time: apiAt(93), Partition: 2, From: 10, To: 20},
 		{ID: "8", Type: "opened", Time: apiAt(94), Caller: &plainID, Rule: "per-key", Mode: "enforce"},
+		{ID: "10", Type: "warned", Time: apiAt(94), Caller: &plainID, Rule: "search", Mode: "enforce", Count: 40000, Limit: 50000, Share: 0.8, Together: true},
 		{ID: "9", Type: "painted\x1b", Time: apiAt(95), Caller: &plainID, Rule: "per-key"},
 	}
 	return list
@@ -49,15 +50,15 @@ func TestDecisionsSincePrintsWhatHasHappened(t *testing.T) {
 	for _, want := range []string{
 		`closed key:noisy\x1b[2J by per-key until`, ": 500 of 500\n", `warned key:\xff by per-key (shadow): 400 of 500, over 80 %`, "extended key:noisy",
 		"ended key:noisy", `open key:noisy-1 under per-key by hand: alice: asked\x1b[2J (0f)`, "rules changed from aa to bb",
-		"events may be missing: partition 2, offsets 10 until 20", "opened key:noisy-1 by per-key", `painted\x1b key:noisy-1`, "9 events since ",
+		"events may be missing: partition 2, offsets 10 until 20", "opened key:noisy-1 by per-key", `painted\x1b key:noisy-1`, "warned all callers by search: 40000 of 50000, over 80 %\n", "10 events since ",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("got\n%s\nwant %q in it", out, want)
 		}
 	}
 	out, err = runCommand("decisions", "--api", api.URL, "--since", "2026-01-31T12:00:00Z", "--output", "json")
-	if err != nil || strings.Count(out, "\n") != 10 || !strings.Contains(out, `"events":9`) || strings.Contains(out, "\x1b") {
-		t.Errorf("got %v,\n%s\nwant 9 events and a summary", err, out)
+	if err != nil || strings.Count(out, "\n") != 11 || !strings.Contains(out, `"events":10`) || strings.Contains(out, "\x1b") {
+		t.Errorf("got %v,\n%s\nwant 10 events and a summary", err, out)
 	}
 }
 

@@ -85,7 +85,7 @@ func parts() map[string]struct{ writes, reads []string } {
 	return map[string]struct{ writes, reads []string }{
 		"server":   {[]string{"requests"}, []string{"decisions"}},
 		"ingest":   {[]string{"requests", "rejects"}, nil},
-		"analyzer": {[]string{"decisions", "state", "rejects", "control", "events"}, []string{"requests", "decisions", "state", "control", "events"}},
+		"analyzer": {[]string{"requests", "decisions", "state", "rejects", "control", "events"}, []string{"requests", "decisions", "state", "control", "events"}},
 		"notify":   {nil, []string{"events"}},
 		"operator": {nil, []string{"decisions", "rejects", "control", "events"}},
 		"auditor":  {nil, []string{"requests", "control"}},

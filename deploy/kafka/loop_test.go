@@ -24,7 +24,8 @@ import (
 // for a noisy caller; then the auditor compares. The documented rules are all that any of them has.
 func closeThrough(t *testing.T, door func(user string) kafkaio.Config) {
 	t.Helper()
-	set, err := rules.Parse("test", []byte("version: 1\nrules:\n  - {name: r, callers: key, limit: 20, window: 1h, algorithm: fixed}\n"))
+	set, err := rules.Parse("test", []byte("version: 1\nrules:\n  - {name: r, callers: key, limit: 20, window: 1h, algorithm: fixed}\n"+
+		"  - {name: shared, callers: key, capacity: 10, window: 1s, mode: shadow}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,14 +59,18 @@ func closeThrough(t *testing.T, door func(user string) kafkaio.Config) {
 	counting.Go(func() error { return a.Run(analyzing) })
 	processtest.Eventually(t, 30*time.Second, "the analyzer decides", func() bool { return a.Ready(time.Now()) })
 	n := 0
-	processtest.Eventually(t, 30*time.Second, "the gate closes", func() bool {
+	asked := func() bool { // the pool has told itself what its callers ask for
+		s := a.Stats()
+		return len(s) == partitions && len(s[0].Fold.Pools) == 1 && s[0].Fold.Pools[0].Level.Asked > 0
+	}
+	processtest.Eventually(t, 30*time.Second, "the gate closes, and tallies come through requests", func() bool {
 		for _, id := range []string{"noisy", fmt.Sprint("quiet-", n%100)} {
 			var callers gate.Callers
 			callers.Add(keys, id)
 			rec.Record(&callers, gates.Check(&callers), record.Request{})
 		}
 		n++
-		return keys.Closed("noisy")
+		return keys.Closed("noisy") && asked()
 	})
 	if keys.Closed("quiet-0") {
 		t.Error("an innocent is closed")

@@ -140,6 +140,8 @@ func TestFramesOfStrangersAreRefused(t *testing.T) {
 		{"a lag that nobody measured", frame(t, func(f *schemas.Frame) {
 			f.Entries[1].Kind, f.Entries[1].Cost = schemas.KindCanary, 1e9
 		}), 400, "malformed"},
+		{"a tally", frame(t, func(f *schemas.Frame) { f.Entries[0].Kind = schemas.KindTally }), 400, "malformed"},
+		{"a level", frame(t, func(f *schemas.Frame) { f.Entries[0].Kind = schemas.KindLevel }), 400, "malformed"},
 		{"another key", frame(t, func(f *schemas.Frame) { f.Fingerprint++ }), 400, "key"},
 		{"another number of partitions", frame(t, func(f *schemas.Frame) { f.Partitions = 5 }), 400, "partitions"},
 		{"entries of two partitions", frame(t, func(f *schemas.Frame) { f.Entries[2].ID = other }), 400, "misplaced"},

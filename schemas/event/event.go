@@ -48,6 +48,8 @@ type Event struct {
 	Limit   int64     `json:"limit,omitempty"` // in units of the rule's measure; of control: the caller's new limit
 	Nth     int       `json:"nth,omitempty"`   // of closed: how many closes in a row, for escalation
 	Share   float64   `json:"share,omitempty"` // of warned: the share of the limit that was crossed, as in the rules file
+	// Together says, of warned, that all callers of the rule together have crossed a share of its capacity. The caller's id is * then.
+	Together bool `json:"together,omitempty"`
 
 	Action string `json:"action,omitempty"` // of control, and the fields below: close, open, limit, reset, mode or undo
 	Author string `json:"author,omitempty"`

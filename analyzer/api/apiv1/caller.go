@@ -59,6 +59,7 @@ type RuleState struct {
 	Shared  bool          `json:"shared,omitempty"`  // gates give it permits, by a share
 	Rate    float64       `json:"rate,omitempty"`    // demand, weight per second; 0 where it is not measured
 	Room    *Room         `json:"room,omitempty"`    // of a rule with holds: what the limit has left beside requests in flight
+	Pool    *Pool         `json:"pool,omitempty"`    // of a rule with a capacity: what all its callers ask for together
 }
 
 // Hold is what the requests in flight of a caller held of its limit, when a decision was taken.
@@ -80,6 +81,17 @@ type Room struct {
 	DurationNS int64 `json:"duration_ns,omitempty"` // how long requests run on average; 0: no response has said it
 }
 
+// Pool is the capacity that all callers of a rule share, and what the owner of a caller's partition knows of it.
+type Pool struct {
+	Capacity int64   `json:"capacity"`            // requests of all callers in a window
+	Asked    int64   `json:"asked"`               // requests that callers asked for in a window
+	Whole    bool    `json:"whole"`               // asked is of all callers; else of those of this partition only
+	Level    float64 `json:"level,omitempty"`     // requests in a window of a caller of weight 1; 0: nobody is limited
+	Above    int64   `json:"above,omitempty"`     // about how many callers asked for more than the level
+	Weight   float64 `json:"weight"`              // of the caller
+	WeightOf string  `json:"weight_of,omitempty"` // the id or the network that the rule gives this weight
+}
+
 // Uncounted says why a caller has no row under a rule.
 type Uncounted string
 
@@ -96,7 +108,7 @@ const (
 type Limit struct {
 	Limit     int64          `json:"limit"`     // in units of the rule's measure
 	Capacity  int64          `json:"capacity"`  // the weight at which the window is full: the limit, or a bucket's burst
-	Unlimited bool           `json:"unlimited"` // nothing closes the caller: limit is the rule's own
+	Unlimited bool           `json:"unlimited"` // nothing closes the caller: limit is the rule's own, or the capacity
 	Source    LimitSource    `json:"source"`
 	Override  string         `json:"override,omitempty"` // the id or the network of an override of the rule
 	By        *ControlRecord `json:"by_hand,omitempty"`
@@ -105,12 +117,13 @@ type Limit struct {
 // LimitSource says where a limit comes from.
 type LimitSource string
 
-// Sources of limits. By hand comes before an override, an override of an id before one of a network.
+// Sources of limits. By hand comes before an override, an override of an id before one of a network. The level of a pool gives a fair share.
 const (
 	LimitOfRule   LimitSource = "rule"
 	LimitOfID     LimitSource = "override_id"
 	LimitOfPrefix LimitSource = "override_network"
 	LimitByHand   LimitSource = "by_hand"
+	LimitOfLevel  LimitSource = "level"
 )
 
 // ControlRecord is a control record that is in force.

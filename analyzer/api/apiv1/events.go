@@ -17,9 +17,10 @@ type Event struct {
 	Until     time.Time `json:"until,omitzero"`
 	Count     int64     `json:"count,omitempty"`
 	Limit     int64     `json:"limit,omitempty"`
-	Nth       int       `json:"nth,omitempty"`    // of closed: how many closes in a row
-	Share     float64   `json:"share,omitempty"`  // of warned: the share of the limit that was crossed
-	Action    string    `json:"action,omitempty"` // of control, as are the next four
+	Nth       int       `json:"nth,omitempty"`      // of closed: how many closes in a row
+	Share     float64   `json:"share,omitempty"`    // of warned: the share of the limit that was crossed
+	Together  bool      `json:"together,omitempty"` // of warned: all callers of the rule together crossed it; the caller's id is *
+	Action    string    `json:"action,omitempty"`   // of control, as are the next four
 	Author    string    `json:"author,omitempty"`
 	Reason    string    `json:"reason,omitempty"`
 	Record    string    `json:"record,omitempty"`

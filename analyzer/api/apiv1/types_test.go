@@ -21,7 +21,7 @@ func types() map[string]any {
 		Action{}, ActionAnswer{}, ActionList{}, At{}, BoardStatus{}, Busy{}, BusyCaller{}, ControlRecord{}, Caller{}, CallerLine{},
 		CallerList{}, CallerState{}, CloseRequest{}, Closure{}, ControlStatus{}, DecisionEvent{}, DecisionList{}, DecisionView{}, Event{},
 		EarlyClosure{}, Explanation{}, FieldDiff{}, GateComparison{}, Hold{}, KafkaStatus{}, Limit{}, LimitRequest{}, LimitSource(""), Mode{}, ModeRequest{}, OpenRequest{}, OverrideDiff{}, Part{},
-		PartitionStatus{}, PartitionView{}, Problem{}, ResetRequest{}, Room{}, Rule{}, RuleDiff{}, RuleExplanation{}, RuleState{}, Rules{}, RulesCheck{}, RulesDiff{},
+		PartitionStatus{}, PartitionView{}, Pool{}, Problem{}, ResetRequest{}, Room{}, Rule{}, RuleDiff{}, RuleExplanation{}, RuleState{}, Rules{}, RulesCheck{}, RulesDiff{},
 		RulesStatus{}, RulesVerdict{}, RulesVersion{}, RulesVersions{}, Series{}, Status{}, TryAnswer{}, TryCaller{}, TryRequest{}, TryRule{},
 		Uncounted(""), UndoRequest{}, UndoneBy{}, Verdict(""),
 	} {

@@ -134,6 +134,9 @@ func sentence(e *event.Event) string {
 	case event.Ended:
 		return fmt.Sprintf("%s %s open again: its closure by rule %s is over", caller, is, rule)
 	case event.Warned:
+		if e.Together {
+			return fmt.Sprintf("all callers of rule %s together have reached %g %% of its capacity%s", rule, 100*e.Share, ofLimit(e))
+		}
 		return fmt.Sprintf("%s has reached %g %% of the limit of rule %s%s", caller, 100*e.Share, rule, ofLimit(e))
 	case event.Control:
 		return decided(e)

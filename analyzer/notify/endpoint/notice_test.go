@@ -31,6 +31,8 @@ func TestTextsAreSentences(t *testing.T) {
 	shadow.Mode = "shadow"
 	warned := made(event.Warned)
 	warned.Share, warned.Count = 0.8, 800
+	together := made(event.Warned)
+	together.Share, together.Count, together.Together = 0.8, 800, true
 	closed := made(event.Control)
 	closed.Author, closed.Action, closed.Reason, closed.Rule = "alice", "close", "ticket 4711\nand more", "_control"
 	mode := &event.Event{Type: event.Control, Time: at, Author: "bob", Action: "mode", Rule: "per-ip"}
@@ -43,6 +45,7 @@ func TestTextsAreSentences(t *testing.T) {
 		"ip:203.0.113.9 is open again: its closure by rule per-ip ended early":                         made(event.Opened),
 		"ip:203.0.113.9 is open again: its closure by rule per-ip is over":                             made(event.Ended),
 		"ip:203.0.113.9 has reached 80 % of the limit of rule per-ip (800 of 1,000)":                   warned,
+		"all callers of rule per-ip together have reached 80 % of its capacity (800 of 1,000)":         together,
 		`alice: close ip:203.0.113.9 until 2026-01-02 04:04:05 UTC: ticket 4711\nand more`:             closed,
 		"bob: mode under rule per-ip":                                                    mode,
 		"the rules changed from a to b":                                                  {Type: event.RulesChanged, Partition: 3, RulesFrom: "a", RulesTo: "b"},

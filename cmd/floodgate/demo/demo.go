@@ -66,7 +66,7 @@ type installation struct {
 	servers  []*server
 	load     *load
 	closes   *closeWatch
-	began    time.Time // when load began
+	began    time.Time  // when load began
 	api      *apiServer // nil: none
 }
 

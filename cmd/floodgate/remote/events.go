@@ -70,7 +70,7 @@ func printEvent(p command.Process, e *apiv1.Event, asJSON bool) error {
 // eventText says what has happened.
 func eventText(e *apiv1.Event) string {
 	caller := "all callers"
-	if e.Caller != nil {
+	if e.Caller != nil && !e.Together {
 		caller = string(printable.Of(e.Caller.Caller().String()))
 	}
 	by := fmt.Sprintf("%s by %s", caller, printable.Of(e.Rule))

@@ -165,14 +165,23 @@ class RuleCard {
 
 function facts(rule) {
   const list = [];
-  const source = { rule: "the rule", override_id: "an override of the rule", override_network: "an override of the rule", by_hand: "a person" };
+  const source = { rule: "the rule", override_id: "an override of the rule", override_network: "an override of the rule", by_hand: "a person", level: "the level of the pool" };
   if (rule.limit.source !== "rule") list.push(["Limit from", `${source[rule.limit.source]}${rule.limit.override ? `: ${rule.limit.override}` : ""}`]);
   if (rule.limit.by_hand) list.push(["By", `${rule.limit.by_hand.author}: ${rule.limit.by_hand.reason}`]);
   if (rule.closure?.in_force) list.push(["Closed", `${time(Date.parse(rule.closure.close_at))} – ${time(Date.parse(rule.closure.until))}`], ["Closes in a row", number(rule.closure.nth)]);
   if (rule.decision?.lag_ns) list.push(["Lag then", `${number(rule.decision.lag_ns / 1e6)} ms`]);
   if (rule.closure && rule.limit.capacity) list.push(["Peak", `${number(rule.closure.peak)} (${percent(rule.closure.peak / rule.limit.capacity)})`]);
   if (rule.room) list.push(...roomFacts(rule.room));
+  if (rule.pool) list.push(...poolFacts(rule.pool));
   if (rule.rate) list.push(["Demand", `${number(rule.rate)}/s`]);
+  return list;
+}
+
+// poolFacts says what the callers of a pool ask for together, and what each may use.
+function poolFacts(pool) {
+  const list = [["Pool", `${number(pool.asked)} of ${number(pool.capacity)}${pool.whole ? "" : ", of this partition alone"}`]];
+  if (pool.level) list.push(["Level", `${number(pool.level)}, asked for more: about ${number(pool.above ?? 0)}`]);
+  if (pool.weight_of) list.push(["Weight", `${pool.weight}, of ${pool.weight_of}`]);
   return list;
 }
 
