@@ -15,19 +15,14 @@ import (
 	"github.com/509da70d/floodgate/schemas"
 )
 
-// part is a part of a caller's id: the client's address (ip), a field of the header, or a placeholder of Caddy in braces.
+// part is a part of a caller's id: the client's address (ip), the network of it (net), a field of the header, or a placeholder of Caddy in braces.
 type part string
 
 // idFunc returns the function that finds the part of a request's caller; "" if the request has none.
 func (p part) idFunc(s *gate.Set) func(*http.Request) string {
-	if p == schemas.KindIP {
+	if p == schemas.KindIP || p == schemas.KindNet {
 		ids := s.IDs()
-		return func(r *http.Request) string {
-			if a := ids.Addr(clientAddr(r)); a.IsValid() {
-				return a.String()
-			}
-			return ""
-		}
+		return func(r *http.Request) string { return ids.AddrID(string(p), clientAddr(r)) }
 	}
 	if placeholder, ok := p.placeholder(); ok {
 		return func(r *http.Request) string {
@@ -49,7 +44,7 @@ func (p part) placeholder() (string, bool) {
 func parseCaller(text string) (kind string, parts []part, err error) {
 	kind, value, ok := strings.Cut(text, "=")
 	if !ok || kind == "" || value == "" {
-		return "", nil, fmt.Errorf("callers: got %q, want kind=part or kind=part+part, where a part is ip, a header or a {placeholder}", text)
+		return "", nil, fmt.Errorf("callers: got %q, want kind=part or kind=part+part, where a part is ip, net, a header or a {placeholder}", text)
 	}
 	if err := schemas.ValidateKind(kind); err != nil {
 		return "", nil, fmt.Errorf("callers: %w", err)
@@ -57,7 +52,7 @@ func parseCaller(text string) (kind string, parts []part, err error) {
 	for name := range strings.SplitSeq(value, "+") {
 		p := part(name)
 		if _, ok := p.placeholder(); name == "" || !ok && strings.ContainsAny(name, ",= {}") { // no name of a header has them
-			return "", nil, fmt.Errorf("callers: got part %q of %q, want ip, a header or a {placeholder}", name, text)
+			return "", nil, fmt.Errorf("callers: got part %q of %q, want ip, net, a header or a {placeholder}", name, text)
 		}
 		parts = append(parts, p)
 	}

@@ -94,7 +94,7 @@ func TestAWrongCaddyfileIsRefused(t *testing.T) {
 		"twice":                  {"{\n\tfloodgate {\n\t\tbrokers a:1\n\t}\n\tfloodgate {\n\t\tbrokers b:1\n\t}\n}\n", "got the global option floodgate twice"},
 		"a word behind":          {":80 {\n\tfloodgate 100/s\n}\n", `got "100/s" after floodgate, want a block or nothing, at Caddyfile:2`},
 		"a caller without part":  {site("callers key="), `callers: got "key=", want kind=part or kind=part+part`},
-		"an empty part":          {site("resource a\n\t\tcallers a=ip+"), `callers: got part "" of "a=ip+", want ip, a header or a {placeholder}, at Caddyfile:4`},
+		"an empty part":          {site("resource a\n\t\tcallers a=ip+"), `callers: got part "" of "a=ip+", want ip, net, a header or a {placeholder}, at Caddyfile:4`},
 		"half a placeholder":     {site("callers a={http.x"), `callers: got part "{http.x"`},
 		"a kind that is none":    {site("callers Key=X"), "callers: "},
 		"too many callers":       {site("callers" + strings.Repeat(" a=X", 8)), "callers: got 8, want at most 7 beside ip, at Caddyfile:3"},

@@ -245,13 +245,13 @@ func TestAReloadWithOtherOptions(t *testing.T) {
 func TestIDsWithEveryByte(t *testing.T) {
 	t.Parallel()
 	k := newKafka(t, embedded.Options{})
-	c := begin(t, minimal(k.address(), "", "floodgate {\n\t\tcallers any={query.id} ip_any=ip+{query.with}\n\t}\n\trespond ok"))
+	c := begin(t, minimal(k.address(), "", "floodgate {\n\t\tcallers any={query.id} ip_any=ip+{query.with} net=net\n\t}\n\trespond ok"))
 	c.linked()
 	var closed []schemas.Caller
 	for b := 0; b < 256; b += 2 {
 		closed = append(closed, schemas.Caller{Kind: "any", ID: "a" + string([]byte{byte(b)})}, schemas.Caller{Kind: "ip_any", ID: "127.0.0.1|" + string([]byte{byte(b)}) + "z"})
 	}
-	k.close(time.Hour, append(closed, schemas.Caller{Kind: "ip", ID: "203.0.113.9"})...)
+	k.close(time.Hour, append(closed, schemas.Caller{Kind: "net", ID: "192.0.2.0/24"}, schemas.Caller{Kind: "ip", ID: "203.0.113.9"})...)
 	ask := func(query, forwarded string) int {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+"/?"+query, nil)
 		if err != nil {
@@ -271,6 +271,9 @@ func TestIDsWithEveryByte(t *testing.T) {
 		}
 		return nil
 	})
+	if got := ask("", "192.0.2.7"); got != http.StatusTooManyRequests {
+		t.Errorf("an address in a closed network: got %d, want 429", got)
+	}
 	if got := ask("", "203.0.113.9, 198.51.100.1"); got != http.StatusOK {
 		t.Errorf("a client that claims the address of another: got %d, want 200", got)
 	}

@@ -88,12 +88,24 @@ func TestValues(t *testing.T) {
 	}
 }
 
+// TestTheKeyOfANetwork is what map_ip takes. Other ids of this kind are keys as those of other kinds are.
+func TestTheKeyOfANetwork(t *testing.T) {
+	for id, want := range map[string]string{"203.0.113.0/24": "203.0.113.0/24", "2001:db8:1::/48": "2001:db8:1::/48", "203.0.113.7/24": "203.0.113.7%2F24", "a": "a"} {
+		if got, ok := keyOf(schemas.Caller{Kind: schemas.KindNet, ID: id}, schemas.IDs{}); got != want || !ok {
+			t.Errorf("%s: got %q, %v, want %q", id, got, ok, want)
+		}
+	}
+}
+
 // FuzzKeys: a key is one word without a meaning in commands, and no two callers have the same.
 func FuzzKeys(f *testing.F) {
 	for _, id := range []string{"a", "a b;c\n\\<<", "#0x1", "192.0.2.1", "2001:db8::", "2001:db8::1", "\x00\xff", "~%41+,"} {
 		f.Add(id)
 	}
 	f.Fuzz(func(t *testing.T, id string) {
+		if key, ok := keyOf(schemas.Caller{Kind: schemas.KindNet, ID: id}, schemas.IDs{}); strings.Contains(key, "/") && (key != id || netip.MustParsePrefix(key).String() != id) {
+			t.Errorf("%q: got %q, %v, want a network or no slash", id, key, ok)
+		}
 		key, ok := keyOf(schemas.Caller{Kind: "key", ID: id}, schemas.IDs{})
 		back, err := url.PathUnescape(key)
 		if ok != (id != "") || err != nil || back != id || !plain(key, "-._~%") {

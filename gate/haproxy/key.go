@@ -8,8 +8,11 @@ import (
 )
 
 // keyOf returns the key of a caller in HAProxy's map, and whether it has one. An ip caller has one if its id is an address in canonical
-// form that ids can make, so that no two callers have the same key.
+// form that ids can make, so that no two callers have the same key. The key of a network is its id, so that map_ip finds its addresses.
 func keyOf(c schemas.Caller, ids schemas.IDs) (key string, ok bool) {
+	if _, want := ids.ParseNet(c.ID); c.Kind == schemas.KindNet && want == "" {
+		return c.ID, true
+	}
 	if c.Kind != schemas.KindIP {
 		return encode(c.ID), c.ID != ""
 	}

@@ -48,7 +48,7 @@ func BenchmarkID(b *testing.B) {
 			}
 		}
 	})
-	for name, addrs := range map[string][]netip.Addr{"IPv4": v4, "IPv6": v6} {
+	for name, addrs := range map[string][]netip.Addr{"IPv4": v4, "IPv6": v6, "one address": v4[:1]} {
 		b.Run(name, func(b *testing.B) {
 			i, found := 0, 0
 			for b.Loop() {

@@ -53,10 +53,20 @@ func (h *host) warnOfKinds(set *rules.Set) {
 	kinds := *h.kinds.Load()
 	for _, r := range set.Rules {
 		if !slices.Contains(kinds, r.Kind) {
-			h.logger.Warn("a rule counts nobody: nothing that is read has such callers; see callers in the file of --mapping, or --callers with --record",
-				"rule", r.Name, "callers", r.Kind, "read", kinds)
+			h.logger.Warn("a rule counts nobody: nothing that is read has such callers; "+h.config.wayToCount(r.Kind), "rule", r.Name, "callers", r.Kind, "read", kinds)
 		}
 	}
+}
+
+// wayToCount says what lets logs and proxies have callers of a kind that they do not have.
+func (c *serveConfig) wayToCount(kind string) string {
+	switch {
+	case kind == schemas.KindASN && !c.mapping.IDs.HasASN():
+		return "see --asn-file"
+	case c.mapping.Path == "" && (kind == schemas.KindNet || kind == schemas.KindASN):
+		return "start serve again, and they have"
+	}
+	return "see callers in the file of --mapping, or --callers with --record"
 }
 
 // countNetworks lets logs and proxies have callers of kinds net and asn if rules count them.

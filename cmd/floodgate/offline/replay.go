@@ -150,7 +150,7 @@ func (f *replayFlags) run(ctx context.Context, p command.Process, logs []string)
 	if err != nil {
 		return err
 	}
-	adviseReplay(p.Stderr, c)
+	adviseReplay(p.Stderr, c, f.mapping.IDs.HasASN())
 	inputs, closeInputs, err := openInputs(p, logs)
 	if err != nil {
 		return err
@@ -207,13 +207,17 @@ func allRejected(s replay.Summary, f *ingest.Format) error {
 }
 
 // adviseReplay warns of rules that are doubtful, and of rules whose callers this log does not have.
-func adviseReplay(w io.Writer, c replay.Config) {
+func adviseReplay(w io.Writer, c replay.Config, hasASN bool) {
 	for _, warning := range c.Rules.Warnings {
 		fmt.Fprintf(w, "warning: %s\n", printable.Error(warning))
 	}
 	kinds := c.Format.Kinds()
 	for _, r := range c.Rules.Rules {
-		if !slices.Contains(kinds, r.Kind) {
+		switch {
+		case slices.Contains(kinds, r.Kind):
+		case r.Kind == schemas.KindASN && !hasASN:
+			fmt.Fprintf(w, "warning: rule %s counts callers of kind asn, and no file says which addresses an autonomous system has: see --asn-file\n", printable.Of(r.Name))
+		default:
 			fmt.Fprintf(w, "warning: rule %s counts callers of kind %q, and no such field was named: see --callers\n", printable.Of(r.Name), r.Kind)
 		}
 	}

@@ -55,6 +55,9 @@ func (f *IDs) AddASN(cmd *cobra.Command) {
 	})
 }
 
+// HasASN reports whether there is --asn-file.
+func (f *IDs) HasASN() bool { return f.asn != "" }
+
 // Watch reads the file of --asn-file again when it changes, until ctx ends.
 func (f *IDs) Watch(ctx context.Context, logger *slog.Logger) {
 	if f.systems != nil {

@@ -28,7 +28,7 @@ type Mapping struct {
 // returns these kinds.
 func (m *Mapping) Count(set *rules.Set) (kinds []string) {
 	for _, r := range set.Rules {
-		known := r.Kind == schemas.KindNet || r.Kind == schemas.KindASN && m.IDs.asn != ""
+		known := r.Kind == schemas.KindNet || r.Kind == schemas.KindASN && m.IDs.HasASN()
 		if known && m.Path == "" && !slices.Contains(kinds, r.Kind) {
 			kinds = append(kinds, r.Kind)
 		}
