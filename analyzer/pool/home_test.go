@@ -100,24 +100,21 @@ func TestAHomeMakesOneLevelAQuarter(t *testing.T) {
 	}
 }
 
-// TestTheOldestTally is the one that a home has waited on for longest: only those that say of demand, and that still count.
+// TestTheOldestTally is of the partition that has been silent longest, of those that had demand.
 func TestTheOldestTally(t *testing.T) {
 	var h Home
-	if at, ok := h.Oldest(second); ok {
+	if at, ok := h.Oldest(); ok {
 		t.Errorf("got %d of no tally", at)
 	}
 	h.Receive(1, &Tally{Quarter: 1, Total: 5}, 3*second)
 	h.Receive(3, &Tally{Quarter: 1, Total: 1}, 2*second)
 	h.Receive(2, &Tally{Quarter: 1}, second)
-	for _, test := range []struct {
-		now, want int64
-		ok        bool
-	}{
-		{4 * second, 2 * second, true}, {12*second - 1, 2 * second, true}, {12 * second, 3 * second, true}, {13 * second, 0, false},
-	} {
-		if got, ok := h.Oldest(test.now); got != test.want || ok != test.ok {
-			t.Errorf("at %d: got %d, %v, want %d, %v", test.now, got, ok, test.want, test.ok)
-		}
+	if at, ok := h.Oldest(); !ok || at != 2*second {
+		t.Errorf("got %d, %v, want %d", at, ok, 2*second)
+	}
+	h.Receive(3, &Tally{Quarter: 2}, 4*second)
+	if at, ok := h.Oldest(); !ok || at != 3*second {
+		t.Errorf("got %d, %v, want %d: the other one asks for nothing any more", at, ok, 3*second)
 	}
 }
 

@@ -89,7 +89,7 @@ func (x *pooled) add() {
 		x.keep()
 	}
 	for _, n := range x.asked {
-		t.Add(n, pool.Unit)
+		t.Add(&pool.Terms{Capacity: x.rule.Limit}, n, pool.Unit)
 	}
 	t.Total += x.total
 	clear(x.asked)
@@ -100,7 +100,7 @@ func (x *pooled) add() {
 func (x *pooled) keep() {
 	own := pool.Tally{Total: x.total}
 	for _, n := range x.asked {
-		own.Add(n, pool.Unit)
+		own.Add(&pool.Terms{Capacity: x.rule.Limit}, n, pool.Unit)
 	}
 	if len(x.most) < maxBusy {
 		x.most = append(x.most, own)

@@ -91,7 +91,7 @@ func TestResultsAreRight(t *testing.T) {
 	}
 	add(0, Person, true, 1)  // before the flood
 	add(2, Crawler, true, 9) // its first second
-	add(3, Person, true, 3)
+	add(3, Person, true, 4)
 	add(4, Git, false, 2)
 	add(21, Crawler, true, 5)
 	add(30, Feed, false, 1) // after the flood
@@ -101,9 +101,9 @@ func TestResultsAreRight(t *testing.T) {
 		refused refuses
 		want    Result
 	}{
-		{"nothing is refused", nothing, Result{17. / 20, Part{0, 1}, Part{0, 7}, Part{0, 3}, time.Second}},
-		{"crawlers are refused", func(x *Request) bool { return x.Kind == Crawler }, Result{3. / 20, Part{0, 1}, Part{0, 7}, Part{0, 3}, 0}},
-		{"all others are refused", func(x *Request) bool { return x.Kind != Crawler }, Result{14. / 20, Part{1, 1}, Part{7, 7}, Part{3, 3}, 0}},
+		{"nothing is refused", nothing, Result{18. / 20, Part{0, 1}, Part{0, 8}, Part{0, 3}, time.Second}},
+		{"crawlers are refused", func(x *Request) bool { return x.Kind == Crawler }, Result{4. / 20, Part{0, 1}, Part{0, 8}, Part{0, 3}, 0}},
+		{"all others are refused", func(x *Request) bool { return x.Kind != Crawler }, Result{14. / 20, Part{1, 1}, Part{8, 8}, Part{3, 3}, 0}},
 	} {
 		got := f.Judge(requests, c.refused)
 		if load := got.Load - c.want.Load; load > 1e-9 || load < -1e-9 {

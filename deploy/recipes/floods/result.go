@@ -31,8 +31,8 @@ type Result struct {
 
 // lateWindow is over what time the load is compared with the capacity, and lateOver how much more it may be by chance.
 const (
-	lateWindow = 30
-	lateOver   = 1.05
+	lateWindow = 10
+	lateOver   = 1.2
 )
 
 // Judge asks of each request, in order of time, whether it is refused.
@@ -62,15 +62,14 @@ func (f *Flood) Judge(requests []Request, refused func(*Request) bool) Result {
 			result.Load += 1 / (f.Capacity * f.Lasts.Seconds())
 		}
 	}
-	window := min(lateWindow, len(seconds))
-	last := len(seconds) - window
+	last := len(seconds) - lateWindow
 	for i := 0; i <= last; i++ {
 		sum := 0.0
-		for _, n := range seconds[i : i+window] {
+		for _, n := range seconds[i : i+lateWindow] {
 			sum += n
 		}
 		switch {
-		case sum <= lateOver*float64(window)*f.Capacity:
+		case sum <= lateOver*lateWindow*f.Capacity:
 		case i == last:
 			result.Late = -1
 		default:
