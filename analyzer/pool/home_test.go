@@ -189,7 +189,7 @@ func FuzzReadHome(f *testing.F) {
 			t.Fatalf("got %+v, %v, want %+v", again, err, h)
 		}
 		terms := &Terms{Capacity: max(capacity, 1), Protect: 1}
-		h.Oldest(now)
+		h.Oldest()
 		if made, _ := h.Next(terms, ended, now); made && (h.Level.Level < 0 || h.Level.Asked < 0 || h.Level.Above < 0) {
 			t.Fatalf("got level %+v", h.Level)
 		}
