@@ -51,7 +51,7 @@ func (w *poolWorld) expect(t *testing.T, partition int, want ...[2]int64) {
 	var got [][2]int64
 	for _, r := range w.log.Records("requests", partition) {
 		var f schemas.Frame
-		if err := f.Decode(r.Value); err != nil || len(f.Entries) != 1 || r.Time-f.Flushed >= 1e6 || r.Time < f.Flushed { // a message's time is in milliseconds
+		if err := f.Decode(r.Value); err != nil || len(f.Entries) != 1 || r.Time-f.Flushed >= 1e6 || r.Time < f.Flushed { // rounded up to milliseconds
 			t.Fatalf("got frame %+v in a message of %d, %v", f, r.Time, err)
 		}
 		got = append(got, [2]int64{int64(f.Seq), f.Entries[0].Time})
