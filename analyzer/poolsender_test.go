@@ -23,8 +23,8 @@ type poolWorld struct {
 	lease bool
 }
 
-// inPoolWorld runs a test with a sender that is closed at its end.
-func inPoolWorld(t *testing.T, test func(t *testing.T, w *poolWorld)) {
+// story runs a test with a sender that is closed at its end.
+func story(t *testing.T, test func(t *testing.T, w *poolWorld)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &poolWorld{log: kafkaiotest.New(), lease: true}
@@ -51,7 +51,7 @@ func (w *poolWorld) expect(t *testing.T, partition int, want ...[2]int64) {
 	var got [][2]int64
 	for _, r := range w.log.Records("requests", partition) {
 		var f schemas.Frame
-		if err := f.Decode(r.Value); err != nil || len(f.Entries) != 1 || r.Time-f.Flushed >= 1e6 || r.Time < f.Flushed { // a message's time is in milliseconds
+		if err := f.Decode(r.Value); err != nil || len(f.Entries) != 1 || r.Time-f.Flushed >= 1e6 || r.Time < f.Flushed { // rounded up to milliseconds
 			t.Fatalf("got frame %+v in a message of %d, %v", f, r.Time, err)
 		}
 		got = append(got, [2]int64{int64(f.Seq), f.Entries[0].Time})
@@ -72,7 +72,7 @@ func (w *poolWorld) fault(partition int, f kafkaiotest.Fault) {
 }
 
 func TestAPoolSenderSendsToEachPartition(t *testing.T) {
-	inPoolWorld(t, func(t *testing.T, w *poolWorld) {
+	story(t, func(t *testing.T, w *poolWorld) {
 		w.offer(nil, nil)
 		w.level(1)
 		w.level(2)
@@ -87,7 +87,7 @@ func TestAPoolSenderSendsToEachPartition(t *testing.T) {
 
 // TestAPartitionThatHangsHoldsUpNobody: only the newest level waits for it, and one produce is in flight.
 func TestAPartitionThatHangsHoldsUpNobody(t *testing.T) {
-	inPoolWorld(t, func(t *testing.T, w *poolWorld) {
+	story(t, func(t *testing.T, w *poolWorld) {
 		answer := make(chan struct{})
 		flying := 0
 		w.log.SetFault(func(c kafkaiotest.Call) kafkaiotest.Fault {
@@ -113,17 +113,17 @@ func TestAPartitionThatHangsHoldsUpNobody(t *testing.T) {
 
 // TestAFailedFrameIsTriedAgainWithTheNewest, under the same number: readers count a number that they miss as a loss.
 func TestAFailedFrameIsTriedAgainWithTheNewest(t *testing.T) {
-	inPoolWorld(t, func(t *testing.T, w *poolWorld) {
+	story(t, func(t *testing.T, w *poolWorld) {
 		w.fault(1, kafkaiotest.Down())
 		w.level(1)
 		tries := w.log.Calls()[kafkaiotest.OpProduce]
-		time.Sleep(poolRetry - 1)
+		time.Sleep(poolRetry - time.Millisecond)
 		w.level(2)
 		if got := w.log.Calls()[kafkaiotest.OpProduce]; got != tries+1 { // to partition 0
 			t.Errorf("got %d produces before the pause was over, want %d", got, tries+1)
 		}
 		w.fault(1, kafkaiotest.LostAnswer())
-		time.Sleep(1)
+		time.Sleep(time.Millisecond)
 		synctest.Wait()
 		w.expect(t, 1, [2]int64{1, 2})
 		w.log.SetFault(nil)
@@ -139,7 +139,7 @@ func TestAFailedFrameIsTriedAgainWithTheNewest(t *testing.T) {
 
 // TestNothingIsSentWithoutALease, and the newest as soon as there is one again.
 func TestNothingIsSentWithoutALease(t *testing.T) {
-	inPoolWorld(t, func(t *testing.T, w *poolWorld) {
+	story(t, func(t *testing.T, w *poolWorld) {
 		w.lease = false
 		w.level(1)
 		w.level(2)
@@ -159,7 +159,7 @@ func TestNothingIsSentAfterClose(t *testing.T) {
 		"a partition that hangs": kafkaiotest.Silent(), "a partition that refuses": kafkaiotest.Down(), "no fault": {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inPoolWorld(t, func(t *testing.T, w *poolWorld) {
+			story(t, func(t *testing.T, w *poolWorld) {
 				w.fault(1, fault)
 				w.level(1)
 				began := time.Now()

@@ -55,7 +55,7 @@ func read(t *testing.T, p *Pools, to int) schemas.Frame {
 func say(t *testing.T, f schemas.Frame) (list []string) {
 	t.Helper()
 	for _, e := range f.Entries {
-		quarter := int64(-1)
+		var quarter int64
 		if e.Kind == schemas.KindLevel {
 			l, err := pool.ReadLevel([]byte(e.Resource[9:]))
 			if err != nil {

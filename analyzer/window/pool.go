@@ -91,7 +91,7 @@ func (p Pool) Asked(s State, quarter int64) (sum int64) {
 		return 0
 	}
 	for i := range int64(Quarters) {
-		if q := sub(s[poolSlot], i); q <= quarter && q > sub(quarter, Quarters) {
+		if q := sub(s[poolSlot], i); q <= quarter && sub(quarter, q) < Quarters {
 			sum = add(sum, s[poolAsked+i])
 		}
 	}

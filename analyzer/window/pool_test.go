@@ -146,6 +146,11 @@ func TestAskedIsAboutQuarters(t *testing.T) {
 	if got := NewPool(1).Quarter(); got != 1 {
 		t.Errorf("got a quarter of %d", got)
 	}
+	for limit, want := range map[int64]int64{-3: 1, 0: 1, 7: 7} {
+		if got := p.Capacity(limit); got != want {
+			t.Errorf("limit %d: got a capacity of %d, want %d", limit, got, want)
+		}
+	}
 }
 
 // TestACallerOfAPoolGetsItsShare: whatever it asks for and however late gates learn of closures, what it got too much is paid back.
