@@ -38,7 +38,7 @@ func TestAPoolTellsWhetherAnybodyIsToBlame(t *testing.T) {
 		f := New(foldtest.Rules(t, "{name: search, callers: key, capacity: 5000, window: 1s}"), Options{})
 		var demand pool.Tally
 		for range c.callers {
-			demand.Add(c.asked, pool.Unit)
+			demand.Add(&f.Rules().Rules[0].Pool.Terms, c.asked, pool.Unit)
 		}
 		demand.Total = c.callers * c.asked
 		tells(f, 0, 1000*poolSecond, demand)

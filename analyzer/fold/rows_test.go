@@ -137,7 +137,7 @@ func drawPoolEntries(t *rapid.T, now int64) (entries []schemas.Entry) {
 		if rapid.Bool().Draw(t, "is a tally") {
 			tally := pool.Tally{Quarter: quarter, Total: rapid.Int64Range(0, 200).Draw(t, "asked")}
 			if tally.Total > 9 {
-				tally.Add(tally.Total/2, pool.Unit)
+				tally.Add(&shared.Pool.Terms, tally.Total/2, pool.Unit)
 			}
 			e = (&PoolTally{shared, tally, at}).Entry(rapid.IntRange(0, 1).Draw(t, "from"))
 		} else {

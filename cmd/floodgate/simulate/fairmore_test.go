@@ -120,7 +120,7 @@ func TestUnderTheCapacityNobodyWaits(t *testing.T) {
 func TestWeightsDivideTheCapacity(t *testing.T) {
 	seconds := 30
 	if !testenv.IsLong() {
-		seconds = 14
+		seconds = 20
 	}
 	for seed := range fairSeeds() {
 		rate, most := constant(15_000)
