@@ -132,3 +132,19 @@ func TestForgedTalliesAndLevels(t *testing.T) {
 		t.Errorf("a tally of endless demand: got %+v, want the level that is protected, 50", got)
 	}
 }
+
+// TestADraftAtTheHomeHasTheLevel, also where tallies of other partitions have come: the fold of a trial has one partition.
+func TestADraftAtTheHomeHasTheLevel(t *testing.T) {
+	f := New(foldtest.Rules(t, "{name: search, callers: key, capacity: 5000, window: 1s}"), Options{
+		Partition: PoolHome(schemas.DefaultPartitionKey(), "search", 4), Partitions: 4,
+	})
+	begin := 1000 * poolSecond
+	tells(f, 3, begin, pool.Tally{Total: 7000})
+	l := PoolLevel{Rule: f.rules.set.Pools()[0], At: begin, Level: pool.Level{Quarter: begin/(poolSecond/4) - 1, Level: 80 * pool.Unit}}
+	e := l.Entry("search#0")
+	f.poolEntry(&e)
+	o, err := Try(Trial{Count: 100, At: begin}, f.View().Draft(schemas.Caller{Kind: "key", ID: "a"}))
+	if err != nil || o.Admitted != 41 {
+		t.Errorf("got %+v, %v, want half a window of 80 requests and one more admitted", o, err)
+	}
+}
