@@ -3,6 +3,7 @@ package analyzer
 import (
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,18 +21,19 @@ type poolWorld struct {
 
 	log   *kafkaiotest.Kafka
 	rule  *rules.Rule
-	lease bool
+	lease atomic.Bool
 }
 
 // story runs a test with a sender that is closed at its end.
 func story(t *testing.T, test func(t *testing.T, w *poolWorld)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &poolWorld{log: kafkaiotest.New(), lease: true}
+		w := &poolWorld{log: kafkaiotest.New()}
+		w.lease.Store(true)
 		w.log.Create(2, "requests")
 		w.rule = mustRules(t, "version: 1\nrules:\n  - {name: a, callers: key, capacity: 1000, window: 1s}\n").Rules[0]
 		w.poolSender = newPoolSender(w.log, OwnerConfig{
-			Requests: "requests", Logger: slog.New(slog.DiscardHandler), Lease: func(time.Time) bool { return w.lease },
+			Requests: "requests", Logger: slog.New(slog.DiscardHandler), Lease: func(time.Time) bool { return w.lease.Load() },
 			Fold: fold.Options{Key: schemas.DefaultPartitionKey(), Partitions: 2},
 		})
 		test(t, w)
@@ -140,13 +142,13 @@ func TestAFailedFrameIsTriedAgainWithTheNewest(t *testing.T) {
 // TestNothingIsSentWithoutALease, and the newest as soon as there is one again.
 func TestNothingIsSentWithoutALease(t *testing.T) {
 	story(t, func(t *testing.T, w *poolWorld) {
-		w.lease = false
+		w.lease.Store(false)
 		w.level(1)
 		w.level(2)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		w.expect(t, 0)
-		w.lease = true
+		w.lease.Store(true)
 		time.Sleep(poolRetry)
 		synctest.Wait()
 		w.expect(t, 0, [2]int64{1, 2})

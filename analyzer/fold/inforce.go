@@ -105,6 +105,14 @@ func LimitFor(r *rules.Rule, id string) (limit int64, unlimited bool) {
 	return limit, unlimited
 }
 
+// levelOf returns the level of a rule's pool: none if the rule is not in force any more.
+func (s *inForce) levelOf(r *rules.Rule) *pool.Level {
+	if pools := s.set.Pools(); r.Pool.Index < len(pools) && pools[r.Pool.Index].Pool == r.Pool {
+		return &s.levels[r.Pool.Index]
+	}
+	return &pool.Level{}
+}
+
 // fairShare returns the limit of a caller of a pool in pool.Units; math.MaxInt64 if it has none.
 func (s *inForce) fairShare(r *rules.Rule, id string) int64 {
 	if s.records.AboutCallers() {
@@ -116,13 +124,13 @@ func (s *inForce) fairShare(r *rules.Rule, id string) int64 {
 			return integer.MulDiv(given, pool.Unit, 1)
 		}
 	}
-	return s.levels[r.Pool.Index].Limit(&r.Pool.Terms, r.Pool.Weight(id))
+	return s.levelOf(r).Limit(&r.Pool.Terms, r.Pool.Weight(id))
 }
 
 // limitBy returns the limit of a caller by the records in force about it, or else by the rule.
 func (s *inForce) limitBy(l override.List, r *rules.Rule, id string) (limit int64, unlimited bool) {
 	if limit, unlimited = LimitFor(r, id); r.Pool != nil {
-		if share := s.levels[r.Pool.Index].Limit(&r.Pool.Terms, r.Pool.Weight(id)); share < math.MaxInt64 {
+		if share := s.levelOf(r).Limit(&r.Pool.Terms, r.Pool.Weight(id)); share < math.MaxInt64 {
 			limit, unlimited = (share+pool.Unit-1)/pool.Unit, false
 		}
 	}

@@ -22,7 +22,7 @@ func (v View) lookPool(l *RuleLook, id string, now int64) {
 	r := l.Rule
 	p := &v.pools.list[r.Pool.Index]
 	look := &PoolLook{Level: v.rules.levels[r.Pool.Index], Weight: r.Pool.Weight(id), WeightOf: r.Pool.WeightOf(id)}
-	if look.Level.Level > 0 && now-p.levelAt >= pool.Holds {
+	if v.levelOver(r, now) {
 		look.Level.Level = 0
 		if l.LimitBy == nil {
 			l.Limit, l.Unlimited = LimitFor(r, id)
@@ -38,6 +38,12 @@ func (v View) lookPool(l *RuleLook, id string, now int64) {
 		look.Asked = p.window.View(p.asked, 0, now).Total
 	}
 	l.Pool = look
+}
+
+// levelOver reports whether the level of a rule's pool is over at a time, though no entry has ended it yet.
+func (v View) levelOver(r *rules.Rule, now int64) bool {
+	i := r.Pool.Index
+	return v.rules.levels[i].Level > 0 && now-v.pools.list[i].levelAt >= pool.Holds
 }
 
 // draftPool returns the row of a rule's pool for a Draft: the level, and what the callers of this partition asked for.

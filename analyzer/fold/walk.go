@@ -1,5 +1,7 @@
 package fold
 
+import "github.com/509da70d/floodgate/schemas"
+
 // MaxWalk is how many places of the table one piece of a walk visits at most: about 50 µs of work.
 const MaxWalk = 1024
 
@@ -41,5 +43,10 @@ func (v View) show(r *row, at int64, shown *Row) {
 	rule := v.rules.set.Rules[r.rule]
 	shown.Rule, shown.ID, shown.Closure, shown.Since = rule, r.id, r.closure, r.since
 	shown.Limit, shown.Unlimited = v.rules.limitOf(rule, r)
+	if rule.Pool != nil && v.levelOver(rule, at) {
+		if by, _ := v.rules.records.Of(schemas.Caller{Kind: rule.Kind, ID: r.id}).LimitBy(rule.Name); by == nil {
+			shown.Limit, shown.Unlimited = LimitFor(rule, r.id)
+		}
+	}
 	shown.Total = rule.Window.View(r.state, shown.Limit, at).Total
 }

@@ -13,7 +13,11 @@ const Holds = int64(10 * time.Second)
 type Home struct {
 	Tallies []Received // by partition
 	Level   Level      // the newest that was made
+	Ended   int64      // the quarter at which the last level ended
 }
+
+// farewells is for how many quarters more the home says that there is no level any more. The first time may be lost.
+const farewells = 3
 
 // Received is a tally as it was folded.
 type Received struct {
@@ -37,7 +41,8 @@ func (h *Home) Receive(partition int, t *Tally, now int64) bool {
 }
 
 // Next makes the next level, if it is time for it: when all partitions have said what was asked for in a quarter, or at the end of the next
-// one. ended is the last quarter that is over in log time. send reports whether owners must learn the level: there was one, or there is.
+// one. ended is the last quarter that is over in log time. send reports whether owners must learn the level: there is
+// one, or one has ended a few quarters ago at most.
 func (h *Home) Next(terms *Terms, ended, now int64) (made, send bool) {
 	quarter, asked := ended, false
 	for i := range h.Tallies {
@@ -57,7 +62,10 @@ func (h *Home) Next(terms *Terms, ended, now int64) (made, send bool) {
 	}
 	before := h.Level.Level
 	h.Level = h.Level.next(terms, &demand)
-	return true, before > 0 || h.Level.Level > 0
+	if before > 0 && h.Level.Level == 0 {
+		h.Ended = quarter
+	}
+	return true, h.Level.Level > 0 || h.Ended > 0 && quarter-h.Ended < farewells
 }
 
 // Oldest returns when the oldest of the partitions' newest tallies was folded, of those whose callers have asked for anything; ok is false if
@@ -71,9 +79,9 @@ func (h *Home) Oldest() (at int64, ok bool) {
 	return at, ok
 }
 
-// AppendTo appends what the home keeps: its level, and of each tally log time, length and text.
+// AppendTo appends what the home keeps: its level, when one ended, and of each tally log time, length and text.
 func (h *Home) AppendTo(b []byte) []byte {
-	b = h.Level.AppendTo(b)
+	b = binary.AppendVarint(h.Level.AppendTo(b), h.Ended)
 	for i := range h.Tallies {
 		r := &h.Tallies[i]
 		text := r.Tally.AppendTo(nil)
@@ -86,7 +94,7 @@ func (h *Home) AppendTo(b []byte) []byte {
 // ReadHome reads all of b, which AppendTo has appended.
 func ReadHome(b []byte) (h Home, err error) {
 	r := reader{b: b}
-	h.Level = Level{r.signed(), r.number(), r.number(), r.number()}
+	h.Level, h.Ended = Level{r.signed(), r.number(), r.number(), r.number()}, r.signed()
 	for len(r.b) > 0 {
 		at, n := r.signed(), r.number()
 		if r.err == nil && n > int64(len(r.b)) {

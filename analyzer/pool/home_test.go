@@ -160,14 +160,14 @@ func TestHomesThatAreMalformed(t *testing.T) {
 	if got, err := ReadHome(b); err != nil || !reflect.DeepEqual(got, h) {
 		t.Errorf("got %+v, %v, want %+v", got, err, h)
 	}
-	level := len(h.Level.AppendTo(nil))
+	level := len(h.Level.AppendTo(nil)) + 1                     // and when one ended
 	empty := level + len((&Received{}).Tally.AppendTo(nil)) + 2 // of partition 0
 	for n := range b {
 		if got, err := ReadHome(b[:n]); (err == nil) != (n == level || n == empty) {
 			t.Errorf("the first %d bytes: got %+v, %v", n, got, err)
 		}
 	}
-	tooLong := append(h.Level.AppendTo(nil), 2, 3, 1, 2, 3) // a tally of 3 bytes, in which a class is cut short
+	tooLong := append(h.Level.AppendTo(nil), 0, 2, 3, 1, 2, 3) // a tally of 3 bytes, in which a class is cut short
 	if got, err := ReadHome(tooLong); err == nil {
 		t.Errorf("got %+v of a tally that is cut short", got)
 	}

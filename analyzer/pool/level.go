@@ -40,12 +40,11 @@ func (l *Level) Limit(t *Terms, weight int64) int64 {
 func (l *Level) next(terms *Terms, demand *Tally) Level {
 	n := Level{Quarter: demand.Quarter, Asked: demand.Total}
 	all := integer.MulDiv(terms.Capacity, Unit, 1)
-	fair := Fill(terms.Capacity, demand)
-	level := fair
+	level := Fill(terms.Capacity, demand)
 	if l.Level > 0 {
 		level = min(level, risen(l.Level, demand.Quarter-l.Quarter))
 	}
-	if level = max(level, terms.Protect); level >= all && fair == math.MaxInt64 {
+	if level = max(level, terms.Protect); level >= all && demand.Total <= terms.Capacity {
 		return n
 	}
 	n.Level = level

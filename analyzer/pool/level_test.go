@@ -105,6 +105,15 @@ func TestALevelEndsAtTheCapacity(t *testing.T) {
 	}
 }
 
+// TestALevelOverAllNumbersIsALevel: a caller of weight 0.001 alone has a thousand times the capacity.
+func TestALevelOverAllNumbersIsALevel(t *testing.T) {
+	terms := &Terms{Capacity: 1e13, Protect: Unit}
+	demand := tallyOf(terms, asker{2e13, 1})
+	if got := new(Level).next(terms, &demand); got.Level != math.MaxInt64 {
+		t.Errorf("got %+v, want the largest level", got)
+	}
+}
+
 // TestALevelRisesByHalfAWindow: from anything to anything, and neither too fast nor never.
 func TestALevelRisesByHalfAWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

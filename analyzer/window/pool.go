@@ -98,9 +98,13 @@ func (p Pool) Asked(s State, quarter int64) (sum int64) {
 	return sum
 }
 
-// Add counts requests that were admitted under a limit in requests.
+// Add counts requests that were admitted under a limit in requests. math.MaxInt64 is no limit, as for Spend.
 func (p Pool) Add(s State, limit, t, weight int64) (State, Count) {
-	s = p.Spend(s, min(addMul(0, max(limit, 1), PoolUnit), math.MaxInt64-1), t, weight)
+	units := int64(math.MaxInt64)
+	if limit < math.MaxInt64 {
+		units = min(addMul(0, max(limit, 1), PoolUnit), math.MaxInt64-1)
+	}
+	s = p.Spend(s, units, t, weight)
 	return s, p.View(s, limit, t)
 }
 

@@ -117,6 +117,11 @@ func TestALimitThatChangesCostsFromThenOn(t *testing.T) {
 	if once := p.Spend(nil, 5*PoolUnit, 0, 1); p.View(once, 5, 0).Full(0) {
 		t.Error("got a caller closed for one of five requests")
 	}
+	for limit, full := range map[int64]bool{1e17: true, math.MaxInt64: false} {
+		if _, got := p.Add(nil, limit, 0, limit); got.Full(0) != full {
+			t.Errorf("limit %d, and as many requests: got %+v, want full %v", limit, got, full)
+		}
+	}
 	if none := p.Spend(nil, 0, 0, 1); p.View(none, 5, 0).Until != 45*second {
 		t.Errorf("got until %d with no share at all, want the longest time", p.View(none, 5, 0).Until)
 	}
