@@ -216,6 +216,9 @@ func (f *Fold) limitOfEntry(r *rules.Rule, i uint32, known bool, id string) (lim
 	if known && f.table.row(i).flags&hasRecords != 0 || !known && f.rules.records.AboutCallers() {
 		return f.rules.limitUnder(r, id)
 	}
+	if r.Pool != nil {
+		return f.rules.limitBy(override.List{}, r, id)
+	}
 	return LimitFor(r, id)
 }
 

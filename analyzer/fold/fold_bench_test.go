@@ -2,6 +2,7 @@ package fold
 
 import (
 	"reflect"
+	"strconv"
 	"testing"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 // BenchmarkFoldEntry is one entry of a caller that is known, over a million of them.
 func BenchmarkFoldEntry(b *testing.B) {
 	entries := foldtest.ZipfEntries(1 << 20)
-	for _, name := range []string{"fixed", "sliding", "gcra"} {
+	for _, name := range []string{"fixed", "sliding", "gcra", "pool"} {
 		b.Run(name, func(b *testing.B) {
 			f := New(foldtest.Rules(b, foldtest.BenchRules()[name]), Options{MaxRows: 1 << 20})
 			for i := range entries {
@@ -40,7 +41,7 @@ func BenchmarkFoldEntry(b *testing.B) {
 func BenchmarkFoldFrame(b *testing.B) {
 	const size = 512
 	entries := foldtest.ZipfEntries(1 << 20)
-	for _, name := range []string{"fixed", "sliding", "gcra"} {
+	for _, name := range []string{"fixed", "sliding", "gcra", "pool"} {
 		b.Run(name, func(b *testing.B) {
 			f := New(foldtest.Rules(b, foldtest.BenchRules()[name]), Options{MaxRows: 1 << 20})
 			var values [][]byte
@@ -103,5 +104,23 @@ func BenchmarkFoldEntryHolds(b *testing.B) {
 		e.Time += int64(time.Second)
 		f.Entry(&e)
 		n = (n + 1) % len(entries)
+	}
+}
+
+// BenchmarkTally is a tally of 250,000 callers, of whom a thousand ask for as much as is protected.
+func BenchmarkTally(b *testing.B) {
+	f := New(foldtest.Rules(b, "{name: r, callers: ip, capacity: 1000000, window: 1m}"), Options{NoStore: true})
+	for n := range DefaultMaxRows {
+		e := schemas.Entry{Time: frameNow, Kind: "ip", ID: strconv.Itoa(n), Count: 1}
+		if n < 1000 {
+			e.Count = 1000 + uint32(n) //nolint:gosec // < 2,000
+		}
+		f.Entry(&e)
+	}
+	p, quarter := &f.pools.list[0], frameNow/(15*second)
+	for b.Loop() {
+		if t := f.tally(p, quarter); len(t.Classes) < 4 {
+			b.Fatalf("got %+v, want four classes or more", t)
+		}
 	}
 }

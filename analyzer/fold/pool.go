@@ -132,7 +132,7 @@ func (f *Fold) countPool(r *rules.Rule, rule int32, e *schemas.Entry, hash uint6
 	p, now, weight := &f.pools.list[r.Pool.Index], f.table.now, int64(e.Count)
 	p.asked = p.window.Ask(p.asked, now, weight)
 	p.dirty = !f.opts.NoStore
-	limit, unlimited := f.rules.limitUnder(r, e.ID)
+	limit, unlimited := f.limitOfEntry(r, i, known, e.ID)
 	if !known {
 		n := newcomer{r: r, rule: rule, hash: hash, id: e.ID, at: now, limit: limit, unlimited: unlimited, weight: weight}
 		var admitted bool
@@ -144,7 +144,7 @@ func (f *Fold) countPool(r *rules.Rule, rule int32, e *schemas.Entry, hash uint6
 	if row.since != never && !row.keepsMark(r, limit, now) {
 		row.since = never
 	}
-	if blocked {
+	if blocked || unlimited {
 		row.state = p.window.Ask(row.state, now, weight)
 	} else {
 		row.state = p.window.Spend(row.state, f.rules.fairShare(r, e.ID), now, weight)

@@ -57,7 +57,7 @@ func (p Pool) Ask(s State, t, weight int64) State {
 
 // turn moves the quarters of a state on to a time.
 func (p Pool) turn(s State, t int64) {
-	slot := integer.FloorDiv(t, p.Quarter())
+	slot := p.newest(s, t)
 	passed := sub(slot, s[poolSlot])
 	if passed <= 0 {
 		return
@@ -76,19 +76,27 @@ func (p Pool) turn(s State, t int64) {
 // Newest returns the time at which the quarter of the newest entry began. s is not nil.
 func (p Pool) Newest(s State) int64 { return mul(s[poolSlot], p.Quarter()) }
 
-// newest returns the newest quarter at a time.
+// newest returns the newest quarter at a time. For most entries it is that of the entry before, which takes no division to find out.
 func (p Pool) newest(s State, t int64) int64 {
-	quarter := integer.FloorDiv(t, p.Quarter())
-	if len(s) > 0 {
-		quarter = max(quarter, s[poolSlot])
+	if len(s) == 0 {
+		return integer.FloorDiv(t, p.Quarter())
 	}
-	return quarter
+	if into := sub(t, p.Newest(s)); into < p.Quarter() {
+		return s[poolSlot]
+	}
+	return integer.FloorDiv(t, p.Quarter())
 }
 
 // Asked returns what was asked for in the four quarters that end with the given one.
 func (p Pool) Asked(s State, quarter int64) (sum int64) {
 	if len(s) == 0 {
 		return 0
+	}
+	if quarter == s[poolSlot] {
+		for _, n := range s[poolAsked:poolTAT] {
+			sum = add(sum, n)
+		}
+		return sum
 	}
 	for i := range int64(Quarters) {
 		if q := sub(s[poolSlot], i); q <= quarter && sub(quarter, q) < Quarters {

@@ -123,6 +123,7 @@ func BenchRules() map[string]string {
 	return map[string]string{
 		"fixed":   "{name: r, callers: ip, limit: 1000000, window: 1m, algorithm: fixed}",
 		"sliding": "{name: r, callers: ip, limit: 1000000, window: 1m}",
+		"pool":    "{name: r, callers: ip, capacity: 1000000000, window: 1m}",
 		"gcra":    "{name: r, callers: ip, limit: 1000000, window: 1m, algorithm: gcra}",
 	}
 }
