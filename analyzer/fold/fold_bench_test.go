@@ -113,7 +113,7 @@ func BenchmarkTally(b *testing.B) {
 	for n := range DefaultMaxRows {
 		e := schemas.Entry{Time: frameNow, Kind: "ip", ID: strconv.Itoa(n), Count: 1}
 		if n < 1000 {
-			e.Count = 1000 + uint32(n) //nolint:gosec // < 2,000
+			e.Count = 1000 + uint32(n)
 		}
 		f.Entry(&e)
 	}

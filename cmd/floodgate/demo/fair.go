@@ -47,6 +47,6 @@ func (d *installation) fair(began time.Time) *Fair {
 	return f
 }
 
-func (f *Fair) print(out io.Writer) {
+func (f *Fair) show(out io.Writer) {
 	fmt.Fprintf(out, "capacity of all callers: %d in a window; they asked for %.2f of it, and %.2f was admitted\n", f.Capacity, f.Asked, f.Admitted)
 }

@@ -56,7 +56,7 @@ func (s *Summary) Print(out io.Writer, asJSON bool) error {
 	}
 	t.Render()
 	if s.Fair != nil {
-		s.Fair.print(out)
+		s.Fair.show(out)
 	} else {
 		printAccuracy(out, s.Accuracy)
 	}

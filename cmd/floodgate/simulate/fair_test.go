@@ -135,7 +135,7 @@ func runFair(t testing.TB, c Config, seconds int, crowds ...*crowd) *fairRun {
 		t.Fatal(err)
 	}
 	run := &fairRun{asked: map[string][]int{}, got: map[string][]int{}, refused: map[string]time.Duration{}, last: map[string]time.Duration{}}
-	r := rand.New(rand.NewPCG(c.Seed, 77)) //nolint:gosec // no secret
+	r := rand.New(rand.NewPCG(c.Seed, 77))
 	for _, s := range crowds {
 		s.next = 0
 		s.advance(r)
