@@ -51,7 +51,7 @@ func TestSidecarFlags(t *testing.T) {
 		{"a map without a kind", []string{"--brokers", "k:9092", "--haproxy-socket", "s", "--haproxy-map", "/etc/ip.map"}, `--haproxy-map: got "/etc/ip.map"`},
 		{"a map without a name", []string{"--brokers", "k:9092", "--haproxy-socket", "s", "--haproxy-map", "ip="}, `--haproxy-map: got "ip="`},
 		{"a map with a command", []string{"--brokers", "k:9092", "--haproxy-socket", "s", "--haproxy-map", "ip=a;shutdown"}, `--haproxy-map: got "ip=a;shutdown"`},
-		{"a map of canaries", []string{"--brokers", "k:9092", "--haproxy-socket", "s", "--haproxy-map", "_canary=m"}, `got the kind _canary`},
+		{"a map of canaries", []string{"--brokers", "k:9092", "--haproxy-socket", "s", "--haproxy-map", "_canary=m"}, `callers of this kind are floodgate's own`},
 		{"two maps of a kind", []string{"--brokers", "k:9092", "--haproxy-socket", "s", "--haproxy-map", "ip=m,ip=n"}, "want one map for each kind"},
 		{"one map of two kinds", []string{"--brokers", "k:9092", "--haproxy-socket", "s", "--haproxy-map", "ip=m,key=m"}, "one kind for each map"},
 		{"no closure too short", []string{"--brokers", "k:9092", "--bouncer-min", "999ms"}, "--bouncer-min: got 999ms"},
