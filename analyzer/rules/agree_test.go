@@ -62,7 +62,7 @@ func choices() map[string][]any {
 var onlyTheLoader = regexp.MustCompile(strings.Join([]string{
 	`^(window|close_for|max|forget|longest): got \S+, want \S+ to \S+$`, `^(window|close_for|max|forget): got "\d+h", want a duration`,
 	`^window: got "9999999999h"`, `^window: got "\S+", want a duration from 1s to 1m with capacity`, `^close_for: got \S+, want a quarter`, `^max: got \S+, want at least close_for`, `^timezone: got "(Mars|\.\.)`, `^limit: got .* in .*, want at most one in`, `^burst: got .* refills`,
-	`^overrides: got .* in .*, want at most one in`, `^(window|slots): got .*, want whole seconds`, `^(overrides|weights): got .*(first address|an address, or a network|only callers of kind ip)`, `^warn: got .*rising`,
+	`^overrides: got .* in .*, want at most one in`, `^(window|slots): got .*, want whole seconds`, `^(overrides|weights): got .*(first address|an address, or a network|only callers of kinds ip and net)`, `^warn: got .*rising`,
 }, "|"))
 
 // TestSchemaAndLoaderAgreeOnWhatNobodyWrote puts fields of a rule together.
