@@ -34,7 +34,7 @@ func (l *closeLog) add(partition int, changes []fold.Change, now time.Time) {
 	for i := range changes {
 		c := &changes[i]
 		warns := c.Kind == policy.Same && c.Warn > 0
-		if c.Kind != policy.Closed && !warns {
+		if (c.Kind != policy.Closed || c.GoesOn) && !warns {
 			continue
 		}
 		l.turn(now)

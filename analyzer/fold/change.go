@@ -15,7 +15,7 @@ type Change struct {
 	Caller  schemas.Caller
 	Kind    policy.Transition // Same for a warning, and for an end
 	Warn    float64           // the share of the limit that was crossed, or 0
-	GoesOn  bool              // requests in flight opened the caller, or closed it once more, within a close that goes on: see policy.StepInFlight
+	GoesOn  bool              // the caller was opened, or closed once more, within a close that goes on: see policy.StepInFlight and policy.StepPool
 	Ended   bool              // the closure has ended by log time, or is a close that goes on no more, at At; Kind is Same. Only if Options.Ends says so
 	Before  policy.Closure    // the closure before this change. If Kind is Closed, the close before this one, with its final peak
 	Closure policy.Closure
@@ -78,7 +78,9 @@ func (f *Fold) changed(c Change, i uint32, row *row) {
 	if c.Kind == policy.Closed {
 		f.table.sides.forgetEarly(row)
 		row.flag(closedByDemand, !c.Count.Full(c.At))
-		f.countClose(c.Rule, int32(row.rule))
+		if !c.GoesOn {
+			f.countClose(c.Rule, int32(row.rule))
+		}
 		if row.since != never && c.Rule.Mode == schemas.ModeShadow {
 			row.since = max(row.since, c.Closure.Until) // a shadow rule's counts depend on its closure
 		}

@@ -168,11 +168,11 @@ func atLeast(requests, level int64) bool { return integer.MulDiv(requests, pool.
 // stepPool lets the policy decide at log time.
 func (f *Fold) stepPool(r *rules.Rule, i uint32, row *row, count window.Count, limit int64) {
 	before, now := row.closure, f.table.now
-	closure, change := policy.Step(r, before, nil, now, count)
+	closure, change, goesOn := policy.StepPool(r, before, now, count)
 	row.closure = closure
 	if change != policy.Same {
 		f.changed(Change{
-			Rule: r, Caller: schemas.Caller{Kind: r.Kind, ID: row.id}, Kind: change,
+			Rule: r, Caller: schemas.Caller{Kind: r.Kind, ID: row.id}, Kind: change, GoesOn: goesOn,
 			Before: before, Closure: closure, Count: count, Limit: limit, At: now, Offset: f.offset,
 		}, i, row)
 	}

@@ -2,6 +2,7 @@ package fold
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -149,8 +150,9 @@ func rowsOf(f *Fold) []string {
 		rows = append(rows, string(p.Key)+"="+string(p.Value))
 	}
 	for i := range f.pools.list {
-		p := &f.pools.list[i]
-		if tally := f.tally(p, integer.FloorDiv(f.table.now, p.window.Quarter())-1); tally.Total > 0 {
+		p := f.pools.list[i]
+		p.above = maps.Clone(p.above) // a tally forgets who has only asked since
+		if tally := f.tally(&p, integer.FloorDiv(f.table.now, p.window.Quarter())-1); tally.Total > 0 {
 			rows = append(rows, fmt.Sprintf("tally %v", tally))
 		}
 	}

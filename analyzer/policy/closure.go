@@ -52,6 +52,13 @@ func Step(r *rules.Rule, prev Closure, steps []Closure, t int64, count window.Co
 	return closeAt(r, prev, steps, t, count), Closed
 }
 
+// StepPool is Step for a caller of a pool, at log time. The bucket of such a caller fills again and again while it asks for more than its fair
+// share. goesOn reports that it is closed once more within a window after it has opened: to people, that is the same close.
+func StepPool(r *rules.Rule, prev Closure, t int64, count window.Count) (next Closure, change Transition, goesOn bool) {
+	next, change = Step(r, prev, nil, t, count)
+	return next, change, change == Closed && prev.Peak > 0 && t < prev.Expiry(r)
+}
+
 // StepDemand is Step for an open caller of which gates have blocked requests early, and whose own window is not full. c says when the
 // window would be full, and until when, if those requests had been admitted (see Fill). A synchronous limiter would have closed the caller
 // then, and so does StepDemand. It sets the peak to the limit, although less weight than that was admitted.
@@ -107,7 +114,10 @@ func penalty(r *rules.Rule, nth int64) int64 {
 // Reach returns for how long, in nanoseconds, a closure may matter after the time at which its window naturally opens again: the longest
 // penalty of the rule, and the time for which the rule remembers a close.
 func Reach(r *rules.Rule) int64 {
-	if r.Escalate.Factor <= 0 {
+	switch {
+	case r.Pool != nil:
+		return integer.Add(int64(r.CloseFor), r.Window.Length(0))
+	case r.Escalate.Factor <= 0:
 		return int64(r.CloseFor)
 	}
 	return integer.Add(int64(max(r.Escalate.Max, r.CloseFor)), int64(r.Escalate.Forget))
@@ -159,7 +169,10 @@ func (c Closure) Expiry(r *rules.Rule) int64 {
 	if c.Nth == 0 {
 		return math.MinInt64
 	}
-	if r.Escalate.Factor <= 0 {
+	switch {
+	case r.Pool != nil: // see StepPool
+		return integer.Add(c.Until, r.Window.Length(c.Until))
+	case r.Escalate.Factor <= 0:
 		return c.Until
 	}
 	return integer.Add(c.Until, int64(r.Escalate.Forget))

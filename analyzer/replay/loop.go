@@ -283,7 +283,7 @@ func (l *loop) hold(c *fold.Change) {
 // Changes implements Events.
 func (l *loop) Changes(changes []fold.Change) {
 	for i := range changes {
-		if c := &changes[i]; c.Kind == policy.Closed {
+		if c := &changes[i]; c.Kind == policy.Closed && !c.GoesOn {
 			l.closed(c)
 		}
 	}
