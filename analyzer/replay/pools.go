@@ -23,7 +23,6 @@ type Pool struct {
 	// The best static limit is the largest limit of each caller in a window under which callers that contend use the capacity on average.
 	// It refuses some also where nobody contends.
 	Static        int64   `json:"static_limit,omitempty"`
-	StaticMost    float64 `json:"static_admitted_max,omitempty"`
 	StaticRefused int64   `json:"static_refused_needlessly,omitempty"` // requests in windows in which nobody contends
 }
 
@@ -38,7 +37,6 @@ type pooled struct {
 
 	contended, calm pool.Tally // what callers asked for in a window, of all windows of each sort
 	windows         int64      // in which callers contend
-	most            []pool.Tally
 	sum             Pool
 }
 
@@ -74,9 +72,6 @@ func (x *pooled) ask(e *schemas.Entry, blocked, covered bool) {
 	}
 }
 
-// maxBusy bounds how many windows are kept apart for the largest load under a static limit: those with the largest demand.
-const maxBusy = 64
-
 // add adds the window that is over to the sum.
 func (x *pooled) add() {
 	t := &x.calm
@@ -86,7 +81,6 @@ func (x *pooled) add() {
 		x.sum.Asked += float64(x.total)
 		x.sum.Used += float64(x.admitted)
 		x.sum.Most = max(x.sum.Most, float64(x.admitted)/float64(x.rule.Limit))
-		x.keep()
 	}
 	for _, n := range x.asked {
 		t.Add(&pool.Terms{Capacity: x.rule.Limit}, n, pool.Unit)
@@ -94,27 +88,6 @@ func (x *pooled) add() {
 	t.Total += x.total
 	clear(x.asked)
 	x.total, x.admitted = 0, 0
-}
-
-// keep keeps a window in which callers contend, if it is one of those with the largest demand.
-func (x *pooled) keep() {
-	own := pool.Tally{Total: x.total}
-	for _, n := range x.asked {
-		own.Add(&pool.Terms{Capacity: x.rule.Limit}, n, pool.Unit)
-	}
-	if len(x.most) < maxBusy {
-		x.most = append(x.most, own)
-		return
-	}
-	least := 0
-	for i := range x.most {
-		if x.most[i].Total < x.most[least].Total {
-			least = i
-		}
-	}
-	if own.Total > x.most[least].Total {
-		x.most[least] = own
-	}
 }
 
 // result returns the sum at the end.
@@ -130,8 +103,5 @@ func (x *pooled) result() Pool {
 	s.Asked, s.Used = s.Asked/windows/capacity, s.Used/windows/capacity
 	s.Static = max(1, pool.Fill(x.rule.Limit*x.windows, &x.contended)/pool.Unit)
 	s.StaticRefused = x.calm.Total - x.calm.Under(s.Static)
-	for i := range x.most {
-		s.StaticMost = max(s.StaticMost, float64(x.most[i].Under(s.Static))/capacity)
-	}
 	return s
 }

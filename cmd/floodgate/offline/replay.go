@@ -411,8 +411,8 @@ func (v *replayView) pool(x *replay.Pool, line func(name string, n int64, format
 	}
 	line("pool", x.Limited, "callers limited by rule %s, which refused %s requests; for %s callers asked for %.2f of its capacity, and %.2f was admitted, %.2f at most",
 		rule, humanize.Comma(x.Refused), seconds(x.Contended), x.Asked, x.Used, x.Most)
-	line("static", x.Static, "is the best limit of each caller instead: up to %.2f of the capacity would be admitted, and %s requests be refused while there is room for all",
-		x.StaticMost, humanize.Comma(x.StaticRefused))
+	line("static", x.Static, "is the best limit of each caller instead: it would admit as much on average, and refuse %s requests while there is room for all",
+		humanize.Comma(x.StaticRefused))
 }
 
 // lasting prints what a rule about requests that last would have done.
