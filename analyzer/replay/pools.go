@@ -22,8 +22,8 @@ type Pool struct {
 
 	// The best static limit is the largest limit of each caller in a window under which callers that contend use the capacity on average.
 	// It refuses some also where nobody contends.
-	Static        int64   `json:"static_limit,omitempty"`
-	StaticRefused int64   `json:"static_refused_needlessly,omitempty"` // requests in windows in which nobody contends
+	Static        int64 `json:"static_limit,omitempty"`
+	StaticRefused int64 `json:"static_refused_needlessly,omitempty"` // requests in windows in which nobody contends
 }
 
 // pooled makes the Pool of a rule. One goroutine uses it.
