@@ -8,13 +8,13 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer"
 	"github.com/509da70d/floodgate/analyzer/api/apiv1"
 	"github.com/509da70d/floodgate/analyzer/explain"
 	"github.com/509da70d/floodgate/analyzer/fold"
-	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/schemas"
 	"github.com/509da70d/floodgate/schemas/event"
 )
@@ -102,7 +102,8 @@ func (s *Server) getExplain(c *call) error {
 	return c.answer(http.StatusOK, v)
 }
 
-// networksOf returns the callers of kinds net and asn that an address is in, if rules count them, and if the reader may see ids.
+// networksOf returns the callers of kinds net and asn that an address is in, and those of kinds net_route and asn_route whose route a rule
+// names, if rules count them, and if the reader may see ids.
 func (c *call) networksOf(caller schemas.Caller) (list []apiv1.Caller) {
 	addr, err := netip.ParseAddr(caller.ID)
 	if err != nil || caller.Kind != schemas.KindIP || c.redactor.on {
@@ -112,10 +113,27 @@ func (c *call) networksOf(caller schemas.Caller) (list []apiv1.Caller) {
 	if addr.Is6() && ids.Prefix() < ids.Net(addr).Bits() {
 		return nil // the caller is several networks
 	}
+	var found []schemas.Caller
+	add := func(kind, id string) {
+		if of := (schemas.Caller{Kind: kind, ID: id}); !slices.Contains(found, of) {
+			found = append(found, of)
+			list = append(list, event.CallerOf(of))
+		}
+	}
 	for _, kind := range []string{schemas.KindNet, schemas.KindASN} {
-		counted := slices.ContainsFunc(c.backend.Analyzer.RulesStatus(c.now()).Set.Rules, func(r *rules.Rule) bool { return r.Kind == kind })
-		if id := ids.AddrID(kind, addr); counted && id != "" {
-			list = append(list, event.CallerOf(schemas.Caller{Kind: kind, ID: id}))
+		id := ids.AddrID(kind, addr)
+		for _, r := range c.backend.Analyzer.RulesStatus(c.now()).Set.Rules {
+			switch {
+			case id == "":
+			case r.Kind == kind:
+				add(kind, id)
+			case r.Kind == kind+"_route":
+				for _, route := range r.Match.Resources {
+					if text := route.String(); strings.Contains(text, " ") && !strings.Contains(text, "*") { // one route, with its method
+						add(r.Kind, id+"|"+text)
+					}
+				}
+			}
 		}
 	}
 	return list

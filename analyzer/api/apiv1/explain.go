@@ -35,7 +35,7 @@ type Explanation struct {
 	Rules     []RuleExplanation `json:"rules"`     // of the caller's kind
 	Decisions []DecisionView    `json:"decisions"` // about the caller, that gates hold now
 	Gate      *GateComparison   `json:"gate,omitempty"`
-	Networks  []Caller          `json:"networks,omitempty"` // of kinds net and asn, that rules count, and that the address is in: each has an explanation of its own
+	Networks  []Caller          `json:"networks,omitempty"` // of kinds net, asn, net_route and asn_route, that rules count, and that the address is in: each has an explanation of its own
 }
 
 // RuleExplanation is what one rule says of a caller.

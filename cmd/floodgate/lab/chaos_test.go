@@ -431,7 +431,9 @@ func (c *chaos) compare(ctx context.Context) {
 		dirs = append(dirs, filepath.Join(m.dir, "counts"))
 	}
 	c.t.Logf("%d kills, %d zombies, %d wipes, churn %v; %d entries sent, %d frames twice", *chaosKills, *chaosZombies, *chaosWipes, *chaosChurn, c.gen.entries, c.gen.duplicates)
-	compareBest(c.t, c.gen.client, c.gen.topic, "floodgate.control"+c.run.suffix, set, dirs, c.gen.truth)
+	if levels := compareBest(c.t, c.gen.client, c.gen.topic, "floodgate.control"+c.run.suffix, set, dirs, c.gen.truth); levels != len(set.Pools()) {
+		c.t.Errorf("got the levels of %d pools, want of all %d", levels, len(set.Pools()))
+	}
 	c.person.compare(c.t, set, dirs)
 	c.oracle.readDecisions(ctx, c.t, c.gen.client, "floodgate.decisions"+c.run.suffix)
 	c.oracle.verdict(c.t)

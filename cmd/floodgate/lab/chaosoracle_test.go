@@ -192,13 +192,13 @@ func bestStores(t *testing.T, set *rules.Set, dirs []string) map[int]string {
 	return best
 }
 
-// compareBest wants the best stores to hold the truth, to the unit, and to be what the log says.
-func compareBest(t *testing.T, client *kafkaio.Client, topic, control string, set *rules.Set, dirs []string, truth map[string]int64) {
+// compareBest wants the best stores to hold the truth, to the unit, and to be what the log says. It returns how many pools have had a level.
+func compareBest(t *testing.T, client *kafkaio.Client, topic, control string, set *rules.Set, dirs []string, truth map[string]int64) (levels int) {
 	t.Helper()
 	held := make(map[string]int64)
 	rows := 0
 	for p, dir := range bestStores(t, set, dirs) {
-		f, _, err := analyzer.Inspect(dir, set, fold.Options{})
+		f, _, err := analyzer.Inspect(dir, set, fold.Options{Partition: p, Partitions: killPartitions})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,6 +208,9 @@ func compareBest(t *testing.T, client *kafkaio.Client, topic, control string, se
 			}
 			return true
 		})
+		for _, of := range f.Stats().Pools {
+			levels += int(min(of.Level.Quarter, 1))
+		}
 		report, err := audit.Run(t.Context(), client, audit.Config{
 			Fold: fold.Options{Partition: p, Partitions: killPartitions}, Requests: topic, Control: control, Dir: dir, Rules: set,
 		})
@@ -225,5 +228,6 @@ func compareBest(t *testing.T, client *kafkaio.Client, topic, control string, se
 	if len(held) != len(truth) {
 		t.Errorf("store: got %d callers, want the %d that were sent", len(held), len(truth))
 	}
-	t.Logf("%d callers counted to the unit, %d rows audited", len(held), rows)
+	t.Logf("%d callers counted to the unit, %d rows audited, levels of %d pools", len(held), rows, levels)
+	return levels
 }

@@ -31,12 +31,13 @@ rules:
   - {name: all, callers: key, limit: 1000000000000, window: 8760h, algorithm: fixed, count_blocked: true}
 `
 
-// runningRules are more of killRules, for requests that run. They are in shadow mode: whom they close no oracle says. What they
-// keep must be the same whatever happened to its owners.
+// runningRules are more of killRules, for requests that run, and for callers that share a capacity. They are in shadow mode: whom they
+// close no oracle says. What they keep must be the same whatever happened to its owners.
 const runningRules = `
   - {name: tokens, callers: key, measure: cost, limit: 3000, window: 10s, algorithm: fixed, charge: arrival, mode: shadow,
      hold: {estimate: 5, longest: 30s}}
   - {name: flights, callers: key, measure: in_flight, limit: 100, hold: {longest: 10s}, mode: shadow}
+  - {name: shared, callers: key, capacity: 2000, window: 1s, mode: shadow}
 `
 
 const (
@@ -235,7 +236,7 @@ func (k killRun) run(t testing.TB) {
 	defer cancel()
 	p, url := k.analyze(t, dir, path, 0)
 	started := time.Now()
-	found := 0.0
+	found, levels := 0.0, 0
 	for i := range k.cycles {
 		g.sendUntilReady(ctx, url)
 		for at := time.Now().Add(time.Duration(100+g.rnd.IntN(500)) * time.Millisecond); time.Now().Before(at); {
@@ -243,6 +244,9 @@ func (k killRun) run(t testing.TB) {
 		}
 		metrics, _ := processtest.Get(ctx, url+"/metrics")
 		found += processtest.MetricSum(metrics, "floodgate_duplicates_total")
+		if processtest.MetricSum(metrics, "floodgate_pool_level") > 0 {
+			levels++
+		}
 		p.Kill()
 		p, url = k.analyze(t, dir, path, i+1)
 	}
@@ -253,9 +257,12 @@ func (k killRun) run(t testing.TB) {
 	if code := p.Stop(syscall.SIGTERM); code != 0 {
 		t.Errorf("SIGTERM: got exit code %d, want 0:\n%s", code, p.Text())
 	}
-	t.Logf("%d kills, %.0f entries/s, %d duplicates sent, %.0f found by processes before they died", k.cycles, rate, g.duplicates, found)
+	t.Logf("%d kills, %.0f entries/s, %d duplicates sent, %.0f found by processes before they died, a level in %d lives", k.cycles, rate, g.duplicates, found, levels)
 	if g.entries < k.cycles*killEntries {
 		t.Errorf("load: got %d entries in %d lives, want %d in each", g.entries, k.cycles, killEntries)
+	}
+	if levels == 0 {
+		t.Error("got no level of the shared capacity in any life, want some")
 	}
 	if found < 1 {
 		t.Errorf("duplicates: got none found, want at least one of %d", g.duplicates)

@@ -53,7 +53,7 @@ func explainCaller(ctx context.Context, p command.Process, api *clientFlags, kin
 	if err := api.get(ctx, "explain", "/v1/explain", url.Values{"caller": {caller.String()}}, &e); err != nil {
 		return err
 	}
-	if e.Verdict == apiv1.NoRule && len(e.Rules) == 0 {
+	if e.Verdict == apiv1.NoRule && len(e.Rules) == 0 && len(e.Networks) == 0 {
 		c, err := api.client()
 		if err != nil {
 			return err

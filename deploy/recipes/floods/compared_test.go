@@ -110,6 +110,23 @@ func TestComparedPageIsTrue(t *testing.T) {
 	}
 }
 
+// TestTheForgesFiguresAreThoseOfThePage: what the recipe says that it does is what COMPARED.md says.
+func TestTheForgesFiguresAreThoseOfThePage(t *testing.T) {
+	_, after, _ := strings.Cut(readFile(t, "../forge/README.md"), "|---|--:|--:|--:|--:|--:|\n")
+	rows, _, _ := strings.Cut(after, "\n\n")
+	n := 0
+	for row := range strings.Lines(rows + "\n") {
+		flood, figures, _ := strings.Cut(strings.TrimPrefix(row, "| "), " | ")
+		if want := "| " + flood + " | [the forge's recipe](forge/README.md) | " + figures; !strings.Contains(readFile(t, comparedPage), want) {
+			t.Errorf("got %q, and no %q in COMPARED.md", row, want)
+		}
+		n++
+	}
+	if n < 4 {
+		t.Errorf("got %d rows in the README of the forge, want figures of each flood of networks", n)
+	}
+}
+
 // TestReplayAgreesWithAnExactLimit: what floodgate replay refuses under a rule is what the same limit refuses that is counted by hand.
 func TestReplayAgreesWithAnExactLimit(t *testing.T) {
 	f := Scrapers(1)
