@@ -29,8 +29,8 @@ type Pool struct {
 // pooled makes the Pool of a rule. One goroutine uses it.
 type pooled struct {
 	rule     *rules.Rule
-	end      int64            // of the window, in Unix nanoseconds
-	asked    map[string]int64 // requests in the window, by id
+	end      int64             // of the window, in Unix nanoseconds
+	asked    map[string]*int64 // requests in the window, by id: an assignment to the map would take over the key, which is only borrowed
 	total    int64
 	admitted int64
 	limited  map[string]struct{}
@@ -42,7 +42,7 @@ type pooled struct {
 
 func newPooled(r *rules.Rule) *pooled {
 	return &pooled{
-		rule: r, asked: make(map[string]int64), limited: make(map[string]struct{}), sum: Pool{Rule: r.Name, Capacity: r.Limit},
+		rule: r, asked: make(map[string]*int64), limited: make(map[string]struct{}), sum: Pool{Rule: r.Name, Capacity: r.Limit},
 	}
 }
 
@@ -56,10 +56,10 @@ func (x *pooled) ask(e *schemas.Entry, blocked, covered bool) {
 		length := x.rule.Window.Length(e.Time)
 		x.end = e.Time - e.Time%length + length
 	}
-	if _, ok := x.asked[e.ID]; ok {
-		x.asked[e.ID]++
+	if n, ok := x.asked[e.ID]; ok {
+		*n++
 	} else {
-		x.asked[strings.Clone(e.ID)] = 1
+		x.asked[strings.Clone(e.ID)] = new(int64(1))
 	}
 	x.total++
 	if !covered {
@@ -83,7 +83,7 @@ func (x *pooled) add() {
 		x.sum.Most = max(x.sum.Most, float64(x.admitted)/float64(x.rule.Limit))
 	}
 	for _, n := range x.asked {
-		t.Add(&pool.Terms{Capacity: x.rule.Limit}, n, pool.Unit)
+		t.Add(&pool.Terms{Capacity: x.rule.Limit}, *n, pool.Unit)
 	}
 	t.Total += x.total
 	clear(x.asked)

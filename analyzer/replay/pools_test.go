@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -71,5 +72,20 @@ func TestAStaticLimitRefusesInQuietHours(t *testing.T) {
 	}
 	if got := x.result(); got.Static != 10 || got.StaticRefused != 80 || got.Contended != 1 {
 		t.Errorf("got %+v, want a limit of 10, which refuses 80 requests for nothing", got)
+	}
+}
+
+// TestCallersOfAPoolAreApart: what each caller asked for is right, though the id of an entry is borrowed from a line that changes.
+func TestCallersOfAPoolAreApart(t *testing.T) {
+	x, id := newPooled(rule(t, "callers: key, capacity: 1000, window: 10s").Rules[0]), []byte("a")
+	for range 3 {
+		for _, id[0] = range []byte("abc") {
+			x.ask(&schemas.Entry{Time: 1, Kind: "key", ID: unsafe.String(&id[0], 1), Count: 1}, false, false)
+		}
+	}
+	for _, id := range []string{"a", "b", "c"} {
+		if n := x.asked[id]; len(x.asked) != 3 || n == nil || *n != 3 {
+			t.Errorf("got %d callers, and %v of %s, want 3 of each of 3", len(x.asked), n, id)
+		}
 	}
 }

@@ -68,49 +68,63 @@ func TestRecipesHoldAFlood(t *testing.T) {
 	}
 }
 
-// TestTheForgesRoutesAreThoseOfNginx: nginx asks about a request if and only if the mapping says that it is of the route that is counted.
-func TestTheForgesRoutesAreThoseOfNginx(t *testing.T) {
-	const counted = "GET /{owner}/{repo}/{page...}"
-	routes := regexp.MustCompile(`(?m)^    "~(.*)" "(.*)";$`).FindAllStringSubmatch(readFile(t, "../forge/nginx.conf"), -1)
-	nginx := func(method, target string) string {
-		for _, route := range routes {
-			if regexp.MustCompile(route[1]).MatchString(method + " " + target) {
-				return route[2]
+// TestRoutesAreThoseOfNginx: nginx asks about a request if and only if the mapping says that it is of the route that is counted. It asks by
+// $request_uri, because $uri is another one in the question.
+func TestRoutesAreThoseOfNginx(t *testing.T) {
+	f := Crawl(1)
+	for _, recipe := range []struct{ name, file, counted string }{
+		{"forge", "nginx.conf", "GET /{owner}/{repo}/{page...}"}, {"wiki", "README.md", "GET /w/index.php"}, {"api", "README.md", "GET /v1/search"},
+	} {
+		_, text, found := strings.Cut(readFile(t, "../"+recipe.name+"/"+recipe.file), "map \"$request_method $request_uri\" $floodgate_route {\n")
+		routes := regexp.MustCompile(`(?m)^    "~(.*)" "(.*)";$`).FindAllStringSubmatch(text, -1)
+		if !found || len(routes) == 0 {
+			t.Fatalf("%s: got no map from $request_uri", recipe.name)
+		}
+		nginx := func(request string) string {
+			for _, route := range routes {
+				if regexp.MustCompile(route[1]).MatchString(request) {
+					return route[2]
+				}
+			}
+			return ""
+		}
+		mapping, err := ingest.LoadMapping("../"+recipe.name+"/mapping.yaml", "", schemas.IDs{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		requests := f.Requests()[:5000]
+		for i := range requests {
+			sites[recipe.name](&requests[i], i)
+		}
+		for _, path := range []string{
+			"/", "/a", "/a/b", "/a/b/", "/a/b/releases", "/a/b/issues", "/a/b/issues/1", "/a/b/pulls/", "/a/b/info", "/a/b/srcs", "/a/b/src", "/a/b/src/",
+			"/a/b.git/info/lfs/objects/batch", "/user/login", "/assets/a/b", "/login?next=/a/b/", "/a/b/issues?page=2", "/a/b/blame?x",
+			"/w/index.php", "/w/index.phps", "/w/index.php/x", "/v1/search", "/v1/searches?q", "/v1/search/x",
+		} {
+			requests = append(requests, Request{At: f.Start, Addr: address(240, 0, 0), User: "-", Method: "GET", Path: path, Status: 200})
+		}
+		seen := map[string]int{}
+		var line ingest.Line
+		scanner := mapping.Scanner()
+		for i := range requests {
+			x := &requests[i]
+			if reason := scanner.Scan([]byte(x.Line()), &line); reason != ingest.OK {
+				t.Fatalf("%s: %v", x.Line(), reason)
+			}
+			want := ""
+			if line.Resource == recipe.counted {
+				want = recipe.counted
+			}
+			if got := nginx(x.Method + " " + x.Path); got != want {
+				t.Errorf("%s, %s %s: got %q of nginx, and %q of the mapping", recipe.name, x.Method, x.Path, got, line.Resource)
+			}
+			if seen[want]++; x.Kind != "" && x.Expensive != (want == recipe.counted) {
+				t.Errorf("%s, %s %s: got route %q, want it if the page is expensive", recipe.name, x.Method, x.Path, line.Resource)
 			}
 		}
-		return ""
-	}
-	mapping, err := ingest.LoadMapping("../forge/mapping.yaml", "", schemas.IDs{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := Crawl(1)
-	requests := f.Requests()[:5000]
-	for _, path := range []string{"/", "/a", "/a/b", "/a/b/", "/a/b/releases", "/a/b/issues", "/a/b/issues/1", "/a/b/pulls/", "/a/b/info", "/a/b/srcs", "/a/b/src", "/a/b/src/", "/a/b.git/info/lfs/objects/batch", "/user/login", "/assets/a/b", "/login?next=/a/b/", "/a/b/issues?page=2", "/a/b/blame?x"} {
-		requests = append(requests, Request{At: f.Start, Addr: address(240, 0, 0), User: "-", Method: "GET", Path: path, Status: 200})
-	}
-	seen := map[string]int{}
-	var line ingest.Line
-	scanner := mapping.Scanner()
-	for i := range requests {
-		x := &requests[i]
-		if reason := scanner.Scan([]byte(x.Line()), &line); reason != ingest.OK {
-			t.Fatalf("%s: %v", x.Line(), reason)
+		if seen[recipe.counted] < 1000 || seen[""] < 1000 {
+			t.Errorf("%s: got %v, want requests of both kinds", recipe.name, seen)
 		}
-		resource := line.Resource
-		want := ""
-		if resource == counted {
-			want = counted
-		}
-		if got := nginx(x.Method, x.Path); got != want {
-			t.Errorf("%s %s: got %q of nginx.conf, and %q of mapping.yaml", x.Method, x.Path, got, resource)
-		}
-		if seen[want]++; x.Kind != "" && x.Expensive != (want == counted) {
-			t.Errorf("%s %s: got route %q, want it if the page is expensive", x.Method, x.Path, resource)
-		}
-	}
-	if seen[counted] < 1000 || seen[""] < 1000 {
-		t.Errorf("got %v, want requests of both kinds", seen)
 	}
 }
 
