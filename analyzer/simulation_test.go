@@ -411,7 +411,9 @@ func (s *simulation) check() {
 	w := &world{t: s.t, log: s.log}
 	w.conf = OwnerConfig{Dir: s.analyzers[s.owner].dir, Rules: mustRules(s.t, simulationRules)}
 	for rule, want := range map[string]map[string]int64{"year": s.truth, "spent": s.spent} {
-		if got := w.counts(rule); !maps.Equal(got, want) {
+		got := w.counts(rule)
+		maps.DeleteFunc(got, func(_ string, n int64) bool { return n == 0 }) // a caller of whom no response has come: it holds, and has cost nothing
+		if !maps.Equal(got, want) {
 			s.t.Errorf("%s: got %v, want %v", rule, got, want)
 		}
 	}

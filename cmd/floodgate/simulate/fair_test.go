@@ -235,6 +235,7 @@ func TestOnlyWhoOverloadsWaits(t *testing.T) {
 				decisions := float64(run.decisions) / float64(end-20)
 				t.Logf("seed %d: admitted/C %.3f, quiet blocked %.4f %%, Jain %.4f, held after %v, %.1f decisions/s, open %v after the end", seed, used,
 					run.blocked(0, end+5), run.jain(22, end, noisy...), run.held(20, noisy...), decisions, run.last[noisy[0]]-time.Duration(end)*time.Second)
+				t.Log(run.beside(22, end))
 				between(t, "admitted/C", used, 0.98, 1.02)
 				between(t, "quiet blocked %", run.blocked(0, end+5), 0, 0.05)
 				between(t, "Jain", run.jain(22, end, noisy...), 0.999, 1)

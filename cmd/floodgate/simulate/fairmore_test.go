@@ -32,6 +32,7 @@ func TestEverybodyDoubles(t *testing.T) {
 		blocked := 100 - 100*float64(sum(run.got, 22, 40, refused))/float64(sum(run.asked, 22, 40, refused))
 		used := float64(sum(run.got, 22, 40, anyone)) / 180_000
 		t.Logf("seed %d: admitted/C %.3f, level %.0f, innocents blocked %.4f %%, %.1f decisions/s", seed, used, level, blocked, float64(run.decisions)/25)
+		t.Log(run.beside(22, 40))
 		between(t, "admitted/C", used, 0.98, 1.03)
 		between(t, "innocents blocked %", blocked, 0, 0.2)
 		between(t, "decisions/s", float64(run.decisions)/25, 0, 150)
@@ -62,6 +63,20 @@ func fairLevel(run *fairRun, from, to int) float64 {
 		}
 	}
 	return low
+}
+
+// beside says what the same requests come to with no limit, with random shedding, and with the best static limit of each caller in a second: the
+// one that admits the capacity in some seconds. That limit refuses requests in the twenty seconds before, too, while there is room for all.
+func (f *fairRun) beside(from, to int) string {
+	asked, level := float64(sum(f.asked, from, to, anyone))/float64(to-from)/10_000, int(fairLevel(f, from, to))
+	needless := 0
+	for _, by := range f.asked {
+		for _, n := range by[:20] {
+			needless += max(0, n-level)
+		}
+	}
+	return fmt.Sprintf("beside: no limit admits %.2f C; random shedding refuses %.1f %% of everybody; the best static limit is %d, and refuses %.1f %% while there is room for all",
+		asked, 100-100/asked, level, 100*float64(needless)/float64(sum(f.asked, 0, 20, anyone)))
 }
 
 // TestBurstsDoNotHurtOthers: three callers of C each come for two seconds, and stay away for two.
