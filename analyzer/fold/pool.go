@@ -229,14 +229,21 @@ func (f *Fold) findAbove() {
 		clear(f.pools.list[i].above)
 	}
 	f.table.each(func(i uint32, r *row) bool {
-		if rule := f.rules.set.Rules[r.rule]; rule.Pool != nil {
-			p := &f.pools.list[rule.Pool.Index]
-			if len(r.state) > 0 && atLeast(p.window.View(r.state, 0, p.window.Newest(r.state)).Total, p.terms.Protect) {
-				p.above[i] = struct{}{}
-			}
-		}
+		f.noteAbove(i, r)
 		return true
 	})
+}
+
+// noteAbove notes that tallies may list a row, if it is one of a pool and large enough.
+func (f *Fold) noteAbove(i uint32, r *row) {
+	rule := f.rules.set.Rules[r.rule]
+	if rule.Pool == nil || len(r.state) == 0 {
+		return
+	}
+	p := &f.pools.list[rule.Pool.Index]
+	if atLeast(p.window.View(r.state, 0, p.window.Newest(r.state)).Total, p.terms.Protect) {
+		p.above[i] = struct{}{}
+	}
 }
 
 // makeLevel makes the next level of a pool, if this partition is its home and it is time for it.
@@ -274,6 +281,17 @@ func (f *Fold) warnPool(p *poolState, r *rules.Rule, before int64) {
 
 // AllCallers is the id in a warning about all callers of a pool together.
 const AllCallers = "*"
+
+// beginLevel charges callers for what they asked for over their share before there was a level, so that a flood is held at once.
+func (f *Fold) beginLevel(p *poolState) {
+	r := f.rules.set.Rules[p.rule]
+	for i := range p.above {
+		if row := f.table.row(i); int32(row.rule) == p.rule {
+			p.window.Charge(row.state, f.rules.fairShare(r, row.id), f.table.now, f.opts.Key.Hash(r.Kind, row.id))
+			f.table.markDirty(i, row)
+		}
+	}
+}
 
 // endLevel opens the callers that a pool has closed, because its level has ended.
 func (f *Fold) endLevel(p *poolState) {

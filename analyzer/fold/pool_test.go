@@ -95,6 +95,27 @@ func TestAPoolHoldsOnlyWhoOverloadsIt(t *testing.T) {
 	}
 }
 
+// TestALevelHoldsAFloodAtOnce: who has asked for more than its share before there was a level is closed at its next request, and nobody else.
+func TestALevelHoldsAFloodAtOnce(t *testing.T) {
+	f := New(foldtest.Rules(t, pooledRule), Options{})
+	at := frameNow - frameNow%second
+	ask := func(id string, n uint32) {
+		f.Entry(&schemas.Entry{Time: at, Kind: "key", ID: id, Count: n})
+	}
+	ask("heavy", 900)
+	ask("over", 130)
+	ask("quiet", 90)
+	e := (&PoolLevel{f.Rules().Rules[0], pool.Level{Quarter: 4 * at / second, Level: 100_000}, at}).Entry("shared#0")
+	f.poolEntry(&e)
+	for _, id := range []string{"heavy", "over", "quiet"} {
+		ask(id, 1)
+	}
+	changes := f.TakeChanges()
+	if len(changes) != 1 || changes[0].Caller.ID != "heavy" || changes[0].Kind != policy.Closed {
+		t.Errorf("got %+v, want the heavy caller closed", changes)
+	}
+}
+
 // TestADyingLevelOpensItsCallers: a level ends when demand does, and callers that pay back what they have used too much are opened then.
 func TestADyingLevelOpensItsCallers(t *testing.T) {
 	s := newPoolStory(t, pooledRule)

@@ -146,8 +146,11 @@ func (f *Fold) foldLevel(name string, b []byte) string {
 	}
 	limited := level.Level > 0
 	*level, p.levelAt, p.dirty = l, f.table.now, !f.opts.NoStore
-	if limited && l.Level == 0 {
+	switch {
+	case limited && l.Level == 0:
 		f.endLevel(p)
+	case !limited && l.Level > 0:
+		f.beginLevel(p)
 	}
 	return ""
 }

@@ -144,6 +144,7 @@ func (f *Fold) Put(key, value []byte) error {
 	}
 	row := f.table.row(i)
 	f.table.takeRow(row, &v)
+	f.noteAbove(i, row)
 	f.table.markDirty(i, row)
 	f.table.wheel.schedule(i, f.table.expiry(row)) // perhaps a second time: the first may be too late now
 	return nil

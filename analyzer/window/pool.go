@@ -130,6 +130,21 @@ func (p Pool) Spend(s State, limit, t, weight int64) State {
 	return s
 }
 
+// Charge puts into the bucket what the caller asked for over its limit in the last window, up to the brim. It is for the moment at which there
+// is a limit where there was none: nothing before that was put into it. Callers that reach the brim get up to a quarter more, by their phase,
+// which is any number of theirs: else all of them would be closed together, and come back together. The limit is in PoolUnits.
+func (p Pool) Charge(s State, limit, t int64, phase uint64) {
+	over := addMul(0, p.Asked(s, p.newest(s, t)), PoolUnit) - limit
+	if over <= 0 {
+		return
+	}
+	fill, brim := integer.MulDiv(p.length, over, max(limit, 1)), p.length/2
+	if fill >= brim {
+		fill = brim + int64(phase%uint64(p.Quarter())) // < p.Quarter()
+	}
+	s[poolTAT] = max(s[poolTAT], add(t, fill))
+}
+
 // View returns what was asked for, and until when the bucket is fuller than its brim.
 func (p Pool) View(s State, _, t int64) Count {
 	quarter := p.newest(s, t)

@@ -233,3 +233,34 @@ func TestCoarsePools(t *testing.T) {
 		t.Errorf("got %v a window later, want nothing", got)
 	}
 }
+
+// TestAChargeIsWhatWasAskedForTooMuch, in a window of a second under a limit of 100, up to the brim, and never takes anything away.
+func TestAChargeIsWhatWasAskedForTooMuch(t *testing.T) {
+	const now = 1000 * int64(time.Second)
+	p := NewPool(time.Second)
+	for _, c := range []struct {
+		asked  int64
+		drains time.Duration // after now
+	}{{50, 0}, {100, 0}, {110, 100 * time.Millisecond}, {149, 490 * time.Millisecond}, {150, 500 * time.Millisecond}, {900, 500 * time.Millisecond}} {
+		s := p.Ask(nil, now, c.asked)
+		p.Charge(s, 100*PoolUnit, now, 0)
+		if got := s[poolTAT] - now; got != int64(c.drains) {
+			t.Errorf("%d asked for: the bucket drains in %v, want %v", c.asked, time.Duration(got), c.drains)
+		}
+		if full := p.View(p.Spend(s, 100*PoolUnit, now, 1), 100, now).Full(now); full != (c.drains >= 500*time.Millisecond) {
+			t.Errorf("%d asked for: after one more request, got full %v", c.asked, full)
+		}
+	}
+	for _, phase := range []uint64{0, 1, 249_999_999, 250_000_000, math.MaxUint64} {
+		s := p.Ask(nil, now, 900)
+		p.Charge(s, 100*PoolUnit, now, phase)
+		if got, want := s[poolTAT]-now, 500_000_000+int64(phase%250_000_000); got != want { //nolint:gosec // < a quarter of a second
+			t.Errorf("phase %d: the bucket drains in %d, want %d", phase, got, want)
+		}
+	}
+	s := p.Spend(nil, PoolUnit, now, 3)
+	drains := s[poolTAT]
+	if p.Charge(s, 2*PoolUnit, now, 0); s[poolTAT] != drains {
+		t.Errorf("got a bucket that drains at %d, want %d as before", s[poolTAT], drains)
+	}
+}
