@@ -254,7 +254,7 @@ func TestAChargeIsWhatWasAskedForTooMuch(t *testing.T) {
 	for _, phase := range []uint64{0, 1, 249_999_999, 250_000_000, math.MaxUint64} {
 		s := p.Ask(nil, now, 900)
 		p.Charge(s, 100*PoolUnit, now, phase)
-		if got, want := s[poolTAT]-now, 500_000_000+int64(phase%250_000_000); got != want { //nolint:gosec // < a quarter of a second
+		if got, want := s[poolTAT]-now, 500_000_000+int64(phase%250_000_000); got != want {
 			t.Errorf("phase %d: the bucket drains in %d, want %d", phase, got, want)
 		}
 	}
