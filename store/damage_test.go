@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"errors"
-	"errors"
 	"io"
 	"io/fs"
 	"maps"
