@@ -27,13 +27,13 @@ func newPools() poolGauges {
 			func(p *fold.PoolStats) float64 { return float64(p.Level.Asked) }),
 		of("pool_capacity", "Requests that all callers of a rule may make in a window.",
 			func(p *fold.PoolStats) float64 { return float64(p.Capacity) }),
-		of("pool_level", "Requests that a caller of weight 1 may make in a window; 0 while nobody is limited.",
+		of("pool_level", "How many requests a caller of weight 1 may make in a window. It is 0 while nobody is limited.",
 			func(p *fold.PoolStats) float64 { return float64(p.Level.Level) / pool.Unit }),
-		of("pool_callers_above", "About how many callers ask for more than the level; 0 while nobody is limited.",
+		of("pool_callers_above", "How many callers ask for more than the level, approximately. It is 0 while nobody is limited.",
 			func(p *fold.PoolStats) float64 { return float64(p.Level.Above) }),
-		of("pool_protected", "1 while the level is as low as the rule allows, by its field protect: there is nobody more to blame.",
+		of("pool_protected", "It is 1 while the level is the lowest that the field protect of the rule allows.",
 			func(p *fold.PoolStats) float64 { return metric.Truth(p.Protected) }),
-		of("pool_tally_age_seconds", "Log time since the partition that has been silent longest said what its callers ask for; partitions without callers do not count.",
+		of("pool_tally_age_seconds", "The age, in log time, of the oldest tally. Each partition with callers has one.",
 			func(p *fold.PoolStats) float64 { return time.Duration(p.TallyAge).Seconds() }),
 	}
 }

@@ -24,8 +24,8 @@ func newEnds(on bool, rules *inForce) ends {
 	return ends{Heap: heap.New(func(a, b *end) bool { return a.at < b.at }, nil), on: on, rules: rules}
 }
 
-// endOf returns when the closure of a row ends. One under a pool ends when no other one can be the same close. A close of requests in flight that goes on ends when the last of them is forgotten, unless
-// responses end it before.
+// endOf returns when the closure of a row ends. One under a pool ends when no other one can be the same close. A close of requests in flight that
+// goes on ends when the last of them is forgotten, unless responses end it before.
 func (s *ends) endOf(r *row) int64 {
 	rule := s.rules.set.Rules[r.rule]
 	if rule.Pool != nil {

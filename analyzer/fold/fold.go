@@ -213,13 +213,18 @@ func (f *Fold) count(r *rules.Rule, rule int32, e *schemas.Entry, hash uint64) {
 
 // limitOfEntry returns the limit of an entry's caller, which has row i if known is set.
 func (f *Fold) limitOfEntry(r *rules.Rule, i uint32, known bool, id string) (limit int64, unlimited bool) {
-	if known && f.table.row(i).flags&hasRecords != 0 || !known && f.rules.records.AboutCallers() {
-		return f.rules.limitUnder(r, id)
+	return f.rules.limitBy(f.recordsOfEntry(r, i, known, id), r, id)
+}
+
+// recordsOfEntry returns the control records in force about an entry's caller, which has row i if known is set.
+func (f *Fold) recordsOfEntry(r *rules.Rule, i uint32, known bool, id string) override.List {
+	switch {
+	case known:
+		return f.rules.recordsOf(r, f.table.row(i))
+	case f.rules.records.AboutCallers():
+		return f.rules.records.Of(schemas.Caller{Kind: r.Kind, ID: id})
 	}
-	if r.Pool != nil {
-		return f.rules.limitBy(override.List{}, r, id)
-	}
-	return LimitFor(r, id)
+	return override.List{}
 }
 
 // Advance moves log time forward. It ends the control records whose time is over then, reports the closures that have ended, and drops

@@ -68,15 +68,20 @@ func (s *inForce) index(name string) int32 {
 
 // limitOf returns the limit of a row's caller, as LimitFor does, but control records in force come first.
 func (s *inForce) limitOf(r *rules.Rule, row *row) (limit int64, unlimited bool) {
-	if row.flags&hasRecords != 0 {
-		return s.limitUnder(r, row.id)
-	}
-	return s.limitBy(override.List{}, r, row.id)
+	return s.limitBy(s.recordsOf(r, row), r, row.id)
 }
 
 // limitUnder is limitOf for a caller that may have no row.
 func (s *inForce) limitUnder(r *rules.Rule, id string) (limit int64, unlimited bool) {
 	return s.limitBy(s.records.Of(schemas.Caller{Kind: r.Kind, ID: id}), r, id)
+}
+
+// recordsOf returns the control records in force about a row's caller.
+func (s *inForce) recordsOf(r *rules.Rule, row *row) override.List {
+	if row.flags&hasRecords == 0 {
+		return override.List{}
+	}
+	return s.records.Of(schemas.Caller{Kind: r.Kind, ID: row.id})
 }
 
 // flagNew notes in a new row whether there are control records about its caller.
@@ -113,27 +118,34 @@ func (s *inForce) levelOf(r *rules.Rule) *pool.Level {
 	return &pool.Level{}
 }
 
-// fairShare returns the limit of a caller of a pool in pool.Units; math.MaxInt64 if it has none.
-func (s *inForce) fairShare(r *rules.Rule, id string) int64 {
-	if s.records.AboutCallers() {
-		given, opened := s.records.Of(schemas.Caller{Kind: r.Kind, ID: id}).Limit(r.Name)
-		switch {
+// fairShare returns the limit of a caller of a pool in pool.Units, by the records in force about it, or else by the level; math.MaxInt64 if it
+// has none.
+func (s *inForce) fairShare(l override.List, r *rules.Rule, id string) int64 {
+	if l.Len() > 0 {
+		switch given, opened := l.Limit(r.Name); {
 		case opened:
 			return math.MaxInt64
 		case given > 0:
-			return integer.MulDiv(given, pool.Unit, 1)
+			return min(integer.MulDiv(given, pool.Unit, 1), math.MaxInt64-pool.Unit)
 		}
 	}
 	return s.levelOf(r).Limit(&r.Pool.Terms, r.Pool.Weight(id))
 }
 
+// limitOfShare returns the limit that a fair share is, in requests, rounded up.
+func limitOfShare(r *rules.Rule, share int64) (limit int64, unlimited bool) {
+	if share == math.MaxInt64 {
+		return r.Limit, true
+	}
+	return (share + pool.Unit - 1) / pool.Unit, false
+}
+
 // limitBy returns the limit of a caller by the records in force about it, or else by the rule.
 func (s *inForce) limitBy(l override.List, r *rules.Rule, id string) (limit int64, unlimited bool) {
-	if limit, unlimited = LimitFor(r, id); r.Pool != nil {
-		if share := s.levelOf(r).Limit(&r.Pool.Terms, r.Pool.Weight(id)); share < math.MaxInt64 {
-			limit, unlimited = (share+pool.Unit-1)/pool.Unit, false
-		}
+	if r.Pool != nil {
+		return limitOfShare(r, s.fairShare(l, r, id))
 	}
+	limit, unlimited = LimitFor(r, id)
 	if l.Len() > 0 {
 		given, opened := l.Limit(r.Name)
 		if given > 0 {

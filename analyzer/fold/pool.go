@@ -132,7 +132,8 @@ func (f *Fold) countPool(r *rules.Rule, rule int32, e *schemas.Entry, hash uint6
 	p, now, weight := &f.pools.list[r.Pool.Index], f.table.now, int64(e.Count)
 	p.asked = p.window.Ask(p.asked, now, weight)
 	p.dirty = !f.opts.NoStore
-	limit, unlimited := f.limitOfEntry(r, i, known, e.ID)
+	share := f.rules.fairShare(f.recordsOfEntry(r, i, known, e.ID), r, e.ID)
+	limit, unlimited := limitOfShare(r, share)
 	if !known {
 		n := newcomer{r: r, rule: rule, hash: hash, id: e.ID, at: now, limit: limit, unlimited: unlimited, weight: weight}
 		var admitted bool
@@ -144,10 +145,10 @@ func (f *Fold) countPool(r *rules.Rule, rule int32, e *schemas.Entry, hash uint6
 	if row.since != never && !row.keepsMark(r, limit, now) {
 		row.since = never
 	}
-	if blocked || unlimited {
+	if blocked {
 		row.state = p.window.Ask(row.state, now, weight)
 	} else {
-		row.state = p.window.Spend(row.state, f.rules.fairShare(r, e.ID), now, weight)
+		row.state = p.window.Spend(row.state, share, now, weight)
 	}
 	if !known {
 		f.table.wheel.schedule(i, f.table.expiry(row))
@@ -287,7 +288,7 @@ func (f *Fold) beginLevel(p *poolState) {
 	r := f.rules.set.Rules[p.rule]
 	for i := range p.above {
 		if row := f.table.row(i); int32(row.rule) == p.rule {
-			p.window.Charge(row.state, f.rules.fairShare(r, row.id), f.table.now, f.opts.Key.Hash(r.Kind, row.id))
+			p.window.Charge(row.state, f.rules.fairShare(f.rules.recordsOf(r, row), r, row.id), f.table.now, f.opts.Key.Hash(r.Kind, row.id))
 			f.table.markDirty(i, row)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 // TestEverybodyDoubles: a thousand callers ask for 0.9 of the capacity together, and from one second to the next for twice as much.
 func TestEverybodyDoubles(t *testing.T) {
-	long(t)
+	testenv.Long(t)
 	for seed := range fairSeeds() {
 		callers, share := zipfCrowd(1000, 1)
 		all := &crowd{callers: callers, share: share, most: 18_000, rate: func(at time.Duration) float64 {
@@ -36,13 +36,6 @@ func TestEverybodyDoubles(t *testing.T) {
 		between(t, "admitted/C", used, 0.98, 1.03)
 		between(t, "innocents blocked %", blocked, 0, 0.2)
 		between(t, "decisions/s", float64(run.decisions)/25, 0, 150)
-	}
-}
-
-func long(t *testing.T) {
-	t.Helper()
-	if !testenv.IsLong() {
-		t.Skip("takes seconds for each seed: FLOODGATE_LONG=1 runs it")
 	}
 }
 
@@ -81,7 +74,7 @@ func (f *fairRun) beside(from, to int) string {
 
 // TestBurstsDoNotHurtOthers: three callers of C each come for two seconds, and stay away for two.
 func TestBurstsDoNotHurtOthers(t *testing.T) {
-	long(t)
+	testenv.Long(t)
 	for seed := range fairSeeds() {
 		crowds, noisy := noisyCrowds(40*time.Second, 10_000, 10_000, 10_000)
 		for _, c := range crowds[1:] {
@@ -177,7 +170,7 @@ func TestPartitionsDoNotChangeTheLevel(t *testing.T) {
 // TestOwnersDie: three callers of 0.18 C, each in a partition of its own, ask for more than is left. The owner of one of them dies for seven
 // seconds: once an ordinary one, and once the pool's home.
 func TestOwnersDie(t *testing.T) {
-	long(t)
+	testenv.Long(t)
 	const partitions = 4
 	key := schemas.DefaultPartitionKey()
 	home := fold.PoolHome(key, "pool", partitions)
