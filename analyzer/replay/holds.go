@@ -28,7 +28,7 @@ type Lasting struct {
 // lasting makes the Lasting of a rule, or its Pool. Only admitted requests of an enforcing rule are refused. One goroutine uses a lasting.
 type lasting struct {
 	rule     *rules.Rule
-	pool     *pooled            // of a rule with a capacity, nil of the others
+	pool     *Pooled            // of a rule with a capacity, nil of the others
 	closures closures           // by what is in flight, or by the pool
 	held     bool               // they cover the request that is being decided
 	callers  map[string]*asking // of limits on costs, by id
@@ -51,7 +51,7 @@ func newLasting(set *rules.Set, kinds []string) [][]*lasting {
 		for _, r := range set.ForKind(kind) {
 			switch {
 			case r.Pool != nil:
-				byKind[i] = append(byKind[i], &lasting{rule: r, pool: newPooled(r), sum: Lasting{Rule: r.Name}})
+				byKind[i] = append(byKind[i], &lasting{rule: r, pool: NewPooled(r), sum: Lasting{Rule: r.Name}})
 			case r.AtArrival || r.Measure == rules.InFlight:
 				byKind[i] = append(byKind[i], &lasting{rule: r, callers: make(map[string]*asking), sum: Lasting{Rule: r.Name}})
 			}

@@ -108,7 +108,7 @@ func (l *loop) ask(line *ingest.Line, a Answer, by *lasting) {
 		}
 		for _, x := range l.lasting[i] {
 			if x.pool != nil {
-				x.pool.ask(&arrival, a.Blocked, x.held)
+				x.pool.Ask(&arrival, a.Blocked, x.held)
 				continue
 			}
 			x.ask(&e, line.Time, a.Blocked, x == by)
@@ -322,7 +322,7 @@ func (l *loop) finish() {
 	for _, all := range l.lasting {
 		for _, x := range all {
 			if x.pool != nil {
-				l.sum.Pools = append(l.sum.Pools, x.pool.result())
+				l.sum.Pools = append(l.sum.Pools, x.pool.Result())
 				continue
 			}
 			l.sum.Lasting = append(l.sum.Lasting, x.result())

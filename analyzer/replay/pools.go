@@ -26,8 +26,8 @@ type Pool struct {
 	StaticRefused int64 `json:"static_refused_needlessly,omitempty"` // requests in windows in which nobody contends
 }
 
-// pooled makes the Pool of a rule. One goroutine uses it.
-type pooled struct {
+// Pooled makes the Pool of a rule. One goroutine uses it.
+type Pooled struct {
 	rule     *rules.Rule
 	end      int64             // of the window, in Unix nanoseconds
 	asked    map[string]*int64 // requests in the window, by id: an assignment to the map would take over the key, which is only borrowed
@@ -40,14 +40,15 @@ type pooled struct {
 	sum             Pool
 }
 
-func newPooled(r *rules.Rule) *pooled {
-	return &pooled{
+// NewPooled returns a Pooled that nobody has asked.
+func NewPooled(r *rules.Rule) *Pooled {
+	return &Pooled{
 		rule: r, asked: make(map[string]*int64), limited: make(map[string]struct{}), sum: Pool{Rule: r.Name, Capacity: r.Limit},
 	}
 }
 
-// ask notes a request. covered says that the rule has closed its caller.
-func (x *pooled) ask(e *schemas.Entry, blocked, covered bool) {
+// Ask notes a request. covered says that the rule has closed its caller.
+func (x *Pooled) Ask(e *schemas.Entry, blocked, covered bool) {
 	if !x.rule.Matches(e) || blocked && !covered {
 		return
 	}
@@ -73,7 +74,7 @@ func (x *pooled) ask(e *schemas.Entry, blocked, covered bool) {
 }
 
 // add adds the window that is over to the sum.
-func (x *pooled) add() {
+func (x *Pooled) add() {
 	t := &x.calm
 	if x.total > x.rule.Limit {
 		t = &x.contended
@@ -90,8 +91,8 @@ func (x *pooled) add() {
 	x.total, x.admitted = 0, 0
 }
 
-// result returns the sum at the end.
-func (x *pooled) result() Pool {
+// Result returns the sum at the end.
+func (x *Pooled) Result() Pool {
 	x.add()
 	s := x.sum
 	s.Limited = int64(len(x.limited))

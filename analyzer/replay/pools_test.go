@@ -60,27 +60,27 @@ func TestAPoolThatNobodyFillsLimitsNobody(t *testing.T) {
 
 // TestAStaticLimitRefusesInQuietHours: a caller that asks for much while there is room for it.
 func TestAStaticLimitRefusesInQuietHours(t *testing.T) {
-	x := newPooled(rule(t, "capacity: 100, window: 1s").Rules[0])
+	x := NewPooled(rule(t, "capacity: 100, window: 1s").Rules[0])
 	ask := func(second int64, id string, n int) {
 		for range n {
-			x.ask(&schemas.Entry{Time: second * int64(time.Second), Kind: "ip", ID: id, Count: 1}, false, false)
+			x.Ask(&schemas.Entry{Time: second * int64(time.Second), Kind: "ip", ID: id, Count: 1}, false, false)
 		}
 	}
 	ask(0, "heavy", 90) // there is room
 	for n := range 10 { // ten callers contend: 10 each
 		ask(1, fmt.Sprint(n), 20)
 	}
-	if got := x.result(); got.Static != 10 || got.StaticRefused != 80 || got.Contended != 1 {
+	if got := x.Result(); got.Static != 10 || got.StaticRefused != 80 || got.Contended != 1 {
 		t.Errorf("got %+v, want a limit of 10, which refuses 80 requests for nothing", got)
 	}
 }
 
 // TestCallersOfAPoolAreApart: what each caller asked for is right, though the id of an entry is borrowed from a line that changes.
 func TestCallersOfAPoolAreApart(t *testing.T) {
-	x, id := newPooled(rule(t, "callers: key, capacity: 1000, window: 10s").Rules[0]), []byte("a")
+	x, id := NewPooled(rule(t, "callers: key, capacity: 1000, window: 10s").Rules[0]), []byte("a")
 	for range 3 {
 		for _, id[0] = range []byte("abc") {
-			x.ask(&schemas.Entry{Time: 1, Kind: "key", ID: unsafe.String(&id[0], 1), Count: 1}, false, false)
+			x.Ask(&schemas.Entry{Time: 1, Kind: "key", ID: unsafe.String(&id[0], 1), Count: 1}, false, false)
 		}
 	}
 	for _, id := range []string{"a", "b", "c"} {

@@ -132,3 +132,15 @@ func TestSimulateRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestSimulateShowsACapacityApart: a rule with a capacity has no limit to be over, and whom it limits is no innocent.
+func TestSimulateShowsACapacityApart(t *testing.T) {
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rules, []byte("version: 1\nrules: [{name: all, callers: key, capacity: 1000, window: 1s}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := runCommand("simulate", "--scenario", "A", "--rules", rules, "--predict", "off", "--duration", "8s")
+	if err != nil || !strings.Contains(out, "CALLERS LIMITED") || !strings.Contains(out, "│ all ") || strings.Contains(out, "INNOCENTS") {
+		t.Errorf("got %v and\n%s", err, out)
+	}
+}

@@ -281,6 +281,7 @@ type simulateView struct {
 	asJSON  bool
 	table   table.Writer
 	lasting table.Writer // of rules about requests that last
+	pools   table.Writer // of rules with a capacity
 	panels  []simulate.Picture
 }
 
@@ -313,6 +314,9 @@ func (v *simulateView) add(scenario string, p rules.Predict, r *simulate.Result)
 	if v.asJSON {
 		return printable.JSON(v.out).Encode(simulated{"simulation", scenario, p.String(), r})
 	}
+	for i := range r.Pools {
+		v.addPool(scenario, r, &r.Pools[i])
+	}
 	for i := range r.Rules {
 		x := &r.Rules[i]
 		if len(x.Limiters) > 0 {
@@ -322,6 +326,16 @@ func (v *simulateView) add(scenario string, p rules.Predict, r *simulate.Result)
 		}
 	}
 	return nil
+}
+
+// addPool adds a row for a rule with a capacity.
+func (v *simulateView) addPool(scenario string, r *simulate.Result, x *replay.Pool) {
+	if v.pools == nil {
+		v.pools = terminal.NewTable(v.out, "scenario", "rule", "lag", "contended", "callers limited", "refused", "asked", "admitted", "max", "static limit")
+		v.pools.SetStyle(table.StyleLight)
+	}
+	v.pools.AppendRow(terminal.Cells(scenario, x.Rule, seconds(r.LagMean), seconds(x.Contended), x.Limited, x.Refused, percent(x.Asked), percent(x.Used),
+		percent(x.Most), x.Static))
 }
 
 // addRule adds a row for a rule.
@@ -365,6 +379,10 @@ func (v *simulateView) addLasting(scenario string, p rules.Predict, r *simulate.
 
 // finish prints the tables.
 func (v *simulateView) finish() {
+	if v.pools != nil {
+		v.pools.Render()
+		fmt.Fprintln(v.out, "\nShares of the capacity, in windows in which callers ask for more than that together. static limit: the best one of each caller instead.")
+	}
 	if v.table != nil {
 		v.table.Render()
 		fmt.Fprintln(v.out, "\nShares of the limit. admitted, sync: of the windows whose demand reached the limit, by us and by a synchronous limiter. over: by how much\n"+

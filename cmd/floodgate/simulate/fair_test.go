@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/509da70d/floodgate/analyzer/fold"
+	"github.com/509da70d/floodgate/analyzer/replay"
 	"github.com/509da70d/floodgate/analyzer/rules"
 	"github.com/509da70d/floodgate/deploy/testenv"
 	"github.com/509da70d/floodgate/schemas"
@@ -72,6 +73,7 @@ type fairRun struct {
 	last       map[string]time.Duration // and last
 	decisions  int64
 	levels     []fold.PoolLevel // that the home has made
+	pool       replay.Pool
 }
 
 // sum adds up the requests of the callers that match, of some seconds.
@@ -168,7 +170,10 @@ func runFair(t testing.TB, c Config, seconds int, crowds ...*crowd) *fairRun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run.decisions = result.Decisions
+	run.decisions, run.pool = result.Decisions, result.Pools[0]
+	if len(result.Rules) > 0 {
+		t.Errorf("got %+v, want nothing said of limits", result.Rules)
+	}
 	for _, p := range sim.w.partitions {
 		run.levels = append(run.levels, p.levels...)
 	}
@@ -236,6 +241,9 @@ func TestOnlyWhoOverloadsWaits(t *testing.T) {
 				t.Logf("seed %d: admitted/C %.3f, quiet blocked %.4f %%, Jain %.4f, held after %v, %.1f decisions/s, open %v after the end", seed, used,
 					run.blocked(0, end+5), run.jain(22, end, noisy...), run.held(20, noisy...), decisions, run.last[noisy[0]]-time.Duration(end)*time.Second)
 				t.Log(run.beside(22, end))
+				if p := run.pool; p.Limited != int64(len(noisy)) || p.Contended < float64(end-22) || p.Contended > float64(end-18) {
+					t.Errorf("got %+v, want %d callers limited for %d s", p, len(noisy), end-20)
+				}
 				between(t, "admitted/C", used, 0.98, 1.02)
 				between(t, "quiet blocked %", run.blocked(0, end+5), 0, 0.05)
 				between(t, "Jain", run.jain(22, end, noisy...), 0.999, 1)

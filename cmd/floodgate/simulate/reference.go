@@ -17,7 +17,7 @@ import (
 // reference counts what was admitted by rule, caller and window, and decides on each request at once by the rules' own
 // algorithms and by exact logs.
 type reference struct {
-	measure []*measure // one for each enforcing rule
+	measure []*measure // one for each enforcing rule with a limit
 	matched []match    // of the present request
 }
 
@@ -70,7 +70,7 @@ func newReference(c *Config) *reference {
 	ref := &reference{}
 	log, _ := window.KindOf("log")
 	for _, r := range c.Rules.Rules {
-		if r.Mode != schemas.ModeEnforce {
+		if r.Mode != schemas.ModeEnforce || r.Pool != nil {
 			continue
 		}
 		m := newMeasure(c, r)

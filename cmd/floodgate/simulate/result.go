@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/509da70d/floodgate/analyzer/replay"
 	"github.com/509da70d/floodgate/schemas"
 )
 
@@ -14,7 +15,8 @@ type Result struct {
 	Admitted  int64 `json:"admitted"`
 	Decisions int64 `json:"decisions"` // all that were published, without answers to canaries
 
-	Rules []RuleResult `json:"rules"` // of the enforcing ones, in the order of the file
+	Rules []RuleResult  `json:"rules"`           // of the enforcing ones with a limit, in the order of the file
+	Pools []replay.Pool `json:"pools,omitempty"` // of those with a capacity, of each run
 
 	LagMean    float64 `json:"lag_seconds"` // as canaries measured it
 	LagLargest float64 `json:"lag_largest_seconds"`
@@ -238,6 +240,7 @@ func (r *Result) Pool(others ...*Result) {
 		r.Requests += o.Requests
 		r.Admitted += o.Admitted
 		r.Decisions += o.Decisions
+		r.Pools = append(r.Pools, o.Pools...)
 		r.lags = append(r.lags, o.lags...)
 		for i := range r.Rules {
 			r.Rules[i].add(&o.Rules[i])

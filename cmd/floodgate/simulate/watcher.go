@@ -3,6 +3,7 @@ package simulate
 import (
 	"github.com/509da70d/floodgate/analyzer/fold"
 	"github.com/509da70d/floodgate/analyzer/outbox"
+	"github.com/509da70d/floodgate/analyzer/replay"
 	"github.com/509da70d/floodgate/gate"
 	"github.com/509da70d/floodgate/schemas"
 )
@@ -22,13 +23,27 @@ type watcher interface {
 // measuring is a watcher that measures.
 type measuring struct {
 	reference *reference
+	pools     []*replay.Pooled // of the rules with a capacity
 	result    *Result
 }
 
-func newMeasuring(c *Config) *measuring { return &measuring{newReference(c), newResult(c)} }
+func newMeasuring(c *Config) *measuring {
+	m := &measuring{reference: newReference(c), result: newResult(c)}
+	for _, r := range c.Rules.Pools() {
+		if r.Mode == schemas.ModeEnforce {
+			m.pools = append(m.pools, replay.NewPooled(r))
+		}
+	}
+	return m
+}
 
 func (m *measuring) requested(r *Request, at *server, v *gate.Verdict) {
 	m.reference.request(r, at, v)
+	for i := range r.Callers {
+		for _, p := range m.pools {
+			p.Ask(&schemas.Entry{Time: r.At, Kind: r.Callers[i].Kind, ID: r.Callers[i].ID, Resource: r.Resource, Count: 1}, v.Closed, v.ClosedFor(i))
+		}
+	}
 	m.result.Requests++
 	if !v.Closed {
 		m.result.Admitted++

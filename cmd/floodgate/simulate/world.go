@@ -243,6 +243,9 @@ func (s *Simulation) Finish(end int64) (*Result, error) {
 	for _, s := range w.servers {
 		s.closures.finish(end + s.skew)
 	}
+	for _, p := range s.m.pools {
+		s.m.result.Pools = append(s.m.result.Pools, p.Result())
+	}
 	s.m.reference.finish(s.m.result, end, w.servers)
 	return s.m.result, nil
 }
